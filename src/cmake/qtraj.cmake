@@ -1,0 +1,44 @@
+# The two functions that make every target of the project.
+
+# qtraj_module(NAME DEPENDS ...): the folder src/NAME as one static library. Sources are globbed, so that a new
+# method or architecture is one new file and one line in its table, and no edit here.
+function(qtraj_module name)
+  cmake_parse_arguments(M "" "" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(${name} PUBLIC ${M_DEPENDS} PRIVATE warnings)
+endfunction()
+
+# qtraj_unit_tests(NAME): every tests/unit/NAME/test_*.c as one cmocka program that links only the folder's target.
+# A file that has a line "NP: 1 3" in its first comment runs under mpirun with those numbers of ranks.
+function(qtraj_unit_tests name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${name}/test_*.c)
+  foreach(source IN LISTS sources)
+    get_filename_component(test ${source} NAME_WE)
+    set(target ${name}_${test})
+    add_executable(${target} ${source})
+    target_link_libraries(${target} PRIVATE ${name} PkgConfig::CMOCKA warnings m)
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
+    target_compile_definitions(${target} PRIVATE FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures"
+      CONFIGS="${CMAKE_SOURCE_DIR}/configs")
+    file(STRINGS ${source} ranks REGEX "NP: [0-9 ]+" LIMIT_COUNT 1)
+    if(ranks)
+      string(REGEX MATCHALL "[0-9]+" ranks "${ranks}")
+      foreach(np IN LISTS ranks)
+        add_test(NAME ${name}.${test}.np${np}
+          COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe ${MPIEXEC_NUMPROC_FLAG} ${np} $<TARGET_FILE:${target}>)
+        qtraj_test_properties(${name}.${test}.np${np} "unit;mpi" 120)
+      endforeach()
+    else()
+      add_test(NAME ${name}.${test} COMMAND ${target})
+      qtraj_test_properties(${name}.${test} unit 300)
+    endif()
+  endforeach()
+endfunction()
+
+# Open MPI and libraries beneath it leak a little at exit, so leaks are looked for by hand, not by the preset.
+function(qtraj_test_properties name labels timeout)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;ASAN_OPTIONS=detect_leaks=0;OMP_NUM_THREADS=2")
+endfunction()

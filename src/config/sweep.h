@@ -1,0 +1,130 @@
+/* sweep: the sweep file (YAML) as plain structs.
+ *
+ * Every key stands in one options table (options.h): it drives parsing, checks, defaults, help,
+ * `qtraj options`, command line flags and the JSON form. Paths in the structs are resolved
+ * (relative to the sweep file, ${VAR} expanded).
+ */
+#pragma once
+#include "util/err.h"
+#include "util/json.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* How the column sweep of a method walks the input channels. */
+enum quant_order { ORDER_NONE, ORDER_ACTIVATION };
+
+/* The options of every quantization method; a method uses those that concern it (struct
+ * quant_method says which). */
+struct quant_options {
+    int64_t group_size; /* columns that share a scale; -1: the whole row */
+    bool symmetric;
+    int order;      /* enum quant_order */
+    double damping; /* share of mean(diag H) added to the diagonal */
+    int64_t block_size;
+    bool true_sequential; /* each stage sees the block's earlier stages quantized */
+};
+
+enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };
+
+struct method_entry {
+    char *name;   /* label on the cube's quantizer axis; by default the method's own */
+    char *method; /* name in the table of methods */
+    int64_t n_bits;
+    int64_t bits[QUANT_BITS_N]; /* its own, or the sweep's */
+    struct quant_options options;
+};
+
+/* How documents become sequences. */
+enum text_layout {
+    LAYOUT_PACKED, /* all documents' ids concatenated, cut into blocks of length, last partial block
+                      dropped */
+    LAYOUT_DOCUMENT /* one document a sequence, cut at length */
+};
+
+/* A source of token sequences: calibration, or one evaluation dataset. */
+struct data_options {
+    char *name;  /* label on the cube's dataset axis (evaluation) */
+    char *text;  /* plain text (one document) or JSONL; NULL when ids is given */
+    char *field; /* JSONL field that holds the text; NULL: plain text */
+    char *ids;   /* FILE.safetensors:KEY, an integer tensor (sequences, length); NULL when text is
+                    given */
+    int layout;  /* enum text_layout */
+    int64_t length;
+    int64_t skip;    /* sequences left out at the start */
+    int64_t samples; /* sequences at most; 0: all */
+    int64_t tokens;  /* tokens at most (whole sequences); 0: all */
+};
+
+/* One row of a trajectory table. */
+struct trajectory_row {
+    char *checkpoint;
+    int64_t step;         /* -1: not given */
+    double tokens;        /* NaN: not given */
+    double learning_rate; /* NaN: not given */
+    char *phase;          /* "" if not given */
+};
+
+struct model_entry {
+    char *name;
+    char *trajectory; /* CSV: checkpoint,step,tokens,learning_rate,phase */
+    char *path;       /* a Hugging Face folder, with {checkpoint} */
+    char *tokenizer;  /* NULL: tokenizer.json of each checkpoint folder */
+    int64_t n_rows;
+    struct trajectory_row *rows;
+};
+
+struct run_options {
+    int64_t ranks_per_group; /* 0: auto */
+    int64_t threads;         /* OpenMP threads a rank; 0: auto */
+};
+
+struct sweep {
+    char *name;
+    char *results; /* the cube; the journal lies beside it */
+    int64_t seed;
+    int64_t n_models;
+    struct model_entry *models;
+    int64_t n_bits;
+    int64_t bits[QUANT_BITS_N];
+    int64_t n_methods;
+    struct method_entry *methods;
+    struct data_options calibration;
+    int64_t n_evaluations;
+    struct data_options *evaluations;
+    struct run_options run;
+};
+
+/* Reads and checks a sweep file, its trajectories included. overrides: n strings "key=value" or
+ * "a.b[0].c=value". ERR_USAGE / ERR_IO with file, line, column, the key's full name, what was
+ * expected and the nearest known key. */
+MUST_USE enum status sweep_read(const char *path, const char *const *overrides, int64_t n,
+                                struct sweep *out, struct err *e);
+void sweep_free(struct sweep *s);
+
+/* The resolved sweep, without the trajectories' rows: what the cube keeps. A new reference, NULL
+ * when out of memory. */
+json_t *sweep_to_json(const struct sweep *s);
+
+/* Both directions for the parts that travel to workers and into cell keys. from_json fills *out
+ * (owned, *_free). */
+json_t *method_entry_to_json(const struct method_entry *m);
+MUST_USE enum status method_entry_from_json(const json_t *json, struct method_entry *out,
+                                            struct err *e);
+void method_entry_free(struct method_entry *m);
+json_t *data_options_to_json(const struct data_options *d);
+MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
+                                            struct err *e);
+void data_options_free(struct data_options *d);
+
+/* Command line flags of the same tables: "--group-size 64" or "--group-size=64" sets group_size,
+ * boolean `symmetric` is set by --symmetric and unset by --asymmetric. *used = arguments taken (0:
+ * not a flag of this table). argv[0] is the flag. ERR_USAGE with the flag's name and what was
+ * expected. */
+MUST_USE enum status quant_options_flag(struct quant_options *q, int argc, char **argv, int *used,
+                                        struct err *e);
+void quant_options_default(struct quant_options *q);
+void data_options_default(struct data_options *d);
+
+/* `qtraj options`: every key, its type, default, range and meaning, on out. */
+void sweep_print_options(FILE *out);

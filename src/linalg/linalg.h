@@ -1,0 +1,38 @@
+/* linalg: the dense kernels everything rests on. BLAS runs single-threaded; parallelism is OpenMP
+ * around it, over tiles whose shapes depend on the problem alone, so that results do not depend on
+ * the number of threads. Only this folder calls BLAS and LAPACK.
+ */
+#pragma once
+#include "util/err.h"
+#include <stdint.h>
+
+/* Call once a process: BLAS to one thread. */
+void linalg_setup(void);
+/* "OpenBLAS 0.3.21 Haswell": library and kernel in use, for fingerprints. Static string. */
+const char *linalg_blas_name(void);
+
+/* y (T, n) with row pitch ldy = x (T, k) with pitch ldx times W (n, k)ᵀ; one thread, one sgemm. */
+void gemm_nt(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, int64_t ldw,
+             int64_t T, int64_t n, int64_t k);
+/* y (T, n) = x (T, k) times B (k, n); beta 0 or 1. */
+void gemm_nn(float *y, int64_t ldy, const float *x, int64_t ldx, const float *b, int64_t ldb,
+             int64_t T, int64_t n, int64_t k, float beta);
+
+enum { TOKEN_TILE = 256 };
+
+/* h (n, n) f64, upper triangle: += sum of x_t x_tᵀ over the rows of x (T, n) f32. Sums in f32 tiles
+ * of at most TOKEN_TILE rows, cut at the sequence ends offset[0..n_seq] (relative to x), added into
+ * f64 in order. Parallel. */
+MUST_USE enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset,
+                              int64_t n_seq, struct err *e);
+
+/* Factor H = R Rᵀ with R upper triangular, positive diagonal (a Cholesky of the index-reversed H:
+ * docs/math/gptq.md), in place in f64: on entry the upper triangle of H (n, n) row-major, on exit R
+ * there, zeros below. ERR_NUMERIC: not positive definite, a is garbage; raise the damping and start
+ * from H again. */
+MUST_USE enum status chol_upper(double *a, int64_t n, struct err *e);
+
+/* inv (m, m) = inverse of the upper triangular leading block a[i0.., i0..] of order m (row pitch
+ * lda); zeros below. */
+MUST_USE enum status triangular_inverse(double *inv, const double *a, int64_t lda, int64_t i0,
+                                        int64_t m, struct err *e);

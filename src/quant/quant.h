@@ -1,0 +1,71 @@
+/* quant: post-training weight quantizers. They see matrices, never models.
+ *
+ * A method is one file and one line in quant_table.c. It declares what it needs and which options
+ * concern it; the visit provides each need once for all linears and variants that share it. W is
+ * (rows, cols) row-major, groups run along the columns. Conventions and traps: algorithms of
+ * IST-DASLab/gptq (quant.py, gptq.py).
+ */
+#pragma once
+#include "config/sweep.h"
+#include "util/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { NEEDS_NOTHING = 0, NEEDS_HESSIAN = 1u << 0 };
+
+/* What is known of a stage's input: shared by the linears of the stage. */
+struct quant_input {
+    int64_t cols;
+    int64_t samples; /* sequences that were summed */
+    int64_t tokens;
+    const double *gram; // (cols, cols) upper triangle: sum of x xᵀ over the calibration tokens; H =
+                        // 2/samples * gram
+};
+
+/* A method's own work that the linears of one stage share (GPTQ: permutation, damping, factor). */
+struct quant_prepared;
+
+struct quant_job {
+    int64_t bits;
+    const struct quant_options *options;
+    int64_t rows, cols;
+    const float *w;                        // (rows, cols) original
+    float *q;                              // (rows, cols) out: dequantized
+    const struct quant_input *input;       /* NULL when the method needs nothing */
+    const struct quant_prepared *prepared; /* NULL when the method has no prepare */
+};
+
+struct quant_report {
+    double squared_distance; /* ‖W − Ŵ‖² (Frobenius) */
+    double error; /* the reference's figure: sum of (w−q)²/(2 U_ii²), damping included; NaN without
+                     Hessian */
+    double relative_error; /* tr((W−Ŵ) H (W−Ŵ)ᵀ) / tr(W H Wᵀ), without the damping's part; NaN
+                              without Hessian */
+    double damping;        /* share of mean(diag H) that was used */
+    double bits_per_weight; /* codes, scales (16 bits) and zeros (b bits) */
+};
+
+struct quant_method {
+    const char *name, *doc;
+    unsigned needs;
+    int64_t bits_min, bits_max;
+    const char *options; /* keys of struct quant_options that concern it, separated by blanks */
+    /* Checks options beyond their ranges; may be NULL. ERR_USAGE. */
+    enum status (*check)(int64_t bits, const struct quant_options *, struct err *);
+    /* May be NULL. *out is freed with release. */
+    enum status (*prepare)(const struct quant_input *, const struct quant_options *,
+                           struct quant_prepared **out, struct err *);
+    void (*release)(struct quant_prepared *);
+    enum status (*run)(const struct quant_job *, struct quant_report *, struct err *);
+};
+
+/* Line i of the table, NULL behind the last. */
+const struct quant_method *quant_at(int i);
+/* NULL if there is none. */
+const struct quant_method *quant_find(const char *name);
+/* The nearest known name, for messages. */
+const char *quant_nearest_name(const char *name);
+
+/* An entry of the sweep file against the table: known method, options that concern it. Bits outside
+ * the method's range are no error here: those cells are "not applicable". ERR_USAGE. */
+MUST_USE enum status quant_check(const struct method_entry *m, struct err *e);

@@ -1,0 +1,116 @@
+/* results: records, the journal that holds them, and the cube that is made from it.
+ *
+ * A record is a JSON object on one journal line. Types:
+ *   "plan"        axes and provenance of one start of a run (see plan below); the newest one says
+ * what the cube shows "checkpoint"  full-precision results of one (model, checkpoint) "cell"
+ * results of one (model, checkpoint, bits, quantizer) "end"         how a run ended:
+ * {"type":"end","status":"done"|"incomplete"|"stopped"|..., "utc":..., "exit_code":n}
+ *
+ * checkpoint and cell records:
+ *   {"type", "key" (hex), "fingerprint" (text), "model", "checkpoint", ["bits", "quantizer",]
+ *    "status": "done" | "failed" | "not_applicable", "message": text,
+ *    "values": {NAME: number, ...},                       scalars, names of record_table
+ *    "datasets": {DATASET: {NAME: number, ..., "sequence_loss": [number, ...]}, ...},
+ *    "layers": [{"name": tensor, NAME: number, ...}, ...],  cells only
+ *    "provenance": {"host", "utc_start", "utc_end", "weights_hash", ...}}
+ * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h).
+ *
+ * plan record:
+ *   {"type":"plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
+ * "config": {resolved sweep}, "models": [{"name", "checkpoints": [{"name", "step", "tokens",
+ * "learning_rate", "phase", "kind", "recipe", "key"}]}], "bits": [..], "quantizers": [..],
+ * "datasets": [..], "variants": [{"bits", "quantizer", "key", "applicable": bool}], "inputs":
+ * {path: hash}} The key of a checkpoint record is its "key"; that of a cell is
+ * results_cell_key(checkpoint key, variant key), so a plan is as small as its axes. A record
+ * belongs to the newest plan exactly when its key does.
+ */
+#pragma once
+#include "util/err.h"
+#include "util/hash.h"
+#include "util/json.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);
+
+/* --- what is measured: one line a quantity; the cube writer, show and the docs' schema loop over
+ * this table --- */
+enum record_scope {
+    SCOPE_CHECKPOINT,
+    SCOPE_CHECKPOINT_DATASET,
+    SCOPE_CELL,
+    SCOPE_CELL_DATASET,
+    SCOPE_LAYER
+};
+struct record_field {
+    const char *name;
+    enum record_scope scope;
+    bool integer;
+    bool volatile_; /* timings, memory, hosts: may differ between two runs that are otherwise equal
+                     */
+    const char *units, *long_name;
+};
+/* Line i, NULL behind the last. */
+const struct record_field *record_field_at(int i);
+
+/* --- journal: append-only lines "CHECKSUM JSON\n", the truth --- */
+struct journal;
+
+/* "x.h5" -> "x.journal"; a name without .h5 gets ".journal" added. The caller frees. */
+MUST_USE enum status journal_path(const char *results, char **out, struct err *e);
+
+/* Opens or creates for appending; cuts a torn tail (an incomplete or damaged last line) after
+ * reading, with a warning. A damaged line in the middle is skipped with a warning that names its
+ * number. ERR_IO, ERR_FULL, ERR_FORMAT (not a journal). */
+MUST_USE enum status journal_open(const char *path, struct journal **out, struct err *e);
+/* Reading only; a torn tail is ignored (a run may be writing it). */
+MUST_USE enum status journal_open_readonly(const char *path, struct journal **out, struct err *e);
+void journal_close(struct journal *j);
+
+/* Records in file order, borrowed. */
+int64_t journal_n(const struct journal *j);
+const json_t *journal_record(const struct journal *j, int64_t i);
+
+/* Appends and keeps a reference. Not durable before journal_sync. ERR_FULL / ERR_IO leave the file
+ * without a torn line (it is cut back) and the journal usable for reading. */
+MUST_USE enum status journal_append(struct journal *j, json_t *record, struct err *e);
+MUST_USE enum status journal_sync(struct journal *j, struct err *e);
+
+/* --- lock: one run at a time on a results file --- */
+struct lock;
+/* Takes "RESULTS.lock" (host, pid, boot id, start time). ERR_LOCKED names the holder's host and
+ * pid; a lock of a dead process of this host (or of an earlier boot) is taken over with a warning.
+ */
+MUST_USE enum status lock_take(const char *results, struct lock **out, struct err *e);
+void lock_release(struct lock *l);
+
+/* --- a view: the newest plan and the records that belong to it --- */
+struct results_view;
+/* From a journal or cube file (told by its first bytes), or several: later files override nothing
+ * that is done. ERR_IO, ERR_FORMAT (neither; no plan in it). */
+MUST_USE enum status results_view_open(const char *path, struct results_view **out, struct err *e);
+MUST_USE enum status results_view_of_journal(const struct journal *j, struct results_view **out,
+                                             struct err *e);
+void results_view_close(struct results_view *v);
+const json_t *results_view_plan(const struct results_view *v);
+/* The record of that key (a "done" one before a "failed" one, then the newest), NULL when there is
+ * none. */
+const json_t *results_view_find(const struct results_view *v, const char *key);
+
+/* --- cube: one HDF5 file, see docs/cube.md --- */
+/* Writes path.tmp.PID whole, reopens and verifies it, publishes it over path. ERR_FULL, ERR_IO. */
+MUST_USE enum status cube_write(const char *path, const struct results_view *v, struct err *e);
+
+/* --- tables for people and machines --- */
+struct show_options {
+    bool csv, json;
+    const char *model, *quantizer, *dataset; /* NULL: all */
+    int64_t bits;                            /* 0: all */
+};
+MUST_USE enum status results_show(const struct results_view *v, const struct show_options *o,
+                                  FILE *out, struct err *e);
+/* Counts of done, failed, not applicable and pending cells, by model; the messages of failed cells;
+ * when and how the last run ended. */
+MUST_USE enum status results_status(const struct results_view *v, bool json, FILE *out,
+                                    struct err *e);

@@ -1,0 +1,32 @@
+/* dtype: the element types of stored tensors, and their exact widening to f32. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dtype {
+    DTYPE_F64,
+    DTYPE_F32,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_I64,
+    DTYPE_I32,
+    DTYPE_I16,
+    DTYPE_I8,
+    DTYPE_U8,
+    DTYPE_BOOL,
+    DTYPE_N
+};
+
+/* Bytes of an element. */
+size_t dtype_size(enum dtype t);
+/* Name as in safetensors headers: "BF16". */
+const char *dtype_name(enum dtype t);
+/* The type of that name, DTYPE_N if there is none. */
+enum dtype dtype_find(const char *name);
+bool dtype_is_float(enum dtype t);
+
+/* dst (n) = src (n elements of a floating type, any alignment, little endian). Exact for F32, F16,
+ * BF16 (subnormals, infinities and NaN included); F64 rounds to nearest even. src and dst may not
+ * overlap. */
+void dtype_widen(float *dst, const void *src, enum dtype t, int64_t n);

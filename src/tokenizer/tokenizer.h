@@ -1,0 +1,34 @@
+/* tokenizer: tokenizer.json of Hugging Face's tokenizers library, for BPE models. Ids equal that
+ * library's. */
+#pragma once
+#include "util/err.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tokenizer;
+
+/* ERR_IO, ERR_FORMAT (place in the file), ERR_USAGE for a component that is not supported, by its
+ * name. */
+MUST_USE enum status tokenizer_open(const char *path, struct tokenizer **out, struct err *e);
+void tokenizer_close(struct tokenizer *t);
+
+/* Digest of the file. */
+const char *tokenizer_hash(const struct tokenizer *t);
+
+/* Largest id + 1, added tokens included. */
+int64_t tokenizer_n_ids(const struct tokenizer *t);
+
+/* *ids (*n_ids) = the text of n bytes encoded; the caller frees. Thread-safe. Invalid UTF-8 is
+ * replaced by U+FFFD as Python's errors="replace" does. special: add what the post-processor adds
+ * (BOS). ERR_NOMEM. */
+MUST_USE enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
+                                      bool special, int32_t **ids, int64_t *n_ids, struct err *e);
+
+/* *text (*n bytes, and a NUL behind them) = what the ids decode to, special tokens kept; the caller
+ * frees. */
+MUST_USE enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int64_t n_ids,
+                                      char **text, size_t *n, struct err *e);
+
+/* Bytes of text that one id stands for (0 for ids that decode to nothing or are out of range). */
+int32_t tokenizer_id_bytes(const struct tokenizer *t, int32_t id);

@@ -1,0 +1,20 @@
+#include "util/agree.h"
+#include <limits.h>
+#include <string.h>
+
+enum status err_agree(MPI_Comm comm, enum status st, struct err *e)
+{
+    int rank, size, first;
+    if (MPI_Comm_rank(comm, &rank) || MPI_Comm_size(comm, &size))
+        return err_set(e, ERR_MPI, __FILE__, __LINE__, "bad communicator");
+    int mine = st == OK ? INT_MAX : rank;
+    if (size == 1) return st;
+    if (MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm))
+        return err_set(e, ERR_MPI, __FILE__, __LINE__, "MPI_Allreduce failed");
+    if (first == INT_MAX) return OK;
+    char text[512] = "";
+    if (rank == first && e) memcpy(text, e->text, sizeof text);
+    if (MPI_Bcast(text, sizeof text, MPI_CHAR, first, comm))
+        return err_set(e, ERR_MPI, __FILE__, __LINE__, "MPI_Bcast failed");
+    return st != OK ? st : err_set(e, ERR_PEER, __FILE__, __LINE__, "rank %d: %s", first, text);
+}

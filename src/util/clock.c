@@ -1,0 +1,17 @@
+#include "util/clock.h"
+#include <time.h>
+
+double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void clock_utc(char text[21])
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    strftime(text, 21, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}

@@ -1,0 +1,8 @@
+/* clock: monotonic seconds for durations, UTC text for provenance. */
+#pragma once
+
+/* Seconds since an arbitrary start; never jumps. */
+double clock_seconds(void);
+
+/* "2026-01-31T12:34:56Z" into text. */
+void clock_utc(char text[21]);

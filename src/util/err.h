@@ -1,0 +1,71 @@
+/* err: a status that cannot be ignored and a caller-owned record of the first cause.
+ *
+ * A function that can fail returns enum status, takes `struct err *e` last, and has one `done:`
+ * label that frees what it owns. Inside it FAIL raises, ENSURE checks, TRY passes on. e may be NULL
+ * when nobody reads the text. Not to be used inside an OpenMP region (goto may not leave it): keep
+ * the status in a variable and TRY after the region.
+ */
+#pragma once
+#include <stddef.h>
+
+#define STATUS_LIST(X)                                                                             \
+    X(OK, "ok")                                                                                    \
+    X(ERR_USAGE, "bad argument or config")                                                         \
+    X(ERR_SHAPE, "shapes do not agree")                                                            \
+    X(ERR_IO, "file or storage failure")                                                           \
+    X(ERR_FULL, "no space left")                                                                   \
+    X(ERR_FORMAT, "input is malformed")                                                            \
+    X(ERR_LOCKED, "in use by another run")                                                         \
+    X(ERR_NOMEM, "out of memory")                                                                  \
+    X(ERR_NUMERIC, "numerical failure")                                                            \
+    X(ERR_STOPPED, "stopped by a signal")                                                          \
+    X(ERR_MPI, "communication failure")                                                            \
+    X(ERR_PEER, "another rank failed")
+
+#define X(name, text) name,
+enum status { STATUS_LIST(X) };
+#undef X
+
+struct err {
+    enum status code;
+    int line;         /* where it was raised */
+    const char *file; /* static string */
+    char text[512];   /* what, with the numbers and names */
+    char trail[256];  /* call sites it came through, innermost first */
+};
+
+#define MUST_USE __attribute__((warn_unused_result))
+
+/* The fixed text of a status: "ok", "file or storage failure", ... */
+const char *status_text(enum status st);
+
+/* Records the first cause in e (later ones are dropped) and returns code. */
+enum status err_set(struct err *e, enum status code, const char *file, int line, const char *fmt,
+                    ...) __attribute__((format(printf, 5, 6)));
+
+/* Adds a call site to the trail. */
+void err_trail(struct err *e, const char *file, int line);
+
+/* Puts "prefix: " before the text, so that a caller can say whose file or key it was. No effect on
+ * an empty record. */
+void err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Empties the record before another try. */
+void err_clear(struct err *e);
+
+#define FAIL(code, ...)                                                                            \
+    do {                                                                                           \
+        st = err_set(e, (code), __FILE__, __LINE__, __VA_ARGS__);                                  \
+        goto done;                                                                                 \
+    } while (0)
+#define ENSURE(cond, code, ...)                                                                    \
+    do {                                                                                           \
+        if (!(cond)) FAIL(code, __VA_ARGS__);                                                      \
+    } while (0)
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        if ((st = (call)) != OK) {                                                                 \
+            err_trail(e, __FILE__, __LINE__);                                                      \
+            goto done;                                                                             \
+        }                                                                                          \
+    } while (0)

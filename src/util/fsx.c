@@ -1,0 +1,147 @@
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum status errno_status(void)
+{
+    return errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO;
+}
+
+enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n, struct err *e)
+{
+    enum status st = OK;
+    struct stat info;
+    char *buffer = NULL;
+    size_t size, got = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ENSURE(fd >= 0 && fstat(fd, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
+    ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
+    size = (size_t)info.st_size;
+    ENSURE(!max_bytes || size <= max_bytes, ERR_FORMAT,
+           "%s: %zu bytes, more than the %zu that are read", path, size, max_bytes);
+    TRY(mem_alloc(&buffer, info.st_size + 1, 1, path, e));
+    while (got < size) {
+        ssize_t r = read(fd, buffer + got, size - got);
+        if (r < 0 && errno == EINTR) continue;
+        ENSURE(r >= 0, ERR_IO, "%s: %s", path, strerror(errno));
+        if (r == 0) break;
+        got += (size_t)r;
+    }
+    buffer[got] = '\0';
+    *data = buffer;
+    buffer = NULL;
+    if (n) *n = got;
+done:
+    free(buffer);
+    if (fd >= 0) close(fd);
+    return st;
+}
+
+static enum status sync_parent(const char *path, struct err *e)
+{
+    enum status st = OK;
+    char *parent = NULL;
+    int fd = -1;
+    TRY(fsx_parent(path, &parent, e));
+    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Some file systems refuse fsync of a folder (EINVAL); the rename has happened all the same. */
+    ENSURE(fd >= 0, ERR_IO, "%s: %s", parent, strerror(errno));
+    ENSURE(fsync(fd) == 0 || errno == EINVAL, errno_status(), "%s: fsync: %s", parent,
+           strerror(errno));
+done:
+    if (fd >= 0) close(fd);
+    free(parent);
+    return st;
+}
+
+enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e)
+{
+    enum status st = OK;
+    char *temporary = NULL;
+    int fd = -1;
+    size_t put = 0;
+    TRY(mem_format(&temporary, e, "%s.tmp.%ld", path, (long)getpid()));
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    ENSURE(fd >= 0, errno_status(), "%s: %s", temporary, strerror(errno));
+    while (put < n) {
+        ssize_t r = write(fd, (const char *)data + put, n - put);
+        if (r < 0 && errno == EINTR) continue;
+        ENSURE(r > 0, errno_status(), "%s: %s", temporary, strerror(errno));
+        put += (size_t)r;
+    }
+    int closed = close(fd);
+    fd = -1;
+    ENSURE(closed == 0, errno_status(), "%s: %s", temporary, strerror(errno));
+    TRY(fsx_publish(temporary, path, e));
+done:
+    if (fd >= 0) close(fd);
+    if (st != OK && temporary) unlink(temporary);
+    free(temporary);
+    return st;
+}
+
+enum status fsx_publish(const char *from, const char *to, struct err *e)
+{
+    enum status st = OK;
+    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    ENSURE(fd >= 0, ERR_IO, "%s: %s", from, strerror(errno));
+    ENSURE(fsync(fd) == 0, errno_status(), "%s: fsync: %s", from, strerror(errno));
+    ENSURE(rename(from, to) == 0, errno_status(), "rename %s to %s: %s", from, to, strerror(errno));
+    TRY(sync_parent(to, e));
+done:
+    if (fd >= 0) close(fd);
+    return st;
+}
+
+enum status fsx_make_parent(const char *path, struct err *e)
+{
+    enum status st = OK;
+    char *parent = NULL;
+    TRY(fsx_parent(path, &parent, e));
+    for (char *p = parent + 1;; p++) {
+        if (*p != '/' && *p != '\0') continue;
+        char kept = *p;
+        *p = '\0';
+        int made = mkdir(parent, 0777);
+        ENSURE(made == 0 || errno == EEXIST || fsx_is_dir(parent), errno_status(), "%s: %s", parent,
+               strerror(errno));
+        *p = kept;
+        if (!kept) break;
+    }
+    ENSURE(fsx_is_dir(parent), ERR_IO, "%s: not a folder", parent);
+done:
+    free(parent);
+    return st;
+}
+
+enum status fsx_join(const char *base, const char *path, char **out, struct err *e)
+{
+    if (path[0] == '/' || base[0] == '\0') return mem_string(out, path, e);
+    return mem_format(out, e, "%s/%s", base, path);
+}
+
+enum status fsx_parent(const char *path, char **out, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return mem_string(out, ".", e);
+    if (slash == path) return mem_string(out, "/", e);
+    return mem_format(out, e, "%.*s", (int)(slash - path), path);
+}
+
+bool fsx_is_dir(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool fsx_is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}

@@ -1,0 +1,28 @@
+/* fsx: whole files, paths, and files that appear complete or not at all. */
+#pragma once
+#include "util/err.h"
+#include <stdbool.h>
+
+/* *data = the file's bytes and a NUL behind them (not counted in *n, which may be NULL). The caller
+ * frees. ERR_IO names the path; ERR_FORMAT when the file is larger than max_bytes (0: no limit). */
+MUST_USE enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n,
+                              struct err *e);
+
+/* Writes path.tmp.PID, fsyncs, renames over path, fsyncs the folder. ERR_FULL when the disk is
+ * full, else ERR_IO. */
+MUST_USE enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e);
+
+/* fsync of an existing file, rename over `to`, fsync of the folder. */
+MUST_USE enum status fsx_publish(const char *from, const char *to, struct err *e);
+
+/* mkdir -p of the folder that will hold path. */
+MUST_USE enum status fsx_make_parent(const char *path, struct err *e);
+
+/* `path` itself when absolute, else base/path. The caller frees. */
+MUST_USE enum status fsx_join(const char *base, const char *path, char **out, struct err *e);
+
+/* The folder part of path ("." if there is none). The caller frees. */
+MUST_USE enum status fsx_parent(const char *path, char **out, struct err *e);
+
+bool fsx_is_dir(const char *path);
+bool fsx_is_file(const char *path);

@@ -1,0 +1,48 @@
+#include "util/hash.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+static void to_hex(XXH128_hash_t h, char hex[HASH_HEX])
+{
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, h);
+    for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", c.digest[i]);
+}
+
+void hash_bytes(const void *data, size_t n, char hex[HASH_HEX])
+{
+    to_hex(XXH3_128bits(data, n), hex);
+}
+
+void hash_text(const char *text, char hex[HASH_HEX])
+{
+    hash_bytes(text, strlen(text), hex);
+}
+
+uint64_t hash_u64(const void *data, size_t n)
+{
+    return XXH3_64bits(data, n);
+}
+
+enum status hash_file(const char *path, char hex[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    FILE *f = NULL;
+    XXH3_state_t *state = XXH3_createState();
+    char *buffer = malloc(1 << 20);
+    size_t n;
+    ENSURE(state && buffer, ERR_NOMEM, "cannot allocate a hash state");
+    ENSURE(f = fopen(path, "rb"), ERR_IO, "%s: %s", path, strerror(errno));
+    XXH3_128bits_reset(state);
+    while ((n = fread(buffer, 1, 1 << 20, f)) > 0) XXH3_128bits_update(state, buffer, n);
+    ENSURE(!ferror(f), ERR_IO, "%s: %s", path, strerror(errno));
+    to_hex(XXH3_128bits_digest(state), hex);
+done:
+    if (f) fclose(f);
+    free(buffer);
+    XXH3_freeState(state);
+    return st;
+}

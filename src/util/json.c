@@ -1,0 +1,78 @@
+#include "util/json.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
+                           struct err *e)
+{
+    enum status st = OK;
+    json_error_t error;
+    json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    ENSURE(value, ERR_FORMAT, "%s:%d:%d: %s", name, error.line, error.column, error.text);
+    *out = value;
+done:
+    return st;
+}
+
+enum status json_read_file(const char *path, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    size_t n;
+    TRY(fsx_read(path, 0, &text, &n, e));
+    TRY(json_read_text(path, text, n, out, e));
+done:
+    free(text);
+    return st;
+}
+
+json_t *json_number_new(double value)
+{
+    if (isnan(value)) return json_string("nan");
+    if (isinf(value)) return json_string(value > 0 ? "inf" : "-inf");
+    return json_real(value);
+}
+
+double json_number_get(const json_t *value)
+{
+    if (json_is_number(value)) return json_number_value(value);
+    const char *text = json_string_value(value);
+    if (text && strcmp(text, "inf") == 0) return INFINITY;
+    if (text && strcmp(text, "-inf") == 0) return -INFINITY;
+    return NAN;
+}
+
+json_t *json_numbers_new(const double *values, int64_t n)
+{
+    json_t *array = json_array();
+    for (int64_t i = 0; array && i < n; i++)
+        if (json_array_append_new(array, json_number_new(values[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+enum status json_numbers_get(const json_t *array, double **out, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    double *values = NULL;
+    ENSURE(json_is_array(array), ERR_FORMAT, "expected an array of numbers");
+    int64_t size = (int64_t)json_array_size(array);
+    TRY(mem_alloc(&values, size, sizeof *values, "numbers", e));
+    for (int64_t i = 0; i < size; i++)
+        values[i] = json_number_get(json_array_get(array, (size_t)i));
+    *out = values;
+    *n = size;
+done:
+    return st;
+}
+
+const char *json_text(const json_t *object, const char *key, const char *otherwise)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : otherwise;
+}

@@ -1,0 +1,28 @@
+/* json: jansson with this project's errors. Values are plain json_t; ownership follows jansson's
+ * rules. */
+#pragma once
+#include "util/err.h"
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Parses a file or a text of n bytes; `name` stands in messages as "name:line:column: ...".
+ * Duplicate keys are errors. *out is owned by the caller (json_decref). ERR_IO, ERR_FORMAT. */
+MUST_USE enum status json_read_file(const char *path, json_t **out, struct err *e);
+MUST_USE enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
+                                    struct err *e);
+
+/* A number that may be infinite or not a number: those are stored as the strings "inf", "-inf",
+ * "nan", which JSON lacks. json_number_new returns a new reference or NULL (no memory).
+ * json_number_get also takes integers; anything else, NULL included, gives NaN. Doubles keep all
+ * their bits. */
+json_t *json_number_new(double value);
+double json_number_get(const json_t *value);
+
+/* A new array of such numbers, and its inverse: *out is n doubles, the caller frees. ERR_NOMEM,
+ * ERR_FORMAT. */
+json_t *json_numbers_new(const double *values, int64_t n);
+MUST_USE enum status json_numbers_get(const json_t *array, double **out, int64_t *n, struct err *e);
+
+/* Strings with a default: never NULL unless the default is. */
+const char *json_text(const json_t *object, const char *key, const char *otherwise);

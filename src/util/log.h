@@ -1,0 +1,16 @@
+/* log: human text on stderr, one line a call, safe from several threads and ranks.
+ *
+ * Levels: errors and warnings always; info by default; trace lines per topic when QTRAJ_TRACE names
+ * the topic (QTRAJ_TRACE=sched,gptq,io or all). */
+#pragma once
+#include <stdbool.h>
+
+/* Every later line starts with "[rank] " when rank >= 0. Quiet drops info lines. */
+void log_setup(int rank, bool quiet);
+void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* True if QTRAJ_TRACE asks for the topic. */
+bool log_traces(const char *topic);
+void log_trace(const char *topic, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,22 @@
+/* mem: allocation that reports instead of returning NULL. Memory is freed with free(). */
+#pragma once
+#include "util/err.h"
+#include <stdint.h>
+
+/* *out = n zeroed elements of `size` bytes, 64-byte aligned; n = 0 gives a valid pointer. The
+ * caller frees. ERR_NOMEM (also on overflow of n * size), the text names `what` and the bytes. */
+MUST_USE enum status mem_zero(void *out, int64_t n, size_t size, const char *what, struct err *e);
+
+/* The same without zeroing: for buffers that are written before they are read. */
+MUST_USE enum status mem_alloc(void *out, int64_t n, size_t size, const char *what, struct err *e);
+
+/* Copies a string; the caller frees. */
+MUST_USE enum status mem_string(char **out, const char *text, struct err *e);
+
+/* Formats a string of any length; the caller frees. ERR_NOMEM. */
+MUST_USE enum status mem_format(char **out, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Grows *array so that it can hold n + 1 elements; *capacity is updated. Start with NULL and 0. */
+MUST_USE enum status mem_grow(void *array, int64_t n, int64_t *capacity, size_t size,
+                              struct err *e);

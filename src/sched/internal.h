@@ -1,0 +1,35 @@
+/* What master, worker and port share. */
+#pragma once
+#include "sched/sched.h"
+
+/* Messages. READY, RESULT, DONE and BROKEN go from a leader to the master; TASK, STOP and END from
+ * the master to a leader. */
+enum tag { TAG_READY = 1, TAG_RESULT, TAG_DONE, TAG_BROKEN, TAG_TASK, TAG_STOP, TAG_END };
+
+struct sched_port {
+    MPI_Comm world;                /* master is its rank 0 */
+    MPI_Comm group;                /* leader is its rank 0 */
+    const struct sched_sink *sink; /* a single rank: results go straight to the sink; else NULL */
+    enum status sink_status;       /* of the sink, once it has failed */
+    bool stop;                     /* the master has said so */
+};
+
+enum signal_state { SIGNAL_NONE, SIGNAL_DRAIN, SIGNAL_STOP };
+enum signal_state sched_signal(void);
+
+/* Sleeps a little longer every time it is called in a row, up to 5 ms; *pause = 0 starts over. */
+void sched_back_off(long *pause_ns);
+
+/* Receives the probed message as a NUL-terminated text; the caller frees. */
+MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text,
+                                   struct err *e);
+MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e);
+
+MUST_USE enum status master_run(MPI_Comm world, int n_groups, struct sched_task *tasks, int64_t n,
+                                const struct sched_sink *sink, struct sched_outcome *outcome,
+                                struct err *e);
+MUST_USE enum status worker_run(struct sched_port *port, const struct sched_work *work,
+                                struct err *e);
+MUST_USE enum status alone_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
+                               const struct sched_work *work, const struct sched_sink *sink,
+                               struct sched_outcome *outcome, struct err *e);

@@ -1,0 +1,85 @@
+#include "sched/internal.h"
+#include "util/mem.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void sched_back_off(long *pause_ns)
+{
+    enum { FIRST = 20000, LONGEST = 5000000 };
+    *pause_ns = *pause_ns ? 2 * *pause_ns : FIRST;
+    if (*pause_ns > LONGEST) *pause_ns = LONGEST;
+    nanosleep(&(struct timespec){.tv_nsec = *pause_ns}, NULL);
+}
+
+enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text, struct err *e)
+{
+    enum status st = OK;
+    char *buffer = NULL;
+    int n;
+    MPI_Get_count(probed, MPI_CHAR, &n);
+    TRY(mem_alloc(&buffer, (int64_t)n + 1, 1, "message", e));
+    ENSURE(MPI_Recv(buffer, n, MPI_CHAR, probed->MPI_SOURCE, probed->MPI_TAG, comm,
+                    MPI_STATUS_IGNORE) == MPI_SUCCESS,
+           ERR_MPI, "MPI_Recv from rank %d failed", probed->MPI_SOURCE);
+    buffer[n] = '\0';
+    *text = buffer;
+    buffer = NULL;
+done:
+    free(buffer);
+    return st;
+}
+
+enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e)
+{
+    enum status st = OK;
+    size_t n = strlen(text);
+    ENSURE(n < INT_MAX, ERR_MPI, "a message of %zu bytes is too long", n);
+    ENSURE(MPI_Send(text, (int)n, MPI_CHAR, to, tag, comm) == MPI_SUCCESS, ERR_MPI,
+           "MPI_Send to rank %d failed", to);
+done:
+    return st;
+}
+
+static bool is_leader(const struct sched_port *port)
+{
+    int rank;
+    MPI_Comm_rank(port->group, &rank);
+    return rank == 0;
+}
+
+enum status sched_send(struct sched_port *port, const char *result, struct err *e)
+{
+    if (!is_leader(port)) return OK;
+    if (!port->sink) return sched_post(port->world, 0, TAG_RESULT, result, e);
+    if (port->sink_status == OK)
+        port->sink_status = port->sink->accept(port->sink->context, result, e);
+    return port->sink_status;
+}
+
+/* The master's STOP may arrive at any time during a task. */
+static void poll_master(struct sched_port *port)
+{
+    MPI_Status probed;
+    int there = 0;
+    MPI_Iprobe(0, TAG_STOP, port->world, &there, &probed);
+    if (!there) return;
+    MPI_Recv(NULL, 0, MPI_CHAR, 0, TAG_STOP, port->world, MPI_STATUS_IGNORE);
+    port->stop = true;
+}
+
+bool sched_should_stop(struct sched_port *port)
+{
+    int stop = 0, size;
+    if (is_leader(port)) {
+        if (port->sink)
+            port->stop = port->sink_status != OK;
+        else
+            poll_master(port);
+        stop = port->stop || sched_signal() == SIGNAL_STOP;
+    }
+    MPI_Comm_size(port->group, &size);
+    if (size > 1) MPI_Bcast(&stop, 1, MPI_INT, 0, port->group);
+    return stop;
+}

@@ -1,0 +1,26 @@
+#include "sched/internal.h"
+#include <signal.h>
+
+static volatile sig_atomic_t state = SIGNAL_NONE;
+
+static void on_signal(int number)
+{
+    if (number != SIGUSR1)
+        state = SIGNAL_STOP;
+    else if (state == SIGNAL_NONE)
+        state = SIGNAL_DRAIN;
+}
+
+void sched_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+enum signal_state sched_signal(void)
+{
+    return (enum signal_state)state;
+}

@@ -23,6 +23,7 @@ struct quant_options {
     double damping; /* share of mean(diag H) added to the diagonal */
     int64_t block_size;
     bool true_sequential; /* each stage sees the block's earlier stages quantized */
+    bool static_groups;   /* scales of all groups from the original weights, before the sweep */
 };
 
 enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };

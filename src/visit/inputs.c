@@ -1,0 +1,166 @@
+#include "eval/dataset.h"
+#include "util/clock.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "visit/internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Sequences of one list of datasets under one tokenizer. */
+struct input {
+    char *key;
+    struct sequences sequences;
+    int64_t *first; // (datasets + 1)
+};
+
+enum { INPUTS_KEPT = 4 };
+
+static void input_free(struct input *i)
+{
+    free(i->key);
+    free(i->first);
+    sequences_free(&i->sequences);
+    *i = (struct input){0};
+}
+
+void visit_cache_free(struct visit_cache *c)
+{
+    for (int64_t i = 0; i < c->n; i++) input_free(&c->inputs[i]);
+    free(c->inputs);
+    *c = (struct visit_cache){0};
+}
+
+/* Joins parts (n of them) one behind the other; bytes survive only if every part knows them. */
+static enum status join(const struct sequences *parts, int64_t n, struct input *out, struct err *e)
+{
+    enum status st = OK;
+    int64_t sequences = 0, tokens = 0, at = 0;
+    int with_bytes = 1;
+    for (int64_t i = 0; i < n; i++) {
+        sequences += parts[i].n;
+        tokens += parts[i].offset[parts[i].n];
+        with_bytes = with_bytes && parts[i].bytes;
+    }
+    TRY(sequences_init(&out->sequences, sequences, tokens, with_bytes, e));
+    TRY(mem_zero(&out->first, n + 1, sizeof *out->first, "datasets", e));
+    struct sequences *all = &out->sequences;
+    for (int64_t i = 0; i < n; i++) {
+        const struct sequences *p = &parts[i];
+        int64_t base = all->offset[at], size = p->offset[p->n];
+        memcpy(all->ids + base, p->ids, (size_t)size * sizeof *p->ids);
+        if (with_bytes) memcpy(all->bytes + base, p->bytes, (size_t)size * sizeof *p->bytes);
+        for (int64_t j = 0; j < p->n; j++) all->offset[at + j + 1] = base + p->offset[j + 1];
+        at += p->n;
+        out->first[i + 1] = at;
+    }
+done:
+    return st;
+}
+
+/* The file that turns this visit's texts into ids; "" when everything is given as ids. */
+static enum status find_tokenizer(const struct visit *v, char **path, struct err *e)
+{
+    enum status st = OK;
+    bool text = v->calibration.text != NULL;
+    for (int64_t i = 0; i < v->n_evaluations; i++) text = text || v->evaluations[i].text;
+    *path = NULL;
+    if (!text) return mem_string(path, "", e);
+    if (v->tokenizer) return mem_string(path, v->tokenizer, e);
+    TRY(mem_format(path, e, "%s/tokenizer.json", v->path));
+    ENSURE(fsx_is_file(*path), ERR_IO,
+           "%s: no such file; name one with the sweep file's models[].tokenizer or --tokenizer",
+           *path);
+done:
+    if (st != OK) free(*path);
+    return st;
+}
+
+static enum status load(const struct data_options *options, int64_t n, const char *tokenizer_path,
+                        struct input *out, struct err *e)
+{
+    enum status st = OK;
+    struct tokenizer *tokenizer = NULL;
+    struct sequences *parts = NULL;
+    double start = clock_seconds();
+    if (tokenizer_path[0]) TRY(tokenizer_open(tokenizer_path, &tokenizer, e));
+    TRY(mem_zero(&parts, n, sizeof *parts, "datasets", e));
+    for (int64_t i = 0; i < n; i++) {
+        char hash[HASH_HEX];
+        TRY(dataset_load(&options[i], tokenizer, &parts[i], hash, e));
+    }
+    TRY(join(parts, n, out, e));
+    log_trace("io", "tokens of %s: %.3f s", n ? options[0].name : "", clock_seconds() - start);
+done:
+    for (int64_t i = 0; parts && i < n; i++) sequences_free(&parts[i]);
+    free(parts);
+    tokenizer_close(tokenizer);
+    return st;
+}
+
+static enum status input_key(const struct data_options *options, int64_t n, const char *tokenizer,
+                             char **key, struct err *e)
+{
+    enum status st = OK;
+    char hash[HASH_HEX] = "";
+    char *text = NULL;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++) json_array_append_new(list, data_options_to_json(&options[i]));
+    if (tokenizer[0]) TRY(hash_file(tokenizer, hash, e));
+    ENSURE(text = json_dumps(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
+    TRY(mem_format(key, e, "%s %s", hash, text));
+done:
+    free(text);
+    json_decref(list);
+    return st;
+}
+
+/* From the cache, or loaded into it; the oldest goes when it is full. */
+static enum status get(struct visit_cache *cache, const struct data_options *options, int64_t n,
+                       const char *tokenizer, int64_t *index, struct err *e)
+{
+    enum status st = OK;
+    struct input input = {0};
+    TRY(input_key(options, n, tokenizer, &input.key, e));
+    for (int64_t i = 0; i < cache->n; i++)
+        if (strcmp(cache->inputs[i].key, input.key) == 0) {
+            *index = i;
+            goto done;
+        }
+    TRY(load(options, n, tokenizer, &input, e));
+    if (cache->n == INPUTS_KEPT) {
+        input_free(&cache->inputs[0]);
+        memmove(cache->inputs, cache->inputs + 1, (INPUTS_KEPT - 1) * sizeof input);
+        cache->n--;
+    }
+    TRY(mem_grow(&cache->inputs, cache->n, &cache->capacity, sizeof input, e));
+    cache->inputs[cache->n] = input;
+    input = (struct input){0};
+    *index = cache->n++;
+done:
+    input_free(&input);
+    return st;
+}
+
+enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
+                             struct visit_inputs *out, struct err *e)
+{
+    enum status st = OK;
+    char *tokenizer = NULL;
+    int64_t calibration = -1, evaluation;
+    bool calibrates = v->calibration.text || v->calibration.ids;
+    TRY(find_tokenizer(v, &tokenizer, e));
+    if (calibrates) TRY(get(cache, &v->calibration, 1, tokenizer, &calibration, e));
+    int64_t before = cache->n;
+    TRY(get(cache, v->evaluations, v->n_evaluations, tokenizer, &evaluation, e));
+    /* The second look-up may have pushed the first one down by a place. */
+    if (calibrates && before == INPUTS_KEPT && evaluation == INPUTS_KEPT - 1 &&
+        calibration != evaluation)
+        TRY(get(cache, &v->calibration, 1, tokenizer, &calibration, e));
+    *out = (struct visit_inputs){.evaluation = &cache->inputs[evaluation].sequences,
+                                 .first = cache->inputs[evaluation].first};
+    if (calibrates) out->calibration = &cache->inputs[calibration].sequences;
+done:
+    free(tokenizer);
+    return st;
+}

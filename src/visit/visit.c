@@ -1,0 +1,95 @@
+/* A visit as text, for the way to its worker. */
+#include "util/mem.h"
+#include "visit/internal.h"
+#include <stdlib.h>
+
+void visit_free(struct visit *v)
+{
+    free(v->model);
+    free(v->checkpoint);
+    free(v->path);
+    free(v->tokenizer);
+    free(v->key);
+    for (int64_t i = 0; i < v->n_variants; i++) {
+        method_entry_free(&v->variants[i].method);
+        free(v->variants[i].key);
+    }
+    free(v->variants);
+    data_options_free(&v->calibration);
+    for (int64_t i = 0; i < v->n_evaluations; i++) data_options_free(&v->evaluations[i]);
+    free(v->evaluations);
+    *v = (struct visit){0};
+}
+
+static bool calibrates(const struct visit *v)
+{
+    return v->calibration.text || v->calibration.ids;
+}
+
+json_t *visit_to_json(const struct visit *v)
+{
+    json_t *variants = json_array(), *evaluations = json_array();
+    for (int64_t i = 0; i < v->n_variants; i++)
+        json_array_append_new(variants,
+                              json_pack("{s:I, s:s, s:o}", "bits", (json_int_t)v->variants[i].bits,
+                                        "key", v->variants[i].key, "method",
+                                        method_entry_to_json(&v->variants[i].method)));
+    for (int64_t i = 0; i < v->n_evaluations; i++)
+        json_array_append_new(evaluations, data_options_to_json(&v->evaluations[i]));
+    json_t *json = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:I, s:o, s:o}", "model", v->model,
+                             "checkpoint", v->checkpoint, "path", v->path, "tokenizer",
+                             v->tokenizer, "key", v->key, "threads", (json_int_t)v->threads,
+                             "variants", variants, "evaluations", evaluations);
+    if (json && calibrates(v))
+        json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
+    return json;
+}
+
+static enum status take_string(const json_t *json, const char *key, char **out, struct err *e)
+{
+    enum status st = OK;
+    const char *text = json_string_value(json_object_get(json, key));
+    ENSURE(text, ERR_FORMAT, "visit: %s is missing", key);
+    TRY(mem_string(out, text, e));
+done:
+    return st;
+}
+
+static enum status take_variant(const json_t *json, struct variant *out, struct err *e)
+{
+    enum status st = OK;
+    TRY(take_string(json, "key", &out->key, e));
+    TRY(method_entry_from_json(json_object_get(json, "method"), &out->method, e));
+    out->bits = json_integer_value(json_object_get(json, "bits"));
+done:
+    return st;
+}
+
+enum status visit_from_json(const json_t *json, struct visit *out, struct err *e)
+{
+    enum status st = OK;
+    struct visit v = {.threads = json_integer_value(json_object_get(json, "threads"))};
+    const json_t *variants = json_object_get(json, "variants");
+    const json_t *evaluations = json_object_get(json, "evaluations");
+    const json_t *calibration = json_object_get(json, "calibration");
+    TRY(take_string(json, "model", &v.model, e));
+    TRY(take_string(json, "checkpoint", &v.checkpoint, e));
+    TRY(take_string(json, "path", &v.path, e));
+    TRY(take_string(json, "key", &v.key, e));
+    if (json_is_string(json_object_get(json, "tokenizer")))
+        TRY(take_string(json, "tokenizer", &v.tokenizer, e));
+    v.n_variants = (int64_t)json_array_size(variants);
+    TRY(mem_zero(&v.variants, v.n_variants, sizeof *v.variants, "variants", e));
+    for (int64_t i = 0; i < v.n_variants; i++)
+        TRY(take_variant(json_array_get(variants, (size_t)i), &v.variants[i], e));
+    v.n_evaluations = (int64_t)json_array_size(evaluations);
+    TRY(mem_zero(&v.evaluations, v.n_evaluations, sizeof *v.evaluations, "datasets", e));
+    for (int64_t i = 0; i < v.n_evaluations; i++)
+        TRY(data_options_from_json(json_array_get(evaluations, (size_t)i), &v.evaluations[i], e));
+    if (calibration) TRY(data_options_from_json(calibration, &v.calibration, e));
+    *out = v;
+    v = (struct visit){0};
+done:
+    visit_free(&v);
+    return st;
+}

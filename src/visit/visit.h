@@ -1,0 +1,76 @@
+/* visit: one checkpoint opened once, for its own metrics and a batch of its variants.
+ *
+ * A visit walks the decoder blocks once. The full-precision stream carries the evaluation
+ * sequences; each variant has a stream of its own with evaluation sequences and, if its method
+ * wants them, calibration sequences, which go stage by stage: a stage's input comes from the
+ * variant's own already quantized earlier stages. At the head all streams are scored together. See
+ * docs/architecture.md.
+ */
+#pragma once
+#include "config/sweep.h"
+#include "model/model.h"
+#include "util/err.h"
+#include "util/json.h"
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct variant {
+    struct method_entry method; /* its bits list is not used */
+    int64_t bits;
+    char *key; /* of the cell */
+};
+
+/* Everything that a worker needs to know. */
+struct visit {
+    char *model, *checkpoint; /* labels */
+    char *path;               /* the checkpoint's folder */
+    char *tokenizer;          /* file, NULL: tokenizer.json in path */
+    char *key;                /* of the checkpoint record */
+    int64_t threads;          /* OpenMP threads, 0: leave as they are */
+    int64_t n_variants;
+    struct variant *variants;
+    struct data_options calibration; /* neither text nor ids: none */
+    int64_t n_evaluations;
+    struct data_options *evaluations;
+};
+void visit_free(struct visit *v);
+/* A new reference, NULL when out of memory; and back. */
+json_t *visit_to_json(const struct visit *v);
+MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, struct err *e);
+
+/* What outlives a visit: tokenizer and token sequences of the inputs last used. Zero-initialise;
+ * owned by the caller. */
+struct visit_cache {
+    struct input *inputs; /* see inputs.c */
+    int64_t n, capacity;
+};
+void visit_cache_free(struct visit_cache *c);
+
+/* How a visit talks to its caller. All may be NULL but emit. */
+struct visit_hooks {
+    void *context;
+    /* One finished record (borrowed). */
+    enum status (*emit)(void *context, const json_t *record, struct err *e);
+    /* Asked once a block: true drops the visit (ERR_STOPPED). Collective on the group. */
+    bool (*should_stop)(void *context);
+    /* A quantized linear: dequantized weights (rows, cols), borrowed. Single-checkpoint commands
+     * write them out. */
+    enum status (*weights)(void *context, const struct variant *v, const struct linear *original,
+                           const float *q, struct err *e);
+    /* The full-precision stream at the end: hidden states (tokens, C) before the final norm,
+     * borrowed. */
+    enum status (*hidden)(void *context, const struct model *m, const struct sequences *s,
+                          const float *x, struct err *e);
+};
+
+/* Runs the visit and emits one checkpoint record, then one cell record a variant. What is wrong
+ * with the checkpoint, its inputs or a variant becomes failed records (status OK here). Collective
+ * on group; only its rank 0 emits. ERR_STOPPED  dropped, nothing was emitted others       of the
+ * hooks, or ERR_NOMEM while writing the records */
+MUST_USE enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                               const struct visit_hooks *hooks, struct err *e);
+
+/* What the last bits of a result may depend on: versions, BLAS kernel, ranks of the group. The
+ * caller frees. */
+MUST_USE enum status visit_fingerprint(MPI_Comm group, char **out, struct err *e);

@@ -1,0 +1,132 @@
+#include "tensor/dtype.h"
+#include <math.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "weights are stored little endian and are widened without swapping");
+
+static const struct {
+    const char *name;
+    size_t size;
+    bool is_float;
+} types[DTYPE_N] = {
+    [DTYPE_F64] = {"F64", 8, true},  [DTYPE_F32] = {"F32", 4, true},
+    [DTYPE_F16] = {"F16", 2, true},  [DTYPE_BF16] = {"BF16", 2, true},
+    [DTYPE_I64] = {"I64", 8, false}, [DTYPE_I32] = {"I32", 4, false},
+    [DTYPE_I16] = {"I16", 2, false}, [DTYPE_I8] = {"I8", 1, false},
+    [DTYPE_U8] = {"U8", 1, false},   [DTYPE_BOOL] = {"BOOL", 1, false},
+};
+
+size_t dtype_size(enum dtype t)
+{
+    return (unsigned)t < DTYPE_N ? types[t].size : 0;
+}
+
+const char *dtype_name(enum dtype t)
+{
+    return (unsigned)t < DTYPE_N ? types[t].name : "unknown";
+}
+
+enum dtype dtype_find(const char *name)
+{
+    for (int t = 0; t < DTYPE_N; t++)
+        if (strcmp(types[t].name, name) == 0) return (enum dtype)t;
+    return DTYPE_N;
+}
+
+bool dtype_is_float(enum dtype t)
+{
+    return (unsigned)t < DTYPE_N && types[t].is_float;
+}
+
+/* The loops below go in tiles of a fixed length: the compiler makes vectors of those at any
+ * optimisation level, where it would keep a loop of unknown length scalar at -O2. */
+enum { TILE = 64 };
+
+static inline float float_of_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline uint32_t bits_of_float(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* bf16 is the upper half of an f32. */
+static inline uint32_t widen_bf16(uint16_t h)
+{
+    return (uint32_t)h << 16;
+}
+
+/* IEEE 754 binary16 has 5 exponent bits of bias 15 and 10 of mantissa, binary32 has 8 of bias 127
+ * and 23. Mantissa and exponent move up by 13 bits; the exponent gains 112, and once more 112 when
+ * it is all ones (infinity, NaN), so that it is all ones again and NaN keeps its payload. A
+ * subnormal m 2^-24 is taken as 2^-14 (1 + m 2^-10) - 2^-14: exact, and no f32 subnormal enters,
+ * so a thread that flushes those gets the same. Branches are selects. */
+static inline uint32_t widen_f16(uint16_t h)
+{
+    const uint32_t shift = 112u << 23;
+    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13;
+    uint32_t exponent = magnitude & 0x0f800000u;
+    uint32_t normal = magnitude + shift + (exponent == 0x0f800000u ? shift : 0);
+    float tiny = float_of_bits(magnitude + (113u << 23)) - 0x1p-14f;
+    uint32_t subnormal = bits_of_float(tiny);
+    return (exponent ? normal : subnormal) | (uint32_t)(h & 0x8000) << 16;
+}
+
+#define WIDEN_16(function, widen)                                                                  \
+    static void function(float *restrict dst, const unsigned char *restrict src, int64_t n)        \
+    {                                                                                              \
+        int64_t i = 0;                                                                             \
+        for (; i + TILE <= n; i += TILE) {                                                         \
+            uint16_t h[TILE];                                                                      \
+            uint32_t bits[TILE];                                                                   \
+            memcpy(h, src + 2 * i, sizeof h);                                                      \
+            for (int k = 0; k < TILE; k++) bits[k] = widen(h[k]);                                  \
+            memcpy(dst + i, bits, sizeof bits);                                                    \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
+            uint16_t h;                                                                            \
+            memcpy(&h, src + 2 * i, sizeof h);                                                     \
+            uint32_t bits = widen(h);                                                              \
+            memcpy(dst + i, &bits, sizeof bits);                                                   \
+        }                                                                                          \
+    }
+
+WIDEN_16(widen_all_bf16, widen_bf16)
+WIDEN_16(widen_all_f16, widen_f16)
+
+static void narrow_all_f64(float *restrict dst, const unsigned char *restrict src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double d;
+        memcpy(&d, src + 8 * i, sizeof d);
+        dst[i] = (float)d;
+    }
+}
+
+void dtype_widen(float *dst, const void *src, enum dtype t, int64_t n)
+{
+    if (n <= 0) return;
+    switch (t) {
+    case DTYPE_F64:
+        narrow_all_f64(dst, src, n);
+        break;
+    case DTYPE_F32:
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+        break;
+    case DTYPE_F16:
+        widen_all_f16(dst, src, n);
+        break;
+    case DTYPE_BF16:
+        widen_all_bf16(dst, src, n);
+        break;
+    default: /* callers check dtype_is_float; what slips through shall not look like weights */
+        for (int64_t i = 0; i < n; i++) dst[i] = NAN;
+    }
+}

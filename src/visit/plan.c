@@ -1,0 +1,345 @@
+#include "visit/plan.h"
+#include "eval/dataset.h"
+#include "linalg/linalg.h"
+#include "quant/quant.h"
+#include "util/clock.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/version.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Raise it when the meaning of a key changes: older results are then not taken for new ones. */
+enum { KEY_SCHEMA = 1 };
+
+void plan_free(struct plan *p)
+{
+    for (int64_t i = 0; i < p->n_checkpoints; i++) free(p->checkpoints[i].path);
+    free(p->checkpoints);
+    free(p->variants);
+    json_decref(p->inputs);
+    *p = (struct plan){0};
+}
+
+/* Digest of a JSON value; takes the reference. */
+static enum status digest(json_t *json, char key[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    ENSURE(text, ERR_NOMEM, "out of memory for a key");
+    hash_text(text, key);
+done:
+    free(text);
+    json_decref(json);
+    return st;
+}
+
+/* --- inputs --- */
+
+/* What a data source gives, wherever its file lies: options without paths and labels, and the
+ * file's digest. */
+static enum status data_identity(struct plan *p, const struct data_options *d, json_t **out,
+                                 struct err *e)
+{
+    enum status st = OK;
+    char hash[HASH_HEX];
+    json_t *json = data_options_to_json(d);
+    TRY(dataset_hash(d, hash, e));
+    json_object_set_new(p->inputs, d->text ? d->text : d->ids, json_string(hash));
+    json_object_del(json, "name");
+    json_object_del(json, "text");
+    json_object_del(json, "ids");
+    if (d->ids) json_object_set_new(json, "ids", json_string(strrchr(d->ids, ':')));
+    json_object_set_new(json, "hash", json_string(hash));
+    *out = json;
+    json = NULL;
+done:
+    json_decref(json);
+    return st;
+}
+
+static enum status evaluations_identity(struct plan *p, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < p->sweep->n_evaluations; i++) {
+        json_t *one;
+        const struct data_options *d = &p->sweep->evaluations[i];
+        TRY(data_identity(p, d, &one, e));
+        json_object_set_new(one, "name", json_string(d->name));
+        json_array_append_new(list, one);
+    }
+    *out = json_incref(list);
+done:
+    json_decref(list);
+    return st;
+}
+
+/* --- variants --- */
+
+static int ascending(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void collect_bits(struct plan *p)
+{
+    bool seen[QUANT_BITS_MAX + 1] = {false};
+    for (int64_t i = 0; i < p->sweep->n_methods; i++)
+        for (int64_t j = 0; j < p->sweep->methods[i].n_bits; j++)
+            seen[p->sweep->methods[i].bits[j]] = true;
+    for (int64_t b = QUANT_BITS_MIN; b <= QUANT_BITS_MAX; b++)
+        if (seen[b]) p->bits[p->n_bits++] = b;
+    qsort(p->bits, (size_t)p->n_bits, sizeof *p->bits, ascending);
+}
+
+static bool asks_for(const struct method_entry *m, int64_t bits)
+{
+    for (int64_t i = 0; i < m->n_bits; i++)
+        if (m->bits[i] == bits) return true;
+    return false;
+}
+
+/* The options that concern the method, so that a changed block_size leaves rtn's cells alone. */
+static json_t *concerning(const struct method_entry *m, const struct quant_method *method)
+{
+    json_t *all = method_entry_to_json(m), *kept = json_object();
+    const char *key;
+    json_t *value;
+    json_object_foreach(all, key, value)
+    {
+        size_t n = strlen(key);
+        for (const char *p = method->options; (p = strstr(p, key)) != NULL; p += n)
+            if ((p == method->options || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0')) {
+                json_object_set(kept, key, value);
+                break;
+            }
+    }
+    json_decref(all);
+    return kept;
+}
+
+static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)
+{
+    enum status st = OK;
+    const struct sweep *s = p->sweep;
+    TRY(mem_zero(&p->variants, s->n_methods * p->n_bits, sizeof *p->variants, "variants", e));
+    for (int64_t i = 0; i < s->n_methods; i++) {
+        const struct method_entry *m = &s->methods[i];
+        TRY(quant_check(m, e));
+        const struct quant_method *method = quant_find(m->method);
+        bool calibrates = method->needs & NEEDS_HESSIAN;
+        ENSURE(!calibrates || calibration, ERR_USAGE,
+               "calibration: missing; method %s needs calibration text", m->method);
+        for (int64_t b = 0; b < p->n_bits; b++) {
+            struct plan_variant *v = &p->variants[p->n_variants++];
+            *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
+            v->applicable =
+                asks_for(m, v->bits) && v->bits >= method->bits_min && v->bits <= method->bits_max;
+            TRY(digest(json_pack("{s:s, s:I, s:o, s:O?, s:I}", "method", m->method, "bits",
+                                 (json_int_t)v->bits, "options", concerning(m, method),
+                                 "calibration", calibrates ? (json_t *)calibration : NULL, "seed",
+                                 (json_int_t)s->seed),
+                       v->key, e));
+        }
+    }
+done:
+    return st;
+}
+
+/* --- checkpoints --- */
+
+static enum status replace(const char *text, const char *what, const char *with, char **out,
+                           struct err *e)
+{
+    const char *at = strstr(text, what);
+    if (!at) return mem_string(out, text, e);
+    return mem_format(out, e, "%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
+}
+
+/* The tokenizer's digest; "" when it comes with checkpoints that are not there. */
+static enum status tokenizer_identity(struct plan *p, const struct model_entry *m,
+                                      const char *checkpoint, char hash[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    hash[0] = '\0';
+    if (m->tokenizer) {
+        TRY(mem_string(&path, m->tokenizer, e));
+    } else {
+        TRY(mem_format(&path, e, "%s/tokenizer.json", checkpoint));
+        if (!fsx_is_file(path)) goto done;
+    }
+    const json_t *known = json_object_get(p->inputs, path);
+    if (known) {
+        memcpy(hash, json_string_value(known), HASH_HEX);
+        goto done;
+    }
+    TRY(hash_file(path, hash, e));
+    json_object_set_new(p->inputs, path, json_string(hash));
+done:
+    free(path);
+    return st;
+}
+
+/* FLOPs of a token, for the schedule: linears and head. */
+static double token_cost(const char *path)
+{
+    char *file = NULL;
+    json_t *config = NULL;
+    struct model_shape shape;
+    const struct arch *arch;
+    double cost = 1;
+    if (mem_format(&file, NULL, "%s/config.json", path) == OK && fsx_is_file(file) &&
+        json_read_file(file, &config, NULL) == OK &&
+        model_shape_read(config, file, &shape, &arch, NULL) == OK)
+        cost = 2.0 * ((double)shape.parameters_non_embedding +
+                      (double)shape.vocab * (double)shape.hidden);
+    json_decref(config);
+    free(file);
+    return cost;
+}
+
+static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
+                                   const json_t *evaluations, struct err *e)
+{
+    enum status st = OK;
+    const struct model_entry *m = &p->sweep->models[model];
+    struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
+    char tokenizer[HASH_HEX];
+    *c = (struct plan_checkpoint){.model = model, .row = row};
+    TRY(replace(m->path, "{checkpoint}", m->rows[row].checkpoint, &c->path, e));
+    TRY(tokenizer_identity(p, m, c->path, tokenizer, e));
+    TRY(digest(json_pack("{s:i, s:s, s:s, s:s, s:O}", "schema", KEY_SCHEMA, "model", m->name,
+                         "checkpoint", m->rows[row].checkpoint, "tokenizer", tokenizer,
+                         "evaluations", (json_t *)evaluations),
+               c->key, e));
+    c->cost = token_cost(c->path);
+done:
+    return st;
+}
+
+static enum status make_checkpoints(struct plan *p, const json_t *evaluations, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->sweep->n_models; i++) n += p->sweep->models[i].n_rows;
+    TRY(mem_zero(&p->checkpoints, n, sizeof *p->checkpoints, "checkpoints", e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++)
+        for (int64_t j = 0; j < p->sweep->models[i].n_rows; j++)
+            TRY(make_checkpoint(p, i, j, evaluations, e));
+done:
+    return st;
+}
+
+enum status plan_make(const struct sweep *s, struct plan *out, struct err *e)
+{
+    enum status st = OK;
+    struct plan p = {.sweep = s, .inputs = json_object()};
+    json_t *evaluations = NULL, *calibration = NULL;
+    TRY(evaluations_identity(&p, &evaluations, e));
+    if (s->calibration.text || s->calibration.ids)
+        TRY(data_identity(&p, &s->calibration, &calibration, e));
+    collect_bits(&p);
+    TRY(make_variants(&p, calibration, e));
+    TRY(make_checkpoints(&p, evaluations, e));
+    *out = p;
+    p = (struct plan){0};
+done:
+    json_decref(evaluations);
+    json_decref(calibration);
+    plan_free(&p);
+    return st;
+}
+
+/* --- the plan as a record --- */
+
+static json_t *model_record(const struct plan *p, int64_t model)
+{
+    const struct model_entry *m = &p->sweep->models[model];
+    json_t *list = json_array();
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        if (c->model != model) continue;
+        const struct trajectory_row *row = &m->rows[c->row];
+        json_array_append_new(
+            list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s}", "name", row->checkpoint,
+                            "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
+                            "learning_rate", json_number_new(row->learning_rate), "phase",
+                            row->phase, "kind", "stored", "recipe", "", "key", c->key));
+    }
+    return json_pack("{s:s, s:o}", "name", m->name, "checkpoints", list);
+}
+
+static json_t *axes_record(const struct plan *p)
+{
+    const struct sweep *s = p->sweep;
+    json_t *models = json_array(), *bits = json_array(), *quantizers = json_array(),
+           *datasets = json_array(), *variants = json_array();
+    for (int64_t i = 0; i < s->n_models; i++) json_array_append_new(models, model_record(p, i));
+    for (int64_t i = 0; i < p->n_bits; i++)
+        json_array_append_new(bits, json_integer((json_int_t)p->bits[i]));
+    for (int64_t i = 0; i < s->n_methods; i++)
+        json_array_append_new(quantizers, json_string(s->methods[i].name));
+    for (int64_t i = 0; i < s->n_evaluations; i++)
+        json_array_append_new(datasets, json_string(s->evaluations[i].name));
+    for (int64_t i = 0; i < p->n_variants; i++) {
+        const struct plan_variant *v = &p->variants[i];
+        json_array_append_new(variants, json_pack("{s:I, s:s, s:s, s:b}", "bits",
+                                                  (json_int_t)v->bits, "quantizer", v->method->name,
+                                                  "key", v->key, "applicable", v->applicable));
+    }
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "type", "plan", "name", s->name,
+                     "models", models, "bits", bits, "quantizers", quantizers, "datasets", datasets,
+                     "variants", variants);
+}
+
+enum status plan_record(const struct plan *p, const char *command, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    char host[256] = "", utc[21], mpi[MPI_MAX_LIBRARY_VERSION_STRING];
+    int n;
+    json_t *record = axes_record(p), *libraries = NULL;
+    gethostname(host, sizeof host - 1);
+    clock_utc(utc);
+    MPI_Get_library_version(mpi, &n);
+    ENSURE(record, ERR_NOMEM, "out of memory for the plan");
+    libraries = json_pack("{s:s, s:s, s:s}", "blas", linalg_blas_name(), "mpi", mpi, "jansson",
+                          JANSSON_VERSION);
+    json_object_set_new(record, "version", json_string(version_release()));
+    json_object_set_new(record, "git", json_string(version_commit()));
+    json_object_set_new(record, "libraries", libraries);
+    json_object_set_new(record, "host", json_string(host));
+    json_object_set_new(record, "command", json_string(command));
+    json_object_set_new(record, "utc", json_string(utc));
+    json_object_set_new(record, "config", sweep_to_json(p->sweep));
+    json_object_set(record, "inputs", p->inputs);
+done:
+    *out = record;
+    return st;
+}
+
+void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out)
+{
+    *out = (struct plan_counts){0};
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        for (int64_t j = 0; j < p->n_variants; j++) {
+            char key[HASH_HEX];
+            out->cells++;
+            if (!p->variants[j].applicable) {
+                out->not_applicable++;
+                continue;
+            }
+            results_cell_key(p->checkpoints[i].key, p->variants[j].key, key);
+            const json_t *record = view ? results_view_find(view, key) : NULL;
+            if (!record) continue;
+            if (strcmp(json_text(record, "status", ""), "done") == 0)
+                out->done++;
+            else
+                out->failed++;
+        }
+}

@@ -1,0 +1,85 @@
+/* plan: what a sweep file asks for: cells, their keys, and the visits that fill those that are
+ * missing.
+ *
+ * A cell's key hashes its own resolved settings and inputs, so that a larger sweep keeps what a
+ * smaller one finished: the model's and the checkpoint's names, the tokenizer, the evaluation texts
+ * and how they are cut; of the variant the method, its bits, the options that concern it and, if it
+ * calibrates, the calibration text. Labels of quantizers are not part of it. The weights are not
+ * either (they may not be on disk yet): a run compares their digest with the recorded one and does
+ * a changed checkpoint again.
+ */
+#pragma once
+#include "config/sweep.h"
+#include "results/results.h"
+#include "util/err.h"
+#include "visit/visit.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct plan_variant {
+    const struct method_entry *method; /* borrowed from the sweep */
+    int64_t quantizer;                 /* index of its label */
+    int64_t bits;
+    bool applicable; /* the method has such a width and the sweep asks for it */
+    char key[HASH_HEX];
+};
+
+struct plan_checkpoint {
+    int64_t model, row;
+    char *path;
+    char key[HASH_HEX];
+    double cost; /* of the full-precision pass; 1 when config.json cannot be read */
+};
+
+struct plan {
+    const struct sweep *sweep; /* borrowed */
+    int64_t n_bits;
+    int64_t bits[QUANT_BITS_N]; /* the axis, ascending */
+    int64_t n_variants;
+    struct plan_variant *variants; // (quantizer, bits)
+    int64_t n_checkpoints;
+    struct plan_checkpoint *checkpoints;
+    json_t *inputs; /* path → digest */
+};
+
+/* Reads the texts' and tokenizers' digests and the shapes of the checkpoints that are there.
+ * ERR_USAGE (unknown method, options that do not concern it, a method that calibrates without
+ * calibration data), ERR_IO (unreadable text or tokenizer). */
+MUST_USE enum status plan_make(const struct sweep *s, struct plan *out, struct err *e);
+void plan_free(struct plan *p);
+
+/* The plan record of the journal (results.h). command: how the run was started. A new reference in
+ * *out. */
+MUST_USE enum status plan_record(const struct plan *p, const char *command, json_t **out,
+                                 struct err *e);
+
+/* Which cells a run takes. */
+struct plan_choice {
+    bool retry_failed; /* failed ones again */
+    bool redo;         /* finished ones again */
+    int64_t n_only;
+    char **only; /* "model=PATTERN", "checkpoint=…", "bits=…", "quantizer=…"; all must hold; shell
+                    patterns */
+};
+/* ERR_USAGE: a key that is none of these. */
+MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
+
+/* The visits that fill what is missing, one a checkpoint, in the order of the plan; their total
+ * cost beside them. view: what is finished, NULL for nothing. */
+struct plan_visits {
+    int64_t n, n_cells;
+    struct visit *visits; // (n)
+    double *cost;         // (n)
+    int64_t
+        n_changed; /* checkpoints done again because their weights differ from the recorded ones */
+};
+MUST_USE enum status plan_visits_make(const struct plan *p, const struct results_view *view,
+                                      const struct plan_choice *choice, struct plan_visits *out,
+                                      struct err *e);
+void plan_visits_free(struct plan_visits *v);
+
+/* Cells of the plan by state. */
+struct plan_counts {
+    int64_t cells, done, failed, not_applicable;
+};
+void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out);

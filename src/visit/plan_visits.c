@@ -1,0 +1,195 @@
+/* Which cells are missing, and the visits that fill them. */
+#include "checkpoint/checkpoint.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "visit/plan.h"
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void plan_visits_free(struct plan_visits *v)
+{
+    for (int64_t i = 0; i < v->n; i++) visit_free(&v->visits[i]);
+    free(v->visits);
+    free(v->cost);
+    *v = (struct plan_visits){0};
+}
+
+/* The pattern behind "KEY=" if the choice is of that key, else NULL. */
+static const char *pattern_of(const char *only, const char *key)
+{
+    size_t n = strlen(key);
+    return strncmp(only, key, n) == 0 && only[n] == '=' ? only + n + 1 : NULL;
+}
+
+enum status plan_choice_check(const struct plan_choice *c, struct err *e)
+{
+    enum status st = OK;
+    static const char *const keys[] = {"model", "checkpoint", "bits", "quantizer"};
+    for (int64_t i = 0; i < c->n_only; i++) {
+        bool known = false;
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
+            known = known || pattern_of(c->only[i], keys[j]);
+        ENSURE(known, ERR_USAGE,
+               "--only %s: expected model=, checkpoint=, bits= or quantizer= and a shell pattern",
+               c->only[i]);
+    }
+done:
+    return st;
+}
+
+static bool chosen(const struct plan_choice *choice, const char *key, const char *value)
+{
+    for (int64_t i = 0; i < choice->n_only; i++) {
+        const char *pattern = pattern_of(choice->only[i], key);
+        if (pattern && fnmatch(pattern, value, 0) != 0) return false;
+    }
+    return true;
+}
+
+static bool checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *c,
+                              const struct plan_choice *choice)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    return chosen(choice, "model", m->name) &&
+           chosen(choice, "checkpoint", m->rows[c->row].checkpoint);
+}
+
+static bool variant_chosen(const struct plan_variant *v, const struct plan_choice *choice)
+{
+    char bits[8];
+    snprintf(bits, sizeof bits, "%d", (int)v->bits);
+    return v->applicable && chosen(choice, "bits", bits) &&
+           chosen(choice, "quantizer", v->method->name);
+}
+
+static bool missing(const struct results_view *view, const char *key,
+                    const struct plan_choice *choice)
+{
+    const json_t *record = view ? results_view_find(view, key) : NULL;
+    if (!record || choice->redo) return true;
+    return choice->retry_failed && strcmp(json_text(record, "status", ""), "failed") == 0;
+}
+
+/* True if the folder's weights are not those of the record. A folder that is not there (any more)
+ * changes nothing. */
+static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
+{
+    struct checkpoint *checkpoint = NULL;
+    const char *recorded = json_text(json_object_get(record, "provenance"), "weights_hash", "");
+    bool changed = false;
+    if (!recorded[0] || !fsx_is_dir(c->path)) return false;
+    if (checkpoint_open(c->path, &checkpoint, NULL) == OK)
+        changed = strcmp(checkpoint_hash(checkpoint), recorded) != 0;
+    checkpoint_close(checkpoint);
+    return changed;
+}
+
+/* A new owner of the same options, by way of their JSON form. */
+static enum status data_copy(const struct data_options *from, struct data_options *to,
+                             struct err *e)
+{
+    json_t *json = data_options_to_json(from);
+    enum status st = data_options_from_json(json, to, e);
+    json_decref(json);
+    return st;
+}
+
+static enum status add_variant(struct visit *v, const struct plan_variant *from, const char *key,
+                               struct err *e)
+{
+    enum status st = OK;
+    struct variant *to = &v->variants[v->n_variants];
+    json_t *json = method_entry_to_json(from->method);
+    to->bits = from->bits;
+    TRY(mem_string(&to->key, key, e));
+    v->n_variants++;
+    TRY(method_entry_from_json(json, &to->method, e));
+done:
+    json_decref(json);
+    return st;
+}
+
+static enum status fill_visit(const struct plan *p, const struct plan_checkpoint *c,
+                              struct visit *v, struct err *e)
+{
+    enum status st = OK;
+    const struct sweep *s = p->sweep;
+    const struct model_entry *m = &s->models[c->model];
+    TRY(mem_string(&v->model, m->name, e));
+    TRY(mem_string(&v->checkpoint, m->rows[c->row].checkpoint, e));
+    TRY(mem_string(&v->path, c->path, e));
+    if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
+    TRY(mem_string(&v->key, c->key, e));
+    v->threads = s->run.threads;
+    if (s->calibration.text || s->calibration.ids)
+        TRY(data_copy(&s->calibration, &v->calibration, e));
+    TRY(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));
+    for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++)
+        TRY(data_copy(&s->evaluations[i], &v->evaluations[i], e));
+    TRY(mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e));
+done:
+    return st;
+}
+
+/* The checkpoint's visit; no variants and *wanted false when there is nothing to do. */
+static enum status make_visit(const struct plan *p, const struct plan_checkpoint *c,
+                              const struct results_view *view, const struct plan_choice *choice,
+                              struct visit *v, bool *wanted, bool *changed, struct err *e)
+{
+    enum status st = OK;
+    struct plan_choice own = *choice;
+    const json_t *record = view ? results_view_find(view, c->key) : NULL;
+    *changed = record && weights_changed(c, record);
+    if (*changed) own.redo = true;
+    *wanted = missing(view, c->key, &own);
+    TRY(fill_visit(p, c, v, e));
+    for (int64_t i = 0; i < p->n_variants; i++) {
+        char key[HASH_HEX];
+        const struct plan_variant *variant = &p->variants[i];
+        results_cell_key(c->key, variant->key, key);
+        if (!variant_chosen(variant, choice) || !missing(view, key, &own)) continue;
+        TRY(add_variant(v, variant, key, e));
+        *wanted = true;
+    }
+done:
+    return st;
+}
+
+static double visit_cost(const struct plan_checkpoint *c, const struct visit *v)
+{
+    return c->cost * (double)(1 + v->n_variants);
+}
+
+enum status plan_visits_make(const struct plan *p, const struct results_view *view,
+                             const struct plan_choice *choice, struct plan_visits *out,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct plan_visits visits = {0};
+    TRY(mem_zero(&visits.visits, p->n_checkpoints, sizeof *visits.visits, "visits", e));
+    TRY(mem_zero(&visits.cost, p->n_checkpoints, sizeof *visits.cost, "visits", e));
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        struct visit *v = &visits.visits[visits.n];
+        bool wanted, changed;
+        if (!checkpoint_chosen(p, c, choice)) continue;
+        st = make_visit(p, c, view, choice, v, &wanted, &changed, e);
+        if (st != OK || !wanted) visit_free(v);
+        TRY(st);
+        if (!wanted) continue;
+        if (changed)
+            log_warn("%s: weights have changed since their results were recorded; doing it again",
+                     c->path);
+        visits.n_changed += changed;
+        visits.n_cells += v->n_variants;
+        visits.cost[visits.n++] = visit_cost(c, v);
+    }
+    *out = visits;
+    visits = (struct plan_visits){0};
+done:
+    plan_visits_free(&visits);
+    return st;
+}

@@ -144,7 +144,7 @@ enum status alone_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
         }
         struct err own = {0};
         enum status result = work->run(work->context, world, tasks[i].text, &port, &own);
-        TRY(port.sink_status);
+        if (port.sink_status != OK) FAIL(port.sink_status, "%s", own.text);
         TRY(sink->tick(sink->context, e));
         if (result == ERR_STOPPED) {
             outcome->end = SCHED_STOPPED;

@@ -1,0 +1,112 @@
+#include "cli/args.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void arg_list_free(struct arg_list *l)
+{
+    free(l->items);
+    *l = (struct arg_list){0};
+}
+
+static const struct arg *find(const struct args *a, const char *word, size_t n)
+{
+    for (int i = 0; i < a->n; i++)
+        if (strlen(a->table[i].name) == n && strncmp(a->table[i].name, word, n) == 0)
+            return &a->table[i];
+    return NULL;
+}
+
+static enum status set(const struct arg *arg, char *value, struct err *e)
+{
+    enum status st = OK;
+    char *end;
+    switch (arg->type) {
+    case ARG_SWITCH:
+        *(bool *)arg->to = true;
+        break;
+    case ARG_TEXT:
+        *(const char **)arg->to = value;
+        break;
+    case ARG_INTEGER:
+        errno = 0;
+        *(int64_t *)arg->to = strtoll(value, &end, 10);
+        ENSURE(*value && !*end && !errno, ERR_USAGE, "%s: \"%s\" is not an integer", arg->name,
+               value);
+        break;
+    case ARG_LIST: {
+        struct arg_list *list = arg->to;
+        TRY(mem_grow(&list->items, list->n, &list->capacity, sizeof *list->items, e));
+        list->items[list->n++] = value;
+        break;
+    }
+    }
+done:
+    return st;
+}
+
+/* Takes the flag at argv[0]; *used = words taken. */
+static enum status take(const struct args *a, int argc, char **argv, int *used, struct err *e)
+{
+    enum status st = OK;
+    size_t n = strcspn(argv[0], "=");
+    const struct arg *arg = find(a, argv[0], n);
+    *used = 0;
+    if (!arg) {
+        if (a->other) TRY(a->other(a->context, argc, argv, used, e));
+        ENSURE(*used, ERR_USAGE, "%.*s: unknown flag; --help lists them", (int)n, argv[0]);
+        goto done;
+    }
+    char *value = argv[0][n] ? argv[0] + n + 1 : NULL;
+    *used = 1;
+    if (arg->type == ARG_SWITCH) {
+        ENSURE(!value, ERR_USAGE, "%s takes no value", arg->name);
+    } else if (!value) {
+        ENSURE(argc > 1, ERR_USAGE, "%s needs a value: %s", arg->name, arg->value);
+        value = argv[1];
+        *used = 2;
+    }
+    TRY(set(arg, value, e));
+done:
+    return st;
+}
+
+static void print_help(const struct args *a, const char *usage)
+{
+    printf("usage: qtraj %s\n", usage);
+    for (int i = 0; i < a->n; i++) {
+        char flag[80];
+        snprintf(flag, sizeof flag, "%s %s", a->table[i].name,
+                 a->table[i].value ? a->table[i].value : "");
+        printf("  %-34s %s\n", flag, a->table[i].doc);
+    }
+}
+
+enum status args_parse(const struct args *a, const char *usage, int argc, char **argv,
+                       const char **positional, int min, int max, int *n_positional, bool *help,
+                       struct err *e)
+{
+    enum status st = OK;
+    int n = 0;
+    *help = false;
+    for (int i = 1; i < argc;) {
+        int used = 1;
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(a, usage);
+            *help = true;
+            goto done;
+        }
+        if (argv[i][0] == '-' && argv[i][1]) {
+            TRY(take(a, argc - i, argv + i, &used, e));
+        } else {
+            ENSURE(n < max, ERR_USAGE, "%s: unexpected; usage: qtraj %s", argv[i], usage);
+            positional[n++] = argv[i];
+        }
+        i += used;
+    }
+    ENSURE(n >= min, ERR_USAGE, "usage: qtraj %s", usage);
+    if (n_positional) *n_positional = n;
+done:
+    return st;
+}

@@ -1,0 +1,77 @@
+#include "cli/cli.h"
+#include "util/log.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct command *const commands[] = {
+    &cmd_run,     &cmd_plan,    &cmd_status,        &cmd_show, &cmd_rebuild,  &cmd_options,
+    &cmd_methods, &cmd_inspect, &cmd_architectures, &cmd_eval, &cmd_quantize, &cmd_tokenize,
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+int cli_exit_code(enum status st)
+{
+    switch (st) {
+    case OK:
+        return EXIT_DONE;
+    case ERR_USAGE:
+    case ERR_SHAPE:
+    case ERR_IO:
+    case ERR_FORMAT:
+    case ERR_LOCKED:
+        return EXIT_BAD_INPUT;
+    case ERR_FULL:
+    case ERR_STOPPED:
+        return EXIT_STOPPED;
+    default:
+        return EXIT_INTERNAL;
+    }
+}
+
+static void print_usage(FILE *out)
+{
+    fprintf(out, "usage: qtraj COMMAND ...\n\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(out, "  %-60s %s\n", commands[i]->arguments, commands[i]->doc);
+    fprintf(out, "\nqtraj COMMAND --help lists a command's flags.\n");
+}
+
+static const struct command *find(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+/* Runs on this rank alone; the one line of an error is printed here. */
+static int run(const struct command *c, MPI_Comm world, int argc, char **argv)
+{
+    struct err e = {0};
+    int rank, code = EXIT_DONE;
+    MPI_Comm_rank(world, &rank);
+    enum status st = c->run(world, argc, argv, &code, &e);
+    if (st == OK) return code;
+    if (rank == 0 && e.code != OK) log_error("%s", e.text);
+    log_trace("err", "%s%s", e.text, e.trail);
+    return cli_exit_code(st);
+}
+
+int cli_main(MPI_Comm world, int argc, char **argv)
+{
+    int rank, size, code = EXIT_DONE;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
+    log_setup(-1, false);
+    const struct command *c = argc > 1 ? find(argv[1]) : NULL;
+    if (!c) {
+        bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+                                 strcmp(argv[1], "help") == 0);
+        if (rank == 0 && argc > 1 && !help) log_error("%s: unknown command", argv[1]);
+        if (rank == 0) print_usage(help ? stdout : stderr);
+        return help ? EXIT_DONE : EXIT_BAD_INPUT;
+    }
+    if (c->all_ranks || rank == 0) code = run(c, world, argc - 1, argv + 1);
+    fflush(stdout);
+    if (size > 1) MPI_Bcast(&code, 1, MPI_INT, 0, world);
+    return code;
+}

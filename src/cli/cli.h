@@ -1,0 +1,37 @@
+/* cli: one command, one file. A command parses its arguments, calls down, prints: human text on
+ * stderr, results on stdout.
+ */
+#pragma once
+#include "util/err.h"
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Exit codes, everywhere. */
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_CELLS_FAILED = 1, /* done, but cells failed */
+    EXIT_BAD_INPUT = 2,    /* usage, config, unreadable text, locked; a bad checkpoint of a
+                              single-checkpoint command */
+    EXIT_STOPPED = 3,      /* resumable: signal, full disk */
+    EXIT_INTERNAL = 4
+};
+
+/* The exit code that a status of bad input, storage or our own fault stands for. */
+int cli_exit_code(enum status st);
+
+struct command {
+    const char *name;
+    const char *arguments; /* one line of usage */
+    const char *doc;
+    bool all_ranks; /* runs on every rank of the communicator; else on rank 0 while the others wait
+                     */
+    /* argv[0] is the command's name. *code: exit code when the status is OK. */
+    enum status (*run)(MPI_Comm world, int argc, char **argv, int *code, struct err *e);
+};
+
+/* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. */
+int cli_main(MPI_Comm world, int argc, char **argv);
+
+extern const struct command cmd_run, cmd_plan, cmd_status, cmd_show, cmd_rebuild, cmd_options,
+    cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval, cmd_quantize;

@@ -1,0 +1,134 @@
+#include "checkpoint/safetensors.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/single.h"
+#include "eval/head.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+static const char usage[] =
+    "eval DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--json]";
+
+struct eval {
+    struct single single; /* first, so that it is the hooks' context too */
+    const char *logits;
+};
+
+/* OUT holds `logits` (sequences, length, V) when all have one length, else logits.0, logits.1, ...
+ */
+static enum status plan_logits(const struct sequences *s, int64_t vocab,
+                               struct tensor_shape **shapes, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    int64_t T = s->n ? s->offset[1] - s->offset[0] : 0;
+    bool equal = true;
+    for (int64_t i = 0; i < s->n; i++) equal = equal && s->offset[i + 1] - s->offset[i] == T;
+    *n = equal ? 1 : s->n;
+    TRY(mem_zero(shapes, *n, sizeof **shapes, "logits", e));
+    for (int64_t i = 0; i < *n; i++) {
+        struct tensor_shape *shape = &(*shapes)[i];
+        char *name;
+        if (equal) {
+            TRY(mem_string(&name, "logits", e));
+            *shape = (struct tensor_shape){name, 3, {s->n, T, vocab}};
+        } else {
+            TRY(mem_format(&name, e, "logits.%lld", (long long)i));
+            *shape = (struct tensor_shape){name, 2, {s->offset[i + 1] - s->offset[i], vocab}};
+        }
+    }
+done:
+    return st;
+}
+
+static enum status write_logits(void *context, const struct model *m, const struct sequences *s,
+                                const float *x, struct err *e)
+{
+    enum status st = OK;
+    const struct eval *o = context;
+    int64_t n = 0, V = model_shape(m)->vocab, C = model_shape(m)->hidden;
+    struct tensor_shape *shapes = NULL;
+    struct safetensors_out *out = NULL;
+    float *logits = NULL;
+    TRY(plan_logits(s, V, &shapes, &n, e));
+    TRY(safetensors_create(o->logits, shapes, n, &out, e));
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t T = s->offset[i + 1] - s->offset[i];
+        free(logits);
+        logits = NULL;
+        TRY(mem_alloc(&logits, T * V, sizeof *logits, "logits", e));
+        head_logits(m, x + s->offset[i] * C, T, logits);
+        TRY(safetensors_append(out, logits, T * V, e));
+    }
+    TRY(safetensors_commit(out, e));
+done:
+    safetensors_out_close(out);
+    for (int64_t i = 0; shapes && i < n; i++) free((char *)(uintptr_t)shapes[i].name);
+    free(shapes);
+    free(logits);
+    return st;
+}
+
+static enum status print(const struct eval *o, bool json, struct err *e)
+{
+    enum status st = OK;
+    const json_t *record = o->single.checkpoint;
+    const json_t *d = json_object_get(json_object_get(record, "datasets"), "evaluation");
+    if (!json) {
+        printf("loss %.6f +- %.6f nats, perplexity %.4f, %lld tokens scored\n",
+               json_number_get(json_object_get(d, "loss")),
+               json_number_get(json_object_get(d, "loss_stderr")),
+               json_number_get(json_object_get(d, "perplexity")),
+               (long long)json_integer_value(json_object_get(d, "tokens")));
+        return OK;
+    }
+    json_t *out = json_pack(
+        "{s:o, s:o, s:o, s:o, s:O, s:O}", "loss", single_number(record, "loss"), "loss_stderr",
+        single_number(record, "loss_stderr"), "perplexity", single_number(record, "perplexity"),
+        "bits_per_byte", single_number(record, "bits_per_byte"), "tokens",
+        json_object_get(d, "tokens"), "loss_per_sequence", json_object_get(d, "sequence_loss"));
+    ENSURE(out, ERR_NOMEM, "out of memory");
+    json_dumpf(out, stdout, JSON_COMPACT);
+    putchar('\n');
+done:
+    json_decref(out);
+    return st;
+}
+
+static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    struct eval o = {0};
+    const char *dir, *text = NULL, *field = NULL, *ids = NULL, *tokenizer = NULL;
+    int64_t length = 0;
+    bool json = false, help;
+    const struct arg table[] = {
+        {"--text", ARG_TEXT, &text, "FILE", "plain text or JSONL (with --field)"},
+        {"--field", ARG_TEXT, &field, "NAME", "JSONL field that holds the text"},
+        {"--length", ARG_INTEGER, &length, "N", "tokens a sequence (2048)"},
+        {"--ids", ARG_TEXT, &ids, "FILE:KEY", "token ids of a safetensors file"},
+        {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
+        {"--logits", ARG_TEXT, &o.logits, "OUT", "write the logits to a safetensors file"},
+        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+    };
+    (void)world;
+    (void)code;
+    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
+    TRY(args_parse(&args, usage, argc, argv, &dir, 1, 1, NULL, &help, e));
+    if (help) goto done;
+    ENSURE((text == NULL) != (ids == NULL), ERR_USAGE, "give one of --text and --ids");
+    ENSURE(length >= 0, ERR_USAGE, "--length %lld: expected a positive number", (long long)length);
+    TRY(single_add_evaluation(&o.single, text, field, ids, length, e));
+    if (o.logits) o.single.hooks.hidden = write_logits;
+    TRY(single_run(&o.single, dir, tokenizer, e));
+    TRY(print(&o, json, e));
+done:
+    single_free(&o.single);
+    return st;
+}
+
+const struct command cmd_eval = {
+    .name = "eval",
+    .arguments = usage,
+    .doc = "the loss of one checkpoint",
+    .run = run,
+};

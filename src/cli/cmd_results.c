@@ -1,0 +1,139 @@
+/* The commands that read results: show, status, rebuild. */
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "config/sweep.h"
+#include "results/results.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A results file as users name it: a cube or journal, or the sweep file that names one. The journal
+ * is preferred: it is the truth, also while a run goes on. The caller frees *out. */
+static enum status find_results(const char *name, char **out, struct err *e)
+{
+    enum status st = OK;
+    struct sweep sweep = {0};
+    char *results = NULL, *journal = NULL;
+    size_t n = strlen(name);
+    if ((n > 5 && strcmp(name + n - 5, ".yaml") == 0) ||
+        (n > 4 && strcmp(name + n - 4, ".yml") == 0)) {
+        TRY(sweep_read(name, NULL, 0, &sweep, e));
+        TRY(mem_string(&results, sweep.results, e));
+        TRY(journal_path(results, &journal, e));
+        TRY(mem_string(out, fsx_is_file(journal) ? journal : results, e));
+    } else {
+        TRY(mem_string(out, name, e));
+    }
+done:
+    free(results);
+    free(journal);
+    sweep_free(&sweep);
+    return st;
+}
+
+static enum status open_view(const char *name, struct results_view **out, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    TRY(find_results(name, &path, e));
+    TRY(results_view_open(path, out, e));
+done:
+    free(path);
+    return st;
+}
+
+static const char show_usage[] = "show RESULTS [--csv|--json] [--model M] [--bits B] ...";
+
+static enum status run_show(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    const char *path;
+    bool help;
+    struct show_options o = {0};
+    struct results_view *view = NULL;
+    const struct arg table[] = {
+        {"--csv", ARG_SWITCH, &o.csv, NULL, "one row a cell and dataset, all numbers"},
+        {"--json", ARG_SWITCH, &o.json, NULL, "the same as JSON"},
+        {"--model", ARG_TEXT, &o.model, "NAME", "one model"},
+        {"--quantizer", ARG_TEXT, &o.quantizer, "NAME", "one quantizer"},
+        {"--dataset", ARG_TEXT, &o.dataset, "NAME", "one dataset"},
+        {"--bits", ARG_INTEGER, &o.bits, "B", "one bit-width"},
+    };
+    (void)world;
+    (void)code;
+    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
+    TRY(args_parse(&args, show_usage, argc, argv, &path, 1, 1, NULL, &help, e));
+    if (help) goto done;
+    TRY(open_view(path, &view, e));
+    TRY(results_show(view, &o, stdout, e));
+done:
+    results_view_close(view);
+    return st;
+}
+
+const struct command cmd_show = {
+    .name = "show",
+    .arguments = show_usage,
+    .doc = "print results as a table",
+    .run = run_show,
+};
+
+static const char status_usage[] = "status RESULTS|SWEEP.yaml [--json]";
+
+static enum status run_status(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    const char *path;
+    bool help, json = false;
+    struct results_view *view = NULL;
+    const struct arg table[] = {{"--json", ARG_SWITCH, &json, NULL, "for machines"}};
+    (void)world;
+    (void)code;
+    const struct args args = {.table = table, .n = 1};
+    TRY(args_parse(&args, status_usage, argc, argv, &path, 1, 1, NULL, &help, e));
+    if (help) goto done;
+    TRY(open_view(path, &view, e));
+    TRY(results_status(view, json, stdout, e));
+done:
+    results_view_close(view);
+    return st;
+}
+
+const struct command cmd_status = {
+    .name = "status",
+    .arguments = status_usage,
+    .doc = "count finished and failed cells, say why they failed",
+    .run = run_status,
+};
+
+static const char rebuild_usage[] = "rebuild OUT.h5 JOURNAL";
+
+static enum status run_rebuild(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    const char *paths[2];
+    bool help;
+    struct journal *journal = NULL;
+    struct results_view *view = NULL;
+    (void)world;
+    (void)code;
+    TRY(args_parse(&(struct args){0}, rebuild_usage, argc, argv, paths, 2, 2, NULL, &help, e));
+    if (help) goto done;
+    TRY(journal_open_readonly(paths[1], &journal, e));
+    TRY(results_view_of_journal(journal, &view, e));
+    TRY(cube_write(paths[0], view, e));
+    log_info("%s: made from %lld records of %s", paths[0], (long long)journal_n(journal), paths[1]);
+done:
+    results_view_close(view);
+    journal_close(journal);
+    return st;
+}
+
+const struct command cmd_rebuild = {
+    .name = "rebuild",
+    .arguments = rebuild_usage,
+    .doc = "make the cube from a journal alone",
+    .run = run_rebuild,
+};

@@ -1,0 +1,345 @@
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "results/results.h"
+#include "sched/sched.h"
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "visit/plan.h"
+#include "visit/visit.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] = "run SWEEP.yaml [--set KEY=VALUE] [--only KEY=PATTERN] ...";
+
+/* What rank 0 holds during a run. */
+struct master {
+    const char *path;
+    struct arg_list set, only;
+    struct plan_choice choice;
+    struct sweep sweep;
+    struct plan plan;
+    struct lock *lock;
+    struct journal *journal;
+    struct plan_visits visits;
+    struct sched_task *tasks;
+    bool unsynced, cube_stale;
+    int64_t waiting_done, waiting_failed; /* appended, not yet durable */
+    double cube_written, cube_seconds;
+    struct progress progress;
+};
+
+static void master_free(struct master *m)
+{
+    arg_list_free(&m->set);
+    arg_list_free(&m->only);
+    for (int64_t i = 0; m->tasks && i < m->visits.n; i++) free(m->tasks[i].text);
+    free(m->tasks);
+    plan_visits_free(&m->visits);
+    journal_close(m->journal);
+    lock_release(m->lock);
+    plan_free(&m->plan);
+    sweep_free(&m->sweep);
+}
+
+/* --- before: arguments, plan, journal, tasks --- */
+
+static enum status parse(struct master *m, int argc, char **argv, bool *help, struct err *e)
+{
+    enum status st = OK;
+    const char *retry = NULL;
+    const struct arg table[] = {
+        {"--set", ARG_LIST, &m->set, "KEY=VALUE", "override a key of the sweep file"},
+        {"--only", ARG_LIST, &m->only, "KEY=PATTERN",
+         "only cells whose model, checkpoint, bits or quantizer match"},
+        {"--retry", ARG_TEXT, &retry, "failed", "do failed cells again"},
+        {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "do finished cells again"},
+    };
+    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
+    TRY(args_parse(&args, usage, argc, argv, &m->path, 1, 1, NULL, help, e));
+    ENSURE(!retry || strcmp(retry, "failed") == 0, ERR_USAGE, "--retry %s: expected failed", retry);
+    m->choice.retry_failed = retry != NULL;
+    m->choice.n_only = m->only.n;
+    m->choice.only = m->only.items;
+    TRY(plan_choice_check(&m->choice, e));
+done:
+    return st;
+}
+
+/* True if the newest plan of the journal has the same axes, settings and inputs. */
+static bool plan_known(const struct journal *j, const json_t *plan)
+{
+    static const char *const keys[] = {"name",     "models",   "bits",   "quantizers",
+                                       "datasets", "variants", "config", "inputs"};
+    for (int64_t i = journal_n(j) - 1; i >= 0; i--) {
+        const json_t *r = journal_record(j, i);
+        if (strcmp(json_text(r, "type", ""), "plan") != 0) continue;
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            if (!json_equal(json_object_get(r, keys[k]), json_object_get(plan, keys[k])))
+                return false;
+        return true;
+    }
+    return false;
+}
+
+static enum status append_plan(struct master *m, const char *command, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL;
+    TRY(plan_record(&m->plan, command, &record, e));
+    if (plan_known(m->journal, record)) goto done;
+    TRY(journal_append(m->journal, record, e));
+    m->unsynced = m->cube_stale = true;
+done:
+    json_decref(record);
+    return st;
+}
+
+static enum status make_tasks(struct master *m, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
+    for (int64_t i = 0; i < m->visits.n; i++) {
+        json_t *json = visit_to_json(&m->visits.visits[i]);
+        m->tasks[i].cost = m->visits.cost[i];
+        m->tasks[i].text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+        json_decref(json);
+        ENSURE(m->tasks[i].text, ERR_NOMEM, "out of memory for the tasks");
+    }
+done:
+    return st;
+}
+
+static enum status prepare(struct master *m, const char *command, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    struct results_view *view = NULL;
+    TRY(sweep_read(m->path, (const char *const *)m->set.items, m->set.n, &m->sweep, e));
+    TRY(plan_make(&m->sweep, &m->plan, e));
+    TRY(fsx_make_parent(m->sweep.results, e));
+    TRY(lock_take(m->sweep.results, &m->lock, e));
+    TRY(journal_path(m->sweep.results, &path, e));
+    TRY(journal_open(path, &m->journal, e));
+    TRY(append_plan(m, command, e));
+    TRY(results_view_of_journal(m->journal, &view, e));
+    TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
+    TRY(make_tasks(m, e));
+    if (!fsx_is_file(m->sweep.results)) m->cube_stale = true;
+done:
+    results_view_close(view);
+    free(path);
+    return st;
+}
+
+/* --- during: results into the journal, the cube from time to time --- */
+
+static enum status accept(void *context, const char *result, struct err *e)
+{
+    enum status st = OK;
+    struct master *m = context;
+    json_t *record = NULL;
+    TRY(json_read_text("result", result, strlen(result), &record, e));
+    TRY(journal_append(m->journal, record, e));
+    m->unsynced = m->cube_stale = true;
+    if (strcmp(json_text(record, "type", ""), "cell") != 0) goto done;
+    if (strcmp(json_text(record, "status", ""), "done") == 0)
+        m->waiting_done++;
+    else
+        m->waiting_failed++;
+done:
+    json_decref(record);
+    return st;
+}
+
+static enum status sync_journal(struct master *m, struct err *e)
+{
+    enum status st = OK;
+    if (!m->unsynced) return OK;
+    TRY(journal_sync(m->journal, e));
+    m->unsynced = false;
+    progress_add(&m->progress, m->waiting_done, m->waiting_failed);
+    m->waiting_done = m->waiting_failed = 0;
+done:
+    return st;
+}
+
+static enum status write_cube(struct master *m, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    double start = clock_seconds();
+    TRY(results_view_of_journal(m->journal, &view, e));
+    TRY(cube_write(m->sweep.results, view, e));
+    m->cube_stale = false;
+    m->cube_written = clock_seconds();
+    m->cube_seconds = m->cube_written - start;
+done:
+    results_view_close(view);
+    return st;
+}
+
+/* The journal is made durable as soon as no message waits: one fdatasync for all that came
+ * together. The cube is renewed as often as stays within 1 % of the time, and at the end. */
+static enum status tick(void *context, struct err *e)
+{
+    enum status st = OK;
+    struct master *m = context;
+    TRY(sync_journal(m, e));
+    double since = clock_seconds() - m->cube_written;
+    if (m->cube_stale && since > 10 && since > 100 * m->cube_seconds) TRY(write_cube(m, e));
+    progress_print(&m->progress, false);
+done:
+    return st;
+}
+
+/* --- a worker's part --- */
+
+struct worker {
+    struct visit_cache cache;
+    struct sched_port *port;
+};
+
+static enum status send_record(void *context, const json_t *record, struct err *e)
+{
+    enum status st = OK;
+    struct worker *w = context;
+    char *text = json_dumps(record, JSON_COMPACT);
+    ENSURE(text, ERR_NOMEM, "out of memory for a record");
+    TRY(sched_send(w->port, text, e));
+done:
+    free(text);
+    return st;
+}
+
+static bool should_stop(void *context)
+{
+    return sched_should_stop(((struct worker *)context)->port);
+}
+
+static enum status run_visit(void *context, MPI_Comm group, const char *task,
+                             struct sched_port *port, struct err *e)
+{
+    enum status st = OK;
+    struct worker *w = context;
+    struct visit visit = {0};
+    json_t *json = NULL;
+    const struct visit_hooks hooks = {
+        .context = w, .emit = send_record, .should_stop = should_stop};
+    w->port = port;
+    TRY(json_read_text("task", task, strlen(task), &json, e));
+    TRY(visit_from_json(json, &visit, e));
+    TRY(visit_run(&visit, group, &w->cache, &hooks, e));
+done:
+    json_decref(json);
+    visit_free(&visit);
+    return st;
+}
+
+/* --- after --- */
+
+static enum status finish(struct master *m, const struct sched_outcome *outcome, int *code,
+                          struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    struct plan_counts counts;
+    json_t *end = NULL;
+    char utc[21];
+    TRY(sync_journal(m, e));
+    TRY(results_view_of_journal(m->journal, &view, e));
+    plan_count(&m->plan, view, &counts);
+    *code = outcome->end != SCHED_DONE ? EXIT_STOPPED
+            : counts.failed            ? EXIT_CELLS_FAILED
+                                       : EXIT_DONE;
+    clock_utc(utc);
+    if (m->visits.n) {
+        end = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status",
+                        outcome->end == SCHED_DONE ? "done" : "stopped", "utc", utc, "exit_code",
+                        *code);
+        ENSURE(end, ERR_NOMEM, "out of memory for the end record");
+        TRY(journal_append(m->journal, end, e));
+        TRY(journal_sync(m->journal, e));
+        m->cube_stale = true;
+    }
+    if (m->cube_stale) TRY(write_cube(m, e));
+    progress_print(&m->progress, true);
+    int64_t pending = counts.cells - counts.done - counts.failed - counts.not_applicable;
+    log_info("%s: %lld of %lld cells done, %lld failed, %lld pending%s", m->sweep.results,
+             (long long)counts.done, (long long)(counts.cells - counts.not_applicable),
+             (long long)counts.failed, (long long)pending,
+             m->visits.n == 0             ? "; nothing to do"
+             : outcome->end == SCHED_DONE ? ""
+                                          : "; stopped, resumable");
+    if (counts.failed)
+        log_info("qtraj status %s says why cells failed; qtraj run --retry failed does them again",
+                 m->sweep.results);
+done:
+    json_decref(end);
+    results_view_close(view);
+    return st;
+}
+
+static enum status run_all(MPI_Comm world, struct master *m, int rank,
+                           struct sched_outcome *outcome, struct err *e)
+{
+    enum status st = OK;
+    struct worker worker = {0};
+    int64_t ranks_per_group = m->sweep.run.ranks_per_group;
+    const struct sched_work work = {.run = run_visit, .context = &worker};
+    const struct sched_sink sink = {.accept = accept, .tick = tick, .context = m};
+    MPI_Bcast(&ranks_per_group, 1, MPI_INT64_T, 0, world);
+    if (ranks_per_group < 1) ranks_per_group = 1;
+    if (rank == 0) {
+        progress_start(&m->progress, m->visits.n_cells);
+        m->cube_written = clock_seconds();
+        if (m->visits.n)
+            log_info("%lld visits, %lld cells to do", (long long)m->visits.n,
+                     (long long)m->visits.n_cells);
+    }
+    TRY(sched_run(world, ranks_per_group, m->tasks, m->visits.n, &work, &sink, outcome, e));
+done:
+    visit_cache_free(&worker.cache);
+    return st;
+}
+
+static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    struct master m = {0};
+    struct sched_outcome outcome = {0};
+    bool help = false, started = false;
+    int rank;
+    MPI_Comm_rank(world, &rank);
+    sched_catch_signals();
+    st = parse(&m, argc, argv, &help, e);
+    if (st == OK && !help && rank == 0) st = prepare(&m, usage, e);
+    TRY(err_agree(world, st, e));
+    if (help) goto done;
+    started = true;
+    TRY(run_all(world, &m, rank, &outcome, e));
+    if (rank == 0) st = finish(&m, &outcome, code, e);
+    TRY(err_agree(world, st, e));
+done:
+    /* What fails once cells are being written can be resumed: a full or faulty disk. */
+    if (started && rank == 0 && (st == ERR_IO || st == ERR_FULL)) {
+        log_error("%s", e->text);
+        log_error("stopped; finished cells are kept in the journal, start again to go on");
+        err_clear(e);
+        *code = EXIT_STOPPED;
+        st = OK;
+    }
+    master_free(&m);
+    return st;
+}
+
+const struct command cmd_run = {
+    .name = "run",
+    .arguments = usage,
+    .doc = "fill the cells of a sweep (under mpirun or alone)",
+    .all_ranks = true,
+    .run = run,
+};

@@ -1,0 +1,77 @@
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "tokenizer/tokenizer.h"
+#include "util/json.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] = "tokenize TOKENIZER.json [--special] [--json]";
+
+static enum status print_ids(const int32_t *ids, int64_t n, bool json)
+{
+    if (json) putchar('[');
+    for (int64_t i = 0; i < n; i++) printf(i ? (json ? ",%d" : " %d") : "%d", ids[i]);
+    puts(json ? "]" : "");
+    return OK;
+}
+
+/* One line: a JSON string with --json, else the text itself. */
+static enum status tokenize_line(const struct tokenizer *t, const char *line, size_t n,
+                                 int64_t number, bool special, bool json, struct err *e)
+{
+    enum status st = OK;
+    json_error_t error;
+    json_t *value = NULL;
+    int32_t *ids = NULL;
+    int64_t n_ids;
+    if (json) {
+        value = json_loadb(line, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+        ENSURE(json_is_string(value), ERR_FORMAT, "line %lld: expected a JSON string%s%s",
+               (long long)number, value ? "" : ": ", value ? "" : error.text);
+        line = json_string_value(value);
+        n = json_string_length(value);
+    }
+    TRY(tokenizer_encode(t, line, n, special, &ids, &n_ids, e));
+    TRY(print_ids(ids, n_ids, json));
+done:
+    free(ids);
+    json_decref(value);
+    return st;
+}
+
+static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    const char *path;
+    bool json = false, special = false, help;
+    struct tokenizer *t = NULL;
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t n;
+    const struct arg table[] = {
+        {"--special", ARG_SWITCH, &special, NULL, "add what the post-processor adds (BOS)"},
+        {"--json", ARG_SWITCH, &json, NULL,
+         "each line of stdin a JSON string, each line out a JSON array of ids"},
+    };
+    (void)world;
+    (void)code;
+    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
+    TRY(args_parse(&args, usage, argc, argv, &path, 1, 1, NULL, &help, e));
+    if (help) goto done;
+    TRY(tokenizer_open(path, &t, e));
+    for (int64_t number = 1; (n = getline(&line, &capacity, stdin)) >= 0; number++) {
+        if (n && line[n - 1] == '\n') n--;
+        TRY(tokenize_line(t, line, (size_t)n, number, special, json, e));
+    }
+done:
+    free(line);
+    tokenizer_close(t);
+    return st;
+}
+
+const struct command cmd_tokenize = {
+    .name = "tokenize",
+    .arguments = usage,
+    .doc = "ids of the text on stdin, a line each",
+    .run = run,
+};

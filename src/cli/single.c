@@ -1,0 +1,68 @@
+#include "cli/single.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void single_free(struct single *s)
+{
+    visit_free(&s->visit);
+    json_decref(s->checkpoint);
+    json_decref(s->cell);
+    *s = (struct single){0};
+}
+
+enum status single_add_evaluation(struct single *s, const char *text, const char *field,
+                                  const char *ids, int64_t length, struct err *e)
+{
+    enum status st = OK;
+    struct data_options *d;
+    int64_t capacity = s->visit.n_evaluations;
+    TRY(mem_grow(&s->visit.evaluations, s->visit.n_evaluations, &capacity, sizeof *d, e));
+    d = &s->visit.evaluations[s->visit.n_evaluations++];
+    data_options_default(d);
+    if (text) TRY(mem_string(&d->text, text, e));
+    if (field) TRY(mem_string(&d->field, field, e));
+    if (ids) TRY(mem_string(&d->ids, ids, e));
+    if (length) d->length = length;
+    TRY(mem_string(&d->name, "evaluation", e));
+done:
+    return st;
+}
+
+static enum status keep(void *context, const json_t *record, struct err *e)
+{
+    enum status st = OK;
+    struct single *s = context;
+    bool cell = strcmp(json_text(record, "type", ""), "cell") == 0;
+    json_t **to = cell ? &s->cell : &s->checkpoint;
+    ENSURE(*to = json_deep_copy(record), ERR_NOMEM, "out of memory for a record");
+    ENSURE(strcmp(json_text(record, "status", ""), "done") == 0, ERR_FORMAT, "%s",
+           json_text(record, "message", "failed"));
+done:
+    return st;
+}
+
+enum status single_run(struct single *s, const char *dir, const char *tokenizer, struct err *e)
+{
+    enum status st = OK;
+    struct visit_cache cache = {0};
+    TRY(mem_string(&s->visit.model, "", e));
+    TRY(mem_string(&s->visit.checkpoint, dir, e));
+    TRY(mem_string(&s->visit.path, dir, e));
+    TRY(mem_string(&s->visit.key, "", e));
+    if (tokenizer) TRY(mem_string(&s->visit.tokenizer, tokenizer, e));
+    s->hooks.context = s;
+    s->hooks.emit = keep;
+    TRY(visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e));
+done:
+    visit_cache_free(&cache);
+    return st;
+}
+
+json_t *single_number(const json_t *record, const char *key)
+{
+    const json_t *datasets = json_object_get(record, "datasets");
+    double value = json_number_get(json_object_get(json_object_get(datasets, "evaluation"), key));
+    return isfinite(value) ? json_real(value) : json_null();
+}

@@ -1,0 +1,18 @@
+/* qtraj: post-training quantization along training runs. This file starts and ends MPI; the
+ * commands are in cli/. */
+#include "cli/cli.h"
+#include "linalg/linalg.h"
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    int provided;
+    if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
+        fprintf(stderr, "qtraj: error: MPI cannot be initialised\n");
+        return EXIT_INTERNAL;
+    }
+    linalg_setup();
+    int code = cli_main(MPI_COMM_WORLD, argc, argv);
+    MPI_Finalize();
+    return code;
+}

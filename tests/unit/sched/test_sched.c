@@ -1,0 +1,159 @@
+/* NP: 1 2 3 6
+ * Every task runs exactly once, results reach the master, failures end the run on all ranks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "sched/sched.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TASKS = 200, RESULTS_A_TASK = 3 };
+
+static int world_rank, world_size;
+
+struct sink {
+    int count[TASKS];
+    int64_t results, ticks;
+    int64_t fail_at; /* result at which accept fails; 0: never */
+    bool signalled;  /* raise SIGUSR1 at the tenth result */
+};
+
+static enum status accept(void *context, const char *result, struct err *e)
+{
+    enum status st = OK;
+    struct sink *s = context;
+    s->count[atoi(result)]++;
+    s->results++;
+    if (s->signalled && s->results == 10) raise(SIGUSR1);
+    ENSURE(s->results != s->fail_at, ERR_FULL, "disk full");
+done:
+    return st;
+}
+
+static enum status tick(void *context, struct err *e)
+{
+    (void)e;
+    ((struct sink *)context)->ticks++;
+    return OK;
+}
+
+static enum status work(void *context, MPI_Comm group, const char *task, struct sched_port *port,
+                        struct err *e)
+{
+    enum status st = OK;
+    int sum = 0, one = 1, size;
+    MPI_Comm_size(group, &size);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, group); /* all ranks of the group are here */
+    ENSURE(sum == size, ERR_MPI, "group of %d met %d", size, sum);
+    if (sched_should_stop(port)) return ERR_STOPPED;
+    ENSURE(context == NULL || strcmp(task, context) != 0, ERR_NUMERIC, "task %s broke", task);
+    for (int i = 0; i < RESULTS_A_TASK; i++) TRY(sched_send(port, task, e));
+done:
+    return st;
+}
+
+static struct sched_task *tasks_new(void)
+{
+    struct sched_task *tasks = calloc(TASKS, sizeof *tasks);
+    for (int i = 0; i < TASKS; i++) {
+        tasks[i].cost = i % 17;
+        tasks[i].text = calloc(1, 16);
+        snprintf(tasks[i].text, 16, "%d", i);
+    }
+    return tasks;
+}
+
+static void tasks_free(struct sched_task *tasks)
+{
+    for (int i = 0; i < TASKS; i++) free(tasks[i].text);
+    free(tasks);
+}
+
+static enum status run(int64_t ranks_per_group, struct sink *s, char *broken,
+                       struct sched_outcome *outcome, struct err *e)
+{
+    struct sched_task *tasks = tasks_new();
+    struct sched_work w = {.run = work, .context = broken};
+    struct sched_sink sink = {.accept = accept, .tick = tick, .context = s};
+    enum status st =
+        sched_run(MPI_COMM_WORLD, ranks_per_group, tasks, TASKS, &w, &sink, outcome, e);
+    tasks_free(tasks);
+    return st;
+}
+
+/* Groups of 1, 2 and 4 ranks, leftovers included: each result once. */
+static void every_task_runs_once(void **state)
+{
+    (void)state;
+    for (int64_t ranks = 1; ranks <= 4; ranks *= 2) {
+        struct sink s = {0};
+        struct sched_outcome outcome;
+        struct err e = {0};
+        assert_int_equal(run(ranks, &s, NULL, &outcome, &e), OK);
+        assert_int_equal(outcome.end, SCHED_DONE);
+        assert_int_equal(outcome.finished, TASKS);
+        if (world_rank != 0) continue;
+        assert_int_equal(s.results, TASKS * RESULTS_A_TASK);
+        for (int i = 0; i < TASKS; i++) assert_int_equal(s.count[i], RESULTS_A_TASK);
+        assert_true(s.ticks > 0);
+    }
+}
+
+static void a_failing_sink_ends_the_run(void **state)
+{
+    (void)state;
+    struct sink s = {.fail_at = 20};
+    struct sched_outcome outcome;
+    struct err e = {0};
+    enum status st = run(1, &s, NULL, &outcome, &e);
+    assert_int_equal(st, world_rank == 0 ? ERR_FULL : ERR_PEER);
+    assert_non_null(strstr(e.text, "disk full"));
+    if (world_rank == 0) assert_int_equal(s.results, 20);
+}
+
+static void a_broken_task_ends_the_run_with_its_text(void **state)
+{
+    (void)state;
+    struct sink s = {0};
+    struct sched_outcome outcome;
+    struct err e = {0};
+    char broken[] = "77";
+    assert_int_not_equal(run(2, &s, broken, &outcome, &e), OK);
+    assert_non_null(strstr(e.text, "task 77 broke"));
+}
+
+/* Last: the signal's flag stays. */
+static void usr1_drains(void **state)
+{
+    (void)state;
+    struct sink s = {.signalled = true};
+    struct sched_outcome outcome;
+    struct err e = {0};
+    sched_catch_signals();
+    assert_int_equal(run(1, &s, NULL, &outcome, &e), OK);
+    assert_int_equal(outcome.end, SCHED_DRAINED);
+    assert_true(outcome.finished < TASKS);
+    if (world_rank == 0) assert_int_equal(s.results, outcome.finished * RESULTS_A_TASK);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_task_runs_once),
+        cmocka_unit_test(a_failing_sink_ends_the_run),
+        cmocka_unit_test(a_broken_task_ends_the_run_with_its_text),
+        cmocka_unit_test(usr1_drains),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    MPI_Finalize();
+    return failed;
+}

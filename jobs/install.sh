@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Installs what is missing on Debian and Ubuntu; elsewhere says what is needed and ends with 2.
+#   jobs/install.sh [build] [text] [analysis] [tests]      default: all four
+set -u
+. "$(dirname "$0")/lib.sh"
+[ $# -gt 0 ] || set -- build text analysis tests
+install_packages "$@"
+case " $* " in
+*" analysis "*) python_find && say "install: figures are made with $("$python" -c 'import sys; print(sys.executable)')" ;;
+esac

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# From a fresh clone to figures: installs what is missing, builds, sweeps the small trajectory of configs/quickstart,
+# shows the results and draws them. Started again it finds what is done. Ends with the sweep's exit code.
+set -u
+. "$(dirname "$0")/lib.sh"
+
+sweep=configs/quickstart/quickstart.yaml
+results=results/quickstart.h5
+figures=results/quickstart
+faq=/usr/share/doc/debian/FAQ/debian-faq.en.txt.gz
+qtraj=build/release/qtraj
+
+install() {
+    install_packages build text analysis
+    python_find
+    text_find
+}
+
+# The FAQ; where it cannot be had, this project's own pages. Images of containers leave out the documentation of
+# packages that they install, and then the package itself is opened. Sets $overrides.
+text_find() {
+    local unpacked=$figures/text
+    overrides=()
+    [ ! -r $faq ] || return 0
+    mkdir -p $unpacked
+    if [ ! -r $unpacked$faq ] && command -v apt-get >/dev/null; then
+        (cd $unpacked && apt-get -q download debian-faq && dpkg-deb -x debian-faq_*.deb .) >>build/install.log 2>&1
+    fi
+    if [ -r $unpacked$faq ]; then
+        text=$unpacked$faq
+    else
+        text=$unpacked/pages.txt
+        find README.md docs configs src -name '*.md' -o -name '*.h' | LC_ALL=C sort | xargs cat >$text
+        say "install: the Debian FAQ cannot be had here; this project's own pages are quantized on instead, so the" \
+            "numbers differ from those of the README"
+    fi
+    overrides=(--set "calibration.text=$PWD/$text" --set "evaluation[0].text=$PWD/$text")
+}
+
+# One worker a core, one visit each of the eleven checkpoints at most, and the master, which costs no core.
+run_sweep() {
+    local workers
+    workers=$(cores)
+    [ "$workers" -le 11 ] || workers=11
+    mpirun -n $((workers + 1)) $qtraj run $sweep "${overrides[@]}" </dev/null
+}
+
+figures_fresh() {
+    local newest
+    newest=$(ls -t $results analysis/*.py $figures/*.png 2>/dev/null | head -n 1)
+    [ "${newest##*.}" = png ]
+}
+
+draw() {
+    if figures_fresh; then
+        say "figures: $figures is up to date"
+        return
+    fi
+    "$python" analysis/figures.py $results --out $figures
+}
+
+mpi_environment
+timed installing install || exit
+timed building build_preset release || exit
+timed "the sweep" run_sweep
+status=$?
+# 1 is a sweep in which cells failed: what there is gets shown and drawn all the same
+if [ $status -le 1 ]; then
+    $qtraj show $results
+    timed figures draw || say "error: no figures were made"
+fi
+printf '%s' "$times" >&2
+exit $status

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# All tests: the dev build (warnings are errors) with everything, then the unit tests under the address and
+# undefined-behaviour sanitizers. Installs what is missing first. Ends with ctest's summaries, those that failed last;
+# the exit code is 0 only if every test of both passed.
+set -u
+. "$(dirname "$0")/../jobs/lib.sh"
+
+install() {
+    install_packages build text analysis tests
+    python_find
+}
+
+# test_preset NAME: ctest's report goes to the terminal and to a log.
+test_preset() {
+    ctest --preset "$1" --parallel "$(cores)" --no-compress-output 2>&1 | tee "build/$1/ctest.log"
+    return "${PIPESTATUS[0]}"
+}
+
+summary() { sed -n '/tests passed,/,$p' "build/$1/ctest.log"; }
+
+mpi_environment
+timed installing install || exit
+passed=() failed=()
+for preset in dev asan; do
+    timed "build $preset" build_preset $preset || exit
+    if timed "test $preset" test_preset $preset; then passed+=("$preset"); else failed+=("$preset"); fi
+done
+
+printf '\n%s' "$times"
+for preset in "${passed[@]}" "${failed[@]}"; do
+    printf '\n%s:\n' "$preset"
+    summary "$preset"
+done
+[ ${#failed[@]} = 0 ]

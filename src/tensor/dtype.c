@@ -67,16 +67,18 @@ static inline uint32_t widen_bf16(uint16_t h)
  * and 23. Mantissa and exponent move up by 13 bits; the exponent gains 112, and once more 112 when
  * it is all ones (infinity, NaN), so that it is all ones again and NaN keeps its payload. A
  * subnormal m 2^-24 is taken as 2^-14 (1 + m 2^-10) - 2^-14: exact, and no f32 subnormal enters,
- * so a thread that flushes those gets the same. Branches are selects. */
+ * so a thread that flushes those gets the same. Masks, since a branch would keep the loop scalar.
+ */
 static inline uint32_t widen_f16(uint16_t h)
 {
     const uint32_t shift = 112u << 23;
     uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13;
     uint32_t exponent = magnitude & 0x0f800000u;
-    uint32_t normal = magnitude + shift + (exponent == 0x0f800000u ? shift : 0);
-    float tiny = float_of_bits(magnitude + (113u << 23)) - 0x1p-14f;
-    uint32_t subnormal = bits_of_float(tiny);
-    return (exponent ? normal : subnormal) | (uint32_t)(h & 0x8000) << 16;
+    uint32_t special = -(uint32_t)(exponent == 0x0f800000u);
+    uint32_t normal = magnitude + shift + (special & shift);
+    uint32_t subnormal = bits_of_float(float_of_bits(magnitude + (113u << 23)) - 0x1p-14f);
+    uint32_t is_subnormal = -(uint32_t)(exponent == 0);
+    return ((normal & ~is_subnormal) | (subnormal & is_subnormal)) | (uint32_t)(h & 0x8000) << 16;
 }
 
 #define WIDEN_16(function, widen)                                                                  \

@@ -86,9 +86,17 @@ struct acts {
     int64_t tokens;
     float *in; // (T, in_width) input of the stage in hand
     int64_t in_width;
-    float *inner;  // what passes between the stages; layout is block.c's
-    float *branch; // (T, C) output of the linear of STAGE_O and STAGE_DOWN, before it joins the
-                   // residual
+    float *inner; // (T, inner_width) what passes between the stages: q, k, v, then gate and up
+    int64_t inner_width;
+    float *branch; // (T, C) output of the linear of STAGE_O, before it joins the residual
+
+    /* Internal: the range cut into tiles, cos and sin of the positions met so far, and a tile of
+     * attention scores for each thread. */
+    struct tile *tiles;
+    int64_t n_tiles, positions;
+    float *cosine, *sine; // (T, half of the rotated values of a head)
+    float *scores;
+    int threads;
 };
 MUST_USE enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a,
                                      struct err *e);

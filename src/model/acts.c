@@ -1,0 +1,84 @@
+/* Working memory of the stages. */
+#include "linalg/linalg.h"
+#include "model/block.h"
+#include "util/mem.h"
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void widths(const struct spec *s, int64_t *in, int64_t *inner)
+{
+    const struct model_shape *m = &s->shape;
+    int64_t up = m->intermediate * (s->gated ? 2 : 1);
+    *in = most(most(m->hidden, m->heads * m->head_dim), m->intermediate);
+    *inner = most(most(qkv_width(s), up), m->hidden);
+}
+
+int64_t model_acts_bytes(const struct model *m)
+{
+    int64_t in, inner;
+    widths(&m->spec, &in, &inner);
+    int64_t floats = in + inner + m->spec.shape.hidden + 2 * m->spec.rope.half;
+    return floats * (int64_t)sizeof(float) + (int64_t)sizeof(struct tile);
+}
+
+enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a, struct err *e)
+{
+    enum status st = OK;
+    memset(a, 0, sizeof *a);
+    a->tokens = tokens;
+    a->threads = omp_get_max_threads();
+    widths(&m->spec, &a->in_width, &a->inner_width);
+    TRY(mem_alloc(&a->in, tokens * a->in_width, sizeof(float), "stage inputs", e));
+    TRY(mem_alloc(&a->inner, tokens * a->inner_width, sizeof(float), "activations", e));
+    TRY(mem_alloc(&a->branch, tokens * m->spec.shape.hidden, sizeof(float), "branch", e));
+    TRY(mem_alloc(&a->tiles, tokens, sizeof *a->tiles, "tiles", e));
+    TRY(mem_alloc(&a->cosine, tokens * m->spec.rope.half, sizeof(float), "RoPE table", e));
+    TRY(mem_alloc(&a->sine, tokens * m->spec.rope.half, sizeof(float), "RoPE table", e));
+    TRY(mem_alloc(&a->scores, (int64_t)a->threads * QUERY_TILE * KEY_TILE, sizeof(float),
+                  "attention scores", e));
+done:
+    if (st != OK) model_acts_free(a);
+    return st;
+}
+
+void model_acts_free(struct acts *a)
+{
+    free(a->in);
+    free(a->inner);
+    free(a->branch);
+    free(a->tiles);
+    free(a->cosine);
+    free(a->sine);
+    free(a->scores);
+    memset(a, 0, sizeof *a);
+}
+
+void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1)
+{
+    a->n_tiles = 0;
+    for (int64_t i = s0; i < s1; i++) {
+        int64_t first = s->offset[i] - s->offset[s0], T = s->offset[i + 1] - s->offset[i];
+        for (int64_t pos = 0; pos < T; pos += TOKEN_TILE)
+            a->tiles[a->n_tiles++] =
+                (struct tile){.row = first + pos,
+                              .first = first,
+                              .pos = pos,
+                              .n = T - pos < TOKEN_TILE ? T - pos : TOKEN_TILE};
+    }
+}
+
+void acts_angles(const struct spec *s, struct acts *a, int64_t n)
+{
+    if (n <= a->positions) return;
+    int64_t half = s->rope.half;
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t p = a->positions; p < n; p++)
+        rope_angles(&s->rope, p, a->cosine + p * half, a->sine + p * half);
+    a->positions = n;
+}

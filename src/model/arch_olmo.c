@@ -1,0 +1,38 @@
+/* OLMo 1 in the -hf format (Groeneveld et al. 2024): norms without parameters, eps fixed. */
+#include "model/arch.h"
+#include "model/arch_table.h"
+
+static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    enum status st = OK;
+    double clip;
+    TRY(hf_number(c, "clip_qkv", 0, &clip, e));
+    ENSURE(clip >= 0, ERR_FORMAT, "%s: clip_qkv is %g; expected null or a positive number", c->name,
+           clip);
+    s->clip = (float)clip;
+done:
+    return st;
+}
+
+const struct arch arch_olmo = {
+    .name = "olmo",
+    .doc = "OLMo 1 (-hf): LayerNorm without parameters, clip_qkv",
+    .embed = "model.embed_tokens",
+    .head = "lm_head",
+    .layers = "model.layers.",
+    .linear = {[ROLE_Q] = "self_attn.q_proj",
+               [ROLE_K] = "self_attn.k_proj",
+               [ROLE_V] = "self_attn.v_proj",
+               [ROLE_O] = "self_attn.o_proj",
+               [ROLE_GATE] = "mlp.gate_proj",
+               [ROLE_UP] = "mlp.up_proj",
+               [ROLE_DOWN] = "mlp.down_proj"},
+    .norm = NORM_LAYER_PLAIN,
+    .place = NORM_PRE,
+    .bias_qkv = BIAS_CONFIG,
+    .bias_o = BIAS_CONFIG,
+    .eps = 1e-5,
+    .rope = {.theta = 10000, .partial = 1},
+    .activation = "silu",
+    .configure = configure,
+};

@@ -1,0 +1,50 @@
+/* open-sci-ref: Qwen3 with biases in attention and MLP. Its two converters name the q/k norms
+ * differently. */
+#include "model/arch.h"
+#include "model/arch_table.h"
+
+static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    enum status st = OK;
+    bool normed;
+    TRY(hf_bool(c, "qk_layernorm", true, &normed, e));
+    if (!normed) s->qk_norm = QK_NONE;
+done:
+    return st;
+}
+
+const struct arch arch_opensci = {
+    .name = "opensci",
+    .doc = "open-sci-ref: Qwen3 with biases in attention and MLP",
+    .embed = "model.embed_tokens",
+    .final_norm = "model.norm",
+    .head = "lm_head",
+    .layers = "model.layers.",
+    .linear = {[ROLE_Q] = "self_attn.q_proj",
+               [ROLE_K] = "self_attn.k_proj",
+               [ROLE_V] = "self_attn.v_proj",
+               [ROLE_O] = "self_attn.o_proj",
+               [ROLE_GATE] = "mlp.gate_proj",
+               [ROLE_UP] = "mlp.up_proj",
+               [ROLE_DOWN] = "mlp.down_proj"},
+    .attn_norm = "input_layernorm",
+    .mlp_norm = "post_attention_layernorm",
+    .q_norm = "self_attn.q_layernorm",
+    .k_norm = "self_attn.k_layernorm",
+    .q_norm_alias = "self_attn.q_norm",
+    .k_norm_alias = "self_attn.k_norm",
+    .norm = NORM_RMS,
+    .place = NORM_PRE,
+    .qk_norm = QK_HEAD,
+    .bias_qkv = BIAS_CONFIG,
+    .bias_o = BIAS_CONFIG,
+    .bias_mlp = BIAS_CONFIG,
+    .eps_key = "rms_norm_eps",
+    .eps = 1e-5,
+    .rope = {.theta = 10000, .partial = 1},
+    .tied = true,
+    .attention_bias = true,
+    .mlp_bias = true,
+    .activation = "silu",
+    .configure = configure,
+};

@@ -1,0 +1,53 @@
+/* SmolLM3: Llama with layers that have no RoPE. no_rope_layers says 1 where RoPE is used. */
+#include "model/arch.h"
+#include "model/arch_table.h"
+
+static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    enum status st = OK;
+    const json_t *layers;
+    int64_t interval;
+    TRY(hf_int(c, "no_rope_layer_interval", 4, 1, &interval, e));
+    TRY(hf_array(c, "no_rope_layers", s->shape.layers, &layers, e));
+    for (int64_t i = 0; i < s->shape.layers; i++) {
+        const json_t *used = json_array_get(layers, (size_t)i);
+        ENSURE(!layers || json_is_integer(used), ERR_FORMAT,
+               "%s: no_rope_layers[%lld] is not an integer; expected 1 (RoPE) or 0 (none)", c->name,
+               (long long)i);
+        if (layers ? json_integer_value(used) == 0 : (i + 1) % interval == 0)
+            s->flags[i] |= LAYER_NO_ROPE;
+    }
+    TRY(spec_read_window(c, s, 0, true, e));
+done:
+    return st;
+}
+
+const struct arch arch_smollm3 = {
+    .name = "smollm3",
+    .doc = "SmolLM3: Llama, tied, some layers without RoPE",
+    .embed = "model.embed_tokens",
+    .final_norm = "model.norm",
+    .head = "lm_head",
+    .layers = "model.layers.",
+    .linear = {[ROLE_Q] = "self_attn.q_proj",
+               [ROLE_K] = "self_attn.k_proj",
+               [ROLE_V] = "self_attn.v_proj",
+               [ROLE_O] = "self_attn.o_proj",
+               [ROLE_GATE] = "mlp.gate_proj",
+               [ROLE_UP] = "mlp.up_proj",
+               [ROLE_DOWN] = "mlp.down_proj"},
+    .attn_norm = "input_layernorm",
+    .mlp_norm = "post_attention_layernorm",
+    .norm = NORM_RMS,
+    .place = NORM_PRE,
+    .bias_qkv = BIAS_CONFIG,
+    .bias_o = BIAS_CONFIG,
+    .bias_mlp = BIAS_CONFIG,
+    .eps_key = "rms_norm_eps",
+    .eps = 1e-6,
+    .rope = {.theta = 2e6, .partial = 1},
+    .tied = true,
+    .kv_heads = 4,
+    .activation = "silu",
+    .configure = configure,
+};

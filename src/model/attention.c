@@ -1,0 +1,105 @@
+/* Causal self-attention with the softmax taken piecewise over the keys (Milakov and Gimelshein
+ * 2018; Dao et al. 2022), so that a thread needs one small tile of scores whatever the length. */
+#include "linalg/linalg.h"
+#include "model/block.h"
+#include <math.h>
+#include <omp.h>
+
+int64_t qkv_width(const struct spec *s)
+{
+    return (s->shape.heads + 2 * s->shape.kv_heads) * s->shape.head_dim;
+}
+
+void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int64_t *v)
+{
+    const struct model_shape *m = &s->shape;
+    int64_t D = m->head_dim, kv = head / (m->heads / m->kv_heads);
+    *q = s->fused ? 3 * D * head : D * head;
+    *k = s->fused ? *q + D : D * (m->heads + kv);
+    *v = s->fused ? *k + D : D * (m->heads + m->kv_heads + kv);
+}
+
+/* q/k norm and RoPE of `heads` heads of the tile that start at column `column`, `stride` apart. */
+static void prepare_heads(const struct spec *s, const struct block *b, const struct tile *t,
+                          struct acts *a, int64_t column, int64_t stride, int64_t heads,
+                          const float *norm)
+{
+    int64_t width = qkv_width(s), D = s->shape.head_dim;
+    float *x = a->inner + t->row * width + column;
+    if (s->qk_norm == QK_PROJECTION)
+        kern_rms_norm(x, width, x, width, norm, t->n, heads * D, s->eps);
+    if (s->qk_norm == QK_HEAD)
+        for (int64_t h = 0; h < heads; h++)
+            kern_rms_norm(x + h * stride, width, x + h * stride, width, norm, t->n, D, s->eps);
+    if (!(s->flags[b->layer] & LAYER_NO_ROPE))
+        kern_rope(x, width, heads, stride, a->cosine + t->pos * s->rope.half,
+                  a->sine + t->pos * s->rope.half, t->n, s->rope.half);
+}
+
+void attention_prepare(const struct spec *s, const struct block *b, const struct tile *t,
+                       struct acts *a)
+{
+    int64_t width = qkv_width(s), D = s->shape.head_dim, q, k, v;
+    int64_t stride = s->fused ? 3 * D : D;
+    if (s->clip > 0) kern_clip(a->inner + t->row * width, width, s->clip, t->n, width);
+    qkv_columns(s, 0, &q, &k, &v);
+    prepare_heads(s, b, t, a, q, stride, s->shape.heads, b->extra->p[EXTRA_Q_NORM]);
+    prepare_heads(s, b, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);
+}
+
+/* One head of a sequence, as attend sees it: rows from the sequence's start. */
+struct head {
+    const float *q, *k, *v; // (T, D) pitch `width`
+    float *out;             // (T, D) pitch `ld`
+    int64_t width, ld, D, window;
+};
+
+/* Query rows [q0, q0 + n) against all keys that they may see. */
+static void attend(const struct head *h, int64_t q0, int64_t n, float *scores)
+{
+    float m[QUERY_TILE], l[QUERY_TILE], scale = 1.0f / sqrtf((float)h->D);
+    int64_t start = h->window > 0 && q0 >= h->window ? q0 - h->window + 1 : 0;
+    for (int64_t i = 0; i < n; i++) m[i] = -INFINITY, l[i] = 0;
+    for (int64_t k0 = start; k0 < q0 + n; k0 += KEY_TILE) {
+        int64_t keys = q0 + n - k0 < KEY_TILE ? q0 + n - k0 : KEY_TILE;
+        gemm_nt(scores, keys, h->q + q0 * h->width, h->width, h->k + k0 * h->width, h->width, n,
+                keys, h->D);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t last = q0 + i, hi = last + 1 - k0 < keys ? last + 1 - k0 : keys;
+            int64_t lo = h->window > 0 && last - h->window + 1 > k0 ? last - h->window + 1 - k0 : 0;
+            lo = lo < keys ? lo : keys;
+            float f = kern_softmax_step(scores + i * keys, keys, lo, hi > lo ? hi : lo, scale,
+                                        &m[i], &l[i]);
+            if (k0 > start) kern_scale(h->out + (q0 + i) * h->ld, f, h->D);
+        }
+        gemm_nn(h->out + q0 * h->ld, h->ld, scores, keys, h->v + k0 * h->width, h->width, n, h->D,
+                keys, k0 > start ? 1.0f : 0.0f);
+    }
+    for (int64_t i = 0; i < n; i++) kern_scale(h->out + (q0 + i) * h->ld, 1.0f / l[i], h->D);
+}
+
+static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, const struct tile *t,
+                        int64_t head)
+{
+    int64_t q, k, v, width = qkv_width(s), ld = s->shape.heads * s->shape.head_dim;
+    const float *rows = a->inner + t->first * width;
+    qkv_columns(s, head, &q, &k, &v);
+    struct head h = {.q = rows + q,
+                     .k = rows + k,
+                     .v = rows + v,
+                     .out = a->in + t->first * ld + head * s->shape.head_dim,
+                     .width = width,
+                     .ld = ld,
+                     .D = s->shape.head_dim,
+                     .window = s->flags[layer] & LAYER_WINDOW ? s->window : 0};
+    float *scores = a->scores + (int64_t)omp_get_thread_num() * QUERY_TILE * KEY_TILE;
+    for (int64_t i = 0; i < t->n; i += QUERY_TILE)
+        attend(&h, t->pos + i, t->n - i < QUERY_TILE ? t->n - i : QUERY_TILE, scores);
+}
+
+void attention_forward(const struct spec *s, int64_t layer, struct acts *a)
+{
+    int64_t heads = s->shape.heads, items = a->n_tiles * heads;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
+    for (int64_t i = 0; i < items; i++) attend_tile(s, layer, a, &a->tiles[i / heads], i % heads);
+}

@@ -1,0 +1,89 @@
+/* Loading the weights of one block. */
+#include "model/block.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN_FLOATS = 16 };
+
+static int64_t padded(int64_t n)
+{
+    return (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+}
+
+/* log(1 + e^x) without overflow. */
+static double softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
+/* The learned scalars with their softplus taken (Huang and Schlag 2024; f32 as transformers has
+ * it). */
+static void xielu_derive(struct block_extra *x)
+{
+    const float *const *p = x->p;
+    if (!p[EXTRA_ALPHA_P]) return;
+    x->xielu.beta = p[EXTRA_BETA] ? *p[EXTRA_BETA] : 0.5f;
+    x->xielu.eps = p[EXTRA_EPS] ? *p[EXTRA_EPS] : -1e-6f;
+    x->xielu.a = (float)softplus(*p[EXTRA_ALPHA_P]);
+    x->xielu.b = x->xielu.beta + (float)softplus(*p[EXTRA_ALPHA_N]);
+}
+
+static enum status place(const struct model *m, int64_t layer, const struct slot *t,
+                         struct block *b, const float *at, struct err *e)
+{
+    enum status st = OK;
+    struct linear *l = &b->linear[t->index];
+    char name[NAME_MAX_LEN];
+    if (t->kind == SLOT_WEIGHT) {
+        slot_name(m, t, layer, name);
+        TRY(mem_string(&l->name, name, e));
+        l->stage = role_stage(t->role);
+        role_shape(&m->spec, t->role, &l->rows, &l->cols);
+        l->w = at;
+        b->n_linears = t->index + 1;
+    } else if (t->kind == SLOT_BIAS) {
+        l->bias = at;
+    } else {
+        b->extra->p[t->index] = at;
+    }
+done:
+    return st;
+}
+
+enum status model_block_load(const struct model *m, int64_t layer, struct block *out, struct err *e)
+{
+    enum status st = OK;
+    struct block b = {.layer = layer};
+    struct slot slots[SLOTS_MAX];
+    int n = slots_of_block(&m->spec, slots);
+    int64_t size = 0, at = 0;
+    for (int i = 0; i < n; i++) size += padded(slot_elements(&slots[i]));
+    TRY(mem_zero(&b.extra, 1, sizeof *b.extra, "block", e));
+    TRY(mem_alloc(&b.storage, size, sizeof(float), "weights of a block", e));
+    for (int i = 0; i < n; i++) {
+        char name[NAME_MAX_LEN];
+        slot_name(m, &slots[i], layer, name);
+        if (slots[i].buffer && !checkpoint_find(m->checkpoint, name)) continue;
+        TRY(slot_read(m, &slots[i], layer, b.storage + at, e));
+        TRY(place(m, layer, &slots[i], &b, b.storage + at, e));
+        at += padded(slot_elements(&slots[i]));
+    }
+    xielu_derive(b.extra);
+    *out = b;
+    memset(&b, 0, sizeof b);
+done:
+    if (st != OK && b.extra && !b.storage) free(b.extra);
+    model_block_free(&b);
+    return st;
+}
+
+void model_block_free(struct block *b)
+{
+    if (!b->storage) return;
+    for (int i = 0; i < LINEARS_MAX; i++) free(b->linear[i].name);
+    free(b->extra);
+    free(b->storage);
+    memset(b, 0, sizeof *b);
+}

@@ -1,0 +1,173 @@
+/* Opening a model: what is outside the blocks. */
+#include "model/block.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void slot_name(const struct model *m, const struct slot *t, int64_t layer, char name[NAME_MAX_LEN])
+{
+    char prefix[64] = "";
+    if (layer >= 0)
+        snprintf(prefix, sizeof prefix, "%s%lld.", m->spec.arch->layers, (long long)layer);
+    snprintf(name, NAME_MAX_LEN, "%s%s%s", prefix, t->part, t->suffix);
+    if (!t->alias || checkpoint_find(m->checkpoint, name)) return;
+    char other[NAME_MAX_LEN];
+    snprintf(other, sizeof other, "%s%s%s", prefix, t->alias, t->suffix);
+    if (checkpoint_find(m->checkpoint, other)) memcpy(name, other, sizeof other);
+}
+
+static void shape_text(int n_dims, const int64_t *shape, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < n_dims && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "",
+                                 (long long)shape[i]);
+    if (used < size) snprintf(text + used, size - used, ")");
+}
+
+/* That the checkpoint has the tensor as the config says. */
+static enum status slot_check(const struct model *m, const struct slot *t, int64_t layer,
+                              struct err *e)
+{
+    enum status st = OK;
+    char name[NAME_MAX_LEN], want[96], have[96];
+    slot_name(m, t, layer, name);
+    const struct tensor_entry *entry = checkpoint_find(m->checkpoint, name);
+    if (!entry && t->buffer) return OK;
+    shape_text(t->n_dims, t->n, want, sizeof want);
+    ENSURE(entry, ERR_FORMAT, "%s: tensor %s is missing; a %s of this config.json has it, shape %s",
+           checkpoint_dir(m->checkpoint), name, m->spec.arch->name, want);
+    shape_text(entry->n_dims, entry->shape, have, sizeof have);
+    bool same = t->n_dims == 0
+                    ? entry->n_elements == 1
+                    : entry->n_dims == t->n_dims &&
+                          memcmp(entry->shape, t->n, sizeof *t->n * (size_t)t->n_dims) == 0;
+    ENSURE(same, ERR_SHAPE, "%s: tensor %s has shape %s; config.json asks for %s",
+           checkpoint_dir(m->checkpoint), name, have, want);
+    ENSURE(dtype_is_float(entry->dtype), ERR_FORMAT,
+           "%s: tensor %s is %s; expected a floating type", checkpoint_dir(m->checkpoint), name,
+           dtype_name(entry->dtype));
+done:
+    return st;
+}
+
+enum status slot_read(const struct model *m, const struct slot *t, int64_t layer, float *dst,
+                      struct err *e)
+{
+    enum status st = OK;
+    char name[NAME_MAX_LEN];
+    slot_name(m, t, layer, name);
+    const struct tensor_entry *entry = checkpoint_find(m->checkpoint, name);
+    ENSURE(entry, ERR_FORMAT, "%s: tensor %s is missing", checkpoint_dir(m->checkpoint), name);
+    bool scalar = t->n_dims == 0;
+    TRY(checkpoint_read_f32(m->checkpoint, name, scalar ? entry->n_dims : t->n_dims,
+                            scalar ? entry->shape : t->n, dst, e));
+done:
+    return st;
+}
+
+static enum status check_all(const struct model *m, struct err *e)
+{
+    enum status st = OK;
+    struct slot slots[SLOTS_MAX];
+    int n = slots_outside(&m->spec, slots);
+    for (int i = 0; i < n; i++) TRY(slot_check(m, &slots[i], -1, e));
+    n = slots_of_block(&m->spec, slots);
+    for (int64_t layer = 0; layer < m->spec.shape.layers; layer++)
+        for (int i = 0; i < n; i++) TRY(slot_check(m, &slots[i], layer, e));
+done:
+    return st;
+}
+
+static enum status load_outside(struct model *m, struct err *e)
+{
+    enum status st = OK;
+    struct slot slots[OUTER_N];
+    float **const field[OUTER_N] = {[OUTER_EMBED] = &m->embed,
+                                    [OUTER_NORM] = &m->norm,
+                                    [OUTER_NORM_BIAS] = &m->norm_bias,
+                                    [OUTER_HEAD] = &m->head};
+    int n = slots_outside(&m->spec, slots);
+    for (int i = 0; i < n; i++) {
+        float **dst = field[slots[i].index];
+        TRY(mem_alloc(dst, slot_elements(&slots[i]), sizeof(float), slots[i].part, e));
+        TRY(slot_read(m, &slots[i], -1, *dst, e));
+    }
+done:
+    return st;
+}
+
+enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
+{
+    enum status st = OK;
+    struct model *m = NULL;
+    TRY(mem_zero(&m, 1, sizeof *m, "model", e));
+    m->checkpoint = c;
+    TRY(mem_format(&m->file, e, "%s/config.json", checkpoint_dir(c)));
+    TRY(spec_read(checkpoint_config(c), m->file, &m->spec, e));
+    TRY(check_all(m, e));
+    TRY(load_outside(m, e));
+    *out = m;
+    m = NULL;
+done:
+    model_close(m);
+    return st;
+}
+
+void model_close(struct model *m)
+{
+    if (!m) return;
+    free(m->file);
+    free(m->embed);
+    free(m->head);
+    free(m->norm);
+    free(m->norm_bias);
+    free(m);
+}
+
+const struct model_shape *model_shape(const struct model *m)
+{
+    return &m->spec.shape;
+}
+
+const struct arch *model_arch(const struct model *m)
+{
+    return m->spec.arch;
+}
+
+enum status model_embed(const struct model *m, const struct sequences *s, float *x, struct err *e)
+{
+    enum status st = OK;
+    int64_t C = m->spec.shape.hidden, V = m->spec.shape.vocab;
+    for (int64_t i = 0; i < s->n; i++)
+        for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++)
+            ENSURE(s->ids[t] >= 0 && s->ids[t] < V, ERR_FORMAT,
+                   "sequence %lld, token %lld: id %d is outside the vocabulary of %lld of %s",
+                   (long long)i, (long long)(t - s->offset[i]), s->ids[t], (long long)V, m->file);
+#pragma omp parallel for schedule(static)
+    for (int64_t t = 0; t < s->offset[s->n]; t++)
+        memcpy(x + t * C, m->embed + s->ids[t] * C, (size_t)C * sizeof *x);
+done:
+    return st;
+}
+
+void norm_rows(const struct spec *s, const float *w, const float *b, const float *x, int64_t T,
+               float *y)
+{
+    int64_t C = s->shape.hidden;
+    if (s->arch->norm == NORM_RMS)
+        kern_rms_norm(y, C, x, C, w, T, C, s->eps);
+    else
+        kern_layer_norm(y, C, x, C, w, b, T, C, s->eps);
+}
+
+void model_final_norm(const struct model *m, const float *x, int64_t T, float *y)
+{
+    norm_rows(&m->spec, m->norm, m->norm_bias, x, T, y);
+}
+
+const float *model_head(const struct model *m)
+{
+    return m->head ? m->head : m->embed;
+}

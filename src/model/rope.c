@@ -1,0 +1,204 @@
+/* Formulas: transformers' modeling_rope_utils, whose tables are f32; the same roundings here, so
+ * that an f32 forward meets its logits. */
+#include "model/rope.h"
+#include <math.h>
+#include <string.h>
+
+/* The values a scaling may need; what the type does not use stays unread. */
+struct scaling {
+    const struct hfconfig *c;
+    double theta, factor;
+    int64_t dim; /* rotated values, 2 half */
+};
+
+static void inverse_plain(struct rope *r, const struct scaling *s)
+{
+    for (int64_t j = 0; j < r->half; j++)
+        r->inv[j] = 1.0f / powf((float)s->theta, (float)(2 * j) / (float)s->dim);
+}
+
+static enum status scale_default(struct rope *r, struct scaling *s, struct err *e)
+{
+    (void)r, (void)s, (void)e;
+    return OK;
+}
+
+static enum status scale_linear(struct rope *r, struct scaling *s, struct err *e)
+{
+    enum status st = OK;
+    TRY(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    for (int64_t j = 0; j < r->half; j++) r->inv[j] /= (float)s->factor;
+done:
+    return st;
+}
+
+/* Llama 3.1: long wavelengths slowed down by the factor, short ones kept, a blend between. */
+static void blend_llama3(struct rope *r, double factor, double low, double high, double original)
+{
+    for (int64_t j = 0; j < r->half; j++) {
+        float inv = r->inv[j], wave = (float)(2 * M_PI) / inv;
+        float slow = wave > (float)(original / low) ? inv / (float)factor : inv;
+        float smooth = ((float)original / wave - (float)low) / (float)(high - low);
+        bool between = wave >= (float)(original / high) && wave <= (float)(original / low);
+        r->inv[j] = between ? (1.0f - smooth) * slow / (float)factor + smooth * slow : slow;
+    }
+}
+
+static enum status scale_llama3(struct rope *r, struct scaling *s, struct err *e)
+{
+    enum status st = OK;
+    double low, high;
+    int64_t original;
+    TRY(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    TRY(hf_number(s->c, "low_freq_factor", HF_REQUIRED_NUMBER, &low, e));
+    TRY(hf_number(s->c, "high_freq_factor", HF_REQUIRED_NUMBER, &high, e));
+    TRY(hf_int(s->c, "original_max_position_embeddings", HF_REQUIRED, 1, &original, e));
+    ENSURE(low > 0 && high > low && s->factor > 0, ERR_FORMAT,
+           "%s: %s low_freq_factor %g, high_freq_factor %g, factor %g: expected 0 < low < high and "
+           "a positive factor",
+           s->c->name, s->c->prefix, low, high, s->factor);
+    blend_llama3(r, s->factor, low, high, (double)original);
+done:
+    return st;
+}
+
+static double yarn_magnitude(double factor, double m)
+{
+    return factor <= 1 ? 1.0 : 0.1 * m * log(factor) + 1.0;
+}
+
+static enum status yarn_scale(const struct scaling *s, float *scale, struct err *e)
+{
+    enum status st = OK;
+    double m, m_all, attention;
+    TRY(hf_number(s->c, "mscale", 0, &m, e));
+    TRY(hf_number(s->c, "mscale_all_dim", 0, &m_all, e));
+    double otherwise = m != 0 && m_all != 0
+                           ? yarn_magnitude(s->factor, m) / yarn_magnitude(s->factor, m_all)
+                           : yarn_magnitude(s->factor, 1);
+    TRY(hf_number(s->c, "attention_factor", otherwise, &attention, e));
+    *scale = (float)attention;
+done:
+    return st;
+}
+
+/* YaRN (Peng et al. 2023): dimensions that turn more than beta_fast times over the original
+ * context stay, those below beta_slow are interpolated, a ramp between. */
+static enum status scale_yarn(struct rope *r, struct scaling *s, struct err *e)
+{
+    enum status st = OK;
+    double fast, slow;
+    int64_t original;
+    bool truncate;
+    TRY(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    TRY(hf_int(s->c, "original_max_position_embeddings", HF_REQUIRED, 1, &original, e));
+    TRY(hf_number(s->c, "beta_fast", 32, &fast, e));
+    TRY(hf_number(s->c, "beta_slow", 1, &slow, e));
+    TRY(hf_bool(s->c, "truncate", true, &truncate, e));
+    TRY(yarn_scale(s, &r->scale, e));
+    double turns = (double)original / (2 * M_PI), per = (double)s->dim / (2 * log(s->theta));
+    double lo = per * log(turns / fast), hi = per * log(turns / slow);
+    if (truncate) lo = floor(lo), hi = ceil(hi);
+    lo = fmax(lo, 0);
+    hi = fmin(hi, (double)s->dim - 1);
+    if (hi == lo) hi += 0.001;
+    for (int64_t j = 0; j < r->half; j++) {
+        float ramp = ((float)j - (float)lo) / (float)(hi - lo);
+        float keep = 1.0f - fminf(fmaxf(ramp, 0.0f), 1.0f);
+        float base = powf((float)s->theta, (float)(2 * j) / (float)s->dim);
+        r->inv[j] = 1.0f / ((float)s->factor * base) * (1.0f - keep) + 1.0f / base * keep;
+    }
+done:
+    return st;
+}
+
+static const struct {
+    const char *name;
+    enum status (*apply)(struct rope *r, struct scaling *s, struct err *e);
+} types[] = {
+    {"default", scale_default},
+    {"linear", scale_linear},
+    {"llama3", scale_llama3},
+    {"yarn", scale_yarn},
+};
+
+static enum status apply_type(const char *name, struct rope *r, struct scaling *s, struct err *e)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, name) == 0) return types[i].apply(r, s, e);
+    return err_set(e, ERR_USAGE, __FILE__, __LINE__,
+                   "%s: %srope_type \"%s\" is not supported (supported: default, linear, llama3, "
+                   "yarn)",
+                   s->c->name, s->c->prefix, name);
+}
+
+/* theta and the rotated share stand in the rope object (5) or at the top (4, GPT-NeoX by other
+ * names). */
+static enum status read_base(const struct hfconfig *c, const struct hfconfig *object, bool found,
+                             const struct rope_defaults *d, double *theta, double *partial,
+                             struct err *e)
+{
+    enum status st = OK;
+    TRY(hf_number(c, "rotary_emb_base", d->theta, theta, e));
+    TRY(hf_number(c, "rope_theta", *theta, theta, e));
+    TRY(hf_number(c, "rotary_pct", d->partial, partial, e));
+    TRY(hf_number(c, "partial_rotary_factor", *partial, partial, e));
+    if (found) {
+        TRY(hf_number(object, "rope_theta", *theta, theta, e));
+        TRY(hf_number(object, "partial_rotary_factor", *partial, partial, e));
+    }
+    ENSURE(*theta > 0, ERR_FORMAT, "%s: rope_theta is %g; expected a positive number", c->name,
+           *theta);
+done:
+    return st;
+}
+
+static enum status read_object(const struct hfconfig *c, bool *found, struct hfconfig *object,
+                               struct err *e)
+{
+    enum status st = OK;
+    TRY(hf_object(c, "rope_parameters", "rope_parameters.", found, object, e));
+    if (!*found) TRY(hf_object(c, "rope_scaling", "rope_scaling.", found, object, e));
+done:
+    return st;
+}
+
+enum status rope_read(const struct hfconfig *c, int64_t head_dim, const struct rope_defaults *d,
+                      struct rope *out, struct err *e)
+{
+    enum status st = OK;
+    bool found;
+    struct hfconfig object = *c;
+    struct scaling s = {.c = &object};
+    double partial;
+    const char *type = "default";
+    TRY(read_object(c, &found, &object, e));
+    TRY(read_base(c, &object, found, d, &s.theta, &partial, e));
+    s.dim = (int64_t)((double)head_dim * partial);
+    ENSURE(s.dim >= 2 && s.dim <= head_dim && s.dim % 2 == 0, ERR_FORMAT,
+           "%s: RoPE would rotate %lld of %lld values of a head; expected an even number", c->name,
+           (long long)s.dim, (long long)head_dim);
+    ENSURE(s.dim / 2 <= ROPE_HALF_MAX, ERR_USAGE, "%s: heads of %lld values; at most %d", c->name,
+           (long long)s.dim, 2 * ROPE_HALF_MAX);
+    out->half = s.dim / 2;
+    out->scale = 1.0f;
+    inverse_plain(out, &s);
+    if (found) {
+        TRY(hf_text(&object, "type", "default", &type, e));
+        TRY(hf_text(&object, "rope_type", type, &type, e));
+        TRY(apply_type(type, out, &s, e));
+    } else if (d->llama3 && !hf_has(c, "rope_scaling") && !hf_has(c, "rope_parameters")) {
+        blend_llama3(out, 8, 1, 4, 8192);
+    }
+done:
+    return st;
+}
+
+void rope_angles(const struct rope *r, int64_t position, float *cosine, float *sine)
+{
+    for (int64_t j = 0; j < r->half; j++) {
+        float angle = (float)position * r->inv[j];
+        cosine[j] = cosf(angle) * r->scale;
+        sine[j] = sinf(angle) * r->scale;
+    }
+}

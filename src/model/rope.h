@@ -1,0 +1,25 @@
+/* rope: rotary position embedding (Su et al. 2021) with the scalings of long-context models. */
+#pragma once
+#include "model/hfconfig.h"
+
+enum { ROPE_HALF_MAX = 512 };
+
+struct rope {
+    int64_t half;             /* pairs that are rotated in each head */
+    float inv[ROPE_HALF_MAX]; // (half) radians a position, scaling applied
+    float scale;              /* factor on cos and sin (yarn), else 1 */
+};
+
+/* What a family takes when config.json is silent. */
+struct rope_defaults {
+    double theta, partial; /* partial: share of the head that is rotated */
+    bool llama3;           /* scaling llama3 with factor 8, low 1, high 4, original 8192 */
+};
+
+/* Reads rope_parameters (transformers 5) or rope_theta and rope_scaling (4), GPT-NeoX's
+ * rotary_emb_base and rotary_pct too. ERR_USAGE: a rope type that is not supported; ERR_FORMAT. */
+MUST_USE enum status rope_read(const struct hfconfig *c, int64_t head_dim,
+                               const struct rope_defaults *d, struct rope *out, struct err *e);
+
+/* cosine, sine (half) of one position, in f32 as torch has them. */
+void rope_angles(const struct rope *r, int64_t position, float *cosine, float *sine);

@@ -1,0 +1,198 @@
+/* config.json into a spec, and its shape and parameter counts. */
+#include "model/arch.h"
+#include "model/arch_table.h"
+#include <math.h>
+#include <string.h>
+
+static enum status find_arch(const struct hfconfig *c, const struct arch **out, struct err *e)
+{
+    enum status st = OK;
+    const char *type;
+    char list[256];
+    TRY(hf_text(c, "model_type", NULL, &type, e));
+    *out = arch_find(type);
+    arch_list(list, sizeof list);
+    ENSURE(*out, ERR_USAGE, "%s: model_type \"%s\" is not supported (supported: %s)", c->name, type,
+           list);
+done:
+    return st;
+}
+
+/* Hugging Face's rule: a missing number of key/value heads is the class default, null is all heads.
+ * GPT-NeoX (fused q, k, v) has no such key. */
+static enum status read_heads(const struct hfconfig *c, const struct arch *a, struct model_shape *m,
+                              struct err *e)
+{
+    enum status st = OK;
+    TRY(hf_int(c, "num_attention_heads", HF_REQUIRED, 1, &m->heads, e));
+    int64_t kv = a->kv_heads && !hf_has(c, "num_key_value_heads") ? a->kv_heads : m->heads;
+    m->kv_heads = m->heads;
+    if (!a->linear[ROLE_QKV]) TRY(hf_int(c, "num_key_value_heads", kv, 1, &m->kv_heads, e));
+    ENSURE(m->heads % m->kv_heads == 0, ERR_FORMAT,
+           "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", c->name,
+           (long long)m->heads, (long long)m->kv_heads);
+    TRY(hf_int(c, "head_dim", a->head_dim, 0, &m->head_dim, e));
+    if (m->head_dim == 0) {
+        ENSURE(m->hidden % m->heads == 0, ERR_FORMAT,
+               "%s: hidden_size %lld is not a multiple of num_attention_heads %lld, and there is "
+               "no head_dim",
+               c->name, (long long)m->hidden, (long long)m->heads);
+        m->head_dim = m->hidden / m->heads;
+    }
+done:
+    return st;
+}
+
+static enum status read_shape(const struct hfconfig *c, const struct arch *a, struct model_shape *m,
+                              struct err *e)
+{
+    enum status st = OK;
+    TRY(hf_int(c, "vocab_size", HF_REQUIRED, 1, &m->vocab, e));
+    TRY(hf_int(c, "hidden_size", HF_REQUIRED, 1, &m->hidden, e));
+    TRY(hf_int(c, "num_hidden_layers", HF_REQUIRED, 1, &m->layers, e));
+    TRY(hf_int(c, "intermediate_size", HF_REQUIRED, 1, &m->intermediate, e));
+    TRY(read_heads(c, a, m, e));
+    TRY(hf_bool(c, "tie_word_embeddings", a->tied, &m->tied, e));
+    const struct {
+        const char *key;
+        int64_t value, max;
+    } limits[] = {{"vocab_size", m->vocab, INT32_MAX},
+                  {"hidden_size", m->hidden, 1 << 20},
+                  {"num_hidden_layers", m->layers, LAYERS_MAX},
+                  {"intermediate_size", m->intermediate, 1 << 24},
+                  {"num_attention_heads", m->heads, 1 << 16},
+                  {"head_dim", m->head_dim, 1 << 12}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        ENSURE(limits[i].value <= limits[i].max, ERR_USAGE, "%s: %s is %lld; at most %lld", c->name,
+               limits[i].key, (long long)limits[i].value, (long long)limits[i].max);
+done:
+    return st;
+}
+
+static enum status read_activation(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    static const struct {
+        const char *name;
+        enum activation value;
+    } known[] = {
+        {"silu", ACT_SILU},           {"swish", ACT_SILU},
+        {"gelu", ACT_GELU},           {"gelu_new", ACT_GELU_TANH},
+        {"gelu_fast", ACT_GELU_TANH}, {"gelu_pytorch_tanh", ACT_GELU_TANH},
+        {"xielu", ACT_XIELU},
+    };
+    enum status st = OK;
+    const char *name;
+    TRY(hf_text(c, "hidden_act", s->arch->activation, &name, e));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0) {
+            s->activation = known[i].value;
+            ENSURE(!s->gated || s->activation != ACT_XIELU, ERR_USAGE,
+                   "%s: hidden_act \"xielu\" is not supported in a gated MLP", c->name);
+            goto done;
+        }
+    FAIL(ERR_USAGE,
+         "%s: hidden_act \"%s\" is not supported (supported: silu, swish, gelu, gelu_new, "
+         "gelu_fast, gelu_pytorch_tanh, xielu)",
+         c->name, name);
+done:
+    return st;
+}
+
+static bool bias_of(enum bias_rule rule, bool config)
+{
+    return rule == BIAS_ALWAYS || (rule == BIAS_CONFIG && config);
+}
+
+static enum status read_biases(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    enum status st = OK;
+    const struct arch *a = s->arch;
+    bool attention, mlp;
+    TRY(hf_bool(c, "attention_bias", a->attention_bias, &attention, e));
+    TRY(hf_bool(c, "mlp_bias", a->mlp_bias, &mlp, e));
+    s->bias_qkv = bias_of(a->bias_qkv, attention);
+    s->bias_o = bias_of(a->bias_o, attention);
+    s->bias_mlp = bias_of(a->bias_mlp, mlp);
+done:
+    return st;
+}
+
+static enum status read_eps(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    enum status st = OK;
+    double eps = s->arch->eps;
+    if (s->arch->eps_key) TRY(hf_number(c, s->arch->eps_key, eps, &eps, e));
+    ENSURE(eps >= 0, ERR_FORMAT, "%s: %s is %g; expected a number of at least 0", c->name,
+           s->arch->eps_key, eps);
+    s->eps = (float)eps;
+done:
+    return st;
+}
+
+static void count_parameters(struct spec *s)
+{
+    struct slot slots[SLOTS_MAX];
+    int64_t block = 0, outside = 0, embedding = 0;
+    int n = slots_of_block(s, slots);
+    for (int i = 0; i < n; i++) block += slots[i].buffer ? 0 : slot_elements(&slots[i]);
+    n = slots_outside(s, slots);
+    for (int i = 0; i < n; i++) {
+        bool matrix = slots[i].index == OUTER_EMBED || slots[i].index == OUTER_HEAD;
+        *(matrix ? &embedding : &outside) += slot_elements(&slots[i]);
+    }
+    s->shape.parameters_non_embedding = s->shape.layers * block + outside;
+    s->shape.parameters = s->shape.parameters_non_embedding + embedding;
+}
+
+enum status spec_read(const json_t *config, const char *name, struct spec *out, struct err *e)
+{
+    enum status st = OK;
+    struct hfconfig c = {.json = config, .name = name, .prefix = ""};
+    struct spec *s = out;
+    memset(s, 0, sizeof *s);
+    ENSURE(json_is_object(config), ERR_FORMAT, "%s: expected an object", name);
+    TRY(find_arch(&c, &s->arch, e));
+    s->gated = s->arch->linear[ROLE_GATE] != NULL;
+    s->fused = s->arch->linear[ROLE_QKV] != NULL;
+    s->qk_norm = s->arch->qk_norm;
+    TRY(read_shape(&c, s->arch, &s->shape, e));
+    TRY(read_eps(&c, s, e));
+    TRY(read_biases(&c, s, e));
+    TRY(read_activation(&c, s, e));
+    TRY(rope_read(&c, s->shape.head_dim, &s->arch->rope, &s->rope, e));
+    if (s->arch->configure) TRY(s->arch->configure(&c, s, e));
+    count_parameters(s);
+done:
+    return st;
+}
+
+enum status spec_read_window(const struct hfconfig *c, struct spec *s, int64_t first_layer,
+                             bool no_rope_only, struct err *e)
+{
+    enum status st = OK;
+    bool use;
+    const json_t *types;
+    TRY(hf_bool(c, "use_sliding_window", false, &use, e));
+    TRY(hf_int(c, "sliding_window", 0, 0, &s->window, e));
+    TRY(hf_array(c, "layer_types", s->shape.layers, &types, e));
+    for (int64_t i = 0; use && s->window > 0 && i < s->shape.layers; i++) {
+        const char *type = json_string_value(json_array_get(types, (size_t)i));
+        ENSURE(!types || type, ERR_FORMAT, "%s: layer_types[%lld] is not a string", c->name,
+               (long long)i);
+        bool by_rule = i >= first_layer && (!no_rope_only || s->flags[i] & LAYER_NO_ROPE);
+        if (types ? strcmp(type, "sliding_attention") == 0 : by_rule) s->flags[i] |= LAYER_WINDOW;
+    }
+done:
+    return st;
+}
+
+enum status model_shape_read(const json_t *config, const char *name, struct model_shape *out,
+                             const struct arch **arch, struct err *e)
+{
+    struct spec s;
+    enum status st = spec_read(config, name, &s, e);
+    if (st != OK) return st;
+    *out = s.shape;
+    *arch = s.arch;
+    return OK;
+}

@@ -1,0 +1,183 @@
+/* The stages of a block, forward. */
+#include "linalg/linalg.h"
+#include "model/block.h"
+#include <string.h>
+
+enum { ROW_CHUNK = 1024 }; /* rows of a weight matrix in one GEMM */
+
+static int64_t stage_cols(const struct block *b, int stage)
+{
+    for (int i = 0; i < b->n_linears; i++)
+        if (b->linear[i].stage == stage) return b->linear[i].cols;
+    return 0;
+}
+
+/* Sum of the rows of the stage's linears: their outputs stand side by side. */
+static int64_t stage_rows(const struct block *b, int stage)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < b->n_linears; i++)
+        if (b->linear[i].stage == stage) rows += b->linear[i].rows;
+    return rows;
+}
+
+/* The sublayer's input: normed before it, or as it is where norms come after. */
+static void enter(const struct spec *s, const struct block *b, int norm, const float *x, int64_t T,
+                  float *y)
+{
+    if (s->arch->place == NORM_POST)
+        memcpy(y, x, (size_t)(T * s->shape.hidden) * sizeof *y);
+    else
+        norm_rows(s, b->extra->p[norm], b->extra->p[norm + 1], x, T, y);
+}
+
+/* y (T, I) = activation of inner (T, 2I: gate, up) or (T, I). */
+static void activate(const struct spec *s, const struct block *b, const float *inner, int64_t T,
+                     float *y)
+{
+    int64_t I = s->shape.intermediate, width = s->gated ? 2 * I : I;
+    for (int64_t t = 0; t < T; t++, inner += width, y += I) {
+        if (s->activation == ACT_SILU && s->gated) {
+            kern_silu_mul(y, inner, inner + I, I);
+            continue;
+        }
+        switch (s->activation) {
+        case ACT_SILU:
+            kern_silu(y, inner, I);
+            break;
+        case ACT_GELU:
+            kern_gelu(y, inner, I);
+            break;
+        case ACT_GELU_TANH:
+            kern_gelu_tanh(y, inner, I);
+            break;
+        case ACT_XIELU:
+            kern_xielu(y, inner, I, &b->extra->xielu);
+            break;
+        }
+        if (s->gated) kern_mul(y, inner + I, I);
+    }
+}
+
+void model_stage_input(const struct model *m, const struct block *b, int stage,
+                       const struct sequences *s, int64_t s0, int64_t s1, const float *x,
+                       struct acts *a)
+{
+    const struct spec *spec = &m->spec;
+    int64_t C = spec->shape.hidden, cols = stage_cols(b, stage), up = stage_rows(b, STAGE_UP);
+    acts_cut(a, s, s0, s1);
+    if (stage == STAGE_O) {
+        attention_forward(spec, b->layer, a);
+        return;
+    }
+    x += s->offset[s0] * C;
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < a->n_tiles; i++) {
+        int64_t row = a->tiles[i].row, n = a->tiles[i].n;
+        float *in = a->in + row * cols;
+        if (stage == STAGE_QKV) enter(spec, b, EXTRA_ATTN_NORM, x + row * C, n, in);
+        if (stage == STAGE_UP) enter(spec, b, EXTRA_MLP_NORM, x + row * C, n, in);
+        if (stage == STAGE_DOWN) activate(spec, b, a->inner + row * up, n, in);
+    }
+}
+
+/* One piece of a stage's work: rows [r0, r0 + n) of one linear, whose output stands at `column`. */
+struct piece {
+    const struct linear *l;
+    int64_t r0, n, column;
+};
+
+/* The i-th piece of the stage; false behind the last. */
+static bool stage_piece(const struct block *b, int stage, int64_t i, struct piece *p)
+{
+    int64_t column = 0;
+    for (int k = 0; k < b->n_linears; k++) {
+        const struct linear *l = &b->linear[k];
+        if (l->stage != stage) continue;
+        int64_t chunks = (l->rows + ROW_CHUNK - 1) / ROW_CHUNK, r0 = i * ROW_CHUNK;
+        if (i < chunks) {
+            int64_t n = l->rows - r0 < ROW_CHUNK ? l->rows - r0 : ROW_CHUNK;
+            *p = (struct piece){.l = l, .r0 = r0, .n = n, .column = column + r0};
+            return true;
+        }
+        i -= chunks;
+        column += l->rows;
+    }
+    return false;
+}
+
+static int64_t stage_pieces(const struct block *b, int stage)
+{
+    struct piece p;
+    int64_t n = 0;
+    while (stage_piece(b, stage, n, &p)) n++;
+    return n;
+}
+
+static void run_piece(const struct piece *p, const struct tile *t, const float *in, float *out,
+                      int64_t ld)
+{
+    int64_t cols = p->l->cols;
+    float *y = out + t->row * ld + p->column;
+    gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols);
+    if (p->l->bias) kern_add_row(y, ld, p->l->bias + p->r0, t->n, p->n);
+}
+
+/* The sublayer's output joins the residual stream. With parallel residual the attention's waits in
+ * a->branch until the MLP has read the block's own input. */
+static void leave(const struct spec *s, const struct block *b, int stage, const struct tile *t,
+                  float *y, float *x, const struct acts *a)
+{
+    int64_t C = s->shape.hidden, n = t->n;
+    int norm = stage == STAGE_O ? EXTRA_ATTN_NORM : EXTRA_MLP_NORM;
+    y += t->row * C;
+    x += t->row * C;
+    if (stage == STAGE_O && s->parallel) return;
+    if (s->arch->place == NORM_POST)
+        norm_rows(s, b->extra->p[norm], b->extra->p[norm + 1], y, n, y);
+    if (s->parallel) kern_add(y, a->branch + t->row * C, n * C);
+    kern_add(x, y, n * C);
+}
+
+void model_stage_output(const struct model *m, const struct block *b, int stage,
+                        const struct sequences *s, int64_t s0, int64_t s1, float *x, struct acts *a)
+{
+    const struct spec *spec = &m->spec;
+    float *out = stage == STAGE_O ? a->branch : a->inner;
+    int64_t ld = stage_rows(b, stage), pieces = stage_pieces(b, stage);
+    acts_cut(a, s, s0, s1);
+    for (int64_t i = s0; i < s1 && stage == STAGE_QKV; i++)
+        acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
+    x += s->offset[s0] * spec->shape.hidden;
+#pragma omp parallel num_threads(a->threads)
+    {
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t i = 0; i < a->n_tiles * pieces; i++) {
+            struct piece p;
+            if (stage_piece(b, stage, i % pieces, &p))
+                run_piece(&p, &a->tiles[i / pieces], a->in, out, ld);
+        }
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < a->n_tiles; i++) {
+            if (stage == STAGE_QKV) attention_prepare(spec, b, &a->tiles[i], a);
+            if (stage == STAGE_O || stage == STAGE_DOWN)
+                leave(spec, b, stage, &a->tiles[i], out, x, a);
+        }
+    }
+}
+
+void model_block_forward(const struct model *m, const struct block *b, const struct sequences *s,
+                         float *x, struct acts *a)
+{
+    int64_t enough = (int64_t)a->threads * 4 * TOKEN_TILE; /* beyond it, caches are worth more */
+    for (int64_t s0 = 0, s1; s0 < s->n; s0 = s1) {
+        for (s1 = s0 + 1; s1 < s->n; s1++) {
+            int64_t tokens = s->offset[s1 + 1] - s->offset[s0];
+            if (tokens > a->tokens || tokens > enough) break;
+        }
+        for (int stage = 0; stage < STAGE_N; stage++) {
+            model_stage_input(m, b, stage, s, s0, s1, x, a);
+            model_stage_output(m, b, stage, s, s0, s1, x, a);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+/* Exponentials: elementwise, and the pieces of softmaxes. */
+#include "tensor/kern.h"
+#include "tensor/kern_lane.h"
+#include <math.h>
+
+KERN_CLONES void kern_exp(float *y, const float *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = lane_exp(x[i]);
+}
+
+KERN_CLONES void kern_exp_scaled(float *p, const float *x, int64_t n, float shift, float scale)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) p[i] = lane_exp(x[i] - shift) * scale;
+}
+
+KERN_LANE float largest(const float *x, int64_t n)
+{
+    float lane[LANES];
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (; i < n; i++) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    return lane[0];
+}
+
+/* The first of x that equals v: whole runs are compared at once, then the run that has it is
+ * searched. */
+KERN_LANE int64_t first_equal(const float *x, int64_t n, float v)
+{
+    enum { RUN = 128 };
+    int64_t i = 0;
+    for (; i + RUN <= n; i += RUN) {
+        int32_t any = 0;
+#pragma omp simd reduction(| : any)
+        for (int l = 0; l < RUN; l++) any |= x[i + l] == v;
+        if (any) break;
+    }
+    for (; i < n; i++)
+        if (x[i] == v) return i;
+    return 0;
+}
+
+KERN_CLONES float kern_max(const float *x, int64_t n, int64_t *first)
+{
+    float m = largest(x, n);
+    *first = first_equal(x, n, m);
+    return m;
+}
+
+KERN_CLONES double kern_sum_exp(const float *x, int64_t n, float shift)
+{
+    enum { RUN = 32 * LANES };
+    double sum = 0;
+    for (int64_t start = 0; start < n; start += RUN) {
+        int64_t end = start + RUN < n ? start + RUN : n, i = start;
+        float lane[LANES] = {0};
+        for (; i + LANES <= end; i += LANES)
+#pragma omp simd
+            for (int l = 0; l < LANES; l++) lane[l] += lane_exp(x[i + l] - shift);
+        for (int l = 0; i < end; i++, l++) lane[l] += lane_exp(x[i] - shift);
+        sum += (double)lanes_sum(lane);
+    }
+    return sum;
+}
+
+KERN_CLONES float kern_softmax_step(float *s, int64_t n, int64_t lo, int64_t hi, float scale,
+                                    float *m, float *l)
+{
+    if (lo >= hi) {
+        memset(s, 0, (size_t)n * sizeof *s);
+        return 1.0f;
+    }
+    float top = largest(s + lo, hi - lo) * scale; /* scale > 0 */
+    float now = top > *m ? top : *m, factor = lane_exp(*m - now);
+    float lane[LANES] = {0};
+    int64_t i = lo;
+    memset(s, 0, (size_t)lo * sizeof *s);
+    for (; i + LANES <= hi; i += LANES)
+#pragma omp simd
+        for (int k = 0; k < LANES; k++) {
+            s[i + k] = lane_exp(s[i + k] * scale - now);
+            lane[k] += s[i + k];
+        }
+    for (int k = 0; i < hi; i++, k++) lane[k] += s[i] = lane_exp(s[i] * scale - now);
+    memset(s + hi, 0, (size_t)(n - hi) * sizeof *s);
+    *l = *l * factor + lanes_sum(lane);
+    *m = now;
+    return factor;
+}
+
+/* d + e^-d - 1, for |d| < 1/2 by its series to d^8 (last term below 1e-7 of the sum). */
+KERN_LANE float kl_series(float d)
+{
+    float s = 1.0f / 40320;
+    s = s * d - 1.0f / 5040;
+    s = s * d + 1.0f / 720;
+    s = s * d - 1.0f / 120;
+    s = s * d + 1.0f / 24;
+    s = s * d - 1.0f / 6;
+    s = s * d + 0.5f;
+    return s * d * d;
+}
+
+KERN_LANE float kl_term(float x, float p, float z, float offset, float z_shift, float z_scale)
+{
+    float d = (x - z) + offset, q = lane_exp(z - z_shift) * z_scale;
+    float near = p * kl_series(d), far = p * d + (q - p);
+    return d < 0.5f && d > -0.5f ? near : far;
+}
+
+KERN_CLONES double kern_kl(const float *x, const float *p, const float *z, int64_t n, float offset,
+                           float z_shift, float z_scale)
+{
+    enum { RUN = 32 * LANES };
+    double sum = 0;
+    for (int64_t start = 0; start < n; start += RUN) {
+        int64_t end = start + RUN < n ? start + RUN : n, i = start;
+        float lane[LANES] = {0};
+        for (; i + LANES <= end; i += LANES)
+#pragma omp simd
+            for (int l = 0; l < LANES; l++)
+                lane[l] += kl_term(x[i + l], p[i + l], z[i + l], offset, z_shift, z_scale);
+        for (int l = 0; i < end; i++, l++)
+            lane[l] += kl_term(x[i], p[i], z[i], offset, z_shift, z_scale);
+        sum += (double)lanes_sum(lane);
+    }
+    return sum;
+}

@@ -1,0 +1,80 @@
+/* kern_lane: what the vector kernels share. Only kern_*.c include it.
+ *
+ * A kernel is a plain loop that the compiler vectorises, compiled once per instruction set
+ * (KERN_CLONES; the loader picks). Numbers are the same for all of them: no contraction to fused
+ * multiply-adds (the build says so), and every sum runs in LANES explicit partial sums. */
+#pragma once
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__) && !defined(QTRAJ_NO_CLONES)
+#define KERN_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define KERN_CLONES
+#endif
+#define KERN_LANE static inline __attribute__((always_inline))
+
+enum { LANES = 16 };
+
+/* Sum of the partial sums, always in the same order. */
+KERN_LANE float lanes_sum(float *lane)
+{
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+    return lane[0];
+}
+
+KERN_LANE float lane_power2(int32_t n)
+{
+    uint32_t bits = (uint32_t)(n + 127) << 23;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite's two-part constant); returns r. Adding and
+ * subtracting 1.5 * 2^23 rounds to the nearest integer, whose bits then stand in the mantissa. */
+KERN_LANE float lane_reduce(float x, int32_t *n)
+{
+    const float round = 12582912.0f;
+    float z = x * 1.44269504f + round, f = z - round;
+    memcpy(n, &z, sizeof z);
+    *n -= 0x4B400000;
+    return (x - f * 0.693359375f) + f * 2.12194440e-4f;
+}
+
+/* e^r - 1 for a reduced r: its series to r^7, last term below 1e-8 of the sum. */
+KERN_LANE float lane_series(float r)
+{
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    return r + r * r * p;
+}
+
+/* e^x within 2 ulp, subnormal results included; 0 and infinity beyond; NaN stays. The power of two
+ * is applied in two halves so that neither leaves the range. */
+KERN_LANE float lane_exp(float x)
+{
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    int32_t n;
+    float p = 1.0f + lane_series(lane_reduce(x, &n));
+    int32_t half = n >> 1;
+    return p * lane_power2(half) * lane_power2(n - half);
+}
+
+/* e^x - 1 for x <= 0, without cancellation near 0. */
+KERN_LANE float lane_expm1_negative(float x)
+{
+    x = x < -104.0f ? -104.0f : x;
+    int32_t n;
+    float p = lane_series(lane_reduce(x, &n));
+    n = n < -126 ? -126 : n;
+    float s = lane_power2(n);
+    return p * s + (s - 1.0f);
+}

@@ -1,0 +1,222 @@
+#include "tokenizer/added.h"
+#include "tokenizer/component.h"
+#include "tokenizer/utf8.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Children of a node are a list. Node 0 is unused, so that 0 can mean "none". */
+struct added_node {
+    int32_t child, sibling;
+    int32_t token; /* index of the token that ends here, -1: none */
+    char byte;
+};
+
+/* ---- reading ---- */
+
+static enum status read_token(struct added *a, const json_t *o, struct err *e)
+{
+    enum status st = OK;
+    const char *content, *where = "added_tokens";
+    int64_t id;
+    TRY(mem_grow(&a->token, a->n, &a->cap, sizeof *a->token, e));
+    struct added_token *t = &a->token[a->n];
+    *t = (struct added_token){0};
+    ENSURE(json_is_object(o), ERR_FORMAT, "added_tokens: expected an object");
+    TRY(component_text(o, where, "content", &content, &t->n, e));
+    ENSURE(t->n > 0 && t->n < UINT32_MAX, ERR_FORMAT, "added_tokens: empty content");
+    TRY(component_int(o, where, "id", VOCAB_MAX_ID, &id, e));
+    t->id = (int32_t)id;
+    TRY(component_bool(o, where, "special", false, &t->special, e));
+    TRY(component_bool(o, where, "normalized", !t->special, &t->normalized, e));
+    TRY(component_bool(o, where, "single_word", false, &t->single_word, e));
+    TRY(component_bool(o, where, "lstrip", false, &t->lstrip, e));
+    TRY(component_bool(o, where, "rstrip", false, &t->rstrip, e));
+    TRY(mem_alloc(&t->content, (int64_t)t->n + 1, 1, "added token", e));
+    memcpy(t->content, content, t->n);
+    t->content[t->n] = 0;
+    if (id > a->max_id) a->max_id = id;
+    a->n++;
+done:
+    return st;
+}
+
+enum status added_read(struct added *a, const json_t *value, struct err *e)
+{
+    enum status st = OK;
+    a->max_id = -1;
+    if (!value || json_is_null(value)) return OK;
+    ENSURE(json_is_array(value), ERR_FORMAT, "\"added_tokens\" must be an array");
+    for (size_t i = 0; i < json_array_size(value); i++)
+        TRY(read_token(a, json_array_get(value, i), e));
+done:
+    return st;
+}
+
+static enum status new_node(struct added_trie *trie, char byte, int32_t sibling, int32_t *out,
+                            struct err *e)
+{
+    enum status st = OK;
+    if (trie->n == 0) trie->n = 1;
+    TRY(mem_grow(&trie->node, trie->n, &trie->cap, sizeof *trie->node, e));
+    *out = (int32_t)trie->n++;
+    trie->node[*out] = (struct added_node){.byte = byte, .sibling = sibling, .token = -1};
+done:
+    return st;
+}
+
+static int32_t find_child(const struct added_trie *trie, int32_t parent, char byte)
+{
+    int32_t i = trie->node[parent].child;
+    while (i && trie->node[i].byte != byte) i = trie->node[i].sibling;
+    return i;
+}
+
+static enum status trie_add(struct added_trie *trie, const char *s, size_t n, int32_t token,
+                            struct err *e)
+{
+    enum status st = OK;
+    unsigned char first = (unsigned char)s[0];
+    int32_t at = trie->root[first];
+    if (!at) {
+        TRY(new_node(trie, s[0], 0, &at, e));
+        trie->root[first] = at;
+    }
+    for (size_t i = 1; i < n; i++) {
+        int32_t child = find_child(trie, at, s[i]);
+        if (!child) {
+            TRY(new_node(trie, s[i], trie->node[at].child, &child, e));
+            trie->node[at].child = child;
+        }
+        at = child;
+    }
+    if (trie->node[at].token < 0) trie->node[at].token = token; /* of equal ones, the first */
+done:
+    return st;
+}
+
+/* The name and the id of the token must agree with what is there. */
+static enum status enter_token(const struct added_token *t, struct vocab *v, struct err *e)
+{
+    enum status st = OK;
+    struct vocab_token *there = &v->token[t->id];
+    int32_t own = strmap_find(&v->names, t->content, t->n);
+    ENSURE(own < 0 || own == t->id, ERR_FORMAT,
+           "added_tokens: \"%.80s\" has id %d, but %d in the vocab", t->content, t->id, own);
+    ENSURE(!there->s || (there->n == t->n && memcmp(there->s, t->content, t->n) == 0), ERR_FORMAT,
+           "added_tokens: id %d of \"%.80s\" is taken by \"%.80s\"", t->id, t->content, there->s);
+    *there = (struct vocab_token){.s = t->content, .n = (uint32_t)t->n};
+done:
+    return st;
+}
+
+enum status added_link(struct added *a, struct vocab *v, const struct normalizer *z, struct err *e)
+{
+    enum status st = OK;
+    struct buf text = {0}, spare = {0};
+    for (int64_t i = 0; i < a->n; i++) {
+        const struct added_token *t = &a->token[i];
+        TRY(enter_token(t, v, e));
+        if (!t->normalized) {
+            TRY(trie_add(&a->raw, t->content, t->n, (int32_t)i, e));
+            continue;
+        }
+        TRY(normalizer_apply(z, t->content, t->n, &text, &spare, e));
+        if (text.n) TRY(trie_add(&a->normalized, text.data, text.n, (int32_t)i, e));
+    }
+done:
+    buf_free(&text);
+    buf_free(&spare);
+    return st;
+}
+
+void added_free(struct added *a)
+{
+    for (int64_t i = 0; i < a->n; i++) free(a->token[i].content);
+    free(a->token);
+    free(a->raw.node);
+    free(a->normalized.node);
+}
+
+/* ---- finding ---- */
+
+/* The longest token that starts at s[at], or -1; *to is its end. */
+static int32_t longest_at(const struct added_trie *trie, const char *s, size_t n, size_t at,
+                          size_t *to)
+{
+    int32_t found = -1;
+    int32_t i = trie->root[(unsigned char)s[at]];
+    while (i) {
+        at++;
+        if (trie->node[i].token >= 0) {
+            found = trie->node[i].token;
+            *to = at;
+        }
+        if (at == n) break;
+        i = find_child(trie, i, s[at]);
+    }
+    return found;
+}
+
+static bool stands_alone(const char *s, size_t n, size_t from, size_t to)
+{
+    if (from > 0 && utf8_is_word(utf8_get(s + from - utf8_last_length(s, from)))) return false;
+    return to == n || !utf8_is_word(utf8_get(s + to));
+}
+
+static size_t strip_left(const char *s, size_t from, size_t not_before)
+{
+    while (from > not_before) {
+        size_t length = (size_t)utf8_last_length(s, from);
+        if (!utf8_is_space(utf8_get(s + from - length))) break;
+        from -= length;
+    }
+    return from;
+}
+
+static size_t strip_right(const char *s, size_t n, size_t to)
+{
+    while (to < n && utf8_is_space(utf8_get(s + to))) to += (size_t)utf8_length(s[to]);
+    return to;
+}
+
+/* The next token at or after walk->at, with what it strips. */
+static bool find_token(const struct added *a, const struct added_trie *trie,
+                       struct added_walk *walk, const char *s, size_t n, struct added_part *found)
+{
+    while (walk->at < n) {
+        size_t from = walk->at, to = from;
+        int32_t i = longest_at(trie, s, n, from, &to);
+        if (i < 0) {
+            walk->at++;
+            continue;
+        }
+        walk->at = to;
+        const struct added_token *t = &a->token[i];
+        if (t->single_word && !stands_alone(s, n, from, to)) continue;
+        if (t->lstrip) from = strip_left(s, from, walk->from < from ? walk->from : from);
+        if (t->rstrip) to = strip_right(s, n, to);
+        *found = (struct added_part){.from = from, .to = to, .id = t->id};
+        return true;
+    }
+    return false;
+}
+
+bool added_next(const struct added *a, const struct added_trie *trie, struct added_walk *walk,
+                const char *s, size_t n, struct added_part *part)
+{
+    if (walk->holds) {
+        *part = walk->held;
+        walk->holds = false;
+        walk->from = part->to;
+        return true;
+    }
+    if (walk->from >= n) return false;
+    struct added_part token = {.from = n, .to = n, .id = -1};
+    walk->holds = trie->n > 0 && find_token(a, trie, walk, s, n, &token);
+    walk->held = token;
+    if (token.from <= walk->from) return added_next(a, trie, walk, s, n, part);
+    *part = (struct added_part){.from = walk->from, .to = token.from, .id = -1};
+    walk->from = token.from;
+    return true;
+}

@@ -1,0 +1,464 @@
+#include "tokenizer/bpe.h"
+#include "tokenizer/component.h"
+#include "tokenizer/utf8.h"
+#include "util/hash.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_RANK = INT32_MAX, MEMO_WORD = 28, MEMO_MAX = 4096, MEMO_MIN = 64 };
+static const uint64_t MERGE_NONE = UINT64_MAX;
+static const char space_mark[] = "\xE2\x96\x81"; /* ▁ */
+
+/* A word met before, and where in the output its ids stand. */
+struct bpe_memo {
+    uint64_t hash;
+    int64_t at;
+    int32_t n_ids;
+    uint8_t n; /* bytes; 0: empty */
+    char word[MEMO_WORD];
+};
+
+struct bpe_node {
+    int32_t id, rank; /* rank of the pair with the next one; DEAD when merged away */
+    int32_t prev, next;
+};
+enum { DEAD = -1 };
+
+static inline uint64_t merge_slot(const struct bpe *b, uint64_t pair)
+{
+    uint64_t h = pair * 0x9E3779B97F4A7C15u; /* multiplicative hashing: the high bits are good */
+    return (h ^ h >> 32) & b->mask;
+}
+
+static inline int32_t merge_rank(const struct bpe *b, int32_t left, int32_t right)
+{
+    uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    for (uint64_t i = merge_slot(b, pair);; i = (i + 1) & b->mask) {
+        if (b->merge[i].pair == pair) return b->merge[i].rank;
+        if (b->merge[i].pair == MERGE_NONE) return NO_RANK;
+    }
+}
+
+/* ---- reading ---- */
+
+/* The two halves of a merge, written as "a b" or as ["a", "b"]. */
+static enum status merge_halves(const json_t *v, int64_t rank, const char *half[2], size_t n[2],
+                                struct err *e)
+{
+    enum status st = OK;
+    const char *text = json_string_value(v);
+    if (text) {
+        const char *space = strchr(text, ' ');
+        ENSURE(space && !strchr(space + 1, ' '), ERR_FORMAT,
+               "model: merge %lld must be two tokens with one space between, not \"%.80s\"",
+               (long long)rank, text);
+        half[0] = text;
+        half[1] = space + 1;
+        n[0] = (size_t)(space - text);
+        n[1] = strlen(half[1]);
+        return OK;
+    }
+    ENSURE(json_is_array(v) && json_array_size(v) == 2 && json_is_string(json_array_get(v, 0)) &&
+               json_is_string(json_array_get(v, 1)),
+           ERR_FORMAT, "model: merge %lld must be a string or a pair of strings", (long long)rank);
+    for (size_t i = 0; i < 2; i++) {
+        half[i] = json_string_value(json_array_get(v, i));
+        n[i] = json_string_length(json_array_get(v, i));
+    }
+done:
+    return st;
+}
+
+static void put_merge(struct bpe *b, uint64_t pair, int32_t rank)
+{
+    uint64_t i = merge_slot(b, pair);
+    while (b->merge[i].pair != MERGE_NONE && b->merge[i].pair != pair) i = (i + 1) & b->mask;
+    b->merge[i] = (struct merge){.pair = pair, .rank = rank}; /* of a pair given twice, the last */
+}
+
+static bool has_mark_inside(const char *s, size_t n)
+{
+    for (const char *at = s; (at = memmem(at, (size_t)(s + n - at), space_mark, 3)); at += 3)
+        if (at > s && (at < s + 3 || memcmp(at - 3, space_mark, 3) != 0)) return true;
+    return false;
+}
+
+static enum status read_merge(struct bpe *b, const json_t *v, int32_t rank, struct buf *joined,
+                              struct err *e)
+{
+    enum status st = OK;
+    const char *half[2];
+    size_t n[2];
+    int32_t id[2];
+    TRY(merge_halves(v, rank, half, n, e));
+    joined->n = 0;
+    for (int i = 0; i < 2; i++) {
+        id[i] = strmap_find(&b->vocab->names, half[i], n[i]);
+        ENSURE(id[i] >= 0, ERR_FORMAT, "model: merge %d names \"%.80s\", which is not in the vocab",
+               rank, half[i]);
+        TRY(buf_add(joined, half[i], n[i], e));
+    }
+    b->merged[rank] = strmap_find(&b->vocab->names, joined->data, joined->n);
+    ENSURE(b->merged[rank] >= 0, ERR_FORMAT,
+           "model: merge %d makes \"%.80s\", which is not in the vocab", rank, joined->data);
+    put_merge(b, (uint64_t)(uint32_t)id[0] << 32 | (uint32_t)id[1], rank);
+    if (has_mark_inside(joined->data, joined->n)) b->cuts_at_mark = false;
+done:
+    return st;
+}
+
+static enum status read_merges(struct bpe *b, const json_t *list, struct err *e)
+{
+    enum status st = OK;
+    struct buf joined = {0};
+    uint64_t slots = 64;
+    ENSURE(json_is_array(list), ERR_FORMAT, "model: \"merges\" must be an array");
+    b->n_merges = (int64_t)json_array_size(list);
+    ENSURE(b->n_merges <= VOCAB_MAX_ID, ERR_FORMAT, "model: too many merges");
+    while (slots < 2 * (uint64_t)b->n_merges) slots *= 2;
+    b->mask = slots - 1;
+    TRY(mem_alloc(&b->merge, (int64_t)slots, sizeof *b->merge, "merges", e));
+    TRY(mem_alloc(&b->merged, b->n_merges, sizeof *b->merged, "merges", e));
+    for (uint64_t i = 0; i < slots; i++) b->merge[i] = (struct merge){.pair = MERGE_NONE};
+    for (int64_t i = 0; i < b->n_merges; i++)
+        TRY(read_merge(b, json_array_get(list, (size_t)i), (int32_t)i, &joined, e));
+done:
+    buf_free(&joined);
+    return st;
+}
+
+enum status bpe_check(const json_t *model, struct err *e)
+{
+    enum status st = OK;
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const char *type = json_text(model, "type", "BPE"); /* files of 2019 and 2020 have no type */
+    ENSURE(strcmp(type, "BPE") == 0, ERR_USAGE, "model %s is not supported (BPE is)", type);
+    for (int i = 0; i < 2; i++)
+        ENSURE(!*json_text(model, affixes[i], ""), ERR_USAGE, "model: %s \"%s\" is not supported",
+               affixes[i], json_text(model, affixes[i], ""));
+    double dropout = json_number_value(json_object_get(model, "dropout"));
+    ENSURE(dropout == 0, ERR_USAGE, "model: dropout %g is not supported: ids would be random",
+           dropout);
+done:
+    return st;
+}
+
+static enum status read_unk(struct bpe *b, const json_t *model, struct err *e)
+{
+    enum status st = OK;
+    const json_t *v = json_object_get(model, "unk_token");
+    b->unk = -1;
+    if (!v || json_is_null(v)) return OK;
+    ENSURE(json_is_string(v), ERR_FORMAT, "model: \"unk_token\" must be a string");
+    b->unk = strmap_find(&b->vocab->names, json_string_value(v), json_string_length(v));
+    ENSURE(b->unk >= 0, ERR_FORMAT, "model: unk_token \"%.80s\" is not in the vocab",
+           json_string_value(v));
+done:
+    return st;
+}
+
+/* Byte level: words stay plain bytes, and the vocabulary is turned to them instead. Tokens with
+ * characters outside the alphabet can never arise from a word. */
+static enum status read_byte_words(struct bpe *b, struct err *e)
+{
+    enum status st = OK;
+    struct bytelevel alphabet;
+    struct buf bytes = {0};
+    bool inside;
+    bytelevel_init(&alphabet);
+    memcpy(b->code, alphabet.code, sizeof b->code);
+    TRY(strmap_init(&b->words, b->vocab->names.n, e));
+    for (int64_t id = 0; id < b->vocab->n_ids; id++) {
+        struct vocab_token t = b->vocab->token[id];
+        if (!t.s) continue;
+        bytes.n = 0;
+        TRY(bytelevel_add_bytes(&alphabet, t.s, t.n, &bytes, &inside, e));
+        if (inside) TRY(strmap_add(&b->words, bytes.data, bytes.n, (int32_t)id, e));
+    }
+    for (int i = 0; i < 256; i++) {
+        char byte = (char)i;
+        b->symbol[i] = strmap_find(&b->words, &byte, 1);
+    }
+done:
+    buf_free(&bytes);
+    return st;
+}
+
+enum status bpe_read(struct bpe *b, const json_t *model, const struct vocab *vocab, bool byte_level,
+                     struct err *e)
+{
+    enum status st = OK;
+    *b = (struct bpe){.vocab = vocab, .byte_level = byte_level, .unk = -1, .cuts_at_mark = true};
+    TRY(component_bool(model, "model", "byte_fallback", false, &b->byte_fallback, e));
+    TRY(component_bool(model, "model", "fuse_unk", false, &b->fuse_unk, e));
+    TRY(component_bool(model, "model", "ignore_merges", false, &b->ignore_merges, e));
+    TRY(read_unk(b, model, e));
+    for (int i = 0; i < 256; i++) {
+        static const char hex[] = "0123456789ABCDEF";
+        char name[] = {'<', '0', 'x', hex[i >> 4], hex[i & 15], '>'};
+        b->fallback[i] = strmap_find(&vocab->names, name, sizeof name);
+    }
+    if (byte_level) TRY(read_byte_words(b, e));
+    TRY(read_merges(b, json_object_get(model, "merges"), e));
+    /* A mark of its own ends a run of unknown characters, and whole words are looked up uncut. */
+    if (byte_level || b->ignore_merges || strmap_find(&vocab->names, space_mark, 3) < 0)
+        b->cuts_at_mark = false;
+done:
+    return st;
+}
+
+void bpe_free(struct bpe *b)
+{
+    strmap_free(&b->words);
+    free(b->merge);
+    free(b->merged);
+}
+
+/* ---- merging ---- */
+
+int64_t bpe_merge_scan(const struct bpe *b, int32_t *symbols, int64_t n)
+{
+    int32_t rank[BPE_SCAN_MAX];
+    for (int64_t i = 0; i + 1 < n; i++) rank[i] = merge_rank(b, symbols[i], symbols[i + 1]);
+    while (n > 1) {
+        int64_t best = 0;
+        for (int64_t i = 1; i + 1 < n; i++)
+            if (rank[i] < rank[best]) best = i;
+        if (rank[best] == NO_RANK) break;
+        symbols[best] = b->merged[rank[best]];
+        n--;
+        memmove(symbols + best + 1, symbols + best + 2, (size_t)(n - best - 1) * sizeof *symbols);
+        if (best + 1 < n) {
+            memmove(rank + best + 1, rank + best + 2, (size_t)(n - best - 2) * sizeof *rank);
+            rank[best] = merge_rank(b, symbols[best], symbols[best + 1]);
+        }
+        if (best > 0) rank[best - 1] = merge_rank(b, symbols[best - 1], symbols[best]);
+    }
+    return n;
+}
+
+static void sift_down(uint64_t *heap, int64_t n, int64_t i)
+{
+    uint64_t moving = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && heap[child + 1] < heap[child]) child++;
+        if (heap[child] >= moving) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moving;
+}
+
+static void heap_push(uint64_t *heap, int64_t *n, uint64_t entry)
+{
+    int64_t i = (*n)++;
+    for (; i > 0 && heap[(i - 1) / 2] > entry; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = entry;
+}
+
+/* A heap entry orders by rank, then by place, and is stale when its node's rank has changed. */
+static inline uint64_t heap_entry(int32_t rank, int32_t place)
+{
+    return (uint64_t)(uint32_t)rank << 32 | (uint32_t)place;
+}
+
+static enum status grow_nodes(struct bpe_run *run, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    if (n <= run->node_cap) return OK;
+    int64_t want = n + n / 2;
+    free(run->node);
+    free(run->heap);
+    run->node = NULL;
+    run->heap = NULL;
+    run->node_cap = 0;
+    TRY(mem_alloc(&run->node, want, sizeof *run->node, "symbols", e));
+    /* Every merge takes one entry out and puts at most two in: never more than 2 n. */
+    TRY(mem_alloc(&run->heap, 2 * want, sizeof *run->heap, "merge queue", e));
+    run->node_cap = want;
+done:
+    return st;
+}
+
+static int64_t fill_heap(const struct bpe *b, struct bpe_run *run, const int32_t *symbols,
+                         int64_t n)
+{
+    int64_t queued = 0;
+    for (int64_t i = 0; i < n; i++) {
+        bool last = i + 1 == n;
+        int32_t rank = last ? NO_RANK : merge_rank(b, symbols[i], symbols[i + 1]);
+        run->node[i] = (struct bpe_node){.id = symbols[i],
+                                         .rank = rank,
+                                         .prev = (int32_t)i - 1,
+                                         .next = last ? -1 : (int32_t)i + 1};
+        if (rank != NO_RANK) run->heap[queued++] = heap_entry(rank, (int32_t)i);
+    }
+    for (int64_t i = queued / 2 - 1; i >= 0; i--) sift_down(run->heap, queued, i);
+    return queued;
+}
+
+/* The rank of node i's pair, anew. */
+static void update_rank(const struct bpe *b, struct bpe_run *run, int32_t i, int64_t *queued)
+{
+    struct bpe_node *at = &run->node[i];
+    at->rank = at->next < 0 ? NO_RANK : merge_rank(b, at->id, run->node[at->next].id);
+    if (at->rank != NO_RANK) heap_push(run->heap, queued, heap_entry(at->rank, i));
+}
+
+enum status bpe_merge_heap(const struct bpe *b, struct bpe_run *run, int32_t *symbols, int64_t *n,
+                           struct err *e)
+{
+    enum status st = OK;
+    if (*n == 0) return OK;
+    TRY(grow_nodes(run, *n, e));
+    int64_t queued = fill_heap(b, run, symbols, *n);
+    while (queued > 0) {
+        int32_t i = (int32_t)(uint32_t)run->heap[0], rank = (int32_t)(run->heap[0] >> 32);
+        run->heap[0] = run->heap[--queued];
+        if (queued > 0) sift_down(run->heap, queued, 0);
+        struct bpe_node *at = &run->node[i];
+        if (at->rank != rank) continue;
+        struct bpe_node *gone = &run->node[at->next];
+        at->id = b->merged[rank];
+        at->next = gone->next;
+        gone->rank = DEAD;
+        if (at->next >= 0) run->node[at->next].prev = i;
+        update_rank(b, run, i, &queued);
+        if (at->prev >= 0) update_rank(b, run, at->prev, &queued);
+    }
+    int64_t kept = 0;
+    for (int32_t i = 0; i >= 0; i = run->node[i].next) symbols[kept++] = run->node[i].id;
+    *n = kept;
+done:
+    return st;
+}
+
+/* ---- words ---- */
+
+enum status bpe_run_init(struct bpe_run *run, size_t bytes, struct err *e)
+{
+    uint64_t slots = MEMO_MIN;
+    while (slots < MEMO_MAX && slots < bytes / 16) slots *= 2;
+    *run = (struct bpe_run){.memo_mask = slots - 1};
+    return mem_zero(&run->memo, (int64_t)slots, sizeof *run->memo, "word memory", e);
+}
+
+void bpe_run_free(struct bpe_run *run)
+{
+    free(run->symbols.id);
+    free(run->node);
+    free(run->heap);
+    free(run->memo);
+}
+
+/* What the first characters become before any merge. A run of unknown ones is held back until a
+ * known one or the end; bytes of the fallback overtake it, as they do in the library. */
+struct symbol_writer {
+    const struct bpe *b;
+    struct ids *out; /* has room for a symbol per byte of the word, twice */
+    bool unk_pending;
+};
+
+static void put_symbol(struct symbol_writer *w, int32_t id)
+{
+    if (w->unk_pending) w->out->id[w->out->n++] = w->b->unk;
+    w->unk_pending = false;
+    w->out->id[w->out->n++] = id;
+}
+
+static void put_unknown(struct symbol_writer *w, const char *s, int n)
+{
+    bool bytes = w->b->byte_fallback;
+    for (int i = 0; i < n && bytes; i++) bytes = w->b->fallback[(unsigned char)s[i]] >= 0;
+    if (bytes) {
+        for (int i = 0; i < n; i++) w->out->id[w->out->n++] = w->b->fallback[(unsigned char)s[i]];
+        return;
+    }
+    if (w->b->unk < 0) return;
+    if (w->unk_pending && !w->b->fuse_unk) w->out->id[w->out->n++] = w->b->unk;
+    w->unk_pending = true;
+}
+
+static enum status first_symbols(const struct bpe *b, struct ids *out, const char *s, size_t n,
+                                 struct err *e)
+{
+    enum status st = OK;
+    struct symbol_writer w = {.b = b, .out = out};
+    out->n = 0;
+    TRY(ids_reserve(out, 2 * (int64_t)n + 1, e)); /* byte level: a byte's character has two bytes */
+    for (size_t i = 0; i < n;) {
+        char character[4];
+        unsigned char byte = (unsigned char)s[i];
+        int length = b->byte_level ? 1 : utf8_length(s[i]);
+        int32_t id =
+            b->byte_level ? b->symbol[byte] : strmap_find(&b->vocab->names, s + i, (size_t)length);
+        if (id >= 0)
+            put_symbol(&w, id);
+        else if (b->byte_level)
+            put_unknown(&w, character, utf8_put(b->code[byte], character));
+        else
+            put_unknown(&w, s + i, length);
+        i += (size_t)length;
+    }
+    if (w.unk_pending) out->id[out->n++] = b->unk;
+done:
+    return st;
+}
+
+static enum status encode_new(const struct bpe *b, struct bpe_run *run, const char *s, size_t n,
+                              struct ids *out, struct err *e)
+{
+    enum status st = OK;
+    if (b->ignore_merges) {
+        int32_t id = strmap_find(b->byte_level ? &b->words : &b->vocab->names, s, n);
+        if (id >= 0) return ids_add(out, &id, 1, e);
+    }
+    TRY(first_symbols(b, &run->symbols, s, n, e));
+    if (run->symbols.n <= BPE_SCAN_MAX)
+        run->symbols.n = bpe_merge_scan(b, run->symbols.id, run->symbols.n);
+    else
+        TRY(bpe_merge_heap(b, run, run->symbols.id, &run->symbols.n, e));
+    TRY(ids_add(out, run->symbols.id, run->symbols.n, e));
+done:
+    return st;
+}
+
+static enum status encode_word(const struct bpe *b, struct bpe_run *run, const char *s, size_t n,
+                               struct ids *out, struct err *e)
+{
+    enum status st = OK;
+    if (n > MEMO_WORD) return encode_new(b, run, s, n, out, e);
+    uint64_t hash = hash_u64(s, n);
+    struct bpe_memo *memo = &run->memo[hash & run->memo_mask];
+    if (memo->hash == hash && memo->n == n && memcmp(memo->word, s, n) == 0) {
+        TRY(ids_reserve(out, memo->n_ids, e));
+        memcpy(out->id + out->n, out->id + memo->at, (size_t)memo->n_ids * sizeof *out->id);
+        out->n += memo->n_ids;
+        return OK;
+    }
+    int64_t at = out->n;
+    TRY(encode_new(b, run, s, n, out, e));
+    *memo =
+        (struct bpe_memo){.hash = hash, .at = at, .n_ids = (int32_t)(out->n - at), .n = (uint8_t)n};
+    memcpy(memo->word, s, n);
+done:
+    return st;
+}
+
+enum status bpe_encode(const struct bpe *b, struct bpe_run *run, const char *s, size_t n,
+                       struct ids *out, struct err *e)
+{
+    enum status st = OK;
+    if (!b->cuts_at_mark) return encode_word(b, run, s, n, out, e);
+    size_t from = 0;
+    while (from < n) { /* cut before every mark that follows something else */
+        size_t to = from;
+        while (n - to >= 3 && memcmp(s + to, space_mark, 3) == 0) to += 3;
+        const char *mark = memmem(s + to, n - to, space_mark, 3);
+        to = mark ? (size_t)(mark - s) : n;
+        TRY(encode_word(b, run, s + from, to - from, out, e));
+        from = to;
+    }
+done:
+    return st;
+}

@@ -1,0 +1,53 @@
+#include "tokenizer/buf.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum status buf_reserve(struct buf *b, size_t more, struct err *e)
+{
+    enum status st = OK;
+    if (b->data && more < b->cap - b->n) return OK;
+    size_t want = b->cap ? b->cap : 64;
+    while (want - b->n <= more) {
+        ENSURE(want < SIZE_MAX / 4, ERR_NOMEM, "cannot allocate %zu bytes of text", more);
+        want *= 2;
+    }
+    char *p = realloc(b->data, want);
+    ENSURE(p, ERR_NOMEM, "cannot allocate %zu bytes of text", want);
+    b->data = p;
+    b->cap = want;
+    b->data[b->n] = 0;
+done:
+    return st;
+}
+
+enum status buf_add(struct buf *b, const char *text, size_t n, struct err *e)
+{
+    enum status st = buf_reserve(b, n, e);
+    if (st != OK) return st;
+    if (n) memcpy(b->data + b->n, text, n);
+    b->n += n;
+    b->data[b->n] = 0;
+    return OK;
+}
+
+void buf_free(struct buf *b)
+{
+    free(b->data);
+    *b = (struct buf){0};
+}
+
+enum status ids_reserve(struct ids *ids, int64_t more, struct err *e)
+{
+    if (more <= ids->cap - ids->n) return OK;
+    return mem_grow(&ids->id, ids->n + more, &ids->cap, sizeof *ids->id, e);
+}
+
+enum status ids_add(struct ids *ids, const int32_t *id, int64_t n, struct err *e)
+{
+    enum status st = ids_reserve(ids, n, e);
+    if (st != OK) return st;
+    if (n) memcpy(ids->id + ids->n, id, (size_t)n * sizeof *id);
+    ids->n += n;
+    return OK;
+}

@@ -1,0 +1,188 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "tokenizer/pattern.h"
+#include "tokenizer/buf.h"
+#include "util/mem.h"
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pattern {
+    pcre2_code *code;
+    pcre2_match_context *limits; /* shared by all threads, only read */
+    bool jit;
+};
+
+struct pattern_work {
+    pcre2_match_data *match;
+};
+
+/* Oniguruma's \s is White_Space, its \w letters, marks, decimal digits and connectors; PCRE2's
+ * differ in U+180E and in most of \w. Inside a class only the contents of the brackets are put. */
+static const struct shorthand {
+    char letter;
+    bool negated;
+    const char *members;
+} shorthands[] = {
+    {'s', false, "\\x09-\\x0d\\x{85}\\p{Z}"},
+    {'S', true, "\\x09-\\x0d\\x{85}\\p{Z}"},
+    {'w', false, "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"},
+    {'W', true, "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"},
+};
+
+static const struct shorthand *shorthand_of(char letter)
+{
+    for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++)
+        if (shorthands[i].letter == letter) return &shorthands[i];
+    return NULL;
+}
+
+/* One backslash and what follows it, in or out of a class. */
+static enum status add_escape(struct buf *out, const char *at, bool in_class, struct err *e)
+{
+    enum status st = OK;
+    const struct shorthand *s = shorthand_of(at[1]);
+    ENSURE(!strchr("hHbBGRXKkgyYO", at[1]) || !at[1], ERR_USAGE,
+           "regular expression: \\%c is not supported", at[1]);
+    if (!s) {
+        TRY(buf_add(out, at, 2, e));
+        goto done;
+    }
+    ENSURE(!in_class || !s->negated, ERR_USAGE,
+           "regular expression: \\%c in a class is not supported", at[1]);
+    if (!in_class) TRY(buf_add(out, s->negated ? "[^" : "[", s->negated ? 2 : 1, e));
+    TRY(buf_add(out, s->members, strlen(s->members), e));
+    if (!in_class) TRY(buf_add(out, "]", 1, e));
+done:
+    return st;
+}
+
+/* Rewrites Oniguruma's syntax (Ruby's) to PCRE2's, and refuses what they read differently: nested
+ * classes, intersections, option m. */
+static enum status rewrite(struct buf *out, const char *text, size_t n, struct err *e)
+{
+    enum status st = OK;
+    bool in_class = false;
+    size_t class_start = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *at = text + i; /* a NUL lies behind the text */
+        if (*at == '\\') {
+            ENSURE(i + 1 < n, ERR_FORMAT, "regular expression: ends with a backslash");
+            TRY(add_escape(out, at, in_class, e));
+            i++;
+            continue;
+        }
+        ENSURE(!in_class || (*at != '[' && strncmp(at, "&&", 2) != 0), ERR_USAGE,
+               "regular expression: nested classes and && are not supported");
+        if (!in_class && *at == '[') {
+            in_class = true;
+            class_start = i + 1 + (i + 1 < n && at[1] == '^');
+        } else if (in_class && *at == ']' && i > class_start) {
+            in_class = false;
+        } else if (!in_class && strncmp(at, "(?", 2) == 0) {
+            size_t flags = strspn(at + 2, "imx-");
+            ENSURE(!memchr(at + 2, 'm', flags), ERR_USAGE,
+                   "regular expression: option m is not supported");
+        }
+        TRY(buf_add(out, at, 1, e));
+    }
+done:
+    return st;
+}
+
+static enum status compile(struct pattern *p, const char *text, size_t n, bool literal,
+                           struct err *e)
+{
+    enum status st = OK;
+    int code;
+    PCRE2_SIZE at;
+    /* Ruby's ^ and $ stand at lines; an unset limit would stop at ten million steps. */
+    uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    ENSURE(context, ERR_NOMEM, "cannot allocate a regular expression");
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    p->code = pcre2_compile((PCRE2_SPTR)text, n, options, &code, &at, context);
+    if (!p->code) {
+        PCRE2_UCHAR reason[128];
+        pcre2_get_error_message(code, reason, sizeof reason);
+        FAIL(ERR_FORMAT, "regular expression: %s, at byte %zu of %.120s", (char *)reason, at, text);
+    }
+    p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
+    ENSURE(p->limits = pcre2_match_context_create(NULL), ERR_NOMEM,
+           "cannot allocate a regular expression");
+    pcre2_set_match_limit(p->limits, UINT32_MAX);
+    pcre2_set_depth_limit(p->limits, UINT32_MAX);
+done:
+    pcre2_compile_context_free(context);
+    return st;
+}
+
+enum status pattern_compile(const char *text, size_t n, bool literal, struct pattern **out,
+                            struct err *e)
+{
+    enum status st = OK;
+    struct buf rewritten = {0};
+    struct pattern *p = NULL;
+    TRY(mem_zero(&p, 1, sizeof *p, "regular expression", e));
+    if (!literal) {
+        TRY(buf_reserve(&rewritten, 0, e));
+        TRY(rewrite(&rewritten, text, n, e));
+    }
+    TRY(compile(p, literal ? text : rewritten.data, literal ? n : rewritten.n, literal, e));
+    *out = p;
+    p = NULL;
+done:
+    pattern_free(p);
+    buf_free(&rewritten);
+    return st;
+}
+
+void pattern_free(struct pattern *p)
+{
+    if (!p) return;
+    pcre2_code_free(p->code);
+    pcre2_match_context_free(p->limits);
+    free(p);
+}
+
+enum status pattern_work_new(struct pattern_work **out, struct err *e)
+{
+    enum status st = OK;
+    struct pattern_work *w = NULL;
+    TRY(mem_zero(&w, 1, sizeof *w, "match data", e));
+    w->match = pcre2_match_data_create(1, NULL); /* the whole match only: no groups are read */
+    ENSURE(w->match, ERR_NOMEM, "cannot allocate match data");
+    *out = w;
+    w = NULL;
+done:
+    pattern_work_free(w);
+    return st;
+}
+
+void pattern_work_free(struct pattern_work *w)
+{
+    if (!w) return;
+    pcre2_match_data_free(w->match);
+    free(w);
+}
+
+enum status pattern_find(const struct pattern *p, struct pattern_work *w, const char *s, size_t n,
+                         size_t from, int64_t *start, int64_t *end, struct err *e)
+{
+    enum status st = OK;
+    PCRE2_SPTR subject = (PCRE2_SPTR)s;
+    int rc = PCRE2_ERROR_JIT_STACKLIMIT;
+    if (p->jit) rc = pcre2_jit_match(p->code, subject, n, from, 0, w->match, p->limits);
+    /* The interpreter keeps its state on the heap, where the JIT's small stack ran out. */
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(p->code, subject, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->match,
+                         p->limits);
+    *start = *end = -1;
+    if (rc == PCRE2_ERROR_NOMATCH) return OK;
+    ENSURE(rc >= 0, rc == PCRE2_ERROR_NOMEMORY ? ERR_NOMEM : ERR_NUMERIC,
+           "regular expression gave up at byte %zu of %zu (PCRE2 error %d)", from, n, rc);
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(w->match);
+    *start = (int64_t)span[0];
+    *end = (int64_t)span[1];
+done:
+    return st;
+}

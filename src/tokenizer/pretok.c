@@ -1,0 +1,300 @@
+#include "tokenizer/pretok.h"
+#include "tokenizer/component.h"
+#include "tokenizer/utf8.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum behavior { ISOLATED, REMOVED, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT, CONTIGUOUS };
+enum scheme { NEVER, FIRST, ALWAYS };
+
+static const char *const behaviors[] = {"Isolated", "Removed", "MergedWithPrevious",
+                                        "MergedWithNext", "Contiguous"};
+static const char *const schemes[] = {"never", "first", "always"};
+
+struct pretok_step {
+    enum { SPLIT, PREFIX_SPACE, METASPACE } kind;
+    struct pattern *pattern; /* SPLIT */
+    enum behavior behavior;
+    bool invert;         /* what lies between the matches counts as matched */
+    char replacement[5]; /* METASPACE: stands for a space */
+    size_t n_replacement;
+    enum scheme scheme; /* which pieces get one in front */
+};
+
+/* The regular expression of GPT-2's tokenizer (openai/gpt-2, encoder.py). */
+static const char gpt2_pattern[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+static enum status find_name(const char *const *names, int n, const char *name, const char *where,
+                             int *found, struct err *e)
+{
+    enum status st = OK;
+    for (*found = 0; *found < n; ++*found)
+        if (strcmp(names[*found], name) == 0) return OK;
+    FAIL(ERR_FORMAT, "pre_tokenizer %s: unknown \"%.40s\"", where, name);
+done:
+    return st;
+}
+
+static enum status add_step(struct pretok *p, struct pretok_step s, struct err *e)
+{
+    enum status st = OK;
+    ENSURE(p->n < PRETOK_MAX_STEPS, ERR_USAGE, "pre_tokenizer: more than %d steps",
+           PRETOK_MAX_STEPS);
+    TRY(mem_grow(&p->step, p->n, &p->cap, sizeof *p->step, e));
+    p->step[p->n++] = s;
+    return OK;
+done:
+    pattern_free(s.pattern);
+    return st;
+}
+
+static enum status add_split(struct pretok *p, const char *text, size_t n, bool regex,
+                             enum behavior behavior, bool invert, struct err *e)
+{
+    enum status st = OK;
+    struct pretok_step s = {.kind = SPLIT, .behavior = behavior, .invert = invert};
+    TRY(pattern_compile(text, n, !regex, &s.pattern, e));
+    TRY(add_step(p, s, e));
+done:
+    return st;
+}
+
+static enum status read_split(struct pretok *p, const json_t *o, struct err *e)
+{
+    enum status st = OK;
+    const char *text, *name;
+    size_t n, n_name;
+    bool regex, invert;
+    int behavior;
+    TRY(component_pattern(o, "pre_tokenizer Split", &text, &n, &regex, e));
+    TRY(component_text(o, "pre_tokenizer Split", "behavior", &name, &n_name, e));
+    TRY(find_name(behaviors, 5, name, "Split: behavior", &behavior, e));
+    TRY(component_bool(o, "pre_tokenizer Split", "invert", false, &invert, e));
+    TRY(add_split(p, text, n, regex, (enum behavior)behavior, invert, e));
+done:
+    return st;
+}
+
+static enum status read_digits(struct pretok *p, const json_t *o, struct err *e)
+{
+    enum status st = OK;
+    bool individual;
+    TRY(component_bool(o, "pre_tokenizer Digits", "individual_digits", false, &individual, e));
+    TRY(add_split(p, "\\p{N}", 5, true, individual ? ISOLATED : CONTIGUOUS, false, e));
+done:
+    return st;
+}
+
+static enum status read_byte_level(struct pretok *p, const json_t *o, struct err *e)
+{
+    enum status st = OK;
+    bool space, regex;
+    TRY(component_bool(o, "pre_tokenizer ByteLevel", "add_prefix_space", true, &space, e));
+    TRY(component_bool(o, "pre_tokenizer ByteLevel", "use_regex", true, &regex, e));
+    if (space) TRY(add_step(p, (struct pretok_step){.kind = PREFIX_SPACE}, e));
+    if (regex) TRY(add_split(p, gpt2_pattern, strlen(gpt2_pattern), true, ISOLATED, false, e));
+    p->byte_level = true;
+done:
+    return st;
+}
+
+/* Older files have add_prefix_space instead of prepend_scheme. */
+static enum status read_metaspace(struct pretok *p, const json_t *o, struct err *e)
+{
+    enum status st = OK;
+    struct pretok_step s = {.kind = METASPACE};
+    const char *text, *name = json_text(o, "prepend_scheme", NULL);
+    bool prefix, split;
+    int scheme;
+    TRY(component_bool(o, "pre_tokenizer Metaspace", "add_prefix_space", true, &prefix, e));
+    TRY(component_bool(o, "pre_tokenizer Metaspace", "split", true, &split, e));
+    TRY(component_text(o, "pre_tokenizer Metaspace", "replacement", &text, &s.n_replacement, e));
+    ENSURE(s.n_replacement > 0 && s.n_replacement == (size_t)utf8_length(text[0]), ERR_FORMAT,
+           "pre_tokenizer Metaspace: \"replacement\" must be one character");
+    if (!name) name = prefix ? "always" : "never";
+    TRY(find_name(schemes, 3, name, "Metaspace: prepend_scheme", &scheme, e));
+    s.scheme = (enum scheme)scheme;
+    memcpy(s.replacement, text, s.n_replacement);
+    TRY(add_step(p, s, e));
+    if (split) TRY(add_split(p, text, s.n_replacement, false, MERGED_WITH_NEXT, false, e));
+done:
+    return st;
+}
+
+static const struct {
+    const char *type;
+    enum status (*read)(struct pretok *p, const json_t *o, struct err *e);
+} types[] = {
+    {"Split", read_split},
+    {"Digits", read_digits},
+    {"ByteLevel", read_byte_level},
+    {"Metaspace", read_metaspace},
+};
+
+static enum status read_any(struct pretok *p, const json_t *o, int depth, struct err *e)
+{
+    enum status st = OK;
+    const char *type;
+    const json_t *list;
+    TRY(component_type(o, "pre_tokenizer", &type, e));
+    ENSURE(!p->byte_level, ERR_USAGE, "pre_tokenizer: %s after ByteLevel is not supported", type);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(type, types[i].type) == 0) return types[i].read(p, o, e);
+    ENSURE(strcmp(type, "Sequence") == 0, ERR_USAGE,
+           "pre_tokenizer %s is not supported (Split, Digits, ByteLevel, Metaspace, Sequence are)",
+           type);
+    ENSURE(depth < COMPONENT_DEPTH, ERR_FORMAT, "pre_tokenizer: Sequences nested too deep");
+    TRY(component_array(o, "pre_tokenizer Sequence", "pretokenizers", &list, e));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        TRY(read_any(p, json_array_get(list, i), depth + 1, e));
+done:
+    return st;
+}
+
+enum status pretok_read(struct pretok *p, const json_t *value, struct err *e)
+{
+    return !value || json_is_null(value) ? OK : read_any(p, value, 0, e);
+}
+
+void pretok_free(struct pretok *p)
+{
+    for (int64_t i = 0; i < p->n; i++) pattern_free(p->step[i].pattern);
+    free(p->step);
+}
+
+void pretok_run_free(struct pretok_run *run)
+{
+    for (int i = 0; i < PRETOK_MAX_STEPS; i++) buf_free(&run->text[i]);
+}
+
+/* Where a step's pieces go: to the next step, or out as words. */
+struct piece_sink {
+    const struct pretok *p;
+    struct pretok_run *run;
+    int64_t next; /* step that takes the pieces */
+    const char *s;
+    bool at_start;
+    /* The piece that a merging behaviour may still make longer. */
+    bool pending, pending_matched;
+    size_t from, to;
+};
+
+static enum status cut_from(const struct pretok *p, struct pretok_run *run, int64_t i,
+                            const char *s, size_t n, bool at_start, struct err *e);
+
+static enum status send(struct piece_sink *k, size_t from, size_t to, struct err *e)
+{
+    if (from == to) return OK;
+    return cut_from(k->p, k->run, k->next, k->s + from, to - from, k->at_start && from == 0, e);
+}
+
+/* Does the behaviour join this part to the pending piece? */
+static bool joins(const struct piece_sink *k, enum behavior behavior, bool matched)
+{
+    if (!k->pending) return false;
+    if (behavior == MERGED_WITH_PREVIOUS) return matched && !k->pending_matched;
+    if (behavior == MERGED_WITH_NEXT) return !matched && k->pending_matched;
+    return matched == k->pending_matched; /* CONTIGUOUS */
+}
+
+/* One match, or one part between matches. */
+static enum status take_part(struct piece_sink *k, const struct pretok_step *step, size_t from,
+                             size_t to, bool matched, struct err *e)
+{
+    enum status st = OK;
+    matched ^= step->invert;
+    if (step->behavior == ISOLATED) return send(k, from, to, e);
+    if (step->behavior == REMOVED) return matched ? OK : send(k, from, to, e);
+    if (joins(k, step->behavior, matched)) {
+        k->to = to;
+        k->pending_matched = matched;
+        return OK;
+    }
+    if (k->pending) TRY(send(k, k->from, k->to, e));
+    k->pending = true;
+    k->pending_matched = matched;
+    k->from = from;
+    k->to = to;
+done:
+    return st;
+}
+
+/* Walks the matches. An empty match right behind the last one does not count (Oniguruma's
+ * find_iter): then the search goes on one character later. */
+static enum status split(struct piece_sink *k, const struct pretok_step *step, size_t n,
+                         struct err *e)
+{
+    enum status st = OK;
+    size_t done_to = 0, from = 0;
+    int64_t start, end, last_end = -1;
+    while (from <= n) {
+        TRY(pattern_find(step->pattern, k->run->work, k->s, n, from, &start, &end, e));
+        if (start < 0) break;
+        if (start == end && end == last_end) {
+            from = (size_t)end < n ? (size_t)end + (size_t)utf8_length(k->s[end]) : n + 1;
+            continue;
+        }
+        if ((size_t)start > done_to) TRY(take_part(k, step, done_to, (size_t)start, false, e));
+        TRY(take_part(k, step, (size_t)start, (size_t)end, true, e));
+        done_to = from = (size_t)end;
+        last_end = end;
+        if (from == n && start < end) break; /* only an empty match could follow */
+    }
+    if (done_to < n) TRY(take_part(k, step, done_to, n, false, e));
+    if (k->pending) TRY(send(k, k->from, k->to, e));
+done:
+    return st;
+}
+
+static enum status metaspace(const struct pretok_step *step, struct buf *out, const char *s,
+                             size_t n, bool at_start, struct err *e)
+{
+    enum status st = OK;
+    const char *r = step->replacement;
+    size_t n_r = step->n_replacement;
+    bool has = s[0] == ' ' || (n >= n_r && memcmp(s, r, n_r) == 0);
+    out->n = 0;
+    if (!has && (step->scheme == ALWAYS || (step->scheme == FIRST && at_start)))
+        TRY(buf_add(out, r, n_r, e));
+    for (size_t i = 0; i < n;) {
+        const char *space = memchr(s + i, ' ', n - i);
+        size_t stop = space ? (size_t)(space - s) : n;
+        TRY(buf_add(out, s + i, stop - i, e));
+        if (space) TRY(buf_add(out, r, n_r, e));
+        i = stop + 1;
+    }
+done:
+    return st;
+}
+
+static enum status cut_from(const struct pretok *p, struct pretok_run *run, int64_t i,
+                            const char *s, size_t n, bool at_start, struct err *e)
+{
+    enum status st = OK;
+    if (i == p->n) return run->word(run->context, s, n, e);
+    const struct pretok_step *step = &p->step[i];
+    struct buf *own = &run->text[i];
+    if (step->kind == METASPACE) {
+        TRY(metaspace(step, own, s, n, at_start, e));
+        return cut_from(p, run, i + 1, own->data, own->n, at_start, e);
+    }
+    if (step->kind == PREFIX_SPACE) {
+        if (s[0] == ' ') return cut_from(p, run, i + 1, s, n, at_start, e);
+        own->n = 0;
+        TRY(buf_add(own, " ", 1, e));
+        TRY(buf_add(own, s, n, e));
+        return cut_from(p, run, i + 1, own->data, own->n, at_start, e);
+    }
+    struct piece_sink k = {.p = p, .run = run, .next = i + 1, .s = s, .at_start = at_start};
+    TRY(split(&k, step, n, e));
+done:
+    return st;
+}
+
+enum status pretok_cut(const struct pretok *p, struct pretok_run *run, const char *s, size_t n,
+                       bool at_start, struct err *e)
+{
+    return n ? cut_from(p, run, 0, s, n, at_start, e) : OK;
+}

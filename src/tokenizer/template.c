@@ -1,0 +1,86 @@
+#include "tokenizer/template.h"
+#include "tokenizer/component.h"
+#include <stdlib.h>
+#include <string.h>
+
+static enum status add_special(struct ids *out, const json_t *tokens, const char *name,
+                               int64_t n_ids, struct err *e)
+{
+    enum status st = OK;
+    const json_t *list;
+    const json_t *token = json_object_get(tokens, name);
+    ENSURE(token, ERR_FORMAT, "post_processor: \"%.80s\" is not among its special_tokens", name);
+    TRY(component_array(token, "post_processor", "ids", &list, e));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        ENSURE(json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < n_ids,
+               ERR_FORMAT, "post_processor: ids of \"%.80s\" must be integers in 0..%lld", name,
+               (long long)n_ids - 1);
+        int32_t id = (int32_t)json_integer_value(v);
+        TRY(ids_add(out, &id, 1, e));
+    }
+done:
+    return st;
+}
+
+/* Of several templates in a row, the later one stands around what the earlier ones made. */
+static enum status read_template(struct template *t, const json_t *o, int64_t n_ids, struct err *e)
+{
+    enum status st = OK;
+    const json_t *single, *tokens = json_object_get(o, "special_tokens");
+    struct template own = {0};
+    bool text_seen = false;
+    TRY(component_array(o, "post_processor", "single", &single, e));
+    for (size_t i = 0; i < json_array_size(single); i++) {
+        const json_t *piece = json_array_get(single, i);
+        const json_t *special = json_object_get(piece, "SpecialToken");
+        if (special) {
+            const char *name = json_text(special, "id", "");
+            TRY(add_special(text_seen ? &own.after : &own.before, tokens, name, n_ids, e));
+        } else {
+            ENSURE(json_object_get(piece, "Sequence") && !text_seen, ERR_FORMAT,
+                   "post_processor: \"single\" must be SpecialTokens and one Sequence");
+            text_seen = true;
+        }
+    }
+    ENSURE(text_seen, ERR_FORMAT, "post_processor: \"single\" has no Sequence");
+    TRY(ids_add(&own.before, t->before.id, t->before.n, e));
+    TRY(ids_add(&t->after, own.after.id, own.after.n, e));
+    free(t->before.id);
+    t->before = own.before;
+    own.before = (struct ids){0};
+done:
+    template_free(&own);
+    return st;
+}
+
+static enum status read_any(struct template *t, const json_t *o, int64_t n_ids, int depth,
+                            struct err *e)
+{
+    enum status st = OK;
+    const char *type;
+    const json_t *list;
+    TRY(component_type(o, "post_processor", &type, e));
+    if (strcmp(type, "ByteLevel") == 0) return OK; /* moves offsets only */
+    if (strcmp(type, "TemplateProcessing") == 0) return read_template(t, o, n_ids, e);
+    ENSURE(strcmp(type, "Sequence") == 0, ERR_USAGE,
+           "post_processor %s is not supported (ByteLevel, TemplateProcessing, Sequence are)",
+           type);
+    ENSURE(depth < COMPONENT_DEPTH, ERR_FORMAT, "post_processor: Sequences nested too deep");
+    TRY(component_array(o, "post_processor Sequence", "processors", &list, e));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        TRY(read_any(t, json_array_get(list, i), n_ids, depth + 1, e));
+done:
+    return st;
+}
+
+enum status template_read(struct template *t, const json_t *value, int64_t n_ids, struct err *e)
+{
+    return !value || json_is_null(value) ? OK : read_any(t, value, n_ids, 0, e);
+}
+
+void template_free(struct template *t)
+{
+    free(t->before.id);
+    free(t->after.id);
+}

@@ -1,0 +1,224 @@
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/added.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/component.h"
+#include "tokenizer/decode.h"
+#include "tokenizer/pretok.h"
+#include "tokenizer/template.h"
+#include "tokenizer/utf8.h"
+#include "util/fsx.h"
+#include "util/hash.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct tokenizer {
+    char hash[HASH_HEX];
+    struct vocab vocab;
+    struct added added;
+    struct normalizer normalizer;
+    struct pretok pretok;
+    struct bpe bpe;
+    struct template template;
+    struct decoder decoder;
+    int32_t *bytes; /* (n_ids) */
+};
+
+/* ---- opening ---- */
+
+/* One tokens's bytes, by id. */
+static enum status count_bytes(struct tokenizer *t, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(&t->bytes, t->vocab.n_ids, sizeof *t->bytes, "vocabulary", e));
+    for (int64_t id = 0; id < t->vocab.n_ids; id++) {
+        struct vocab_token token = t->vocab.token[id];
+        if (token.s) TRY(decoder_token_bytes(&t->decoder, token.s, token.n, &t->bytes[id], e));
+    }
+done:
+    return st;
+}
+
+static enum status read_document(struct tokenizer *t, const json_t *root, struct err *e)
+{
+    enum status st = OK;
+    ENSURE(json_is_object(root), ERR_FORMAT, "expected an object, as in a tokenizer.json");
+    const json_t *model = json_object_get(root, "model");
+    ENSURE(json_is_object(model), ERR_FORMAT, "has no \"model\": not a tokenizer.json");
+    TRY(added_read(&t->added, json_object_get(root, "added_tokens"), e));
+    TRY(normalizer_read(&t->normalizer, json_object_get(root, "normalizer"), e));
+    TRY(pretok_read(&t->pretok, json_object_get(root, "pre_tokenizer"), e));
+    TRY(decoder_read(&t->decoder, json_object_get(root, "decoder"), e));
+    TRY(bpe_check(model, e));
+    TRY(vocab_read(&t->vocab, json_object_get(model, "vocab"), t->added.max_id, e));
+    TRY(bpe_read(&t->bpe, model, &t->vocab, t->pretok.byte_level, e));
+    TRY(added_link(&t->added, &t->vocab, &t->normalizer, e));
+    TRY(template_read(&t->template, json_object_get(root, "post_processor"), t->vocab.n_ids, e));
+    TRY(count_bytes(t, e));
+done:
+    return st;
+}
+
+enum status tokenizer_open(const char *path, struct tokenizer **out, struct err *e)
+{
+    enum status st = OK;
+    struct tokenizer *t = NULL;
+    json_t *root = NULL;
+    char *text = NULL;
+    size_t n;
+    TRY(fsx_read(path, 0, &text, &n, e));
+    TRY(json_read_text(path, text, n, &root, e));
+    TRY(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
+    hash_bytes(text, n, t->hash);
+    if ((st = read_document(t, root, e)) != OK) {
+        err_prefix(e, "%s", path);
+        goto done;
+    }
+    *out = t;
+    t = NULL;
+done:
+    tokenizer_close(t);
+    json_decref(root);
+    free(text);
+    return st;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (!t) return;
+    vocab_free(&t->vocab);
+    added_free(&t->added);
+    normalizer_free(&t->normalizer);
+    pretok_free(&t->pretok);
+    bpe_free(&t->bpe);
+    template_free(&t->template);
+    decoder_free(&t->decoder);
+    free(t->bytes);
+    free(t);
+}
+
+const char *tokenizer_hash(const struct tokenizer *t)
+{
+    return t->hash;
+}
+
+int64_t tokenizer_n_ids(const struct tokenizer *t)
+{
+    return t->vocab.n_ids;
+}
+
+int32_t tokenizer_id_bytes(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && id < t->vocab.n_ids ? t->bytes[id] : 0;
+}
+
+/* ---- encoding ---- */
+
+/* One call's state. */
+struct encoding {
+    const struct tokenizer *t;
+    struct ids out;
+    struct bpe_run bpe;
+    struct pretok_run cut;
+    struct buf valid, normalized, spare;
+};
+
+static enum status take_word(void *context, const char *s, size_t n, struct err *e)
+{
+    struct encoding *c = context;
+    return bpe_encode(&c->t->bpe, &c->bpe, s, n, &c->out, e);
+}
+
+/* Text between the added tokens of the raw text: normalise, then look for the tokens that are to be
+ * found in normalised text, and cut and encode what is left. */
+static enum status encode_segment(struct encoding *c, const char *s, size_t n, bool at_start,
+                                  struct err *e)
+{
+    enum status st = OK;
+    const struct added *added = &c->t->added;
+    struct added_walk walk = {0};
+    struct added_part part;
+    if (c->t->normalizer.n > 0) {
+        TRY(normalizer_apply(&c->t->normalizer, s, n, &c->normalized, &c->spare, e));
+        s = c->normalized.data;
+        n = c->normalized.n;
+    }
+    while (added_next(added, &added->normalized, &walk, s, n, &part)) {
+        if (part.id >= 0)
+            TRY(ids_add(&c->out, &part.id, 1, e));
+        else
+            TRY(pretok_cut(&c->t->pretok, &c->cut, s + part.from, part.to - part.from,
+                           at_start && part.from == 0, e));
+    }
+done:
+    return st;
+}
+
+static enum status encode_text(struct encoding *c, const char *s, size_t n, struct err *e)
+{
+    enum status st = OK;
+    const struct added *added = &c->t->added;
+    struct added_walk walk = {0};
+    struct added_part part;
+    if (utf8_valid_prefix(s, n) < n) {
+        TRY(utf8_add_replaced(&c->valid, s, n, e));
+        s = c->valid.data;
+        n = c->valid.n;
+    }
+    while (added_next(added, &added->raw, &walk, s, n, &part)) {
+        if (part.id >= 0)
+            TRY(ids_add(&c->out, &part.id, 1, e));
+        else
+            TRY(encode_segment(c, s + part.from, part.to - part.from, part.from == 0, e));
+    }
+done:
+    return st;
+}
+
+enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, bool special,
+                             int32_t **ids, int64_t *n_ids, struct err *e)
+{
+    enum status st = OK;
+    struct encoding c = {.t = t, .cut = {.word = take_word, .context = &c}};
+    /* Replacement and byte fallback may triple it, and places in a word are 32-bit. */
+    ENSURE(n < INT32_MAX / 6, ERR_USAGE, "a text of %zu bytes is too long to encode: split it", n);
+    TRY(ids_reserve(&c.out, (int64_t)n / 3 + 16, e));
+    TRY(bpe_run_init(&c.bpe, n, e));
+    TRY(pattern_work_new(&c.cut.work, e));
+    if (special) TRY(ids_add(&c.out, t->template.before.id, t->template.before.n, e));
+    TRY(encode_text(&c, text, n, e));
+    if (special) TRY(ids_add(&c.out, t->template.after.id, t->template.after.n, e));
+    *ids = c.out.id;
+    *n_ids = c.out.n;
+    c.out.id = NULL;
+done:
+    free(c.out.id);
+    bpe_run_free(&c.bpe);
+    pretok_run_free(&c.cut);
+    pattern_work_free(c.cut.work);
+    buf_free(&c.valid);
+    buf_free(&c.normalized);
+    buf_free(&c.spare);
+    return st;
+}
+
+/* ---- decoding ---- */
+
+enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int64_t n_ids,
+                             char **text, size_t *n, struct err *e)
+{
+    enum status st = OK;
+    struct strings tokens = {0};
+    for (int64_t i = 0; i < n_ids; i++) {
+        if (ids[i] < 0 || ids[i] >= t->vocab.n_ids || !t->vocab.token[ids[i]].s) continue;
+        struct vocab_token token = t->vocab.token[ids[i]];
+        TRY(strings_add(&tokens, token.s, token.n, e));
+    }
+    TRY(decoder_apply(&t->decoder, &tokens, e));
+    *text = tokens.text.data;
+    *n = tokens.text.n;
+    tokens.text.data = NULL;
+done:
+    strings_free(&tokens);
+    return st;
+}

@@ -1,0 +1,130 @@
+#include "tokenizer/utf8.h"
+#include <string.h>
+#include <utf8proc.h>
+
+/* The range that the second byte must lie in, by the first: table 3-7 of the Unicode standard. */
+static bool second_fits(unsigned char first, unsigned char second)
+{
+    switch (first) {
+    case 0xE0:
+        return second >= 0xA0 && second <= 0xBF;
+    case 0xED:
+        return second >= 0x80 && second <= 0x9F;
+    case 0xF0:
+        return second >= 0x90 && second <= 0xBF;
+    case 0xF4:
+        return second >= 0x80 && second <= 0x8F;
+    default:
+        return second >= 0x80 && second <= 0xBF;
+    }
+}
+
+int utf8_step(const char *s, size_t n)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    if (u[0] < 0x80) return 1;
+    if (u[0] < 0xC2 || u[0] > 0xF4) return -1;
+    int want = utf8_length(s[0]);
+    if (n < 2 || !second_fits(u[0], u[1])) return -1;
+    for (int i = 2; i < want; i++)
+        if ((size_t)i >= n || (u[i] & 0xC0) != 0x80) return -i;
+    return want;
+}
+
+size_t utf8_valid_prefix(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n) {
+        uint64_t eight;
+        if (i + 8 <= n) {
+            memcpy(&eight, s + i, 8);
+            if (!(eight & 0x8080808080808080u)) {
+                i += 8;
+                continue;
+            }
+        }
+        int step = utf8_step(s + i, n - i);
+        if (step < 0) break;
+        i += (size_t)step;
+    }
+    return i;
+}
+
+enum status utf8_add_replaced(struct buf *out, const char *s, size_t n, struct err *e)
+{
+    enum status st = OK;
+    size_t i = 0;
+    TRY(buf_reserve(out, n, e));
+    while (i < n) {
+        size_t good = utf8_valid_prefix(s + i, n - i);
+        TRY(buf_add(out, s + i, good, e));
+        i += good;
+        if (i == n) break;
+        TRY(buf_add(out, "\xEF\xBF\xBD", 3, e));
+        i += (size_t)-utf8_step(s + i, n - i);
+    }
+done:
+    return st;
+}
+
+int32_t utf8_get(const char *s)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    switch (utf8_length(s[0])) {
+    case 1:
+        return u[0];
+    case 2:
+        return (u[0] & 0x1F) << 6 | (u[1] & 0x3F);
+    case 3:
+        return (u[0] & 0x0F) << 12 | (u[1] & 0x3F) << 6 | (u[2] & 0x3F);
+    default:
+        return (u[0] & 0x07) << 18 | (u[1] & 0x3F) << 12 | (u[2] & 0x3F) << 6 | (u[3] & 0x3F);
+    }
+}
+
+int utf8_put(int32_t code, char out[4])
+{
+    return (int)utf8proc_encode_char(code, (utf8proc_uint8_t *)out);
+}
+
+int utf8_last_length(const char *s, size_t n)
+{
+    int length = 1;
+    while ((size_t)length < n && ((unsigned char)s[n - (size_t)length] & 0xC0) == 0x80) length++;
+    return length;
+}
+
+bool utf8_is_space(int32_t code)
+{
+    if (code < 0x80) return code == ' ' || (code >= '\t' && code <= '\r');
+    if (code == 0x85) return true;
+    utf8proc_category_t c = utf8proc_category(code);
+    return c == UTF8PROC_CATEGORY_ZS || c == UTF8PROC_CATEGORY_ZL || c == UTF8PROC_CATEGORY_ZP;
+}
+
+/* Other_Alphabetic characters that are neither letters nor marks: circled and squared letters. */
+static bool is_letter_symbol(int32_t c)
+{
+    return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+           (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+}
+
+bool utf8_is_word(int32_t code)
+{
+    switch (utf8proc_category(code)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+        return true;
+    default:
+        return is_letter_symbol(code) || code == 0x200C || code == 0x200D;
+    }
+}

@@ -217,7 +217,7 @@ timed() {
     local name=$1 start=$EPOCHREALTIME status=0
     shift
     "$@" || status=$?
-    times="$times$(awk -v n="$name" -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%-12s %8.1f s", n, b - a }')
+    times="$times$(awk -v n="$name" -v a="${start/,/.}" -v b="${EPOCHREALTIME/,/.}" 'BEGIN { printf "%-12s %8.1f s", n, b - a }')
 "
     return $status
 }

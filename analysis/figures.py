@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Draws the figures of a results cube:  figures.py RESULTS.h5 --out DIR [--bits 3,4] [--only NAME,NAME]"""
+
+import argparse
+import pathlib
+import sys
+
+import relative_error
+import style
+import validation_loss
+from cube import open_cube
+
+FIGURES = {"relative_error": relative_error.draw, "validation_loss": validation_loss.draw}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Draws the figures of a results cube as PNG and PDF.")
+    parser.add_argument("results", type=pathlib.Path, help="the cube (HDF5) that qtraj run wrote")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
+    parser.add_argument("--bits", default="3,4", help="bit-widths to show (3,4)")
+    parser.add_argument("--only", default=",".join(FIGURES), help=f"which figures ({', '.join(FIGURES)})")
+    options = parser.parse_args()
+    names = options.only.split(",")
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        parser.error(f"there is no figure {unknown[0]}; there are {', '.join(FIGURES)}")
+    try:
+        bits = [int(width) for width in options.bits.split(",")]
+    except ValueError:
+        parser.error(f"--bits {options.bits}: expected numbers with commas between, such as 3,4")
+    try:
+        cube = open_cube(options.results)
+    except (OSError, ValueError) as error:
+        sys.exit(f"{options.results}: not a results cube that can be read: {error}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        style.save(FIGURES[name](cube, bits), options.out, name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+#include "checkpoint/checkpoint.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "model/describe.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] = "inspect DIR|config.json [--tensors] [--json]";
+
+struct inspection {
+    const char *path;
+    char *config_file;
+    json_t *config;
+    struct model_shape shape;
+    const struct arch *arch;
+    struct checkpoint *weights; /* NULL: config.json alone */
+};
+
+static enum status read_config(struct inspection *o, struct err *e)
+{
+    enum status st = OK;
+    if (fsx_is_dir(o->path))
+        TRY(mem_format(&o->config_file, e, "%s/config.json", o->path));
+    else
+        TRY(mem_string(&o->config_file, o->path, e));
+    TRY(json_read_file(o->config_file, &o->config, e));
+    TRY(model_shape_read(o->config, o->config_file, &o->shape, &o->arch, e));
+    if (!fsx_is_dir(o->path)) goto done;
+    struct err why = {0};
+    if (checkpoint_open(o->path, &o->weights, &why) != OK) log_warn("%s", why.text);
+done:
+    return st;
+}
+
+static json_t *describe(const struct tensor_description *d)
+{
+    json_t *shape = json_array();
+    for (int k = 0; k < d->n_dims; k++)
+        json_array_append_new(shape, json_integer((json_int_t)d->shape[k]));
+    json_t *json = json_pack("{s:s, s:o}", "name", d->name, "shape", shape);
+    if (d->linear) json_object_set_new(json, "stage", json_string(model_stage_name(d->stage)));
+    return json;
+}
+
+static enum status describe_all(const struct inspection *o, int64_t layer, json_t **out,
+                                struct err *e)
+{
+    enum status st = OK;
+    struct tensor_description *d = NULL;
+    json_t *list = json_array();
+    int n;
+    TRY(mem_zero(&d, DESCRIBE_MAX, sizeof *d, "descriptions", e));
+    TRY(model_describe(o->config, o->config_file, layer, d, &n, e));
+    for (int i = 0; i < n; i++) json_array_append_new(list, describe(&d[i]));
+    *out = json_incref(list);
+done:
+    free(d);
+    json_decref(list);
+    return st;
+}
+
+static json_t *files_json(const struct checkpoint *c)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; c && i < checkpoint_n_tensors(c); i++) {
+        const struct tensor_entry *t = checkpoint_tensor(c, i);
+        json_t *shape = json_array();
+        for (int k = 0; k < t->n_dims; k++)
+            json_array_append_new(shape, json_integer((json_int_t)t->shape[k]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", t->name, "dtype",
+                                              dtype_name(t->dtype), "shape", shape));
+    }
+    return list;
+}
+
+static enum status inspect_json(const struct inspection *o, bool tensors, json_t **out,
+                                struct err *e)
+{
+    enum status st = OK;
+    const struct model_shape *m = &o->shape;
+    json_t *block = NULL, *outside = NULL;
+    TRY(describe_all(o, 0, &block, e));
+    TRY(describe_all(o, -1, &outside, e));
+    json_t *json =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:O, s:O}",
+                  "architecture", arch_name(o->arch), "vocab_size", (json_int_t)m->vocab,
+                  "hidden_size", (json_int_t)m->hidden, "layers", (json_int_t)m->layers, "heads",
+                  (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads, "head_dim",
+                  (json_int_t)m->head_dim, "intermediate_size", (json_int_t)m->intermediate, "tied",
+                  m->tied, "parameters", (json_int_t)m->parameters, "parameters_non_embedding",
+                  (json_int_t)m->parameters_non_embedding, "block", block, "outside", outside);
+    ENSURE(json, ERR_NOMEM, "out of memory");
+    if (o->weights)
+        json_object_set_new(json, "weights_hash", json_string(checkpoint_hash(o->weights)));
+    if (o->weights && tensors) json_object_set_new(json, "tensors", files_json(o->weights));
+    *out = json;
+done:
+    json_decref(block);
+    json_decref(outside);
+    return st;
+}
+
+static void print_tensors(const char *title, const json_t *list)
+{
+    printf("%s\n", title);
+    size_t i, k;
+    json_t *t, *n;
+    json_array_foreach(list, i, t)
+    {
+        printf("  %-5s %-52s (", json_text(t, "stage", ""), json_text(t, "name", ""));
+        json_array_foreach(json_object_get(t, "shape"), k, n)
+            printf(k ? ", %" JSON_INTEGER_FORMAT : "%" JSON_INTEGER_FORMAT, json_integer_value(n));
+        printf(")%s%s\n", json_object_get(t, "dtype") ? " " : "", json_text(t, "dtype", ""));
+    }
+}
+
+static void print_text(const struct inspection *o, const json_t *json)
+{
+    const struct model_shape *m = &o->shape;
+    printf("%s: %s\n", o->path, arch_name(o->arch));
+    printf("  %" PRId64 " layers, hidden %" PRId64 ", %" PRId64 " heads of %" PRId64 " (%" PRId64
+           " key/value), intermediate %" PRId64 ", vocabulary %" PRId64 "%s\n",
+           m->layers, m->hidden, m->heads, m->head_dim, m->kv_heads, m->intermediate, m->vocab,
+           m->tied ? ", tied head" : "");
+    printf("  %" PRId64 " parameters, %" PRId64 " without embedding and head\n", m->parameters,
+           m->parameters_non_embedding);
+    if (o->weights)
+        printf("  %" PRId64 " tensors on disk, digest %s\n", checkpoint_n_tensors(o->weights),
+               checkpoint_hash(o->weights));
+    print_tensors("outside the blocks:", json_object_get(json, "outside"));
+    print_tensors("block 0, by stage:", json_object_get(json, "block"));
+    if (json_object_get(json, "tensors"))
+        print_tensors("tensors on disk:", json_object_get(json, "tensors"));
+}
+
+static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    struct inspection o = {0};
+    bool json = false, tensors = false, help;
+    json_t *out = NULL;
+    const struct arg table[] = {
+        {"--tensors", ARG_SWITCH, &tensors, NULL, "every tensor on disk too"},
+        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+    };
+    (void)world;
+    (void)code;
+    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
+    TRY(args_parse(&args, usage, argc, argv, &o.path, 1, 1, NULL, &help, e));
+    if (help) goto done;
+    TRY(read_config(&o, e));
+    TRY(inspect_json(&o, tensors, &out, e));
+    if (json) {
+        json_dumpf(out, stdout, JSON_INDENT(1));
+        putchar('\n');
+    } else {
+        print_text(&o, out);
+    }
+done:
+    json_decref(out);
+    checkpoint_close(o.weights);
+    json_decref(o.config);
+    free(o.config_file);
+    return st;
+}
+
+const struct command cmd_inspect = {
+    .name = "inspect",
+    .arguments = usage,
+    .doc = "family, shape, stages and parameter counts of a checkpoint",
+    .run = run,
+};

@@ -1,0 +1,215 @@
+#include "checkpoint/checkpoint.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/single.h"
+#include "model/describe.h"
+#include "quant/quant.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] = "quantize DIR --method M --bits B [--calibration-text FILE] ...";
+
+struct quantize {
+    struct single single; /* first, so that it is the hooks' context too */
+    const char *dir, *method, *weights;
+    int64_t bits;
+    struct method_entry entry;
+    const char *calibration_text, *calibration_ids, *evaluation_text, *evaluation_ids, *field;
+    int64_t length, samples;
+    struct safetensors_out *out;
+};
+
+/* The shapes of all quantized linears, in the order in which the visit gives them. */
+static enum status plan_weights(const char *dir, struct tensor_shape **shapes, int64_t *n,
+                                struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    struct tensor_description *d = NULL;
+    struct model_shape shape;
+    const struct arch *arch;
+    int64_t capacity = 0;
+    int n_described;
+    TRY(checkpoint_open(dir, &c, e));
+    TRY(model_shape_read(checkpoint_config(c), dir, &shape, &arch, e));
+    TRY(mem_zero(&d, DESCRIBE_MAX, sizeof *d, "descriptions", e));
+    for (int64_t layer = 0; layer < shape.layers; layer++) {
+        TRY(model_describe(checkpoint_config(c), dir, layer, d, &n_described, e));
+        for (int i = 0; i < n_described; i++) {
+            char *name;
+            if (!d[i].linear) continue;
+            TRY(mem_grow(shapes, *n, &capacity, sizeof **shapes, e));
+            TRY(mem_string(&name, d[i].name, e));
+            (*shapes)[(*n)++] = (struct tensor_shape){name, 2, {d[i].shape[0], d[i].shape[1]}};
+        }
+    }
+done:
+    free(d);
+    checkpoint_close(c);
+    return st;
+}
+
+static enum status open_weights(struct quantize *o, struct err *e)
+{
+    enum status st = OK;
+    struct tensor_shape *shapes = NULL;
+    int64_t n = 0;
+    TRY(plan_weights(o->dir, &shapes, &n, e));
+    TRY(safetensors_create(o->weights, shapes, n, &o->out, e));
+done:
+    for (int64_t i = 0; i < n; i++) free((char *)(uintptr_t)shapes[i].name);
+    free(shapes);
+    return st;
+}
+
+static enum status write_weights(void *context, const struct variant *v, const struct linear *l,
+                                 const float *q, struct err *e)
+{
+    struct quantize *o = context;
+    (void)v;
+    return safetensors_append(o->out, q, l->rows * l->cols, e);
+}
+
+static enum status set_up(struct quantize *o, struct err *e)
+{
+    enum status st = OK;
+    struct visit *v = &o->single.visit;
+    const struct quant_method *method = quant_find(o->method ? o->method : "");
+    ENSURE(o->method, ERR_USAGE, "--method is missing; qtraj methods lists them");
+    ENSURE(method, ERR_USAGE, "--method %s: unknown, did you mean %s? qtraj methods lists them",
+           o->method, quant_nearest_name(o->method));
+    ENSURE(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
+           "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
+           (long long)method->bits_min, (long long)method->bits_max, method->name);
+    ENSURE(!(o->calibration_text && o->calibration_ids), ERR_USAGE,
+           "give one of --calibration-text and --calibration-ids");
+    ENSURE(!(o->evaluation_text && o->evaluation_ids), ERR_USAGE,
+           "give one of --evaluation-text and --evaluation-ids");
+    ENSURE(!(method->needs & NEEDS_HESSIAN) || o->calibration_text || o->calibration_ids, ERR_USAGE,
+           "%s calibrates: give --calibration-text or --calibration-ids", method->name);
+    TRY(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
+    v->n_variants = 1;
+    v->variants[0].bits = o->bits;
+    v->variants[0].method.options = o->entry.options;
+    TRY(mem_string(&v->variants[0].key, "", e));
+    TRY(mem_string(&v->variants[0].method.name, o->method, e));
+    TRY(mem_string(&v->variants[0].method.method, o->method, e));
+    TRY(quant_check(&v->variants[0].method, e));
+    struct data_options *c = &v->calibration;
+    data_options_default(c);
+    c->samples = o->samples;
+    if (o->length) c->length = o->length;
+    if (o->calibration_text) TRY(mem_string(&c->text, o->calibration_text, e));
+    if (o->calibration_text && o->field) TRY(mem_string(&c->field, o->field, e));
+    if (o->calibration_ids) TRY(mem_string(&c->ids, o->calibration_ids, e));
+    if (o->evaluation_text || o->evaluation_ids)
+        TRY(single_add_evaluation(&o->single, o->evaluation_text,
+                                  o->evaluation_text ? o->field : NULL, o->evaluation_ids,
+                                  o->length, e));
+done:
+    return st;
+}
+
+static void print_text(const struct quantize *o)
+{
+    const json_t *values = json_object_get(o->single.cell, "values");
+    const json_t *layers = json_object_get(o->single.cell, "layers");
+    const json_t *d = json_object_get(json_object_get(o->single.cell, "datasets"), "evaluation");
+    size_t i;
+    json_t *l;
+    json_array_foreach(layers, i, l)
+        printf("%-48s error %.6e  relative %.4e\n", json_text(l, "name", ""),
+               json_number_get(json_object_get(l, "error")),
+               json_number_get(json_object_get(l, "relative_error")));
+    printf("%s, %lld bits: %.4f bits a weight", o->method, (long long)o->bits,
+           json_number_get(json_object_get(values, "bits_per_weight")));
+    if (d)
+        printf(", loss %.6f (%+.4f %% +- %.4f)", json_number_get(json_object_get(d, "loss")),
+               100 * json_number_get(json_object_get(d, "loss_relative")),
+               100 * json_number_get(json_object_get(d, "loss_relative_stderr")));
+    putchar('\n');
+}
+
+static enum status print_json(const struct quantize *o, struct err *e)
+{
+    enum status st = OK;
+    static const char *const numbers[] = {
+        "loss_delta", "loss_delta_stderr", "loss_relative", "loss_relative_stderr",
+        "perplexity", "kl_divergence",     "top1_agreement"};
+    const json_t *cell = o->single.cell, *values = json_object_get(cell, "values");
+    const json_t *d = json_object_get(json_object_get(cell, "datasets"), "evaluation");
+    json_t *out = json_pack("{s:o, s:o, s:O, s:O?, s:O, s:O}", "loss", single_number(cell, "loss"),
+                            "baseline_loss", single_number(o->single.checkpoint, "loss"), "layers",
+                            json_object_get(cell, "layers"), "loss_per_sequence",
+                            json_object_get(d, "sequence_loss"), "bits_per_weight",
+                            json_object_get(values, "bits_per_weight"), "weight_distance",
+                            json_object_get(values, "weight_distance"));
+    ENSURE(out, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        json_object_set_new(out, numbers[i], single_number(cell, numbers[i]));
+    json_dumpf(out, stdout, JSON_COMPACT);
+    putchar('\n');
+done:
+    json_decref(out);
+    return st;
+}
+
+static enum status other_flag(void *context, int argc, char **argv, int *used, struct err *e)
+{
+    return quant_options_flag(context, argc, argv, used, e);
+}
+
+static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    struct quantize o = {0};
+    const char *tokenizer = NULL;
+    bool json = false, help;
+    const struct arg table[] = {
+        {"--method", ARG_TEXT, &o.method, "M", "qtraj methods lists them"},
+        {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8"},
+        {"--calibration-text", ARG_TEXT, &o.calibration_text, "FILE", "text that calibrates"},
+        {"--calibration-ids", ARG_TEXT, &o.calibration_ids, "FILE:KEY", "or its token ids"},
+        {"--evaluation-text", ARG_TEXT, &o.evaluation_text, "FILE", "text that is scored"},
+        {"--evaluation-ids", ARG_TEXT, &o.evaluation_ids, "FILE:KEY", "or its token ids"},
+        {"--field", ARG_TEXT, &o.field, "NAME", "JSONL field that holds the text"},
+        {"--length", ARG_INTEGER, &o.length, "N", "tokens a sequence (2048)"},
+        {"--samples", ARG_INTEGER, &o.samples, "N", "calibration sequences at most"},
+        {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
+        {"--weights", ARG_TEXT, &o.weights, "OUT", "write the dequantized weights"},
+        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+    };
+    (void)world;
+    (void)code;
+    quant_options_default(&o.entry.options);
+    const struct args args = {.table = table,
+                              .n = sizeof table / sizeof *table,
+                              .other = other_flag,
+                              .context = &o.entry.options,
+                              .note = "  and the method's options as flags, e.g. --group-size 64 "
+                                      "--asymmetric --order activation --damping 0.05"};
+    TRY(args_parse(&args, usage, argc, argv, &o.dir, 1, 1, NULL, &help, e));
+    if (help) goto done;
+    TRY(set_up(&o, e));
+    if (o.weights) TRY(open_weights(&o, e));
+    if (o.weights) o.single.hooks.weights = write_weights;
+    TRY(single_run(&o.single, o.dir, tokenizer, e));
+    if (o.weights) TRY(safetensors_commit(o.out, e));
+    if (json)
+        TRY(print_json(&o, e));
+    else
+        print_text(&o);
+done:
+    safetensors_out_close(o.out);
+    single_free(&o.single);
+    return st;
+}
+
+const struct command cmd_quantize = {
+    .name = "quantize",
+    .arguments = usage,
+    .doc = "quantize one checkpoint, report its loss and layer errors",
+    .run = run,
+};

@@ -1,0 +1,35 @@
+#include "model/describe.h"
+#include "model/arch.h"
+#include <stdio.h>
+
+enum status model_describe(const json_t *config, const char *file, int64_t layer,
+                           struct tensor_description out[DESCRIBE_MAX], int *n, struct err *e)
+{
+    enum status st = OK;
+    struct spec spec;
+    struct slot slots[SLOTS_MAX];
+    char prefix[64] = "";
+    _Static_assert((int)SLOTS_MAX <= (int)DESCRIBE_MAX && (int)OUTER_N <= (int)DESCRIBE_MAX,
+                   "room for every tensor");
+    TRY(spec_read(config, file, &spec, e));
+    *n = layer < 0 ? slots_outside(&spec, slots) : slots_of_block(&spec, slots);
+    if (layer >= 0) snprintf(prefix, sizeof prefix, "%s%lld.", spec.arch->layers, (long long)layer);
+    for (int i = 0; i < *n; i++) {
+        const struct slot *s = &slots[i];
+        struct tensor_description *d = &out[i];
+        snprintf(d->name, sizeof d->name, "%s%s%s", prefix, s->part, s->suffix);
+        d->linear = s->kind == SLOT_WEIGHT;
+        d->stage = d->linear ? role_stage(s->role) : 0;
+        d->n_dims = s->n_dims;
+        for (int k = 0; k < s->n_dims; k++) d->shape[k] = s->n[k];
+    }
+done:
+    return st;
+}
+
+const char *model_stage_name(int stage)
+{
+    static const char *const names[STAGE_N] = {
+        [STAGE_QKV] = "qkv", [STAGE_O] = "o", [STAGE_UP] = "up", [STAGE_DOWN] = "down"};
+    return names[stage];
+}

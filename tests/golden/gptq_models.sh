@@ -1,0 +1,7 @@
+# GPTQ and RTN of whole models against the reference implementation.
+set -eu
+for python in python3 /usr/bin/python3; do
+    "$python" -c 'import numpy' 2>/dev/null && exec "$python" "$SOURCE/tests/golden/gptq_models.py" "$QTRAJ" "$SOURCE/tests/fixtures"
+done
+echo "skipped: no python3 with numpy"
+exit 77

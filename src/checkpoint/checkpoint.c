@@ -1,0 +1,199 @@
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/shards.h"
+#include "checkpoint/tensor_file.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_BYTES_MAX = 16 << 20 };
+
+struct checkpoint {
+    char *dir;
+    json_t *config;
+    char config_hash[HASH_HEX], hash[HASH_HEX];
+    int64_t n_files;
+    struct safetensors *files;
+    int64_t n;
+    struct tensor_entry *entries; /* of all files, sorted; names are the files' own */
+};
+
+static enum status read_config(struct checkpoint *c, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, *text = NULL;
+    size_t n;
+    TRY(fsx_join(c->dir, "config.json", &path, e));
+    ENSURE(fsx_is_file(path), ERR_IO,
+           "%s: no config.json: a checkpoint is a folder in Hugging Face layout", c->dir);
+    TRY(fsx_read(path, CONFIG_BYTES_MAX, &text, &n, e));
+    TRY(json_read_text(path, text, n, &c->config, e));
+    ENSURE(json_is_object(c->config), ERR_FORMAT, "%s: not a JSON object", path);
+    hash_bytes(text, n, c->config_hash);
+done:
+    free(text);
+    free(path);
+    return st;
+}
+
+static enum status open_file(struct checkpoint *c, const struct shards *s, int64_t i, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    TRY(fsx_join(c->dir, s->files[i], &path, e));
+    ENSURE(!s->index || fsx_is_file(path), ERR_IO, "%s: not there, but %s names it", path,
+           s->index);
+    TRY(safetensors_open(path, &c->files[i], e));
+    c->n_files++;
+    for (int64_t k = 0; k < c->files[i].n; k++) c->files[i].entries[k].file = (int)i;
+    c->n += c->files[i].n;
+done:
+    free(path);
+    return st;
+}
+
+static enum status open_files(struct checkpoint *c, const struct shards *s, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = 0;
+    TRY(mem_zero(&c->files, s->n, sizeof *c->files, c->dir, e));
+    for (int64_t i = 0; i < s->n; i++) TRY(open_file(c, s, i, e));
+    TRY(mem_zero(&c->entries, c->n, sizeof *c->entries, c->dir, e));
+    for (int64_t i = 0; i < s->n; i++) {
+        if (c->files[i].n)
+            memcpy(c->entries + n, c->files[i].entries, (size_t)c->files[i].n * sizeof *c->entries);
+        n += c->files[i].n;
+    }
+    qsort(c->entries, (size_t)n, sizeof *c->entries, tensor_entry_compare);
+    for (int64_t i = 1; i < n; i++)
+        ENSURE(strcmp(c->entries[i - 1].name, c->entries[i].name) != 0, ERR_FORMAT,
+               "tensor %s stands both in %s and in %s", c->entries[i].name,
+               c->files[c->entries[i - 1].file].path, c->files[c->entries[i].file].path);
+done:
+    return st;
+}
+
+/* Every tensor of the index lies where the index says. Tensors that it does not name (stale
+ * buffers) may lie anywhere. */
+static enum status check_index(const struct checkpoint *c, const struct shards *s, struct err *e)
+{
+    enum status st = OK;
+    const char *name;
+    json_t *value;
+    if (!s->index) return OK;
+    json_object_foreach(s->map, name, value)
+    {
+        const char *file = json_string_value(value);
+        const struct tensor_entry *t = checkpoint_find(c, name);
+        ENSURE(t, ERR_FORMAT, "%s/%s: no tensor %s, though %s says so", c->dir, file, name,
+               s->index);
+        ENSURE(strcmp(s->files[t->file], file) == 0, ERR_FORMAT,
+               "%s: tensor %s lies in this file, but %s says in %s", c->files[t->file].path, name,
+               s->index, file);
+    }
+done:
+    return st;
+}
+
+static enum status hash_all(struct checkpoint *c, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    TRY(mem_zero(&text, (c->n_files + 1) * HASH_HEX, 1, c->dir, e));
+    strcpy(text, c->config_hash);
+    for (int64_t i = 0; i < c->n_files; i++) {
+        text[(i + 1) * HASH_HEX - 1] = ' ';
+        strcpy(text + (i + 1) * HASH_HEX, c->files[i].hash);
+    }
+    hash_text(text, c->hash);
+done:
+    free(text);
+    return st;
+}
+
+enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    struct shards s = {0};
+    TRY(mem_zero(&c, 1, sizeof *c, dir, e));
+    TRY(mem_string(&c->dir, dir, e));
+    ENSURE(fsx_is_dir(dir), ERR_IO,
+           "%s: no such folder: a checkpoint is a folder with config.json "
+           "and weights",
+           dir);
+    TRY(read_config(c, e));
+    TRY(shards_find(dir, &s, e));
+    ENSURE(!s.pickled, ERR_FORMAT, "%s: PyTorch's pytorch_model.bin is not read yet", dir);
+    TRY(open_files(c, &s, e));
+    TRY(check_index(c, &s, e));
+    TRY(hash_all(c, e));
+    *out = c;
+    c = NULL;
+done:
+    shards_free(&s);
+    checkpoint_close(c);
+    return st;
+}
+
+void checkpoint_close(struct checkpoint *c)
+{
+    if (!c) return;
+    for (int64_t i = 0; i < c->n_files; i++) safetensors_close(&c->files[i]);
+    free(c->files);
+    free(c->entries);
+    json_decref(c->config);
+    free(c->dir);
+    free(c);
+}
+
+const char *checkpoint_dir(const struct checkpoint *c)
+{
+    return c->dir;
+}
+
+const json_t *checkpoint_config(const struct checkpoint *c)
+{
+    return c->config;
+}
+
+const char *checkpoint_hash(const struct checkpoint *c)
+{
+    return c->hash;
+}
+
+int64_t checkpoint_n_tensors(const struct checkpoint *c)
+{
+    return c->n;
+}
+
+const struct tensor_entry *checkpoint_tensor(const struct checkpoint *c, int64_t i)
+{
+    return &c->entries[i];
+}
+
+const struct tensor_entry *checkpoint_find(const struct checkpoint *c, const char *name)
+{
+    const struct tensor_entry key = {.name = (char *)(uintptr_t)name};
+    if (c->n == 0) return NULL;
+    return bsearch(&key, c->entries, (size_t)c->n, sizeof key, tensor_entry_compare);
+}
+
+enum status checkpoint_read_f32(const struct checkpoint *c, const char *name, int n_dims,
+                                const int64_t *shape, float *dst, struct err *e)
+{
+    enum status st = OK;
+    const struct tensor_entry *t = checkpoint_find(c, name);
+    char stored[192], wanted[192];
+    ENSURE(t, ERR_FORMAT, "%s: no tensor %s", c->dir, name);
+    const struct safetensors *file = &c->files[t->file];
+    if (t->n_dims != n_dims || memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0) {
+        tensor_shape_text(t->shape, t->n_dims, stored, sizeof stored);
+        tensor_shape_text(shape, n_dims, wanted, sizeof wanted);
+        FAIL(ERR_SHAPE, "%s: tensor %s has shape %s where %s is expected", file->path, name, stored,
+             wanted);
+    }
+    TRY(safetensors_read_f32(file, t, dst, e));
+done:
+    return st;
+}

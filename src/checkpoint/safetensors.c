@@ -1,0 +1,193 @@
+/* The header of a safetensors file: everything in it is checked before anything is believed. */
+#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_file.h"
+#include "util/json.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The limit of the reference implementation. */
+enum { HEADER_BYTES_MAX = 100000000, LENGTH_BYTES = 8 };
+
+static enum status read_header(const struct safetensors *s, int64_t size, char **header, int64_t *n,
+                               struct err *e)
+{
+    enum status st = OK;
+    uint64_t length = 0;
+    char *text = NULL;
+    ENSURE(size >= LENGTH_BYTES, ERR_FORMAT,
+           "%s: %lld bytes are too few for a safetensors file (was its download cut short?)",
+           s->path, (long long)size);
+    TRY(tensor_file_read(s->fd, s->path, "header length", 0, &length, LENGTH_BYTES, e));
+    ENSURE(length <= HEADER_BYTES_MAX, ERR_FORMAT,
+           "%s: header of %llu bytes, more than the %d that the format allows: not a safetensors "
+           "file?",
+           s->path, (unsigned long long)length, HEADER_BYTES_MAX);
+    ENSURE((int64_t)length <= size - LENGTH_BYTES, ERR_FORMAT,
+           "%s: header of %llu bytes in a file of %lld (was its download cut short?)", s->path,
+           (unsigned long long)length, (long long)size);
+    ENSURE(length >= 2, ERR_FORMAT, "%s: header of %llu bytes: a JSON object is expected", s->path,
+           (unsigned long long)length);
+    TRY(mem_alloc(&text, (int64_t)length, 1, s->path, e));
+    TRY(tensor_file_read(s->fd, s->path, "header", LENGTH_BYTES, text, (int64_t)length, e));
+    ENSURE(text[0] == '{', ERR_FORMAT, "%s: the header does not start with '{'", s->path);
+    *header = text;
+    *n = (int64_t)length;
+    text = NULL;
+done:
+    free(text);
+    return st;
+}
+
+static enum status check_metadata(const char *path, const json_t *metadata, struct err *e)
+{
+    enum status st = OK;
+    const char *key;
+    json_t *value;
+    ENSURE(json_is_object(metadata), ERR_FORMAT, "%s: __metadata__ is not an object", path);
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) ENSURE(
+        json_is_string(value), ERR_FORMAT, "%s: __metadata__: %s is not a string", path, key);
+done:
+    return st;
+}
+
+static enum status parse_shape(const char *path, const json_t *shape, struct tensor_entry *t,
+                               struct err *e)
+{
+    enum status st = OK;
+    ENSURE(json_is_array(shape), ERR_FORMAT, "%s: tensor %s: shape is not an array", path, t->name);
+    ENSURE(json_array_size(shape) <= TENSOR_DIMS, ERR_FORMAT,
+           "%s: tensor %s: %zu dimensions, at most %d are read", path, t->name,
+           json_array_size(shape), TENSOR_DIMS);
+    t->n_dims = (int)json_array_size(shape);
+    for (int i = 0; i < t->n_dims; i++) {
+        const json_t *dim = json_array_get(shape, (size_t)i);
+        ENSURE(json_is_integer(dim) && json_integer_value(dim) >= 0, ERR_FORMAT,
+               "%s: tensor %s: dimension %d is not a non-negative integer", path, t->name, i);
+        t->shape[i] = json_integer_value(dim);
+    }
+    ENSURE(tensor_entry_count(t), ERR_FORMAT,
+           "%s: tensor %s: the number of its bytes does not fit 63 bits", path, t->name);
+done:
+    return st;
+}
+
+/* data_offsets counts from the header's end; `data` is where that lies in the file. */
+static enum status parse_offsets(const char *path, const json_t *offsets, int64_t data,
+                                 int64_t size, struct tensor_entry *t, struct err *e)
+{
+    enum status st = OK;
+    const json_t *first = json_array_get(offsets, 0), *second = json_array_get(offsets, 1);
+    ENSURE(json_array_size(offsets) == 2 && json_is_integer(first) && json_is_integer(second),
+           ERR_FORMAT, "%s: tensor %s: data_offsets are not two integers", path, t->name);
+    int64_t begin = json_integer_value(first), end = json_integer_value(second);
+    ENSURE(begin >= 0 && begin <= end, ERR_FORMAT,
+           "%s: tensor %s: data_offsets [%lld, %lld] are not a range", path, t->name,
+           (long long)begin, (long long)end);
+    ENSURE(end <= size - data, ERR_FORMAT,
+           "%s: tensor %s ends at byte %lld of %lld bytes of data (was the file's download cut "
+           "short?)",
+           path, t->name, (long long)end, (long long)(size - data));
+    ENSURE(end - begin == t->n_bytes, ERR_FORMAT,
+           "%s: tensor %s: its shape and type %s ask for %lld bytes, its data_offsets for %lld",
+           path, t->name, dtype_name(t->dtype), (long long)t->n_bytes, (long long)(end - begin));
+    t->offset = data + begin;
+done:
+    return st;
+}
+
+static enum status parse_tensor(const char *path, const char *name, const json_t *value,
+                                int64_t data, int64_t size, struct tensor_entry *t, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_string(&t->name, name, e));
+    ENSURE(json_is_object(value), ERR_FORMAT, "%s: tensor %s: not an object", path, name);
+    const char *dtype = json_string_value(json_object_get(value, "dtype"));
+    ENSURE(dtype, ERR_FORMAT, "%s: tensor %s: dtype is missing or not a string", path, name);
+    t->dtype = dtype_find(dtype);
+    ENSURE(t->dtype != DTYPE_N, ERR_FORMAT, "%s: tensor %s: dtype %s is not supported", path, name,
+           dtype);
+    TRY(parse_shape(path, json_object_get(value, "shape"), t, e));
+    TRY(parse_offsets(path, json_object_get(value, "data_offsets"), data, size, t, e));
+done:
+    return st;
+}
+
+static int compare_offsets(const void *a, const void *b)
+{
+    const struct tensor_entry *const *x = a, *const *y = b;
+    if ((*x)->offset != (*y)->offset) return (*x)->offset < (*y)->offset ? -1 : 1;
+    /* an empty tensor lies before the one that starts at the same place */
+    return ((*x)->n_bytes > (*y)->n_bytes) - ((*x)->n_bytes < (*y)->n_bytes);
+}
+
+/* The tensors follow each other without hole or overlap, from the header's end to the file's. */
+static enum status check_cover(const struct safetensors *s, int64_t data, int64_t size,
+                               struct err *e)
+{
+    enum status st = OK;
+    const struct tensor_entry **order = NULL;
+    int64_t at = data;
+    TRY(mem_alloc(&order, s->n, sizeof *order, "tensor list", e));
+    for (int64_t i = 0; i < s->n; i++) order[i] = &s->entries[i];
+    qsort(order, (size_t)s->n, sizeof *order, compare_offsets);
+    for (int64_t i = 0; i < s->n; i++) {
+        ENSURE(order[i]->offset >= at, ERR_FORMAT, "%s: tensor %s overlaps tensor %s", s->path,
+               order[i]->name, order[i - 1]->name);
+        ENSURE(order[i]->offset == at, ERR_FORMAT,
+               "%s: %lld bytes before tensor %s belong to no tensor", s->path,
+               (long long)(order[i]->offset - at), order[i]->name);
+        at += order[i]->n_bytes;
+    }
+    ENSURE(at == size, ERR_FORMAT, "%s: %lld bytes behind the last tensor belong to none", s->path,
+           (long long)(size - at));
+done:
+    free(order);
+    return st;
+}
+
+static enum status parse_header(struct safetensors *s, const json_t *root, int64_t data,
+                                int64_t size, struct err *e)
+{
+    enum status st = OK;
+    const char *name;
+    json_t *value;
+    TRY(mem_zero(&s->entries, (int64_t)json_object_size(root), sizeof *s->entries, "tensor list",
+                 e));
+    json_object_foreach((json_t *)(uintptr_t)root, name, value)
+    {
+        if (strcmp(name, "__metadata__") == 0) {
+            TRY(check_metadata(s->path, value, e));
+            continue;
+        }
+        struct tensor_entry *t = &s->entries[s->n++];
+        TRY(parse_tensor(s->path, name, value, data, size, t, e));
+    }
+    TRY(check_cover(s, data, size, e));
+    qsort(s->entries, (size_t)s->n, sizeof *s->entries, tensor_entry_compare);
+done:
+    return st;
+}
+
+enum status safetensors_open(const char *path, struct safetensors *out, struct err *e)
+{
+    enum status st = OK;
+    struct safetensors s = {.fd = -1};
+    int64_t size = 0, n = 0, data;
+    char *header = NULL;
+    json_t *root = NULL;
+    TRY(mem_string(&s.path, path, e));
+    TRY(tensor_file_open(path, &s.fd, &size, e));
+    TRY(read_header(&s, size, &header, &n, e));
+    TRY(json_read_text(path, header, (size_t)n, &root, e));
+    data = LENGTH_BYTES + n;
+    TRY(parse_header(&s, root, data, size, e));
+    TRY(tensor_file_hash(s.fd, path, header, n, data, size, size, s.hash, e));
+    *out = s;
+    s = (struct safetensors){.fd = -1};
+done:
+    json_decref(root);
+    free(header);
+    safetensors_close(&s);
+    return st;
+}

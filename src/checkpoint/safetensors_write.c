@@ -1,0 +1,163 @@
+#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_file.h"
+#include "util/fsx.h"
+#include "util/json.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct safetensors_out {
+    char *path, *temporary;
+    int fd;
+    int64_t n;
+    struct tensor_entry *entries; /* in the order of the data */
+    int64_t at, filled;           /* the tensor in hand and its elements so far */
+    bool committed;
+};
+
+static enum status errno_status(void)
+{
+    return errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO;
+}
+
+static enum status write_all(struct safetensors_out *o, const void *data, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    int64_t put = 0;
+    while (put < n) {
+        ssize_t r = write(o->fd, (const char *)data + put, (size_t)(n - put));
+        if (r < 0 && errno == EINTR) continue;
+        ENSURE(r > 0, errno_status(), "%s: %s", o->temporary, strerror(errno));
+        put += r;
+    }
+done:
+    return st;
+}
+
+static enum status add_tensor(struct safetensors_out *o, json_t *root,
+                              const struct tensor_shape *from, int64_t *end, struct err *e)
+{
+    enum status st = OK;
+    struct tensor_entry *t = &o->entries[o->n++];
+    json_t *shape = NULL;
+    TRY(mem_string(&t->name, from->name, e));
+    t->dtype = DTYPE_F32;
+    t->n_dims = from->n_dims;
+    t->offset = *end;
+    ENSURE(from->n_dims >= 0 && from->n_dims <= TENSOR_DIMS, ERR_SHAPE,
+           "%s: tensor %s: %d dimensions, at most %d can be written", o->path, t->name,
+           from->n_dims, TENSOR_DIMS);
+    memcpy(t->shape, from->shape, (size_t)t->n_dims * sizeof *t->shape);
+    ENSURE(tensor_entry_count(t) && !__builtin_add_overflow(*end, t->n_bytes, end), ERR_SHAPE,
+           "%s: tensor %s: its shape is negative or too large", o->path, t->name);
+    ENSURE(!json_object_get(root, t->name) && strcmp(t->name, "__metadata__") != 0, ERR_USAGE,
+           "%s: tensor name %s stands twice or is reserved", o->path, t->name);
+    shape = json_array();
+    for (int i = 0; i < t->n_dims; i++) json_array_append_new(shape, json_integer(t->shape[i]));
+    json_t *value = json_pack("{s:s, s:O, s:[I, I]}", "dtype", "F32", "shape", shape,
+                              "data_offsets", (json_int_t)t->offset, (json_int_t)*end);
+    ENSURE(json_object_set_new(root, t->name, value) == 0, ERR_FORMAT,
+           "%s: a tensor's name is not UTF-8, or memory is short", o->path);
+done:
+    json_decref(shape);
+    return st;
+}
+
+/* The header is padded with blanks so that the data starts at a multiple of eight bytes. */
+static enum status write_header(struct safetensors_out *o, const json_t *root, struct err *e)
+{
+    enum status st = OK;
+    char *header = NULL;
+    size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT);
+    uint64_t padded = (n + 7) / 8 * 8;
+    TRY(mem_alloc(&header, (int64_t)padded, 1, "header", e));
+    memset(header, ' ', padded);
+    ENSURE(n > 0 && json_dumpb(root, header, n, JSON_COMPACT) == n, ERR_NOMEM,
+           "%s: cannot make the header", o->path);
+    TRY(write_all(o, &padded, sizeof padded, e));
+    TRY(write_all(o, header, (int64_t)padded, e));
+done:
+    free(header);
+    return st;
+}
+
+enum status safetensors_create(const char *path, const struct tensor_shape *tensors, int64_t n,
+                               struct safetensors_out **out, struct err *e)
+{
+    enum status st = OK;
+    struct safetensors_out *o = NULL;
+    json_t *root = json_object();
+    int64_t end = 0;
+    ENSURE(root, ERR_NOMEM, "%s: cannot make the header", path);
+    TRY(mem_zero(&o, 1, sizeof *o, path, e));
+    o->fd = -1;
+    TRY(mem_string(&o->path, path, e));
+    TRY(mem_zero(&o->entries, n, sizeof *o->entries, path, e));
+    for (int64_t i = 0; i < n; i++) TRY(add_tensor(o, root, &tensors[i], &end, e));
+    TRY(mem_format(&o->temporary, e, "%s.tmp.%ld", path, (long)getpid()));
+    o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    ENSURE(o->fd >= 0, errno_status(), "%s: %s", o->temporary, strerror(errno));
+    TRY(write_header(o, root, e));
+    *out = o;
+    o = NULL;
+done:
+    json_decref(root);
+    safetensors_out_close(o);
+    return st;
+}
+
+/* Steps over tensors that are full, the empty ones included. */
+static void skip_full(struct safetensors_out *o)
+{
+    while (o->at < o->n && o->filled == o->entries[o->at].n_elements) {
+        o->at++;
+        o->filled = 0;
+    }
+}
+
+enum status safetensors_append(struct safetensors_out *o, const float *data, int64_t n_elements,
+                               struct err *e)
+{
+    enum status st = OK;
+    if (n_elements == 0) return OK;
+    skip_full(o);
+    ENSURE(o->at < o->n, ERR_SHAPE, "%s: data behind the last tensor", o->path);
+    const struct tensor_entry *t = &o->entries[o->at];
+    ENSURE(n_elements > 0 && n_elements <= t->n_elements - o->filled, ERR_SHAPE,
+           "%s: tensor %s: %lld elements given where %lld of its %lld are left", o->path, t->name,
+           (long long)n_elements, (long long)(t->n_elements - o->filled), (long long)t->n_elements);
+    TRY(write_all(o, data, n_elements * (int64_t)sizeof *data, e));
+    o->filled += n_elements;
+done:
+    return st;
+}
+
+enum status safetensors_commit(struct safetensors_out *o, struct err *e)
+{
+    enum status st = OK;
+    skip_full(o);
+    ENSURE(o->at == o->n, ERR_SHAPE, "%s: tensor %s has %lld of its %lld elements", o->path,
+           o->entries[o->at].name, (long long)o->filled, (long long)o->entries[o->at].n_elements);
+    int closed = close(o->fd);
+    o->fd = -1;
+    ENSURE(closed == 0, errno_status(), "%s: %s", o->temporary, strerror(errno));
+    TRY(fsx_publish(o->temporary, o->path, e));
+    o->committed = true;
+done:
+    return st;
+}
+
+void safetensors_out_close(struct safetensors_out *o)
+{
+    if (!o) return;
+    if (o->fd >= 0) close(o->fd);
+    if (o->temporary && !o->committed) unlink(o->temporary);
+    for (int64_t i = 0; i < o->n; i++) free(o->entries[i].name);
+    free(o->entries);
+    free(o->temporary);
+    free(o->path);
+    free(o);
+}

@@ -1,0 +1,198 @@
+#include "checkpoint/tensor_file.h"
+#include "util/hash.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum status tensor_file_open(const char *path, int *fd, int64_t *size, struct err *e)
+{
+    enum status st = OK;
+    struct stat info;
+    int f = open(path, O_RDONLY | O_CLOEXEC);
+    ENSURE(f >= 0 && fstat(f, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
+    ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
+    *size = info.st_size;
+    *fd = f;
+    f = -1;
+done:
+    if (f >= 0) close(f);
+    return st;
+}
+
+enum status tensor_file_read(int fd, const char *path, const char *what, int64_t offset, void *dst,
+                             int64_t n, struct err *e)
+{
+    enum status st = OK;
+    int64_t got = 0;
+    while (got < n) {
+        ssize_t r = pread(fd, (char *)dst + got, (size_t)(n - got), offset + got);
+        if (r < 0 && errno == EINTR) continue;
+        ENSURE(r >= 0, ERR_IO, "%s: %s: read of %lld bytes at %lld: %s", path, what, (long long)n,
+               (long long)offset, strerror(errno));
+        ENSURE(r > 0, ERR_IO,
+               "%s: %s: the file ends at byte %lld, %lld bytes too early (was it cut or replaced "
+               "after it was opened?)",
+               path, what, (long long)(offset + got), (long long)(n - got));
+        got += r;
+    }
+done:
+    return st;
+}
+
+enum { SAMPLES = 16, SAMPLE_BYTES = 4096 };
+
+enum status tensor_file_hash(int fd, const char *path, const void *header, int64_t n, int64_t begin,
+                             int64_t end, int64_t size, char hash[33], struct err *e)
+{
+    enum status st = OK;
+    char header_hex[HASH_HEX], data_hex[HASH_HEX], text[96];
+    char *data = NULL;
+    int64_t length = end - begin, got = 0;
+    TRY(mem_alloc(&data, SAMPLES * SAMPLE_BYTES, 1, "samples of the weights", e));
+    if (length <= SAMPLES * SAMPLE_BYTES) {
+        TRY(tensor_file_read(fd, path, "data", begin, data, length, e));
+        got = length;
+    } else {
+        for (int64_t i = 0; i < SAMPLES; i++, got += SAMPLE_BYTES) {
+            /* (length - chunk) i / 15, without the product that could overflow */
+            int64_t room = length - SAMPLE_BYTES, last = SAMPLES - 1;
+            int64_t at = begin + room / last * i + room % last * i / last;
+            TRY(tensor_file_read(fd, path, "data", at, data + got, SAMPLE_BYTES, e));
+        }
+    }
+    hash_bytes(header, (size_t)n, header_hex);
+    hash_bytes(data, (size_t)got, data_hex);
+    snprintf(text, sizeof text, "%lld %s %s", (long long)size, header_hex, data_hex);
+    hash_text(text, hash);
+done:
+    free(data);
+    return st;
+}
+
+bool tensor_entry_count(struct tensor_entry *t)
+{
+    t->n_elements = 1;
+    for (int i = 0; i < t->n_dims; i++)
+        if (t->shape[i] < 0 || __builtin_mul_overflow(t->n_elements, t->shape[i], &t->n_elements))
+            return false;
+    return !__builtin_mul_overflow(t->n_elements, (int64_t)dtype_size(t->dtype), &t->n_bytes);
+}
+
+int tensor_entry_compare(const void *a, const void *b)
+{
+    const struct tensor_entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+void tensor_shape_text(const int64_t *shape, int n_dims, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < n_dims && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    if (n < size) snprintf(text + n, size - n, "]");
+}
+
+void safetensors_close(struct safetensors *s)
+{
+    for (int64_t i = 0; i < s->n; i++) free(s->entries[i].name);
+    free(s->entries);
+    if (s->path && s->fd >= 0) close(s->fd); /* without a path it was never opened */
+    free(s->path);
+    *s = (struct safetensors){.fd = -1};
+}
+
+const struct tensor_entry *safetensors_find(const struct safetensors *s, const char *name)
+{
+    const struct tensor_entry key = {.name = (char *)(uintptr_t)name};
+    if (s->n == 0) return NULL;
+    return bsearch(&key, s->entries, (size_t)s->n, sizeof key, tensor_entry_compare);
+}
+
+/* Reads go through a buffer that stays in the cache while its elements are converted. */
+enum { BUFFER_BYTES = 1 << 20 };
+
+static enum status name_read(const struct safetensors *s, const struct tensor_entry *t,
+                             int64_t offset, void *dst, int64_t n, struct err *e)
+{
+    char what[160];
+    snprintf(what, sizeof what, "tensor %s", t->name);
+    return tensor_file_read(s->fd, s->path, what, offset, dst, n, e);
+}
+
+enum status safetensors_read_f32(const struct safetensors *s, const struct tensor_entry *t,
+                                 float *dst, struct err *e)
+{
+    enum status st = OK;
+    char *buffer = NULL;
+    int64_t size = (int64_t)dtype_size(t->dtype), step = BUFFER_BYTES / size;
+    ENSURE(dtype_is_float(t->dtype), ERR_FORMAT,
+           "%s: tensor %s: %s where a floating type is needed", s->path, t->name,
+           dtype_name(t->dtype));
+    if (t->dtype == DTYPE_F32) {
+        TRY(name_read(s, t, t->offset, dst, t->n_bytes, e));
+        goto done;
+    }
+    TRY(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
+    for (int64_t i = 0; i < t->n_elements; i += step) {
+        int64_t n = t->n_elements - i < step ? t->n_elements - i : step;
+        TRY(name_read(s, t, t->offset + i * size, buffer, n * size, e));
+        dtype_widen(dst + i, buffer, t->dtype, n);
+    }
+done:
+    free(buffer);
+    return st;
+}
+
+/* The i-th element of a buffer of integers. */
+static int64_t integer_at(const char *buffer, enum dtype t, int64_t i)
+{
+    int64_t i64;
+    int32_t i32;
+    int16_t i16;
+    switch (t) {
+    case DTYPE_I64:
+        memcpy(&i64, buffer + 8 * i, 8);
+        return i64;
+    case DTYPE_I32:
+        memcpy(&i32, buffer + 4 * i, 4);
+        return i32;
+    case DTYPE_I16:
+        memcpy(&i16, buffer + 2 * i, 2);
+        return i16;
+    case DTYPE_I8:
+        return (int8_t)buffer[i];
+    default:
+        return (uint8_t)buffer[i]; /* U8, BOOL */
+    }
+}
+
+enum status safetensors_read_i32(const struct safetensors *s, const struct tensor_entry *t,
+                                 int32_t *dst, struct err *e)
+{
+    enum status st = OK;
+    char *buffer = NULL;
+    int64_t size = (int64_t)dtype_size(t->dtype), step = BUFFER_BYTES / size;
+    ENSURE(!dtype_is_float(t->dtype), ERR_FORMAT,
+           "%s: tensor %s: %s where an integer type is needed", s->path, t->name,
+           dtype_name(t->dtype));
+    TRY(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
+    for (int64_t i = 0; i < t->n_elements; i += step) {
+        int64_t n = t->n_elements - i < step ? t->n_elements - i : step;
+        TRY(name_read(s, t, t->offset + i * size, buffer, n * size, e));
+        for (int64_t k = 0; k < n; k++) {
+            int64_t value = integer_at(buffer, t->dtype, k);
+            ENSURE(value >= INT32_MIN && value <= INT32_MAX, ERR_FORMAT,
+                   "%s: tensor %s: element %lld is %lld, which does not fit 32 bits", s->path,
+                   t->name, (long long)(i + k), (long long)value);
+            dst[i + k] = (int32_t)value;
+        }
+    }
+done:
+    free(buffer);
+    return st;
+}

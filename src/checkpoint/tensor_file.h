@@ -1,0 +1,28 @@
+/* tensor_file: what the formats of weight files share (struct safetensors stands for any of them):
+ * exact reads, digests, the sorted list of entries. */
+#pragma once
+#include "checkpoint/safetensors.h"
+#include <stdbool.h>
+
+/* Opens path for reading: *fd and its size. ERR_IO (not there, not a regular file). */
+MUST_USE enum status tensor_file_open(const char *path, int *fd, int64_t *size, struct err *e);
+
+/* dst = n bytes at offset, however many reads that takes. `what` says in messages whose bytes they
+ * are. Thread-safe. ERR_IO: a failed read, or a file that ends too early. */
+MUST_USE enum status tensor_file_read(int fd, const char *path, const char *what, int64_t offset,
+                                      void *dst, int64_t n, struct err *e);
+
+/* hash = digest of the file's size, its header (n bytes) and samples of its data [begin, end). */
+MUST_USE enum status tensor_file_hash(int fd, const char *path, const void *header, int64_t n,
+                                      int64_t begin, int64_t end, int64_t size, char hash[33],
+                                      struct err *e);
+
+/* Fills n_elements and n_bytes from shape and dtype; false when a dimension is negative or a
+ * product does not fit. */
+bool tensor_entry_count(struct tensor_entry *t);
+
+/* Bytewise order of names, for qsort and bsearch over entries. */
+int tensor_entry_compare(const void *a, const void *b);
+
+/* "[2, 3]" into text. */
+void tensor_shape_text(const int64_t *shape, int n_dims, char *text, size_t size);

@@ -1,10 +1,9 @@
 /* head: what is measured at the end of the network: cross-entropy, KL divergence and top-1
  * agreement.
  *
- * The output matrix and the softmax run over slices of positions (and of the vocabulary), never
- * over all logits. The full-precision log-probabilities of a slice are made once and serve every
- * variant. Sums in f64, in an order that depends on the sequences alone. Parallel inside over
- * slices.
+ * The output matrix and the softmax run over slices of positions, never over all logits. The
+ * full-precision log-probabilities of a slice are made once and serve every variant. Sums in f64,
+ * in an order that depends on the sequences alone. Parallel inside over slices.
  */
 #pragma once
 #include "model/model.h"
@@ -28,10 +27,13 @@ MUST_USE enum status head_score(const struct model *m, const struct sequences *s
                                 const float *const *stream, int64_t n_streams,
                                 struct scores *full_scores, struct scores *scores, struct err *e);
 
-/* logits (tokens of sequence i, V) of one sequence from its final hidden states x (T, C). */
-void head_logits(const struct model *m, const float *x, int64_t T, float *logits);
+/* logits (T, V) from the final hidden states x (T, C) of any tokens. ERR_NOMEM. */
+MUST_USE enum status head_logits(const struct model *m, const float *x, int64_t T, float *logits,
+                                 struct err *e);
 
-/* Mean over sequences of the mean loss of each, its standard error over sequences (NaN for one),
+/* Statistics over the sequences that have a scored token (two tokens or more); shorter ones get a
+ * NaN in sequence_loss. Mean over sequences of the mean loss of each (the mean over tokens when all
+ * are equally long), its standard error over sequences (NaN for one),
  * and the paired statistics of a variant against full precision. Formulas: docs/math/statistics.md.
  */
 struct loss_summary {

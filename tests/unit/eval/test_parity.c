@@ -1,0 +1,153 @@
+/* The forward pass against transformers in f32, for every family, through the head. */
+#include "checkpoint/checkpoint.h"
+#include "eval/head.h"
+#include "linalg/linalg.h"
+#include <math.h>
+#include <omp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define OK_OR_FAIL(call)                                                                           \
+    do {                                                                                           \
+        struct err err_ = {0}, *e = &err_;                                                         \
+        if ((call) != OK) fail_msg("%s", err_.text);                                               \
+    } while (0)
+
+static const char *const fixtures[] = {
+    "llama",   "llama_rope_llama3", "llama_rope_yarn",     "smollm3", "olmo2", "olmo",
+    "apertus", "gpt_neox_parallel", "gpt_neox_sequential", "qwen2",   "qwen3", "opensci",
+};
+
+/* One fixture and its reference answers. */
+struct fixture {
+    struct checkpoint *checkpoint;
+    struct model *model;
+    struct sequences s;
+    float *logits;        // (tokens, V)
+    float loss, *per_seq; // (n)
+};
+
+static float *read_all(const struct safetensors *f, const char *name, int64_t shape[2])
+{
+    const struct tensor_entry *t = safetensors_find(f, name);
+    assert_non_null(t);
+    float *x = malloc((size_t)t->n_elements * sizeof *x);
+    shape[0] = t->shape[0];
+    shape[1] = t->n_dims > 1 ? t->shape[1] : 1;
+    if (dtype_is_float(t->dtype))
+        OK_OR_FAIL(safetensors_read_f32(f, t, x, e));
+    else
+        OK_OR_FAIL(safetensors_read_i32(f, t, (int32_t *)(void *)x, e));
+    return x;
+}
+
+static void fixture_open(const char *name, struct fixture *f)
+{
+    char dir[512], path[600];
+    struct safetensors file;
+    int64_t shape[2], unused[2];
+    memset(f, 0, sizeof *f);
+    snprintf(dir, sizeof dir, "%s/models/%s", FIXTURES, name);
+    snprintf(path, sizeof path, "%s/reference.safetensors", dir);
+    OK_OR_FAIL(checkpoint_open(dir, &f->checkpoint, e));
+    OK_OR_FAIL(model_open(f->checkpoint, &f->model, e));
+    OK_OR_FAIL(safetensors_open(path, &file, e));
+    float *ids = read_all(&file, "input_ids", shape);
+    f->logits = read_all(&file, "logits", unused);
+    f->per_seq = read_all(&file, "loss_per_seq", unused);
+    float *loss = read_all(&file, "loss", unused);
+    f->loss = *loss;
+    f->s.n = shape[0];
+    f->s.ids = (int32_t *)(void *)ids;
+    f->s.offset = malloc((size_t)(shape[0] + 1) * sizeof *f->s.offset);
+    for (int64_t i = 0; i <= shape[0]; i++) f->s.offset[i] = i * shape[1];
+    free(loss);
+    safetensors_close(&file);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    free(f->s.ids);
+    free(f->s.offset);
+    free(f->logits);
+    free(f->per_seq);
+    model_close(f->model);
+    checkpoint_close(f->checkpoint);
+}
+
+/* Hidden states behind the last block; the caller frees. room: tokens that the acts hold. */
+static float *forward(const struct model *m, const struct sequences *s, int64_t room)
+{
+    struct acts a;
+    struct block b;
+    float *x = malloc((size_t)(s->offset[s->n] * model_shape(m)->hidden) * sizeof *x);
+    OK_OR_FAIL(model_acts_init(m, room, &a, e));
+    OK_OR_FAIL(model_embed(m, s, x, e));
+    for (int64_t layer = 0; layer < model_shape(m)->layers; layer++) {
+        OK_OR_FAIL(model_block_load(m, layer, &b, e));
+        model_block_forward(m, &b, s, x, &a);
+        model_block_free(&b);
+    }
+    model_acts_free(&a);
+    return x;
+}
+
+static double largest_difference(const float *a, const float *b, int64_t n)
+{
+    double d = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double here = fabs((double)a[i] - b[i]);
+        if (!(here <= d)) d = here; /* NaN too */
+    }
+    return d;
+}
+
+static void meets_transformers(void **state)
+{
+    const char *name = *state;
+    struct fixture f;
+    struct scores scores;
+    struct loss_summary l;
+    fixture_open(name, &f);
+    int64_t T = f.s.offset[f.s.n], n = T * model_shape(f.model)->vocab;
+    float *x = forward(f.model, &f.s, T), *logits = malloc((size_t)n * sizeof *logits);
+    float *zero = calloc((size_t)n, sizeof *zero);
+    OK_OR_FAIL(head_logits(f.model, x, T, logits, e));
+    double top = largest_difference(f.logits, zero, n);
+    double off = largest_difference(f.logits, logits, n);
+    OK_OR_FAIL(scores_init(&scores, f.s.n, e));
+    OK_OR_FAIL(head_score(f.model, &f.s, x, NULL, 0, &scores, NULL, e));
+    OK_OR_FAIL(loss_summarise(&f.s, &scores, &l, e));
+    double loss_off = fabs(l.loss / f.loss - 1), seq_off = 0;
+    for (int64_t i = 0; i < f.s.n; i++)
+        seq_off = fmax(seq_off, fabs(l.sequence_loss[i] / f.per_seq[i] - 1));
+    printf("%-20s logits %.1e  loss %.1e  sequences %.1e\n", name, off / top, loss_off, seq_off);
+    assert_true(top > 1);
+    assert_true(off <= 1e-5 * top);
+    assert_true(loss_off <= 1e-6);
+    assert_true(seq_off <= 1e-6);
+    loss_summary_free(&l);
+    scores_free(&scores);
+    free(zero);
+    free(logits);
+    free(x);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    enum { N = sizeof fixtures / sizeof *fixtures };
+    struct CMUnitTest tests[N];
+    linalg_setup();
+    for (int i = 0; i < N; i++)
+        tests[i] = (struct CMUnitTest){.name = fixtures[i],
+                                       .test_func = meets_transformers,
+                                       .initial_state = (void *)(size_t)fixtures[i]};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

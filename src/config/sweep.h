@@ -107,8 +107,9 @@ void sweep_free(struct sweep *s);
  * when out of memory. */
 json_t *sweep_to_json(const struct sweep *s);
 
-/* Both directions for the parts that travel to workers and into cell keys. from_json fills *out
- * (owned, *_free). */
+/* Both directions for the parts that travel to workers and into cell keys: the keys of the sweep
+ * file, all bits of numbers kept. from_json fills *out (owned, *_free); ERR_FORMAT for an unknown
+ * key, a wrong type or range. Data without text and ids (no calibration) is a JSON null. */
 json_t *method_entry_to_json(const struct method_entry *m);
 MUST_USE enum status method_entry_from_json(const json_t *json, struct method_entry *out,
                                             struct err *e);
@@ -125,6 +126,20 @@ void data_options_free(struct data_options *d);
 MUST_USE enum status quant_options_flag(struct quant_options *q, int argc, char **argv, int *used,
                                         struct err *e);
 void quant_options_default(struct quant_options *q);
+/* The flags with their meaning, one a line, for --help. */
+void quant_options_print_flags(FILE *out);
+/* Name of the i-th option, NULL behind the last. */
+const char *quant_options_key(int64_t i);
+/* Whether the option of that name differs from its default. */
+bool quant_options_changed(const struct quant_options *q, const char *key);
+
+/* The same for a data source: "--PREFIXtext FILE", "--PREFIXids FILE:KEY", "--PREFIXlength 512",
+ * ... with a prefix such as "calibration-" or "". Texts replace (and free) earlier ones. */
+MUST_USE enum status data_options_flag(struct data_options *d, const char *prefix, int argc,
+                                       char **argv, int *used, struct err *e);
+/* After the flags: exactly one of text and ids, and a name. ERR_USAGE. */
+MUST_USE enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e);
+void data_options_print_flags(const char *prefix, FILE *out);
 void data_options_default(struct data_options *d);
 
 /* `qtraj options`: every key, its type, default, range and meaning, on out. */

@@ -1,0 +1,101 @@
+/* Sources of token sequences: what holds between their keys, their JSON form and flags. */
+#include "config/tables.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+void data_options_default(struct data_options *d)
+{
+    options_default(&data_table, d);
+}
+
+void data_options_free(struct data_options *d)
+{
+    options_free(&data_table, d);
+}
+
+/* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
+static const char *fault(const struct data_options *d, const char **key)
+{
+    *key = NULL;
+    if (!d->text && !d->ids) return "text or ids is missing: where do the tokens come from?";
+    *key = "ids";
+    if (d->text && d->ids) return "text and ids are both given, expected one of them";
+    const char *colon = d->ids ? strrchr(d->ids, ':') : NULL;
+    if (d->ids && (!colon || colon == d->ids || !colon[1] || strchr(colon, '/')))
+        return "expected FILE.safetensors:KEY, the name of a tensor behind a colon";
+    *key = "field";
+    if (d->field && !d->text) return "a field of JSON lines goes with text, not with ids";
+    return NULL;
+}
+
+static bool ends_with(const char *text, size_t n, const char *tail)
+{
+    size_t m = strlen(tail);
+    return n > m && memcmp(text + n - m, tail, m) == 0;
+}
+
+/* The file's name without folder, compression and extension: data/c4.en.jsonl.gz is c4.en. */
+static enum status name_after_file(struct data_options *d, struct err *e)
+{
+    const char *path = d->text ? d->text : d->ids;
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t n = d->text ? strlen(base) : (size_t)(strrchr(base, ':') - base);
+    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2"};
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+        if (ends_with(base, n, packed[i])) {
+            n -= strlen(packed[i]);
+            break;
+        }
+    size_t dot = n;
+    while (dot > 0 && base[dot - 1] != '.') dot--;
+    if (dot > 1) n = dot - 1;
+    return mem_format(&d->name, e, "%.*s", (int)n, base);
+}
+
+enum status data_finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    enum status st = OK;
+    struct data_options *d = entry;
+    const char *key, *what = fault(d, &key);
+    if (what) TRY(options_fail(scope, key, e, "%s", what));
+    if (!d->name) TRY(name_after_file(d, e));
+done:
+    return st;
+}
+
+enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e)
+{
+    enum status st = OK;
+    const char *key, *what = fault(d, &key);
+    ENSURE(!what, ERR_USAGE, "--%s%s: %s", prefix, key ? key : "text", what);
+    if (!d->name) TRY(name_after_file(d, e));
+done:
+    return st;
+}
+
+enum status data_options_flag(struct data_options *d, const char *prefix, int argc, char **argv,
+                              int *used, struct err *e)
+{
+    return options_flag(&data_table, prefix, d, argc, argv, used, e);
+}
+
+void data_options_print_flags(const char *prefix, FILE *out)
+{
+    options_print_flags(&data_table, prefix, out);
+}
+
+json_t *data_options_to_json(const struct data_options *d)
+{
+    if (!d->text && !d->ids) return json_null();
+    return options_to_json(&data_table, d);
+}
+
+enum status data_options_from_json(const json_t *json, struct data_options *out, struct err *e)
+{
+    if (json_is_null(json)) {
+        data_options_default(out);
+        return OK;
+    }
+    return options_from_json(&data_table, json, out, e);
+}

@@ -1,0 +1,7 @@
+/* nearest: the known name that a mistyped one most likely meant. */
+#pragma once
+#include <stdint.h>
+
+/* One of the n names within a third of its length in edits (insertion, deletion, replacement,
+ * exchange of neighbours; case and - against _ cost nothing), else NULL. */
+const char *nearest_name(const char *name, const char *const *names, int64_t n);

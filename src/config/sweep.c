@@ -1,0 +1,161 @@
+/* The sweep file as a whole: reading, what holds between its parts, its JSON form and listing. */
+#include "config/override.h"
+#include "config/tables.h"
+#include "config/trajectory.h"
+#include "config/yaml.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- models ---- */
+
+void model_release(void *entry)
+{
+    struct model_entry *m = entry;
+    trajectory_free(m->rows, m->n_rows);
+}
+
+enum status model_finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    enum status st = OK;
+    struct model_entry *m = entry;
+    struct err why = {0}, where = {0};
+    st = trajectory_read(m->trajectory, &m->rows, &m->n_rows, &why);
+    if (st == ERR_IO) { /* the table itself is not there: point at who named it */
+        enum status placed = options_fail(scope, "trajectory", &where, "%s", why.text);
+        FAIL(placed ? ERR_IO : st, "%s", where.text);
+    }
+    ENSURE(st == OK, st, "%s", why.text);
+    if (m->n_rows != 1 && !strstr(m->path, "{checkpoint}"))
+        TRY(options_fail(scope, "path", e,
+                         "expected {checkpoint} in it, for the %lld checkpoints of %s",
+                         (long long)m->n_rows, m->trajectory));
+done:
+    return st;
+}
+
+/* ---- between the entries ---- */
+
+static int64_t line_of(const struct option_scope *scope, const char *list, int64_t i)
+{
+    const struct node *n = scope->node ? node_find(scope->node, list) : NULL;
+    return n && i < n->n ? n->items[i]->place.line : 0;
+}
+
+/* No two entries of a list with one name. entries: structs of `size` bytes that begin with their
+ * name. */
+static enum status check_names(const struct option_scope *scope, const char *list,
+                               const void *entries, int64_t n, size_t size, struct err *e)
+{
+    const char *base = entries;
+    const struct node *node = scope->node ? node_find(scope->node, list) : NULL;
+    for (int64_t i = 1; i < n; i++)
+        for (int64_t j = 0; j < i; j++) {
+            const char *mine, *other;
+            memcpy(&mine, base + (size_t)i * size, sizeof mine);
+            memcpy(&other, base + (size_t)j * size, sizeof other);
+            if (strcmp(mine, other) != 0) continue;
+            struct option_scope in_list = {scope, list, 0, node, scope->source};
+            struct option_scope entry = {&in_list, NULL, i, node ? node->items[i] : NULL,
+                                         scope->source};
+            char shown[NODE_SHOWN];
+            text_show(mine, shown, sizeof shown);
+            return options_fail(&entry, "name", e,
+                                "the name %s is already that of %s[%lld] (line %lld), give one of "
+                                "them another name",
+                                shown, list, (long long)j, (long long)line_of(scope, list, j));
+        }
+    return OK;
+}
+
+static enum status spread_bits(struct sweep *s, const struct option_scope *scope, struct err *e)
+{
+    const struct node *node = node_find(scope->node, "methods");
+    for (int64_t i = 0; i < s->n_methods; i++) {
+        struct method_entry *m = &s->methods[i];
+        if (m->n_bits) continue;
+        if (s->n_bits == 0) {
+            struct option_scope list = {scope, "methods", 0, node, scope->source};
+            struct option_scope entry = {&list, NULL, i, node->items[i], scope->source};
+            return options_fail(&entry, "bits", e,
+                                "missing, and the sweep has no bits either; expected a list of "
+                                "integers from %d to %d",
+                                QUANT_BITS_MIN, QUANT_BITS_MAX);
+        }
+        m->n_bits = s->n_bits;
+        memcpy(m->bits, s->bits, sizeof m->bits);
+    }
+    return OK;
+}
+
+_Static_assert(offsetof(struct model_entry, name) == 0 &&
+                   offsetof(struct method_entry, name) == 0 &&
+                   offsetof(struct data_options, name) == 0,
+               "check_names reads the first field");
+
+enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    enum status st = OK;
+    struct sweep *s = entry;
+    TRY(check_names(scope, "models", s->models, s->n_models, sizeof *s->models, e));
+    TRY(check_names(scope, "methods", s->methods, s->n_methods, sizeof *s->methods, e));
+    TRY(check_names(scope, "evaluation", s->evaluations, s->n_evaluations, sizeof *s->evaluations,
+                    e));
+    TRY(spread_bits(s, scope, e));
+done:
+    return st;
+}
+
+/* ---- the file ---- */
+
+enum status sweep_read(const char *path, const char *const *overrides, int64_t n, struct sweep *out,
+                       struct err *e)
+{
+    enum status st = OK;
+    struct node *root = NULL;
+    char *folder = NULL;
+    memset(out, 0, sizeof *out);
+    TRY(yaml_read_file(path, &root, e));
+    for (int64_t i = 0; i < n; i++) TRY(override_apply(root, overrides[i], e));
+    TRY(fsx_parent(path, &folder, e));
+    struct option_source source = {.code = ERR_USAGE, .folder = folder};
+    TRY(options_read(&sweep_table, root, &source, out, e));
+done:
+    node_free(root);
+    free(folder);
+    return st;
+}
+
+void sweep_free(struct sweep *s)
+{
+    options_free(&sweep_table, s);
+}
+
+json_t *sweep_to_json(const struct sweep *s)
+{
+    json_t *json = options_to_json(&sweep_table, s);
+    if (json && !s->calibration.text && !s->calibration.ids) json_object_del(json, "calibration");
+    return json;
+}
+
+static void print_columns(FILE *out)
+{
+    fprintf(out, "\nmodels[].trajectory: columns of the CSV table, named in its first line\n");
+    for (int64_t i = 0; i < row_table.n; i++) {
+        const struct option *o = &row_table.options[i];
+        char expected[OPTION_EXPECTED];
+        option_expected(o, expected);
+        fprintf(out, "  %-16s  %s%s\n      %s\n", o->name, expected,
+                o->required ? "; required" : "; may be left out", o->doc);
+    }
+}
+
+void sweep_print_options(FILE *out)
+{
+    fprintf(out, "Keys of a sweep file (YAML). Relative paths are relative to the file, ${VAR} in "
+                 "a path is the\nenvironment's. --set key=value overrides: --set run.threads=2, "
+                 "--set 'methods[0].bits=[3,4]'.\n\n");
+    options_print(&sweep_table, out);
+    print_columns(out);
+}

@@ -1,0 +1,305 @@
+#include "config/tables.h"
+#include <math.h>
+
+/* In the order of enum quant_order and enum text_layout. */
+static const char *const orders[] = {"none", "activation", NULL};
+static const char *const layouts[] = {"packed", "document", NULL};
+
+#define TABLE(rows, type)                                                                          \
+    .options = (rows), .n = sizeof(rows) / sizeof *(rows), .size = sizeof(struct type)
+
+/* The same keys stand in an entry of `methods` and, for command line flags, alone. */
+#define QUANT_KEYS(AT)                                                                             \
+    {.name = "group_size",                                                                         \
+     .doc = "columns that share one scale; -1: the whole row",                                     \
+     .type = OPTION_INT,                                                                           \
+     .offset = AT(group_size),                                                                     \
+     .fallback = "128",                                                                            \
+     .low = 1,                                                                                     \
+     .high = INT64_MAX,                                                                            \
+     .has_special = true,                                                                          \
+     .special = -1},                                                                               \
+        {.name = "symmetric",                                                                      \
+         .doc = "range of a group centred on zero; false: from its least to its greatest weight",  \
+         .type = OPTION_BOOL,                                                                      \
+         .offset = AT(symmetric),                                                                  \
+         .fallback = "true",                                                                       \
+         .unset = "asymmetric"},                                                                   \
+        {.name = "order",                                                                          \
+         .doc = "columns are quantized as they stand (none) or by falling diagonal of the "        \
+                "Hessian (activation)",                                                            \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = AT(order),                                                                      \
+         .fallback = "none",                                                                       \
+         .choices = orders},                                                                       \
+        {.name = "damping",                                                                        \
+         .doc = "share of the mean of the Hessian's diagonal that is added to it",                 \
+         .type = OPTION_REAL,                                                                      \
+         .offset = AT(damping),                                                                    \
+         .fallback = "0.01",                                                                       \
+         .least = 0,                                                                               \
+         .most = 1},                                                                               \
+        {.name = "block_size",                                                                     \
+         .doc = "columns quantized before the rest of the matrix is updated",                      \
+         .type = OPTION_INT,                                                                       \
+         .offset = AT(block_size),                                                                 \
+         .fallback = "128",                                                                        \
+         .low = 1,                                                                                 \
+         .high = INT64_MAX},                                                                       \
+        {.name = "true_sequential",                                                                \
+         .doc = "each stage of a block sees the block's earlier stages quantized",                 \
+         .type = OPTION_BOOL,                                                                      \
+         .offset = AT(true_sequential),                                                            \
+         .fallback = "true"},                                                                      \
+    {                                                                                              \
+        .name = "static_groups",                                                                   \
+        .doc = "scales of all groups from the original weights, before the sweep",                 \
+        .type = OPTION_BOOL, .offset = AT(static_groups), .fallback = "false"                      \
+    }
+
+#define IN_QUANT(key)  offsetof(struct quant_options, key)
+#define IN_METHOD(key) offsetof(struct method_entry, options.key)
+
+static const struct option quant_keys[] = {QUANT_KEYS(IN_QUANT)};
+const struct option_table quant_table = {TABLE(quant_keys, quant_options)};
+
+static const struct option method_keys[] = {
+    {.name = "name",
+     .doc = "label on the cube's quantizer axis, each only once",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct method_entry, name),
+     .otherwise = "the method"},
+    {.name = "method",
+     .doc = "a name that `qtraj methods` lists",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct method_entry, method),
+     .required = true},
+    {.name = "bits",
+     .doc = "widths of this method alone",
+     .type = OPTION_INTS,
+     .offset = offsetof(struct method_entry, bits),
+     .count = offsetof(struct method_entry, n_bits),
+     .capacity = QUANT_BITS_N,
+     .otherwise = "the sweep's",
+     .low = QUANT_BITS_MIN,
+     .high = QUANT_BITS_MAX},
+    QUANT_KEYS(IN_METHOD),
+};
+const struct option_table method_table = {TABLE(method_keys, method_entry),
+                                          .finish = method_finish};
+
+static const struct option data_keys[] = {
+    {.name = "name",
+     .doc = "label on the cube's dataset axis, each only once",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct data_options, name),
+     .otherwise = "the file's name without its extension"},
+    {.name = "text",
+     .doc = "text to tokenize: plain (one document) or JSON lines",
+     .type = OPTION_PATH,
+     .offset = offsetof(struct data_options, text),
+     .otherwise = "none, ids are given instead"},
+    {.name = "field",
+     .doc = "field of a JSON line that holds the text",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct data_options, field),
+     .otherwise = "the file is plain text"},
+    {.name = "ids",
+     .doc = "FILE.safetensors:KEY, an integer tensor (sequences, length) of token ids",
+     .type = OPTION_PATH,
+     .offset = offsetof(struct data_options, ids),
+     .otherwise = "none, text is given instead"},
+    {.name = "layout",
+     .doc = "all documents in a row, cut into blocks of `length` (packed), or a sequence each "
+            "(document)",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct data_options, layout),
+     .fallback = "packed",
+     .choices = layouts},
+    {.name = "length",
+     .doc = "tokens of a sequence",
+     .type = OPTION_INT,
+     .offset = offsetof(struct data_options, length),
+     .fallback = "2048",
+     .low = 2,
+     .high = 1 << 24},
+    {.name = "skip",
+     .doc = "sequences left out at the start",
+     .type = OPTION_INT,
+     .offset = offsetof(struct data_options, skip),
+     .fallback = "0",
+     .low = 0,
+     .high = INT64_MAX},
+    {.name = "samples",
+     .doc = "sequences at most; 0: all",
+     .type = OPTION_INT,
+     .offset = offsetof(struct data_options, samples),
+     .fallback = "0",
+     .low = 0,
+     .high = INT64_MAX},
+    {.name = "tokens",
+     .doc = "tokens at most, in whole sequences; 0: all",
+     .type = OPTION_INT,
+     .offset = offsetof(struct data_options, tokens),
+     .fallback = "0",
+     .low = 0,
+     .high = INT64_MAX},
+};
+const struct option_table data_table = {TABLE(data_keys, data_options), .finish = data_finish};
+
+static const struct option model_keys[] = {
+    {.name = "name",
+     .doc = "label on the cube's model axis, each only once",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct model_entry, name),
+     .required = true},
+    {.name = "trajectory",
+     .doc = "CSV table of the checkpoints in training order",
+     .type = OPTION_PATH,
+     .offset = offsetof(struct model_entry, trajectory),
+     .required = true},
+    {.name = "path",
+     .doc = "Hugging Face folder of a checkpoint; {checkpoint} stands for its name in the table",
+     .type = OPTION_PATH,
+     .offset = offsetof(struct model_entry, path),
+     .required = true},
+    {.name = "tokenizer",
+     .doc = "tokenizer.json of all checkpoints",
+     .type = OPTION_PATH,
+     .offset = offsetof(struct model_entry, tokenizer),
+     .otherwise = "tokenizer.json of each checkpoint's folder"},
+};
+const struct option_table model_table = {TABLE(model_keys, model_entry), .finish = model_finish,
+                                         .release = model_release};
+
+static const struct option row_columns[] = {
+    {.name = "checkpoint",
+     .doc = "name of the checkpoint, each only once",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct trajectory_row, checkpoint),
+     .required = true},
+    {.name = "step",
+     .doc = "optimizer steps done",
+     .type = OPTION_INT,
+     .offset = offsetof(struct trajectory_row, step),
+     .fallback = "-1",
+     .otherwise = "unknown",
+     .low = 0,
+     .high = INT64_MAX},
+    {.name = "tokens",
+     .doc = "training tokens seen",
+     .type = OPTION_REAL,
+     .offset = offsetof(struct trajectory_row, tokens),
+     .fallback = "nan",
+     .otherwise = "unknown",
+     .least = 0,
+     .most = INFINITY},
+    {.name = "learning_rate",
+     .doc = "learning rate at that step",
+     .type = OPTION_REAL,
+     .offset = offsetof(struct trajectory_row, learning_rate),
+     .fallback = "nan",
+     .otherwise = "unknown",
+     .least = 0,
+     .most = INFINITY},
+    {.name = "phase",
+     .doc = "part of the schedule: warmup, stable, decay, ...",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct trajectory_row, phase),
+     .otherwise = "unknown"},
+};
+const struct option_table row_table = {TABLE(row_columns, trajectory_row)};
+
+static const struct option run_keys[] = {
+    {.name = "ranks_per_group",
+     .doc = "MPI ranks that work on one checkpoint together",
+     .type = OPTION_INT,
+     .offset = offsetof(struct run_options, ranks_per_group),
+     .fallback = "auto",
+     .low = 1,
+     .high = INT32_MAX,
+     .has_special = true,
+     .special = 0,
+     .word = "auto"},
+    {.name = "threads",
+     .doc = "OpenMP threads of a rank",
+     .type = OPTION_INT,
+     .offset = offsetof(struct run_options, threads),
+     .fallback = "auto",
+     .low = 1,
+     .high = 4096,
+     .has_special = true,
+     .special = 0,
+     .word = "auto"},
+};
+static const struct option_table run_table = {TABLE(run_keys, run_options)};
+
+enum { ENTRIES_MAX = 10000 };
+
+static const struct option sweep_keys[] = {
+    {.name = "name",
+     .doc = "name of the sweep",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct sweep, name),
+     .required = true},
+    {.name = "results",
+     .doc = "the results cube (HDF5); its journal lies beside it",
+     .type = OPTION_PATH,
+     .offset = offsetof(struct sweep, results),
+     .required = true},
+    {.name = "seed",
+     .doc = "seed of everything random",
+     .type = OPTION_INT,
+     .offset = offsetof(struct sweep, seed),
+     .fallback = "0",
+     .low = 0,
+     .high = INT64_MAX},
+    {.name = "models",
+     .doc = "the training runs",
+     .type = OPTION_LIST,
+     .offset = offsetof(struct sweep, models),
+     .count = offsetof(struct sweep, n_models),
+     .required = true,
+     .low = 1,
+     .high = ENTRIES_MAX,
+     .table = &model_table},
+    {.name = "bits",
+     .doc = "bit-widths that every method without its own is run at",
+     .type = OPTION_INTS,
+     .offset = offsetof(struct sweep, bits),
+     .count = offsetof(struct sweep, n_bits),
+     .capacity = QUANT_BITS_N,
+     .otherwise = "each method has its own",
+     .low = QUANT_BITS_MIN,
+     .high = QUANT_BITS_MAX},
+    {.name = "methods",
+     .doc = "the quantizers",
+     .type = OPTION_LIST,
+     .offset = offsetof(struct sweep, methods),
+     .count = offsetof(struct sweep, n_methods),
+     .required = true,
+     .low = 1,
+     .high = ENTRIES_MAX,
+     .table = &method_table},
+    {.name = "calibration",
+     .doc = "text that methods with a Hessian are calibrated on",
+     .type = OPTION_GROUP,
+     .offset = offsetof(struct sweep, calibration),
+     .otherwise = "none, if no method needs it",
+     .table = &data_table},
+    {.name = "evaluation",
+     .doc = "texts that losses are measured on",
+     .type = OPTION_LIST,
+     .offset = offsetof(struct sweep, evaluations),
+     .count = offsetof(struct sweep, n_evaluations),
+     .required = true,
+     .low = 1,
+     .high = ENTRIES_MAX,
+     .table = &data_table},
+    {.name = "run",
+     .doc = "how the work is spread",
+     .type = OPTION_GROUP,
+     .offset = offsetof(struct sweep, run),
+     .table = &run_table},
+};
+const struct option_table sweep_table = {TABLE(sweep_keys, sweep), .finish = sweep_finish};

@@ -1,0 +1,18 @@
+/* tables: the settings of the program, one line a key. */
+#pragma once
+#include "config/options.h"
+#include "config/sweep.h"
+
+extern const struct option_table sweep_table;
+extern const struct option_table model_table;
+extern const struct option_table method_table;
+extern const struct option_table quant_table;
+extern const struct option_table data_table;
+extern const struct option_table row_table; /* columns of a trajectory */
+
+/* Hooks of the tables (option_table.finish and .release). */
+enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e);
+enum status model_finish(void *entry, const struct option_scope *scope, struct err *e);
+enum status method_finish(void *entry, const struct option_scope *scope, struct err *e);
+enum status data_finish(void *entry, const struct option_scope *scope, struct err *e);
+void model_release(void *entry);

@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# Every kind of bad input: the exit code, one error line that names file and place, no hang, nothing lost beside it.
+. "$SOURCE/tests/tools/lib.sh"
+need_python json
+
+trajectory=$SOURCE/configs/quickstart/trajectory
+own_text "$work/text.txt"
+
+# write_sweep [NAME=TEXT] ...: a small sweep of good input, with parts replaced.
+write_sweep() {
+    local extra='' bits='[3]' methods='[{method: rtn, group_size: 64}]' text=text.txt checkpoints=good "$@"
+    {
+        echo "checkpoint,step,tokens,learning_rate,phase"
+        for name in $checkpoints; do echo "$name,1,1,0.1,stable"; done
+    } >"$work/trajectory.csv"
+    cat >"$work/sweep.yaml" <<YAML
+name: bad
+results: bad.h5
+models:
+  - name: small
+    trajectory: trajectory.csv
+    path: "{checkpoint}"
+    tokenizer: $trajectory/tokenizer.json
+bits: $bits
+methods: $methods
+calibration: {text: $text, length: 64, samples: 4}
+evaluation:
+  - {name: own, text: $text, length: 64, skip: 4, samples: 4}
+$extra
+YAML
+}
+
+# expect NAME CODE PATTERN ... : what the last command left: its exit code, and exactly one error line, which has every
+# pattern.
+expect() {
+    local name=$1 code=$2 got=$status lines pattern
+    shift 2
+    [ "$got" = "$code" ] || fail "$name: exit code $got, expected $code"
+    lines=$(grep 'error:' "$work/err")
+    [ "$(printf '%s' "$lines" | grep -c .)" = 1 ] || fail "$name: expected one error line, got: $(cat "$work/err")"
+    for pattern in "$@"; do
+        grep -qF -- "$pattern" <<<"$lines" || fail "$name: '$lines' does not name '$pattern'"
+    done
+}
+
+sweep() {
+    launch 60 3 run "$work/sweep.yaml"
+    status=$?
+}
+
+line_of() { grep -n -m 1 -- "$1" "$work/sweep.yaml" | cut -d : -f 1; }
+
+# --- the sweep file: nothing starts, 2 ---
+cp -r "$trajectory/step000500" "$work/good"
+
+write_sweep extra='bitz: [3]'
+sweep
+expect "unknown key" 2 "sweep.yaml:$(line_of bitz)" bitz bits
+
+write_sweep extra='bits: [4]'
+sweep
+expect "repeated key" 2 "sweep.yaml:$(line_of 'bits: \[4')" bits
+
+write_sweep methods='[{method: gptq, damping: some}]'
+sweep
+expect "bad number" 2 "sweep.yaml:$(line_of some)" damping some
+
+write_sweep methods='[{method: gptx}]'
+sweep
+expect "unknown method" 2 gptx gptq
+
+write_sweep methods='[{method: rtn}, {method: rtn, group_size: 32}]'
+sweep
+expect "two methods with one label" 2 rtn methods
+
+for bits in 1 9; do
+    write_sweep bits="[$bits]"
+    sweep
+    expect "$bits bits" 2 "sweep.yaml:$(line_of '^bits')" bits "$bits"
+done
+
+write_sweep text=absent.txt
+sweep
+expect "unreadable text" 2 absent.txt
+
+launch 60 3 run "$work/no-such-sweep.yaml"
+status=$?
+expect "no sweep file" 2 no-such-sweep.yaml
+
+# --- checkpoints: their cells fail, the others are done, 1; alone, 2 ---
+faults="truncated header_length shape missing"
+for fault in $faults; do "$python" "$SOURCE/tests/tools/break_checkpoint.py" "$work/good" "$work/$fault" "$fault"; done
+
+tensor=model.layers.0.mlp.down_proj.weight
+needle() {
+    case $1 in
+    absent) echo absent ;;
+    shape | missing) echo $tensor ;;
+    *) echo "$1/model.safetensors" ;;
+    esac
+}
+
+write_sweep checkpoints="absent $faults good"
+sweep
+[ $status = 1 ] || fail "broken checkpoints in a sweep: exit code $status, expected 1: $(cat "$work/err")"
+"$QTRAJ" status "$work/bad.h5" >"$work/status" 2>&1 || fail "qtraj status: exit code $?"
+for fault in absent $faults; do
+    grep -F -- "$fault" "$work/status" | grep -qF -- "$(needle "$fault")" ||
+        fail "status does not say what is wrong with $fault: $(cat "$work/status")"
+done
+"$QTRAJ" show "$work/bad.h5" --json >"$work/show.json" 2>/dev/null || fail "qtraj show: exit code $?"
+"$python" - "$work/show.json" <<'PY' || fail "the good checkpoint of that sweep has no finite loss: $(cat "$work/show.json")"
+import json, math, sys
+rows = json.load(open(sys.argv[1]))
+rows = rows if isinstance(rows, list) else next(v for v in rows.values() if isinstance(v, list))
+good = [r for r in rows if r["checkpoint"] == "good" and r["status"] == "done"]
+assert len(good) == 1 and math.isfinite(good[0]["loss"]), rows
+assert all(r["status"] == "failed" for r in rows if r["checkpoint"] != "good"), rows
+PY
+
+sweep
+[ $status = 1 ] || fail "the same sweep again: exit code $status, expected 1"
+
+for fault in absent $faults; do
+    launch 60 1 eval "$work/$fault" --text "$work/text.txt" --length 64 --tokenizer "$trajectory/tokenizer.json"
+    status=$?
+    expect "eval of $fault" 2 "$(needle "$fault")"
+done
+
+# --- a second run on the same results ---
+write_sweep text="$work/long.txt" methods='[{method: gptq, group_size: 64}]' bits='[2, 3, 4, 5, 6, 7, 8]'
+sed -i -e 's/length: 64, skip: 4, samples: 4/length: 256, skip: 4/' -e 's/bad.h5/locked.h5/' "$work/sweep.yaml"
+for _ in 1 2 3 4 5 6; do cat "$work/text.txt"; done >"$work/long.txt"
+mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" >/dev/null 2>"$work/first" </dev/null &
+first=$!
+for _ in $(seq 200); do [ ! -e "$work/locked.h5.lock" ] || break; sleep 0.05; done
+sweep
+expect "results locked" 2 locked.h5 "$(hostname)"
+kill -TERM $first
+wait $first
+code=$?
+[ $code = 3 ] || fail "SIGTERM: exit code $code, expected 3: $(cat "$work/first")"
+[ ! -e "$work/locked.h5.lock" ] || fail "the stopped run left its lock"
+
+# --- a full disk: 3, and what is finished stays ---
+mkdir "$work/disk"
+if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=64k qtraj-test "$work/disk" 2>/dev/null; then
+    trap 'umount "$work/disk"; rm -rf "$work"' EXIT
+    cp -r "$trajectory/step000300" "$work/other"
+    write_sweep checkpoints="good other" methods='[{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]'
+    sed -i 's,bad.h5,disk/full.h5,' "$work/sweep.yaml"
+    head -c 48k /dev/zero >"$work/disk/filler"
+    sweep
+    expect "full disk" 3 disk/full space
+    rm "$work/disk/filler"
+    mount -o remount,size=4m "$work/disk"
+    sweep
+    [ $status = 0 ] || fail "after the disk was full: exit code $status, expected 0: $(cat "$work/err")"
+else
+    echo "no tmpfs can be mounted here: the full disk was left out"
+fi
+finish

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# kill -9 of a whole MPI job at $QTRAJ_KILLS moments (3) spread over its run time. A restart, with another number of
+# workers, must end with the cube of an undisturbed run, to the bit.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+kills=${QTRAJ_KILLS:-3}
+
+trajectory=$SOURCE/configs/quickstart/trajectory
+own_text "$work/text.txt"
+cat >"$work/sweep.yaml" <<YAML
+name: kill
+results: undisturbed.h5
+models:
+  - {name: small, trajectory: $trajectory.csv, path: "$trajectory/{checkpoint}", tokenizer: $trajectory/tokenizer.json}
+bits: [2, 4]
+methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
+calibration: {text: text.txt, length: 128, samples: 16}
+evaluation: [{name: own, text: text.txt, length: 128, skip: 16, samples: 32}]
+YAML
+
+# Starts a job in a session of its own, ends all of it by kill -9 after so many seconds.
+kill_after() {
+    local session
+    setsid mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" --set "results=$2" >"$work/out" 2>"$work/err" </dev/null &
+    session=$!
+    sleep "$1"
+    # shellcheck disable=SC2046
+    kill -9 $(ps -o pid= -s $session) 2>/dev/null
+    wait $session 2>/dev/null
+}
+
+start=$(date +%s.%N)
+launch 120 3 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
+end=$(date +%s.%N)
+
+for i in $(seq "$kills"); do
+    at=$(awk -v i="$i" -v n="$kills" -v a="$start" -v b="$end" 'BEGIN { printf "%.3f", (b - a) * (i - 0.5) / n }')
+    cube=$work/killed$i.h5
+    kill_after "$at" "$cube"
+    records=$(wc -l <"$work/killed$i.journal" 2>/dev/null || echo 0)
+    launch 120 2 run "$work/sweep.yaml" --set "results=$cube" ||
+        fail "restart after kill $i: exit code $?: $(cat "$work/err")"
+    echo "killed after $at s with $records records; $(tail -n 1 "$work/err")"
+    "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/undisturbed.h5" "$cube" || fail "kill $i: the cubes differ"
+done
+finish

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# A small sweep with a branch, and the figures of its cube.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy matplotlib xarray h5netcdf
+own_text "$work/text.txt"
+
+launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[3, 4]' \
+    --set "calibration.text=$work/text.txt" --set 'calibration.samples=8' \
+    --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=8' \
+    --only 'checkpoint=step000[5789]00' || fail "exit code $?: $(cat "$work/err")"
+"$python" "$SOURCE/analysis/figures.py" "$work/cube.h5" --out "$work/figures" >"$work/names" || fail "no figures"
+for name in relative_error validation_loss; do
+    for ending in png pdf; do
+        grep -qx "$work/figures/$name.$ending" "$work/names" || fail "$name.$ending is not listed"
+        [ "$(wc -c <"$work/figures/$name.$ending")" -gt 5000 ] || fail "$name.$ending is empty"
+    done
+done
+
+# what the curves are drawn from: a branch starts on the last stable checkpoint before it, and the rest is left out
+PYTHONPATH=$SOURCE/analysis "$python" - "$work/cube.h5" <<'PY' || fail "the trajectories of the cube are not as expected"
+import sys
+import numpy as np
+from cube import open_cube, trajectories
+cube = open_cube(sys.argv[1])
+stable, branch = trajectories(cube)
+assert (stable.model, branch.model) == ("quickstart", "quickstart-cooldown")
+assert branch.parent is stable and stable.parent is None
+x, y = branch.curve(cube.learning_rate)
+assert list(x) == [4096000, 4915200, 5734400, 6553600] and y[0] == 0.004, (x, y)
+part = cube.loss_relative.sel(bits=3, quantizer="rtn").isel(dataset=0)
+assert np.isfinite(stable.curve(part)[1]).sum() == 3, stable.curve(part)
+assert np.isfinite(branch.curve(part)[1]).sum() == 3, branch.curve(part)
+PY
+
+echo "not a cube" >"$work/no.h5"
+"$python" "$SOURCE/analysis/figures.py" "$work/no.h5" --out "$work/none" 2>"$work/err" && fail "a text file was drawn"
+[ "$(wc -l <"$work/err")" = 1 ] || fail "a text file instead of a cube: $(cat "$work/err")"
+finish

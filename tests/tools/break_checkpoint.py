@@ -1,0 +1,46 @@
+"""break_checkpoint.py SOURCE DESTINATION FAULT: a copy of a checkpoint with one fault in its model.safetensors.
+
+truncated      the file ends in the middle of its tensors
+header_length  the header claims to be longer than the file
+shape          the first mlp.down_proj.weight has its two sides exchanged
+missing        that tensor is not there
+"""
+
+import json
+import pathlib
+import shutil
+import struct
+import sys
+
+TENSOR = "model.layers.0.mlp.down_proj.weight"
+
+
+def rewrite(path, header, data):
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def main():
+    source, destination, fault = sys.argv[1:]
+    shutil.copytree(source, destination)
+    path = pathlib.Path(destination, "model.safetensors")
+    raw = path.read_bytes()
+    size = struct.unpack("<Q", raw[:8])[0]
+    header, data = json.loads(raw[8 : 8 + size]), raw[8 + size :]
+    if fault == "truncated":
+        path.write_bytes(raw[: len(raw) // 2])
+    elif fault == "header_length":
+        path.write_bytes(struct.pack("<Q", 10 * len(raw)) + raw[8:])
+    elif fault == "shape":
+        header[TENSOR]["shape"].reverse()
+        rewrite(path, header, data)
+    elif fault == "missing":
+        # the name goes, its bytes stay: what remains is a well-formed file
+        header["unused"] = header.pop(TENSOR)
+        rewrite(path, header, data)
+    else:
+        sys.exit(f"unknown fault {fault}")
+
+
+main()

@@ -44,3 +44,11 @@ void gemm_nn(float *y, int64_t ldy, const float *x, int64_t ldx, const float *b,
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)T, (blasint)n, (blasint)k, 1.0f,
                 x, (blasint)ldx, b, (blasint)ldb, beta, y, (blasint)ldy);
 }
+
+void gemm_tn(float *y, int64_t ldy, const float *a, int64_t lda, const float *b, int64_t ldb,
+             int64_t m, int64_t n, int64_t k, float beta)
+{
+    if (m <= 0 || n <= 0) return;
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)m, (blasint)n, (blasint)k, 1.0f,
+                a, (blasint)lda, b, (blasint)ldb, beta, y, (blasint)ldy);
+}

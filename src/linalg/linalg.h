@@ -17,6 +17,9 @@ void gemm_nt(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w,
 /* y (T, n) = x (T, k) times B (k, n); beta 0 or 1. */
 void gemm_nn(float *y, int64_t ldy, const float *x, int64_t ldx, const float *b, int64_t ldb,
              int64_t T, int64_t n, int64_t k, float beta);
+/* y (m, n) = Aᵀ B with A (k, m), B (k, n); beta 0 or 1. */
+void gemm_tn(float *y, int64_t ldy, const float *a, int64_t lda, const float *b, int64_t ldb,
+             int64_t m, int64_t n, int64_t k, float beta);
 
 enum { TOKEN_TILE = 256 };
 
@@ -28,8 +31,8 @@ MUST_USE enum status gram_add(double *h, const float *x, int64_t n, const int64_
 
 /* Factor H = R Rᵀ with R upper triangular, positive diagonal (a Cholesky of the index-reversed H:
  * docs/math/gptq.md), in place in f64: on entry the upper triangle of H (n, n) row-major, on exit R
- * there, zeros below. ERR_NUMERIC: not positive definite, a is garbage; raise the damping and start
- * from H again. */
+ * there, zeros below. ERR_NUMERIC: not positive definite (or not finite), a is garbage; raise the
+ * damping and start from H again. Parallel. */
 MUST_USE enum status chol_upper(double *a, int64_t n, struct err *e);
 
 /* inv (m, m) = inverse of the upper triangular leading block a[i0.., i0..] of order m (row pitch

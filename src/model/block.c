@@ -34,7 +34,7 @@ static enum status place(const struct model *m, int64_t layer, const struct slot
                          struct block *b, const float *at, struct err *e)
 {
     enum status st = OK;
-    struct linear *l = &b->linear[t->index];
+    struct linear *l = b->linear + (t->kind == SLOT_EXTRA ? 0 : t->index);
     char name[NAME_MAX_LEN];
     if (t->kind == SLOT_WEIGHT) {
         slot_name(m, t, layer, name);

@@ -1,0 +1,266 @@
+/* config.json into shapes: the published sizes of every family, both wordings, and bad input. */
+#include "model/arch.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static enum status read_text(const char *text, struct spec *s, struct err *e)
+{
+    json_t *config = NULL;
+    err_clear(e);
+    assert_int_equal(json_read_text("config.json", text, strlen(text), &config, e), OK);
+    enum status st = spec_read(config, "x/config.json", s, e);
+    json_decref(config);
+    return st;
+}
+
+/* Published models: h, L, heads, key/value heads, I, V, head_dim (0: not in the config), tied, and
+ * their parameters without embedding and in all. */
+static const struct {
+    const char *name, *type;
+    int64_t h, layers, heads, kv, I, V, head_dim;
+    bool tied;
+    int64_t non_embedding, all;
+} sizes[] = {
+    {"Pythia 70M", "gpt_neox", 512, 6, 8, 8, 2048, 50304, 0, false, 18915328, 70426624},
+    {"Pythia 160M", "gpt_neox", 768, 12, 12, 12, 3072, 50304, 0, false, 85056000, 162322944},
+    {"Pythia 410M", "gpt_neox", 1024, 24, 16, 16, 4096, 50304, 0, false, 302311424, 405334016},
+    {"Pythia 1B", "gpt_neox", 2048, 16, 8, 8, 8192, 50304, 0, false, 805736448, 1011781632},
+    {"Pythia 1.4B", "gpt_neox", 2048, 24, 16, 16, 8192, 50304, 0, false, 1208602624, 1414647808},
+    {"Pythia 2.8B", "gpt_neox", 2560, 32, 32, 32, 10240, 50304, 0, false, 2517652480, 2775208960},
+    {"Pythia 6.9B", "gpt_neox", 4096, 32, 32, 32, 16384, 50432, 0, false, 6444163072, 6857302016},
+    {"Pythia 12B", "gpt_neox", 5120, 36, 40, 40, 20480, 50688, 0, false, 11327027200, 11846072320},
+    {"OLMo-1B-hf", "olmo", 2048, 16, 16, 16, 8192, 50304, 0, true, 1073741824, 1176764416},
+    {"OLMo-1B-0724-hf", "olmo", 2048, 16, 16, 16, 8192, 50304, 0, false, 1073741824, 1279787008},
+    {"OLMo-7B-hf", "olmo", 4096, 32, 32, 32, 11008, 50304, 0, false, 6476005376, 6888095744},
+    {"OLMo2 1B", "olmo2", 2048, 16, 16, 16, 8192, 100352, 0, false, 1073874944, 1484916736},
+    {"OLMo2 7B", "olmo2", 4096, 32, 32, 32, 11008, 100352, 0, false, 6476533760, 7298617344},
+    {"OLMo2 13B", "olmo_1124", 5120, 40, 40, 40, 13824, 100352, 0, false, 12688593920, 13716198400},
+    {"OLMo2 32B", "olmo2", 5120, 64, 40, 8, 27648, 100352, 0, false, 31206675456, 32234279936},
+    {"SmolLM3-3B", "smollm3", 2048, 36, 16, 4, 11008, 128256, 0, true, 2812430336, 3075098624},
+    {"Apertus-8B", "apertus", 4096, 32, 32, 8, 21504, 131072, 0, false, 6979596352, 8053338176},
+    {"Apertus-70B", "apertus", 8192, 80, 64, 8, 43008, 131072, 0, false, 68452380832, 70599864480},
+    {"Amber-7B", "llama", 4096, 32, 32, 32, 11008, 32000, 0, false, 6476271616, 6738415616},
+    {"OpenSci 0.4B", "opensci", 1024, 22, 16, 16, 3840, 50304, 64, true, 352127744, 403639040},
+    {"OpenSci 1.3B", "opensci", 2048, 24, 32, 32, 5440, 50304, 64, true, 1205424128, 1308446720},
+    {"OpenSci 1.7B", "opensci", 2048, 24, 32, 32, 8192, 50304, 64, true, 1611355136, 1714377728},
+    {"Qwen3 0.6B", "qwen3", 1024, 28, 16, 8, 3072, 151936, 128, true, 440467456, 596049920},
+    {"Qwen3 4B", "qwen3", 2560, 36, 32, 8, 9728, 151936, 128, true, 3633511936, 4022468096},
+    {"Qwen3 8B", "qwen3", 4096, 36, 32, 8, 12288, 151936, 128, false, 6946075648, 8190735360},
+    {"Qwen3 32B", "qwen3", 5120, 64, 64, 8, 25600, 151936, 128, false, 31206298624, 32762123264},
+};
+
+static void published_sizes(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char text[600];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct spec s;
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"%s\", \"hidden_size\": %lld, \"num_hidden_layers\": %lld, "
+                 "\"num_attention_heads\": %lld, \"num_key_value_heads\": %lld, "
+                 "\"intermediate_size\": %lld, \"vocab_size\": %lld, \"head_dim\": %s%.0lld, "
+                 "\"tie_word_embeddings\": %s}",
+                 sizes[i].type, (long long)sizes[i].h, (long long)sizes[i].layers,
+                 (long long)sizes[i].heads, (long long)sizes[i].kv, (long long)sizes[i].I,
+                 (long long)sizes[i].V, sizes[i].head_dim ? "" : "null",
+                 (long long)sizes[i].head_dim, sizes[i].tied ? "true" : "false");
+        if (read_text(text, &s, &e) != OK) fail_msg("%s: %s", sizes[i].name, e.text);
+        if (s.shape.parameters_non_embedding != sizes[i].non_embedding ||
+            s.shape.parameters != sizes[i].all)
+            fail_msg("%s: %lld and %lld parameters, expected %lld and %lld", sizes[i].name,
+                     (long long)s.shape.parameters_non_embedding, (long long)s.shape.parameters,
+                     (long long)sizes[i].non_embedding, (long long)sizes[i].all);
+    }
+}
+
+#define SHAPE(heads)                                                                               \
+    "\"hidden_size\": 64, \"num_hidden_layers\": 8, \"intermediate_size\": 96, \"vocab_size\": "   \
+    "256, \"num_attention_heads\": " heads
+#define LLAMA "{\"model_type\": \"llama\", " SHAPE("4")
+
+/* What a broken config says: the status, and words of the message. */
+static const struct {
+    const char *text;
+    enum status status;
+    const char *words[3];
+} bad[] = {
+    {"{" SHAPE("4") "}", ERR_FORMAT, {"model_type", "missing"}},
+    {"{\"model_type\": 3}", ERR_FORMAT, {"model_type", "integer", "string"}},
+    {"{\"model_type\": \"gpt2\"}", ERR_USAGE, {"gpt2", "llama, olmo", "opensci"}},
+    {"{\"model_type\": \"llama\"}", ERR_FORMAT, {"vocab_size", "missing", "integer"}},
+    {LLAMA ", \"rms_norm_eps\": \"tiny\"}", ERR_FORMAT, {"rms_norm_eps", "string", "number"}},
+    {LLAMA ", \"tie_word_embeddings\": 1}", ERR_FORMAT, {"tie_word_embeddings", "true or false"}},
+    {LLAMA ", \"num_key_value_heads\": 3}", ERR_FORMAT, {"num_key_value_heads", "multiple"}},
+    {LLAMA ", \"num_key_value_heads\": 2.5}", ERR_FORMAT, {"num_key_value_heads", "fraction"}},
+    {LLAMA ", \"num_key_value_heads\": 0}", ERR_FORMAT, {"num_key_value_heads", "at least 1"}},
+    {LLAMA ", \"hidden_act\": \"relu\"}", ERR_USAGE, {"relu", "gelu_new"}},
+    {LLAMA ", \"hidden_act\": \"xielu\"}", ERR_USAGE, {"xielu", "gated"}},
+    {LLAMA ", \"head_dim\": 5}", ERR_FORMAT, {"5 values of a head", "even"}},
+    {LLAMA ", \"head_dim\": 100000}", ERR_USAGE, {"head_dim", "at most"}},
+    {LLAMA ", \"rope_theta\": -1}", ERR_FORMAT, {"rope_theta", "positive"}},
+    {LLAMA ", \"rope_scaling\": 8}", ERR_FORMAT, {"rope_scaling", "an object"}},
+    {LLAMA ", \"rope_scaling\": {\"type\": \"dynamic\"}}", ERR_USAGE, {"dynamic", "llama3, yarn"}},
+    {LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8}}",
+     ERR_FORMAT,
+     {"rope_parameters.low_freq_factor", "missing", "number"}},
+    {"{\"model_type\": \"llama\", " SHAPE("7") "}", ERR_FORMAT, {"hidden_size 64", "multiple"}},
+    {"{\"model_type\": \"olmo\", " SHAPE("4") ", \"clip_qkv\": -2}", ERR_FORMAT, {"clip_qkv"}},
+    {"{\"model_type\": \"smollm3\", " SHAPE("4") ", \"no_rope_layers\": [1, 0]}",
+     ERR_FORMAT,
+     {"no_rope_layers", "2 entries", "8 layers"}},
+};
+
+static void bad_configs_say_why(void **state)
+{
+    (void)state;
+    struct spec s;
+    struct err e = {0};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (read_text(bad[i].text, &s, &e) != bad[i].status)
+            fail_msg("%s: status %d (%s)", bad[i].text, e.code, e.text);
+        assert_non_null(strstr(e.text, "x/config.json"));
+        for (int k = 0; k < 3 && bad[i].words[k]; k++)
+            if (!strstr(e.text, bad[i].words[k]))
+                fail_msg("\"%s\" lacks \"%s\"", e.text, bad[i].words[k]);
+    }
+    assert_int_equal(read_text("{\"model_type\": \"llama\", \"vocab_size\": 8, \"hidden_size\": 8, "
+                               "\"num_hidden_layers\": 0}",
+                               &s, &e),
+                     ERR_FORMAT);
+    assert_non_null(strstr(e.text, "num_hidden_layers"));
+    assert_int_equal(spec_read(NULL, "x/config.json", &s, NULL), ERR_FORMAT);
+}
+
+static void must_read(const char *text, struct spec *s)
+{
+    struct err e = {0};
+    if (read_text(text, s, &e) != OK) fail_msg("%s: %s", text, e.text);
+}
+
+static void numbers_may_be_written_either_way(void **state)
+{
+    (void)state;
+    struct spec a, b;
+    must_read(LLAMA ", \"rope_theta\": 10000, \"head_dim\": 16}", &a);
+    must_read(LLAMA ", \"rope_theta\": 10000.0, \"head_dim\": 16.0}", &b);
+    assert_memory_equal(&a, &b, sizeof a);
+}
+
+static void wordings_of_4_and_5_agree(void **state)
+{
+    (void)state;
+    struct spec a, b;
+    must_read(LLAMA ", \"rope_theta\": 5e5, \"rope_scaling\": {\"type\": \"linear\", "
+                    "\"factor\": 4.0}}",
+              &a);
+    must_read(LLAMA ", \"rope_parameters\": {\"rope_theta\": 5e5, \"rope_type\": \"linear\", "
+                    "\"factor\": 4}}",
+              &b);
+    assert_memory_equal(&a.rope, &b.rope, sizeof a.rope);
+    assert_true(a.rope.inv[0] == 0.25f && a.rope.half == 8);
+    must_read("{\"model_type\": \"gpt_neox\", " SHAPE("4") ", \"rotary_emb_base\": 500}", &a);
+    must_read("{\"model_type\": \"gpt_neox\", " SHAPE(
+                  "4") ", \"rope_parameters\": "
+                       "{\"rope_theta\": 500, \"partial_rotary_factor\": 0.25, \"rope_type\": "
+                       "\"default\"}}",
+              &b);
+    assert_memory_equal(&a.rope, &b.rope, sizeof a.rope);
+    assert_int_equal(a.rope.half, 2);
+    assert_true(fabs(a.rope.inv[1] * sqrt(500) - 1) < 1e-6);
+}
+
+/* Apertus scales RoPE when its config says nothing, and does not when it says null. */
+static void apertus_scales_by_default(void **state)
+{
+    (void)state;
+    struct spec silent, null, given;
+#define APERTUS "{\"model_type\": \"apertus\", " SHAPE("1")
+    must_read(APERTUS "}", &silent);
+    must_read(APERTUS ", \"rope_scaling\": null}", &null);
+    must_read(APERTUS ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                      "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+                      "\"original_max_position_embeddings\": 8192}}",
+              &given);
+    assert_memory_equal(&silent.rope, &given.rope, sizeof given.rope);
+    assert_true(null.rope.inv[31] > 7.9f * silent.rope.inv[31]);
+    assert_true(null.rope.inv[0] == silent.rope.inv[0]);
+}
+
+static int64_t flagged(const struct spec *s, int flag)
+{
+    int64_t mask = 0;
+    for (int64_t i = 0; i < s->shape.layers; i++)
+        mask |= (int64_t)(s->flags[i] & flag ? 1 : 0) << i;
+    return mask;
+}
+
+static void layers_without_rope(void **state)
+{
+    (void)state;
+    struct spec s;
+#define SMOL "{\"model_type\": \"smollm3\", " SHAPE("4")
+    must_read(SMOL "}", &s);
+    assert_int_equal(flagged(&s, LAYER_NO_ROPE), 0x88);
+    assert_true(s.shape.tied && s.shape.kv_heads == 4);
+    must_read(SMOL ", \"no_rope_layer_interval\": 3}", &s);
+    assert_int_equal(flagged(&s, LAYER_NO_ROPE), 0x24);
+    must_read(SMOL ", \"no_rope_layers\": [0, 1, 1, 1, 1, 1, 1, 0]}", &s);
+    assert_int_equal(flagged(&s, LAYER_NO_ROPE), 0x81);
+}
+
+/* A window only where use_sliding_window asks for it. */
+static void windows_only_when_asked(void **state)
+{
+    (void)state;
+    struct spec s;
+#define QWEN "{\"model_type\": \"qwen2\", " SHAPE("4") ", \"num_key_value_heads\": 2, "
+    must_read(QWEN "\"sliding_window\": 32, \"max_window_layers\": 2}", &s);
+    assert_int_equal(flagged(&s, LAYER_WINDOW), 0);
+    must_read(
+        QWEN "\"sliding_window\": 32, \"max_window_layers\": 6, \"use_sliding_window\": true}", &s);
+    assert_int_equal(flagged(&s, LAYER_WINDOW), 0xC0);
+    assert_int_equal(s.window, 32);
+    must_read(QWEN "\"sliding_window\": null, \"use_sliding_window\": true}", &s);
+    assert_int_equal(flagged(&s, LAYER_WINDOW), 0);
+    must_read(SMOL ", \"sliding_window\": 16, \"use_sliding_window\": true}", &s);
+    assert_int_equal(flagged(&s, LAYER_WINDOW), 0x88);
+}
+
+static void table_is_whole(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (const struct arch *a; (a = arch_at(n)); n++) {
+        assert_ptr_equal(arch_find(arch_name(a)), a);
+        assert_true(strlen(arch_doc(a)) > 10);
+        assert_non_null(a->embed);
+        assert_non_null(a->head);
+        assert_non_null(a->linear[ROLE_DOWN]);
+        assert_true((a->linear[ROLE_Q] != NULL) != (a->linear[ROLE_QKV] != NULL));
+    }
+    assert_int_equal(n, 9);
+    assert_null(arch_at(-1));
+    assert_null(arch_find("mamba"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_sizes),
+        cmocka_unit_test(bad_configs_say_why),
+        cmocka_unit_test(numbers_may_be_written_either_way),
+        cmocka_unit_test(wordings_of_4_and_5_agree),
+        cmocka_unit_test(apertus_scales_by_default),
+        cmocka_unit_test(layers_without_rope),
+        cmocka_unit_test(windows_only_when_asked),
+        cmocka_unit_test(table_is_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -56,7 +56,7 @@ static enum status write_logits(void *context, const struct model *m, const stru
         free(logits);
         logits = NULL;
         TRY(mem_alloc(&logits, T * V, sizeof *logits, "logits", e));
-        head_logits(m, x + s->offset[i] * C, T, logits);
+        TRY(head_logits(m, x + s->offset[i] * C, T, logits, e));
         TRY(safetensors_append(out, logits, T * V, e));
     }
     TRY(safetensors_commit(out, e));

@@ -216,13 +216,13 @@ enum status head_logits(const struct model *m, const float *x, int64_t T, float 
 {
     enum status st = OK;
     int64_t V = model_shape(m)->vocab, C = model_shape(m)->hidden;
-    int64_t threads = omp_get_max_threads();
+    int64_t threads = omp_get_max_threads(), P = slice_length(m);
     float *hidden = NULL;
-    TRY(mem_alloc(&hidden, threads * SLICE_LARGE * C, sizeof *hidden, "hidden states", e));
+    TRY(mem_alloc(&hidden, threads * P * C, sizeof *hidden, "hidden states", e));
 #pragma omp parallel for schedule(static) num_threads((int)threads)
-    for (int64_t t = 0; t < T; t += SLICE_LARGE)
-        slice_logits(m, x + t * C, T - t < SLICE_LARGE ? T - t : SLICE_LARGE,
-                     hidden + omp_get_thread_num() * SLICE_LARGE * C, logits + t * V);
+    for (int64_t t = 0; t < T; t += P)
+        slice_logits(m, x + t * C, T - t < P ? T - t : P, hidden + omp_get_thread_num() * P * C,
+                     logits + t * V);
 done:
     free(hidden);
     return st;

@@ -1,0 +1,258 @@
+/* The forward pass: what its numbers may not depend on, and checkpoints that do not fit their
+ * config. */
+#include "linalg/linalg.h"
+#include "model/block.h"
+#include <math.h>
+#include <omp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void must(enum status st, const struct err *e)
+{
+    if (st != OK) fail_msg("%s", e->text);
+}
+
+/* A model of the fixtures. */
+struct opened {
+    struct checkpoint *checkpoint;
+    struct model *model;
+};
+
+static struct opened open_fixture(const char *name)
+{
+    struct opened o;
+    struct err e = {0};
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s/models/%s", FIXTURES, name);
+    must(checkpoint_open(dir, &o.checkpoint, &e), &e);
+    must(model_open(o.checkpoint, &o.model, &e), &e);
+    return o;
+}
+
+static void close_fixture(struct opened *o)
+{
+    model_close(o->model);
+    checkpoint_close(o->checkpoint);
+}
+
+enum { LONGEST = 600 };
+static int64_t offsets[] = {0, 1, 1 + LONGEST, LONGEST + 4, LONGEST + 304, LONGEST + 304};
+static int32_t ids[LONGEST + 304];
+static struct sequences five = {.n = 5, .offset = offsets, .ids = ids};
+
+static float *forward(const struct model *m, const struct sequences *s, int64_t room, int threads)
+{
+    struct acts a;
+    struct block b;
+    struct err e = {0};
+    omp_set_num_threads(threads);
+    float *x = malloc((size_t)(s->offset[s->n] * model_shape(m)->hidden) * sizeof *x);
+    must(model_acts_init(m, room, &a, &e), &e);
+    must(model_embed(m, s, x, &e), &e);
+    for (int64_t layer = 0; layer < model_shape(m)->layers; layer++) {
+        must(model_block_load(m, layer, &b, &e), &e);
+        model_block_forward(m, &b, s, x, &a);
+        model_block_free(&b);
+    }
+    model_acts_free(&a);
+    return x;
+}
+
+/* Bit for bit the same for any number of threads, size of the acts, and neighbours. */
+static void same_bits_however_it_is_cut(void **state)
+{
+    struct opened o = open_fixture(*state);
+    size_t C = (size_t)model_shape(o.model)->hidden, all = (size_t)offsets[5];
+    float *x = forward(o.model, &five, offsets[5], 1);
+    for (int threads = 1; threads <= 3; threads++)
+        for (int whole = 0; whole < 2; whole++) {
+            float *y = forward(o.model, &five, whole ? offsets[5] : LONGEST, threads);
+            assert_memory_equal(x, y, all * C * sizeof *x);
+            free(y);
+        }
+    int64_t alone[] = {0, 300};
+    struct sequences one = {.n = 1, .offset = alone, .ids = ids + offsets[3]};
+    float *y = forward(o.model, &one, 300, 2);
+    assert_memory_equal(x + (size_t)offsets[3] * C, y, 300 * C * sizeof *x);
+    free(y);
+    free(x);
+    close_fixture(&o);
+}
+
+/* Later tokens change nothing before them. */
+static void causal(void **state)
+{
+    (void)state;
+    struct opened o = open_fixture("llama");
+    size_t C = (size_t)model_shape(o.model)->hidden;
+    float *x = forward(o.model, &five, offsets[5], 2);
+    int32_t kept = ids[1 + 500];
+    ids[1 + 500] = (kept + 1) % 256;
+    float *y = forward(o.model, &five, offsets[5], 2);
+    ids[1 + 500] = kept;
+    assert_memory_equal(x, y, 501 * C * sizeof *x);
+    for (size_t t = 501; t < 601; t++) assert_memory_not_equal(x + t * C, y + t * C, C * sizeof *x);
+    assert_memory_equal(x + 601 * C, y + 601 * C, (size_t)(offsets[5] - 601) * C * sizeof *x);
+    free(y);
+    free(x);
+    close_fixture(&o);
+}
+
+/* A shallow copy with other weights is a variant; the block itself stays as it was. */
+static void variant_by_shallow_copy(void **state)
+{
+    (void)state;
+    struct opened o = open_fixture("gpt_neox_parallel");
+    struct err e = {0};
+    struct block b;
+    must(model_block_load(o.model, 1, &b, &e), &e);
+    struct block copy = b;
+    copy.storage = NULL;
+    float *zeros = calloc((size_t)(b.linear[3].rows * b.linear[3].cols), sizeof *zeros);
+    copy.linear[3].w = zeros;
+    struct acts a;
+    must(model_acts_init(o.model, offsets[5], &a, &e), &e);
+    size_t n = (size_t)(offsets[5] * model_shape(o.model)->hidden);
+    float *x = malloc(n * sizeof *x), *y = malloc(n * sizeof *y);
+    must(model_embed(o.model, &five, x, &e), &e);
+    must(model_embed(o.model, &five, y, &e), &e);
+    model_block_forward(o.model, &b, &five, x, &a);
+    model_block_forward(o.model, &copy, &five, y, &a);
+    assert_memory_not_equal(x, y, n * sizeof *x);
+    model_block_free(&copy);
+    assert_non_null(b.linear[3].name);
+    assert_string_equal(b.linear[3].name, "gpt_neox.layers.1.mlp.dense_4h_to_h.weight");
+    free(zeros);
+    free(x);
+    free(y);
+    model_acts_free(&a);
+    model_block_free(&b);
+    close_fixture(&o);
+}
+
+/* Stage inputs have the pitch of the stage's columns and follow the formula of the first norm. */
+static void stage_input_is_the_normed_stream(void **state)
+{
+    (void)state;
+    struct opened o = open_fixture("qwen3");
+    struct err e = {0};
+    struct block b;
+    struct acts a;
+    int64_t C = model_shape(o.model)->hidden;
+    must(model_block_load(o.model, 0, &b, &e), &e);
+    must(model_acts_init(o.model, offsets[5], &a, &e), &e);
+    assert_true(model_acts_bytes(o.model) * offsets[5] < 1 << 24);
+    float *x = malloc((size_t)(offsets[5] * C) * sizeof *x);
+    must(model_embed(o.model, &five, x, &e), &e);
+    model_stage_input(o.model, &b, STAGE_QKV, &five, 3, 4, x, &a);
+    for (int64_t t = 0; t < 300; t++) {
+        const float *row = x + (offsets[3] + t) * C;
+        double squares = 0;
+        for (int64_t i = 0; i < C; i++) squares += (double)row[i] * row[i];
+        for (int64_t i = 0; i < C; i++) {
+            double want =
+                b.extra->p[EXTRA_ATTN_NORM][i] * row[i] / sqrt(squares / (double)C + 1e-6);
+            assert_true(fabs(a.in[t * C + i] - want) < 1e-5);
+        }
+    }
+    free(x);
+    model_acts_free(&a);
+    model_block_free(&b);
+    close_fixture(&o);
+}
+
+static void ids_outside_the_vocabulary(void **state)
+{
+    (void)state;
+    struct opened o = open_fixture("llama");
+    struct err e = {0};
+    float *x = malloc((size_t)(offsets[5] * model_shape(o.model)->hidden) * sizeof *x);
+    ids[offsets[2] + 2] = 256;
+    assert_int_equal(model_embed(o.model, &five, x, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "sequence 2, token 2: id 256"));
+    ids[offsets[2] + 2] = -1;
+    assert_int_equal(model_embed(o.model, &five, x, NULL), ERR_FORMAT);
+    ids[offsets[2] + 2] = 5;
+    free(x);
+    close_fixture(&o);
+}
+
+/* The fixture's weights under a config with one key changed. */
+static enum status open_changed(const char *fixture, const char *key, json_t *value, struct err *e)
+{
+    char dir[] = "/tmp/qtraj_model_XXXXXX", from[600], path[600];
+    struct checkpoint *c = NULL;
+    struct model *m = NULL;
+    json_t *config = NULL;
+    assert_non_null(mkdtemp(dir));
+    snprintf(from, sizeof from, "%s/models/%s/config.json", FIXTURES, fixture);
+    must(json_read_file(from, &config, e), e);
+    json_object_set_new(config, key, value);
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    assert_int_equal(json_dump_file(config, path, 0), 0);
+    json_decref(config);
+    snprintf(from, sizeof from, "%s/models/%s/model.safetensors", FIXTURES, fixture);
+    char weights[600];
+    snprintf(weights, sizeof weights, "%s/model.safetensors", dir);
+    assert_int_equal(symlink(from, weights), 0);
+    must(checkpoint_open(dir, &c, e), e);
+    enum status st = model_open(c, &m, e);
+    model_close(m);
+    checkpoint_close(c);
+    assert_int_equal(unlink(path) | unlink(weights) | rmdir(dir), 0);
+    return st;
+}
+
+static void tensors_that_do_not_fit(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    assert_int_equal(open_changed("llama", "num_hidden_layers", json_integer(4), &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "tensor model.layers.3.self_attn.q_proj.weight is missing"));
+    err_clear(&e);
+    assert_int_equal(open_changed("llama", "intermediate_size", json_integer(97), &e), ERR_SHAPE);
+    assert_non_null(strstr(e.text, "mlp.gate_proj.weight has shape (96, 64)"));
+    assert_non_null(strstr(e.text, "asks for (97, 64)"));
+    err_clear(&e);
+    assert_int_equal(open_changed("llama", "attention_bias", json_true(), &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "self_attn.q_proj.bias is missing"));
+    err_clear(&e);
+    assert_int_equal(open_changed("qwen2", "tie_word_embeddings", json_false(), &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "lm_head.weight is missing"));
+    err_clear(&e);
+    assert_int_equal(open_changed("llama", "vocab_size", json_integer(255), &e), ERR_SHAPE);
+    assert_non_null(strstr(e.text, "model.embed_tokens.weight has shape (256, 64)"));
+    err_clear(&e);
+    assert_int_equal(open_changed("llama", "model_type", json_string("gptj"), &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "config.json: model_type \"gptj\" is not supported"));
+    err_clear(&e);
+    /* Nothing missing under a changed eps. */
+    must(open_changed("llama", "rms_norm_eps", json_real(1e-3), &e), &e);
+}
+
+int main(void)
+{
+    static const char *const cut[] = {"llama", "olmo2", "gpt_neox_parallel", "apertus"};
+    enum { CUTS = sizeof cut / sizeof *cut };
+    struct CMUnitTest tests[CUTS + 5] = {
+        cmocka_unit_test(causal),
+        cmocka_unit_test(variant_by_shallow_copy),
+        cmocka_unit_test(stage_input_is_the_normed_stream),
+        cmocka_unit_test(ids_outside_the_vocabulary),
+        cmocka_unit_test(tensors_that_do_not_fit),
+    };
+    for (int i = 0; i < CUTS; i++)
+        tests[5 + i] = (struct CMUnitTest){.name = cut[i],
+                                           .test_func = same_bits_however_it_is_cut,
+                                           .initial_state = (void *)(size_t)cut[i]};
+    for (int i = 0; i < LONGEST + 304; i++) ids[i] = (i * 37 + i / 7) % 256;
+    linalg_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

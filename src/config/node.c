@@ -96,14 +96,14 @@ static size_t utf8_length(const unsigned char *p)
 void text_show(const char *from, char *text, size_t size)
 {
     size_t put = 0;
-    const unsigned char *p = (const unsigned char *)from;
+    const unsigned char *p = (const unsigned char *)from, *end = p + strlen(from);
     while (*p) {
         size_t n = utf8_length(p);
         bool plain = n > 1 || (n == 1 && *p >= 0x20 && *p != 0x7F);
         size_t width = plain ? n : 1;
-        size_t rest = p[width] || !plain ? 3 : 0; /* room for the dots */
-        if (put + width + rest >= size) {
-            memcpy(text + put, "...", 4);
+        bool whole = (size_t)(end - p) < size - put;
+        if (!whole && put + width + sizeof "..." > size) {
+            memcpy(text + put, "...", sizeof "...");
             return;
         }
         if (plain)
@@ -111,7 +111,7 @@ void text_show(const char *from, char *text, size_t size)
         else
             text[put] = '?';
         put += width;
-        p += plain ? n : 1;
+        p += width;
     }
     text[put] = '\0';
 }

@@ -64,7 +64,8 @@ static enum status parser_failure(const struct reader *r, struct err *e)
     char text[NODE_PLACE];
     node_place_text(&place, text);
     const char *hint = "";
-    if (p->error == YAML_SCANNER_ERROR && indented_by_tab(r, p->problem_mark.line))
+    if (p->error == YAML_SCANNER_ERROR && p->problem && !strstr(p->problem, "tab") &&
+        indented_by_tab(r, p->problem_mark.line))
         hint = " (YAML is indented with blanks, this line has a tab)";
     return err_set(e, ERR_USAGE, __FILE__, __LINE__, "%snot readable as YAML: %s%s%s%s", text,
                    p->problem ? p->problem : "unknown problem", p->context ? " " : "",

@@ -1,0 +1,235 @@
+/* The engine behind the tables: flags, names, messages, and the tables themselves. */
+#include "config/nearest.h"
+#include "config/tables.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int flag(struct quant_options *q, const char *a, const char *b, struct err *e)
+{
+    char one[64], two[64];
+    char *argv[] = {one, two, NULL};
+    int used = -1;
+    snprintf(one, sizeof one, "%s", a);
+    if (b) snprintf(two, sizeof two, "%s", b);
+    err_clear(e);
+    enum status st = quant_options_flag(q, b ? 2 : 1, argv, &used, e);
+    return st == OK ? used : -1;
+}
+
+static void test_quant_flags(void **state)
+{
+    (void)state;
+    struct quant_options q;
+    struct err e = {0};
+    quant_options_default(&q);
+    assert_int_equal(flag(&q, "--group-size", "64", &e), 2);
+    assert_int_equal(q.group_size, 64);
+    assert_int_equal(flag(&q, "--group-size", "-1", &e), 2);
+    assert_int_equal(q.group_size, -1);
+    assert_int_equal(flag(&q, "--group-size=32", "7", &e), 1);
+    assert_int_equal(q.group_size, 32);
+    assert_int_equal(flag(&q, "--asymmetric", "x", &e), 1);
+    assert_false(q.symmetric);
+    assert_int_equal(flag(&q, "--symmetric", NULL, &e), 1);
+    assert_true(q.symmetric);
+    assert_int_equal(flag(&q, "--no-true-sequential", NULL, &e), 1);
+    assert_false(q.true_sequential);
+    assert_int_equal(flag(&q, "--static-groups", NULL, &e), 1);
+    assert_true(q.static_groups);
+    assert_int_equal(flag(&q, "--order=activation", NULL, &e), 1);
+    assert_int_equal(q.order, ORDER_ACTIVATION);
+    assert_int_equal(flag(&q, "--damping", "1e-3", &e), 2);
+    assert_true(q.damping == 1e-3);
+    /* not of this table */
+    assert_int_equal(flag(&q, "--bits", "3", &e), 0);
+    assert_int_equal(flag(&q, "--group_size", "3", &e), 0);
+    assert_int_equal(flag(&q, "--no-symmetric", NULL, &e), 0);
+    assert_int_equal(flag(&q, "group-size", "3", &e), 0);
+    assert_int_equal(flag(&q, "--", NULL, &e), 0);
+}
+
+static void test_bad_flags(void **state)
+{
+    (void)state;
+    struct quant_options q;
+    struct err e = {0};
+    quant_options_default(&q);
+    assert_int_equal(flag(&q, "--group-size", NULL, &e), -1);
+    assert_string_equal(e.text, "--group-size: expected an integer >= 1 or -1 behind it");
+    assert_int_equal(flag(&q, "--group-size", "x", &e), -1);
+    assert_string_equal(e.text, "--group-size: expected an integer >= 1 or -1, found x");
+    assert_int_equal(flag(&q, "--group-size=", NULL, &e), -1);
+    assert_string_equal(e.text, "--group-size: expected an integer >= 1 or -1, found nothing");
+    assert_int_equal(flag(&q, "--order", "activ", &e), -1);
+    assert_non_null(strstr(e.text, "--order: expected one of none, activation, found activ"));
+    assert_int_equal(flag(&q, "--symmetric=true", NULL, &e), -1);
+    assert_string_equal(e.text, "--symmetric takes no value");
+    assert_int_equal(flag(&q, "--damping", "nan", &e), -1);
+    assert_int_equal(e.code, ERR_USAGE);
+    assert_int_equal(q.group_size, 128);
+}
+
+static void take(struct data_options *d, const char *prefix, const char *text)
+{
+    char one[128];
+    char *argv[] = {one, NULL};
+    int used = 0;
+    struct err e = {0};
+    snprintf(one, sizeof one, "%s", text);
+    assert_int_equal(data_options_flag(d, prefix, 1, argv, &used, &e), OK);
+    assert_int_equal(used, 1);
+}
+
+static void test_data_flags(void **state)
+{
+    (void)state;
+    struct data_options d;
+    struct err e = {0};
+    data_options_default(&d);
+    assert_int_equal(data_options_finish(&d, "calibration-", &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "--calibration-text: text or ids is missing"));
+    take(&d, "calibration-", "--calibration-text=first.txt");
+    take(&d, "calibration-", "--calibration-text=${HOME}/null"); /* the shell's work, not ours */
+    take(&d, "calibration-", "--calibration-length=64");
+    assert_string_equal(d.text, "${HOME}/null");
+    err_clear(&e);
+    assert_int_equal(data_options_finish(&d, "calibration-", &e), OK);
+    assert_string_equal(d.name, "null");
+    take(&d, "", "--ids=a.safetensors:x");
+    assert_int_equal(data_options_finish(&d, "", &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "--ids: text and ids are both given"));
+    data_options_free(&d);
+    assert_null(d.text);
+}
+
+static void test_help(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    quant_options_print_flags(out);
+    data_options_print_flags("calibration-", out);
+    fclose(out);
+    static const char *const expected[] = {"  --group-size ", "  --symmetric, --asymmetric ",
+                                           "--true-sequential, --no-true-sequential ",
+                                           "  --calibration-ids "};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        if (!strstr(text, expected[i])) fail_msg("no %s in\n%s", expected[i], text);
+    free(text);
+}
+
+static void test_nearest(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"group_size", "block_size", "order", "name"};
+    assert_string_equal(nearest_name("group_sise", names, 4), "group_size");
+    assert_string_equal(nearest_name("Group-Size", names, 4), "group_size");
+    assert_string_equal(nearest_name("gruop_size", names, 4), "group_size");
+    assert_string_equal(nearest_name("odrer", names, 4), "order");
+    assert_string_equal(nearest_name("nam", names, 4), "name");
+    assert_null(nearest_name("zebra", names, 4));
+    assert_null(nearest_name("", names, 4));
+    char longest[5000];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    assert_null(nearest_name(longest, names, 4));
+}
+
+static void test_path(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char *path = NULL;
+    static const char *const cases[][3] = {
+        {"a.txt", "dir", "dir/a.txt"},
+        {"a.txt", ".", "a.txt"},
+        {"/a.txt", "dir", "/a.txt"},
+        {"${QT_A}/x", "dir", "/abs/x"},
+        {"x${QT_A}y", "d", "d/x/absy"},
+        {"${QT_A}${QT_B}", "d", "/abs${QT_A}"},
+        {"$QT_A/$x/{y}", "d", "d/$QT_A/$x/{y}"},
+    };
+    setenv("QT_A", "/abs", 1);
+    setenv("QT_B", "${QT_A}", 1); /* what a variable holds is not expanded again */
+    setenv("QT_EMPTY", "", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(option_path(cases[i][0], cases[i][1], &path, &e), OK);
+        assert_string_equal(path, cases[i][2]);
+        free(path);
+    }
+    static const char *const bad[] = {"${QT_NOT_THERE}", "${QT_A",     "${}", "${1}",
+                                      "${a b}",          "${QT_EMPTY}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        err_clear(&e);
+        assert_int_equal(option_path(bad[i], "d", &path, &e), ERR_USAGE);
+    }
+}
+
+/* Messages stay one line of sane length whatever they quote. */
+static void test_show(void **state)
+{
+    (void)state;
+    char text[16];
+    text_show("plain", text, sizeof text);
+    assert_string_equal(text, "plain");
+    text_show("a\nb\x1b\x7f\xff", text, sizeof text);
+    assert_string_equal(text, "a?b???");
+    text_show("0123456789abcde", text, sizeof text);
+    assert_string_equal(text, "0123456789abcde");
+    text_show("0123456789abcdef", text, sizeof text);
+    assert_string_equal(text, "0123456789ab...");
+    text_show("\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", text, 16);
+    assert_string_equal(text, "\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9...");
+}
+
+static void check_table(const struct option_table *t)
+{
+    assert_in_range(t->n, 1, 32);
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        assert_true(o->name && o->doc && o->offset < t->size);
+        for (int64_t j = 0; j < i; j++) assert_string_not_equal(o->name, t->options[j].name);
+        bool text = o->type == OPTION_TEXT || o->type == OPTION_PATH;
+        bool whole = text || o->type == OPTION_INTS || o->type == OPTION_LIST;
+        /* options_default owns nothing, so these have no written default; the others need one */
+        assert_true(whole ? o->fallback == NULL : o->fallback || o->type == OPTION_GROUP);
+        assert_true((o->type == OPTION_GROUP || o->type == OPTION_LIST) == (o->table != NULL));
+        assert_true((o->type == OPTION_CHOICE) == (o->choices != NULL));
+        if (o->type == OPTION_INT || whole) assert_true(o->low <= o->high);
+        if (o->type == OPTION_REAL) assert_true(o->least < o->most);
+        if (o->table) check_table(o->table);
+    }
+}
+
+static void test_tables(void **state)
+{
+    (void)state;
+    check_table(&sweep_table);
+    check_table(&row_table);
+    check_table(&quant_table);
+    /* An entry of `methods` takes every quantizer option. */
+    for (int64_t i = 0; i < quant_table.n; i++) {
+        bool found = false;
+        for (int64_t j = 0; j < method_table.n; j++)
+            found |= strcmp(quant_table.options[i].name, method_table.options[j].name) == 0;
+        assert_true(found);
+    }
+    assert_null(quant_options_key(quant_table.n));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quant_flags), cmocka_unit_test(test_bad_flags),
+        cmocka_unit_test(test_data_flags),  cmocka_unit_test(test_help),
+        cmocka_unit_test(test_nearest),     cmocka_unit_test(test_path),
+        cmocka_unit_test(test_show),        cmocka_unit_test(test_tables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,399 @@
+/* Good sweep files: every value arrives, defaults, overrides, the JSON form and back. */
+#include "config/sweep.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char file[] = FIXTURES "/config/sweep.yaml";
+static const char minimal[] = FIXTURES "/config/minimal.yaml";
+
+static void read_ok(const char *path, const char *const *set, int64_t n, struct sweep *s)
+{
+    struct err e = {0};
+    enum status st = sweep_read(path, set, n, s, &e);
+    if (st != OK) print_error("%s\n", e.text);
+    assert_int_equal(st, OK);
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    struct sweep s;
+    read_ok(file, NULL, 0, &s);
+    assert_string_equal(s.name, "smollm3-3b");
+    assert_string_equal(s.results, FIXTURES "/config/results/smollm3-3b.h5");
+    assert_int_equal(s.seed, 7);
+    assert_int_equal(s.n_models, 2);
+    assert_string_equal(s.models[0].name, "SmolLM3-3B");
+    assert_string_equal(s.models[0].path, "/scratch/smollm3-3b/{checkpoint}");
+    assert_string_equal(s.models[0].tokenizer, "/scratch/smollm3-3b/tokenizer.json");
+    assert_int_equal(s.models[0].n_rows, 3);
+    assert_string_equal(s.models[0].rows[1].checkpoint, "stage1/step-200");
+    assert_int_equal(s.models[0].rows[1].step, 200);
+    assert_true(s.models[0].rows[1].learning_rate == 4e-3);
+    assert_true(s.models[0].rows[2].tokens == 2457600.5);
+    assert_string_equal(s.models[0].rows[2].phase, "decay");
+    /* one row needs no {checkpoint}; what the table lacks is marked so */
+    assert_string_equal(s.models[1].path, "/models/main");
+    assert_null(s.models[1].tokenizer);
+    assert_int_equal(s.models[1].n_rows, 1);
+    assert_int_equal(s.models[1].rows[0].step, -1);
+    assert_true(isnan(s.models[1].rows[0].tokens));
+    assert_true(isnan(s.models[1].rows[0].learning_rate));
+    assert_string_equal(s.models[1].rows[0].phase, "");
+    sweep_free(&s);
+}
+
+static void test_methods(void **state)
+{
+    (void)state;
+    struct sweep s;
+    read_ok(file, NULL, 0, &s);
+    assert_int_equal(s.n_bits, 2);
+    assert_int_equal(s.n_methods, 3);
+    const struct method_entry *m = s.methods;
+    assert_string_equal(m[0].name, "gptq");
+    assert_string_equal(m[0].method, "gptq");
+    assert_int_equal(m[0].n_bits, 2);
+    assert_int_equal(m[0].bits[0], 3);
+    assert_int_equal(m[0].bits[1], 4);
+    assert_int_equal(m[0].options.group_size, 128);
+    assert_int_equal(m[0].options.order, ORDER_ACTIVATION);
+    assert_true(m[0].options.damping == 0.05);
+    assert_true(m[0].options.symmetric && m[0].options.true_sequential);
+    assert_false(m[0].options.static_groups);
+    assert_int_equal(m[0].options.block_size, 128);
+    assert_string_equal(m[1].name, "gptq-g64");
+    assert_int_equal(m[1].n_bits, 1);
+    assert_int_equal(m[1].bits[0], 3);
+    assert_int_equal(m[1].options.order, ORDER_NONE);
+    assert_true(m[1].options.damping == 0.01);
+    assert_int_equal(m[2].options.group_size, -1);
+    assert_false(m[2].options.symmetric);
+    sweep_free(&s);
+}
+
+static void test_data(void **state)
+{
+    (void)state;
+    struct sweep s;
+    read_ok(file, NULL, 0, &s);
+    const struct data_options *c = &s.calibration, *d = s.evaluations;
+    assert_string_equal(c->text, FIXTURES "/config/data/c4.jsonl");
+    assert_string_equal(c->field, "text");
+    assert_string_equal(c->name, "c4");
+    assert_int_equal(c->samples, 128);
+    assert_int_equal(c->length, 512);
+    assert_int_equal(c->layout, LAYOUT_DOCUMENT);
+    assert_int_equal(s.n_evaluations, 3);
+    assert_string_equal(d[0].name, "refinedweb");
+    assert_int_equal(d[0].tokens, 600000);
+    assert_null(d[0].ids);
+    assert_string_equal(d[1].name, "wiki.en");
+    assert_int_equal(d[1].skip, 4);
+    assert_int_equal(d[1].length, 2048);
+    assert_int_equal(d[1].layout, LAYOUT_PACKED);
+    assert_null(d[1].field);
+    assert_string_equal(d[2].name, "ids");
+    assert_string_equal(d[2].ids, FIXTURES "/config/ids.safetensors:held_out");
+    assert_null(d[2].text);
+    assert_int_equal(s.run.ranks_per_group, 0);
+    assert_int_equal(s.run.threads, 2);
+    sweep_free(&s);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct sweep s;
+    read_ok(minimal, NULL, 0, &s);
+    assert_int_equal(s.seed, 0);
+    assert_null(s.calibration.text);
+    assert_null(s.calibration.ids);
+    assert_int_equal(s.calibration.length, 2048);
+    assert_int_equal(s.run.ranks_per_group, 0);
+    assert_int_equal(s.run.threads, 0);
+    struct quant_options q;
+    quant_options_default(&q);
+    for (int64_t i = 0; quant_options_key(i); i++)
+        assert_false(quant_options_changed(&s.methods[0].options, quant_options_key(i)));
+    q.damping = 0.5;
+    assert_true(quant_options_changed(&q, "damping"));
+    assert_false(quant_options_changed(&q, "order"));
+    json_t *json = sweep_to_json(&s);
+    assert_null(json_object_get(json, "calibration"));
+    json_decref(json);
+    sweep_free(&s);
+}
+
+static void test_quickstart(void **state)
+{
+    (void)state;
+    struct sweep s;
+    read_ok(CONFIGS "/quickstart/quickstart.yaml", NULL, 0, &s);
+    assert_int_equal(s.n_models, 2);
+    assert_int_equal(s.models[0].n_rows, 8);
+    assert_int_equal(s.models[1].n_rows, 3);
+    assert_int_equal(s.methods[1].n_bits, 4);
+    sweep_free(&s);
+}
+
+static void test_overrides(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"bits=[2, 8]",
+                                      "models[0].name=x",
+                                      "run.threads=3",
+                                      "methods[1].bits=[5]",
+                                      "methods[2]={method: rtn, name: flat}",
+                                      "calibration=",
+                                      "evaluation[0].tokens=null",
+                                      "evaluation[1].text=/data/a=b.txt",
+                                      "run.threads=4"};
+    struct sweep s;
+    read_ok(file, set, sizeof set / sizeof *set, &s);
+    assert_int_equal(s.bits[1], 8);
+    assert_int_equal(s.methods[0].bits[0], 2);
+    assert_int_equal(s.methods[1].bits[0], 5);
+    assert_string_equal(s.models[0].name, "x");
+    assert_string_equal(s.methods[2].name, "flat");
+    assert_int_equal(s.methods[2].options.group_size, 128);
+    assert_null(s.calibration.text);
+    assert_int_equal(s.evaluations[0].tokens, 0);
+    assert_string_equal(s.evaluations[1].text, "/data/a=b.txt");
+    assert_string_equal(s.evaluations[1].name, "a=b");
+    assert_int_equal(s.run.threads, 4); /* the last one holds */
+    sweep_free(&s);
+    /* a section that the file lacks, and one that has nothing behind its key */
+    static const char *const grow[] = {"run.threads=5", "calibration.text=c.txt",
+                                       "calibration.length=16"};
+    read_ok(minimal, grow, 3, &s);
+    assert_int_equal(s.run.threads, 5);
+    assert_int_equal(s.calibration.length, 16);
+    assert_string_equal(s.calibration.text, FIXTURES "/config/c.txt");
+    sweep_free(&s);
+}
+
+struct bad_set {
+    const char *set, *expected;
+};
+
+static void test_bad_overrides(void **state)
+{
+    (void)state;
+    static const struct bad_set bad[] = {
+        {"run.thread=2", "--set run.thread=2: run.thread: unknown key, did you mean threads?"},
+        {"run.thread=null", "run.thread: unknown key, did you mean threads?"},
+        {"rum.x=1", "--set rum.x=1: rum: unknown key, did you mean run?"},
+        {"bits=[1]", "--set bits=[1]: bits[0]: expected an integer from 2 to 8, found 1"},
+        {"bits=[3", "--set bits=[3: not readable as YAML"},
+        {"bits=&a [3]", "--set bits=&a [3]: an anchor"},
+        {"models[2].name=x", "[2] is beyond the list's 2 entries"},
+        {"models[-1].name=x", "--set models[-1].name=x: expected [number] at [-1].name"},
+        {"models[x].name=x", "expected [number]"},
+        {"models.name=x", "no mapping to look up name in"},
+        {"name[0]=x", "no list to take [0] of"},
+        {"name.x=x", "no mapping to look up x in"},
+        {"models[0]name=x", "expected . or [ or ="},
+        {"run.=x", "expected a key behind the last dot"},
+        {"run..threads=1", "expected a key"},
+        {"=x", "expected key=value"},
+        {"name", "--set name: expected key=value"},
+        {"", "expected key=value"},
+        {"name=", "name: missing, expected a text of one line"},
+        {"models[0].path=p", "--set models[0].path=p: models[0].path: expected {checkpoint}"},
+        {"methods[1].name=gptq", "methods[1].name: the name gptq is already that of methods[0]"},
+        {"methods[0]=null", "--set methods[0]=null: methods[0]: expected a mapping"},
+        {"calibration.text=null", "calibration: text or ids is missing"},
+        {"results=${QTRAJ_TEST_UNSET}", "the environment variable QTRAJ_TEST_UNSET is not set"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct sweep s;
+        struct err e = {0};
+        assert_int_equal(sweep_read(file, &bad[i].set, 1, &s, &e), ERR_USAGE);
+        if (!strstr(e.text, bad[i].expected))
+            fail_msg("--set %s\n gave     %s\n expected %s", bad[i].set, e.text, bad[i].expected);
+        assert_null(s.models);
+        sweep_free(&s);
+    }
+}
+
+static void test_override_depth(void **state)
+{
+    (void)state;
+    enum { LEVELS = 100000 };
+    char *text = malloc(2 * LEVELS + 8);
+    assert_non_null(text);
+    for (int i = 0; i < LEVELS; i++) memcpy(text + 2 * i, "a.", 2);
+    memcpy(text + 2 * LEVELS, "a=1", 4);
+    const char *set = text;
+    struct sweep s;
+    struct err e = {0};
+    assert_int_equal(sweep_read(file, &set, 1, &s, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "more than 64 levels"));
+    free(text);
+}
+
+/* JSON is YAML: the JSON form, read as a sweep file, gives itself again. */
+static void test_round_trip(void **state)
+{
+    (void)state;
+    struct sweep s, again;
+    char path[] = "/tmp/qtraj_sweep_XXXXXX";
+    read_ok(file, NULL, 0, &s);
+    json_t *json = sweep_to_json(&s), *back;
+    assert_null(json_object_get(json_array_get(json_object_get(json, "models"), 0), "rows"));
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *out = fdopen(fd, "w");
+    assert_int_equal(json_dumpf(json, out, JSON_INDENT(1)), 0);
+    fclose(out);
+    /* its paths were resolved relative to this test's folder, absolute ones stay */
+    read_ok(path, NULL, 0, &again);
+    remove(path);
+    back = sweep_to_json(&again);
+    assert_true(json_equal(json, back));
+    json_decref(json);
+    json_decref(back);
+    sweep_free(&s);
+    sweep_free(&again);
+}
+
+static void test_method_json(void **state)
+{
+    (void)state;
+    struct sweep s;
+    read_ok(file, NULL, 0, &s);
+    s.methods[0].options.damping = nextafter(0.1, 1); /* all bits must come back */
+    for (int64_t i = 0; i < s.n_methods; i++) {
+        struct method_entry m;
+        struct err e = {0};
+        json_t *json = method_entry_to_json(&s.methods[i]);
+        char *text = json_dumps(json, 0);
+        json_t *read = json_loads(text, 0, NULL);
+        assert_int_equal(method_entry_from_json(read, &m, &e), OK);
+        assert_string_equal(m.name, s.methods[i].name);
+        assert_string_equal(m.method, s.methods[i].method);
+        assert_int_equal(m.n_bits, s.methods[i].n_bits);
+        assert_memory_equal(m.bits, s.methods[i].bits, (size_t)m.n_bits * sizeof *m.bits);
+        assert_memory_equal(&m.options.damping, &s.methods[i].options.damping, sizeof(double));
+        json_t *back = method_entry_to_json(&m);
+        assert_true(json_equal(json, back));
+        method_entry_free(&m);
+        json_decref(json);
+        json_decref(read);
+        json_decref(back);
+        free(text);
+    }
+    sweep_free(&s);
+}
+
+static void test_data_json(void **state)
+{
+    (void)state;
+    struct sweep s;
+    struct data_options d;
+    struct err e = {0};
+    read_ok(file, NULL, 0, &s);
+    s.evaluations[0].tokens = INT64_MAX;
+    for (int64_t i = 0; i < s.n_evaluations; i++) {
+        json_t *json = data_options_to_json(&s.evaluations[i]);
+        assert_int_equal(data_options_from_json(json, &d, &e), OK);
+        assert_true(d.tokens == s.evaluations[i].tokens);
+        json_t *back = data_options_to_json(&d);
+        assert_true(json_equal(json, back));
+        json_decref(json);
+        json_decref(back);
+        data_options_free(&d);
+    }
+    sweep_free(&s);
+    read_ok(minimal, NULL, 0, &s); /* no calibration */
+    json_t *json = data_options_to_json(&s.calibration);
+    assert_true(json_is_null(json));
+    assert_int_equal(data_options_from_json(json, &d, &e), OK);
+    assert_null(d.text);
+    assert_int_equal(d.length, 2048);
+    json_decref(json);
+    sweep_free(&s);
+}
+
+static void bad_json(bool method, const char *text, const char *expected)
+{
+    struct err e = {0};
+    struct method_entry m;
+    struct data_options d;
+    json_t *json = text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+    assert_int_equal(method ? method_entry_from_json(json, &m, &e)
+                            : data_options_from_json(json, &d, &e),
+                     ERR_FORMAT);
+    if (!strstr(e.text, expected)) fail_msg("gave %s, expected %s", e.text, expected);
+    json_decref(json);
+}
+
+static void test_strict_json(void **state)
+{
+    (void)state;
+    bad_json(true, "{\"method\": \"rtn\", \"group_sise\": 3}",
+             "group_sise: unknown key, did you mean group_size?");
+    bad_json(true, "{\"group_size\": 3}", "method: missing");
+    bad_json(true, "{\"method\": \"rtn\", \"group_size\": 3.0}",
+             "group_size: expected an integer >= 1 or -1, found 3.0");
+    bad_json(true, "{\"method\": \"rtn\", \"group_size\": \"3\"}", "found the text \"3\"");
+    bad_json(true, "{\"method\": \"rtn\", \"symmetric\": \"true\"}", "expected true or false");
+    bad_json(true, "{\"method\": \"rtn\", \"bits\": [9]}", "bits[0]: expected an integer");
+    bad_json(true, "{\"method\": \"rtn\", \"damping\": null}", "found nothing");
+    bad_json(true, "{\"method\": \"a\\u0000b\"}", "text with a NUL character");
+    bad_json(true, "[1]", "expected a mapping");
+    bad_json(true, NULL, "no value");
+    bad_json(false, "{\"length\": 64}", "text or ids is missing");
+    bad_json(false, "{\"text\": \"a\", \"layout\": \"packd\"}", "did you mean packed?");
+    bad_json(false, "{\"text\": \"a\", \"unknown\": {\"a\": [[1]]}}", "unknown: unknown key");
+}
+
+static void test_listing(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    sweep_print_options(out);
+    fclose(out);
+    static const char *const expected[] = {
+        "top level\n",
+        "  results           a path; required\n",
+        "methods[] (each entry)\n",
+        "  group_size        an integer >= 1 or -1; default 128\n",
+        "  order             one of none, activation; default none\n",
+        "calibration\n",
+        "  threads           an integer from 1 to 4096 or auto; default auto\n",
+        "  learning_rate     a finite number >= 0; may be left out\n"};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        if (!strstr(text, expected[i])) fail_msg("no line %s in\n%s", expected[i], text);
+    free(text);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    unsetenv("QTRAJ_TEST_UNSET");
+    return setenv("QTRAJ_TEST_SCRATCH", "/scratch", 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_models),        cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_data),          cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_quickstart),    cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_bad_overrides), cmocka_unit_test(test_override_depth),
+        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_method_json),
+        cmocka_unit_test(test_data_json),     cmocka_unit_test(test_strict_json),
+        cmocka_unit_test(test_listing),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

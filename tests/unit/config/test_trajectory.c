@@ -1,0 +1,173 @@
+/* Trajectory tables: CSV as people write it, and one clear line for what is wrong. */
+#include "config/trajectory.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct loaded {
+    enum status st;
+    int64_t n;
+    struct trajectory_row *rows;
+    struct err e;
+};
+
+static struct loaded load_bytes(const char *text, size_t n)
+{
+    struct loaded l = {0};
+    char path[] = "/tmp/qtraj_csv_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *out = fdopen(fd, "w");
+    assert_int_equal(fwrite(text, 1, n, out), n);
+    fclose(out);
+    l.st = trajectory_read(path, &l.rows, &l.n, &l.e);
+    remove(path);
+    return l;
+}
+
+static struct loaded load(const char *text)
+{
+    struct loaded l = load_bytes(text, strlen(text));
+    if (l.st != OK) print_error("%s\n", l.e.text);
+    assert_int_equal(l.st, OK);
+    return l;
+}
+
+static void test_columns(void **state)
+{
+    (void)state;
+    struct loaded l = load("learning_rate,phase,checkpoint,tokens,step\n"
+                           "1e-4,decay,b,2.5e12,200\n"
+                           ",,a,,\n");
+    assert_int_equal(l.n, 2);
+    assert_string_equal(l.rows[0].checkpoint, "b");
+    assert_int_equal(l.rows[0].step, 200);
+    assert_true(l.rows[0].tokens == 2.5e12);
+    assert_true(l.rows[0].learning_rate == 1e-4);
+    assert_string_equal(l.rows[0].phase, "decay");
+    assert_string_equal(l.rows[1].checkpoint, "a"); /* the file's order is kept */
+    assert_int_equal(l.rows[1].step, -1);
+    assert_true(isnan(l.rows[1].tokens) && isnan(l.rows[1].learning_rate));
+    assert_string_equal(l.rows[1].phase, "");
+    trajectory_free(l.rows, l.n);
+}
+
+static void test_forms(void **state)
+{
+    (void)state;
+    struct loaded l = load("\xEF\xBB\xBF# made by hand\r\n\r\n"
+                           "checkpoint , step ,\"phase\"\r\n"
+                           "  # a remark\r\n"
+                           " a/b , 1 ,\"x, \"\"y\"\"\" \r\n"
+                           "\"null\",\"2\",\"\"\r\n"
+                           "   \r\n"
+                           "..c,3,null"); /* no newline at the end */
+    assert_int_equal(l.n, 3);
+    assert_string_equal(l.rows[0].checkpoint, "a/b");
+    assert_int_equal(l.rows[0].step, 1);
+    assert_string_equal(l.rows[0].phase, "x, \"y\"");
+    assert_string_equal(l.rows[1].checkpoint, "null");
+    assert_int_equal(l.rows[1].step, 2);
+    assert_string_equal(l.rows[1].phase, "");
+    assert_string_equal(l.rows[2].checkpoint, "..c");
+    assert_string_equal(l.rows[2].phase, "null");
+    trajectory_free(l.rows, l.n);
+}
+
+struct bad_table {
+    const char *text, *expected;
+};
+
+static void test_bad(void **state)
+{
+    (void)state;
+    static const struct bad_table bad[] = {
+        {"", ": no checkpoint stands in this table"},
+        {"# nothing\n", ": no checkpoint stands in this table"},
+        {"checkpoint,step\n", ": no checkpoint stands in this table"},
+        {"step,tokens\n1,2\n", ":1: the header has no column checkpoint"},
+        {"a,100\nb,200\n", ":1: a: unknown column; the first line names the columns"},
+        {"\ncheckpoint,lerning_rate\n", ":2: lerning_rate: unknown column, did you mean "
+                                        "learning_rate?"},
+        {"checkpoint,step,step\n", ":1: step: the column stands twice"},
+        {"checkpoint,step\na,x\n", ":2: step: expected an integer >= 0, found x"},
+        {"checkpoint,step\na,1.5\n", ":2: step: expected an integer >= 0, found 1.5"},
+        {"checkpoint,step\na,-1\n", ":2: step: expected an integer >= 0, found -1"},
+        {"checkpoint,tokens\n\n#\na,1\nb,1e999\n", ":5: tokens: expected a finite number >= 0"},
+        {"checkpoint,tokens\na,nan\n", ":2: tokens: expected a finite number >= 0, found nan"},
+        {"checkpoint,learning_rate\na,-1e-3\n", ":2: learning_rate: expected a finite number"},
+        {"checkpoint,step\na\n", ":2: expected 2 fields as in the header, found 1"},
+        {"checkpoint,step\na,1,2\n", ":2: expected 2 fields as in the header, found 3"},
+        {"checkpoint,step\n,1\n", ":2: checkpoint: expected a text of one line, found empty"},
+        {"checkpoint\na\nb\na\n", ":4: checkpoint: a stands already on line 2"},
+        {"checkpoint\n../a\n", ":2: checkpoint: no .. in a checkpoint's name"},
+        {"checkpoint\na/..\n", ":2: checkpoint: no .. in a checkpoint's name"},
+        {"checkpoint\na/../b\n", ":2: checkpoint: no .. in a checkpoint's name"},
+        {"checkpoint\n\"a\n", ":2: a quote that is not closed on its line"},
+        {"checkpoint,step\n\"a\"b,1\n", ":2: text behind a closing quote"},
+        {"checkpoint\na\tb\n", ":2: checkpoint: expected a text of one line, found a control"},
+        {"checkpoint\n\xff\xfe\n", ":2: checkpoint: expected a text of one line, found text that "
+                                   "is not UTF-8"},
+        {"checkpoint,,,,,,,,,,,,,,,,,\n", ":1: more columns than a trajectory has"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct loaded l = load_bytes(bad[i].text, strlen(bad[i].text));
+        assert_int_equal(l.st, ERR_USAGE);
+        if (!strstr(l.e.text, bad[i].expected))
+            fail_msg("gave %s, expected %s", l.e.text, bad[i].expected);
+        assert_null(l.rows);
+    }
+    struct loaded l = load_bytes("checkpoint\na\0b\n", 15);
+    assert_int_equal(l.st, ERR_USAGE);
+    assert_non_null(strstr(l.e.text, "holds NUL bytes"));
+    err_clear(&l.e);
+    assert_int_equal(trajectory_read("/nonexistent.csv", &l.rows, &l.n, &l.e), ERR_IO);
+}
+
+/* Names are looked up in less than the square of their number. */
+static void test_large(void **state)
+{
+    (void)state;
+    enum { ROWS = 300000 };
+    char *text = malloc(ROWS * 16), *p = text;
+    assert_non_null(text);
+    p += sprintf(p, "checkpoint,step\n");
+    for (int i = 0; i < ROWS; i++) p += sprintf(p, "%06d,%d\n", i, i);
+    struct loaded l = load_bytes(text, (size_t)(p - text));
+    assert_int_equal(l.st, OK);
+    assert_int_equal(l.n, ROWS);
+    assert_string_equal(l.rows[ROWS - 1].checkpoint, "299999");
+    trajectory_free(l.rows, l.n);
+    p += sprintf(p, "000000,7\n");
+    l = load_bytes(text, (size_t)(p - text));
+    assert_int_equal(l.st, ERR_USAGE);
+    assert_non_null(strstr(l.e.text, ":300002: checkpoint: 000000 stands already on line 2"));
+    free(text);
+}
+
+/* Each beginning of a table is read or refused. */
+static void test_cut(void **state)
+{
+    (void)state;
+    static const char text[] = "# x\ncheckpoint,step,phase\r\n\"a \"\"b\",1,\"c,d\"\n e , 2 ,f\n";
+    for (size_t n = 0; n < sizeof text; n++) {
+        struct loaded l = load_bytes(text, n);
+        assert_true(l.st == OK || l.st == ERR_USAGE);
+        assert_true(l.st == OK ? l.n > 0 : l.e.text[0]);
+        trajectory_free(l.rows, l.n);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns), cmocka_unit_test(test_forms), cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_large),   cmocka_unit_test(test_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

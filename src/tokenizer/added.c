@@ -95,17 +95,32 @@ done:
     return st;
 }
 
-/* The name and the id of the token must agree with what is there. */
-static enum status enter_token(const struct added_token *t, struct vocab *v, struct err *e)
+/* The name and the id of the token must agree with what the vocabulary has. */
+static enum status check_token(const struct added_token *t, const struct vocab *v, struct err *e)
 {
     enum status st = OK;
-    struct vocab_token *there = &v->token[t->id];
+    struct vocab_token there = v->token[t->id];
     int32_t own = strmap_find(&v->names, t->content, t->n);
     ENSURE(own < 0 || own == t->id, ERR_FORMAT,
            "added_tokens: \"%.80s\" has id %d, but %d in the vocab", t->content, t->id, own);
-    ENSURE(!there->s || (there->n == t->n && memcmp(there->s, t->content, t->n) == 0), ERR_FORMAT,
-           "added_tokens: id %d of \"%.80s\" is taken by \"%.80s\"", t->id, t->content, there->s);
-    *there = (struct vocab_token){.s = t->content, .n = (uint32_t)t->n};
+    ENSURE(!there.s || (there.n == t->n && memcmp(there.s, t->content, t->n) == 0), ERR_FORMAT,
+           "added_tokens: id %d of \"%.80s\" is taken by \"%.80s\"", t->id, t->content, there.s);
+done:
+    return st;
+}
+
+/* A token that is looked for in the normalised text has its normalised content from here on: for
+ * the search, and, as in the library, for decoding. */
+static enum status normalize_token(struct added_token *t, const struct normalizer *z,
+                                   struct buf *text, struct buf *spare, struct err *e)
+{
+    enum status st = OK;
+    TRY(normalizer_apply(z, t->content, t->n, text, spare, e));
+    free(t->content);
+    t->content = NULL;
+    t->n = text->n;
+    TRY(mem_alloc(&t->content, (int64_t)t->n + 1, 1, "added token", e));
+    memcpy(t->content, text->data, t->n + 1);
 done:
     return st;
 }
@@ -115,14 +130,13 @@ enum status added_link(struct added *a, struct vocab *v, const struct normalizer
     enum status st = OK;
     struct buf text = {0}, spare = {0};
     for (int64_t i = 0; i < a->n; i++) {
-        const struct added_token *t = &a->token[i];
-        TRY(enter_token(t, v, e));
-        if (!t->normalized) {
-            TRY(trie_add(&a->raw, t->content, t->n, (int32_t)i, e));
-            continue;
-        }
-        TRY(normalizer_apply(z, t->content, t->n, &text, &spare, e));
-        if (text.n) TRY(trie_add(&a->normalized, text.data, text.n, (int32_t)i, e));
+        struct added_token *t = &a->token[i];
+        TRY(check_token(t, v, e));
+        if (t->normalized && z->n > 0) TRY(normalize_token(t, z, &text, &spare, e));
+        v->token[t->id] = (struct vocab_token){.s = t->content, .n = (uint32_t)t->n};
+        if (t->n)
+            TRY(trie_add(t->normalized ? &a->normalized : &a->raw, t->content, t->n, (int32_t)i,
+                         e));
     }
 done:
     buf_free(&text);
@@ -211,12 +225,13 @@ bool added_next(const struct added *a, const struct added_trie *trie, struct add
         walk->from = part->to;
         return true;
     }
-    if (walk->from >= n) return false;
-    struct added_part token = {.from = n, .to = n, .id = -1};
-    walk->holds = trie->n > 0 && find_token(a, trie, walk, s, n, &token);
-    walk->held = token;
-    if (token.from <= walk->from) return added_next(a, trie, walk, s, n, part);
-    *part = (struct added_part){.from = walk->from, .to = token.from, .id = -1};
-    walk->from = token.from;
+    if (trie->n == 0 || !find_token(a, trie, walk, s, n, &walk->held)) {
+        *part = (struct added_part){.from = walk->from, .to = n, .id = -1};
+        walk->from = n;
+        return part->from < n;
+    }
+    walk->holds = true;
+    if (walk->held.from <= walk->from) return added_next(a, trie, walk, s, n, part);
+    *part = (struct added_part){.from = walk->from, .to = walk->held.from, .id = -1};
     return true;
 }

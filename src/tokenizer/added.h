@@ -7,7 +7,7 @@
 struct added_token {
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
-    char *content; /* owned, a NUL behind it */
+    char *content; /* owned, a NUL behind it; of normalised ones, added_link normalises it */
     size_t n;
 };
 
@@ -41,7 +41,7 @@ struct added_part {
 
 /* Walks the parts of s in order. Start with a zeroed walk; false at the end. */
 struct added_walk {
-    size_t from;            /* what was handed out so far ends here */
+    size_t from;            /* the next text begins here */
     size_t at;              /* where the search goes on */
     struct added_part held; /* the token behind the text handed out last */
     bool holds;

@@ -7,20 +7,9 @@
 #include <utf8proc.h>
 
 struct normalizer_step {
-    enum { UNICODE_FORM, PREPEND, REPLACE } kind;
-    utf8proc_option_t form;
+    enum { NFC, PREPEND, REPLACE } kind;
     char *from, *to; /* owned; PREPEND puts `to` in front */
     size_t n_from, n_to;
-};
-
-static const struct {
-    const char *type;
-    utf8proc_option_t form;
-} forms[] = {
-    {"NFC", UTF8PROC_STABLE | UTF8PROC_COMPOSE},
-    {"NFD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE},
-    {"NFKC", UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
-    {"NFKD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT},
 };
 
 /* A copy with a NUL behind it. */
@@ -65,21 +54,15 @@ static enum status read_one(struct normalizer *z, const json_t *o, const char *t
     enum status st = OK;
     TRY(mem_grow(&z->step, z->n, &z->cap, sizeof *z->step, e));
     struct normalizer_step *s = &z->step[z->n++];
-    *s = (struct normalizer_step){.kind = UNICODE_FORM};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (strcmp(type, forms[i].type) == 0) {
-            s->form = forms[i].form;
-            return OK;
-        }
+    *s = (struct normalizer_step){.kind = NFC};
+    if (strcmp(type, "NFC") == 0) return OK;
     if (strcmp(type, "Prepend") == 0)
         TRY(read_prepend(s, o, e));
     else if (strcmp(type, "Replace") == 0)
         TRY(read_replace(s, o, e));
     else
-        FAIL(
-            ERR_USAGE,
-            "normalizer %s is not supported (NFC, NFD, NFKC, NFKD, Prepend, Replace, Sequence are)",
-            type);
+        FAIL(ERR_USAGE, "normalizer %s is not supported (NFC, Prepend, Replace, Sequence are)",
+             type);
 done:
     return st;
 }
@@ -123,13 +106,12 @@ static size_t stretch_length(const char *s, size_t n)
     return i;
 }
 
-static enum status add_form(struct buf *out, const char *s, size_t n, utf8proc_option_t form,
-                            struct err *e)
+static enum status add_composed(struct buf *out, const char *s, size_t n, struct err *e)
 {
     enum status st = OK;
     utf8proc_uint8_t *made = NULL;
-    utf8proc_ssize_t length =
-        utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &made, form);
+    utf8proc_ssize_t length = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &made,
+                                           UTF8PROC_STABLE | UTF8PROC_COMPOSE);
     ENSURE(length >= 0, ERR_NOMEM, "Unicode normalisation: %s", utf8proc_errmsg(length));
     TRY(buf_add(out, (const char *)made, (size_t)length, e));
 done:
@@ -139,8 +121,7 @@ done:
 
 /* ASCII passes through; each other stretch, with the ASCII character in front of it (which may take
  * a mark), goes through the tables. */
-static enum status normalize_form(struct buf *out, const char *s, size_t n, utf8proc_option_t form,
-                                  struct err *e)
+static enum status compose(struct buf *out, const char *s, size_t n, struct err *e)
 {
     enum status st = OK;
     size_t i = 0;
@@ -150,7 +131,7 @@ static enum status normalize_form(struct buf *out, const char *s, size_t n, utf8
         if (i < n && i > start) i--;
         TRY(buf_add(out, s + start, i - start, e));
         size_t stretch = stretch_length(s + i, n - i);
-        if (stretch) TRY(add_form(out, s + i, stretch, form, e));
+        if (stretch) TRY(add_composed(out, s + i, stretch, e));
         i += stretch;
     }
 done:
@@ -177,8 +158,8 @@ static enum status apply_step(const struct normalizer_step *step, struct buf *ou
 {
     enum status st = OK;
     switch (step->kind) {
-    case UNICODE_FORM:
-        TRY(normalize_form(out, s, n, step->form, e));
+    case NFC:
+        TRY(compose(out, s, n, e));
         break;
     case REPLACE:
         TRY(replace(out, s, n, step, e));

@@ -56,33 +56,62 @@ done:
     return st;
 }
 
-/* Rewrites Oniguruma's syntax (Ruby's) to PCRE2's, and refuses what they read differently: nested
- * classes, intersections, option m. */
+/* "(?i)" within a pattern takes in the alternatives behind it in Ruby, not in Perl; "m" is Perl's
+ * s. */
+static enum status check_group(const char *at, bool first, struct err *e)
+{
+    enum status st = OK;
+    if (strncmp(at, "(?", 2) != 0) return OK;
+    size_t flags = strspn(at + 2, "imx-");
+    ENSURE(!memchr(at + 2, 'm', flags), ERR_USAGE, "regular expression: option m is not supported");
+    ENSURE(first || !flags || at[2 + flags] != ')', ERR_USAGE,
+           "regular expression: (?%.*s) is only supported at the start", (int)flags, at + 2);
+done:
+    return st;
+}
+
+/* Behind {n,m}, Ruby's + and ? repeat the whole again, Perl's are possessive and lazy; {,m} is an
+ * interval in Ruby only. */
+static enum status check_interval(const char *at, bool escape, struct err *e)
+{
+    enum status st = OK;
+    size_t n = strspn(at + 1, "0123456789,");
+    if (escape || n == 0 || at[1 + n] != '}') return OK; /* \x{41}, or no interval */
+    ENSURE(at[1] != ',' && at[2 + n] != '+' && at[2 + n] != '?', ERR_USAGE,
+           "regular expression: %.*s is not supported", (int)n + 3, at);
+done:
+    return st;
+}
+
+/* Rewrites Oniguruma's syntax (Ruby's) to PCRE2's, and refuses what the two read differently. A NUL
+ * lies behind the text. */
 static enum status rewrite(struct buf *out, const char *text, size_t n, struct err *e)
 {
     enum status st = OK;
-    bool in_class = false;
+    bool in_class = false, escape = false; /* escape: a backslash and its letter stand before */
     size_t class_start = 0;
     for (size_t i = 0; i < n; i++) {
-        const char *at = text + i; /* a NUL lies behind the text */
+        const char *at = text + i;
         if (*at == '\\') {
             ENSURE(i + 1 < n, ERR_FORMAT, "regular expression: ends with a backslash");
             TRY(add_escape(out, at, in_class, e));
+            escape = at[1] == 'x' || at[1] == 'o';
             i++;
             continue;
         }
-        ENSURE(!in_class || (*at != '[' && strncmp(at, "&&", 2) != 0), ERR_USAGE,
-               "regular expression: nested classes and && are not supported");
-        if (!in_class && *at == '[') {
+        if (in_class) {
+            ENSURE(*at != '[' && strncmp(at, "&&", 2) != 0, ERR_USAGE,
+                   "regular expression: nested classes and && are not supported");
+            in_class = *at != ']' || i == class_start;
+        } else if (*at == '[') {
             in_class = true;
-            class_start = i + 1 + (i + 1 < n && at[1] == '^');
-        } else if (in_class && *at == ']' && i > class_start) {
-            in_class = false;
-        } else if (!in_class && strncmp(at, "(?", 2) == 0) {
-            size_t flags = strspn(at + 2, "imx-");
-            ENSURE(!memchr(at + 2, 'm', flags), ERR_USAGE,
-                   "regular expression: option m is not supported");
+            class_start = i + 1 + (at[1] == '^');
+        } else if (*at == '(') {
+            TRY(check_group(at, i == 0, e));
+        } else if (*at == '{') {
+            TRY(check_interval(at, escape, e));
         }
+        escape = false;
         TRY(buf_add(out, at, 1, e));
     }
 done:
@@ -95,7 +124,7 @@ static enum status compile(struct pattern *p, const char *text, size_t n, bool l
     enum status st = OK;
     int code;
     PCRE2_SIZE at;
-    /* Ruby's ^ and $ stand at lines; an unset limit would stop at ten million steps. */
+    /* Ruby's ^ and $ always match at lines. */
     uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     ENSURE(context, ERR_NOMEM, "cannot allocate a regular expression");
@@ -109,6 +138,7 @@ static enum status compile(struct pattern *p, const char *text, size_t n, bool l
     p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
     ENSURE(p->limits = pcre2_match_context_create(NULL), ERR_NOMEM,
            "cannot allocate a regular expression");
+    /* The limits that PCRE2 sets would give up on a run of ten million spaces. */
     pcre2_set_match_limit(p->limits, UINT32_MAX);
     pcre2_set_depth_limit(p->limits, UINT32_MAX);
 done:

@@ -1,4 +1,7 @@
-/* pattern: the regular expressions of pre-tokenizers, written for Oniguruma, matched by PCRE2. */
+/* pattern: the regular expressions of pre-tokenizers, written for Oniguruma, matched by PCRE2.
+ *
+ * Which characters are letters and digits is decided by PCRE2's tables (10.42: Unicode 14); for
+ * the few digits and letters that a newer Unicode adds, ids may differ from the library's. */
 #pragma once
 #include "util/err.h"
 #include <stdbool.h>

@@ -26,7 +26,6 @@ struct tokenizer {
 
 /* ---- opening ---- */
 
-/* One tokens's bytes, by id. */
 static enum status count_bytes(struct tokenizer *t, struct err *e)
 {
     enum status st = OK;

@@ -1,5 +1,5 @@
 /* tokenizer: tokenizer.json of Hugging Face's tokenizers library, for BPE models. Ids equal that
- * library's. */
+ * library's (0.23). "truncation" and "padding" are left out of account. */
 #pragma once
 #include "util/err.h"
 #include <stdbool.h>
@@ -21,14 +21,17 @@ int64_t tokenizer_n_ids(const struct tokenizer *t);
 
 /* *ids (*n_ids) = the text of n bytes encoded; the caller frees. Thread-safe. Invalid UTF-8 is
  * replaced by U+FFFD as Python's errors="replace" does. special: add what the post-processor adds
- * (BOS). ERR_NOMEM. */
+ * (BOS). ERR_NOMEM; ERR_USAGE for a text of 350 MB or more: split it; ERR_NUMERIC when the matcher
+ * of the tokenizer's regular expression gives up. */
 MUST_USE enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
                                       bool special, int32_t **ids, int64_t *n_ids, struct err *e);
 
 /* *text (*n bytes, and a NUL behind them) = what the ids decode to, special tokens kept; the caller
- * frees. */
+ * frees. Ids without a token are left out, as in the library. Thread-safe. ERR_NOMEM. */
 MUST_USE enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int64_t n_ids,
                                       char **text, size_t *n, struct err *e);
 
-/* Bytes of text that one id stands for (0 for ids that decode to nothing or are out of range). */
+/* Bytes of text that one id stands for (0 for ids without a token or out of range): for byte level,
+ * the bytes of the token, so that they sum up to the bytes of the (normalised) text; <0x41> and the
+ * space mark are 1; added and special tokens have the bytes of their content. */
 int32_t tokenizer_id_bytes(const struct tokenizer *t, int32_t id);

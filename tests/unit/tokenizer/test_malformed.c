@@ -1,0 +1,188 @@
+/* Damaged and unsupported tokenizer.json files: one status, one message that says what. */
+#include "tokenizer/tokenizer.h"
+#include "util/fsx.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+static enum status open_text(const char *text, size_t n, struct err *e)
+{
+    struct tokenizer *t = NULL;
+    char path[] = "/tmp/qtraj_tokenizer_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, n), n);
+    close(fd);
+    err_clear(e);
+    enum status st = tokenizer_open(path, &t, e);
+    if (st != OK && !strstr(e->text, path)) fail_msg("no path in \"%s\"", e->text);
+    tokenizer_close(t);
+    unlink(path);
+    return st;
+}
+
+static const struct {
+    enum status status;
+    const char *words, *text;
+} rows[] = {
+#define MODEL "'model':{'type':'BPE','vocab':{'a':0,'b':1,'ab':2},'merges':['a b']}"
+    {OK, "", "{" MODEL "}"},
+    {ERR_FORMAT, "expected an object", "[]"},
+    {ERR_FORMAT, "no \"model\"", "{}"},
+    {ERR_FORMAT, "\"vocab\" must be an object", "{'model':{'type':'BPE','merges':[]}}"},
+    {ERR_FORMAT, "\"vocab\" must be an object", "{'model':{'vocab':['a'],'merges':[]}}"},
+    {ERR_FORMAT, "\"vocab\" is empty", "{'model':{'vocab':{},'merges':[]}}"},
+    {ERR_FORMAT, "id of \"a\"", "{'model':{'vocab':{'a':'0'},'merges':[]}}"},
+    {ERR_FORMAT, "id of \"a\"", "{'model':{'vocab':{'a':-1},'merges':[]}}"},
+    {ERR_FORMAT, "id of \"a\"", "{'model':{'vocab':{'a':99999999999},'merges':[]}}"},
+    {ERR_FORMAT, "id 0 is given twice", "{'model':{'vocab':{'a':0,'b':0},'merges':[]}}"},
+    {ERR_FORMAT, "duplicate object key", "{'model':{'vocab':{'a':0,'a':1},'merges':[]}}"},
+    {ERR_FORMAT, "\"merges\" must be an array", "{'model':{'vocab':{'a':0}}}"},
+    {ERR_FORMAT, "merge 0 names \"c\"", "{'model':{'vocab':{'a':0,'b':1},'merges':['a c']}}"},
+    {ERR_FORMAT, "merge 0 makes \"ab\"", "{'model':{'vocab':{'a':0,'b':1},'merges':['a b']}}"},
+    {ERR_FORMAT, "merge 0 must be two", "{'model':{'vocab':{'a':0},'merges':['a a a']}}"},
+    {ERR_FORMAT, "merge 0 must be two", "{'model':{'vocab':{'a':0},'merges':['aa']}}"},
+    {ERR_FORMAT, "merge 0 must be a string", "{'model':{'vocab':{'a':0},'merges':[['a']]}}"},
+    {ERR_FORMAT, "merge 0 must be a string", "{'model':{'vocab':{'a':0},'merges':[7]}}"},
+    {ERR_USAGE, "model WordPiece", "{'model':{'type':'WordPiece','vocab':{'a':0}}}"},
+    {ERR_USAGE, "dropout", "{'model':{'dropout':0.1,'vocab':{'a':0},'merges':[]}}"},
+    {ERR_USAGE, "end_of_word_suffix",
+     "{'model':{'end_of_word_suffix':'x','vocab':{'a':0},'merges':[]}}"},
+    {ERR_FORMAT, "unk_token \"u\"", "{'model':{'unk_token':'u','vocab':{'a':0},'merges':[]}}"},
+    {ERR_FORMAT, "\"fuse_unk\"", "{'model':{'fuse_unk':1,'vocab':{'a':0},'merges':[]}}"},
+    {ERR_FORMAT, "\"added_tokens\" must be an array", "{'added_tokens':{}," MODEL "}"},
+    {ERR_FORMAT, "\"id\" must be an integer", "{'added_tokens':[{'content':'x'}]," MODEL "}"},
+    {ERR_FORMAT, "empty content", "{'added_tokens':[{'content':'','id':3}]," MODEL "}"},
+    {ERR_FORMAT, "\"a\" has id 3, but 0", "{'added_tokens':[{'content':'a','id':3}]," MODEL "}"},
+    {ERR_FORMAT, "id 1 of \"x\" is taken", "{'added_tokens':[{'content':'x','id':1}]," MODEL "}"},
+    {ERR_USAGE, "normalizer Lowercase", "{'normalizer':{'type':'Lowercase'}," MODEL "}"},
+    {ERR_FORMAT, "normalizer: has no \"type\"", "{'normalizer':{}," MODEL "}"},
+    {ERR_FORMAT, "pattern is empty",
+     "{'normalizer':{'type':'Replace','pattern':{'String':''},'content':''}," MODEL "}"},
+    {ERR_USAGE, "Regex pattern",
+     "{'normalizer':{'type':'Replace','pattern':{'Regex':'a'},'content':''}," MODEL "}"},
+    {ERR_USAGE, "pre_tokenizer Punctuation", "{'pre_tokenizer':{'type':'Punctuation'}," MODEL "}"},
+    {ERR_USAGE, "Digits after ByteLevel",
+     "{'pre_tokenizer':{'type':'Sequence','pretokenizers':[{'type':'ByteLevel'},{'type':'Digits'}]}"
+     "," MODEL "}"},
+    {ERR_FORMAT, "regular expression",
+     "{'pre_tokenizer':{'type':'Split','behavior':'Isolated','pattern':{'Regex':'(a'}}," MODEL "}"},
+    {ERR_FORMAT, "behavior",
+     "{'pre_tokenizer':{'type':'Split','behavior':'Some','pattern':{'Regex':'a'}}," MODEL "}"},
+    {ERR_FORMAT, "replacement",
+     "{'pre_tokenizer':{'type':'Metaspace','replacement':''}," MODEL "}"},
+    {ERR_USAGE, "post_processor BertProcessing",
+     "{'post_processor':{'type':'BertProcessing'}," MODEL "}"},
+    {ERR_FORMAT, "\"<s>\" is not among",
+     "{'post_processor':{'type':'TemplateProcessing','single':[{'SpecialToken':{'id':'<s>'}}],"
+     "'special_tokens':{}}," MODEL "}"},
+    {ERR_FORMAT, "no Sequence",
+     "{'post_processor':{'type':'TemplateProcessing','single':[],'special_tokens':{}}," MODEL "}"},
+    {ERR_FORMAT, "integers in 0..2",
+     "{'post_processor':{'type':'TemplateProcessing','single':[{'SpecialToken':{'id':'s'}}],"
+     "'special_tokens':{'s':{'ids':[3]}}}," MODEL "}"},
+    {ERR_USAGE, "decoder CTC", "{'decoder':{'type':'CTC'}," MODEL "}"},
+    {ERR_FORMAT, "\"start\" must be an integer",
+     "{'decoder':{'type':'Strip','content':' ','start':-1,'stop':0}," MODEL "}"},
+    {ERR_FORMAT, "\"decoders\" must be an array", "{'decoder':{'type':'Sequence'}," MODEL "}"},
+};
+
+/* The rows are written with ' for ". */
+static void test_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct err e = {0};
+        char text[1000];
+        size_t n = strlen(rows[i].text);
+        for (size_t k = 0; k < n; k++) text[k] = rows[i].text[k] == '\'' ? '"' : rows[i].text[k];
+        enum status st = open_text(text, n, &e);
+        if (st != rows[i].status || !strstr(e.text, rows[i].words))
+            fail_msg("%s: status %d, \"%s\"", rows[i].text, st, e.text);
+    }
+}
+
+static void test_nesting(void **state)
+{
+    (void)state;
+    static const char *const members[][2] = {{"normalizer", "normalizers"},
+                                             {"pre_tokenizer", "pretokenizers"},
+                                             {"post_processor", "processors"},
+                                             {"decoder", "decoders"}};
+    for (size_t i = 0; i < 4; i++) {
+        struct err e = {0};
+        char text[8000];
+        int n = snprintf(text, sizeof text,
+                         "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]},\"%s\":", members[i][0]);
+        for (int k = 0; k < 40; k++)
+            n += snprintf(text + n, sizeof text - (size_t)n, "{\"type\":\"Sequence\",\"%s\":[",
+                          members[i][1]);
+        for (int k = 0; k < 40; k++) n += snprintf(text + n, sizeof text - (size_t)n, "]}");
+        n += snprintf(text + n, sizeof text - (size_t)n, "}");
+        assert_int_equal(open_text(text, (size_t)n, &e), ERR_FORMAT);
+        assert_non_null(strstr(e.text, "nested too deep"));
+    }
+}
+
+/* A file cut anywhere is refused by the parser, which says where. */
+static void test_truncated(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char *text;
+    size_t n;
+    assert_int_equal(fsx_read(FIXTURES "/tokenizers/llama2/tokenizer.json", 0, &text, &n, &e), OK);
+    for (size_t cut = 0; cut + 2 < n; cut += cut < 300 ? 1 : 509) {
+        assert_int_equal(open_text(text, cut, &e), ERR_FORMAT);
+        assert_non_null(strstr(e.text, ":1:"));
+    }
+    free(text);
+}
+
+/* Any one byte changed: an error or a tokenizer that works, never a crash. */
+static void test_damaged(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char *text;
+    size_t n;
+    int opened = 0, refused = 0;
+    assert_int_equal(fsx_read(FIXTURES "/tokenizers/llama3/tokenizer.json", 0, &text, &n, &e), OK);
+    for (size_t at = 0; at < n; at += at < 1500 ? 3 : 499) {
+        char was = text[at];
+        text[at] = (char)(was == '0' ? '7' : '0');
+        if (open_text(text, n, &e) == OK)
+            opened++;
+        else
+            refused++;
+        text[at] = was;
+    }
+    assert_true(opened > 0 && refused > 100);
+    free(text);
+}
+
+static void test_missing_file(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct tokenizer *t = NULL;
+    assert_int_equal(tokenizer_open("/no/such/tokenizer.json", &t, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "/no/such/tokenizer.json"));
+    assert_null(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),         cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_truncated),    cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_missing_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

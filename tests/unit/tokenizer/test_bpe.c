@@ -120,6 +120,28 @@ static void test_cuts_at_marks(void **state)
     model_close(&m);
 }
 
+/* A vocabulary with a token that has a mark behind something else forbids the cuts. */
+static void test_no_cut(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"vocab\":{\"a\":0,\"\xE2\x96\x81\":1,\"a\xE2\x96\x81\":2},"
+                               "\"merges\":[\"a \xE2\x96\x81\"]}";
+    struct err e = {0};
+    struct model m = {0};
+    struct bpe_run run;
+    struct ids ids = {0};
+    assert_int_equal(json_read_text("model", text, sizeof text - 1, &m.root, &e), OK);
+    assert_int_equal(vocab_read(&m.vocab, json_object_get(m.root, "vocab"), -1, &e), OK);
+    assert_int_equal(bpe_read(&m.bpe, m.root, &m.vocab, false, &e), OK);
+    assert_int_equal(bpe_run_init(&run, 0, &e), OK);
+    assert_int_equal(bpe_encode(&m.bpe, &run, "a\xE2\x96\x81", 4, &ids, &e), OK);
+    assert_int_equal(ids.n, 1);
+    assert_int_equal(ids.id[0], 2);
+    free(ids.id);
+    bpe_run_free(&run);
+    model_close(&m);
+}
+
 /* n log n: a quadratic merge would take hours here. What comes back must decode to the text. */
 static void test_long_words(void **state)
 {
@@ -159,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_merges),
         cmocka_unit_test(test_cuts_at_marks),
+        cmocka_unit_test(test_no_cut),
         cmocka_unit_test(test_long_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,28 +195,36 @@ static const char *text_fault(const char *text)
     return good ? NULL : "text that is not UTF-8";
 }
 
+static enum status check_text(const struct option *o, const struct option_scope *s,
+                              const char *text, struct err *e)
+{
+    const char *fault = text_fault(text);
+    if (!fault) return OK;
+    char expected[OPTION_EXPECTED];
+    option_expected(o, expected);
+    return fail_here(s, e, "expected %s, found %s", expected, fault);
+}
+
 static enum status read_text(const struct option *o, const struct option_scope *s, char **value,
                              struct err *e)
 {
     enum status st = OK;
     char *text = NULL;
     if (s->node->kind != NODE_SCALAR) TRY(fail_expected(o, s, e));
-    const char *fault = text_fault(s->node->text);
-    if (fault) {
-        char expected[OPTION_EXPECTED];
-        option_expected(o, expected);
-        TRY(fail_here(s, e, "expected %s, found %s", expected, fault));
-    }
+    TRY(check_text(o, s, s->node->text, e));
     if (o->type == OPTION_PATH && s->source->folder) {
         struct err why = {0};
         if (option_path(s->node->text, s->source->folder, &text, &why) != OK)
             TRY(fail_here(s, e, "%s", why.text));
+        TRY(check_text(o, s, text, e)); /* variables and the folder may hold anything */
     } else {
         TRY(mem_string(&text, s->node->text, e));
     }
     free(*value);
     *value = text;
+    text = NULL;
 done:
+    free(text);
     return st;
 }
 

@@ -9,11 +9,12 @@ static enum status enter_key(struct node *at, const char *key, size_t n,
                              const struct node_place *place, struct node **out, struct err *e)
 {
     enum status st = OK;
-    char *name = NULL;
+    char *name = NULL, shown[NODE_SHOWN];
     struct node *child = NULL;
     TRY(mem_format(&name, e, "%.*s", (int)n, key));
+    text_show(name, shown, sizeof shown);
     if (at->kind == NODE_NULL) at->kind = NODE_MAP; /* "run:" with nothing behind it */
-    ENSURE(at->kind == NODE_MAP, ERR_USAGE, "no mapping to look up %s in", name);
+    ENSURE(at->kind == NODE_MAP, ERR_USAGE, "no mapping to look up %s in", shown);
     *out = node_find(at, name);
     if (*out) goto done;
     TRY(node_new_scalar("", false, place, &child, e));
@@ -31,10 +32,11 @@ done:
 static enum status enter_index(struct node *at, const char **p, struct node **out, struct err *e)
 {
     enum status st = OK;
-    char *end;
+    char *end, shown[NODE_SHOWN];
+    text_show(*p, shown, sizeof shown);
     size_t digits = strspn(*p + 1, "0123456789");
     ENSURE(digits > 0 && digits < 10 && (*p)[1 + digits] == ']', ERR_USAGE,
-           "expected [number] at %.40s", *p);
+           "expected [number] at %s", shown);
     long index = strtol(*p + 1, &end, 10);
     ENSURE(at->kind == NODE_LIST, ERR_USAGE, "no list to take [%ld] of", index);
     ENSURE(index < at->n, ERR_USAGE, "[%ld] is beyond the list's %lld entries (the first is [0])",
@@ -51,14 +53,16 @@ static enum status enter(struct node *root, const char *key, size_t n,
 {
     enum status st = OK;
     struct node *at = root;
+    char shown[NODE_SHOWN];
     const char *p = key, *end = key + n;
     for (int depth = 0; p < end; depth++) {
         ENSURE(depth < NODE_DEPTH, ERR_USAGE, "more than %d levels", NODE_DEPTH);
+        text_show(p, shown, sizeof shown);
         if (*p == '[' && p > key) {
             TRY(enter_index(at, &p, &at, e));
         } else {
             size_t length = strcspn(p, ".[=");
-            ENSURE(length > 0, ERR_USAGE, "expected a key at %.40s", p);
+            ENSURE(length > 0, ERR_USAGE, "expected a key at %s", shown);
             TRY(enter_key(at, p, length, place, &at, e));
             p += length;
         }
@@ -66,7 +70,8 @@ static enum status enter(struct node *root, const char *key, size_t n,
             p++;
             ENSURE(p < end, ERR_USAGE, "expected a key behind the last dot");
         } else {
-            ENSURE(p == end || *p == '[', ERR_USAGE, "expected . or [ or = at %.40s", p);
+            text_show(p, shown, sizeof shown);
+            ENSURE(p == end || *p == '[', ERR_USAGE, "expected . or [ or = at %s", shown);
         }
     }
     *out = at;

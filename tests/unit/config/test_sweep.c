@@ -210,6 +210,8 @@ static void test_bad_overrides(void **state)
         {"methods[1].name=gptq", "methods[1].name: the name gptq is already that of methods[0]"},
         {"methods[0]=null", "--set methods[0]=null: methods[0]: expected a mapping"},
         {"calibration.text=null", "calibration: text or ids is missing"},
+        {"models[a\nb].name=x", "expected [number] at [a?b].name"},
+        {"results=${QTRAJ_TEST_BYTES}/x", "results: expected a path, found text that is not UTF-8"},
         {"results=${QTRAJ_TEST_UNSET}", "the environment variable QTRAJ_TEST_UNSET is not set"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -381,6 +383,7 @@ static int setup(void **state)
 {
     (void)state;
     unsetenv("QTRAJ_TEST_UNSET");
+    setenv("QTRAJ_TEST_BYTES", "\xE9t\xE9", 1);
     return setenv("QTRAJ_TEST_SCRATCH", "/scratch", 1);
 }
 

@@ -1,0 +1,24 @@
+#include "model/sequences.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+enum status sequences_init(struct sequences *s, int64_t n, int64_t tokens, int with_bytes,
+                           struct err *e)
+{
+    enum status st = OK;
+    *s = (struct sequences){.n = n};
+    TRY(mem_zero(&s->offset, n + 1, sizeof *s->offset, "sequence offsets", e));
+    TRY(mem_zero(&s->ids, tokens, sizeof *s->ids, "token ids", e));
+    if (with_bytes) TRY(mem_zero(&s->bytes, tokens, sizeof *s->bytes, "bytes of tokens", e));
+done:
+    if (st != OK) sequences_free(s);
+    return st;
+}
+
+void sequences_free(struct sequences *s)
+{
+    free(s->offset);
+    free(s->ids);
+    free(s->bytes);
+    *s = (struct sequences){0};
+}

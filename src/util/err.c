@@ -41,9 +41,13 @@ void err_prefix(struct err *e, const char *fmt, ...)
     vsnprintf(prefix, sizeof prefix, fmt, ap);
     va_end(ap);
     memcpy(text, e->text, sizeof text);
-    int n = snprintf(e->text, sizeof e->text, "%s: ", prefix);
-    if (n > 0 && (size_t)n < sizeof e->text)
-        snprintf(e->text + n, sizeof e->text - (size_t)n, "%s", text);
+    size_t n = strlen(prefix), m = strlen(text), room = sizeof e->text - 1;
+    if (n > room - 2) n = room - 2;
+    if (m > room - 2 - n) m = room - 2 - n;
+    memcpy(e->text, prefix, n);
+    memcpy(e->text + n, ": ", 2);
+    memcpy(e->text + n + 2, text, m);
+    e->text[n + 2 + m] = '\0';
 }
 
 void err_clear(struct err *e)

@@ -1,6 +1,7 @@
 /* Activations, and the small elementwise steps around the linear layers. */
 #include "tensor/kern.h"
 #include "tensor/kern_lane.h"
+#include <math.h>
 
 KERN_LANE float silu(float x)
 {
@@ -24,7 +25,7 @@ KERN_CLONES void kern_silu_mul(float *y, const float *gate, const float *up, int
  * P and g are polynomials fitted for this file (minimax, error below 1e-8 of Phi). */
 KERN_LANE float normal_cdf(float x)
 {
-    float a = 0.70710678f * (x < 0.0f ? -x : x), u = a * a;
+    float a = 0.70710678f * fabsf(x), u = a * a, sign = copysignf(1.0f, x);
     float p = 7.85385782e-05f;
     p = p * u - 0.000801019254f;
     p = p * u + 0.00518832775f;
@@ -32,8 +33,7 @@ KERN_LANE float normal_cdf(float x)
     p = p * u + 0.112835854f;
     p = p * u - 0.37612626f;
     p = p * u + 1.12837911f;
-    p = 0.5f * a * p;
-    float near = x < 0.0f ? 0.5f - p : 0.5f + p;
+    float near = 0.5f + sign * (0.5f * a * p);
     a = a < 4.2f ? a : 4.2f;
     float g = -1.35924683e-05f;
     g = g * a + 0.000324115943f;
@@ -43,7 +43,7 @@ KERN_LANE float normal_cdf(float x)
     g = g * a + 0.361939698f;
     g = g * a - 1.12670875f;
     g = g * a - 0.000518083863f;
-    float e = 0.5f * lane_exp(g - u), far = x < 0.0f ? e : 1.0f - e;
+    float far = (0.5f + 0.5f * sign) - sign * (0.5f * lane_exp(g - u)); /* 1 - e, or e itself */
     return u < 1.0f ? near : far;
 }
 

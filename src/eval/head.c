@@ -55,15 +55,10 @@ struct scratch {
     float *full;   // (P, V) logits
     float *p;      // (P, V) probabilities
     float *logits; // (P, V) of a variant
+    float *row;    // (V) exponentials of one position
     double *log_sum;
     int64_t *top; // (P) most likely token
 };
-
-/* log(sum(e^x)) of a row from its largest value. */
-static double row_log_sum(const float *x, int64_t V, float top)
-{
-    return (double)top + log(kern_sum_exp(x, V, top));
-}
 
 static void slice_logits(const struct model *m, const float *x, int64_t n, float *hidden,
                          float *logits)
@@ -73,16 +68,18 @@ static void slice_logits(const struct model *m, const float *x, int64_t n, float
     gemm_nt(logits, V, hidden, C, model_head(m), C, n, V, C);
 }
 
+/* keep: leave the probabilities for the variants. */
 static struct sums score_full(const struct scratch *w, const int32_t *next, int64_t n, int64_t V,
                               bool keep)
 {
     struct sums sums = {.top1 = n};
     for (int64_t i = 0; i < n; i++) {
         const float *x = w->full + i * V;
-        float top = kern_max(x, V, &w->top[i]);
-        w->log_sum[i] = row_log_sum(x, V, top);
+        float top = kern_max(x, V, &w->top[i]), *p = keep ? w->p + i * V : w->row;
+        double sum = kern_exp_sum(p, x, V, top);
+        w->log_sum[i] = (double)top + log(sum);
         sums.nll += w->log_sum[i] - (double)x[next[i]];
-        if (keep) kern_exp_scaled(w->p + i * V, x, V, top, (float)exp((double)top - w->log_sum[i]));
+        if (keep) kern_scale(p, (float)(1 / sum), V);
     }
     return sums;
 }
@@ -94,10 +91,10 @@ static struct sums score_variant(const struct scratch *w, const int32_t *next, i
         const float *z = w->logits + i * V;
         int64_t first;
         float top = kern_max(z, V, &first);
-        double log_sum = row_log_sum(z, V, top);
+        double sum = kern_exp_sum(w->row, z, V, top), log_sum = (double)top + log(sum);
         sums.nll += log_sum - (double)z[next[i]];
-        sums.kl += kern_kl(w->full + i * V, w->p + i * V, z, V, (float)(log_sum - w->log_sum[i]),
-                           top, (float)exp((double)top - log_sum));
+        sums.kl += kern_kl(w->full + i * V, w->p + i * V, z, w->row, (float)(1 / sum), V,
+                           (float)(log_sum - w->log_sum[i]));
         sums.top1 += first == w->top[i];
     }
     return sums;
@@ -109,6 +106,7 @@ static void scratch_free(struct scratch *w)
     free(w->full);
     free(w->p);
     free(w->logits);
+    free(w->row);
     free(w->log_sum);
     free(w->top);
 }
@@ -121,6 +119,7 @@ static enum status scratch_init(struct scratch *w, const struct model *m, bool v
     memset(w, 0, sizeof *w);
     TRY(mem_alloc(&w->hidden, P * C, sizeof(float), "hidden states of a slice", e));
     TRY(mem_alloc(&w->full, P * V, sizeof(float), "logits of a slice", e));
+    TRY(mem_alloc(&w->row, V, sizeof(float), "exponentials of a position", e));
     TRY(mem_alloc(&w->log_sum, P, sizeof(double), "sums of a slice", e));
     TRY(mem_alloc(&w->top, P, sizeof(int64_t), "top tokens of a slice", e));
     if (!variants) goto done;

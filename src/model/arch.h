@@ -83,12 +83,24 @@ MUST_USE enum status spec_read(const json_t *config, const char *name, struct sp
 MUST_USE enum status spec_read_window(const struct hfconfig *c, struct spec *s, int64_t first_layer,
                                       bool no_rope_only, struct err *e);
 
-/* One tensor that a model must have. */
-enum { EXTRA_ATTN_NORM, EXTRA_ATTN_NORM_BIAS, EXTRA_MLP_NORM, EXTRA_MLP_NORM_BIAS, EXTRA_Q_NORM };
-enum { EXTRA_K_NORM = EXTRA_Q_NORM + 1, EXTRA_ALPHA_P, EXTRA_ALPHA_N, EXTRA_BETA, EXTRA_EPS };
-enum { EXTRA_N = EXTRA_EPS + 1 };
-enum slot_kind { SLOT_WEIGHT, SLOT_BIAS, SLOT_EXTRA, SLOT_OUTER };
+/* What a block has beside linears. The bias of a norm stands behind its weight. */
+enum {
+    EXTRA_ATTN_NORM,
+    EXTRA_ATTN_NORM_BIAS,
+    EXTRA_MLP_NORM,
+    EXTRA_MLP_NORM_BIAS,
+    EXTRA_Q_NORM,
+    EXTRA_K_NORM,
+    EXTRA_ALPHA_P,
+    EXTRA_ALPHA_N,
+    EXTRA_BETA,
+    EXTRA_EPS,
+    EXTRA_N
+};
 enum { OUTER_EMBED, OUTER_NORM, OUTER_NORM_BIAS, OUTER_HEAD, OUTER_N };
+enum slot_kind { SLOT_WEIGHT, SLOT_BIAS, SLOT_EXTRA, SLOT_OUTER };
+
+/* One tensor that a model must have. */
 struct slot {
     const char *part, *alias, *suffix; /* name: layer prefix + part (or alias) + suffix */
     enum slot_kind kind;

@@ -6,11 +6,13 @@
  * Letters: T tokens, C hidden size, V vocabulary, L layers, NH heads, NKV key/value heads, HD head
  * size, I intermediate size. Weights are row-major (out, in); y = W x + b.
  *
- * Stages of a block, always in this order (algorithms: GPTQ "true sequential" subsets):
- *   STAGE_QKV  q, k, v (or the fused qkv)      input: the normed (or, post-norm families, plain)
- * block input STAGE_O    the attention output            input: attention of the rotated q, k and v
- *   STAGE_UP   gate and up (or up alone)       input: the normed residual stream
- *   STAGE_DOWN the MLP output                  input: the activation
+ * Stages of a block, always in this order (algorithms: GPTQ "true sequential" subsets), and their
+ * inputs:
+ *   STAGE_QKV   q, k, v (or the fused qkv)   the normed block input (post-norm families: as it is)
+ *   STAGE_O     the attention output         attention of the rotated q, k and v
+ *   STAGE_UP    gate and up (or up alone)    the normed residual stream (parallel residual: the
+ *                                            block input again, with the MLP's own norm)
+ *   STAGE_DOWN  the MLP output               the activation
  */
 #pragma once
 #include "checkpoint/checkpoint.h"

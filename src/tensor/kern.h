@@ -55,14 +55,12 @@ void kern_scale(float *y, float c, int64_t n);
 
 /* Largest value of x (n > 0) and the first index that has it (0 when there are NaNs only). */
 float kern_max(const float *x, int64_t n, int64_t *first);
-/* Sum of e^(x - shift); f32 in short runs, runs added in f64. */
-double kern_sum_exp(const float *x, int64_t n, float shift);
-/* p (n) = e^(x - shift) scale. */
-void kern_exp_scaled(float *p, const float *x, int64_t n, float shift, float scale);
+/* y (n) = e^(x - shift); returns their sum, f32 in short runs, runs added in f64. */
+double kern_exp_sum(float *y, const float *x, int64_t n, float shift);
 
 /* KL(p || q) in nats over a row of n, from logits x with probabilities p and logits z with
- * probabilities q = e^(z - z_shift) z_scale, d = log p - log q = x - z + offset. Summed as
- * p (d + e^-d - 1), whose terms are never negative: exact to f32 relative precision however small
- * the divergence (docs/math/statistics.md). */
-double kern_kl(const float *x, const float *p, const float *z, int64_t n, float offset,
-               float z_shift, float z_scale);
+ * probabilities q = e_scale e; d = log p - log q = x - z + offset. Summed as p (d + e^-d - 1),
+ * whose terms are never negative: exact to f32 relative precision however small the divergence
+ * (docs/math/statistics.md). */
+double kern_kl(const float *x, const float *p, const float *z, const float *e, float e_scale,
+               int64_t n, float offset);

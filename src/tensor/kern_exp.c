@@ -9,12 +9,6 @@ KERN_CLONES void kern_exp(float *y, const float *x, int64_t n)
     for (int64_t i = 0; i < n; i++) y[i] = lane_exp(x[i]);
 }
 
-KERN_CLONES void kern_exp_scaled(float *p, const float *x, int64_t n, float shift, float scale)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) p[i] = lane_exp(x[i] - shift) * scale;
-}
-
 KERN_LANE float largest(const float *x, int64_t n)
 {
     float lane[LANES];
@@ -52,7 +46,7 @@ KERN_CLONES float kern_max(const float *x, int64_t n, int64_t *first)
     return m;
 }
 
-KERN_CLONES double kern_sum_exp(const float *x, int64_t n, float shift)
+KERN_CLONES double kern_exp_sum(float *y, const float *x, int64_t n, float shift)
 {
     enum { RUN = 32 * LANES };
     double sum = 0;
@@ -61,8 +55,8 @@ KERN_CLONES double kern_sum_exp(const float *x, int64_t n, float shift)
         float lane[LANES] = {0};
         for (; i + LANES <= end; i += LANES)
 #pragma omp simd
-            for (int l = 0; l < LANES; l++) lane[l] += lane_exp(x[i + l] - shift);
-        for (int l = 0; i < end; i++, l++) lane[l] += lane_exp(x[i] - shift);
+            for (int l = 0; l < LANES; l++) lane[l] += y[i + l] = lane_exp(x[i + l] - shift);
+        for (int l = 0; i < end; i++, l++) lane[l] += y[i] = lane_exp(x[i] - shift);
         sum += (double)lanes_sum(lane);
     }
     return sum;
@@ -106,15 +100,15 @@ KERN_LANE float kl_series(float d)
     return s * d * d;
 }
 
-KERN_LANE float kl_term(float x, float p, float z, float offset, float z_shift, float z_scale)
+KERN_LANE float kl_term(float x, float p, float z, float q, float offset)
 {
-    float d = (x - z) + offset, q = lane_exp(z - z_shift) * z_scale;
+    float d = (x - z) + offset;
     float near = p * kl_series(d), far = p * d + (q - p);
     return d < 0.5f && d > -0.5f ? near : far;
 }
 
-KERN_CLONES double kern_kl(const float *x, const float *p, const float *z, int64_t n, float offset,
-                           float z_shift, float z_scale)
+KERN_CLONES double kern_kl(const float *x, const float *p, const float *z, const float *e,
+                           float e_scale, int64_t n, float offset)
 {
     enum { RUN = 32 * LANES };
     double sum = 0;
@@ -124,9 +118,9 @@ KERN_CLONES double kern_kl(const float *x, const float *p, const float *z, int64
         for (; i + LANES <= end; i += LANES)
 #pragma omp simd
             for (int l = 0; l < LANES; l++)
-                lane[l] += kl_term(x[i + l], p[i + l], z[i + l], offset, z_shift, z_scale);
+                lane[l] += kl_term(x[i + l], p[i + l], z[i + l], e[i + l] * e_scale, offset);
         for (int l = 0; i < end; i++, l++)
-            lane[l] += kl_term(x[i], p[i], z[i], offset, z_shift, z_scale);
+            lane[l] += kl_term(x[i], p[i], z[i], e[i] * e_scale, offset);
         sum += (double)lanes_sum(lane);
     }
     return sum;

@@ -1,0 +1,184 @@
+#include "eval/dataset.h"
+#include "checkpoint/safetensors.h"
+#include "eval/collect.h"
+#include "eval/documents.h"
+#include "util/fsx.h"
+#include "util/hash.h"
+#include "util/mem.h"
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* {a,b} in patterns is glibc's and the BSDs'. */
+#ifndef GLOB_BRACE
+#define GLOB_BRACE 0
+#endif
+
+struct paths {
+    int64_t n, capacity;
+    char **path;
+};
+
+static void paths_free(struct paths *p)
+{
+    for (int64_t i = 0; i < p->n; i++) free(p->path[i]);
+    free(p->path);
+}
+
+static enum status add_path(struct paths *p, const char *path, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_grow(&p->path, p->n, &p->capacity, sizeof *p->path, e));
+    TRY(mem_string(&p->path[p->n], path, e));
+    p->n++;
+done:
+    return st;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static enum status add_matches(struct paths *p, const char *pattern, struct err *e)
+{
+    enum status st = OK;
+    glob_t found = {0};
+    int code = glob(pattern, GLOB_BRACE | GLOB_NOSORT, NULL, &found);
+    ENSURE(code == 0 || code == GLOB_NOMATCH, code == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
+           "%s: the folder cannot be read", pattern);
+    for (size_t i = 0; code == 0 && i < found.gl_pathc; i++)
+        if (fsx_is_file(found.gl_pathv[i])) TRY(add_path(p, found.gl_pathv[i], e));
+    ENSURE(p->n > 0, ERR_IO, "%s: no file matches", pattern);
+    qsort(p->path, (size_t)p->n, sizeof *p->path, compare_paths);
+done:
+    globfree(&found);
+    return st;
+}
+
+/* The files of d->text: the one of that name, or else those that match it as a pattern, sorted. */
+static enum status text_paths(const char *text, struct paths *p, struct err *e)
+{
+    if (fsx_is_file(text) || !strpbrk(text, "*?[{")) return add_path(p, text, e);
+    return add_matches(p, text, e);
+}
+
+/* "FILE:KEY" at its last colon. */
+static enum status split_ids(const char *ids, char **file, const char **key, struct err *e)
+{
+    enum status st = OK;
+    const char *colon = strrchr(ids, ':');
+    ENSURE(colon && colon != ids && colon[1] != '\0', ERR_USAGE,
+           "%s: expected FILE.safetensors:KEY", ids);
+    *key = colon + 1;
+    TRY(mem_format(file, e, "%.*s", (int)(colon - ids), ids));
+done:
+    return st;
+}
+
+enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e)
+{
+    enum status st = OK;
+    struct paths p = {0};
+    char *file = NULL, *all = NULL;
+    const char *key;
+    ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
+    if (d->text)
+        TRY(text_paths(d->text, &p, e));
+    else {
+        TRY(split_ids(d->ids, &file, &key, e));
+        TRY(add_path(&p, file, e));
+    }
+    TRY(mem_zero(&all, p.n * HASH_HEX, 1, "digests", e));
+    for (int64_t i = 0; i < p.n; i++) TRY(hash_file(p.path[i], all + i * HASH_HEX, e));
+    if (p.n == 1)
+        memcpy(hash, all, HASH_HEX);
+    else
+        hash_bytes(all, (size_t)(p.n * HASH_HEX), hash);
+done:
+    free(all);
+    free(file);
+    paths_free(&p);
+    return st;
+}
+
+static enum status read_ids(const char *ids, const struct tensor_entry **entry,
+                            struct safetensors *s, int32_t **values, struct err *e)
+{
+    enum status st = OK;
+    char *file = NULL;
+    const char *key;
+    TRY(split_ids(ids, &file, &key, e));
+    TRY(safetensors_open(file, s, e));
+    const struct tensor_entry *t = safetensors_find(s, key);
+    ENSURE(t, ERR_FORMAT, "%s: no tensor %s", file, key);
+    ENSURE(t->n_dims == 1 || t->n_dims == 2, ERR_FORMAT,
+           "%s: tensor %s has %d dimensions, expected (sequences, length) or (length)", file, key,
+           t->n_dims);
+    TRY(mem_alloc(values, t->n_elements, sizeof **values, key, e));
+    TRY(safetensors_read_i32(s, t, *values, e));
+    for (int64_t i = 0; i < t->n_elements; i++)
+        ENSURE((*values)[i] >= 0, ERR_FORMAT, "%s: tensor %s: id %d at element %lld is negative",
+               file, key, (*values)[i], (long long)i);
+    *entry = t;
+done:
+    free(file);
+    return st;
+}
+
+/* Rows are sequences as they stand; a single row longer than d->length is one long text, cut into
+ * blocks as packed text is. */
+static enum status load_ids(struct collector *c, struct err *e)
+{
+    enum status st = OK;
+    struct safetensors s = {.fd = -1};
+    int32_t *values = NULL;
+    const struct tensor_entry *t = NULL;
+    TRY(read_ids(c->options->ids, &t, &s, &values, e));
+    int64_t length = t->shape[t->n_dims - 1];
+    if (t->n_dims == 1 && length > c->options->length) length = c->options->length;
+    c->all = t->n_elements;
+    for (int64_t i = 0; length > 0 && i + length <= t->n_elements; i += length)
+        TRY(collector_add_sequence(c, values + i, length, e));
+done:
+    free(values);
+    safetensors_close(&s);
+    return st;
+}
+
+static enum status load_text(struct collector *c, const struct tokenizer *t, struct err *e)
+{
+    enum status st = OK;
+    struct paths p = {0};
+    ENSURE(t, ERR_USAGE, "%s: text needs a tokenizer", c->options->text);
+    TRY(text_paths(c->options->text, &p, e));
+    TRY(documents_load(p.path, p.n, t, c, e));
+done:
+    paths_free(&p);
+    return st;
+}
+
+enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
+                         struct sequences *out, char hash[33], struct err *e)
+{
+    enum status st = OK;
+    struct collector c;
+    collector_init(&c, d);
+    ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
+    ENSURE(d->length >= 2, ERR_USAGE, "%s: length is %lld, expected 2 or more",
+           d->text ? d->text : d->ids, (long long)d->length);
+    TRY(dataset_hash(d, hash, e));
+    if (d->text)
+        TRY(load_text(&c, t, e));
+    else
+        TRY(load_ids(&c, e));
+    ENSURE(c.n > 0, ERR_USAGE,
+           "%s: no sequence is left: %lld tokens in all, length %lld, skip %lld, tokens %lld: "
+           "lower length, skip or raise tokens, or give more text",
+           d->text ? d->text : d->ids, (long long)c.all, (long long)d->length, (long long)d->skip,
+           (long long)d->tokens);
+    TRY(collector_finish(&c, t, out, e));
+done:
+    collector_free(&c);
+    return st;
+}

@@ -1,0 +1,89 @@
+#include "eval/jsonline.h"
+#include "tokenizer/utf8.h"
+#include "util/json.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Integers as reals: a 64-bit unsigned id in another field is no reason to stop. */
+enum { LENIENT = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL };
+
+/* Value of the four hex digits behind "\u" at s, -1 if they are not there. */
+static int escape_value(const char *s, const char *end)
+{
+    int value = 0;
+    if (end - s < 6 || s[0] != '\\' || s[1] != 'u') return -1;
+    for (int i = 2; i < 6; i++) {
+        char c = s[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0) return -1;
+        value = 16 * value + digit;
+    }
+    return value;
+}
+
+static bool is_high(int code)
+{
+    return code >= 0xd800 && code < 0xdc00;
+}
+
+static bool is_low(int code)
+{
+    return code >= 0xdc00 && code < 0xe000;
+}
+
+/* Writes \ufffd over every \u escape that is half of a surrogate pair. */
+static void replace_lone_surrogates(char *s, char *end)
+{
+    while (s < end) {
+        if (*s != '\\') {
+            s++;
+            continue;
+        }
+        int code = escape_value(s, end);
+        if (is_high(code) && is_low(escape_value(s + 6, end))) {
+            s += 12;
+            continue;
+        }
+        if (is_high(code) || is_low(code)) memcpy(s + 2, "fffd", 4);
+        s += code >= 0 ? 6 : 2;
+    }
+}
+
+static enum status parse(const char *line, size_t size, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    struct buf mended = {0};
+    json_error_t error;
+    *out = json_loadb(line, size, LENIENT, &error);
+    if (!*out) {
+        TRY(utf8_add_replaced(&mended, line, size, e));
+        replace_lone_surrogates(mended.data, mended.data + mended.n);
+        *out = json_loadb(mended.data, mended.n, LENIENT, &error);
+    }
+    ENSURE(*out, ERR_FORMAT, "not JSON: column %d: %s", error.column, error.text);
+done:
+    buf_free(&mended);
+    return st;
+}
+
+enum status jsonline_text(const char *line, size_t size, const char *field, char **text, size_t *n,
+                          struct err *e)
+{
+    enum status st = OK;
+    json_t *root = NULL;
+    TRY(parse(line, size, &root, e));
+    ENSURE(json_is_object(root), ERR_FORMAT, "not a JSON object");
+    const json_t *value = json_object_get(root, field);
+    ENSURE(value, ERR_FORMAT, "no field \"%s\"", field);
+    ENSURE(json_is_string(value), ERR_FORMAT, "field \"%s\" is not a string", field);
+    *n = json_string_length(value);
+    TRY(mem_alloc(text, (int64_t)*n + 1, 1, "text of a document", e));
+    memcpy(*text, json_string_value(value), *n + 1);
+done:
+    json_decref(root);
+    return st;
+}

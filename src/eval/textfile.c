@@ -1,0 +1,181 @@
+#include "eval/textfile.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include <zstd.h>
+
+enum { CHUNK = 1 << 20, LINE_MAX_BYTES = 1 << 30 };
+
+struct textfile {
+    char *path;
+    gzFile gz; /* plain files too: zlib hands them through */
+    FILE *zst;
+    ZSTD_DStream *stream;
+    char *packed; /* compressed bytes in hand */
+    ZSTD_inBuffer in;
+    size_t pending; /* what ZSTD_decompressStream answered last: 0 between frames */
+    bool more;      /* the stream may hold output that did not fit the last buffer */
+    char *buffer;   /* (capacity) text; [begin, end) is not handed out yet */
+    int64_t capacity;
+    size_t begin, end;
+    int64_t lines;
+    bool ended;
+};
+
+static enum status open_zstd(struct textfile *f, struct err *e)
+{
+    enum status st = OK;
+    ENSURE(f->stream = ZSTD_createDStream(), ERR_NOMEM, "%s: no memory for zstd", f->path);
+    TRY(mem_alloc(&f->packed, CHUNK, 1, f->path, e));
+    f->in = (ZSTD_inBuffer){.src = f->packed};
+done:
+    return st;
+}
+
+static enum status open_stream(struct textfile *f, struct err *e)
+{
+    enum status st = OK;
+    static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
+    unsigned char start[4];
+    ENSURE(f->zst = fopen(f->path, "rbe"), ERR_IO, "%s: %s", f->path, strerror(errno));
+    size_t n = fread(start, 1, sizeof start, f->zst);
+    ENSURE(!ferror(f->zst), ERR_IO, "%s: %s", f->path, strerror(errno));
+    if (n == sizeof start && memcmp(start, magic, sizeof magic) == 0) {
+        rewind(f->zst);
+        TRY(open_zstd(f, e));
+        goto done;
+    }
+    fclose(f->zst);
+    f->zst = NULL;
+    ENSURE(f->gz = gzopen(f->path, "rbe"), ERR_IO, "%s: %s", f->path, strerror(errno));
+    gzbuffer(f->gz, CHUNK);
+done:
+    return st;
+}
+
+enum status textfile_open(const char *path, struct textfile **out, struct err *e)
+{
+    enum status st = OK;
+    struct textfile *f = NULL;
+    TRY(mem_zero(&f, 1, sizeof *f, path, e));
+    TRY(mem_string(&f->path, path, e));
+    TRY(open_stream(f, e));
+    *out = f;
+    f = NULL;
+done:
+    textfile_close(f);
+    return st;
+}
+
+void textfile_close(struct textfile *f)
+{
+    if (!f) return;
+    if (f->gz) gzclose(f->gz);
+    if (f->zst) fclose(f->zst);
+    ZSTD_freeDStream(f->stream);
+    free(f->packed);
+    free(f->buffer);
+    free(f->path);
+    free(f);
+}
+
+static enum status read_gz(struct textfile *f, char *dst, size_t room, size_t *got, struct err *e)
+{
+    enum status st = OK;
+    int code = Z_OK;
+    int n = gzread(f->gz, dst, room < CHUNK ? (unsigned)room : CHUNK);
+    const char *text = gzerror(f->gz, &code);
+    ENSURE(n >= 0 || code != Z_ERRNO, ERR_IO, "%s: %s", f->path, strerror(errno));
+    ENSURE(n >= 0 && code != Z_BUF_ERROR, ERR_FORMAT, "%s: gzip: %s", f->path,
+           code == Z_BUF_ERROR ? "the file ends too early" : text);
+    *got = (size_t)n;
+done:
+    return st;
+}
+
+static enum status read_zstd(struct textfile *f, char *dst, size_t room, size_t *got, struct err *e)
+{
+    enum status st = OK;
+    ZSTD_outBuffer o = {.dst = dst, .size = room};
+    while (o.pos == 0) {
+        if (f->in.pos == f->in.size && !f->more) {
+            f->in.size = fread(f->packed, 1, CHUNK, f->zst);
+            f->in.pos = 0;
+            ENSURE(!ferror(f->zst), ERR_IO, "%s: %s", f->path, strerror(errno));
+            ENSURE(f->in.size > 0 || f->pending == 0, ERR_FORMAT,
+                   "%s: zstd: the file ends too early", f->path);
+            if (f->in.size == 0) break;
+        }
+        f->pending = ZSTD_decompressStream(f->stream, &o, &f->in);
+        ENSURE(!ZSTD_isError(f->pending), ERR_FORMAT, "%s: zstd: %s", f->path,
+               ZSTD_getErrorName(f->pending));
+        f->more = o.pos == o.size && f->pending != 0;
+    }
+    *got = o.pos;
+done:
+    return st;
+}
+
+/* Moves what is not handed out to the front and reads more behind it. */
+static enum status fill(struct textfile *f, struct err *e)
+{
+    enum status st = OK;
+    size_t got = 0;
+    if (f->begin > 0) {
+        memmove(f->buffer, f->buffer + f->begin, f->end - f->begin);
+        f->end -= f->begin;
+        f->begin = 0;
+    }
+    TRY(mem_grow(&f->buffer, (int64_t)f->end + CHUNK, &f->capacity, 1, e));
+    size_t room = (size_t)f->capacity - f->end;
+    if (f->gz)
+        TRY(read_gz(f, f->buffer + f->end, room, &got, e));
+    else
+        TRY(read_zstd(f, f->buffer + f->end, room, &got, e));
+    f->end += got;
+    f->ended = got == 0;
+done:
+    return st;
+}
+
+enum status textfile_line(struct textfile *f, const char **line, size_t *n, int64_t *number,
+                          struct err *e)
+{
+    enum status st = OK;
+    size_t searched = 0;
+    const char *newline = NULL;
+    *line = NULL;
+    for (;;) {
+        if (f->end - f->begin > searched)
+            newline = memchr(f->buffer + f->begin + searched, '\n', f->end - f->begin - searched);
+        if (newline || f->ended) break;
+        searched = f->end - f->begin;
+        ENSURE(searched < LINE_MAX_BYTES, ERR_FORMAT,
+               "%s:%lld: a line of more than 1 GiB: are these JSON lines?", f->path,
+               (long long)f->lines + 1);
+        TRY(fill(f, e));
+    }
+    if (f->begin == f->end) goto done;
+    *line = f->buffer + f->begin;
+    *n = newline ? (size_t)(newline - *line) : f->end - f->begin;
+    f->begin += *n + (newline != NULL);
+    if (*n > 0 && (*line)[*n - 1] == '\r') --*n;
+    *number = ++f->lines;
+done:
+    return st;
+}
+
+enum status textfile_rest(struct textfile *f, char **text, size_t *n, struct err *e)
+{
+    enum status st = OK;
+    while (!f->ended) TRY(fill(f, e));
+    TRY(mem_alloc(text, (int64_t)(f->end - f->begin), 1, f->path, e));
+    *n = f->end - f->begin;
+    if (*n) memcpy(*text, f->buffer + f->begin, *n);
+    f->begin = f->end;
+done:
+    return st;
+}

@@ -14,6 +14,26 @@ void data_options_free(struct data_options *d)
     options_free(&data_table, d);
 }
 
+/* Between the keys that say how documents become sequences. */
+static const char *text_fault(const struct data_options *d, const char **key)
+{
+    static const char with_text[] = "goes with the documents of text, not with ids";
+    const bool packed = d->layout == LAYOUT_PACKED;
+    *key = "special_tokens";
+    if (d->ids && d->special_tokens) return with_text;
+    *key = "separator";
+    if (d->ids && d->separator) return with_text;
+    if (d->separator && !packed) return "stands between packed documents, but layout is document";
+    *key = "documents";
+    if (d->ids && d->documents) return with_text;
+    *key = "min_length";
+    if (d->ids && d->min_length) return with_text;
+    *key = "length";
+    if (d->text && packed && d->length == 0)
+        return "none is for layout: document; packed text is cut into blocks of a length";
+    return NULL;
+}
+
 /* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
 static const char *fault(const struct data_options *d, const char **key)
 {
@@ -26,7 +46,7 @@ static const char *fault(const struct data_options *d, const char **key)
         return "expected FILE.safetensors:KEY, the name of a tensor behind a colon";
     *key = "field";
     if (d->field && !d->text) return "a field of JSON lines goes with text, not with ids";
-    return NULL;
+    return text_fault(d, key);
 }
 
 static bool ends_with(const char *text, size_t n, const char *tail)
@@ -35,12 +55,15 @@ static bool ends_with(const char *text, size_t n, const char *tail)
     return n > m && memcmp(text + n - m, tail, m) == 0;
 }
 
-/* The file's name without folder, compression and extension: data/c4.en.jsonl.gz is c4.en. */
+/* The (first) file's name without folder, compression and extension: data/c4.en.jsonl.gz is c4.en.
+ */
 static enum status name_after_file(struct data_options *d, struct err *e)
 {
-    const char *path = d->text ? d->text : d->ids;
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t n = d->text ? strlen(base) : (size_t)(strrchr(base, ':') - base);
+    const char *base = d->text ? d->text : d->ids;
+    const char *end = base + (d->text ? strcspn(base, "\n") : (size_t)(strrchr(base, ':') - base));
+    for (const char *p = base; p < end; p++)
+        if (*p == '/') base = p + 1;
+    size_t n = (size_t)(end - base);
     static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2"};
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
         if (ends_with(base, n, packed[i])) {

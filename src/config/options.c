@@ -212,7 +212,8 @@ static enum status read_text(const struct option *o, const struct option_scope *
     char *text = NULL;
     if (s->node->kind != NODE_SCALAR) TRY(fail_expected(o, s, e));
     TRY(check_text(o, s, s->node->text, e));
-    if (o->type == OPTION_PATH && s->source->folder) {
+    bool path = o->type == OPTION_PATH || o->type == OPTION_PATHS;
+    if (path && s->source->folder) {
         struct err why = {0};
         if (option_path(s->node->text, s->source->folder, &text, &why) != OK)
             TRY(fail_here(s, e, "%s", why.text));
@@ -225,6 +226,35 @@ static enum status read_text(const struct option *o, const struct option_scope *
     text = NULL;
 done:
     free(text);
+    return st;
+}
+
+/* Paths hold no line ends (check_text), so that one text can hold several, one a line. */
+static enum status read_paths(const struct option *o, const struct option_scope *s, char **value,
+                              struct err *e)
+{
+    enum status st = OK;
+    char *all = NULL, *one = NULL;
+    int64_t n = 0, capacity = 0;
+    if (s->node->kind != NODE_LIST) return read_text(o, s, value, e);
+    if (s->node->n == 0) TRY(fail_expected(o, s, e));
+    for (int64_t i = 0; i < s->node->n; i++) {
+        struct option_scope inner = {s, NULL, i, s->node->items[i], s->source};
+        struct option element = {.name = o->name, .type = OPTION_PATH};
+        TRY(read_text(&element, &inner, &one, e));
+        int64_t length = (int64_t)strlen(one);
+        TRY(mem_grow(&all, n + length, &capacity, 1, e));
+        memcpy(all + n, one, (size_t)length);
+        n += length;
+        all[n++] = '\n';
+    }
+    all[n - 1] = '\0';
+    free(*value);
+    *value = all;
+    all = NULL;
+done:
+    free(all);
+    free(one);
     return st;
 }
 
@@ -290,6 +320,8 @@ enum status options_read_value(const struct option *o, const struct option_scope
     case OPTION_TEXT:
     case OPTION_PATH:
         return read_text(o, s, at, e);
+    case OPTION_PATHS:
+        return read_paths(o, s, at, e);
     case OPTION_INTS:
         return read_ints(o, s, field(entry, o->count), at, e);
     case OPTION_GROUP:
@@ -423,7 +455,8 @@ void options_free(const struct option_table *t, void *out)
         const struct option *o = &t->options[i];
         void *at = field(out, o->offset);
         if (o->type == OPTION_GROUP) options_free(o->table, at);
-        if (o->type == OPTION_TEXT || o->type == OPTION_PATH) free(*(char **)at);
+        if (o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS)
+            free(*(char **)at);
         if (o->type != OPTION_LIST) continue;
         char *entries;
         memcpy(&entries, at, sizeof entries);

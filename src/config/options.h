@@ -15,6 +15,7 @@ enum option_type {
     OPTION_CHOICE, /* int: index into choices */
     OPTION_TEXT,   /* char *, NULL when not given */
     OPTION_PATH,   /* char *, resolved */
+    OPTION_PATHS,  /* char *, one or several of them, resolved, one a line */
     OPTION_INTS,   /* int64_t array inside the struct, all different */
     OPTION_GROUP,  /* a struct inside the struct */
     OPTION_LIST    /* pointer to an array of structs */

@@ -47,7 +47,7 @@ static enum status set_value(const struct option *o, const char *flag, const cha
     enum status st = OK;
     struct node *node = NULL;
     /* The shell has expanded what it expands; "null" is a fine file name. */
-    bool quoted = o->type == OPTION_TEXT || o->type == OPTION_PATH;
+    bool quoted = o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS;
     struct option_source source = {.code = ERR_USAGE};
     TRY(node_new_scalar(text, quoted, NULL, &node, e));
     struct option_scope scope = {NULL, flag, 0, node, &source};

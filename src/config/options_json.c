@@ -13,6 +13,22 @@ static json_t *ints_to_json(const int64_t *values, int64_t n)
     return array;
 }
 
+/* A string, or an array of the lines of a text that has several. */
+static json_t *lines_to_json(const char *text)
+{
+    if (!strchr(text, '\n')) return json_string(text);
+    json_t *array = json_array();
+    for (const char *p = text; array && *p;) {
+        size_t n = strcspn(p, "\n");
+        if (json_array_append_new(array, json_stringn(p, n)) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+        p += n + (p[n] == '\n');
+    }
+    return array;
+}
+
 static json_t *entries_to_json(const struct option_table *t, const char *entries, int64_t n)
 {
     json_t *array = json_array();
@@ -27,7 +43,7 @@ static json_t *entries_to_json(const struct option_table *t, const char *entries
 /* A text, an empty list: what is not given has no key. */
 static bool is_absent(const struct option *o, const char *entry)
 {
-    if (o->type == OPTION_TEXT || o->type == OPTION_PATH)
+    if (o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS)
         return *(char *const *)(const void *)(entry + o->offset) == NULL;
     if (o->type == OPTION_INTS) return *(const int64_t *)(const void *)(entry + o->count) == 0;
     return false;
@@ -51,6 +67,8 @@ static json_t *value_to_json(const struct option *o, const char *entry)
     case OPTION_TEXT:
     case OPTION_PATH:
         return json_string(*(char *const *)at);
+    case OPTION_PATHS:
+        return lines_to_json(*(char *const *)at);
     case OPTION_INTS:
         return ints_to_json(at, *(const int64_t *)count);
     case OPTION_GROUP:

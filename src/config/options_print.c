@@ -62,6 +62,9 @@ void option_expected(const struct option *o, char text[OPTION_EXPECTED])
     case OPTION_PATH:
         snprintf(text, OPTION_EXPECTED, "a path");
         break;
+    case OPTION_PATHS:
+        snprintf(text, OPTION_EXPECTED, "a path or a list of paths");
+        break;
     case OPTION_INTS:
         expected_int(o, "a list of integers, each", text);
         break;

@@ -40,21 +40,26 @@ struct method_entry {
 enum text_layout {
     LAYOUT_PACKED, /* all documents' ids concatenated, cut into blocks of length, last partial block
                       dropped */
-    LAYOUT_DOCUMENT /* one document a sequence, cut at length */
+    LAYOUT_DOCUMENT /* one document a sequence of its own length, cut at length if there is one */
 };
 
 /* A source of token sequences: calibration, or one evaluation dataset. */
 struct data_options {
     char *name;  /* label on the cube's dataset axis (evaluation) */
-    char *text;  /* plain text (one document) or JSONL; NULL when ids is given */
+    char *text;  /* files or patterns such as part-*.jsonl, one a line: plain text (one document a
+                    file) or JSONL; NULL when ids is given */
     char *field; /* JSONL field that holds the text; NULL: plain text */
     char *ids;   /* FILE.safetensors:KEY, an integer tensor (sequences, length); NULL when text is
                     given */
     int layout;  /* enum text_layout */
-    int64_t length;
-    int64_t skip;    /* sequences left out at the start */
-    int64_t samples; /* sequences at most; 0: all */
-    int64_t tokens;  /* tokens at most (whole sequences); 0: all */
+    int64_t length;      /* 0: sequences are not cut (documents, ids) */
+    bool special_tokens; /* each document gets what the tokenizer's post-processor adds */
+    char *separator; /* packed: the token behind each document, by its text, or "eos"; NULL: none */
+    int64_t documents;  /* documents read at most; 0: all */
+    int64_t min_length; /* documents of fewer tokens, the added ones included, are left out */
+    int64_t skip;       /* sequences left out at the start */
+    int64_t samples;    /* sequences at most; 0: all */
+    int64_t tokens;     /* tokens at most (whole sequences); 0: all */
 };
 
 /* One row of a trajectory table. */

@@ -100,6 +100,27 @@ static void test_data_flags(void **state)
     err_clear(&e);
     assert_int_equal(data_options_finish(&d, "calibration-", &e), OK);
     assert_string_equal(d.name, "null");
+    take(&d, "", "--special-tokens");
+    take(&d, "", "--layout=document");
+    take(&d, "", "--length=none");
+    take(&d, "", "--min-length=11");
+    take(&d, "", "--documents=1024");
+    assert_int_equal(data_options_finish(&d, "", &e), OK);
+    assert_true(d.special_tokens && d.layout == LAYOUT_DOCUMENT);
+    assert_int_equal(d.length, 0);
+    assert_int_equal(d.min_length, 11);
+    assert_int_equal(d.documents, 1024);
+    take(&d, "", "--separator=eos");
+    assert_int_equal(data_options_finish(&d, "", &e), ERR_USAGE);
+    assert_string_equal(e.text, "--separator: stands between packed documents, but layout is "
+                                "document");
+    take(&d, "", "--layout=packed");
+    err_clear(&e);
+    assert_int_equal(data_options_finish(&d, "", &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "--length: none is for layout: document"));
+    take(&d, "", "--length=64");
+    err_clear(&e);
+    assert_int_equal(data_options_finish(&d, "", &e), OK);
     take(&d, "", "--ids=a.safetensors:x");
     assert_int_equal(data_options_finish(&d, "", &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "--ids: text and ids are both given"));
@@ -195,7 +216,7 @@ static void check_table(const struct option_table *t)
         const struct option *o = &t->options[i];
         assert_true(o->name && o->doc && o->offset < t->size);
         for (int64_t j = 0; j < i; j++) assert_string_not_equal(o->name, t->options[j].name);
-        bool text = o->type == OPTION_TEXT || o->type == OPTION_PATH;
+        bool text = o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS;
         bool whole = text || o->type == OPTION_INTS || o->type == OPTION_LIST;
         /* options_default owns nothing, so these have no written default; the others need one */
         assert_true(whole ? o->fallback == NULL : o->fallback || o->type == OPTION_GROUP);

@@ -90,7 +90,11 @@ static void test_data(void **state)
     assert_int_equal(c->samples, 128);
     assert_int_equal(c->length, 512);
     assert_int_equal(c->layout, LAYOUT_DOCUMENT);
-    assert_int_equal(s.n_evaluations, 3);
+    assert_true(c->special_tokens);
+    assert_int_equal(c->documents, 1024);
+    assert_int_equal(c->min_length, 11);
+    assert_null(c->separator);
+    assert_int_equal(s.n_evaluations, 4);
     assert_string_equal(d[0].name, "refinedweb");
     assert_int_equal(d[0].tokens, 600000);
     assert_null(d[0].ids);
@@ -102,6 +106,10 @@ static void test_data(void **state)
     assert_string_equal(d[2].name, "ids");
     assert_string_equal(d[2].ids, FIXTURES "/config/ids.safetensors:held_out");
     assert_null(d[2].text);
+    assert_false(d[2].special_tokens);
+    assert_string_equal(d[3].text, FIXTURES "/config/data/part-*.jsonl.zst\n/data/more.jsonl");
+    assert_string_equal(d[3].name, "part-*");
+    assert_string_equal(d[3].separator, "<|endoftext|>");
     assert_int_equal(s.run.ranks_per_group, 0);
     assert_int_equal(s.run.threads, 2);
     sweep_free(&s);
@@ -303,10 +311,14 @@ static void test_data_json(void **state)
     struct err e = {0};
     read_ok(file, NULL, 0, &s);
     s.evaluations[0].tokens = INT64_MAX;
+    s.evaluations[1].layout = LAYOUT_DOCUMENT;
+    s.evaluations[1].length = 0;
     for (int64_t i = 0; i < s.n_evaluations; i++) {
         json_t *json = data_options_to_json(&s.evaluations[i]);
         assert_int_equal(data_options_from_json(json, &d, &e), OK);
         assert_true(d.tokens == s.evaluations[i].tokens);
+        assert_true(d.length == s.evaluations[i].length);
+        if (d.text) assert_string_equal(d.text, s.evaluations[i].text);
         json_t *back = data_options_to_json(&d);
         assert_true(json_equal(json, back));
         json_decref(json);

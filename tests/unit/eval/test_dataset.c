@@ -1,0 +1,510 @@
+/* dataset: texts in every wrapping become the sequences that the tokenizer's ids, put together by
+ * hand here, give. */
+#include "checkpoint/safetensors.h"
+#include "eval/dataset.h"
+#include "util/fsx.h"
+#include "util/hash.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cmocka.h>
+
+static char dir[] = "/tmp/qtraj_dataset_XXXXXX";
+static char path[512];
+static struct tokenizer *plain, *with_bos; /* one without a template, one that adds BOS */
+
+static const char *put(const char *name, const void *data, size_t n)
+{
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static const char *put_text(const char *name, const char *text)
+{
+    return put(name, text, strlen(text));
+}
+
+static size_t gzip(const char *text, size_t n, char *out, size_t room)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)text,
+                  .avail_in = (uInt)n,
+                  .next_out = (Bytef *)out,
+                  .avail_out = (uInt)room};
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    size_t made = room - z.avail_out;
+    deflateEnd(&z);
+    return made;
+}
+
+/* Encodes with the tokenizer itself and appends to ids. */
+static int64_t encode(const struct tokenizer *t, const char *text, bool special, int32_t *ids)
+{
+    int32_t *made;
+    int64_t n;
+    assert_int_equal(tokenizer_encode(t, text, strlen(text), special, &made, &n, NULL), OK);
+    memcpy(ids, made, (size_t)n * sizeof *ids);
+    free(made);
+    return n;
+}
+
+static struct data_options options(const char *text, const char *field, int layout, int64_t length)
+{
+    return (struct data_options){.name = (char *)(uintptr_t) "d",
+                                 .text = (char *)(uintptr_t)text,
+                                 .field = (char *)(uintptr_t)field,
+                                 .layout = layout,
+                                 .length = length};
+}
+
+static void load(const struct data_options *d, const struct tokenizer *t, struct sequences *s)
+{
+    struct err e = {0};
+    char hash[33], again[33];
+    if (dataset_load(d, t, s, hash, &e) != OK) fail_msg("%s", e.text);
+    assert_int_equal(dataset_hash(d, again, &e), OK);
+    assert_string_equal(hash, again);
+    assert_int_equal(s->offset[0], 0);
+    for (int64_t i = 0; t && i < s->offset[s->n]; i++)
+        assert_int_equal(s->bytes[i], tokenizer_id_bytes(t, s->ids[i]));
+}
+
+static void refuse(const struct data_options *d, const struct tokenizer *t, enum status want,
+                   const char *part)
+{
+    struct err e = {0};
+    struct sequences s = {0};
+    char hash[33];
+    assert_int_equal(dataset_load(d, t, &s, hash, &e), want);
+    if (!strstr(e.text, part)) fail_msg("\"%s\" lacks \"%s\"", e.text, part);
+    assert_null(s.ids);
+}
+
+static const char *const documents[] = {
+    "The quick brown fox jumps over the lazy dog.", "x", "",
+    "Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich. 0123456789\nand a second line\t.",
+    "日本語のテキスト, 한국어 and emoji 👩‍🚀 in one document"};
+enum { N_DOCUMENTS = sizeof documents / sizeof *documents };
+
+/* The documents as JSON lines with noise around them: blank lines, CRLF, other fields. */
+static void json_lines(char *out)
+{
+    out += sprintf(out, "\n");
+    for (int i = 0; i < N_DOCUMENTS; i++) {
+        out += sprintf(out, "{\"id\": 18446744073709551615, \"text\": \"");
+        for (const char *s = documents[i]; *s; s++)
+            out += *s == '\n'   ? sprintf(out, "\\n")
+                   : *s == '\t' ? sprintf(out, "\\u0009")
+                                : sprintf(out, "%c", *s);
+        out += sprintf(out, "\", \"n\": [%d]}%s\n", i, i % 2 ? "\r" : "");
+        if (i == 2) out += sprintf(out, "  \n");
+    }
+}
+
+static int64_t all_ids(const struct tokenizer *t, int32_t *ids)
+{
+    int64_t n = 0;
+    for (int i = 0; i < N_DOCUMENTS; i++) n += encode(t, documents[i], false, ids + n);
+    return n;
+}
+
+static void check_packed(const char *file, const char *field, const int32_t *ids, int64_t n)
+{
+    struct data_options d = options(file, field, LAYOUT_PACKED, 16);
+    struct sequences s;
+    load(&d, plain, &s);
+    assert_int_equal(s.n, n / 16);
+    assert_true(s.n >= 3);
+    for (int64_t i = 0; i <= s.n; i++) assert_int_equal(s.offset[i], 16 * i);
+    assert_memory_equal(s.ids, ids, (size_t)s.offset[s.n] * sizeof *ids);
+    sequences_free(&s);
+}
+
+static void test_packed_in_every_wrapping(void **state)
+{
+    (void)state;
+    char text[4096], packed[4096];
+    int32_t ids[2048];
+    int64_t n = all_ids(plain, ids);
+    json_lines(text);
+    check_packed(put_text("a.jsonl", text), "text", ids, n);
+    size_t made = gzip(text, strlen(text), packed, sizeof packed);
+    check_packed(put("b.jsonl", packed, made), "text", ids, n);
+    /* two gzip members, two zstd frames, cut in the middle of a line */
+    size_t cut = strlen(text) / 2, first = gzip(text, cut, packed, sizeof packed);
+    made = first + gzip(text + cut, strlen(text) - cut, packed + first, sizeof packed - first);
+    check_packed(put("c", packed, made), "text", ids, n);
+    made = ZSTD_compress(packed, sizeof packed, text, strlen(text), 3);
+    check_packed(put("d.gz", packed, made), "text", ids, n); /* by content, not by name */
+    first = ZSTD_compress(packed, sizeof packed, text, cut, 3);
+    made = first +
+           ZSTD_compress(packed + first, sizeof packed - first, text + cut, strlen(text) - cut, 3);
+    check_packed(put("e", packed, made), "text", ids, n);
+    /* a byte order mark, no newline at the end */
+    char marked[4096] = "\xef\xbb\xbf";
+    strcat(marked, text + 1);
+    marked[strlen(marked) - 1] = '\0';
+    check_packed(put_text("f", marked), "text", ids, n);
+}
+
+static void test_plain_text_is_one_document(void **state)
+{
+    (void)state;
+    char packed[4096];
+    int32_t ids[2048];
+    const char *text = documents[3];
+    int64_t n = encode(plain, text, false, ids);
+    struct data_options d = options(put_text("plain.txt", text), NULL, LAYOUT_DOCUMENT, 4096);
+    for (int i = 0; i < 3; i++) {
+        struct sequences s;
+        load(&d, plain, &s);
+        assert_int_equal(s.n, 1);
+        assert_int_equal(s.offset[1], n);
+        assert_memory_equal(s.ids, ids, (size_t)n * sizeof *ids);
+        int64_t bytes = 0;
+        for (int64_t k = 0; k < n; k++) bytes += s.bytes[k];
+        assert_int_equal(bytes, strlen(text));
+        sequences_free(&s);
+        size_t made = i ? gzip(text, strlen(text), packed, sizeof packed)
+                        : ZSTD_compress(packed, sizeof packed, text, strlen(text), 3);
+        put("plain.txt", packed, made);
+    }
+}
+
+static void test_one_document_a_sequence(void **state)
+{
+    (void)state;
+    char text[4096];
+    json_lines(text);
+    struct data_options d = options(put_text("a.jsonl", text), "text", LAYOUT_DOCUMENT, 20);
+    const struct tokenizer *const tokenizers[] = {plain, with_bos};
+    for (int k = 0; k < 2; k++) {
+        struct sequences s;
+        int64_t n = 0;
+        load(&d, tokenizers[k], &s);
+        for (int i = 0; i < N_DOCUMENTS; i++) {
+            int32_t ids[2048];
+            int64_t m = encode(tokenizers[k], documents[i], true, ids);
+            if (m < 2) continue;
+            if (m > 20) m = 20;
+            assert_int_equal(s.offset[n + 1] - s.offset[n], m);
+            assert_memory_equal(s.ids + s.offset[n], ids, (size_t)m * sizeof *ids);
+            n++;
+        }
+        assert_int_equal(s.n, n);
+        assert_int_equal(n, k ? 4 : 3); /* with BOS the one-token document has two */
+        sequences_free(&s);
+    }
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    char text[4096];
+    int32_t ids[2048];
+    int64_t n = all_ids(plain, ids);
+    json_lines(text);
+    struct data_options d = options(put_text("a.jsonl", text), "text", LAYOUT_PACKED, 8);
+    static const struct {
+        int64_t skip, samples, tokens, want;
+    } cases[] = {{0, 3, 0, 3}, {2, 3, 0, 3}, {1, 0, 31, 3}, {0, 0, 32, 4}, {1, 2, 32, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sequences s;
+        d.skip = cases[i].skip;
+        d.samples = cases[i].samples;
+        d.tokens = cases[i].tokens;
+        load(&d, plain, &s);
+        assert_int_equal(s.n, cases[i].want);
+        assert_memory_equal(s.ids, ids + 8 * d.skip, (size_t)(8 * s.n) * sizeof *ids);
+        sequences_free(&s);
+    }
+    d.samples = d.tokens = 0;
+    d.skip = n / 8;
+    refuse(&d, plain, ERR_USAGE, "no sequence is left");
+    d.skip = 0;
+    d.tokens = 7;
+    refuse(&d, plain, ERR_USAGE, "no sequence is left");
+    d.tokens = 0;
+    d.length = n + 1;
+    refuse(&d, plain, ERR_USAGE, "no sequence is left");
+    d.length = 1;
+    refuse(&d, plain, ERR_USAGE, "expected 2 or more");
+}
+
+static void test_globs_are_sorted(void **state)
+{
+    (void)state;
+    char pattern[64];
+    int32_t ids[2048];
+    int64_t n = 0;
+    put_text("g-b.txt", documents[3]);
+    put_text("g-a.txt", documents[0]);
+    put_text("g-C.txt", documents[4]);
+    static const int order[] = {4, 0, 3};
+    for (int i = 0; i < 3; i++) n += encode(plain, documents[order[i]], false, ids + n);
+    static const char *const patterns[] = {"g-*.txt", "g-[abC].txt", "{g-b,g-C,g-a}.txt"};
+    char first[33] = "", hash[33];
+    for (int i = 0; i < 3; i++) {
+        snprintf(pattern, sizeof pattern, "%s/%s", dir, patterns[i]);
+        check_packed(pattern, NULL, ids, n);
+        struct data_options d = options(pattern, NULL, LAYOUT_PACKED, 16);
+        assert_int_equal(dataset_hash(&d, hash, NULL), OK);
+        if (i > 0) assert_string_equal(hash, first);
+        memcpy(first, hash, 33);
+    }
+    put_text("g-C.txt", documents[3]);
+    struct data_options d = options(pattern, NULL, LAYOUT_PACKED, 16);
+    assert_int_equal(dataset_hash(&d, hash, NULL), OK);
+    assert_string_not_equal(hash, first);
+    snprintf(pattern, sizeof pattern, "%s/none-*", dir);
+    refuse(&d, plain, ERR_IO, "no file matches");
+    check_packed(put_text("w[1].txt", documents[4]), NULL, ids,
+                 encode(plain, documents[4], false, ids));
+}
+
+/* Ill-formed UTF-8 and lone surrogates become U+FFFD, escaped backslashes stay. */
+static void test_careless_text(void **state)
+{
+    (void)state;
+    int32_t ids[2048];
+    const char *lines = "{\"text\": \"ab\xff"
+                        "cd \\ud83d\\ude00 \\ud83d \\\\ud83d \\udc00 ef, and some more\"}\n";
+    int64_t n = encode(plain,
+                       "ab\xef\xbf\xbd"
+                       "cd \xf0\x9f\x98\x80 \xef\xbf\xbd \\ud83d \xef\xbf\xbd ef, and some more",
+                       false, ids);
+    struct data_options d = options(put_text("careless", lines), "text", LAYOUT_DOCUMENT, 4096);
+    struct sequences s;
+    load(&d, plain, &s);
+    assert_int_equal(s.n, 1);
+    assert_int_equal(s.offset[1], n);
+    assert_memory_equal(s.ids, ids, (size_t)n * sizeof *ids);
+    sequences_free(&s);
+    n = encode(plain,
+               "a\xef\xbf\xbd"
+               "b plain",
+               false, ids);
+    d = options(put_text("careless.txt", "a\xc3"
+                                         "b plain"),
+                NULL, LAYOUT_DOCUMENT, 4096);
+    load(&d, plain, &s);
+    assert_int_equal(s.offset[1], n);
+    assert_memory_equal(s.ids, ids, (size_t)n * sizeof *ids);
+    sequences_free(&s);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct data_options d = options("/nonexistent/x.txt", "text", LAYOUT_PACKED, 2);
+    refuse(&d, plain, ERR_IO, "/nonexistent/x.txt");
+    d.text = dir;
+    refuse(&d, plain, ERR_IO, dir);
+    d.text = path;
+    put_text("bad", "{\"text\": \"good enough\"}\n\n{\"text\": \"cut\n");
+    refuse(&d, plain, ERR_FORMAT, "bad:3: not JSON");
+    put_text("bad", "{\"text\": \"good enough\"}\n{\"content\": \"x\"}\n{\"text\": 1}");
+    refuse(&d, plain, ERR_FORMAT, "bad:2: no field \"text\"");
+    put_text("bad", "{\"text\": 1}");
+    refuse(&d, plain, ERR_FORMAT, "bad:1: field \"text\" is not a string");
+    put_text("bad", "[\"text\"]");
+    refuse(&d, plain, ERR_FORMAT, "bad:1: not a JSON object");
+    put_text("bad", "");
+    refuse(&d, plain, ERR_USAGE, "no sequence is left");
+    refuse(&d, NULL, ERR_USAGE, "needs a tokenizer");
+    char *bomb = malloc(1 << 20);
+    assert_non_null(bomb);
+    memset(bomb, '[', 1 << 20);
+    put("bad", bomb, 1 << 20);
+    refuse(&d, plain, ERR_FORMAT, "bad:1: not JSON");
+    free(bomb);
+    /* an error behind the limit is not met */
+    put_text("late", "{\"text\": \"good enough for four tokens\"}\n{\"text\": \"cut\n");
+    d.samples = 1;
+    struct sequences s;
+    load(&d, plain, &s);
+    assert_int_equal(s.n, 1);
+    sequences_free(&s);
+}
+
+/* A compressed file cut at any byte: a message or, for a few bytes, a plain text, never a part. */
+static void test_truncated_compression(void **state)
+{
+    (void)state;
+    char text[4096], packed[2][4096];
+    json_lines(text);
+    size_t n[2] = {gzip(text, strlen(text), packed[0], 4096),
+                   ZSTD_compress(packed[1], 4096, text, strlen(text), 3)};
+    for (int k = 0; k < 2; k++)
+        for (size_t cut = 1; cut < n[k]; cut++) {
+            struct err e = {0};
+            struct sequences s = {0};
+            char hash[33];
+            struct data_options d = options(put("cut", packed[k], cut), "text", LAYOUT_PACKED, 2);
+            assert_int_equal(dataset_load(&d, plain, &s, hash, &e), ERR_FORMAT);
+            assert_non_null(strstr(e.text, "cut"));
+        }
+    packed[0][n[0] / 2] ^= 0x40;
+    struct data_options d = options(put("damaged", packed[0], n[0]), "text", LAYOUT_PACKED, 2);
+    refuse(&d, plain, ERR_FORMAT, "damaged");
+}
+
+/* A safetensors file of I64 tensors "two" (3, 4), "one" (10) and a float one. */
+static void put_ids(int64_t bad)
+{
+    static const char header[] =
+        "{\"two\":{\"dtype\":\"I64\",\"shape\":[3,4],\"data_offsets\":[0,96]},"
+        "\"one\":{\"dtype\":\"I64\",\"shape\":[10],\"data_offsets\":[96,176]},"
+        "\"f\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[176,184]}}";
+    char data[1024] = {0};
+    uint64_t n = sizeof header - 1;
+    memcpy(data, &n, 8);
+    memcpy(data + 8, header, n);
+    for (int64_t i = 0; i < 22; i++) {
+        int64_t id = i == 21 && bad ? bad : 100 + i;
+        memcpy(data + 8 + n + 8 * (size_t)i, &id, 8);
+    }
+    put("ids.safetensors", data, 8 + n + 184);
+}
+
+static void test_stored_ids(void **state)
+{
+    (void)state;
+    char ids[600], hash[33], whole[33];
+    struct sequences s;
+    put_ids(0);
+    struct data_options d = {.ids = ids, .layout = LAYOUT_DOCUMENT, .length = 2};
+    snprintf(ids, sizeof ids, "%s:two", path);
+    load(&d, NULL, &s);
+    assert_int_equal(s.n, 3);
+    assert_int_equal(s.offset[3], 12);
+    assert_null(s.bytes);
+    for (int i = 0; i < 12; i++) assert_int_equal(s.ids[i], 100 + i);
+    sequences_free(&s);
+    assert_int_equal(dataset_hash(&d, hash, NULL), OK);
+    assert_int_equal(hash_file(path, whole, NULL), OK);
+    assert_string_equal(hash, whole);
+
+    d.skip = 1;
+    d.samples = 1;
+    load(&d, plain, &s);
+    assert_int_equal(s.n, 1);
+    assert_int_equal(s.ids[0], 104);
+    sequences_free(&s);
+    d.skip = d.samples = 0;
+
+    snprintf(ids, sizeof ids, "%s:one", path);
+    d.length = 4; /* cut into blocks */
+    load(&d, NULL, &s);
+    assert_int_equal(s.n, 2);
+    assert_int_equal(s.ids[4], 116);
+    sequences_free(&s);
+    d.length = 10; /* one sequence */
+    load(&d, NULL, &s);
+    assert_int_equal(s.n, 1);
+    assert_int_equal(s.offset[1], 10);
+    sequences_free(&s);
+
+    put_ids(-1);
+    refuse(&d, NULL, ERR_FORMAT, "tensor one: id -1 at element 9 is negative");
+    put_ids(1ll << 31);
+    refuse(&d, NULL, ERR_FORMAT, "element 9 is 2147483648");
+    snprintf(ids, sizeof ids, "%s:f", path);
+    refuse(&d, NULL, ERR_FORMAT, "an integer type is needed");
+    snprintf(ids, sizeof ids, "%s:three", path);
+    refuse(&d, NULL, ERR_FORMAT, "no tensor three");
+    snprintf(ids, sizeof ids, "nowhere");
+    refuse(&d, NULL, ERR_USAGE, "expected FILE.safetensors:KEY");
+    snprintf(ids, sizeof ids, "/nowhere:x");
+    refuse(&d, NULL, ERR_IO, "/nowhere");
+}
+
+static int large_line(char *out, int i)
+{
+    static const char dots[] = "............................................................";
+    return sprintf(out, "%07d is line number %d of this text.%.*s", i, i, i % 60, dots);
+}
+
+/* Many batches: order is kept, and what is left out is only the last partial block. */
+static void test_large(void **state)
+{
+    (void)state;
+    enum { LINES = 40000 };
+    size_t n = 0;
+    char *text = malloc((size_t)LINES * 160), line[160];
+    assert_non_null(text);
+    for (int i = 0; i < LINES; i++) {
+        large_line(line, i);
+        n += (size_t)sprintf(text + n, "{\"t\": \"%s\"}\n", line);
+    }
+    struct data_options d = options(put("large", text, n), "t", LAYOUT_PACKED, 64);
+    struct sequences s, part;
+    load(&d, plain, &s);
+    int64_t at = 0, all = s.offset[s.n];
+    int32_t ids[256];
+    for (int i = 0; i < LINES; i++) {
+        large_line(line, i);
+        int64_t k = encode(plain, line, false, ids), take = k < all - at ? k : all - at;
+        if (take > 0) assert_memory_equal(s.ids + at, ids, (size_t)take * sizeof *ids);
+        at += k;
+    }
+    assert_int_equal(all, at / 64 * 64);
+    d.samples = 5;
+    d.skip = 1000;
+    load(&d, plain, &part);
+    assert_int_equal(part.n, 5);
+    assert_memory_equal(part.ids, s.ids + 64000, 320 * sizeof *part.ids);
+    sequences_free(&part);
+    sequences_free(&s);
+    free(text);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    if (!mkdtemp(dir)) return 1;
+    if (tokenizer_open(FIXTURES "/tokenizers/gpt2/tokenizer.json", &plain, &e) != OK ||
+        tokenizer_open(FIXTURES "/tokenizers/llama3/tokenizer.json", &with_bos, &e) != OK) {
+        print_error("%s\n", e.text);
+        return 1;
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[64];
+    tokenizer_close(plain);
+    tokenizer_close(with_bos);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_packed_in_every_wrapping),
+        cmocka_unit_test(test_plain_text_is_one_document),
+        cmocka_unit_test(test_one_document_a_sequence),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_globs_are_sorted),
+        cmocka_unit_test(test_careless_text),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_truncated_compression),
+        cmocka_unit_test(test_stored_ids),
+        cmocka_unit_test(test_large),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -3,6 +3,7 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/component.h"
 #include "tokenizer/decode.h"
+#include "tokenizer/eos.h"
 #include "tokenizer/pretok.h"
 #include "tokenizer/template.h"
 #include "tokenizer/utf8.h"
@@ -14,6 +15,7 @@
 
 struct tokenizer {
     char hash[HASH_HEX];
+    char *path;
     struct vocab vocab;
     struct added added;
     struct normalizer normalizer;
@@ -69,6 +71,7 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
     TRY(json_read_text(path, text, n, &root, e));
     TRY(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
     hash_bytes(text, n, t->hash);
+    TRY(mem_string(&t->path, path, e));
     if ((st = read_document(t, root, e)) != OK) {
         err_prefix(e, "%s", path);
         goto done;
@@ -93,6 +96,7 @@ void tokenizer_close(struct tokenizer *t)
     template_free(&t->template);
     decoder_free(&t->decoder);
     free(t->bytes);
+    free(t->path);
     free(t);
 }
 
@@ -109,6 +113,41 @@ int64_t tokenizer_n_ids(const struct tokenizer *t)
 int32_t tokenizer_id_bytes(const struct tokenizer *t, int32_t id)
 {
     return id >= 0 && id < t->vocab.n_ids ? t->bytes[id] : 0;
+}
+
+/* ---- special tokens ---- */
+
+void tokenizer_special(const struct tokenizer *t, const int32_t **before, int64_t *n_before,
+                       const int32_t **behind, int64_t *n_behind)
+{
+    *before = t->template.before.id;
+    *n_before = t->template.before.n;
+    *behind = t->template.after.id;
+    *n_behind = t->template.after.n;
+}
+
+int32_t tokenizer_find(const struct tokenizer *t, const char *token)
+{
+    size_t n = strlen(token);
+    for (int64_t id = 0; id < t->vocab.n_ids; id++) {
+        struct vocab_token own = t->vocab.token[id];
+        if (own.s && own.n == n && memcmp(own.s, token, n) == 0) return (int32_t)id;
+    }
+    return -1;
+}
+
+enum status tokenizer_eos(const struct tokenizer *t, int32_t *id, struct err *e)
+{
+    enum status st = OK;
+    struct eos eos = {.id = -1};
+    TRY(eos_read(t->path, &eos, e));
+    *id = eos.token ? tokenizer_find(t, eos.token) : eos.id;
+    ENSURE(*id >= 0 && *id < t->vocab.n_ids, ERR_USAGE,
+           "%s: the end-of-text token that %s names (%s) is not among the tokens", t->path,
+           eos.file, eos.token ? eos.token : "by its id");
+done:
+    eos_free(&eos);
+    return st;
 }
 
 /* ---- encoding ---- */

@@ -26,6 +26,20 @@ int64_t tokenizer_n_ids(const struct tokenizer *t);
 MUST_USE enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
                                       bool special, int32_t **ids, int64_t *n_ids, struct err *e);
 
+/* What `special` puts before and behind the ids of a text (borrowed). */
+void tokenizer_special(const struct tokenizer *t, const int32_t **before, int64_t *n_before,
+                       const int32_t **behind, int64_t *n_behind);
+
+/* Id of a token as the file writes it ("<|endoftext|>", or for byte level "Ċ" for a line end), -1
+ * if there is none. */
+int32_t tokenizer_find(const struct tokenizer *t, const char *token);
+
+/* *id = the end-of-text token of the model. A tokenizer.json does not say which it is: eos_token of
+ * tokenizer_config.json or special_tokens_map.json beside it, else eos_token_id of config.json or
+ * generation_config.json there (of a list, the first). ERR_USAGE when none of them names one,
+ * ERR_FORMAT when one of them cannot be read. */
+MUST_USE enum status tokenizer_eos(const struct tokenizer *t, int32_t *id, struct err *e);
+
 /* *text (*n bytes, and a NUL behind them) = what the ids decode to, special tokens kept; the caller
  * frees. Ids without a token are left out, as in the library. Thread-safe. ERR_NOMEM. */
 MUST_USE enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int64_t n_ids,

@@ -67,6 +67,14 @@ done:
     return st;
 }
 
+int64_t utf8_count_ill_formed(const char *s, size_t n)
+{
+    int64_t count = 0;
+    for (size_t i = 0; (i += utf8_valid_prefix(s + i, n - i)) < n; count++)
+        i += (size_t)-utf8_step(s + i, n - i);
+    return count;
+}
+
 int32_t utf8_get(const char *s)
 {
     const unsigned char *u = (const unsigned char *)s;

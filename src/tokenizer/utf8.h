@@ -14,6 +14,9 @@ size_t utf8_valid_prefix(const char *s, size_t n);
  * errors="replace" and Rust's from_utf8_lossy do. ERR_NOMEM. */
 MUST_USE enum status utf8_add_replaced(struct buf *out, const char *s, size_t n, struct err *e);
 
+/* How many such subparts there are. */
+int64_t utf8_count_ill_formed(const char *s, size_t n);
+
 /* Code point of the well-formed character at s. */
 int32_t utf8_get(const char *s);
 

@@ -1,0 +1,68 @@
+#include "tokenizer/eos.h"
+#include "util/fsx.h"
+#include "util/json.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* In the order in which they are asked: texts before ids, the tokenizer's own files first. */
+static const struct {
+    const char *file, *key;
+} sources[] = {
+    {"tokenizer_config.json", "eos_token"},
+    {"special_tokens_map.json", "eos_token"},
+    {"config.json", "eos_token_id"},
+    {"generation_config.json", "eos_token_id"},
+};
+
+void eos_free(struct eos *x)
+{
+    free(x->token);
+    x->token = NULL;
+}
+
+/* "</s>", {"content": "</s>"}, 2 or [2, 3]; anything else, null included, names nothing. */
+static enum status take(const json_t *value, struct eos *out, struct err *e)
+{
+    if (json_is_array(value)) value = json_array_get(value, 0);
+    if (json_is_object(value)) value = json_object_get(value, "content");
+    if (json_is_string(value)) return mem_string(&out->token, json_string_value(value), e);
+    json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    out->id = id >= 0 && id <= INT32_MAX ? (int32_t)id : -1;
+    return OK;
+}
+
+static enum status ask(const char *folder, size_t i, struct eos *out, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    json_t *root = NULL;
+    TRY(fsx_join(folder, sources[i].file, &path, e));
+    if (!fsx_is_file(path)) goto done;
+    TRY(json_read_file(path, &root, e));
+    ENSURE(json_is_object(root), ERR_FORMAT, "%s: expected a JSON object", path);
+    out->file = sources[i].file;
+    TRY(take(json_object_get(root, sources[i].key), out, e));
+done:
+    json_decref(root);
+    free(path);
+    return st;
+}
+
+enum status eos_read(const char *path, struct eos *out, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL;
+    *out = (struct eos){.id = -1};
+    TRY(fsx_parent(path, &folder, e));
+    for (size_t i = 0; i < sizeof sources / sizeof *sources && !out->token && out->id < 0; i++)
+        TRY(ask(folder, i, out, e));
+    ENSURE(out->token || out->id >= 0, ERR_USAGE,
+           "no eos_token in a tokenizer_config.json or special_tokens_map.json, no eos_token_id in "
+           "a config.json beside %s: name the token itself",
+           path);
+done:
+    free(folder);
+    if (st != OK) eos_free(out);
+    return st;
+}

@@ -1,0 +1,153 @@
+/* Special tokens by name: what the template adds, tokens by their text, the end of a text by the
+ * files beside a tokenizer.json. */
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/utf8.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[] = "/tmp/qtraj_eos_XXXXXX";
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!text) {
+        remove(path);
+        return;
+    }
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fputs(text, f) < 0, 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    if (!mkdtemp(dir)) return 1;
+    put("tokenizer.json",
+        "{\"added_tokens\": [{\"id\": 3, \"content\": \"<end>\", \"special\": true},"
+        "                    {\"id\": 9, \"content\": \"<bos>\", \"special\": true}],"
+        " \"post_processor\": {\"type\": \"TemplateProcessing\","
+        "  \"single\": [{\"SpecialToken\": {\"id\": \"<bos>\", \"type_id\": 0}},"
+        "             {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}},"
+        "             {\"SpecialToken\": {\"id\": \"<end>\", \"type_id\": 0}}],"
+        "  \"pair\": [], \"special_tokens\": {"
+        "   \"<bos>\": {\"id\": \"<bos>\", \"ids\": [9], \"tokens\": [\"<bos>\"]},"
+        "   \"<end>\": {\"id\": \"<end>\", \"ids\": [3], \"tokens\": [\"<end>\"]}}},"
+        " \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2},"
+        "             \"merges\": [\"a b\"]}}");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+static struct tokenizer *open_own(void)
+{
+    struct tokenizer *t = NULL;
+    struct err e = {0};
+    char path[256];
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    if (tokenizer_open(path, &t, &e) != OK) fail_msg("%s", e.text);
+    return t;
+}
+
+static void test_tokens(void **state)
+{
+    (void)state;
+    const int32_t *before, *behind;
+    int64_t n_before, n_behind;
+    struct tokenizer *t = open_own();
+    assert_int_equal(tokenizer_find(t, "ab"), 2);
+    assert_int_equal(tokenizer_find(t, "<end>"), 3);
+    assert_int_equal(tokenizer_find(t, "<bos>"), 9);
+    assert_int_equal(tokenizer_find(t, "<en"), -1);
+    assert_int_equal(tokenizer_find(t, ""), -1);
+    tokenizer_special(t, &before, &n_before, &behind, &n_behind);
+    assert_int_equal(n_before, 1);
+    assert_int_equal(before[0], 9);
+    assert_int_equal(n_behind, 1);
+    assert_int_equal(behind[0], 3);
+    tokenizer_close(t);
+}
+
+static void check(const struct tokenizer *t, int32_t want, enum status code, const char *part)
+{
+    struct err e = {0};
+    int32_t id = -1;
+    enum status st = tokenizer_eos(t, &id, &e);
+    if (st != code) fail_msg("%s, expected %s: %s", status_text(st), status_text(code), e.text);
+    if (st == OK)
+        assert_int_equal(id, want);
+    else if (!strstr(e.text, part))
+        fail_msg("\"%s\" lacks \"%s\"", e.text, part);
+}
+
+static void test_eos(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_own();
+    check(t, 0, ERR_USAGE, "no eos_token in a tokenizer_config.json");
+    put("generation_config.json", "{\"eos_token_id\": [2, 1]}");
+    check(t, 2, OK, NULL);
+    put("config.json", "{\"eos_token_id\": 1}");
+    check(t, 1, OK, NULL);
+    put("config.json", "{\"eos_token_id\": null}");
+    check(t, 2, OK, NULL);
+    put("config.json", "{\"eos_token_id\": 10}");
+    check(t, 0, ERR_USAGE, "the end-of-text token that config.json names (by its id) is not among");
+    put("special_tokens_map.json", "{\"eos_token\": {\"content\": \"<end>\", \"lstrip\": false}}");
+    check(t, 3, OK, NULL);
+    put("tokenizer_config.json", "{\"eos_token\": \"ab\"}");
+    check(t, 2, OK, NULL);
+    put("tokenizer_config.json", "{\"eos_token\": \"<gone>\"}");
+    check(t, 0, ERR_USAGE, "that tokenizer_config.json names (<gone>) is not among");
+    put("tokenizer_config.json", "[]");
+    check(t, 0, ERR_FORMAT, "tokenizer_config.json: expected a JSON object");
+    put("tokenizer_config.json", "{\"eos");
+    check(t, 0, ERR_FORMAT, "tokenizer_config.json");
+    tokenizer_close(t);
+}
+
+static void test_count(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t want;
+    } cases[] = {{"", 0},
+                 {"plain text, long enough", 0},
+                 {"\xC3\xA9", 0},
+                 {"a\xFF", 1},
+                 {"\xFF\xFF", 2},
+                 {"\xE2\x82 ", 1},
+                 {"\xF0\x9F\x98", 1},
+                 {"\xED\xA0\x80", 3},
+                 {"\xC3(\xC3", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(utf8_count_ill_formed(cases[i].text, strlen(cases[i].text)),
+                         cases[i].want);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_eos),
+        cmocka_unit_test(test_count),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

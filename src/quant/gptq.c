@@ -1,0 +1,242 @@
+/* GPTQ (Frantar et al. 2022) on the factor H = R Rᵀ alone. */
+#include "quant/gptq.h"
+#include "linalg/linalg.h"
+#include "quant/report.h"
+#include "quant/table.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void gptq_release(struct quant_prepared *p)
+{
+    if (!p) return;
+    for (int64_t i = 0; p->blocks && i < p->n_blocks; i++) free(p->blocks[i].inverse);
+    free(p->blocks);
+    free(p->factor);
+    free(p->dead);
+    free(p->order);
+    free(p);
+}
+
+static enum status gram_check(const struct quant_input *in, struct err *e)
+{
+    enum status st = OK;
+    ENSURE(in->samples > 0, ERR_NUMERIC, "the Hessian has no calibration sequences");
+    for (int64_t i = 0; i < in->cols; i++) {
+        const double *g = in->gram + i * in->cols;
+        for (int64_t j = i; j < in->cols; j++)
+            ENSURE(isfinite(g[j]), ERR_NUMERIC,
+                   "the Hessian of input channels %lld and %lld is %g: the activations before this "
+                   "layer are not finite",
+                   (long long)i, (long long)j, g[j]);
+        ENSURE(g[i] >= 0, ERR_NUMERIC, "the Hessian's diagonal is %g at input channel %lld", g[i],
+               (long long)i);
+    }
+done:
+    return st;
+}
+
+/* diagonal (cols) of H, 1 where a channel had no input; p->dead marks those. */
+static enum status diagonal_make(struct quant_prepared *p, const struct quant_input *in,
+                                 double *diagonal, struct err *e)
+{
+    enum status st = OK;
+    double scale = 2.0 / (double)in->samples;
+    for (int64_t i = 0; i < in->cols; i++) {
+        diagonal[i] = scale * in->gram[i * in->cols + i];
+        if (diagonal[i] > 0) continue;
+        if (!p->dead) TRY(mem_zero(&p->dead, in->cols, sizeof *p->dead, "dead channels", e));
+        p->dead[i] = true;
+        diagonal[i] = 1;
+    }
+done:
+    return st;
+}
+
+struct ranked {
+    double size;
+    int64_t column;
+};
+
+/* Falling size; equal ones as they stand. */
+static int falling(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    return x->column < y->column ? -1 : x->column > y->column;
+}
+
+static enum status order_make(struct quant_prepared *p, const double *diagonal, struct err *e)
+{
+    enum status st = OK;
+    struct ranked *ranks = NULL;
+    if (p->options.order == ORDER_NONE) goto done;
+    TRY(mem_alloc(&ranks, p->cols, sizeof *ranks, "the order of columns", e));
+    TRY(mem_alloc(&p->order, p->cols, sizeof *p->order, "the order of columns", e));
+    for (int64_t i = 0; i < p->cols; i++) ranks[i] = (struct ranked){diagonal[i], i};
+    qsort(ranks, (size_t)p->cols, sizeof *ranks, falling);
+    for (int64_t i = 0; i < p->cols; i++) p->order[i] = ranks[i].column;
+done:
+    free(ranks);
+    return st;
+}
+
+/* h = upper triangle of the damped H in the order of the sweep. Off the diagonal a dead channel's
+ * entries are zero already: its inputs all were. */
+static void hessian_fill(double *h, const struct quant_prepared *p, const struct quant_input *in,
+                         const double *diagonal, double lambda)
+{
+    int64_t n = in->cols;
+    double scale = 2.0 / (double)in->samples;
+#pragma omp parallel for schedule(dynamic, 16)
+    for (int64_t i = 0; i < n; i++) {
+        int64_t a = p->order ? p->order[i] : i;
+        h[i * n + i] = diagonal[a] + lambda;
+        for (int64_t j = i + 1; j < n; j++) {
+            int64_t b = p->order ? p->order[j] : j;
+            h[i * n + j] = scale * (a < b ? in->gram[a * n + b] : in->gram[b * n + a]);
+        }
+    }
+}
+
+/* Where the matrix is not positive definite (fewer tokens than channels and little damping), ten
+ * times the damping is tried, three times at most. From no damping at all the first step is 1e-4.
+ */
+static enum status factor_make(struct quant_prepared *p, const struct quant_input *in,
+                               const double *diagonal, double *h, struct err *e)
+{
+    enum status st = OK;
+    double mean = 0, damping = p->options.damping;
+    for (int64_t i = 0; i < in->cols; i++) mean += diagonal[i];
+    mean /= (double)in->cols;
+    for (int attempt = 0;; attempt++) {
+        p->damping = damping;
+        p->lambda = damping * mean;
+        hessian_fill(h, p, in, diagonal, p->lambda);
+        st = chol_upper(h, in->cols, e);
+        if (st != ERR_NUMERIC || attempt == 3) break;
+        err_clear(e);
+        damping = damping > 0 ? damping * 10 : 1e-4;
+        log_trace("gptq", "the Hessian is not positive definite: damping %g", damping);
+    }
+    if (st == ERR_NUMERIC)
+        err_prefix(e, "the Hessian cannot be factored, not even with a damping of %g", p->damping);
+    TRY(st);
+done:
+    return st;
+}
+
+/* Where the blocks lie and how far their groups reach. */
+static void block_bounds(struct gptq_block *b, int64_t i, const struct quant_prepared *p)
+{
+    int64_t size = min64(p->options.block_size, p->cols), group = p->options.group_size;
+    b->begin = i * size;
+    b->end = min64(b->begin + size, p->cols);
+    b->reach = b->end;
+    if (group < 0 || p->options.static_groups) return;
+    int64_t last = (b->end - 1) / group * group; /* the last group start before the end */
+    if (last >= b->begin && group < p->cols - last) b->reach = last + group;
+    if (last >= b->begin && group >= p->cols - last) b->reach = p->cols;
+    if (b->reach < b->end) b->reach = b->end;
+}
+
+static enum status blocks_make(struct quant_prepared *p, const double *r, struct err *e)
+{
+    enum status st = OK;
+    double *inverse = NULL;
+    int64_t size = min64(p->options.block_size, p->cols), widest = 0;
+    p->n_blocks = (p->cols + size - 1) / size;
+    TRY(mem_zero(&p->blocks, p->n_blocks, sizeof *p->blocks, "blocks of columns", e));
+    for (int64_t i = 0; i < p->n_blocks; i++) {
+        struct gptq_block *b = &p->blocks[i];
+        block_bounds(b, i, p);
+        if (b->reach - b->begin > widest) widest = b->reach - b->begin;
+    }
+    TRY(mem_alloc(&inverse, widest * widest, sizeof *inverse, "the inverse of a block", e));
+    for (int64_t i = 0; i < p->n_blocks; i++) {
+        struct gptq_block *b = &p->blocks[i];
+        int64_t m = b->reach - b->begin;
+        TRY(mem_alloc(&b->inverse, m * m, sizeof *b->inverse, "the inverse of a block", e));
+        TRY(triangular_inverse(inverse, r, p->cols, b->begin, m, e));
+        for (int64_t k = 0; k < m * m; k++) b->inverse[k] = (float)inverse[k];
+    }
+done:
+    free(inverse);
+    return st;
+}
+
+static enum status gptq_prepare(const struct quant_input *in, const struct quant_options *options,
+                                struct quant_prepared **out, struct err *e)
+{
+    enum status st = OK;
+    struct quant_prepared *p = NULL;
+    double *diagonal = NULL, *h = NULL;
+    int64_t n = in->cols;
+    *out = NULL;
+    TRY(mem_zero(&p, 1, sizeof *p, "a Hessian's factor", e));
+    p->options = *options;
+    p->cols = n;
+    TRY(gram_check(in, e));
+    TRY(mem_alloc(&diagonal, n, sizeof *diagonal, "the Hessian's diagonal", e));
+    TRY(diagonal_make(p, in, diagonal, e));
+    TRY(order_make(p, diagonal, e));
+    TRY(mem_alloc(&h, n * n, sizeof *h, "the Hessian", e));
+    TRY(factor_make(p, in, diagonal, h, e));
+    TRY(blocks_make(p, h, e));
+    TRY(mem_alloc(&p->factor, n * n, sizeof *p->factor, "the Hessian's factor", e));
+#pragma omp parallel for
+    for (int64_t i = 0; i < n * n; i++) p->factor[i] = (float)h[i];
+    *out = p;
+    p = NULL;
+done:
+    gptq_release(p);
+    free(diagonal);
+    free(h);
+    return st;
+}
+
+/* a / b for sums of squares whose damping part was taken off: rounding may leave less than nothing.
+ */
+static double share(double a, double b)
+{
+    return a <= 0 || b <= 0 ? 0 : a / b;
+}
+
+static enum status gptq_run(const struct quant_job *job, struct quant_report *report, struct err *e)
+{
+    enum status st = OK;
+    const struct quant_prepared *p = job->prepared;
+    struct gptq_sums sums;
+    ENSURE(p && p->cols == job->cols, ERR_SHAPE,
+           "the weights have %lld columns, the Hessian's factor %lld", (long long)job->cols,
+           p ? (long long)p->cols : 0LL);
+    TRY(job_check(job, e));
+    TRY(gptq_sweep(job, &sums, e));
+    TRY(job_report(job, p->options.group_size, report, e));
+    ENSURE(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");
+    report->error = sums.loss / 2;
+    report->relative_error =
+        share(sums.loss - p->lambda * sums.loss_plain, sums.weight - p->lambda * sums.weight_plain);
+    report->damping = p->damping;
+done:
+    return st;
+}
+
+const struct quant_method quant_gptq = {
+    .name = "gptq",
+    .doc = "column by column, each column's error made up for by those behind it (Hessian of the "
+           "calibration inputs)",
+    .needs = NEEDS_HESSIAN,
+    .bits_min = QUANT_BITS_MIN,
+    .bits_max = QUANT_BITS_MAX,
+    .options = "group_size symmetric order damping block_size true_sequential static_groups",
+    .prepare = gptq_prepare,
+    .release = gptq_release,
+    .run = gptq_run,
+};

@@ -1,0 +1,74 @@
+#include "quant/report.h"
+#include "quant/clones.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* True if all n numbers are finite: no exponent is all ones. */
+QUANT_CLONES static bool row_finite(const float *x, int64_t n)
+{
+    const uint32_t exponent = 0x7F800000u;
+    uint32_t bad = 0;
+    for (int64_t j = 0; j < n; j++) {
+        uint32_t bits;
+        memcpy(&bits, x + j, sizeof bits);
+        bad |= (bits & exponent) == exponent;
+    }
+    return !bad;
+}
+
+enum status job_check(const struct quant_job *job, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; i < job->rows; i++) {
+        const float *w = job->w + i * job->cols;
+        if (row_finite(w, job->cols)) continue;
+        int64_t j = 0;
+        while (isfinite(w[j])) j++;
+        FAIL(ERR_NUMERIC, "the weight in row %lld, column %lld is %g: is the checkpoint damaged?",
+             (long long)i, (long long)j, (double)w[j]);
+    }
+done:
+    return st;
+}
+
+static double row_distance(const float *w, const float *q, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double d = (double)w[j] - (double)q[j];
+        sum += d * d;
+    }
+    return sum;
+}
+
+enum status job_report(const struct quant_job *job, int64_t group_size, struct quant_report *report,
+                       struct err *e)
+{
+    enum status st = OK;
+    double *distance = NULL, sum = 0;
+    int64_t n = job->cols, groups = group_size < 0 ? 1 : (n + group_size - 1) / group_size;
+    TRY(mem_zero(&distance, job->rows, sizeof *distance, "distances of rows", e));
+#pragma omp parallel for
+    for (int64_t i = 0; i < job->rows; i++)
+        distance[i] = row_distance(job->w + i * n, job->q + i * n, n);
+    for (int64_t i = 0; i < job->rows; i++) {
+        ENSURE(isfinite(distance[i]), ERR_NUMERIC,
+               "quantizing row %lld gave a number that is not finite: its weights or their Hessian "
+               "are too large for 32-bit floats",
+               (long long)i);
+        sum += distance[i];
+    }
+    *report = (struct quant_report){
+        .squared_distance = sum,
+        .error = NAN,
+        .relative_error = NAN,
+        .damping = NAN,
+        .bits_per_weight =
+            (double)job->bits + (double)(groups * (16 + job->bits)) / (double)(n > 0 ? n : 1),
+    };
+done:
+    free(distance);
+    return st;
+}

@@ -1,0 +1,11 @@
+/* report: what every method checks before and says after its work. */
+#pragma once
+#include "quant/quant.h"
+
+/* ERR_NUMERIC with the row and column of a weight that is NaN or infinite. */
+MUST_USE enum status job_check(const struct quant_job *job, struct err *e);
+
+/* Fills squared_distance and bits_per_weight (group_size -1: the whole row) and sets the rest to
+ * NaN. ERR_NUMERIC when q is not finite. Parallel. */
+MUST_USE enum status job_report(const struct quant_job *job, int64_t group_size,
+                                struct quant_report *report, struct err *e);

@@ -1,0 +1,56 @@
+/* Round to nearest: each weight by itself, groups of columns on grids of their own. */
+#include "quant/grid.h"
+#include "quant/report.h"
+#include "quant/table.h"
+#include "util/mem.h"
+#include <omp.h>
+#include <stdlib.h>
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The rows of one tile, group by group; t (group, TILE_ROWS) is scratch. */
+static void tile_quantize(const struct quant_job *job, int64_t row, int64_t group, float *t)
+{
+    const struct tile_columns all = {0};
+    struct grid g;
+    for (int64_t a = 0; a < job->cols; a += group) {
+        int64_t n = min64(group, job->cols - a);
+        tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, &all);
+        grid_fit(&g, t, n, job->bits, job->options->symmetric);
+        for (int64_t j = 0; j < n; j++)
+            grid_round(t + j * TILE_ROWS, t + j * TILE_ROWS, &g, job->bits);
+        tile_store(job->q, job->rows, job->cols, row, a, n, NULL, t);
+    }
+}
+
+static enum status rtn_run(const struct quant_job *job, struct quant_report *report, struct err *e)
+{
+    enum status st = OK;
+    float *scratch = NULL;
+    int64_t asked = job->options->group_size;
+    int64_t group = asked < 0 ? job->cols : min64(asked, job->cols);
+    TRY(job_check(job, e));
+    TRY(mem_alloc(&scratch, omp_get_max_threads() * group * TILE_ROWS, sizeof *scratch,
+                  "tiles of weights", e));
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < tile_count(job->rows); i++)
+        tile_quantize(job, i * TILE_ROWS, group,
+                      scratch + omp_get_thread_num() * group * TILE_ROWS);
+    TRY(job_report(job, asked, report, e));
+done:
+    free(scratch);
+    return st;
+}
+
+const struct quant_method quant_rtn = {
+    .name = "rtn",
+    .doc = "round to nearest: no calibration, scales from the range of each group",
+    .needs = NEEDS_NOTHING,
+    .bits_min = QUANT_BITS_MIN,
+    .bits_max = QUANT_BITS_MAX,
+    .options = "group_size symmetric",
+    .run = rtn_run,
+};

@@ -1,28 +1,38 @@
 /* results: records, the journal that holds them, and the cube that is made from it.
  *
  * A record is a JSON object on one journal line. Types:
- *   "plan"        axes and provenance of one start of a run (see plan below); the newest one says
- * what the cube shows "checkpoint"  full-precision results of one (model, checkpoint) "cell"
- * results of one (model, checkpoint, bits, quantizer) "end"         how a run ended:
- * {"type":"end","status":"done"|"incomplete"|"stopped"|..., "utc":..., "exit_code":n}
+ *
+ *   "plan"        axes and provenance of one start of a run (see below); the newest one says what
+ *                 the cube shows
+ *   "checkpoint"  full-precision results of one (model, checkpoint)
+ *   "cell"        results of one (model, checkpoint, bits, quantizer)
+ *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
+ *                 "exit_code": n}
  *
  * checkpoint and cell records:
+ *
  *   {"type", "key" (hex), "fingerprint" (text), "model", "checkpoint", ["bits", "quantizer",]
  *    "status": "done" | "failed" | "not_applicable", "message": text,
  *    "values": {NAME: number, ...},                       scalars, names of record_table
  *    "datasets": {DATASET: {NAME: number, ..., "sequence_loss": [number, ...]}, ...},
  *    "layers": [{"name": tensor, NAME: number, ...}, ...],  cells only
  *    "provenance": {"host", "utc_start", "utc_end", "weights_hash", ...}}
- * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h).
+ *
+ * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h). A number that is left
+ * out was not measured.
  *
  * plan record:
- *   {"type":"plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
- * "config": {resolved sweep}, "models": [{"name", "checkpoints": [{"name", "step", "tokens",
- * "learning_rate", "phase", "kind", "recipe", "key"}]}], "bits": [..], "quantizers": [..],
- * "datasets": [..], "variants": [{"bits", "quantizer", "key", "applicable": bool}], "inputs":
- * {path: hash}} The key of a checkpoint record is its "key"; that of a cell is
- * results_cell_key(checkpoint key, variant key), so a plan is as small as its axes. A record
- * belongs to the newest plan exactly when its key does.
+ *
+ *   {"type": "plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
+ *    "config": {resolved sweep},
+ *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
+ *                "kind", "recipe", "key"}]}],
+ *    "bits": [..], "quantizers": [..], "datasets": [..],
+ *    "variants": [{"bits", "quantizer", "key", "applicable": bool}], "inputs": {path: hash}}
+ *
+ * The key of a checkpoint record is its "key"; that of a cell is results_cell_key(checkpoint key,
+ * variant key), so a plan is as small as its axes. A record belongs to the newest plan exactly when
+ * its key does.
  */
 #pragma once
 #include "util/err.h"
@@ -34,8 +44,7 @@
 
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);
 
-/* --- what is measured: one line a quantity; the cube writer, show and the docs' schema loop over
- * this table --- */
+/* --- what is measured: one line a quantity; cube, show and docs/cube.md follow this table --- */
 enum record_scope {
     SCOPE_CHECKPOINT,
     SCOPE_CHECKPOINT_DATASET,
@@ -44,11 +53,11 @@ enum record_scope {
     SCOPE_LAYER
 };
 struct record_field {
-    const char *name;
+    const char *name;     /* in records */
+    const char *variable; /* in the cube and in tables: docs/decisions/0001 */
     enum record_scope scope;
     bool integer;
-    bool volatile_; /* timings, memory, hosts: may differ between two runs that are otherwise equal
-                     */
+    bool volatile_; /* timings, memory: may differ between two runs that are otherwise equal */
     const char *units, *long_name;
 };
 /* Line i, NULL behind the last. */
@@ -87,19 +96,23 @@ void lock_release(struct lock *l);
 
 /* --- a view: the newest plan and the records that belong to it --- */
 struct results_view;
-/* From a journal or cube file (told by its first bytes), or several: later files override nothing
- * that is done. ERR_IO, ERR_FORMAT (neither; no plan in it). */
+/* From a journal or cube file (told by its first bytes). ERR_IO, ERR_FORMAT (neither; no plan in
+ * it). */
 MUST_USE enum status results_view_open(const char *path, struct results_view **out, struct err *e);
 MUST_USE enum status results_view_of_journal(const struct journal *j, struct results_view **out,
                                              struct err *e);
 void results_view_close(struct results_view *v);
 const json_t *results_view_plan(const struct results_view *v);
+/* The end record of the last run; NULL while a run goes on, or when it was killed. */
+const json_t *results_view_end(const struct results_view *v);
 /* The record of that key (a "done" one before a "failed" one, then the newest), NULL when there is
- * none. */
+ * none. Keys of earlier plans are found as well: loop over the plan, not over records. */
 const json_t *results_view_find(const struct results_view *v, const char *key);
 
 /* --- cube: one HDF5 file, see docs/cube.md --- */
-/* Writes path.tmp.PID whole, reopens and verifies it, publishes it over path. ERR_FULL, ERR_IO. */
+/* Writes path.tmp.PID whole, reads it back and compares every variable with what was meant, and
+ * publishes it over path; on any error the old file stays and the temporary one goes. The same view
+ * gives the same bytes. ERR_FULL, ERR_IO, ERR_FORMAT (a malformed plan), ERR_NOMEM. */
 MUST_USE enum status cube_write(const char *path, const struct results_view *v, struct err *e);
 
 /* --- tables for people and machines --- */

@@ -1,0 +1,357 @@
+/* The cube as a netCDF-4 file: every axis a dimension scale, attributes after CF-1.10. Made in
+ * memory, written as plain bytes, read back, compared, published. */
+#include "results/h5.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <hdf5_hl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNKED_FROM = 8192, CHUNK_BYTES = 1 << 18, DEFLATE = 4 };
+
+/* What is open while a file is made. */
+struct writer {
+    const char *name; /* for messages */
+    hid_t file;
+    const struct cube *cube;
+    hid_t scales[DIM_N];
+};
+
+/* --- one variable --- */
+
+static enum status make_path(const struct cube_variable *x, char **out, struct err *e)
+{
+    return mem_format(out, e, "%s%s%s", x->group, x->group[0] ? "/" : "", x->name);
+}
+
+static size_t bytes_of(enum cube_type type)
+{
+    return type == CUBE_STATUS ? 1 : type == CUBE_TEXT ? 16 : 8;
+}
+
+/* Small variables lie whole; larger ones in chunks that are halved along their longest axis until
+ * they are small enough, each compressed and with a checksum. */
+static enum status set_layout(hid_t properties, const struct cube_variable *x, const hsize_t *shape,
+                              struct err *e)
+{
+    enum status st = OK;
+    hsize_t chunk[CUBE_RANK];
+    size_t bytes = (size_t)x->n * bytes_of(x->type);
+    if (bytes < CHUNKED_FROM) goto done;
+    memcpy(chunk, shape, sizeof chunk);
+    for (;;) {
+        int longest = 0;
+        size_t size = bytes_of(x->type);
+        for (int k = 0; k < x->rank; k++) {
+            size *= chunk[k];
+            if (chunk[k] > chunk[longest]) longest = k;
+        }
+        if (size <= CHUNK_BYTES) break;
+        chunk[longest] = (chunk[longest] + 1) / 2;
+    }
+    H5_ENSURE(H5Pset_chunk(properties, x->rank, chunk) >= 0 && H5Pset_shuffle(properties) >= 0 &&
+                  H5Pset_deflate(properties, DEFLATE) >= 0 && H5Pset_fletcher32(properties) >= 0,
+              ERR_IO, x->name, "chunks");
+done:
+    return st;
+}
+
+static enum status set_fill(hid_t properties, const struct cube_variable *x, struct err *e)
+{
+    enum status st = OK;
+    if (!x->may_miss) goto done;
+    if (x->type == CUBE_DOUBLE)
+        H5_ENSURE(H5Pset_fill_value(properties, H5T_NATIVE_DOUBLE, &(double){NAN}) >= 0, ERR_IO,
+                  x->name, "fill value");
+    else
+        H5_ENSURE(H5Pset_fill_value(properties, H5T_NATIVE_INT64, &(int64_t){-1}) >= 0, ERR_IO,
+                  x->name, "fill value");
+done:
+    return st;
+}
+
+static enum status create_dataset(const struct writer *w, const struct cube_variable *x, hid_t *set,
+                                  struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    hsize_t shape[CUBE_RANK] = {0};
+    hid_t type = -1, space = -1, properties = H5Pcreate(H5P_DATASET_CREATE);
+    for (int k = 0; k < x->rank; k++) shape[k] = (hsize_t)w->cube->dims[x->dims[k]].n;
+    TRY(make_path(x, &path, e));
+    H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0, ERR_IO, x->name,
+              "properties");
+    TRY(set_layout(properties, x, shape, e));
+    TRY(set_fill(properties, x, e));
+    TRY(h5_type(x->type, true, &type, e));
+    space = x->rank ? H5Screate_simple(x->rank, shape, NULL) : H5Screate(H5S_SCALAR);
+    H5_ENSURE(space >= 0, ERR_IO, x->name, "dataspace");
+    *set = H5Dcreate2(w->file, path, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5_ENSURE(*set >= 0, ERR_IO, x->name, "dataset");
+done:
+    if (space >= 0) H5Sclose(space);
+    if (type >= 0) H5Tclose(type);
+    if (properties >= 0) H5Pclose(properties);
+    free(path);
+    return st;
+}
+
+static enum status put_status_attributes(hid_t set, struct err *e)
+{
+    enum status st = OK;
+    uint8_t values[STATUS_N];
+    char meanings[128] = "";
+    for (int i = 0; i < STATUS_N; i++) {
+        size_t n = strlen(meanings);
+        values[i] = (uint8_t)i;
+        snprintf(meanings + n, sizeof meanings - n, "%s%s", i ? " " : "", cube_status_words[i]);
+    }
+    TRY(h5_put_array(set, "flag_values", CUBE_STATUS, values, STATUS_N, e));
+    TRY(h5_put_text(set, "flag_meanings", meanings, e));
+done:
+    return st;
+}
+
+static enum status put_attributes(hid_t set, const struct cube_variable *x, struct err *e)
+{
+    enum status st = OK;
+    if (x->long_name) TRY(h5_put_text(set, "long_name", x->long_name, e));
+    if (x->units) TRY(h5_put_text(set, "units", x->units, e));
+    if (x->coordinates) TRY(h5_put_text(set, "coordinates", x->coordinates, e));
+    if (x->may_miss && x->type == CUBE_DOUBLE)
+        TRY(h5_put_array(set, "_FillValue", CUBE_DOUBLE, &(double){NAN}, 1, e));
+    if (x->may_miss && x->type == CUBE_INTEGER)
+        TRY(h5_put_array(set, "_FillValue", CUBE_INTEGER, &(int64_t){-1}, 1, e));
+    if (x->type == CUBE_STATUS) TRY(put_status_attributes(set, e));
+    if (x->volatile_) TRY(h5_put_array(set, "volatile", CUBE_INTEGER, &(int64_t){1}, 1, e));
+done:
+    return st;
+}
+
+static enum status attach_scales(const struct writer *w, const struct cube_variable *x, hid_t set,
+                                 struct err *e)
+{
+    enum status st = OK;
+    for (int k = 0; k < x->rank; k++)
+        H5_ENSURE(H5DSattach_scale(set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_IO, x->name,
+                  "dimension scale");
+done:
+    return st;
+}
+
+/* *set stays open for the caller. */
+static enum status put_variable(const struct writer *w, const struct cube_variable *x, hid_t *set,
+                                struct err *e)
+{
+    enum status st = OK;
+    hid_t in_memory = -1;
+    TRY(create_dataset(w, x, set, e));
+    TRY(h5_type(x->type, false, &in_memory, e));
+    if (x->n > 0)
+        H5_ENSURE(H5Dwrite(*set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, x->data.any) >= 0,
+                  ERR_IO, x->name, "write");
+    if (x->is_scale)
+        H5_ENSURE(H5DSset_scale(*set, x->name) >= 0, ERR_IO, x->name, "dimension scale");
+    else
+        TRY(attach_scales(w, x, *set, e));
+    TRY(put_attributes(*set, x, e));
+done:
+    if (in_memory >= 0) H5Tclose(in_memory);
+    return st;
+}
+
+/* --- the file --- */
+
+/* netCDF's form of an axis without coordinates: a dataset of its length that is never written. */
+static enum status put_bare_dimension(struct writer *w, enum cube_dim_place d, struct err *e)
+{
+    enum status st = OK;
+    const struct cube_dim *dim = &w->cube->dims[d];
+    char label[80];
+    const struct cube_variable x = {.group = dim->group,
+                                    .name = dim->name,
+                                    .type = CUBE_STATUS,
+                                    .rank = 1,
+                                    .dims = {d},
+                                    .n = 0 /* nothing to write, no chunks */};
+    snprintf(label, sizeof label, "This is a netCDF dimension but not a netCDF variable.%10lld",
+             (long long)dim->n);
+    TRY(create_dataset(w, &x, &w->scales[d], e));
+    H5_ENSURE(H5DSset_scale(w->scales[d], label) >= 0, ERR_IO, dim->name, "dimension scale");
+done:
+    return st;
+}
+
+static enum status put_scales(struct writer *w, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; i < w->cube->n; i++) {
+        const struct cube_variable *x = w->cube->variables[i];
+        if (x->is_scale) TRY(put_variable(w, x, &w->scales[x->dims[0]], e));
+    }
+    for (int d = 0; d < DIM_N; d++)
+        if (w->scales[d] < 0) TRY(put_bare_dimension(w, (enum cube_dim_place)d, e));
+done:
+    return st;
+}
+
+static enum status put_group(const struct writer *w, const char *name, struct err *e)
+{
+    enum status st = OK;
+    hid_t group = -1, properties = H5Pcreate(H5P_GROUP_CREATE);
+    H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0 &&
+                  H5Pset_link_creation_order(properties,
+                                             H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >= 0,
+              ERR_IO, name, "properties");
+    group = H5Gcreate2(w->file, name, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5_ENSURE(group >= 0, ERR_IO, name, "group");
+done:
+    if (group >= 0) H5Gclose(group);
+    if (properties >= 0) H5Pclose(properties);
+    return st;
+}
+
+static enum status put_root_attributes(const struct writer *w, struct err *e)
+{
+    enum status st = OK;
+    hid_t root = H5Gopen2(w->file, "/", H5P_DEFAULT);
+    H5_ENSURE(root >= 0, ERR_IO, w->name, "root");
+    TRY(h5_put_text(root, "Conventions", "CF-1.10", e));
+    TRY(h5_put_text(root, "title", w->cube->title, e));
+    TRY(h5_put_text(root, "source", w->cube->source, e));
+    TRY(h5_put_text(root, "history", w->cube->history, e));
+    TRY(h5_put_array(root, "schema_version", CUBE_INTEGER, &(int64_t){CUBE_SCHEMA}, 1, e));
+done:
+    if (root >= 0) H5Gclose(root);
+    return st;
+}
+
+static enum status put_all(struct writer *w, struct err *e)
+{
+    enum status st = OK;
+    static const char *const groups[] = {"checkpoints", "cells", "sequences", "layers",
+                                         "provenance"};
+    TRY(put_root_attributes(w, e));
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) TRY(put_group(w, groups[i], e));
+    TRY(put_scales(w, e));
+    for (int64_t i = 0; i < w->cube->n; i++) {
+        const struct cube_variable *x = w->cube->variables[i];
+        hid_t set = -1;
+        if (x->is_scale) continue;
+        st = put_variable(w, x, &set, e);
+        if (set >= 0) H5Dclose(set);
+        if (st != OK) goto done;
+    }
+done:
+    return st;
+}
+
+/* The caller frees *data. */
+static enum status make_image(const struct cube *c, const char *name, char **data, size_t *n,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct writer w = {.name = name, .file = -1, .cube = c};
+    for (int d = 0; d < DIM_N; d++) w.scales[d] = -1;
+    TRY(h5_create(name, &w.file, e));
+    st = put_all(&w, e);
+    for (int d = 0; d < DIM_N; d++)
+        if (w.scales[d] >= 0) H5Dclose(w.scales[d]);
+    if (st == OK) st = h5_image(w.file, name, data, n, e);
+done:
+    if (w.file >= 0) H5Fclose(w.file);
+    return st;
+}
+
+/* --- to disk and back --- */
+
+static enum status write_bytes(const char *path, const char *data, size_t n, struct err *e)
+{
+    enum status st = OK;
+    size_t put = 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int code = fd < 0 ? errno : 0;
+    while (code == 0 && put < n) {
+        ssize_t r = write(fd, data + put, n - put);
+        if (r > 0)
+            put += (size_t)r;
+        else if (r == 0 || errno != EINTR)
+            code = r == 0 ? EIO : errno;
+    }
+    if (fd >= 0 && close(fd) != 0 && code == 0) code = errno;
+    ENSURE(code == 0, code == ENOSPC || code == EDQUOT || code == EFBIG ? ERR_FULL : ERR_IO,
+           "%s: cannot write %zu bytes: %s", path, n, strerror(code));
+done:
+    return st;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static enum status verify_variable(hid_t file, const char *name, const struct cube_variable *x,
+                                   struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    union cube_data found = {NULL};
+    bool same = true;
+    TRY(make_path(x, &path, e));
+    TRY(h5_read(file, name, path, x->type, x->n, &found, e));
+    if (x->type == CUBE_TEXT)
+        for (int64_t i = 0; i < x->n && same; i++) same = same_text(found.t[i], x->data.t[i]);
+    else
+        same = memcmp(found.any, x->data.any, (size_t)x->n * bytes_of(x->type)) == 0;
+    ENSURE(same, ERR_IO, "%s: %s was not read back as it was written", name, path);
+done:
+    h5_free_data(&found, x->type, x->n);
+    free(path);
+    return st;
+}
+
+/* What lies on the disk now against what was meant. */
+static enum status verify(const struct cube *c, const char *path, const char *image, size_t n,
+                          struct err *e)
+{
+    enum status st = OK;
+    hid_t file = -1;
+    char *data = NULL;
+    size_t size;
+    TRY(fsx_read(path, 0, &data, &size, e));
+    ENSURE(size == n && memcmp(data, image, n) == 0, ERR_IO,
+           "%s: what is read back differs from what was written (%zu bytes)", path, n);
+    TRY(h5_open_image(path, data, size, &file, e));
+    for (int64_t i = 0; i < c->n; i++) TRY(verify_variable(file, path, c->variables[i], e));
+done:
+    if (file >= 0) H5Fclose(file);
+    free(data);
+    return st;
+}
+
+enum status cube_write(const char *path, const struct results_view *v, struct err *e)
+{
+    enum status st = OK;
+    struct h5_errors saved;
+    struct cube c = {0};
+    char *temporary = NULL, *image = NULL;
+    size_t n;
+    h5_quiet(&saved);
+    TRY(mem_format(&temporary, e, "%s.tmp.%ld", path, (long)getpid()));
+    TRY(cube_build(v, &c, e));
+    TRY(make_image(&c, temporary, &image, &n, e));
+    TRY(write_bytes(temporary, image, n, e));
+    TRY(verify(&c, temporary, image, n, e));
+    TRY(fsx_publish(temporary, path, e));
+done:
+    if (st != OK && temporary) unlink(temporary);
+    free(image);
+    free(temporary);
+    cube_free(&c);
+    h5_loud(&saved);
+    return st;
+}

@@ -1,0 +1,226 @@
+#include "results/h5.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The file in memory grows by this. */
+enum { INCREMENT = 1 << 24 };
+
+/* A file in memory must not have the name of one that exists; below a file there can be none. */
+static const char nowhere[] = "/dev/null/cube";
+
+/* --- errors --- */
+
+void h5_quiet(struct h5_errors *saved)
+{
+    H5Eget_auto2(H5E_DEFAULT, &saved->function, &saved->data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+void h5_loud(const struct h5_errors *saved)
+{
+    H5Eset_auto2(H5E_DEFAULT, saved->function, saved->data);
+}
+
+static herr_t take_innermost(unsigned n, const H5E_error2_t *error, void *text)
+{
+    if (n == 0) snprintf(text, 256, "%s (%s)", error->desc, error->func_name);
+    return 0;
+}
+
+enum status h5_fail(struct err *e, enum status code, int line, const char *file, const char *name,
+                    const char *what)
+{
+    char text[256] = "no reason given";
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, text);
+    return err_set(e, code, file, line, "%s: %s: HDF5: %s", name, what, text);
+}
+
+/* --- files in memory --- */
+
+enum status h5_create(const char *name, hid_t *file, struct err *e)
+{
+    enum status st = OK;
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
+    H5_ENSURE(access >= 0 && creation >= 0, ERR_IO, name, "property lists");
+    H5_ENSURE(H5Pset_fapl_core(access, INCREMENT, false) >= 0, ERR_IO, name, "memory driver");
+    /* What every reader since HDF5 1.8 opens. */
+    H5_ENSURE(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110) >= 0, ERR_IO, name,
+              "format bounds");
+    H5_ENSURE(H5Pset_link_creation_order(creation, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >=
+                  0,
+              ERR_IO, name, "creation order");
+    H5_ENSURE(H5Pset_obj_track_times(creation, false) >= 0, ERR_IO, name, "times");
+    *file = H5Fcreate(nowhere, H5F_ACC_TRUNC, creation, access);
+    H5_ENSURE(*file >= 0, ERR_IO, name, "a file in memory");
+done:
+    if (access >= 0) H5Pclose(access);
+    if (creation >= 0) H5Pclose(creation);
+    return st;
+}
+
+enum status h5_image(hid_t file, const char *name, char **data, size_t *n, struct err *e)
+{
+    enum status st = OK;
+    char *image = NULL;
+    H5_ENSURE(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, ERR_IO, name, "flush");
+    ssize_t size = H5Fget_file_image(file, NULL, 0);
+    H5_ENSURE(size > 0, ERR_IO, name, "size");
+    TRY(mem_alloc(&image, size, 1, "the cube's bytes", e));
+    H5_ENSURE(H5Fget_file_image(file, image, (size_t)size) == size, ERR_IO, name, "bytes");
+    *data = image;
+    *n = (size_t)size;
+    image = NULL;
+done:
+    free(image);
+    return st;
+}
+
+enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file, struct err *e)
+{
+    enum status st = OK;
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5_ENSURE(access >= 0 && H5Pset_fapl_core(access, INCREMENT, false) >= 0 &&
+                  H5Pset_file_image(access, data, n) >= 0,
+              ERR_FORMAT, name, "memory driver");
+    *file = H5Fopen(nowhere, H5F_ACC_RDONLY, access);
+    H5_ENSURE(*file >= 0, ERR_FORMAT, name, "not a readable HDF5 file");
+done:
+    if (access >= 0) H5Pclose(access);
+    return st;
+}
+
+/* --- types and attributes --- */
+
+enum status h5_type(enum cube_type type, bool in_file, hid_t *out, struct err *e)
+{
+    enum status st = OK;
+    hid_t made;
+    switch (type) {
+    case CUBE_DOUBLE:
+        made = H5Tcopy(in_file ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE);
+        break;
+    case CUBE_INTEGER:
+        made = H5Tcopy(in_file ? H5T_STD_I64LE : H5T_NATIVE_INT64);
+        break;
+    case CUBE_STATUS:
+        made = H5Tcopy(in_file ? H5T_STD_U8LE : H5T_NATIVE_UINT8);
+        break;
+    default:
+        made = H5Tcopy(H5T_C_S1);
+        break;
+    }
+    *out = made;
+    H5_ENSURE(made >= 0, ERR_IO, "cube", "type");
+    if (type != CUBE_TEXT) goto done;
+    H5_ENSURE(H5Tset_size(made, H5T_VARIABLE) >= 0 && H5Tset_cset(made, H5T_CSET_UTF8) >= 0, ERR_IO,
+              "cube", "text type");
+done:
+    return st;
+}
+
+static enum status put_attribute(hid_t object, const char *key, enum cube_type type, hid_t space,
+                                 const void *values, struct err *e)
+{
+    enum status st = OK;
+    hid_t in_file = -1, in_memory = -1, attribute = -1;
+    TRY(h5_type(type, true, &in_file, e));
+    TRY(h5_type(type, false, &in_memory, e));
+    attribute = H5Acreate2(object, key, in_file, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5_ENSURE(attribute >= 0, ERR_IO, key, "attribute");
+    H5_ENSURE(H5Awrite(attribute, in_memory, values) >= 0, ERR_IO, key, "attribute");
+done:
+    if (attribute >= 0) H5Aclose(attribute);
+    if (in_memory >= 0) H5Tclose(in_memory);
+    if (in_file >= 0) H5Tclose(in_file);
+    return st;
+}
+
+enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e)
+{
+    enum status st = OK;
+    hid_t space = H5Screate(H5S_SCALAR);
+    H5_ENSURE(space >= 0, ERR_IO, key, "dataspace");
+    TRY(put_attribute(object, key, CUBE_TEXT, space, &text, e));
+done:
+    if (space >= 0) H5Sclose(space);
+    return st;
+}
+
+enum status h5_put_array(hid_t object, const char *key, enum cube_type type, const void *values,
+                         int64_t n, struct err *e)
+{
+    enum status st = OK;
+    hid_t space = H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
+    H5_ENSURE(space >= 0, ERR_IO, key, "dataspace");
+    TRY(put_attribute(object, key, type, space, values, e));
+done:
+    if (space >= 0) H5Sclose(space);
+    return st;
+}
+
+/* --- reading --- */
+
+static enum status open_dataset(hid_t file, const char *name, const char *path, hid_t *set,
+                                int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    hid_t space = -1;
+    *set = H5Dopen2(file, path, H5P_DEFAULT);
+    H5_ENSURE(*set >= 0, ERR_FORMAT, name, path);
+    space = H5Dget_space(*set);
+    H5_ENSURE(space >= 0, ERR_FORMAT, name, path);
+    *n = (int64_t)H5Sget_simple_extent_npoints(space);
+    H5_ENSURE(*n >= 0, ERR_FORMAT, name, path);
+done:
+    if (space >= 0) H5Sclose(space);
+    return st;
+}
+
+enum status h5_count(hid_t file, const char *name, const char *path, int64_t *n, struct err *e)
+{
+    hid_t set = -1;
+    enum status st = open_dataset(file, name, path, &set, n, e);
+    if (set >= 0) H5Dclose(set);
+    return st;
+}
+
+static const size_t memory_size[] = {
+    [CUBE_DOUBLE] = sizeof(double),
+    [CUBE_INTEGER] = sizeof(int64_t),
+    [CUBE_STATUS] = sizeof(uint8_t),
+    [CUBE_TEXT] = sizeof(char *),
+};
+
+enum status h5_read(hid_t file, const char *name, const char *path, enum cube_type type, int64_t n,
+                    union cube_data *out, struct err *e)
+{
+    enum status st = OK;
+    hid_t set = -1, in_memory = -1;
+    int64_t found = 0;
+    union cube_data data = {NULL};
+    TRY(open_dataset(file, name, path, &set, &found, e));
+    ENSURE(found == n, ERR_FORMAT, "%s: %s: %lld values, expected %lld", name, path,
+           (long long)found, (long long)n);
+    TRY(h5_type(type, false, &in_memory, e));
+    TRY(mem_zero(&data.any, n, memory_size[type], path, e));
+    if (n > 0)
+        H5_ENSURE(H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.any) >= 0, ERR_FORMAT,
+                  name, path);
+    *out = data;
+    data.any = NULL;
+done:
+    h5_free_data(&data, type, n);
+    if (in_memory >= 0) H5Tclose(in_memory);
+    if (set >= 0) H5Dclose(set);
+    return st;
+}
+
+void h5_free_data(union cube_data *data, enum cube_type type, int64_t n)
+{
+    if (!data->any) return;
+    for (int64_t i = 0; type == CUBE_TEXT && i < n; i++)
+        if (data->t[i]) H5free_memory((void *)(uintptr_t)data->t[i]);
+    free(data->any);
+    data->any = NULL;
+}

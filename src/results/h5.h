@@ -1,0 +1,53 @@
+/* h5: HDF5 with this project's errors. The library never touches a disk here: a file is made in
+ * memory and handed over as bytes, and bytes that were read are opened in memory. So a full disk, a
+ * network file system's locks and a file replaced meanwhile are plain I/O, met with plain messages,
+ * and not states of the library (which reports a full disk only at the end, or never).
+ */
+#pragma once
+#include "results/cube.h"
+#include <hdf5.h>
+
+/* HDF5's own printing of errors, off between the two calls. */
+struct h5_errors {
+    H5E_auto2_t function;
+    void *data;
+};
+void h5_quiet(struct h5_errors *saved);
+void h5_loud(const struct h5_errors *saved);
+
+/* Raises the innermost error of HDF5's stack as "name: what: HDF5: text". */
+enum status h5_fail(struct err *e, enum status code, int line, const char *file, const char *name,
+                    const char *what);
+#define H5_ENSURE(ok, code, name, what)                                                            \
+    do {                                                                                           \
+        if (!(ok)) {                                                                               \
+            st = h5_fail(e, (code), __LINE__, __FILE__, (name), (what));                           \
+            goto done;                                                                             \
+        }                                                                                          \
+    } while (0)
+
+/* A new file in memory; name is for messages. */
+MUST_USE enum status h5_create(const char *name, hid_t *file, struct err *e);
+/* The bytes of a flushed file in memory; the caller frees *data. */
+MUST_USE enum status h5_image(hid_t file, const char *name, char **data, size_t *n, struct err *e);
+/* Opens bytes for reading; they are copied. ERR_FORMAT. */
+MUST_USE enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file,
+                                   struct err *e);
+
+/* The types of elements in memory and in a file. A text is variable-length UTF-8; *type is closed
+ * by the caller. */
+MUST_USE enum status h5_type(enum cube_type type, bool in_file, hid_t *out, struct err *e);
+
+/* Attributes of an open object. */
+MUST_USE enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e);
+MUST_USE enum status h5_put_array(hid_t object, const char *key, enum cube_type type,
+                                  const void *values, int64_t n, struct err *e);
+
+/* Reads a whole dataset of that type and number of elements; *out is freed with h5_free_data. A
+ * zero-length text may come back as NULL. ERR_FORMAT. */
+MUST_USE enum status h5_read(hid_t file, const char *name, const char *path, enum cube_type type,
+                             int64_t n, union cube_data *out, struct err *e);
+/* The number of elements of a dataset. */
+MUST_USE enum status h5_count(hid_t file, const char *name, const char *path, int64_t *n,
+                              struct err *e);
+void h5_free_data(union cube_data *data, enum cube_type type, int64_t n);

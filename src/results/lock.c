@@ -1,0 +1,226 @@
+/* The lock is a file with the holder's identity, put in place by link(2): it appears whole or not
+ * at all. A lock of a dead process of this host is replaced by rename(2) while flock(2) is held on
+ * the old file: of two takers the second then finds another file under the name, and starts over.
+ */
+#include "results/results.h"
+#include "util/clock.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct lock {
+    char *path;
+    dev_t device;
+    ino_t inode;
+};
+
+/* --- who we are --- */
+
+static void first_line(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "r");
+    out[0] = '\0';
+    if (!f) return;
+    if (fgets(out, (int)size, f)) out[strcspn(out, "\n")] = '\0';
+    fclose(f);
+}
+
+/* Field 22 of /proc/PID/stat: clock ticks from boot to the start of the process; -1 if unknown.
+ * The name in field 2 may hold blanks and brackets, so fields are counted behind its last ')'. */
+static long long process_start(long pid)
+{
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    first_line(path, line, sizeof line);
+    const char *p = strrchr(line, ')');
+    for (int field = 2; p && field < 22; field++) p = strchr(p + 1, ' ');
+    return p ? atoll(p + 1) : -1;
+}
+
+/* Process numbers mean something only inside one namespace. */
+static void pid_namespace(char *out, size_t size)
+{
+    ssize_t n = readlink("/proc/self/ns/pid", out, size - 1);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+static json_t *identity(void)
+{
+    char host[256] = "", boot[64], space[64], utc[21];
+    gethostname(host, sizeof host - 1);
+    first_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    pid_namespace(space, sizeof space);
+    clock_utc(utc);
+    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:s}", "host", host, "pid", (json_int_t)getpid(),
+                     "boot_id", boot, "pid_namespace", space, "start",
+                     (json_int_t)process_start(getpid()), "utc", utc);
+}
+
+/* --- who they are --- */
+
+static bool same_text(const json_t *a, const json_t *b, const char *key)
+{
+    return strcmp(json_text(a, key, ""), json_text(b, key, "")) == 0;
+}
+
+/* True only if the holder is certainly gone. */
+static bool is_dead(const json_t *holder, const json_t *me)
+{
+    long pid = (long)json_integer_value(json_object_get(holder, "pid"));
+    long long start = json_integer_value(json_object_get(holder, "start"));
+    if (pid <= 0 || !same_text(holder, me, "host")) return false;
+    if (!same_text(holder, me, "boot_id")) return true;
+    if (!same_text(holder, me, "pid_namespace")) return false;
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return true;
+    long long now = process_start(pid);
+    return start > 0 && now > 0 && now != start; /* the number was given to another process */
+}
+
+static enum status refuse(const char *path, const json_t *holder, struct err *e)
+{
+    enum status st = OK;
+    FAIL(ERR_LOCKED,
+         "%s: held by process %lld on host %s since %s; if that run is dead, delete the file", path,
+         (long long)json_integer_value(json_object_get(holder, "pid")),
+         json_text(holder, "host", "unknown"), json_text(holder, "utc", "an unknown time"));
+done:
+    return st;
+}
+
+/* --- taking --- */
+
+static enum status write_identity(const char *temporary, json_t *me, struct lock *l, struct err *e)
+{
+    enum status st = OK;
+    struct stat info;
+    char *text = json_dumps(me, JSON_COMPACT | JSON_SORT_KEYS);
+    ENSURE(text, ERR_NOMEM, "out of memory for a lock");
+    TRY(fsx_write_atomic(temporary, text, strlen(text), e));
+    ENSURE(stat(temporary, &info) == 0, ERR_IO, "%s: %s", temporary, strerror(errno));
+    l->device = info.st_dev;
+    l->inode = info.st_ino;
+done:
+    free(text);
+    return st;
+}
+
+static bool is_file_at(int fd, const char *path)
+{
+    struct stat open_file, named;
+    return fstat(fd, &open_file) == 0 && stat(path, &named) == 0 &&
+           open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+/* Looks at an existing lock and replaces it if its holder is dead. *taken stays false when the file
+ * changed hands meanwhile and all should be tried again. */
+static enum status take_over(struct lock *l, const char *temporary, const json_t *me, bool *taken,
+                             struct err *e)
+{
+    enum status st = OK;
+    json_t *holder = NULL;
+    int fd = open(l->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) goto done;
+    ENSURE(fd >= 0, ERR_IO, "%s: %s", l->path, strerror(errno));
+    /* File systems without flock leave a small window between two takers of a stale lock. */
+    while (flock(fd, LOCK_EX) != 0 && errno == EINTR) continue;
+    if (!is_file_at(fd, l->path)) goto done;
+    if (json_read_file(l->path, &holder, NULL) != OK)
+        FAIL(ERR_LOCKED, "%s: not readable as a lock; delete it if no run is going on", l->path);
+    if (!is_dead(holder, me)) TRY(refuse(l->path, holder, e));
+    log_warn("%s: taken over from process %lld of this host, which is dead", l->path,
+             (long long)json_integer_value(json_object_get(holder, "pid")));
+    ENSURE(rename(temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
+    *taken = true;
+done:
+    json_decref(holder);
+    if (fd >= 0) close(fd);
+    return st;
+}
+
+/* Some file systems know no hard links: there the new name is made by O_EXCL and filled at once. */
+static enum status create_exclusively(struct lock *l, json_t *me, bool *taken, struct err *e)
+{
+    enum status st = OK;
+    struct stat info;
+    char *text = json_dumps(me, JSON_COMPACT | JSON_SORT_KEYS);
+    int fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    ENSURE(text, ERR_NOMEM, "out of memory for a lock");
+    if (fd < 0 && errno == EEXIST) goto done;
+    ENSURE(fd >= 0 && fstat(fd, &info) == 0 &&
+               write(fd, text, strlen(text)) == (ssize_t)strlen(text),
+           errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: %s", l->path, strerror(errno));
+    l->device = info.st_dev;
+    l->inode = info.st_ino;
+    *taken = true;
+done:
+    if (fd >= 0) close(fd);
+    free(text);
+    return st;
+}
+
+static enum status put_in_place(struct lock *l, const char *temporary, json_t *me, bool *taken,
+                                struct err *e)
+{
+    enum status st = OK;
+    if (link(temporary, l->path) == 0) {
+        *taken = true;
+        goto done;
+    }
+    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) {
+        TRY(create_exclusively(l, me, taken, e));
+        if (*taken) goto done;
+        errno = EEXIST;
+    }
+    ENSURE(errno == EEXIST, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: %s",
+           l->path, strerror(errno));
+    TRY(take_over(l, temporary, me, taken, e));
+done:
+    return st;
+}
+
+enum status lock_take(const char *results, struct lock **out, struct err *e)
+{
+    enum status st = OK;
+    char *temporary = NULL;
+    bool taken = false;
+    struct lock *l = NULL;
+    json_t *me = identity();
+    ENSURE(me, ERR_NOMEM, "out of memory for a lock");
+    TRY(mem_zero(&l, 1, sizeof *l, "lock", e));
+    TRY(mem_format(&l->path, e, "%s.lock", results));
+    TRY(mem_format(&temporary, e, "%s.%lld.%ld", l->path,
+                   (long long)json_integer_value(json_object_get(me, "start")), (long)getpid()));
+    TRY(write_identity(temporary, me, l, e));
+    for (int attempt = 0; !taken; attempt++) {
+        ENSURE(attempt < 100, ERR_LOCKED, "%s: changes hands again and again", l->path);
+        TRY(put_in_place(l, temporary, me, &taken, e));
+    }
+    *out = l;
+    l = NULL;
+done:
+    if (temporary) unlink(temporary);
+    free(temporary);
+    json_decref(me);
+    if (l) free(l->path);
+    free(l);
+    return st;
+}
+
+void lock_release(struct lock *l)
+{
+    struct stat info;
+    if (!l) return;
+    /* Somebody may have deleted the file by hand and another run may hold its own now. */
+    if (stat(l->path, &info) == 0 && info.st_dev == l->device && info.st_ino == l->inode)
+        unlink(l->path);
+    free(l->path);
+    free(l);
+}

@@ -1,0 +1,125 @@
+#include "results/view.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct results_view {
+    json_t *plan;    /* the newest; NULL before there is one */
+    json_t *end;     /* the newest record of all if it is an end */
+    json_t *records; /* key → record */
+};
+
+enum status view_new(struct results_view **out, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *v = NULL;
+    TRY(mem_zero(&v, 1, sizeof *v, "view", e));
+    v->records = json_object();
+    ENSURE(v->records, ERR_NOMEM, "out of memory for a view");
+    *out = v;
+    v = NULL;
+done:
+    free(v);
+    return st;
+}
+
+static void replace(json_t **held, json_t *record)
+{
+    json_incref(record);
+    json_decref(*held);
+    *held = record;
+}
+
+static bool is_done(const json_t *record)
+{
+    return strcmp(json_text(record, "status", ""), "done") == 0;
+}
+
+enum status view_add(struct results_view *v, const json_t *borrowed, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = (json_t *)borrowed; /* only its count of references changes */
+    const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
+    bool is_end = strcmp(type, "end") == 0;
+    if (is_end)
+        replace(&v->end, record);
+    else
+        replace(&v->end, NULL);
+    if (strcmp(type, "plan") == 0) replace(&v->plan, record);
+    if (strcmp(type, "checkpoint") != 0 && strcmp(type, "cell") != 0) goto done;
+    if (!key) goto done;
+    const json_t *old = json_object_get(v->records, key);
+    if (old && is_done(old) && !is_done(record)) goto done;
+    ENSURE(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
+done:
+    return st;
+}
+
+enum status results_view_of_journal(const struct journal *j, struct results_view **out,
+                                    struct err *e)
+{
+    enum status st = OK;
+    struct results_view *v = NULL;
+    TRY(view_new(&v, e));
+    for (int64_t i = 0; i < journal_n(j); i++) TRY(view_add(v, journal_record(j, i), e));
+    ENSURE(v->plan, ERR_FORMAT, "the journal holds no plan yet: nothing has been run");
+    *out = v;
+    v = NULL;
+done:
+    results_view_close(v);
+    return st;
+}
+
+static enum status open_journal(const char *path, struct results_view **out, struct err *e)
+{
+    enum status st = OK;
+    struct journal *j = NULL;
+    TRY(journal_open_readonly(path, &j, e));
+    st = results_view_of_journal(j, out, e);
+    if (st == ERR_FORMAT) err_prefix(e, "%s", path);
+done:
+    journal_close(j);
+    return st;
+}
+
+enum status results_view_open(const char *path, struct results_view **out, struct err *e)
+{
+    enum status st = OK;
+    static const char signature[8] = {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n'};
+    char head[sizeof signature];
+    FILE *f = fopen(path, "rb");
+    ENSURE(f, ERR_IO, "%s: %s", path, strerror(errno));
+    size_t n = fread(head, 1, sizeof head, f);
+    if (n == sizeof head && memcmp(head, signature, n) == 0)
+        TRY(cube_read(path, out, e));
+    else
+        TRY(open_journal(path, out, e));
+done:
+    if (f) fclose(f);
+    return st;
+}
+
+void results_view_close(struct results_view *v)
+{
+    if (!v) return;
+    json_decref(v->plan);
+    json_decref(v->end);
+    json_decref(v->records);
+    free(v);
+}
+
+const json_t *results_view_plan(const struct results_view *v)
+{
+    return v->plan;
+}
+
+const json_t *results_view_end(const struct results_view *v)
+{
+    return v->end;
+}
+
+const json_t *results_view_find(const struct results_view *v, const char *key)
+{
+    return json_object_get(v->records, key);
+}

@@ -1,4 +1,5 @@
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/pytorch.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
@@ -43,7 +44,10 @@ static enum status open_file(struct checkpoint *c, const struct shards *s, int64
     TRY(fsx_join(c->dir, s->files[i], &path, e));
     ENSURE(!s->index || fsx_is_file(path), ERR_IO, "%s: not there, but %s names it", path,
            s->index);
-    TRY(safetensors_open(path, &c->files[i], e));
+    if (s->pickled)
+        TRY(pytorch_open(path, &c->files[i], e));
+    else
+        TRY(safetensors_open(path, &c->files[i], e));
     c->n_files++;
     for (int64_t k = 0; k < c->files[i].n; k++) c->files[i].entries[k].file = (int)i;
     c->n += c->files[i].n;
@@ -124,7 +128,6 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
            dir);
     TRY(read_config(c, e));
     TRY(shards_find(dir, &s, e));
-    ENSURE(!s.pickled, ERR_FORMAT, "%s: PyTorch's pytorch_model.bin is not read yet", dir);
     TRY(open_files(c, &s, e));
     TRY(check_index(c, &s, e));
     TRY(hash_all(c, e));

@@ -1,5 +1,6 @@
 /* checkpoint: a folder in Hugging Face layout: config.json and weights in one file or in shards
- * with an index. */
+ * with an index. Looked for in this order: model.safetensors, model.safetensors.index.json,
+ * pytorch_model.bin, pytorch_model.bin.index.json (pytorch.h); the first that is there is read. */
 #pragma once
 #include "checkpoint/safetensors.h"
 #include "util/err.h"
@@ -20,7 +21,8 @@ const char *checkpoint_dir(const struct checkpoint *c);
 const json_t *checkpoint_config(const struct checkpoint *c);
 
 /* Digest that tells two checkpoints apart without reading them whole: config.json, and of each
- * weight file its size, its header and 16 chunks of 4 KiB spread evenly over the data. */
+ * weight file its size, its header and 16 chunks of 4 KiB spread evenly over the data (of a .bin:
+ * its size, the archive's directory with the checksums of all members, and such chunks). */
 const char *checkpoint_hash(const struct checkpoint *c);
 
 /* All tensors, in bytewise order of their names. */

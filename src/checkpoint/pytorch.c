@@ -1,0 +1,200 @@
+#include "checkpoint/pytorch.h"
+#include "checkpoint/pickle.h"
+#include "checkpoint/tensor_file.h"
+#include "checkpoint/zip.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* 100 bytes a tensor and a bit; this is for a hundred thousand of them. */
+enum { PICKLE_MAX = 16 << 20 };
+
+/* PyTorch before 1.6 wrote a pickle of this number first. */
+static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
+                                             0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
+
+static enum status refuse_legacy(const char *path, int fd, int64_t size, struct err *e)
+{
+    enum status st = OK;
+    unsigned char start[sizeof legacy_magic];
+    if (size < (int64_t)sizeof start) return OK;
+    TRY(tensor_file_read(fd, path, "start", 0, start, sizeof start, e));
+    ENSURE(
+        memcmp(start, legacy_magic, sizeof start) != 0, ERR_FORMAT,
+        "%s: written in the format of PyTorch before 1.6, which is not read: load it and save it "
+        "again with torch.save",
+        path);
+done:
+    return st;
+}
+
+/* All members lie in one folder of the archive, the one that holds data.pkl: *prefix = "NAME/". */
+static enum status find_prefix(const struct zip *z, char **prefix, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; i < z->n && !*prefix; i++) {
+        const char *slash = strchr(z->members[i].name, '/');
+        if (slash && strcmp(slash, "/data.pkl") == 0)
+            TRY(mem_format(prefix, e, "%.*s", (int)(slash + 1 - z->members[i].name),
+                           z->members[i].name));
+    }
+    ENSURE(*prefix, ERR_FORMAT, "%s: a zip archive without data.pkl: not written by torch.save?",
+           z->path);
+done:
+    return st;
+}
+
+static enum status find_member(const struct zip *z, const char *prefix, const char *folder,
+                               const char *key, const struct zip_member **member, struct err *e)
+{
+    enum status st = OK;
+    char *name = NULL;
+    TRY(mem_format(&name, e, "%s%s%s", prefix, folder, key));
+    *member = zip_find(z, name);
+done:
+    free(name);
+    return st;
+}
+
+/* *data = the bytes of a small member, NULL when there is none of that name. */
+static enum status read_member(const struct zip *z, const char *prefix, const char *key,
+                               int64_t max, char **data, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    const struct zip_member *m = NULL;
+    int64_t offset = 0;
+    char *bytes = NULL;
+    TRY(find_member(z, prefix, "", key, &m, e));
+    if (!m) goto done;
+    ENSURE(m->size <= max, ERR_FORMAT, "%s: member %s has %lld bytes, at most %lld are read",
+           z->path, m->name, (long long)m->size, (long long)max);
+    TRY(zip_locate(z, m, &offset, e));
+    TRY(mem_alloc(&bytes, m->size, 1, m->name, e));
+    TRY(tensor_file_read(z->fd, z->path, m->name, offset, bytes, m->size, e));
+    *data = bytes;
+    *n = m->size;
+    bytes = NULL;
+done:
+    free(bytes);
+    return st;
+}
+
+static enum status check_byte_order(const struct zip *z, const char *prefix, struct err *e)
+{
+    enum status st = OK;
+    char *order = NULL;
+    int64_t n = 0;
+    TRY(read_member(z, prefix, "byteorder", 64, &order, &n, e));
+    /* files of earlier versions do not say: they were written on little endian machines */
+    ENSURE(!order || (n == 6 && memcmp(order, "little", 6) == 0), ERR_FORMAT,
+           "%s: byte order %.*s is not read", z->path, (int)n, order);
+done:
+    free(order);
+    return st;
+}
+
+/* Row-major without gaps; strides of dimensions of size 1 do not matter, nor any of an empty
+ * tensor. */
+static bool is_contiguous(const struct pickle_tensor *p, int64_t n_elements)
+{
+    int64_t stride = 1;
+    for (int i = p->n_dims - 1; i >= 0 && n_elements > 0; i--) {
+        if (p->shape[i] != 1 && p->stride[i] != stride) return false;
+        stride *= p->shape[i];
+    }
+    return true;
+}
+
+/* The tensor's bytes within the member that holds its storage. */
+static enum status place(const struct zip *z, const char *prefix, const struct pickle_tensor *p,
+                         struct tensor_entry *t, struct err *e)
+{
+    enum status st = OK;
+    const struct zip_member *m = NULL;
+    int64_t size = (int64_t)dtype_size(p->dtype), data = 0, first = 0, last = 0;
+    TRY(find_member(z, prefix, "data/", p->storage, &m, e));
+    ENSURE(m, ERR_FORMAT, "%s: tensor %s: its storage data/%s is not in the archive", z->path,
+           p->name, p->storage);
+    ENSURE(p->storage_count >= 0 && m->size / size == p->storage_count && m->size % size == 0,
+           ERR_FORMAT, "%s: tensor %s: its storage %s has %lld bytes where %lld %s are expected",
+           z->path, p->name, m->name, (long long)m->size, (long long)p->storage_count,
+           dtype_name(p->dtype));
+    ENSURE(p->offset >= 0 && !__builtin_mul_overflow(p->offset, size, &first) &&
+               !__builtin_add_overflow(first, t->n_bytes, &last) && last <= m->size,
+           ERR_FORMAT, "%s: tensor %s reaches beyond its storage %s", z->path, p->name, m->name);
+    TRY(zip_locate(z, m, &data, e));
+    t->offset = data + first;
+done:
+    return st;
+}
+
+static enum status make_entry(const struct zip *z, const char *prefix, struct pickle_tensor *p,
+                              struct tensor_entry *t, struct err *e)
+{
+    enum status st = OK;
+    char shape[192], stride[192];
+    t->dtype = p->dtype;
+    t->n_dims = p->n_dims;
+    memcpy(t->shape, p->shape, sizeof t->shape);
+    ENSURE(tensor_entry_count(t), ERR_FORMAT, "%s: tensor %s: its number of bytes does not fit",
+           z->path, p->name);
+    if (!is_contiguous(p, t->n_elements)) {
+        tensor_shape_text(p->shape, p->n_dims, shape, sizeof shape);
+        tensor_shape_text(p->stride, p->n_dims, stride, sizeof stride);
+        FAIL(ERR_FORMAT,
+             "%s: tensor %s of shape %s is stored with strides %s, transposed or with gaps, which "
+             "is not read: save it with .contiguous()",
+             z->path, p->name, shape, stride);
+    }
+    TRY(place(z, prefix, p, t, e));
+    t->name = p->name; /* the entry owns it from here */
+    p->name = NULL;
+done:
+    return st;
+}
+
+static enum status make_entries(struct safetensors *s, const struct zip *z, const char *prefix,
+                                struct pickle_tensor *tensors, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(&s->entries, n, sizeof *s->entries, s->path, e));
+    s->n = n;
+    for (int64_t i = 0; i < n; i++) TRY(make_entry(z, prefix, &tensors[i], &s->entries[i], e));
+    qsort(s->entries, (size_t)n, sizeof *s->entries, tensor_entry_compare);
+    for (int64_t i = 1; i < n; i++)
+        ENSURE(strcmp(s->entries[i - 1].name, s->entries[i].name) != 0, ERR_FORMAT,
+               "%s: tensor %s stands twice in it", s->path, s->entries[i].name);
+done:
+    return st;
+}
+
+enum status pytorch_open(const char *path, struct safetensors *out, struct err *e)
+{
+    enum status st = OK;
+    struct safetensors s = {.fd = -1};
+    struct zip z = {0};
+    struct pickle_tensor *tensors = NULL;
+    int64_t size = 0, n = 0, n_pickle = 0;
+    char *prefix = NULL, *pickle = NULL, *name = NULL;
+    TRY(mem_string(&s.path, path, e));
+    TRY(tensor_file_open(path, &s.fd, &size, e));
+    TRY(refuse_legacy(path, s.fd, size, e));
+    TRY(zip_open(path, s.fd, size, &z, e));
+    TRY(find_prefix(&z, &prefix, e));
+    TRY(check_byte_order(&z, prefix, e));
+    TRY(read_member(&z, prefix, "data.pkl", PICKLE_MAX, &pickle, &n_pickle, e));
+    TRY(mem_format(&name, e, "%s: %sdata.pkl", path, prefix));
+    TRY(pickle_read(name, pickle, (size_t)n_pickle, &tensors, &n, e));
+    TRY(make_entries(&s, &z, prefix, tensors, n, e));
+    TRY(tensor_file_hash(s.fd, path, z.directory, z.n_directory, 0, size, size, s.hash, e));
+    *out = s;
+    s = (struct safetensors){.fd = -1};
+done:
+    pickle_free(tensors, n);
+    free(name);
+    free(pickle);
+    free(prefix);
+    zip_free(&z);
+    safetensors_close(&s);
+    return st;
+}

@@ -1,0 +1,205 @@
+#include "checkpoint/zip.h"
+#include "checkpoint/tensor_file.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    END_BYTES = 22,
+    LOCATOR64_BYTES = 20,
+    END64_BYTES = 56,
+    ENTRY_BYTES = 46,
+    LOCAL_BYTES = 30,
+    COMMENT_MAX = 65535,
+    ZIP64_EXTRA = 1,
+};
+/* A million members of 200 bytes would be 200 MB; a state dict has some hundreds. */
+enum { DIRECTORY_MAX = 64 << 20 };
+
+static const char sign_entry[4] = "PK\1\2", sign_local[4] = "PK\3\4", sign_end[4] = "PK\5\6",
+                  sign_end64[4] = "PK\6\6", sign_locator64[4] = "PK\6\7";
+
+static uint64_t get(const char *p, int bytes)
+{
+    uint64_t value = 0;
+    memcpy(&value, p, (size_t)bytes); /* little endian, as dtype.c asserts of the machine */
+    return value;
+}
+
+struct directory {
+    uint64_t offset, size, entries;
+};
+
+/* The zip64 record, which stands in when a field of the old one overflows. */
+static enum status find_end64(const struct zip *z, int64_t end, struct directory *d, struct err *e)
+{
+    enum status st = OK;
+    char locator[LOCATOR64_BYTES], record[END64_BYTES];
+    ENSURE(end >= LOCATOR64_BYTES, ERR_FORMAT, "%s: zip64 locator is missing", z->path);
+    TRY(tensor_file_read(z->fd, z->path, "zip64 locator", end - LOCATOR64_BYTES, locator,
+                         LOCATOR64_BYTES, e));
+    ENSURE(memcmp(locator, sign_locator64, 4) == 0, ERR_FORMAT, "%s: zip64 locator is missing",
+           z->path);
+    uint64_t at = get(locator + 8, 8);
+    ENSURE(end >= END64_BYTES && at <= (uint64_t)(end - END64_BYTES), ERR_FORMAT,
+           "%s: zip64 record lies outside the file", z->path);
+    TRY(tensor_file_read(z->fd, z->path, "zip64 record", (int64_t)at, record, END64_BYTES, e));
+    ENSURE(memcmp(record, sign_end64, 4) == 0, ERR_FORMAT, "%s: zip64 record is damaged", z->path);
+    *d = (struct directory){
+        .entries = get(record + 32, 8), .size = get(record + 40, 8), .offset = get(record + 48, 8)};
+done:
+    return st;
+}
+
+/* The end record is the last thing in the file but for a comment of unknown length. */
+static enum status find_end(const struct zip *z, struct directory *d, struct err *e)
+{
+    enum status st = OK;
+    char *tail = NULL;
+    int64_t n = z->size < END_BYTES + COMMENT_MAX ? z->size : END_BYTES + COMMENT_MAX;
+    int64_t at = n - END_BYTES, end;
+    TRY(mem_alloc(&tail, n, 1, z->path, e));
+    TRY(tensor_file_read(z->fd, z->path, "end of the archive", z->size - n, tail, n, e));
+    while (at >= 0 && (memcmp(tail + at, sign_end, 4) != 0 ||
+                       (int64_t)get(tail + at + 20, 2) != n - END_BYTES - at))
+        at--;
+    ENSURE(at >= 0, ERR_FORMAT,
+           "%s: not a zip archive, or cut short (was its download interrupted?)", z->path);
+    end = z->size - n + at;
+    *d = (struct directory){.entries = get(tail + at + 10, 2),
+                            .size = get(tail + at + 12, 4),
+                            .offset = get(tail + at + 16, 4)};
+    if (d->entries == 0xffff || d->size == 0xffffffff || d->offset == 0xffffffff)
+        TRY(find_end64(z, end, d, e));
+    ENSURE(d->size <= DIRECTORY_MAX && d->offset <= (uint64_t)end &&
+               d->size <= (uint64_t)end - d->offset,
+           ERR_FORMAT, "%s: the archive's directory lies outside the file, or is too large",
+           z->path);
+    ENSURE(d->entries <= d->size / ENTRY_BYTES, ERR_FORMAT,
+           "%s: the archive's directory is too short for its %llu members", z->path,
+           (unsigned long long)d->entries);
+done:
+    free(tail);
+    return st;
+}
+
+/* Sizes and offset that overflow 32 bits stand in the zip64 extra field, only those, in this
+ * order: uncompressed size, compressed size, offset. */
+static bool apply_zip64(const char *extra, uint64_t n, uint64_t *field[3])
+{
+    while (n >= 4) {
+        uint64_t id = get(extra, 2), size = get(extra + 2, 2);
+        if (size > n - 4) return false;
+        if (id == ZIP64_EXTRA) {
+            const char *p = extra + 4;
+            for (int i = 0; i < 3; i++) {
+                if (*field[i] != 0xffffffff) continue;
+                if (size < 8) return false;
+                *field[i] = get(p, 8);
+                p += 8;
+                size -= 8;
+            }
+            return true;
+        }
+        extra += 4 + size;
+        n -= 4 + size;
+    }
+    return true;
+}
+
+/* One entry of the directory at p, `left` bytes before its end; *used = its length. */
+static enum status read_entry(struct zip *z, const char *p, int64_t left, int64_t *used,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct zip_member *m = &z->members[z->n++];
+    ENSURE(left >= ENTRY_BYTES && memcmp(p, sign_entry, 4) == 0, ERR_FORMAT,
+           "%s: the archive's directory is damaged at member %lld", z->path, (long long)z->n);
+    int64_t n_name = (int64_t)get(p + 28, 2), n_extra = (int64_t)get(p + 30, 2);
+    *used = ENTRY_BYTES + n_name + n_extra + (int64_t)get(p + 32, 2);
+    ENSURE(*used <= left && n_name > 0 && !memchr(p + ENTRY_BYTES, '\0', (size_t)n_name),
+           ERR_FORMAT, "%s: the archive's directory is damaged at member %lld", z->path,
+           (long long)z->n);
+    TRY(mem_format(&m->name, e, "%.*s", (int)n_name, p + ENTRY_BYTES));
+    uint64_t packed = get(p + 20, 4), size = get(p + 24, 4), offset = get(p + 42, 4);
+    bool fits = apply_zip64(p + ENTRY_BYTES + n_name, (uint64_t)n_extra,
+                            (uint64_t *[3]){&size, &packed, &offset});
+    m->flags = (int)get(p + 8, 2);
+    m->method = (int)get(p + 10, 2);
+    ENSURE(fits && offset <= (uint64_t)z->size && packed <= (uint64_t)z->size - offset &&
+               (m->method != 0 || size == packed),
+           ERR_FORMAT, "%s: member %s lies outside the file, or its sizes contradict each other",
+           z->path, m->name);
+    m->size = (int64_t)packed;
+    m->header = (int64_t)offset;
+done:
+    return st;
+}
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct zip_member *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+enum status zip_open(const char *path, int fd, int64_t size, struct zip *out, struct err *e)
+{
+    enum status st = OK;
+    struct zip z = {.path = path, .fd = fd, .size = size};
+    struct directory d = {0};
+    TRY(find_end(&z, &d, e));
+    z.n_directory = (int64_t)d.size;
+    TRY(mem_alloc(&z.directory, z.n_directory, 1, path, e));
+    TRY(tensor_file_read(fd, path, "directory of the archive", (int64_t)d.offset, z.directory,
+                         z.n_directory, e));
+    TRY(mem_zero(&z.members, (int64_t)d.entries, sizeof *z.members, path, e));
+    for (int64_t at = 0; z.n < (int64_t)d.entries;) {
+        int64_t used = 0;
+        TRY(read_entry(&z, z.directory + at, z.n_directory - at, &used, e));
+        at += used;
+    }
+    qsort(z.members, (size_t)z.n, sizeof *z.members, compare_members);
+    for (int64_t i = 1; i < z.n; i++)
+        ENSURE(strcmp(z.members[i - 1].name, z.members[i].name) != 0, ERR_FORMAT,
+               "%s: two members are called %s", path, z.members[i].name);
+    *out = z;
+    z = (struct zip){0};
+done:
+    zip_free(&z);
+    return st;
+}
+
+void zip_free(struct zip *z)
+{
+    for (int64_t i = 0; i < z->n; i++) free(z->members[i].name);
+    free(z->members);
+    free(z->directory);
+    *z = (struct zip){0};
+}
+
+const struct zip_member *zip_find(const struct zip *z, const char *name)
+{
+    const struct zip_member key = {.name = (char *)(uintptr_t)name};
+    if (z->n == 0) return NULL;
+    return bsearch(&key, z->members, (size_t)z->n, sizeof key, compare_members);
+}
+
+enum status zip_locate(const struct zip *z, const struct zip_member *m, int64_t *offset,
+                       struct err *e)
+{
+    enum status st = OK;
+    char local[LOCAL_BYTES];
+    ENSURE(m->method == 0 && !(m->flags & 1), ERR_FORMAT,
+           "%s: member %s is compressed or encrypted (method %d), and only stored ones are read: "
+           "save the file again with torch.save",
+           z->path, m->name, m->method);
+    TRY(tensor_file_read(z->fd, z->path, m->name, m->header, local, LOCAL_BYTES, e));
+    ENSURE(memcmp(local, sign_local, 4) == 0, ERR_FORMAT, "%s: the header of member %s is damaged",
+           z->path, m->name);
+    /* its own lengths: the local extra field holds PyTorch's padding */
+    *offset = m->header + LOCAL_BYTES + (int64_t)get(local + 26, 2) + (int64_t)get(local + 28, 2);
+    ENSURE(*offset <= z->size && m->size <= z->size - *offset, ERR_FORMAT,
+           "%s: member %s lies outside the file", z->path, m->name);
+done:
+    return st;
+}

@@ -10,10 +10,51 @@ void collector_init(struct collector *c, const struct data_options *options)
 
 void collector_free(struct collector *c)
 {
+    free(c->before.id);
+    free(c->behind.id);
     free(c->ids.id);
     free(c->part.id);
     free(c->offset);
     *c = (struct collector){0};
+}
+
+static enum status add_marked(struct ids *to, const int32_t *ids, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t marked = ~ids[i];
+        TRY(ids_add(to, &marked, 1, e));
+    }
+done:
+    return st;
+}
+
+enum status collector_frame(struct collector *c, const struct tokenizer *t, struct err *e)
+{
+    enum status st = OK;
+    const struct data_options *d = c->options;
+    const int32_t *before, *behind;
+    int64_t n_before, n_behind;
+    tokenizer_special(t, &before, &n_before, &behind, &n_behind);
+    if (d->special_tokens) {
+        TRY(add_marked(&c->before, before, n_before, e));
+        TRY(add_marked(&c->behind, behind, n_behind, e));
+    }
+    if (d->separator && d->layout == LAYOUT_PACKED) {
+        int32_t id = -1;
+        if (strcmp(d->separator, "eos") == 0)
+            TRY(tokenizer_eos(t, &id, e));
+        else
+            id = tokenizer_find(t, d->separator);
+        ENSURE(id >= 0, ERR_USAGE,
+               "separator: the tokenizer has no token %s; expected one as tokenizer.json writes "
+               "it, or eos",
+               d->separator);
+        TRY(add_marked(&c->behind, &id, 1, e));
+        c->separators = 1;
+    }
+done:
+    return st;
 }
 
 enum status collector_add_sequence(struct collector *c, const int32_t *ids, int64_t n,
@@ -56,12 +97,40 @@ done:
     return st;
 }
 
+static enum status add_document(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    int64_t length = c->options->length;
+    c->part.n = 0;
+    TRY(ids_add(&c->part, c->before.id, c->before.n, e));
+    TRY(ids_add(&c->part, ids, n, e));
+    TRY(ids_add(&c->part, c->behind.id, c->behind.n, e));
+    TRY(collector_add_sequence(c, c->part.id, length > 0 && length < c->part.n ? length : c->part.n,
+                               e));
+done:
+    return st;
+}
+
 enum status collector_add(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {
-    c->all += n;
-    if (c->options->layout == LAYOUT_PACKED) return add_packed(c, ids, n, e);
-    if (n < 2) return OK; /* nothing to predict */
-    return collector_add_sequence(c, ids, n < c->options->length ? n : c->options->length, e);
+    enum status st = OK;
+    const struct data_options *d = c->options;
+    int64_t whole = c->before.n + n + c->behind.n - c->separators;
+    /* A sequence of one token has nothing to predict. */
+    if (whole < d->min_length || (d->layout == LAYOUT_DOCUMENT && whole < 2)) {
+        c->dropped++;
+        goto done;
+    }
+    c->all += c->before.n + n + c->behind.n;
+    if (d->layout == LAYOUT_DOCUMENT) {
+        TRY(add_document(c, ids, n, e));
+        goto done;
+    }
+    TRY(add_packed(c, c->before.id, c->before.n, e));
+    TRY(add_packed(c, ids, n, e));
+    TRY(add_packed(c, c->behind.id, c->behind.n, e));
+done:
+    return st;
 }
 
 enum status collector_finish(const struct collector *c, const struct tokenizer *t,
@@ -71,8 +140,11 @@ enum status collector_finish(const struct collector *c, const struct tokenizer *
     TRY(sequences_init(out, c->n, c->ids.n, t != NULL, e));
     if (c->n) memcpy(out->offset, c->offset, (size_t)c->n * sizeof *out->offset);
     out->offset[c->n] = c->ids.n;
-    if (c->ids.n) memcpy(out->ids, c->ids.id, (size_t)c->ids.n * sizeof *out->ids);
-    for (int64_t i = 0; t && i < c->ids.n; i++) out->bytes[i] = tokenizer_id_bytes(t, out->ids[i]);
+    for (int64_t i = 0; i < c->ids.n; i++) {
+        int32_t id = c->ids.id[i];
+        out->ids[i] = id < 0 ? ~id : id;
+        if (t) out->bytes[i] = id < 0 ? 0 : tokenizer_id_bytes(t, id);
+    }
 done:
     return st;
 }

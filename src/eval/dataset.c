@@ -6,6 +6,7 @@
 #include "util/hash.h"
 #include "util/mem.h"
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,23 +45,38 @@ static enum status add_matches(struct paths *p, const char *pattern, struct err 
 {
     enum status st = OK;
     glob_t found = {0};
+    int64_t first = p->n;
     int code = glob(pattern, GLOB_BRACE | GLOB_NOSORT, NULL, &found);
     ENSURE(code == 0 || code == GLOB_NOMATCH, code == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
            "%s: the folder cannot be read", pattern);
     for (size_t i = 0; code == 0 && i < found.gl_pathc; i++)
         if (fsx_is_file(found.gl_pathv[i])) TRY(add_path(p, found.gl_pathv[i], e));
-    ENSURE(p->n > 0, ERR_IO, "%s: no file matches", pattern);
-    qsort(p->path, (size_t)p->n, sizeof *p->path, compare_paths);
+    ENSURE(p->n > first, ERR_IO, "%s: no file matches", pattern);
+    qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, compare_paths);
 done:
     globfree(&found);
     return st;
 }
 
-/* The files of d->text: the one of that name, or else those that match it as a pattern, sorted. */
+/* The files of d->text: for each line of it the one of that name, or else those that match it as a
+ * pattern, sorted. */
 static enum status text_paths(const char *text, struct paths *p, struct err *e)
 {
-    if (fsx_is_file(text) || !strpbrk(text, "*?[{")) return add_path(p, text, e);
-    return add_matches(p, text, e);
+    enum status st = OK;
+    char *one = NULL;
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        free(one);
+        one = NULL;
+        TRY(mem_format(&one, e, "%.*s", (int)n, text));
+        if (fsx_is_file(one) || !strpbrk(one, "*?[{"))
+            TRY(add_path(p, one, e));
+        else
+            TRY(add_matches(p, one, e));
+    }
+done:
+    free(one);
+    return st;
 }
 
 /* "FILE:KEY" at its last colon. */
@@ -136,7 +152,8 @@ static enum status load_ids(struct collector *c, struct err *e)
     const struct tensor_entry *t = NULL;
     TRY(read_ids(c->options->ids, &t, &s, &values, e));
     int64_t length = t->shape[t->n_dims - 1];
-    if (t->n_dims == 1 && length > c->options->length) length = c->options->length;
+    int64_t most = c->options->length;
+    if (t->n_dims == 1 && most > 0 && length > most) length = most;
     c->all = t->n_elements;
     for (int64_t i = 0; length > 0 && i + length <= t->n_elements; i += length)
         TRY(collector_add_sequence(c, values + i, length, e));
@@ -150,11 +167,35 @@ static enum status load_text(struct collector *c, const struct tokenizer *t, str
 {
     enum status st = OK;
     struct paths p = {0};
-    ENSURE(t, ERR_USAGE, "%s: text needs a tokenizer", c->options->text);
+    ENSURE(t, ERR_USAGE, "text needs a tokenizer");
     TRY(text_paths(c->options->text, &p, e));
+    TRY(collector_frame(c, t, e));
     TRY(documents_load(p.path, p.n, t, c, e));
 done:
     paths_free(&p);
+    return st;
+}
+
+/* What a message calls the data: the first file, and how many more. */
+static void name_source(const struct data_options *d, char text[300])
+{
+    const char *all = d->text ? d->text : d->ids;
+    int n = (int)strcspn(all, "\n"), more = 0;
+    for (const char *p = all; *p; p++) more += *p == '\n';
+    if (n > 250) n = 250;
+    if (more)
+        snprintf(text, 300, "%.*s and %d more", n, all, more);
+    else
+        snprintf(text, 300, "%.*s", n, all);
+}
+
+static enum status check_length(const struct data_options *d, const char *source, struct err *e)
+{
+    enum status st = OK;
+    bool whole = d->length == 0 && (d->ids || d->layout == LAYOUT_DOCUMENT);
+    ENSURE(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
+           (long long)d->length);
+done:
     return st;
 }
 
@@ -163,20 +204,21 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
 {
     enum status st = OK;
     struct collector c;
+    char source[300];
     collector_init(&c, d);
     ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
-    ENSURE(d->length >= 2, ERR_USAGE, "%s: length is %lld, expected 2 or more",
-           d->text ? d->text : d->ids, (long long)d->length);
+    name_source(d, source);
+    TRY(check_length(d, source, e));
     TRY(dataset_hash(d, hash, e));
     if (d->text)
         TRY(load_text(&c, t, e));
     else
         TRY(load_ids(&c, e));
     ENSURE(c.n > 0, ERR_USAGE,
-           "%s: no sequence is left: %lld tokens in all, length %lld, skip %lld, tokens %lld: "
-           "lower length, skip or raise tokens, or give more text",
-           d->text ? d->text : d->ids, (long long)c.all, (long long)d->length, (long long)d->skip,
-           (long long)d->tokens);
+           "%s: no sequence is left: %lld tokens in all, length %lld, skip %lld, tokens %lld, %lld "
+           "documents too short: lower length, min_length or skip, raise tokens, or give more text",
+           source, (long long)c.all, (long long)d->length, (long long)d->skip, (long long)d->tokens,
+           (long long)c.dropped);
     TRY(collector_finish(&c, t, out, e));
 done:
     collector_free(&c);

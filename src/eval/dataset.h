@@ -9,11 +9,12 @@
  * not. *hash (33 bytes) = digest of the input. ERR_IO / ERR_FORMAT with file and line; ERR_USAGE
  * when nothing is left (text shorter than one sequence).
  *
- * d->text is a file or, when no file has that name, a pattern of * ? [] {a,b} whose matches are
- * read in bytewise order of their names; each may be gzip or zstd. Without d->field a file is one
- * document, with it every line. Packed: no special tokens, no separators. One document a sequence:
- * with what the tokenizer's post-processor adds (BOS); those of fewer than two tokens are dropped.
- * d->ids: the rows of a matrix are the sequences, d->length does not matter; one row longer than
+ * Each line of d->text is a file or, when no file has that name, a pattern of * ? [] {a,b} whose
+ * matches are read in bytewise order of their names; each may be gzip or zstd. Without d->field a
+ * file is one document, with it every line. What the options put around a document is no text: it
+ * counts no bytes. One document a sequence: those of fewer than two tokens are dropped. Invalid
+ * UTF-8 becomes U+FFFD, and a warning says how often in which file.
+ * d->ids: the rows of a matrix are the sequences, d->length does not matter; a vector longer than
  * d->length is cut into blocks of it, the last partial one dropped. */
 MUST_USE enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
                                   struct sequences *out, char hash[33], struct err *e);

@@ -1,6 +1,8 @@
 #include "eval/documents.h"
 #include "eval/jsonline.h"
 #include "eval/textfile.h"
+#include "tokenizer/utf8.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,7 @@ struct document {
     char *text;   /* raw: with a field it is a line of JSON */
     size_t n;
     int32_t *ids;
-    int64_t n_ids;
+    int64_t n_ids, replaced; /* replaced: ill-formed sequences of the text */
 };
 
 struct batch {
@@ -25,6 +27,9 @@ struct batch {
     struct document *documents;
     int64_t n, capacity;
     size_t bytes, limit;
+    int64_t pushed;          /* documents so far */
+    const char *replaced_in; /* the file that ... */
+    int64_t replaced;        /* ... so many sequences were replaced in */
 };
 
 static void batch_clear(struct batch *b)
@@ -37,24 +42,40 @@ static void batch_clear(struct batch *b)
     b->bytes = 0;
 }
 
-/* One document a sequence is a sample as its model was trained on it, so the tokenizer's own BOS
- * belongs to it; packed blocks are cut from one long text. */
 static enum status encode(const struct batch *b, struct document *d, struct err *e)
 {
     enum status st = OK;
-    bool special = b->options->layout == LAYOUT_DOCUMENT;
-    char *text = NULL;
-    size_t n;
+    char *own = NULL;
+    const char *text = d->text;
+    size_t n = d->n;
     if (d->line > 0) {
-        TRY(jsonline_text(d->text, d->n, b->options->field, &text, &n, e));
-        TRY(tokenizer_encode(b->tokenizer, text, n, special, &d->ids, &d->n_ids, e));
+        TRY(jsonline_text(d->text, d->n, b->options->field, &own, &n, &d->replaced, e));
+        text = own;
     } else
-        TRY(tokenizer_encode(b->tokenizer, d->text, d->n, special, &d->ids, &d->n_ids, e));
+        d->replaced = utf8_count_ill_formed(text, n); /* the tokenizer does the same */
+    TRY(tokenizer_encode(b->tokenizer, text, n, false, &d->ids, &d->n_ids, e));
 done:
-    free(text);
+    free(own);
     if (st != OK && d->line > 0) err_prefix(e, "%s:%lld", d->path, (long long)d->line);
     if (st != OK && d->line == 0) err_prefix(e, "%s", d->path);
     return st;
+}
+
+/* Once a file: at the next file's first document, and at the end. */
+static void report_replaced(struct batch *b)
+{
+    if (b->replaced > 0)
+        log_warn("%s: %lld invalid UTF-8 sequences replaced", b->replaced_in,
+                 (long long)b->replaced);
+    b->replaced = 0;
+}
+
+static enum status hand_on(struct batch *b, const struct document *d, struct err *e)
+{
+    if (d->path != b->replaced_in) report_replaced(b);
+    b->replaced_in = d->path;
+    b->replaced += d->replaced;
+    return collector_add(b->collector, d->ids, d->n_ids, e);
 }
 
 /* Tokenises the batch and hands it on. Of several bad documents the first is reported, and none
@@ -77,7 +98,7 @@ static enum status flush(struct batch *b, struct err *e)
         }
     }
     for (int64_t i = 0; i < first_bad && !b->collector->full; i++)
-        TRY(collector_add(b->collector, b->documents[i].ids, b->documents[i].n_ids, e));
+        TRY(hand_on(b, &b->documents[i], e));
     if (failed != OK && !b->collector->full) {
         st = failed;
         if (e && e->code == OK) *e = bad;
@@ -96,11 +117,18 @@ static enum status push(struct batch *b, const char *path, int64_t line, char *t
     TRY(mem_grow(&b->documents, b->n, &b->capacity, sizeof *b->documents, e));
     b->documents[b->n++] = (struct document){.path = path, .line = line, .text = text, .n = n};
     b->bytes += n;
+    b->pushed++;
     text = NULL;
     if (b->bytes >= b->limit) TRY(flush(b, e));
 done:
     free(text);
     return st;
+}
+
+static bool wants_more(const struct batch *b)
+{
+    int64_t most = b->options->documents;
+    return !b->collector->full && (most == 0 || b->pushed < most);
 }
 
 static bool is_blank(const char *line, size_t n)
@@ -116,7 +144,7 @@ static enum status push_lines(struct batch *b, const char *path, struct textfile
     const char *line;
     size_t n;
     int64_t number;
-    while (!b->collector->full) {
+    while (wants_more(b)) {
         TRY(textfile_line(f, &line, &n, &number, e));
         if (!line) break;
         if (number == 1 && n >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) { /* a BOM */
@@ -156,8 +184,9 @@ enum status documents_load(char *const *paths, int64_t n_paths, const struct tok
 {
     enum status st = OK;
     struct batch b = {.options = c->options, .tokenizer = t, .collector = c, .limit = BATCH_FIRST};
-    for (int64_t i = 0; i < n_paths && !c->full; i++) TRY(push_file(&b, paths[i], e));
+    for (int64_t i = 0; i < n_paths && wants_more(&b); i++) TRY(push_file(&b, paths[i], e));
     TRY(flush(&b, e));
+    report_replaced(&b);
 done:
     batch_clear(&b);
     free(b.documents);

@@ -35,9 +35,10 @@ static bool is_low(int code)
     return code >= 0xdc00 && code < 0xe000;
 }
 
-/* Writes \ufffd over every \u escape that is half of a surrogate pair. */
-static void replace_lone_surrogates(char *s, char *end)
+/* Writes \ufffd over every \u escape that is half of a surrogate pair; returns how many. */
+static int64_t replace_lone_surrogates(char *s, char *end)
 {
+    int64_t replaced = 0;
     while (s < end) {
         if (*s != '\\') {
             s++;
@@ -48,20 +49,27 @@ static void replace_lone_surrogates(char *s, char *end)
             s += 12;
             continue;
         }
-        if (is_high(code) || is_low(code)) memcpy(s + 2, "fffd", 4);
+        if (is_high(code) || is_low(code)) {
+            memcpy(s + 2, "fffd", 4);
+            replaced++;
+        }
         s += code >= 0 ? 6 : 2;
     }
+    return replaced;
 }
 
-static enum status parse(const char *line, size_t size, json_t **out, struct err *e)
+static enum status parse(const char *line, size_t size, json_t **out, int64_t *replaced,
+                         struct err *e)
 {
     enum status st = OK;
     struct buf mended = {0};
     json_error_t error;
+    *replaced = 0;
     *out = json_loadb(line, size, LENIENT, &error);
     if (!*out) {
         TRY(utf8_add_replaced(&mended, line, size, e));
-        replace_lone_surrogates(mended.data, mended.data + mended.n);
+        *replaced = utf8_count_ill_formed(line, size) +
+                    replace_lone_surrogates(mended.data, mended.data + mended.n);
         *out = json_loadb(mended.data, mended.n, LENIENT, &error);
     }
     ENSURE(*out, ERR_FORMAT, "not JSON: column %d: %s", error.column, error.text);
@@ -71,11 +79,11 @@ done:
 }
 
 enum status jsonline_text(const char *line, size_t size, const char *field, char **text, size_t *n,
-                          struct err *e)
+                          int64_t *replaced, struct err *e)
 {
     enum status st = OK;
     json_t *root = NULL;
-    TRY(parse(line, size, &root, e));
+    TRY(parse(line, size, &root, replaced, e));
     ENSURE(json_is_object(root), ERR_FORMAT, "not a JSON object");
     const json_t *value = json_object_get(root, field);
     ENSURE(value, ERR_FORMAT, "no field \"%s\"", field);

@@ -75,8 +75,9 @@ static void load(const struct data_options *d, const struct tokenizer *t, struct
     assert_int_equal(dataset_hash(d, again, &e), OK);
     assert_string_equal(hash, again);
     assert_int_equal(s->offset[0], 0);
+    bool framed = d->special_tokens || d->separator; /* what is added has no bytes */
     for (int64_t i = 0; t && i < s->offset[s->n]; i++)
-        assert_int_equal(s->bytes[i], tokenizer_id_bytes(t, s->ids[i]));
+        if (!framed || s->bytes[i]) assert_int_equal(s->bytes[i], tokenizer_id_bytes(t, s->ids[i]));
 }
 
 static void refuse(const struct data_options *d, const struct tokenizer *t, enum status want,
@@ -188,6 +189,7 @@ static void test_one_document_a_sequence(void **state)
     json_lines(text);
     struct data_options d = options(put_text("a.jsonl", text), "text", LAYOUT_DOCUMENT, 20);
     const struct tokenizer *const tokenizers[] = {plain, with_bos};
+    d.special_tokens = true;
     for (int k = 0; k < 2; k++) {
         struct sequences s;
         int64_t n = 0;
@@ -199,12 +201,148 @@ static void test_one_document_a_sequence(void **state)
             if (m > 20) m = 20;
             assert_int_equal(s.offset[n + 1] - s.offset[n], m);
             assert_memory_equal(s.ids + s.offset[n], ids, (size_t)m * sizeof *ids);
+            assert_int_equal(s.bytes[s.offset[n]] == 0, k); /* BOS is no text */
             n++;
         }
         assert_int_equal(s.n, n);
         assert_int_equal(n, k ? 4 : 3); /* with BOS the one-token document has two */
         sequences_free(&s);
     }
+}
+
+/* Documents as they are: no cut, short ones dropped, the first so many of the file. */
+static void test_documents_of_their_own_length(void **state)
+{
+    (void)state;
+    char text[4096];
+    json_lines(text);
+    put_text("a.jsonl", text);
+    static const struct {
+        int64_t documents, min_length;
+        bool special;
+    } cases[] = {{0, 0, false}, {0, 0, true}, {0, 11, false}, {3, 0, false},
+                 {1, 0, true},  {0, 2, true}, {4, 12, true}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct data_options d = options(path, "text", LAYOUT_DOCUMENT, 0);
+        struct sequences s;
+        int64_t n = 0, limit = cases[k].documents ? cases[k].documents : N_DOCUMENTS;
+        d.documents = cases[k].documents;
+        d.min_length = cases[k].min_length;
+        d.special_tokens = cases[k].special;
+        load(&d, with_bos, &s);
+        for (int i = 0; i < limit; i++) {
+            int32_t ids[2048];
+            int64_t m = encode(with_bos, documents[i], cases[k].special, ids);
+            if (m < 2 || m < d.min_length) continue;
+            assert_true(n < s.n);
+            assert_int_equal(s.offset[n + 1] - s.offset[n], m);
+            assert_memory_equal(s.ids + s.offset[n], ids, (size_t)m * sizeof *ids);
+            n++;
+        }
+        assert_true(n > 0);
+        assert_int_equal(s.n, n);
+        sequences_free(&s);
+    }
+    struct data_options d = options(path, "text", LAYOUT_DOCUMENT, 0);
+    d.min_length = 1000;
+    refuse(&d, plain, ERR_USAGE, "5 documents too short");
+    d.min_length = 0;
+    d.layout = LAYOUT_PACKED;
+    refuse(&d, plain, ERR_USAGE, "length is 0, expected 2 or more");
+}
+
+/* Behind every document the separator, around it what the post-processor adds; both without
+ * bytes, although the same tokens inside a text have them. */
+static void test_packed_with_separator(void **state)
+{
+    (void)state;
+    char text[4096], name[600];
+    json_lines(text);
+    put_text("a.jsonl", text);
+    snprintf(name, sizeof name, "%s", path);
+    const char *separator = "<|endoftext|>";
+    int32_t end = tokenizer_find(with_bos, separator);
+    assert_true(end >= 0);
+    for (int special = 0; special < 2; special++) {
+        int32_t ids[2048];
+        int64_t n = 0;
+        size_t bytes = 0, want = 0;
+        struct sequences s;
+        struct data_options d = options(name, "text", LAYOUT_PACKED, 2);
+        d.separator = (char *)(uintptr_t)separator;
+        d.special_tokens = special;
+        for (int i = 0; i < N_DOCUMENTS; i++) {
+            n += encode(with_bos, documents[i], special, ids + n);
+            ids[n++] = end;
+            want += strlen(documents[i]);
+        }
+        load(&d, with_bos, &s);
+        assert_int_equal(s.n, n / 2);
+        assert_memory_equal(s.ids, ids, (size_t)(n / 2 * 2) * sizeof *ids);
+        for (int64_t i = 0; i < s.offset[s.n]; i++) bytes += (size_t)s.bytes[i];
+        assert_int_equal(bytes, want);
+        sequences_free(&s);
+    }
+    struct data_options d = options(name, "text", LAYOUT_PACKED, 2);
+    d.separator = (char *)(uintptr_t) "<|no_such|>";
+    refuse(&d, plain, ERR_USAGE, "separator: the tokenizer has no token <|no_such|>");
+    d.separator = (char *)(uintptr_t) "eos";
+    refuse(&d, plain, ERR_USAGE, "no eos_token in a tokenizer_config.json");
+}
+
+/* The end of text by the file beside the tokenizer. */
+static void test_eos(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct tokenizer *t = NULL;
+    char *json, name[600];
+    size_t n;
+    assert_int_equal(fsx_read(FIXTURES "/tokenizers/gpt2/tokenizer.json", 0, &json, &n, &e), OK);
+    put("tokenizer.json", json, n);
+    free(json);
+    assert_int_equal(tokenizer_open(path, &t, &e), OK);
+    put_text("tokenizer_config.json", "{\"eos_token\": \"<|endoftext|>\"}");
+    snprintf(name, sizeof name, "%s/a.txt\n%s/b.txt", dir, dir);
+    put_text("a.txt", "one file ");
+    put_text("b.txt", "and another, one token away");
+    int32_t ids[64], end = tokenizer_find(t, "<|endoftext|>");
+    assert_true(end >= 0);
+    int64_t m = encode(t, "one file ", false, ids);
+    ids[m++] = end;
+    m += encode(t, "and another, one token away", false, ids + m);
+    struct data_options d = options(name, NULL, LAYOUT_PACKED, m);
+    d.separator = (char *)(uintptr_t) "eos";
+    struct sequences s;
+    load(&d, t, &s);
+    assert_int_equal(s.n, 1);
+    assert_memory_equal(s.ids, ids, (size_t)m * sizeof *ids);
+    sequences_free(&s);
+    tokenizer_close(t);
+}
+
+/* Files and patterns in the order given; matches sorted within their pattern alone. */
+static void test_several_texts(void **state)
+{
+    (void)state;
+    char names[1024];
+    int32_t ids[2048];
+    int64_t n = 0;
+    static const int order[] = {4, 0, 3};
+    put_text("m-b.txt", documents[3]);
+    put_text("m-a.txt", documents[0]);
+    put_text("z.txt", documents[4]);
+    for (int i = 0; i < 3; i++) n += encode(plain, documents[order[i]], false, ids + n);
+    snprintf(names, sizeof names, "%s/z.txt\n%s/m-*.txt", dir, dir);
+    check_packed(names, NULL, ids, n);
+    snprintf(names, sizeof names, "%s/z.txt\n%s/m-?.txt\n%s/none-*", dir, dir, dir);
+    struct data_options d = options(names, NULL, LAYOUT_PACKED, 16);
+    refuse(&d, plain, ERR_IO, "none-*: no file matches");
+    snprintf(names, sizeof names, "%s/z.txt\n%s/gone.txt", dir, dir);
+    refuse(&d, plain, ERR_IO, "gone.txt");
+    snprintf(names, sizeof names, "%s/z.txt\n%s/m-a.txt", dir, dir);
+    d.length = 4096;
+    refuse(&d, plain, ERR_USAGE, "z.txt and 1 more: no sequence is left");
 }
 
 static void test_limits(void **state)
@@ -270,6 +408,50 @@ static void test_globs_are_sorted(void **state)
     refuse(&d, plain, ERR_IO, "no file matches");
     check_packed(put_text("w[1].txt", documents[4]), NULL, ids,
                  encode(plain, documents[4], false, ids));
+}
+
+/* Runs load with stderr in a file; out (a string) is what it said. */
+static void load_listening(const struct data_options *d, char *out, size_t room)
+{
+    struct sequences s;
+    char name[64];
+    snprintf(name, sizeof name, "%s/stderr", dir);
+    fflush(stderr);
+    int saved = dup(2);
+    assert_non_null(freopen(name, "wb", stderr));
+    load(d, plain, &s);
+    fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    sequences_free(&s);
+    FILE *f = fopen(name, "rb");
+    assert_non_null(f);
+    out[fread(out, 1, room - 1, f)] = '\0';
+    fclose(f);
+}
+
+/* What is replaced is said once a file, and counted over what was read of it alone. */
+static void test_replaced_is_reported(void **state)
+{
+    (void)state;
+    char said[1024], names[1024];
+    put_text("u-a", "{\"text\": \"one \xff\xfe two\"}\n{\"text\": \"\\ud800 and three\"}\n");
+    put_text("u-b", "{\"text\": \"nothing wrong in here\"}\n");
+    put_text("u-c", "{\"text\": \"a \xe2\x82 at the end\"}\n{\"text\": \"\xff\"}\n");
+    snprintf(names, sizeof names, "%s/u-?", dir);
+    struct data_options d = options(names, "text", LAYOUT_PACKED, 2);
+    load_listening(&d, said, sizeof said);
+    assert_non_null(strstr(said, "u-a: 3 invalid UTF-8 sequences replaced"));
+    assert_null(strstr(said, "u-b"));
+    assert_non_null(strstr(said, "u-c: 2 invalid UTF-8 sequences replaced"));
+    d.documents = 4;
+    load_listening(&d, said, sizeof said);
+    assert_non_null(strstr(said, "u-c: 1 invalid UTF-8 sequences replaced"));
+    d.field = NULL;
+    d.documents = 1;
+    load_listening(&d, said, sizeof said);
+    assert_non_null(strstr(said, "u-a: 2 invalid UTF-8 sequences replaced"));
+    assert_null(strstr(said, "u-c"));
 }
 
 /* Ill-formed UTF-8 and lone surrogates become U+FFFD, escaped backslashes stay. */
@@ -414,6 +596,11 @@ static void test_stored_ids(void **state)
     assert_int_equal(s.n, 1);
     assert_int_equal(s.offset[1], 10);
     sequences_free(&s);
+    d.length = 0;
+    load(&d, NULL, &s);
+    assert_int_equal(s.n, 1);
+    assert_int_equal(s.offset[1], 10);
+    sequences_free(&s);
 
     put_ids(-1);
     refuse(&d, NULL, ERR_FORMAT, "tensor one: id -1 at element 9 is negative");
@@ -498,9 +685,14 @@ int main(void)
         cmocka_unit_test(test_packed_in_every_wrapping),
         cmocka_unit_test(test_plain_text_is_one_document),
         cmocka_unit_test(test_one_document_a_sequence),
+        cmocka_unit_test(test_documents_of_their_own_length),
+        cmocka_unit_test(test_packed_with_separator),
+        cmocka_unit_test(test_eos),
+        cmocka_unit_test(test_several_texts),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_globs_are_sorted),
         cmocka_unit_test(test_careless_text),
+        cmocka_unit_test(test_replaced_is_reported),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_truncated_compression),
         cmocka_unit_test(test_stored_ids),

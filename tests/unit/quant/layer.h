@@ -1,0 +1,88 @@
+/* layer: a made-up linear layer with correlated inputs, for tests of quantizers. */
+#pragma once
+#include "linalg/linalg.h"
+#include "quant/quant.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct layer {
+    int64_t rows, cols;
+    float *w;     // (rows, cols)
+    double *gram; // (cols, cols) upper triangle
+    struct quant_input input;
+};
+
+static inline float noise(uint64_t *state)
+{
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        sum += (double)(*state >> 40) / (1 << 24) - 0.5;
+    }
+    return (float)(sum * 1.7320508);
+}
+
+/* Neighbouring channels are correlated and their sizes differ by 50; `tokens` inputs in one
+ * sequence. */
+static inline struct layer layer_make(int64_t rows, int64_t cols, int64_t tokens)
+{
+    struct layer l = {.rows = rows, .cols = cols};
+    uint64_t state = (uint64_t)(rows * 1009 + cols);
+    float *x;
+    const int64_t offset[] = {0, tokens};
+    if (mem_zero(&l.w, rows * cols, sizeof *l.w, "weights", NULL) != OK ||
+        mem_zero(&l.gram, cols * cols, sizeof *l.gram, "a Gram", NULL) != OK ||
+        mem_zero(&x, tokens * cols, sizeof *x, "inputs", NULL) != OK)
+        abort();
+    for (int64_t i = 0; i < rows * cols; i++) l.w[i] = 0.05f * noise(&state);
+    for (int64_t t = 0; t < tokens; t++) {
+        float last = 0;
+        for (int64_t j = 0; j < cols; j++) {
+            last = 0.8f * last + 0.6f * noise(&state);
+            x[t * cols + j] = last * expf(2.0f * sinf((float)(j * j)));
+        }
+    }
+    if (gram_add(l.gram, x, cols, offset, 1, NULL) != OK) abort();
+    free(x);
+    l.input = (struct quant_input){.cols = cols, .samples = 1, .tokens = tokens, .gram = l.gram};
+    return l;
+}
+
+static inline void layer_free(struct layer *l)
+{
+    free(l->w);
+    free(l->gram);
+}
+
+static inline struct quant_options options_make(int64_t group_size)
+{
+    return (struct quant_options){.group_size = group_size,
+                                  .symmetric = true,
+                                  .damping = 0.01,
+                                  .block_size = 128,
+                                  .true_sequential = true};
+}
+
+/* q (rows, cols) is new memory of the caller, whatever the status. */
+static inline enum status layer_quantize(const struct layer *l, const struct quant_method *m,
+                                         int64_t bits, const struct quant_options *o, float **q,
+                                         struct quant_report *report, struct err *e)
+{
+    struct quant_prepared *prepared = NULL;
+    const struct quant_input *in = m->needs & NEEDS_HESSIAN ? &l->input : NULL;
+    if (mem_alloc(q, l->rows * l->cols, sizeof **q, "result", NULL) != OK) abort();
+    enum status st = m->prepare ? m->prepare(in, o, &prepared, e) : OK;
+    struct quant_job job = {.bits = bits,
+                            .options = o,
+                            .rows = l->rows,
+                            .cols = l->cols,
+                            .w = l->w,
+                            .q = *q,
+                            .input = in,
+                            .prepared = prepared};
+    if (st == OK) st = m->run(&job, report, e);
+    if (prepared) m->release(prepared);
+    return st;
+}

@@ -1,0 +1,296 @@
+/* What every method of the table must hold. */
+#include "layer.h"
+#include <omp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define EACH_METHOD(m)                                                                             \
+    const struct quant_method *m;                                                                  \
+    for (int m##_i = 0; (m = quant_at(m##_i)) != NULL; m##_i++)
+
+static float *quantize(const struct layer *l, const struct quant_method *m, int64_t bits,
+                       const struct quant_options *o, struct quant_report *report)
+{
+    float *q;
+    struct err e = {0};
+    if (layer_quantize(l, m, bits, o, &q, report, &e) != OK) fail_msg("%s: %s", m->name, e.text);
+    return q;
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    int n = 0;
+    EACH_METHOD(m)
+    {
+        assert_ptr_equal(quant_find(m->name), m);
+        assert_true(m->doc && m->options && m->run);
+        assert_true(m->bits_min >= QUANT_BITS_MIN && m->bits_max <= QUANT_BITS_MAX);
+        assert_true(!m->prepare == !m->release);
+        n++;
+    }
+    assert_true(n >= 2);
+    assert_null(quant_at(-1));
+    assert_null(quant_find("gptr"));
+    assert_string_equal(quant_nearest_name("gpqt"), "gptq");
+    assert_non_null(quant_nearest_name("something else"));
+}
+
+/* Bit for bit, and in the report, for one thread and three, twice. */
+static void test_threads(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(200, 300, 700);
+    EACH_METHOD(m)
+    {
+        struct quant_options o = options_make(64);
+        struct quant_report a, b;
+        omp_set_num_threads(1);
+        float *p = quantize(&l, m, m->bits_min, &o, &a);
+        for (int i = 0; i < 2; i++) {
+            omp_set_num_threads(3);
+            float *q = quantize(&l, m, m->bits_min, &o, &b);
+            assert_memory_equal(p, q, (size_t)(l.rows * l.cols) * sizeof *p);
+            assert_memory_equal(&a, &b, sizeof a);
+            free(q);
+        }
+        free(p);
+    }
+    omp_set_num_threads(2);
+    layer_free(&l);
+}
+
+static void test_more_bits(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(40, 160, 500);
+    EACH_METHOD(m)
+    {
+        struct quant_report before = {0};
+        for (int64_t bits = m->bits_min; bits <= m->bits_max; bits++) {
+            struct quant_options o = options_make(32);
+            struct quant_report r;
+            free(quantize(&l, m, bits, &o, &r));
+            assert_true(r.squared_distance > 0 && r.bits_per_weight >= (double)bits);
+            if (m->needs & NEEDS_HESSIAN) {
+                assert_true(r.error > 0 && r.relative_error > 0 && r.relative_error < 1);
+                assert_true(bits == m->bits_min || r.relative_error < before.relative_error);
+            } else {
+                assert_true(isnan(r.error) && isnan(r.relative_error) && isnan(r.damping));
+            }
+            assert_true(bits == m->bits_min || r.squared_distance < before.squared_distance);
+            before = r;
+        }
+    }
+    layer_free(&l);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* A group of a row holds at most 2^bits values, on a grid of that many steps. */
+static void group_check(const float *q, int64_t n, int64_t bits)
+{
+    float sorted[512], step = INFINITY;
+    int64_t distinct = 1;
+    memcpy(sorted, q, (size_t)n * sizeof *q);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    for (int64_t j = 1; j < n; j++) {
+        float d = sorted[j] - sorted[j - 1];
+        distinct += d > 0;
+        if (d > 0 && d < step) step = d;
+    }
+    assert_true(distinct <= 1 << bits);
+    if (distinct > 1) assert_true((sorted[n - 1] - sorted[0]) / step <= (1 << bits) - 1 + 1e-3);
+}
+
+static void test_range(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(20, 150, 400);
+    l.w[3 * 150 + 7] = 9; /* an outlier */
+    EACH_METHOD(m)
+    {
+        const int64_t groups[] = {64, 32, 7, 150, 1000, -1};
+        for (int g = 0; g < 6; g++)
+            for (int asymmetric = 0; asymmetric < 2; asymmetric++) {
+                struct quant_options o = options_make(groups[g]);
+                struct quant_report r;
+                o.symmetric = !asymmetric;
+                float *q = quantize(&l, m, m->bits_min, &o, &r);
+                int64_t size = groups[g] < 0 || groups[g] > 150 ? 150 : groups[g];
+                for (int64_t i = 0; i < l.rows; i++)
+                    for (int64_t a = 0; a < l.cols; a += size)
+                        group_check(q + i * l.cols + a, a + size > l.cols ? l.cols - a : size,
+                                    m->bits_min);
+                free(q);
+            }
+    }
+    layer_free(&l);
+}
+
+/* Rows know nothing of each other: an outlier, a row of zeros, a positive row stay by themselves,
+ * and a row alone gives the same bits as among others. */
+static void test_rows(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(70, 130, 400);
+    for (int64_t j = 0; j < 130; j++) {
+        l.w[5 * 130 + j] = 0;
+        l.w[6 * 130 + j] = fabsf(l.w[6 * 130 + j]);
+    }
+    l.w[9 * 130 + 100] = 50;
+    EACH_METHOD(m)
+    {
+        struct quant_options o = options_make(48);
+        struct quant_report r;
+        float *all = quantize(&l, m, m->bits_max, &o, &r);
+        for (int64_t j = 0; j < 130; j++) assert_true(all[5 * 130 + j] == 0);
+        for (int64_t i = 0; i < l.rows; i += 3) {
+            struct layer one = l;
+            one.rows = 1;
+            one.w = l.w + i * l.cols;
+            float *q = quantize(&one, m, m->bits_max, &o, &r);
+            assert_memory_equal(q, all + i * l.cols, (size_t)l.cols * sizeof *q);
+            free(q);
+        }
+        free(all);
+    }
+    layer_free(&l);
+}
+
+static void test_small(void **state)
+{
+    (void)state;
+    const int64_t shape[][2] = {{1, 1}, {3, 1}, {1, 2}, {65, 3}};
+    for (int s = 0; s < 4; s++) {
+        struct layer l = layer_make(shape[s][0], shape[s][1], 5);
+        EACH_METHOD(m)
+        {
+            for (int g = 0; g < 3; g++) {
+                struct quant_options o = options_make((const int64_t[]){-1, 1, 128}[g]);
+                struct quant_report r;
+                o.symmetric = false; /* then the end of a range is on the grid, up to rounding */
+                float *q = quantize(&l, m, m->bits_max, &o, &r);
+                for (int64_t i = 0; i < l.rows * l.cols; i++)
+                    assert_true(fabsf(q[i] - l.w[i]) < 0.05f);
+                if (l.cols == 1) assert_true(r.squared_distance < 1e-10);
+                free(q);
+            }
+        }
+        layer_free(&l);
+    }
+}
+
+/* Channels without input: nothing that is not finite, and where the Hessian says so, zero. */
+static void test_dead(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(10, 96, 300), none = layer_make(10, 96, 300);
+    for (int64_t i = 0; i < 96; i++) {
+        l.gram[i < 40 ? i * 96 + 40 : 40 * 96 + i] = 0;
+        for (int64_t j = 0; j < 96; j++) none.gram[i * 96 + j] = 0;
+    }
+    EACH_METHOD(m)
+    {
+        struct quant_options o = options_make(32);
+        struct quant_report r;
+        float *q = quantize(&l, m, m->bits_max, &o, &r);
+        for (int64_t i = 0; i < l.rows && m->needs & NEEDS_HESSIAN; i++)
+            assert_true(q[i * 96 + 40] == 0);
+        free(q);
+        q = quantize(&none, m, m->bits_max, &o, &r); /* no input at all */
+        for (int64_t i = 0; i < 960; i++) assert_true(isfinite(q[i]));
+        free(q);
+    }
+    layer_free(&l), layer_free(&none);
+}
+
+static void test_not_finite(void **state)
+{
+    (void)state;
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    EACH_METHOD(m)
+    {
+        for (int b = 0; b < 3; b++) {
+            struct layer l = layer_make(70, 40, 100);
+            struct quant_options o = options_make(16);
+            struct quant_report r;
+            struct err e = {0};
+            float *q;
+            l.w[66 * 40 + 39] = bad[b];
+            assert_int_equal(layer_quantize(&l, m, m->bits_min, &o, &q, &r, &e), ERR_NUMERIC);
+            assert_non_null(strstr(e.text, "row 66, column 39"));
+            free(q);
+            layer_free(&l);
+        }
+        /* The range of the row overflows. */
+        struct layer l = layer_make(3, 2, 100);
+        struct quant_options o = options_make(-1);
+        struct quant_report r;
+        struct err e = {0};
+        float *q;
+        l.w[2] = 3e38f;
+        l.w[3] = -3e38f;
+        assert_int_equal(layer_quantize(&l, m, m->bits_max, &o, &q, &r, &e), ERR_NUMERIC);
+        assert_non_null(strstr(e.text, "row 1"));
+        free(q);
+        layer_free(&l);
+    }
+}
+
+/* Weights so small that a scale would vanish. */
+static void test_tiny_weights(void **state)
+{
+    (void)state;
+    EACH_METHOD(m)
+    {
+        struct layer l = layer_make(4, 32, 100);
+        struct quant_options o = options_make(16);
+        struct quant_report r;
+        for (int64_t i = 0; i < 4 * 32; i++) l.w[i] = 1e-45f;
+        float *q = quantize(&l, m, m->bits_max, &o, &r);
+        for (int64_t i = 0; i < 4 * 32; i++) assert_true(fabsf(q[i]) < 1e-30f);
+        free(q);
+        layer_free(&l);
+    }
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct method_entry m = {.name = (char *)"x", .method = (char *)"gptq", .n_bits = 1};
+    m.bits[0] = 4;
+    quant_options_default(&m.options);
+    assert_int_equal(quant_check(&m, &e), OK);
+    m.options.damping = 0.05;
+    assert_int_equal(quant_check(&m, &e), OK);
+    m.method = (char *)"rtn";
+    assert_int_equal(quant_check(&m, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "rtn has no option damping"));
+    err_clear(&e);
+    m.method = (char *)"gtpq";
+    assert_int_equal(quant_check(&m, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "did you mean gptq"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_more_bits),    cmocka_unit_test(test_range),
+        cmocka_unit_test(test_rows),         cmocka_unit_test(test_small),
+        cmocka_unit_test(test_dead),         cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_tiny_weights), cmocka_unit_test(test_check),
+    };
+    linalg_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

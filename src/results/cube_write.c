@@ -33,15 +33,16 @@ static size_t bytes_of(enum cube_type type)
     return type == CUBE_STATUS ? 1 : type == CUBE_TEXT ? 16 : 8;
 }
 
-/* Small variables lie whole; larger ones in chunks that are halved along their longest axis until
- * they are small enough, each compressed and with a checksum. */
+/* Small variables lie whole, and texts do, whose bytes are elsewhere and which HDF5 does not
+ * filter; larger ones in chunks that are halved along their longest axis until they are small
+ * enough, each compressed and with a checksum. */
 static enum status set_layout(hid_t properties, const struct cube_variable *x, const hsize_t *shape,
                               struct err *e)
 {
     enum status st = OK;
     hsize_t chunk[CUBE_RANK];
     size_t bytes = (size_t)x->n * bytes_of(x->type);
-    if (bytes < CHUNKED_FROM) goto done;
+    if (bytes < CHUNKED_FROM || x->type == CUBE_TEXT) goto done;
     memcpy(chunk, shape, sizeof chunk);
     for (;;) {
         int longest = 0;

@@ -18,8 +18,7 @@
 
 struct lock {
     char *path;
-    dev_t device;
-    ino_t inode;
+    int fd; /* our file, open so that no other file can get its inode number */
 };
 
 /* --- who we are --- */
@@ -100,13 +99,11 @@ done:
 static enum status write_identity(const char *temporary, json_t *me, struct lock *l, struct err *e)
 {
     enum status st = OK;
-    struct stat info;
     char *text = json_dumps(me, JSON_COMPACT | JSON_SORT_KEYS);
     ENSURE(text, ERR_NOMEM, "out of memory for a lock");
     TRY(fsx_write_atomic(temporary, text, strlen(text), e));
-    ENSURE(stat(temporary, &info) == 0, ERR_IO, "%s: %s", temporary, strerror(errno));
-    l->device = info.st_dev;
-    l->inode = info.st_ino;
+    l->fd = open(temporary, O_RDONLY | O_CLOEXEC);
+    ENSURE(l->fd >= 0, ERR_IO, "%s: %s", temporary, strerror(errno));
 done:
     free(text);
     return st;
@@ -132,8 +129,10 @@ static enum status take_over(struct lock *l, const char *temporary, const json_t
     /* File systems without flock leave a small window between two takers of a stale lock. */
     while (flock(fd, LOCK_EX) != 0 && errno == EINTR) continue;
     if (!is_file_at(fd, l->path)) goto done;
-    if (json_read_file(l->path, &holder, NULL) != OK)
+    if (json_read_file(l->path, &holder, NULL) != OK) {
+        if (!is_file_at(fd, l->path)) goto done;
         FAIL(ERR_LOCKED, "%s: not readable as a lock; delete it if no run is going on", l->path);
+    }
     if (!is_dead(holder, me)) TRY(refuse(l->path, holder, e));
     log_warn("%s: taken over from process %lld of this host, which is dead", l->path,
              (long long)json_integer_value(json_object_get(holder, "pid")));
@@ -149,19 +148,23 @@ done:
 static enum status create_exclusively(struct lock *l, json_t *me, bool *taken, struct err *e)
 {
     enum status st = OK;
-    struct stat info;
     char *text = json_dumps(me, JSON_COMPACT | JSON_SORT_KEYS);
-    int fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = -1;
     ENSURE(text, ERR_NOMEM, "out of memory for a lock");
+    fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) goto done;
-    ENSURE(fd >= 0 && fstat(fd, &info) == 0 &&
-               write(fd, text, strlen(text)) == (ssize_t)strlen(text),
-           errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: %s", l->path, strerror(errno));
-    l->device = info.st_dev;
-    l->inode = info.st_ino;
+    ENSURE(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text),
+           errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: %s", l->path,
+           strerror(errno));
+    close(l->fd);
+    l->fd = fd;
+    fd = -1;
     *taken = true;
 done:
-    if (fd >= 0) close(fd);
+    if (fd >= 0) {
+        unlink(l->path);
+        close(fd);
+    }
     free(text);
     return st;
 }
@@ -186,6 +189,14 @@ done:
     return st;
 }
 
+static void lock_free(struct lock *l)
+{
+    if (!l) return;
+    if (l->fd >= 0) close(l->fd);
+    free(l->path);
+    free(l);
+}
+
 enum status lock_take(const char *results, struct lock **out, struct err *e)
 {
     enum status st = OK;
@@ -195,6 +206,7 @@ enum status lock_take(const char *results, struct lock **out, struct err *e)
     json_t *me = identity();
     ENSURE(me, ERR_NOMEM, "out of memory for a lock");
     TRY(mem_zero(&l, 1, sizeof *l, "lock", e));
+    l->fd = -1;
     TRY(mem_format(&l->path, e, "%s.lock", results));
     TRY(mem_format(&temporary, e, "%s.%lld.%ld", l->path,
                    (long long)json_integer_value(json_object_get(me, "start")), (long)getpid()));
@@ -209,18 +221,14 @@ done:
     if (temporary) unlink(temporary);
     free(temporary);
     json_decref(me);
-    if (l) free(l->path);
-    free(l);
+    lock_free(l);
     return st;
 }
 
 void lock_release(struct lock *l)
 {
-    struct stat info;
     if (!l) return;
-    /* Somebody may have deleted the file by hand and another run may hold its own now. */
-    if (stat(l->path, &info) == 0 && info.st_dev == l->device && info.st_ino == l->inode)
-        unlink(l->path);
-    free(l->path);
-    free(l);
+    /* Somebody may have deleted the file by hand, and another run may hold its own now. */
+    if (is_file_at(l->fd, l->path)) unlink(l->path);
+    lock_free(l);
 }

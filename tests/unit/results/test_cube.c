@@ -99,10 +99,293 @@ static void round_trip(void **state)
     sample_remove(folder);
 }
 
+/* A damaged cube is refused with a message, never a crash; most damage shows in the checksums of
+ * chunks, and what lies outside them must at least not break the reader. */
+static void damaged_cubes(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *data;
+    struct results_view *v = sample_view(folder, true);
+    size_t n;
+    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
+    for (size_t cut = 8; cut < n; cut += n / 40) {
+        struct results_view *back;
+        struct err e = {0};
+        FILE *f = fopen(path, "wb");
+        assert_int_equal(fwrite(data, 1, cut, f), cut);
+        fclose(f);
+        assert_int_equal(results_view_open(path, &back, &e), ERR_FORMAT);
+        assert_non_null(strstr(e.text, path));
+    }
+    free(data);
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
+static void not_results(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5");
+    struct results_view *v;
+    struct err e = {0};
+    assert_int_equal(results_view_open(path, &v, &e), ERR_IO);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(file >= 0);
+    H5Fclose(file);
+    err_clear(&e);
+    assert_int_equal(results_view_open(path, &v, &e), ERR_FORMAT); /* another program's HDF5 */
+    assert_non_null(strstr(e.text, path));
+    assert_int_equal(fsx_write_atomic(path, "text\n", 5, NULL), OK);
+    err_clear(&e);
+    assert_int_equal(results_view_open(path, &v, &e), ERR_FORMAT);
+    free(path);
+    sample_remove(folder);
+}
+
+static int count_files(const char *folder)
+{
+    char *command;
+    int n = -1;
+    assert_int_equal(mem_format(&command, NULL, "ls -A '%s' | wc -l", folder), OK);
+    FILE *f = popen(command, "r");
+    assert_int_equal(fscanf(f, "%d", &n), 1);
+    pclose(f);
+    free(command);
+    return n;
+}
+
+/* No room for the new cube: the old one stays, the temporary one goes. In a child, since the limit
+ * is the process's. */
+static void full_disk_keeps_the_old(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *before, *after;
+    struct results_view *v = sample_view(folder, true);
+    size_t n, m;
+    int status;
+    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(fsx_read(path, 0, &before, &n, NULL), OK);
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {n / 2, n / 2};
+        struct err e = {0};
+        signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
+        _exit(cube_write(path, v, &e) == ERR_FULL && strstr(e.text, path) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(fsx_read(path, 0, &after, &m, NULL), OK);
+    assert_int_equal(n, m);
+    assert_memory_equal(before, after, n);
+    assert_int_equal(count_files(folder), 2);
+    free(before);
+    free(after);
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
+static void no_such_folder(void **state)
+{
+    (void)state;
+    char *folder = sample_folder();
+    struct results_view *v = sample_view(folder, true);
+    struct err e = {0};
+    assert_int_equal(cube_write("/nonexistent/a.h5", v, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "/nonexistent/a.h5"));
+    results_view_close(v);
+    sample_remove(folder);
+}
+
+/* A plan of which nothing has been run, and one without evaluation texts. */
+static void bare_plans(void **state)
+{
+    (void)state;
+    for (int datasets = 0; datasets < 2; datasets++) {
+        char *folder = sample_folder(), *path = sample_path(folder, "a.h5");
+        char *from = sample_path(folder, "a.journal"), *again = sample_path(folder, "b.h5");
+        struct journal *j;
+        struct results_view *v, *back;
+        struct err e = {0};
+        json_t *plan = sample_plan();
+        if (!datasets) json_object_set_new(plan, "datasets", json_array());
+        assert_int_equal(journal_open(from, &j, NULL), OK);
+        assert_int_equal(journal_append(j, plan, NULL), OK);
+        if (!datasets) {
+            json_t *cell = sample_cell(0, 1);
+            json_object_clear(json_object_get(cell, "datasets"));
+            assert_int_equal(journal_append(j, cell, NULL), OK);
+            json_decref(cell);
+        }
+        assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+        if (cube_write(path, v, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+        if (results_view_open(path, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+        check_views(v, back);
+        assert_null(results_view_end(back));
+        assert_int_equal(cube_write(again, back, &e), OK);
+        assert_same_bytes(path, again);
+        results_view_close(back);
+        results_view_close(v);
+        json_decref(plan);
+        journal_close(j);
+        free(from);
+        free(path);
+        free(again);
+        sample_remove(folder);
+    }
+}
+
+/* Large enough for chunks of every rank. */
+static void large_cubes(void **state)
+{
+    (void)state;
+    enum { CHECKPOINTS = 300, SEQUENCES = 40 };
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5");
+    char *from = sample_path(folder, "a.journal"), key[HASH_HEX], name[32];
+    struct journal *j;
+    struct results_view *v, *back;
+    struct err e = {0};
+    json_t *plan = sample_plan(), *list = json_array();
+    assert_int_equal(journal_open(from, &j, NULL), OK);
+    for (int i = 0; i < CHECKPOINTS; i++) {
+        snprintf(name, sizeof name, "step%d", i);
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:s}", "name", name, "step", i, "key", name));
+    }
+    json_object_set_new(json_array_get(json_object_get(plan, "models"), 0), "checkpoints", list);
+    assert_int_equal(journal_append(j, plan, NULL), OK);
+    for (int i = 0; i < CHECKPOINTS; i++) {
+        snprintf(name, sizeof name, "step%d", i);
+        results_cell_key(name, "v-4", key);
+        json_t *cell = sample_cell(0, 3), *losses = sample_losses(i, SEQUENCES);
+        json_object_set_new(cell, "key", json_string(key));
+        json_object_set_new(cell, "checkpoint", json_string(name));
+        json_object_set_new(json_object_get(cell, "datasets"), "c4", losses);
+        assert_int_equal(journal_append(j, cell, NULL), OK);
+        json_decref(cell);
+    }
+    assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+    if (cube_write(path, v, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    if (results_view_open(path, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    for (int i = 0; i < CHECKPOINTS; i++) {
+        snprintf(name, sizeof name, "step%d", i);
+        results_cell_key(name, "v-4", key);
+        check_record(v, back, key);
+    }
+    results_view_close(back);
+    results_view_close(v);
+    json_decref(plan);
+    journal_close(j);
+    free(from);
+    free(path);
+    sample_remove(folder);
+}
+
+/* Names in the cube are unique, and no axis or trajectory variable has one of them. */
+static void variables_have_names_of_their_own(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"model",
+                                         "checkpoint",
+                                         "bits",
+                                         "quantizer",
+                                         "dataset",
+                                         "checkpoint_name",
+                                         "step",
+                                         "tokens",
+                                         "learning_rate",
+                                         "phase",
+                                         "kind",
+                                         "recipe",
+                                         "status",
+                                         "message",
+                                         "checkpoint_status",
+                                         "checkpoint_message",
+                                         "weights_hash",
+                                         "row",
+                                         "cell",
+                                         "key",
+                                         "fingerprint",
+                                         "provenance"};
+    const struct record_field *f, *g;
+    assert_null(record_field_at(-1));
+    for (int i = 0; (f = record_field_at(i)); i++) {
+        assert_true(f->name[0] && f->variable[0] && f->units[0] && f->long_name[0]);
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            assert_string_not_equal(f->variable, others[k]);
+        for (int l = 0; l < i; l++) {
+            g = record_field_at(l);
+            assert_true((f->scope == SCOPE_LAYER) != (g->scope == SCOPE_LAYER) ||
+                        strcmp(f->variable, g->variable) != 0);
+        }
+    }
+}
+
+/* --- other readers --- */
+
+static bool can(const char *command)
+{
+    return system(command) == 0;
+}
+
+static void other_readers(void **state)
+{
+    (void)state;
+    if (!can("/usr/bin/python3 -W ignore -c 'import h5py, xarray, h5netcdf' 2>/dev/null")) {
+        print_message("skipped: /usr/bin/python3 has no h5py, xarray and h5netcdf\n");
+        skip();
+    }
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *command;
+    struct results_view *v = sample_view(folder, true);
+    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(mem_format(&command, NULL,
+                                "PYTHONWARNINGS=ignore /usr/bin/python3 "
+                                "'" FIXTURES "/results/read_sample.py' '%s'",
+                                path),
+                     OK);
+    assert_int_equal(system(command), 0);
+    free(command);
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
+static void tools_of_hdf5_and_netcdf(void **state)
+{
+    (void)state;
+    if (!can("command -v h5dump ncdump >/dev/null")) {
+        print_message("skipped: no h5dump and ncdump here\n");
+        skip();
+    }
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *command;
+    struct results_view *v = sample_view(folder, true);
+    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(mem_format(&command, NULL,
+                                "h5dump '%s' >/dev/null && "
+                                "ncdump -h '%s' | grep -qF 'double loss_relative(model, "
+                                "checkpoint, bits, quantizer, dataset) ;' && "
+                                "ncdump '%s' >/dev/null",
+                                path, path, path),
+                     OK);
+    assert_int_equal(system(command), 0);
+    free(command);
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
+        cmocka_unit_test(round_trip),     cmocka_unit_test(damaged_cubes),
+        cmocka_unit_test(not_results),    cmocka_unit_test(full_disk_keeps_the_old),
+        cmocka_unit_test(no_such_folder), cmocka_unit_test(bare_plans),
+        cmocka_unit_test(large_cubes),    cmocka_unit_test(variables_have_names_of_their_own),
+        cmocka_unit_test(other_readers),  cmocka_unit_test(tools_of_hdf5_and_netcdf),
     };
     return cmocka_run_group_tests_name("cube", tests, NULL, NULL);
 }

@@ -1,0 +1,250 @@
+/* How far a sweep is, and why cells failed. */
+#include "results/cube.h"
+#include "results/table.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct counts {
+    int64_t checkpoints, cells, by_status[STATUS_N];
+};
+
+struct report {
+    const struct results_view *view;
+    struct axes axes;
+    struct counts *models; // (n_models)
+    struct counts total;
+    FILE *out;
+};
+
+static const json_t *cell_record(const struct report *r, const struct axis_checkpoint *c,
+                                 const struct axis_variant *v)
+{
+    char key[HASH_HEX];
+    results_cell_key(c->key, v->key, key);
+    return results_view_find(r->view, key);
+}
+
+static void add(struct counts *to, const struct counts *from)
+{
+    to->checkpoints += from->checkpoints;
+    to->cells += from->cells;
+    for (int k = 0; k < STATUS_N; k++) to->by_status[k] += from->by_status[k];
+}
+
+static enum status count(struct report *r, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(&r->models, r->axes.n_models, sizeof *r->models, "counts", e));
+    for (int64_t m = 0; m < r->axes.n_models; m++) {
+        const struct axis_model *model = &r->axes.models[m];
+        struct counts *n = &r->models[m];
+        n->checkpoints = model->n;
+        for (int64_t c = 0; c < model->n; c++)
+            for (int64_t i = 0; i < r->axes.n_variants; i++) {
+                const struct axis_variant *v = &r->axes.variants[i];
+                enum cube_status state =
+                    v->applicable ? cube_status_of(cell_record(r, &model->checkpoints[c], v))
+                                  : STATUS_NOT_APPLICABLE;
+                n->by_status[state]++;
+                n->cells += state != STATUS_NOT_APPLICABLE;
+            }
+        add(&r->total, n);
+    }
+done:
+    return st;
+}
+
+/* --- text --- */
+
+static enum status put_counts(struct table *t, const char *name, const struct counts *n,
+                              struct err *e)
+{
+    enum status st = OK;
+    const int64_t numbers[] = {n->checkpoints,
+                               n->cells,
+                               n->by_status[STATUS_DONE],
+                               n->by_status[STATUS_FAILED],
+                               n->by_status[STATUS_PENDING],
+                               n->by_status[STATUS_NOT_APPLICABLE]};
+    TRY(table_add_row(t, e));
+    TRY(table_set(t, 0, e, "%s", name));
+    for (int k = 0; k < 6; k++) TRY(table_set(t, k + 1, e, "%lld", (long long)numbers[k]));
+done:
+    return st;
+}
+
+static enum status print_counts(const struct report *r, struct err *e)
+{
+    enum status st = OK;
+    static const char *const heads[] = {"model",  "checkpoints", "cells",         "done",
+                                        "failed", "pending",     "not applicable"};
+    struct table t = {0};
+    TRY(table_init(&t, 7, 7, e));
+    t.align_left[0] = true;
+    TRY(table_add_row(&t, e));
+    for (int k = 0; k < 7; k++) TRY(table_set(&t, k, e, "%s", heads[k]));
+    for (int64_t m = 0; m < r->axes.n_models; m++)
+        TRY(put_counts(&t, r->axes.models[m].name, &r->models[m], e));
+    if (r->axes.n_models != 1) TRY(put_counts(&t, "all", &r->total, e));
+    TRY(table_print(&t, table_page_width(r->out), r->out, e));
+done:
+    table_free(&t);
+    return st;
+}
+
+static void print_one_line(const char *text, FILE *out)
+{
+    for (; *text; text++) putc((unsigned char)*text < ' ' ? ' ' : *text, out);
+}
+
+static bool failed_with(const json_t *record, const char *message)
+{
+    return cube_status_of(record) == STATUS_FAILED &&
+           (!message || strcmp(json_text(record, "message", ""), message) == 0);
+}
+
+/* One line a message: the checkpoint, the cells that failed with it, and the message. */
+static void print_failure(const struct report *r, const char *model,
+                          const struct axis_checkpoint *c, const char *message)
+{
+    int64_t n = 0;
+    fprintf(r->out, "  %s %s", model, c->name);
+    for (int64_t i = 0; i < r->axes.n_variants; i++) {
+        const struct axis_variant *v = &r->axes.variants[i];
+        if (!v->applicable || !failed_with(cell_record(r, c, v), message)) continue;
+        fprintf(r->out, "%s%s %lld", n++ ? ", " : " (", r->axes.quantizers[v->quantizer_at],
+                (long long)r->axes.bits[v->bits_at]);
+    }
+    fprintf(r->out, "%s: ", n ? ")" : "");
+    print_one_line(message, r->out);
+    putc('\n', r->out);
+}
+
+/* The i-th of a checkpoint's records: its own, then those of its cells. */
+static const json_t *record_at(const struct report *r, const struct axis_checkpoint *c, int64_t i)
+{
+    if (i == 0) return results_view_find(r->view, c->key);
+    const struct axis_variant *v = &r->axes.variants[i - 1];
+    return v->applicable ? cell_record(r, c, v) : NULL;
+}
+
+static void print_checkpoint_failures(const struct report *r, const char *model,
+                                      const struct axis_checkpoint *c)
+{
+    for (int64_t i = 0; i <= r->axes.n_variants; i++) {
+        const json_t *record = record_at(r, c, i);
+        bool said = false;
+        if (!failed_with(record, NULL)) continue;
+        const char *message = json_text(record, "message", "");
+        for (int64_t k = 0; k < i && !said; k++) said = failed_with(record_at(r, c, k), message);
+        if (!said) print_failure(r, model, c, message);
+    }
+}
+
+static void print_end(const struct report *r)
+{
+    const json_t *end = results_view_end(r->view);
+    if (!end) {
+        fprintf(r->out, "no end recorded: a run is going on, or was killed (start it again to go "
+                        "on)\n");
+        return;
+    }
+    fprintf(r->out, "last run: %s at %s, exit code %lld\n", json_text(end, "status", "?"),
+            json_text(end, "utc", "?"),
+            (long long)json_integer_value(json_object_get(end, "exit_code")));
+}
+
+static enum status print_text(const struct report *r, struct err *e)
+{
+    enum status st = OK;
+    const json_t *plan = results_view_plan(r->view);
+    fprintf(r->out, "%s, planned %s on %s by qtraj %s\n\n", json_text(plan, "name", ""),
+            json_text(plan, "utc", ""), json_text(plan, "host", ""),
+            json_text(plan, "version", ""));
+    TRY(print_counts(r, e));
+    putc('\n', r->out);
+    if (r->total.by_status[STATUS_FAILED]) fprintf(r->out, "failed:\n");
+    for (int64_t m = 0; m < r->axes.n_models; m++)
+        for (int64_t c = 0; c < r->axes.models[m].n; c++)
+            print_checkpoint_failures(r, r->axes.models[m].name, &r->axes.models[m].checkpoints[c]);
+    print_end(r);
+done:
+    return st;
+}
+
+/* --- JSON --- */
+
+static json_t *counts_json(const char *name, const struct counts *n)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "model", name, "checkpoints",
+                     (json_int_t)n->checkpoints, "cells", (json_int_t)n->cells, "done",
+                     (json_int_t)n->by_status[STATUS_DONE], "failed",
+                     (json_int_t)n->by_status[STATUS_FAILED], "pending",
+                     (json_int_t)n->by_status[STATUS_PENDING], "not_applicable",
+                     (json_int_t)n->by_status[STATUS_NOT_APPLICABLE]);
+}
+
+/* One object a failed record; those of checkpoints have no bits and quantizer. */
+static json_t *failures_json(const struct report *r)
+{
+    json_t *list = json_array();
+    for (int64_t m = 0; m < r->axes.n_models; m++)
+        for (int64_t c = 0; c < r->axes.models[m].n; c++)
+            for (int64_t i = 0; i <= r->axes.n_variants; i++) {
+                const struct axis_checkpoint *at = &r->axes.models[m].checkpoints[c];
+                const json_t *record = record_at(r, at, i);
+                if (!failed_with(record, NULL)) continue;
+                json_t *one =
+                    json_pack("{s:s, s:s, s:s}", "model", r->axes.models[m].name, "checkpoint",
+                              at->name, "message", json_text(record, "message", ""));
+                if (i > 0) {
+                    const struct axis_variant *v = &r->axes.variants[i - 1];
+                    json_object_set_new(one, "bits",
+                                        json_integer((json_int_t)r->axes.bits[v->bits_at]));
+                    json_object_set_new(one, "quantizer",
+                                        json_string(r->axes.quantizers[v->quantizer_at]));
+                }
+                json_array_append_new(list, one);
+            }
+    return list;
+}
+
+static enum status print_json(const struct report *r, struct err *e)
+{
+    enum status st = OK;
+    const json_t *plan = results_view_plan(r->view);
+    json_t *models = json_array();
+    for (int64_t m = 0; m < r->axes.n_models; m++)
+        json_array_append_new(models, counts_json(r->axes.models[m].name, &r->models[m]));
+    json_t *all =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""),
+                  "version", json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""),
+                  "models", models, "all", counts_json("all", &r->total), "failures",
+                  failures_json(r), "end", results_view_end(r->view));
+    ENSURE(all, ERR_NOMEM, "out of memory for the status");
+    ENSURE(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ERR_IO, "cannot write the status");
+    putc('\n', r->out);
+done:
+    json_decref(all);
+    return st;
+}
+
+enum status results_status(const struct results_view *v, bool json, FILE *out, struct err *e)
+{
+    enum status st = OK;
+    struct report r = {.view = v, .out = out};
+    TRY(axes_of_plan(results_view_plan(v), &r.axes, e));
+    TRY(count(&r, e));
+    if (json)
+        TRY(print_json(&r, e));
+    else
+        TRY(print_text(&r, e));
+    ENSURE(fflush(out) == 0 && !ferror(out), ERR_IO, "cannot write the status: %s",
+           strerror(errno));
+done:
+    free(r.models);
+    axes_free(&r.axes);
+    return st;
+}

@@ -1,0 +1,30 @@
+/* table: text in aligned columns, split into blocks when it is wider than the page. */
+#pragma once
+#include "util/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct table {
+    int64_t columns, rows, capacity;
+    int64_t left;     /* columns that every block repeats */
+    bool *align_left; // (columns)
+    char **cells;     // (rows, columns), owned; NULL: empty
+};
+
+MUST_USE enum status table_init(struct table *t, int64_t columns, int64_t left, struct err *e);
+void table_free(struct table *t);
+
+/* An empty row below the others. */
+MUST_USE enum status table_add_row(struct table *t, struct err *e);
+
+/* Sets a cell of the last row. Control characters become blanks. */
+MUST_USE enum status table_set(struct table *t, int64_t column, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Prints all rows, in as many blocks as the width asks for. Columns without text are left out. The
+ * caller looks at ferror(out). */
+MUST_USE enum status table_print(const struct table *t, int64_t width, FILE *out, struct err *e);
+
+/* Columns of the terminal that out is; 120 when it is none. */
+int64_t table_page_width(FILE *out);

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""compare_cubes.py A.h5 B.h5: every dataset of two results cubes, bit for bit.
+
+What may differ between two runs of one sweep is left out: variables with the attribute volatile (timings, memory,
+hosts, times), the root's history, and in provenance/config the path of the results and how the run was spread over
+ranks and threads. Exits 1 and lists the differences when there are any.
+"""
+
+import json
+import sys
+
+import h5py
+import numpy as np
+
+SKIPPED_ATTRIBUTES = {"DIMENSION_LIST", "REFERENCE_LIST", "history"}
+SKIPPED_CONFIG = {"results", "run"}
+
+
+def names(cube):
+    found = []
+    cube.visit(found.append)
+    return found
+
+
+def is_text(dataset):
+    return h5py.check_string_dtype(dataset.dtype) is not None
+
+
+def bits(values):
+    """Values as they can be compared bit for bit, NaN with NaN included."""
+    values = np.atleast_1d(np.asarray(values))
+    return values.view(f"u{values.dtype.itemsize}") if values.dtype.kind == "f" else values
+
+
+def without_places(text):
+    config = json.loads(text or "null")
+    if isinstance(config, dict):
+        config = {key: value for key, value in config.items() if key not in SKIPPED_CONFIG}
+    return config
+
+
+def compare_attributes(name, a, b):
+    for key in sorted(set(a.attrs) | set(b.attrs)):
+        if key in SKIPPED_ATTRIBUTES:
+            continue
+        if key not in a.attrs or key not in b.attrs:
+            yield f"{name}: attribute {key} is only in {'A' if key in a.attrs else 'B'}"
+        elif not np.array_equal(bits(a.attrs[key]), bits(b.attrs[key])):
+            yield f"{name}: attribute {key}: {a.attrs[key]!r} and {b.attrs[key]!r}"
+
+
+def compare_values(name, a, b):
+    if a.dtype != b.dtype or a.shape != b.shape:
+        yield f"{name}: {a.dtype} {a.shape} and {b.dtype} {b.shape}"
+        return
+    if name == "provenance/config":
+        if without_places(a.asstr()[()]) != without_places(b.asstr()[()]):
+            yield f"{name}: {a.asstr()[()]} and {b.asstr()[()]}"
+        return
+    x, y = (np.atleast_1d(d.asstr()[()] if is_text(d) else d[()]) for d in (a, b))
+    places = np.argwhere(x != y if is_text(a) else bits(x) != bits(y))
+    if len(places):
+        first = tuple(int(i) for i in places[0])
+        yield f"{name}: {len(places)} of {x.size} differ, the first at {first}: {x[first]!r} and {y[first]!r}"
+
+
+def compare(a, b):
+    yield from compare_attributes("/", a, b)
+    in_a, in_b = names(a), names(b)
+    yield from (f"{name}: only in A" for name in in_a if name not in b)
+    yield from (f"{name}: only in B" for name in in_b if name not in a)
+    for name in in_a:
+        if name not in b:
+            continue
+        yield from compare_attributes(name, a[name], b[name])
+        if isinstance(a[name], h5py.Dataset) and "volatile" not in a[name].attrs:
+            yield from compare_values(name, a[name], b[name])
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    with h5py.File(sys.argv[1], "r") as a, h5py.File(sys.argv[2], "r") as b:
+        differences = list(compare(a, b))
+        count = len(names(a))
+    for line in differences:
+        print(line)
+    print(f"{sys.argv[1]} and {sys.argv[2]}: {count} objects, {len(differences)} differences")
+    sys.exit(1 if differences else 0)
+
+
+main()

@@ -1,0 +1,421 @@
+/* The journal: what is acknowledged is read back, what is torn or damaged is noticed. */
+#include "sample.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* The warnings about damage are expected here, by the thousand. */
+static int silence(void)
+{
+    int kept = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY);
+    dup2(null, STDERR_FILENO);
+    close(null);
+    return kept;
+}
+
+static void speak(int kept)
+{
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+}
+
+static void write_file(const char *path, const char *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static json_t *small_record(int i)
+{
+    return json_pack("{s:s, s:i, s:f, s:s}", "type", "cell", "i", i, "x", 0.1 * i, "text",
+                     "\xc3\xa4 \"quoted\"\n");
+}
+
+static void append_small(struct journal *j, int i)
+{
+    json_t *r = small_record(i);
+    assert_int_equal(journal_append(j, r, NULL), OK);
+    json_decref(r);
+}
+
+/* A journal of n small records; the caller frees *data. */
+static void make_small(const char *path, int n, char **data, size_t *size)
+{
+    struct journal *j;
+    assert_int_equal(journal_open(path, &j, NULL), OK);
+    for (int i = 0; i < n; i++) append_small(j, i);
+    assert_int_equal(journal_sync(j, NULL), OK);
+    journal_close(j);
+    assert_int_equal(fsx_read(path, 0, data, size, NULL), OK);
+}
+
+static bool is_small(const json_t *r, int i)
+{
+    json_t *expected = small_record(i);
+    bool same = json_equal(r, expected);
+    json_decref(expected);
+    return same;
+}
+
+static void paths(void **state)
+{
+    (void)state;
+    char *path;
+    assert_int_equal(journal_path("a/x.h5", &path, NULL), OK);
+    assert_string_equal(path, "a/x.journal");
+    free(path);
+    assert_int_equal(journal_path("a.h5/x", &path, NULL), OK);
+    assert_string_equal(path, "a.h5/x.journal");
+    free(path);
+}
+
+static void doubles_keep_their_bits(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal");
+    static const double values[] = {
+        0.1, 1.0 / 3, 5e-324, 2.2250738585072011e-308, 1e308, INFINITY, -INFINITY, 3, -0.0, 1e22};
+    enum { N = sizeof values / sizeof *values };
+    struct journal *j;
+    double *back;
+    int64_t n;
+    assert_int_equal(journal_open(path, &j, NULL), OK);
+    json_t *r = json_pack("{s:o}", "x", json_numbers_new(values, N));
+    assert_int_equal(journal_append(j, r, NULL), OK);
+    json_decref(r);
+    journal_close(j);
+    assert_int_equal(journal_open_readonly(path, &j, NULL), OK);
+    assert_int_equal(journal_n(j), 1);
+    assert_int_equal(json_numbers_get(json_object_get(journal_record(j, 0), "x"), &back, &n, NULL),
+                     OK);
+    assert_int_equal(n, N);
+    assert_memory_equal(back, values, sizeof values);
+    free(back);
+    journal_close(j);
+    free(path);
+    sample_remove(folder);
+}
+
+/* Cut at every byte: whole lines stay, the rest goes, and the file takes records again. */
+static void torn_at_every_byte(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal"), *data;
+    size_t size;
+    int kept = silence();
+    make_small(path, 4, &data, &size);
+    for (size_t cut = 0; cut <= size; cut++) {
+        struct journal *j;
+        int64_t whole = -1; /* the first line is the header */
+        for (size_t i = 0; i < cut; i++) whole += data[i] == '\n';
+        if (whole < 0) whole = 0;
+        write_file(path, data, cut);
+        assert_int_equal(journal_open_readonly(path, &j, NULL), OK);
+        assert_int_equal(journal_n(j), whole);
+        journal_close(j);
+        assert_int_equal(journal_open(path, &j, NULL), OK);
+        assert_int_equal(journal_n(j), whole);
+        for (int i = (int)whole; i < 5; i++) append_small(j, i);
+        journal_close(j);
+        assert_int_equal(journal_open_readonly(path, &j, NULL), OK);
+        assert_int_equal(journal_n(j), 5);
+        for (int i = 0; i < 5; i++) assert_true(is_small(journal_record(j, i), i));
+        journal_close(j);
+    }
+    speak(kept);
+    free(data);
+    free(path);
+    sample_remove(folder);
+}
+
+/* One bit flipped anywhere: refused, or all records that come back are true ones. */
+static void every_bit_flipped(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal"), *data;
+    size_t size;
+    int64_t lost = 0, refused = 0;
+    int kept = silence();
+    make_small(path, 3, &data, &size);
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        struct journal *j;
+        struct err e = {0};
+        data[bit / 8] ^= (char)(1 << bit % 8);
+        write_file(path, data, size);
+        data[bit / 8] ^= (char)(1 << bit % 8);
+        enum status st = journal_open_readonly(path, &j, &e);
+        if (st != OK) {
+            assert_int_equal(st, ERR_FORMAT);
+            refused++;
+            continue;
+        }
+        int next = 0;
+        for (int64_t i = 0; i < journal_n(j); i++, next++) {
+            while (next < 3 && !is_small(journal_record(j, i), next)) next++;
+            assert_true(next < 3);
+        }
+        lost += 3 - journal_n(j);
+        /* Damage touches one line, or two when it makes or hides their end. */
+        assert_true(journal_n(j) >= 1);
+        journal_close(j);
+    }
+    speak(kept);
+    assert_int_equal(refused, 0);
+    assert_true(lost > 0);
+    free(data);
+    free(path);
+    sample_remove(folder);
+}
+
+static void not_a_journal(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal");
+    struct journal *j;
+    struct err e = {0};
+    const char *const bad[] = {"hello\n", "\n", "{\"type\":\"journal\"}\n",
+                               "0123456789abcdef {}\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *after;
+        size_t n;
+        write_file(path, bad[i], strlen(bad[i]));
+        err_clear(&e);
+        assert_int_equal(journal_open(path, &j, &e), ERR_FORMAT);
+        assert_non_null(strstr(e.text, path));
+        assert_int_equal(fsx_read(path, 0, &after, &n, NULL), OK);
+        assert_string_equal(after, bad[i]); /* somebody's file: left as it was */
+        free(after);
+    }
+    err_clear(&e);
+    assert_int_equal(journal_open_readonly("/nonexistent/x.journal", &j, &e), ERR_IO);
+    free(path);
+    sample_remove(folder);
+}
+
+static void a_newer_schema(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal"), line[128];
+    struct journal *j;
+    struct err e = {0};
+    static const char json[] = "{\"schema\":2,\"type\":\"journal\"}";
+    snprintf(line, sizeof line, "%016llx %s\n", (unsigned long long)hash_u64(json, strlen(json)),
+             json);
+    write_file(path, line, strlen(line));
+    assert_int_equal(journal_open(path, &j, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "newer"));
+    free(path);
+    sample_remove(folder);
+}
+
+/* Appends until it fails, then looks at what is there. */
+static void fill_up(const char *path)
+{
+    struct journal *j, *again;
+    struct err e = {0};
+    int64_t n = 0;
+    assert_int_equal(journal_open(path, &j, &e), OK);
+    enum status st = OK;
+    while (st == OK && n < 100000) {
+        json_t *r = small_record((int)n);
+        st = journal_append(j, r, &e);
+        json_decref(r);
+        n += st == OK;
+    }
+    assert_int_equal(st, ERR_FULL);
+    assert_non_null(strstr(e.text, path));
+    assert_true(n > 10);
+    assert_int_equal(journal_n(j), n);
+    assert_int_equal(journal_open_readonly(path, &again, NULL), OK);
+    assert_int_equal(journal_n(again), n);
+    for (int64_t i = 0; i < n; i++) assert_true(is_small(journal_record(again, i), (int)i));
+    journal_close(again);
+    journal_close(j);
+}
+
+/* In a child, since the limit is the process's: all of its files, cmocka's output included. */
+static void file_size_limit(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal"), *data;
+    size_t size;
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rlimit limit = {4096, 4096};
+        struct journal *j;
+        enum status st = OK;
+        int64_t n = 0;
+        signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || journal_open(path, &j, NULL) != OK) _exit(2);
+        while (st == OK) {
+            json_t *r = small_record((int)n);
+            st = journal_append(j, r, NULL);
+            json_decref(r);
+            n += st == OK;
+        }
+        _exit(st == ERR_FULL && n == journal_n(j) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(fsx_read(path, 0, &data, &size, NULL), OK);
+    assert_true(size > 3000 && size <= 4096);
+    assert_int_equal(data[size - 1], '\n'); /* no torn line */
+    free(data);
+    free(path);
+    sample_remove(folder);
+}
+
+static void full_disk(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal");
+    if (mount("tmpfs", folder, "tmpfs", 0, "size=16k") != 0) {
+        print_message("skipped: no tmpfs can be mounted here (%s)\n", strerror(errno));
+        free(path);
+        sample_remove(folder);
+        skip();
+    }
+    fill_up(path);
+    /* Room again: the same file goes on where it was. */
+    assert_int_equal(mount("tmpfs", folder, "tmpfs", MS_REMOUNT, "size=64k"), 0);
+    struct journal *j;
+    assert_int_equal(journal_open(path, &j, NULL), OK);
+    int64_t n = journal_n(j);
+    append_small(j, (int)n);
+    assert_int_equal(journal_sync(j, NULL), OK);
+    assert_int_equal(journal_n(j), n + 1);
+    journal_close(j);
+    assert_int_equal(umount(folder), 0);
+    free(path);
+    sample_remove(folder);
+}
+
+static void reads_many_records_fast(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal");
+    struct journal *j;
+    struct timespec from, to;
+    enum { N = 100000 };
+    assert_int_equal(journal_open(path, &j, NULL), OK);
+    json_t *r = sample_cell(0, 3);
+    for (int i = 0; i < N; i++) {
+        json_object_set_new(r, "i", json_integer(i));
+        json_t *copy = json_copy(r);
+        assert_int_equal(journal_append(j, copy, NULL), OK);
+        json_decref(copy);
+    }
+    json_decref(r);
+    journal_close(j);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    assert_int_equal(journal_open_readonly(path, &j, NULL), OK);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    print_message("%d records of a cell read in %.2f s\n", N, seconds);
+    assert_int_equal(journal_n(j), N);
+    assert_int_equal(json_integer_value(json_object_get(journal_record(j, N - 1), "i")), N - 1);
+    assert_true(seconds < 60); /* quadratic reading would take much longer */
+    journal_close(j);
+    free(path);
+    sample_remove(folder);
+}
+
+/* --- the view of a journal --- */
+
+static void put(struct journal *j, const char *key, const char *status, int i)
+{
+    json_t *r =
+        json_pack("{s:s, s:s, s:s, s:i}", "type", "cell", "key", key, "status", status, "i", i);
+    assert_int_equal(journal_append(j, r, NULL), OK);
+    json_decref(r);
+}
+
+static int found(const struct results_view *v, const char *key)
+{
+    const json_t *r = results_view_find(v, key);
+    return r ? (int)json_integer_value(json_object_get(r, "i")) : -1;
+}
+
+static void view_chooses(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal");
+    struct journal *j;
+    struct results_view *v;
+    struct err e = {0};
+    assert_int_equal(journal_open(path, &j, NULL), OK);
+    assert_int_equal(results_view_of_journal(j, &v, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "plan"));
+    err_clear(&e);
+    assert_int_equal(results_view_open(path, &v, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, path));
+    json_t *plan = sample_plan();
+    assert_int_equal(journal_append(j, plan, NULL), OK);
+    put(j, "a", "failed", 1);
+    put(j, "a", "done", 2);
+    put(j, "a", "failed", 3); /* a later failure does not hide what is done */
+    put(j, "b", "done", 4);
+    put(j, "b", "done", 5);
+    put(j, "c", "failed", 6);
+    put(j, "c", "failed", 7);
+    sample_end(j);
+    assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+    assert_int_equal(found(v, "a"), 2);
+    assert_int_equal(found(v, "b"), 5);
+    assert_int_equal(found(v, "c"), 7);
+    assert_int_equal(found(v, "d"), -1);
+    assert_string_equal(json_text(results_view_end(v), "status", ""), "done");
+    results_view_close(v);
+    json_object_set_new(plan, "name", json_string("second"));
+    json_t *second = json_copy(plan);
+    assert_int_equal(journal_append(j, second, NULL), OK);
+    assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+    assert_string_equal(json_text(results_view_plan(v), "name", ""), "second");
+    assert_null(results_view_end(v)); /* another run has begun */
+    json_decref(second);
+    json_decref(plan);
+    journal_close(j);
+    assert_int_equal(found(v, "b"), 5); /* the view holds its own references */
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
+static void keys(void **state)
+{
+    (void)state;
+    char a[HASH_HEX], b[HASH_HEX];
+    results_cell_key("ab", "c", a);
+    results_cell_key("a", "bc", b);
+    assert_string_not_equal(a, b);
+    results_cell_key("ab", "c", b);
+    assert_string_equal(a, b);
+    assert_int_equal(strlen(a), HASH_HEX - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths),
+        cmocka_unit_test(doubles_keep_their_bits),
+        cmocka_unit_test(torn_at_every_byte),
+        cmocka_unit_test(every_bit_flipped),
+        cmocka_unit_test(not_a_journal),
+        cmocka_unit_test(a_newer_schema),
+        cmocka_unit_test(file_size_limit),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(reads_many_records_fast),
+        cmocka_unit_test(view_chooses),
+        cmocka_unit_test(keys),
+    };
+    return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
+}

@@ -151,6 +151,63 @@ static void test_quickstart(void **state)
     sweep_free(&s);
 }
 
+/* Copies the index-th block of the page's YAML to out. */
+static void doc_block(int index, FILE *out)
+{
+    char line[512];
+    FILE *in = fopen(CONFIGS "/../docs/sweep-file.md", "r");
+    bool inside = false;
+    assert_non_null(in);
+    while (fgets(line, sizeof line, in)) {
+        bool fence = strncmp(line, "```", 3) == 0;
+        if (strcmp(line, "```yaml\n") == 0)
+            inside = index-- == 0;
+        else if (fence)
+            inside = false;
+        else if (inside)
+            fputs(line, out);
+    }
+    fclose(in);
+}
+
+/* What docs/sweep-file.md shows is read as it says. */
+static void test_documentation(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/qtraj_sweep_XXXXXX", path[64], table[64];
+    struct sweep s;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/sweep.yaml", dir);
+    snprintf(table, sizeof table, "%s/smollm3-3b.csv", dir);
+    FILE *f = fopen(table, "w");
+    fputs("checkpoint\nstage1-step-40000\nstage1-step-80000\n", f);
+    fclose(f);
+    f = fopen(path, "w");
+    doc_block(0, f);
+    fclose(f);
+    setenv("SCRATCH", "/scratch", 1);
+    read_ok(path, NULL, 0, &s);
+    assert_int_equal(s.n_methods, 3);
+    assert_string_equal(s.models[0].path, "/scratch/smollm3-3b/{checkpoint}");
+    assert_string_equal(s.evaluations[1].separator, "eos");
+    sweep_free(&s);
+    f = fopen(path, "w");
+    fputs("name: x\nresults: x.h5\nbits: [4]\nmethods: [{method: rtn}]\n"
+          "models: [{name: m, trajectory: smollm3-3b.csv, path: \"{checkpoint}\"}]\n",
+          f);
+    doc_block(1, f);
+    fclose(f);
+    read_ok(path, NULL, 0, &s);
+    assert_int_equal(s.calibration.layout, LAYOUT_DOCUMENT);
+    assert_int_equal(s.calibration.length, 0);
+    assert_int_equal(s.calibration.min_length, 11);
+    assert_true(s.calibration.special_tokens && !s.evaluations[0].special_tokens);
+    sweep_free(&s);
+    remove(path);
+    remove(table);
+    remove(dir);
+}
+
 static void test_overrides(void **state)
 {
     (void)state;
@@ -382,7 +439,7 @@ static void test_listing(void **state)
         "  results           a path; required\n",
         "methods[] (each entry)\n",
         "  group_size        an integer >= 1 or -1; default 128\n",
-        "  order             one of none, activation; default none\n",
+        "  order             one of none, activation, group; default none\n",
         "calibration\n",
         "  threads           an integer from 1 to 4096 or auto; default auto\n",
         "  learning_rate     a finite number >= 0; may be left out\n"};
@@ -402,13 +459,13 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),        cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_data),          cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_quickstart),    cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_bad_overrides), cmocka_unit_test(test_override_depth),
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_method_json),
-        cmocka_unit_test(test_data_json),     cmocka_unit_test(test_strict_json),
-        cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_models),         cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_data),           cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_documentation),  cmocka_unit_test(test_quickstart),
+        cmocka_unit_test(test_overrides),      cmocka_unit_test(test_bad_overrides),
+        cmocka_unit_test(test_override_depth), cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_method_json),    cmocka_unit_test(test_data_json),
+        cmocka_unit_test(test_strict_json),    cmocka_unit_test(test_listing),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

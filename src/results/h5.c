@@ -1,4 +1,5 @@
 #include "results/h5.h"
+#include "results/seal.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +67,11 @@ enum status h5_image(hid_t file, const char *name, char **data, size_t *n, struc
     H5_ENSURE(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, ERR_IO, name, "flush");
     ssize_t size = H5Fget_file_image(file, NULL, 0);
     H5_ENSURE(size > 0, ERR_IO, name, "size");
-    TRY(mem_alloc(&image, size, 1, "the cube's bytes", e));
+    TRY(mem_alloc(&image, size + SEAL_SIZE, 1, "the cube's bytes", e));
     H5_ENSURE(H5Fget_file_image(file, image, (size_t)size) == size, ERR_IO, name, "bytes");
+    seal_make(image, (size_t)size, image + size);
     *data = image;
-    *n = (size_t)size;
+    *n = (size_t)size + SEAL_SIZE;
     image = NULL;
 done:
     free(image);
@@ -79,7 +81,9 @@ done:
 enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file, struct err *e)
 {
     enum status st = OK;
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    hid_t access = -1;
+    TRY(seal_check(name, data, &n, e));
+    access = H5Pcreate(H5P_FILE_ACCESS);
     H5_ENSURE(access >= 0 && H5Pset_fapl_core(access, INCREMENT, false) >= 0 &&
                   H5Pset_file_image(access, data, n) >= 0,
               ERR_FORMAT, name, "memory driver");

@@ -124,6 +124,52 @@ static void damaged_cubes(void **state)
     sample_remove(folder);
 }
 
+/* A bit flipped anywhere is noticed; in the seal's own mark it does no harm. */
+static void flipped_bits(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *data;
+    struct results_view *v = sample_view(folder, true);
+    size_t n, noticed = 0, flips = 0;
+    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
+    for (size_t bit = 64; bit < 8 * n; bit += 8 * n / 200 + 3, flips++) {
+        struct results_view *back;
+        struct err e = {0};
+        data[bit / 8] ^= (char)(1 << bit % 8);
+        FILE *f = fopen(path, "wb");
+        assert_int_equal(fwrite(data, 1, n, f), n);
+        fclose(f);
+        data[bit / 8] ^= (char)(1 << bit % 8);
+        if (results_view_open(path, &back, &e) == OK) {
+            results_view_close(back);
+            continue;
+        }
+        assert_int_equal(e.code, ERR_FORMAT);
+        assert_non_null(strstr(e.text, "checksum"));
+        noticed++;
+    }
+    assert_true(flips >= 190 && noticed + 1 >= flips);
+    free(data);
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
+/* docs/cube.md names every variable. */
+static void schema_is_documented(void **state)
+{
+    (void)state;
+    char *text, name[96];
+    const struct record_field *f;
+    assert_int_equal(fsx_read(FIXTURES "/../../docs/cube.md", 0, &text, NULL, NULL), OK);
+    for (int i = 0; (f = record_field_at(i)); i++) {
+        snprintf(name, sizeof name, "`%s`", f->variable);
+        if (!strstr(text, name)) fail_msg("docs/cube.md lacks %s", name);
+    }
+    free(text);
+}
+
 static void not_results(void **state)
 {
     (void)state;
@@ -382,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),     cmocka_unit_test(damaged_cubes),
+        cmocka_unit_test(flipped_bits),   cmocka_unit_test(schema_is_documented),
         cmocka_unit_test(not_results),    cmocka_unit_test(full_disk_keeps_the_old),
         cmocka_unit_test(no_such_folder), cmocka_unit_test(bare_plans),
         cmocka_unit_test(large_cubes),    cmocka_unit_test(variables_have_names_of_their_own),

@@ -58,21 +58,42 @@ done:
     return st;
 }
 
+enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e)
+{
+    enum status st = OK;
+    char *file = NULL;
+    *path = NULL;
+    TRY(mem_format(&file, e, "%s/tokenizer.json", checkpoint));
+    if (!fsx_is_file(file)) {
+        free(file);
+        file = NULL;
+        TRY(mem_format(&file, e, "%s/../tokenizer.json", checkpoint));
+    }
+    if (fsx_is_file(file)) {
+        *path = file;
+        file = NULL;
+    }
+done:
+    free(file);
+    return st;
+}
+
 /* The file that turns this visit's texts into ids; "" when everything is given as ids. */
 static enum status find_tokenizer(const struct visit *v, char **path, struct err *e)
 {
     enum status st = OK;
+    char *found;
     bool text = v->calibration.text != NULL;
     for (int64_t i = 0; i < v->n_evaluations; i++) text = text || v->evaluations[i].text;
-    *path = NULL;
     if (!text) return mem_string(path, "", e);
     if (v->tokenizer) return mem_string(path, v->tokenizer, e);
-    TRY(mem_format(path, e, "%s/tokenizer.json", v->path));
-    ENSURE(fsx_is_file(*path), ERR_IO,
-           "%s: no such file; name one with the sweep file's models[].tokenizer or --tokenizer",
-           *path);
+    TRY(visit_tokenizer(v->path, &found, e));
+    ENSURE(found, ERR_IO,
+           "%s: no tokenizer.json there or in the folder above; name one with the sweep file's "
+           "models[].tokenizer or --tokenizer",
+           v->path);
+    *path = found;
 done:
-    if (st != OK) free(*path);
     return st;
 }
 

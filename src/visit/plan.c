@@ -171,8 +171,8 @@ static enum status tokenizer_identity(struct plan *p, const struct model_entry *
     if (m->tokenizer) {
         TRY(mem_string(&path, m->tokenizer, e));
     } else {
-        TRY(mem_format(&path, e, "%s/tokenizer.json", checkpoint));
-        if (!fsx_is_file(path)) goto done;
+        TRY(visit_tokenizer(checkpoint, &path, e));
+        if (!path) goto done;
     }
     const json_t *known = json_object_get(p->inputs, path);
     if (known) {

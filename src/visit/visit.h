@@ -25,7 +25,7 @@ struct variant {
 struct visit {
     char *model, *checkpoint; /* labels */
     char *path;               /* the checkpoint's folder */
-    char *tokenizer;          /* file, NULL: tokenizer.json in path */
+    char *tokenizer;          /* file, NULL: as visit_tokenizer finds it */
     char *key;                /* of the checkpoint record */
     int64_t threads;          /* OpenMP threads, 0: leave as they are */
     int64_t n_variants;
@@ -70,6 +70,10 @@ struct visit_hooks {
  * hooks, or ERR_NOMEM while writing the records */
 MUST_USE enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
                                const struct visit_hooks *hooks, struct err *e);
+
+/* The tokenizer.json of a checkpoint folder, or of the folder above it, which a trajectory's
+ * checkpoints may share. *path is NULL when there is none; the caller frees. ERR_NOMEM. */
+MUST_USE enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e);
 
 /* What the last bits of a result may depend on: versions, BLAS kernel, ranks of the group. The
  * caller frees. */

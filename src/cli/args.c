@@ -81,7 +81,7 @@ static void print_help(const struct args *a, const char *usage)
                  a->table[i].value ? a->table[i].value : "");
         printf("  %-34s %s\n", flag, a->table[i].doc);
     }
-    if (a->note) printf("%s\n", a->note);
+    if (a->more) a->more(stdout);
 }
 
 enum status args_parse(const struct args *a, const char *usage, int argc, char **argv,

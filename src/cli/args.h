@@ -26,7 +26,8 @@ struct args {
     /* Flags that are not in the table are offered to this; *used = 0: not taken. May be NULL. */
     enum status (*other)(void *context, int argc, char **argv, int *used, struct err *e);
     void *context;
-    const char *note; /* printed below the flags by --help; may be NULL */
+    void (*more)(FILE *out); /* prints those other flags for --help; may be NULL */
+    const char *note;        /* printed below the flags by --help; may be NULL */
 };
 
 /* Parses argv[1..]; what is no flag goes into positional, between min and max of them. ERR_USAGE

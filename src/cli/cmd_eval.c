@@ -11,6 +11,7 @@ static const char usage[] =
 
 struct eval {
     struct single single; /* first, so that it is the hooks' context too */
+    struct data_options data;
     const char *logits;
 };
 
@@ -94,34 +95,43 @@ done:
     return st;
 }
 
+static enum status data_flag(void *context, int argc, char **argv, int *used, struct err *e)
+{
+    return data_options_flag(context, "", argc, argv, used, e);
+}
+
+static void print_flags(FILE *out)
+{
+    data_options_print_flags("", out);
+}
+
 static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
 {
     enum status st = OK;
     struct eval o = {0};
-    const char *dir, *text = NULL, *field = NULL, *ids = NULL, *tokenizer = NULL;
-    int64_t length = 0;
+    const char *dir, *tokenizer = NULL;
     bool json = false, help;
     const struct arg table[] = {
-        {"--text", ARG_TEXT, &text, "FILE", "plain text or JSONL (with --field)"},
-        {"--field", ARG_TEXT, &field, "NAME", "JSONL field that holds the text"},
-        {"--length", ARG_INTEGER, &length, "N", "tokens a sequence (2048)"},
-        {"--ids", ARG_TEXT, &ids, "FILE:KEY", "token ids of a safetensors file"},
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--logits", ARG_TEXT, &o.logits, "OUT", "write the logits to a safetensors file"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
     (void)world;
     (void)code;
-    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
+    data_options_default(&o.data);
+    const struct args args = {.table = table,
+                              .n = sizeof table / sizeof *table,
+                              .other = data_flag,
+                              .context = &o.data,
+                              .more = print_flags};
     TRY(args_parse(&args, usage, argc, argv, &dir, 1, 1, NULL, &help, e));
     if (help) goto done;
-    ENSURE((text == NULL) != (ids == NULL), ERR_USAGE, "give one of --text and --ids");
-    ENSURE(length >= 0, ERR_USAGE, "--length %lld: expected a positive number", (long long)length);
-    TRY(single_add_evaluation(&o.single, text, field, ids, length, e));
+    TRY(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
     TRY(single_run(&o.single, dir, tokenizer, e));
     TRY(print(&o, json, e));
 done:
+    data_options_free(&o.data);
     single_free(&o.single);
     return st;
 }

@@ -16,7 +16,8 @@ struct quantize {
     const char *dir, *method, *weights;
     int64_t bits;
     struct method_entry entry;
-    const char *calibration_text, *calibration_ids, *evaluation_text, *evaluation_ids, *field;
+    struct data_options calibration, evaluation;
+    const char *field; /* of both, where their own flags say nothing; so is length */
     int64_t length, samples;
     struct safetensors_out *out;
 };
@@ -72,6 +73,28 @@ static enum status write_weights(void *context, const struct variant *v, const s
     return safetensors_append(o->out, q, l->rows * l->cols, e);
 }
 
+static bool is_given(const struct data_options *d)
+{
+    return d->text || d->ids;
+}
+
+enum { LENGTH_UNSET = -1 };
+
+/* What --field and --length say for both, unless --calibration-length and the like say otherwise.
+ */
+static enum status share_flags(const struct quantize *o, struct data_options *d, struct err *e)
+{
+    enum status st = OK;
+    struct data_options plain;
+    data_options_default(&plain);
+    if (d->length == LENGTH_UNSET) d->length = o->length ? o->length : plain.length;
+    ENSURE(d->length >= 2 || d->length == 0, ERR_USAGE, "--length %lld: expected at least 2",
+           (long long)d->length);
+    if (d->text && !d->field && o->field) TRY(mem_string(&d->field, o->field, e));
+done:
+    return st;
+}
+
 static enum status set_up(struct quantize *o, struct err *e)
 {
     enum status st = OK;
@@ -83,11 +106,10 @@ static enum status set_up(struct quantize *o, struct err *e)
     ENSURE(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
            "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
            (long long)method->bits_min, (long long)method->bits_max, method->name);
-    ENSURE(!(o->calibration_text && o->calibration_ids), ERR_USAGE,
-           "give one of --calibration-text and --calibration-ids");
-    ENSURE(!(o->evaluation_text && o->evaluation_ids), ERR_USAGE,
-           "give one of --evaluation-text and --evaluation-ids");
-    ENSURE(!(method->needs & NEEDS_HESSIAN) || o->calibration_text || o->calibration_ids, ERR_USAGE,
+    TRY(share_flags(o, &o->calibration, e));
+    TRY(share_flags(o, &o->evaluation, e));
+    if (o->calibration.samples == 0) o->calibration.samples = o->samples;
+    ENSURE(!(method->needs & NEEDS_HESSIAN) || is_given(&o->calibration), ERR_USAGE,
            "%s calibrates: give --calibration-text or --calibration-ids", method->name);
     TRY(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
     v->n_variants = 1;
@@ -97,17 +119,13 @@ static enum status set_up(struct quantize *o, struct err *e)
     TRY(mem_string(&v->variants[0].method.name, o->method, e));
     TRY(mem_string(&v->variants[0].method.method, o->method, e));
     TRY(quant_check(&v->variants[0].method, e));
-    struct data_options *c = &v->calibration;
-    data_options_default(c);
-    c->samples = o->samples;
-    if (o->length) c->length = o->length;
-    if (o->calibration_text) TRY(mem_string(&c->text, o->calibration_text, e));
-    if (o->calibration_text && o->field) TRY(mem_string(&c->field, o->field, e));
-    if (o->calibration_ids) TRY(mem_string(&c->ids, o->calibration_ids, e));
-    if (o->evaluation_text || o->evaluation_ids)
-        TRY(single_add_evaluation(&o->single, o->evaluation_text,
-                                  o->evaluation_text ? o->field : NULL, o->evaluation_ids,
-                                  o->length, e));
+    if (is_given(&o->calibration)) {
+        TRY(data_options_finish(&o->calibration, "calibration-", e));
+        v->calibration = o->calibration;
+        o->calibration = (struct data_options){0};
+    }
+    if (is_given(&o->evaluation))
+        TRY(single_add_evaluation(&o->single, &o->evaluation, "evaluation-", e));
 done:
     return st;
 }
@@ -158,7 +176,21 @@ done:
 
 static enum status other_flag(void *context, int argc, char **argv, int *used, struct err *e)
 {
-    return quant_options_flag(context, argc, argv, used, e);
+    enum status st = OK;
+    struct quantize *o = context;
+    TRY(quant_options_flag(&o->entry.options, argc, argv, used, e));
+    if (!*used) TRY(data_options_flag(&o->calibration, "calibration-", argc, argv, used, e));
+    if (!*used) TRY(data_options_flag(&o->evaluation, "evaluation-", argc, argv, used, e));
+done:
+    return st;
+}
+
+static void print_flags(FILE *out)
+{
+    fprintf(out, "the method's options (qtraj methods says which it has):\n");
+    quant_options_print_flags(out);
+    fprintf(out, "what calibrates, and with --evaluation-text and so on what is scored:\n");
+    data_options_print_flags("calibration-", out);
 }
 
 static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
@@ -170,11 +202,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     const struct arg table[] = {
         {"--method", ARG_TEXT, &o.method, "M", "qtraj methods lists them"},
         {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8"},
-        {"--calibration-text", ARG_TEXT, &o.calibration_text, "FILE", "text that calibrates"},
-        {"--calibration-ids", ARG_TEXT, &o.calibration_ids, "FILE:KEY", "or its token ids"},
-        {"--evaluation-text", ARG_TEXT, &o.evaluation_text, "FILE", "text that is scored"},
-        {"--evaluation-ids", ARG_TEXT, &o.evaluation_ids, "FILE:KEY", "or its token ids"},
-        {"--field", ARG_TEXT, &o.field, "NAME", "JSONL field that holds the text"},
+        {"--field", ARG_TEXT, &o.field, "NAME", "JSONL field that holds the texts"},
         {"--length", ARG_INTEGER, &o.length, "N", "tokens a sequence (2048)"},
         {"--samples", ARG_INTEGER, &o.samples, "N", "calibration sequences at most"},
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
@@ -184,12 +212,14 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     (void)world;
     (void)code;
     quant_options_default(&o.entry.options);
+    data_options_default(&o.calibration);
+    data_options_default(&o.evaluation);
+    o.calibration.length = o.evaluation.length = LENGTH_UNSET;
     const struct args args = {.table = table,
                               .n = sizeof table / sizeof *table,
                               .other = other_flag,
-                              .context = &o.entry.options,
-                              .note = "  and the method's options as flags, e.g. --group-size 64 "
-                                      "--asymmetric --order activation --damping 0.05"};
+                              .context = &o,
+                              .more = print_flags};
     TRY(args_parse(&args, usage, argc, argv, &o.dir, 1, 1, NULL, &help, e));
     if (help) goto done;
     TRY(set_up(&o, e));
@@ -203,6 +233,8 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
         print_text(&o);
 done:
     safetensors_out_close(o.out);
+    data_options_free(&o.calibration);
+    data_options_free(&o.evaluation);
     single_free(&o.single);
     return st;
 }

@@ -326,8 +326,8 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
 done:
     /* What fails once cells are being written can be resumed: a full or faulty disk. */
     if (started && rank == 0 && (st == ERR_IO || st == ERR_FULL)) {
-        log_error("%s", e->text);
-        log_error("stopped; finished cells are kept in the journal, start again to go on");
+        log_error("%s; stopped, finished cells are kept in the journal, start again to go on",
+                  e->text);
         err_clear(e);
         *code = EXIT_STOPPED;
         st = OK;

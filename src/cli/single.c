@@ -12,20 +12,19 @@ void single_free(struct single *s)
     *s = (struct single){0};
 }
 
-enum status single_add_evaluation(struct single *s, const char *text, const char *field,
-                                  const char *ids, int64_t length, struct err *e)
+enum status single_add_evaluation(struct single *s, struct data_options *d, const char *prefix,
+                                  struct err *e)
 {
     enum status st = OK;
-    struct data_options *d;
+    char *name = NULL;
     int64_t capacity = s->visit.n_evaluations;
+    TRY(data_options_finish(d, prefix, e));
     TRY(mem_grow(&s->visit.evaluations, s->visit.n_evaluations, &capacity, sizeof *d, e));
-    d = &s->visit.evaluations[s->visit.n_evaluations++];
-    data_options_default(d);
-    if (text) TRY(mem_string(&d->text, text, e));
-    if (field) TRY(mem_string(&d->field, field, e));
-    if (ids) TRY(mem_string(&d->ids, ids, e));
-    if (length) d->length = length;
-    TRY(mem_string(&d->name, "evaluation", e));
+    TRY(mem_string(&name, "evaluation", e)); /* what single_number looks for */
+    free(d->name);
+    d->name = name;
+    s->visit.evaluations[s->visit.n_evaluations++] = *d;
+    *d = (struct data_options){0};
 done:
     return st;
 }

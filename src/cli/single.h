@@ -15,9 +15,10 @@ struct single {
 };
 void single_free(struct single *s);
 
-/* Adds an evaluation dataset made of a text file or of FILE:KEY ids (one of them not NULL). */
-MUST_USE enum status single_add_evaluation(struct single *s, const char *text, const char *field,
-                                           const char *ids, int64_t length, struct err *e);
+/* Adds an evaluation dataset; d is taken over. ERR_USAGE (checks between its keys, named after the
+ * flags "--PREFIXtext", ...), ERR_NOMEM. */
+MUST_USE enum status single_add_evaluation(struct single *s, struct data_options *d,
+                                           const char *prefix, struct err *e);
 
 /* Runs the visit on dir; a failed record becomes an error with its message. hooks->context must be
  * s. */

@@ -29,6 +29,24 @@ done:
     return st;
 }
 
+static enum status find_separator(const char *name, const struct tokenizer *t, int32_t *id,
+                                  struct err *e)
+{
+    enum status st = OK;
+    if (strcmp(name, "eos") == 0) {
+        st = tokenizer_eos(t, id, e);
+        if (st != OK) err_prefix(e, "separator eos");
+        return st;
+    }
+    *id = tokenizer_find(t, name);
+    ENSURE(*id >= 0, ERR_USAGE,
+           "separator: the tokenizer has no token %s; expected one as tokenizer.json writes it, or "
+           "eos",
+           name);
+done:
+    return st;
+}
+
 enum status collector_frame(struct collector *c, const struct tokenizer *t, struct err *e)
 {
     enum status st = OK;
@@ -41,15 +59,8 @@ enum status collector_frame(struct collector *c, const struct tokenizer *t, stru
         TRY(add_marked(&c->behind, behind, n_behind, e));
     }
     if (d->separator && d->layout == LAYOUT_PACKED) {
-        int32_t id = -1;
-        if (strcmp(d->separator, "eos") == 0)
-            TRY(tokenizer_eos(t, &id, e));
-        else
-            id = tokenizer_find(t, d->separator);
-        ENSURE(id >= 0, ERR_USAGE,
-               "separator: the tokenizer has no token %s; expected one as tokenizer.json writes "
-               "it, or eos",
-               d->separator);
+        int32_t id;
+        TRY(find_separator(d->separator, t, &id, e));
         TRY(add_marked(&c->behind, &id, 1, e));
         c->separators = 1;
     }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 /* How the column sweep of a method walks the input channels. */
-enum quant_order { ORDER_NONE, ORDER_ACTIVATION };
+enum quant_order { ORDER_NONE, ORDER_ACTIVATION, ORDER_GROUP };
 
 /* The options of every quantization method; a method uses those that concern it (struct
  * quant_method says which). */
@@ -22,8 +22,13 @@ struct quant_options {
     int order;      /* enum quant_order */
     double damping; /* share of mean(diag H) added to the diagonal */
     int64_t block_size;
-    bool true_sequential; /* each stage sees the block's earlier stages quantized */
-    bool static_groups;   /* scales of all groups from the original weights, before the sweep */
+    bool true_sequential;     /* each stage sees the block's earlier stages quantized */
+    bool static_groups;       /* scales of all groups from the original weights, before the sweep */
+    double damping_increment; /* step by which damping is raised where the factorisation fails; 0:
+                                 ten times, at most thrice */
+    double range_search; /* exponent of the error that the search of a smaller range makes least; 0:
+                            no search */
+    bool hessian_per_token; /* H is a mean over tokens, not sequences: matters for dead channels */
 };
 
 enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };

@@ -2,7 +2,7 @@
 #include <math.h>
 
 /* In the order of enum quant_order and enum text_layout. */
-static const char *const orders[] = {"none", "activation", NULL};
+static const char *const orders[] = {"none", "activation", "group", NULL};
 static const char *const layouts[] = {"packed", "document", NULL};
 
 #define TABLE(rows, type)                                                                          \
@@ -26,8 +26,8 @@ static const char *const layouts[] = {"packed", "document", NULL};
          .fallback = "true",                                                                       \
          .unset = "asymmetric"},                                                                   \
         {.name = "order",                                                                          \
-         .doc = "columns are quantized as they stand (none) or by falling diagonal of the "        \
-                "Hessian (activation)",                                                            \
+         .doc = "columns are quantized as they stand (none), by falling diagonal of the Hessian "  \
+                "(activation), or so inside each group and group by group (group)",                \
          .type = OPTION_CHOICE,                                                                    \
          .offset = AT(order),                                                                      \
          .fallback = "none",                                                                       \
@@ -51,10 +51,32 @@ static const char *const layouts[] = {"packed", "document", NULL};
          .type = OPTION_BOOL,                                                                      \
          .offset = AT(true_sequential),                                                            \
          .fallback = "true"},                                                                      \
+        {.name = "static_groups",                                                                  \
+         .doc = "scales of all groups from the original weights, before the sweep",                \
+         .type = OPTION_BOOL,                                                                      \
+         .offset = AT(static_groups),                                                              \
+         .fallback = "false"},                                                                     \
+        {.name = "damping_increment",                                                              \
+         .doc = "step by which damping is raised where the Hessian cannot be factored; 0: ten "    \
+                "times, at most thrice",                                                           \
+         .type = OPTION_REAL,                                                                      \
+         .offset = AT(damping_increment),                                                          \
+         .fallback = "0",                                                                          \
+         .least = 0,                                                                               \
+         .most = 1},                                                                               \
+        {.name = "range_search",                                                                   \
+         .doc = "exponent of the error that the search of a smaller range makes least (GPTQ's "    \
+                "mse: 2.4); 0: no search",                                                         \
+         .type = OPTION_REAL,                                                                      \
+         .offset = AT(range_search),                                                               \
+         .fallback = "0",                                                                          \
+         .least = 0,                                                                               \
+         .most = 16},                                                                              \
     {                                                                                              \
-        .name = "static_groups",                                                                   \
-        .doc = "scales of all groups from the original weights, before the sweep",                 \
-        .type = OPTION_BOOL, .offset = AT(static_groups), .fallback = "false"                      \
+        .name = "hessian_per_token",                                                               \
+        .doc = "the Hessian is a mean over tokens instead of sequences; tells only where input "   \
+               "channels are dead",                                                                \
+        .type = OPTION_BOOL, .offset = AT(hessian_per_token), .fallback = "false"                  \
     }
 
 #define IN_QUANT(key)  offsetof(struct quant_options, key)

@@ -24,10 +24,17 @@ static void gptq_release(struct quant_prepared *p)
     free(p);
 }
 
+/* H = scale * gram. */
+static double hessian_scale(const struct quant_input *in, const struct quant_options *o)
+{
+    return 2.0 / (double)(o->hessian_per_token ? in->tokens : in->samples);
+}
+
 static enum status gram_check(const struct quant_input *in, struct err *e)
 {
     enum status st = OK;
-    ENSURE(in->samples > 0, ERR_NUMERIC, "the Hessian has no calibration sequences");
+    ENSURE(in->samples > 0 && in->tokens > 0, ERR_NUMERIC,
+           "the Hessian has no calibration sequences");
     for (int64_t i = 0; i < in->cols; i++) {
         const double *g = in->gram + i * in->cols;
         for (int64_t j = i; j < in->cols; j++)
@@ -47,7 +54,7 @@ static enum status diagonal_make(struct quant_prepared *p, const struct quant_in
                                  double *diagonal, struct err *e)
 {
     enum status st = OK;
-    double scale = 2.0 / (double)in->samples;
+    double scale = hessian_scale(in, &p->options);
     for (int64_t i = 0; i < in->cols; i++) {
         diagonal[i] = scale * in->gram[i * in->cols + i];
         if (diagonal[i] > 0) continue;
@@ -60,6 +67,8 @@ done:
 }
 
 struct ranked {
+    double group; /* greatest of its group, where groups are ordered */
+    int64_t group_at;
     double size;
     int64_t column;
 };
@@ -68,8 +77,28 @@ struct ranked {
 static int falling(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
+    if (x->group != y->group) return x->group > y->group ? -1 : 1;
+    if (x->group_at != y->group_at) return x->group_at < y->group_at ? -1 : 1;
     if (x->size != y->size) return x->size > y->size ? -1 : 1;
     return x->column < y->column ? -1 : x->column > y->column;
+}
+
+/* Group-aware order (arXiv 2505.14638): whole groups by their greatest channel, channels by size
+ * inside them. What is left behind the last whole group stays last, as it stands. */
+static void groups_rank(struct ranked *ranks, int64_t n, int64_t group)
+{
+    for (int64_t a = 0; a < n; a += group) {
+        bool whole = n - a >= group;
+        double most = -INFINITY;
+        for (int64_t i = a; i < min64(a + group, n); i++) {
+            if (!whole) ranks[i].size = 0;
+            if (whole && ranks[i].size > most) most = ranks[i].size;
+        }
+        for (int64_t i = a; i < min64(a + group, n); i++) {
+            ranks[i].group = most;
+            ranks[i].group_at = a;
+        }
+    }
 }
 
 static enum status order_make(struct quant_prepared *p, const double *diagonal, struct err *e)
@@ -77,9 +106,12 @@ static enum status order_make(struct quant_prepared *p, const double *diagonal, 
     enum status st = OK;
     struct ranked *ranks = NULL;
     if (p->options.order == ORDER_NONE) goto done;
-    TRY(mem_alloc(&ranks, p->cols, sizeof *ranks, "the order of columns", e));
+    TRY(mem_zero(&ranks, p->cols, sizeof *ranks, "the order of columns", e));
     TRY(mem_alloc(&p->order, p->cols, sizeof *p->order, "the order of columns", e));
-    for (int64_t i = 0; i < p->cols; i++) ranks[i] = (struct ranked){diagonal[i], i};
+    for (int64_t i = 0; i < p->cols; i++)
+        ranks[i] = (struct ranked){.size = diagonal[i], .column = i};
+    if (p->options.order == ORDER_GROUP)
+        groups_rank(ranks, p->cols, min64(p->options.group_size, p->cols + 1));
     qsort(ranks, (size_t)p->cols, sizeof *ranks, falling);
     for (int64_t i = 0; i < p->cols; i++) p->order[i] = ranks[i].column;
 done:
@@ -93,7 +125,7 @@ static void hessian_fill(double *h, const struct quant_prepared *p, const struct
                          const double *diagonal, double lambda)
 {
     int64_t n = in->cols;
-    double scale = 2.0 / (double)in->samples;
+    double scale = hessian_scale(in, &p->options);
 #pragma omp parallel for schedule(dynamic, 16)
     for (int64_t i = 0; i < n; i++) {
         int64_t a = p->order ? p->order[i] : i;
@@ -105,9 +137,16 @@ static void hessian_fill(double *h, const struct quant_prepared *p, const struct
     }
 }
 
-/* Where the matrix is not positive definite (fewer tokens than channels and little damping), ten
- * times the damping is tried, three times at most. From no damping at all the first step is 1e-4.
- */
+/* The next damping to try where the factorisation failed, or 0 if there is none. By increments it
+ * stays below 1, as in GPTQModel; else three times ten, from no damping at all first to 1e-4. */
+static double damping_next(const struct quant_options *o, double damping, int failures)
+{
+    if (o->damping_increment > 0)
+        return damping + o->damping_increment < 1 ? damping + o->damping_increment : 0;
+    if (failures > 3) return 0;
+    return damping > 0 ? damping * 10 : 1e-4;
+}
+
 static enum status factor_make(struct quant_prepared *p, const struct quant_input *in,
                                const double *diagonal, double *h, struct err *e)
 {
@@ -115,14 +154,15 @@ static enum status factor_make(struct quant_prepared *p, const struct quant_inpu
     double mean = 0, damping = p->options.damping;
     for (int64_t i = 0; i < in->cols; i++) mean += diagonal[i];
     mean /= (double)in->cols;
-    for (int attempt = 0;; attempt++) {
+    for (int failures = 1;; failures++) {
         p->damping = damping;
         p->lambda = damping * mean;
         hessian_fill(h, p, in, diagonal, p->lambda);
         st = chol_upper(h, in->cols, e);
-        if (st != ERR_NUMERIC || attempt == 3) break;
+        if (st != ERR_NUMERIC) break;
+        damping = damping_next(&p->options, damping, failures);
+        if (damping == 0) break;
         err_clear(e);
-        damping = damping > 0 ? damping * 10 : 1e-4;
         log_trace("gptq", "the Hessian is not positive definite: damping %g", damping);
     }
     if (st == ERR_NUMERIC)
@@ -228,6 +268,16 @@ done:
     return st;
 }
 
+static enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e)
+{
+    enum status st = OK;
+    (void)bits;
+    ENSURE(o->order != ORDER_GROUP || o->group_size > 0, ERR_USAGE,
+           "order: group needs a group_size; with whole rows say activation");
+done:
+    return st;
+}
+
 const struct quant_method quant_gptq = {
     .name = "gptq",
     .doc = "column by column, each column's error made up for by those behind it (Hessian of the "
@@ -235,7 +285,9 @@ const struct quant_method quant_gptq = {
     .needs = NEEDS_HESSIAN,
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
-    .options = "group_size symmetric order damping block_size true_sequential static_groups",
+    .options = "group_size symmetric order damping damping_increment block_size true_sequential "
+               "static_groups range_search hessian_per_token",
+    .check = gptq_check,
     .prepare = gptq_prepare,
     .release = gptq_release,
     .run = gptq_run,

@@ -94,8 +94,8 @@ static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64
         t->grid = t->s->groups[(t->p->order ? t->p->order[i] : i) / group];
     } else if (i % group == 0) {
         int64_t length = n - i < group ? n - i : group;
-        grid_fit(&t->grid, t->s->compensated + (i - b->begin) * TILE_ROWS, length, t->job->bits,
-                 t->job->options->symmetric);
+        grid_fit(&t->grid, t->s->compensated + (i - b->begin) * TILE_ROWS, length,
+                 grid_kind_of(t->job->bits, t->job->options));
     }
 }
 
@@ -128,7 +128,7 @@ static void groups_fit(struct sweep_state *t)
     for (int64_t a = 0; a < n; a += group) {
         int64_t length = n - a < group ? n - a : group;
         tile_load(w, TILE_ROWS, t->job->w, t->job->rows, n, t->row, a, length, &c);
-        grid_fit(&t->s->groups[a / group], w, length, t->job->bits, t->job->options->symmetric);
+        grid_fit(&t->s->groups[a / group], w, length, grid_kind_of(t->job->bits, t->job->options));
     }
 }
 

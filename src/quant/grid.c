@@ -7,9 +7,11 @@ static float code_max(int64_t bits)
     return (float)((1 << bits) - 1);
 }
 
-QUANT_CLONES void grid_fit(struct grid *g, const float *t, int64_t n, int64_t bits, bool symmetric)
+/* Ends of the range of each row, the symmetric ones widened. */
+QUANT_CLONES static void range_find(float *low, float *high, const float *t, int64_t n,
+                                    bool symmetric)
 {
-    float low[TILE_ROWS] = {0}, high[TILE_ROWS] = {0}, maxq = code_max(bits);
+    for (int r = 0; r < TILE_ROWS; r++) low[r] = high[r] = 0;
     for (int64_t j = 0; j < n; j++) {
         const float *x = t + j * TILE_ROWS;
         for (int r = 0; r < TILE_ROWS; r++) {
@@ -17,20 +19,83 @@ QUANT_CLONES void grid_fit(struct grid *g, const float *t, int64_t n, int64_t bi
             high[r] = x[r] > high[r] ? x[r] : high[r];
         }
     }
+    for (int r = 0; r < TILE_ROWS && symmetric; r++) {
+        high[r] = -low[r] > high[r] ? -low[r] : high[r];
+        low[r] = low[r] < 0 ? -high[r] : low[r];
+    }
+}
+
+/* The grid of a range, shrunk by the factor. */
+QUANT_CLONES static void range_grid(struct grid *g, const float *low, const float *high,
+                                    float factor, const struct grid_kind *kind)
+{
+    float maxq = code_max(kind->bits);
     for (int r = 0; r < TILE_ROWS; r++) {
-        float a = low[r], b = high[r];
-        if (symmetric) {
-            b = -a > b ? -a : b;
-            a = a < 0 ? -b : a;
-        }
-        float scale = (b - a) / maxq;
+        float a = factor * low[r], b = factor * high[r], scale = (b - a) / maxq;
         /* Also a range so small that the division left nothing; the reference makes NaN of it. */
         bool empty = !(scale > 0);
-        a = empty ? -1.0f : a;
-        scale = empty ? 2.0f / maxq : scale;
+        a = empty ? -factor : a;
+        scale = empty ? 2.0f * factor / maxq : scale;
         g->scale[r] = scale;
-        g->zero[r] = symmetric ? (maxq + 1) / 2 : nearbyintf(-a / scale);
+        g->zero[r] = kind->symmetric ? (maxq + 1) / 2 : nearbyintf(-a / scale);
     }
+}
+
+/* best <- trial in the rows where its error over the n columns is strictly smaller. */
+static void trial_judge(struct grid *best, double *least, const struct grid *trial, const float *t,
+                        int64_t n, const struct grid_kind *kind)
+{
+    double error[TILE_ROWS] = {0};
+    float q[TILE_ROWS], exponent = (float)kind->search;
+    for (int64_t j = 0; j < n; j++) {
+        const float *x = t + j * TILE_ROWS;
+        grid_round(q, x, trial, kind->bits);
+        for (int r = 0; r < TILE_ROWS; r++) {
+            float miss = fabsf(q[r] - x[r]);
+            error[r] += (double)(exponent == 2.0f ? miss * miss : powf(miss, exponent));
+        }
+    }
+    for (int r = 0; r < TILE_ROWS; r++) {
+        if (!(error[r] < least[r])) continue;
+        least[r] = error[r];
+        best->scale[r] = trial->scale[r];
+        best->zero[r] = trial->zero[r];
+    }
+}
+
+/* The other integer beside low / scale: at 2 bits, where a step of the zero is a quarter of the
+ * range, GPTQModel tries both. */
+static void zero_other(struct grid *g, const float *low, float factor)
+{
+    for (int r = 0; r < TILE_ROWS; r++) {
+        float at = low[r] < 0 ? -(factor * low[r]) / g->scale[r] : 0;
+        g->zero[r] = g->zero[r] > at ? g->zero[r] - 1 : g->zero[r] + 1;
+        g->zero[r] = fminf(fmaxf(g->zero[r], 0), 3);
+    }
+}
+
+static void range_search(struct grid *g, const float *low, const float *high, const float *t,
+                         int64_t n, const struct grid_kind *kind)
+{
+    double least[TILE_ROWS];
+    struct grid trial;
+    for (int r = 0; r < TILE_ROWS; r++) least[r] = INFINITY;
+    for (int step = 0; step < 80; step++) {
+        float factor = (float)(1 - step / 100.0);
+        range_grid(&trial, low, high, factor, kind);
+        trial_judge(g, least, &trial, t, n, kind);
+        if (kind->bits > 2 || kind->symmetric) continue;
+        zero_other(&trial, low, factor);
+        trial_judge(g, least, &trial, t, n, kind);
+    }
+}
+
+void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
+{
+    float low[TILE_ROWS], high[TILE_ROWS];
+    range_find(low, high, t, n, kind.symmetric);
+    range_grid(g, low, high, 1, &kind);
+    if (kind.search > 0) range_search(g, low, high, t, n, &kind);
 }
 
 QUANT_CLONES void grid_round(float *q, const float *x, const struct grid *g, int64_t bits)

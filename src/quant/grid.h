@@ -4,6 +4,7 @@
  * grid. Divisions are true divisions and ties go to the even integer: a weight at the end of a
  * symmetric range is an exact tie, and a reciprocal would send it to another code. */
 #pragma once
+#include "config/sweep.h"
 #include "quant/tile.h"
 
 /* One group's scale and zero for each row of a tile. */
@@ -11,11 +12,25 @@ struct grid {
     float scale[TILE_ROWS], zero[TILE_ROWS];
 };
 
+/* How a grid is found. */
+struct grid_kind {
+    int64_t bits;
+    bool symmetric;
+    double search; /* struct quant_options: range_search */
+};
+
 /* Range of n columns t (n, TILE_ROWS). Symmetric: the range is ± the greatest magnitude and zero is
  * 2^(bits-1), but a row without negative weights keeps the range [0, max] for its scale while zero
  * stays: its upper half is clipped. That is what the reference does, and so do the checkpoints it
- * made. A row of zeros gets the range ±1. */
-void grid_fit(struct grid *g, const float *t, int64_t n, int64_t bits, bool symmetric);
+ * made. A row of zeros gets the range ±1.
+ * With a search, the range is shrunk by up to 79 hundredths (in steps of one) to where the sum of
+ * |rounded - x|^search over the group is least. */
+void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind);
+
+static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_options *o)
+{
+    return (struct grid_kind){bits, o->symmetric, o->range_search};
+}
 
 /* q = the nearest values on the grid for one column x of a tile. */
 void grid_round(float *q, const float *x, const struct grid *g, int64_t bits);

@@ -49,6 +49,7 @@ static void test_threads(void **state)
     {
         struct quant_options o = options_make(64);
         struct quant_report a, b;
+        o.range_search = 2.4;
         omp_set_num_threads(1);
         float *p = quantize(&l, m, m->bits_min, &o, &a);
         for (int i = 0; i < 2; i++) {

@@ -2,6 +2,7 @@
 #include "layer.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -58,16 +59,26 @@ static double line_round(double x, struct line line, float maxq)
     return (double)(line.scale * (fminf(fmaxf(code, 0), maxq) - line.zero));
 }
 
-/* The textbook form in f64: U with H^-1 = Uᵀ U, errors pushed into all later columns of the block
- * at once, into later blocks at its end. One row. */
+/* A quotient this near to a tie may fall to either side with the rounding errors of f32. Where a
+ * symmetric group begins a block this is common: the weight that sets the scale is at the end of
+ * the range by construction, and the last bit of what it was compensated by, which belongs to the
+ * BLAS's kernel, decides. */
+static bool near_tie(double quotient)
+{
+    return fabs(fabs(quotient - floor(quotient)) - 0.5) < 1e-4;
+}
+
+/* The textbook form in f64: U with H^-1 = Uᵀ U, errors pushed into the later columns of the block
+ * at once, into later blocks at its end. One row; w changes. *soft: it met a tie. */
 static double textbook_row(double *w, double *q, const double *u, int64_t n, int64_t bits,
-                           const struct quant_options *o)
+                           const struct quant_options *o, bool *soft)
 {
     float maxq = (float)((1 << bits) - 1);
     double loss = 0, *now = malloc((size_t)n * sizeof *now);
     double *original = malloc((size_t)n * sizeof *original);
     struct line line = line_fit(w, n, maxq, o->symmetric);
     memcpy(original, w, (size_t)n * sizeof *w);
+    *soft = false;
     for (int64_t a = 0; a < n; a += o->block_size) {
         int64_t b = a + o->block_size < n ? a + o->block_size : n, g = o->group_size;
         memcpy(now, w, (size_t)n * sizeof *w);
@@ -75,11 +86,11 @@ static double textbook_row(double *w, double *q, const double *u, int64_t n, int
             if (g > 0 && i % g == 0)
                 line = line_fit((o->static_groups ? original : w) + i, i + g < n ? g : n - i, maxq,
                                 o->symmetric);
+            *soft |= near_tie(now[i] / (double)line.scale);
             q[i] = line_round(now[i], line, maxq);
             double error = (now[i] - q[i]) / u[i * n + i];
             loss += error * error;
-            for (int64_t j = i; j < b; j++) now[j] -= error * u[i * n + j];
-            for (int64_t j = b; j < n; j++) now[j] -= error * u[i * n + j];
+            for (int64_t j = i; j < n; j++) now[j] -= error * u[i * n + j];
         }
         memcpy(w + b, now + b, (size_t)(n - b) * sizeof *w);
     }
@@ -88,7 +99,7 @@ static double textbook_row(double *w, double *q, const double *u, int64_t n, int
 }
 
 static double textbook(const struct layer *l, int64_t bits, const struct quant_options *o,
-                       float *out)
+                       float *out, bool *soft)
 {
     int64_t n = l->cols;
     double *h = hessian_make(l, o->damping), *u = malloc((size_t)(n * n) * sizeof *u), loss = 0;
@@ -97,43 +108,49 @@ static double textbook(const struct layer *l, int64_t bits, const struct quant_o
     assert_int_equal(triangular_inverse(u, h, n, 0, n, NULL), OK);
     for (int64_t r = 0; r < l->rows; r++) {
         for (int64_t j = 0; j < n; j++) w[j] = (double)l->w[r * n + j];
-        loss += textbook_row(w, q, u, n, bits, o);
+        loss += textbook_row(w, q, u, n, bits, o, &soft[r]);
         for (int64_t j = 0; j < n; j++) out[r * n + j] = (float)q[j];
     }
     free(h), free(u), free(w), free(q);
     return loss;
 }
 
+enum { ROWS = 24, COLS = 230 };
+
 /* Groups and blocks of all proportions: groups that lie inside a block, cross its end, span several
- * or the whole row, divide nothing. A tie that falls the other way in f32 disturbs a row, so a few
- * codes may differ; scales from stale or too fresh weights would change most of them. */
+ * or the whole row, divide nothing. Rows without a tie have the textbook's codes, every one: scales
+ * from stale or too fresh weights would change most of them. */
 static void test_textbook(void **state)
 {
     (void)state;
     const int64_t sizes[][2] = {{32, 128}, {96, 32}, {50, 7},   {7, 50},    {200, 64}, {64, 64},
                                 {40, 1},   {4, 40},  {1000, 9}, {100, 300}, {-1, 64},  {33, 32}};
-    struct layer l = layer_make(24, 230, 500);
-    int64_t n = l.rows * l.cols, total = 0;
-    float *expected = malloc((size_t)n * sizeof *expected);
+    struct layer l = layer_make(ROWS, COLS, 500);
+    int rows = 0, soft_rows = 0;
+    float *expected = malloc(ROWS * COLS * sizeof *expected);
     for (int s = 0; s < 12; s++)
         for (int kind = 0; kind < 4; kind++) {
             struct quant_options o = options_make(sizes[s][0]);
             struct quant_report r;
+            bool soft[ROWS];
             o.block_size = sizes[s][1];
             o.symmetric = kind & 1;
             o.static_groups = kind & 2;
-            double loss = textbook(&l, 4, &o, expected);
+            double loss = textbook(&l, 4, &o, expected, soft);
             float *q = quantize(&l, "gptq", 4, &o, &r);
-            int64_t differ = differing(expected, q, n);
-            if ((double)differ > 0.01 * (double)n)
-                fail_msg("group %d, block %d, kind %d: %d codes differ", (int)sizes[s][0],
-                         (int)sizes[s][1], kind, (int)differ);
-            assert_true(fabs(2 * r.error - loss) < 2e-3 * loss);
-            total += differ;
+            for (int i = 0; i < ROWS; i++) {
+                rows++;
+                soft_rows += soft[i];
+                if (!soft[i] && differing(expected + i * COLS, q + i * COLS, COLS) > 0)
+                    fail_msg("group %d, block %d, kind %d: row %d differs", (int)sizes[s][0],
+                             (int)sizes[s][1], kind, i);
+            }
+            /* A tie that falls to the other side makes another loss of the same size. */
+            assert_true(fabs(2 * r.error - loss) < 0.02 * loss);
             free(q);
         }
-    printf("%d of %d codes differ\n", (int)total, (int)(48 * n));
-    assert_true((double)total < 1e-3 * 48 * (double)n);
+    printf("%d of %d rows met a tie\n", soft_rows, rows);
+    assert_true(4 * soft_rows < rows);
     free(expected);
     layer_free(&l);
 }
@@ -284,6 +301,60 @@ static void test_damping(void **state)
     assert_non_null(strstr(e.text, "damping of 10"));
     assert_non_null(strstr(e.text, "channel 3"));
     free(q);
+    /* in steps: below 1 or not at all */
+    err_clear(&e);
+    o.damping_increment = 0.3;
+    assert_int_equal(layer_quantize(&l, quant_find("gptq"), 4, &o, &q, &r, &e), ERR_NUMERIC);
+    assert_non_null(strstr(e.text, "damping of 0.91"));
+    free(q);
+    l.gram[3 * 50 + 4] = 1.5;
+    free(quantize(&l, "gptq", 4, &o, &r));
+    assert_true(fabs(r.damping - 0.61) < 1e-12);
+    layer_free(&l);
+}
+
+/* Groups as they stand in W, whatever the order they are visited in: so a row of one group, and
+ * groups that are longer than the row, are visited as they stand or by falling diagonal. */
+static void test_group_order(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(70, 96, 300);
+    struct quant_options o = options_make(1000);
+    struct quant_report r;
+    struct err e = {0};
+    float *p = quantize(&l, "gptq", 3, &o, &r);
+    o.order = ORDER_GROUP; /* no whole group: nothing to order */
+    float *q = quantize(&l, "gptq", 3, &o, &r);
+    assert_memory_equal(p, q, 70 * 96 * sizeof *p);
+    free(p), free(q);
+    o.group_size = 96; /* one group: all of it ordered */
+    q = quantize(&l, "gptq", 3, &o, &r);
+    o.order = ORDER_ACTIVATION;
+    p = quantize(&l, "gptq", 3, &o, &r);
+    assert_memory_equal(p, q, 70 * 96 * sizeof *p);
+    free(p), free(q);
+    o.order = ORDER_GROUP;
+    o.group_size = -1;
+    assert_int_equal(quant_find("gptq")->check(3, &o, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "needs a group_size"));
+    layer_free(&l);
+}
+
+/* A range that was searched has the smaller error it was searched for. */
+static void test_range_search(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(70, 100, 300);
+    for (int symmetric = 0; symmetric < 2; symmetric++)
+        for (int64_t bits = 2; bits <= 4; bits++) {
+            struct quant_options o = options_make(64);
+            struct quant_report plain, searched;
+            o.symmetric = symmetric;
+            free(quantize(&l, "rtn", bits, &o, &plain));
+            o.range_search = 2;
+            free(quantize(&l, "rtn", bits, &o, &searched));
+            assert_true(searched.squared_distance < 0.99 * plain.squared_distance);
+        }
     layer_free(&l);
 }
 
@@ -317,10 +388,11 @@ static void test_bad_gram(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_textbook), cmocka_unit_test(test_report),
-        cmocka_unit_test(test_diagonal), cmocka_unit_test(test_scaled),
-        cmocka_unit_test(test_blocks),   cmocka_unit_test(test_better),
-        cmocka_unit_test(test_damping),  cmocka_unit_test(test_bad_gram),
+        cmocka_unit_test(test_textbook),    cmocka_unit_test(test_report),
+        cmocka_unit_test(test_diagonal),    cmocka_unit_test(test_scaled),
+        cmocka_unit_test(test_blocks),      cmocka_unit_test(test_better),
+        cmocka_unit_test(test_damping),     cmocka_unit_test(test_bad_gram),
+        cmocka_unit_test(test_group_order), cmocka_unit_test(test_range_search),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,184 @@
+/* GPTQ's orders, static groups, range search and damping against GPTQModel (tests/fixtures/gptq,
+ * gptqmodel_*), given its Hessian. */
+#include "fixture.h"
+#include "linalg/linalg.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* "b3_g32_sym_gar_mse2.4" */
+static int64_t setting_parse(const char *name, struct quant_options *o)
+{
+    const char *mse = strstr(name, "_mse");
+    *o = (struct quant_options){.group_size = name[4] == 'a' ? -1 : atoi(name + 4),
+                                .symmetric = !strstr(name, "asym"),
+                                .order = strstr(name, "_act")   ? ORDER_ACTIVATION
+                                         : strstr(name, "_gar") ? ORDER_GROUP
+                                                                : ORDER_NONE,
+                                .damping = 0.05,
+                                .damping_increment = 0.01,
+                                .block_size = 128,
+                                .static_groups = strstr(name, "_static") != NULL,
+                                .range_search = mse ? atof(mse + 4) : 0,
+                                .hessian_per_token = true};
+    return name[1] - '0';
+}
+
+/* The stored H as a sum over tokens: with two tokens H = 2/2 gram. */
+static struct quant_input input_make(struct fixture_tensor h)
+{
+    double *gram;
+    int64_t n = h.dim[0];
+    assert_int_equal(mem_zero(&gram, n * n, sizeof *gram, "a Gram", NULL), OK);
+    for (int64_t i = 0; i < n * n; i++) gram[i] = (double)h.f[i];
+    return (struct quant_input){.cols = n, .samples = 1, .tokens = 2, .gram = gram};
+}
+
+static float *layer_run(const struct quant_input *in, struct fixture_tensor w,
+                        const struct quant_options *o, int64_t bits, struct quant_report *report)
+{
+    const struct quant_method *m = quant_find("gptq");
+    struct quant_prepared *prepared = NULL;
+    struct err e = {0};
+    float *q = malloc((size_t)(w.dim[0] * w.dim[1]) * sizeof *q);
+    struct quant_job job = {.bits = bits,
+                            .options = o,
+                            .rows = w.dim[0],
+                            .cols = w.dim[1],
+                            .w = w.f,
+                            .q = q,
+                            .input = in};
+    if (m->prepare(in, o, &prepared, &e) != OK) fail_msg("%s", e.text);
+    job.prepared = prepared;
+    if (m->run(&job, report, &e) != OK) fail_msg("%s", e.text);
+    m->release(prepared);
+    return q;
+}
+
+/* How many weights are not what codes, scale and zero say. */
+static int64_t differing(const struct fixture *f, const char *setting, const float *q, int64_t rows,
+                         int64_t cols, int64_t group)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.codes", setting);
+    const uint8_t *codes = fixture_get(f, key).data;
+    snprintf(key, sizeof key, "%s.scale", setting);
+    struct fixture_tensor scale = fixture_get(f, key);
+    snprintf(key, sizeof key, "%s.zero", setting);
+    const float *zero = fixture_get(f, key).f;
+    snprintf(key, sizeof key, "%s.g_idx", setting);
+    const int32_t *index = fixture_get(f, key).data;
+    int64_t groups = scale.dim[1], differ = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            int64_t g = group < 0 ? 0 : index ? index[j] : j / group;
+            float s = scale.f[i * groups + g], z = zero[i * groups + g];
+            float expected = s * ((float)codes[i * cols + j] - z);
+            differ += fabsf(q[i * cols + j] - expected) > 1e-4f * fabsf(expected) + 1e-7f;
+        }
+    return differ;
+}
+
+struct tally {
+    int cases, equal;
+};
+
+static void setting_check(const struct fixture *f, const char *setting, struct tally *t)
+{
+    struct fixture_tensor w = fixture_get(f, "W"), h = fixture_get(f, "H");
+    struct quant_input in = input_make(h);
+    struct quant_options o;
+    struct quant_report r;
+    int64_t bits = setting_parse(setting, &o);
+    float *q = layer_run(&in, w, &o, bits, &r);
+    int64_t n = w.dim[0] * w.dim[1];
+    int64_t differ = differing(f, setting, q, w.dim[0], w.dim[1], o.group_size);
+    /* GPTQModel divides by the number of tokens. */
+    double loss = json_number_get(json_object_get(json_object_get(f->meta, "loss"), setting)) *
+                  json_number_get(json_object_get(f->meta, "nsamples"));
+    if (differ)
+        printf("%s: %lld of %lld codes differ, loss %.6g against %.6g\n", setting,
+               (long long)differ, (long long)n, r.error, loss);
+    assert_true((double)differ <= 1e-3 * (double)n);
+    if (!differ) assert_true(fabs(r.error - loss) <= 1e-4 * loss);
+    t->cases++;
+    t->equal += differ == 0;
+    free(q);
+    free((double *)in.gram);
+}
+
+static void test_settings(void **state)
+{
+    (void)state;
+    const char *const names[] = {"gptqmodel_small", "gptqmodel_wide", "gptqmodel_dead",
+                                 "gptqmodel_tail"};
+    struct tally t = {0};
+    for (int l = 0; l < 4; l++) {
+        struct fixture f = {0};
+        const char *key;
+        json_t *value;
+        assert_true(fixture_open(&f, FIXTURES "/gptq", names[l]));
+        printf("%s\n", names[l]);
+        json_object_foreach(f.header, key, value)
+        {
+            char setting[64];
+            const char *dot = strstr(key, ".codes");
+            if (!dot) continue;
+            snprintf(setting, sizeof setting, "%.*s", (int)(dot - key), key);
+            setting_check(&f, setting, &t);
+        }
+        fixture_close(&f);
+    }
+    printf("%d of %d cases equal in every code\n", t.equal, t.cases);
+    assert_int_equal(t.cases, 96);
+    assert_true(t.equal >= 94);
+}
+
+/* rankdef: fewer tokens than channels, and the damping asked for is enough. indef: steps of 0.01
+ * until it is; the inverse is then so near to none that the reference's own f32 codes are soft. */
+static void test_damping(void **state)
+{
+    (void)state;
+    const char *const cases[] = {"rankdef.plain", "rankdef.gar", "indef.plain", "indef.gar"};
+    struct fixture f = {0};
+    assert_true(fixture_open(&f, FIXTURES "/gptq", "gptqmodel_damp"));
+    struct fixture_tensor w = fixture_get(&f, "W");
+    int64_t n = w.dim[0] * w.dim[1];
+    for (int c = 0; c < 4; c++) {
+        char key[32];
+        struct quant_options o;
+        struct quant_report r;
+        bool indefinite = cases[c][0] == 'i';
+        int64_t differ = 0, bits = setting_parse(c % 2 ? "b4_g32_sym_gar" : "b4_g32_sym", &o);
+        snprintf(key, sizeof key, "%s.H", indefinite ? "indef" : "rankdef");
+        struct quant_input in = input_make(fixture_get(&f, key));
+        float *q = layer_run(&in, w, &o, bits, &r);
+        snprintf(key, sizeof key, "%s.Q", cases[c]);
+        const float *expected = fixture_get(&f, key).f;
+        for (int64_t i = 0; i < n; i++)
+            differ += fabsf(q[i] - expected[i]) > 1e-4f * fabsf(expected[i]) + 1e-7f;
+        printf("%s: damping %g, %lld of %lld codes differ\n", cases[c], r.damping,
+               (long long)differ, (long long)n);
+        double damping = json_number_get(
+            json_object_get(json_object_get(json_object_get(f.meta, "result"), cases[c]), "damp"));
+        assert_true(fabs(r.damping - damping) < 1e-12);
+        assert_true((double)differ <= (indefinite ? 1e-2 : 1e-3) * (double)n);
+        free(q);
+        free((double *)in.gram);
+    }
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_damping),
+    };
+    linalg_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -44,7 +44,8 @@ def trajectories(cube):
         one = cube.sel(model=model)
         tokens = one.tokens.values
         places = np.argsort(tokens, kind="stable")
-        places = places[np.isfinite(tokens[places])]
+        stored = np.isfinite(tokens) & (one.kind.values == "stored")  # neither padding nor an average
+        places = places[stored[places]]
         if len(places) == 0:
             continue
         line = Trajectory(str(model), places, tokens[places], one.learning_rate.values[places])

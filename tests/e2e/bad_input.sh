@@ -136,7 +136,8 @@ first=$!
 for _ in $(seq 200); do [ ! -e "$work/locked.h5.lock" ] || break; sleep 0.05; done
 sweep
 expect "results locked" 2 locked.h5 "$(hostname)"
-kill -TERM $first
+# shellcheck disable=SC2046
+kill -TERM $(ps -o pid= --ppid $first)
 wait $first
 code=$?
 [ $code = 3 ] || fail "SIGTERM: exit code $code, expected 3: $(cat "$work/first")"

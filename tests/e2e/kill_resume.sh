@@ -4,6 +4,8 @@
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 kills=${QTRAJ_KILLS:-3}
+# what a killed job leaves behind of Open MPI's own goes with the scratch folder
+export TMPDIR=$work OMPI_MCA_btl_vader_backing_directory=$work
 
 trajectory=$SOURCE/configs/quickstart/trajectory
 own_text "$work/text.txt"

@@ -31,6 +31,11 @@ void slot_name(const struct model *m, const struct slot *t, int64_t layer, char 
 MUST_USE enum status slot_read(const struct model *m, const struct slot *t, int64_t layer,
                                float *dst, struct err *e);
 
+/* What the checkpoint stores beyond the slots: known buffers and a tied head are left alone, other
+ * strangers too, with a warning. ERR_FORMAT for a tensor that the family has and this config.json
+ * denies (a bias, a q/k norm), and for layers beyond its last. */
+MUST_USE enum status leftover_check(const struct model *m, struct err *e);
+
 /* y = the family's norm of x, T rows of C. w, b as in struct block_extra. y may be x. */
 void norm_rows(const struct spec *s, const float *w, const float *b, const float *x, int64_t T,
                float *y);

@@ -107,6 +107,7 @@ enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
     TRY(mem_format(&m->file, e, "%s/config.json", checkpoint_dir(c)));
     TRY(spec_read(checkpoint_config(c), m->file, &m->spec, e));
     TRY(check_all(m, e));
+    TRY(leftover_check(m, e));
     TRY(load_outside(m, e));
     *out = m;
     m = NULL;

@@ -237,19 +237,46 @@ static void tensors_that_do_not_fit(void **state)
     must(open_changed("llama", "rms_norm_eps", json_real(1e-3), &e), &e);
 }
 
+/* What the config denies is not skipped in silence. */
+static void tensors_left_over(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    static const struct {
+        const char *fixture, *key, *message;
+        int64_t value; /* below 0: false */
+    } bad[] = {
+        {"llama", "num_hidden_layers", "is of layer 2, but config.json has 2 layers", 2},
+        {"opensci", "attention_bias", "self_attn.k_proj.bias is stored, but by config.json", -1},
+        {"opensci", "mlp_bias", "mlp.down_proj.bias is stored", -1},
+        {"opensci", "qk_layernorm", "self_attn.k_layernorm.weight is stored", -1},
+        {"gpt_neox_parallel", "attention_bias", "attention.dense.bias is stored", -1},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        json_t *value = bad[i].value < 0 ? json_false() : json_integer(bad[i].value);
+        err_clear(&e);
+        assert_int_equal(open_changed(bad[i].fixture, bad[i].key, value, &e), ERR_FORMAT);
+        if (!strstr(e.text, bad[i].message)) fail_msg("%s", e.text);
+    }
+    err_clear(&e);
+    /* a head that is stored although it is tied */
+    must(open_changed("llama", "tie_word_embeddings", json_true(), &e), &e);
+}
+
 int main(void)
 {
     static const char *const cut[] = {"llama", "olmo2", "gpt_neox_parallel", "apertus"};
     enum { CUTS = sizeof cut / sizeof *cut };
-    struct CMUnitTest tests[CUTS + 5] = {
+    struct CMUnitTest tests[CUTS + 6] = {
         cmocka_unit_test(causal),
         cmocka_unit_test(variant_by_shallow_copy),
         cmocka_unit_test(stage_input_is_the_normed_stream),
         cmocka_unit_test(ids_outside_the_vocabulary),
         cmocka_unit_test(tensors_that_do_not_fit),
+        cmocka_unit_test(tensors_left_over),
     };
     for (int i = 0; i < CUTS; i++)
-        tests[5 + i] = (struct CMUnitTest){.name = cut[i],
+        tests[6 + i] = (struct CMUnitTest){.name = cut[i],
                                            .test_func = same_bits_however_it_is_cut,
                                            .initial_state = (void *)(size_t)cut[i]};
     for (int i = 0; i < LONGEST + 304; i++) ids[i] = (i * 37 + i / 7) % 256;

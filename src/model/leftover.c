@@ -1,0 +1,113 @@
+/* Tensors of a checkpoint that its model has no slot for. Old exports carry buffers that may be
+ * left alone; a bias that the config denies, or a layer beyond its last, means that config and
+ * weights are not of one model. */
+#include "model/block.h"
+#include "util/log.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Made anew from the config wherever they are needed: rotary tables, causal masks, and the value
+ * that masks with. */
+static const char *const buffers[] = {"rotary_emb.inv_freq", ".attention.bias",
+                                      ".attention.masked_bias"};
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), m = strlen(tail);
+    return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
+static bool is_buffer(const char *name)
+{
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (ends_with(name, buffers[i])) return true;
+    return false;
+}
+
+/* name is part (or NULL) + suffix. */
+static bool is(const char *name, const char *part, const char *suffix)
+{
+    size_t n = part ? strlen(part) : 0;
+    return part && strncmp(name, part, n) == 0 && strcmp(name + n, suffix) == 0;
+}
+
+static bool in_slots(const char *name, const struct slot *slots, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (is(name, slots[i].part, slots[i].suffix) || is(name, slots[i].alias, slots[i].suffix))
+            return true;
+    return false;
+}
+
+/* A weight or bias of something that the family has, whatever the config says. */
+static bool of_family(const struct arch *a, const char *name, bool in_block)
+{
+    const char *const block[] = {a->attn_norm, a->mlp_norm,     a->q_norm,
+                                 a->k_norm,    a->q_norm_alias, a->k_norm_alias};
+    const char *const outside[] = {a->embed, a->final_norm, a->head};
+    const char *const *parts = in_block ? block : outside;
+    size_t n = in_block ? sizeof block / sizeof *block : sizeof outside / sizeof *outside;
+    for (size_t i = 0; i < n; i++)
+        if (is(name, parts[i], ".weight") || is(name, parts[i], ".bias")) return true;
+    for (int role = 0; in_block && role < ROLE_N; role++)
+        if (is(name, a->linear[role], ".weight") || is(name, a->linear[role], ".bias")) return true;
+    return false;
+}
+
+/* Splits "model.layers.3.mlp..." into 3 and "mlp..."; false outside the blocks. */
+static bool split_layer(const struct arch *a, const char **name, int64_t *layer)
+{
+    size_t n = strlen(a->layers);
+    char *end;
+    if (strncmp(*name, a->layers, n) != 0) return false;
+    size_t digits = strspn(*name + n, "0123456789");
+    if (digits == 0 || digits > 9 || (*name)[n + digits] != '.') return false;
+    *layer = strtoll(*name + n, &end, 10);
+    *name = end + 1;
+    return true;
+}
+
+/* *left: no slot has it, and it is none of the known buffers. */
+static enum status check_one(const struct model *m, const char *whole, bool *left, struct err *e)
+{
+    enum status st = OK;
+    const struct arch *a = m->spec.arch;
+    struct slot slots[SLOTS_MAX];
+    const char *name = whole;
+    int64_t layer = -1, layers = m->spec.shape.layers;
+    bool in_block = split_layer(a, &name, &layer);
+    int n = in_block ? slots_of_block(&m->spec, slots) : slots_outside(&m->spec, slots);
+    bool tied_head = m->spec.shape.tied && is(name, a->head, ".weight");
+    *left = false;
+    if (is_buffer(whole) || tied_head) goto done;
+    ENSURE(layer < layers, ERR_FORMAT,
+           "%s: tensor %s is of layer %lld, but config.json has %lld layers (num_hidden_layers): "
+           "they are not of one model",
+           checkpoint_dir(m->checkpoint), whole, (long long)layer, (long long)layers);
+    if (in_slots(name, slots, n)) goto done;
+    ENSURE(!of_family(a, name, in_block), ERR_FORMAT,
+           "%s: tensor %s is stored, but by config.json this model has none: a key of it "
+           "(attention_bias, mlp_bias, ...) is wrong or missing",
+           checkpoint_dir(m->checkpoint), whole);
+    *left = true;
+done:
+    return st;
+}
+
+enum status leftover_check(const struct model *m, struct err *e)
+{
+    enum status st = OK;
+    const char *first = NULL;
+    long long n = 0;
+    for (int64_t i = 0; i < checkpoint_n_tensors(m->checkpoint); i++) {
+        const char *name = checkpoint_tensor(m->checkpoint, i)->name;
+        bool left;
+        TRY(check_one(m, name, &left, e));
+        if (left && n++ == 0) first = name;
+    }
+    if (n > 0)
+        log_warn("%s: %lld tensors that no %s has are ignored, the first is %s",
+                 checkpoint_dir(m->checkpoint), n, m->spec.arch->name, first);
+done:
+    return st;
+}

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct lock {
@@ -32,16 +33,33 @@ static void first_line(const char *path, char *out, size_t size)
     fclose(f);
 }
 
-/* Field 22 of /proc/PID/stat: clock ticks from boot to the start of the process; -1 if unknown.
- * The name in field 2 may hold blanks and brackets, so fields are counted behind its last ')'. */
-static long long process_start(long pid)
+/* What stands behind the name in /proc/PID/stat: fields 3 and on; empty if there is no such
+ * process. The name may hold blanks and brackets, so fields are counted from its last ')'. */
+static void process_fields(long pid, char out[1024])
 {
     char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
     first_line(path, line, sizeof line);
-    const char *p = strrchr(line, ')');
-    for (int field = 2; p && field < 22; field++) p = strchr(p + 1, ' ');
-    return p ? atoll(p + 1) : -1;
+    const char *end = strrchr(line, ')');
+    snprintf(out, 1024, "%s", end && end[1] ? end + 2 : "");
+}
+
+/* Field 22: clock ticks from boot to the start of the process; -1 if unknown. */
+static long long process_start(long pid)
+{
+    char fields[1024];
+    process_fields(pid, fields);
+    const char *p = fields;
+    for (int field = 3; p && field < 22; field++) p = strchr(p + 1, ' ');
+    return p && *p ? atoll(p + 1) : -1;
+}
+
+/* Killed, but its parent has not asked how it ended. */
+static bool is_zombie(long pid)
+{
+    char fields[1024];
+    process_fields(pid, fields);
+    return fields[0] == 'Z' || fields[0] == 'X';
 }
 
 /* Process numbers mean something only inside one namespace. */
@@ -70,17 +88,26 @@ static bool same_text(const json_t *a, const json_t *b, const char *key)
     return strcmp(json_text(a, key, ""), json_text(b, key, "")) == 0;
 }
 
-/* True only if the holder is certainly gone. */
-static bool is_dead(const json_t *holder, const json_t *me)
+/* The holder's number on this host, now. */
+static bool is_running(long pid, long long start)
+{
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return false;
+    if (is_zombie(pid)) return false;
+    long long now = process_start(pid);
+    return start <= 0 || now <= 0 || now == start; /* else the number was given to another */
+}
+
+enum holder { HOLDER_DEAD, HOLDER_RUNS_HERE, HOLDER_ELSEWHERE };
+
+/* Dead only if it is certainly gone. */
+static enum holder look_at(const json_t *holder, const json_t *me)
 {
     long pid = (long)json_integer_value(json_object_get(holder, "pid"));
     long long start = json_integer_value(json_object_get(holder, "start"));
-    if (pid <= 0 || !same_text(holder, me, "host")) return false;
-    if (!same_text(holder, me, "boot_id")) return true;
-    if (!same_text(holder, me, "pid_namespace")) return false;
-    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return true;
-    long long now = process_start(pid);
-    return start > 0 && now > 0 && now != start; /* the number was given to another process */
+    if (pid <= 0 || !same_text(holder, me, "host")) return HOLDER_ELSEWHERE;
+    if (!same_text(holder, me, "boot_id")) return HOLDER_DEAD;
+    if (!same_text(holder, me, "pid_namespace")) return HOLDER_ELSEWHERE;
+    return is_running(pid, start) ? HOLDER_RUNS_HERE : HOLDER_DEAD;
 }
 
 static enum status refuse(const char *path, const json_t *holder, struct err *e)
@@ -116,10 +143,11 @@ static bool is_file_at(int fd, const char *path)
            open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/* Looks at an existing lock and replaces it if its holder is dead. *taken stays false when the file
- * changed hands meanwhile and all should be tried again. */
-static enum status take_over(struct lock *l, const char *temporary, const json_t *me, bool *taken,
-                             struct err *e)
+/* Looks at an existing lock and replaces it if its holder is dead. *taken stays false when it
+ * should be tried again: the file changed hands meanwhile, or its holder runs and patience is left.
+ */
+static enum status take_over(struct lock *l, const char *temporary, const json_t *me, int *patience,
+                             bool *taken, struct err *e)
 {
     enum status st = OK;
     json_t *holder = NULL;
@@ -133,7 +161,9 @@ static enum status take_over(struct lock *l, const char *temporary, const json_t
         if (!is_file_at(fd, l->path)) goto done;
         FAIL(ERR_LOCKED, "%s: not readable as a lock; delete it if no run is going on", l->path);
     }
-    if (!is_dead(holder, me)) TRY(refuse(l->path, holder, e));
+    enum holder state = look_at(holder, me);
+    if (state == HOLDER_RUNS_HERE && (*patience)-- > 0) goto done;
+    if (state != HOLDER_DEAD) TRY(refuse(l->path, holder, e));
     log_warn("%s: taken over from process %lld of this host, which is dead", l->path,
              (long long)json_integer_value(json_object_get(holder, "pid")));
     ENSURE(rename(temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
@@ -169,8 +199,8 @@ done:
     return st;
 }
 
-static enum status put_in_place(struct lock *l, const char *temporary, json_t *me, bool *taken,
-                                struct err *e)
+static enum status put_in_place(struct lock *l, const char *temporary, json_t *me, int *patience,
+                                bool *taken, struct err *e)
 {
     enum status st = OK;
     if (link(temporary, l->path) == 0) {
@@ -184,7 +214,7 @@ static enum status put_in_place(struct lock *l, const char *temporary, json_t *m
     }
     ENSURE(errno == EEXIST, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: %s",
            l->path, strerror(errno));
-    TRY(take_over(l, temporary, me, taken, e));
+    TRY(take_over(l, temporary, me, patience, taken, e));
 done:
     return st;
 }
@@ -211,9 +241,12 @@ enum status lock_take(const char *results, struct lock **out, struct err *e)
     TRY(mem_format(&temporary, e, "%s.%lld.%ld", l->path,
                    (long long)json_integer_value(json_object_get(me, "start")), (long)getpid()));
     TRY(write_identity(temporary, me, l, e));
-    for (int attempt = 0; !taken; attempt++) {
+    for (int attempt = 0, patience = 5; !taken; attempt++) {
         ENSURE(attempt < 100, ERR_LOCKED, "%s: changes hands again and again", l->path);
-        TRY(put_in_place(l, temporary, me, &taken, e));
+        TRY(put_in_place(l, temporary, me, &patience, &taken, e));
+        /* A holder that was just killed gets half a second to die: a large process takes a while,
+         * and who kills a run often starts the next at once. */
+        if (!taken) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
     *out = l;
     l = NULL;

@@ -92,6 +92,31 @@ static void dead_holder_is_replaced(void **state)
     sample_remove(folder);
 }
 
+/* A killed holder whose parent has not waited for it still has its number. */
+static void zombie_is_dead(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *results = sample_path(folder, "x.h5"), byte;
+    int ready[2];
+    struct lock *l;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (lock_take(results, &l, NULL) != OK || write(ready[1], "x", 1) != 1) _exit(1);
+        pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(lock_take(results, &l, NULL), ERR_LOCKED);
+    kill(child, SIGKILL);
+    assert_int_equal(lock_take(results, &l, NULL), OK);
+    lock_release(l);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(ready[0]);
+    close(ready[1]);
+    free(results);
+    sample_remove(folder);
+}
+
 /* Our own lock with one thing changed: who may take it over. */
 static enum status take_with(const char *key, json_t *value)
 {
@@ -142,7 +167,7 @@ static void garbage_is_not_taken_over(void **state)
 static void one_of_many_takers(void **state)
 {
     (void)state;
-    enum { TAKERS = 8, ROUNDS = 25 };
+    enum { TAKERS = 8, ROUNDS = 12 };
     for (int round = 0; round < ROUNDS; round++) {
         char *folder = sample_folder(), *results = sample_path(folder, "x.h5");
         int go[2], said[2], hold[2], won = 0;
@@ -214,6 +239,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(second_is_refused),
         cmocka_unit_test(dead_holder_is_replaced),
+        cmocka_unit_test(zombie_is_dead),
         cmocka_unit_test(only_the_certainly_dead),
         cmocka_unit_test(garbage_is_not_taken_over),
         cmocka_unit_test(one_of_many_takers),

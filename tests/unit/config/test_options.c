@@ -66,7 +66,8 @@ static void test_bad_flags(void **state)
     assert_int_equal(flag(&q, "--group-size=", NULL, &e), -1);
     assert_string_equal(e.text, "--group-size: expected an integer >= 1 or -1, found nothing");
     assert_int_equal(flag(&q, "--order", "activ", &e), -1);
-    assert_non_null(strstr(e.text, "--order: expected one of none, activation, group, found activ"));
+    assert_non_null(
+        strstr(e.text, "--order: expected one of none, activation, group, found activ"));
     assert_int_equal(flag(&q, "--symmetric=true", NULL, &e), -1);
     assert_string_equal(e.text, "--symmetric takes no value");
     assert_int_equal(flag(&q, "--damping", "nan", &e), -1);

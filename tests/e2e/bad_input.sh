@@ -36,7 +36,7 @@ expect() {
     local name=$1 code=$2 got=$status lines pattern
     shift 2
     [ "$got" = "$code" ] || fail "$name: exit code $got, expected $code"
-    lines=$(grep 'error:' "$work/err")
+    lines=$(grep 'error:' "$work/err" | grep -v 'error: stopped;')
     [ "$(printf '%s' "$lines" | grep -c .)" = 1 ] || fail "$name: expected one error line, got: $(cat "$work/err")"
     for pattern in "$@"; do
         grep -qF -- "$pattern" <<<"$lines" || fail "$name: '$lines' does not name '$pattern'"

@@ -29,20 +29,24 @@ kill_after() {
     # shellcheck disable=SC2046
     kill -9 $(ps -o pid= -s $session) 2>/dev/null
     wait $session 2>/dev/null
+    while ps -o stat= -s $session | grep -qv Z; do sleep 0.05; done
 }
 
 start=$(date +%s.%N)
 launch 120 3 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
 end=$(date +%s.%N)
 
+resumed=0
 for i in $(seq "$kills"); do
     at=$(awk -v i="$i" -v n="$kills" -v a="$start" -v b="$end" 'BEGIN { printf "%.3f", (b - a) * (i - 0.5) / n }')
     cube=$work/killed$i.h5
     kill_after "$at" "$cube"
-    records=$(wc -l <"$work/killed$i.journal" 2>/dev/null || echo 0)
+    records=$(cat "$work/killed$i.journal" 2>/dev/null | wc -l)
     launch 120 2 run "$work/sweep.yaml" --set "results=$cube" ||
         fail "restart after kill $i: exit code $?: $(cat "$work/err")"
+    grep -q 'nothing to do' "$work/err" || resumed=$((resumed + 1))
     echo "killed after $at s with $records records; $(tail -n 1 "$work/err")"
     "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/undisturbed.h5" "$cube" || fail "kill $i: the cubes differ"
 done
+[ $resumed -gt 0 ] || fail "no kill came before the end"
 finish

@@ -56,7 +56,7 @@ draw() {
         say "figures: $figures is up to date"
         return
     fi
-    "$python" analysis/figures.py $results --out $figures
+    "$python" analysis/figures.py $results --out $figures >/dev/null && say "figures: $figures"
 }
 
 mpi_environment
@@ -69,5 +69,6 @@ if [ $status -le 1 ]; then
     $qtraj show $results
     timed figures draw || say "error: no figures were made"
 fi
+say "results: $results"
 printf '%s' "$times" >&2
 exit $status

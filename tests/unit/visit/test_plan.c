@@ -1,0 +1,222 @@
+/* Plans: what a key depends on, which visits a finished result leaves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "visit/plan.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/qtraj-plan-XXXXXX";
+
+static const char sweep_text[] =
+    "name: plan\n"
+    "results: results.h5\n"
+    "models:\n"
+    "  - {name: small, trajectory: " CONFIGS "/quickstart/trajectory.csv,\n"
+    "     path: '" CONFIGS "/quickstart/trajectory/{checkpoint}',\n"
+    "     tokenizer: " CONFIGS "/quickstart/trajectory/tokenizer.json}\n"
+    "bits: [3, 4]\n"
+    "methods:\n"
+    "  - {method: rtn, group_size: 64}\n"
+    "  - {method: gptq, group_size: 64}\n"
+    "calibration: {text: text.txt, length: 64, samples: 4}\n"
+    "evaluation:\n"
+    "  - {name: text, text: text.txt, length: 64, skip: 4}\n";
+
+static void write_file(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+struct made {
+    struct sweep sweep;
+    struct plan plan;
+};
+
+/* The plan of the sweep above with overrides (at most two, NULL for none). */
+static void make(struct made *m, const char *first, const char *second)
+{
+    const char *const overrides[] = {first, second};
+    char path[256];
+    struct err e = {0};
+    snprintf(path, sizeof path, "%s/sweep.yaml", folder);
+    memset(m, 0, sizeof *m);
+    if (sweep_read(path, overrides, (first != NULL) + (second != NULL), &m->sweep, &e) != OK)
+        fail_msg("%s", e.text);
+    if (plan_make(&m->sweep, &m->plan, &e) != OK) fail_msg("%s", e.text);
+}
+
+static void drop(struct made *m)
+{
+    plan_free(&m->plan);
+    sweep_free(&m->sweep);
+}
+
+/* Key of the cell of the first checkpoint, by quantizer index and bits. */
+static void cell_key(const struct made *m, int64_t quantizer, int64_t bits, char key[HASH_HEX])
+{
+    for (int64_t i = 0; i < m->plan.n_variants; i++) {
+        const struct plan_variant *v = &m->plan.variants[i];
+        if (v->quantizer == quantizer && v->bits == bits) {
+            results_cell_key(m->plan.checkpoints[0].key, v->key, key);
+            return;
+        }
+    }
+    fail_msg("no variant %lld of %lld bits", (long long)quantizer, (long long)bits);
+}
+
+enum { RTN, GPTQ };
+
+static bool same_key(const char *first, const char *second, int64_t quantizer)
+{
+    struct made plain, other;
+    char a[HASH_HEX], b[HASH_HEX];
+    make(&plain, NULL, NULL);
+    make(&other, first, second);
+    cell_key(&plain, quantizer, 4, a);
+    cell_key(&other, quantizer, 4, b);
+    drop(&plain);
+    drop(&other);
+    return strcmp(a, b) == 0;
+}
+
+/* What leaves the numbers alone leaves the keys alone. */
+static void keys_survive_a_larger_sweep(void **state)
+{
+    (void)state;
+    assert_true(same_key("bits=[2, 3, 4, 8]", NULL, GPTQ));
+    assert_true(same_key("methods[1].name=other", NULL, GPTQ));
+    assert_true(same_key("results=elsewhere.h5", "run.threads=3", GPTQ));
+    assert_true(same_key("methods[1].damping=0.05", NULL, RTN));
+    assert_true(same_key("calibration.samples=3", NULL, RTN));
+}
+
+static void keys_follow_what_a_number_depends_on(void **state)
+{
+    (void)state;
+    assert_false(same_key("methods[1].damping=0.05", NULL, GPTQ));
+    assert_false(same_key("methods[0].group_size=32", NULL, RTN));
+    assert_false(same_key("calibration.samples=3", NULL, GPTQ));
+    assert_false(same_key("evaluation[0].skip=5", NULL, RTN));
+    assert_false(same_key("seed=1", NULL, GPTQ));
+    assert_false(same_key("models[0].name=another", NULL, RTN));
+    struct made m;
+    char a[HASH_HEX], b[HASH_HEX];
+    make(&m, NULL, NULL);
+    cell_key(&m, RTN, 3, a);
+    cell_key(&m, RTN, 4, b);
+    assert_string_not_equal(a, b);
+    cell_key(&m, GPTQ, 4, a);
+    assert_string_not_equal(a, b);
+    drop(&m);
+}
+
+/* The text's content counts, not its name. */
+static void keys_follow_the_text(void **state)
+{
+    (void)state;
+    char a[HASH_HEX], b[HASH_HEX];
+    struct made m;
+    write_file("copy.txt", "A text that calibrates and is scored.\n");
+    assert_true(same_key("evaluation[0].text=copy.txt", "calibration.text=copy.txt", GPTQ));
+    make(&m, NULL, NULL);
+    cell_key(&m, RTN, 4, a);
+    drop(&m);
+    write_file("text.txt", "Another text that calibrates and is scored.\n");
+    make(&m, NULL, NULL);
+    cell_key(&m, RTN, 4, b);
+    drop(&m);
+    write_file("text.txt", "A text that calibrates and is scored.\n");
+    assert_string_not_equal(a, b);
+}
+
+/* A method's own bits: other widths are no cells of its. */
+static void visits_hold_the_applicable_cells(void **state)
+{
+    (void)state;
+    struct made m;
+    struct plan_visits visits;
+    struct plan_counts counts;
+    struct plan_choice choice = {0};
+    make(&m, "methods[1].bits=[4]", NULL);
+    assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
+    assert_int_equal(visits.n, 8);
+    assert_int_equal(visits.n_cells, 8 * 3);
+    plan_count(&m.plan, NULL, &counts);
+    assert_int_equal(counts.cells, 8 * 4);
+    assert_int_equal(counts.not_applicable, 8);
+    plan_visits_free(&visits);
+
+    char *only[] = {(char[]){"checkpoint=step000[39]00"}, (char[]){"bits=4"}};
+    choice = (struct plan_choice){.n_only = 2, .only = only};
+    assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
+    assert_int_equal(visits.n, 2);
+    assert_int_equal(visits.n_cells, 4);
+    plan_visits_free(&visits);
+    drop(&m);
+}
+
+/* A visit as text and back. */
+static void visits_survive_the_way(void **state)
+{
+    (void)state;
+    struct made m;
+    struct plan_visits visits;
+    struct plan_choice choice = {0};
+    struct visit back;
+    make(&m, NULL, NULL);
+    assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
+    json_t *sent = visit_to_json(&visits.visits[0]);
+    assert_int_equal(visit_from_json(sent, &back, NULL), OK);
+    json_t *again = visit_to_json(&back);
+    assert_true(json_equal(sent, again));
+    json_decref(sent);
+    json_decref(again);
+    visit_free(&back);
+    plan_visits_free(&visits);
+    drop(&m);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    write_file("sweep.yaml", sweep_text);
+    write_file("text.txt", "A text that calibrates and is scored.\n");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sweep.yaml", "text.txt", "copy.txt"};
+    char path[256];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_survive_a_larger_sweep),
+        cmocka_unit_test(keys_follow_what_a_number_depends_on),
+        cmocka_unit_test(keys_follow_the_text),
+        cmocka_unit_test(visits_hold_the_applicable_cells),
+        cmocka_unit_test(visits_survive_the_way),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

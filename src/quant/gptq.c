@@ -120,7 +120,9 @@ done:
 }
 
 /* h = upper triangle of the damped H in the order of the sweep. Off the diagonal a dead channel's
- * entries are zero already: its inputs all were. */
+ * entries are zero already: its inputs all were. Every entry is rounded to f32, because the
+ * reference's H is f32: near a tie between two codes the last bits of H decide, and then its own
+ * are the better ones. Beside the damping, an ulp of f32 is nothing; the factorisation is f64. */
 static void hessian_fill(double *h, const struct quant_prepared *p, const struct quant_input *in,
                          const double *diagonal, double lambda)
 {
@@ -129,10 +131,11 @@ static void hessian_fill(double *h, const struct quant_prepared *p, const struct
 #pragma omp parallel for schedule(dynamic, 16)
     for (int64_t i = 0; i < n; i++) {
         int64_t a = p->order ? p->order[i] : i;
-        h[i * n + i] = diagonal[a] + lambda;
+        h[i * n + i] = (double)((float)diagonal[a] + (float)lambda);
         for (int64_t j = i + 1; j < n; j++) {
             int64_t b = p->order ? p->order[j] : j;
-            h[i * n + j] = scale * (a < b ? in->gram[a * n + b] : in->gram[b * n + a]);
+            double sum = a < b ? in->gram[a * n + b] : in->gram[b * n + a];
+            h[i * n + j] = (double)(float)(scale * sum);
         }
     }
 }

@@ -133,6 +133,7 @@ static void test_textbook(void **state)
             struct quant_options o = options_make(sizes[s][0]);
             struct quant_report r;
             bool soft[ROWS];
+            int before = soft_rows;
             o.block_size = sizes[s][1];
             o.symmetric = kind & 1;
             o.static_groups = kind & 2;
@@ -145,8 +146,9 @@ static void test_textbook(void **state)
                     fail_msg("group %d, block %d, kind %d: row %d differs", (int)sizes[s][0],
                              (int)sizes[s][1], kind, i);
             }
-            /* A tie that falls to the other side makes another loss of the same size. */
-            assert_true(fabs(2 * r.error - loss) < 0.02 * loss);
+            /* A tie that falls to the other side makes another loss of the same size in its row. */
+            double allowed = soft_rows == before ? 1e-4 : 0.2 * (soft_rows - before) / ROWS;
+            assert_true(fabs(2 * r.error - loss) < allowed * loss);
             free(q);
         }
     printf("%d of %d rows met a tie\n", soft_rows, rows);
@@ -291,7 +293,7 @@ static void test_damping(void **state)
     o.damping = 0.06;
     free(quantize(&l, "gptq", 4, &o, &r));
     assert_true(r.damping == 0.06);
-    l.gram[3 * 50 + 4] = 1 + 1e-9;
+    l.gram[3 * 50 + 4] = 1 + 1e-6; /* more than the ulp of f32 that H is rounded to */
     o.damping = 0;
     free(quantize(&l, "gptq", 4, &o, &r));
     assert_true(r.damping == 1e-4);

@@ -262,12 +262,12 @@ const struct option_table row_table = {TABLE(row_columns, trajectory_row)};
 
 static const struct option run_keys[] = {
     {.name = "ranks_per_group",
-     .doc = "MPI ranks that work on one checkpoint together",
+     .doc = "MPI ranks that work on one checkpoint together; one so far",
      .type = OPTION_INT,
      .offset = offsetof(struct run_options, ranks_per_group),
      .fallback = "auto",
      .low = 1,
-     .high = INT32_MAX,
+     .high = 1,
      .has_special = true,
      .special = 0,
      .word = "auto"},

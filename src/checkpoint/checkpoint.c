@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_BYTES_MAX = 16 << 20 };
+enum { CONFIG_BYTES_MAX = 4 << 20 };
 
 struct checkpoint {
     char *dir;

@@ -138,12 +138,15 @@ done:
     return st;
 }
 
-static enum status copy_text(const struct vm *v, const struct value *text, char **out,
+/* Keys of storages are numbers. */
+enum { NAME_MAX_BYTES = 4095, KEY_MAX_BYTES = 64 };
+
+static enum status copy_text(const struct vm *v, const struct value *text, int64_t max, char **out,
                              struct err *e)
 {
     enum status st = OK;
-    ENSURE(!memchr(text->text, '\0', (size_t)text->n) && text->n < 4096, ERR_FORMAT,
-           "%s: a name with NUL bytes, or of more than 4 KiB", v->name);
+    ENSURE(!memchr(text->text, '\0', (size_t)text->n) && text->n <= max, ERR_FORMAT,
+           "%s: a name with NUL bytes, or of more than %lld bytes", v->name, (long long)max);
     TRY(mem_format(out, e, "%.*s", (int)text->n, text->text));
 done:
     return st;
@@ -169,7 +172,7 @@ static enum status collect_one(const struct vm *v, const struct value *key,
     enum status st = OK;
     ENSURE(has_kind(key, KIND_TEXT), ERR_FORMAT, "%s: a key of the state dict is not a text",
            v->name);
-    TRY(copy_text(v, key, &t->name, e));
+    TRY(copy_text(v, key, NAME_MAX_BYTES, &t->name, e));
     ENSURE(value->kind == KIND_TENSOR, ERR_FORMAT,
            "%s: entry %s is not a tensor: the file is expected to hold a plain state dict", v->name,
            t->name);
@@ -178,7 +181,7 @@ static enum status collect_one(const struct vm *v, const struct value *key,
     t->dtype = (enum dtype)storage->integer;
     t->storage_count = vm_item(v, storage, 1)->integer;
     t->offset = vm_item(v, value, 1)->integer;
-    TRY(copy_text(v, vm_item(v, storage, 0), &t->storage, e));
+    TRY(copy_text(v, vm_item(v, storage, 0), KEY_MAX_BYTES, &t->storage, e));
     ENSURE(shape->n <= TENSOR_DIMS && shape->n == stride->n, ERR_FORMAT,
            "%s: tensor %s: %lld dimensions and %lld strides, at most %d are read", v->name, t->name,
            (long long)shape->n, (long long)stride->n, TENSOR_DIMS);
@@ -196,10 +199,16 @@ enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensor **ou
     struct pickle_tensor *tensors = NULL;
     const struct value *dict = &v->values[root];
     int64_t n = dict->n / 2;
+    size_t names = 0;
     ENSURE(dict->kind == KIND_DICT, ERR_FORMAT, "%s: holds no state dict", v->name);
     TRY(mem_zero(&tensors, n, sizeof *tensors, v->name, e));
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         TRY(collect_one(v, vm_item(v, dict, 2 * i), vm_item(v, dict, 2 * i + 1), &tensors[i], e));
+        names += strlen(tensors[i].name);
+        /* each stands in the pickle once, but a long one can be put again and again by its memo */
+        ENSURE(names <= v->n, ERR_FORMAT, "%s: tensor %.100s stands in it several times", v->name,
+               tensors[i].name);
+    }
     *out = tensors;
     *n_out = n;
     tensors = NULL;

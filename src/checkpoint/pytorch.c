@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 100 bytes a tensor and a bit; this is for a hundred thousand of them. */
-enum { PICKLE_MAX = 16 << 20 };
+/* 100 bytes a tensor and a bit; this is for thirty thousand of them. What is unpickled takes up to
+ * a hundred times its bytes, if the pickle is made for that. */
+enum { PICKLE_MAX = 4 << 20 };
 
 /* PyTorch before 1.6 wrote a pickle of this number first. */
 static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
@@ -153,17 +154,23 @@ done:
     return st;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    const struct pickle_tensor *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
 static enum status make_entries(struct safetensors *s, const struct zip *z, const char *prefix,
                                 struct pickle_tensor *tensors, int64_t n, struct err *e)
 {
     enum status st = OK;
     TRY(mem_zero(&s->entries, n, sizeof *s->entries, s->path, e));
     s->n = n;
-    for (int64_t i = 0; i < n; i++) TRY(make_entry(z, prefix, &tensors[i], &s->entries[i], e));
-    qsort(s->entries, (size_t)n, sizeof *s->entries, tensor_entry_compare);
+    qsort(tensors, (size_t)n, sizeof *tensors, compare_names);
     for (int64_t i = 1; i < n; i++)
-        ENSURE(strcmp(s->entries[i - 1].name, s->entries[i].name) != 0, ERR_FORMAT,
-               "%s: tensor %s stands twice in it", s->path, s->entries[i].name);
+        ENSURE(strcmp(tensors[i - 1].name, tensors[i].name) != 0, ERR_FORMAT,
+               "%s: tensor %s stands twice in it", s->path, tensors[i].name);
+    for (int64_t i = 0; i < n; i++) TRY(make_entry(z, prefix, &tensors[i], &s->entries[i], e));
 done:
     return st;
 }

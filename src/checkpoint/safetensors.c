@@ -3,11 +3,13 @@
 #include "checkpoint/tensor_file.h"
 #include "util/json.h"
 #include "util/mem.h"
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The limit of the reference implementation. */
-enum { HEADER_BYTES_MAX = 100000000, LENGTH_BYTES = 8 };
+/* The reference implementation allows 100 MB, but parsed JSON takes many times its text in memory.
+ * A tensor takes 100 to 150 bytes, so that this is for a hundred thousand of them in a file. */
+enum { HEADER_BYTES_MAX = 16 << 20, LENGTH_BYTES = 8 };
 
 static enum status read_header(const struct safetensors *s, int64_t size, char **header, int64_t *n,
                                struct err *e)
@@ -20,8 +22,7 @@ static enum status read_header(const struct safetensors *s, int64_t size, char *
            s->path, (long long)size);
     TRY(tensor_file_read(s->fd, s->path, "header length", 0, &length, LENGTH_BYTES, e));
     ENSURE(length <= HEADER_BYTES_MAX, ERR_FORMAT,
-           "%s: header of %llu bytes, more than the %d that the format allows: not a safetensors "
-           "file?",
+           "%s: header of %llu bytes, more than the %d that are read: not a safetensors file?",
            s->path, (unsigned long long)length, HEADER_BYTES_MAX);
     ENSURE((int64_t)length <= size - LENGTH_BYTES, ERR_FORMAT,
            "%s: header of %llu bytes in a file of %lld (was its download cut short?)", s->path,
@@ -36,6 +37,45 @@ static enum status read_header(const struct safetensors *s, int64_t size, char *
     text = NULL;
 done:
     free(text);
+    return st;
+}
+
+/* A parsed header takes many times its text in memory, most for short lists and objects. What no
+ * tensor has is refused before it is parsed: deep nesting, long lists, brackets without content. */
+enum { FORM_DEPTH = 8, FORM_LIST = 64, FORM_BRACKET_BYTES = 16 };
+
+static enum status check_form(const char *path, const char *text, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    int64_t commas[FORM_DEPTH + 1] = {0}, brackets = 0;
+    bool is_list[FORM_DEPTH + 1] = {false}, in_string = false;
+    int depth = 0;
+    for (int64_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (in_string) {
+            i += c == '\\';
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            ENSURE(++depth <= FORM_DEPTH, ERR_FORMAT,
+                   "%s: the header is nested deeper than %d levels at byte %lld", path, FORM_DEPTH,
+                   (long long)i);
+            brackets++;
+            is_list[depth] = c == '[';
+            commas[depth] = 0;
+        } else if (c == '}' || c == ']') {
+            depth -= depth > 0;
+        } else if (c == ',') {
+            ENSURE(++commas[depth] < FORM_LIST || !is_list[depth], ERR_FORMAT,
+                   "%s: the header has a list of more than %d values at byte %lld", path, FORM_LIST,
+                   (long long)i);
+        }
+    }
+    ENSURE(brackets <= 2 + n / FORM_BRACKET_BYTES, ERR_FORMAT,
+           "%s: the header's %lld lists and objects are too short to describe tensors", path,
+           (long long)brackets);
+done:
     return st;
 }
 
@@ -179,6 +219,7 @@ enum status safetensors_open(const char *path, struct safetensors *out, struct e
     TRY(mem_string(&s.path, path, e));
     TRY(tensor_file_open(path, &s.fd, &size, e));
     TRY(read_header(&s, size, &header, &n, e));
+    TRY(check_form(path, header, n, e));
     TRY(json_read_text(path, header, (size_t)n, &root, e));
     data = LENGTH_BYTES + n;
     TRY(parse_header(&s, root, data, size, e));

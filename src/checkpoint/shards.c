@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A 32B model's index is 100 KB; this is for one of a hundred thousand experts. */
-enum { INDEX_BYTES_MAX = 64 << 20 };
+enum { INDEX_BYTES_MAX = 16 << 20 };
 
 static const struct {
     const char *file;

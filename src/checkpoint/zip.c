@@ -193,6 +193,8 @@ enum status zip_locate(const struct zip *z, const struct zip_member *m, int64_t 
            "%s: member %s is compressed or encrypted (method %d), and only stored ones are read: "
            "save the file again with torch.save",
            z->path, m->name, m->method);
+    ENSURE(m->header <= z->size - LOCAL_BYTES, ERR_FORMAT,
+           "%s: the header of member %s lies outside the file", z->path, m->name);
     TRY(tensor_file_read(z->fd, z->path, m->name, m->header, local, LOCAL_BYTES, e));
     ENSURE(memcmp(local, sign_local, 4) == 0, ERR_FORMAT, "%s: the header of member %s is damaged",
            z->path, m->name);

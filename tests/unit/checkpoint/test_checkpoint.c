@@ -177,6 +177,34 @@ static void test_missing_parts(void **state)
     refuse(dir, ERR_FORMAT, "model.safetensors");
 }
 
+/* n times what between head and tail. */
+static void replace_repeated(const char *dir, const char *file, const char *what, size_t n)
+{
+    size_t one = strlen(what);
+    char *text = malloc(16 + n * one);
+    assert_non_null(text);
+    memcpy(text, "{\"a\": ", 6);
+    for (size_t i = 0; i < n; i++) memcpy(text + 6 + i * one, what, one);
+    text[6 + n * one] = '\0';
+    replace(dir, file, text);
+    free(text);
+}
+
+static void test_json_bombs(void **state)
+{
+    (void)state;
+    const char *dir = clone("models/olmo2", "bombs");
+    static const char index[] = "model.safetensors.index.json";
+    replace_repeated(dir, index, "{\"a\":", 100000);
+    refuse(dir, ERR_FORMAT, "index.json:1:");
+    replace_repeated(dir, index, " ", 17 << 20);
+    refuse(dir, ERR_FORMAT, "more than the 16777216 that are read");
+    replace_repeated(dir, "config.json", "[", 100000);
+    refuse(dir, ERR_FORMAT, "config.json:1:");
+    replace_repeated(dir, "config.json", " ", 5 << 20);
+    refuse(dir, ERR_FORMAT, "more than the 4194304 that are read");
+}
+
 static void test_bad_indexes(void **state)
 {
     (void)state;
@@ -333,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_shards),
         cmocka_unit_test(test_missing_parts),
         cmocka_unit_test(test_bad_indexes),
+        cmocka_unit_test(test_json_bombs),
         cmocka_unit_test(test_a_tensor_in_two_shards),
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_bin_equals_safetensors),

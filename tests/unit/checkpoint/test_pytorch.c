@@ -455,6 +455,94 @@ static void test_bombs(void **state)
     assert_true(clock_seconds() - start < 10);
 }
 
+#define ADD(b, literal) add(b, literal, sizeof(literal) - 1)
+
+/* Pickles in which small instructions stand for much: the name of a tensor put again and again by
+ * its memo, and a storage's key that is a book. */
+static void test_memo_bombs(void **state)
+{
+    (void)state;
+    double start = clock_seconds();
+    static struct bytes b;
+    char name[4000];
+    memset(name, 'n', sizeof name);
+    b.n = 0;
+    ADD(&b, "\x80\2}(X");
+    add_number(&b, sizeof name, 4);
+    add(&b, name, sizeof name);
+    ADD(&b, "q\0" FLOATS "q\1");
+    while (b.n < 60000) ADD(&b, "h\0h\1");
+    ADD(&b, "u.");
+    refuse_path(put_pickle(b.data, b.n), "stands in it several times");
+    b.n = 0;
+    ADD(&b, "\x80\2}" TEXT1("w") REBUILD "((X\7\0\0\0storage" GLOBAL("torch", "FloatStorage") "X");
+    add_number(&b, 65, 4);
+    add(&b, name, 65);
+    ADD(&b, "X\3\0\0\0cpuK\6tQK\0K\6\x85K\1\x85" TAIL "s.");
+    refuse_path(put_pickle(b.data, b.n), "more than 64 bytes");
+    assert_true(clock_seconds() - start < 10);
+}
+
+/* The last `sign` in a good archive of the large form, and n bytes of it set at `at` behind it. */
+static const char *spoil_zip64(const char *sign, size_t at, const char *bytes, size_t n)
+{
+    struct archive *a = archive_new();
+    struct err e = {0};
+    char *data, *found = NULL;
+    size_t size;
+    a->zip64 = 1;
+    const char *path = archive_put(good_archive(a), "spoilt.bin", "");
+    assert_int_equal(fsx_read(path, 0, &data, &size, &e), OK);
+    for (char *p = data; (p = memmem(p, (size_t)(data + size - p), sign, 4)); p++) found = p;
+    assert_non_null(found);
+    memcpy(found + at, bytes, n);
+    path = scratch_put("spoilt.bin", data, size);
+    free(data);
+    return path;
+}
+
+static void test_damaged_zip64(void **state)
+{
+    (void)state;
+    static const char ones[] = "\xff\xff\xff\xff\xff\xff\xff\xff", most[] = "\0\0\0\0\0\0\0\x7f";
+    check_tensor(open_path(spoil_zip64("PK\6\6", 0, "PK\6\6", 4)), "w"); /* nothing spoilt */
+    refuse_path(spoil_zip64("PK\6\7", 0, "P", 1 + 1), "zip64 locator is missing");
+    refuse_path(spoil_zip64("PK\6\7", 8, ones, 8), "zip64 record lies outside");
+    refuse_path(spoil_zip64("PK\6\7", 8, most, 8), "zip64 record lies outside");
+    refuse_path(spoil_zip64("PK\6\7", 8, "\0\0", 2), "zip64 record is damaged");
+    for (size_t at = 40; at <= 48; at += 8) { /* the directory's size and place */
+        refuse_path(spoil_zip64("PK\6\6", at, ones, 8), "directory lies outside");
+        refuse_path(spoil_zip64("PK\6\6", at, most, 8), "directory lies outside");
+    }
+    refuse_path(spoil_zip64("PK\6\6", 32, ones, 8),
+                "too short for its 18446744073709551615 members");
+    /* the last member's sizes and place: name m/data/0, an extra field of 6 bytes, then these */
+    for (size_t at = 46 + 8 + 6 + 4; at < 46 + 8 + 6 + 4 + 24; at += 8) {
+        refuse_path(spoil_zip64("PK\1\2", at, ones, 8), "m/data/0");
+        refuse_path(spoil_zip64("PK\1\2", at, most, 8), "m/data/0");
+    }
+    refuse_path(spoil_zip64("PK\1\2", 46 + 8 + 6 + 2, "\x10", 1), "m/data/0"); /* cut short */
+}
+
+/* A member whose local header would reach beyond the end of the file. */
+static void test_header_at_the_end(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char *data;
+    size_t size;
+    const char *path = archive_put(good_archive(archive_new()), "end.bin", "");
+    assert_int_equal(fsx_read(path, 0, &data, &size, &e), OK);
+    char *entry = memmem(data, size, "PK\1\2", 4);
+    assert_non_null(entry);
+    uint32_t none = 0, at = (uint32_t)size - 3;
+    memcpy(entry + 20, &none, 4);
+    memcpy(entry + 24, &none, 4);
+    memcpy(entry + 42, &at, 4);
+    refuse_path(scratch_put("end.bin", data, size), "header of member m/data.pkl lies outside");
+    free(data);
+}
+
 static void test_hash_follows_the_checksums(void **state)
 {
     (void)state;
@@ -489,6 +577,9 @@ int main(void)
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_flipped),
         cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_memo_bombs),
+        cmocka_unit_test(test_damaged_zip64),
+        cmocka_unit_test(test_header_at_the_end),
         cmocka_unit_test(test_hash_follows_the_checksums),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

@@ -72,3 +72,17 @@ enum status component_pattern(const json_t *o, const char *where, const char **t
 done:
     return st;
 }
+
+enum status component_step(int64_t n, double *growth, const char *where, size_t n_from, size_t n_to,
+                           struct err *e)
+{
+    enum status st = OK;
+    double times = (double)n_to / (double)n_from;
+    ENSURE(n < COMPONENT_STEPS, ERR_USAGE, "%s: more than %d steps", where, COMPONENT_STEPS);
+    *growth = (*growth > 0 ? *growth : 1) * (times > 1 ? times : 1);
+    ENSURE(*growth <= COMPONENT_GROWTH, ERR_USAGE,
+           "%s: its steps may make a text %.3g times as long; at most %d times is supported", where,
+           *growth, COMPONENT_GROWTH);
+done:
+    return st;
+}

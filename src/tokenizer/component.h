@@ -2,7 +2,17 @@
 #pragma once
 #include "util/json.h"
 
-enum { COMPONENT_DEPTH = 8 }; /* of Sequences within Sequences */
+enum {
+    COMPONENT_DEPTH = 8,  /* of Sequences within Sequences */
+    COMPONENT_STEPS = 16, /* of a normalizer or decoder */
+    COMPONENT_GROWTH = 64 /* times longer that one may make a text */
+};
+
+/* One more step of a normalizer or decoder, which puts up to n_to bytes for n_from: *growth (0 at
+ * first) is how many times longer all of them may make a text, n how many were there before. A
+ * few hundred bytes of doubling steps would else eat all memory. ERR_USAGE. */
+MUST_USE enum status component_step(int64_t n, double *growth, const char *where, size_t n_from,
+                                    size_t n_to, struct err *e);
 
 /* The "type" of a component; `where` ("pre_tokenizer") stands in messages. ERR_FORMAT when it is no
  * object or has no type. */

@@ -112,8 +112,12 @@ static enum status read_any(struct decoder *d, const json_t *o, int depth, struc
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].type) == 0) {
             TRY(mem_grow(&d->step, d->n, &d->cap, sizeof *d->step, e));
-            d->step[d->n] = (struct decoder_step){0};
-            return types[i].read(&d->step[d->n++], o, e);
+            struct decoder_step *s = &d->step[d->n++];
+            *s = (struct decoder_step){0};
+            TRY(types[i].read(s, o, e));
+            bool replaces = s->kind == REPLACE;
+            return component_step(d->n - 1, &d->growth, "decoder", replaces ? s->n_from : 1,
+                                  replaces ? s->n_to : 1, e);
         }
     ENSURE(strcmp(type, "Sequence") == 0, ERR_USAGE,
            "decoder %s is not supported (ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, "

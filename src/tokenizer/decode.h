@@ -8,6 +8,7 @@ struct decoder {
     bool present; /* without a decoder, tokens are joined with spaces */
     struct decoder_step *step;
     int64_t n, cap;
+    double growth; /* times longer that the steps may make a text */
     struct bytelevel alphabet;
 };
 

@@ -15,6 +15,8 @@ static const struct {
     {"generation_config.json", "eos_token_id"},
 };
 
+enum { EOS_BYTES_MAX = 16 << 20 };
+
 void eos_free(struct eos *x)
 {
     free(x->token);
@@ -35,16 +37,19 @@ static enum status take(const json_t *value, struct eos *out, struct err *e)
 static enum status ask(const char *folder, size_t i, struct eos *out, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL;
+    char *path = NULL, *text = NULL;
+    size_t n;
     json_t *root = NULL;
     TRY(fsx_join(folder, sources[i].file, &path, e));
     if (!fsx_is_file(path)) goto done;
-    TRY(json_read_file(path, &root, e));
+    TRY(fsx_read(path, EOS_BYTES_MAX, &text, &n, e));
+    TRY(json_read_text(path, text, n, &root, e));
     ENSURE(json_is_object(root), ERR_FORMAT, "%s: expected a JSON object", path);
     out->file = sources[i].file;
     TRY(take(json_object_get(root, sources[i].key), out, e));
 done:
     json_decref(root);
+    free(text);
     free(path);
     return st;
 }

@@ -55,7 +55,8 @@ static enum status read_one(struct normalizer *z, const json_t *o, const char *t
     TRY(mem_grow(&z->step, z->n, &z->cap, sizeof *z->step, e));
     struct normalizer_step *s = &z->step[z->n++];
     *s = (struct normalizer_step){.kind = NFC};
-    if (strcmp(type, "NFC") == 0) return OK;
+    if (strcmp(type, "NFC") == 0)
+        return component_step(z->n - 1, &z->growth, "normalizer", 1, 1, e);
     if (strcmp(type, "Prepend") == 0)
         TRY(read_prepend(s, o, e));
     else if (strcmp(type, "Replace") == 0)
@@ -63,6 +64,9 @@ static enum status read_one(struct normalizer *z, const json_t *o, const char *t
     else
         FAIL(ERR_USAGE, "normalizer %s is not supported (NFC, Prepend, Replace, Sequence are)",
              type);
+    /* in front of a single byte, the worst case */
+    TRY(component_step(z->n - 1, &z->growth, "normalizer", s->n_from ? s->n_from : 1,
+                       s->n_from ? s->n_to : 1 + s->n_to, e));
 done:
     return st;
 }

@@ -6,6 +6,7 @@
 struct normalizer {
     struct normalizer_step *step;
     int64_t n, cap; /* no steps: the text is left as it is */
+    double growth;  /* times longer that they may make it */
 };
 
 /* value may be NULL or null. ERR_FORMAT, ERR_USAGE (an unsupported one, by name), ERR_NOMEM. */

@@ -8,13 +8,18 @@
 
 struct pattern {
     pcre2_code *code;
-    pcre2_match_context *limits; /* shared by all threads, only read */
     bool jit;
 };
 
 struct pattern_work {
     pcre2_match_data *match;
+    pcre2_match_context *limits;
 };
+
+/* A search may go back so often, and so often for each byte before it: the patterns of published
+ * tokenizers take at most one step back a byte, one that explodes twice as many for each further
+ * byte. What it has to remember in the meantime is bounded likewise. */
+enum { STEPS = 200000, STEPS_BYTE = 8, HEAP_KIB = 20 << 10, HEAP_BYTES_BYTE = 512 };
 
 /* Oniguruma's \s is White_Space, its \w letters, marks, decimal digits and connectors; PCRE2's
  * differ in U+180E and in most of \w. Inside a class only the contents of the brackets are put. */
@@ -41,7 +46,7 @@ static enum status add_escape(struct buf *out, const char *at, bool in_class, st
 {
     enum status st = OK;
     const struct shorthand *s = shorthand_of(at[1]);
-    ENSURE(!strchr("hHbBGRXKkgyYO", at[1]) || !at[1], ERR_USAGE,
+    ENSURE(!strchr("hHbBCGRXKkgyYO", at[1]) || !at[1], ERR_USAGE,
            "regular expression: \\%c is not supported", at[1]);
     if (!s) {
         TRY(buf_add(out, at, 2, e));
@@ -61,7 +66,8 @@ done:
 static enum status check_group(const char *at, bool first, struct err *e)
 {
     enum status st = OK;
-    if (strncmp(at, "(?", 2) != 0) return OK;
+    ENSURE(at[1] != '*', ERR_USAGE, "regular expression: (* is not supported");
+    if (at[1] != '?') return OK;
     size_t flags = strspn(at + 2, "imx-");
     ENSURE(!memchr(at + 2, 'm', flags), ERR_USAGE, "regular expression: option m is not supported");
     ENSURE(first || !flags || at[2 + flags] != ')', ERR_USAGE,
@@ -136,11 +142,6 @@ static enum status compile(struct pattern *p, const char *text, size_t n, bool l
         FAIL(ERR_FORMAT, "regular expression: %s, at byte %zu of %.120s", (char *)reason, at, text);
     }
     p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
-    ENSURE(p->limits = pcre2_match_context_create(NULL), ERR_NOMEM,
-           "cannot allocate a regular expression");
-    /* The limits that PCRE2 sets would give up on a run of ten million spaces. */
-    pcre2_set_match_limit(p->limits, UINT32_MAX);
-    pcre2_set_depth_limit(p->limits, UINT32_MAX);
 done:
     pcre2_compile_context_free(context);
     return st;
@@ -170,7 +171,6 @@ void pattern_free(struct pattern *p)
 {
     if (!p) return;
     pcre2_code_free(p->code);
-    pcre2_match_context_free(p->limits);
     free(p);
 }
 
@@ -180,7 +180,9 @@ enum status pattern_work_new(struct pattern_work **out, struct err *e)
     struct pattern_work *w = NULL;
     TRY(mem_zero(&w, 1, sizeof *w, "match data", e));
     w->match = pcre2_match_data_create(1, NULL); /* the whole match only: no groups are read */
-    ENSURE(w->match, ERR_NOMEM, "cannot allocate match data");
+    w->limits = pcre2_match_context_create(NULL);
+    ENSURE(w->match && w->limits, ERR_NOMEM, "cannot allocate match data");
+    pcre2_set_depth_limit(w->limits, UINT32_MAX); /* the heap's limit takes its place */
     *out = w;
     w = NULL;
 done:
@@ -192,7 +194,17 @@ void pattern_work_free(struct pattern_work *w)
 {
     if (!w) return;
     pcre2_match_data_free(w->match);
+    pcre2_match_context_free(w->limits);
     free(w);
+}
+
+static void set_limits(struct pattern_work *w, size_t bytes)
+{
+    size_t steps =
+        bytes < UINT32_MAX / STEPS_BYTE - STEPS ? STEPS + STEPS_BYTE * bytes : UINT32_MAX;
+    size_t heap = HEAP_KIB + bytes / 1024 * HEAP_BYTES_BYTE;
+    pcre2_set_match_limit(w->limits, (uint32_t)steps);
+    pcre2_set_heap_limit(w->limits, heap < UINT32_MAX ? (uint32_t)heap : UINT32_MAX);
 }
 
 enum status pattern_find(const struct pattern *p, struct pattern_work *w, const char *s, size_t n,
@@ -201,15 +213,18 @@ enum status pattern_find(const struct pattern *p, struct pattern_work *w, const 
     enum status st = OK;
     PCRE2_SPTR subject = (PCRE2_SPTR)s;
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
-    if (p->jit) rc = pcre2_jit_match(p->code, subject, n, from, 0, w->match, p->limits);
+    set_limits(w, n - from);
+    if (p->jit) rc = pcre2_jit_match(p->code, subject, n, from, 0, w->match, w->limits);
     /* The interpreter keeps its state on the heap, where the JIT's small stack ran out. */
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(p->code, subject, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->match,
-                         p->limits);
+                         w->limits);
     *start = *end = -1;
     if (rc == PCRE2_ERROR_NOMATCH) return OK;
     ENSURE(rc >= 0, rc == PCRE2_ERROR_NOMEMORY ? ERR_NOMEM : ERR_NUMERIC,
-           "regular expression gave up at byte %zu of %zu (PCRE2 error %d)", from, n, rc);
+           "the tokenizer's regular expression takes too long, or too much memory, at byte %zu of "
+           "%zu (PCRE2 error %d)",
+           from, n, rc);
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(w->match);
     *start = (int64_t)span[0];
     *end = (int64_t)span[1];

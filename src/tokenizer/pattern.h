@@ -24,7 +24,8 @@ MUST_USE enum status pattern_work_new(struct pattern_work **out, struct err *e);
 void pattern_work_free(struct pattern_work *w);
 
 /* The first match in the well-formed UTF-8 text s at or after byte `from`: *start < 0 when there is
- * none. Thread-safe, each thread with its own work. ERR_NUMERIC when the matcher gives up. */
+ * none. Thread-safe, each thread with its own work. ERR_NUMERIC when the matcher gives up, which it
+ * does after a number of steps that grows with n - from: a pattern that explodes ends in time. */
 MUST_USE enum status pattern_find(const struct pattern *p, struct pattern_work *w, const char *s,
                                   size_t n, size_t from, int64_t *start, int64_t *end,
                                   struct err *e);

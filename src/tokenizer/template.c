@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Published ones add one or two; lists of lists would multiply. */
+enum { TEMPLATE_IDS = 256 };
+
 static enum status add_special(struct ids *out, const json_t *tokens, const char *name,
                                int64_t n_ids, struct err *e)
 {
@@ -17,6 +20,8 @@ static enum status add_special(struct ids *out, const json_t *tokens, const char
                ERR_FORMAT, "post_processor: ids of \"%.80s\" must be integers in 0..%lld", name,
                (long long)n_ids - 1);
         int32_t id = (int32_t)json_integer_value(v);
+        ENSURE(out->n < TEMPLATE_IDS, ERR_USAGE, "post_processor: adds more than %d ids",
+               TEMPLATE_IDS);
         TRY(ids_add(out, &id, 1, e));
     }
 done:
@@ -46,6 +51,8 @@ static enum status read_template(struct template *t, const json_t *o, int64_t n_
     ENSURE(text_seen, ERR_FORMAT, "post_processor: \"single\" has no Sequence");
     TRY(ids_add(&own.before, t->before.id, t->before.n, e));
     TRY(ids_add(&t->after, own.after.id, own.after.n, e));
+    ENSURE(own.before.n <= TEMPLATE_IDS && t->after.n <= TEMPLATE_IDS, ERR_USAGE,
+           "post_processor: adds more than %d ids", TEMPLATE_IDS);
     free(t->before.id);
     t->before = own.before;
     own.before = (struct ids){0};

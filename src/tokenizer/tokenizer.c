@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The largest published ones have some 35 MB. */
+enum { TOKENIZER_BYTES_MAX = 256 << 20 };
+
 struct tokenizer {
     char hash[HASH_HEX];
     char *path;
@@ -67,7 +70,7 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
     json_t *root = NULL;
     char *text = NULL;
     size_t n;
-    TRY(fsx_read(path, 0, &text, &n, e));
+    TRY(fsx_read(path, TOKENIZER_BYTES_MAX, &text, &n, e));
     TRY(json_read_text(path, text, n, &root, e));
     TRY(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
     hash_bytes(text, n, t->hash);
@@ -180,6 +183,8 @@ static enum status encode_segment(struct encoding *c, const char *s, size_t n, b
         TRY(normalizer_apply(&c->t->normalizer, s, n, &c->normalized, &c->spare, e));
         s = c->normalized.data;
         n = c->normalized.n;
+        ENSURE(n < INT32_MAX / 2, ERR_USAGE,
+               "a text of %zu bytes when normalised is too long to encode: split it", n);
     }
     while (added_next(added, &added->normalized, &walk, s, n, &part)) {
         if (part.id >= 0)

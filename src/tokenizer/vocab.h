@@ -4,7 +4,7 @@
 #include "util/json.h"
 #include <stdbool.h>
 
-enum { VOCAB_MAX_ID = (1 << 24) - 1 }; /* a larger id is a damaged file, not a model */
+enum { VOCAB_MAX_ID = (1 << 21) - 1 }; /* a larger id is a damaged file, not a model */
 
 /* A hash table from strings to ids, open addressing. The strings lie in `text`. */
 struct strmap {

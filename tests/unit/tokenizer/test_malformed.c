@@ -1,5 +1,6 @@
 /* Damaged and unsupported tokenizer.json files: one status, one message that says what. */
 #include "tokenizer/tokenizer.h"
+#include "util/clock.h"
 #include "util/fsx.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,6 +131,88 @@ static void test_nesting(void **state)
     }
 }
 
+/* n times what between head and tail, written with ' for ". */
+static void refuse_repeated(const char *head, const char *what, size_t n, const char *tail,
+                            enum status want, const char *words)
+{
+    struct err e = {0};
+    size_t one = strlen(what), room = strlen(head) + n * one + strlen(tail) + 1;
+    char *text = malloc(room), *at = text;
+    assert_non_null(text);
+    at = stpcpy(at, head);
+    for (size_t i = 0; i < n; i++) at = stpcpy(at, what);
+    at = stpcpy(at, tail);
+    for (char *p = text; p < at; p++)
+        if (*p == '\'') *p = '"';
+    double start = clock_seconds();
+    enum status st = open_text(text, (size_t)(at - text), &e);
+    if (st != want || !strstr(e.text, words)) fail_msg("%s: status %d, \"%s\"", head, st, e.text);
+    assert_true(clock_seconds() - start < 5);
+    free(text);
+}
+
+/* Short files that would stand for much. */
+static void test_bombs(void **state)
+{
+    (void)state;
+    static const char twice[] = "{'type':'Replace','pattern':{'String':'a'},'content':'aa'}";
+    static const char twice_and[] = "{'type':'Replace','pattern':{'String':'a'},'content':'aa'},";
+    refuse_repeated("", "[", 100000, "", ERR_FORMAT, "maximum parsing depth");
+    refuse_repeated("", "{'model':", 100000, "", ERR_FORMAT, "maximum parsing depth");
+    refuse_repeated("{" MODEL ",'normalizer':{'type':'Sequence','normalizers':[", twice_and, 9,
+                    "{'type':'NFC'}]}}", ERR_USAGE, "128 times as long");
+    refuse_repeated("{" MODEL ",'decoder':{'type':'Sequence','decoders':[", twice_and, 9,
+                    "{'type':'Fuse'}]}}", ERR_USAGE, "128 times as long");
+    refuse_repeated("{" MODEL ",'normalizer':{'type':'Sequence','normalizers':[", "{'type':'NFC'},",
+                    16, "{'type':'NFC'}]}}", ERR_USAGE, "more than 16 steps");
+    refuse_repeated("{" MODEL ",'decoder':{'type':'Sequence','decoders':[", "{'type':'Fuse'},", 16,
+                    "{'type':'Fuse'}]}}", ERR_USAGE, "more than 16 steps");
+    refuse_repeated("{" MODEL ",'normalizer':{'type':'Prepend','prepend':'", "x", 100, "'}}",
+                    ERR_USAGE, "101 times as long");
+    refuse_repeated("{" MODEL ",'normalizer':", twice, 1, "}", OK, "");
+    refuse_repeated("{" MODEL ",'post_processor':{'type':'TemplateProcessing','special_tokens':"
+                    "{'s':{'ids':[0,1,0,1,0,1]}},'single':[",
+                    "{'SpecialToken':{'id':'s'}},", 43, "{'Sequence':{}}]}}", ERR_USAGE,
+                    "more than 256 ids");
+    refuse_repeated("{'model':{'vocab':{'a':2097152},'merges':[]}}", "", 0, "", ERR_FORMAT,
+                    "id of \"a\"");
+    refuse_repeated("{" MODEL ",'pre_tokenizer':{'type':'Split','behavior':'Isolated','pattern':"
+                    "{'Regex':'",
+                    "(", 100000, "'}}}", ERR_FORMAT, "regular expression");
+    refuse_repeated("{" MODEL ",'pre_tokenizer':{'type':'Split','behavior':'Isolated','pattern':"
+                    "{'Regex':'(((((a{999}){999}){999}){999})",
+                    "", 0, "'}}}", ERR_FORMAT, "regular expression");
+}
+
+/* A text that the pattern of the file explodes on. */
+static void test_explosion(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct tokenizer *t = NULL;
+    char path[] = "/tmp/qtraj_tokenizer_XXXXXX", text[100];
+    static const char file[] = "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\","
+                               "\"pattern\":{\"Regex\":\"(?:a|a)+$\"}},"
+                               "\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}";
+    int fd = mkstemp(path);
+    int32_t *ids = NULL;
+    int64_t n = 0;
+    assert_int_equal(write(fd, file, sizeof file - 1), sizeof file - 1);
+    close(fd);
+    assert_int_equal(tokenizer_open(path, &t, &e), OK);
+    unlink(path);
+    memset(text, 'a', sizeof text);
+    text[sizeof text - 1] = '!';
+    assert_int_equal(tokenizer_encode(t, text, sizeof text, false, &ids, &n, &e), ERR_NUMERIC);
+    assert_non_null(strstr(e.text, "takes too long"));
+    assert_null(ids);
+    err_clear(&e);
+    assert_int_equal(tokenizer_encode(t, text, 99, false, &ids, &n, &e), OK);
+    assert_int_equal(n, 99);
+    free(ids);
+    tokenizer_close(t);
+}
+
 /* A file cut anywhere is refused by the parser, which says where. */
 static void test_truncated(void **state)
 {
@@ -182,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),         cmocka_unit_test(test_nesting),
         cmocka_unit_test(test_truncated),    cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_bombs),        cmocka_unit_test(test_explosion),
         cmocka_unit_test(test_missing_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "tokenizer/pattern.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/utf8.h"
+#include "util/clock.h"
 #include "util/json.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,6 +119,33 @@ static void test_refusals(void **state)
     expect_refusal("a(?i)b|c", ERR_USAGE, "(?i)");
     expect_refusal("\\p{N}{1,3}+", ERR_USAGE, "{1,3}+");
     expect_refusal("a{,3}", ERR_USAGE, "{,3}");
+    expect_refusal("\\C", ERR_USAGE, "\\C"); /* would cut a character */
+    expect_refusal("(*LIMIT_MATCH=9)a", ERR_USAGE, "(*");
+}
+
+/* A pattern that tries twice as much for each further byte ends with a message, and soon. */
+static void test_explosion(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"(?:a+)+[bc]", "(?:a|a)+[bc]", "(?:a*)*(?=[bc])",
+                                           "^(?:(a|aa)+)+$", "(?:\\p{L}+\\s?)+\\d"};
+    char text[2000];
+    memset(text, 'a', sizeof text);
+    text[sizeof text - 1] = '!';
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        struct err e = {0};
+        struct pattern *p = NULL;
+        struct pattern_work *w = NULL;
+        int64_t start, end;
+        assert_int_equal(pattern_compile(patterns[i], strlen(patterns[i]), false, &p, &e), OK);
+        assert_int_equal(pattern_work_new(&w, &e), OK);
+        double begun = clock_seconds();
+        assert_int_equal(pattern_find(p, w, text, sizeof text, 0, &start, &end, &e), ERR_NUMERIC);
+        if (clock_seconds() - begun > 2) fail_msg("%s: %g s", patterns[i], clock_seconds() - begun);
+        assert_non_null(strstr(e.text, "takes too long"));
+        pattern_work_free(w);
+        pattern_free(p);
+    }
 }
 
 /* More nesting than the JIT's stack holds: the interpreter takes over. */
@@ -136,9 +164,8 @@ static void test_deep_match(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invalid_utf8),
-        cmocka_unit_test(test_shorthands),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_invalid_utf8), cmocka_unit_test(test_shorthands),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_explosion),
         cmocka_unit_test(test_deep_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

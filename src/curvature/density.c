@@ -1,0 +1,131 @@
+#include "curvature/density.h"
+#include "curvature/vector.h"
+#include "linalg/eigen.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { SHORT = 3 }; /* vectors of a recurrence that keeps no more than it needs */
+
+struct quadrature {
+    const struct operator* a;
+    int64_t steps, slots;
+    bool all; /* keep all vectors */
+    float **v;
+    double *alpha, *beta, *c; // (steps)
+    double *z;                // (steps, steps)
+};
+
+static enum status open(struct quadrature *q, const struct operator* a,
+                        const struct density_options *o, struct err *e)
+{
+    enum status st = OK;
+    *q = (struct quadrature){.a = a};
+    ENSURE(a->n > 0 && o->runs > 0 && o->steps > 0, ERR_USAGE,
+           "a density of %lld numbers from %lld runs of %lld steps: expected some of each",
+           (long long)a->n, (long long)o->runs, (long long)o->steps);
+    q->steps = o->steps < a->n ? o->steps : a->n;
+    q->all = o->memory <= 0 || q->steps + 1 <= o->memory / a->n / (int64_t)sizeof(float);
+    q->slots = q->all ? q->steps + 1 : SHORT;
+    TRY(vectors_alloc(q->slots, a->n, "the vectors of the density", &q->v, e));
+    TRY(mem_zero(&q->alpha, q->steps, sizeof(double), "a density", e));
+    TRY(mem_zero(&q->beta, q->steps, sizeof(double), "a density", e));
+    TRY(mem_zero(&q->c, q->steps, sizeof(double), "a density", e));
+    TRY(mem_zero(&q->z, q->steps * q->steps, sizeof(double), "a density", e));
+done:
+    return st;
+}
+
+static void release(struct quadrature *q)
+{
+    vectors_free(q->v, q->slots);
+    free(q->alpha);
+    free(q->beta);
+    free(q->c);
+    free(q->z);
+}
+
+/* What is left of w = A v_j outside the basis: of all of it, or only of the last two vectors. */
+static double remainder_norm(struct quadrature *q, int64_t j, float *w)
+{
+    int64_t n = q->a->n;
+    if (q->all) return vector_orthogonalise(n, j + 1, q->v, w, q->c);
+    vector_add(n, -q->alpha[j], q->v[j % SHORT], w);
+    if (j > 0) vector_add(n, -q->beta[j - 1], q->v[(j - 1) % SHORT], w);
+    return vector_norm(n, w);
+}
+
+/* One Lanczos iteration from v[0]; *count = its length. */
+static enum status iterate(struct quadrature *q, int64_t *count, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = q->a->n, j;
+    double largest = 0;
+    for (j = 0; j < q->steps; j++) {
+        const float *x = q->v[j % q->slots];
+        float *w = q->v[(j + 1) % q->slots];
+        TRY(q->a->apply(q->a->context, 1, &x, &w, e));
+        q->alpha[j] = vector_dot(n, x, w);
+        q->beta[j] = remainder_norm(q, j, w);
+        ENSURE(isfinite(q->alpha[j]) && isfinite(q->beta[j]), ERR_NUMERIC,
+               "product %lld of the density is not finite", (long long)(j + 1));
+        largest = fmax(largest, fabs(q->alpha[j]) + q->beta[j]);
+        if (q->beta[j] <= 16 * (double)FLT_EPSILON * largest) break;
+        vector_scale(n, 1 / q->beta[j], w, w);
+    }
+    *count = j < q->steps ? j + 1 : j;
+done:
+    return st;
+}
+
+static enum status run(struct quadrature *q, uint64_t stream, double *node, double *weight,
+                       int64_t *count, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = q->a->n;
+    vector_signs(stream, n, q->v[0]);
+    vector_scale(n, 1 / sqrt((double)n), q->v[0], q->v[0]);
+    TRY(iterate(q, count, e));
+    TRY(tridiagonal_eigen(*count, q->alpha, q->beta, q->z, e));
+    for (int64_t i = 0; i < *count; i++) {
+        node[i] = q->alpha[i];
+        weight[i] = q->z[i * *count] * q->z[i * *count];
+    }
+done:
+    return st;
+}
+
+enum status density_estimate(const struct operator* a, const struct density_options *o,
+                             struct density *out, struct err *e)
+{
+    enum status st = OK;
+    struct quadrature q;
+    *out = (struct density){0};
+    TRY(open(&q, a, o, e));
+    out->runs = o->runs;
+    out->steps = o->steps;
+    out->orthogonal = q.all;
+    TRY(mem_zero(&out->count, o->runs, sizeof *out->count, "a density", e));
+    TRY(mem_alloc(&out->node, o->runs * o->steps, sizeof(double), "a density", e));
+    TRY(mem_alloc(&out->weight, o->runs * o->steps, sizeof(double), "a density", e));
+    for (int64_t i = 0; i < o->runs * o->steps; i++) out->node[i] = out->weight[i] = NAN;
+    for (int64_t r = 0; r < o->runs; r++) {
+        TRY(run(&q, rng_stream(o->seed, (uint64_t)r), out->node + r * o->steps,
+                out->weight + r * o->steps, &out->count[r], e));
+        out->products += out->count[r];
+    }
+done:
+    release(&q);
+    if (st != OK) density_free(out);
+    return st;
+}
+
+void density_free(struct density *d)
+{
+    free(d->count);
+    free(d->node);
+    free(d->weight);
+    *d = (struct density){0};
+}

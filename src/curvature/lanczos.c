@@ -1,0 +1,175 @@
+#include "curvature/lanczos.h"
+#include "curvature/vector.h"
+#include "linalg/eigen.h"
+#include "util/mem.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The state between two products. Slots 0 .. j of v hold the orthonormal basis; A V = V T + beta
+ * v_j e' below the last row, T symmetric: tridiagonal, with an arrowhead of the kept Ritz values
+ * after a restart. */
+struct lanczos {
+    const struct operator* a;
+    int64_t m;        /* order at which it restarts: slots - 1 */
+    int64_t j;        /* order of T so far */
+    float **v;        // (m + 1) of n
+    double *t;        // (m, m)
+    double *s;        // (m, m) row i: coordinates of Ritz vector i; order j, pitch j
+    double *ritz, *c; // (m)
+    double beta;      /* norm of what the last product has outside the basis */
+    bool complete;    /* the basis spans an invariant subspace */
+};
+
+static enum status open(struct lanczos *l, const struct operator* a,
+                        const struct lanczos_options *o, struct err *e)
+{
+    enum status st = OK;
+    *l = (struct lanczos){.a = a};
+    ENSURE(a->n > 0 && o->products > 0 && o->vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
+           "Lanczos with %lld numbers, %lld products and %lld vectors: expected at least 1, 1 and "
+           "%d",
+           (long long)a->n, (long long)o->products, (long long)o->vectors, LANCZOS_VECTORS_MIN);
+    l->m = o->vectors - 1;
+    if (l->m > o->products) l->m = o->products;
+    if (l->m > a->n) l->m = a->n;
+    TRY(vectors_alloc(l->m + 1, a->n, "the vectors of Lanczos", &l->v, e));
+    TRY(mem_zero(&l->t, l->m * l->m, sizeof *l->t, "a Ritz problem", e));
+    TRY(mem_zero(&l->s, l->m * l->m, sizeof *l->s, "a Ritz problem", e));
+    TRY(mem_zero(&l->ritz, l->m, sizeof *l->ritz, "a Ritz problem", e));
+    TRY(mem_zero(&l->c, l->m, sizeof *l->c, "a Ritz problem", e));
+    TRY(vector_start(o->stream, a->n, o->start, l->v[0], e));
+done:
+    return st;
+}
+
+static void release(struct lanczos *l)
+{
+    if (l->v) vectors_free(l->v, l->m + 1);
+    free(l->t);
+    free(l->s);
+    free(l->ritz);
+    free(l->c);
+}
+
+static double scale(const struct lanczos *l)
+{
+    return fmax(fabs(l->ritz[0]), fabs(l->ritz[l->j - 1]));
+}
+
+static double noise(const struct lanczos *l)
+{
+    return 16 * (double)FLT_EPSILON * scale(l);
+}
+
+/* One product: T grows by a row, v by the next vector (when something is left of it). */
+static enum status step(struct lanczos *l, int64_t product, struct err *e)
+{
+    enum status st = OK;
+    const float *x = l->v[l->j];
+    float *w = l->v[l->j + 1];
+    TRY(l->a->apply(l->a->context, 1, &x, &w, e));
+    double alpha = vector_dot(l->a->n, x, w);
+    l->beta = vector_orthogonalise(l->a->n, l->j + 1, l->v, w, l->c);
+    ENSURE(isfinite(alpha) && isfinite(l->beta), ERR_NUMERIC,
+           "product %lld of Lanczos is not finite", (long long)product);
+    l->t[l->j * l->m + l->j] = alpha;
+    l->j++;
+    for (int64_t i = 0; i < l->j; i++)
+        memcpy(l->s + i * l->j, l->t + i * l->m, (size_t)l->j * sizeof *l->s);
+    TRY(symmetric_eigen(l->j, l->s, l->ritz, e));
+    l->complete = l->j == l->a->n || l->beta <= noise(l);
+    if (!l->complete) vector_scale(l->a->n, 1 / l->beta, w, w);
+    if (!l->complete && l->j < l->m)
+        l->t[(l->j - 1) * l->m + l->j] = l->t[l->j * l->m + l->j - 1] = l->beta;
+done:
+    return st;
+}
+
+static struct eigenpair pair(const struct lanczos *l, int64_t i, double tolerance)
+{
+    struct eigenpair p = {.value = l->ritz[i]};
+    p.residual = l->j == l->a->n ? 0 : l->beta * fabs(l->s[i * l->j + l->j - 1]);
+    p.converged = p.residual <= fmax(tolerance * fabs(p.value), noise(l));
+    return p;
+}
+
+static bool finished(const struct lanczos *l, const struct lanczos_options *o,
+                     struct lanczos_result *out)
+{
+    out->smallest = pair(l, 0, o->tolerance);
+    out->largest = pair(l, l->j - 1, o->tolerance);
+    bool top = fabs(out->largest.value) >= fabs(out->smallest.value);
+    out->dominant = top ? out->largest : out->smallest;
+    if (l->complete) return true;
+    return (!(o->want & LANCZOS_LARGEST) || out->largest.converged) &&
+           (!(o->want & LANCZOS_SMALLEST) || out->smallest.converged) &&
+           (!(o->want & LANCZOS_DOMINANT) || out->dominant.converged);
+}
+
+/* How many Ritz vectors of each end go on: half of what is stored, shared between the ends that are
+ * wanted. */
+static void share(const struct lanczos *l, unsigned want, int64_t *low, int64_t *high)
+{
+    int64_t keep = l->m / 2 > 2 ? l->m / 2 : 2;
+    if (keep >= l->m) keep = l->m - 1;
+    bool both =
+        (want & LANCZOS_DOMINANT) || !(want & (LANCZOS_LARGEST | LANCZOS_SMALLEST)) ||
+        (want & (LANCZOS_LARGEST | LANCZOS_SMALLEST)) == (LANCZOS_LARGEST | LANCZOS_SMALLEST);
+    *low = both ? keep / 2 : want & LANCZOS_SMALLEST ? keep : 0;
+    *high = keep - *low;
+}
+
+/* The basis becomes the kept Ritz vectors and the vector that the last product left; T their values
+ * with that vector's row: A x_i = theta_i x_i + beta s_i v_m. */
+static enum status restart(struct lanczos *l, unsigned want, struct err *e)
+{
+    enum status st = OK;
+    int64_t m = l->m, low, high;
+    share(l, want, &low, &high);
+    int64_t keep = low + high;
+    memmove(l->s + low * m, l->s + (m - high) * m, (size_t)(high * m) * sizeof *l->s);
+    memmove(l->ritz + low, l->ritz + m - high, (size_t)high * sizeof *l->ritz);
+    TRY(vector_combine(l->a->n, m, keep, l->v, l->s, m, e));
+    float *last = l->v[keep];
+    l->v[keep] = l->v[m];
+    l->v[m] = last;
+    memset(l->t, 0, (size_t)(m * m) * sizeof *l->t);
+    for (int64_t i = 0; i < keep; i++) {
+        l->t[i * m + i] = l->ritz[i];
+        l->t[i * m + keep] = l->t[keep * m + i] = l->beta * l->s[i * m + m - 1];
+    }
+    l->j = keep;
+done:
+    return st;
+}
+
+static void ritz_vector(const struct lanczos *l, int64_t i, float *out)
+{
+    if (!out) return;
+    vector_sum(l->a->n, l->j, l->v, l->s + i * l->j, out);
+    vector_scale(l->a->n, 1 / vector_norm(l->a->n, out), out, out);
+}
+
+enum status lanczos_ends(const struct operator* a, const struct lanczos_options *o, float *largest,
+                         float *smallest, struct lanczos_result *out, struct err *e)
+{
+    enum status st = OK;
+    struct lanczos l;
+    *out = (struct lanczos_result){0};
+    TRY(open(&l, a, o, e));
+    out->vectors = l.m + 1;
+    for (;;) {
+        TRY(step(&l, ++out->iterations, e));
+        if (finished(&l, o, out) || out->iterations >= o->products) break;
+        if (l.j < l.m) continue;
+        TRY(restart(&l, o->want, e));
+        out->restarts++;
+    }
+    ritz_vector(&l, l.j - 1, largest);
+    ritz_vector(&l, 0, smallest);
+done:
+    release(&l);
+    return st;
+}

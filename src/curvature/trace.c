@@ -1,0 +1,270 @@
+#include "curvature/trace.h"
+#include "curvature/vector.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one estimate works with. */
+struct probing {
+    const struct operator* a;
+    const struct trace_options *o;
+    struct parts parts;
+    int64_t whole[2]; /* the offsets of the only part */
+    int64_t together;
+    float **v, **av; // (together) of n
+    float **q;       // (rank) of n: orthonormal, Hutch++; else NULL
+    int64_t rank, room;
+    double *c; // (room)
+};
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static enum status open(struct probing *p, const struct operator* a, const struct trace_options *o,
+                        struct err *e)
+{
+    enum status st = OK;
+    *p = (struct probing){.a = a, .o = o, .whole = {0, a->n}};
+    ENSURE(a->n > 0 && o->probes > 0, ERR_USAGE,
+           "a trace of %lld numbers from %lld probes: expected some of both", (long long)a->n,
+           (long long)o->probes);
+    p->parts = o->parts.n > 0 ? o->parts : (struct parts){1, p->whole};
+    p->together = o->together > 1 ? min64(o->together, o->probes) : 1;
+    TRY(vectors_alloc(p->together, a->n, "probe vectors", &p->v, e));
+    TRY(vectors_alloc(p->together, a->n, "products with probe vectors", &p->av, e));
+done:
+    return st;
+}
+
+static void release(struct probing *p)
+{
+    vectors_free(p->v, p->together);
+    vectors_free(p->av, p->together);
+    vectors_free(p->q, p->room);
+    free(p->c);
+}
+
+/* to[t] += x.y over part t */
+static enum status add_parts(const struct probing *p, const float *x, const float *y, double *to,
+                             int64_t product, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t t = 0; t < p->parts.n; t++) {
+        int64_t begin = p->parts.offset[t];
+        double value = vector_dot(p->parts.offset[t + 1] - begin, x + begin, y + begin);
+        ENSURE(isfinite(value), ERR_NUMERIC, "the product with probe %lld is not finite",
+               (long long)product);
+        to[t] += value;
+    }
+done:
+    return st;
+}
+
+static enum status products(struct probing *p, int64_t k, struct trace_estimate *out, struct err *e)
+{
+    out->products += k;
+    return p->a->apply(p->a->context, k, (const float *const *)p->v, p->av, e);
+}
+
+/* Probes first .. first + k - 1, k <= together; out->samples has room for them. Hutch++ takes from
+ * each what lies in q: h = (I - Q Q') g, and h.(A h) over a part is right for that part because
+ * (I - Q Q') Q = 0. */
+static enum status probe(struct probing *p, int64_t first, int64_t k, struct trace_estimate *out,
+                         struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; i < k; i++) {
+        vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), p->a->n, p->v[i]);
+        if (p->rank) vector_orthogonalise(p->a->n, p->rank, p->q, p->v[i], p->c);
+    }
+    TRY(products(p, k, out, e));
+    for (int64_t i = 0; i < k; i++) {
+        double *sample = out->samples + out->probes * p->parts.n;
+        memset(sample, 0, (size_t)p->parts.n * sizeof *sample);
+        TRY(add_parts(p, p->v[i], p->av[i], sample, first + i, e));
+        out->probes++;
+    }
+done:
+    return st;
+}
+
+static enum status summarise(struct trace_estimate *t, struct err *e)
+{
+    enum status st = OK;
+    int64_t *group;
+    TRY(mem_zero(&group, t->n_parts, sizeof *group, "groups of tensors", e));
+    st = trace_group(t, group, 1, &t->mean, &t->error, e);
+    for (int64_t i = 0; i < t->n_parts; i++) group[i] = i;
+    if (st == OK) st = trace_group(t, group, t->n_parts, t->part, t->part_error, e);
+    free(group);
+    TRY(st);
+done:
+    return st;
+}
+
+static enum status hutchinson(struct probing *p, struct trace_estimate *out, struct err *e)
+{
+    enum status st = OK;
+    int64_t goal = p->o->probes, capacity = 0;
+    for (;;) {
+        for (int64_t k; out->probes < goal;) {
+            k = min64(p->together, goal - out->probes);
+            while (capacity < (out->probes + k) * p->parts.n)
+                TRY(mem_grow(&out->samples, capacity, &capacity, sizeof *out->samples, e));
+            TRY(probe(p, out->probes, k, out, e));
+        }
+        TRY(summarise(out, e));
+        out->converged = !(p->o->target > 0) || out->error <= p->o->target * fabs(out->mean);
+        if (out->converged || goal >= p->o->most) break;
+        goal = min64(goal + p->together, p->o->most);
+    }
+done:
+    return st;
+}
+
+/* q = an orthonormal basis of A times `count` probes; what adds nothing new is left out. */
+static enum status find_range(struct probing *p, int64_t count, struct trace_estimate *out,
+                              struct err *e)
+{
+    enum status st = OK;
+    int64_t n = p->a->n;
+    for (int64_t first = 0; first < count; first += p->together) {
+        int64_t k = min64(p->together, count - first);
+        for (int64_t i = 0; i < k; i++)
+            vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), n, p->v[i]);
+        TRY(products(p, k, out, e));
+        for (int64_t i = 0; i < k; i++) {
+            float *w = p->av[i];
+            double before = vector_norm(n, w);
+            double after = vector_orthogonalise(n, p->rank, p->q, w, p->c);
+            ENSURE(isfinite(after), ERR_NUMERIC, "the product with probe %lld is not finite",
+                   (long long)(first + i));
+            if (after <= 16 * (double)FLT_EPSILON * before) continue;
+            vector_scale(n, 1 / after, w, p->q[p->rank++]);
+        }
+    }
+done:
+    return st;
+}
+
+/* exact[t] = tr(P_t A Q Q'), P_t the projection on part t. */
+static enum status sum_range(struct probing *p, struct trace_estimate *out, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t first = 0; first < p->rank; first += p->together) {
+        int64_t k = min64(p->together, p->rank - first);
+        for (int64_t i = 0; i < k; i++) vector_scale(p->a->n, 1, p->q[first + i], p->v[i]);
+        TRY(products(p, k, out, e));
+        for (int64_t i = 0; i < k; i++)
+            TRY(add_parts(p, p->v[i], p->av[i], out->exact, first + i, e));
+    }
+done:
+    return st;
+}
+
+static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct err *e)
+{
+    enum status st = OK;
+    int64_t budget = p->o->probes, sketch = min64(budget / 3, p->a->n), left = budget - 2 * sketch;
+    TRY(mem_zero(&p->c, sketch, sizeof *p->c, "coefficients of Hutch++", e));
+    TRY(vectors_alloc(sketch, p->a->n, "the vectors of Hutch++", &p->q, e));
+    p->room = sketch;
+    TRY(mem_zero(&out->samples, left * p->parts.n, sizeof *out->samples, "samples", e));
+    TRY(find_range(p, sketch, out, e));
+    TRY(sum_range(p, out, e));
+    /* Probes of their own: those of the sketch are not independent of q. */
+    for (int64_t i = 0; i < left; i += p->together)
+        TRY(probe(p, sketch + i, min64(p->together, left - i), out, e));
+    TRY(summarise(out, e));
+    out->converged = true;
+done:
+    return st;
+}
+
+static enum status check_hutchpp(const struct operator* a, const struct trace_options *o,
+                                 struct err *e)
+{
+    enum status st = OK;
+    ENSURE(o->probes >= 6, ERR_USAGE, "Hutch++ with %lld products: expected at least 6",
+           (long long)o->probes);
+    if (o->memory <= 0) goto done;
+    int64_t together = o->together > 1 ? min64(o->together, o->probes) : 1;
+    int64_t need = o->probes / 3 + 2 * together;
+    int64_t fit = a->n > 0 ? o->memory / a->n / (int64_t)sizeof(float) : need;
+    int64_t products = 3 * (fit - 2) + 2; /* one probe at a time */
+    if (need <= fit) goto done;
+    if (products >= 6)
+        FAIL(ERR_USAGE,
+             "Hutch++ with %lld products, %lld together, needs %lld vectors of %lld numbers (%.3g "
+             "GB), and %.3g GB may be used: take at most %lld products one at a time, more "
+             "memory, or Hutchinson's estimate, which needs 2",
+             (long long)o->probes, (long long)together, (long long)need, (long long)a->n,
+             4e-9 * (double)need * (double)a->n, 1e-9 * (double)o->memory, (long long)products);
+    FAIL(ERR_USAGE,
+         "Hutch++ needs at least 4 vectors of %lld numbers (%.3g GB), and %.3g GB may be used: "
+         "take more memory, or Hutchinson's estimate, which needs 2",
+         (long long)a->n, 16e-9 * (double)a->n, 1e-9 * (double)o->memory);
+done:
+    return st;
+}
+
+enum status trace_estimate(const struct operator* a, const struct trace_options *o,
+                           struct trace_estimate *out, struct err *e)
+{
+    enum status st = OK;
+    struct probing p = {0};
+    *out = (struct trace_estimate){0};
+    if (o->hutchpp) TRY(check_hutchpp(a, o, e));
+    TRY(open(&p, a, o, e));
+    out->n_parts = p.parts.n;
+    TRY(mem_zero(&out->part, out->n_parts, sizeof(double), "traces of tensors", e));
+    TRY(mem_zero(&out->part_error, out->n_parts, sizeof(double), "traces of tensors", e));
+    TRY(mem_zero(&out->exact, out->n_parts, sizeof(double), "traces of tensors", e));
+    if (o->hutchpp)
+        TRY(hutchpp(&p, out, e));
+    else
+        TRY(hutchinson(&p, out, e));
+done:
+    release(&p);
+    if (st != OK) trace_estimate_free(out);
+    return st;
+}
+
+void trace_estimate_free(struct trace_estimate *t)
+{
+    free(t->part);
+    free(t->part_error);
+    free(t->exact);
+    free(t->samples);
+    *t = (struct trace_estimate){0};
+}
+
+enum status trace_group(const struct trace_estimate *t, const int64_t *group, int64_t n_groups,
+                        double *mean, double *error, struct err *e)
+{
+    enum status st = OK;
+    double *sum = NULL;
+    int64_t m = t->probes;
+    TRY(mem_alloc(&sum, m * n_groups, sizeof *sum, "samples of groups", e)); /* (groups, m) */
+    for (int64_t i = 0; i < m * n_groups; i++) sum[i] = 0;
+    for (int64_t g = 0; g < n_groups; g++) mean[g] = error[g] = 0;
+    for (int64_t i = 0; i < t->n_parts; i++) {
+        mean[group[i]] += t->exact[i];
+        for (int64_t k = 0; k < m; k++) sum[group[i] * m + k] += t->samples[k * t->n_parts + i];
+    }
+    for (int64_t g = 0; g < n_groups; g++) {
+        double average = 0, spread = 0;
+        for (int64_t k = 0; k < m; k++) average += sum[g * m + k] / (double)m;
+        for (int64_t k = 0; k < m; k++) spread += pow(sum[g * m + k] - average, 2);
+        mean[g] += average;
+        error[g] = m > 1 ? sqrt(spread / (double)(m - 1) / (double)m) : NAN;
+    }
+done:
+    free(sum);
+    return st;
+}

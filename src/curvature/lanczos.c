@@ -87,10 +87,12 @@ done:
     return st;
 }
 
+/* The vectors are f32: no residual is smaller than their rounding. */
 static struct eigenpair pair(const struct lanczos *l, int64_t i, double tolerance)
 {
     struct eigenpair p = {.value = l->ritz[i]};
-    p.residual = l->j == l->a->n ? 0 : l->beta * fabs(l->s[i * l->j + l->j - 1]);
+    double bound = l->j == l->a->n ? 0 : l->beta * fabs(l->s[i * l->j + l->j - 1]);
+    p.residual = fmax(bound, (double)FLT_EPSILON * scale(l));
     p.converged = p.residual <= fmax(tolerance * fabs(p.value), noise(l));
     return p;
 }

@@ -22,7 +22,7 @@ struct lanczos_options {
 struct lanczos_result {
     /* Largest and smallest algebraically, and the one of the two that has the larger magnitude. The
      * residual is the bound beta_m |s_m|, in exact arithmetic equal to ‖A x - value x‖ of the Ritz
-     * vector x. */
+     * vector x, or what f32 vectors can hold, if that is more. */
     struct eigenpair largest, smallest, dominant;
     int64_t iterations; /* = products */
     int64_t restarts;

@@ -1,6 +1,11 @@
 #include "cli/cli.h"
+#include "util/agree.h"
+#include "util/limits.h"
 #include "util/log.h"
+#include "util/patient.h"
+#include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct command *const commands[] = {
@@ -43,6 +48,30 @@ static const struct command *find(const char *name)
     return NULL;
 }
 
+/* As many OpenMP threads as this rank has cores, unless the user says otherwise. Several ranks on a
+ * node that are not bound see all of its cores each: OpenMP's own default would start that many
+ * threads in each of them. Collective on comm; limits that cannot be read change nothing. */
+static void set_threads(MPI_Comm comm, bool works)
+{
+    struct err e = {0};
+    struct limits l = {0};
+    struct limits_share share;
+    const char *given = getenv("OMP_NUM_THREADS");
+    enum status st = err_agree(comm, limits_read("", &l, &e), &e);
+    if (st == OK) st = limits_share(comm, &l, works, &share, &e);
+    if (st != OK) {
+        log_trace("sched", "threads are left as they are: %s", e.text);
+        return;
+    }
+    if (!given) omp_set_num_threads((int)share.cores);
+    log_trace("sched",
+              "%lld ranks on this node, %lld of them work; this one: %d threads%s, cores %lld "
+              "(%s), memory %.1f GiB of %.1f GiB (%s)",
+              (long long)share.ranks, (long long)share.workers, omp_get_max_threads(),
+              given ? " (OMP_NUM_THREADS)" : "", (long long)share.cores, l.cores_from,
+              (double)share.memory / (1 << 30), (double)l.memory / (1 << 30), l.memory_from);
+}
+
 /* Runs on this rank alone; the one line of an error is printed here. */
 static int run(const struct command *c, MPI_Comm world, int argc, char **argv)
 {
@@ -70,8 +99,16 @@ int cli_main(MPI_Comm world, int argc, char **argv)
         if (rank == 0) print_usage(help ? stdout : stderr);
         return help ? EXIT_DONE : EXIT_BAD_INPUT;
     }
+    if (c->all_ranks)
+        set_threads(world, !c->rank_0_waits || size == 1 || rank > 0);
+    else if (rank == 0)
+        set_threads(MPI_COMM_SELF, true);
     if (c->all_ranks || rank == 0) code = run(c, world, argc - 1, argv + 1);
     fflush(stdout);
-    if (size > 1) MPI_Bcast(&code, 1, MPI_INT, 0, world);
+    if (size > 1) {
+        MPI_Request request;
+        MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);
+        patient_wait(&request);
+    }
     return code;
 }

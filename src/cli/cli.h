@@ -26,6 +26,7 @@ struct command {
     const char *doc;
     bool all_ranks; /* runs on every rank of the communicator; else on rank 0 while the others wait
                      */
+    bool rank_0_waits; /* when there are others, rank 0 computes nothing and needs no cores */
     /* argv[0] is the command's name. *code: exit code when the status is OK. */
     enum status (*run)(MPI_Comm world, int argc, char **argv, int *code, struct err *e);
 };

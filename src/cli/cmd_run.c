@@ -341,5 +341,6 @@ const struct command cmd_run = {
     .arguments = usage,
     .doc = "fill the cells of a sweep (under mpirun or alone)",
     .all_ranks = true,
+    .rank_0_waits = true,
     .run = run,
 };

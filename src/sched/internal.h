@@ -1,6 +1,7 @@
 /* What master, worker and port share. */
 #pragma once
 #include "sched/sched.h"
+#include "util/patient.h"
 
 /* Messages. READY, RESULT, DONE and BROKEN go from a leader to the master; TASK, STOP and END from
  * the master to a leader. */
@@ -16,9 +17,6 @@ struct sched_port {
 
 enum signal_state { SIGNAL_NONE, SIGNAL_DRAIN, SIGNAL_STOP };
 enum signal_state sched_signal(void);
-
-/* Sleeps a little longer every time it is called in a row, up to 5 ms; *pause = 0 starts over. */
-void sched_back_off(long *pause_ns);
 
 /* Receives the probed message as a NUL-terminated text; the caller frees. */
 MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text,

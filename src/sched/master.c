@@ -116,7 +116,7 @@ enum status master_run(MPI_Comm world, int n_groups, struct sched_task *tasks, i
         }
         TRY(steer(&m, e));
         note_status(&m, sink->tick(sink->context, e));
-        sched_back_off(&pause);
+        patient_pause(&pause);
     }
     if (m.st == OK) note_status(&m, sink->tick(sink->context, e));
     outcome->finished = m.finished;

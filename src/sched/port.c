@@ -3,15 +3,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-void sched_back_off(long *pause_ns)
-{
-    enum { FIRST = 20000, LONGEST = 5000000 };
-    *pause_ns = *pause_ns ? 2 * *pause_ns : FIRST;
-    if (*pause_ns > LONGEST) *pause_ns = LONGEST;
-    nanosleep(&(struct timespec){.tv_nsec = *pause_ns}, NULL);
-}
 
 enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text, struct err *e)
 {

@@ -15,7 +15,7 @@ static enum status next_task(struct sched_port *port, char **task, struct err *e
         int there = 0;
         MPI_Iprobe(0, MPI_ANY_TAG, port->world, &there, &probed);
         if (!there) {
-            sched_back_off(&pause);
+            patient_pause(&pause);
             continue;
         }
         TRY(sched_receive(port->world, &probed, task, e));
@@ -39,10 +39,8 @@ static enum status share_task(struct sched_port *port, char **task, struct err *
     if (size == 1) return OK;
     int64_t n = rank == 0 && *task ? (int64_t)strlen(*task) : -1;
     MPI_Request request;
-    long pause = 0;
     MPI_Ibcast(&n, 1, MPI_INT64_T, 0, port->group, &request);
-    for (int finished = 0; MPI_Test(&request, &finished, MPI_STATUS_IGNORE), !finished;)
-        sched_back_off(&pause);
+    ENSURE(patient_wait(&request) == MPI_SUCCESS, ERR_MPI, "MPI_Ibcast of a task failed");
     if (n < 0) return OK;
     if (rank != 0) TRY(mem_zero(task, n + 1, 1, "task", e));
     MPI_Bcast(*task, (int)n, MPI_CHAR, 0, port->group);

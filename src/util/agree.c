@@ -1,4 +1,5 @@
 #include "util/agree.h"
+#include "util/patient.h"
 #include <limits.h>
 #include <string.h>
 
@@ -9,8 +10,10 @@ enum status err_agree(MPI_Comm comm, enum status st, struct err *e)
         return err_set(e, ERR_MPI, __FILE__, __LINE__, "bad communicator");
     int mine = st == OK ? INT_MAX : rank;
     if (size == 1) return st;
-    if (MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm))
-        return err_set(e, ERR_MPI, __FILE__, __LINE__, "MPI_Allreduce failed");
+    MPI_Request request;
+    if (MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm, &request) ||
+        patient_wait(&request))
+        return err_set(e, ERR_MPI, __FILE__, __LINE__, "MPI_Iallreduce failed");
     if (first == INT_MAX) return OK;
     char text[512] = "";
     if (rank == first && e) memcpy(text, e->text, sizeof text);

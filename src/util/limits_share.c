@@ -1,0 +1,64 @@
+#include "util/limits.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+/* What a rank tells the others of its node. */
+struct card {
+    int64_t works;
+    struct cpu_set cpus;
+};
+
+/* CPUs of the mask, each divided by the number of working ranks that may run on it. */
+static double fair_part(const struct card *cards, int n, const struct card *mine, bool *bound)
+{
+    double part = 0;
+    *bound = true;
+    for (int64_t cpu = 0; cpu < LIMITS_CPUS; cpu++) {
+        int64_t word = cpu / LIMITS_WORD, sharers = 0;
+        uint64_t bit = UINT64_C(1) << cpu % LIMITS_WORD;
+        if (!(mine->cpus.bits[word] & bit)) continue;
+        for (int i = 0; i < n; i++) sharers += cards[i].works && cards[i].cpus.bits[word] & bit;
+        if (sharers > 1) *bound = false;
+        part += 1.0 / (double)(sharers > 0 ? sharers : 1);
+    }
+    return part;
+}
+
+static void divide(const struct limits *l, const struct card *cards, int n, const struct card *mine,
+                   struct limits_share *out)
+{
+    *out = (struct limits_share){.ranks = n};
+    for (int i = 0; i < n; i++) out->workers += cards[i].works;
+    int64_t parts = out->workers > 0 ? out->workers : 1;
+    double part = fair_part(cards, n, mine, &out->bound), most = (double)l->cores / (double)parts;
+    if (part > most) part = most;
+    out->cores = mine->works && part >= 1 ? (int64_t)(part + 1e-6) : 1;
+    out->memory = l->memory / parts;
+    if (out->memory > l->process_memory) out->memory = l->process_memory;
+}
+
+enum status limits_share(MPI_Comm comm, const struct limits *l, bool works,
+                         struct limits_share *out, struct err *e)
+{
+    enum status st = OK;
+    MPI_Comm node = MPI_COMM_NULL;
+    struct card mine = {.works = works, .cpus = l->cpus}, *cards = NULL;
+    int n = 0;
+    ENSURE(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS,
+           ERR_MPI, "MPI_Comm_split_type failed");
+    MPI_Comm_size(node, &n);
+    /* A rank without memory for the cards still has to meet the others. */
+    st = mem_alloc(&cards, n, sizeof *cards, "ranks of the node", e);
+    int ok = st == OK, all;
+    MPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, node);
+    ENSURE(all || st != OK, ERR_PEER, "a rank of the node is out of memory");
+    TRY(st);
+    ENSURE(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, cards, (int)sizeof mine, MPI_BYTE,
+                         node) == MPI_SUCCESS,
+           ERR_MPI, "MPI_Allgather failed");
+    divide(l, cards, n, &mine, out);
+done:
+    if (node != MPI_COMM_NULL) MPI_Comm_free(&node);
+    free(cards);
+    return st;
+}

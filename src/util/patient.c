@@ -1,0 +1,21 @@
+#include "util/patient.h"
+#include <time.h>
+
+void patient_pause(long *pause_ns)
+{
+    enum { FIRST = 20000, LONGEST = 5000000 };
+    *pause_ns = *pause_ns ? 2 * *pause_ns : FIRST;
+    if (*pause_ns > LONGEST) *pause_ns = LONGEST;
+    nanosleep(&(struct timespec){.tv_nsec = *pause_ns}, NULL);
+}
+
+int patient_wait(MPI_Request *request)
+{
+    enum { BUSY_LOOKS = 200 };
+    long pause = 0;
+    for (int looks = 0;; looks++) {
+        int finished = 0, code = MPI_Test(request, &finished, MPI_STATUS_IGNORE);
+        if (code != MPI_SUCCESS || finished) return code;
+        if (looks >= BUSY_LOOKS) patient_pause(&pause);
+    }
+}

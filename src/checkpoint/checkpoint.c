@@ -1,6 +1,6 @@
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/pytorch.h"
 #include "checkpoint/shards.h"
+#include "checkpoint/source.h"
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -8,16 +8,6 @@
 #include <string.h>
 
 enum { CONFIG_BYTES_MAX = 4 << 20 };
-
-struct checkpoint {
-    char *dir;
-    json_t *config;
-    char config_hash[HASH_HEX], hash[HASH_HEX];
-    int64_t n_files;
-    struct safetensors *files;
-    int64_t n;
-    struct tensor_entry *entries; /* of all files, sorted; names are the files' own */
-};
 
 static enum status read_config(struct checkpoint *c, struct err *e)
 {
@@ -115,12 +105,19 @@ done:
     return st;
 }
 
+static enum status read_file(const struct checkpoint *c, const struct tensor_entry *t,
+                             int64_t first, int64_t n, float *dst, struct err *e)
+{
+    return safetensors_read_range(&c->files[t->file], t, first, n, dst, e);
+}
+
 enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
     struct checkpoint *c = NULL;
     struct shards s = {0};
     TRY(mem_zero(&c, 1, sizeof *c, dir, e));
+    c->read = read_file;
     TRY(mem_string(&c->dir, dir, e));
     ENSURE(fsx_is_dir(dir), ERR_IO,
            "%s: no such folder: a checkpoint is a folder with config.json "
@@ -144,6 +141,7 @@ void checkpoint_close(struct checkpoint *c)
     if (!c) return;
     for (int64_t i = 0; i < c->n_files; i++) safetensors_close(&c->files[i]);
     free(c->files);
+    free(c->parts);
     free(c->entries);
     json_decref(c->config);
     free(c->dir);
@@ -189,14 +187,19 @@ enum status checkpoint_read_f32(const struct checkpoint *c, const char *name, in
     const struct tensor_entry *t = checkpoint_find(c, name);
     char stored[192], wanted[192];
     ENSURE(t, ERR_FORMAT, "%s: no tensor %s", c->dir, name);
-    const struct safetensors *file = &c->files[t->file];
     if (t->n_dims != n_dims || memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0) {
         tensor_shape_text(t->shape, t->n_dims, stored, sizeof stored);
         tensor_shape_text(shape, n_dims, wanted, sizeof wanted);
-        FAIL(ERR_SHAPE, "%s: tensor %s has shape %s where %s is expected", file->path, name, stored,
-             wanted);
+        FAIL(ERR_SHAPE, "%s: tensor %s has shape %s where %s is expected",
+             c->read == read_file ? c->files[t->file].path : c->dir, name, stored, wanted);
     }
-    TRY(safetensors_read_f32(file, t, dst, e));
+    TRY(c->read(c, t, 0, t->n_elements, dst, e));
 done:
     return st;
+}
+
+enum status checkpoint_read_range(const struct checkpoint *c, const struct tensor_entry *t,
+                                  int64_t first, int64_t n, float *dst, struct err *e)
+{
+    return c->read(c, t, first, n, dst, e);
 }

@@ -37,3 +37,7 @@ const struct tensor_entry *checkpoint_find(const struct checkpoint *c, const cha
  * not a floating type, ERR_IO. */
 MUST_USE enum status checkpoint_read_f32(const struct checkpoint *c, const char *name, int n_dims,
                                          const int64_t *shape, float *dst, struct err *e);
+
+/* dst (n) = elements [first, first + n) of one of its own tensors. Thread-safe. Errors as above. */
+MUST_USE enum status checkpoint_read_range(const struct checkpoint *c, const struct tensor_entry *t,
+                                           int64_t first, int64_t n, float *dst, struct err *e);

@@ -41,6 +41,10 @@ const struct tensor_entry *safetensors_find(const struct safetensors *s, const c
  * Thread-safe. ERR_IO (short file), ERR_FORMAT (dtype of the other kind, value out of range). */
 MUST_USE enum status safetensors_read_f32(const struct safetensors *s, const struct tensor_entry *t,
                                           float *dst, struct err *e);
+/* The same for elements [first, first + n) alone. */
+MUST_USE enum status safetensors_read_range(const struct safetensors *s,
+                                            const struct tensor_entry *t, int64_t first, int64_t n,
+                                            float *dst, struct err *e);
 MUST_USE enum status safetensors_read_i32(const struct safetensors *s, const struct tensor_entry *t,
                                           int32_t *dst, struct err *e);
 

@@ -124,8 +124,8 @@ static enum status name_read(const struct safetensors *s, const struct tensor_en
     return tensor_file_read(s->fd, s->path, what, offset, dst, n, e);
 }
 
-enum status safetensors_read_f32(const struct safetensors *s, const struct tensor_entry *t,
-                                 float *dst, struct err *e)
+enum status safetensors_read_range(const struct safetensors *s, const struct tensor_entry *t,
+                                   int64_t first, int64_t n, float *dst, struct err *e)
 {
     enum status st = OK;
     char *buffer = NULL;
@@ -134,18 +134,24 @@ enum status safetensors_read_f32(const struct safetensors *s, const struct tenso
            "%s: tensor %s: %s where a floating type is needed", s->path, t->name,
            dtype_name(t->dtype));
     if (t->dtype == DTYPE_F32) {
-        TRY(name_read(s, t, t->offset, dst, t->n_bytes, e));
+        TRY(name_read(s, t, t->offset + first * size, dst, n * size, e));
         goto done;
     }
     TRY(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
-    for (int64_t i = 0; i < t->n_elements; i += step) {
-        int64_t n = t->n_elements - i < step ? t->n_elements - i : step;
-        TRY(name_read(s, t, t->offset + i * size, buffer, n * size, e));
-        dtype_widen(dst + i, buffer, t->dtype, n);
+    for (int64_t i = 0; i < n; i += step) {
+        int64_t m = n - i < step ? n - i : step;
+        TRY(name_read(s, t, t->offset + (first + i) * size, buffer, m * size, e));
+        dtype_widen(dst + i, buffer, t->dtype, m);
     }
 done:
     free(buffer);
     return st;
+}
+
+enum status safetensors_read_f32(const struct safetensors *s, const struct tensor_entry *t,
+                                 float *dst, struct err *e)
+{
+    return safetensors_read_range(s, t, 0, t->n_elements, dst, e);
 }
 
 /* The i-th element of a buffer of integers. */

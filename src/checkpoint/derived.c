@@ -1,0 +1,254 @@
+#include "checkpoint/derived.h"
+#include "checkpoint/source.h"
+#include "checkpoint/tensor_file.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What all have in common: the first part's tensors and configuration. */
+static enum status derived_new(const struct checkpoint_part *parts, int64_t n,
+                               struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    const struct checkpoint *base = parts[0].checkpoint;
+    TRY(mem_zero(&c, 1, sizeof *c, base->dir, e));
+    TRY(mem_string(&c->dir, base->dir, e));
+    c->config = json_incref(base->config);
+    memcpy(c->config_hash, base->config_hash, sizeof c->config_hash);
+    TRY(mem_alloc(&c->entries, base->n, sizeof *c->entries, base->dir, e));
+    memcpy(c->entries, base->entries, (size_t)base->n * sizeof *c->entries);
+    c->n = base->n;
+    TRY(mem_alloc(&c->parts, n, sizeof *c->parts, base->dir, e));
+    memcpy(c->parts, parts, (size_t)n * sizeof *parts);
+    c->n_parts = n;
+    *out = c;
+    c = NULL;
+done:
+    checkpoint_close(c);
+    return st;
+}
+
+/* The digest of a line a part: its own and what is done with it. */
+static enum status hash_parts(struct checkpoint *c, const char *what, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL, *longer;
+    TRY(mem_format(&text, e, "%s %llu", what, (unsigned long long)c->stream));
+    for (int64_t i = 0; i < c->n_parts; i++) {
+        TRY(mem_format(&longer, e, "%s\n%.17g %s", text, c->parts[i].coefficient,
+                       c->parts[i].checkpoint->hash));
+        free(text);
+        text = longer;
+    }
+    for (int64_t i = 0; i < c->n_files; i++) {
+        TRY(mem_format(&longer, e, "%s\n%s", text, c->files[i].hash));
+        free(text);
+        text = longer;
+    }
+    hash_text(text, c->hash);
+done:
+    free(text);
+    return st;
+}
+
+/* The tensor of that name and shape in another checkpoint. */
+static enum status find_same(const struct checkpoint *c, const struct tensor_entry *t,
+                             const struct tensor_entry **out, struct err *e)
+{
+    enum status st = OK;
+    char mine[192], other[192];
+    *out = checkpoint_find(c, t->name);
+    ENSURE(*out, ERR_FORMAT, "%s: no tensor %s, which the checkpoint it is combined with has",
+           c->dir, t->name);
+    if ((*out)->n_dims != t->n_dims ||
+        memcmp((*out)->shape, t->shape, (size_t)t->n_dims * sizeof *t->shape) != 0) {
+        tensor_shape_text(t->shape, t->n_dims, mine, sizeof mine);
+        tensor_shape_text((*out)->shape, (*out)->n_dims, other, sizeof other);
+        FAIL(ERR_SHAPE, "%s: tensor %s has shape %s; in the checkpoint it is combined with %s",
+             c->dir, t->name, other, mine);
+    }
+done:
+    return st;
+}
+
+/* --- weighted sums --- */
+
+enum { CHUNK = 1 << 16 };
+
+/* dst (n <= CHUNK) = the sum over the parts; sum and one are scratch (CHUNK). */
+static enum status sum_chunk(const struct checkpoint *c, const struct tensor_entry *t,
+                             int64_t first, int64_t n, double *sum, float *one, float *dst,
+                             struct err *e)
+{
+    enum status st = OK;
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    for (int64_t i = 0; i < c->n_parts; i++) {
+        const struct checkpoint_part *p = &c->parts[i];
+        const struct tensor_entry *own;
+        if (p->coefficient == 0) continue;
+        TRY(find_same(p->checkpoint, t, &own, e));
+        TRY(p->checkpoint->read(p->checkpoint, own, first, n, one, e));
+        for (int64_t k = 0; k < n; k++) sum[k] += p->coefficient * (double)one[k];
+    }
+    for (int64_t k = 0; k < n; k++) dst[k] = (float)sum[k];
+done:
+    return st;
+}
+
+/* The only part with a coefficient, if that is one; else NULL. */
+static const struct checkpoint *only_part(const struct checkpoint *c)
+{
+    const struct checkpoint *only = NULL;
+    for (int64_t i = 0; i < c->n_parts; i++) {
+        if (c->parts[i].coefficient == 0) continue;
+        if (c->parts[i].coefficient != 1 || only) return NULL;
+        only = c->parts[i].checkpoint;
+    }
+    return only;
+}
+
+static enum status read_sum(const struct checkpoint *c, const struct tensor_entry *t, int64_t first,
+                            int64_t n, float *dst, struct err *e)
+{
+    enum status st = OK;
+    double *sum = NULL;
+    float *one = NULL;
+    const struct tensor_entry *own;
+    const struct checkpoint *only = only_part(c);
+    if (only) {
+        TRY(find_same(only, t, &own, e));
+        TRY(only->read(only, own, first, n, dst, e));
+        goto done;
+    }
+    TRY(mem_alloc(&sum, CHUNK, sizeof *sum, "a weighted sum", e));
+    TRY(mem_alloc(&one, CHUNK, sizeof *one, "a weighted sum", e));
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        int64_t m = n - i < CHUNK ? n - i : CHUNK;
+        TRY(sum_chunk(c, t, first + i, m, sum, one, dst + i, e));
+    }
+done:
+    free(sum);
+    free(one);
+    return st;
+}
+
+enum status checkpoint_combine(const struct checkpoint_part *parts, int64_t n,
+                               struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    ENSURE(n > 0, ERR_USAGE, "a weighted sum of no checkpoints");
+    for (int64_t i = 0; i < n; i++)
+        ENSURE(isfinite(parts[i].coefficient), ERR_USAGE, "%s: a coefficient is not finite",
+               parts[i].checkpoint->dir);
+    TRY(derived_new(parts, n, &c, e));
+    c->read = read_sum;
+    TRY(hash_parts(c, "sum", e));
+    *out = c;
+    c = NULL;
+done:
+    checkpoint_close(c);
+    return st;
+}
+
+/* --- a file over a folder --- */
+
+static enum status read_overlay(const struct checkpoint *c, const struct tensor_entry *t,
+                                int64_t first, int64_t n, float *dst, struct err *e)
+{
+    const struct checkpoint *base = c->parts[0].checkpoint;
+    const struct tensor_entry *own = safetensors_find(&c->files[0], t->name);
+    if (own) return safetensors_read_range(&c->files[0], own, first, n, dst, e);
+    return base->read(base, checkpoint_find(base, t->name), first, n, dst, e);
+}
+
+enum status checkpoint_overlay(const struct checkpoint *base, const char *path,
+                               struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    const struct checkpoint_part part = {1, base};
+    const struct tensor_entry *under;
+    TRY(derived_new(&part, 1, &c, e));
+    c->read = read_overlay;
+    TRY(mem_zero(&c->files, 1, sizeof *c->files, path, e));
+    TRY(safetensors_open(path, &c->files[0], e));
+    c->n_files = 1;
+    for (int64_t i = 0; i < c->files[0].n; i++)
+        TRY(find_same(base, &c->files[0].entries[i], &under, e));
+    TRY(hash_parts(c, "overlay", e));
+    *out = c;
+    c = NULL;
+done:
+    checkpoint_close(c);
+    return st;
+}
+
+/* --- random directions --- */
+
+static double row_norm(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+/* row (cols): the direction's; w (cols) is scratch. */
+static enum status make_row(const struct checkpoint *c, const struct tensor_entry *t,
+                            uint64_t stream, int64_t i, float *row, float *w, struct err *e)
+{
+    enum status st = OK;
+    const struct checkpoint *base = c->parts[0].checkpoint;
+    int64_t cols = t->shape[1];
+    TRY(base->read(base, checkpoint_find(base, t->name), i * cols, cols, w, e));
+    rng_normals(stream, i * cols, cols, row);
+    double own = row_norm(row, cols), scale = own > 0 ? row_norm(w, cols) / own : 0;
+    for (int64_t k = 0; k < cols; k++) row[k] = (float)(scale * (double)row[k]);
+done:
+    return st;
+}
+
+static enum status read_random(const struct checkpoint *c, const struct tensor_entry *t,
+                               int64_t first, int64_t n, float *dst, struct err *e)
+{
+    enum status st = OK;
+    float *row = NULL, *w = NULL;
+    int64_t cols = t->n_dims == 2 ? t->shape[1] : 0, last = first + n;
+    if (cols == 0 || n == 0) {
+        memset(dst, 0, (size_t)n * sizeof *dst);
+        goto done;
+    }
+    uint64_t stream = rng_bits(c->stream, hash_u64(t->name, strlen(t->name)));
+    TRY(mem_alloc(&row, cols, sizeof *row, "a direction", e));
+    TRY(mem_alloc(&w, cols, sizeof *w, "a direction", e));
+    for (int64_t i = first / cols; i * cols < last; i++) {
+        int64_t from = i * cols < first ? first : i * cols;
+        int64_t to = (i + 1) * cols < last ? (i + 1) * cols : last;
+        TRY(make_row(c, t, stream, i, row, w, e));
+        memcpy(dst + from - first, row + from - i * cols, (size_t)(to - from) * sizeof *dst);
+    }
+done:
+    free(row);
+    free(w);
+    return st;
+}
+
+enum status checkpoint_random(const struct checkpoint *base, uint64_t stream,
+                              struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    const struct checkpoint_part part = {1, base};
+    TRY(derived_new(&part, 1, &c, e));
+    c->read = read_random;
+    c->stream = stream;
+    TRY(hash_parts(c, "random", e));
+    *out = c;
+    c = NULL;
+done:
+    checkpoint_close(c);
+    return st;
+}

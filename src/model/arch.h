@@ -2,7 +2,7 @@
  *
  * A family is a const struct arch: the names of its tensors, the defaults of its config fields and
  * flags. A spec is the family plus one config.json: everything that the shared code interprets.
- * Internal to this folder. */
+ * Internal to this folder and to curvature/hvp*. */
 #pragma once
 #include "model/hfconfig.h"
 #include "model/model.h"
@@ -36,12 +36,12 @@ enum { LAYERS_MAX = 1024, LAYER_NO_ROPE = 1, LAYER_WINDOW = 2 };
 struct spec {
     const struct arch *arch;
     struct model_shape shape;
-    float eps;
+    double eps; /* f32 kernels round it, as the models' own code does */
     enum qk_norm qk_norm;
     enum activation activation;
     bool gated, fused, parallel;
     bool bias_qkv, bias_o, bias_mlp;
-    float clip; /* bound of q, k and v; 0: none */
+    double clip; /* bound of q, k and v; 0: none */
     struct rope rope;
     int64_t window;            /* of the layers flagged LAYER_WINDOW */
     uint8_t flags[LAYERS_MAX]; // (L) LAYER_*

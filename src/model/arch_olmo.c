@@ -9,7 +9,7 @@ static enum status configure(const struct hfconfig *c, struct spec *s, struct er
     TRY(hf_number(c, "clip_qkv", 0, &clip, e));
     ENSURE(clip >= 0, ERR_FORMAT, "%s: clip_qkv is %g; expected null or a positive number", c->name,
            clip);
-    s->clip = (float)clip;
+    s->clip = clip;
 done:
     return st;
 }

@@ -27,10 +27,11 @@ static void prepare_heads(const struct spec *s, const struct block *b, const str
     int64_t width = qkv_width(s), D = s->shape.head_dim;
     float *x = a->inner + t->row * width + column;
     if (s->qk_norm == QK_PROJECTION)
-        kern_rms_norm(x, width, x, width, norm, t->n, heads * D, s->eps);
+        kern_rms_norm(x, width, x, width, norm, t->n, heads * D, (float)s->eps);
     if (s->qk_norm == QK_HEAD)
         for (int64_t h = 0; h < heads; h++)
-            kern_rms_norm(x + h * stride, width, x + h * stride, width, norm, t->n, D, s->eps);
+            kern_rms_norm(x + h * stride, width, x + h * stride, width, norm, t->n, D,
+                          (float)s->eps);
     if (!(s->flags[b->layer] & LAYER_NO_ROPE))
         kern_rope(x, width, heads, stride, a->cosine + t->pos * s->rope.half,
                   a->sine + t->pos * s->rope.half, t->n, s->rope.half);
@@ -41,7 +42,7 @@ void attention_prepare(const struct spec *s, const struct block *b, const struct
 {
     int64_t width = qkv_width(s), D = s->shape.head_dim, q, k, v;
     int64_t stride = s->fused ? 3 * D : D;
-    if (s->clip > 0) kern_clip(a->inner + t->row * width, width, s->clip, t->n, width);
+    if (s->clip > 0) kern_clip(a->inner + t->row * width, width, (float)s->clip, t->n, width);
     qkv_columns(s, 0, &q, &k, &v);
     prepare_heads(s, b, t, a, q, stride, s->shape.heads, b->extra->p[EXTRA_Q_NORM]);
     prepare_heads(s, b, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);

@@ -1,4 +1,5 @@
-/* block: the insides of a model and of a block. Internal to this folder. */
+/* block: the insides of a model and of a block. Internal to this folder and to
+ * curvature/hvp*. */
 #pragma once
 #include "model/arch.h"
 

@@ -158,9 +158,9 @@ void norm_rows(const struct spec *s, const float *w, const float *b, const float
 {
     int64_t C = s->shape.hidden;
     if (s->arch->norm == NORM_RMS)
-        kern_rms_norm(y, C, x, C, w, T, C, s->eps);
+        kern_rms_norm(y, C, x, C, w, T, C, (float)s->eps);
     else
-        kern_layer_norm(y, C, x, C, w, b, T, C, s->eps);
+        kern_layer_norm(y, C, x, C, w, b, T, C, (float)s->eps);
 }
 
 void model_final_norm(const struct model *m, const float *x, int64_t T, float *y)

@@ -1,8 +1,23 @@
 /* Formulas: transformers' modeling_rope_utils, whose tables are f32; the same roundings here, so
  * that an f32 forward meets its logits. */
 #include "model/rope.h"
+#include "tensor/real.h"
 #include <math.h>
 #include <string.h>
+
+/* Compiled once more for the f64 build (tensor/real.h). */
+#ifdef QTRAJ_REAL_F64
+#define rope        rope_f64
+#define rope_read   rope_read_f64
+#define rope_angles rope_angles_f64
+#define real_pow    pow
+#define real_cos    cos
+#define real_sin    sin
+#else
+#define real_pow powf
+#define real_cos cosf
+#define real_sin sinf
+#endif
 
 /* The values a scaling may need; what the type does not use stays unread. */
 struct scaling {
@@ -14,7 +29,7 @@ struct scaling {
 static void inverse_plain(struct rope *r, const struct scaling *s)
 {
     for (int64_t j = 0; j < r->half; j++)
-        r->inv[j] = 1.0f / powf((float)s->theta, (float)(2 * j) / (float)s->dim);
+        r->inv[j] = 1 / real_pow((real)s->theta, (real)(2 * j) / (real)s->dim);
 }
 
 static enum status scale_default(struct rope *r, struct scaling *s, struct err *e)
@@ -27,7 +42,7 @@ static enum status scale_linear(struct rope *r, struct scaling *s, struct err *e
 {
     enum status st = OK;
     TRY(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
-    for (int64_t j = 0; j < r->half; j++) r->inv[j] /= (float)s->factor;
+    for (int64_t j = 0; j < r->half; j++) r->inv[j] /= (real)s->factor;
 done:
     return st;
 }
@@ -36,11 +51,11 @@ done:
 static void blend_llama3(struct rope *r, double factor, double low, double high, double original)
 {
     for (int64_t j = 0; j < r->half; j++) {
-        float inv = r->inv[j], wave = (float)(2 * M_PI) / inv;
-        float slow = wave > (float)(original / low) ? inv / (float)factor : inv;
-        float smooth = ((float)original / wave - (float)low) / (float)(high - low);
-        bool between = wave >= (float)(original / high) && wave <= (float)(original / low);
-        r->inv[j] = between ? (1.0f - smooth) * slow / (float)factor + smooth * slow : slow;
+        real inv = r->inv[j], wave = (real)(2 * M_PI) / inv;
+        real slow = wave > (real)(original / low) ? inv / (real)factor : inv;
+        real smooth = ((real)original / wave - (real)low) / (real)(high - low);
+        bool between = wave >= (real)(original / high) && wave <= (real)(original / low);
+        r->inv[j] = between ? (1 - smooth) * slow / (real)factor + smooth * slow : slow;
     }
 }
 
@@ -67,7 +82,7 @@ static double yarn_magnitude(double factor, double m)
     return factor <= 1 ? 1.0 : 0.1 * m * log(factor) + 1.0;
 }
 
-static enum status yarn_scale(const struct scaling *s, float *scale, struct err *e)
+static enum status yarn_scale(const struct scaling *s, real *scale, struct err *e)
 {
     enum status st = OK;
     double m, m_all, attention;
@@ -77,7 +92,7 @@ static enum status yarn_scale(const struct scaling *s, float *scale, struct err 
                            ? yarn_magnitude(s->factor, m) / yarn_magnitude(s->factor, m_all)
                            : yarn_magnitude(s->factor, 1);
     TRY(hf_number(s->c, "attention_factor", otherwise, &attention, e));
-    *scale = (float)attention;
+    *scale = (real)attention;
 done:
     return st;
 }
@@ -103,10 +118,10 @@ static enum status scale_yarn(struct rope *r, struct scaling *s, struct err *e)
     hi = fmin(hi, (double)s->dim - 1);
     if (hi == lo) hi += 0.001;
     for (int64_t j = 0; j < r->half; j++) {
-        float ramp = ((float)j - (float)lo) / (float)(hi - lo);
-        float keep = 1.0f - fminf(fmaxf(ramp, 0.0f), 1.0f);
-        float base = powf((float)s->theta, (float)(2 * j) / (float)s->dim);
-        r->inv[j] = 1.0f / ((float)s->factor * base) * (1.0f - keep) + 1.0f / base * keep;
+        real ramp = ((real)j - (real)lo) / (real)(hi - lo);
+        real keep = 1 - (real)fmin(fmax(ramp, 0), 1);
+        real base = real_pow((real)s->theta, (real)(2 * j) / (real)s->dim);
+        r->inv[j] = 1 / ((real)s->factor * base) * (1 - keep) + 1 / base * keep;
     }
 done:
     return st;
@@ -181,7 +196,7 @@ enum status rope_read(const struct hfconfig *c, int64_t head_dim, const struct r
     ENSURE(s.dim / 2 <= ROPE_HALF_MAX, ERR_USAGE, "%s: heads of %lld values; at most %d", c->name,
            (long long)s.dim, 2 * ROPE_HALF_MAX);
     out->half = s.dim / 2;
-    out->scale = 1.0f;
+    out->scale = 1;
     inverse_plain(out, &s);
     if (found) {
         TRY(hf_text(&object, "type", "default", &type, e));
@@ -194,11 +209,11 @@ done:
     return st;
 }
 
-void rope_angles(const struct rope *r, int64_t position, float *cosine, float *sine)
+void rope_angles(const struct rope *r, int64_t position, real *cosine, real *sine)
 {
     for (int64_t j = 0; j < r->half; j++) {
-        float angle = (float)position * r->inv[j];
-        cosine[j] = cosf(angle) * r->scale;
-        sine[j] = sinf(angle) * r->scale;
+        real angle = (real)position * r->inv[j];
+        cosine[j] = real_cos(angle) * r->scale;
+        sine[j] = real_sin(angle) * r->scale;
     }
 }

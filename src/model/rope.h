@@ -9,6 +9,12 @@ struct rope {
     float inv[ROPE_HALF_MAX]; // (half) radians a position, scaling applied
     float scale;              /* factor on cos and sin (yarn), else 1 */
 };
+/* The same in f64, as the f64 build of the derivatives has it: rope.c is compiled for both. */
+struct rope_f64 {
+    int64_t half;
+    double inv[ROPE_HALF_MAX];
+    double scale;
+};
 
 /* What a family takes when config.json is silent. */
 struct rope_defaults {
@@ -23,3 +29,7 @@ MUST_USE enum status rope_read(const struct hfconfig *c, int64_t head_dim,
 
 /* cosine, sine (half) of one position, in f32 as torch has them. */
 void rope_angles(const struct rope *r, int64_t position, float *cosine, float *sine);
+MUST_USE enum status rope_read_f64(const struct hfconfig *c, int64_t head_dim,
+                                   const struct rope_defaults *d, struct rope_f64 *out,
+                                   struct err *e);
+void rope_angles_f64(const struct rope_f64 *r, int64_t position, double *cosine, double *sine);

@@ -124,7 +124,7 @@ static enum status read_eps(const struct hfconfig *c, struct spec *s, struct err
     if (s->arch->eps_key) TRY(hf_number(c, s->arch->eps_key, eps, &eps, e));
     ENSURE(eps >= 0, ERR_FORMAT, "%s: %s is %g; expected a number of at least 0", c->name,
            s->arch->eps_key, eps);
-    s->eps = (float)eps;
+    s->eps = eps;
 done:
     return st;
 }

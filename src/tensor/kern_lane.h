@@ -1,9 +1,10 @@
-/* kern_lane: what the vector kernels share. Only kern_*.c include it.
+/* kern_lane: what the vector kernels share. Only kern_*.c and diff_*.c include it.
  *
  * A kernel is a plain loop that the compiler vectorises, compiled once per instruction set
  * (KERN_CLONES; the loader picks). Numbers are the same for all of them: no contraction to fused
  * multiply-adds (the build says so), and every sum runs in LANES explicit partial sums. */
 #pragma once
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -84,4 +85,31 @@ KERN_LANE float lane_expm1_negative(float x)
     n = n < -126 ? -126 : n;
     float s = lane_power2(n);
     return p * s + (s - 1.0f);
+}
+
+/* Phi(x), the normal distribution. With a = |x| / sqrt 2: erf(a) = a P(a^2) below 1; above,
+ * erfc(a) = e^(g(a) - a^2), g held at its value at 4.2 where erfc is below f32's resolution of Phi.
+ * P and g are polynomials fitted for this file (minimax, error below 1e-8 of Phi). */
+KERN_LANE float lane_normal_cdf(float x)
+{
+    float a = 0.70710678f * fabsf(x), u = a * a, sign = copysignf(1.0f, x);
+    float p = 7.85385782e-05f;
+    p = p * u - 0.000801019254f;
+    p = p * u + 0.00518832775f;
+    p = p * u - 0.026853811f;
+    p = p * u + 0.112835854f;
+    p = p * u - 0.37612626f;
+    p = p * u + 1.12837911f;
+    float near = 0.5f + sign * (0.5f * a * p);
+    a = a < 4.2f ? a : 4.2f;
+    float g = -1.35924683e-05f;
+    g = g * a + 0.000324115943f;
+    g = g * a - 0.00349587598f;
+    g = g * a + 0.0228956006f;
+    g = g * a - 0.104028694f;
+    g = g * a + 0.361939698f;
+    g = g * a - 1.12670875f;
+    g = g * a - 0.000518083863f;
+    float far = (0.5f + 0.5f * sign) - sign * (0.5f * lane_exp(g - u)); /* 1 - e, or e itself */
+    return u < 1.0f ? near : far;
 }

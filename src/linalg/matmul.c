@@ -1,0 +1,49 @@
+#include "linalg/matmul.h"
+#include <cblas.h>
+
+#ifdef QTRAJ_REAL_F64
+#define cblas_gemm cblas_dgemm
+#else
+#define cblas_gemm cblas_sgemm
+#endif
+
+/* Rows and columns of the result in one BLAS call. */
+enum { TILE_M = 256, TILE_N = 1024, TILE_TN = 512 };
+
+#define TILE_FUNCTION(name, ta, tb)                                                                \
+    void name(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,        \
+              int64_t m, int64_t n, int64_t k, real beta)                                          \
+    {                                                                                              \
+        if (m <= 0 || n <= 0) return;                                                              \
+        cblas_gemm(CblasRowMajor, ta, tb, (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)lda,  \
+                   b, (blasint)ldb, beta, y, (blasint)ldy);                                        \
+    }
+
+TILE_FUNCTION(tile_nt, CblasNoTrans, CblasTrans)
+TILE_FUNCTION(tile_nn, CblasNoTrans, CblasNoTrans)
+TILE_FUNCTION(tile_tn, CblasTrans, CblasNoTrans)
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* One loop for the three: a step of a row of the result moves a by a_row, one of a column moves b
+ * by b_col. */
+#define MAT_FUNCTION(name, tile, tile_m, tile_n, a_row, b_col)                                     \
+    void name(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,        \
+              int64_t m, int64_t n, int64_t k, real beta)                                          \
+    {                                                                                              \
+        int64_t across = (n + (tile_n)-1) / (tile_n), down = (m + (tile_m)-1) / (tile_m);          \
+        _Pragma("omp parallel for schedule(dynamic, 1)") for (int64_t i = 0; i < across * down;    \
+                                                              i++)                                 \
+        {                                                                                          \
+            int64_t r = i / across * (tile_m), c = i % across * (tile_n);                          \
+            tile(y + r * ldy + c, ldy, a + r * (a_row), lda, b + c * (b_col), ldb,                 \
+                 least(m - r, tile_m), least(n - c, tile_n), k, beta);                             \
+        }                                                                                          \
+    }
+
+MAT_FUNCTION(mat_nt, tile_nt, TILE_M, TILE_N, lda, ldb)
+MAT_FUNCTION(mat_nn, tile_nn, TILE_M, TILE_N, lda, 1)
+MAT_FUNCTION(mat_tn, tile_tn, TILE_TN, TILE_TN, 1, 1)

@@ -1,0 +1,213 @@
+/* The MLP's activation, and the sums of the residual stream. */
+#include "model/diff_ops.h"
+#include <math.h>
+#include <string.h>
+
+/* log(1 + e^x) without overflow, and its derivative. */
+static double softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
+static double sigmoid(double x)
+{
+    return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+}
+
+/* xIELU's scalars: a = softplus(alpha_p), b = beta + softplus(alpha_n), along with the tangents. */
+static struct diff_xielu xielu_of(const struct diff_pass *p)
+{
+    real *const *w = p->w->extra;
+    struct diff_xielu c = {.beta = w[EXTRA_BETA] ? *w[EXTRA_BETA] : (real)0.5,
+                           .eps = w[EXTRA_EPS] ? *w[EXTRA_EPS] : (real)-1e-6};
+    c.a = (real)softplus(*w[EXTRA_ALPHA_P]);
+    c.b = c.beta + (real)softplus(*w[EXTRA_ALPHA_N]);
+    const real *dp = p->v ? p->v->extra[EXTRA_ALPHA_P] : NULL;
+    const real *dn = p->v ? p->v->extra[EXTRA_ALPHA_N] : NULL;
+    if (dp) c.da = (real)(sigmoid(*w[EXTRA_ALPHA_P]) * *dp);
+    if (dn) c.db = (real)(sigmoid(*w[EXTRA_ALPHA_N]) * *dn);
+    return c;
+}
+
+/* From the adjoints of a and b, summed over the tiles, to those of the alphas; with `tangent` to
+ * their tangents: d (sigmoid g) = sigmoid dg + sigmoid' dalpha g. */
+static void xielu_scalars(const struct diff_pass *p, bool tangent)
+{
+    static const int extra[2] = {EXTRA_ALPHA_P, EXTRA_ALPHA_N};
+    for (int k = 0; k < 2; k++) {
+        real *to = p->g ? p->g->extra[extra[k]] : NULL;
+        const real *v = p->v ? p->v->extra[extra[k]] : NULL;
+        double g = 0, dg = 0, s = sigmoid(*p->w->extra[extra[k]]);
+        if (!to) continue;
+        for (int64_t i = 0; i < p->work->n_tiles; i++) {
+            const double *sums = p->work->scalars + 4 * i;
+            g += sums[k];
+            dg += sums[2 + k];
+        }
+        *to += (real)(tangent ? s * dg + (v ? s * (1 - s) * *v * g : 0) : s * g);
+    }
+}
+
+/* One row of everything that the activation touches. */
+struct row {
+    const real *x, *up, *dx, *dup, *gy, *dgy;
+    real *y, *dy, *gx, *gup, *dgx, *dgup;
+};
+
+static real *at(const struct diff_lane *l, enum diff_buffer b, int64_t t, int64_t width)
+{
+    return l ? l->b[b] + t * width : NULL;
+}
+
+static struct row row_of(const struct diff_op *op, const struct diff_pass *p, int64_t t)
+{
+    int64_t I = p->program->width[op->y], W = p->program->width[op->a], up = p->spec->gated ? I : 0;
+    struct row r = {.x = at(p->value, op->a, t, W),
+                    .dx = at(p->tangent, op->a, t, W),
+                    .gx = at(p->adjoint, op->a, t, W),
+                    .dgx = at(p->adjoint_tangent, op->a, t, W),
+                    .y = at(p->value, op->y, t, I),
+                    .dy = at(p->tangent, op->y, t, I),
+                    .gy = at(p->adjoint, op->y, t, I),
+                    .dgy = at(p->adjoint_tangent, op->y, t, I)};
+    if (up) r.up = r.x + up;
+    if (up && r.dx) r.dup = r.dx + up;
+    if (up && r.gx) r.gup = r.gx + up;
+    if (up && r.dgx) r.dgup = r.dgx + up;
+    return r;
+}
+
+enum form { VALUE, TANGENT, ADJOINT, ADJOINT_TANGENT };
+
+static void xielu_row(enum form form, const struct diff_xielu *c, const struct row *r, int64_t n,
+                      double sums[4])
+{
+    switch (form) {
+    case VALUE:
+        diff_xielu(c, r->y, r->x, n);
+        break;
+    case TANGENT:
+        diff_xielu_tangent(c, r->dy, r->x, r->dx, n);
+        break;
+    case ADJOINT:
+        diff_xielu_adjoint(c, r->gx, r->x, r->gy, n, sums);
+        break;
+    case ADJOINT_TANGENT:
+        diff_xielu_adjoint_tangent(c, r->dgx, r->x, r->dx, r->gy, r->dgy, n, sums, sums + 2);
+        break;
+    }
+}
+
+static void act_row(enum form form, enum diff_activation f, const struct row *r, int64_t n)
+{
+    switch (form) {
+    case VALUE:
+        diff_act(f, r->y, r->x, r->up, n);
+        break;
+    case TANGENT:
+        diff_act_tangent(f, r->dy, r->x, r->dx, r->up, r->dup, n);
+        break;
+    case ADJOINT:
+        diff_act_adjoint(f, r->gx, r->gup, r->x, r->up, r->gy, n);
+        break;
+    case ADJOINT_TANGENT:
+        diff_act_adjoint_tangent(f, r->dgx, r->dgup, r->x, r->dx, r->up, r->dup, r->gy, r->dgy, n);
+        break;
+    }
+}
+
+static void activate(enum form form, const struct diff_op *op, const struct diff_pass *p)
+{
+    static const enum diff_activation known[] = {
+        [ACT_SILU] = DIFF_SILU, [ACT_GELU] = DIFF_GELU, [ACT_GELU_TANH] = DIFF_GELU_TANH};
+    bool xielu = p->spec->activation == ACT_XIELU;
+    struct diff_xielu c = {0};
+    const struct diff_work *w = p->work;
+    int64_t n = p->program->width[op->y];
+    if (xielu) c = xielu_of(p);
+#pragma omp parallel for schedule(static) num_threads(w->threads)
+    for (int64_t i = 0; i < w->n_tiles; i++) {
+        double *sums = w->scalars + 4 * i;
+        memset(sums, 0, 4 * sizeof *sums);
+        for (int64_t t = w->tiles[i].row; t < w->tiles[i].row + w->tiles[i].n; t++) {
+            struct row r = row_of(op, p, t);
+            if (xielu)
+                xielu_row(form, &c, &r, n, sums);
+            else
+                act_row(form, known[p->spec->activation], &r, n);
+        }
+    }
+    if (xielu && form >= ADJOINT) xielu_scalars(p, form == ADJOINT_TANGENT);
+}
+
+void diff_activate_value(const struct diff_op *op, const struct diff_pass *p)
+{
+    activate(VALUE, op, p);
+}
+
+void diff_activate_tangent(const struct diff_op *op, const struct diff_pass *p)
+{
+    activate(TANGENT, op, p);
+}
+
+void diff_activate_adjoint(const struct diff_op *op, const struct diff_pass *p)
+{
+    activate(ADJOINT, op, p);
+}
+
+void diff_activate_adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
+{
+    activate(ADJOINT_TANGENT, op, p);
+}
+
+static void sum_forward(const struct diff_op *op, const struct diff_pass *p,
+                        const struct diff_lane *l)
+{
+    const struct diff_work *w = p->work;
+    int64_t C = p->program->width[op->y];
+#pragma omp parallel for schedule(static) num_threads(w->threads)
+    for (int64_t i = 0; i < w->n_tiles; i++) {
+        int64_t from = w->tiles[i].row * C;
+        diff_add(l->b[op->y] + from, l->b[op->a] + from, l->b[op->b] + from, w->tiles[i].n * C);
+    }
+}
+
+/* Both terms take the whole adjoint. */
+static void sum_backward(const struct diff_op *op, const struct diff_pass *p,
+                         const struct diff_lane *l)
+{
+    const struct diff_work *w = p->work;
+    const enum diff_buffer to[2] = {op->a, op->b};
+    const bool add[2] = {op->add_a, op->add_b};
+    int64_t C = p->program->width[op->y];
+#pragma omp parallel for schedule(static) num_threads(w->threads)
+    for (int64_t i = 0; i < w->n_tiles; i++)
+        for (int k = 0; k < 2; k++) {
+            int64_t from = w->tiles[i].row * C, n = w->tiles[i].n * C;
+            const real *g = l->b[op->y] + from;
+            if (add[k])
+                diff_axpy(l->b[to[k]] + from, 1, g, n);
+            else
+                memcpy(l->b[to[k]] + from, g, (size_t)n * sizeof *g);
+        }
+}
+
+void diff_sum_value(const struct diff_op *op, const struct diff_pass *p)
+{
+    sum_forward(op, p, p->value);
+}
+
+void diff_sum_tangent(const struct diff_op *op, const struct diff_pass *p)
+{
+    sum_forward(op, p, p->tangent);
+}
+
+void diff_sum_adjoint(const struct diff_op *op, const struct diff_pass *p)
+{
+    sum_backward(op, p, p->adjoint);
+}
+
+void diff_sum_adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
+{
+    sum_backward(op, p, p->adjoint_tangent);
+}

@@ -1,0 +1,203 @@
+/* Lanes, working memory, and the weights of a block in `real`. */
+#include "model/diff.h"
+#include "tensor/diff.h"
+#include "util/mem.h"
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW_TILE = 64 }; /* tokens of a run in the row-wise kernels */
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool owned(const struct diff_program *p, int i)
+{
+    return p->used[i] && i != DIFF_X0 && i != DIFF_X2;
+}
+
+int64_t diff_lane_bytes(const struct diff_program *p, int64_t tokens)
+{
+    int64_t width = 0;
+    for (int i = 0; i < DIFF_BUFFERS; i++) width += owned(p, i) ? p->width[i] : 0;
+    return width * tokens * (int64_t)sizeof(real);
+}
+
+enum status diff_lane_init(struct diff_lane *l, const struct spec *s, const struct diff_program *p,
+                           int64_t tokens, bool values, struct err *e)
+{
+    enum status st = OK;
+    int64_t at = 0, sums = values ? tokens * s->shape.heads : 0;
+    int64_t numbers = diff_lane_bytes(p, tokens) / (int64_t)sizeof(real) + sums;
+    memset(l, 0, sizeof *l);
+    TRY(mem_alloc(&l->storage, numbers, sizeof(real), "activations of a block", e));
+    for (int i = 0; i < DIFF_BUFFERS; i++)
+        if (owned(p, i)) {
+            l->b[i] = l->storage + at;
+            at += p->width[i] * tokens;
+        }
+    if (values) l->log_sum = l->storage + at;
+done:
+    return st;
+}
+
+void diff_lane_free(struct diff_lane *l)
+{
+    free(l->storage);
+    memset(l, 0, sizeof *l);
+}
+
+enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t tokens,
+                           int64_t sequences, int64_t longest, struct err *e)
+{
+    enum status st = OK;
+    const struct model_shape *n = &m->spec.shape;
+    memset(w, 0, sizeof *w);
+    w->threads = omp_get_max_threads();
+    w->longest = longest;
+    w->partial_width = most(n->hidden, n->heads * n->head_dim);
+    w->max_tiles = tokens / ROW_TILE + sequences;
+    TRY(mem_alloc(&w->tiles, w->max_tiles, sizeof *w->tiles, "tiles", e));
+    TRY(mem_alloc(&w->cosine, longest * m->spec.rope.half, sizeof(real), "RoPE table", e));
+    TRY(mem_alloc(&w->sine, longest * m->spec.rope.half, sizeof(real), "RoPE table", e));
+    TRY(mem_alloc(&w->ones, w->partial_width, sizeof(real), "ones", e));
+    TRY(mem_zero(&w->zeros, w->partial_width, sizeof(real), "zeros", e));
+    TRY(mem_alloc(&w->partial, w->max_tiles * 2 * w->partial_width, sizeof(real), "partial sums",
+                  e));
+    TRY(mem_alloc(&w->scalars, w->max_tiles * 4, sizeof(double), "partial sums", e));
+    TRY(mem_alloc(&w->scores, (int64_t)w->threads * 4 * QUERY_TILE * longest, sizeof(real),
+                  "attention scores", e));
+    for (int64_t i = 0; i < w->partial_width; i++) w->ones[i] = 1;
+    TRY(diff_angles(m, longest, w->cosine, w->sine, e));
+done:
+    if (st != OK) diff_work_free(w);
+    return st;
+}
+
+void diff_work_free(struct diff_work *w)
+{
+    free(w->tiles);
+    free(w->cosine);
+    free(w->sine);
+    free(w->partial);
+    free(w->ones);
+    free(w->zeros);
+    free(w->scalars);
+    free(w->scores);
+    memset(w, 0, sizeof *w);
+}
+
+void diff_work_cut(struct diff_work *w, const int64_t *first, int64_t n)
+{
+    w->first = first;
+    w->n_sequences = n;
+    w->tokens = first[n];
+    w->n_tiles = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t row = first[i]; row < first[i + 1]; row += ROW_TILE)
+            w->tiles[w->n_tiles++] =
+                (struct tile){.row = row,
+                              .first = first[i],
+                              .pos = row - first[i],
+                              .n = first[i + 1] - row < ROW_TILE ? first[i + 1] - row : ROW_TILE};
+}
+
+#ifdef QTRAJ_REAL_F64
+enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine, struct err *e)
+{
+    enum status st = OK;
+    struct hfconfig c = {.json = checkpoint_config(m->checkpoint), .name = m->file, .prefix = ""};
+    struct rope_f64 rope;
+    TRY(rope_read_f64(&c, m->spec.shape.head_dim, &m->spec.arch->rope, &rope, e));
+    for (int64_t p = 0; p < n; p++)
+        rope_angles_f64(&rope, p, cosine + p * rope.half, sine + p * rope.half);
+done:
+    return st;
+}
+#else
+enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine, struct err *e)
+{
+    const struct rope *rope = &m->spec.rope;
+    (void)e;
+    for (int64_t p = 0; p < n; p++)
+        rope_angles(rope, p, cosine + p * rope->half, sine + p * rope->half);
+    return OK;
+}
+#endif
+
+real **diff_param(struct diff_params *p, const struct slot *t)
+{
+    if (t->kind == SLOT_WEIGHT) return &p->weight[t->index];
+    if (t->kind == SLOT_BIAS) return &p->bias[t->index];
+    return &p->extra[t->index];
+}
+
+static const float *loaded(const struct block *b, const struct slot *t)
+{
+    if (t->kind == SLOT_WEIGHT) return b->linear[t->index].w;
+    if (t->kind == SLOT_BIAS) return b->linear[t->index].bias;
+    return b->extra->p[t->index];
+}
+
+#ifdef QTRAJ_REAL_F64
+/* Widened copies of everything loaded. */
+static enum status take(struct diff_weights *w, const struct slot *slots, int n, struct err *e)
+{
+    enum status st = OK;
+    int64_t total = 0;
+    for (int i = 0; i < n; i++) total += slot_elements(&slots[i]);
+    TRY(mem_alloc(&w->wide, total, sizeof(real), "weights of a block", e));
+    total = 0;
+    for (int i = 0; i < n; i++) {
+        const float *from = loaded(&w->block, &slots[i]);
+        if (!from) continue;
+        real *to = w->wide + total;
+        for (int64_t k = 0; k < slot_elements(&slots[i]); k++) to[k] = from[k];
+        *diff_param(&w->params, &slots[i]) = to;
+        total += slot_elements(&slots[i]);
+    }
+done:
+    return st;
+}
+#else
+static enum status take(struct diff_weights *w, const struct slot *slots, int n, struct err *e)
+{
+    (void)e;
+    for (int i = 0; i < n; i++) {
+        const float *from = loaded(&w->block, &slots[i]);
+        if (from) *diff_param(&w->params, &slots[i]) = w->block.storage + (from - w->block.storage);
+    }
+    return OK;
+}
+#endif
+
+enum status diff_weights_load(const struct model *m, int64_t layer,
+                              const struct diff_params *direction, real step,
+                              struct diff_weights *out, struct err *e)
+{
+    enum status st = OK;
+    struct diff_weights w = {0};
+    struct diff_params along = *direction;
+    struct slot slots[SLOTS_MAX];
+    int n = slots_of_block(&m->spec, slots);
+    TRY(model_block_load(m, layer, &w.block, e));
+    TRY(take(&w, slots, n, e));
+    for (int i = 0; i < n; i++) {
+        const real *d = *diff_param(&along, &slots[i]);
+        if (d) diff_axpy(*diff_param(&w.params, &slots[i]), step, d, slot_elements(&slots[i]));
+    }
+    *out = w;
+    memset(&w, 0, sizeof w);
+done:
+    diff_weights_free(&w);
+    return st;
+}
+
+void diff_weights_free(struct diff_weights *w)
+{
+    model_block_free(&w->block);
+    free(w->wide);
+    memset(w, 0, sizeof *w);
+}

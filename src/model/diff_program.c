@@ -1,0 +1,90 @@
+/* The wiring of a block, once for all passes. */
+#include "model/diff.h"
+#include <string.h>
+
+struct builder {
+    struct diff_program *p;
+    enum diff_buffer at; /* last result */
+};
+
+static void add_op(struct builder *b, enum diff_kind kind, int arg, enum diff_buffer from,
+                   enum diff_buffer to)
+{
+    b->p->op[b->p->n++] = (struct diff_op){.kind = kind, .arg = arg, .a = from, .b = from, .y = to};
+    b->at = to;
+}
+
+static void add_sum(struct builder *b, enum diff_buffer x, enum diff_buffer branch,
+                    enum diff_buffer to)
+{
+    add_op(b, DIFF_ADD, 0, x, to);
+    b->p->op[b->p->n - 1].b = branch;
+}
+
+/* Which adjoints find a part of another consumer already there (the program runs backwards), and
+ * which values the adjoints read: all inputs but those of additions. */
+static void analyse(struct diff_program *p)
+{
+    bool seen[DIFF_BUFFERS] = {false}, needed[DIFF_BUFFERS] = {false};
+    for (int i = p->n - 1; i >= 0; i--) {
+        struct diff_op *op = &p->op[i];
+        op->add_a = seen[op->a];
+        op->add_b = seen[op->b];
+        seen[op->a] = seen[op->b] = true;
+        op->backward = needed[op->y];
+        if (op->backward || op->kind != DIFF_ADD) needed[op->a] = needed[op->b] = true;
+        p->used[op->a] = p->used[op->b] = p->used[op->y] = true;
+    }
+}
+
+static void attention_ops(struct builder *b, bool pre)
+{
+    if (pre) add_op(b, DIFF_NORM, EXTRA_ATTN_NORM, DIFF_X0, DIFF_N1);
+    add_op(b, DIFF_LINEAR, STAGE_QKV, b->at, DIFF_RAW);
+    add_op(b, DIFF_PREPARE, 0, b->at, DIFF_QKV);
+    add_op(b, DIFF_ATTEND, 0, b->at, DIFF_ATT);
+    add_op(b, DIFF_LINEAR, STAGE_O, b->at, DIFF_O);
+    if (!pre) add_op(b, DIFF_NORM, EXTRA_ATTN_NORM, b->at, DIFF_B1);
+}
+
+static void mlp_ops(struct builder *b, bool pre)
+{
+    if (pre) add_op(b, DIFF_NORM, EXTRA_MLP_NORM, b->at, DIFF_N2);
+    add_op(b, DIFF_LINEAR, STAGE_UP, b->at, DIFF_UP);
+    add_op(b, DIFF_ACTIVATE, 0, b->at, DIFF_ACT);
+    add_op(b, DIFF_LINEAR, STAGE_DOWN, b->at, DIFF_DOWN);
+    if (!pre) add_op(b, DIFF_NORM, EXTRA_MLP_NORM, b->at, DIFF_B2);
+}
+
+static void widths(const struct spec *s, struct diff_program *p)
+{
+    const struct model_shape *m = &s->shape;
+    for (int i = 0; i < DIFF_BUFFERS; i++) p->width[i] = m->hidden;
+    p->width[DIFF_RAW] = p->width[DIFF_QKV] = qkv_width(s);
+    p->width[DIFF_ATT] = m->heads * m->head_dim;
+    p->width[DIFF_UP] = m->intermediate * (s->gated ? 2 : 1);
+    p->width[DIFF_ACT] = m->intermediate;
+}
+
+void diff_program(const struct spec *s, struct diff_program *out)
+{
+    struct builder b = {.p = out, .at = DIFF_X0};
+    struct slot slots[SLOTS_MAX];
+    bool pre = s->arch->place == NORM_PRE;
+    memset(out, 0, sizeof *out);
+    widths(s, out);
+    int n = slots_of_block(s, slots);
+    for (int i = 0; i < n; i++)
+        if (slots[i].kind == SLOT_WEIGHT)
+            out->linear[out->n_linears++] = (struct linear){
+                .stage = role_stage(slots[i].role), .rows = slots[i].n[0], .cols = slots[i].n[1]};
+    attention_ops(&b, pre);
+    enum diff_buffer branch = b.at;
+    if (!s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
+    if (s->parallel) b.at = DIFF_X0; /* the MLP reads the block's own input */
+    mlp_ops(&b, pre);
+    enum diff_buffer last = b.at;
+    if (s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
+    add_sum(&b, DIFF_X1, last, DIFF_X2);
+    analyse(out);
+}

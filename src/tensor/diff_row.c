@@ -1,0 +1,67 @@
+/* The linear pieces around the linear layers. */
+#include "tensor/diff.h"
+#include "tensor/diff_lane.h"
+
+KERN_CLONES void diff_rope(real *x, int64_t ld, int64_t heads, int64_t stride, const real *cosine,
+                           const real *sine, int64_t T, int64_t half, bool backward)
+{
+    const real sign = backward ? -1 : 1;
+    for (int64_t t = 0; t < T; t++, cosine += half, sine += half)
+        for (int64_t h = 0; h < heads; h++) {
+            real *restrict low = x + t * ld + h * stride, *restrict high = low + half;
+#pragma omp simd
+            for (int64_t j = 0; j < half; j++) {
+                real u = low[j], v = high[j], s = sign * sine[j];
+                low[j] = u * cosine[j] - v * s;
+                high[j] = v * cosine[j] + u * s;
+            }
+        }
+}
+
+KERN_CLONES void diff_add(real *y, const real *a, const real *b, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+
+KERN_CLONES void diff_axpy(real *y, real c, const real *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] += c * x[i];
+}
+
+KERN_CLONES void diff_add_row(real *y, int64_t ldy, const real *b, int64_t T, int64_t n)
+{
+    for (int64_t t = 0; t < T; t++)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[t * ldy + i] += b[i];
+}
+
+KERN_CLONES void diff_add_columns(real *y, const real *x, int64_t ldx, int64_t T, int64_t n)
+{
+    for (int64_t t = 0; t < T; t++)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i] += x[t * ldx + i];
+}
+
+KERN_CLONES void diff_clip(real *y, int64_t ldy, real c, int64_t T, int64_t n)
+{
+    for (int64_t t = 0; t < T; t++) {
+        real *row = y + t * ldy;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            real v = row[i] > c ? c : row[i];
+            row[i] = v < -c ? -c : v;
+        }
+    }
+}
+
+KERN_CLONES void diff_clip_mask(real *y, const real *x, int64_t ld, real c, int64_t T, int64_t n)
+{
+    for (int64_t t = 0; t < T; t++)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            real v = x[t * ld + i], inside = v < c && v > -c ? 1 : 0;
+            y[t * ld + i] *= inside;
+        }
+}

@@ -1,0 +1,116 @@
+/* Derivatives of the softmaxes. p = softmax(s): dp = p (ds - <p, ds>), gs = p (gp - <p, gp>), and
+ * the tangent of the latter by the product rule. */
+#include "tensor/diff.h"
+#include "tensor/diff_lane.h"
+
+KERN_LANE real largest(const real *x, int64_t n)
+{
+    real lane[LANES];
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (; i < n; i++) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    return lane[0];
+}
+
+KERN_LANE void outside(real *s, int64_t n, int64_t lo, int64_t hi)
+{
+    memset(s, 0, (size_t)lo * sizeof *s);
+    memset(s + hi, 0, (size_t)(n - hi) * sizeof *s);
+}
+
+KERN_LANE void probabilities(real *s, int64_t lo, int64_t hi, real scale, real log_sum)
+{
+#pragma omp simd
+    for (int64_t i = lo; i < hi; i++) s[i] = real_exp(s[i] * scale - log_sum);
+}
+
+KERN_CLONES real diff_softmax(real *s, int64_t n, int64_t lo, int64_t hi, real scale)
+{
+    real sum, top = largest(s + lo, hi - lo) * scale; /* scale > 0 */
+    probabilities(s, lo, hi, scale, top);
+    REAL_SUM(sum, i, lo, hi, s[i]);
+    const real c = 1 / sum;
+#pragma omp simd
+    for (int64_t i = lo; i < hi; i++) s[i] *= c;
+    outside(s, n, lo, hi);
+    return top + (real)log((double)sum);
+}
+
+KERN_CLONES void diff_softmax_tangent(real *s, real *ds, int64_t n, int64_t lo, int64_t hi,
+                                      real scale, real log_sum)
+{
+    real mean;
+    probabilities(s, lo, hi, scale, log_sum);
+    REAL_SUM(mean, i, lo, hi, s[i] * ds[i]);
+#pragma omp simd
+    for (int64_t i = lo; i < hi; i++) ds[i] = scale * s[i] * (ds[i] - mean);
+    outside(s, n, lo, hi);
+    outside(ds, n, lo, hi);
+}
+
+KERN_CLONES void diff_softmax_adjoint(real *s, real *gp, int64_t n, int64_t lo, int64_t hi,
+                                      real scale, real log_sum)
+{
+    diff_softmax_tangent(s, gp, n, lo, hi, scale, log_sum); /* the Jacobian is symmetric */
+}
+
+KERN_CLONES void diff_softmax_adjoint_tangent(real *s, real *ds, real *gp, real *dgp, int64_t n,
+                                              int64_t lo, int64_t hi, real scale, real log_sum)
+{
+    real g, dg;
+    diff_softmax_tangent(s, ds, n, lo, hi, scale, log_sum);
+    REAL_SUM(g, i, lo, hi, s[i] * gp[i]);
+    REAL_SUM(dg, i, lo, hi, ds[i] * gp[i] + s[i] * dgp[i]);
+#pragma omp simd
+    for (int64_t i = lo; i < hi; i++) {
+        real gap = gp[i] - g;
+        gp[i] = scale * s[i] * gap;
+        dgp[i] = scale * (ds[i] * gap + s[i] * (dgp[i] - dg));
+    }
+    outside(gp, n, lo, hi);
+    outside(dgp, n, lo, hi);
+}
+
+enum { LONG = 32 * LANES };
+
+KERN_CLONES double diff_log_softmax(real *z, int64_t n, int64_t target, real weight, real *p)
+{
+    const real top = largest(z, n);
+    const double at_target = (double)z[target];
+    double sum = 0;
+    for (int64_t from = 0; from < n; from += LONG) {
+        int64_t to = from + LONG < n ? from + LONG : n;
+        real part;
+        probabilities(z, from, to, 1, top);
+        REAL_SUM(part, i, from, to, z[i]);
+        sum += (double)part;
+    }
+    const real c = (real)((double)weight / sum);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) z[i] *= c;
+    *p = z[target];
+    z[target] -= weight;
+    return (double)top + log(sum) - at_target;
+}
+
+KERN_CLONES void diff_log_softmax_tangent(real *dz, real *gz, int64_t n, int64_t target, real p,
+                                          real weight)
+{
+    const real kept = gz[target];
+    double sum = 0;
+    gz[target] = p; /* weight * probabilities */
+    for (int64_t from = 0; from < n; from += LONG) {
+        int64_t to = from + LONG < n ? from + LONG : n;
+        real part;
+        REAL_SUM(part, i, from, to, gz[i] * dz[i]);
+        sum += (double)part;
+    }
+    const real mean = (real)(sum / (double)weight);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) dz[i] = gz[i] * (dz[i] - mean);
+    gz[target] = kept;
+}

@@ -16,8 +16,20 @@ function(qtraj_module name)
   target_link_libraries(${name} PUBLIC ${M_DEPENDS} PRIVATE warnings)
 endfunction()
 
+# qtraj_f64(NAME DEPENDS ... SOURCES GLOB...): sources of other modules compiled with QTRAJ_REAL_F64, whose symbols end
+# in _f64.
+function(qtraj_f64 name)
+  cmake_parse_arguments(M "" "" "DEPENDS;SOURCES" ${ARGN})
+  list(TRANSFORM M_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/)
+  file(GLOB sources CONFIGURE_DEPENDS ${M_SOURCES})
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${sources})
+  target_compile_definitions(${name} PUBLIC QTRAJ_REAL_F64)
+  target_link_libraries(${name} PUBLIC ${M_DEPENDS} PRIVATE warnings)
+endfunction()
+
 # qtraj_unit_tests(NAME): every tests/unit/NAME/test_*.c as one cmocka program that links only the folder's target.
-# A file that has a line "NP: 1 3" in its first comment runs under mpirun with those numbers of ranks.
+# A file that has a line "NP: 1 3" in its first comment runs under mpirun with those numbers of ranks; one that has
+# "REAL: f32 f64" is compiled once more against NAME_f64.
 function(qtraj_unit_tests name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${name}/test_*.c)
   foreach(source IN LISTS sources)
@@ -28,6 +40,15 @@ function(qtraj_unit_tests name)
     target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
     target_compile_definitions(${target} PRIVATE FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures"
       CONFIGS="${CMAKE_SOURCE_DIR}/configs")
+    file(STRINGS ${source} reals REGEX "REAL: f32 f64" LIMIT_COUNT 1)
+    if(reals)
+      add_executable(${target}_f64 ${source})
+      target_link_libraries(${target}_f64 PRIVATE ${name}_f64 PkgConfig::CMOCKA warnings m)
+      target_include_directories(${target}_f64 PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
+      target_compile_definitions(${target}_f64 PRIVATE FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures")
+      add_test(NAME ${name}.${test}_f64 COMMAND ${target}_f64)
+      qtraj_test_properties(${name}.${test}_f64 unit 300)
+    endif()
     file(STRINGS ${source} ranks REGEX "NP: [0-9 ]+" LIMIT_COUNT 1)
     if(ranks)
       string(REGEX MATCHALL "[0-9]+" ranks "${ranks}")

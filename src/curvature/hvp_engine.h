@@ -1,0 +1,92 @@
+/* hvp_engine: the insides of hvp, and of one call of it. Only hvp*.c include it. */
+#pragma once
+#include "curvature/hvp.h"
+#include "model/block.h"
+#include "model/diff.h"
+
+#define hvp_table_open   REAL_NAME(hvp_table_open)
+#define hvp_table_close  REAL_NAME(hvp_table_close)
+#define hvp_params       REAL_NAME(hvp_params)
+#define hvp_params_outer REAL_NAME(hvp_params_outer)
+#define hvp_outer_load   REAL_NAME(hvp_outer_load)
+#define hvp_outer_free   REAL_NAME(hvp_outer_free)
+#define hvp_run          REAL_NAME(hvp_run)
+#define hvp_head         REAL_NAME(hvp_head)
+#define hvp_head_rows    REAL_NAME(hvp_head_rows)
+#define hvp_embed        REAL_NAME(hvp_embed)
+#define hvp_embed_back   REAL_NAME(hvp_embed_back)
+
+/* Where a tensor of the table stands in the model. */
+struct hvp_place {
+    struct slot slot;
+    int64_t layer; /* -1: outside the blocks */
+};
+
+struct hvp {
+    const struct model *m;
+    const struct sequences *s;
+    int64_t n, n_tensors, scored, total, products;
+
+    /* The subset's tensors in the vector's order, and the same by layer: those of layer l are
+     * by_layer[layer_at[l + 1] .. layer_at[l + 2]), l = -1 for those outside. */
+    struct hvp_tensor *tensors; // (n_tensors), names owned
+    struct hvp_place *places;   // (n_tensors)
+    int64_t *by_layer;          // (n_tensors)
+    int64_t *layer_at;          // (L + 2)
+
+    const real *direction; // (n) or NULL
+    real step;
+    int64_t chunk; /* tokens */
+    bool keep;
+    struct diff_program program;
+};
+
+MUST_USE enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e);
+void hvp_table_close(struct hvp *h);
+
+/* A vector's parts that belong to a block, NULL for tensors outside the subset; v NULL: all NULL.
+ * The callers take care not to write through a const vector. */
+void hvp_params(const struct hvp *h, const real *v, int64_t layer, struct diff_params *out);
+/* The same outside the blocks, by OUTER_*; a tied head is the embedding. */
+struct hvp_outer {
+    real *p[OUTER_N];
+};
+void hvp_params_outer(const struct hvp *h, const real *v, struct hvp_outer *out);
+
+/* What stands outside the blocks in `real`, moved as h says: borrowed from the model, or a copy
+ * where it must differ. */
+struct hvp_outer_weights {
+    struct hvp_outer at;
+    real *owned[OUTER_N];
+};
+MUST_USE enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w,
+                                    struct err *e);
+void hvp_outer_free(struct hvp_outer_weights *w);
+
+/* One call. T: all tokens. */
+struct hvp_call {
+    struct hvp *h;
+    bool backward; /* else the loss alone */
+    int64_t k;
+    const real *const *v; // k vectors
+    real *const *hv;      // k products, zeroed
+    real *g;              // the gradient, zeroed, or NULL
+    struct hvp_outer_weights outer;
+    struct diff_work *work;
+
+    real *x, *dx;     // (T, C), (k, T, C) of the last block's output, for the head
+    int64_t dx_pitch; /* from a probe's dx to the next one's */
+    real *gx, *dgx;   // (T, C), (k, T, C): the adjoints that it leaves
+    double loss;
+};
+/* Runs blocks and head; adds to c->hv or c->g; leaves c->loss. */
+MUST_USE enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, real *const *hv,
+                             real *g, bool backward, double *loss, struct err *e);
+/* Final norm, output matrix and cross-entropy with all their derivatives. */
+MUST_USE enum status hvp_head(struct hvp_call *c, struct err *e);
+/* Positions in a slice of the head. */
+int64_t hvp_head_rows(const struct hvp *h);
+/* x (T, C) = the rows of the table that the ids name; table NULL: zeros. */
+void hvp_embed(const struct hvp *h, const real *table, real *x);
+/* The table's adjoint += g (T, C). */
+void hvp_embed_back(const struct hvp *h, const real *g, real *table);

@@ -1,0 +1,82 @@
+/* What stands outside the blocks: its weights, and the embedding. */
+#include "curvature/hvp_engine.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const float *stored(const struct model *m, int index)
+{
+    const float *const at[OUTER_N] = {[OUTER_EMBED] = m->embed,
+                                      [OUTER_NORM] = m->norm,
+                                      [OUTER_NORM_BIAS] = m->norm_bias,
+                                      [OUTER_HEAD] = m->head};
+    return at[index];
+}
+
+/* In f32 what does not move needs no copy. */
+static real *borrowed(const float *from, const real *along)
+{
+#ifdef QTRAJ_REAL_F64
+    (void)from, (void)along;
+    return NULL;
+#else
+    return along ? NULL : (real *)(uintptr_t)from;
+#endif
+}
+
+enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, struct err *e)
+{
+    enum status st = OK;
+    struct slot slots[OUTER_N];
+    struct hvp_outer along;
+    int n = slots_outside(&h->m->spec, slots);
+    memset(w, 0, sizeof *w);
+    hvp_params_outer(h, h->direction, &along);
+    for (int i = 0; i < n; i++) {
+        int at = slots[i].index;
+        int64_t elements = slot_elements(&slots[i]);
+        const float *from = stored(h->m, at);
+        w->at.p[at] = borrowed(from, along.p[at]);
+        if (w->at.p[at]) continue;
+        TRY(mem_alloc(&w->owned[at], elements, sizeof(real), "weights outside the blocks", e));
+        w->at.p[at] = w->owned[at];
+#pragma omp parallel for schedule(static)
+        for (int64_t k = 0; k < elements; k++) w->owned[at][k] = from[k];
+        if (along.p[at]) diff_axpy(w->owned[at], h->step, along.p[at], elements);
+    }
+    if (h->m->spec.shape.tied) w->at.p[OUTER_HEAD] = w->at.p[OUTER_EMBED];
+done:
+    if (st != OK) hvp_outer_free(w);
+    return st;
+}
+
+void hvp_outer_free(struct hvp_outer_weights *w)
+{
+    for (int i = 0; i < OUTER_N; i++) free(w->owned[i]);
+    memset(w, 0, sizeof *w);
+}
+
+void hvp_embed(const struct hvp *h, const real *table, real *x)
+{
+    int64_t C = h->m->spec.shape.hidden, T = h->s->offset[h->s->n];
+#pragma omp parallel for schedule(static)
+    for (int64_t t = 0; t < T; t++)
+        if (table)
+            memcpy(x + t * C, table + h->s->ids[t] * C, (size_t)C * sizeof *x);
+        else
+            memset(x + t * C, 0, (size_t)C * sizeof *x);
+}
+
+/* A token may come many times, so threads share the columns: each sum runs over the tokens in
+ * order. */
+void hvp_embed_back(const struct hvp *h, const real *g, real *table)
+{
+    enum { COLUMNS = 64 };
+    int64_t C = h->m->spec.shape.hidden, T = h->s->offset[h->s->n];
+    if (!table) return;
+#pragma omp parallel for schedule(static)
+    for (int64_t c = 0; c < C; c += COLUMNS)
+        for (int64_t t = 0; t < T; t++)
+            diff_add(table + h->s->ids[t] * C + c, table + h->s->ids[t] * C + c, g + t * C + c,
+                     C - c < COLUMNS ? C - c : COLUMNS);
+}

@@ -1,0 +1,165 @@
+/* The parameters of a subset: which, in which order, and where. */
+#include "curvature/hvp_engine.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *doc;
+} subsets[HVP_SUBSETS] = {
+    [HVP_ALL] = {"all", "every parameter"},
+    [HVP_MAT2D] = {"mat2d", "matrices, embedding and head included"},
+    [HVP_BLOCKS2D] = {"blocks2d", "matrices inside the blocks"},
+    [HVP_QUANTIZED] = {"quantized", "what quantization touches: the blocks' linear layers"},
+};
+
+const char *hvp_subset_name(enum hvp_subset s)
+{
+    return subsets[s].name;
+}
+
+const char *hvp_subset_doc(enum hvp_subset s)
+{
+    return subsets[s].doc;
+}
+
+bool hvp_subset_find(const char *name, enum hvp_subset *out)
+{
+    for (int i = 0; i < HVP_SUBSETS; i++)
+        if (strcmp(name, subsets[i].name) == 0) {
+            *out = (enum hvp_subset)i;
+            return true;
+        }
+    return false;
+}
+
+static bool member(enum hvp_subset subset, const struct slot *t, int64_t layer)
+{
+    if (t->buffer) return false;
+    switch (subset) {
+    case HVP_MAT2D:
+        return t->n_dims == 2;
+    case HVP_BLOCKS2D:
+        return t->n_dims == 2 && layer >= 0;
+    case HVP_QUANTIZED:
+        return t->kind == SLOT_WEIGHT;
+    default:
+        return true;
+    }
+}
+
+/* A line of the table before it is sorted. */
+struct line {
+    struct hvp_tensor tensor;
+    struct hvp_place place;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    return strcmp(x->tensor.name, y->tensor.name);
+}
+
+static enum status add_lines(struct hvp *h, enum hvp_subset subset, int64_t layer,
+                             struct line *lines, struct err *e)
+{
+    enum status st = OK;
+    struct slot slots[SLOTS_MAX];
+    int n = layer < 0 ? slots_outside(&h->m->spec, slots) : slots_of_block(&h->m->spec, slots);
+    for (int i = 0; i < n; i++) {
+        char name[NAME_MAX_LEN], *copy;
+        if (!member(subset, &slots[i], layer)) continue;
+        slot_name(h->m, &slots[i], layer, name);
+        TRY(mem_string(&copy, name, e));
+        lines[h->n_tensors++] = (struct line){.tensor = {.name = copy,
+                                                         .elements = slot_elements(&slots[i]),
+                                                         .n_dims = slots[i].n_dims,
+                                                         .shape = {slots[i].n[0], slots[i].n[1]},
+                                                         .layer = layer},
+                                              .place = {slots[i], layer}};
+    }
+done:
+    return st;
+}
+
+/* Counting sort of the tensors by layer. */
+static void index_layers(struct hvp *h)
+{
+    int64_t layers = h->m->spec.shape.layers, at = 0;
+    for (int64_t l = -1; l <= layers; l++) {
+        h->layer_at[l + 1] = at;
+        for (int64_t t = 0; t < h->n_tensors && l < layers; t++)
+            if (h->places[t].layer == l) h->by_layer[at++] = t;
+    }
+}
+
+static enum status take_lines(struct hvp *h, const struct line *lines, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = h->n_tensors;
+    TRY(mem_alloc(&h->tensors, n, sizeof *h->tensors, "names of parameters", e));
+    TRY(mem_alloc(&h->places, n, sizeof *h->places, "places of parameters", e));
+    TRY(mem_alloc(&h->by_layer, n, sizeof *h->by_layer, "places of parameters", e));
+    TRY(mem_alloc(&h->layer_at, h->m->spec.shape.layers + 2, sizeof *h->layer_at,
+                  "places of parameters", e));
+    for (int64_t t = 0; t < n; t++) {
+        h->tensors[t] = lines[t].tensor;
+        h->places[t] = lines[t].place;
+        h->tensors[t].offset = h->n;
+        h->n += lines[t].tensor.elements;
+    }
+    index_layers(h);
+done:
+    if (st != OK) {
+        free(h->tensors);
+        h->tensors = NULL;
+    }
+    return st;
+}
+
+enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e)
+{
+    enum status st = OK;
+    struct line *lines = NULL;
+    int64_t layers = h->m->spec.shape.layers;
+    TRY(mem_alloc(&lines, OUTER_N + layers * SLOTS_MAX, sizeof *lines, "names of parameters", e));
+    for (int64_t l = -1; l < layers; l++) TRY(add_lines(h, subset, l, lines, e));
+    qsort(lines, (size_t)h->n_tensors, sizeof *lines, by_name);
+    TRY(take_lines(h, lines, e));
+done:
+    for (int64_t t = 0; st != OK && lines && t < h->n_tensors; t++)
+        free((char *)(uintptr_t)lines[t].tensor.name);
+    free(lines);
+    return st;
+}
+
+void hvp_table_close(struct hvp *h)
+{
+    for (int64_t t = 0; h->tensors && t < h->n_tensors; t++)
+        free((char *)(uintptr_t)h->tensors[t].name);
+    free(h->tensors);
+    free(h->places);
+    free(h->by_layer);
+    free(h->layer_at);
+}
+
+/* One table of pointers serves vectors that are read and sums that are written. */
+static real *part(const struct hvp *h, const real *v, int64_t tensor)
+{
+    return (real *)(uintptr_t)(v + h->tensors[tensor].offset);
+}
+
+void hvp_params(const struct hvp *h, const real *v, int64_t layer, struct diff_params *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int64_t i = h->layer_at[layer + 1]; v && i < h->layer_at[layer + 2]; i++)
+        *diff_param(out, &h->places[h->by_layer[i]].slot) = part(h, v, h->by_layer[i]);
+}
+
+void hvp_params_outer(const struct hvp *h, const real *v, struct hvp_outer *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int64_t i = h->layer_at[0]; v && i < h->layer_at[1]; i++)
+        out->p[h->places[h->by_layer[i]].slot.index] = part(h, v, h->by_layer[i]);
+    if (h->m->spec.shape.tied) out->p[OUTER_HEAD] = out->p[OUTER_EMBED];
+}

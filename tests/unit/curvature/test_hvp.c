@@ -1,0 +1,107 @@
+/* Gradients and Hessian-vector products against those of torch in f64, for every family, in the
+ * program's f32 and in f64. REAL: f32 f64 */
+#include "hvp_fixture.h"
+#include "linalg/linalg.h"
+
+/* |x - y| is at most the tolerance times `scale`. */
+static void close_to(double x, double y, double scale, const char *what)
+{
+    if (!(fabs(x - y) <= tolerance * scale))
+        fail_msg("%s: %.12g, expected %.12g within %g of %g", what, x, y, tolerance, scale);
+}
+
+/* Norms of the parts of x against `norms`, on the scale of each part but no finer than a thousandth
+ * of the whole. */
+static void check_norms(const struct hvp_fixture *f, const real *x, const char *answer)
+{
+    int64_t n;
+    double *norms = hvp_answer(f, answer, &n), whole = norm(f->n, x);
+    assert_int_equal(n, hvp_n_tensors(f->h));
+    for (int64_t i = 0; i < n; i++) {
+        const struct hvp_tensor *t = hvp_tensor(f->h, i);
+        close_to(norm(t->elements, x + t->offset), norms[i], fmax(norms[i], 1e-3 * whole), t->name);
+    }
+    free(norms);
+}
+
+/* Stored elements (all of a tensor or its first rows): the difference on the scale of the tensor's
+ * part. */
+static int check_elements(const struct hvp_fixture *f, const real *x, const char *prefix)
+{
+    int found = 0;
+    for (int64_t i = 0; i < hvp_n_tensors(f->h); i++) {
+        const struct hvp_tensor *t = hvp_tensor(f->h, i);
+        char name[300];
+        int64_t n;
+        snprintf(name, sizeof name, "%s.%s", prefix, t->name);
+        double *want = hvp_answer(f, name, &n), apart = 0, whole = 0;
+        if (!want) continue;
+        bool narrow = safetensors_find(&f->answers, name)->dtype == DTYPE_F32;
+        assert_true(n <= t->elements);
+        for (int64_t k = 0; k < n; k++) {
+            double d = (double)x[t->offset + k] - want[k];
+            apart += d * d, whole += want[k] * want[k];
+        }
+        /* An answer rounded to f32 cannot show more. */
+        double floor = narrow ? 6e-8 / tolerance : 0;
+        close_to(sqrt(apart), 0, sqrt(whole) * fmax(1, floor), name);
+        free(want);
+        found++;
+    }
+    return found;
+}
+
+static void gradient(void **state)
+{
+    struct hvp_fixture f;
+    hvp_fixture_open(&f, *state, HVP_ALL);
+    real *g = hvp_vector(&f);
+    double loss, alone;
+    OK_OR_FAIL(hvp_gradient(f.h, g, &loss, e));
+    OK_OR_FAIL(hvp_loss(f.h, &alone, e));
+    assert_true(loss == alone);
+    close_to(loss, hvp_answer_one(&f, "f64.loss"), 1e-2 * loss, "loss");
+    check_norms(&f, g, "grad_norms");
+    assert_true(check_elements(&f, g, "grad") >= 2);
+    free(g);
+    hvp_fixture_close(&f);
+}
+
+/* All judged on the scale of |v| |Hv|, which the sum v'Hv may be far below. */
+static void product(void **state)
+{
+    struct hvp_fixture f;
+    hvp_fixture_open(&f, *state, HVP_ALL);
+    real *v = hvp_vector(&f), *hv = hvp_vector(&f);
+    double *vhv = hvp_answer(&f, "vhv", NULL), *parts = hvp_answer(&f, "vhv_per_tensor", NULL);
+    for (uint64_t salt = 0; salt < 4; salt++) {
+        hvp_probe(&f, salt, v);
+        OK_OR_FAIL(hvp_apply(f.h, 1, (const real *const[]){v}, &hv, e));
+        double scale = norm(f.n, v) * norm(f.n, hv);
+        close_to(dot(f.n, v, hv), vhv[salt], scale, "v'Hv");
+        if (salt > 0) continue;
+        for (int64_t i = 0; i < hvp_n_tensors(f.h); i++) {
+            const struct hvp_tensor *t = hvp_tensor(f.h, i);
+            const real *p = v + t->offset, *q = hv + t->offset;
+            close_to(dot(t->elements, p, q), parts[i], scale, t->name);
+        }
+        check_norms(&f, hv, "hv_norms");
+        assert_true(check_elements(&f, hv, "hv") >= 2);
+    }
+    assert_int_equal(hvp_products(f.h), 4);
+    free(v);
+    free(hv);
+    free(vhv);
+    free(parts);
+    hvp_fixture_close(&f);
+}
+
+int main(void)
+{
+    linalg_setup();
+    struct CMUnitTest tests[2 * FIXTURES_N];
+    size_t n = 0;
+    EACH_FIXTURE(tests, n, gradient)
+    EACH_FIXTURE(tests, n, product)
+    return _cmocka_run_group_tests("hvp", tests, n, NULL, NULL);
+}

@@ -42,6 +42,7 @@ static enum status take_checkpoint(const json_t *json, struct axis_checkpoint *o
     const json_t *step = json_object_get(json, "step");
     TRY(take_text(json_object_get(json, "name"), "models[].checkpoints[].name", &out->name, e));
     TRY(take_text(json_object_get(json, "key"), "models[].checkpoints[].key", &out->key, e));
+    out->curvature_key = json_text(json, "curvature_key", NULL);
     out->phase = json_text(json, "phase", "");
     out->kind = json_text(json, "kind", "");
     out->recipe = json_text(json, "recipe", "");

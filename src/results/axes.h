@@ -7,6 +7,7 @@
 
 struct axis_checkpoint {
     const char *name, *phase, *kind, *recipe, *key;
+    const char *curvature_key;    /* NULL: not asked for */
     int64_t step;                 /* -1: not given */
     double tokens, learning_rate; /* NaN: not given */
 };

@@ -25,7 +25,9 @@ enum cube_dim_place {
     DIM_SEQUENCE,
     DIM_CELL,
     DIM_LAYER,
-    DIM_N
+    DIM_CURVATURE_ROW,
+    DIM_TABLE, /* rows of the first of record_tables; the others follow */
+    DIM_N = DIM_TABLE + RECORD_TABLES
 };
 
 struct cube_dim {
@@ -46,8 +48,9 @@ struct cube_variable {
     enum cube_type type;
     int rank; /* 0: one value */
     enum cube_dim_place dims[CUBE_RANK];
-    bool is_scale; /* the coordinate of its only dimension */
-    bool in_cells; /* of (model, checkpoint), but wanted as a column of cells/ as well */
+    bool is_scale;     /* the coordinate of its only dimension */
+    bool in_cells;     /* of (model, checkpoint), but wanted as a column of the other frames too */
+    bool of_curvature; /* of (model, checkpoint), and a column of curvature/ */
     bool volatile_;
     bool may_miss; /* has a fill value: NaN or -1 */
     int64_t n;     /* product of the extents */
@@ -102,6 +105,9 @@ MUST_USE enum status cube_rows_of_checkpoints(const struct axes *a, const struct
                                               struct cube_rows *out, struct err *e);
 MUST_USE enum status cube_rows_of_cells(const struct axes *a, const struct results_view *v,
                                         struct cube_rows *out, struct err *e);
+/* One row a checkpoint whose curvature the plan asks for, its dataset -1. */
+MUST_USE enum status cube_rows_of_curvature(const struct axes *a, const struct results_view *v,
+                                            struct cube_rows *out, struct err *e);
 
 enum cube_status cube_status_of(const json_t *record);
 /* The element of a grid variable at a row's place; -1 when the row is not on one of its axes. */
@@ -109,10 +115,14 @@ int64_t cube_place(const struct cube *c, const struct cube_variable *x, const st
 
 MUST_USE enum status cube_build_grid(struct cube *c, const struct axes *a,
                                      const struct cube_rows *checkpoints,
-                                     const struct cube_rows *cells, struct err *e);
+                                     const struct cube_rows *cells,
+                                     const struct cube_rows *curvature, struct err *e);
 MUST_USE enum status cube_build_frames(struct cube *c, const struct axes *a,
                                        const struct cube_rows *checkpoints,
-                                       const struct cube_rows *cells, struct err *e);
+                                       const struct cube_rows *cells,
+                                       const struct cube_rows *curvature, struct err *e);
+MUST_USE enum status cube_build_tables(struct cube *c, const struct axes *a,
+                                       const struct cube_rows *curvature, struct err *e);
 MUST_USE enum status cube_build_layers(struct cube *c, const struct axes *a,
                                        const struct cube_rows *cells, struct err *e);
 MUST_USE enum status cube_build_provenance(struct cube *c, const struct results_view *v,

@@ -178,6 +178,26 @@ done:
     return st;
 }
 
+enum status cube_rows_of_curvature(const struct axes *a, const struct results_view *v,
+                                   struct cube_rows *out, struct err *e)
+{
+    enum status st = OK;
+    *out = (struct cube_rows){0};
+    TRY(mem_alloc(&out->rows, all_checkpoints(a), sizeof *out->rows, "rows", e));
+    for (int64_t m = 0; m < a->n_models; m++)
+        for (int64_t c = 0; c < a->models[m].n; c++) {
+            const char *key = a->models[m].checkpoints[c].curvature_key;
+            struct cube_row row = {.at = {m, c, -1, -1, -1}, .cell = out->n};
+            if (!key) continue;
+            snprintf(row.key, sizeof row.key, "%s", key);
+            row.record = v ? results_view_find(v, row.key) : NULL;
+            out->rows[out->n++] = row;
+        }
+    out->n_cells = out->n;
+done:
+    return st;
+}
+
 /* --- provenance --- */
 
 static enum status put_text(struct cube *c, const char *name, const char *long_name, bool volatile_,
@@ -249,7 +269,7 @@ done:
 }
 
 static void set_dims(struct cube *c, const struct axes *a, const struct cube_rows *checkpoints,
-                     const struct cube_rows *cells)
+                     const struct cube_rows *cells, const struct cube_rows *curvature)
 {
     c->dims[DIM_MODEL] = (struct cube_dim){"", "model", a->n_models};
     c->dims[DIM_CHECKPOINT] = (struct cube_dim){"", "checkpoint", a->n_checkpoints};
@@ -261,6 +281,9 @@ static void set_dims(struct cube *c, const struct axes *a, const struct cube_row
     c->dims[DIM_SEQUENCE] = (struct cube_dim){"sequences", "sequence", 0}; /* counted later */
     c->dims[DIM_CELL] = (struct cube_dim){"layers", "cell", cells->n_cells};
     c->dims[DIM_LAYER] = (struct cube_dim){"layers", "layer", 0}; /* counted later */
+    c->dims[DIM_CURVATURE_ROW] = (struct cube_dim){"curvature", "row", curvature->n};
+    for (int i = 0; i < RECORD_TABLES; i++)
+        c->dims[DIM_TABLE + i] = (struct cube_dim){record_tables[i].group, "row", 0}; /* likewise */
 }
 
 enum status cube_build(const struct results_view *v, struct cube *out, struct err *e)
@@ -268,21 +291,24 @@ enum status cube_build(const struct results_view *v, struct cube *out, struct er
     enum status st = OK;
     struct axes a = {0};
     struct cube c = {0};
-    struct cube_rows checkpoints = {0}, cells = {0};
+    struct cube_rows checkpoints = {0}, cells = {0}, curvature = {0};
     TRY(axes_of_plan(results_view_plan(v), &a, e));
     TRY(cube_rows_of_checkpoints(&a, v, &checkpoints, e));
     TRY(cube_rows_of_cells(&a, v, &cells, e));
-    set_dims(&c, &a, &checkpoints, &cells);
+    TRY(cube_rows_of_curvature(&a, v, &curvature, e));
+    set_dims(&c, &a, &checkpoints, &cells, &curvature);
     TRY(describe(&c, results_view_plan(v), e));
-    TRY(cube_build_grid(&c, &a, &checkpoints, &cells, e));
-    TRY(cube_build_frames(&c, &a, &checkpoints, &cells, e));
+    TRY(cube_build_grid(&c, &a, &checkpoints, &cells, &curvature, e));
+    TRY(cube_build_frames(&c, &a, &checkpoints, &cells, &curvature, e));
     TRY(cube_build_layers(&c, &a, &cells, e));
+    TRY(cube_build_tables(&c, &a, &curvature, e));
     TRY(cube_build_provenance(&c, v, e));
     *out = c;
     c = (struct cube){0};
 done:
     free(checkpoints.rows);
     free(cells.rows);
+    free(curvature.rows);
     cube_free(&c);
     axes_free(&a);
     return st;

@@ -1,10 +1,11 @@
-/* The frames checkpoints/ and cells/: flat columns of one length, one row a (checkpoint, dataset)
- * or (cell, dataset), taken from the grid; and sequences/, the flat array that both point into. */
+/* The frames checkpoints/, cells/ and curvature/: flat columns of one length, one row a
+ * (checkpoint, dataset), (cell, dataset) or checkpoint, taken from the grid; and sequences/, the
+ * flat array that the first two point into. */
 #include "results/cube.h"
 #include "util/mem.h"
 #include <string.h>
 
-/* One of the two frames while it is made. */
+/* One of the frames while it is made. */
 struct frame {
     struct cube *cube;
     const struct axes *axes;
@@ -34,11 +35,12 @@ static enum status add_numbers(const struct frame *f, struct err *e)
     bool of_cells = f->dim == DIM_CELL_ROW;
     TRY(add_column(f, "row", CUBE_INTEGER, "1", "number of the row", &row, e));
     row->is_scale = true;
+    for (int64_t i = 0; i < f->rows->n; i++) row->data.i[i] = i;
+    if (f->dim == DIM_CURVATURE_ROW) goto done;
     TRY(add_column(f, of_cells ? "cell" : "checkpoint_number", CUBE_INTEGER, "1",
                    of_cells ? "number of the cell, as in layers/" : "number of the checkpoint",
                    &cell, e));
     for (int64_t i = 0; i < f->rows->n; i++) {
-        row->data.i[i] = i;
         cell->data.i[i] = f->rows->rows[i].cell;
     }
 done:
@@ -88,15 +90,20 @@ done:
     return st;
 }
 
+static bool is_column(const struct frame *f, const struct cube_variable *x)
+{
+    bool of_cell = x->rank > 2 && x->dims[2] == DIM_BITS;
+    if (f->dim == DIM_CURVATURE_ROW) return x->in_cells || x->of_curvature;
+    return f->dim == DIM_CELL_ROW ? of_cell || x->in_cells : !of_cell;
+}
+
 static enum status add_all_gathered(const struct frame *f, struct err *e)
 {
     enum status st = OK;
-    bool of_cells = f->dim == DIM_CELL_ROW;
     for (int64_t i = 0, n = f->cube->n; i < n; i++) {
         const struct cube_variable *x = f->cube->variables[i];
         if (x->group[0] != '\0' || x->is_scale) continue;
-        bool of_cell = x->rank > 2 && x->dims[2] == DIM_BITS;
-        if (of_cells ? of_cell || x->in_cells : !of_cell) TRY(add_gathered(f, x, e));
+        if (is_column(f, x)) TRY(add_gathered(f, x, e));
     }
 done:
     return st;
@@ -190,24 +197,26 @@ static enum status add_frame(const struct frame *f, struct err *e)
 {
     enum status st = OK;
     TRY(add_numbers(f, e));
-    for (enum cube_dim_place axis = DIM_MODEL; axis <= DIM_DATASET; axis++)
+    enum cube_dim_place last = f->dim == DIM_CURVATURE_ROW ? DIM_CHECKPOINT : DIM_DATASET;
+    for (enum cube_dim_place axis = DIM_MODEL; axis <= last; axis++)
         if (f->dim == DIM_CELL_ROW || (axis != DIM_BITS && axis != DIM_QUANTIZER))
             TRY(add_label(f, axis, e));
     TRY(add_all_gathered(f, e));
     TRY(add_identity(f, e));
-    TRY(add_spans(f, e));
+    if (f->dim != DIM_CURVATURE_ROW) TRY(add_spans(f, e));
 done:
     return st;
 }
 
 enum status cube_build_frames(struct cube *c, const struct axes *a,
                               const struct cube_rows *checkpoints, const struct cube_rows *cells,
-                              struct err *e)
+                              const struct cube_rows *curvature, struct err *e)
 {
     enum status st = OK;
     const struct cube_rows *const parts[2] = {checkpoints, cells};
     TRY(add_frame(&(struct frame){c, a, checkpoints, "checkpoints", DIM_CHECKPOINT_ROW}, e));
     TRY(add_frame(&(struct frame){c, a, cells, "cells", DIM_CELL_ROW}, e));
+    TRY(add_frame(&(struct frame){c, a, curvature, "curvature", DIM_CURVATURE_ROW}, e));
     TRY(add_sequences(c, a, parts, e));
 done:
     return st;

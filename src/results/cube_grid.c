@@ -14,6 +14,7 @@ static const struct scope_dims {
     [SCOPE_CHECKPOINT] = {2, {DIM_MODEL, DIM_CHECKPOINT}},
     [SCOPE_CHECKPOINT_DATASET] = {3, {DIM_MODEL, DIM_CHECKPOINT, DIM_DATASET}},
     [SCOPE_CELL] = {4, {DIM_MODEL, DIM_CHECKPOINT, DIM_BITS, DIM_QUANTIZER}},
+    [SCOPE_CURVATURE] = {2, {DIM_MODEL, DIM_CHECKPOINT}},
     [SCOPE_CELL_DATASET] = {5, {DIM_MODEL, DIM_CHECKPOINT, DIM_BITS, DIM_QUANTIZER, DIM_DATASET}},
 };
 
@@ -26,6 +27,7 @@ static struct cube_variable on_grid(enum record_scope scope, const char *name, e
                               .rank = scope_dims[scope].rank,
                               .units = units,
                               .long_name = long_name,
+                              .of_curvature = scope == SCOPE_CURVATURE,
                               .may_miss = type == CUBE_DOUBLE || type == CUBE_INTEGER,
                               .coordinates = trajectory_names};
     memcpy(x.dims, scope_dims[scope].dims, sizeof x.dims);
@@ -127,16 +129,18 @@ done:
     return st;
 }
 
-static enum status add_weights_hash(struct cube *c, const struct cube_rows *rows, struct err *e)
+/* A text of the records' provenance. */
+static enum status add_text(struct cube *c, enum record_scope scope, const char *name,
+                            const char *key, const char *long_name, const struct cube_rows *rows,
+                            struct err *e)
 {
     enum status st = OK;
     struct cube_variable *x;
-    struct cube_variable like = on_grid(SCOPE_CHECKPOINT, "weights_hash", CUBE_TEXT, NULL,
-                                        "digest of the checkpoint's weights");
+    struct cube_variable like = on_grid(scope, name, CUBE_TEXT, NULL, long_name);
     TRY(cube_add(c, &like, &x, e));
     for (int64_t i = 0; i < rows->n; i++)
         x->data.t[cube_place(c, x, &rows->rows[i])] =
-            json_text(json_object_get(rows->rows[i].record, "provenance"), "weights_hash", "");
+            json_text(json_object_get(rows->rows[i].record, "provenance"), key, "");
 done:
     return st;
 }
@@ -175,19 +179,29 @@ done:
 
 enum status cube_build_grid(struct cube *c, const struct axes *a,
                             const struct cube_rows *checkpoints, const struct cube_rows *cells,
-                            struct err *e)
+                            const struct cube_rows *curvature, struct err *e)
 {
     enum status st = OK;
     const struct record_field *f;
     TRY(add_coordinates(c, a, e));
     TRY(add_trajectories(c, a, e));
     TRY(add_status(c, SCOPE_CHECKPOINT, "checkpoint_status", "checkpoint_message", checkpoints, e));
-    TRY(add_weights_hash(c, checkpoints, e));
+    TRY(add_text(c, SCOPE_CHECKPOINT, "weights_hash", "weights_hash",
+                 "digest of the checkpoint's weights", checkpoints, e));
     TRY(add_status(c, SCOPE_CELL, "status", "message", cells, e));
+    TRY(add_status(c, SCOPE_CURVATURE, "curvature_status", "curvature_message", curvature, e));
+    TRY(add_text(c, SCOPE_CURVATURE, "curvature_subset", "subset",
+                 "parameters whose Hessian is measured", curvature, e));
+    TRY(add_text(c, SCOPE_CURVATURE, "sharpness_method", "sharpness",
+                 "how sharpness was found: power or lanczos", curvature, e));
     for (int i = 0; (f = record_field_at(i)); i++) {
         if (f->scope == SCOPE_LAYER) continue;
         bool of_cell = f->scope == SCOPE_CELL || f->scope == SCOPE_CELL_DATASET;
-        TRY(add_field(c, a, f, of_cell ? cells : checkpoints, e));
+        TRY(add_field(c, a, f,
+                      of_cell                       ? cells
+                      : f->scope == SCOPE_CURVATURE ? curvature
+                                                    : checkpoints,
+                      e));
     }
 done:
     return st;

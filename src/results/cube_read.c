@@ -1,5 +1,6 @@
-/* A cube back into records: the plan lies in it as text, and the frames checkpoints/ and cells/
- * hold one row for each (checkpoint, dataset) and (cell, dataset) of that plan, in its order. */
+/* A cube back into records: the plan lies in it as text, and the frames checkpoints/, cells/ and
+ * curvature/ hold one row for each (checkpoint, dataset), (cell, dataset) and checkpoint of that
+ * plan, in its order. */
 #include "results/h5.h"
 #include "results/view.h"
 #include "util/fsx.h"
@@ -15,7 +16,13 @@ struct column {
     union cube_data data;
 };
 
-enum { FIELDS_MAX = 64 };
+enum { FIELDS_MAX = 128 };
+
+/* One of the flat tables, whose rows name their row in curvature/. */
+struct table_reader {
+    int64_t n;
+    struct column row, columns[RECORD_COLUMNS_MAX];
+};
 
 struct reader {
     const char *path;
@@ -25,11 +32,26 @@ struct reader {
     struct column sequences;
     struct column layer_names;
     struct column layers[FIELDS_MAX]; /* by place in the field table, (cells, layers) */
+    struct table_reader tables[RECORD_TABLES];
 };
+
+/* What the frames differ in. */
+struct frame_kind {
+    const char *group, *type, *status, *message;
+    enum record_scope scope, dataset_scope; /* the same: its rows have no datasets */
+};
+static const struct frame_kind frame_checkpoints = {"checkpoints",       "checkpoint",
+                                                    "checkpoint_status", "checkpoint_message",
+                                                    SCOPE_CHECKPOINT,    SCOPE_CHECKPOINT_DATASET};
+static const struct frame_kind frame_cells = {"cells",   "cell",     "status",
+                                              "message", SCOPE_CELL, SCOPE_CELL_DATASET};
+static const struct frame_kind frame_curvature = {"curvature",        "curvature",
+                                                  "curvature_status", "curvature_message",
+                                                  SCOPE_CURVATURE,    SCOPE_CURVATURE};
 
 /* One frame while it is read. */
 struct frame_reader {
-    const char *group;
+    const struct frame_kind *kind;
     struct cube_rows rows;
     struct column status, message, fingerprint, provenance, start, count;
     struct column fields[FIELDS_MAX]; /* by place in the field table */
@@ -70,29 +92,28 @@ static json_t *number_at(const struct column *c, int64_t i)
 
 /* --- a frame's columns --- */
 
-static bool is_of_frame(const struct record_field *f, bool of_cells)
+static bool has_datasets(const struct frame_kind *k)
 {
-    return of_cells ? f->scope == SCOPE_CELL || f->scope == SCOPE_CELL_DATASET
-                    : f->scope == SCOPE_CHECKPOINT || f->scope == SCOPE_CHECKPOINT_DATASET;
+    return k->dataset_scope != k->scope;
 }
 
-static enum status read_frame(const struct reader *r, struct frame_reader *f, bool of_cells,
-                              struct err *e)
+static enum status read_frame(const struct reader *r, struct frame_reader *f, struct err *e)
 {
     enum status st = OK;
     const struct record_field *field;
+    const struct frame_kind *k = f->kind;
     int64_t n = f->rows.n;
-    TRY(read_column(r, f->group, of_cells ? "status" : "checkpoint_status", CUBE_STATUS, n,
-                    &f->status, e));
-    TRY(read_column(r, f->group, of_cells ? "message" : "checkpoint_message", CUBE_TEXT, n,
-                    &f->message, e));
-    TRY(read_column(r, f->group, "fingerprint", CUBE_TEXT, n, &f->fingerprint, e));
-    TRY(read_column(r, f->group, "provenance", CUBE_TEXT, n, &f->provenance, e));
-    TRY(read_column(r, f->group, "sequence_start", CUBE_INTEGER, n, &f->start, e));
-    TRY(read_column(r, f->group, "sequence_count", CUBE_INTEGER, n, &f->count, e));
+    TRY(read_column(r, k->group, k->status, CUBE_STATUS, n, &f->status, e));
+    TRY(read_column(r, k->group, k->message, CUBE_TEXT, n, &f->message, e));
+    TRY(read_column(r, k->group, "fingerprint", CUBE_TEXT, n, &f->fingerprint, e));
+    TRY(read_column(r, k->group, "provenance", CUBE_TEXT, n, &f->provenance, e));
+    if (has_datasets(k)) {
+        TRY(read_column(r, k->group, "sequence_start", CUBE_INTEGER, n, &f->start, e));
+        TRY(read_column(r, k->group, "sequence_count", CUBE_INTEGER, n, &f->count, e));
+    }
     for (int i = 0; (field = record_field_at(i)) && i < FIELDS_MAX; i++)
-        if (is_of_frame(field, of_cells))
-            TRY(read_column(r, f->group, field->variable,
+        if (field->scope == k->scope || field->scope == k->dataset_scope)
+            TRY(read_column(r, k->group, field->variable,
                             field->integer ? CUBE_INTEGER : CUBE_DOUBLE, n, &f->fields[i], e));
 done:
     return st;
@@ -122,15 +143,15 @@ static json_t *numbers_of(const struct frame_reader *f, enum record_scope scope,
 }
 
 static enum status add_dataset(const struct reader *r, const struct frame_reader *f, int64_t i,
-                               enum record_scope scope, json_t *datasets, struct err *e)
+                               json_t *datasets, struct err *e)
 {
     enum status st = OK;
     int64_t start = f->start.data.i[i], n = f->count.data.i[i];
-    json_t *numbers = numbers_of(f, scope, i), *list = NULL;
+    json_t *numbers = numbers_of(f, f->kind->dataset_scope, i), *list = NULL;
     ENSURE(numbers, ERR_NOMEM, "out of memory for a record");
     ENSURE(start >= 0 && n >= 0 && start <= r->sequences.n && n <= r->sequences.n - start,
            ERR_FORMAT, "%s: %s/sequence_start: row %lld points behind sequences/loss", r->path,
-           f->group, (long long)i);
+           f->kind->group, (long long)i);
     if (n > 0) {
         ENSURE(list = json_numbers_new(r->sequences.data.d + start, n), ERR_NOMEM,
                "out of memory for a record");
@@ -161,9 +182,63 @@ static json_t *layers_of(const struct reader *r, int64_t cell)
     return out;
 }
 
-/* What both types of records have; *out is owned by the caller. */
+/* Value i of a table's column; NaN is a value there. */
+static json_t *value_at(const struct column *c, int64_t i)
+{
+    if (c->type == CUBE_TEXT) return json_string(text_at(c, i));
+    return c->type == CUBE_INTEGER ? json_integer((json_int_t)c->data.i[i])
+                                   : json_number_new(c->data.d[i]);
+}
+
+/* {TABLE: {COLUMN: [...]}} of row i of curvature/: tables without rows are left out. */
+static json_t *tables_of(const struct reader *r, int64_t i)
+{
+    json_t *out = json_object();
+    for (int t = 0; out && t < RECORD_TABLES; t++) {
+        const struct record_table *table = &record_tables[t];
+        const struct table_reader *from = &r->tables[t];
+        json_t *columns = json_object();
+        for (int k = 0; columns && k < table->n; k++) {
+            json_t *list = json_array();
+            for (int64_t row = 0; row < from->n; row++)
+                if (from->row.data.i[row] == i)
+                    json_array_append_new(list, value_at(&from->columns[k], row));
+            if (json_array_size(list) > 0)
+                json_object_set_new(columns, table->columns[k].name, list);
+            else
+                json_decref(list);
+        }
+        if (json_object_size(columns) > 0)
+            json_object_set_new(out, table->name, columns);
+        else
+            json_decref(columns);
+    }
+    return out;
+}
+
+static enum status end_record(const struct reader *r, const struct frame_reader *f, int64_t i,
+                              json_t *record, struct err *e)
+{
+    enum status st = OK;
+    const struct cube_row *row = &f->rows.rows[i];
+    if (has_datasets(f->kind))
+        ENSURE(json_object_set_new(record, "datasets", json_object()) == 0, ERR_NOMEM,
+               "out of memory for a record");
+    if (f->kind == &frame_curvature)
+        ENSURE(json_object_set_new(record, "tables", tables_of(r, i)) == 0, ERR_NOMEM,
+               "out of memory for a record");
+    if (f->kind != &frame_cells) goto done;
+    json_object_set_new(record, "bits", json_integer((json_int_t)r->axes.bits[row->at[DIM_BITS]]));
+    json_object_set_new(record, "quantizer",
+                        json_string(r->axes.quantizers[row->at[DIM_QUANTIZER]]));
+    json_object_set_new(record, "layers", layers_of(r, row->cell));
+done:
+    return st;
+}
+
+/* What all types of records have; *out is owned by the caller. */
 static enum status start_record(const struct reader *r, const struct frame_reader *f, int64_t i,
-                                bool of_cell, json_t **out, struct err *e)
+                                json_t **out, struct err *e)
 {
     enum status st = OK;
     const struct cube_row *row = &f->rows.rows[i];
@@ -171,41 +246,34 @@ static enum status start_record(const struct reader *r, const struct frame_reade
     const char *text = text_at(&f->provenance, i);
     json_t *provenance = NULL;
     int status = f->status.data.s[i];
-    ENSURE(status < STATUS_N, ERR_FORMAT, "%s: %s/status: row %lld holds %d", r->path, f->group,
-           (long long)i, status);
+    ENSURE(status < STATUS_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", r->path, f->kind->group,
+           f->kind->status, (long long)i, status);
     if (text[0]) TRY(json_read_text(r->path, text, strlen(text), &provenance, e));
-    *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:{}, s:o*}", "type",
-                     of_cell ? "cell" : "checkpoint", "key", row->key, "fingerprint",
-                     text_at(&f->fingerprint, i), "model", m->name, "checkpoint",
-                     m->checkpoints[row->at[DIM_CHECKPOINT]].name, "status",
+    *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o*}", "type", f->kind->type, "key",
+                     row->key, "fingerprint", text_at(&f->fingerprint, i), "model", m->name,
+                     "checkpoint", m->checkpoints[row->at[DIM_CHECKPOINT]].name, "status",
                      cube_status_words[status], "message", text_at(&f->message, i), "values",
-                     numbers_of(f, of_cell ? SCOPE_CELL : SCOPE_CHECKPOINT, i), "datasets",
-                     "provenance", json_incref(provenance));
-    ENSURE(*out, ERR_FORMAT, "%s: %s: row %lld does not make a record", r->path, f->group,
+                     numbers_of(f, f->kind->scope, i), "provenance", json_incref(provenance));
+    ENSURE(*out, ERR_FORMAT, "%s: %s: row %lld does not make a record", r->path, f->kind->group,
            (long long)i);
-    if (!of_cell) goto done;
-    json_object_set_new(*out, "bits", json_integer((json_int_t)r->axes.bits[row->at[DIM_BITS]]));
-    json_object_set_new(*out, "quantizer", json_string(r->axes.quantizers[row->at[DIM_QUANTIZER]]));
-    json_object_set_new(*out, "layers", layers_of(r, row->cell));
 done:
     json_decref(provenance);
     return st;
 }
 
-static enum status add_records(const struct reader *r, const struct frame_reader *f, bool of_cells,
-                               struct err *e)
+static enum status add_records(const struct reader *r, const struct frame_reader *f, struct err *e)
 {
     enum status st = OK;
     json_t *record = NULL;
-    enum record_scope scope = of_cells ? SCOPE_CELL_DATASET : SCOPE_CHECKPOINT_DATASET;
     for (int64_t i = 0, next; i < f->rows.n; i = next) {
         for (next = i + 1; next < f->rows.n; next++)
             if (f->rows.rows[next].cell != f->rows.rows[i].cell) break;
         if (f->status.data.s[i] == STATUS_PENDING) continue;
-        TRY(start_record(r, f, i, of_cells, &record, e));
+        TRY(start_record(r, f, i, &record, e));
+        TRY(end_record(r, f, i, record, e));
         for (int64_t k = i; k < next; k++)
             if (f->rows.rows[k].at[DIM_DATASET] >= 0)
-                TRY(add_dataset(r, f, k, scope, json_object_get(record, "datasets"), e));
+                TRY(add_dataset(r, f, k, json_object_get(record, "datasets"), e));
         TRY(view_add(r->view, record, e));
         json_decref(record);
         record = NULL;
@@ -260,25 +328,59 @@ done:
     return st;
 }
 
+static enum status read_tables(struct reader *r, struct err *e)
+{
+    enum status st = OK;
+    static const enum cube_type types[] = {
+        [COLUMN_TEXT] = CUBE_TEXT, [COLUMN_INTEGER] = CUBE_INTEGER, [COLUMN_REAL] = CUBE_DOUBLE};
+    for (int i = 0; i < RECORD_TABLES; i++) {
+        const struct record_table *table = &record_tables[i];
+        struct table_reader *t = &r->tables[i];
+        char name[96];
+        snprintf(name, sizeof name, "%s/curvature_row", table->group);
+        TRY(h5_count(r->file, r->path, name, &t->n, e));
+        TRY(read_column(r, table->group, "curvature_row", CUBE_INTEGER, t->n, &t->row, e));
+        for (int k = 0; k < table->n; k++)
+            TRY(read_column(r, table->group, table->columns[k].name, types[table->columns[k].type],
+                            t->n, &t->columns[k], e));
+    }
+done:
+    return st;
+}
+
+static void tables_free(struct reader *r)
+{
+    for (int i = 0; i < RECORD_TABLES; i++) {
+        column_free(&r->tables[i].row);
+        for (int k = 0; k < RECORD_COLUMNS_MAX; k++) column_free(&r->tables[i].columns[k]);
+    }
+}
+
 static enum status read_all(struct reader *r, struct err *e)
 {
     enum status st = OK;
-    struct frame_reader checkpoints = {.group = "checkpoints"}, cells = {.group = "cells"};
+    struct frame_reader checkpoints = {.kind = &frame_checkpoints}, cells = {.kind = &frame_cells},
+                        curvature = {.kind = &frame_curvature};
     json_t *end = NULL;
     TRY(read_plan(r, e));
     TRY(cube_rows_of_checkpoints(&r->axes, NULL, &checkpoints.rows, e));
     TRY(cube_rows_of_cells(&r->axes, NULL, &cells.rows, e));
+    TRY(cube_rows_of_curvature(&r->axes, NULL, &curvature.rows, e));
     TRY(read_long_ones(r, cells.rows.n_cells, e));
-    TRY(read_frame(r, &checkpoints, false, e));
-    TRY(read_frame(r, &cells, true, e));
-    TRY(add_records(r, &checkpoints, false, e));
-    TRY(add_records(r, &cells, true, e));
+    TRY(read_tables(r, e));
+    TRY(read_frame(r, &checkpoints, e));
+    TRY(read_frame(r, &cells, e));
+    TRY(read_frame(r, &curvature, e));
+    TRY(add_records(r, &checkpoints, e));
+    TRY(add_records(r, &cells, e));
+    TRY(add_records(r, &curvature, e));
     TRY(read_json(r, "end", &end, e));
     if (end) TRY(view_add(r->view, end, e));
 done:
     json_decref(end);
     frame_free(&checkpoints);
     frame_free(&cells);
+    frame_free(&curvature);
     return st;
 }
 
@@ -303,6 +405,7 @@ done:
     axes_free(&r.axes);
     column_free(&r.sequences);
     column_free(&r.layer_names);
+    tables_free(&r);
     for (int i = 0; i < FIELDS_MAX; i++) column_free(&r.layers[i]);
     h5_loud(&saved);
     return st;

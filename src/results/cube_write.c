@@ -234,10 +234,11 @@ done:
 static enum status put_all(struct writer *w, struct err *e)
 {
     enum status st = OK;
-    static const char *const groups[] = {"checkpoints", "cells", "sequences", "layers",
-                                         "provenance"};
+    static const char *const groups[] = {"checkpoints", "cells",     "sequences",
+                                         "layers",      "curvature", "provenance"};
     TRY(put_root_attributes(w, e));
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) TRY(put_group(w, groups[i], e));
+    for (int i = 0; i < RECORD_TABLES; i++) TRY(put_group(w, record_tables[i].group, e));
     TRY(put_scales(w, e));
     for (int64_t i = 0; i < w->cube->n; i++) {
         const struct cube_variable *x = w->cube->variables[i];

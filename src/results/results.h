@@ -6,16 +6,18 @@
  *                 the cube shows
  *   "checkpoint"  full-precision results of one (model, checkpoint)
  *   "cell"        results of one (model, checkpoint, bits, quantizer)
+ *   "curvature"   curvature of the full-precision loss of one (model, checkpoint)
  *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
  *                 "exit_code": n}
  *
- * checkpoint and cell records:
+ * checkpoint, cell and curvature records:
  *
  *   {"type", "key" (hex), "fingerprint" (text), "model", "checkpoint", ["bits", "quantizer",]
  *    "status": "done" | "failed" | "not_applicable", "message": text,
- *    "values": {NAME: number, ...},                       scalars, names of record_table
+ *    "values": {NAME: number, ...},                       scalars, names of record_field
  *    "datasets": {DATASET: {NAME: number, ..., "sequence_loss": [number, ...]}, ...},
  *    "layers": [{"name": tensor, NAME: number, ...}, ...],  cells only
+ *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          curvature only, as record_table
  *    "provenance": {"host", "utc_start", "utc_end", "weights_hash", ...}}
  *
  * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h). A number that is left
@@ -26,13 +28,13 @@
  *   {"type": "plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
  *    "config": {resolved sweep},
  *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
- *                "kind", "recipe", "key"}]}],
+ *                "kind", "recipe", "key", ["curvature_key"]}]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool}], "inputs": {path: hash}}
  *
- * The key of a checkpoint record is its "key"; that of a cell is results_cell_key(checkpoint key,
- * variant key), so a plan is as small as its axes. A record belongs to the newest plan exactly when
- * its key does.
+ * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
+ * (none: not asked for); that of a cell is results_cell_key(checkpoint key, variant key), so a plan
+ * is as small as its axes. A record belongs to the newest plan exactly when its key does.
  */
 #pragma once
 #include "util/err.h"
@@ -50,7 +52,8 @@ enum record_scope {
     SCOPE_CHECKPOINT_DATASET,
     SCOPE_CELL,
     SCOPE_CELL_DATASET,
-    SCOPE_LAYER
+    SCOPE_LAYER,
+    SCOPE_CURVATURE
 };
 struct record_field {
     const char *name;     /* in records */
@@ -62,6 +65,22 @@ struct record_field {
 };
 /* Line i, NULL behind the last. */
 const struct record_field *record_field_at(int i);
+
+/* Long results of a curvature record: columns of one length, flat in the cube, where the rows of
+ * all checkpoints lie behind each other. */
+enum column_type { COLUMN_TEXT, COLUMN_INTEGER, COLUMN_REAL };
+struct record_column {
+    const char *name;
+    enum column_type type;
+    const char *units, *long_name; /* units: NULL for texts */
+};
+enum { RECORD_TABLES = 3, RECORD_COLUMNS_MAX = 8 };
+struct record_table {
+    const char *name, *group; /* in records; in the cube */
+    int n;
+    struct record_column columns[RECORD_COLUMNS_MAX];
+};
+extern const struct record_table record_tables[RECORD_TABLES];
 
 /* --- journal: append-only lines "CHECKSUM JSON\n", the truth --- */
 struct journal;

@@ -15,7 +15,7 @@ static json_t *number(const json_t *value)
 static const json_t *values_of(const json_t *record, const struct record_field *f,
                                const char *dataset)
 {
-    if (f->scope == SCOPE_CELL || f->scope == SCOPE_CHECKPOINT)
+    if (f->scope != SCOPE_CELL_DATASET && f->scope != SCOPE_CHECKPOINT_DATASET)
         return json_object_get(record, "values");
     return dataset ? json_object_get(json_object_get(record, "datasets"), dataset) : NULL;
 }
@@ -48,18 +48,24 @@ static json_t *row_object(const struct show *s, const struct cube_row *row)
     json_t *out = json_object();
     int64_t d = row->at[DIM_DATASET];
     const char *dataset = d < 0 ? NULL : s->axes.datasets[d];
-    const json_t *checkpoint = results_view_find(
-        s->view, s->axes.models[row->at[DIM_MODEL]].checkpoints[row->at[DIM_CHECKPOINT]].key);
+    const struct axis_checkpoint *c =
+        &s->axes.models[row->at[DIM_MODEL]].checkpoints[row->at[DIM_CHECKPOINT]];
+    const json_t *checkpoint = results_view_find(s->view, c->key);
+    const json_t *curvature =
+        c->curvature_key ? results_view_find(s->view, c->curvature_key) : NULL;
     if (!out) return NULL;
     set_labels(out, s, row);
     /* What is asked for most stands first. */
     static const enum record_scope order[] = {SCOPE_CELL_DATASET, SCOPE_CHECKPOINT_DATASET,
-                                              SCOPE_CELL, SCOPE_CHECKPOINT};
+                                              SCOPE_CELL, SCOPE_CHECKPOINT, SCOPE_CURVATURE};
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)
         for (int i = 0; (f = record_field_at(i)); i++) {
             if (f->scope != order[k]) continue;
             bool of_cell = f->scope == SCOPE_CELL || f->scope == SCOPE_CELL_DATASET;
-            const json_t *values = values_of(of_cell ? row->record : checkpoint, f, dataset);
+            const json_t *of = of_cell                       ? row->record
+                               : f->scope == SCOPE_CURVATURE ? curvature
+                                                             : checkpoint;
+            const json_t *values = values_of(of, f, dataset);
             json_object_set_new(out, f->variable, number(json_object_get(values, f->name)));
         }
     json_object_set_new(out, "key", json_string(row->key));

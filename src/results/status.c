@@ -1,4 +1,4 @@
-/* How far a sweep is, and why cells failed. */
+/* How far a sweep is, and why cells or curvature failed. */
 #include "results/cube.h"
 #include "results/table.h"
 #include "util/mem.h"
@@ -8,6 +8,7 @@
 
 struct counts {
     int64_t checkpoints, cells, by_status[STATUS_N];
+    int64_t curvature[STATUS_N]; /* of checkpoints; not applicable: not asked for */
 };
 
 struct report {
@@ -26,11 +27,19 @@ static const json_t *cell_record(const struct report *r, const struct axis_check
     return results_view_find(r->view, key);
 }
 
+static const json_t *curvature_record(const struct report *r, const struct axis_checkpoint *c)
+{
+    return c->curvature_key ? results_view_find(r->view, c->curvature_key) : NULL;
+}
+
 static void add(struct counts *to, const struct counts *from)
 {
     to->checkpoints += from->checkpoints;
     to->cells += from->cells;
-    for (int k = 0; k < STATUS_N; k++) to->by_status[k] += from->by_status[k];
+    for (int k = 0; k < STATUS_N; k++) {
+        to->by_status[k] += from->by_status[k];
+        to->curvature[k] += from->curvature[k];
+    }
 }
 
 static enum status count(struct report *r, struct err *e)
@@ -41,15 +50,19 @@ static enum status count(struct report *r, struct err *e)
         const struct axis_model *model = &r->axes.models[m];
         struct counts *n = &r->models[m];
         n->checkpoints = model->n;
-        for (int64_t c = 0; c < model->n; c++)
+        for (int64_t c = 0; c < model->n; c++) {
+            const struct axis_checkpoint *checkpoint = &model->checkpoints[c];
             for (int64_t i = 0; i < r->axes.n_variants; i++) {
                 const struct axis_variant *v = &r->axes.variants[i];
-                enum cube_status state =
-                    v->applicable ? cube_status_of(cell_record(r, &model->checkpoints[c], v))
-                                  : STATUS_NOT_APPLICABLE;
+                enum cube_status state = v->applicable
+                                             ? cube_status_of(cell_record(r, checkpoint, v))
+                                             : STATUS_NOT_APPLICABLE;
                 n->by_status[state]++;
                 n->cells += state != STATUS_NOT_APPLICABLE;
             }
+            n->curvature[checkpoint->curvature_key ? cube_status_of(curvature_record(r, checkpoint))
+                                                   : STATUS_NOT_APPLICABLE]++;
+        }
         add(&r->total, n);
     }
 done:
@@ -105,6 +118,20 @@ static bool failed_with(const json_t *record, const char *message)
            (!message || strcmp(json_text(record, "message", ""), message) == 0);
 }
 
+static bool curvature_asked_for(const struct report *r)
+{
+    return r->total.curvature[STATUS_NOT_APPLICABLE] < r->total.checkpoints;
+}
+
+static void print_curvature(const struct report *r)
+{
+    const int64_t *n = r->total.curvature;
+    if (curvature_asked_for(r))
+        fprintf(r->out, "curvature of checkpoints: %lld done, %lld failed, %lld pending\n",
+                (long long)n[STATUS_DONE], (long long)n[STATUS_FAILED],
+                (long long)n[STATUS_PENDING]);
+}
+
 /* One line a message: the checkpoint, the cells that failed with it, and the message. */
 static void print_failure(const struct report *r, const char *model,
                           const struct axis_checkpoint *c, const char *message)
@@ -117,15 +144,18 @@ static void print_failure(const struct report *r, const char *model,
         fprintf(r->out, "%s%s %lld", n++ ? ", " : " (", r->axes.quantizers[v->quantizer_at],
                 (long long)r->axes.bits[v->bits_at]);
     }
+    if (failed_with(curvature_record(r, c), message))
+        fprintf(r->out, "%scurvature", n++ ? ", " : " (");
     fprintf(r->out, "%s: ", n ? ")" : "");
     print_one_line(message, r->out);
     putc('\n', r->out);
 }
 
-/* The i-th of a checkpoint's records: its own, then those of its cells. */
+/* The i-th of a checkpoint's records: its own, those of its cells, and that of its curvature. */
 static const json_t *record_at(const struct report *r, const struct axis_checkpoint *c, int64_t i)
 {
     if (i == 0) return results_view_find(r->view, c->key);
+    if (i > r->axes.n_variants) return curvature_record(r, c);
     const struct axis_variant *v = &r->axes.variants[i - 1];
     return v->applicable ? cell_record(r, c, v) : NULL;
 }
@@ -133,7 +163,7 @@ static const json_t *record_at(const struct report *r, const struct axis_checkpo
 static void print_checkpoint_failures(const struct report *r, const char *model,
                                       const struct axis_checkpoint *c)
 {
-    for (int64_t i = 0; i <= r->axes.n_variants; i++) {
+    for (int64_t i = 0; i <= r->axes.n_variants + 1; i++) {
         const json_t *record = record_at(r, c, i);
         bool said = false;
         if (!failed_with(record, NULL)) continue;
@@ -164,8 +194,10 @@ static enum status print_text(const struct report *r, struct err *e)
             json_text(plan, "utc", ""), json_text(plan, "host", ""),
             json_text(plan, "version", ""));
     TRY(print_counts(r, e));
+    print_curvature(r);
     putc('\n', r->out);
-    if (r->total.by_status[STATUS_FAILED]) fprintf(r->out, "failed:\n");
+    if (r->total.by_status[STATUS_FAILED] || r->total.curvature[STATUS_FAILED])
+        fprintf(r->out, "failed:\n");
     for (int64_t m = 0; m < r->axes.n_models; m++)
         for (int64_t c = 0; c < r->axes.models[m].n; c++)
             print_checkpoint_failures(r, r->axes.models[m].name, &r->axes.models[m].checkpoints[c]);
@@ -186,20 +218,23 @@ static json_t *counts_json(const char *name, const struct counts *n)
                      (json_int_t)n->by_status[STATUS_NOT_APPLICABLE]);
 }
 
-/* One object a failed record; those of checkpoints have no bits and quantizer. */
+/* One object a failed record; those of checkpoints have no bits and quantizer, those of their
+ * curvature say so. */
 static json_t *failures_json(const struct report *r)
 {
     json_t *list = json_array();
     for (int64_t m = 0; m < r->axes.n_models; m++)
         for (int64_t c = 0; c < r->axes.models[m].n; c++)
-            for (int64_t i = 0; i <= r->axes.n_variants; i++) {
+            for (int64_t i = 0; i <= r->axes.n_variants + 1; i++) {
                 const struct axis_checkpoint *at = &r->axes.models[m].checkpoints[c];
                 const json_t *record = record_at(r, at, i);
                 if (!failed_with(record, NULL)) continue;
                 json_t *one =
                     json_pack("{s:s, s:s, s:s}", "model", r->axes.models[m].name, "checkpoint",
                               at->name, "message", json_text(record, "message", ""));
-                if (i > 0) {
+                if (i > r->axes.n_variants) {
+                    json_object_set_new(one, "curvature", json_true());
+                } else if (i > 0) {
                     const struct axis_variant *v = &r->axes.variants[i - 1];
                     json_object_set_new(one, "bits",
                                         json_integer((json_int_t)r->axes.bits[v->bits_at]));
@@ -224,6 +259,13 @@ static enum status print_json(const struct report *r, struct err *e)
                   "models", models, "all", counts_json("all", &r->total), "failures",
                   failures_json(r), "end", results_view_end(r->view));
     ENSURE(all, ERR_NOMEM, "out of memory for the status");
+    if (curvature_asked_for(r)) {
+        const int64_t *n = r->total.curvature;
+        json_object_set_new(all, "curvature",
+                            json_pack("{s:I, s:I, s:I}", "done", (json_int_t)n[STATUS_DONE],
+                                      "failed", (json_int_t)n[STATUS_FAILED], "pending",
+                                      (json_int_t)n[STATUS_PENDING]));
+    }
     ENSURE(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ERR_IO, "cannot write the status");
     putc('\n', r->out);
 done:

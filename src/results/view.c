@@ -36,6 +36,12 @@ static bool is_done(const json_t *record)
     return strcmp(json_text(record, "status", ""), "done") == 0;
 }
 
+static bool is_kept(const char *type)
+{
+    return strcmp(type, "checkpoint") == 0 || strcmp(type, "cell") == 0 ||
+           strcmp(type, "curvature") == 0;
+}
+
 enum status view_add(struct results_view *v, const json_t *borrowed, struct err *e)
 {
     enum status st = OK;
@@ -47,8 +53,7 @@ enum status view_add(struct results_view *v, const json_t *borrowed, struct err 
     else
         replace(&v->end, NULL);
     if (strcmp(type, "plan") == 0) replace(&v->plan, record);
-    if (strcmp(type, "checkpoint") != 0 && strcmp(type, "cell") != 0) goto done;
-    if (!key) goto done;
+    if (!is_kept(type) || !key) goto done;
     const json_t *old = json_object_get(v->records, key);
     if (old && is_done(old) && !is_done(record)) goto done;
     ENSURE(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");

@@ -31,11 +31,14 @@ static inline json_t *sample_plan(void)
         "\"utc\":\"2026-01-02T03:04:05Z\",\"config\":{\"results\":\"s.h5\",\"seed\":0},"
         "\"models\":[{\"name\":\"small\",\"checkpoints\":["
         "{\"name\":\"step100\",\"step\":100,\"tokens\":819200,\"learning_rate\":0.004,"
-        "\"phase\":\"stable\",\"kind\":\"stored\",\"recipe\":\"\",\"key\":\"k-a\"},"
+        "\"phase\":\"stable\",\"kind\":\"stored\",\"recipe\":\"\",\"key\":\"k-a\","
+        "\"curvature_key\":\"h-a\"},"
         "{\"name\":\"step200\",\"step\":200,\"tokens\":1638400.0,\"learning_rate\":0.1,"
-        "\"phase\":\"stable\",\"kind\":\"stored\",\"recipe\":\"\",\"key\":\"k-b\"},"
+        "\"phase\":\"stable\",\"kind\":\"stored\",\"recipe\":\"\",\"key\":\"k-b\","
+        "\"curvature_key\":\"h-b\"},"
         "{\"name\":\"lawa\",\"step\":-1,\"tokens\":\"nan\",\"learning_rate\":\"nan\","
-        "\"phase\":\"\",\"kind\":\"average\",\"recipe\":\"step100 step200\",\"key\":\"k-c\"}]},"
+        "\"phase\":\"\",\"kind\":\"average\",\"recipe\":\"step100 step200\",\"key\":\"k-c\","
+        "\"curvature_key\":\"h-c\"}]},"
         "{\"name\":\"gr\\u00f6\\u00dfer\",\"checkpoints\":["
         "{\"name\":\"broken, \\\"one\\\"\",\"step\":7,\"tokens\":2.5e12,\"learning_rate\":3e-05,"
         "\"phase\":\"decay\",\"kind\":\"stored\",\"recipe\":\"\",\"key\":\"k-d\"}]}],"
@@ -51,6 +54,8 @@ static inline json_t *sample_plan(void)
 }
 
 static const char *const sample_checkpoint_keys[] = {"k-a", "k-b", "k-c", "k-d"};
+/* The last checkpoint's curvature is not asked for, that of the average still pending. */
+static const char *const sample_curvature_keys[] = {"h-a", "h-b", "h-c", "h-d"};
 static const char *const sample_checkpoint_names[] = {"step100", "step200", "lawa",
                                                       "broken, \"one\""};
 static const char *const sample_variant_keys[] = {"v-1", "v-2", "v-3", "v-4", "v-5", "v-6"};
@@ -153,6 +158,32 @@ static inline json_t *sample_cell(int c, int v)
     return r;
 }
 
+/* c: 0, with all tables but the density, or 1: failed. */
+static inline json_t *sample_curvature(int c)
+{
+    json_t *r = sample_head("curvature", sample_curvature_keys[c], c);
+    json_t *values = json_object_get(r, "values"), *provenance = json_object_get(r, "provenance");
+    json_object_del(r, "datasets");
+    json_object_set_new(provenance, "subset", json_string("mat2d"));
+    if (c == 1) {
+        json_object_set_new(r, "tables", json_object());
+        json_object_set_new(r, "status", json_string("failed"));
+        json_object_set_new(r, "message", json_string("product 3 of Lanczos is not finite"));
+        return r;
+    }
+    sample_set(values, "sharpness", -sample_value(c));
+    sample_set(values, "trace", 1234.5);
+    json_object_set_new(values, "products", json_integer(28));
+    json_object_set_new(r, "tables",
+                        json_pack("{s:{s:[ss], s:[ii], s:[ii], s:[ff], s:[fs], s:[fs]},"
+                                  " s:{s:[s], s:[i], s:[i], s:[f], s:[f]}}",
+                                  "tensors", "tensor", "embed", "layers.0.q", "layer", -1, 0,
+                                  "elements", 512, 64, "gradient_norm", 0.1, 0.3, "trace", 1e300,
+                                  "nan", "trace_stderr", 0.5, "inf", "traces", "kind", "", "layer",
+                                  0, "elements", 64, "trace", 3.25, "trace_stderr", 0.125));
+    return r;
+}
+
 /* Appends what a run would: plan, checkpoints with their cells; the average is still pending but
  * for its own record. */
 static inline void sample_fill(struct journal *j)
@@ -170,6 +201,10 @@ static inline void sample_fill(struct journal *j)
             assert_int_equal(journal_append(j, r, NULL), OK);
             json_decref(r);
         }
+        if (c > 1) continue;
+        r = sample_curvature(c);
+        assert_int_equal(journal_append(j, r, NULL), OK);
+        json_decref(r);
     }
 }
 

@@ -57,6 +57,7 @@ static void check_views(const struct results_view *a, const struct results_view 
     assert_json_equal(results_view_plan(a), results_view_plan(b));
     for (int c = 0; c < SAMPLE_CHECKPOINTS; c++) {
         check_record(a, b, sample_checkpoint_keys[c]);
+        check_record(a, b, sample_curvature_keys[c]);
         for (int v = 0; v < SAMPLE_VARIANTS; v++) {
             char key[HASH_HEX];
             results_cell_key(sample_checkpoint_keys[c], sample_variant_keys[v], key);
@@ -167,6 +168,12 @@ static void schema_is_documented(void **state)
         snprintf(name, sizeof name, "`%s`", f->variable);
         if (!strstr(text, name)) fail_msg("docs/cube.md lacks %s", name);
     }
+    for (int t = 0; t < RECORD_TABLES; t++)
+        for (int k = -1; k < record_tables[t].n; k++) {
+            snprintf(name, sizeof name, k < 0 ? "**`%s/`**" : "`%s`",
+                     k < 0 ? record_tables[t].group : record_tables[t].columns[k].name);
+            if (!strstr(text, name)) fail_msg("docs/cube.md lacks %s", name);
+        }
     free(text);
 }
 
@@ -352,6 +359,10 @@ static void variables_have_names_of_their_own(void **state)
                                          "checkpoint_status",
                                          "checkpoint_message",
                                          "weights_hash",
+                                         "curvature_status",
+                                         "curvature_message",
+                                         "curvature_subset",
+                                         "sharpness_method",
                                          "row",
                                          "cell",
                                          "key",

@@ -137,6 +137,8 @@ static void status_text_form(void **state)
     assert_true(has(text, "  small step200 (gptq 2): layers.1.q: not finite\n"));
     assert_true(has(text, "  größer broken, \"one\" (rtn 2, rtn 3, gptq 2, gptq 3, gptq-g64 3): "
                           "model.safetensors: truncated\n"));
+    assert_true(has(text, "\ncurvature of checkpoints: 1 done, 1 failed, 1 pending\n"));
+    assert_true(has(text, "  small step200 (curvature): product 3 of Lanczos is not finite\n"));
     assert_true(has(text, "last run: done at 2026-01-02T04:00:00Z, exit code 1\n"));
     free(text);
 }
@@ -150,7 +152,11 @@ static void status_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(all, "failed")), 6);
     assert_int_equal(json_integer_value(json_object_get(all, "pending")), 5);
     assert_int_equal(json_integer_value(json_object_get(all, "not_applicable")), 4);
-    assert_int_equal(json_array_size(json_object_get(json, "failures")), 7);
+    assert_int_equal(json_array_size(json_object_get(json, "failures")), 8);
+    const json_t *curvature = json_object_get(json, "curvature");
+    assert_int_equal(json_integer_value(json_object_get(curvature, "done")), 1);
+    assert_int_equal(json_integer_value(json_object_get(curvature, "failed")), 1);
+    assert_int_equal(json_integer_value(json_object_get(curvature, "pending")), 1);
     assert_string_equal(json_text(json_object_get(json, "end"), "status", ""), "done");
     json_decref(json);
     free(text);

@@ -14,6 +14,12 @@
 /* How the column sweep of a method walks the input channels. */
 enum quant_order { ORDER_NONE, ORDER_ACTIVATION, ORDER_GROUP };
 
+/* What the scales of quantized weights are stored as. */
+enum scale_dtype { SCALE_F32, SCALE_F16 };
+
+/* What is left to try where a Hessian cannot be factored with any damping. */
+enum last_resort { RESORT_NONE, RESORT_ROUND, RESORT_FLOOR };
+
 /* The options of every quantization method; a method uses those that concern it (struct
  * quant_method says which). */
 struct quant_options {
@@ -29,6 +35,8 @@ struct quant_options {
     double range_search; /* exponent of the error that the search of a smaller range makes least; 0:
                             no search */
     bool hessian_per_token; /* H is a mean over tokens, not sequences: matters for dead channels */
+    int scale_dtype;        /* enum scale_dtype: codes come from scales in f32 in any case */
+    int last_resort;        /* enum last_resort */
 };
 
 enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };

@@ -1,8 +1,10 @@
 #include "config/tables.h"
 #include <math.h>
 
-/* In the order of enum quant_order and enum text_layout. */
+/* In the order of their enums. */
 static const char *const orders[] = {"none", "activation", "group", NULL};
+static const char *const scale_dtypes[] = {"f32", "f16", NULL};
+static const char *const last_resorts[] = {"none", "round", "floor", NULL};
 static const char *const layouts[] = {"packed", "document", NULL};
 
 #define TABLE(rows, type)                                                                          \
@@ -72,11 +74,26 @@ static const char *const layouts[] = {"packed", "document", NULL};
          .fallback = "0",                                                                          \
          .least = 0,                                                                               \
          .most = 16},                                                                              \
+        {.name = "hessian_per_token",                                                              \
+         .doc = "the Hessian is a mean over tokens instead of sequences; tells only where input "  \
+                "channels are dead",                                                               \
+         .type = OPTION_BOOL,                                                                      \
+         .offset = AT(hessian_per_token),                                                          \
+         .fallback = "false"},                                                                     \
+        {.name = "scale_dtype",                                                                    \
+         .doc = "what the scales are stored as: the weights are code times stored scale, the "     \
+                "codes come from the scale in f32",                                                \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = AT(scale_dtype),                                                                \
+         .fallback = "f32",                                                                        \
+         .choices = scale_dtypes},                                                                 \
     {                                                                                              \
-        .name = "hessian_per_token",                                                               \
-        .doc = "the Hessian is a mean over tokens instead of sequences; tells only where input "   \
-               "channels are dead",                                                                \
-        .type = OPTION_BOOL, .offset = AT(hessian_per_token), .fallback = "false"                  \
+        .name = "last_resort",                                                                     \
+        .doc = "where no damping lets the Hessian be factored: the cell fails (none), the layer "  \
+               "is rounded to nearest (round), or first a floor of 1e-6 to 0.1 of its greatest "   \
+               "entry is put under the diagonal (floor)",                                          \
+        .type = OPTION_CHOICE, .offset = AT(last_resort), .fallback = "none",                      \
+        .choices = last_resorts                                                                    \
     }
 
 #define IN_QUANT(key)  offsetof(struct quant_options, key)

@@ -7,6 +7,7 @@
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -150,16 +151,18 @@ static double damping_next(const struct quant_options *o, double damping, int fa
     return damping > 0 ? damping * 10 : 1e-4;
 }
 
-static enum status factor_make(struct quant_prepared *p, const struct quant_input *in,
-                               const double *diagonal, double *h, struct err *e)
+/* Raises the damping until h, with `floor` under its diagonal, has a factor. ERR_NUMERIC when the
+ * last damping did not help either. */
+static enum status damping_find(struct quant_prepared *p, const struct quant_input *in,
+                                const double *diagonal, double floor, double *h, struct err *e)
 {
     enum status st = OK;
     double mean = 0, damping = p->options.damping;
     for (int64_t i = 0; i < in->cols; i++) mean += diagonal[i];
     mean /= (double)in->cols;
     for (int failures = 1;; failures++) {
-        p->damping = damping;
-        p->lambda = damping * mean;
+        p->lambda = floor + damping * (mean + floor);
+        p->damping = floor > 0 ? p->lambda / mean : damping;
         hessian_fill(h, p, in, diagonal, p->lambda);
         st = chol_upper(h, in->cols, e);
         if (st != ERR_NUMERIC) break;
@@ -170,9 +173,40 @@ static enum status factor_make(struct quant_prepared *p, const struct quant_inpu
     }
     if (st == ERR_NUMERIC)
         err_prefix(e, "the Hessian cannot be factored, not even with a damping of %g", p->damping);
-    TRY(st);
-done:
     return st;
+}
+
+/* Without errors to make up for, the sweep rounds to nearest: R = I. */
+static void factor_identity(struct quant_prepared *p, double *h)
+{
+    memset(h, 0, (size_t)(p->cols * p->cols) * sizeof *h);
+    for (int64_t i = 0; i < p->cols; i++) h[i * p->cols + i] = 1;
+    p->damping = NAN;
+    p->lambda = 0;
+}
+
+enum { FLOORS = 6 };
+
+/* GPTQModel's way (hessian_inverse since 5.2): damping alone, then over floors of 1e-6, 1e-5, ...
+ * of the greatest entry, then rounding to nearest. */
+static enum status factor_make(struct quant_prepared *p, const struct quant_input *in,
+                               const double *diagonal, double *h, struct err *e)
+{
+    double most = 0;
+    for (int64_t i = 0; i < in->cols; i++) most = fmax(most, diagonal[i]);
+    enum status st = damping_find(p, in, diagonal, 0, h, e);
+    for (int k = 0; st == ERR_NUMERIC && p->options.last_resort == RESORT_FLOOR && k < FLOORS;
+         k++) {
+        err_clear(e);
+        st = damping_find(p, in, diagonal, 1e-6 * most * pow(10, k), h, e);
+    }
+    if (st != ERR_NUMERIC || p->options.last_resort == RESORT_NONE) return st;
+    log_warn("a Hessian of %lld input channels cannot be factored with any damping: its layers are "
+             "rounded to nearest",
+             (long long)in->cols);
+    err_clear(e);
+    factor_identity(p, h);
+    return OK;
 }
 
 /* Where the blocks lie and how far their groups reach. */
@@ -263,10 +297,11 @@ static enum status gptq_run(const struct quant_job *job, struct quant_report *re
     TRY(gptq_sweep(job, &sums, e));
     TRY(job_report(job, p->options.group_size, report, e));
     ENSURE(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");
+    report->damping = p->damping;
+    if (isnan(p->damping)) goto done; /* R is not the Hessian's */
     report->error = sums.loss / 2;
     report->relative_error =
         share(sums.loss - p->lambda * sums.loss_plain, sums.weight - p->lambda * sums.weight_plain);
-    report->damping = p->damping;
 done:
     return st;
 }
@@ -289,7 +324,7 @@ const struct quant_method quant_gptq = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .options = "group_size symmetric order damping damping_increment block_size true_sequential "
-               "static_groups range_search hessian_per_token",
+               "static_groups range_search hessian_per_token scale_dtype last_resort",
     .check = gptq_check,
     .prepare = gptq_prepare,
     .release = gptq_release,

@@ -18,7 +18,7 @@ struct quant_prepared {
     int64_t *order; // (cols) position in the sweep -> column of W; NULL: as they stand
     bool *dead;     // (cols) by column of W: no input, weights are taken as zero; NULL: none
     float *factor;  // (cols, cols) R upper, zeros below
-    double damping; /* share of the mean that was needed */
+    double damping; /* share of the diagonal's mean that was added; NaN: none helped, R = I */
     double lambda;  /* what stands on the diagonal because of it */
     int64_t n_blocks;
     struct gptq_block *blocks;

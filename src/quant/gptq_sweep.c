@@ -20,6 +20,7 @@ struct scratch {
     float *compensated;  // (widest, TILE_ROWS) weights that made up for the earlier blocks' errors
     float *working;      // (longest, TILE_ROWS) the same, changing inside the block
     float *rounded;      // (longest, TILE_ROWS)
+    float *stored;       // (longest, TILE_ROWS) the same with stored scales; may be `rounded`
     struct grid *groups; // (groups) scales that are known before the sweep; NULL: found on the way
 };
 
@@ -108,11 +109,13 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
         float *x = s->working + i * TILE_ROWS, *q = s->rounded + i * TILE_ROWS;
         grid_update(t, b, b->begin + i);
         grid_round(q, x, &t->grid, t->job->bits);
+        if (s->stored != s->rounded)
+            grid_round_stored(s->stored + i * TILE_ROWS, x, &t->grid, t->job->bits);
         column_step(x, b->inverse + i * reach + i, length - i, q, s->both + (b->begin + i) * PITCH,
                     t->loss);
     }
     tile_store(t->job->q, t->job->rows, t->job->cols, t->row, b->begin, length, t->p->order,
-               s->rounded);
+               s->stored);
 }
 
 /* Scales that come from the original weights. The reference zeroes dead columns after it has looked
@@ -160,6 +163,7 @@ static void scratch_free(struct scratch *s, int n)
         free(s[i].carried);
         free(s[i].compensated);
         free(s[i].working);
+        if (s[i].stored != s[i].rounded) free(s[i].stored);
         free(s[i].rounded);
         free(s[i].groups);
     }
@@ -186,6 +190,11 @@ static enum status scratch_make(const struct quant_prepared *p, int n, struct sc
         TRY(mem_zero(&s->compensated, widest * TILE_ROWS, sizeof(float), what, e));
         TRY(mem_zero(&s->working, longest * TILE_ROWS, sizeof(float), what, e));
         TRY(mem_zero(&s->rounded, longest * TILE_ROWS, sizeof(float), what, e));
+        s->stored = s->rounded;
+        if (p->options.scale_dtype != SCALE_F32) {
+            s->stored = NULL;
+            TRY(mem_zero(&s->stored, longest * TILE_ROWS, sizeof(float), what, e));
+        }
         if (known) TRY(mem_zero(&s->groups, groups, sizeof *s->groups, what, e));
     }
 done:

@@ -1,5 +1,6 @@
 #include "quant/grid.h"
 #include "quant/clones.h"
+#include "tensor/dtype.h"
 #include <math.h>
 
 static float code_max(int64_t bits)
@@ -96,15 +97,28 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
     range_find(low, high, t, n, kind.symmetric);
     range_grid(g, low, high, 1, &kind);
     if (kind.search > 0) range_search(g, low, high, t, n, &kind);
+    for (int r = 0; r < TILE_ROWS; r++)
+        g->stored[r] = kind.dtype == SCALE_F16 ? dtype_round_f16(g->scale[r]) : g->scale[r];
 }
 
-QUANT_CLONES void grid_round(float *q, const float *x, const struct grid *g, int64_t bits)
+QUANT_CLONES static void round_times(float *q, const float *x, const struct grid *g,
+                                     const float *scale, int64_t bits)
 {
     float maxq = code_max(bits);
     for (int r = 0; r < TILE_ROWS; r++) {
         float code = nearbyintf(x[r] / g->scale[r]) + g->zero[r];
         code = code > 0 ? code : 0;
         code = code < maxq ? code : maxq;
-        q[r] = g->scale[r] * (code - g->zero[r]);
+        q[r] = scale[r] * (code - g->zero[r]);
     }
+}
+
+void grid_round(float *q, const float *x, const struct grid *g, int64_t bits)
+{
+    round_times(q, x, g, g->scale, bits);
+}
+
+void grid_round_stored(float *q, const float *x, const struct grid *g, int64_t bits)
+{
+    round_times(q, x, g, g->stored, bits);
 }

@@ -10,6 +10,7 @@
 /* One group's scale and zero for each row of a tile. */
 struct grid {
     float scale[TILE_ROWS], zero[TILE_ROWS];
+    float stored[TILE_ROWS]; /* the scale as it is stored */
 };
 
 /* How a grid is found. */
@@ -17,6 +18,7 @@ struct grid_kind {
     int64_t bits;
     bool symmetric;
     double search; /* struct quant_options: range_search */
+    int dtype;     /* enum scale_dtype of what is stored */
 };
 
 /* Range of n columns t (n, TILE_ROWS). Symmetric: the range is ± the greatest magnitude and zero is
@@ -29,8 +31,12 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind);
 
 static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_options *o)
 {
-    return (struct grid_kind){bits, o->symmetric, o->range_search};
+    return (struct grid_kind){bits, o->symmetric, o->range_search, o->scale_dtype};
 }
 
 /* q = the nearest values on the grid for one column x of a tile. */
 void grid_round(float *q, const float *x, const struct grid *g, int64_t bits);
+
+/* What a stored checkpoint gives back for them: the same codes times the stored scales. Packages
+ * (GPTQModel: pack) find codes in f32 and round the scales when they write. */
+void grid_round_stored(float *q, const float *x, const struct grid *g, int64_t bits);

@@ -41,7 +41,8 @@ struct quant_report {
                      Hessian */
     double relative_error; /* tr((W−Ŵ) H (W−Ŵ)ᵀ) / tr(W H Wᵀ), without the damping's part; NaN
                               without Hessian */
-    double damping;        /* share of mean(diag H) that was used */
+    double damping; /* share of mean(diag H) that was added to the diagonal; NaN: none helped and
+                       the layer was rounded to nearest */
     double bits_per_weight; /* codes, scales (16 bits) and zeros (b bits) */
 };
 

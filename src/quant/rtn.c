@@ -21,7 +21,7 @@ static void tile_quantize(const struct quant_job *job, int64_t row, int64_t grou
         tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, &all);
         grid_fit(&g, t, n, grid_kind_of(job->bits, job->options));
         for (int64_t j = 0; j < n; j++)
-            grid_round(t + j * TILE_ROWS, t + j * TILE_ROWS, &g, job->bits);
+            grid_round_stored(t + j * TILE_ROWS, t + j * TILE_ROWS, &g, job->bits);
         tile_store(job->q, job->rows, job->cols, row, a, n, NULL, t);
     }
 }
@@ -51,6 +51,6 @@ const struct quant_method quant_rtn = {
     .needs = NEEDS_NOTHING,
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
-    .options = "group_size symmetric range_search",
+    .options = "group_size symmetric range_search scale_dtype",
     .run = rtn_run,
 };

@@ -132,3 +132,13 @@ void dtype_widen(float *dst, const void *src, enum dtype t, int64_t n)
         for (int64_t i = 0; i < n; i++) dst[i] = NAN;
     }
 }
+
+float dtype_round_f16(float x)
+{
+    const float size = fabsf(x);
+    if (!(size < 65520.0f)) return size >= 65520.0f ? copysignf(INFINITY, x) : x;
+    int exponent = 0;
+    frexpf(size, &exponent); /* size < 2^exponent */
+    if (exponent < -13) exponent = -13;
+    return ldexpf(nearbyintf(ldexpf(x, 11 - exponent)), exponent - 11);
+}

@@ -30,3 +30,6 @@ bool dtype_is_float(enum dtype t);
  * BF16 (subnormals, infinities and NaN included); F64 rounds to nearest even. src and dst may not
  * overlap. */
 void dtype_widen(float *dst, const void *src, enum dtype t, int64_t n);
+
+/* The nearest f16, ties to even, as an f32: infinity from 65520 on, subnormals kept. */
+float dtype_round_f16(float x);

@@ -2,6 +2,7 @@
  * gptqmodel_*), given its Hessian. */
 #include "fixture.h"
 #include "linalg/linalg.h"
+#include "tensor/dtype.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,11 +174,112 @@ static void test_damping(void **state)
     fixture_close(&f);
 }
 
+static int64_t damp_case(const struct fixture *f, const char *name, int last_resort,
+                         struct quant_report *r, struct err *e)
+{
+    char key[32];
+    struct quant_options o;
+    struct quant_prepared *prepared = NULL;
+    struct fixture_tensor w = fixture_get(f, "W");
+    int64_t n = w.dim[0] * w.dim[1], differ = 0, bits = setting_parse("b4_g32_sym", &o);
+    const struct quant_method *m = quant_find("gptq");
+    o.last_resort = last_resort;
+    snprintf(key, sizeof key, "%s.H", name);
+    struct quant_input in = input_make(fixture_get(f, key));
+    float *q = NULL;
+    enum status st = m->prepare(&in, &o, &prepared, e);
+    if (st == OK) {
+        m->release(prepared);
+        q = layer_run(&in, w, &o, bits, r);
+    }
+    snprintf(key, sizeof key, "%s.plain.Q", name);
+    const float *expected = fixture_get(f, key).f;
+    for (int64_t i = 0; q && i < n; i++)
+        differ += fabsf(q[i] - expected[i]) > 1e-4f * fabsf(expected[i]) + 1e-7f;
+    free(q);
+    free((double *)in.gram);
+    return st == OK ? differ : -1;
+}
+
+/* Damping to 1 and then six floors (GPTQModel since 5.2). floor: the fourth, 1e-3 of the greatest
+ * entry, together with a damping of 0.81; what is on the diagonal is told as a share of its mean.
+ * fail: rounded to nearest, and no figure that would need a factor. */
+static void test_last_resort(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    struct quant_report r;
+    struct err e = {0};
+    assert_true(fixture_open(&f, FIXTURES "/gptq", "gptqmodel_damp"));
+    int64_t n = fixture_get(&f, "W").dim[0] * fixture_get(&f, "W").dim[1];
+    const char *const cases[] = {"floor", "fail"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(damp_case(&f, cases[i], RESORT_NONE, &r, &e), -1);
+        assert_int_equal(e.code, ERR_NUMERIC);
+        assert_non_null(strstr(e.text, "damping"));
+        err_clear(&e);
+    }
+    int64_t differ = damp_case(&f, "floor", RESORT_FLOOR, &r, &e);
+    printf("floor: damping %g, error %g, %lld of %lld codes differ\n", r.damping, r.error,
+           (long long)differ, (long long)n);
+    assert_true(differ >= 0 && (double)differ <= 1e-2 * (double)n);
+    assert_true(r.damping > 0.81 && r.damping < 2 && isfinite(r.error));
+
+    int64_t floored = damp_case(&f, "fail", RESORT_FLOOR, &r, &e);
+    assert_int_equal(floored, 0);
+    assert_true(isnan(r.damping) && isnan(r.error) && isnan(r.relative_error));
+    assert_true(r.squared_distance > 0);
+    assert_int_equal(damp_case(&f, "fail", RESORT_ROUND, &r, &e), 0);
+    /* 4.x and 5.0 have no floor. */
+    assert_true(damp_case(&f, "floor", RESORT_ROUND, &r, &e) > n / 100);
+    assert_true(isnan(r.damping));
+    fixture_close(&f);
+}
+
+/* Half a unit in the last place of f16 at the scale; the codes are those of f32. */
+static void test_scale_dtype(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    struct quant_options o;
+    struct quant_report wide, r;
+    assert_true(fixture_open(&f, FIXTURES "/gptq", "gptqmodel_small"));
+    struct fixture_tensor w = fixture_get(&f, "W"), s = fixture_get(&f, "b4_g32_asym_act.scale");
+    const float *zero = fixture_get(&f, "b4_g32_asym_act.zero").f;
+    const uint8_t *codes = fixture_get(&f, "b4_g32_asym_act.codes").data;
+    const int32_t *group = fixture_get(&f, "b4_g32_asym_act.g_idx").data;
+    struct quant_input in = input_make(fixture_get(&f, "H"));
+    int64_t differ = 0, rounded = 0, bits = setting_parse("b4_g32_asym_act", &o);
+    float *p = layer_run(&in, w, &o, bits, &wide);
+    o.scale_dtype = SCALE_F16;
+    float *q = layer_run(&in, w, &o, bits, &r);
+    for (int64_t i = 0; i < w.dim[0]; i++)
+        for (int64_t j = 0; j < w.dim[1]; j++) {
+            int64_t k = i * w.dim[1] + j, g = i * s.dim[1] + group[j];
+            float half = dtype_round_f16(s.f[g]);
+            differ += q[k] != half * ((float)codes[k] - zero[g]);
+            rounded += p[k] != q[k];
+            assert_true(fabsf(p[k] - q[k]) <= ldexpf(fabsf(p[k]), -11));
+        }
+    printf("scale f16: %lld weights are not code times rounded scale, %lld moved\n",
+           (long long)differ, (long long)rounded);
+    /* A scale of this layer and the package's may be an ulp apart, and round apart. */
+    assert_true(differ <= w.dim[0] * w.dim[1] / 1000);
+    assert_true(rounded > w.dim[0] * w.dim[1] / 2);
+    assert_true(r.error == wide.error);
+    free(p);
+    free(q);
+    free((double *)in.gram);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_damping),
+        cmocka_unit_test(test_last_resort),
+        cmocka_unit_test(test_scale_dtype),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

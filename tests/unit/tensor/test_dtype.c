@@ -132,9 +132,26 @@ static void test_names(void **state)
     assert_false(dtype_is_float(DTYPE_N));
 }
 
+/* Every f16 stays; between two of them the nearer, at the middle the even one. */
+static void test_round_f16(void **state)
+{
+    (void)state;
+    for (unsigned h = 0; h < 0x7c00; h++) {
+        float low = (float)value_of(h, 5, 10),
+              high = h == 0x7bff ? 65536.0f : (float)value_of(h + 1, 5, 10);
+        float middle = (low + high) / 2, up = h == 0x7bff ? INFINITY : high;
+        assert_true(dtype_round_f16(low) == low && dtype_round_f16(-low) == -low);
+        assert_true(dtype_round_f16(middle) == (h % 2 ? up : low));
+        assert_true(dtype_round_f16(nextafterf(middle, 0)) == low);
+        assert_true(dtype_round_f16(-nextafterf(middle, INFINITY)) == -up);
+    }
+    assert_true(dtype_round_f16(INFINITY) == INFINITY && isnan(dtype_round_f16(NAN)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_f16),
         cmocka_unit_test(test_every_bf16),
         cmocka_unit_test(test_every_f16),
         cmocka_unit_test(test_lengths_and_alignment),

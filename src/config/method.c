@@ -24,10 +24,9 @@ const char *quant_options_key(int64_t i)
     return i >= 0 && i < quant_table.n ? quant_table.options[i].name : NULL;
 }
 
-bool quant_options_changed(const struct quant_options *q, const char *key)
+bool quant_options_differ(const struct quant_options *a, const struct quant_options *b,
+                          const char *key)
 {
-    struct quant_options plain;
-    quant_options_default(&plain);
     for (int64_t i = 0; i < quant_table.n; i++) {
         const struct option *o = &quant_table.options[i];
         size_t size = o->type == OPTION_BOOL     ? sizeof(bool)
@@ -35,9 +34,16 @@ bool quant_options_changed(const struct quant_options *q, const char *key)
                       : o->type == OPTION_REAL   ? sizeof(double)
                                                  : sizeof(int64_t);
         if (strcmp(o->name, key) == 0)
-            return memcmp((const char *)q + o->offset, (const char *)&plain + o->offset, size) != 0;
+            return memcmp((const char *)a + o->offset, (const char *)b + o->offset, size) != 0;
     }
     return false;
+}
+
+bool quant_options_changed(const struct quant_options *q, const char *key)
+{
+    struct quant_options plain;
+    quant_options_default(&plain);
+    return quant_options_differ(q, &plain, key);
 }
 
 enum status method_finish(void *entry, const struct option_scope *scope, struct err *e)

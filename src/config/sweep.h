@@ -20,6 +20,10 @@ enum scale_dtype { SCALE_F32, SCALE_F16 };
 /* What is left to try where a Hessian cannot be factored with any damping. */
 enum last_resort { RESORT_NONE, RESORT_ROUND, RESORT_FLOOR };
 
+/* Whose inputs a Hessian is summed over: the variant's own quantized prefix's, or the
+ * full-precision model's, which all variants of a checkpoint that ask for it share. */
+enum quant_hessian { HESSIAN_OWN, HESSIAN_SHARED };
+
 /* The options of every quantization method; a method uses those that concern it (struct
  * quant_method says which). */
 struct quant_options {
@@ -37,6 +41,7 @@ struct quant_options {
     bool hessian_per_token; /* H is a mean over tokens, not sequences: matters for dead channels */
     int scale_dtype;        /* enum scale_dtype: codes come from scales in f32 in any case */
     int last_resort;        /* enum last_resort */
+    int hessian;            /* enum quant_hessian */
 };
 
 enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };
@@ -148,8 +153,10 @@ void quant_options_default(struct quant_options *q);
 void quant_options_print_flags(FILE *out);
 /* Name of the i-th option, NULL behind the last. */
 const char *quant_options_key(int64_t i);
-/* Whether the option of that name differs from its default. */
+/* Whether the option of that name differs from its default, or between two. */
 bool quant_options_changed(const struct quant_options *q, const char *key);
+bool quant_options_differ(const struct quant_options *a, const struct quant_options *b,
+                          const char *key);
 
 /* The same for a data source: "--PREFIXtext FILE", "--PREFIXids FILE:KEY", "--PREFIXlength 512",
  * ... with a prefix such as "calibration-" or "". Texts replace (and free) earlier ones. */

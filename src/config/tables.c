@@ -5,6 +5,7 @@
 static const char *const orders[] = {"none", "activation", "group", NULL};
 static const char *const scale_dtypes[] = {"f32", "f16", NULL};
 static const char *const last_resorts[] = {"none", "round", "floor", NULL};
+static const char *const hessians[] = {"own", "shared", NULL};
 static const char *const layouts[] = {"packed", "document", NULL};
 
 #define TABLE(rows, type)                                                                          \
@@ -87,13 +88,19 @@ static const char *const layouts[] = {"packed", "document", NULL};
          .offset = AT(scale_dtype),                                                                \
          .fallback = "f32",                                                                        \
          .choices = scale_dtypes},                                                                 \
+        {.name = "last_resort",                                                                    \
+         .doc = "where no damping lets the Hessian be factored: the cell fails (none), the layer " \
+                "is rounded to nearest (round), or first a floor of 1e-6 to 0.1 of its greatest "  \
+                "entry is put under the diagonal (floor)",                                         \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = AT(last_resort),                                                                \
+         .fallback = "none",                                                                       \
+         .choices = last_resorts},                                                                 \
     {                                                                                              \
-        .name = "last_resort",                                                                     \
-        .doc = "where no damping lets the Hessian be factored: the cell fails (none), the layer "  \
-               "is rounded to nearest (round), or first a floor of 1e-6 to 0.1 of its greatest "   \
-               "entry is put under the diagonal (floor)",                                          \
-        .type = OPTION_CHOICE, .offset = AT(last_resort), .fallback = "none",                      \
-        .choices = last_resorts                                                                    \
+        .name = "hessian",                                                                         \
+        .doc = "of the inputs that the variant's own quantized layers give (own), or of the "      \
+               "full-precision model's, one for all variants of a checkpoint (shared)",            \
+        .type = OPTION_CHOICE, .offset = AT(hessian), .fallback = "own", .choices = hessians       \
     }
 
 #define IN_QUANT(key)  offsetof(struct quant_options, key)

@@ -11,20 +11,12 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static void widths(const struct spec *s, int64_t *in, int64_t *inner)
+void acts_widths(const struct spec *s, int64_t *in, int64_t *inner)
 {
     const struct model_shape *m = &s->shape;
     int64_t up = m->intermediate * (s->gated ? 2 : 1);
     *in = most(most(m->hidden, m->heads * m->head_dim), m->intermediate);
     *inner = most(most(qkv_width(s), up), m->hidden);
-}
-
-int64_t model_acts_bytes(const struct model *m)
-{
-    int64_t in, inner;
-    widths(&m->spec, &in, &inner);
-    int64_t floats = in + inner + m->spec.shape.hidden + 2 * m->spec.rope.half;
-    return floats * (int64_t)sizeof(float) + (int64_t)sizeof(struct tile);
 }
 
 enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a, struct err *e)
@@ -33,7 +25,7 @@ enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *
     memset(a, 0, sizeof *a);
     a->tokens = tokens;
     a->threads = omp_get_max_threads();
-    widths(&m->spec, &a->in_width, &a->inner_width);
+    acts_widths(&m->spec, &a->in_width, &a->inner_width);
     TRY(mem_alloc(&a->in, tokens * a->in_width, sizeof(float), "stage inputs", e));
     TRY(mem_alloc(&a->inner, tokens * a->inner_width, sizeof(float), "activations", e));
     TRY(mem_alloc(&a->branch, tokens * m->spec.shape.hidden, sizeof(float), "branch", e));

@@ -12,6 +12,13 @@ static int64_t padded(int64_t n)
     return (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
 }
 
+int64_t block_floats(const struct slot *slots, int n)
+{
+    int64_t size = 0;
+    for (int i = 0; i < n; i++) size += padded(slot_elements(&slots[i]));
+    return size;
+}
+
 /* log(1 + e^x) without overflow. */
 static double softplus(double x)
 {
@@ -58,8 +65,7 @@ enum status model_block_load(const struct model *m, int64_t layer, struct block 
     struct block b = {.layer = layer};
     struct slot slots[SLOTS_MAX];
     int n = slots_of_block(&m->spec, slots);
-    int64_t size = 0, at = 0;
-    for (int i = 0; i < n; i++) size += padded(slot_elements(&slots[i]));
+    int64_t size = block_floats(slots, n), at = 0;
     TRY(mem_zero(&b.extra, 1, sizeof *b.extra, "block", e));
     TRY(mem_alloc(&b.storage, size, sizeof(float), "weights of a block", e));
     for (int i = 0; i < n; i++) {

@@ -50,6 +50,10 @@ void attention_prepare(const struct spec *s, const struct block *b, const struct
 int64_t qkv_width(const struct spec *s);
 void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int64_t *v);
 
+/* Floats of a token in acts' in and inner. */
+void acts_widths(const struct spec *s, int64_t *in, int64_t *inner);
+/* Floats that the slots of a block take, each padded to a cache line. */
+int64_t block_floats(const struct slot *slots, int n);
 /* Cuts the sequences [s0, s1) into a->tiles of at most TOKEN_TILE tokens. */
 void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1);
 /* Fills the table of angles for all positions below n. */

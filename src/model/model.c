@@ -137,15 +137,24 @@ const struct arch *model_arch(const struct model *m)
     return m->spec.arch;
 }
 
-enum status model_embed(const struct model *m, const struct sequences *s, float *x, struct err *e)
+enum status model_check_ids(const struct model *m, const struct sequences *s, struct err *e)
 {
     enum status st = OK;
-    int64_t C = m->spec.shape.hidden, V = m->spec.shape.vocab;
+    int64_t V = m->spec.shape.vocab;
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++)
             ENSURE(s->ids[t] >= 0 && s->ids[t] < V, ERR_FORMAT,
                    "sequence %lld, token %lld: id %d is outside the vocabulary of %lld of %s",
                    (long long)i, (long long)(t - s->offset[i]), s->ids[t], (long long)V, m->file);
+done:
+    return st;
+}
+
+enum status model_embed(const struct model *m, const struct sequences *s, float *x, struct err *e)
+{
+    enum status st = OK;
+    int64_t C = m->spec.shape.hidden;
+    TRY(model_check_ids(m, s, e));
 #pragma omp parallel for schedule(static)
     for (int64_t t = 0; t < s->offset[s->n]; t++)
         memcpy(x + t * C, m->embed + s->ids[t] * C, (size_t)C * sizeof *x);

@@ -103,8 +103,6 @@ struct acts {
 MUST_USE enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a,
                                      struct err *e);
 void model_acts_free(struct acts *a);
-/* Bytes that model_acts_init takes for a token. */
-int64_t model_acts_bytes(const struct model *m);
 
 /* The stage's input for sequences [s0, s1), into a->in with row pitch = the stage's cols
  * (contiguous). x is the residual stream of all sequences, absolute offsets; acts are relative to
@@ -125,8 +123,10 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
 void model_block_forward(const struct model *m, const struct block *b, const struct sequences *s,
                          float *x, struct acts *a);
 
-/* x (offset[n], C) = embeddings of the ids. ERR_FORMAT: an id outside the vocabulary (which,
- * where). */
+/* ERR_FORMAT: an id outside the vocabulary (which, where). */
+MUST_USE enum status model_check_ids(const struct model *m, const struct sequences *s,
+                                     struct err *e);
+/* x (offset[n], C) = embeddings of the ids. Errors as model_check_ids. */
 MUST_USE enum status model_embed(const struct model *m, const struct sequences *s, float *x,
                                  struct err *e);
 

@@ -324,7 +324,9 @@ const struct quant_method quant_gptq = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .options = "group_size symmetric order damping damping_increment block_size true_sequential "
-               "static_groups range_search hessian_per_token scale_dtype last_resort",
+               "static_groups range_search hessian_per_token scale_dtype last_resort hessian",
+    .prepare_options = "group_size order damping damping_increment block_size static_groups "
+                       "hessian_per_token last_resort",
     .check = gptq_check,
     .prepare = gptq_prepare,
     .release = gptq_release,

@@ -171,10 +171,11 @@ static void scratch_free(struct scratch *s, int n)
 }
 
 /* n structs that the caller frees with scratch_free, also after a failure. */
-static enum status scratch_make(const struct quant_prepared *p, int n, struct scratch **out,
+static enum status scratch_make(const struct quant_job *job, int n, struct scratch **out,
                                 struct err *e)
 {
     enum status st = OK;
+    const struct quant_prepared *p = job->prepared;
     int64_t widest = 0, longest = p->blocks[0].end, group = p->options.group_size;
     int64_t groups = group < 0 ? 1 : (p->cols - 1) / group + 1;
     bool known = group < 0 || p->options.static_groups;
@@ -191,7 +192,7 @@ static enum status scratch_make(const struct quant_prepared *p, int n, struct sc
         TRY(mem_zero(&s->working, longest * TILE_ROWS, sizeof(float), what, e));
         TRY(mem_zero(&s->rounded, longest * TILE_ROWS, sizeof(float), what, e));
         s->stored = s->rounded;
-        if (p->options.scale_dtype != SCALE_F32) {
+        if (job->options->scale_dtype != SCALE_F32) {
             s->stored = NULL;
             TRY(mem_zero(&s->stored, longest * TILE_ROWS, sizeof(float), what, e));
         }
@@ -210,7 +211,7 @@ enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, stru
     int64_t n = tile_count(job->rows);
     *sums = (struct gptq_sums){0};
     TRY(mem_zero(&tiles, n, sizeof *tiles, "sums of tiles", e));
-    TRY(scratch_make(job->prepared, threads, &scratch, e));
+    TRY(scratch_make(job, threads, &scratch, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n; i++)
         tiles[i] = tile_sweep(job, i * TILE_ROWS, &scratch[omp_get_thread_num()]);

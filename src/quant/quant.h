@@ -13,7 +13,8 @@
 
 enum { NEEDS_NOTHING = 0, NEEDS_HESSIAN = 1u << 0 };
 
-/* What is known of a stage's input: shared by the linears of the stage. */
+/* What is known of a stage's input: shared by the linears of the stage. Of the variant's own
+ * quantized prefix, or of the full-precision model's (struct quant_options: hessian). */
 struct quant_input {
     int64_t cols;
     int64_t samples; /* sequences that were summed */
@@ -53,7 +54,9 @@ struct quant_method {
     const char *options; /* keys of struct quant_options that concern it, separated by blanks */
     /* Checks options beyond their ranges; may be NULL. ERR_USAGE. */
     enum status (*check)(int64_t bits, const struct quant_options *, struct err *);
-    /* May be NULL. *out is freed with release. */
+    const char *prepare_options; /* those of them that prepare looks at, likewise; bits are not */
+    /* May be NULL. *out is freed with release; it serves every job of the same input whose options
+     * agree in prepare_options. */
     enum status (*prepare)(const struct quant_input *, const struct quant_options *,
                            struct quant_prepared **out, struct err *);
     void (*release)(struct quant_prepared *);
@@ -66,6 +69,10 @@ const struct quant_method *quant_at(int i);
 const struct quant_method *quant_find(const char *name);
 /* The nearest known name, for messages. */
 const char *quant_nearest_name(const char *name);
+
+/* True if what `method` prepares with options a serves those of b too. */
+bool quant_shares_prepare(const struct quant_method *method, const struct quant_options *a,
+                          const struct quant_options *b);
 
 /* An entry of the sweep file against the table: known method, options that concern it. Bits outside
  * the method's range are no error here: those cells are "not applicable". ERR_USAGE. */

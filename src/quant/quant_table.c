@@ -35,6 +35,16 @@ static bool has_word(const char *list, const char *key)
     return false;
 }
 
+bool quant_shares_prepare(const struct quant_method *method, const struct quant_options *a,
+                          const struct quant_options *b)
+{
+    const char *key;
+    if (!method->prepare) return true;
+    for (int64_t i = 0; (key = quant_options_key(i)) != NULL; i++)
+        if (has_word(method->prepare_options, key) && quant_options_differ(a, b, key)) return false;
+    return true;
+}
+
 enum status quant_check(const struct method_entry *m, struct err *e)
 {
     enum status st = OK;

@@ -142,3 +142,16 @@ float dtype_round_f16(float x)
     if (exponent < -13) exponent = -13;
     return ldexpf(nearbyintf(ldexpf(x, 11 - exponent)), exponent - 11);
 }
+
+/* Half an ulp of bf16 less one, and one more where the last bit is set, carry a tie to the even
+ * neighbour. A NaN would lose its mantissa or carry into the sign, so it gets the quiet bit
+ * instead. */
+void dtype_narrow_bf16(uint16_t *dst, const float *src, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = bits_of_float(src[i]);
+        uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+        uint32_t nan = (bits >> 16) | 0x40u;
+        dst[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+    }
+}

@@ -33,3 +33,6 @@ void dtype_widen(float *dst, const void *src, enum dtype t, int64_t n);
 
 /* The nearest f16, ties to even, as an f32: infinity from 65520 on, subnormals kept. */
 float dtype_round_f16(float x);
+
+/* dst (n) = src rounded to bf16, half to even; overflow becomes infinity, NaN stays NaN. */
+void dtype_narrow_bf16(uint16_t *dst, const float *src, int64_t n);

@@ -2,8 +2,11 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "eval/head.h"
+#include "model/sizes.h"
 #include "quant/quant.h"
 #include "tokenizer/tokenizer.h"
+#include "visit/memory.h"
+#include "visit/states.h"
 #include "visit/visit.h"
 
 /* --- inputs.c: token sequences, kept between visits --- */
@@ -29,7 +32,26 @@ MUST_USE enum status block_reader_next(struct block_reader *r, const struct bloc
 double block_reader_seconds(const struct block_reader *r); /* waited for reads so far */
 void block_reader_close(struct block_reader *r);
 
-/* --- stream.c: one variant's (or the full-precision) hidden states on their way --- */
+/* --- ranges.c: sequences in ranges, so that working memory does not grow with their number --- */
+
+struct range {
+    int64_t row;           /* first token */
+    int64_t tokens;        /* how many */
+    int64_t first;         /* first sequence */
+    struct sequences view; /* the sequences, offsets counted from `row`; borrowed */
+};
+struct ranges {
+    int64_t n, tokens; /* of the longest range */
+    struct range *range;
+    int64_t *offsets; /* of all views */
+};
+/* Whole sequences, about `tokens` in each range, at least one. */
+MUST_USE enum status ranges_cut(const struct sequences *s, int64_t tokens, struct ranges *out,
+                                struct err *e);
+void ranges_free(struct ranges *r);
+int64_t sequences_longest(const struct sequences *s);
+
+/* --- run.c: one variant's (or the full-precision) hidden states on their way --- */
 struct layer_report {
     char *name;
     struct quant_report report;
@@ -37,9 +59,11 @@ struct layer_report {
 struct stream {
     const struct variant *variant; /* NULL: full precision */
     const struct quant_method *method;
-    float *evaluation;  // (evaluation tokens, C)
-    float *calibration; // (calibration tokens, C) or NULL
-    enum status st;     /* failed streams stand still */
+    bool own, shared;          /* whose Hessian it takes, if any */
+    bool prefix;               /* each stage sees the block's earlier stages quantized (own only) */
+    struct states *evaluation; // (evaluation tokens, C)
+    struct states *calibration; // (calibration tokens, C) or NULL
+    enum status st;             /* failed streams stand still */
     struct err err;
     int64_t n_layers, layers_capacity;
     struct layer_report *layers;
@@ -50,26 +74,55 @@ struct stream {
 };
 void stream_free(struct stream *s);
 
-/* --- quantize.c: one block of one variant --- */
+/* --- workspace.c: the memory that all streams of a wave use one after the other --- */
 struct workspace {
     const struct model *model;
     const struct visit_inputs *inputs;
-    struct acts evaluation, calibration;
-    float *quantized; // all linears of one block, dequantized
-    float *saved;     // (calibration tokens, C), for true_sequential: false
-    double *gram[STAGE_N];
     const struct visit_hooks *hooks;
+    struct model_sizes sizes;
+    struct ranges evaluation, calibration;
+    struct acts acts; /* of a range */
+    float *x;         // (range, C) hidden states of a range that are not worked on in place
+    float *kept, *kept_branch;     // (kept tokens, in_width), (kept tokens, C) see calibrate.c
+    int64_t kept_ranges;           /* the first so many calibration ranges are kept */
+    float *quantized;              // all linears of one block, dequantized
+    double *grams, *gram[STAGE_N]; // (cols, cols) upper triangle; one place for all, or one each
+    /* What the shared Hessians of the block in hand were prepared into last, and for whom. */
+    struct quant_prepared *prepared[STAGE_N];
+    const struct stream *prepared_for;
 };
-MUST_USE enum status workspace_init(struct workspace *w, const struct model *m,
-                                    const struct visit_inputs *inputs, const struct stream *streams,
-                                    int64_t n_streams, const struct visit_hooks *hooks,
-                                    struct err *e);
+MUST_USE enum status workspace_init(struct workspace *w, const struct memory_plan *plan,
+                                    const struct model *m, const struct visit_inputs *inputs,
+                                    struct stream *const *streams, int64_t n_streams,
+                                    const struct visit_hooks *hooks, struct err *e);
 void workspace_free(struct workspace *w);
 
+/* --- calibrate.c: calibration sequences through a block, summing Gram matrices --- */
+
+/* Sums the Gram matrix of the stage's input into w->gram[stage]; b's earlier stages are quantized.
+ * Stages in order; calibrate_end behind the last moves the stream to the block's end. */
+MUST_USE enum status calibrate_stage(struct workspace *w, struct stream *s, const struct block *b,
+                                     int stage, struct err *e);
+MUST_USE enum status calibrate_end(struct workspace *w, struct stream *s, const struct block *b,
+                                   struct err *e);
+/* All four of one and the same block in one pass; advance: the stream goes on to the block's end,
+ * else it stays where it is. */
+MUST_USE enum status calibrate_block(struct workspace *w, struct stream *s, const struct block *b,
+                                     bool advance, struct err *e);
+/* Moves states through the block. */
+MUST_USE enum status forward_block(struct workspace *w, struct stream *s, const struct block *b,
+                                   struct states *states, const struct ranges *ranges,
+                                   struct err *e);
+
+/* --- quantize.c: one block of one variant --- */
+
 /* Quantizes the block for the stream, moves its calibration states through it, and gives the
- * quantized block (a shallow copy into w->quantized, good until the next call). */
+ * quantized block (a shallow copy into w->quantized, good until the next call). A stream with the
+ * shared Hessian finds the sums of the full-precision stream in w->gram. */
 MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
                                     struct block *quantized, struct err *e);
+/* Forgets what was prepared from the last block's shared Hessians. */
+void quantize_forget(struct workspace *w);
 
 /* --- record.c: results as records --- */
 struct visit_outcome {
@@ -91,3 +144,35 @@ MUST_USE enum status record_cell(const struct visit_outcome *o, const struct str
                                  const struct loss_summary *summaries,
                                  const struct paired_summary *paired, const struct err *failure,
                                  json_t **out, struct err *e);
+
+/* --- run.c --- */
+
+/* What a visit holds while it runs. */
+struct run {
+    const struct visit *visit;
+    const struct visit_hooks *hooks;
+    struct visit_outcome outcome;
+    struct checkpoint *checkpoint;
+    struct model *model;
+    struct visit_inputs inputs;
+    struct stream full;     /* the full-precision stream */
+    int64_t n;              /* variants */
+    struct stream *streams; // (n)
+    struct stream **order;  // (n) as they go through a block
+    struct memory_plan plan;
+    struct loss_summary *full_summaries; // (datasets)
+    struct loss_summary *summaries;      // (n, datasets)
+    struct paired_summary *paired;       // (n, datasets)
+};
+
+/* --- wave.c: a batch of variants through all blocks and the head --- */
+
+/* first: the full-precision stream walks with the evaluation sequences too, and is kept. */
+MUST_USE enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
+                              struct err *e);
+
+/* --- score.c --- */
+
+/* Scores those of the streams that still stand beside the full-precision one. */
+MUST_USE enum status score_streams(struct run *r, struct stream *const *streams, int64_t n,
+                                   struct err *e);

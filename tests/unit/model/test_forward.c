@@ -2,6 +2,7 @@
  * config. */
 #include "linalg/linalg.h"
 #include "model/block.h"
+#include "model/sizes.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -148,7 +149,9 @@ static void stage_input_is_the_normed_stream(void **state)
     int64_t C = model_shape(o.model)->hidden;
     must(model_block_load(o.model, 0, &b, &e), &e);
     must(model_acts_init(o.model, offsets[5], &a, &e), &e);
-    assert_true(model_acts_bytes(o.model) * offsets[5] < 1 << 24);
+    struct model_sizes sizes;
+    model_sizes(o.model, &sizes);
+    assert_true(model_sizes_acts(&sizes, offsets[5], 1) < 1 << 24);
     float *x = malloc((size_t)(offsets[5] * C) * sizeof *x);
     must(model_embed(o.model, &five, x, &e), &e);
     model_stage_input(o.model, &b, STAGE_QKV, &five, 3, 4, x, &a);

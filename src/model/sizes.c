@@ -1,0 +1,45 @@
+#include "model/sizes.h"
+#include "model/block.h"
+
+static void sizes_of(const struct spec *spec, struct model_sizes *out)
+{
+    struct slot slots[SLOTS_MAX];
+    int n = slots_outside(spec, slots);
+    *out = (struct model_sizes){
+        .shape = spec->shape, .parallel = spec->parallel, .rope = 2 * spec->rope.half};
+    acts_widths(spec, &out->in_width, &out->inner_width);
+    for (int i = 0; i < n; i++) out->outside += slot_elements(&slots[i]);
+    n = slots_of_block(spec, slots);
+    out->block = block_floats(slots, n);
+    for (int i = 0; i < n; i++) {
+        const struct slot *s = &slots[i];
+        if (s->kind != SLOT_WEIGHT) continue;
+        int stage = role_stage(s->role);
+        out->linears += slot_elements(s);
+        out->cols[stage] = s->n[1];
+        if (s->n[0] > out->rows[stage]) out->rows[stage] = s->n[0];
+    }
+}
+
+void model_sizes(const struct model *m, struct model_sizes *out)
+{
+    sizes_of(&m->spec, out);
+}
+
+enum status model_sizes_read(const json_t *config, const char *file, struct model_sizes *out,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct spec spec;
+    TRY(spec_read(config, file, &spec, e));
+    sizes_of(&spec, out);
+done:
+    return st;
+}
+
+int64_t model_sizes_acts(const struct model_sizes *s, int64_t tokens, int64_t threads)
+{
+    int64_t floats = s->in_width + s->inner_width + s->shape.hidden + s->rope;
+    return tokens * (floats * (int64_t)sizeof(float) + (int64_t)sizeof(struct tile)) +
+           threads * QUERY_TILE * KEY_TILE * (int64_t)sizeof(float);
+}

@@ -1,0 +1,156 @@
+/* A wave: a batch of variants through all blocks and the head, together with what they need of the
+ * full-precision model. Its hidden states at the end of the blocks are kept for later waves. */
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "visit/internal.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Embeds the sequences into new states. */
+static enum status embed(const struct run *r, const struct sequences *s, const char *what,
+                         struct states **out, struct err *e)
+{
+    enum status st = OK;
+    int64_t C = model_shape(r->model)->hidden;
+    struct ranges ranges = {0};
+    float *buffer = NULL, *x;
+    TRY(states_open(&r->plan.place, s->offset[s->n], C, what, out, e));
+    TRY(ranges_cut(s, r->plan.range_tokens, &ranges, e));
+    TRY(mem_alloc(&buffer, ranges.tokens * C, sizeof *buffer, what, e));
+    for (int64_t i = 0; i < ranges.n; i++) {
+        const struct range *at = &ranges.range[i];
+        TRY(states_take(*out, at->row, at->tokens, buffer, &x, e));
+        TRY(model_embed(r->model, &at->view, x, e));
+        TRY(states_put(*out, at->row, at->tokens, x, e));
+    }
+done:
+    free(buffer);
+    ranges_free(&ranges);
+    return st;
+}
+
+/* All streams start from the same embeddings. The full-precision stream walks with evaluation
+ * sequences once, with calibration sequences whenever a variant shares its Hessian. */
+static enum status start_streams(struct run *r, struct stream *const *streams, int64_t n,
+                                 bool first, bool shared, struct err *e)
+{
+    enum status st = OK;
+    const struct sequences *eval = r->inputs.evaluation, *cal = r->inputs.calibration;
+    for (int64_t i = 0; i < n; i++)
+        ENSURE(cal || !(streams[i]->own || streams[i]->shared), ERR_USAGE,
+               "calibration: %s needs it and none is given", streams[i]->method->name);
+    if (first) TRY(embed(r, eval, "evaluation states", &r->full.evaluation, e));
+    if (shared) TRY(embed(r, cal, "calibration states", &r->full.calibration, e));
+    for (int64_t i = 0; i < n; i++) {
+        TRY(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
+        if (streams[i]->own) TRY(embed(r, cal, "calibration states", &streams[i]->calibration, e));
+    }
+done:
+    return st;
+}
+
+static double squared_norm(const struct block *b)
+{
+    double sum = 0;
+    for (int i = 0; i < b->n_linears; i++) {
+        const struct linear *l = &b->linear[i];
+        for (int64_t row = 0; row < l->rows; row++) {
+            double part = 0;
+            for (int64_t j = 0; j < l->cols; j++) {
+                double w = l->w[row * l->cols + j];
+                part += w * w;
+            }
+            sum += part;
+        }
+    }
+    return sum;
+}
+
+static enum status pass_full(struct run *r, struct workspace *w, const struct block *b, bool first,
+                             struct err *e)
+{
+    enum status st = OK;
+    if (first) {
+        r->outcome.weight_norm += squared_norm(b);
+        TRY(forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e));
+    }
+    if (r->full.calibration) TRY(calibrate_block(w, &r->full, b, true, e));
+done:
+    return st;
+}
+
+static enum status pass_stream(struct workspace *w, struct stream *s, const struct block *b,
+                               struct err *e)
+{
+    enum status st = OK;
+    struct block quantized;
+    if (s->st != OK) return OK;
+    s->st = quantize_block(w, s, b, &quantized, &s->err);
+    if (s->st == OK)
+        s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
+    if (s->st == ERR_FULL || s->st == ERR_IO)
+        TRY(err_set(e, s->st, __FILE__, __LINE__, "%s", s->err.text));
+    if (s->st != OK) return OK;
+    log_trace("visit", "block %lld %s %lld bits: forward %.3f hessian %.3f factor %.3f sweep %.3f",
+              (long long)b->layer, s->variant->method.name, (long long)s->variant->bits,
+              s->seconds.forward, s->seconds.hessian, s->seconds.factor, s->seconds.sweep);
+done:
+    return st;
+}
+
+static enum status pass_blocks(struct run *r, struct workspace *w, struct stream *const *streams,
+                               int64_t n, bool first, struct err *e)
+{
+    enum status st = OK;
+    struct block_reader *reader = NULL;
+    TRY(block_reader_open(r->model, &reader, e));
+    for (int64_t layer = 0; layer < model_shape(r->model)->layers; layer++) {
+        const struct block *b;
+        if (r->hooks->should_stop && r->hooks->should_stop(r->hooks->context))
+            FAIL(ERR_STOPPED, "stopped before block %lld", (long long)layer);
+        TRY(block_reader_next(reader, &b, e));
+        TRY(pass_full(r, w, b, first, e));
+        for (int64_t i = 0; i < n; i++) TRY(pass_stream(w, streams[i], b, e));
+        quantize_forget(w);
+    }
+    r->outcome.seconds_read += block_reader_seconds(reader);
+    if (first) r->outcome.weight_norm = sqrt(r->outcome.weight_norm);
+done:
+    block_reader_close(reader);
+    return st;
+}
+
+/* What only the blocks needed goes before the head. */
+static void drop_calibration(struct run *r, struct stream *const *streams, int64_t n)
+{
+    states_close(r->full.calibration);
+    r->full.calibration = NULL;
+    for (int64_t i = 0; i < n; i++) {
+        states_close(streams[i]->calibration);
+        streams[i]->calibration = NULL;
+    }
+}
+
+enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
+                     struct err *e)
+{
+    enum status st = OK;
+    struct workspace w = {0};
+    bool shared = false;
+    for (int64_t i = 0; i < n; i++) shared = shared || streams[i]->shared;
+    TRY(start_streams(r, streams, n, first, shared, e));
+    TRY(workspace_init(&w, &r->plan, r->model, &r->inputs, streams, n, r->hooks, e));
+    TRY(pass_blocks(r, &w, streams, n, first, e));
+    workspace_free(&w);
+    drop_calibration(r, streams, n);
+    TRY(score_streams(r, streams, n, e));
+    for (int64_t i = 0; i < n; i++) {
+        states_close(streams[i]->evaluation);
+        streams[i]->evaluation = NULL;
+    }
+done:
+    workspace_free(&w);
+    return st;
+}

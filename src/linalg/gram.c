@@ -1,16 +1,18 @@
 #include "linalg/linalg.h"
 #include "util/mem.h"
 #include <cblas.h>
+#include <math.h>
 #include <omp.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Side of a block of h that one thread sums: small matrices need more blocks than cores, large ones
  * blocks that pay for BLAS's packing. A function of n alone, so that the shapes of all products,
  * and with them the bits, are too. */
 static int64_t block_side(int64_t n)
 {
-    return n <= 1024 ? 128 : 256;
+    return n <= 1024 ? 128 : n <= 4096 ? 256 : 512;
 }
 
 static int64_t min64(int64_t a, int64_t b)
@@ -18,33 +20,63 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* What is summed. */
+struct tokens {
+    const float *x; // (T, n)
+    int64_t n;
+    const int64_t *offset;
+    int64_t n_seq;
+    const double *bound; // (n) or NULL
+    int64_t side;
+};
+
 /* h block += the f32 products, upper triangle only where the block lies on the diagonal. */
-static void block_add(double *h, int64_t n, const float *sum, int64_t side, int64_t rows,
+static void block_add(double *h, int64_t pitch, const float *sum, int64_t side, int64_t rows,
                       int64_t cols, bool diagonal)
 {
     for (int64_t i = 0; i < rows; i++) {
         const float *s = sum + i * side;
-        double *to = h + i * n;
+        double *to = h + i * pitch;
         for (int64_t j = diagonal ? i : 0; j < cols; j++) to[j] += (double)s[j];
     }
 }
 
-/* One block (i0, j0) of h over all token tiles, in the order of the tokens. */
-static void block_sum(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
-                      int64_t side, int64_t i0, int64_t j0, float *sum)
+/* The same with every product rounded to a multiple of 2^-50 bi bj first: a number beside 6 bi bj
+ * keeps no smaller digits. All sums below 8 bi bj are then exact, whatever their order. */
+static void block_add_exact(double *h, int64_t pitch, const float *sum, int64_t side, int64_t rows,
+                            int64_t cols, bool diagonal, const double *bi, const double *bj)
 {
-    int64_t rows = min64(side, n - i0), cols = min64(side, n - j0);
-    for (int64_t s = 0; s < n_seq; s++) {
-        for (int64_t t = offset[s]; t < offset[s + 1]; t += TOKEN_TILE) {
-            blasint tokens = (blasint)min64(TOKEN_TILE, offset[s + 1] - t);
-            const float *xi = x + t * n + i0, *xj = x + t * n + j0;
+    for (int64_t i = 0; i < rows; i++) {
+        const float *s = sum + i * side;
+        double *to = h + i * pitch, anchor = 6 * bi[i];
+        for (int64_t j = diagonal ? i : 0; j < cols; j++) {
+            double c = anchor * bj[j];
+            to[j] += ((double)s[j] + c) - c;
+        }
+    }
+}
+
+/* One block (i0, j0) of the Gram over all token tiles, in the order of the tokens; h is where it
+ * lies, with the given pitch. */
+static void block_sum(double *h, int64_t pitch, const struct tokens *x, int64_t i0, int64_t j0,
+                      float *sum)
+{
+    int64_t n = x->n, side = x->side, rows = min64(side, n - i0), cols = min64(side, n - j0);
+    for (int64_t s = 0; s < x->n_seq; s++) {
+        for (int64_t t = x->offset[s]; t < x->offset[s + 1]; t += TOKEN_TILE) {
+            blasint tokens = (blasint)min64(TOKEN_TILE, x->offset[s + 1] - t);
+            const float *xi = x->x + t * n + i0, *xj = x->x + t * n + j0;
             if (i0 == j0)
                 cblas_ssyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)rows, tokens, 1.0f, xi,
                             (blasint)n, 0.0f, sum, (blasint)side);
             else
                 cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)rows, (blasint)cols,
                             tokens, 1.0f, xi, (blasint)n, xj, (blasint)n, 0.0f, sum, (blasint)side);
-            block_add(h + i0 * n + j0, n, sum, side, rows, cols, i0 == j0);
+            if (x->bound)
+                block_add_exact(h, pitch, sum, side, rows, cols, i0 == j0, x->bound + i0,
+                                x->bound + j0);
+            else
+                block_add(h, pitch, sum, side, rows, cols, i0 == j0);
         }
     }
 }
@@ -61,26 +93,96 @@ static void block_place(int64_t b, int64_t k, int64_t *i, int64_t *j)
     *j = row + b;
 }
 
-enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
-                     struct err *e)
+static enum status offsets_check(const int64_t *offset, int64_t n_seq, struct err *e)
 {
     enum status st = OK;
-    float *sums = NULL;
-    int64_t side = block_side(n), k = (n + side - 1) / side;
     for (int64_t s = 0; s < n_seq; s++)
         ENSURE(offset[s] <= offset[s + 1], ERR_SHAPE,
                "sequence %lld ends (%lld) before it starts (%lld)", (long long)s,
                (long long)offset[s + 1], (long long)offset[s]);
-    TRY(mem_zero(&sums, omp_get_max_threads() * side * side, sizeof *sums, "the Gram's tiles", e));
+done:
+    return st;
+}
 
+static enum status sums_make(float **sums, int64_t side, struct err *e)
+{
+    return mem_zero(sums, omp_get_max_threads() * side * side, sizeof **sums, "the Gram's tiles",
+                    e);
+}
+
+enum status gram_add_exact(double *h, const float *x, int64_t n, const int64_t *offset,
+                           int64_t n_seq, const double *bound, struct err *e)
+{
+    enum status st = OK;
+    float *sums = NULL;
+    int64_t side = block_side(n), k = (n + side - 1) / side;
+    const struct tokens tokens = {x, n, offset, n_seq, bound, side};
+    TRY(offsets_check(offset, n_seq, e));
+    TRY(sums_make(&sums, side, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t b = 0; b < k * (k + 1) / 2; b++) {
         int64_t i, j;
         block_place(b, k, &i, &j);
-        block_sum(h, x, n, offset, n_seq, side, i * side, j * side,
+        block_sum(h + i * side * n + j * side, n, &tokens, i * side, j * side,
                   sums + omp_get_thread_num() * side * side);
     }
 done:
     free(sums);
     return st;
+}
+
+enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
+                     struct err *e)
+{
+    return gram_add_exact(h, x, n, offset, n_seq, NULL, e);
+}
+
+int64_t gram_panel_rows(int64_t n)
+{
+    return block_side(n);
+}
+
+enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n, const int64_t *offset,
+                       int64_t n_seq, const double *bound, struct err *e)
+{
+    enum status st = OK;
+    float *sums = NULL;
+    int64_t side = block_side(n), cols = n - row;
+    const struct tokens tokens = {x, n, offset, n_seq, bound, side};
+    TRY(offsets_check(offset, n_seq, e));
+    TRY(sums_make(&sums, side, e));
+    memset(panel, 0, (size_t)(min64(side, cols) * cols) * sizeof *panel);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t j = 0; j < cols; j += side)
+        block_sum(panel + j, cols, &tokens, row, row + j,
+                  sums + omp_get_thread_num() * side * side);
+done:
+    free(sums);
+    return st;
+}
+
+void gram_bound_raise(float *most, const float *x, int64_t n, int64_t tokens)
+{
+    enum { STRIP = 512 };
+#pragma omp parallel for schedule(static)
+    for (int64_t a = 0; a < n; a += STRIP) {
+        int64_t end = min64(a + STRIP, n);
+        for (int64_t t = 0; t < tokens; t++)
+            for (int64_t i = a; i < end; i++) {
+                float size = fabsf(x[t * n + i]);
+                most[i] = size <= most[i] ? most[i] : size; /* a NaN stays */
+            }
+    }
+}
+
+void gram_bound_make(double *bound, const float *most, int64_t n, int64_t tokens)
+{
+    double root = sqrt((double)(tokens > 0 ? tokens : 1));
+    for (int64_t i = 0; i < n; i++) {
+        int exponent;
+        bound[i] = root * (double)most[i];
+        if (!isfinite(bound[i]) || bound[i] == 0) continue;
+        frexp(bound[i], &exponent);
+        bound[i] = ldexp(1, exponent);
+    }
 }

@@ -29,6 +29,22 @@ enum { TOKEN_TILE = 256 };
 MUST_USE enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset,
                               int64_t n_seq, struct err *e);
 
+/* The same with sums that are equal bit for bit in whatever order and grouping they are made: by
+ * sequence, range or rank. bound (n) from gram_bound_make over all tokens of all calls; NULL: as
+ * gram_add. What it costs in precision is 2^-50 bound_i bound_j an addition. */
+MUST_USE enum status gram_add_exact(double *h, const float *x, int64_t n, const int64_t *offset,
+                                    int64_t n_seq, const double *bound, struct err *e);
+/* Rows [row, row + gram_panel_rows(n)) of the upper triangle alone, `row` a multiple of that:
+ * panel (rows that exist, n - row) = the sums of columns row.. on; below the diagonal: 0. */
+MUST_USE enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n,
+                                const int64_t *offset, int64_t n_seq, const double *bound,
+                                struct err *e);
+int64_t gram_panel_rows(int64_t n);
+/* most (n): raised to the greatest |x| of each channel (NaN stays); then bound (n) = a power of two
+ * beyond sqrt(tokens) most, for all `tokens` that will be summed. */
+void gram_bound_raise(float *most, const float *x, int64_t n, int64_t tokens);
+void gram_bound_make(double *bound, const float *most, int64_t n, int64_t tokens);
+
 /* Factor H = R Rᵀ with R upper triangular, positive diagonal (a Cholesky of the index-reversed H:
  * docs/math/gptq.md), in place in f64: on entry the upper triangle of H (n, n) row-major, on exit R
  * there, zeros below. ERR_NUMERIC: not positive definite (or not finite), a is garbage; raise the

@@ -1,0 +1,148 @@
+/* The lower triangle from the upper one: element (i, j) comes from the two channels that stand
+ * there in the order asked for, wherever their sum lies. Sender and receiver walk a strip of
+ * columns in the same order, rows downwards and columns inside them, so that no place travels with
+ * a value.
+ */
+#include "linalg/dist_internal.h"
+#include "util/agree.h"
+#include "util/mem.h"
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { STRIP = 64 };
+
+/* Owner on the grid and place in the owner's part, as a row and as a column. */
+struct place {
+    int32_t row_proc, col_proc, row, col;
+};
+
+struct walk {
+    const struct dist *d;
+    int64_t begin, end;  /* columns of the strip */
+    int64_t *at;         // (n) place i of the layout is filled from place at[i] of the sums
+    struct place *to;    // (n) of i
+    struct place *from;  // (n) of at[i]
+    int *filled, *taken; // (ranks) numbers packed and unpacked so far
+};
+
+static struct place place_of(const struct dist *d, int64_t i)
+{
+    return (struct place){(int32_t)cyclic_owner(&d->rows, i), (int32_t)cyclic_owner(&d->cols, i),
+                          (int32_t)cyclic_local(&d->rows, i), (int32_t)cyclic_local(&d->cols, i)};
+}
+
+static enum status walk_make(struct walk *w, const struct dist *d, const int64_t *order,
+                             struct err *e)
+{
+    enum status st = OK;
+    int64_t n = d->n;
+    w->d = d;
+    TRY(mem_alloc(&w->at, n, sizeof *w->at, "the order of columns", e));
+    TRY(mem_alloc(&w->to, n, sizeof *w->to, "places of columns", e));
+    TRY(mem_alloc(&w->from, n, sizeof *w->from, "places of columns", e));
+    TRY(mem_zero(&w->filled, 2 * (int64_t)d->ranks, sizeof *w->filled, "counts of ranks", e));
+    w->taken = w->filled + d->ranks;
+    for (int64_t i = 0; i < n; i++) {
+        w->at[i] = order ? n - 1 - order[n - 1 - i] : i;
+        w->to[i] = place_of(d, i);
+        w->from[i] = place_of(d, w->at[i]);
+    }
+done:
+    return st;
+}
+
+static void walk_free(struct walk *w)
+{
+    free(w->at);
+    free(w->to);
+    free(w->from);
+    free(w->filled);
+}
+
+/* Row i of the strip, as far as it lies below the diagonal. */
+static int64_t row_end(const struct walk *w, int64_t i)
+{
+    return i < w->end ? i : w->end;
+}
+
+/* The sums of row i that this rank has: counted by the rank they go to, or (x->send) packed. */
+static void row_send(struct walk *w, int64_t i, struct exchange *x, bool pack)
+{
+    const struct dist *d = w->d;
+    int32_t row = (int32_t)d->row, col = (int32_t)d->col, cols = (int32_t)d->cols.procs;
+    const struct place *fi = &w->from[i];
+    bool as_row = fi->row_proc == row, as_col = fi->col_proc == col;
+    if (!as_row && !as_col) return;
+    int32_t base = w->to[i].row_proc * cols;
+    for (int64_t j = w->begin, end = row_end(w, i); j < end; j++) {
+        const struct place *fj = &w->from[j];
+        bool above = w->at[i] < w->at[j]; /* the sum stands in at[i]'s row */
+        if (above ? !as_row || fj->col_proc != col : !as_col || fj->row_proc != row) continue;
+        int32_t to = base + w->to[j].col_proc;
+        if (!pack)
+            x->send_n[to]++;
+        else
+            x->send[x->send_at[to] + w->filled[to]++] =
+                above ? d->a[fj->col * d->lda + fi->row] : d->a[fi->col * d->lda + fj->row];
+    }
+}
+
+/* The same walk on the other side; i is a row of this rank. */
+static void row_receive(struct walk *w, int64_t i, double scale, struct exchange *x, bool unpack)
+{
+    const struct dist *d = w->d;
+    int32_t col = (int32_t)d->col, cols = (int32_t)d->cols.procs;
+    const struct place *fi = &w->from[i];
+    double *to = d->a + w->to[i].row;
+    for (int64_t j = w->begin, end = row_end(w, i); j < end; j++) {
+        if (w->to[j].col_proc != col) continue;
+        const struct place *fj = &w->from[j];
+        bool above = w->at[i] < w->at[j];
+        int32_t rank =
+            above ? fi->row_proc * cols + fj->col_proc : fj->row_proc * cols + fi->col_proc;
+        if (!unpack)
+            x->recv_n[rank]++;
+        else
+            to[w->to[j].col * d->lda] =
+                (double)(float)(scale * x->recv[x->recv_at[rank] + w->taken[rank]++]);
+    }
+}
+
+static enum status strip_pack(struct walk *w, struct exchange *x, struct err *e)
+{
+    enum status st = OK;
+    const struct dist *d = w->d;
+    for (int r = 0; r < d->ranks; r++) x->send_n[r] = x->recv_n[r] = w->filled[r] = w->taken[r] = 0;
+    for (int64_t i = w->begin + 1; i < d->n; i++) {
+        row_send(w, i, x, false);
+        if (w->to[i].row_proc == d->row) row_receive(w, i, 0, x, false);
+    }
+    TRY(exchange_room(x, e));
+    for (int64_t i = w->begin + 1; i < d->n; i++) row_send(w, i, x, true);
+done:
+    return st;
+}
+
+enum status dist_fill(struct dist *d, const int64_t *order, double scale, const double *diagonal,
+                      struct err *e)
+{
+    enum status st = OK;
+    struct exchange x = {0};
+    struct walk w = {0};
+    st = exchange_init(&x, d->ranks, e);
+    if (st == OK) st = walk_make(&w, d, order, e);
+    TRY(err_agree(d->comm, st, e));
+    for (w.begin = 0; w.begin < d->n; w.begin = w.end) {
+        w.end = w.begin + STRIP < d->n ? w.begin + STRIP : d->n;
+        TRY(err_agree(d->comm, strip_pack(&w, &x, e), e));
+        TRY(exchange_run(&x, d->comm, e));
+        for (int64_t i = w.begin + 1; i < d->n; i++)
+            if (w.to[i].row_proc == d->row) row_receive(&w, i, scale, &x, true);
+    }
+    for (int64_t i = 0; i < d->n; i++)
+        if (dist_rank(d, i, i) == d->rank) *dist_at(d, i, i) = diagonal[d->n - 1 - i];
+done:
+    exchange_free(&x);
+    walk_free(&w);
+    return st;
+}

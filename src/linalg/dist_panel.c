@@ -1,0 +1,104 @@
+/* Panels of R: every rank packs its part of them, and all ranks get all parts. */
+#include "linalg/dist_internal.h"
+#include "util/agree.h"
+#include "util/mem.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Columns [begin, end) of R and rows [0, end) are elements (i, j) of the layout with i >= n - end
+ * and n - end <= j < n - begin. Place (r, c) has `rows` times `cols` of them, from local indices
+ * row0 and col0 on. */
+struct part {
+    int64_t row0, rows, col0, cols;
+};
+
+static struct part part_of(const struct dist *d, int64_t begin, int64_t end, int rank)
+{
+    int64_t r = rank / d->cols.procs, c = rank % d->cols.procs;
+    struct part p = {.row0 = cyclic_count(&d->rows, d->n - end, r),
+                     .col0 = cyclic_count(&d->cols, d->n - end, c)};
+    p.rows = cyclic_count(&d->rows, d->n, r) - p.row0;
+    p.cols = cyclic_count(&d->cols, d->n - begin, c) - p.col0;
+    return p;
+}
+
+static enum status panel_room(const struct dist *d, struct dist_panel *p, struct err *e)
+{
+    enum status st = OK;
+    int64_t total = 0, own = 0;
+    TRY(mem_alloc(&p->counts, 2 * (int64_t)d->ranks, sizeof *p->counts, "counts of ranks", e));
+    p->offsets = p->counts + d->ranks;
+    for (int r = 0; r < d->ranks; r++) {
+        struct part part = part_of(d, p->begin, p->end, r);
+        if (r == d->rank) own = part.rows * part.cols;
+        p->offsets[r] = (int)total;
+        p->counts[r] = (int)(part.rows * part.cols);
+        total += part.rows * part.cols;
+        ENSURE(total <= INT_MAX, ERR_SHAPE, "a panel of %lld columns is beyond what MPI counts",
+               (long long)(p->end - p->begin));
+    }
+    TRY(mem_alloc(&p->send, own, sizeof *p->send, "a panel of the factor", e));
+    TRY(mem_alloc(&p->recv, total, sizeof *p->recv, "a panel of the factor", e));
+done:
+    return st;
+}
+
+enum status dist_panel_start(const struct dist *d, int64_t begin, int64_t end, struct dist_panel *p,
+                             struct err *e)
+{
+    enum status st = OK;
+    *p = (struct dist_panel){.begin = begin, .end = end};
+    TRY(err_agree(d->comm, panel_room(d, p, e), e));
+    struct part part = part_of(d, begin, end, d->rank);
+    for (int64_t j = 0; j < part.cols; j++)
+        memcpy(p->send + j * part.rows, d->a + (part.col0 + j) * d->lda + part.row0,
+               (size_t)part.rows * sizeof *p->send);
+    ENSURE(MPI_Iallgatherv(p->send, p->counts[d->rank], MPI_DOUBLE, p->recv, p->counts, p->offsets,
+                           MPI_DOUBLE, d->comm, &p->request) == MPI_SUCCESS,
+           ERR_MPI, "MPI_Iallgatherv failed");
+    p->active = true;
+done:
+    return st;
+}
+
+/* The part of one rank into its places of r and corner; what lies below R's diagonal are sums. */
+static void part_unpack(const struct dist *d, const struct dist_panel *p, int rank, float *r,
+                        double *corner)
+{
+    int64_t width = p->end - p->begin;
+    struct part part = part_of(d, p->begin, p->end, rank);
+    const double *from = p->recv + p->offsets[rank];
+    for (int64_t k = 0; k < part.cols; k++, from += part.rows) {
+        int64_t j = cyclic_global(&d->cols, part.col0 + k, rank % d->cols.procs);
+        int64_t col = d->n - 1 - j - p->begin;
+        for (int64_t l = 0; l < part.rows; l++) {
+            int64_t i = cyclic_global(&d->rows, part.row0 + l, rank / d->cols.procs);
+            int64_t row = d->n - 1 - i;
+            double value = i >= j ? from[l] : 0;
+            r[row * width + col] = (float)value;
+            if (row >= p->begin) corner[(row - p->begin) * width + col] = value;
+        }
+    }
+}
+
+enum status dist_panel_finish(const struct dist *d, struct dist_panel *p, float *r, double *corner,
+                              struct err *e)
+{
+    enum status st = OK;
+    p->active = false;
+    ENSURE(MPI_Wait(&p->request, MPI_STATUS_IGNORE) == MPI_SUCCESS, ERR_MPI, "MPI_Wait failed");
+    for (int rank = 0; rank < d->ranks; rank++) part_unpack(d, p, rank, r, corner);
+done:
+    return st;
+}
+
+void dist_panel_free(struct dist_panel *p)
+{
+    /* A collective cannot be taken back: every rank has started it, so it ends. */
+    if (p->active) MPI_Wait(&p->request, MPI_STATUS_IGNORE);
+    free(p->send);
+    free(p->recv);
+    free(p->counts);
+    *p = (struct dist_panel){0};
+}

@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "tensor/isa.h"
 #include "util/agree.h"
 #include "util/limits.h"
 #include "util/log.h"
@@ -72,6 +73,15 @@ static void set_threads(MPI_Comm comm, bool works)
               (double)share.memory / (1 << 30), (double)l.memory / (1 << 30), l.memory_from);
 }
 
+/* QTRAJ_KERNELS, which may not be the same on all nodes. Collective on comm. */
+static bool choose_kernels(MPI_Comm comm, int rank)
+{
+    struct err e = {0};
+    enum status st = err_agree(comm, isa_setup(&e), &e);
+    if (st != OK && rank == 0) log_error("%s", e.text);
+    return st == OK;
+}
+
 /* Runs on this rank alone; the one line of an error is printed here. */
 static int run(const struct command *c, MPI_Comm world, int argc, char **argv)
 {
@@ -99,6 +109,7 @@ int cli_main(MPI_Comm world, int argc, char **argv)
         if (rank == 0) print_usage(help ? stdout : stderr);
         return help ? EXIT_DONE : EXIT_BAD_INPUT;
     }
+    if (!choose_kernels(world, rank)) return EXIT_BAD_INPUT;
     if (c->all_ranks)
         set_threads(world, !c->rank_0_waits || size == 1 || rank > 0);
     else if (rank == 0)

@@ -1,9 +1,9 @@
 /* The column sweep. Tiles of rows are independent; inside one, everything is turned (a column of W
  * is contiguous) so that each step is a loop over the tile's rows. */
 #include "linalg/linalg.h"
-#include "quant/clones.h"
 #include "quant/gptq.h"
 #include "quant/grid.h"
+#include "tensor/kernel.h"
 #include "util/mem.h"
 #include <omp.h>
 #include <stdlib.h>
@@ -35,8 +35,9 @@ struct sweep_state {
 
 /* One column, in the reference's own order of operations: round x, divide the error by the
  * inverse's diagonal u[0], and take it off the n - 1 columns behind. */
-QUANT_CLONES static void column_step(float *x, const float *u, int64_t n, const float *q,
-                                     float *error, double *loss)
+KERNEL_STATIC(void, column_step,
+              (float *x, const float *u, int64_t n, const float *q, float *error, double *loss),
+              (x, u, n, q, error, loss))
 {
     float err[TILE_ROWS], d = u[0];
     for (int r = 0; r < TILE_ROWS; r++) {
@@ -53,7 +54,8 @@ QUANT_CLONES static void column_step(float *x, const float *u, int64_t n, const 
 }
 
 /* sum += the squares of n columns of x with the given pitch. */
-QUANT_CLONES static void add_squares(double *sum, const float *x, int64_t pitch, int64_t n)
+KERNEL_STATIC(void, add_squares, (double *sum, const float *x, int64_t pitch, int64_t n),
+              (sum, x, pitch, n))
 {
     for (int64_t j = 0; j < n; j++)
         for (int r = 0; r < TILE_ROWS; r++) {

@@ -1,6 +1,6 @@
 #include "quant/grid.h"
-#include "quant/clones.h"
 #include "tensor/dtype.h"
+#include "tensor/kernel.h"
 #include <math.h>
 
 static float code_max(int64_t bits)
@@ -9,8 +9,9 @@ static float code_max(int64_t bits)
 }
 
 /* Ends of the range of each row, the symmetric ones widened. */
-QUANT_CLONES static void range_find(float *low, float *high, const float *t, int64_t n,
-                                    bool symmetric)
+KERNEL_STATIC(void, range_find,
+              (float *low, float *high, const float *t, int64_t n, bool symmetric),
+              (low, high, t, n, symmetric))
 {
     for (int r = 0; r < TILE_ROWS; r++) low[r] = high[r] = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -27,8 +28,10 @@ QUANT_CLONES static void range_find(float *low, float *high, const float *t, int
 }
 
 /* The grid of a range, shrunk by the factor. */
-QUANT_CLONES static void range_grid(struct grid *g, const float *low, const float *high,
-                                    float factor, const struct grid_kind *kind)
+KERNEL_STATIC(void, range_grid,
+              (struct grid * g, const float *low, const float *high, float factor,
+               const struct grid_kind *kind),
+              (g, low, high, factor, kind))
 {
     float maxq = code_max(kind->bits);
     for (int r = 0; r < TILE_ROWS; r++) {
@@ -101,8 +104,9 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
         g->stored[r] = kind.dtype == SCALE_F16 ? dtype_round_f16(g->scale[r]) : g->scale[r];
 }
 
-QUANT_CLONES static void round_times(float *q, const float *x, const struct grid *g,
-                                     const float *scale, int64_t bits)
+KERNEL_STATIC(void, round_times,
+              (float *q, const float *x, const struct grid *g, const float *scale, int64_t bits),
+              (q, x, g, scale, bits))
 {
     float maxq = code_max(bits);
     for (int r = 0; r < TILE_ROWS; r++) {

@@ -1,12 +1,12 @@
 #include "quant/report.h"
-#include "quant/clones.h"
+#include "tensor/kernel.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* True if all n numbers are finite: no exponent is all ones. */
-QUANT_CLONES static bool row_finite(const float *x, int64_t n)
+KERNEL_STATIC(bool, row_finite, (const float *x, int64_t n), (x, n))
 {
     const uint32_t exponent = 0x7F800000u;
     uint32_t bad = 0;

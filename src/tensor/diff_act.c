@@ -63,7 +63,8 @@ KERN_LANE void derive(enum diff_activation f, struct run *o, const real *x, int6
     }
 }
 
-KERN_CLONES void diff_act(enum diff_activation f, real *y, const real *x, const real *up, int64_t n)
+KERNEL(void, diff_act, (enum diff_activation f, real *y, const real *x, const real *up, int64_t n),
+       (f, y, x, up, n))
 {
     struct run o;
     for (int64_t at = 0; at < n; at += RUN, x += RUN, y += RUN) {
@@ -78,8 +79,10 @@ KERN_CLONES void diff_act(enum diff_activation f, real *y, const real *x, const 
     }
 }
 
-KERN_CLONES void diff_act_tangent(enum diff_activation f, real *dy, const real *x, const real *dx,
-                                  const real *up, const real *dup, int64_t n)
+KERNEL(void, diff_act_tangent,
+       (enum diff_activation f, real *dy, const real *x, const real *dx, const real *up,
+        const real *dup, int64_t n),
+       (f, dy, x, dx, up, dup, n))
 {
     struct run o;
     for (int64_t at = 0; at < n; at += RUN, x += RUN, dx += RUN, dy += RUN) {
@@ -95,8 +98,10 @@ KERN_CLONES void diff_act_tangent(enum diff_activation f, real *dy, const real *
     }
 }
 
-KERN_CLONES void diff_act_adjoint(enum diff_activation f, real *gx, real *gup, const real *x,
-                                  const real *up, const real *gy, int64_t n)
+KERNEL(void, diff_act_adjoint,
+       (enum diff_activation f, real *gx, real *gup, const real *x, const real *up, const real *gy,
+        int64_t n),
+       (f, gx, gup, x, up, gy, n))
 {
     struct run o;
     for (int64_t at = 0; at < n; at += RUN, x += RUN, gx += RUN, gy += RUN) {
@@ -114,10 +119,10 @@ KERN_CLONES void diff_act_adjoint(enum diff_activation f, real *gx, real *gup, c
     }
 }
 
-KERN_CLONES void diff_act_adjoint_tangent(enum diff_activation f, real *dgx, real *dgup,
-                                          const real *x, const real *dx, const real *up,
-                                          const real *dup, const real *gy, const real *dgy,
-                                          int64_t n)
+KERNEL(void, diff_act_adjoint_tangent,
+       (enum diff_activation f, real *dgx, real *dgup, const real *x, const real *dx,
+        const real *up, const real *dup, const real *gy, const real *dgy, int64_t n),
+       (f, dgx, dgup, x, dx, up, dup, gy, dgy, n))
 {
     struct run o;
     for (int64_t at = 0; at < n;

@@ -26,8 +26,9 @@ KERN_LANE struct row row_of(const struct diff_norm *f, const real *x)
     return s;
 }
 
-KERN_CLONES void diff_norm(const struct diff_norm *f, real *y, int64_t ldy, const real *x,
-                           int64_t ldx, int64_t T)
+KERNEL(void, diff_norm,
+       (const struct diff_norm *f, real *y, int64_t ldy, const real *x, int64_t ldx, int64_t T),
+       (f, y, ldy, x, ldx, T))
 {
     const real *w = f->w, *b = f->b;
     for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
@@ -51,8 +52,10 @@ KERN_LANE void means(const struct diff_norm *f, struct row s, const real *x, con
     *m2 /= (real)n;
 }
 
-KERN_CLONES void diff_norm_tangent(const struct diff_norm *f, real *dy, int64_t ldy, const real *x,
-                                   const real *dx, int64_t ldx, int64_t T)
+KERNEL(void, diff_norm_tangent,
+       (const struct diff_norm *f, real *dy, int64_t ldy, const real *x, const real *dx,
+        int64_t ldx, int64_t T),
+       (f, dy, ldy, x, dx, ldx, T))
 {
     const real *w = f->w, *dw = f->dw, *db = f->db;
     for (int64_t t = 0; t < T; t++, x += ldx, dx += ldx, dy += ldy) {
@@ -67,9 +70,10 @@ KERN_CLONES void diff_norm_tangent(const struct diff_norm *f, real *dy, int64_t 
     }
 }
 
-KERN_CLONES void diff_norm_adjoint(const struct diff_norm *f, real *gx, const real *x, int64_t ldx,
-                                   const real *gy, int64_t ldy, int64_t T, bool add, real *gw,
-                                   real *gb)
+KERNEL(void, diff_norm_adjoint,
+       (const struct diff_norm *f, real *gx, const real *x, int64_t ldx, const real *gy,
+        int64_t ldy, int64_t T, bool add, real *gw, real *gb),
+       (f, gx, x, ldx, gy, ldy, T, add, gw, gb))
 {
     const real *w = f->w;
     const int64_t n = f->n;
@@ -91,10 +95,10 @@ KERN_CLONES void diff_norm_adjoint(const struct diff_norm *f, real *gx, const re
     }
 }
 
-KERN_CLONES void diff_norm_adjoint_tangent(const struct diff_norm *f, real *dgx, const real *x,
-                                           const real *dx, int64_t ldx, const real *gy,
-                                           const real *dgy, int64_t ldy, int64_t T, bool add,
-                                           real *dgw, real *dgb)
+KERNEL(void, diff_norm_adjoint_tangent,
+       (const struct diff_norm *f, real *dgx, const real *x, const real *dx, int64_t ldx,
+        const real *gy, const real *dgy, int64_t ldy, int64_t T, bool add, real *dgw, real *dgb),
+       (f, dgx, x, dx, ldx, gy, dgy, ldy, T, add, dgw, dgb))
 {
     const real *w = f->w, *dw = f->dw;
     const int64_t n = f->n;

@@ -2,8 +2,10 @@
 #include "tensor/diff.h"
 #include "tensor/diff_lane.h"
 
-KERN_CLONES void diff_rope(real *x, int64_t ld, int64_t heads, int64_t stride, const real *cosine,
-                           const real *sine, int64_t T, int64_t half, bool backward)
+KERNEL(void, diff_rope,
+       (real * x, int64_t ld, int64_t heads, int64_t stride, const real *cosine, const real *sine,
+        int64_t T, int64_t half, bool backward),
+       (x, ld, heads, stride, cosine, sine, T, half, backward))
 {
     const real sign = backward ? -1 : 1;
     for (int64_t t = 0; t < T; t++, cosine += half, sine += half)
@@ -18,33 +20,35 @@ KERN_CLONES void diff_rope(real *x, int64_t ld, int64_t heads, int64_t stride, c
         }
 }
 
-KERN_CLONES void diff_add(real *y, const real *a, const real *b, int64_t n)
+KERNEL(void, diff_add, (real * y, const real *a, const real *b, int64_t n), (y, a, b, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
-KERN_CLONES void diff_axpy(real *y, real c, const real *x, int64_t n)
+KERNEL(void, diff_axpy, (real * y, real c, const real *x, int64_t n), (y, c, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] += c * x[i];
 }
 
-KERN_CLONES void diff_add_row(real *y, int64_t ldy, const real *b, int64_t T, int64_t n)
+KERNEL(void, diff_add_row, (real * y, int64_t ldy, const real *b, int64_t T, int64_t n),
+       (y, ldy, b, T, n))
 {
     for (int64_t t = 0; t < T; t++)
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) y[t * ldy + i] += b[i];
 }
 
-KERN_CLONES void diff_add_columns(real *y, const real *x, int64_t ldx, int64_t T, int64_t n)
+KERNEL(void, diff_add_columns, (real * y, const real *x, int64_t ldx, int64_t T, int64_t n),
+       (y, x, ldx, T, n))
 {
     for (int64_t t = 0; t < T; t++)
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) y[i] += x[t * ldx + i];
 }
 
-KERN_CLONES void diff_clip(real *y, int64_t ldy, real c, int64_t T, int64_t n)
+KERNEL(void, diff_clip, (real * y, int64_t ldy, real c, int64_t T, int64_t n), (y, ldy, c, T, n))
 {
     for (int64_t t = 0; t < T; t++) {
         real *row = y + t * ldy;
@@ -56,7 +60,8 @@ KERN_CLONES void diff_clip(real *y, int64_t ldy, real c, int64_t T, int64_t n)
     }
 }
 
-KERN_CLONES void diff_clip_mask(real *y, const real *x, int64_t ld, real c, int64_t T, int64_t n)
+KERNEL(void, diff_clip_mask, (real * y, const real *x, int64_t ld, real c, int64_t T, int64_t n),
+       (y, x, ld, c, T, n))
 {
     for (int64_t t = 0; t < T; t++)
 #pragma omp simd

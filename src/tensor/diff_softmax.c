@@ -28,7 +28,8 @@ KERN_LANE void probabilities(real *s, int64_t lo, int64_t hi, real scale, real l
     for (int64_t i = lo; i < hi; i++) s[i] = real_exp(s[i] * scale - log_sum);
 }
 
-KERN_CLONES real diff_softmax(real *s, int64_t n, int64_t lo, int64_t hi, real scale)
+KERNEL(real, diff_softmax, (real * s, int64_t n, int64_t lo, int64_t hi, real scale),
+       (s, n, lo, hi, scale))
 {
     real sum, top = largest(s + lo, hi - lo) * scale; /* scale > 0 */
     probabilities(s, lo, hi, scale, top);
@@ -40,8 +41,9 @@ KERN_CLONES real diff_softmax(real *s, int64_t n, int64_t lo, int64_t hi, real s
     return top + (real)log((double)sum);
 }
 
-KERN_CLONES void diff_softmax_tangent(real *s, real *ds, int64_t n, int64_t lo, int64_t hi,
-                                      real scale, real log_sum)
+KERNEL(void, diff_softmax_tangent,
+       (real * s, real *ds, int64_t n, int64_t lo, int64_t hi, real scale, real log_sum),
+       (s, ds, n, lo, hi, scale, log_sum))
 {
     real mean;
     probabilities(s, lo, hi, scale, log_sum);
@@ -52,14 +54,17 @@ KERN_CLONES void diff_softmax_tangent(real *s, real *ds, int64_t n, int64_t lo, 
     outside(ds, n, lo, hi);
 }
 
-KERN_CLONES void diff_softmax_adjoint(real *s, real *gp, int64_t n, int64_t lo, int64_t hi,
-                                      real scale, real log_sum)
+KERNEL(void, diff_softmax_adjoint,
+       (real * s, real *gp, int64_t n, int64_t lo, int64_t hi, real scale, real log_sum),
+       (s, gp, n, lo, hi, scale, log_sum))
 {
     diff_softmax_tangent(s, gp, n, lo, hi, scale, log_sum); /* the Jacobian is symmetric */
 }
 
-KERN_CLONES void diff_softmax_adjoint_tangent(real *s, real *ds, real *gp, real *dgp, int64_t n,
-                                              int64_t lo, int64_t hi, real scale, real log_sum)
+KERNEL(void, diff_softmax_adjoint_tangent,
+       (real * s, real *ds, real *gp, real *dgp, int64_t n, int64_t lo, int64_t hi, real scale,
+        real log_sum),
+       (s, ds, gp, dgp, n, lo, hi, scale, log_sum))
 {
     real g, dg;
     diff_softmax_tangent(s, ds, n, lo, hi, scale, log_sum);
@@ -77,7 +82,8 @@ KERN_CLONES void diff_softmax_adjoint_tangent(real *s, real *ds, real *gp, real 
 
 enum { LONG = 32 * LANES };
 
-KERN_CLONES double diff_log_softmax(real *z, int64_t n, int64_t target, real weight, real *p)
+KERNEL(double, diff_log_softmax, (real * z, int64_t n, int64_t target, real weight, real *p),
+       (z, n, target, weight, p))
 {
     const real top = largest(z, n);
     const double at_target = (double)z[target];
@@ -97,8 +103,9 @@ KERN_CLONES double diff_log_softmax(real *z, int64_t n, int64_t target, real wei
     return (double)top + log(sum) - at_target;
 }
 
-KERN_CLONES void diff_log_softmax_tangent(real *dz, real *gz, int64_t n, int64_t target, real p,
-                                          real weight)
+KERNEL(void, diff_log_softmax_tangent,
+       (real * dz, real *gz, int64_t n, int64_t target, real p, real weight),
+       (dz, gz, n, target, p, weight))
 {
     const real kept = gz[target];
     double sum = 0;

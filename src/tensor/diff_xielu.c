@@ -21,7 +21,8 @@ KERN_LANE struct parts parts_of(const struct diff_xielu *c, real x)
     return p;
 }
 
-KERN_CLONES void diff_xielu(const struct diff_xielu *c, real *y, const real *x, int64_t n)
+KERNEL(void, diff_xielu, (const struct diff_xielu *c, real *y, const real *x, int64_t n),
+       (c, y, x, n))
 {
     const struct diff_xielu k = *c;
 #pragma omp simd
@@ -31,8 +32,9 @@ KERN_CLONES void diff_xielu(const struct diff_xielu *c, real *y, const real *x, 
     }
 }
 
-KERN_CLONES void diff_xielu_tangent(const struct diff_xielu *c, real *dy, const real *x,
-                                    const real *dx, int64_t n)
+KERNEL(void, diff_xielu_tangent,
+       (const struct diff_xielu *c, real *dy, const real *x, const real *dx, int64_t n),
+       (c, dy, x, dx, n))
 {
     const struct diff_xielu k = *c;
 #pragma omp simd
@@ -42,8 +44,10 @@ KERN_CLONES void diff_xielu_tangent(const struct diff_xielu *c, real *dy, const 
     }
 }
 
-KERN_CLONES void diff_xielu_adjoint(const struct diff_xielu *c, real *gx, const real *x,
-                                    const real *gy, int64_t n, double g[2])
+KERNEL(void, diff_xielu_adjoint,
+       (const struct diff_xielu *c, real *gx, const real *x, const real *gy, int64_t n,
+        double g[2]),
+       (c, gx, x, gy, n, g))
 {
     const struct diff_xielu k = *c;
     double ga = 0, gb = 0;
@@ -56,9 +60,10 @@ KERN_CLONES void diff_xielu_adjoint(const struct diff_xielu *c, real *gx, const 
     g[0] += ga, g[1] += gb;
 }
 
-KERN_CLONES void diff_xielu_adjoint_tangent(const struct diff_xielu *c, real *dgx, const real *x,
-                                            const real *dx, const real *gy, const real *dgy,
-                                            int64_t n, double g[2], double dg[2])
+KERNEL(void, diff_xielu_adjoint_tangent,
+       (const struct diff_xielu *c, real *dgx, const real *x, const real *dx, const real *gy,
+        const real *dgy, int64_t n, double g[2], double dg[2]),
+       (c, dgx, x, dx, gy, dgy, n, g, dg))
 {
     const struct diff_xielu k = *c;
     double ga = 0, gb = 0, dga = 0, dgb = 0;

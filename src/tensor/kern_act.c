@@ -8,26 +8,27 @@ KERN_LANE float silu(float x)
     return x / (1.0f + lane_exp(-x));
 }
 
-KERN_CLONES void kern_silu(float *y, const float *x, int64_t n)
+KERNEL(void, kern_silu, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = silu(x[i]);
 }
 
-KERN_CLONES void kern_silu_mul(float *y, const float *gate, const float *up, int64_t n)
+KERNEL(void, kern_silu_mul, (float *y, const float *gate, const float *up, int64_t n),
+       (y, gate, up, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = silu(gate[i]) * up[i];
 }
 
-KERN_CLONES void kern_gelu(float *y, const float *x, int64_t n)
+KERNEL(void, kern_gelu, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * lane_normal_cdf(x[i]);
 }
 
 /* x (1 + tanh u) / 2 = x / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3). */
-KERN_CLONES void kern_gelu_tanh(float *y, const float *x, int64_t n)
+KERNEL(void, kern_gelu_tanh, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
@@ -36,7 +37,7 @@ KERN_CLONES void kern_gelu_tanh(float *y, const float *x, int64_t n)
     }
 }
 
-KERN_CLONES void kern_xielu(float *y, const float *x, int64_t n, const struct xielu *c)
+KERNEL(void, kern_xielu, (float *y, const float *x, int64_t n, const struct xielu *c), (y, x, n, c))
 {
     const float a = c->a, b = c->b, beta = c->beta, eps = c->eps;
 #pragma omp simd
@@ -47,32 +48,33 @@ KERN_CLONES void kern_xielu(float *y, const float *x, int64_t n, const struct xi
     }
 }
 
-KERN_CLONES void kern_mul(float *y, const float *x, int64_t n)
+KERNEL(void, kern_mul, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
 }
 
-KERN_CLONES void kern_add(float *y, const float *x, int64_t n)
+KERNEL(void, kern_add, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] += x[i];
 }
 
-KERN_CLONES void kern_scale(float *y, float c, int64_t n)
+KERNEL(void, kern_scale, (float *y, float c, int64_t n), (y, c, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] *= c;
 }
 
-KERN_CLONES void kern_add_row(float *y, int64_t ldy, const float *b, int64_t T, int64_t n)
+KERNEL(void, kern_add_row, (float *y, int64_t ldy, const float *b, int64_t T, int64_t n),
+       (y, ldy, b, T, n))
 {
     for (int64_t t = 0; t < T; t++)
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) y[t * ldy + i] += b[i];
 }
 
-KERN_CLONES void kern_clip(float *y, int64_t ldy, float c, int64_t T, int64_t n)
+KERNEL(void, kern_clip, (float *y, int64_t ldy, float c, int64_t T, int64_t n), (y, ldy, c, T, n))
 {
     for (int64_t t = 0; t < T; t++) {
         float *row = y + t * ldy;
@@ -84,8 +86,10 @@ KERN_CLONES void kern_clip(float *y, int64_t ldy, float c, int64_t T, int64_t n)
     }
 }
 
-KERN_CLONES void kern_rope(float *x, int64_t ld, int64_t heads, int64_t stride, const float *cosine,
-                           const float *sine, int64_t T, int64_t half)
+KERNEL(void, kern_rope,
+       (float *x, int64_t ld, int64_t heads, int64_t stride, const float *cosine, const float *sine,
+        int64_t T, int64_t half),
+       (x, ld, heads, stride, cosine, sine, T, half))
 {
     for (int64_t t = 0; t < T; t++, cosine += half, sine += half)
         for (int64_t h = 0; h < heads; h++) {

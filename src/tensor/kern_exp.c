@@ -3,7 +3,7 @@
 #include "tensor/kern_lane.h"
 #include <math.h>
 
-KERN_CLONES void kern_exp(float *y, const float *x, int64_t n)
+KERNEL(void, kern_exp, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = lane_exp(x[i]);
@@ -39,14 +39,14 @@ KERN_LANE int64_t first_equal(const float *x, int64_t n, float v)
     return 0;
 }
 
-KERN_CLONES float kern_max(const float *x, int64_t n, int64_t *first)
+KERNEL(float, kern_max, (const float *x, int64_t n, int64_t *first), (x, n, first))
 {
     float m = largest(x, n);
     *first = first_equal(x, n, m);
     return m;
 }
 
-KERN_CLONES double kern_exp_sum(float *y, const float *x, int64_t n, float shift)
+KERNEL(double, kern_exp_sum, (float *y, const float *x, int64_t n, float shift), (y, x, n, shift))
 {
     enum { RUN = 32 * LANES };
     double sum = 0;
@@ -62,8 +62,9 @@ KERN_CLONES double kern_exp_sum(float *y, const float *x, int64_t n, float shift
     return sum;
 }
 
-KERN_CLONES float kern_softmax_step(float *s, int64_t n, int64_t lo, int64_t hi, float scale,
-                                    float *m, float *l)
+KERNEL(float, kern_softmax_step,
+       (float *s, int64_t n, int64_t lo, int64_t hi, float scale, float *m, float *l),
+       (s, n, lo, hi, scale, m, l))
 {
     if (lo >= hi) {
         memset(s, 0, (size_t)n * sizeof *s);
@@ -107,8 +108,10 @@ KERN_LANE float kl_term(float x, float p, float z, float q, float offset)
     return d < 0.5f && d > -0.5f ? near : far;
 }
 
-KERN_CLONES double kern_kl(const float *x, const float *p, const float *z, const float *e,
-                           float e_scale, int64_t n, float offset)
+KERNEL(double, kern_kl,
+       (const float *x, const float *p, const float *z, const float *e, float e_scale, int64_t n,
+        float offset),
+       (x, p, z, e, e_scale, n, offset))
 {
     enum { RUN = 32 * LANES };
     double sum = 0;

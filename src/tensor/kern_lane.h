@@ -1,27 +1,10 @@
-/* kern_lane: what the vector kernels share. Only kern_*.c and diff_*.c include it.
- *
- * A kernel is a plain loop that the compiler vectorises, compiled once per instruction set
- * (KERN_CLONES; the loader picks). Numbers are the same for all of them: no contraction to fused
- * multiply-adds (the build says so), and every sum runs in LANES explicit partial sums. */
+/* kern_lane: what the vector kernels share: functions of one value, and sums in LANES explicit
+ * partial sums. Only kern_*.c and diff_*.c include it. */
 #pragma once
+#include "tensor/kernel.h"
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-
-/* Lets the compiler compute both sides of a choice, which may raise floating-point flags that
- * nobody reads; values stay what they are. Without it loops with a choice stay scalar below
- * AVX-512. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-trapping-math")
-#endif
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(QTRAJ_NO_CLONES)
-#define KERN_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define KERN_CLONES
-#endif
-#define KERN_LANE static inline __attribute__((always_inline))
 
 enum { LANES = 16 };
 

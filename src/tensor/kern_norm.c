@@ -25,8 +25,10 @@ KERN_LANE float sum_squares(const float *x, int64_t n, float mean)
     return lanes_sum(lane);
 }
 
-KERN_CLONES void kern_rms_norm(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w,
-                               int64_t T, int64_t n, float eps)
+KERNEL(void, kern_rms_norm,
+       (float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, int64_t T, int64_t n,
+        float eps),
+       (y, ldy, x, ldx, w, T, n, eps))
 {
     for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
         float r = 1.0f / sqrtf(sum_squares(x, n, 0.0f) / (float)n + eps);
@@ -35,8 +37,10 @@ KERN_CLONES void kern_rms_norm(float *y, int64_t ldy, const float *x, int64_t ld
     }
 }
 
-KERN_CLONES void kern_layer_norm(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w,
-                                 const float *b, int64_t T, int64_t n, float eps)
+KERNEL(void, kern_layer_norm,
+       (float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, const float *b,
+        int64_t T, int64_t n, float eps),
+       (y, ldy, x, ldx, w, b, T, n, eps))
 {
     for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
         float mean = sum(x, n) / (float)n;

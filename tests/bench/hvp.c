@@ -1,0 +1,168 @@
+/* Cost of Hessian-vector products in forwards of the same tokens, interleaved so that a busy
+ * machine slows both; and the memory of one product. Random tokens.
+ *
+ * usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES]]
+ * ROUNDS 0: one product and the peak memory alone. Prints one JSON object; times are the least of
+ * the rounds, in seconds. */
+#include "curvature/hvp.h"
+#include "curvature/vector.h"
+#include "eval/head.h"
+#include "linalg/linalg.h"
+#include "util/clock.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench {
+    struct checkpoint *checkpoint;
+    struct model *model;
+    struct sequences s;
+    struct hvp *h;
+    int64_t probes;
+    float **v, **hv;
+};
+
+static enum status forward(struct bench *b, struct err *e)
+{
+    enum status st = OK;
+    struct acts a = {0};
+    struct scores scores = {0};
+    struct block block = {0};
+    float *x = NULL;
+    const struct model_shape *m = model_shape(b->model);
+    int64_t T = b->s.offset[b->s.n];
+    TRY(mem_alloc(&x, T * m->hidden, sizeof *x, "hidden states", e));
+    TRY(model_acts_init(b->model, T < 2048 ? T : 2048, &a, e));
+    TRY(scores_init(&scores, b->s.n, e));
+    TRY(model_embed(b->model, &b->s, x, e));
+    for (int64_t layer = 0; layer < m->layers; layer++) {
+        TRY(model_block_load(b->model, layer, &block, e));
+        model_block_forward(b->model, &block, &b->s, x, &a);
+        model_block_free(&block);
+    }
+    TRY(head_score(b->model, &b->s, x, NULL, 0, &scores, NULL, e));
+done:
+    scores_free(&scores);
+    model_acts_free(&a);
+    free(x);
+    return st;
+}
+
+static enum status one(struct bench *b, struct err *e)
+{
+    return hvp_apply(b->h, 1, (const float *const *)b->v, b->hv, e);
+}
+
+static enum status several(struct bench *b, struct err *e)
+{
+    return hvp_apply(b->h, b->probes, (const float *const *)b->v, b->hv, e);
+}
+
+static enum status kept(struct bench *b, struct err *e)
+{
+    enum status st;
+    hvp_keep(b->h, true);
+    st = one(b, e);
+    hvp_keep(b->h, false);
+    return st;
+}
+
+static enum status gradient(struct bench *b, struct err *e)
+{
+    double loss;
+    return hvp_gradient(b->h, b->hv[0], &loss, e);
+}
+
+enum { FORWARD, GRADIENT, ONE, SEVERAL, KEPT, WHAT_N };
+static const struct {
+    const char *name;
+    enum status (*run)(struct bench *b, struct err *e);
+} what[WHAT_N] = {
+    [FORWARD] = {"forward", forward}, [GRADIENT] = {"gradient", gradient},
+    [ONE] = {"product", one},         [SEVERAL] = {"products_together", several},
+    [KEPT] = {"product_kept", kept},
+};
+
+static enum status measure(struct bench *b, int rounds, double best[WHAT_N], struct err *e)
+{
+    enum status st = OK;
+    for (int r = 0; r < rounds; r++)
+        for (int i = 0; i < WHAT_N; i++) {
+            double start = clock_seconds(), took;
+            TRY(what[i].run(b, e));
+            took = clock_seconds() - start;
+            if (r == 0 || took < best[i]) best[i] = took;
+        }
+done:
+    return st;
+}
+
+static enum status start(struct bench *b, const char *dir, int64_t n, int64_t length, struct err *e)
+{
+    enum status st = OK;
+    TRY(checkpoint_open(dir, &b->checkpoint, e));
+    TRY(model_open(b->checkpoint, &b->model, e));
+    TRY(sequences_init(&b->s, n, n * length, 0, e));
+    for (int64_t i = 0; i <= n; i++) b->s.offset[i] = i * length;
+    for (int64_t t = 0; t < n * length; t++)
+        b->s.ids[t] = (int32_t)(rng_bits(7, (uint64_t)t) % (uint64_t)model_shape(b->model)->vocab);
+    TRY(hvp_open(b->model, &b->s, HVP_ALL, &b->h, e));
+    TRY(vectors_alloc(b->probes, hvp_n(b->h), "probes", &b->v, e));
+    TRY(vectors_alloc(b->probes, hvp_n(b->h), "products", &b->hv, e));
+    for (int64_t i = 0; i < b->probes; i++) vector_signs((uint64_t)i, hvp_n(b->h), b->v[i]);
+done:
+    return st;
+}
+
+/* MiB that the process held at most. */
+static double peak(void)
+{
+    char line[256];
+    long long kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f)) sscanf(line, "VmHWM: %lld", &kib);
+    if (f) fclose(f);
+    return (double)kib / 1024;
+}
+
+static void print(const struct bench *b, int rounds, const double best[WHAT_N])
+{
+    int64_t n = hvp_n(b->h);
+    printf("{\"parameters\": %lld, \"tokens\": %lld, \"vector_mib\": %.0f, \"peak_mib\": %.0f",
+           (long long)n, (long long)b->s.offset[b->s.n], (double)n * 4 / 0x1p20, peak());
+    for (int i = 0; i < WHAT_N && rounds > 0; i++) printf(", \"%s\": %.3f", what[i].name, best[i]);
+    for (int i = GRADIENT; i < WHAT_N && rounds > 0; i++)
+        printf(", \"forwards_%s\": %.2f", what[i].name,
+               best[i] / best[FORWARD] / (double)(i == SEVERAL ? b->probes : 1));
+    printf("}\n");
+}
+
+int main(int argc, char **argv)
+{
+    enum status st = OK;
+    struct err err = {0}, *e = &err;
+    struct bench b = {0};
+    double best[WHAT_N] = {0};
+    if (argc < 4) {
+        fprintf(stderr, "usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES]]\n");
+        return 2;
+    }
+    int rounds = argc > 4 ? atoi(argv[4]) : 3;
+    b.probes = rounds == 0 ? 1 : argc > 5 ? atoi(argv[5]) : 8;
+    linalg_setup();
+    TRY(start(&b, argv[1], atoi(argv[2]), atoi(argv[3]), e));
+    if (rounds == 0) TRY(one(&b, e));
+    TRY(measure(&b, rounds, best, e));
+    print(&b, rounds, best);
+done:
+    if (st != OK) fprintf(stderr, "bench_hvp: %s\n", err.text);
+    vectors_free(b.v, b.probes);
+    vectors_free(b.hv, b.probes);
+    hvp_close(b.h);
+    sequences_free(&b.s);
+    model_close(b.model);
+    checkpoint_close(b.checkpoint);
+    return st == OK ? 0 : 1;
+}

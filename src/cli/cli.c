@@ -10,8 +10,9 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,     &cmd_plan,    &cmd_status,        &cmd_show, &cmd_rebuild,  &cmd_options,
-    &cmd_methods, &cmd_inspect, &cmd_architectures, &cmd_eval, &cmd_quantize, &cmd_tokenize,
+    &cmd_run,      &cmd_plan,      &cmd_status,   &cmd_show,          &cmd_rebuild,
+    &cmd_options,  &cmd_methods,   &cmd_inspect,  &cmd_architectures, &cmd_eval,
+    &cmd_quantize, &cmd_curvature, &cmd_tokenize,
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

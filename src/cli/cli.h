@@ -35,4 +35,5 @@ struct command {
 int cli_main(MPI_Comm world, int argc, char **argv);
 
 extern const struct command cmd_run, cmd_plan, cmd_status, cmd_show, cmd_rebuild, cmd_options,
-    cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval, cmd_quantize;
+    cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval, cmd_quantize,
+    cmd_curvature;

@@ -14,6 +14,7 @@ struct curvature_options {
     int stop;           /* enum power_stop */
     double tolerance;   /* of the sharpness, relative */
     int64_t products;   /* for the sharpness at most */
+    bool smallest;      /* Lanczos: the smallest eigenvalue must converge too */
     int64_t trace;      /* probes (Hutch++: products); 0: no trace */
     double trace_error; /* relative standard error to reach; 0: exactly `trace` probes */
     int64_t trace_most; /* probes at most on the way to it */
@@ -38,6 +39,7 @@ json_t *curvature_options_to_json(const struct curvature_options *o);
 MUST_USE enum status curvature_options_from_json(const json_t *json, struct curvature_options *out,
                                                  struct err *e);
 
-/* For a section of a sweep file. */
-struct option_table;
-extern const struct option_table curvature_table;
+/* Whether anything is asked for beside loss and gradient, which come with it. */
+bool curvature_asked_for(const struct curvature_options *o);
+/* Products with the Hessian that the options may take at most; a gradient costs less than one. */
+int64_t curvature_products_most(const struct curvature_options *o);

@@ -136,6 +136,9 @@ json_t *sweep_to_json(const struct sweep *s)
 {
     json_t *json = options_to_json(&sweep_table, s);
     if (json && !s->calibration.text && !s->calibration.ids) json_object_del(json, "calibration");
+    json_t *curvature = json_object_get(json, "curvature");
+    if (!s->curvature.data.text && !s->curvature.data.ids) json_object_del(curvature, "data");
+    if (!curvature_asked_for(&s->curvature.options)) json_object_del(json, "curvature");
     return json;
 }
 

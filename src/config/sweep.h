@@ -5,6 +5,7 @@
  * (relative to the sweep file, ${VAR} expanded).
  */
 #pragma once
+#include "config/curvature.h"
 #include "util/err.h"
 #include "util/json.h"
 #include <stdbool.h>
@@ -80,6 +81,16 @@ struct data_options {
     int64_t tokens;     /* tokens at most (whole sequences); 0: all */
 };
 
+/* What is measured of the full-precision loss's curvature, and on which tokens. Nothing asked for
+ * (curvature_asked_for): none. */
+struct curvature_section {
+    struct curvature_options options;
+    int64_t sequences, length; /* of the text; length 0: its own */
+    struct data_options data;  /* neither text nor ids: the first evaluation text */
+    int64_t seed;
+    bool warm_start;
+};
+
 /* One row of a trajectory table. */
 struct trajectory_row {
     char *checkpoint;
@@ -116,6 +127,7 @@ struct sweep {
     struct data_options calibration;
     int64_t n_evaluations;
     struct data_options *evaluations;
+    struct curvature_section curvature;
     struct run_options run;
 };
 
@@ -141,6 +153,9 @@ json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
 void data_options_free(struct data_options *d);
+/* *out = the text that curvature is measured on, as its section says, owned by the caller. */
+MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
+                                          struct err *e);
 
 /* Command line flags of the same tables: "--group-size 64" or "--group-size=64" sets group_size,
  * boolean `symmetric` is set by --symmetric and unset by --asymmetric. *used = arguments taken (0:

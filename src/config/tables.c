@@ -370,6 +370,13 @@ static const struct option sweep_keys[] = {
      .low = 1,
      .high = ENTRIES_MAX,
      .table = &data_table},
+    {.name = "curvature",
+     .doc =
+         "sharpness, trace and spectrum of the full-precision loss's Hessian, at each checkpoint",
+     .type = OPTION_GROUP,
+     .offset = offsetof(struct sweep, curvature),
+     .otherwise = "none",
+     .table = &curvature_section_table},
     {.name = "run",
      .doc = "how the work is spread",
      .type = OPTION_GROUP,

@@ -8,6 +8,7 @@ extern const struct option_table model_table;
 extern const struct option_table method_table;
 extern const struct option_table quant_table;
 extern const struct option_table data_table;
+extern const struct option_table curvature_section_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
 /* Hooks of the tables (option_table.finish and .release). */

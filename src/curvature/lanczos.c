@@ -111,7 +111,7 @@ static bool finished(const struct lanczos *l, const struct lanczos_options *o,
 }
 
 /* How many Ritz vectors of each end go on: half of what is stored, shared between the ends that are
- * wanted. */
+ * wanted; of one that is not the last, so that its estimate gets no worse. */
 static void share(const struct lanczos *l, unsigned want, int64_t *low, int64_t *high)
 {
     int64_t keep = l->m / 2 > 2 ? l->m / 2 : 2;
@@ -119,7 +119,7 @@ static void share(const struct lanczos *l, unsigned want, int64_t *low, int64_t 
     bool both =
         (want & LANCZOS_DOMINANT) || !(want & (LANCZOS_LARGEST | LANCZOS_SMALLEST)) ||
         (want & (LANCZOS_LARGEST | LANCZOS_SMALLEST)) == (LANCZOS_LARGEST | LANCZOS_SMALLEST);
-    *low = both ? keep / 2 : want & LANCZOS_SMALLEST ? keep : 0;
+    *low = both ? keep / 2 : want & LANCZOS_SMALLEST ? keep - 1 : 1;
     *high = keep - *low;
 }
 

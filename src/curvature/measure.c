@@ -1,0 +1,220 @@
+#include "curvature/measure.h"
+#include "curvature/vector.h"
+#include "util/clock.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* Start vectors, probes and densities of one seed share no numbers. */
+static const uint64_t start_index = UINT64_C(1) << 40, density_index = UINT64_C(1) << 41;
+enum { VECTORS_MAX = 32 };
+
+struct measuring {
+    const struct subject *s;
+    const struct curvature_request *r;
+    int64_t n;       /* numbers of a vector */
+    int64_t *offset; // (n_tensors + 1)
+    int64_t fit;     /* vectors of n numbers that the memory holds */
+    int64_t bytes;
+    struct curvature *out;
+};
+
+static enum status gradient(struct measuring *m, struct err *e)
+{
+    enum status st = OK;
+    float *g = NULL;
+    double sum = 0;
+    TRY(mem_alloc(&g, m->n, sizeof *g, "the gradient", e));
+    TRY(m->s->gradient(m->s->context, g, &m->out->loss, e));
+    ENSURE(isfinite(m->out->loss), ERR_NUMERIC, "the loss is not finite");
+    for (int64_t t = 0; t < m->out->n_tensors; t++) {
+        double norm = vector_norm(m->offset[t + 1] - m->offset[t], g + m->offset[t]);
+        ENSURE(isfinite(norm), ERR_NUMERIC, "the gradient of %s is not finite",
+               m->s->tensors[t].name);
+        m->out->gradient_norms[t] = norm;
+        sum += norm * norm;
+    }
+    m->out->gradient_norm = sqrt(sum);
+done:
+    free(g);
+    return st;
+}
+
+static enum status probe(struct measuring *m, struct err *e)
+{
+    enum status st = OK;
+    struct curvature *out = m->out;
+    float *v = NULL, *hv = NULL;
+    TRY(mem_alloc(&v, m->n, sizeof *v, "a probe vector", e));
+    TRY(mem_alloc(&hv, m->n, sizeof *hv, "a product with a probe vector", e));
+    TRY(mem_zero(&out->vhv_per_tensor, out->n_tensors, sizeof(double), "parts of a product", e));
+    TRY(mem_zero(&out->hv_norms, out->n_tensors, sizeof(double), "parts of a product", e));
+    vector_signs(m->r->salt, m->n, v);
+    TRY(m->s->hessian.apply(m->s->hessian.context, 1, (const float *const[]){v}, &hv, e));
+    out->products++;
+    out->vhv = 0;
+    for (int64_t t = 0; t < out->n_tensors; t++) {
+        int64_t begin = m->offset[t], n = m->offset[t + 1] - begin;
+        out->vhv += out->vhv_per_tensor[t] = vector_dot(n, v + begin, hv + begin);
+        out->hv_norms[t] = vector_norm(n, hv + begin);
+    }
+done:
+    free(v);
+    free(hv);
+    return st;
+}
+
+static enum status power(struct measuring *m, float *vector, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_options *c = &m->r->options;
+    struct curvature *out = m->out;
+    struct power_options o = {c->stop, c->tolerance, c->products,
+                              rng_stream(m->r->seed, start_index), m->r->start};
+    struct power_result r;
+    TRY(power_iterate(&m->s->hessian, &o, vector, &r, e));
+    out->sharpness = out->dominant = r.top;
+    out->iterations = r.iterations;
+    out->products += r.iterations;
+done:
+    return st;
+}
+
+static enum status lanczos(struct measuring *m, float *vector, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_options *c = &m->r->options;
+    struct curvature *out = m->out;
+    struct lanczos_options o = {.want = LANCZOS_LARGEST | (c->smallest ? LANCZOS_SMALLEST : 0),
+                                .tolerance = c->tolerance,
+                                .products = c->products,
+                                .vectors = m->fit < VECTORS_MAX ? m->fit : VECTORS_MAX,
+                                .stream = rng_stream(m->r->seed, start_index),
+                                .start = m->r->start};
+    struct lanczos_result r;
+    ENSURE(
+        o.vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
+        "Lanczos needs %d vectors of %lld numbers (%.3g GiB), and memory is %g GiB: raise it, or "
+        "take sharpness: power, which needs 2",
+        LANCZOS_VECTORS_MIN, (long long)m->n,
+        LANCZOS_VECTORS_MIN * sizeof(float) * (double)m->n / 0x1p30, c->memory);
+    TRY(lanczos_ends(&m->s->hessian, &o, vector, NULL, &r, e));
+    out->sharpness = r.largest;
+    out->smallest = r.smallest;
+    out->dominant = r.dominant;
+    out->iterations = r.iterations;
+    out->products += r.iterations;
+    out->restarts = r.restarts;
+    out->vectors = r.vectors;
+done:
+    return st;
+}
+
+static enum status sharpness(struct measuring *m, struct err *e)
+{
+    enum status st = OK;
+    bool by_power = m->r->options.sharpness == SHARPNESS_POWER;
+    if (by_power || m->r->keep_vector)
+        TRY(mem_alloc(&m->out->vector, m->n, sizeof(float), "an eigenvector", e));
+    TRY(by_power ? power(m, m->out->vector, e) : lanczos(m, m->out->vector, e));
+    if (!m->r->keep_vector) {
+        free(m->out->vector);
+        m->out->vector = NULL;
+    }
+done:
+    return st;
+}
+
+static enum status trace(struct measuring *m, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_options *c = &m->r->options;
+    int64_t pairs = m->fit / 2 > 1 ? m->fit / 2 : 1;
+    struct trace_options o = {.probes = c->trace,
+                              .target = c->trace_error,
+                              .most = c->trace_most,
+                              .together = c->together < pairs ? c->together : pairs,
+                              .seed = m->r->seed,
+                              .hutchpp = c->hutchpp,
+                              .memory = m->bytes,
+                              .parts = {m->out->n_tensors, m->offset}};
+    /* The vectors of Hutch++ come first; probes go together as far as there is room beside them. */
+    int64_t room = (m->fit - c->trace / 3) / 2;
+    if (c->hutchpp && o.together > room) o.together = room > 1 ? room : 1;
+    TRY(trace_estimate(&m->s->hessian, &o, &m->out->trace, e));
+    m->out->products += m->out->trace.products;
+    TRY(trace_split(m->s, &m->out->trace, &m->out->split, e));
+done:
+    return st;
+}
+
+static enum status density(struct measuring *m, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_options *c = &m->r->options;
+    struct density_options o = {c->density_runs, c->density, rng_stream(m->r->seed, density_index),
+                                m->bytes};
+    TRY(density_estimate(&m->s->hessian, &o, &m->out->density, e));
+    m->out->products += m->out->density.products;
+done:
+    return st;
+}
+
+static void clear(struct curvature *c)
+{
+    const struct eigenpair none = {.value = NAN, .residual = NAN};
+    *c = (struct curvature){.loss = NAN, .gradient_norm = NAN, .vhv = NAN};
+    c->sharpness = c->smallest = c->dominant = none;
+    c->trace.mean = c->trace.error = NAN;
+}
+
+static enum status open(struct measuring *m, struct err *e)
+{
+    enum status st = OK;
+    struct curvature *out = m->out;
+    out->n_tensors = m->s->n_tensors;
+    out->parameters = m->n;
+    TRY(mem_zero(&m->offset, out->n_tensors + 1, sizeof *m->offset, "places of tensors", e));
+    TRY(mem_zero(&out->gradient_norms, out->n_tensors, sizeof(double), "norms", e));
+    for (int64_t t = 0; t < out->n_tensors; t++) m->offset[t] = m->s->tensors[t].offset;
+    m->offset[out->n_tensors] = m->n;
+    /* 0 would mean no limit to the estimates. */
+    m->bytes = (int64_t)(m->r->options.memory * 0x1p30);
+    if (m->bytes < 1) m->bytes = 1;
+    m->fit = m->n > 0 ? m->bytes / m->n / (int64_t)sizeof(float) : 0;
+done:
+    return st;
+}
+
+enum status curvature_measure(const struct subject *s, const struct curvature_request *request,
+                              struct curvature *out, struct err *e)
+{
+    enum status st = OK;
+    struct measuring m = {.s = s, .r = request, .n = s->hessian.n, .out = out};
+    const struct curvature_options *o = &request->options;
+    double start = clock_seconds();
+    clear(out);
+    TRY(open(&m, e));
+    TRY(gradient(&m, e));
+    if (request->probe) TRY(probe(&m, e));
+    if (o->sharpness != SHARPNESS_NONE) TRY(sharpness(&m, e));
+    if (o->trace > 0) TRY(trace(&m, e));
+    if (o->density > 0) TRY(density(&m, e));
+done:
+    out->seconds = clock_seconds() - start;
+    free(m.offset);
+    return st;
+}
+
+void curvature_free(struct curvature *c)
+{
+    free(c->gradient_norms);
+    free(c->vector);
+    free(c->vhv_per_tensor);
+    free(c->hv_norms);
+    trace_estimate_free(&c->trace);
+    trace_split_free(&c->split);
+    density_free(&c->density);
+    *c = (struct curvature){0};
+}

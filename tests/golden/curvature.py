@@ -1,0 +1,137 @@
+"""qtraj curvature on the parity fixtures, against gradients, products, eigenvalues and whole Hessians in float64
+(tests/fixtures/models/*/derivatives.safetensors; tests/fixtures/models/trim.py copies them from those that torch made).
+
+usage: curvature.py QTRAJ MODELS
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tools"))
+from safetensors_reader import load
+
+QTRAJ, MODELS = sys.argv[1:3]
+failures = 0
+
+
+def expect(ok, text):
+    global failures
+    print(("ok   " if ok else "FAIL ") + text)
+    failures += not ok
+
+
+def close(what, found, expected, relative):
+    error = abs(found - expected) / abs(expected)
+    expect(error <= relative, f"{what}: {found:.9g}, expected {expected:.9g}: relative error {error:.1e}")
+
+
+def curvature(name, *flags):
+    folder = f"{MODELS}/{name}"
+    command = [QTRAJ, "curvature", folder, "--ids", f"{folder}/reference.safetensors:input_ids", "--json", *map(str, flags)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def answers(name):
+    return load(f"{MODELS}/{name}/derivatives.safetensors")
+
+
+def probes(name):
+    """Loss, gradient norms and v'Hv of the signs of four streams; small by cancellation, so beside |v||Hv|."""
+    want = answers(name)
+    size = None
+    for salt in range(4):
+        got = curvature(name, "--probe", salt)
+        if salt == 0:
+            close(f"{name}: loss", got["loss"], want["f64.loss"][0], 1e-5)
+            norms = np.array(list(got["gradient_norms"].values()))
+            worst = np.max(np.abs(norms / want["grad_norms"] - 1))
+            expect(worst <= 1e-4, f"{name}: gradient norms: relative error {worst:.1e}")
+            close(f"{name}: gradient norm", got["gradient_norm"], np.linalg.norm(want["grad_norms"]), 1e-4)
+            size = math.sqrt(got["parameters"]) * np.linalg.norm(want["hv_norms"])
+            parts = np.array(list(got["vhv_per_tensor"].values()))
+            worst = np.max(np.abs(parts - want["vhv_per_tensor"])) / size
+            expect(worst <= 1e-4, f"{name}: v'Hv by tensor: {worst:.1e} of |v||Hv|")
+        error = abs(got["vhv"] - want["vhv"][salt]) / size
+        expect(error <= 1e-4, f"{name}: v'Hv of stream {salt}: {error:.1e} of |v||Hv|")
+        expect(got["products"] == 1, f"{name}: one product")
+
+
+def eigenvalues(name):
+    want = answers(name)
+    for subset in ("all", "mat2d", "blocks2d"):
+        got = curvature(name, "--subset", subset, "--sharpness", "lanczos", "--smallest", "--tolerance", "1e-3")
+        for end, key in (("largest", "sharpness"), ("smallest", "smallest"), ("dominant", "dominant")):
+            close(f"{name}: {subset}: {end} eigenvalue", got[key], want[f"eig.{subset}.{end}"][0], 1e-4)
+        expect(got["converged"], f"{name}: {subset}: converged after {got['iterations']} iterations")
+        error = abs(got["sharpness"] - want[f"eig.{subset}.largest"][0])
+        expect(error <= got["residual"], f"{name}: {subset}: an eigenvalue lies within the residual {got['residual']:.1e}")
+
+
+def whole_hessian(name):
+    want = answers(name)
+    spectrum = want["hessian.eigenvalues"]
+    n, dominant = len(spectrum), max(spectrum, key=abs)
+    got = curvature(name, "--sharpness", "lanczos", "--smallest", "--tolerance", "1e-4", "--trace", 64, "--density", 16,
+                    "--density-runs", 16)
+    expect(got["parameters"] == n, f"{name}: {n} parameters")
+    close(f"{name}: largest eigenvalue", got["sharpness"], spectrum[-1], 1e-5)
+    close(f"{name}: smallest eigenvalue", got["smallest"], spectrum[0], 1e-5)
+    power = curvature(name, "--sharpness", "power", "--stop", "residual", "--tolerance", "1e-3", "--products", "2000")
+    close(f"{name}: eigenvalue of power iteration", power["sharpness"], dominant, 1e-5)
+    trace(name, got, want["hessian.trace"][0])
+    restarted = curvature(name, "--sharpness", "lanczos", "--smallest", "--tolerance", "1e-4", "--memory", str(6 * 4 * n / 2**30),
+                          "--products", "1000")
+    expect(restarted["vectors"] == 6 and restarted["restarts"] > 0, f"{name}: {restarted['restarts']} restarts with 6 vectors")
+    close(f"{name}: largest eigenvalue, restarted", restarted["sharpness"], spectrum[-1], 1e-5)
+    close(f"{name}: smallest eigenvalue, restarted", restarted["smallest"], spectrum[0], 1e-5)
+    sketched = curvature(name, "--trace", 150, "--hutchpp")
+    trace(f"{name}: Hutch++", sketched, want["hessian.trace"][0])
+    expect(sketched["products"] == 150, f"{name}: Hutch++ takes its 150 products")
+    moments(name, got["density"], spectrum)
+
+
+def trace(name, got, expected):
+    error, allowed = abs(got["trace"] - expected), 3 * got["trace_stderr"]
+    expect(error <= allowed, f"{name}: trace {got['trace']:.5g}, expected {expected:.5g}: off by {error:.2g} of {allowed:.2g}")
+    expect(got["trace_stderr"] < abs(expected), f"{name}: the trace's standard error {got['trace_stderr']:.2g} says something")
+    for key in ("trace_by_layer", "trace_by_kind"):
+        total = sum(part["trace"] for part in got[key])
+        close(f"{name}: sum of {key}", total, got["trace"], 1e-9)
+
+
+def moments(name, runs, spectrum):
+    """The mean over runs of the sum of w x^k is that of all eigenvalues, within its standard error."""
+    for k in range(1, 7):
+        each = [np.dot(run["weights"], np.array(run["nodes"]) ** k) for run in runs]
+        error, spread = abs(np.mean(each) - np.mean(spectrum**k)), np.std(each, ddof=1) / math.sqrt(len(each))
+        expect(error <= 3 * spread, f"{name}: moment {k} of the density: off by {error / spread:.2f} standard errors")
+    weights = [abs(sum(run["weights"]) - 1) for run in runs]
+    expect(max(weights) < 1e-12, f"{name}: weights sum to 1")
+
+
+def refusals():
+    def refused(text, *flags):
+        folder = f"{MODELS}/tiny_llama"
+        done = subprocess.run([QTRAJ, "curvature", folder, "--ids", f"{folder}/reference.safetensors:input_ids", *flags],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        expect(done.returncode == 2 and text in done.stderr, f"refused: {' '.join(flags)}: {done.stderr.strip()}")
+
+    refused("products one at a time", "--trace", "300", "--hutchpp", "--memory", "0.0005")
+    refused("Lanczos needs 4 vectors", "--sharpness", "lanczos", "--memory", "1e-5")
+    refused("one of all, mat2d", "--subset", "most")
+
+
+for model in sorted(os.listdir(MODELS)):
+    if os.path.exists(f"{MODELS}/{model}/derivatives.safetensors"):
+        probes(model)
+for model in ("llama", "olmo2", "gpt_neox_parallel"):
+    eigenvalues(model)
+for model in ("tiny_llama", "tiny_gpt_neox"):
+    whole_hessian(model)
+refusals()
+sys.exit(failures > 0)

@@ -23,9 +23,24 @@ MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char
                                    struct err *e);
 MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e);
 
-MUST_USE enum status master_run(MPI_Comm world, int n_groups, struct sched_task *tasks, int64_t n,
-                                const struct sched_sink *sink, struct sched_outcome *outcome,
-                                struct err *e);
+/* A piece on its way: a line with its parts ("-", "0", "1,4"), then the text. The caller frees
+ * *out. */
+MUST_USE enum status sched_piece_write(const char *text, const int64_t *parts, int64_t n,
+                                       char **out, struct err *e);
+/* *parts is the caller's; out borrows it and the message. ERR_MPI. */
+MUST_USE enum status sched_piece_read(const char *message, int64_t **parts, struct sched_piece *out,
+                                      struct err *e);
+
+/* Which ranks work together: the same on all ranks. */
+struct sched_groups {
+    int64_t n;
+    int *leader;   // (n) rank in world
+    int64_t *node; // (n) where the leader lives
+};
+
+MUST_USE enum status master_run(MPI_Comm world, const struct sched_groups *groups,
+                                struct sched_task *tasks, int64_t n, const struct sched_sink *sink,
+                                struct sched_outcome *outcome, struct err *e);
 MUST_USE enum status worker_run(struct sched_port *port, const struct sched_work *work,
                                 struct err *e);
 MUST_USE enum status alone_run(MPI_Comm world, struct sched_task *tasks, int64_t n,

@@ -1,4 +1,6 @@
 #include "sched/internal.h"
+#include "sched/queue.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -6,23 +8,19 @@
 
 struct master {
     MPI_Comm world;
+    const struct sched_groups *groups;
     const struct sched_sink *sink;
-    struct sched_task *tasks;
-    int64_t n, next, finished;
-    int groups;     /* leaders that have not been told END */
-    bool *busy;     // (ranks) leader has a task in hand
-    bool stopping;  /* nothing more is handed out */
-    bool stop_sent; /* tasks in hand were told to stop */
-    bool dropped;   /* some task was dropped */
-    enum status st; /* first failure */
+    const struct sched_task *tasks;
+    int64_t n;
+    struct queue *queue;
+    int64_t alive;     /* leaders that have not been told END */
+    int64_t *group_of; // (ranks) that the rank leads
+    bool *busy;        // (ranks) leader has a piece in hand
+    bool stopping;     /* nothing more is handed out */
+    bool stop_sent;    /* pieces in hand were told to stop */
+    bool dropped;      /* some piece was dropped */
+    enum status st;    /* first failure */
 };
-
-static int longest_first(const void *a, const void *b)
-{
-    const struct sched_task *x = a, *y = b;
-    if (x->cost != y->cost) return x->cost < y->cost ? 1 : -1;
-    return strcmp(x->text, y->text); /* the same order on every run */
-}
 
 static void note_status(struct master *m, enum status st)
 {
@@ -31,19 +29,43 @@ static void note_status(struct master *m, enum status st)
     m->stopping = true;
 }
 
+static void trace_piece(const struct master *m, const struct queue_piece *piece, int leader)
+{
+    if (!log_traces("sched")) return;
+    log_trace("sched", "task %lld of %lld, %lld of %lld parts, to rank %d: %.3g s expected",
+              (long long)piece->task + 1, (long long)m->n, (long long)piece->n_parts,
+              (long long)m->tasks[piece->task].n_parts, leader, piece->expected);
+}
+
 static enum status answer_ready(struct master *m, int leader, struct err *e)
 {
     enum status st = OK;
-    if (m->stopping || m->next == m->n) {
-        m->groups--;
+    struct queue_piece piece;
+    char *message = NULL;
+    if (m->stopping ||
+        !queue_take(m->queue, m->group_of[leader], clock_seconds(), &piece)) {
+        m->alive--;
+        log_trace("sched", "nothing left for rank %d", leader);
         return sched_post(m->world, leader, TAG_END, "", e);
     }
-    log_trace("sched", "task %lld of %lld to rank %d", (long long)m->next + 1, (long long)m->n,
-              leader);
+    trace_piece(m, &piece, leader);
     m->busy[leader] = true;
-    TRY(sched_post(m->world, leader, TAG_TASK, m->tasks[m->next++].text, e));
+    TRY(sched_piece_write(m->tasks[piece.task].text, piece.parts, piece.n_parts, &message, e));
+    TRY(sched_post(m->world, leader, TAG_TASK, message, e));
 done:
+    free(message);
     return st;
+}
+
+/* The leader's piece is over, one way or another. */
+static void end_piece(struct master *m, int leader, bool dropped)
+{
+    m->busy[leader] = false;
+    m->dropped = m->dropped || dropped;
+    queue_finish(m->queue, m->group_of[leader], clock_seconds(), dropped);
+    log_trace("sched", "rank %d %s; %lld of %lld tasks finished", leader,
+              dropped ? "dropped its piece" : "is done", (long long)queue_finished(m->queue),
+              (long long)m->n);
 }
 
 static enum status handle(struct master *m, const MPI_Status *probed, struct err *e)
@@ -60,14 +82,10 @@ static enum status handle(struct master *m, const MPI_Status *probed, struct err
         if (m->st == OK) note_status(m, m->sink->accept(m->sink->context, text, e));
         break;
     case TAG_DONE:
-        m->busy[leader] = false;
-        if (strcmp(text, "done") == 0)
-            m->finished++;
-        else
-            m->dropped = true;
+        end_piece(m, leader, strcmp(text, "done") != 0);
         break;
     case TAG_BROKEN:
-        m->busy[leader] = false;
+        end_piece(m, leader, true);
         note_status(m, err_set(e, ERR_PEER, __FILE__, __LINE__, "rank %d: %s", leader, text));
         break;
     default:
@@ -94,18 +112,37 @@ done:
     return st;
 }
 
-enum status master_run(MPI_Comm world, int n_groups, struct sched_task *tasks, int64_t n,
-                       const struct sched_sink *sink, struct sched_outcome *outcome, struct err *e)
+static enum status master_init(struct master *m, struct err *e)
 {
     enum status st = OK;
     int size;
+    MPI_Comm_size(m->world, &size);
+    m->alive = m->groups->n;
+    TRY(mem_zero(&m->busy, size, sizeof *m->busy, "leaders", e));
+    TRY(mem_zero(&m->group_of, size, sizeof *m->group_of, "leaders", e));
+    for (int64_t i = 0; i < m->groups->n; i++) m->group_of[m->groups->leader[i]] = i;
+    TRY(queue_open(m->tasks, m->n, m->groups->n, m->groups->node, &m->queue, e));
+done:
+    return st;
+}
+
+static void master_free(struct master *m)
+{
+    queue_close(m->queue);
+    free(m->busy);
+    free(m->group_of);
+}
+
+enum status master_run(MPI_Comm world, const struct sched_groups *groups, struct sched_task *tasks,
+                       int64_t n, const struct sched_sink *sink, struct sched_outcome *outcome,
+                       struct err *e)
+{
+    enum status st = OK;
     long pause = 0;
     struct master m = {
-        .world = world, .sink = sink, .tasks = tasks, .n = n, .groups = n_groups, .st = OK};
-    MPI_Comm_size(world, &size);
-    TRY(mem_zero(&m.busy, size, sizeof *m.busy, "leaders", e));
-    qsort(tasks, (size_t)n, sizeof *tasks, longest_first);
-    while (m.groups > 0) {
+        .world = world, .groups = groups, .sink = sink, .tasks = tasks, .n = n, .st = OK};
+    TRY(master_init(&m, e));
+    while (m.alive > 0) {
         MPI_Status probed;
         int there = 0;
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &there, &probed);
@@ -119,13 +156,46 @@ enum status master_run(MPI_Comm world, int n_groups, struct sched_task *tasks, i
         patient_pause(&pause);
     }
     if (m.st == OK) note_status(&m, sink->tick(sink->context, e));
-    outcome->finished = m.finished;
-    outcome->end = m.finished == n                              ? SCHED_DONE
+    outcome->finished = queue_finished(m.queue);
+    outcome->pieces = queue_pieces(m.queue);
+    outcome->end = outcome->finished == n                       ? SCHED_DONE
                    : m.dropped || sched_signal() == SIGNAL_STOP ? SCHED_STOPPED
                                                                 : SCHED_DRAINED;
     st = m.st;
 done:
-    free(m.busy);
+    master_free(&m);
+    return st;
+}
+
+/* Takes one piece after the other until something ends it. */
+static enum status work_alone(MPI_Comm world, struct queue *q, const struct sched_task *tasks,
+                              const struct sched_work *work, const struct sched_sink *sink,
+                              struct sched_outcome *outcome, struct err *e)
+{
+    enum status st = OK;
+    struct sched_port port = {.world = world, .group = world, .sink = sink};
+    struct queue_piece taken;
+    for (;;) {
+        if (sched_signal() != SIGNAL_NONE) {
+            outcome->end = sched_signal() == SIGNAL_STOP ? SCHED_STOPPED : SCHED_DRAINED;
+            break;
+        }
+        if (!queue_take(q, 0, clock_seconds(), &taken)) break;
+        struct err own = {0};
+        const struct sched_piece piece = {
+            .text = tasks[taken.task].text, .n_parts = taken.n_parts, .parts = taken.parts};
+        log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
+        enum status result = work->run(work->context, world, &piece, &port, &own);
+        queue_finish(q, 0, clock_seconds(), result != OK);
+        if (port.sink_status != OK) FAIL(port.sink_status, "%s", own.text);
+        TRY(sink->tick(sink->context, e));
+        if (result == ERR_STOPPED) {
+            outcome->end = SCHED_STOPPED;
+            break;
+        }
+        if (result != OK) FAIL(result, "%s", own.text);
+    }
+done:
     return st;
 }
 
@@ -134,25 +204,13 @@ enum status alone_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
                       struct sched_outcome *outcome, struct err *e)
 {
     enum status st = OK;
-    struct sched_port port = {.world = world, .group = world, .sink = sink};
-    qsort(tasks, (size_t)n, sizeof *tasks, longest_first);
+    struct queue *q = NULL;
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
-    for (int64_t i = 0; i < n; i++) {
-        if (sched_signal() != SIGNAL_NONE) {
-            outcome->end = sched_signal() == SIGNAL_STOP ? SCHED_STOPPED : SCHED_DRAINED;
-            break;
-        }
-        struct err own = {0};
-        enum status result = work->run(work->context, world, tasks[i].text, &port, &own);
-        if (port.sink_status != OK) FAIL(port.sink_status, "%s", own.text);
-        TRY(sink->tick(sink->context, e));
-        if (result == ERR_STOPPED) {
-            outcome->end = SCHED_STOPPED;
-            break;
-        }
-        if (result != OK) FAIL(result, "%s", own.text);
-        outcome->finished++;
-    }
+    TRY(queue_open(tasks, n, 1, NULL, &q, e));
+    TRY(work_alone(world, q, tasks, work, sink, outcome, e));
+    outcome->finished = queue_finished(q);
+    outcome->pieces = queue_pieces(q);
 done:
+    queue_close(q);
     return st;
 }

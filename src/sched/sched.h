@@ -16,8 +16,21 @@
 #include <stdint.h>
 
 struct sched_task {
-    double cost; /* any unit; longer tasks are handed out first */
     char *text;  /* self-contained, owned by the caller */
+    double cost; /* expected seconds: of the whole task, or of what its parts share */
+    /* A task may be cut into pieces of some of its parts each, which run on their own and repeat
+     * the shared part. */
+    int64_t n_parts; /* 0: never cut */
+    double *parts;   // (n_parts) what each part adds to the cost, owned by the caller
+    int64_t kind;    /* from 0 on; how long a task took corrects the costs of its kind */
+    int64_t files;   /* from 1 on: what it reads, for nodes that have read it before; 0: nothing */
+};
+
+/* What a group gets to run: a task, or a piece of one. */
+struct sched_piece {
+    const char *text;
+    int64_t n_parts;      /* 0: a task without parts */
+    const int64_t *parts; // (n_parts) ascending
 };
 
 /* How a running task reports: belongs to sched, valid during the task. */
@@ -32,11 +45,11 @@ MUST_USE enum status sched_send(struct sched_port *port, const char *result, str
 bool sched_should_stop(struct sched_port *port);
 
 struct sched_work {
-    /* Runs a task. Collective on group: all its ranks call it with the same text. ERR_STOPPED:
+    /* Runs a piece. Collective on group: all its ranks call it with the same piece. ERR_STOPPED:
      * dropped because sched_should_stop said so; any other error ends the whole run (failures of a
      * task's own are results). */
-    enum status (*run)(void *context, MPI_Comm group, const char *task, struct sched_port *port,
-                       struct err *e);
+    enum status (*run)(void *context, MPI_Comm group, const struct sched_piece *piece,
+                       struct sched_port *port, struct err *e);
     void *context;
 };
 
@@ -54,10 +67,11 @@ enum sched_end { SCHED_DONE, SCHED_DRAINED, SCHED_STOPPED };
 
 struct sched_outcome {
     enum sched_end end;
-    int64_t finished; /* tasks */
+    int64_t finished; /* tasks, all their parts */
+    int64_t pieces;   /* that were handed out */
 };
 
-/* Runs all tasks (sorted by cost in place; tasks, n and sink count on rank 0 only). Collective on
+/* Runs all tasks, the longest first (queue.h; tasks, n and sink count on rank 0 only). Collective on
  * world; every rank returns the same status. The master returns the first error of accept, tick or
  * a task; nothing hangs on it. */
 MUST_USE enum status sched_run(MPI_Comm world, int64_t ranks_per_group, struct sched_task *tasks,

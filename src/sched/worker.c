@@ -48,6 +48,19 @@ done:
     return st;
 }
 
+static enum status run_piece(struct sched_port *port, const struct sched_work *work,
+                             const char *task, struct err *e)
+{
+    enum status st = OK;
+    struct sched_piece piece;
+    int64_t *parts = NULL;
+    TRY(sched_piece_read(task, &parts, &piece, e));
+    st = work->run(work->context, port->group, &piece, port, e);
+done:
+    free(parts);
+    return st;
+}
+
 enum status worker_run(struct sched_port *port, const struct sched_work *work, struct err *e)
 {
     enum status st = OK;
@@ -60,7 +73,7 @@ enum status worker_run(struct sched_port *port, const struct sched_work *work, s
         if (!task) break;
         struct err own = {0};
         port->stop = false;
-        enum status result = work->run(work->context, port->group, task, port, &own);
+        enum status result = run_piece(port, work, task, &own);
         free(task);
         task = NULL;
         if (rank != 0) continue;

@@ -1,0 +1,46 @@
+#include "sched/simulate.h"
+#include "sched/queue.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+/* The group that is free next; among those the first. */
+static int64_t next_free(const double *until, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (until[i] < until[best]) best = i;
+    return best;
+}
+
+enum status sched_simulate(const struct sched_task *tasks, int64_t n, int64_t n_groups,
+                           struct sched_simulation *out, struct err *e)
+{
+    enum status st = OK;
+    struct queue *q = NULL;
+    double *until = NULL; // (n_groups) end of the piece in hand
+    struct sched_simulation s = {.n_groups = n_groups};
+    ENSURE(n_groups >= 1, ERR_USAGE, "%lld groups, expected at least 1", (long long)n_groups);
+    TRY(mem_zero(&until, n_groups, sizeof *until, "groups", e));
+    TRY(queue_open(tasks, n, n_groups, NULL, &q, e));
+    for (;;) {
+        int64_t group = next_free(until, n_groups);
+        struct queue_piece piece;
+        queue_finish(q, group, until[group], false);
+        if (!queue_take(q, group, until[group], &piece)) break;
+        until[group] += piece.expected;
+        s.work += piece.expected;
+    }
+    for (int64_t i = 0; i < n_groups; i++)
+        if (until[i] > s.makespan) s.makespan = until[i];
+    for (int64_t i = 0; i < n; i++) {
+        s.least += tasks[i].cost;
+        for (int64_t j = 0; j < tasks[i].n_parts; j++) s.least += tasks[i].parts[j];
+    }
+    s.pieces = queue_pieces(q);
+    s.idle = s.makespan > 0 ? 1 - s.work / (s.makespan * (double)n_groups) : 0;
+    *out = s;
+done:
+    queue_close(q);
+    free(until);
+    return st;
+}

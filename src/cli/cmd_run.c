@@ -104,8 +104,12 @@ static enum status make_tasks(struct master *m, struct err *e)
     TRY(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
     for (int64_t i = 0; i < m->visits.n; i++) {
         json_t *json = visit_to_json(&m->visits.visits[i]);
-        m->tasks[i].cost = m->visits.cost[i];
-        m->tasks[i].text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+        m->tasks[i] = (struct sched_task){
+            .cost = m->visits.cost[i],
+            .n_parts = m->visits.parts[i] ? 1 + m->visits.visits[i].n_variants : 0,
+            .parts = m->visits.parts[i],
+            .files = 1 + i,
+            .text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL};
         json_decref(json);
         ENSURE(m->tasks[i].text, ERR_NOMEM, "out of memory for the tasks");
     }
@@ -220,7 +224,7 @@ static bool should_stop(void *context)
     return sched_should_stop(((struct worker *)context)->port);
 }
 
-static enum status run_visit(void *context, MPI_Comm group, const char *task,
+static enum status run_visit(void *context, MPI_Comm group, const struct sched_piece *piece,
                              struct sched_port *port, struct err *e)
 {
     enum status st = OK;
@@ -230,8 +234,9 @@ static enum status run_visit(void *context, MPI_Comm group, const char *task,
     const struct visit_hooks hooks = {
         .context = w, .emit = send_record, .should_stop = should_stop};
     w->port = port;
-    TRY(json_read_text("task", task, strlen(task), &json, e));
+    TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
     TRY(visit_from_json(json, &visit, e));
+    if (piece->n_parts) visit_keep_parts(&visit, piece->parts, piece->n_parts);
     TRY(visit_run(&visit, group, &w->cache, &hooks, e));
 done:
     json_decref(json);

@@ -42,8 +42,7 @@ static enum status answer_ready(struct master *m, int leader, struct err *e)
     enum status st = OK;
     struct queue_piece piece;
     char *message = NULL;
-    if (m->stopping ||
-        !queue_take(m->queue, m->group_of[leader], clock_seconds(), &piece)) {
+    if (m->stopping || !queue_take(m->queue, m->group_of[leader], clock_seconds(), &piece)) {
         m->alive--;
         log_trace("sched", "nothing left for rank %d", leader);
         return sched_post(m->world, leader, TAG_END, "", e);

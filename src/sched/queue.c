@@ -8,7 +8,11 @@ enum { NOWHERE = -1, LOOK_AROUND = 32 };
 
 /* Tasks within this share of the longest are as good for the end of the run. */
 static const double about_as_long = 0.95;
+/* A task this much longer than an even share of what is left is cut: shares are never quite even,
+ * and pieces repeat the shared part. */
+static const double slack = 0.2;
 /* Cutting a task must save at least this share of its time. */
+
 static const double worth_cutting = 0.1;
 
 /* What is left of a task. */
@@ -316,11 +320,11 @@ static int64_t cut(struct queue *q, int64_t task, struct hand *h, double now)
 {
     const struct sched_task *t = &q->tasks[task];
     struct left *l = &q->left[task];
-    double whole = length_left(q, task), share = q->total / (double)q->n_groups;
+    double whole = length_left(q, task), share = (1 + slack) * q->total / (double)q->n_groups;
     int64_t n = l->n, fitting;
     h->cost = l->cost;
     memset(q->skip, 0, (size_t)n * sizeof *q->skip);
-    if (whole > share && n > 1) share = even_share(q, now);
+    if (whole > share && n > 1) share = (1 + slack) * even_share(q, now);
     if (whole > share && n > 1) {
         double cost;
         fitting = fit_parts(q, task, share, &cost);

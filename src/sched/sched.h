@@ -71,9 +71,9 @@ struct sched_outcome {
     int64_t pieces;   /* that were handed out */
 };
 
-/* Runs all tasks, the longest first (queue.h; tasks, n and sink count on rank 0 only). Collective on
- * world; every rank returns the same status. The master returns the first error of accept, tick or
- * a task; nothing hangs on it. */
+/* Runs all tasks, the longest first (queue.h; tasks, n and sink count on rank 0 only). Collective
+ * on world; every rank returns the same status. The master returns the first error of accept, tick
+ * or a task; nothing hangs on it. */
 MUST_USE enum status sched_run(MPI_Comm world, int64_t ranks_per_group, struct sched_task *tasks,
                                int64_t n, const struct sched_work *work,
                                const struct sched_sink *sink, struct sched_outcome *outcome,

@@ -3,10 +3,10 @@
 #include "sched/sched.h"
 
 struct sched_simulation {
-    double makespan;      /* until the last piece ends */
-    double work;          /* sum of what the groups did, shared parts repeated */
-    double least;         /* sum of the tasks in one piece each */
-    double idle;          /* share of makespan x groups that groups waited */
+    double makespan; /* until the last piece ends */
+    double work;     /* sum of what the groups did, shared parts repeated */
+    double least;    /* sum of the tasks in one piece each */
+    double idle;     /* share of makespan x groups that groups waited */
     int64_t pieces, n_groups;
 };
 

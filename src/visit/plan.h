@@ -64,12 +64,13 @@ struct plan_choice {
 /* ERR_USAGE: a key that is none of these. */
 MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
 
-/* The visits that fill what is missing, one a checkpoint, in the order of the plan; their total
- * cost beside them. view: what is finished, NULL for nothing. */
+/* The visits that fill what is missing, one a checkpoint, in the order of the plan, and what they
+ * cost. view: what is finished, NULL for nothing. */
 struct plan_visits {
     int64_t n, n_cells;
     struct visit *visits; // (n)
-    double *cost;         // (n)
+    double *cost;         // (n) what all parts of the visit share
+    double **parts;       // (n), of each (1 + n_variants): what each part (visit.h) adds
     int64_t
         n_changed; /* checkpoints done again because their weights differ from the recorded ones */
 };

@@ -12,6 +12,8 @@
 void plan_visits_free(struct plan_visits *v)
 {
     for (int64_t i = 0; i < v->n; i++) visit_free(&v->visits[i]);
+    for (int64_t i = 0; v->parts && i < v->n; i++) free(v->parts[i]);
+    free(v->parts);
     free(v->visits);
     free(v->cost);
     *v = (struct plan_visits){0};
@@ -158,9 +160,15 @@ done:
     return st;
 }
 
-static double visit_cost(const struct plan_checkpoint *c, const struct visit *v)
+static enum status set_cost(const struct plan_checkpoint *c, struct plan_visits *out, struct err *e)
 {
-    return c->cost * (double)(1 + v->n_variants);
+    enum status st = OK;
+    int64_t i = out->n, n = out->visits[i].n_variants;
+    TRY(mem_zero(&out->parts[i], 1 + n, sizeof *out->parts[i], "visits", e));
+    out->cost[i] = c->cost;
+    for (int64_t j = 0; j < n; j++) out->parts[i][1 + j] = c->cost;
+done:
+    return st;
 }
 
 enum status plan_visits_make(const struct plan *p, const struct results_view *view,
@@ -171,6 +179,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     struct plan_visits visits = {0};
     TRY(mem_zero(&visits.visits, p->n_checkpoints, sizeof *visits.visits, "visits", e));
     TRY(mem_zero(&visits.cost, p->n_checkpoints, sizeof *visits.cost, "visits", e));
+    TRY(mem_zero(&visits.parts, p->n_checkpoints, sizeof *visits.parts, "visits", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
         struct visit *v = &visits.visits[visits.n];
@@ -185,7 +194,9 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
                      c->path);
         visits.n_changed += changed;
         visits.n_cells += v->n_variants;
-        visits.cost[visits.n++] = visit_cost(c, v);
+        st = set_cost(c, &visits, e);
+        visits.n++;
+        TRY(st);
     }
     *out = visits;
     visits = (struct plan_visits){0};

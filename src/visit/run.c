@@ -183,8 +183,10 @@ static enum status emit_all(const struct run *r, const struct err *failure, stru
     enum status st = OK;
     json_t *record;
     int64_t datasets = r->visit->n_evaluations;
-    TRY(record_checkpoint(&r->outcome, failure, &record, e));
-    TRY(emit(r, record, e));
+    if (!r->visit->cells_only) {
+        TRY(record_checkpoint(&r->outcome, failure, &record, e));
+        TRY(emit(r, record, e));
+    }
     for (int64_t i = 0; i < r->n; i++) {
         const struct stream *s = &r->streams[i];
         TRY(record_cell(&r->outcome, s, &r->summaries[i * datasets], &r->paired[i * datasets],

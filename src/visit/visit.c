@@ -21,6 +21,24 @@ void visit_free(struct visit *v)
     *v = (struct visit){0};
 }
 
+void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n)
+{
+    int64_t kept = 0, next = 0;
+    v->cells_only = n == 0 || parts[0] != 0;
+    if (!v->cells_only) next = 1;
+    for (int64_t i = 0; i < v->n_variants; i++) {
+        struct variant *variant = &v->variants[i];
+        if (next < n && parts[next] == i + 1) {
+            v->variants[kept++] = *variant;
+            next++;
+        } else {
+            method_entry_free(&variant->method);
+            free(variant->key);
+        }
+    }
+    v->n_variants = kept;
+}
+
 static bool calibrates(const struct visit *v)
 {
     return v->calibration.text || v->calibration.ids;

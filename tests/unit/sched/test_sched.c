@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { TASKS = 200, RESULTS_A_TASK = 3 };
 
@@ -43,17 +45,20 @@ static enum status tick(void *context, struct err *e)
     return OK;
 }
 
-static enum status work(void *context, MPI_Comm group, const char *task, struct sched_port *port,
-                        struct err *e)
+/* One result for each part. */
+static enum status work(void *context, MPI_Comm group, const struct sched_piece *piece,
+                        struct sched_port *port, struct err *e)
 {
     enum status st = OK;
+    const char *task = piece->text;
+    int64_t results = piece->n_parts ? piece->n_parts : RESULTS_A_TASK;
     int sum = 0, one = 1, size;
     MPI_Comm_size(group, &size);
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, group); /* all ranks of the group are here */
     ENSURE(sum == size, ERR_MPI, "group of %d met %d", size, sum);
     if (sched_should_stop(port)) return ERR_STOPPED;
     ENSURE(context == NULL || strcmp(task, context) != 0, ERR_NUMERIC, "task %s broke", task);
-    for (int i = 0; i < RESULTS_A_TASK; i++) TRY(sched_send(port, task, e));
+    for (int64_t i = 0; i < results; i++) TRY(sched_send(port, task, e));
 done:
     return st;
 }
@@ -65,13 +70,22 @@ static struct sched_task *tasks_new(void)
         tasks[i].cost = i % 17;
         tasks[i].text = calloc(1, 16);
         snprintf(tasks[i].text, 16, "%d", i);
+        tasks[i].files = i % 50;
+        if (i % 2 == 0) continue; /* every second one has parts */
+        tasks[i].n_parts = RESULTS_A_TASK;
+        tasks[i].parts = calloc(RESULTS_A_TASK, sizeof *tasks[i].parts);
+        tasks[i].parts[i % RESULTS_A_TASK] = 1000 * i;
+        tasks[i].kind = i % 3;
     }
     return tasks;
 }
 
 static void tasks_free(struct sched_task *tasks)
 {
-    for (int i = 0; i < TASKS; i++) free(tasks[i].text);
+    for (int i = 0; i < TASKS; i++) {
+        free(tasks[i].text);
+        free(tasks[i].parts);
+    }
     free(tasks);
 }
 
@@ -128,6 +142,43 @@ static void a_broken_task_ends_the_run_with_its_text(void **state)
     assert_non_null(strstr(e.text, "task 77 broke"));
 }
 
+static enum status sleep_work(void *context, MPI_Comm group, const struct sched_piece *piece,
+                              struct sched_port *port, struct err *e)
+{
+    (void)group;
+    *(bool *)context = true;
+    sleep(2);
+    return sched_send(port, piece->text, e);
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* While one group works, the master and all others wait, for it and for the end. */
+static void waiting_costs_no_core(void **state)
+{
+    (void)state;
+    bool worked = false;
+    struct sink s = {0};
+    struct sched_outcome outcome;
+    struct err e = {0};
+    char text[] = "0";
+    struct sched_task task = {.text = text, .cost = 1};
+    struct sched_work w = {.run = sleep_work, .context = &worked};
+    struct sched_sink sink = {.accept = accept, .tick = tick, .context = &s};
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = cpu_seconds();
+    assert_int_equal(sched_run(MPI_COMM_WORLD, 2, &task, 1, &w, &sink, &outcome, &e), OK);
+    double spent = cpu_seconds() - start;
+    print_message("rank %d %s 2 s with %.3f s of CPU\n", world_rank, worked ? "slept" : "waited",
+                  spent);
+    assert_true(spent < 0.3);
+}
+
 /* Last: the signal's flag stays. */
 static void usr1_drains(void **state)
 {
@@ -139,7 +190,7 @@ static void usr1_drains(void **state)
     assert_int_equal(run(1, &s, NULL, &outcome, &e), OK);
     assert_int_equal(outcome.end, SCHED_DRAINED);
     assert_true(outcome.finished < TASKS);
-    if (world_rank == 0) assert_int_equal(s.results, outcome.finished * RESULTS_A_TASK);
+    if (world_rank == 0) assert_true(s.results >= outcome.finished * RESULTS_A_TASK);
 }
 
 int main(int argc, char **argv)
@@ -151,6 +202,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(a_failing_sink_ends_the_run),
         cmocka_unit_test(a_broken_task_ends_the_run_with_its_text),
+        cmocka_unit_test(waiting_costs_no_core),
         cmocka_unit_test(usr1_drains),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

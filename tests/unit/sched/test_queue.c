@@ -1,0 +1,260 @@
+/* Who gets what: every part once, the longest first, tasks cut only where groups would wait, costs
+ * corrected by measured times, files where they were read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "sched/queue.h"
+#include "sched/simulate.h"
+#include "util/rng.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_TASKS = 64, MOST_PARTS = 8 };
+
+static char no_text[] = "";
+static double parts[MOST_TASKS][MOST_PARTS];
+static struct sched_task tasks[MOST_TASKS];
+
+static double uniform(uint64_t stream, uint64_t i)
+{
+    return (double)(rng_bits(stream, i) >> 11) * 0x1p-53;
+}
+
+/* n tasks of the same cost: `shared` and n_parts parts of `part` each. */
+static void fill(int64_t n, double shared, int64_t n_parts, double part)
+{
+    for (int64_t i = 0; i < n; i++) {
+        tasks[i] = (struct sched_task){
+            .text = no_text, .cost = shared, .n_parts = n_parts, .parts = parts[i], .files = 1 + i};
+        for (int64_t j = 0; j < n_parts; j++) parts[i][j] = part;
+    }
+}
+
+static struct queue *open(int64_t n, int64_t groups, const int64_t *node)
+{
+    struct err e = {0};
+    struct queue *q;
+    assert_int_equal(queue_open(tasks, n, groups, node, &q, &e), OK);
+    return q;
+}
+
+static struct queue_piece take(struct queue *q, int64_t group, double now)
+{
+    struct queue_piece piece;
+    assert_true(queue_take(q, group, now, &piece));
+    return piece;
+}
+
+static struct sched_simulation simulate(int64_t n, int64_t groups)
+{
+    struct err e = {0};
+    struct sched_simulation s;
+    assert_int_equal(sched_simulate(tasks, n, groups, &s, &e), OK);
+    return s;
+}
+
+/* Random tasks and numbers of groups that finish at random times. */
+static void every_part_is_handed_out_once(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        uint64_t counter = 0;
+        int64_t n = 1 + (int64_t)(MOST_TASKS * uniform(seed, counter++)), out = 0, total = 0;
+        int64_t groups = 1 + (int64_t)(12 * uniform(seed, counter++));
+        int seen[MOST_TASKS][MOST_PARTS] = {{0}};
+        for (int64_t i = 0; i < n; i++) {
+            int64_t p = (int64_t)(MOST_PARTS * uniform(seed, counter++));
+            tasks[i] = (struct sched_task){.text = no_text,
+                                           .cost = 10 * uniform(seed, counter++),
+                                           .n_parts = p,
+                                           .parts = parts[i],
+                                           .kind = i % 3,
+                                           .files = i % 4};
+            for (int64_t j = 0; j < p; j++) parts[i][j] = 10 * uniform(seed, counter++);
+            total += p ? p : 1;
+        }
+        struct queue *q = open(n, groups, NULL);
+        struct queue_piece piece;
+        double now = 0;
+        for (int64_t g = 0;; g = (int64_t)((double)groups * uniform(seed, counter++))) {
+            now += uniform(seed, counter++);
+            queue_finish(q, g, now, false);
+            if (!queue_take(q, g, now, &piece)) break;
+            if (piece.n_parts == 0) out += ++seen[piece.task][0];
+            for (int64_t j = 0; j < piece.n_parts; j++) {
+                assert_true(j == 0 || piece.parts[j] > piece.parts[j - 1]);
+                out += ++seen[piece.task][piece.parts[j]];
+            }
+        }
+        for (int64_t g = 0; g < groups; g++) queue_finish(q, g, now + 1, false);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < (tasks[i].n_parts ? tasks[i].n_parts : 1); j++)
+                assert_int_equal(seen[i][j], 1);
+        assert_int_equal(out, total);
+        assert_int_equal(queue_finished(q), n);
+        queue_close(q);
+    }
+}
+
+static void the_longest_comes_first(void **state)
+{
+    (void)state;
+    fill(40, 0, 0, 0);
+    for (int64_t i = 0; i < 40; i++) tasks[i].cost = (double)(i * 7 % 40);
+    struct queue *q = open(40, 1, NULL);
+    for (int64_t i = 0; i < 40; i++) {
+        struct queue_piece piece = take(q, 0, 0);
+        assert_true(tasks[piece.task].cost == (double)(39 - i));
+        assert_true(piece.whole);
+        queue_finish(q, 0, 0, false);
+    }
+    queue_close(q);
+}
+
+/* A whole number of tasks a group: no shared part is repeated. */
+static void tasks_stay_whole_while_all_groups_work(void **state)
+{
+    (void)state;
+    fill(12, 0.5, 4, 0.5);
+    struct sched_simulation s = simulate(12, 4);
+    assert_int_equal(s.pieces, 12);
+    assert_float_equal(s.makespan, 3 * 2.5, 1e-9);
+    assert_float_equal(s.work, s.least, 1e-9);
+    assert_float_equal(s.idle, 0, 1e-9);
+}
+
+static void the_tail_is_cut(void **state)
+{
+    (void)state;
+    fill(13, 0.1, 4, 0.9);
+    struct sched_simulation s = simulate(13, 4); /* whole: 4 x 3.7 */
+    assert_float_equal(s.makespan, 3 * 3.7 + 1.0, 1e-9);
+    assert_int_equal(s.pieces, 16);
+    /* Fewer tasks than groups: 2 tasks on 8 groups, each of which gets one part. */
+    s = simulate(2, 8);
+    assert_float_equal(s.makespan, 1.0, 1e-9);
+    assert_int_equal(s.pieces, 8);
+    assert_float_equal(s.idle, 0, 1e-9);
+    assert_float_equal(s.work - s.least, 6 * 0.1, 1e-9);
+}
+
+static void a_cut_that_saves_little_is_not_made(void **state)
+{
+    (void)state;
+    fill(1, 10, 2, 0.4);
+    struct sched_simulation s = simulate(1, 4);
+    assert_int_equal(s.pieces, 1);
+    /* What cannot be cut is not. */
+    fill(1, 10, 0, 0);
+    s = simulate(1, 4);
+    assert_int_equal(s.pieces, 1);
+    assert_float_equal(s.idle, 0.75, 1e-9);
+}
+
+/* Never worse than without cuts, much better on the whole, never better than possible. */
+static void cuts_help(void **state)
+{
+    (void)state;
+    double cut_sum = 0, whole_sum = 0;
+    for (int64_t groups = 1; groups <= 40; groups++) {
+        fill(23, 0.3, 6, 0.5);
+        struct sched_simulation cut = simulate(23, groups);
+        fill(23, 3.3, 0, 0);
+        struct sched_simulation whole = simulate(23, groups);
+        double least = whole.least / (double)groups;
+        assert_true(cut.makespan <= whole.makespan + 1e-9);
+        assert_true(cut.makespan >= least - 1e-9);
+        cut_sum += cut.makespan / least / 40;
+        whole_sum += whole.makespan / least / 40;
+    }
+    assert_true(cut_sum < 1.17);
+    assert_true(whole_sum > 1.3);
+}
+
+static void times_correct_costs(void **state)
+{
+    (void)state;
+    fill(3, 0, 0, 0);
+    tasks[0] = (struct sched_task){.text = no_text, .cost = 10, .kind = 0};
+    tasks[1] = (struct sched_task){.text = no_text, .cost = 5, .kind = 0};
+    tasks[2] = (struct sched_task){.text = no_text, .cost = 4, .kind = 1};
+    struct queue *q = open(3, 2, NULL);
+    assert_int_equal(take(q, 0, 0).task, 0);
+    queue_finish(q, 0, 5, false); /* half as long as planned */
+    struct queue_piece piece = take(q, 0, 5);
+    assert_int_equal(piece.task, 1);
+    assert_float_equal(piece.expected, 2.5, 1e-9);
+    piece = take(q, 1, 5); /* no time of this kind yet: as the others */
+    assert_float_equal(piece.expected, 2, 1e-9);
+    queue_close(q);
+}
+
+static void files_stay_on_their_node(void **state)
+{
+    (void)state;
+    static const int64_t node[] = {0, 0, 5};
+    fill(6, 1, 0, 0);
+    for (int64_t i = 0; i < 6; i++) tasks[i].files = 1 + i / 2; /* two tasks read the same */
+    struct queue *q = open(6, 3, node);
+    assert_int_equal(take(q, 0, 0).task, 0);
+    int64_t files = tasks[take(q, 2, 0).task].files;
+    assert_int_not_equal(files, 1); /* 1 reads what node 0 has read */
+    assert_int_equal(take(q, 1, 0).task, 1);
+    queue_finish(q, 2, 1, false);
+    assert_int_equal(tasks[take(q, 2, 1).task].files, files);
+    queue_finish(q, 2, 2, false);
+    /* Not at any price: a task that is clearly longer goes first. */
+    queue_close(q);
+    fill(3, 1, 0, 0);
+    tasks[1].cost = 2;
+    tasks[0].files = tasks[2].files = 1;
+    q = open(3, 3, node);
+    assert_int_equal(take(q, 0, 0).task, 1);
+    assert_int_equal(take(q, 1, 0).task, 0);
+    queue_close(q);
+}
+
+static void dropped_tasks_are_not_finished(void **state)
+{
+    (void)state;
+    fill(2, 1, 0, 0);
+    struct queue *q = open(2, 1, NULL);
+    take(q, 0, 0);
+    queue_finish(q, 0, 1, true);
+    take(q, 0, 1);
+    queue_finish(q, 0, 2, false);
+    assert_int_equal(queue_finished(q), 1);
+    queue_close(q);
+}
+
+static void costs_must_be_numbers(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct queue *q;
+    fill(1, NAN, 0, 0);
+    assert_int_equal(queue_open(tasks, 1, 1, NULL, &q, &e), ERR_USAGE);
+    fill(1, 0, 2, INFINITY);
+    assert_int_equal(queue_open(tasks, 1, 1, NULL, &q, &e), ERR_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests_[] = {
+        cmocka_unit_test(every_part_is_handed_out_once),
+        cmocka_unit_test(the_longest_comes_first),
+        cmocka_unit_test(tasks_stay_whole_while_all_groups_work),
+        cmocka_unit_test(the_tail_is_cut),
+        cmocka_unit_test(a_cut_that_saves_little_is_not_made),
+        cmocka_unit_test(cuts_help),
+        cmocka_unit_test(times_correct_costs),
+        cmocka_unit_test(files_stay_on_their_node),
+        cmocka_unit_test(dropped_tasks_are_not_finished),
+        cmocka_unit_test(costs_must_be_numbers),
+    };
+    return cmocka_run_group_tests(tests_, NULL, NULL);
+}

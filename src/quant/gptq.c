@@ -25,17 +25,9 @@ static void gptq_release(struct quant_prepared *p)
     free(p);
 }
 
-/* H = scale * gram. */
-static double hessian_scale(const struct quant_input *in, const struct quant_options *o)
-{
-    return 2.0 / (double)(o->hessian_per_token ? in->tokens : in->samples);
-}
-
 static enum status gram_check(const struct quant_input *in, struct err *e)
 {
     enum status st = OK;
-    ENSURE(in->samples > 0 && in->tokens > 0, ERR_NUMERIC,
-           "the Hessian has no calibration sequences");
     for (int64_t i = 0; i < in->cols; i++) {
         const double *g = in->gram + i * in->cols;
         for (int64_t j = i; j < in->cols; j++)
@@ -50,14 +42,15 @@ done:
     return st;
 }
 
-/* diagonal (cols) of H, 1 where a channel had no input; p->dead marks those. */
+/* diagonal (cols) of H from that of its sums, 1 where a channel had no input; p->dead marks those.
+ */
 static enum status diagonal_make(struct quant_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
     enum status st = OK;
-    double scale = hessian_scale(in, &p->options);
+    double scale = gptq_scale(in, &p->options);
     for (int64_t i = 0; i < in->cols; i++) {
-        diagonal[i] = scale * in->gram[i * in->cols + i];
+        diagonal[i] *= scale;
         if (diagonal[i] > 0) continue;
         if (!p->dead) TRY(mem_zero(&p->dead, in->cols, sizeof *p->dead, "dead channels", e));
         p->dead[i] = true;
@@ -120,131 +113,104 @@ done:
     return st;
 }
 
-/* h = upper triangle of the damped H in the order of the sweep. Off the diagonal a dead channel's
- * entries are zero already: its inputs all were. Every entry is rounded to f32, because the
- * reference's H is f32: near a tie between two codes the last bits of H decide, and then its own
- * are the better ones. Beside the damping, an ulp of f32 is nothing; the factorisation is f64. */
-static void hessian_fill(double *h, const struct quant_prepared *p, const struct quant_input *in,
-                         const double *diagonal, double lambda)
-{
-    int64_t n = in->cols;
-    double scale = hessian_scale(in, &p->options);
-#pragma omp parallel for schedule(dynamic, 16)
-    for (int64_t i = 0; i < n; i++) {
-        int64_t a = p->order ? p->order[i] : i;
-        h[i * n + i] = (double)((float)diagonal[a] + (float)lambda);
-        for (int64_t j = i + 1; j < n; j++) {
-            int64_t b = p->order ? p->order[j] : j;
-            double sum = a < b ? in->gram[a * n + b] : in->gram[b * n + a];
-            h[i * n + j] = (double)(float)(scale * sum);
-        }
-    }
-}
-
-/* The next damping to try where the factorisation failed, or 0 if there is none. By increments it
- * stays below 1, as in GPTQModel; else three times ten, from no damping at all first to 1e-4. */
-static double damping_next(const struct quant_options *o, double damping, int failures)
-{
-    if (o->damping_increment > 0)
-        return damping + o->damping_increment < 1 ? damping + o->damping_increment : 0;
-    if (failures > 3) return 0;
-    return damping > 0 ? damping * 10 : 1e-4;
-}
-
-/* Raises the damping until h, with `floor` under its diagonal, has a factor. ERR_NUMERIC when the
- * last damping did not help either. */
-static enum status damping_find(struct quant_prepared *p, const struct quant_input *in,
-                                const double *diagonal, double floor, double *h, struct err *e)
+/* The diagonal of H's sums, and that all of them are numbers. */
+static enum status diagonal_sums(const struct quant_input *in, double *sums, struct err *e)
 {
     enum status st = OK;
-    double mean = 0, damping = p->options.damping;
-    for (int64_t i = 0; i < in->cols; i++) mean += diagonal[i];
-    mean /= (double)in->cols;
-    for (int failures = 1;; failures++) {
-        p->lambda = floor + damping * (mean + floor);
-        p->damping = floor > 0 ? p->lambda / mean : damping;
-        hessian_fill(h, p, in, diagonal, p->lambda);
-        st = chol_upper(h, in->cols, e);
-        if (st != ERR_NUMERIC) break;
-        damping = damping_next(&p->options, damping, failures);
-        if (damping == 0) break;
-        err_clear(e);
-        log_trace("gptq", "the Hessian is not positive definite: damping %g", damping);
+    ENSURE(in->samples > 0 && in->tokens > 0, ERR_NUMERIC,
+           "the Hessian has no calibration sequences");
+    if (in->dist) {
+        TRY(dist_diagonal(in->dist, sums, e));
+        goto done;
     }
-    if (st == ERR_NUMERIC)
-        err_prefix(e, "the Hessian cannot be factored, not even with a damping of %g", p->damping);
+    TRY(gram_check(in, e));
+    for (int64_t i = 0; i < in->cols; i++) sums[i] = in->gram[i * in->cols + i];
+done:
     return st;
 }
 
-/* Without errors to make up for, the sweep rounds to nearest: R = I. */
-static void factor_identity(struct quant_prepared *p, double *h)
-{
-    memset(h, 0, (size_t)(p->cols * p->cols) * sizeof *h);
-    for (int64_t i = 0; i < p->cols; i++) h[i * p->cols + i] = 1;
-    p->damping = NAN;
-    p->lambda = 0;
-}
-
-enum { FLOORS = 6 };
-
-/* GPTQModel's way (hessian_inverse since 5.2): damping alone, then over floors of 1e-6, 1e-5, ...
- * of the greatest entry, then rounding to nearest. */
-static enum status factor_make(struct quant_prepared *p, const struct quant_input *in,
-                               const double *diagonal, double *h, struct err *e)
-{
-    double most = 0;
-    for (int64_t i = 0; i < in->cols; i++) most = fmax(most, diagonal[i]);
-    enum status st = damping_find(p, in, diagonal, 0, h, e);
-    for (int k = 0; st == ERR_NUMERIC && p->options.last_resort == RESORT_FLOOR && k < FLOORS;
-         k++) {
-        err_clear(e);
-        st = damping_find(p, in, diagonal, 1e-6 * most * pow(10, k), h, e);
-    }
-    if (st != ERR_NUMERIC || p->options.last_resort == RESORT_NONE) return st;
-    log_warn("a Hessian of %lld input channels cannot be factored with any damping: its layers are "
-             "rounded to nearest",
-             (long long)in->cols);
-    err_clear(e);
-    factor_identity(p, h);
-    return OK;
-}
-
-/* Where the blocks lie and how far their groups reach. */
-static void block_bounds(struct gptq_block *b, int64_t i, const struct quant_prepared *p)
-{
-    int64_t size = min64(p->options.block_size, p->cols), group = p->options.group_size;
-    b->begin = i * size;
-    b->end = min64(b->begin + size, p->cols);
-    b->reach = b->end;
-    if (group < 0 || p->options.static_groups) return;
-    int64_t last = (b->end - 1) / group * group; /* the last group start before the end */
-    if (last >= b->begin && group < p->cols - last) b->reach = last + group;
-    if (last >= b->begin && group >= p->cols - last) b->reach = p->cols;
-    if (b->reach < b->end) b->reach = b->end;
-}
-
-static enum status blocks_make(struct quant_prepared *p, const double *r, struct err *e)
+/* Everything but the factor: collective where the sums are spread out. */
+static enum status prepare_order(struct quant_prepared *p, const struct quant_input *in,
+                                 double *diagonal, struct err *e)
 {
     enum status st = OK;
-    double *inverse = NULL;
-    int64_t size = min64(p->options.block_size, p->cols), widest = 0;
-    p->n_blocks = (p->cols + size - 1) / size;
-    TRY(mem_zero(&p->blocks, p->n_blocks, sizeof *p->blocks, "blocks of columns", e));
+    TRY(diagonal_sums(in, diagonal, e));
+    TRY(team_agree(in->dist ? in->team : NULL, diagonal_make(p, in, diagonal, e), e));
+    TRY(team_agree(in->dist ? in->team : NULL, order_make(p, diagonal, e), e));
+done:
+    return st;
+}
+
+/* All of it by this rank alone. */
+static enum status prepare_alone(struct quant_prepared *p, const struct quant_input *in,
+                                 double *diagonal, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = p->cols;
+    double *h = NULL;
+    TRY(prepare_order(p, in, diagonal, e));
+    TRY(mem_alloc(&h, n * n, sizeof *h, "the Hessian", e));
+    TRY(gptq_factor(p, in, diagonal, h, e));
+    TRY(gptq_inverses(p, h, e));
+#pragma omp parallel for
+    for (int64_t i = 0; i < n * n; i++) p->factor[i] = (float)h[i];
+done:
+    free(h);
+    return st;
+}
+
+/* What a rank that did not factor needs room for before it is told. */
+static enum status share_room(struct quant_prepared *p, bool ordered, bool with_dead, struct err *e)
+{
+    enum status st = OK;
+    if (ordered && !p->order)
+        TRY(mem_alloc(&p->order, p->cols, sizeof *p->order, "the order of columns", e));
+    if (with_dead && !p->dead)
+        TRY(mem_zero(&p->dead, p->cols, sizeof *p->dead, "dead channels", e));
+done:
+    return st;
+}
+
+/* The owner's work to the other ranks of the team. */
+static enum status prepare_share(struct quant_prepared *p, const struct quant_input *in,
+                                 struct err *e)
+{
+    enum status st = OK;
+    const struct quant_team *t = in->team;
+    struct {
+        double damping, lambda;
+        bool ordered, dead;
+    } head = {p->damping, p->lambda, p->order != NULL, p->dead != NULL};
+    TRY(team_send(t, in->owner, &head, sizeof head, e));
+    p->damping = head.damping;
+    p->lambda = head.lambda;
+    TRY(team_agree(t, share_room(p, head.ordered, head.dead, e), e));
+    if (p->order) TRY(team_send(t, in->owner, p->order, p->cols * (int64_t)sizeof *p->order, e));
+    if (p->dead) TRY(team_send(t, in->owner, p->dead, p->cols * (int64_t)sizeof *p->dead, e));
+    TRY(team_send(t, in->owner, p->factor, p->cols * p->cols * (int64_t)sizeof *p->factor, e));
     for (int64_t i = 0; i < p->n_blocks; i++) {
-        struct gptq_block *b = &p->blocks[i];
-        block_bounds(b, i, p);
-        if (b->reach - b->begin > widest) widest = b->reach - b->begin;
-    }
-    TRY(mem_alloc(&inverse, widest * widest, sizeof *inverse, "the inverse of a block", e));
-    for (int64_t i = 0; i < p->n_blocks; i++) {
-        struct gptq_block *b = &p->blocks[i];
-        int64_t m = b->reach - b->begin;
-        TRY(mem_alloc(&b->inverse, m * m, sizeof *b->inverse, "the inverse of a block", e));
-        TRY(triangular_inverse(inverse, r, p->cols, b->begin, m, e));
-        for (int64_t k = 0; k < m * m; k++) b->inverse[k] = (float)inverse[k];
+        int64_t m = p->blocks[i].reach - p->blocks[i].begin;
+        TRY(team_send(t, in->owner, p->blocks[i].inverse, m * m * (int64_t)sizeof(float), e));
     }
 done:
-    free(inverse);
+    return st;
+}
+
+static enum status prepare_room(struct quant_prepared **out, const struct quant_input *in,
+                                const struct quant_options *options, double **diagonal,
+                                struct err *e)
+{
+    enum status st = OK;
+    int64_t n = in->cols;
+    TRY(mem_zero(out, 1, sizeof **out, "a Hessian's factor", e));
+    struct quant_prepared *p = *out;
+    p->options = *options;
+    p->cols = n;
+    p->dist = in->dist;
+    TRY(mem_alloc(diagonal, n, sizeof **diagonal, "the Hessian's diagonal", e));
+    if (!in->dist) TRY(mem_alloc(&p->factor, n * n, sizeof *p->factor, "the Hessian's factor", e));
+    TRY(gptq_blocks(p, in->dist == NULL, e));
+done:
     return st;
 }
 
@@ -253,28 +219,23 @@ static enum status gptq_prepare(const struct quant_input *in, const struct quant
 {
     enum status st = OK;
     struct quant_prepared *p = NULL;
-    double *diagonal = NULL, *h = NULL;
-    int64_t n = in->cols;
+    double *diagonal = NULL;
     *out = NULL;
-    TRY(mem_zero(&p, 1, sizeof *p, "a Hessian's factor", e));
-    p->options = *options;
-    p->cols = n;
-    TRY(gram_check(in, e));
-    TRY(mem_alloc(&diagonal, n, sizeof *diagonal, "the Hessian's diagonal", e));
-    TRY(diagonal_make(p, in, diagonal, e));
-    TRY(order_make(p, diagonal, e));
-    TRY(mem_alloc(&h, n * n, sizeof *h, "the Hessian", e));
-    TRY(factor_make(p, in, diagonal, h, e));
-    TRY(blocks_make(p, h, e));
-    TRY(mem_alloc(&p->factor, n * n, sizeof *p->factor, "the Hessian's factor", e));
-#pragma omp parallel for
-    for (int64_t i = 0; i < n * n; i++) p->factor[i] = (float)h[i];
+    TRY(team_agree(in->team, prepare_room(&p, in, options, &diagonal, e), e));
+    if (in->dist) {
+        TRY(prepare_order(p, in, diagonal, e));
+        TRY(gptq_factor(p, in, diagonal, NULL, e));
+    } else {
+        bool own = !in->team || in->team->rank == in->owner;
+        if (own) st = prepare_alone(p, in, diagonal, e);
+        TRY(team_agree(in->team, st, e));
+        TRY(prepare_share(p, in, e));
+    }
     *out = p;
     p = NULL;
 done:
     gptq_release(p);
     free(diagonal);
-    free(h);
     return st;
 }
 
@@ -293,7 +254,7 @@ static enum status gptq_run(const struct quant_job *job, struct quant_report *re
     ENSURE(p && p->cols == job->cols, ERR_SHAPE,
            "the weights have %lld columns, the Hessian's factor %lld", (long long)job->cols,
            p ? (long long)p->cols : 0LL);
-    TRY(job_check(job, e));
+    TRY(team_agree(job->team, job_check(job, e), e));
     TRY(gptq_sweep(job, &sums, e));
     TRY(job_report(job, p->options.group_size, report, e));
     ENSURE(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");

@@ -5,6 +5,7 @@
 #include "quant/grid.h"
 #include "tensor/kernel.h"
 #include "util/mem.h"
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +14,39 @@
  * serves the sweep and |W R|² alike. */
 enum { PITCH = 2 * TILE_ROWS };
 
-/* What one thread needs for one tile; widest = greatest reach of a block, longest = its length. */
+/* What one thread needs for a block of one tile; widest = greatest reach of a block, longest = its
+ * length. */
 struct scratch {
+    float *carried;     // (widest, PITCH) both of all earlier columns times the factor's panel
+    float *compensated; // (widest, TILE_ROWS) weights that made up for the earlier blocks' errors
+    float *working;     // (longest, TILE_ROWS) the same, changing inside the block
+    float *rounded;     // (longest, TILE_ROWS) what the errors count from
+    float *stored;      // (longest, TILE_ROWS) what becomes the weight: the same, or with the scale
+                        // that is stored
+};
+
+/* A tile on its way through the columns. */
+struct tile {
+    int64_t row;         /* its first */
     float *both;         // (cols, PITCH) W - Q where it is known, and W
-    float *carried;      // (widest, PITCH) both of all earlier columns times the factor's panel
-    float *compensated;  // (widest, TILE_ROWS) weights that made up for the earlier blocks' errors
-    float *working;      // (longest, TILE_ROWS) the same, changing inside the block
-    float *rounded;      // (longest, TILE_ROWS)
-    float *stored;       // (longest, TILE_ROWS) the same with stored scales; may be `rounded`
     struct grid *groups; // (groups) scales that are known before the sweep; NULL: found on the way
+    struct grid grid;    /* of the group in hand */
+    double loss[TILE_ROWS], weight[TILE_ROWS];
+};
+
+/* Columns [begin, reach) of the factor, rows from 0 on, and the inverse of its last rows. */
+struct panel {
+    const float *r; // (reach, .)
+    int64_t pitch;
+    const float *inverse; // (reach - begin, reach - begin)
 };
 
 struct sweep_state {
     const struct quant_job *job;
     const struct quant_prepared *p;
-    int64_t row; /* first row of the tile */
+    struct tile *t;
     struct scratch *s;
-    struct grid grid; /* of the group in hand */
-    double loss[TILE_ROWS], weight[TILE_ROWS], loss_plain[TILE_ROWS], weight_plain[TILE_ROWS];
+    struct panel panel;
 };
 
 /* One column, in the reference's own order of operations: round x, divide the error by the
@@ -69,22 +85,23 @@ KERNEL_STATIC(void, add_squares, (double *sum, const float *x, int64_t pitch, in
 static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
 {
     struct scratch *s = t->s;
-    int64_t n = t->p->cols, length = b->end - b->begin, reach = b->reach - b->begin;
-    const float *panel = t->p->factor + b->begin;
-    const float *here = s->both + b->begin * PITCH + TILE_ROWS;
-    gemm_tn(s->carried, PITCH, panel, n, s->both, PITCH, length, PITCH, b->begin, 0);
-    gemm_tn(s->carried + length * PITCH, PITCH, panel + length, n, s->both, PITCH, reach - length,
+    int64_t length = b->end - b->begin, reach = b->reach - b->begin;
+    const float *panel = t->panel.r, *both = t->t->both;
+    const float *here = both + b->begin * PITCH + TILE_ROWS;
+    int64_t n = t->panel.pitch;
+    gemm_tn(s->carried, PITCH, panel, n, both, PITCH, length, PITCH, b->begin, 0);
+    gemm_tn(s->carried + length * PITCH, PITCH, panel + length, n, both, PITCH, reach - length,
             TILE_ROWS, b->begin, 0);
     for (int64_t j = 0; j < reach; j++)
         memcpy(s->compensated + j * TILE_ROWS, here + j * PITCH, TILE_ROWS * sizeof(float));
     if (b->begin > 0)
-        gemm_tn(s->compensated, TILE_ROWS, b->inverse, reach, s->carried, PITCH, reach, TILE_ROWS,
-                reach, 1);
+        gemm_tn(s->compensated, TILE_ROWS, t->panel.inverse, reach, s->carried, PITCH, reach,
+                TILE_ROWS, reach, 1);
     memcpy(s->working, s->compensated, (size_t)(length * TILE_ROWS) * sizeof(float));
 
     gemm_tn(s->carried + TILE_ROWS, PITCH, panel + b->begin * n, n, here, PITCH, length, TILE_ROWS,
             length, 1);
-    add_squares(t->weight, s->carried + TILE_ROWS, PITCH, length);
+    add_squares(t->t->weight, s->carried + TILE_ROWS, PITCH, length);
 }
 
 /* The grid for column i of the sweep, if it changes there. */
@@ -92,12 +109,12 @@ static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64
 {
     int64_t group = t->p->options.group_size, n = t->p->cols;
     if (group < 0) {
-        if (i == 0) t->grid = t->s->groups[0];
+        if (i == 0) t->t->grid = t->t->groups[0];
     } else if (t->p->options.static_groups) {
-        t->grid = t->s->groups[(t->p->order ? t->p->order[i] : i) / group];
+        t->t->grid = t->t->groups[(t->p->order ? t->p->order[i] : i) / group];
     } else if (i % group == 0) {
         int64_t length = n - i < group ? n - i : group;
-        grid_fit(&t->grid, t->s->compensated + (i - b->begin) * TILE_ROWS, length,
+        grid_fit(&t->t->grid, t->s->compensated + (i - b->begin) * TILE_ROWS, length,
                  grid_kind_of(t->job->bits, t->job->options));
     }
 }
@@ -110,31 +127,42 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
     for (int64_t i = 0; i < length; i++) {
         float *x = s->working + i * TILE_ROWS, *q = s->rounded + i * TILE_ROWS;
         grid_update(t, b, b->begin + i);
-        grid_round(q, x, &t->grid, t->job->bits);
+        grid_round(q, x, &t->t->grid, t->job->bits);
         if (s->stored != s->rounded)
-            grid_round_stored(s->stored + i * TILE_ROWS, x, &t->grid, t->job->bits);
-        column_step(x, b->inverse + i * reach + i, length - i, q, s->both + (b->begin + i) * PITCH,
-                    t->loss);
+            grid_round_stored(s->stored + i * TILE_ROWS, x, &t->t->grid, t->job->bits);
+        column_step(x, t->panel.inverse + i * reach + i, length - i, q,
+                    t->t->both + (b->begin + i) * PITCH, t->t->loss);
     }
-    tile_store(t->job->q, t->job->rows, t->job->cols, t->row, b->begin, length, t->p->order,
+    tile_store(t->job->q, t->job->rows, t->job->cols, t->t->row, b->begin, length, t->p->order,
                s->stored);
 }
 
 /* Scales that come from the original weights. The reference zeroes dead columns after it has looked
  * at whole rows, but before it looks at static groups. */
-static void groups_fit(struct sweep_state *t)
+static void groups_fit(const struct quant_job *job, struct tile *t)
 {
-    const struct quant_prepared *p = t->p;
+    const struct quant_prepared *p = job->prepared;
     int64_t n = p->cols, group = p->options.group_size;
     bool whole = group < 0;
     const struct tile_columns c = {.dead = whole ? NULL : p->dead};
-    float *w = t->s->both; /* free before the sweep */
+    float *w = t->both; /* free before the sweep */
     if (whole || group > n) group = n;
     for (int64_t a = 0; a < n; a += group) {
         int64_t length = n - a < group ? n - a : group;
-        tile_load(w, TILE_ROWS, t->job->w, t->job->rows, n, t->row, a, length, &c);
-        grid_fit(&t->s->groups[a / group], w, length, grid_kind_of(t->job->bits, t->job->options));
+        tile_load(w, TILE_ROWS, job->w, job->rows, n, t->row, a, length, &c);
+        grid_fit(&t->groups[a / group], w, length, grid_kind_of(job->bits, job->options));
     }
+}
+
+static void tile_begin(const struct quant_job *job, struct tile *t, int64_t row)
+{
+    const struct quant_prepared *p = job->prepared;
+    const struct tile_columns c = {.order = p->order, .dead = p->dead};
+    t->row = row;
+    memset(t->loss, 0, sizeof t->loss);
+    memset(t->weight, 0, sizeof t->weight);
+    if (t->groups) groups_fit(job, t);
+    tile_load(t->both + TILE_ROWS, PITCH, job->w, job->rows, p->cols, row, 0, p->cols, &c);
 }
 
 static double sum_rows(const double *x)
@@ -144,30 +172,49 @@ static double sum_rows(const double *x)
     return sum;
 }
 
-static struct gptq_sums tile_sweep(const struct quant_job *job, int64_t row, struct scratch *s)
+static struct gptq_sums tile_end(const struct quant_job *job, const struct tile *t)
 {
-    const struct quant_prepared *p = job->prepared;
-    struct sweep_state t = {.job = job, .p = p, .row = row, .s = s};
-    const struct tile_columns c = {.order = p->order, .dead = p->dead};
-    if (s->groups) groups_fit(&t);
-    tile_load(s->both + TILE_ROWS, PITCH, job->w, job->rows, p->cols, row, 0, p->cols, &c);
-    for (int64_t i = 0; i < p->n_blocks; i++) block_quantize(&t, &p->blocks[i]);
-    add_squares(t.loss_plain, s->both, PITCH, p->cols);
-    add_squares(t.weight_plain, s->both + TILE_ROWS, PITCH, p->cols);
-    return (struct gptq_sums){sum_rows(t.loss), sum_rows(t.weight), sum_rows(t.loss_plain),
-                              sum_rows(t.weight_plain)};
+    double loss[TILE_ROWS] = {0}, weight[TILE_ROWS] = {0};
+    add_squares(loss, t->both, PITCH, job->cols);
+    add_squares(weight, t->both + TILE_ROWS, PITCH, job->cols);
+    return (struct gptq_sums){sum_rows(t->loss), sum_rows(t->weight), sum_rows(loss),
+                              sum_rows(weight)};
+}
+
+static void tiles_free(struct tile *t, int64_t n)
+{
+    for (int64_t i = 0; t && i < n; i++) {
+        free(t[i].both);
+        free(t[i].groups);
+    }
+    free(t);
+}
+
+/* n tiles that the caller frees with tiles_free, also after a failure. */
+static enum status tiles_make(const struct quant_prepared *p, int64_t n, struct tile **out,
+                              struct err *e)
+{
+    enum status st = OK;
+    int64_t group = p->options.group_size, groups = group < 0 ? 1 : (p->cols - 1) / group + 1;
+    bool known = group < 0 || p->options.static_groups;
+    TRY(mem_zero(out, n, sizeof **out, "tiles of weights", e));
+    for (int64_t i = 0; i < n; i++) {
+        struct tile *t = &(*out)[i];
+        TRY(mem_alloc(&t->both, p->cols * PITCH, sizeof(float), "a tile of weights", e));
+        if (known) TRY(mem_zero(&t->groups, groups, sizeof *t->groups, "a tile's scales", e));
+    }
+done:
+    return st;
 }
 
 static void scratch_free(struct scratch *s, int n)
 {
     for (int i = 0; s && i < n; i++) {
-        free(s[i].both);
         free(s[i].carried);
         free(s[i].compensated);
         free(s[i].working);
         if (s[i].stored != s[i].rounded) free(s[i].stored);
         free(s[i].rounded);
-        free(s[i].groups);
     }
     free(s);
 }
@@ -178,19 +225,13 @@ static enum status scratch_make(const struct quant_job *job, int n, struct scrat
 {
     enum status st = OK;
     const struct quant_prepared *p = job->prepared;
-    int64_t widest = 0, longest = p->blocks[0].end, group = p->options.group_size;
-    int64_t groups = group < 0 ? 1 : (p->cols - 1) / group + 1;
-    bool known = group < 0 || p->options.static_groups;
-    for (int64_t i = 0; i < p->n_blocks; i++)
-        if (p->blocks[i].reach - p->blocks[i].begin > widest)
-            widest = p->blocks[i].reach - p->blocks[i].begin;
+    int64_t longest = p->blocks[0].end;
     TRY(mem_zero(out, n, sizeof **out, "scratch of threads", e));
     for (int i = 0; i < n; i++) {
         struct scratch *s = &(*out)[i];
         const char *what = "scratch of a tile";
-        TRY(mem_zero(&s->both, p->cols * PITCH, sizeof(float), what, e));
-        TRY(mem_zero(&s->carried, widest * PITCH, sizeof(float), what, e));
-        TRY(mem_zero(&s->compensated, widest * TILE_ROWS, sizeof(float), what, e));
+        TRY(mem_zero(&s->carried, p->widest * PITCH, sizeof(float), what, e));
+        TRY(mem_zero(&s->compensated, p->widest * TILE_ROWS, sizeof(float), what, e));
         TRY(mem_zero(&s->working, longest * TILE_ROWS, sizeof(float), what, e));
         TRY(mem_zero(&s->rounded, longest * TILE_ROWS, sizeof(float), what, e));
         s->stored = s->rounded;
@@ -198,8 +239,140 @@ static enum status scratch_make(const struct quant_job *job, int n, struct scrat
             s->stored = NULL;
             TRY(mem_zero(&s->stored, longest * TILE_ROWS, sizeof(float), what, e));
         }
-        if (known) TRY(mem_zero(&s->groups, groups, sizeof *s->groups, what, e));
     }
+done:
+    return st;
+}
+
+/* What a rank works with: the sums of all rows' tiles, of which it fills its own. */
+struct work {
+    const struct quant_job *job;
+    const struct quant_prepared *p;
+    int64_t first, end, n; /* its tiles */
+    int threads;
+    struct scratch *scratch; // (threads)
+    int64_t n_tiles;
+    struct tile *tiles; // (n_tiles) one a thread, or all
+    struct gptq_sums *sums;
+};
+
+/* The factor is here: each tile goes through all columns before the next. */
+static void sweep_tiles(struct work *w)
+{
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = w->first; i < w->end; i++) {
+        int thread = omp_get_thread_num();
+        struct tile *t = &w->tiles[thread];
+        struct sweep_state s = {w->job, w->p, t, &w->scratch[thread], {0}};
+        tile_begin(w->job, t, i * TILE_ROWS);
+        for (int64_t k = 0; k < w->p->n_blocks; k++) {
+            const struct gptq_block *b = &w->p->blocks[k];
+            s.panel = (struct panel){w->p->factor + b->begin, w->p->cols, b->inverse};
+            block_quantize(&s, b);
+        }
+        w->sums[i] = tile_end(w->job, t);
+    }
+}
+
+/* A panel of a factor that is spread out. */
+struct arrival {
+    float *r;                // (reach, reach - begin)
+    double *corner, *upside; // (reach - begin, reach - begin) its last rows and their inverse
+    float *inverse;
+};
+
+static void arrival_free(struct arrival *a)
+{
+    free(a->r);
+    free(a->corner);
+    free(a->upside);
+    free(a->inverse);
+}
+
+static enum status arrival_make(const struct quant_prepared *p, struct arrival *a, struct err *e)
+{
+    enum status st = OK;
+    int64_t m = p->widest * p->widest;
+    TRY(mem_alloc(&a->r, p->cols * p->widest, sizeof *a->r, "a panel of the factor", e));
+    TRY(mem_alloc(&a->corner, m, sizeof *a->corner, "a block of the factor", e));
+    TRY(mem_alloc(&a->upside, m, sizeof *a->upside, "the inverse of a block", e));
+    TRY(mem_alloc(&a->inverse, m, sizeof *a->inverse, "the inverse of a block", e));
+done:
+    return st;
+}
+
+/* Waits for block b's panel. */
+static enum status arrival_take(const struct quant_prepared *p, const struct gptq_block *b,
+                                struct dist_panel *panel, struct arrival *a, struct err *e)
+{
+    enum status st = OK;
+    int64_t m = b->reach - b->begin;
+    TRY(dist_panel_finish(p->dist, panel, a->r, a->corner, e));
+    if (isnan(p->damping)) { /* nothing could be factored: R = I */
+        memset(a->r, 0, (size_t)(b->reach * m) * sizeof *a->r);
+        memset(a->corner, 0, (size_t)(m * m) * sizeof *a->corner);
+        for (int64_t i = 0; i < m; i++) {
+            a->r[(b->begin + i) * m + i] = 1;
+            a->corner[i * m + i] = 1;
+        }
+    }
+    TRY(triangular_inverse(a->upside, a->corner, m, 0, m, e));
+    for (int64_t i = 0; i < m * m; i++) a->inverse[i] = (float)a->upside[i];
+done:
+    return st;
+}
+
+/* Panel k, unless there is none behind the last. */
+static enum status panel_start(const struct quant_prepared *p, int64_t k, struct dist_panel *panel,
+                               struct err *e)
+{
+    if (k >= p->n_blocks) return OK;
+    return dist_panel_start(p->dist, p->blocks[k].begin, p->blocks[k].reach, panel, e);
+}
+
+/* The factor comes panel by panel, each on its way while the one before it is worked with: all
+ * tiles go through a block of columns before the next. */
+static enum status sweep_panels(struct work *w, struct err *e)
+{
+    enum status st = OK;
+    const struct quant_prepared *p = w->p;
+    struct dist_panel panel[2] = {{0}, {0}};
+    struct arrival a = {0};
+    TRY(team_agree(w->job->team, arrival_make(p, &a, e), e));
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = w->first; i < w->end; i++)
+        tile_begin(w->job, &w->tiles[i - w->first], i * TILE_ROWS);
+    TRY(panel_start(p, 0, &panel[0], e));
+    for (int64_t k = 0; k < p->n_blocks; k++) {
+        const struct gptq_block *b = &p->blocks[k];
+        TRY(panel_start(p, k + 1, &panel[(k + 1) & 1], e));
+        TRY(team_agree(w->job->team, arrival_take(p, b, &panel[k & 1], &a, e), e));
+        dist_panel_free(&panel[k & 1]);
+#pragma omp parallel for schedule(dynamic)
+        for (int64_t i = w->first; i < w->end; i++) {
+            struct sweep_state s = {w->job,
+                                    p,
+                                    &w->tiles[i - w->first],
+                                    &w->scratch[omp_get_thread_num()],
+                                    {a.r, b->reach - b->begin, a.inverse}};
+            block_quantize(&s, b);
+        }
+    }
+    for (int64_t i = w->first; i < w->end; i++)
+        w->sums[i] = tile_end(w->job, &w->tiles[i - w->first]);
+done:
+    dist_panel_free(&panel[0]);
+    dist_panel_free(&panel[1]);
+    arrival_free(&a);
+    return st;
+}
+
+static enum status sweep_room(struct work *w, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(&w->sums, w->n, sizeof *w->sums, "sums of tiles", e));
+    TRY(scratch_make(w->job, w->threads, &w->scratch, e));
+    TRY(tiles_make(w->p, w->n_tiles, &w->tiles, e));
 done:
     return st;
 }
@@ -207,24 +380,32 @@ done:
 enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, struct err *e)
 {
     enum status st = OK;
-    struct scratch *scratch = NULL;
-    struct gptq_sums *tiles = NULL;
-    int threads = omp_get_max_threads();
-    int64_t n = tile_count(job->rows);
+    enum { SUMS = sizeof *sums / sizeof(double) };
+    struct work w = {.job = job,
+                     .p = job->prepared,
+                     .n = tile_count(job->rows),
+                     .threads = omp_get_max_threads()};
+    int64_t row, end;
+    team_own_rows(job->team, job->rows, &row, &end);
+    w.first = row / TILE_ROWS;
+    w.end = tile_count(end);
+    w.n_tiles = w.p->dist ? w.end - w.first : w.threads;
     *sums = (struct gptq_sums){0};
-    TRY(mem_zero(&tiles, n, sizeof *tiles, "sums of tiles", e));
-    TRY(scratch_make(job, threads, &scratch, e));
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t i = 0; i < n; i++)
-        tiles[i] = tile_sweep(job, i * TILE_ROWS, &scratch[omp_get_thread_num()]);
-    for (int64_t i = 0; i < n; i++) {
-        sums->loss += tiles[i].loss;
-        sums->weight += tiles[i].weight;
-        sums->loss_plain += tiles[i].loss_plain;
-        sums->weight_plain += tiles[i].weight_plain;
+    TRY(team_agree(job->team, sweep_room(&w, e), e));
+    if (w.p->dist)
+        TRY(sweep_panels(&w, e));
+    else
+        sweep_tiles(&w);
+    TRY(team_gather(job->team, (double *)w.sums, SUMS, TILE_ROWS, job->rows, e));
+    for (int64_t i = 0; i < w.n; i++) {
+        sums->loss += w.sums[i].loss;
+        sums->weight += w.sums[i].weight;
+        sums->loss_plain += w.sums[i].loss_plain;
+        sums->weight_plain += w.sums[i].weight_plain;
     }
 done:
-    scratch_free(scratch, threads);
-    free(tiles);
+    scratch_free(w.scratch, w.threads);
+    tiles_free(w.tiles, w.n_tiles);
+    free(w.sums);
     return st;
 }

@@ -7,6 +7,8 @@
  */
 #pragma once
 #include "config/sweep.h"
+#include "linalg/dist.h"
+#include "quant/team.h"
 #include "util/err.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,22 +18,29 @@ enum { NEEDS_NOTHING = 0, NEEDS_HESSIAN = 1u << 0 };
 /* What is known of a stage's input: shared by the linears of the stage. Of the variant's own
  * quantized prefix, or of the full-precision model's (struct quant_options: hessian). */
 struct quant_input {
+    const struct quant_team *team; /* NULL: this rank alone */
     int64_t cols;
     int64_t samples; /* sequences that were summed */
     int64_t tokens;
-    const double *gram; // (cols, cols) upper triangle: sum of x xᵀ over the calibration tokens; H =
-                        // 2/samples * gram
+    /* Sum of x xᵀ over the calibration tokens of all ranks, H = 2/samples of it: whole on the rank
+     * `owner` of the team, or spread over the team. */
+    const double *gram; // (cols, cols) upper triangle; NULL on other ranks
+    int owner;
+    struct dist *dist; /* NULL: gram has it. One factor at a time lives in it: what is prepared from
+                          it ends when something else is */
 };
 
 /* A method's own work that the linears of one stage share (GPTQ: permutation, damping, factor). */
 struct quant_prepared;
 
 struct quant_job {
+    const struct quant_team *team; /* NULL: this rank alone */
     int64_t bits;
     const struct quant_options *options;
     int64_t rows, cols;
     const float *w;                        // (rows, cols) original
-    float *q;                              // (rows, cols) out: dequantized
+    float *q;                              // (rows, cols) out: dequantized, this rank's rows
+                                           // (team_rows)
     const struct quant_input *input;       /* NULL when the method needs nothing */
     const struct quant_prepared *prepared; /* NULL when the method has no prepare */
 };
@@ -54,6 +63,7 @@ struct quant_method {
     const char *options; /* keys of struct quant_options that concern it, separated by blanks */
     /* Checks options beyond their ranges; may be NULL. ERR_USAGE. */
     enum status (*check)(int64_t bits, const struct quant_options *, struct err *);
+    /* prepare and run are collective on the team; every rank leaves with the same report. */
     const char *prepare_options; /* those of them that prepare looks at, likewise; bits are not */
     /* May be NULL. *out is freed with release; it serves every job of the same input whose options
      * agree in prepare_options. */

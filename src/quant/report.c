@@ -21,7 +21,9 @@ KERNEL_STATIC(bool, row_finite, (const float *x, int64_t n), (x, n))
 enum status job_check(const struct quant_job *job, struct err *e)
 {
     enum status st = OK;
-    for (int64_t i = 0; i < job->rows; i++) {
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    for (int64_t i = first; i < end; i++) {
         const float *w = job->w + i * job->cols;
         if (row_finite(w, job->cols)) continue;
         int64_t j = 0;
@@ -49,10 +51,14 @@ enum status job_report(const struct quant_job *job, int64_t group_size, struct q
     enum status st = OK;
     double *distance = NULL, sum = 0;
     int64_t n = job->cols, groups = group_size < 0 ? 1 : (n + group_size - 1) / group_size;
-    TRY(mem_zero(&distance, job->rows, sizeof *distance, "distances of rows", e));
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    st = mem_zero(&distance, job->rows, sizeof *distance, "distances of rows", e);
+    TRY(team_agree(job->team, st, e));
 #pragma omp parallel for
-    for (int64_t i = 0; i < job->rows; i++)
+    for (int64_t i = first; i < end; i++)
         distance[i] = row_distance(job->w + i * n, job->q + i * n, n);
+    TRY(team_gather(job->team, distance, 1, 1, job->rows, e));
     for (int64_t i = 0; i < job->rows; i++) {
         ENSURE(isfinite(distance[i]), ERR_NUMERIC,
                "quantizing row %lld gave a number that is not finite: its weights or their Hessian "

@@ -2,10 +2,12 @@
 #pragma once
 #include "quant/quant.h"
 
-/* ERR_NUMERIC with the row and column of a weight that is NaN or infinite. */
+/* ERR_NUMERIC with the row and column of a weight that is NaN or infinite, of this rank's rows. Not
+ * collective. */
 MUST_USE enum status job_check(const struct quant_job *job, struct err *e);
 
 /* Fills squared_distance and bits_per_weight (group_size -1: the whole row) and sets the rest to
- * NaN. ERR_NUMERIC when q is not finite. Parallel. */
+ * NaN. ERR_NUMERIC when q is not finite. Parallel; collective
+ * on the team. */
 MUST_USE enum status job_report(const struct quant_job *job, int64_t group_size,
                                 struct quant_report *report, struct err *e);

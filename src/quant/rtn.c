@@ -32,13 +32,16 @@ static enum status rtn_run(const struct quant_job *job, struct quant_report *rep
     float *scratch = NULL;
     int64_t asked = job->options->group_size;
     int64_t group = asked < 0 ? job->cols : min64(asked, job->cols);
-    TRY(job_check(job, e));
-    TRY(mem_alloc(&scratch, omp_get_max_threads() * group * TILE_ROWS, sizeof *scratch,
-                  "tiles of weights", e));
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    st = job_check(job, e);
+    if (st == OK)
+        st = mem_alloc(&scratch, omp_get_max_threads() * group * TILE_ROWS, sizeof *scratch,
+                       "tiles of weights", e);
+    TRY(team_agree(job->team, st, e));
 #pragma omp parallel for schedule(dynamic)
-    for (int64_t i = 0; i < tile_count(job->rows); i++)
-        tile_quantize(job, i * TILE_ROWS, group,
-                      scratch + omp_get_thread_num() * group * TILE_ROWS);
+    for (int64_t row = first; row < end; row += TILE_ROWS)
+        tile_quantize(job, row, group, scratch + omp_get_thread_num() * group * TILE_ROWS);
     TRY(job_report(job, asked, report, e));
 done:
     free(scratch);

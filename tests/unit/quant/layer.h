@@ -10,6 +10,7 @@
 struct layer {
     int64_t rows, cols;
     float *w;     // (rows, cols)
+    float *x;     // (tokens, cols) inputs
     double *gram; // (cols, cols) upper triangle
     struct quant_input input;
 };
@@ -30,22 +31,20 @@ static inline struct layer layer_make(int64_t rows, int64_t cols, int64_t tokens
 {
     struct layer l = {.rows = rows, .cols = cols};
     uint64_t state = (uint64_t)(rows * 1009 + cols);
-    float *x;
     const int64_t offset[] = {0, tokens};
     if (mem_zero(&l.w, rows * cols, sizeof *l.w, "weights", NULL) != OK ||
         mem_zero(&l.gram, cols * cols, sizeof *l.gram, "a Gram", NULL) != OK ||
-        mem_zero(&x, tokens * cols, sizeof *x, "inputs", NULL) != OK)
+        mem_zero(&l.x, tokens * cols, sizeof *l.x, "inputs", NULL) != OK)
         abort();
     for (int64_t i = 0; i < rows * cols; i++) l.w[i] = 0.05f * noise(&state);
     for (int64_t t = 0; t < tokens; t++) {
         float last = 0;
         for (int64_t j = 0; j < cols; j++) {
             last = 0.8f * last + 0.6f * noise(&state);
-            x[t * cols + j] = last * expf(2.0f * sinf((float)(j * j)));
+            l.x[t * cols + j] = last * expf(2.0f * sinf((float)(j * j)));
         }
     }
-    if (gram_add(l.gram, x, cols, offset, 1, NULL) != OK) abort();
-    free(x);
+    if (gram_add(l.gram, l.x, cols, offset, 1, NULL) != OK) abort();
     l.input = (struct quant_input){.cols = cols, .samples = 1, .tokens = tokens, .gram = l.gram};
     return l;
 }
@@ -53,6 +52,7 @@ static inline struct layer layer_make(int64_t rows, int64_t cols, int64_t tokens
 static inline void layer_free(struct layer *l)
 {
     free(l->w);
+    free(l->x);
     free(l->gram);
 }
 

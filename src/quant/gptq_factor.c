@@ -1,0 +1,176 @@
+/* The factor of GPTQ's Hessian: damping, what is tried when it does not suffice, and the inverses
+ * of the factor's diagonal blocks. */
+#include "linalg/linalg.h"
+#include "quant/gptq.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+double gptq_scale(const struct quant_input *in, const struct quant_options *o)
+{
+    return 2.0 / (double)(o->hessian_per_token ? in->tokens : in->samples);
+}
+
+/* h = upper triangle of the damped H in the order of the sweep. Off the diagonal a dead channel's
+ * entries are zero already: its inputs all were. Every entry is rounded to f32, because the
+ * reference's H is f32: near a tie between two codes the last bits of H decide, and then its own
+ * are the better ones. Beside the damping, an ulp of f32 is nothing; the factorisation is f64. */
+static void hessian_fill(double *h, const struct quant_prepared *p, const struct quant_input *in,
+                         const double *diagonal, double lambda)
+{
+    int64_t n = in->cols;
+    double scale = gptq_scale(in, &p->options);
+#pragma omp parallel for schedule(dynamic, 16)
+    for (int64_t i = 0; i < n; i++) {
+        int64_t a = p->order ? p->order[i] : i;
+        h[i * n + i] = (double)((float)diagonal[a] + (float)lambda);
+        for (int64_t j = i + 1; j < n; j++) {
+            int64_t b = p->order ? p->order[j] : j;
+            double sum = a < b ? in->gram[a * n + b] : in->gram[b * n + a];
+            h[i * n + j] = (double)(float)(scale * sum);
+        }
+    }
+}
+
+/* One try with lambda on the diagonal, into h (cols, cols) or where the sums are spread out. */
+static enum status factor_try(const struct quant_prepared *p, const struct quant_input *in,
+                              const double *diagonal, double *h, struct err *e)
+{
+    enum status st = OK;
+    double *damped = NULL;
+    if (!in->dist) {
+        hessian_fill(h, p, in, diagonal, p->lambda);
+        return chol_upper(h, in->cols, e);
+    }
+    st = mem_alloc(&damped, in->cols, sizeof *damped, "a Hessian's diagonal", e);
+    TRY(team_agree(in->team, st, e));
+    for (int64_t i = 0; i < in->cols; i++)
+        damped[i] = (double)((float)diagonal[p->order ? p->order[i] : i] + (float)p->lambda);
+    TRY(dist_factor(in->dist, p->order, gptq_scale(in, &p->options), damped, e));
+done:
+    free(damped);
+    return st;
+}
+
+/* The next damping to try where the factorisation failed, or 0 if there is none. By increments it
+ * stays below 1, as in GPTQModel; else three times ten, from no damping at all first to 1e-4. */
+static double damping_next(const struct quant_options *o, double damping, int failures)
+{
+    if (o->damping_increment > 0)
+        return damping + o->damping_increment < 1 ? damping + o->damping_increment : 0;
+    if (failures > 3) return 0;
+    return damping > 0 ? damping * 10 : 1e-4;
+}
+
+/* Raises the damping until h, with `floor` under its diagonal, has a factor. ERR_NUMERIC when the
+ * last damping did not help either. */
+static enum status damping_find(struct quant_prepared *p, const struct quant_input *in,
+                                const double *diagonal, double floor, double *h, struct err *e)
+{
+    enum status st = OK;
+    double mean = 0, damping = p->options.damping;
+    for (int64_t i = 0; i < in->cols; i++) mean += diagonal[i];
+    mean /= (double)in->cols;
+    for (int failures = 1;; failures++) {
+        p->lambda = floor + damping * (mean + floor);
+        p->damping = floor > 0 ? p->lambda / mean : damping;
+        st = factor_try(p, in, diagonal, h, e);
+        if (st != ERR_NUMERIC) break;
+        damping = damping_next(&p->options, damping, failures);
+        if (damping == 0) break;
+        err_clear(e);
+        log_trace("gptq", "the Hessian is not positive definite: damping %g", damping);
+    }
+    if (st == ERR_NUMERIC)
+        err_prefix(e, "the Hessian cannot be factored, not even with a damping of %g", p->damping);
+    return st;
+}
+
+/* Without errors to make up for, the sweep rounds to nearest: R = I. */
+static void factor_identity(struct quant_prepared *p, double *h)
+{
+    p->damping = NAN;
+    p->lambda = 0;
+    if (p->dist) return;
+    memset(h, 0, (size_t)(p->cols * p->cols) * sizeof *h);
+    for (int64_t i = 0; i < p->cols; i++) h[i * p->cols + i] = 1;
+}
+
+enum { FLOORS = 6 };
+
+/* GPTQModel's way (hessian_inverse since 5.2): damping alone, then over floors of 1e-6, 1e-5, ...
+ * of the greatest entry, then rounding to nearest. */
+enum status gptq_factor(struct quant_prepared *p, const struct quant_input *in,
+                        const double *diagonal, double *h, struct err *e)
+{
+    double most = 0;
+    for (int64_t i = 0; i < in->cols; i++) most = fmax(most, diagonal[i]);
+    enum status st = damping_find(p, in, diagonal, 0, h, e);
+    for (int k = 0; st == ERR_NUMERIC && p->options.last_resort == RESORT_FLOOR && k < FLOORS;
+         k++) {
+        err_clear(e);
+        st = damping_find(p, in, diagonal, 1e-6 * most * pow(10, k), h, e);
+    }
+    if (st != ERR_NUMERIC || p->options.last_resort == RESORT_NONE) return st;
+    log_warn("a Hessian of %lld input channels cannot be factored with any damping: its layers are "
+             "rounded to nearest",
+             (long long)in->cols);
+    err_clear(e);
+    factor_identity(p, h);
+    return OK;
+}
+
+/* Where the blocks lie and how far their groups reach. */
+static void block_bounds(struct gptq_block *b, int64_t i, const struct quant_prepared *p)
+{
+    int64_t size = min64(p->options.block_size, p->cols), group = p->options.group_size;
+    b->begin = i * size;
+    b->end = min64(b->begin + size, p->cols);
+    b->reach = b->end;
+    if (group < 0 || p->options.static_groups) return;
+    int64_t last = (b->end - 1) / group * group; /* the last group start before the end */
+    if (last >= b->begin && group < p->cols - last) b->reach = last + group;
+    if (last >= b->begin && group >= p->cols - last) b->reach = p->cols;
+    if (b->reach < b->end) b->reach = b->end;
+}
+
+enum status gptq_blocks(struct quant_prepared *p, bool inverses, struct err *e)
+{
+    enum status st = OK;
+    int64_t size = min64(p->options.block_size, p->cols);
+    p->n_blocks = (p->cols + size - 1) / size;
+    TRY(mem_zero(&p->blocks, p->n_blocks, sizeof *p->blocks, "blocks of columns", e));
+    for (int64_t i = 0; i < p->n_blocks; i++) {
+        struct gptq_block *b = &p->blocks[i];
+        block_bounds(b, i, p);
+        int64_t m = b->reach - b->begin;
+        if (m > p->widest) p->widest = m;
+        if (inverses)
+            TRY(mem_alloc(&b->inverse, m * m, sizeof *b->inverse, "the inverse of a block", e));
+    }
+done:
+    return st;
+}
+
+enum status gptq_inverses(struct quant_prepared *p, const double *r, struct err *e)
+{
+    enum status st = OK;
+    double *inverse = NULL;
+    TRY(mem_alloc(&inverse, p->widest * p->widest, sizeof *inverse, "the inverse of a block", e));
+    for (int64_t i = 0; i < p->n_blocks; i++) {
+        struct gptq_block *b = &p->blocks[i];
+        int64_t m = b->reach - b->begin;
+        TRY(triangular_inverse(inverse, r, p->cols, b->begin, m, e));
+        for (int64_t k = 0; k < m * m; k++) b->inverse[k] = (float)inverse[k];
+    }
+done:
+    free(inverse);
+    return st;
+}

@@ -1,0 +1,245 @@
+/* Ranks that share a matrix: the same codes and the same report as one rank alone, bit for bit when
+ * one rank has the Hessian; nearly when it is spread out. NP: 1 2 3 4 */
+#include "layer.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct quant_team team;
+
+/* What the others' rows are in q before a run. */
+static const float UNTOUCHED = 1e30f;
+
+struct outcome {
+    enum status st;
+    struct err err;
+    float *q; // (rows, cols) all ranks' rows together
+    struct quant_report report;
+};
+
+static void outcome_free(struct outcome *o)
+{
+    free(o->q);
+}
+
+/* All rows from those who made them; fails if a rank wrote another's. */
+static void gather(const struct layer *l, float *q)
+{
+    for (int r = 0; r < team.size; r++) {
+        int64_t first, end;
+        team_rows(&team, r, l->rows, &first, &end);
+        for (int64_t i = first * l->cols; r != team.rank && i < end * l->cols; i++)
+            assert_true(q[i] == UNTOUCHED);
+        MPI_Bcast(q + first * l->cols, (int)((end - first) * l->cols), MPI_FLOAT, r, team.comm);
+    }
+}
+
+static struct outcome run(const struct layer *l, const struct quant_method *m, int64_t bits,
+                          const struct quant_options *o, const struct quant_input *in)
+{
+    struct outcome out = {0};
+    struct quant_prepared *prepared = NULL;
+    assert_int_equal(mem_alloc(&out.q, l->rows * l->cols, sizeof *out.q, "result", NULL), OK);
+    for (int64_t i = 0; i < l->rows * l->cols; i++) out.q[i] = UNTOUCHED;
+    out.st = m->prepare ? m->prepare(in, o, &prepared, &out.err) : OK;
+    struct quant_job job = {.team = &team,
+                            .bits = bits,
+                            .options = o,
+                            .rows = l->rows,
+                            .cols = l->cols,
+                            .w = l->w,
+                            .q = out.q,
+                            .input = in,
+                            .prepared = prepared};
+    if (out.st == OK) out.st = m->run(&job, &out.report, &out.err);
+    if (prepared) m->release(prepared);
+    if (out.st == OK) gather(l, out.q);
+    return out;
+}
+
+static struct outcome alone(const struct layer *l, const struct quant_method *m, int64_t bits,
+                            const struct quant_options *o)
+{
+    struct outcome out = {0};
+    out.st = layer_quantize(l, m, bits, o, &out.q, &out.report, &out.err);
+    return out;
+}
+
+enum { CASES = 6 };
+
+static struct quant_options case_options(int i)
+{
+    struct quant_options o = options_make(i == 1 ? -1 : i == 2 ? 96 : 64);
+    if (i == 2) o.order = ORDER_ACTIVATION; /* groups of 96 reach beyond blocks of 128 */
+    if (i == 3) o.order = ORDER_GROUP;
+    if (i == 4) o.static_groups = true;
+    if (i == 5) o.scale_dtype = SCALE_F16;
+    return o;
+}
+
+/* The Hessian stands on one rank, another one each time. */
+static void test_owner(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(300, 290, 700);
+    const struct quant_method *m;
+    for (int k = 0; (m = quant_at(k)) != NULL; k++)
+        for (int i = 0; i < CASES; i++) {
+            struct quant_options o = case_options(i);
+            struct quant_input in = l.input;
+            in.team = &team;
+            in.owner = i % team.size;
+            if (team.rank != in.owner) in.gram = NULL;
+            struct outcome a = alone(&l, m, m->bits_min, &o), b = run(&l, m, m->bits_min, &o, &in);
+            if (b.st != OK) fail_msg("%s: %s", m->name, b.err.text);
+            assert_int_equal(a.st, OK);
+            assert_memory_equal(a.q, b.q, (size_t)(l.rows * l.cols) * sizeof *a.q);
+            assert_memory_equal(&a.report, &b.report, sizeof a.report);
+            outcome_free(&a), outcome_free(&b);
+        }
+    layer_free(&l);
+}
+
+/* The layer's inputs as sequences, which stay whole wherever they are summed. */
+enum { SEQUENCES = 5 };
+
+static void sequences_make(const struct layer *l, int64_t *offset)
+{
+    for (int64_t i = 0; i <= SEQUENCES; i++) offset[i] = l->input.tokens * i / SEQUENCES;
+}
+
+static void gram_again(struct layer *l)
+{
+    int64_t offset[SEQUENCES + 1];
+    sequences_make(l, offset);
+    memset(l->gram, 0, (size_t)(l->cols * l->cols) * sizeof *l->gram);
+    assert_int_equal(gram_add(l->gram, l->x, l->cols, offset, SEQUENCES, NULL), OK);
+}
+
+/* Each rank sums some of them. */
+static struct dist *spread(const struct layer *l)
+{
+    struct dist *d;
+    int64_t offset[SEQUENCES + 1], i0 = SEQUENCES * team.rank / team.size;
+    int64_t n = SEQUENCES * (team.rank + 1) / team.size - i0;
+    sequences_make(l, offset);
+    int64_t a = offset[i0];
+    for (int64_t i = 0; i <= n; i++) offset[i] = offset[i0 + i] - a;
+    assert_int_equal(dist_make(team.comm, l->cols, (struct dist_shape){.block = 32}, &d, NULL), OK);
+    assert_int_equal(dist_gram_add(d, l->x + a * l->cols, offset, n, NULL, NULL), OK);
+    return d;
+}
+
+static void near(double a, double b, double share)
+{
+    assert_true(fabs(a - b) <= share * fabs(a));
+}
+
+static void test_spread(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(300, 290, 700);
+    const struct quant_method *m = quant_find("gptq");
+    gram_again(&l);
+    struct quant_input in = l.input;
+    in.team = &team;
+    in.gram = NULL;
+    in.dist = spread(&l);
+    for (int i = 0; i < CASES; i++) {
+        struct quant_options o = case_options(i);
+        struct outcome a = alone(&l, m, 4, &o), b = run(&l, m, 4, &o, &in);
+        if (b.st != OK) fail_msg("case %d: %s", i, b.err.text);
+        int64_t differ = 0;
+        for (int64_t k = 0; k < l.rows * l.cols; k++)
+            differ += fabsf(a.q[k] - b.q[k]) > 1e-5f * fabsf(a.q[k]);
+        assert_true((double)differ <= 1e-4 * (double)(l.rows * l.cols));
+        near(a.report.error, b.report.error, 1e-5);
+        near(a.report.relative_error, b.report.relative_error, 1e-5);
+        near(a.report.squared_distance, b.report.squared_distance, 1e-5);
+        assert_true(a.report.damping == b.report.damping);
+        assert_true(a.report.bits_per_weight == b.report.bits_per_weight);
+        outcome_free(&a), outcome_free(&b);
+    }
+    dist_free(in.dist);
+    layer_free(&l);
+}
+
+/* Without damping, channels that are sums of others have no factor: the damping is raised, on all
+ * ranks alike; where it may not be, the last resort is rounding to nearest. */
+static void test_dampings(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(130, 96, 300);
+    const struct quant_method *m = quant_find("gptq");
+    for (int64_t t = 0; t < 300; t++)
+        for (int64_t j = 0; j < 30; j++)
+            l.x[t * 96 + j] = l.x[t * 96 + 40 + j] + l.x[t * 96 + 95 - j];
+    gram_again(&l);
+    struct quant_input in = l.input, whole = l.input;
+    in.team = whole.team = &team;
+    whole.owner = team.size - 1;
+    if (team.rank != whole.owner) whole.gram = NULL;
+    in.dist = spread(&l);
+    struct quant_options o = options_make(32);
+    o.damping = 0;
+    struct outcome a = alone(&l, m, 4, &o), b = run(&l, m, 4, &o, &in),
+                   c = run(&l, m, 4, &o, &whole);
+    assert_true(a.st == OK && b.st == OK && c.st == OK);
+    assert_true(a.report.damping == 1e-4);
+    assert_true(b.report.damping == 1e-4);
+    assert_memory_equal(&a.report, &c.report, sizeof a.report);
+    near(a.report.error, b.report.error, 1e-4);
+    outcome_free(&a), outcome_free(&b), outcome_free(&c);
+
+    /* A negative diagonal of the order of the matrix is beyond all that. */
+    for (int64_t i = 0; i < 96 * 96; i++) l.gram[i] = i % 97 == 0 ? 1 : 40;
+    a = run(&l, m, 4, &o, &whole);
+    assert_true(a.st == ERR_NUMERIC || a.st == ERR_PEER);
+    assert_non_null(strstr(a.err.text, "not even with a damping"));
+    o.last_resort = RESORT_ROUND;
+    b = run(&l, m, 4, &o, &whole);
+    assert_int_equal(b.st, OK);
+    assert_true(isnan(b.report.damping));
+    outcome_free(&a), outcome_free(&b);
+    dist_free(in.dist);
+    layer_free(&l);
+}
+
+/* One rank's bad weight fails all. */
+static void test_bad_weight(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(300, 64, 100);
+    const struct quant_method *m;
+    l.w[299 * 64 + 3] = NAN;
+    for (int k = 0; (m = quant_at(k)) != NULL; k++) {
+        struct quant_options o = options_make(32);
+        struct quant_input in = l.input;
+        in.team = &team;
+        struct outcome a = run(&l, m, m->bits_min, &o, &in);
+        assert_int_equal(a.st, team.rank == team.size - 1 ? ERR_NUMERIC : ERR_PEER);
+        assert_non_null(strstr(a.err.text, "row 299, column 3"));
+        outcome_free(&a);
+    }
+    layer_free(&l);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    team.comm = MPI_COMM_WORLD;
+    MPI_Comm_rank(team.comm, &team.rank);
+    MPI_Comm_size(team.comm, &team.size);
+    linalg_setup();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_owner),
+        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_dampings),
+        cmocka_unit_test(test_bad_weight),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    MPI_Finalize();
+    return failed;
+}

@@ -2,9 +2,9 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/single.h"
-#include "model/describe.h"
 #include "quant/quant.h"
 #include "util/mem.h"
+#include "visit/weights_file.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,46 +22,14 @@ struct quantize {
     struct safetensors_out *out;
 };
 
-/* The shapes of all quantized linears, in the order in which the visit gives them. */
-static enum status plan_weights(const char *dir, struct tensor_shape **shapes, int64_t *n,
-                                struct err *e)
-{
-    enum status st = OK;
-    struct checkpoint *c = NULL;
-    struct tensor_description *d = NULL;
-    struct model_shape shape;
-    const struct arch *arch;
-    int64_t capacity = 0;
-    int n_described;
-    TRY(checkpoint_open(dir, &c, e));
-    TRY(model_shape_read(checkpoint_config(c), dir, &shape, &arch, e));
-    TRY(mem_zero(&d, DESCRIBE_MAX, sizeof *d, "descriptions", e));
-    for (int64_t layer = 0; layer < shape.layers; layer++) {
-        TRY(model_describe(checkpoint_config(c), dir, layer, d, &n_described, e));
-        for (int i = 0; i < n_described; i++) {
-            char *name;
-            if (!d[i].linear) continue;
-            TRY(mem_grow(shapes, *n, &capacity, sizeof **shapes, e));
-            TRY(mem_string(&name, d[i].name, e));
-            (*shapes)[(*n)++] = (struct tensor_shape){name, 2, {d[i].shape[0], d[i].shape[1]}};
-        }
-    }
-done:
-    free(d);
-    checkpoint_close(c);
-    return st;
-}
-
 static enum status open_weights(struct quantize *o, struct err *e)
 {
     enum status st = OK;
-    struct tensor_shape *shapes = NULL;
-    int64_t n = 0;
-    TRY(plan_weights(o->dir, &shapes, &n, e));
-    TRY(safetensors_create(o->weights, shapes, n, &o->out, e));
+    struct checkpoint *c = NULL;
+    TRY(checkpoint_open(o->dir, &c, e));
+    TRY(weights_file_create(c, o->weights, &o->out, e));
 done:
-    for (int64_t i = 0; i < n; i++) free((char *)(uintptr_t)shapes[i].name);
-    free(shapes);
+    checkpoint_close(c);
     return st;
 }
 

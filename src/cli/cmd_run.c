@@ -54,7 +54,7 @@ static enum status parse(struct master *m, int argc, char **argv, bool *help, st
     const struct arg table[] = {
         {"--set", ARG_LIST, &m->set, "KEY=VALUE", "override a key of the sweep file"},
         {"--only", ARG_LIST, &m->only, "KEY=PATTERN",
-         "only cells whose model, checkpoint, bits or quantizer match"},
+         "only cells whose model, checkpoint, bits or quantizer match, or points of a surface"},
         {"--retry", ARG_TEXT, &retry, "failed", "do failed cells again"},
         {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "do finished cells again"},
     };
@@ -72,8 +72,8 @@ done:
 /* True if the newest plan of the journal has the same axes, settings and inputs. */
 static bool plan_known(const struct journal *j, const json_t *plan)
 {
-    static const char *const keys[] = {"name",     "models",   "bits",   "quantizers",
-                                       "datasets", "variants", "config", "inputs"};
+    static const char *const keys[] = {"name",     "models", "bits",   "quantizers", "datasets",
+                                       "variants", "config", "inputs", "surfaces"};
     for (int64_t i = journal_n(j) - 1; i >= 0; i--) {
         const json_t *r = journal_record(j, i);
         if (strcmp(json_text(r, "type", ""), "plan") != 0) continue;
@@ -149,7 +149,8 @@ static enum status accept(void *context, const char *result, struct err *e)
     TRY(json_read_text("result", result, strlen(result), &record, e));
     TRY(journal_append(m->journal, record, e));
     m->unsynced = m->cube_stale = true;
-    if (strcmp(json_text(record, "type", ""), "cell") != 0) goto done;
+    const char *type = json_text(record, "type", "");
+    if (strcmp(type, "cell") != 0 && strcmp(type, "point") != 0) goto done;
     if (strcmp(json_text(record, "status", ""), "done") == 0)
         m->waiting_done++;
     else
@@ -257,9 +258,9 @@ static enum status finish(struct master *m, const struct sched_outcome *outcome,
     TRY(sync_journal(m, e));
     TRY(results_view_of_journal(m->journal, &view, e));
     plan_count(&m->plan, view, &counts);
-    *code = outcome->end != SCHED_DONE ? EXIT_STOPPED
-            : counts.failed            ? EXIT_CELLS_FAILED
-                                       : EXIT_DONE;
+    *code = outcome->end != SCHED_DONE              ? EXIT_STOPPED
+            : counts.failed || counts.points_failed ? EXIT_CELLS_FAILED
+                                                    : EXIT_DONE;
     clock_utc(utc);
     if (m->visits.n) {
         end = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status",
@@ -279,7 +280,11 @@ static enum status finish(struct master *m, const struct sched_outcome *outcome,
              m->visits.n == 0             ? "; nothing to do"
              : outcome->end == SCHED_DONE ? ""
                                           : "; stopped, resumable");
-    if (counts.failed)
+    if (counts.points)
+        log_info("%s: %lld of %lld points of surfaces done, %lld failed", m->sweep.results,
+                 (long long)counts.points_done, (long long)counts.points,
+                 (long long)counts.points_failed);
+    if (counts.failed || counts.points_failed)
         log_info("qtraj status %s says why cells failed; qtraj run --retry failed does them again",
                  m->sweep.results);
 done:
@@ -299,11 +304,13 @@ static enum status run_all(MPI_Comm world, struct master *m, int rank,
     MPI_Bcast(&ranks_per_group, 1, MPI_INT64_T, 0, world);
     if (ranks_per_group < 1) ranks_per_group = 1;
     if (rank == 0) {
-        progress_start(&m->progress, m->visits.n_cells);
+        progress_start(&m->progress, m->visits.n_cells + m->visits.n_points);
         m->cube_written = clock_seconds();
-        if (m->visits.n)
-            log_info("%lld visits, %lld cells to do", (long long)m->visits.n,
+        if (m->visits.n_cells || m->visits.n > m->visits.n_points)
+            log_info("%lld visits, %lld cells to do", (long long)(m->visits.n - m->visits.n_points),
                      (long long)m->visits.n_cells);
+        if (m->visits.n_points)
+            log_info("%lld points of surfaces to do", (long long)m->visits.n_points);
     }
     TRY(sched_run(world, ranks_per_group, m->tasks, m->visits.n, &work, &sink, outcome, e));
 done:

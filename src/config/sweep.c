@@ -89,9 +89,24 @@ static enum status spread_bits(struct sweep *s, const struct option_scope *scope
     return OK;
 }
 
+static enum status resolve_surfaces(struct sweep *s, const struct option_scope *scope,
+                                    struct err *e)
+{
+    enum status st = OK;
+    const struct node *node = scope->node ? node_find(scope->node, "surfaces") : NULL;
+    struct option_scope list = {scope, "surfaces", 0, node, scope->source};
+    for (int64_t i = 0; i < s->n_surfaces; i++) {
+        struct option_scope entry = {&list, NULL, i, node ? node->items[i] : NULL, scope->source};
+        TRY(surface_resolve(s, i, &entry, e));
+    }
+done:
+    return st;
+}
+
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct method_entry, name) == 0 &&
-                   offsetof(struct data_options, name) == 0,
+                   offsetof(struct data_options, name) == 0 &&
+                   offsetof(struct surface_entry, name) == 0,
                "check_names reads the first field");
 
 enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e)
@@ -102,7 +117,9 @@ enum status sweep_finish(void *entry, const struct option_scope *scope, struct e
     TRY(check_names(scope, "methods", s->methods, s->n_methods, sizeof *s->methods, e));
     TRY(check_names(scope, "evaluation", s->evaluations, s->n_evaluations, sizeof *s->evaluations,
                     e));
+    TRY(check_names(scope, "surfaces", s->surfaces, s->n_surfaces, sizeof *s->surfaces, e));
     TRY(spread_bits(s, scope, e));
+    TRY(resolve_surfaces(s, scope, e));
 done:
     return st;
 }

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "config/curvature.h"
+#include "config/surface.h"
 #include "util/err.h"
 #include "util/json.h"
 #include <stdbool.h>
@@ -128,6 +129,8 @@ struct sweep {
     int64_t n_evaluations;
     struct data_options *evaluations;
     struct curvature_section curvature;
+    int64_t n_surfaces;
+    struct surface_entry *surfaces;
     struct run_options run;
 };
 

@@ -18,5 +18,10 @@ MUST_USE enum status model_describe(const json_t *config, const char *file, int6
                                     struct tensor_description out[DESCRIBE_MAX], int *n,
                                     struct err *e);
 
+/* All parameters of a checkpoint (buffers and a tied head left out), by the names that it uses:
+ * those outside the blocks, then block by block. The caller frees *out. Errors as above. */
+MUST_USE enum status model_parameters(const struct checkpoint *c, struct tensor_description **out,
+                                      int64_t *n, struct err *e);
+
 /* "qkv", "o", "up", "down". */
 const char *model_stage_name(int stage);

@@ -137,6 +137,43 @@ done:
     return st;
 }
 
+static enum status take_surface(const json_t *json, struct axis_surface *out, struct err *e)
+{
+    enum status st = OK;
+    int64_t n;
+    TRY(take_text(json_object_get(json, "name"), "surfaces[].name", &out->name, e));
+    TRY(take_text(json_object_get(json, "key"), "surfaces[].key", &out->key, e));
+    TRY(take_list(json, "exact", &out->exact, &n, e));
+    out->plane = json_text(json, "plane", "");
+    out->model = json_text(json, "model", "");
+    out->checkpoint = json_text(json, "checkpoint", "");
+    out->quantizer = json_text(json, "quantizer", "");
+    out->dataset = json_text(json, "dataset", "");
+    const json_t *bits = json_object_get(json, "bits");
+    out->bits = json_is_integer(bits) ? json_integer_value(bits) : -1;
+    out->columns = json_integer_value(json_object_get(json, "columns"));
+    out->rows = json_integer_value(json_object_get(json, "rows"));
+    ENSURE(out->columns >= 0 && out->rows >= 0 && out->columns <= INT32_MAX &&
+               out->rows <= INT32_MAX,
+           ERR_FORMAT, "plan: surface %s: columns or rows out of range", out->name);
+done:
+    return st;
+}
+
+/* Journals and cubes of before there were surfaces have none. */
+static enum status take_surfaces(const json_t *plan, struct axes *a, struct err *e)
+{
+    enum status st = OK;
+    const json_t *list;
+    if (!json_object_get(plan, "surfaces")) return OK;
+    TRY(take_list(plan, "surfaces", &list, &a->n_surfaces, e));
+    TRY(mem_zero(&a->surfaces, a->n_surfaces, sizeof *a->surfaces, "surfaces", e));
+    for (int64_t i = 0; i < a->n_surfaces; i++)
+        TRY(take_surface(json_array_get(list, (size_t)i), &a->surfaces[i], e));
+done:
+    return st;
+}
+
 enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)
 {
     enum status st = OK;
@@ -146,6 +183,7 @@ enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)
     TRY(take_labels(plan, "quantizers", &a.quantizers, &a.n_quantizers, e));
     TRY(take_labels(plan, "datasets", &a.datasets, &a.n_datasets, e));
     TRY(take_variants(plan, &a, e));
+    TRY(take_surfaces(plan, &a, e));
     *out = a;
     a = (struct axes){0};
 done:
@@ -161,5 +199,6 @@ void axes_free(struct axes *a)
     free(a->quantizers);
     free(a->datasets);
     free(a->variants);
+    free(a->surfaces);
     *a = (struct axes){0};
 }

@@ -24,13 +24,21 @@ struct axis_variant {
     bool applicable;
 };
 
+struct axis_surface {
+    const char *name, *plane, *model, *checkpoint, *quantizer, *dataset, *key;
+    int64_t bits; /* -1: none */
+    int64_t columns, rows;
+    const json_t *exact; /* labels */
+};
+
 struct axes {
     int64_t n_models, n_checkpoints /* of the longest trajectory */, n_bits, n_quantizers,
-        n_datasets, n_variants;
+        n_datasets, n_variants, n_surfaces;
     struct axis_model *models;
     int64_t *bits;
     const char **quantizers, **datasets;
     struct axis_variant *variants;
+    struct axis_surface *surfaces;
 };
 
 /* ERR_FORMAT names the key of the plan that is missing or of a wrong type. */

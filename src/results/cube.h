@@ -25,6 +25,7 @@ enum cube_dim_place {
     DIM_SEQUENCE,
     DIM_CELL,
     DIM_LAYER,
+    DIM_POINT,
     DIM_CURVATURE_ROW,
     DIM_TABLE, /* rows of the first of record_tables; the others follow */
     DIM_N = DIM_TABLE + RECORD_TABLES
@@ -125,5 +126,9 @@ MUST_USE enum status cube_build_tables(struct cube *c, const struct axes *a,
                                        const struct cube_rows *curvature, struct err *e);
 MUST_USE enum status cube_build_layers(struct cube *c, const struct axes *a,
                                        const struct cube_rows *cells, struct err *e);
+/* surfaces/, one row a point, exact ones first; and back, into records. */
+MUST_USE enum status cube_build_surfaces(struct cube *c, const struct axes *a,
+                                         const struct results_view *v, struct err *e);
+int64_t cube_n_points(const struct axes *a);
 MUST_USE enum status cube_build_provenance(struct cube *c, const struct results_view *v,
                                            struct err *e);

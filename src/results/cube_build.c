@@ -284,6 +284,7 @@ static void set_dims(struct cube *c, const struct axes *a, const struct cube_row
     c->dims[DIM_CURVATURE_ROW] = (struct cube_dim){"curvature", "row", curvature->n};
     for (int i = 0; i < RECORD_TABLES; i++)
         c->dims[DIM_TABLE + i] = (struct cube_dim){record_tables[i].group, "row", 0}; /* likewise */
+    c->dims[DIM_POINT] = (struct cube_dim){"surfaces", "row", cube_n_points(a)};
 }
 
 enum status cube_build(const struct results_view *v, struct cube *out, struct err *e)
@@ -302,6 +303,7 @@ enum status cube_build(const struct results_view *v, struct cube *out, struct er
     TRY(cube_build_frames(&c, &a, &checkpoints, &cells, &curvature, e));
     TRY(cube_build_layers(&c, &a, &cells, e));
     TRY(cube_build_tables(&c, &a, &curvature, e));
+    TRY(cube_build_surfaces(&c, &a, v, e));
     TRY(cube_build_provenance(&c, v, e));
     *out = c;
     c = (struct cube){0};

@@ -195,7 +195,7 @@ enum status cube_build_grid(struct cube *c, const struct axes *a,
     TRY(add_text(c, SCOPE_CURVATURE, "sharpness_method", "sharpness",
                  "how sharpness was found: power or lanczos", curvature, e));
     for (int i = 0; (f = record_field_at(i)); i++) {
-        if (f->scope == SCOPE_LAYER) continue;
+        if (f->scope == SCOPE_LAYER || f->scope == SCOPE_POINT) continue;
         bool of_cell = f->scope == SCOPE_CELL || f->scope == SCOPE_CELL_DATASET;
         TRY(add_field(c, a, f,
                       of_cell                       ? cells

@@ -374,6 +374,7 @@ static enum status read_all(struct reader *r, struct err *e)
     TRY(add_records(r, &checkpoints, e));
     TRY(add_records(r, &cells, e));
     TRY(add_records(r, &curvature, e));
+    TRY(cube_read_surfaces(r->file, r->path, &r->axes, r->view, e));
     TRY(read_json(r, "end", &end, e));
     if (end) TRY(view_add(r->view, end, e));
 done:

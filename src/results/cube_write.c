@@ -234,8 +234,8 @@ done:
 static enum status put_all(struct writer *w, struct err *e)
 {
     enum status st = OK;
-    static const char *const groups[] = {"checkpoints", "cells",     "sequences",
-                                         "layers",      "curvature", "provenance"};
+    static const char *const groups[] = {"checkpoints", "cells",    "sequences", "layers",
+                                         "curvature",   "surfaces", "provenance"};
     TRY(put_root_attributes(w, e));
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) TRY(put_group(w, groups[i], e));
     for (int i = 0; i < RECORD_TABLES; i++) TRY(put_group(w, record_tables[i].group, e));

@@ -51,3 +51,8 @@ MUST_USE enum status h5_read(hid_t file, const char *name, const char *path, enu
 MUST_USE enum status h5_count(hid_t file, const char *name, const char *path, int64_t *n,
                               struct err *e);
 void h5_free_data(union cube_data *data, enum cube_type type, int64_t n);
+
+/* The points of surfaces/ as records into the view. The caller has opened the file and knows the
+ * plan's axes. ERR_FORMAT. */
+MUST_USE enum status cube_read_surfaces(hid_t file, const char *name, const struct axes *a,
+                                        struct results_view *v, struct err *e);

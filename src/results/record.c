@@ -106,6 +106,22 @@ static const struct record_field fields[] = {
      "Hessian-vector products, all together"},
     {"seconds", "curvature_seconds", SCOPE_CURVATURE, false, true, "s",
      "time of the measurement of curvature"},
+
+    {"a", "a", SCOPE_POINT, false, false, "1",
+     "place along the plane's first axis, a length in weight space; random: a multiple of the "
+     "first "
+     "direction"},
+    {"b", "b", SCOPE_POINT, false, false, "1", "the same along the second axis"},
+    {"alpha", "alpha", SCOPE_POINT, false, false, "1",
+     "coefficient of the previous checkpoint's weights"},
+    {"beta", "beta", SCOPE_POINT, false, false, "1", "coefficient of the quantized weights"},
+    {"share_1", "share_1", SCOPE_POINT, false, false, "1",
+     "share of the checkpoints' variance along the first axis"},
+    {"share_2", "share_2", SCOPE_POINT, false, false, "1", "the same along the second axis"},
+    {"loss", "loss", SCOPE_POINT, false, false, "nat", "cross-entropy per token at the point"},
+    {"loss_stderr", "loss_stderr", SCOPE_POINT, false, false, "nat",
+     "its standard error over sequences, which all points share"},
+    {"seconds", "seconds", SCOPE_POINT, false, true, "s", "time of the point's forward pass"},
 };
 
 const struct record_table record_tables[RECORD_TABLES] = {
@@ -147,5 +163,22 @@ void results_cell_key(const char *checkpoint_key, const char *variant_key, char 
     char text[5 + 2 * HASH_HEX] = "cell ";
     hash_text(checkpoint_key, text + 5);
     hash_text(variant_key, text + 5 + HASH_HEX - 1);
+    hash_text(text, out);
+}
+
+void results_point_place(const struct results_point *p, double *x, double *y)
+{
+    *x = p->columns > 1 ? (double)p->i / (double)(p->columns - 1) : 0;
+    *y = p->rows > 1 ? (double)p->j / (double)(p->rows - 1) : 0;
+}
+
+void results_point_key(const char *surface_key, const struct results_point *p, char out[HASH_HEX])
+{
+    char text[6 + 2 * HASH_HEX] = "point ", place[64];
+    double x, y;
+    results_point_place(p, &x, &y);
+    snprintf(place, sizeof place, "/grid %.17g %.17g", x, y); /* no label begins with a slash */
+    hash_text(surface_key, text + 6);
+    hash_text(p->label ? p->label : place, text + 6 + HASH_HEX - 1);
     hash_text(text, out);
 }

@@ -7,6 +7,7 @@
  *   "checkpoint"  full-precision results of one (model, checkpoint)
  *   "cell"        results of one (model, checkpoint, bits, quantizer)
  *   "curvature"   curvature of the full-precision loss of one (model, checkpoint)
+ *   "point"       the loss at one point of a loss surface
  *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
  *                 "exit_code": n}
  *
@@ -20,6 +21,9 @@
  *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          curvature only, as record_table
  *    "provenance": {"host", "utc_start", "utc_end", "weights_hash", ...}}
  *
+ * point records have "surface" and "point" (the label of an exact point, "" on the grid) in place
+ * of model and checkpoint's datasets and layers; their numbers stand in "values".
+ *
  * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h). A number that is left
  * out was not measured.
  *
@@ -30,11 +34,14 @@
  *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
  *                "kind", "recipe", "key", ["curvature_key"]}]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
- *    "variants": [{"bits", "quantizer", "key", "applicable": bool}], "inputs": {path: hash}}
+ *    "variants": [{"bits", "quantizer", "key", "applicable": bool}], "inputs": {path: hash},
+ *    "surfaces": [{"name", "plane", "model", "checkpoint", "bits", "quantizer", "dataset",
+ *                  "columns", "rows", "exact": [label of a point, ...], "key"}]}
  *
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
- * (none: not asked for); that of a cell is results_cell_key(checkpoint key, variant key), so a plan
- * is as small as its axes. A record belongs to the newest plan exactly when its key does.
+ * (none: not asked for); that of a cell is results_cell_key(checkpoint key, variant key), that of a
+ * point results_point_key(surface key, place), so a plan is as small as its axes. A record belongs
+ * to the newest plan exactly when its key does.
  */
 #pragma once
 #include "util/err.h"
@@ -46,6 +53,17 @@
 
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);
 
+/* A point of a surface: exact, by its label (label NULL: of the grid), or column i of `columns` and
+ * row j of `rows`. The key depends on where on the grid's sides the point lies, so that a grid of
+ * twice the density keeps every other point. */
+struct results_point {
+    const char *label;
+    int64_t i, j, columns, rows;
+};
+void results_point_key(const char *surface_key, const struct results_point *p, char out[HASH_HEX]);
+/* Where it lies on the grid's sides, 0 to 1. */
+void results_point_place(const struct results_point *p, double *x, double *y);
+
 /* --- what is measured: one line a quantity; cube, show and docs/cube.md follow this table --- */
 enum record_scope {
     SCOPE_CHECKPOINT,
@@ -53,7 +71,8 @@ enum record_scope {
     SCOPE_CELL,
     SCOPE_CELL_DATASET,
     SCOPE_LAYER,
-    SCOPE_CURVATURE
+    SCOPE_CURVATURE,
+    SCOPE_POINT /* of a loss surface */
 };
 struct record_field {
     const char *name;     /* in records */

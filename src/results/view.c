@@ -39,7 +39,7 @@ static bool is_done(const json_t *record)
 static bool is_kept(const char *type)
 {
     return strcmp(type, "checkpoint") == 0 || strcmp(type, "cell") == 0 ||
-           strcmp(type, "curvature") == 0;
+           strcmp(type, "curvature") == 0 || strcmp(type, "point") == 0;
 }
 
 enum status view_add(struct results_view *v, const json_t *borrowed, struct err *e)

@@ -28,6 +28,7 @@ void visit_cache_free(struct visit_cache *c)
 {
     for (int64_t i = 0; i < c->n; i++) input_free(&c->inputs[i]);
     free(c->inputs);
+    surface_free(c->surface);
     *c = (struct visit_cache){0};
 }
 

@@ -7,6 +7,7 @@
 #include "tokenizer/tokenizer.h"
 #include "visit/memory.h"
 #include "visit/states.h"
+#include "visit/surface.h"
 #include "visit/visit.h"
 
 /* --- inputs.c: token sequences, kept between visits --- */
@@ -133,12 +134,16 @@ struct visit_outcome {
     const struct visit_inputs *inputs;
     char utc_start[21];
     double seconds, seconds_read, seconds_forward, seconds_head, weight_norm;
-    struct loss_summary *full; // (n_evaluations)
+    struct loss_summary *full;  // (n_evaluations)
+    struct surface_place place; /* of a point of a surface */
 };
 /* *out is a new reference. err: the failure that every record of the visit gets, NULL or code OK
  * for none. */
 MUST_USE enum status record_checkpoint(const struct visit_outcome *o, const struct err *failure,
                                        json_t **out, struct err *e);
+/* Likewise of a point of a surface. */
+MUST_USE enum status record_point(const struct visit_outcome *o, const struct err *failure,
+                                  json_t **out, struct err *e);
 /* summaries: (n_evaluations) of the variant, NULL when it failed. */
 MUST_USE enum status record_cell(const struct visit_outcome *o, const struct stream *s,
                                  const struct loss_summary *summaries,
@@ -151,6 +156,7 @@ MUST_USE enum status record_cell(const struct visit_outcome *o, const struct str
 struct run {
     const struct visit *visit;
     const struct visit_hooks *hooks;
+    MPI_Comm group;
     struct visit_outcome outcome;
     struct checkpoint *checkpoint;
     struct model *model;

@@ -7,6 +7,7 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/version.h"
+#include "visit/plan_keys.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +20,14 @@ void plan_free(struct plan *p)
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) free(p->checkpoints[i].path);
     free(p->checkpoints);
+    for (int64_t i = 0; i < p->n_surfaces; i++) free(p->surfaces[i].checkpoints);
+    free(p->surfaces);
     free(p->variants);
     json_decref(p->inputs);
     *p = (struct plan){0};
 }
 
-/* Digest of a JSON value; takes the reference. */
-static enum status digest(json_t *json, char key[HASH_HEX], struct err *e)
+enum status plan_digest(json_t *json, char key[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
@@ -39,10 +41,8 @@ done:
 
 /* --- inputs --- */
 
-/* What a data source gives, wherever its file lies: options without paths and labels, and the
- * file's digest. */
-static enum status data_identity(struct plan *p, const struct data_options *d, json_t **out,
-                                 struct err *e)
+enum status plan_data_identity(struct plan *p, const struct data_options *d, json_t **out,
+                               struct err *e)
 {
     enum status st = OK;
     char hash[HASH_HEX];
@@ -68,7 +68,7 @@ static enum status evaluations_identity(struct plan *p, json_t **out, struct err
     for (int64_t i = 0; i < p->sweep->n_evaluations; i++) {
         json_t *one;
         const struct data_options *d = &p->sweep->evaluations[i];
-        TRY(data_identity(p, d, &one, e));
+        TRY(plan_data_identity(p, d, &one, e));
         json_object_set_new(one, "name", json_string(d->name));
         json_array_append_new(list, one);
     }
@@ -123,6 +123,18 @@ static json_t *concerning(const struct method_entry *m, const struct quant_metho
     return kept;
 }
 
+enum status plan_variant_key(const struct plan *p, const struct method_entry *m, int64_t bits,
+                             const json_t *calibration, char key[HASH_HEX], struct err *e)
+{
+    const struct quant_method *method = quant_find(m->method);
+    bool calibrates = method->needs & NEEDS_HESSIAN;
+    return plan_digest(json_pack("{s:s, s:I, s:o, s:O?, s:I}", "method", m->method, "bits",
+                                 (json_int_t)bits, "options", concerning(m, method), "calibration",
+                                 calibrates ? (json_t *)(uintptr_t)calibration : NULL, "seed",
+                                 (json_int_t)p->sweep->seed),
+                       key, e);
+}
+
 static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)
 {
     enum status st = OK;
@@ -140,11 +152,7 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
             *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
             v->applicable =
                 asks_for(m, v->bits) && v->bits >= method->bits_min && v->bits <= method->bits_max;
-            TRY(digest(json_pack("{s:s, s:I, s:o, s:O?, s:I}", "method", m->method, "bits",
-                                 (json_int_t)v->bits, "options", concerning(m, method),
-                                 "calibration", calibrates ? (json_t *)calibration : NULL, "seed",
-                                 (json_int_t)s->seed),
-                       v->key, e));
+            TRY(plan_variant_key(p, m, v->bits, calibration, v->key, e));
         }
     }
 done:
@@ -161,9 +169,8 @@ static enum status replace(const char *text, const char *what, const char *with,
     return mem_format(out, e, "%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
 }
 
-/* The tokenizer's digest; "" when it comes with checkpoints that are not there. */
-static enum status tokenizer_identity(struct plan *p, const struct model_entry *m,
-                                      const char *checkpoint, char hash[HASH_HEX], struct err *e)
+enum status plan_tokenizer_identity(struct plan *p, const struct model_entry *m,
+                                    const char *checkpoint, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     char *path = NULL;
@@ -213,11 +220,11 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     char tokenizer[HASH_HEX];
     *c = (struct plan_checkpoint){.model = model, .row = row};
     TRY(replace(m->path, "{checkpoint}", m->rows[row].checkpoint, &c->path, e));
-    TRY(tokenizer_identity(p, m, c->path, tokenizer, e));
-    TRY(digest(json_pack("{s:i, s:s, s:s, s:s, s:O}", "schema", KEY_SCHEMA, "model", m->name,
-                         "checkpoint", m->rows[row].checkpoint, "tokenizer", tokenizer,
-                         "evaluations", (json_t *)evaluations),
-               c->key, e));
+    TRY(plan_tokenizer_identity(p, m, c->path, tokenizer, e));
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O}", "schema", KEY_SCHEMA, "model", m->name,
+                              "checkpoint", m->rows[row].checkpoint, "tokenizer", tokenizer,
+                              "evaluations", (json_t *)evaluations),
+                    c->key, e));
     c->cost = token_cost(c->path);
 done:
     return st;
@@ -243,10 +250,11 @@ enum status plan_make(const struct sweep *s, struct plan *out, struct err *e)
     json_t *evaluations = NULL, *calibration = NULL;
     TRY(evaluations_identity(&p, &evaluations, e));
     if (s->calibration.text || s->calibration.ids)
-        TRY(data_identity(&p, &s->calibration, &calibration, e));
+        TRY(plan_data_identity(&p, &s->calibration, &calibration, e));
     collect_bits(&p);
     TRY(make_variants(&p, calibration, e));
     TRY(make_checkpoints(&p, evaluations, e));
+    TRY(plan_surfaces_make(&p, calibration, e));
     *out = p;
     p = (struct plan){0};
 done:
@@ -318,6 +326,7 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     json_object_set_new(record, "utc", json_string(utc));
     json_object_set_new(record, "config", sweep_to_json(p->sweep));
     json_object_set(record, "inputs", p->inputs);
+    if (p->n_surfaces) json_object_set_new(record, "surfaces", plan_surfaces_record(p));
 done:
     *out = record;
     return st;
@@ -342,4 +351,5 @@ void plan_count(const struct plan *p, const struct results_view *view, struct pl
             else
                 out->failed++;
         }
+    plan_surfaces_count(p, view, out);
 }

@@ -31,6 +31,16 @@ struct plan_checkpoint {
     double cost; /* of the full-precision pass; 1 when config.json cannot be read */
 };
 
+struct plan_surface {
+    const struct surface_entry *entry;    /* borrowed from the sweep */
+    const struct method_entry *quantizer; /* NULL: none */
+    const struct data_options *dataset;
+    int64_t model;
+    int64_t n, *checkpoints; /* places in the plan; the first is the origin, the next one what the
+                                first axis points to, or the trajectory's */
+    char key[HASH_HEX];
+};
+
 struct plan {
     const struct sweep *sweep; /* borrowed */
     int64_t n_bits;
@@ -39,6 +49,8 @@ struct plan {
     struct plan_variant *variants; // (quantizer, bits)
     int64_t n_checkpoints;
     struct plan_checkpoint *checkpoints;
+    int64_t n_surfaces;
+    struct plan_surface *surfaces;
     json_t *inputs; /* path → digest */
 };
 
@@ -59,15 +71,16 @@ struct plan_choice {
     bool redo;         /* finished ones again */
     int64_t n_only;
     char **only; /* "model=PATTERN", "checkpoint=…", "bits=…", "quantizer=…"; all must hold; shell
-                    patterns */
+                    patterns. "surface=…" takes surfaces alone, as do the others, but model, cells
+                    alone */
 };
 /* ERR_USAGE: a key that is none of these. */
 MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
 
-/* The visits that fill what is missing, one a checkpoint, in the order of the plan, and what they
- * cost. view: what is finished, NULL for nothing. */
+/* The visits that fill what is missing, one a checkpoint, in the order of the plan, then one a
+ * point of each surface, and what they cost. view: what is finished, NULL for nothing. */
 struct plan_visits {
-    int64_t n, n_cells;
+    int64_t n, n_cells, n_points;
     struct visit *visits; // (n)
     double *cost;         // (n) what all parts of the visit share
     double **parts;       // (n), of each (1 + n_variants): what each part (visit.h) adds
@@ -82,5 +95,6 @@ void plan_visits_free(struct plan_visits *v);
 /* Cells of the plan by state. */
 struct plan_counts {
     int64_t cells, done, failed, not_applicable;
+    int64_t points, points_done, points_failed; /* of surfaces */
 };
 void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out);

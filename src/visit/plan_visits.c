@@ -3,7 +3,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/plan.h"
+#include "visit/plan_keys.h"
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,20 +29,21 @@ static const char *pattern_of(const char *only, const char *key)
 enum status plan_choice_check(const struct plan_choice *c, struct err *e)
 {
     enum status st = OK;
-    static const char *const keys[] = {"model", "checkpoint", "bits", "quantizer"};
+    static const char *const keys[] = {"model", "checkpoint", "bits", "quantizer", "surface"};
     for (int64_t i = 0; i < c->n_only; i++) {
         bool known = false;
         for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
             known = known || pattern_of(c->only[i], keys[j]);
         ENSURE(known, ERR_USAGE,
-               "--only %s: expected model=, checkpoint=, bits= or quantizer= and a shell pattern",
+               "--only %s: expected model=, checkpoint=, bits=, quantizer= or surface= and a shell "
+               "pattern",
                c->only[i]);
     }
 done:
     return st;
 }
 
-static bool chosen(const struct plan_choice *choice, const char *key, const char *value)
+bool plan_chosen(const struct plan_choice *choice, const char *key, const char *value)
 {
     for (int64_t i = 0; i < choice->n_only; i++) {
         const char *pattern = pattern_of(choice->only[i], key);
@@ -55,20 +56,27 @@ static bool checkpoint_chosen(const struct plan *p, const struct plan_checkpoint
                               const struct plan_choice *choice)
 {
     const struct model_entry *m = &p->sweep->models[c->model];
-    return chosen(choice, "model", m->name) &&
-           chosen(choice, "checkpoint", m->rows[c->row].checkpoint);
+    return plan_chosen(choice, "model", m->name) &&
+           plan_chosen(choice, "checkpoint", m->rows[c->row].checkpoint);
 }
 
 static bool variant_chosen(const struct plan_variant *v, const struct plan_choice *choice)
 {
     char bits[8];
     snprintf(bits, sizeof bits, "%d", (int)v->bits);
-    return v->applicable && chosen(choice, "bits", bits) &&
-           chosen(choice, "quantizer", v->method->name);
+    return v->applicable && plan_chosen(choice, "bits", bits) &&
+           plan_chosen(choice, "quantizer", v->method->name);
 }
 
-static bool missing(const struct results_view *view, const char *key,
-                    const struct plan_choice *choice)
+bool plan_choice_names(const struct plan_choice *choice, const char *key)
+{
+    for (int64_t i = 0; i < choice->n_only; i++)
+        if (pattern_of(choice->only[i], key)) return true;
+    return false;
+}
+
+bool plan_missing(const struct results_view *view, const char *key,
+                  const struct plan_choice *choice)
 {
     const json_t *record = view ? results_view_find(view, key) : NULL;
     if (!record || choice->redo) return true;
@@ -89,9 +97,7 @@ static bool weights_changed(const struct plan_checkpoint *c, const json_t *recor
     return changed;
 }
 
-/* A new owner of the same options, by way of their JSON form. */
-static enum status data_copy(const struct data_options *from, struct data_options *to,
-                             struct err *e)
+enum status plan_data_copy(const struct data_options *from, struct data_options *to, struct err *e)
 {
     json_t *json = data_options_to_json(from);
     enum status st = data_options_from_json(json, to, e);
@@ -127,10 +133,10 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     TRY(mem_string(&v->key, c->key, e));
     v->threads = s->run.threads;
     if (s->calibration.text || s->calibration.ids)
-        TRY(data_copy(&s->calibration, &v->calibration, e));
+        TRY(plan_data_copy(&s->calibration, &v->calibration, e));
     TRY(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));
     for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++)
-        TRY(data_copy(&s->evaluations[i], &v->evaluations[i], e));
+        TRY(plan_data_copy(&s->evaluations[i], &v->evaluations[i], e));
     TRY(mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e));
 done:
     return st;
@@ -146,13 +152,13 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     const json_t *record = view ? results_view_find(view, c->key) : NULL;
     *changed = record && weights_changed(c, record);
     if (*changed) own.redo = true;
-    *wanted = missing(view, c->key, &own);
+    *wanted = plan_missing(view, c->key, &own);
     TRY(fill_visit(p, c, v, e));
     for (int64_t i = 0; i < p->n_variants; i++) {
         char key[HASH_HEX];
         const struct plan_variant *variant = &p->variants[i];
         results_cell_key(c->key, variant->key, key);
-        if (!variant_chosen(variant, choice) || !missing(view, key, &own)) continue;
+        if (!variant_chosen(variant, choice) || !plan_missing(view, key, &own)) continue;
         TRY(add_variant(v, variant, key, e));
         *wanted = true;
     }
@@ -177,10 +183,12 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
 {
     enum status st = OK;
     struct plan_visits visits = {0};
-    TRY(mem_zero(&visits.visits, p->n_checkpoints, sizeof *visits.visits, "visits", e));
-    TRY(mem_zero(&visits.cost, p->n_checkpoints, sizeof *visits.cost, "visits", e));
-    TRY(mem_zero(&visits.parts, p->n_checkpoints, sizeof *visits.parts, "visits", e));
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+    int64_t most = p->n_checkpoints + plan_surfaces_points(p);
+    TRY(mem_zero(&visits.visits, most, sizeof *visits.visits, "visits", e));
+    TRY(mem_zero(&visits.cost, most, sizeof *visits.cost, "visits", e));
+    TRY(mem_zero(&visits.parts, most, sizeof *visits.parts, "visits", e));
+    bool cells = !plan_choice_names(choice, "surface");
+    for (int64_t i = 0; cells && i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
         struct visit *v = &visits.visits[visits.n];
         bool wanted, changed;
@@ -198,6 +206,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
         visits.n++;
         TRY(st);
     }
+    TRY(plan_surfaces_visits(p, view, choice, &visits, e));
     *out = visits;
     visits = (struct plan_visits){0};
 done:

@@ -90,6 +90,31 @@ done:
     return st;
 }
 
+enum status record_point(const struct visit_outcome *o, const struct err *failure, json_t **out,
+                         struct err *e)
+{
+    enum status st = OK;
+    const struct surface_task *t = o->visit->surface;
+    json_t *record = record_new(o, "point", o->visit->key, failure);
+    ENSURE(record, ERR_NOMEM, "out of memory for a record");
+    json_object_set_new(record, "surface", json_string(t->surface));
+    json_object_set_new(record, "point", json_string(t->point ? t->point : ""));
+    json_t *values = json_object_get(record, "values");
+    set_number(values, "seconds", o->seconds);
+    if (failure && failure->code != OK) goto done;
+    set_number(values, "a", o->place.a);
+    set_number(values, "b", o->place.b);
+    set_number(values, "alpha", o->place.alpha);
+    set_number(values, "beta", o->place.beta);
+    set_number(values, "share_1", o->place.share[0]);
+    set_number(values, "share_2", o->place.share[1]);
+    set_number(values, "loss", o->full[0].loss);
+    set_number(values, "loss_stderr", o->full[0].loss_stderr);
+done:
+    *out = record;
+    return st;
+}
+
 static json_t *layer_new(const struct layer_report *l)
 {
     json_t *layer = json_pack("{s:s}", "name", l->name);

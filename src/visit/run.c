@@ -74,7 +74,11 @@ done:
 static enum status open_checkpoint(struct run *r, struct visit_cache *cache, struct err *e)
 {
     enum status st = OK;
-    TRY(checkpoint_open(r->visit->path, &r->checkpoint, e));
+    if (r->visit->surface)
+        TRY(surface_open(r->visit, r->group, cache, r->hooks, &r->checkpoint, &r->outcome.place,
+                         e));
+    else
+        TRY(checkpoint_open(r->visit->path, &r->checkpoint, e));
     r->outcome.weights_hash = checkpoint_hash(r->checkpoint);
     TRY(model_open(r->checkpoint, &r->model, e));
     r->outcome.model = r->model;
@@ -183,7 +187,10 @@ static enum status emit_all(const struct run *r, const struct err *failure, stru
     enum status st = OK;
     json_t *record;
     int64_t datasets = r->visit->n_evaluations;
-    if (!r->visit->cells_only) {
+    if (r->visit->surface) {
+        TRY(record_point(&r->outcome, failure, &record, e));
+        TRY(emit(r, record, e));
+    } else if (!r->visit->cells_only) {
         TRY(record_checkpoint(&r->outcome, failure, &record, e));
         TRY(emit(r, record, e));
     }
@@ -201,7 +208,7 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
                       const struct visit_hooks *hooks, struct err *e)
 {
     enum status st = OK;
-    struct run r = {.visit = v, .hooks = hooks};
+    struct run r = {.visit = v, .hooks = hooks, .group = group};
     struct err failure = {0};
     char *fingerprint = NULL;
     int rank;

@@ -18,6 +18,7 @@ void visit_free(struct visit *v)
     data_options_free(&v->calibration);
     for (int64_t i = 0; i < v->n_evaluations; i++) data_options_free(&v->evaluations[i]);
     free(v->evaluations);
+    surface_task_free(v->surface);
     *v = (struct visit){0};
 }
 
@@ -60,6 +61,7 @@ json_t *visit_to_json(const struct visit *v)
                              "variants", variants, "evaluations", evaluations);
     if (json && calibrates(v))
         json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
+    if (json && v->surface) json_object_set_new(json, "surface", surface_task_to_json(v->surface));
     return json;
 }
 
@@ -90,6 +92,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     const json_t *variants = json_object_get(json, "variants");
     const json_t *evaluations = json_object_get(json, "evaluations");
     const json_t *calibration = json_object_get(json, "calibration");
+    const json_t *surface = json_object_get(json, "surface");
     TRY(take_string(json, "model", &v.model, e));
     TRY(take_string(json, "checkpoint", &v.checkpoint, e));
     TRY(take_string(json, "path", &v.path, e));
@@ -105,6 +108,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     for (int64_t i = 0; i < v.n_evaluations; i++)
         TRY(data_options_from_json(json_array_get(evaluations, (size_t)i), &v.evaluations[i], e));
     if (calibration) TRY(data_options_from_json(calibration, &v.calibration, e));
+    if (surface) TRY(surface_task_from_json(surface, &v.surface, e));
     *out = v;
     v = (struct visit){0};
 done:

@@ -33,7 +33,9 @@ struct visit {
     struct data_options calibration; /* neither text nor ids: none */
     int64_t n_evaluations;
     struct data_options *evaluations;
-    bool cells_only; /* another piece of the visit gives the checkpoint's own record */
+    bool cells_only;              /* another piece of the visit gives the checkpoint's own record */
+    struct surface_task *surface; /* a point of a loss surface instead of the checkpoint at path
+                                     (surface.h); NULL: the checkpoint */
 };
 void visit_free(struct visit *v);
 /* A new reference, NULL when out of memory; and back. */
@@ -44,11 +46,12 @@ MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, stru
  * Keeps the n parts (ascending) of v. */
 void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n);
 
-/* What outlives a visit: tokenizer and token sequences of the inputs last used. Zero-initialise;
- * owned by the caller. */
+/* What outlives a visit: tokenizer and token sequences of the inputs last used, a surface's plane.
+ * Zero-initialise; owned by the caller. */
 struct visit_cache {
     struct input *inputs; /* see inputs.c */
     int64_t n, capacity;
+    struct surface *surface; /* the one last used */
 };
 void visit_cache_free(struct visit_cache *c);
 

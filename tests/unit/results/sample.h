@@ -50,6 +50,10 @@ static inline json_t *sample_plan(void)
         "{\"bits\":3,\"quantizer\":\"gptq\",\"key\":\"v-4\",\"applicable\":true},"
         "{\"bits\":2,\"quantizer\":\"gptq-g64\",\"key\":\"v-5\",\"applicable\":false},"
         "{\"bits\":3,\"quantizer\":\"gptq-g64\",\"key\":\"v-6\",\"applicable\":true}],"
+        "\"surfaces\":[{\"name\":\"plane\",\"plane\":\"quantization\",\"model\":\"small\","
+        "\"checkpoint\":\"step200\",\"quantizer\":\"gptq\",\"bits\":3,\"dataset\":\"c4\","
+        "\"columns\":2,"
+        "\"rows\":3,\"exact\":[\"step200\",\"step100\",\"quantized\"],\"key\":\"s-1\"}],"
         "\"inputs\":{\"text.txt\":\"00ff\"}}");
 }
 
@@ -184,6 +188,41 @@ static inline json_t *sample_curvature(int c)
     return r;
 }
 
+enum { SAMPLE_POINTS = 9 };
+
+/* k: place in the plan's surface, exact points first. */
+static inline void sample_point_key(int k, char key[HASH_HEX])
+{
+    static const char *const exact[] = {"step200", "step100", "quantized"};
+    struct results_point place = {.columns = 2, .rows = 3};
+    if (k < 3)
+        place.label = exact[k];
+    else {
+        place.i = (k - 3) % 2;
+        place.j = (k - 3) / 2;
+    }
+    results_point_key("s-1", &place, key);
+}
+
+/* The sixth failed. */
+static inline json_t *sample_point(int k)
+{
+    static const char *const exact[] = {"step200", "step100", "quantized"};
+    char key[HASH_HEX];
+    sample_point_key(k, key);
+    json_t *r = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:{}, s:{s:s}}", "type", "point",
+                          "key", key, "fingerprint", "ranks 1; blas x", "surface", "plane", "point",
+                          k < 3 ? exact[k] : "", "status", k == 5 ? "failed" : "done", "message",
+                          k == 5 ? "not finite" : "", "values", "provenance", "host", "node3");
+    if (k == 5) return r;
+    json_t *values = json_object_get(r, "values");
+    sample_set(values, "a", sample_value(k));
+    sample_set(values, "b", -sample_value(k + 1));
+    sample_set(values, "loss", k == 7 ? INFINITY : sample_value(k + 2));
+    sample_set(values, "share_1", NAN);
+    return r;
+}
+
 /* Appends what a run would: plan, checkpoints with their cells; the average is still pending but
  * for its own record. */
 static inline void sample_fill(struct journal *j)
@@ -203,6 +242,11 @@ static inline void sample_fill(struct journal *j)
         }
         if (c > 1) continue;
         r = sample_curvature(c);
+        assert_int_equal(journal_append(j, r, NULL), OK);
+        json_decref(r);
+    }
+    for (int k = 0; k < SAMPLE_POINTS - 1; k++) { /* the last is pending */
+        r = sample_point(k);
         assert_int_equal(journal_append(j, r, NULL), OK);
         json_decref(r);
     }

@@ -64,6 +64,11 @@ static void check_views(const struct results_view *a, const struct results_view 
             check_record(a, b, key);
         }
     }
+    for (int k = 0; k < SAMPLE_POINTS; k++) {
+        char key[HASH_HEX];
+        sample_point_key(k, key);
+        check_record(a, b, key);
+    }
 }
 
 static void assert_same_bytes(const char *a, const char *b)
@@ -110,7 +115,8 @@ static void damaged_cubes(void **state)
     size_t n;
     assert_int_equal(cube_write(path, v, NULL), OK);
     assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
-    for (size_t cut = 8; cut < n; cut += n / 40) {
+    /* Cuts inside the seal behind the HDF5 bytes leave a whole cube without one. */
+    for (size_t cut = 8; cut + 64 < n; cut += n / 40) {
         struct results_view *back;
         struct err e = {0};
         FILE *f = fopen(path, "wb");
@@ -338,6 +344,12 @@ static void large_cubes(void **state)
     sample_remove(folder);
 }
 
+/* layers/ and surfaces/ have names of their own. */
+static enum record_scope group_of(const struct record_field *f)
+{
+    return f->scope == SCOPE_LAYER || f->scope == SCOPE_POINT ? f->scope : SCOPE_CHECKPOINT;
+}
+
 /* Names in the cube are unique, and no axis or trajectory variable has one of them. */
 static void variables_have_names_of_their_own(void **state)
 {
@@ -376,8 +388,7 @@ static void variables_have_names_of_their_own(void **state)
             assert_string_not_equal(f->variable, others[k]);
         for (int l = 0; l < i; l++) {
             g = record_field_at(l);
-            assert_true((f->scope == SCOPE_LAYER) != (g->scope == SCOPE_LAYER) ||
-                        strcmp(f->variable, g->variable) != 0);
+            assert_true(group_of(f) != group_of(g) || strcmp(f->variable, g->variable) != 0);
         }
     }
 }

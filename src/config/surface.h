@@ -1,0 +1,39 @@
+/* surface: a loss surface that a sweep asks for: an entry of `surfaces`. */
+#pragma once
+#include "util/err.h"
+#include <stdint.h>
+
+enum surface_plane {
+    SURFACE_QUANTIZATION, /* through a checkpoint, the one before it, and the quantized one */
+    SURFACE_TRAJECTORY,   /* the principal plane of a trajectory's checkpoints */
+    SURFACE_RANDOM        /* two filter-normalised random directions from a checkpoint */
+};
+
+/* After sweep_read nothing that the plane needs is NULL or 0. */
+struct surface_entry {
+    char *name;
+    int plane; /* enum surface_plane */
+    char *model;
+    char *checkpoint;  /* quantization, random */
+    char *previous;    /* quantization */
+    char *checkpoints; /* trajectory: shell pattern; NULL: all */
+    char *quantizer;   /* quantization: a label of `methods` */
+    int64_t bits;      /* likewise */
+    int64_t columns, rows;
+    double margin;   /* quantization, trajectory: of the points' box, on every side */
+    double radius;   /* random */
+    char *dataset;   /* a label of `evaluation` */
+    int64_t samples; /* sequences of it at most; 0: all */
+};
+
+/* "quantization", "trajectory", "random". */
+const char *surface_plane_name(int plane);
+
+/* For the sweep's table. */
+struct option_table;
+extern const struct option_table surface_table;
+struct sweep;
+struct option_scope;
+/* Fills in what entry i does not say and checks what it names. ERR_USAGE at its place. */
+MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
+                                     struct err *e);

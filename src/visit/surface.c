@@ -1,0 +1,351 @@
+#include "visit/surface.h"
+#include "checkpoint/derived.h"
+#include "config/surface.h"
+#include "curvature/plane.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include "visit/internal.h"
+#include "visit/weights_file.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- tasks as text --- */
+
+void surface_task_free(struct surface_task *t)
+{
+    if (!t) return;
+    for (int64_t i = 0; i < t->n_paths; i++) free(t->paths[i]);
+    free(t->paths);
+    free(t->surface);
+    free(t->point);
+    free(t->quantized.key);
+    method_entry_free(&t->quantized.method);
+    free(t);
+}
+
+json_t *surface_task_to_json(const struct surface_task *t)
+{
+    json_t *paths = json_array();
+    for (int64_t i = 0; i < t->n_paths; i++) json_array_append_new(paths, json_string(t->paths[i]));
+    json_t *json = json_pack("{s:s, s:i, s:o, s:f, s:f, s:I, s:s?, s:I, s:f, s:f}", "surface",
+                             t->surface, "plane", t->plane, "paths", paths, "margin", t->margin,
+                             "radius", t->radius, "seed", (json_int_t)t->seed, "point", t->point,
+                             "exact", (json_int_t)t->exact, "x", t->x, "y", t->y);
+    if (json && t->plane == SURFACE_QUANTIZATION) {
+        json_object_set_new(json, "method", method_entry_to_json(&t->quantized.method));
+        json_object_set_new(json, "bits", json_integer((json_int_t)t->quantized.bits));
+    }
+    return json;
+}
+
+static enum status take_paths(const json_t *paths, struct surface_task *t, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = (int64_t)json_array_size(paths);
+    TRY(mem_zero(&t->paths, n, sizeof *t->paths, "paths", e));
+    for (int64_t i = 0; i < n; i++) {
+        const char *path = json_string_value(json_array_get(paths, (size_t)i));
+        ENSURE(path, ERR_FORMAT, "visit: a path of its surface is no text");
+        TRY(mem_string(&t->paths[t->n_paths++], path, e));
+    }
+    ENSURE(n > 0, ERR_FORMAT, "visit: its surface has no paths");
+done:
+    return st;
+}
+
+enum status surface_task_from_json(const json_t *json, struct surface_task **out, struct err *e)
+{
+    enum status st = OK;
+    struct surface_task *t = NULL;
+    const char *point = json_text(json, "point", NULL);
+    TRY(mem_zero(&t, 1, sizeof *t, "a point of a surface", e));
+    TRY(mem_string(&t->surface, json_text(json, "surface", ""), e));
+    if (point) TRY(mem_string(&t->point, point, e));
+    TRY(take_paths(json_object_get(json, "paths"), t, e));
+    t->plane = (int)json_integer_value(json_object_get(json, "plane"));
+    t->margin = json_number_value(json_object_get(json, "margin"));
+    t->radius = json_number_value(json_object_get(json, "radius"));
+    t->seed = json_integer_value(json_object_get(json, "seed"));
+    t->exact = json_integer_value(json_object_get(json, "exact"));
+    t->x = json_number_value(json_object_get(json, "x"));
+    t->y = json_number_value(json_object_get(json, "y"));
+    if (t->plane == SURFACE_QUANTIZATION) {
+        TRY(mem_string(&t->quantized.key, "", e));
+        TRY(method_entry_from_json(json_object_get(json, "method"), &t->quantized.method, e));
+        t->quantized.bits = json_integer_value(json_object_get(json, "bits"));
+    }
+    *out = t;
+    t = NULL;
+done:
+    surface_task_free(t);
+    return st;
+}
+
+/* --- what is kept of a surface --- */
+
+enum { DIRECTIONS = 2 };
+
+struct surface {
+    char *key; /* of all its points' tasks alike */
+    int64_t n_folders;
+    struct checkpoint **folders;            // (n_folders)
+    struct checkpoint *derived[DIRECTIONS]; /* the quantized one, or the two random directions */
+    int64_t n;
+    const struct checkpoint **parts; // (n) of the plane, borrowed from the above
+    struct plane plane;
+};
+
+void surface_free(struct surface *s)
+{
+    if (!s) return;
+    for (int i = 0; i < DIRECTIONS; i++) checkpoint_close(s->derived[i]);
+    for (int64_t i = 0; i < s->n_folders; i++) checkpoint_close(s->folders[i]);
+    free(s->folders);
+    free(s->parts);
+    plane_free(&s->plane);
+    free(s->key);
+    free(s);
+}
+
+/* --- quantized weights, as a file over the checkpoint --- */
+
+struct quantizing {
+    struct safetensors_out *out;
+    const struct visit_hooks *outer;
+};
+
+static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
+                                const float *q, struct err *e)
+{
+    struct quantizing *w = context;
+    (void)v;
+    return safetensors_append(w->out, q, l->rows * l->cols, e);
+}
+
+static enum status look_for_failure(void *context, const json_t *record, struct err *e)
+{
+    enum status st = OK;
+    (void)context;
+    ENSURE(strcmp(json_text(record, "status", ""), "done") == 0, ERR_FORMAT, "%s",
+           json_text(record, "message", "failed"));
+done:
+    return st;
+}
+
+static bool forward_stop(void *context)
+{
+    const struct visit_hooks *outer = ((struct quantizing *)context)->outer;
+    return outer->should_stop && outer->should_stop(outer->context);
+}
+
+/* A visit of the origin with the one variant, whose weights go to the file. */
+static enum status write_quantized(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                                   const struct visit_hooks *hooks, struct safetensors_out *out,
+                                   struct err *e)
+{
+    enum status st = OK;
+    struct quantizing w = {out, hooks};
+    const struct visit_hooks own = {.context = &w,
+                                    .emit = look_for_failure,
+                                    .should_stop = forward_stop,
+                                    .weights = write_linear};
+    struct visit quantize = *v; /* shallow */
+    quantize.surface = NULL;
+    quantize.n_variants = 1;
+    quantize.variants = &v->surface->quantized;
+    quantize.n_evaluations = 0;
+    quantize.evaluations = NULL;
+    TRY(visit_run(&quantize, group, cache, &own, e));
+    TRY(safetensors_commit(out, e));
+done:
+    return st;
+}
+
+static enum status open_quantized(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                                  const struct visit_hooks *hooks, const struct checkpoint *base,
+                                  struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct safetensors_out *file = NULL;
+    const char *folder = getenv("TMPDIR");
+    char *path = NULL;
+    TRY(mem_format(&path, e, "%s/qtraj-%ld-weights.safetensors", folder ? folder : "/tmp",
+                   (long)getpid()));
+    TRY(weights_file_create(base, path, &file, e));
+    TRY(write_quantized(v, group, cache, hooks, file, e));
+    TRY(checkpoint_overlay(base, path, out, e));
+done:
+    safetensors_out_close(file);
+    /* Held open as long as it is needed; whatever happens to this process, nothing stays. */
+    if (path) unlink(path);
+    free(path);
+    return st;
+}
+
+/* --- planes --- */
+
+static enum status open_folders(struct surface *s, const struct surface_task *t, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(&s->folders, t->n_paths, sizeof *s->folders, "checkpoints", e));
+    TRY(mem_zero(&s->parts, t->n_paths + DIRECTIONS, sizeof *s->parts, "checkpoints", e));
+    for (int64_t i = 0; i < t->n_paths; i++) {
+        TRY(checkpoint_open(t->paths[i], &s->folders[i], e));
+        s->parts[s->n++] = s->folders[i];
+        s->n_folders++;
+    }
+done:
+    return st;
+}
+
+static enum status measure_plane(struct surface *s, bool principal, struct err *e)
+{
+    enum status st = OK;
+    double *gram = NULL;
+    TRY(mem_alloc(&gram, s->n * s->n, sizeof *gram, "Gram matrix", e));
+    TRY(plane_gram(s->parts, s->n, gram, e));
+    if (principal)
+        TRY(plane_principal(gram, s->n, &s->plane, e));
+    else
+        TRY(plane_of_three(gram, &s->plane, e));
+done:
+    free(gram);
+    return st;
+}
+
+static enum status make_plane(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                              const struct visit_hooks *hooks, struct surface *s, struct err *e)
+{
+    enum status st = OK;
+    const struct surface_task *t = v->surface;
+    TRY(open_folders(s, t, e));
+    switch (t->plane) {
+    case SURFACE_QUANTIZATION:
+        TRY(open_quantized(v, group, cache, hooks, s->folders[0], &s->derived[0], e));
+        s->parts[s->n++] = s->derived[0];
+        TRY(measure_plane(s, false, e));
+        break;
+    case SURFACE_TRAJECTORY:
+        TRY(measure_plane(s, true, e));
+        break;
+    default:
+        for (int i = 0; i < DIRECTIONS; i++) {
+            TRY(checkpoint_random(s->folders[0], rng_stream((uint64_t)t->seed, (uint64_t)i),
+                                  &s->derived[i], e));
+            s->parts[s->n++] = s->derived[i];
+        }
+        TRY(plane_of_directions(&s->plane, e));
+    }
+    log_trace("visit", "surface %s: %lld parts", t->surface, (long long)s->n);
+done:
+    return st;
+}
+
+/* What all points of a surface have in common, calibration and tokenizer included. */
+static enum status surface_key(const struct visit *v, char **key, struct err *e)
+{
+    enum status st = OK;
+    json_t *json = surface_task_to_json(v->surface);
+    static const char *const of_point[] = {"point", "exact", "x", "y"};
+    for (size_t i = 0; i < sizeof of_point / sizeof *of_point; i++)
+        json_object_del(json, of_point[i]);
+    json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
+    if (v->tokenizer) json_object_set_new(json, "tokenizer", json_string(v->tokenizer));
+    *key = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    ENSURE(*key, ERR_NOMEM, "out of memory for a surface");
+done:
+    json_decref(json);
+    return st;
+}
+
+static enum status get_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                               const struct visit_hooks *hooks, struct err *e)
+{
+    enum status st = OK;
+    struct surface *s = NULL;
+    char *key = NULL;
+    TRY(surface_key(v, &key, e));
+    if (cache->surface && strcmp(cache->surface->key, key) == 0) goto done;
+    surface_free(cache->surface);
+    cache->surface = NULL;
+    TRY(mem_zero(&s, 1, sizeof *s, "a surface", e));
+    TRY(make_plane(v, group, cache, hooks, s, e));
+    s->key = key;
+    key = NULL;
+    cache->surface = s;
+    s = NULL;
+done:
+    surface_free(s);
+    free(key);
+    return st;
+}
+
+/* --- points --- */
+
+/* Ends of the grid along axis k. */
+static void bounds(const struct surface *s, const struct surface_task *t, int k, double *low,
+                   double *high)
+{
+    if (t->plane == SURFACE_RANDOM) {
+        *low = -t->radius;
+        *high = t->radius;
+        return;
+    }
+    *low = *high = s->plane.at[k][0];
+    for (int64_t i = 1; i < s->n; i++) {
+        *low = fmin(*low, s->plane.at[k][i]);
+        *high = fmax(*high, s->plane.at[k][i]);
+    }
+    double margin = t->margin * (*high - *low);
+    *low -= margin;
+    *high += margin;
+}
+
+/* c (n) = the coefficients of the task's point. An exact point is one part alone, whatever plane it
+ * lies on. */
+static void locate(const struct surface *s, const struct surface_task *t, double *c,
+                   struct surface_place *place)
+{
+    *place = (struct surface_place){.alpha = NAN, .beta = NAN};
+    memcpy(place->share, s->plane.share, sizeof place->share);
+    if (t->point) {
+        for (int64_t i = 0; i < s->n; i++) c[i] = i == t->exact;
+        place->a = s->plane.at[0][t->exact];
+        place->b = s->plane.at[1][t->exact];
+    } else {
+        double low, high;
+        bounds(s, t, 0, &low, &high);
+        place->a = low + t->x * (high - low);
+        bounds(s, t, 1, &low, &high);
+        place->b = low + t->y * (high - low);
+        plane_coefficients(&s->plane, place->a, place->b, c);
+    }
+    if (t->plane != SURFACE_QUANTIZATION) return;
+    place->alpha = c[1];
+    place->beta = c[2];
+}
+
+enum status surface_open(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                         const struct visit_hooks *hooks, struct checkpoint **out,
+                         struct surface_place *place, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint_part *parts = NULL;
+    double *c = NULL;
+    TRY(get_surface(v, group, cache, hooks, e));
+    const struct surface *s = cache->surface;
+    ENSURE(!v->surface->point || (v->surface->exact >= 0 && v->surface->exact < s->n), ERR_FORMAT,
+           "surface %s: no part %lld", v->surface->surface, (long long)v->surface->exact);
+    TRY(mem_alloc(&c, s->n, sizeof *c, "coefficients", e));
+    TRY(mem_alloc(&parts, s->n, sizeof *parts, "coefficients", e));
+    locate(s, v->surface, c, place);
+    for (int64_t i = 0; i < s->n; i++) parts[i] = (struct checkpoint_part){c[i], s->parts[i]};
+    TRY(checkpoint_combine(parts, s->n, out, e));
+done:
+    free(c);
+    free(parts);
+    return st;
+}

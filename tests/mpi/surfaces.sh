@@ -1,0 +1,73 @@
+# Loss surfaces: the three points of a plane are, bit for bit, what `qtraj eval` says of their checkpoints; the same surfaces
+# with 1 and 3 ranks; an interrupted run goes on, and a finer grid keeps the points it shares with a coarser one.
+. "$(dirname "$0")/../tools/lib.sh"
+need_python h5py
+
+quickstart=$SOURCE/configs/quickstart
+tokenizer=$quickstart/trajectory/tokenizer.json
+own_text "$work/text.txt"
+sed -n '1p;2p;4p;8p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+cat >"$work/sweep.yaml" <<YAML
+name: surfaces
+results: results.h5
+models:
+  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$tokenizer"}
+bits: [3]
+methods:
+  - {method: gptq, group_size: 64}
+calibration: {text: text.txt, length: 256, samples: 8}
+evaluation:
+  - {name: text, text: text.txt, length: 200, skip: 12, samples: 7}
+surfaces:
+  - {name: quantized, plane: quantization, columns: 3, rows: 2}
+  - {name: run, plane: trajectory, columns: 3, rows: 3}
+  - {name: random, plane: random, columns: 3, rows: 3, radius: 0.5}
+YAML
+
+launch 300 1 run "$work/sweep.yaml" --set "results=$work/one.h5" || fail "one rank: $(cat "$work/err")"
+launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" || fail "three ranks: $(cat "$work/err")"
+"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/one.h5" "$work/three.h5" || fail "ranks change the cube"
+ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+
+# The three checkpoints as folders, measured by the command for single ones.
+loss() {
+    "$QTRAJ" eval "$1" --text "$work/text.txt" --length 200 --skip 12 --samples 7 --tokenizer "$tokenizer" --json 2>/dev/null |
+        "$python" -c 'import json, sys; print(repr(json.load(sys.stdin)["loss"]))'
+}
+"$QTRAJ" quantize "$quickstart/trajectory/step001200" --method gptq --bits 3 --group-size 64 --tokenizer "$tokenizer" \
+    --calibration-text "$work/text.txt" --calibration-length 256 --calibration-samples 8 \
+    --weights "$work/weights.safetensors" >/dev/null 2>"$work/err" || fail "quantize: $(cat "$work/err")"
+"$python" "$SOURCE/tests/tools/overlay_checkpoint.py" "$quickstart/trajectory/step001200" "$work/weights.safetensors" \
+    "$work/quantized"
+{
+    for name in step001200 step001100; do echo "$name $(loss "$quickstart/trajectory/$name")"; done
+    echo "quantized $(loss "$work/quantized")"
+} >"$work/want"
+"$python" - "$work" <<'PYTHON' || fail "points differ from the checkpoints' losses"
+import h5py, sys
+work, bad = sys.argv[1], 0
+cube = h5py.File(f"{work}/three.h5")
+points = {k: (c.asstr()[:] if h5py.check_string_dtype(c.dtype) else c[:]) for k, c in cube["surfaces"].items()}
+for line in open(f"{work}/want"):
+    name, want = line.split()
+    at = [i for i in range(len(points["point"])) if points["surface"][i] == "quantized" and points["point"][i] == name]
+    got = points["loss"][at[0]]
+    print(name, got, want)
+    bad += len(at) != 1 or got != float(want)
+cell = cube["loss"][0, 3, 0, 0, 0]
+bad += cell != points["loss"][[i for i in at]][0]
+# The middle of the random directions' grid is the origin itself, through the weighted sum's code.
+middle = [points["loss"][i] for i in range(len(points["loss"])) if points["surface"][i] == "random"
+          and (points["point"][i] == "step001200" or (points["column"][i], points["grid_row"][i]) == (1, 1))]
+bad += len(middle) != 2 or middle[0] != middle[1]
+bad += any(points["status"] != 1)
+sys.exit(int(bad) != 0)
+PYTHON
+
+# Stopped on the way: what is finished stays; a finer grid does only what it adds.
+"$QTRAJ" run "$work/sweep.yaml" --set "results=$work/part.h5" --only surface=run >/dev/null 2>"$work/err" || fail "--only"
+grep -q "13 of 32 points" "$work/err" || fail "--only surface: $(cat "$work/err")"
+"$QTRAJ" run "$work/sweep.yaml" --set "results=$work/part.h5" --set 'surfaces[1].columns=5' --only surface=run \
+    >/dev/null 2>"$work/err" || fail "finer grid: $(cat "$work/err")"
+grep -q "6 points of surfaces to do" "$work/err" || fail "a finer grid: $(cat "$work/err")"
+finish

@@ -28,6 +28,8 @@ static const char *text_fault(const struct data_options *d, const char **key)
     if (d->ids && d->documents) return with_text;
     *key = "min_length";
     if (d->ids && d->min_length) return with_text;
+    *key = "follow";
+    if (d->follow && !(packed && d->text)) return "is for text with layout: packed";
     *key = "length";
     if (d->text && packed && d->length == 0)
         return "none is for layout: document; packed text is cut into blocks of a length";

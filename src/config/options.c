@@ -404,6 +404,7 @@ static enum status read_table(const struct option_table *t, const struct option_
         node_show(s->node, found);
         TRY(fail_here(s, e, "expected a mapping with the keys %s, found %s", known, found));
     }
+    if (t->begin) TRY(t->begin(out, s, e));
     TRY(read_keys(t, s, out, given, e));
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];

@@ -38,6 +38,7 @@ struct option {
     const char *word;           /* ... written so, if not as a number */
     double least, most;         /* REAL */
     const char *const *choices; /* CHOICE: NULL behind the last */
+    bool file_only;             /* no flag */
     const char *unset;          /* BOOL: the flag that makes it false; NULL: "no-" + name */
     const struct option_table *table; /* GROUP, LIST */
 };
@@ -61,6 +62,9 @@ struct option_table {
     const struct option *options;
     int64_t n;
     size_t size; /* of the struct */
+    /* Before the keys of one entry are read: defaults that depend on what is written elsewhere. May
+     * be NULL. */
+    enum status (*begin)(void *entry, const struct option_scope *scope, struct err *e);
     /* After the keys of one entry are read: checks between keys, defaults that depend on others.
      * May be NULL. */
     enum status (*finish)(void *entry, const struct option_scope *scope, struct err *e);

@@ -16,7 +16,8 @@ static bool names(const char *arg, size_t n, const char *prefix, const char *nam
 
 static bool has_flag(const struct option *o)
 {
-    return o->type != OPTION_GROUP && o->type != OPTION_LIST && o->type != OPTION_INTS;
+    return !o->file_only && o->type != OPTION_GROUP && o->type != OPTION_LIST &&
+           o->type != OPTION_INTS;
 }
 
 /* The flag that makes a bool false. */

@@ -1,5 +1,6 @@
 /* The sweep file as a whole: reading, what holds between its parts, its JSON form and listing. */
 #include "config/override.h"
+#include "config/preset.h"
 #include "config/tables.h"
 #include "config/trajectory.h"
 #include "config/yaml.h"
@@ -103,6 +104,20 @@ done:
     return st;
 }
 
+/* Losses of filled-up sequences would be losses of the filling. */
+static enum status check_evaluations(const struct sweep *s, const struct option_scope *scope,
+                                     struct err *e)
+{
+    const struct node *node = node_find(scope->node, "evaluation");
+    for (int64_t i = 0; i < s->n_evaluations; i++) {
+        if (s->evaluations[i].padding != PADDING_COUNTED) continue;
+        struct option_scope list = {scope, "evaluation", 0, node, scope->source};
+        struct option_scope entry = {&list, NULL, i, node->items[i], scope->source};
+        return options_fail(&entry, "padding", e, "counted is for calibration");
+    }
+    return OK;
+}
+
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct method_entry, name) == 0 &&
                    offsetof(struct data_options, name) == 0 &&
@@ -120,6 +135,8 @@ enum status sweep_finish(void *entry, const struct option_scope *scope, struct e
     TRY(check_names(scope, "surfaces", s->surfaces, s->n_surfaces, sizeof *s->surfaces, e));
     TRY(spread_bits(s, scope, e));
     TRY(resolve_surfaces(s, scope, e));
+    TRY(check_evaluations(s, scope, e));
+    TRY(preset_check(s, scope, e));
 done:
     return st;
 }
@@ -178,4 +195,5 @@ void sweep_print_options(FILE *out)
                  "--set 'methods[0].bits=[3,4]'.\n\n");
     options_print(&sweep_table, out);
     print_columns(out);
+    preset_print(out);
 }

@@ -13,6 +13,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Published protocols, by what they fix (preset.h). */
+enum preset {
+    PRESET_NONE,
+    PRESET_GPTQ_REFERENCE,
+    PRESET_GPTQMODEL_4,
+    PRESET_GPTQMODEL_5,
+    PRESET_N
+};
+
 /* How the column sweep of a method walks the input channels. */
 enum quant_order { ORDER_NONE, ORDER_ACTIVATION, ORDER_GROUP };
 
@@ -51,6 +60,7 @@ enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };
 struct method_entry {
     char *name;   /* label on the cube's quantizer axis; by default the method's own */
     char *method; /* name in the table of methods */
+    int preset;   /* enum preset that its options started from */
     int64_t n_bits;
     int64_t bits[QUANT_BITS_N]; /* its own, or the sweep's */
     struct quant_options options;
@@ -62,6 +72,16 @@ enum text_layout {
                       dropped */
     LAYOUT_DOCUMENT /* one document a sequence of its own length, cut at length if there is one */
 };
+
+/* What calibration sequences of unequal length look like to the model. */
+enum text_padding {
+    PADDING_NONE,    /* each is alone */
+    PADDING_COUNTED, /* those of a batch are filled up to the longest; what the filling does to the
+                        layers counts in Hessians and among the tokens */
+    PADDING_MASKED   /* filled up, but left out of the Hessian: real tokens never see what is right
+                        of them, so this is none by another name */
+};
+enum text_sort { SORT_NONE, SORT_LENGTH };
 
 /* A source of token sequences: calibration, or one evaluation dataset. */
 struct data_options {
@@ -75,11 +95,18 @@ struct data_options {
     int64_t length;      /* 0: sequences are not cut (documents, ids) */
     bool special_tokens; /* each document gets what the tokenizer's post-processor adds */
     char *separator; /* packed: the token behind each document, by its text, or "eos"; NULL: none */
-    int64_t documents;  /* documents read at most; 0: all */
-    int64_t min_length; /* documents of fewer tokens, the added ones included, are left out */
-    int64_t skip;       /* sequences left out at the start */
-    int64_t samples;    /* sequences at most; 0: all */
-    int64_t tokens;     /* tokens at most (whole sequences); 0: all */
+    int64_t documents;     /* documents read at most; 0: all */
+    int64_t min_length;    /* documents of fewer tokens, the added ones included, are left out */
+    int64_t skip;          /* sequences left out at the start */
+    int64_t samples;       /* sequences at most; 0: all */
+    int64_t tokens;        /* tokens at most (whole sequences); 0: all */
+    bool within_positions; /* cut at the model's max_position_embeddings too */
+    int64_t follow;        /* packed: tokens that must come behind a block, or it is dropped */
+    int sort;              /* enum text_sort: of the sequences that are kept */
+    int64_t batch;         /* sequences that are filled up together */
+    int padding;           /* enum text_padding */
+    int64_t pad_id;        /* the token they are filled with; -1: what the tokenizer says */
+    int preset;            /* enum preset that all this started from */
 };
 
 /* What is measured of the full-precision loss's curvature, and on which tokens. Nothing asked for
@@ -118,6 +145,7 @@ struct run_options {
 struct sweep {
     char *name;
     char *results; /* the cube; the journal lies beside it */
+    int preset;    /* enum preset of every entry that names none */
     int64_t seed;
     int64_t n_models;
     struct model_entry *models;
@@ -184,6 +212,18 @@ MUST_USE enum status data_options_flag(struct data_options *d, const char *prefi
 MUST_USE enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e);
 void data_options_print_flags(const char *prefix, FILE *out);
 void data_options_default(struct data_options *d);
+
+/* A preset's defaults for the command line: *preset by its name (ERR_USAGE), the options of a
+ * method, a source of data ("calibration", "evaluation"). What it does not fix stays. */
+MUST_USE enum status preset_find(const char *name, int *preset, struct err *e);
+MUST_USE enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
+                                          struct err *e);
+MUST_USE enum status data_options_preset(struct data_options *d, int preset, const char *section,
+                                         struct err *e);
+/* NULL behind the last; whether it fixes options of the method; all of them, for people. */
+const char *preset_name(int preset);
+bool preset_concerns(int preset, const char *method);
+void preset_print(FILE *out);
 
 /* `qtraj options`: every key, its type, default, range and meaning, on out. */
 void sweep_print_options(FILE *out);

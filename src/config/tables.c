@@ -1,4 +1,5 @@
 #include "config/tables.h"
+#include "config/preset.h"
 #include <math.h>
 
 /* In the order of their enums. */
@@ -6,6 +7,8 @@ static const char *const orders[] = {"none", "activation", "group", NULL};
 static const char *const scale_dtypes[] = {"f32", "f16", NULL};
 static const char *const last_resorts[] = {"none", "round", "floor", NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
+static const char *const paddings[] = {"none", "counted", "masked", NULL};
+static const char *const sorts[] = {"none", "length", NULL};
 static const char *const layouts[] = {"packed", "document", NULL};
 
 #define TABLE(rows, type)                                                                          \
@@ -120,6 +123,14 @@ static const struct option method_keys[] = {
      .type = OPTION_TEXT,
      .offset = offsetof(struct method_entry, method),
      .required = true},
+    {.name = "preset",
+     .doc = "defaults of this method's options by a published protocol (listed below)",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct method_entry, preset),
+     .fallback = "none",
+     .otherwise = "the sweep's",
+     .choices = preset_names,
+     .file_only = true},
     {.name = "bits",
      .doc = "widths of this method alone",
      .type = OPTION_INTS,
@@ -131,7 +142,7 @@ static const struct option method_keys[] = {
      .high = QUANT_BITS_MAX},
     QUANT_KEYS(IN_METHOD),
 };
-const struct option_table method_table = {TABLE(method_keys, method_entry),
+const struct option_table method_table = {TABLE(method_keys, method_entry), .begin = method_begin,
                                           .finish = method_finish};
 
 static const struct option data_keys[] = {
@@ -218,8 +229,59 @@ static const struct option data_keys[] = {
      .fallback = "0",
      .low = 0,
      .high = INT64_MAX},
+    {.name = "within_positions",
+     .doc = "sequences are cut at the model's max_position_embeddings too",
+     .type = OPTION_BOOL,
+     .offset = offsetof(struct data_options, within_positions),
+     .fallback = "false"},
+    {.name = "follow",
+     .doc = "tokens that must come behind a packed block, or it is dropped",
+     .type = OPTION_INT,
+     .offset = offsetof(struct data_options, follow),
+     .fallback = "0",
+     .low = 0,
+     .high = 1 << 24},
+    {.name = "sort",
+     .doc = "order of the sequences that are kept: as they come (none), longest first (length)",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct data_options, sort),
+     .fallback = "none",
+     .choices = sorts},
+    {.name = "batch",
+     .doc = "calibration sequences that are padded together",
+     .type = OPTION_INT,
+     .offset = offsetof(struct data_options, batch),
+     .fallback = "1",
+     .low = 1,
+     .high = INT64_MAX},
+    {.name = "padding",
+     .doc = "calibration sequences shorter than the longest of their batch are filled up on the "
+            "right, and that counts in the Hessian (counted) or not (masked, the same as none)",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct data_options, padding),
+     .fallback = "none",
+     .choices = paddings},
+    {.name = "pad_id",
+     .doc = "token that they are filled with; auto: as the files beside the tokenizer say",
+     .type = OPTION_INT,
+     .offset = offsetof(struct data_options, pad_id),
+     .fallback = "auto",
+     .low = 0,
+     .high = INT32_MAX,
+     .has_special = true,
+     .special = -1,
+     .word = "auto"},
+    {.name = "preset",
+     .doc = "defaults of these keys by a published protocol (listed below)",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct data_options, preset),
+     .fallback = "none",
+     .otherwise = "the sweep's",
+     .choices = preset_names,
+     .file_only = true},
 };
-const struct option_table data_table = {TABLE(data_keys, data_options), .finish = data_finish};
+const struct option_table data_table = {TABLE(data_keys, data_options), .begin = data_begin,
+                                        .finish = data_finish};
 
 static const struct option model_keys[] = {
     {.name = "name",
@@ -321,6 +383,12 @@ static const struct option sweep_keys[] = {
      .type = OPTION_PATH,
      .offset = offsetof(struct sweep, results),
      .required = true},
+    {.name = "preset",
+     .doc = "a published protocol: defaults of methods, calibration and evaluation (listed below)",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct sweep, preset),
+     .fallback = "none",
+     .choices = preset_names},
     {.name = "seed",
      .doc = "seed of everything random",
      .type = OPTION_INT,

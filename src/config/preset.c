@@ -1,0 +1,243 @@
+/* Sources, read in the packages: IST-DASLab/gptq (llama.py: defaults of its flags; datautils.py),
+ * GPTQModel 4.2.5 and 5.8.0 (quantization/config.py, models/base.py: prepare_dataset and quantize,
+ * looper/module_looper.py), and for the texts the code of arXiv 2510.06213. */
+#include "config/preset.h"
+#include "config/tables.h"
+#include "config/yaml.h"
+#include "util/mem.h"
+#include <string.h>
+
+const char *const preset_names[] = {"none", "gptq-reference", "gptqmodel-4", "gptqmodel-5", NULL};
+
+static const char *const docs[] = {
+    [PRESET_NONE] = "nothing is fixed",
+    [PRESET_GPTQ_REFERENCE] = "the reference implementation with its own defaults",
+    [PRESET_GPTQMODEL_4] = "GPTQModel 4.0 to 4.2.5 as arXiv 2510.06213 runs it: padding counts",
+    [PRESET_GPTQMODEL_5] = "GPTQModel 5 run the same way: padding masked, group-aware order",
+};
+
+/* Blocks of 2048 that the paper's loop takes: range(0, tokens - 2049, 2048). */
+#define PAPER_EVALUATION                                                                           \
+    "{layout: packed, length: 2048, special_tokens: false, follow: 2, padding: none}"
+#define PAPER_RTN "{group_size: 128, symmetric: true, range_search: 0, scale_dtype: f16}"
+
+static const struct rule {
+    int preset;
+    const char *section, *method; /* method: of those entries alone */
+    bool calibrates;
+    const char *values;
+} rules[] = {
+    {PRESET_GPTQ_REFERENCE, "methods", "gptq", true,
+     "{group_size: -1, symmetric: false, order: none, damping: 0.01, damping_increment: 0, "
+     "block_size: 128, true_sequential: false, static_groups: false, range_search: 0, "
+     "hessian_per_token: false, scale_dtype: f32, last_resort: none}"},
+    {PRESET_GPTQ_REFERENCE, "methods", "rtn", false,
+     "{group_size: -1, symmetric: false, range_search: 0, scale_dtype: f32}"},
+    /* The windows' places are drawn by Python's random there: here each document's first. */
+    {PRESET_GPTQ_REFERENCE, "calibration", NULL, false,
+     "{layout: document, length: 2048, min_length: 2048, samples: 128, special_tokens: true, "
+     "padding: none, sort: none}"},
+    {PRESET_GPTQ_REFERENCE, "evaluation", NULL, false,
+     "{layout: packed, length: 2048, special_tokens: false, follow: 0, padding: none}"},
+
+    {PRESET_GPTQMODEL_4, "methods", "gptq", true,
+     "{group_size: 128, symmetric: true, order: activation, damping: 0.05, damping_increment: "
+     "0.01, block_size: 128, true_sequential: true, static_groups: false, range_search: 0, "
+     "hessian_per_token: true, scale_dtype: f16, last_resort: round}"},
+    {PRESET_GPTQMODEL_4, "methods", "rtn", false, PAPER_RTN},
+    {PRESET_GPTQMODEL_4, "calibration", NULL, false,
+     "{layout: document, length: none, within_positions: false, min_length: 11, documents: 1024, "
+     "special_tokens: true, batch: 16, padding: counted, sort: none}"},
+    {PRESET_GPTQMODEL_4, "evaluation", NULL, false, PAPER_EVALUATION},
+
+    {PRESET_GPTQMODEL_5, "methods", "gptq", true,
+     "{group_size: 128, symmetric: true, order: group, damping: 0.05, damping_increment: 0.01, "
+     "block_size: 128, true_sequential: true, static_groups: false, range_search: 0, "
+     "hessian_per_token: true, scale_dtype: f16, last_resort: floor}"},
+    {PRESET_GPTQMODEL_5, "methods", "rtn", false, PAPER_RTN},
+    {PRESET_GPTQMODEL_5, "calibration", NULL, false,
+     "{layout: document, length: none, within_positions: true, min_length: 11, documents: 1024, "
+     "special_tokens: true, batch: 16, padding: masked, sort: length}"},
+    {PRESET_GPTQMODEL_5, "evaluation", NULL, false, PAPER_EVALUATION},
+};
+enum { N_RULES = sizeof rules / sizeof *rules };
+
+static const struct rule *rule_at(int preset, const char *section, const char *method)
+{
+    for (int i = 0; i < N_RULES; i++) {
+        const struct rule *r = &rules[i];
+        if (r->preset != preset || strcmp(r->section, section) != 0) continue;
+        if (!r->method || (method && strcmp(r->method, method) == 0)) return r;
+    }
+    return NULL;
+}
+
+static const struct option *option_find(const struct option_table *t, const char *name)
+{
+    for (int64_t i = 0; i < t->n; i++)
+        if (strcmp(t->options[i].name, name) == 0) return &t->options[i];
+    return NULL;
+}
+
+/* What the rule says, as if it stood in the file. */
+static enum status rule_apply(const struct rule *r, const struct option_table *t, void *entry,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct node *values = NULL;
+    const struct node_place place = {.file = preset_names[r->preset]};
+    const struct option_source source = {.code = ERR_USAGE};
+    TRY(yaml_read_text(r->values, strlen(r->values), &place, &values, e));
+    for (int64_t i = 0; i < values->n; i++) {
+        const struct node *value = values->items[i];
+        const struct option *o = option_find(t, value->key);
+        const struct option_scope scope = {NULL, value->key, 0, value, &source};
+        ENSURE(o, ERR_USAGE, "preset %s: no option %s", preset_names[r->preset], value->key);
+        TRY(options_read_value(o, &scope, entry, e));
+    }
+done:
+    node_free(values);
+    return st;
+}
+
+static enum status apply(int preset, const char *section, const char *method,
+                         const struct option_table *t, void *entry, struct err *e)
+{
+    const struct rule *r = rule_at(preset, section, method);
+    return r ? rule_apply(r, t, entry, e) : OK;
+}
+
+/* --- in a sweep file --- */
+
+/* The `preset` that stands in this mapping; -1: none, or no name (the reader says so later). */
+static int preset_written(const struct node *n)
+{
+    const struct node *value = n ? node_find(n, "preset") : NULL;
+    if (!value || value->kind != NODE_SCALAR) return -1;
+    for (int i = 0; preset_names[i]; i++)
+        if (strcmp(preset_names[i], value->text) == 0) return i;
+    return -1;
+}
+
+static int preset_of(const struct option_scope *scope)
+{
+    int own = preset_written(scope->node);
+    if (own >= 0) return own;
+    while (scope->up) scope = scope->up;
+    own = preset_written(scope->node);
+    return own >= 0 ? own : PRESET_NONE;
+}
+
+enum status method_begin(void *entry, const struct option_scope *scope, struct err *e)
+{
+    struct method_entry *m = entry;
+    const struct node *method = scope->node ? node_find(scope->node, "method") : NULL;
+    m->preset = preset_of(scope);
+    if (!scope->up || !method || method->kind != NODE_SCALAR) return OK;
+    return apply(m->preset, "methods", method->text, &method_table, m, e);
+}
+
+enum status data_begin(void *entry, const struct option_scope *scope, struct err *e)
+{
+    struct data_options *d = entry;
+    d->preset = preset_of(scope);
+    const char *section = scope->name ? scope->name : scope->up ? scope->up->name : NULL;
+    return section ? apply(d->preset, section, NULL, &data_table, d, e) : OK;
+}
+
+enum status preset_check(const struct sweep *s, const struct option_scope *scope, struct err *e)
+{
+    const struct node *list = node_find(scope->node, "methods");
+    const struct node *calibration = node_find(scope->node, "calibration");
+    bool waived = preset_written(calibration) == PRESET_NONE;
+    for (int64_t i = 0; calibration && !waived && i < s->n_methods; i++) {
+        const struct method_entry *m = &s->methods[i];
+        const struct rule *r = rule_at(m->preset, "methods", m->method);
+        if (!r || !r->calibrates || m->preset == s->calibration.preset) continue;
+        struct option_scope in_list = {scope, "methods", 0, list, scope->source};
+        struct option_scope one = {&in_list, NULL, i, list->items[i], scope->source};
+        const char *name = preset_names[m->preset];
+        return options_fail(&one, "preset", e,
+                            "%s fixes the calibration too, but calibration has the preset %s, and "
+                            "a sweep has one calibration: say preset: %s at the top of the file "
+                            "(another preset is another sweep), or preset: none at calibration "
+                            "and its keys yourself",
+                            name, preset_names[s->calibration.preset], name);
+    }
+    return OK;
+}
+
+/* --- on the command line --- */
+
+enum status preset_find(const char *name, int *preset, struct err *e)
+{
+    enum status st = OK;
+    for (*preset = 0; preset_names[*preset]; ++*preset)
+        if (strcmp(preset_names[*preset], name) == 0) goto done;
+    FAIL(ERR_USAGE, "--preset %s: expected one of none, gptq-reference, gptqmodel-4, gptqmodel-5",
+         name);
+done:
+    return st;
+}
+
+enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
+                                 struct err *e)
+{
+    return apply(preset, "methods", method, &quant_table, q, e);
+}
+
+enum status data_options_preset(struct data_options *d, int preset, const char *section,
+                                struct err *e)
+{
+    d->preset = preset;
+    return apply(preset, section, NULL, &data_table, d, e);
+}
+
+/* --- what there is --- */
+
+static void print_values(const char *values, FILE *out)
+{
+    size_t n = strlen(values) - 2; /* without the braces */
+    size_t at = 0, column = 6;
+    const char *p = values + 1;
+    fprintf(out, "\n      ");
+    while (at < n) {
+        size_t word = strcspn(p + at, ",") + 1;
+        if (at + word > n) word = n - at;
+        if (column + word > 100) {
+            fprintf(out, "\n      ");
+            column = 6;
+        }
+        fprintf(out, "%.*s", (int)word, p + at);
+        at += word;
+        column += word;
+        while (at < n && p[at] == ' ') at++;
+        if (at < n) fputc(' ', out), column++;
+    }
+}
+
+void preset_print(FILE *out)
+{
+    fprintf(out, "\npresets: defaults that a published protocol fixes\n");
+    for (int i = PRESET_NONE + 1; preset_names[i]; i++) {
+        fprintf(out, "  %s: %s\n", preset_names[i], docs[i]);
+        for (int j = 0; j < N_RULES; j++) {
+            const struct rule *r = &rules[j];
+            if (r->preset != i) continue;
+            fprintf(out, "    %s%s%s:", r->section, r->method ? ", method " : "",
+                    r->method ? r->method : "");
+            print_values(r->values, out);
+            fputc('\n', out);
+        }
+    }
+}
+
+bool preset_concerns(int preset, const char *method)
+{
+    return rule_at(preset, "methods", method) != NULL;
+}
+
+const char *preset_name(int preset)
+{
+    return preset >= 0 && preset < PRESET_N ? preset_names[preset] : NULL;
+}

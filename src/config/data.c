@@ -36,6 +36,14 @@ static const char *text_fault(const struct data_options *d, const char **key)
     return NULL;
 }
 
+/* What a preset says of documents does not concern stored ids. */
+static void clear_text_keys(struct data_options *d)
+{
+    if (!d->ids || d->preset == PRESET_NONE) return;
+    d->special_tokens = false;
+    d->documents = d->min_length = d->follow = 0;
+}
+
 /* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
 static const char *fault(const struct data_options *d, const char **key)
 {
@@ -82,6 +90,7 @@ enum status data_finish(void *entry, const struct option_scope *scope, struct er
 {
     enum status st = OK;
     struct data_options *d = entry;
+    clear_text_keys(d);
     const char *key, *what = fault(d, &key);
     if (what) TRY(options_fail(scope, key, e, "%s", what));
     if (!d->name) TRY(name_after_file(d, e));
@@ -92,6 +101,7 @@ done:
 enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e)
 {
     enum status st = OK;
+    clear_text_keys(d);
     const char *key, *what = fault(d, &key);
     ENSURE(!what, ERR_USAGE, "--%s%s: %s", prefix, key ? key : "text", what);
     if (!d->name) TRY(name_after_file(d, e));

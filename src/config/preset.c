@@ -195,24 +195,17 @@ enum status data_options_preset(struct data_options *d, int preset, const char *
 
 /* --- what there is --- */
 
+/* "{a: 1, b: 2}" without its braces, in lines of less than 100 columns. */
 static void print_values(const char *values, FILE *out)
 {
-    size_t n = strlen(values) - 2; /* without the braces */
-    size_t at = 0, column = 6;
-    const char *p = values + 1;
-    fprintf(out, "\n      ");
-    while (at < n) {
-        size_t word = strcspn(p + at, ",") + 1;
-        if (at + word > n) word = n - at;
-        if (column + word > 100) {
-            fprintf(out, "\n      ");
-            column = 6;
-        }
-        fprintf(out, "%.*s", (int)word, p + at);
-        at += word;
-        column += word;
-        while (at < n && p[at] == ' ') at++;
-        if (at < n) fputc(' ', out), column++;
+    const char *p = values + 1, *end = values + strlen(values) - 1;
+    for (int column = 100; p < end;) {
+        int n = (int)strcspn(p, ",}");
+        bool fits = column + n + 2 < 100;
+        column = (fits ? column + 1 : 6) + n + 1;
+        fprintf(out, "%s%.*s%s", fits ? " " : "\n      ", n, p, p + n < end ? "," : "");
+        p += n + (p + n < end);
+        while (p < end && *p == ' ') p++;
     }
 }
 

@@ -91,18 +91,20 @@ done:
     return st;
 }
 
+/* A block is taken once the tokens that must follow it are there; the next one begins with them. */
 static enum status add_packed(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {
     enum status st = OK;
-    int64_t length = c->options->length;
+    int64_t length = c->options->length, enough = length + c->options->follow;
     while (n > 0 && !c->full) {
-        int64_t missing = length - c->part.n, take = n < missing ? n : missing;
+        int64_t missing = enough - c->part.n, take = n < missing ? n : missing;
         TRY(ids_add(&c->part, ids, take, e));
         ids += take;
         n -= take;
-        if (c->part.n < length) continue;
+        if (c->part.n < enough) continue;
         TRY(collector_add_sequence(c, c->part.id, length, e));
-        c->part.n = 0;
+        c->part.n -= length;
+        memmove(c->part.id, c->part.id + length, (size_t)c->part.n * sizeof *c->part.id);
     }
 done:
     return st;

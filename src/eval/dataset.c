@@ -1,5 +1,6 @@
 #include "eval/dataset.h"
 #include "checkpoint/safetensors.h"
+#include "eval/arrange.h"
 #include "eval/collect.h"
 #include "eval/documents.h"
 #include "util/fsx.h"
@@ -134,11 +135,29 @@ static enum status read_ids(const char *ids, const struct tensor_entry **entry,
     TRY(mem_alloc(values, t->n_elements, sizeof **values, key, e));
     TRY(safetensors_read_i32(s, t, *values, e));
     for (int64_t i = 0; i < t->n_elements; i++)
-        ENSURE((*values)[i] >= 0, ERR_FORMAT, "%s: tensor %s: id %d at element %lld is negative",
+        ENSURE((*values)[i] >= -1, ERR_FORMAT, "%s: tensor %s: id %d at element %lld is negative",
                file, key, (*values)[i], (long long)i);
     *entry = t;
 done:
     free(file);
+    return st;
+}
+
+/* Tokens of a row, which may end with -1s. */
+static enum status row_length(const struct collector *c, const int32_t *row, int64_t n,
+                              int64_t *length, struct err *e)
+{
+    enum status st = OK;
+    while (n > 0 && row[n - 1] < 0) n--;
+    *length = n;
+    for (int64_t i = 0; i < n; i++)
+        ENSURE(
+            row[i] >= 0, ERR_FORMAT,
+            "%s: id -1 at place %lld of a row, with tokens behind it: -1 may only fill up a row's "
+            "end",
+            c->options->ids, (long long)i);
+    ENSURE(n > 0, ERR_FORMAT, "%s: a row without tokens", c->options->ids);
+done:
     return st;
 }
 
@@ -155,8 +174,11 @@ static enum status load_ids(struct collector *c, struct err *e)
     int64_t most = c->options->length;
     if (t->n_dims == 1 && most > 0 && length > most) length = most;
     c->all = t->n_elements;
-    for (int64_t i = 0; length > 0 && i + length <= t->n_elements; i += length)
-        TRY(collector_add_sequence(c, values + i, length, e));
+    for (int64_t i = 0; length > 0 && i + length <= t->n_elements; i += length) {
+        int64_t tokens;
+        TRY(row_length(c, values + i, length, &tokens, e));
+        TRY(collector_add_sequence(c, values + i, tokens, e));
+    }
 done:
     free(values);
     safetensors_close(&s);
@@ -199,6 +221,33 @@ done:
     return st;
 }
 
+/* What the sequences are filled up with. */
+static enum status find_pad(const struct data_options *d, const struct tokenizer *t, int32_t *id,
+                            struct err *e)
+{
+    enum status st = OK;
+    *id = (int32_t)d->pad_id;
+    if (d->pad_id >= 0) goto done;
+    ENSURE(t, ERR_USAGE, "pad_id: missing, and ids alone do not say it");
+    TRY(tokenizer_pad(t, id, e));
+done:
+    return st;
+}
+
+static enum status arrange(const struct data_options *d, const struct tokenizer *t,
+                           struct sequences *s, struct err *e)
+{
+    enum status st = OK;
+    int32_t pad;
+    if (d->sort == SORT_LENGTH) TRY(sequences_sort(s, e));
+    if (d->padding != PADDING_COUNTED) goto done;
+    TRY(find_pad(d, t, &pad, e));
+    TRY(sequences_pad(s, d->batch, pad, e));
+done:
+    if (st != OK) sequences_free(s);
+    return st;
+}
+
 enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
                          struct sequences *out, char hash[33], struct err *e)
 {
@@ -220,6 +269,7 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
            source, (long long)c.all, (long long)d->length, (long long)d->skip, (long long)d->tokens,
            (long long)c.dropped);
     TRY(collector_finish(&c, t, out, e));
+    TRY(arrange(d, t, out, e));
 done:
     collector_free(&c);
     return st;

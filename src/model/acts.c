@@ -61,6 +61,7 @@ void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1)
                 (struct tile){.row = first + pos,
                               .first = first,
                               .pos = pos,
+                              .valid = s->valid ? s->valid[i] : 0,
                               .n = T - pos < TOKEN_TILE ? T - pos : TOKEN_TILE};
     }
 }

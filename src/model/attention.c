@@ -4,6 +4,7 @@
 #include "model/block.h"
 #include <math.h>
 #include <omp.h>
+#include <string.h>
 
 int64_t qkv_width(const struct spec *s)
 {
@@ -53,16 +54,25 @@ struct head {
     const float *q, *k, *v; // (T, D) pitch `width`
     float *out;             // (T, D) pitch `ld`
     int64_t width, ld, D, window;
+    int64_t valid; /* keys that are no filling; 0: all */
 };
+
+static void zero_rows(const struct head *h, int64_t row, int64_t n)
+{
+    for (int64_t i = row; i < row + n; i++)
+        memset(h->out + i * h->ld, 0, (size_t)h->D * sizeof(float));
+}
 
 /* Query rows [q0, q0 + n) against all keys that they may see. */
 static void attend(const struct head *h, int64_t q0, int64_t n, float *scores)
 {
     float m[QUERY_TILE], l[QUERY_TILE], scale = 1.0f / sqrtf((float)h->D);
     int64_t start = h->window > 0 && q0 >= h->window ? q0 - h->window + 1 : 0;
+    int64_t end = h->valid > 0 && h->valid < q0 + n ? h->valid : q0 + n;
+    if (start >= end) zero_rows(h, q0, n); /* a window with nothing but filling in it */
     for (int64_t i = 0; i < n; i++) m[i] = -INFINITY, l[i] = 0;
-    for (int64_t k0 = start; k0 < q0 + n; k0 += KEY_TILE) {
-        int64_t keys = q0 + n - k0 < KEY_TILE ? q0 + n - k0 : KEY_TILE;
+    for (int64_t k0 = start; k0 < end; k0 += KEY_TILE) {
+        int64_t keys = end - k0 < KEY_TILE ? end - k0 : KEY_TILE;
         gemm_nt(scores, keys, h->q + q0 * h->width, h->width, h->k + k0 * h->width, h->width, n,
                 keys, h->D);
         for (int64_t i = 0; i < n; i++) {
@@ -76,7 +86,8 @@ static void attend(const struct head *h, int64_t q0, int64_t n, float *scores)
         gemm_nn(h->out + q0 * h->ld, h->ld, scores, keys, h->v + k0 * h->width, h->width, n, h->D,
                 keys, k0 > start ? 1.0f : 0.0f);
     }
-    for (int64_t i = 0; i < n; i++) kern_scale(h->out + (q0 + i) * h->ld, 1.0f / l[i], h->D);
+    for (int64_t i = 0; i < n; i++)
+        if (l[i] > 0) kern_scale(h->out + (q0 + i) * h->ld, 1.0f / l[i], h->D);
 }
 
 static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, const struct tile *t,
@@ -92,6 +103,7 @@ static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, con
                      .width = width,
                      .ld = ld,
                      .D = s->shape.head_dim,
+                     .valid = t->valid,
                      .window = s->flags[layer] & LAYER_WINDOW ? s->window : 0};
     float *scores = a->scores + (int64_t)omp_get_thread_num() * QUERY_TILE * KEY_TILE;
     for (int64_t i = 0; i < t->n; i += QUERY_TILE)

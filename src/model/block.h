@@ -19,9 +19,10 @@ struct block_extra {
 };
 
 /* Tokens of one sequence that are worked on together: rows [row, row + n) of the acts, at positions
- * pos.. of a sequence that starts at row `first`. */
+ * pos.. of a sequence that starts at row `first`. valid: rows of the sequence that may be attended
+ * to; 0: all. */
 struct tile {
-    int64_t row, first, pos, n;
+    int64_t row, first, pos, n, valid;
 };
 
 /* The whole name of a slot's tensor, the alias if the checkpoint has only that. layer < 0: outside

@@ -20,5 +20,6 @@ void sequences_free(struct sequences *s)
     free(s->offset);
     free(s->ids);
     free(s->bytes);
+    free(s->valid);
     *s = (struct sequences){0};
 }

@@ -9,6 +9,8 @@ struct sequences {
     int64_t *offset; // (n+1) first token of each sequence; offset[n] = all tokens
     int32_t *ids;    // (offset[n])
     int32_t *bytes;  // (offset[n]) bytes of text that each token stands for; NULL: not known
+    int64_t *valid;  /* (n) tokens of each that are real, at least one; those behind them fill it up
+                        and nobody attends to them. NULL: all are */
 };
 
 /* Room for n sequences and `tokens` tokens, zeroed; with_bytes: the bytes array too. ERR_NOMEM. */

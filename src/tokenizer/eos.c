@@ -34,19 +34,20 @@ static enum status take(const json_t *value, struct eos *out, struct err *e)
     return OK;
 }
 
-static enum status ask(const char *folder, size_t i, struct eos *out, struct err *e)
+static enum status ask(const char *folder, const char *file, const char *key, struct eos *out,
+                       struct err *e)
 {
     enum status st = OK;
     char *path = NULL, *text = NULL;
     size_t n;
     json_t *root = NULL;
-    TRY(fsx_join(folder, sources[i].file, &path, e));
+    TRY(fsx_join(folder, file, &path, e));
     if (!fsx_is_file(path)) goto done;
     TRY(fsx_read(path, EOS_BYTES_MAX, &text, &n, e));
     TRY(json_read_text(path, text, n, &root, e));
     ENSURE(json_is_object(root), ERR_FORMAT, "%s: expected a JSON object", path);
-    out->file = sources[i].file;
-    TRY(take(json_object_get(root, sources[i].key), out, e));
+    out->file = file;
+    TRY(take(json_object_get(root, key), out, e));
 done:
     json_decref(root);
     free(text);
@@ -61,11 +62,44 @@ enum status eos_read(const char *path, struct eos *out, struct err *e)
     *out = (struct eos){.id = -1};
     TRY(fsx_parent(path, &folder, e));
     for (size_t i = 0; i < sizeof sources / sizeof *sources && !out->token && out->id < 0; i++)
-        TRY(ask(folder, i, out, e));
+        TRY(ask(folder, sources[i].file, sources[i].key, out, e));
     ENSURE(out->token || out->id >= 0, ERR_USAGE,
            "no eos_token in a tokenizer_config.json or special_tokens_map.json, no eos_token_id in "
            "a config.json beside %s: name the token itself",
            path);
+done:
+    free(folder);
+    if (st != OK) eos_free(out);
+    return st;
+}
+
+/* An id of config.json; -1: none. */
+static enum status config_id(const char *folder, const char *key, int32_t *id, struct err *e)
+{
+    struct eos x = {.id = -1};
+    enum status st = ask(folder, "config.json", key, &x, e);
+    *id = x.token ? -1 : x.id;
+    eos_free(&x);
+    return st;
+}
+
+enum status pad_read(const char *path, struct eos *out, struct err *e)
+{
+    enum status st = OK;
+    static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
+    char *folder = NULL;
+    int32_t pad, bos, eos;
+    *out = (struct eos){.id = -1};
+    TRY(fsx_parent(path, &folder, e));
+    TRY(config_id(folder, "pad_token_id", &pad, e));
+    TRY(config_id(folder, "bos_token_id", &bos, e));
+    TRY(config_id(folder, "eos_token_id", &eos, e));
+    if (pad >= 0 && pad != bos && pad != eos) {
+        out->id = pad;
+        out->file = "config.json";
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files && !out->token && out->id < 0; i++)
+        TRY(ask(folder, files[i], "pad_token", out, e));
 done:
     free(folder);
     if (st != OK) eos_free(out);

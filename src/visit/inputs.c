@@ -38,20 +38,27 @@ static enum status join(const struct sequences *parts, int64_t n, struct input *
     enum status st = OK;
     int64_t sequences = 0, tokens = 0, at = 0;
     int with_bytes = 1;
+    bool padded = false;
     for (int64_t i = 0; i < n; i++) {
         sequences += parts[i].n;
         tokens += parts[i].offset[parts[i].n];
         with_bytes = with_bytes && parts[i].bytes;
+        padded = padded || parts[i].valid;
     }
     TRY(sequences_init(&out->sequences, sequences, tokens, with_bytes, e));
     TRY(mem_zero(&out->first, n + 1, sizeof *out->first, "datasets", e));
     struct sequences *all = &out->sequences;
+    if (padded) TRY(mem_alloc(&all->valid, sequences, sizeof *all->valid, "lengths", e));
     for (int64_t i = 0; i < n; i++) {
         const struct sequences *p = &parts[i];
         int64_t base = all->offset[at], size = p->offset[p->n];
         memcpy(all->ids + base, p->ids, (size_t)size * sizeof *p->ids);
         if (with_bytes) memcpy(all->bytes + base, p->bytes, (size_t)size * sizeof *p->bytes);
-        for (int64_t j = 0; j < p->n; j++) all->offset[at + j + 1] = base + p->offset[j + 1];
+        for (int64_t j = 0; j < p->n; j++) {
+            all->offset[at + j + 1] = base + p->offset[j + 1];
+            if (padded)
+                all->valid[at + j] = p->valid ? p->valid[j] : p->offset[j + 1] - p->offset[j];
+        }
         at += p->n;
         out->first[i + 1] = at;
     }
@@ -98,8 +105,35 @@ done:
     return st;
 }
 
+/* max_position_embeddings of the checkpoint, or what older configurations call it (as GPTQModel
+ * looks it up). */
+static enum status positions_read(const char *checkpoint, int64_t *positions, struct err *e)
+{
+    enum status st = OK;
+    static const char *const keys[] = {"max_position_embeddings", "max_sequence_length",
+                                       "max_seq_len", "n_positions", "seq_length"};
+    char *file = NULL;
+    json_t *config = NULL;
+    TRY(mem_format(&file, e, "%s/config.json", checkpoint));
+    TRY(json_read_file(file, &config, e));
+    *positions = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && *positions <= 0; i++)
+        *positions = json_integer_value(json_object_get(config, keys[i]));
+    ENSURE(*positions >= 2, ERR_FORMAT,
+           "%s: max_position_embeddings is missing; within_positions needs it", file);
+done:
+    json_decref(config);
+    free(file);
+    return st;
+}
+
+static void cut_at(struct data_options *d, int64_t positions)
+{
+    if (d->within_positions && (d->length == 0 || d->length > positions)) d->length = positions;
+}
+
 static enum status load(const struct data_options *options, int64_t n, const char *tokenizer_path,
-                        struct input *out, struct err *e)
+                        int64_t positions, struct input *out, struct err *e)
 {
     enum status st = OK;
     struct tokenizer *tokenizer = NULL;
@@ -109,7 +143,9 @@ static enum status load(const struct data_options *options, int64_t n, const cha
     TRY(mem_zero(&parts, n, sizeof *parts, "datasets", e));
     for (int64_t i = 0; i < n; i++) {
         char hash[HASH_HEX];
-        TRY(dataset_load(&options[i], tokenizer, &parts[i], hash, e));
+        struct data_options d = options[i];
+        cut_at(&d, positions);
+        TRY(dataset_load(&d, tokenizer, &parts[i], hash, e));
     }
     TRY(join(parts, n, out, e));
     log_trace("io", "tokens of %s: %.3f s", n ? options[0].name : "", clock_seconds() - start);
@@ -121,7 +157,7 @@ done:
 }
 
 static enum status input_key(const struct data_options *options, int64_t n, const char *tokenizer,
-                             char **key, struct err *e)
+                             int64_t positions, char **key, struct err *e)
 {
     enum status st = OK;
     char hash[HASH_HEX] = "";
@@ -130,7 +166,7 @@ static enum status input_key(const struct data_options *options, int64_t n, cons
     for (int64_t i = 0; i < n; i++) json_array_append_new(list, data_options_to_json(&options[i]));
     if (tokenizer[0]) TRY(hash_file(tokenizer, hash, e));
     ENSURE(text = json_dumps(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
-    TRY(mem_format(key, e, "%s %s", hash, text));
+    TRY(mem_format(key, e, "%s %lld %s", hash, (long long)positions, text));
 done:
     free(text);
     json_decref(list);
@@ -139,17 +175,17 @@ done:
 
 /* From the cache, or loaded into it; the oldest goes when it is full. */
 static enum status get(struct visit_cache *cache, const struct data_options *options, int64_t n,
-                       const char *tokenizer, int64_t *index, struct err *e)
+                       const char *tokenizer, int64_t positions, int64_t *index, struct err *e)
 {
     enum status st = OK;
     struct input input = {0};
-    TRY(input_key(options, n, tokenizer, &input.key, e));
+    TRY(input_key(options, n, tokenizer, positions, &input.key, e));
     for (int64_t i = 0; i < cache->n; i++)
         if (strcmp(cache->inputs[i].key, input.key) == 0) {
             *index = i;
             goto done;
         }
-    TRY(load(options, n, tokenizer, &input, e));
+    TRY(load(options, n, tokenizer, positions, &input, e));
     if (cache->n == INPUTS_KEPT) {
         input_free(&cache->inputs[0]);
         memmove(cache->inputs, cache->inputs + 1, (INPUTS_KEPT - 1) * sizeof input);
@@ -171,14 +207,19 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     char *tokenizer = NULL;
     int64_t calibration = -1, evaluation;
     bool calibrates = v->calibration.text || v->calibration.ids;
+    int64_t positions = 0;
+    bool cuts = v->calibration.within_positions;
+    for (int64_t i = 0; i < v->n_evaluations; i++)
+        cuts = cuts || v->evaluations[i].within_positions;
+    if (cuts) TRY(positions_read(v->path, &positions, e));
     TRY(find_tokenizer(v, &tokenizer, e));
-    if (calibrates) TRY(get(cache, &v->calibration, 1, tokenizer, &calibration, e));
+    if (calibrates) TRY(get(cache, &v->calibration, 1, tokenizer, positions, &calibration, e));
     int64_t before = cache->n;
-    TRY(get(cache, v->evaluations, v->n_evaluations, tokenizer, &evaluation, e));
+    TRY(get(cache, v->evaluations, v->n_evaluations, tokenizer, positions, &evaluation, e));
     /* The second look-up may have pushed the first one down by a place. */
     if (calibrates && before == INPUTS_KEPT && evaluation == INPUTS_KEPT - 1 &&
         calibration != evaluation)
-        TRY(get(cache, &v->calibration, 1, tokenizer, &calibration, e));
+        TRY(get(cache, &v->calibration, 1, tokenizer, positions, &calibration, e));
     *out = (struct visit_inputs){.evaluation = &cache->inputs[evaluation].sequences,
                                  .first = cache->inputs[evaluation].first};
     if (calibrates) out->calibration = &cache->inputs[calibration].sequences;

@@ -75,7 +75,8 @@ static void load(const struct data_options *d, const struct tokenizer *t, struct
     assert_int_equal(dataset_hash(d, again, &e), OK);
     assert_string_equal(hash, again);
     assert_int_equal(s->offset[0], 0);
-    bool framed = d->special_tokens || d->separator; /* what is added has no bytes */
+    bool framed = d->special_tokens || d->separator ||
+                  d->padding == PADDING_COUNTED; /* what is added has no bytes */
     for (int64_t i = 0; t && i < s->offset[s->n]; i++)
         if (!framed || s->bytes[i]) assert_int_equal(s->bytes[i], tokenizer_id_bytes(t, s->ids[i]));
 }
@@ -602,8 +603,12 @@ static void test_stored_ids(void **state)
     assert_int_equal(s.offset[1], 10);
     sequences_free(&s);
 
-    put_ids(-1);
-    refuse(&d, NULL, ERR_FORMAT, "tensor one: id -1 at element 9 is negative");
+    put_ids(-2);
+    refuse(&d, NULL, ERR_FORMAT, "tensor one: id -2 at element 9 is negative");
+    put_ids(-1); /* fills up the end of a row */
+    load(&d, NULL, &s);
+    assert_int_equal(s.offset[1], 9);
+    sequences_free(&s);
     put_ids(1ll << 31);
     refuse(&d, NULL, ERR_FORMAT, "element 9 is 2147483648");
     snprintf(ids, sizeof ids, "%s:f", path);
@@ -614,6 +619,95 @@ static void test_stored_ids(void **state)
     refuse(&d, NULL, ERR_USAGE, "expected FILE.safetensors:KEY");
     snprintf(ids, sizeof ids, "/nowhere:x");
     refuse(&d, NULL, ERR_IO, "/nowhere");
+}
+
+/* Rows of 2, 4, 1, 4 and 3 tokens. */
+static void put_ragged(void)
+{
+    static const char header[] = "{\"rows\":{\"dtype\":\"I32\",\"shape\":[5,4],\"data_offsets\":"
+                                 "[0,80]},\"hole\":{\"dtype\":\"I32\",\"shape\":[3],"
+                                 "\"data_offsets\":[80,92]}}";
+    static const int32_t rows[] = {10, 11, -1, -1, 20, 21, 22, 23, 30, -1, -1, -1,
+                                   40, 41, 42, 43, 50, 51, 52, -1, 60, -1, 61};
+    char data[512] = {0};
+    uint64_t n = sizeof header - 1;
+    memcpy(data, &n, 8);
+    memcpy(data + 8, header, n);
+    memcpy(data + 8 + n, rows, sizeof rows);
+    put("ragged.safetensors", data, 8 + n + sizeof rows);
+}
+
+static void expect_ids(const struct sequences *s, const int32_t *want, int64_t n)
+{
+    assert_int_equal(s->offset[s->n], n);
+    for (int64_t i = 0; i < n; i++) assert_int_equal(s->ids[i], want[i]);
+}
+
+static void test_arrangement(void **state)
+{
+    (void)state;
+    char ids[600];
+    struct sequences s;
+    put_ragged();
+    snprintf(ids, sizeof ids, "%s:rows", path);
+    struct data_options d = {.ids = ids, .length = 8, .batch = 2, .pad_id = -1};
+    load(&d, NULL, &s);
+    assert_null(s.valid);
+    expect_ids(&s, (const int32_t[]){10, 11, 20, 21, 22, 23, 30, 40, 41, 42, 43, 50, 51, 52}, 14);
+    sequences_free(&s);
+
+    d.padding = PADDING_MASKED;
+    d.sort = SORT_LENGTH;
+    load(&d, NULL, &s);
+    assert_null(s.valid);
+    expect_ids(&s, (const int32_t[]){20, 21, 22, 23, 40, 41, 42, 43, 50, 51, 52, 10, 11, 30}, 14);
+    sequences_free(&s);
+
+    d.padding = PADDING_COUNTED;
+    refuse(&d, NULL, ERR_USAGE, "pad_id: missing");
+    d.pad_id = 7;
+    load(&d, plain, &s); /* batches (4, 4), (3, 2), (1) */
+    expect_ids(&s, (const int32_t[]){20, 21, 22, 23, 40, 41, 42, 43, 50, 51, 52, 10, 11, 7, 30},
+               15);
+    for (int64_t i = 0; i < 5; i++)
+        assert_int_equal(s.valid[i], ((const int64_t[]){4, 4, 3, 2, 1})[i]);
+    assert_int_equal(s.offset[4], 14);
+    assert_int_equal(s.bytes[13], 0);
+    assert_int_equal(s.bytes[11], tokenizer_id_bytes(plain, 10));
+    sequences_free(&s);
+
+    d.sort = SORT_NONE;
+    d.batch = 3; /* (2, 4, 1), (4, 3) */
+    load(&d, NULL, &s);
+    expect_ids(&s, (const int32_t[]){10, 11, 7,  7,  20, 21, 22, 23, 30, 7,
+                                     7,  7,  40, 41, 42, 43, 50, 51, 52, 7},
+               20);
+    assert_int_equal(s.valid[2], 1);
+    sequences_free(&s);
+
+    snprintf(ids, sizeof ids, "%s:hole", path);
+    refuse(&d, NULL, ERR_FORMAT, "id -1 at place 1 of a row");
+}
+
+/* range(0, tokens - length - 1, length) is what `follow: 2` takes. */
+static void test_follow(void **state)
+{
+    (void)state;
+    static char text[4096];
+    int32_t ids[1024];
+    json_lines(text);
+    struct data_options d = options(put_text("d.jsonl", text), "text", LAYOUT_PACKED, 2);
+    int64_t all = all_ids(plain, ids);
+    for (d.length = 2; d.length < 40; d.length++) {
+        struct sequences s;
+        int64_t blocks = 0;
+        d.follow = 2;
+        for (int64_t i = 0; i < all - d.length - 1; i += d.length) blocks++;
+        load(&d, plain, &s);
+        assert_int_equal(s.n, blocks);
+        expect_ids(&s, ids, blocks * d.length);
+        sequences_free(&s);
+    }
 }
 
 static int large_line(char *out, int i)
@@ -696,6 +790,8 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_truncated_compression),
         cmocka_unit_test(test_stored_ids),
+        cmocka_unit_test(test_arrangement),
+        cmocka_unit_test(test_follow),
         cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

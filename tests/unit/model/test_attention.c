@@ -18,31 +18,34 @@ static float uniform(void)
     return (float)((double)(seed >> 11) / 4503599627370496.0 - 1.0);
 }
 
-/* out (D) = attention of query position t of one head, the sequence starting at row 0 of qkv. */
-static void plain(const struct spec *s, const float *qkv, int64_t head, int64_t t, double *out)
+/* out (D) = attention of query position t of one head, the sequence starting at row 0 of qkv; keys
+ * from `valid` on are filling, and what sees no other key is 0. */
+static void plain(const struct spec *s, const float *qkv, int64_t head, int64_t t, int64_t valid,
+                  double *out)
 {
     int64_t W = qkv_width(s), D = s->shape.head_dim, q, k, v;
     int64_t from = s->window && t >= s->window ? t - s->window + 1 : 0;
+    int64_t last = t < valid ? t : valid - 1;
     double sum = 0, top = -INFINITY, *p = calloc((size_t)t + 1, sizeof *p);
     qkv_columns(s, head, &q, &k, &v);
-    for (int64_t j = from; j <= t; j++) {
+    for (int64_t j = from; j <= last; j++) {
         for (int64_t i = 0; i < D; i++) p[j] += (double)qkv[t * W + q + i] * qkv[j * W + k + i];
         p[j] /= sqrt((double)D);
         top = fmax(top, p[j]);
     }
     for (int64_t i = 0; i < D; i++) out[i] = 0;
-    for (int64_t j = from; j <= t; j++) sum += p[j] = exp(p[j] - top);
-    for (int64_t j = from; j <= t; j++)
+    for (int64_t j = from; j <= last; j++) sum += p[j] = exp(p[j] - top);
+    for (int64_t j = from; j <= last; j++)
         for (int64_t i = 0; i < D; i++) out[i] += p[j] / sum * qkv[j * W + v + i];
     free(p);
 }
 
-static void check(int64_t heads, int64_t kv_heads, bool fused, int64_t window)
+static void check_valid(int64_t heads, int64_t kv_heads, bool fused, int64_t window, int64_t *valid)
 {
     enum { D = 8, LONG = 1300 };
     static struct model m;
     int64_t offset[] = {0, 1, 1 + LONG, LONG + 71};
-    struct sequences s = {.n = 3, .offset = offset};
+    struct sequences s = {.n = 3, .offset = offset, .valid = valid};
     struct acts a;
     struct err e = {0};
     m.spec = (struct spec){.shape = {.hidden = 8,
@@ -63,11 +66,31 @@ static void check(int64_t heads, int64_t kv_heads, bool fused, int64_t window)
         for (int64_t t = 0; t < offset[n + 1] - offset[n]; t += t < 70 ? 1 : 37)
             for (int64_t h = 0; h < heads; h++) {
                 double want[D];
-                plain(&m.spec, a.inner + offset[n] * W, h, t, want);
+                plain(&m.spec, a.inner + offset[n] * W, h, t,
+                      valid ? valid[n] : offset[n + 1] - offset[n], want);
                 for (int i = 0; i < D; i++)
                     assert_true(fabs(a.in[(offset[n] + t) * ld + h * D + i] - want[i]) < 2e-6);
             }
     model_acts_free(&a);
+}
+
+static void check(int64_t heads, int64_t kv_heads, bool fused, int64_t window)
+{
+    check_valid(heads, kv_heads, fused, window, NULL);
+}
+
+/* Fillings that end within a tile of queries, of keys, and between; what is filled up sees the real
+ * tokens too. */
+static void filled_up(void **state)
+{
+    (void)state;
+    int64_t some[] = {1, 900, 40}, few[] = {1, 1, 64}, all[] = {1, 1300, 70}, edge[] = {1, 512, 1};
+    int64_t *const cases[] = {some, few, all, edge};
+    for (int i = 0; i < 4; i++) {
+        check_valid(4, 2, false, 0, cases[i]);
+        check_valid(2, 2, true, 0, cases[i]);
+        check_valid(2, 1, false, 50, cases[i]);
+    }
 }
 
 static void grouped_heads(void **state)
@@ -97,6 +120,7 @@ int main(void)
         cmocka_unit_test(grouped_heads),
         cmocka_unit_test(fused_heads),
         cmocka_unit_test(windows),
+        cmocka_unit_test(filled_up),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,6 +122,50 @@ static void test_eos(void **state)
     tokenizer_close(t);
 }
 
+static void check_pad(const struct tokenizer *t, int32_t want, enum status code, const char *part)
+{
+    struct err e = {0};
+    int32_t id = -1;
+    enum status st = tokenizer_pad(t, &id, &e);
+    if (st != code) fail_msg("%s, expected %s: %s", status_text(st), status_text(code), e.text);
+    if (st == OK)
+        assert_int_equal(id, want);
+    else if (!strstr(e.text, part))
+        fail_msg("\"%s\" lacks \"%s\"", e.text, part);
+}
+
+/* The order in which Tokenicer asks. */
+static void test_pad(void **state)
+{
+    (void)state;
+    put("tokenizer_config.json", NULL);
+    put("special_tokens_map.json", NULL);
+    put("generation_config.json", NULL);
+    put("config.json", NULL);
+    struct tokenizer *t = open_own();
+    check_pad(t, 0, ERR_USAGE, "no eos_token");
+    put("config.json", "{\"eos_token_id\": 3}");
+    check_pad(t, 3, OK, NULL); /* nothing else is left */
+    put("special_tokens_map.json", "{\"pad_token\": \"ab\"}");
+    check_pad(t, 2, OK, NULL);
+    put("tokenizer_config.json", "{\"pad_token\": {\"content\": \"b\"}, \"eos_token\": \"a\"}");
+    check_pad(t, 1, OK, NULL);
+    put("config.json", "{\"eos_token_id\": 3, \"pad_token_id\": 9}");
+    check_pad(t, 9, OK, NULL);
+    put("config.json", "{\"eos_token_id\": 3, \"bos_token_id\": 9, \"pad_token_id\": 9}");
+    check_pad(t, 1, OK, NULL); /* that of a text's start or end does not count */
+    put("config.json", "{\"eos_token_id\": 3, \"pad_token_id\": 3}");
+    check_pad(t, 1, OK, NULL);
+    put("tokenizer_config.json", "{\"pad_token\": null}");
+    check_pad(t, 2, OK, NULL);
+    put("special_tokens_map.json", "{\"pad_token\": \"<gone>\"}");
+    check_pad(t, 0, ERR_USAGE, "the padding token that special_tokens_map.json names (<gone>)");
+    put("special_tokens_map.json", "{}");
+    put("config.json", "{\"eos_token_id\": 1, \"pad_token_id\": 10}");
+    check_pad(t, 0, ERR_USAGE, "that config.json names (by its id)");
+    tokenizer_close(t);
+}
+
 static void test_count(void **state)
 {
     (void)state;
@@ -147,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_eos),
+        cmocka_unit_test(test_pad),
         cmocka_unit_test(test_count),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

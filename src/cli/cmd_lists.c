@@ -59,10 +59,19 @@ static enum status run_methods(MPI_Comm world, int argc, char **argv, int *code,
             printf("%-10s bits %lld to %lld%s\n    %s\n    options: %s\n", m->name,
                    (long long)m->bits_min, (long long)m->bits_max,
                    needs ? ", needs calibration" : "", m->doc, m->options);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:b, s:s}", "name", m->name,
-                                              "doc", m->doc, "bits_min", (json_int_t)m->bits_min,
-                                              "bits_max", (json_int_t)m->bits_max, "calibration",
-                                              needs, "options", m->options));
+        json_t *presets = json_array();
+        for (int k = PRESET_NONE + 1; preset_name(k); k++) {
+            if (!preset_concerns(k, m->name)) continue;
+            if (!json)
+                printf("%s%s", json_array_size(presets) ? " " : "    presets: ", preset_name(k));
+            json_array_append_new(presets, json_string(preset_name(k)));
+        }
+        if (!json && json_array_size(presets)) putchar('\n');
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:o}", "name", m->name,
+                                        "doc", m->doc, "bits_min", (json_int_t)m->bits_min,
+                                        "bits_max", (json_int_t)m->bits_max, "calibration", needs,
+                                        "options", m->options, "presets", presets));
     }
     if (json && !help) print_json(json_incref(list));
 done:

@@ -19,6 +19,8 @@ struct quantize {
     struct data_options calibration, evaluation;
     const char *field; /* of both, where their own flags say nothing; so is length */
     int64_t length, samples;
+    int preset;
+    int64_t preset_samples;
     struct safetensors_out *out;
 };
 
@@ -50,11 +52,13 @@ enum { LENGTH_UNSET = -1 };
 
 /* What --field and --length say for both, unless --calibration-length and the like say otherwise.
  */
-static enum status share_flags(const struct quantize *o, struct data_options *d, struct err *e)
+static enum status share_flags(const struct quantize *o, struct data_options *d,
+                               const char *section, struct err *e)
 {
     enum status st = OK;
     struct data_options plain;
     data_options_default(&plain);
+    TRY(data_options_preset(&plain, o->preset, section, e));
     if (d->length == LENGTH_UNSET) d->length = o->length ? o->length : plain.length;
     ENSURE(d->length >= 2 || d->length == 0, ERR_USAGE, "--length %lld: expected at least 2",
            (long long)d->length);
@@ -74,9 +78,12 @@ static enum status set_up(struct quantize *o, struct err *e)
     ENSURE(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
            "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
            (long long)method->bits_min, (long long)method->bits_max, method->name);
-    TRY(share_flags(o, &o->calibration, e));
-    TRY(share_flags(o, &o->evaluation, e));
-    if (o->calibration.samples == 0) o->calibration.samples = o->samples;
+    TRY(share_flags(o, &o->calibration, "calibration", e));
+    TRY(share_flags(o, &o->evaluation, "evaluation", e));
+    if (o->samples && o->calibration.samples == o->preset_samples)
+        o->calibration.samples = o->samples;
+    ENSURE(o->evaluation.padding != PADDING_COUNTED, ERR_USAGE,
+           "--evaluation-padding: counted is for calibration");
     ENSURE(!(method->needs & NEEDS_HESSIAN) || is_given(&o->calibration), ERR_USAGE,
            "%s calibrates: give --calibration-text or --calibration-ids", method->name);
     TRY(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
@@ -161,14 +168,46 @@ static void print_flags(FILE *out)
     data_options_print_flags("calibration-", out);
 }
 
+/* The value of --name in argv, NULL if it is not there. */
+static const char *flag_value(const char *name, int argc, char **argv)
+{
+    size_t n = strlen(name);
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], name, n) != 0) continue;
+        if (argv[i][n] == '=') return argv[i] + n + 1;
+        if (argv[i][n] == '\0' && i + 1 < argc) return argv[i + 1];
+    }
+    return NULL;
+}
+
+/* Defaults first, so that the flags beside --preset win wherever they stand. */
+static enum status start_from_preset(struct quantize *o, int argc, char **argv, struct err *e)
+{
+    enum status st = OK;
+    const char *preset = flag_value("--preset", argc, argv);
+    const char *method = flag_value("--method", argc, argv);
+    quant_options_default(&o->entry.options);
+    data_options_default(&o->calibration);
+    data_options_default(&o->evaluation);
+    if (preset) TRY(preset_find(preset, &o->preset, e));
+    TRY(quant_options_preset(&o->entry.options, o->preset, method ? method : "", e));
+    TRY(data_options_preset(&o->calibration, o->preset, "calibration", e));
+    TRY(data_options_preset(&o->evaluation, o->preset, "evaluation", e));
+    o->preset_samples = o->calibration.samples;
+    o->calibration.length = o->evaluation.length = LENGTH_UNSET;
+done:
+    return st;
+}
+
 static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
 {
     enum status st = OK;
     struct quantize o = {0};
-    const char *tokenizer = NULL;
+    const char *tokenizer = NULL, *preset = NULL; /* preset: read ahead of the rest */
     bool json = false, help;
     const struct arg table[] = {
         {"--method", ARG_TEXT, &o.method, "M", "qtraj methods lists them"},
+        {"--preset", ARG_TEXT, &preset, "P", "a protocol's defaults, which `qtraj options` lists"},
         {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8"},
         {"--field", ARG_TEXT, &o.field, "NAME", "JSONL field that holds the texts"},
         {"--length", ARG_INTEGER, &o.length, "N", "tokens a sequence (2048)"},
@@ -179,10 +218,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     };
     (void)world;
     (void)code;
-    quant_options_default(&o.entry.options);
-    data_options_default(&o.calibration);
-    data_options_default(&o.evaluation);
-    o.calibration.length = o.evaluation.length = LENGTH_UNSET;
+    TRY(start_from_preset(&o, argc, argv, e));
     const struct args args = {.table = table,
                               .n = sizeof table / sizeof *table,
                               .other = other_flag,

@@ -1,0 +1,187 @@
+/* Presets: what they set, what wins over them, what contradicts them. */
+#include "config/sweep.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char file[] = FIXTURES "/config/preset.yaml";
+
+static void read_ok(const char *const *set, int64_t n, struct sweep *s)
+{
+    struct err e = {0};
+    if (sweep_read(file, set, n, s, &e) != OK) fail_msg("%s", e.text);
+}
+
+static void refuse(const char *const *set, int64_t n, const char *part)
+{
+    struct sweep s;
+    struct err e = {0};
+    assert_int_equal(sweep_read(file, set, n, &s, &e), ERR_USAGE);
+    if (!strstr(e.text, part)) fail_msg("\"%s\" lacks \"%s\"", e.text, part);
+}
+
+static void test_inherited(void **state)
+{
+    (void)state;
+    struct sweep s;
+    read_ok(NULL, 0, &s);
+    const struct quant_options *q = &s.methods[0].options;
+    assert_int_equal(s.methods[0].preset, PRESET_GPTQMODEL_4);
+    assert_int_equal(q->group_size, 64); /* stands beside it */
+    assert_int_equal(q->order, ORDER_ACTIVATION);
+    assert_true(q->damping == 0.05 && q->damping_increment == 0.01 && q->range_search == 0);
+    assert_true(q->symmetric && q->true_sequential && q->hessian_per_token && !q->static_groups);
+    assert_int_equal(q->scale_dtype, SCALE_F16);
+    assert_int_equal(q->last_resort, RESORT_ROUND);
+    assert_int_equal(s.methods[1].preset, PRESET_NONE);
+    assert_int_equal(s.methods[1].options.order, ORDER_NONE);
+    assert_int_equal(s.methods[1].options.scale_dtype, SCALE_F32);
+    assert_int_equal(s.methods[2].options.scale_dtype, SCALE_F16);
+    assert_int_equal(s.methods[2].options.order, ORDER_NONE);
+    assert_false(s.methods[2].options.symmetric);
+    const struct data_options *d = &s.calibration;
+    assert_int_equal(d->layout, LAYOUT_DOCUMENT);
+    assert_int_equal(d->length, 0);
+    assert_int_equal(d->min_length, 20);
+    assert_int_equal(d->documents, 1024);
+    assert_int_equal(d->batch, 16);
+    assert_int_equal(d->padding, PADDING_COUNTED);
+    assert_int_equal(d->sort, SORT_NONE);
+    assert_int_equal(d->pad_id, -1);
+    assert_true(d->special_tokens && !d->within_positions);
+    assert_int_equal(s.evaluations[0].follow, 2);
+    assert_int_equal(s.evaluations[0].length, 2048);
+    assert_int_equal(s.evaluations[0].padding, PADDING_NONE);
+    assert_int_equal(s.evaluations[1].follow, 0);
+    assert_int_equal(s.evaluations[2].follow, 0); /* stored ids are no blocks of a text */
+    sweep_free(&s);
+}
+
+static void test_others(void **state)
+{
+    (void)state;
+    struct sweep s;
+    const char *set[] = {"preset=gptqmodel-5", "methods[0].group_size=null"};
+    read_ok(set, 2, &s);
+    assert_int_equal(s.methods[0].options.group_size, 128);
+    assert_int_equal(s.methods[0].options.order, ORDER_GROUP);
+    assert_int_equal(s.methods[0].options.last_resort, RESORT_FLOOR);
+    assert_int_equal(s.calibration.padding, PADDING_MASKED);
+    assert_int_equal(s.calibration.sort, SORT_LENGTH);
+    assert_true(s.calibration.within_positions);
+    sweep_free(&s);
+    set[0] = "preset=gptq-reference";
+    set[1] = "methods[0].symmetric=true";
+    read_ok(set, 2, &s);
+    assert_true(s.methods[0].options.symmetric && s.methods[0].options.damping == 0.01);
+    assert_false(s.methods[0].options.true_sequential);
+    assert_int_equal(s.methods[0].options.group_size, 64);
+    assert_int_equal(s.calibration.samples, 128);
+    assert_int_equal(s.calibration.length, 2048);
+    assert_int_equal(s.evaluations[0].follow, 0);
+    sweep_free(&s);
+}
+
+static void test_contradictions(void **state)
+{
+    (void)state;
+    struct sweep s;
+    const char *set[3] = {"methods[1].preset=gptqmodel-5"};
+    refuse(set, 1,
+           "--set methods[1].preset=gptqmodel-5: methods[1].preset: gptqmodel-5 fixes the "
+           "calibration too, but calibration has the preset gptqmodel-4");
+    set[1] = "calibration.preset=none"; /* whoever says so knows */
+    read_ok(set, 2, &s);
+    assert_int_equal(s.methods[0].options.order, ORDER_ACTIVATION);
+    assert_int_equal(s.methods[1].options.order, ORDER_GROUP);
+    assert_int_equal(s.calibration.padding, PADDING_NONE);
+    assert_int_equal(s.calibration.length, 2048);
+    sweep_free(&s);
+    set[0] = "preset=null"; /* a method's preset alone forgets the calibration */
+    set[1] = "methods[0].preset=gptqmodel-4";
+    refuse(set, 2, "calibration has the preset none");
+    set[2] = "calibration.preset=gptqmodel-4";
+    read_ok(set, 3, &s);
+    sweep_free(&s);
+    set[0] = "methods[2].preset=gptqmodel-5"; /* needs no calibration */
+    read_ok(set, 1, &s);
+    sweep_free(&s);
+    set[0] = "preset=gptqmodel-6";
+    refuse(set, 1, "preset: expected one of none, gptq-reference, gptqmodel-4, gptqmodel-5");
+    set[0] = "methods[0].preset=[x]";
+    refuse(set, 1, "methods[0].preset: expected one of");
+    set[0] = "evaluation[0].padding=counted";
+    refuse(set, 1, "evaluation[0].padding: counted is for calibration");
+    set[0] = "evaluation[2].follow=1";
+    read_ok(set, 1, &s);
+    sweep_free(&s);
+    set[0] = "evaluation[1].follow=1";
+    refuse(set, 1, "evaluation[1].follow: is for text with layout: packed");
+}
+
+/* Workers read the values, whatever preset they come from. */
+static void test_json(void **state)
+{
+    (void)state;
+    struct sweep s;
+    struct err e = {0};
+    struct data_options d;
+    struct method_entry m;
+    read_ok(NULL, 0, &s);
+    s.calibration.batch = 5;
+    json_t *json = data_options_to_json(&s.calibration);
+    assert_int_equal(data_options_from_json(json, &d, &e), OK);
+    assert_int_equal(d.batch, 5);
+    assert_int_equal(d.min_length, 20);
+    assert_int_equal(d.padding, PADDING_COUNTED);
+    assert_int_equal(d.preset, PRESET_GPTQMODEL_4);
+    data_options_free(&d);
+    json_decref(json);
+    json = method_entry_to_json(&s.methods[0]);
+    json_object_set_new(json, "damping", json_real(0.5));
+    assert_int_equal(method_entry_from_json(json, &m, &e), OK);
+    assert_true(m.options.damping == 0.5 && m.options.group_size == 64);
+    method_entry_free(&m);
+    json_decref(json);
+    sweep_free(&s);
+}
+
+/* Every rule reads: no preset names a key or a value that there is not. */
+static void test_every_rule(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const char *const sections[] = {"calibration", "evaluation"};
+    int preset, n = 0;
+    for (int i = 0; preset_name(i); i++) {
+        struct quant_options q;
+        struct data_options d;
+        assert_int_equal(preset_find(preset_name(i), &preset, &e), OK);
+        assert_int_equal(preset, i);
+        quant_options_default(&q);
+        if (quant_options_preset(&q, i, "gptq", &e) != OK) fail_msg("%s", e.text);
+        if (quant_options_preset(&q, i, "rtn", &e) != OK) fail_msg("%s", e.text);
+        assert_int_equal(preset_concerns(i, "gptq"), i != PRESET_NONE);
+        for (int k = 0; k < 2; k++) {
+            data_options_default(&d);
+            if (data_options_preset(&d, i, sections[k], &e) != OK) fail_msg("%s", e.text);
+        }
+        n++;
+    }
+    assert_int_equal(n, PRESET_N);
+    assert_int_equal(preset_find("gptq", &preset, &e), ERR_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_inherited),      cmocka_unit_test(test_others),
+        cmocka_unit_test(test_contradictions), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_every_rule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

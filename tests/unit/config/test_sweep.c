@@ -192,9 +192,6 @@ static void test_documentation(void **state)
     assert_string_equal(s.evaluations[1].separator, "eos");
     sweep_free(&s);
     f = fopen(path, "w");
-    fputs("name: x\nresults: x.h5\nbits: [4]\nmethods: [{method: rtn}]\n"
-          "models: [{name: m, trajectory: smollm3-3b.csv, path: \"{checkpoint}\"}]\n",
-          f);
     doc_block(1, f);
     fclose(f);
     read_ok(path, NULL, 0, &s);
@@ -202,6 +199,8 @@ static void test_documentation(void **state)
     assert_int_equal(s.calibration.length, 0);
     assert_int_equal(s.calibration.min_length, 11);
     assert_true(s.calibration.special_tokens && !s.evaluations[0].special_tokens);
+    assert_int_equal(s.calibration.batch, 16);
+    assert_int_equal(s.methods[0].options.order, ORDER_ACTIVATION);
     sweep_free(&s);
     remove(path);
     remove(table);

@@ -2,6 +2,7 @@
  * commands are in cli/. */
 #include "cli/cli.h"
 #include "linalg/linalg.h"
+#include "util/mem.h"
 #include <stdio.h>
 
 int main(int argc, char **argv)
@@ -11,6 +12,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "qtraj: error: MPI cannot be initialised\n");
         return EXIT_INTERNAL;
     }
+    mem_setup();
     linalg_setup();
     int code = cli_main(MPI_COMM_WORLD, argc, argv);
     MPI_Finalize();

@@ -50,6 +50,13 @@ static const struct command *find(const char *name)
     return NULL;
 }
 
+static struct limits_share share;
+
+const struct limits_share *cli_share(void)
+{
+    return &share;
+}
+
 /* As many OpenMP threads as this rank has cores, unless the user says otherwise. Several ranks on a
  * node that are not bound see all of its cores each: OpenMP's own default would start that many
  * threads in each of them. Collective on comm; limits that cannot be read change nothing. */
@@ -57,11 +64,11 @@ static void set_threads(MPI_Comm comm, bool works)
 {
     struct err e = {0};
     struct limits l = {0};
-    struct limits_share share;
     const char *given = getenv("OMP_NUM_THREADS");
     enum status st = err_agree(comm, limits_read("", &l, &e), &e);
     if (st == OK) st = limits_share(comm, &l, works, &share, &e);
     if (st != OK) {
+        share = (struct limits_share){0};
         log_trace("sched", "threads are left as they are: %s", e.text);
         return;
     }

@@ -3,6 +3,7 @@
  */
 #pragma once
 #include "util/err.h"
+#include "util/limits.h"
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,6 +31,9 @@ struct command {
     /* argv[0] is the command's name. *code: exit code when the status is OK. */
     enum status (*run)(MPI_Comm world, int argc, char **argv, int *code, struct err *e);
 };
+
+/* This rank's part of its node, as found at the start; zeros where limits cannot be read. */
+const struct limits_share *cli_share(void);
 
 /* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. */
 int cli_main(MPI_Comm world, int argc, char **argv);

@@ -232,8 +232,11 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     struct worker *w = context;
     struct visit visit = {0};
     json_t *json = NULL;
-    const struct visit_hooks hooks = {
-        .context = w, .emit = send_record, .should_stop = should_stop};
+    const struct visit_hooks hooks = {.context = w,
+                                      .memory = cli_share()->memory / 10 * 9,
+                                      .ranks = cli_share()->workers,
+                                      .emit = send_record,
+                                      .should_stop = should_stop};
     w->port = port;
     TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
     TRY(visit_from_json(json, &visit, e));

@@ -1,4 +1,5 @@
 #include "cli/single.h"
+#include "cli/cli.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -53,6 +54,8 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     if (tokenizer) TRY(mem_string(&s->visit.tokenizer, tokenizer, e));
     s->hooks.context = s;
     s->hooks.emit = keep;
+    s->hooks.memory = cli_share()->memory / 10 * 9;
+    s->hooks.ranks = 1;
     TRY(visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e));
 done:
     visit_cache_free(&cache);

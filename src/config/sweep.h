@@ -137,9 +137,16 @@ struct model_entry {
     struct trajectory_row *rows;
 };
 
+/* What hidden states are held as between blocks. */
+enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16 };
+
 struct run_options {
     int64_t ranks_per_group; /* 0: auto */
     int64_t threads;         /* OpenMP threads a rank; 0: auto */
+    char *memory_per_rank;   /* "24G"; NULL: auto */
+    int64_t memory;          /* the same in bytes; 0: auto */
+    char *scratch;           /* a folder, or "off"; NULL: auto */
+    int activations;         /* enum activations */
 };
 
 struct sweep {
@@ -187,6 +194,10 @@ void data_options_free(struct data_options *d);
 /* *out = the text that curvature is measured on, as its section says, owned by the caller. */
 MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
                                           struct err *e);
+json_t *run_options_to_json(const struct run_options *r);
+MUST_USE enum status run_options_from_json(const json_t *json, struct run_options *out,
+                                           struct err *e);
+void run_options_free(struct run_options *r);
 
 /* Command line flags of the same tables: "--group-size 64" or "--group-size=64" sets group_size,
  * boolean `symmetric` is set by --symmetric and unset by --asymmetric. *used = arguments taken (0:

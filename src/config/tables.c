@@ -9,6 +9,7 @@ static const char *const last_resorts[] = {"none", "round", "floor", NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
 static const char *const paddings[] = {"none", "counted", "masked", NULL};
 static const char *const sorts[] = {"none", "length", NULL};
+static const char *const activations[] = {"f32", "bf16", NULL};
 static const char *const layouts[] = {"packed", "document", NULL};
 
 #define TABLE(rows, type)                                                                          \
@@ -367,8 +368,26 @@ static const struct option run_keys[] = {
      .has_special = true,
      .special = 0,
      .word = "auto"},
+    {.name = "memory_per_rank",
+     .doc = "bytes that a rank may take at its peak, with K, M, G or T for powers of 1024: what "
+            "does not fit is computed twice, goes to scratch, or waits for another wave",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct run_options, memory_per_rank),
+     .otherwise = "auto: nine tenths of the rank's part of its node"},
+    {.name = "scratch",
+     .doc = "folder on the node's own disk for hidden states that memory_per_rank has no room for, "
+            "or off",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct run_options, scratch),
+     .otherwise = "auto: SLURM_TMPDIR, TMPDIR, /tmp or /var/tmp, the first that is a disk"},
+    {.name = "activations",
+     .doc = "what hidden states are held as between blocks; bf16 halves them and changes results",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct run_options, activations),
+     .fallback = "f32",
+     .choices = activations},
 };
-static const struct option_table run_table = {TABLE(run_keys, run_options)};
+const struct option_table run_table = {TABLE(run_keys, run_options), .finish = run_finish};
 
 enum { ENTRIES_MAX = 10000 };
 

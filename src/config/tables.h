@@ -9,6 +9,7 @@ extern const struct option_table method_table;
 extern const struct option_table quant_table;
 extern const struct option_table data_table;
 extern const struct option_table curvature_section_table;
+extern const struct option_table run_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
 /* Hooks of the tables (option_table.finish and .release). */
@@ -16,4 +17,5 @@ enum status sweep_finish(void *entry, const struct option_scope *scope, struct e
 enum status model_finish(void *entry, const struct option_scope *scope, struct err *e);
 enum status method_finish(void *entry, const struct option_scope *scope, struct err *e);
 enum status data_finish(void *entry, const struct option_scope *scope, struct err *e);
+enum status run_finish(void *entry, const struct option_scope *scope, struct err *e);
 void model_release(void *entry);

@@ -12,9 +12,20 @@
  * MiB up to 128k entries. */
 enum { SLICE = 128, SLICE_LARGE = 64, VOCAB_LARGE = 1 << 16 };
 
+static int64_t slice_of(const struct model_shape *m)
+{
+    return m->vocab > VOCAB_LARGE ? SLICE_LARGE : SLICE;
+}
+
 static int64_t slice_length(const struct model *m)
 {
-    return model_shape(m)->vocab > VOCAB_LARGE ? SLICE_LARGE : SLICE;
+    return slice_of(model_shape(m));
+}
+
+int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_streams)
+{
+    int64_t P = slice_of(m), logits = n_streams > 0 ? 3 : 1;
+    return threads * (P * m->hidden + (logits * P + 1) * m->vocab) * (int64_t)sizeof(float);
 }
 
 enum status scores_init(struct scores *s, int64_t n, struct err *e)

@@ -27,6 +27,9 @@ MUST_USE enum status head_score(const struct model *m, const struct sequences *s
                                 const float *const *stream, int64_t n_streams,
                                 struct scores *full_scores, struct scores *scores, struct err *e);
 
+/* Bytes that head_score takes while it runs, for texts of many slices. */
+int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_streams);
+
 /* logits (T, V) from the final hidden states x (T, C) of any tokens. ERR_NOMEM. */
 MUST_USE enum status head_logits(const struct model *m, const float *x, int64_t T, float *logits,
                                  struct err *e);

@@ -15,6 +15,12 @@ static int64_t block_side(int64_t n)
     return n <= 1024 ? 128 : n <= 4096 ? 256 : 512;
 }
 
+int64_t gram_bytes(int64_t n, int64_t threads)
+{
+    int64_t side = block_side(n);
+    return threads * side * side * (int64_t)sizeof(float);
+}
+
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;

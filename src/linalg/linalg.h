@@ -28,6 +28,8 @@ enum { TOKEN_TILE = 256 };
  * f64 in order. Parallel. */
 MUST_USE enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset,
                               int64_t n_seq, struct err *e);
+/* Bytes that gram_add takes while it runs. */
+int64_t gram_bytes(int64_t n, int64_t threads);
 
 /* The same with sums that are equal bit for bit in whatever order and grouping they are made: by
  * sequence, range or rank. bound (n) from gram_bound_make over all tokens of all calls; NULL: as

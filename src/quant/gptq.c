@@ -277,6 +277,21 @@ done:
     return st;
 }
 
+/* The factor in f32 and the inverses along its diagonal; H in f64 beside them until they are done.
+ */
+static void gptq_memory(const struct quant_options *o, int64_t cols, int64_t threads,
+                        struct quant_memory *out)
+{
+    int64_t block = min64(o->block_size, cols);
+    int64_t reach = o->group_size > 0 && !o->static_groups && o->group_size > block
+                        ? min64(block + o->group_size, cols)
+                        : block;
+    int64_t inverses = (cols + block - 1) / block * reach * reach * (int64_t)sizeof(float);
+    out->prepared = cols * cols * (int64_t)sizeof(float) + inverses;
+    out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
+    out->running = gptq_sweep_bytes(o, cols, threads);
+}
+
 const struct quant_method quant_gptq = {
     .name = "gptq",
     .doc = "column by column, each column's error made up for by those behind it (Hessian of the "
@@ -291,5 +306,6 @@ const struct quant_method quant_gptq = {
     .check = gptq_check,
     .prepare = gptq_prepare,
     .release = gptq_release,
+    .memory = gptq_memory,
     .run = gptq_run,
 };

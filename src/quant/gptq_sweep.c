@@ -377,6 +377,15 @@ done:
     return st;
 }
 
+int64_t gptq_sweep_bytes(const struct quant_options *o, int64_t cols, int64_t threads)
+{
+    int64_t block = o->block_size < cols ? o->block_size : cols;
+    int64_t widest = o->group_size > block ? block + o->group_size : block;
+    return threads * (int64_t)sizeof(float) *
+           (cols * PITCH + (widest < cols ? widest : cols) * (PITCH + TILE_ROWS) +
+            3 * block * TILE_ROWS);
+}
+
 enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, struct err *e)
 {
     enum status st = OK;

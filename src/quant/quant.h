@@ -56,6 +56,13 @@ struct quant_report {
     double bits_per_weight; /* codes, scales (16 bits) and zeros (b bits) */
 };
 
+/* Bytes of a method's own for a stage of `cols` inputs. */
+struct quant_memory {
+    int64_t prepared;  /* what prepare gives */
+    int64_t preparing; /* more while it works */
+    int64_t running;   /* of run, beside w and q */
+};
+
 struct quant_method {
     const char *name, *doc;
     unsigned needs;
@@ -70,6 +77,9 @@ struct quant_method {
     enum status (*prepare)(const struct quant_input *, const struct quant_options *,
                            struct quant_prepared **out, struct err *);
     void (*release)(struct quant_prepared *);
+    /* Fills *out, for plans. */
+    void (*memory)(const struct quant_options *, int64_t cols, int64_t threads,
+                   struct quant_memory *out);
     enum status (*run)(const struct quant_job *, struct quant_report *, struct err *);
 };
 

@@ -48,6 +48,13 @@ done:
     return st;
 }
 
+static void rtn_memory(const struct quant_options *o, int64_t cols, int64_t threads,
+                       struct quant_memory *out)
+{
+    int64_t group = o->group_size < 0 ? cols : min64(o->group_size, cols);
+    out->running = threads * group * TILE_ROWS * (int64_t)sizeof(float);
+}
+
 const struct quant_method quant_rtn = {
     .name = "rtn",
     .doc = "round to nearest: no calibration, scales from the range of each group",
@@ -55,5 +62,6 @@ const struct quant_method quant_rtn = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .options = "group_size symmetric range_search scale_dtype",
+    .memory = rtn_memory,
     .run = rtn_run,
 };

@@ -1,10 +1,17 @@
 #include "util/mem.h"
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, MAPPED_FROM = 256 << 10 };
+
+void mem_setup(void)
+{
+    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
+    mallopt(M_TRIM_THRESHOLD, MAPPED_FROM);
+}
 
 enum status mem_alloc(void *out, int64_t n, size_t size, const char *what, struct err *e)
 {

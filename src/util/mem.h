@@ -3,6 +3,11 @@
 #include "util/err.h"
 #include <stdint.h>
 
+/* Call once a process: what is freed goes back to the system, so that memory measured is memory in
+ * use. (glibc otherwise stops mapping blocks of a size that was once freed, and keeps them in its
+ * heaps.) */
+void mem_setup(void);
+
 /* *out = n zeroed elements of `size` bytes, 64-byte aligned; n = 0 gives a valid pointer. The
  * caller frees. ERR_NOMEM (also on overflow of n * size), the text names `what` and the bytes. */
 MUST_USE enum status mem_zero(void *out, int64_t n, size_t size, const char *what, struct err *e);

@@ -133,7 +133,8 @@ struct visit_outcome {
     const char *weights_hash;  /* "" likewise */
     const struct visit_inputs *inputs;
     char utc_start[21];
-    double seconds, seconds_read, seconds_forward, seconds_head, weight_norm;
+    double seconds, seconds_read, seconds_forward, seconds_hessian, seconds_head, weight_norm;
+    int64_t memory_planned;     /* bytes at the peak */
     struct loss_summary *full;  // (n_evaluations)
     struct surface_place place; /* of a point of a surface */
 };
@@ -166,6 +167,7 @@ struct run {
     struct stream *streams; // (n)
     struct stream **order;  // (n) as they go through a block
     struct memory_plan plan;
+    char *scratch;                       /* folder, NULL: none */
     struct loss_summary *full_summaries; // (datasets)
     struct loss_summary *summaries;      // (n, datasets)
     struct paired_summary *paired;       // (n, datasets)

@@ -222,9 +222,10 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     *c = (struct plan_checkpoint){.model = model, .row = row};
     TRY(replace(m->path, "{checkpoint}", m->rows[row].checkpoint, &c->path, e));
     TRY(plan_tokenizer_identity(p, m, c->path, tokenizer, e));
-    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O}", "schema", KEY_SCHEMA, "model", m->name,
-                              "checkpoint", m->rows[row].checkpoint, "tokenizer", tokenizer,
-                              "evaluations", (json_t *)evaluations),
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*}", "schema", KEY_SCHEMA, "model",
+                              m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
+                              tokenizer, "evaluations", (json_t *)evaluations, "activations",
+                              p->sweep->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL),
                     c->key, e));
     c->cost = token_cost(c->path);
 done:

@@ -71,8 +71,10 @@ enum status record_checkpoint(const struct visit_outcome *o, const struct err *f
     set_number(values, "seconds", o->seconds);
     set_number(values, "seconds_read", o->seconds_read);
     set_number(values, "seconds_forward", o->seconds_forward);
+    set_number(values, "seconds_hessian", o->seconds_hessian);
     set_number(values, "seconds_head", o->seconds_head);
     set_number(values, "peak_memory", peak_memory());
+    if (o->memory_planned) set_number(values, "planned_memory", (double)o->memory_planned);
     if (failure && failure->code != OK) goto done;
     set_integer(values, "parameters", model_shape(o->model)->parameters);
     set_integer(values, "parameters_non_embedding",

@@ -34,6 +34,7 @@ static void run_free(struct run *r)
     for (int64_t i = 0; r->streams && i < r->n; i++) stream_free(&r->streams[i]);
     free(r->streams);
     free(r->order);
+    free(r->scratch);
     model_close(r->model);
     checkpoint_close(r->checkpoint);
 }
@@ -111,8 +112,9 @@ static enum status order_streams(struct run *r, struct err *e)
             placed[j] = true;
         }
     }
-    for (int64_t i = 0; i < r->n; i++)
-        if (r->streams[i].own) r->order[n++] = &r->streams[i];
+    for (int once = 0; once < 2; once++)
+        for (int64_t i = 0; i < r->n; i++)
+            if (r->streams[i].own && r->streams[i].prefix != once) r->order[n++] = &r->streams[i];
     for (int64_t i = 0; i < r->n; i++)
         if (!r->streams[i].own && !r->streams[i].shared) r->order[n++] = &r->streams[i];
 done:
@@ -138,19 +140,45 @@ done:
     return st;
 }
 
-/* Enough tokens for every thread, little memory. */
+static struct memory_sequences sequences_of(const struct sequences *s)
+{
+    if (!s) return (struct memory_sequences){0};
+    return (struct memory_sequences){s->n, s->offset[s->n], sequences_longest(s)};
+}
+
+/* What the arithmetic does not see (small allocations, holes between them): a 32nd. */
+enum { MARGIN = 32 };
+
+/* Decides what is kept, where states lie and how many waves there are. */
 static enum status plan_memory(struct run *r, struct err *e)
 {
-    (void)e;
-    int64_t longest = sequences_longest(r->inputs.evaluation),
-            enough = (int64_t)omp_get_max_threads() * 4 * TOKEN_TILE;
-    if (r->inputs.calibration && sequences_longest(r->inputs.calibration) > longest)
-        longest = sequences_longest(r->inputs.calibration);
-    r->plan = (struct memory_plan){.range_tokens = longest > enough ? longest : enough,
-                                   .kept_tokens = INT64_MAX,
-                                   .wave = r->n,
-                                   .place = {.type = DTYPE_F32}};
-    return OK;
+    enum status st = OK;
+    const struct run_options *o = &r->visit->run;
+    int64_t bound = o->memory ? o->memory : r->hooks->memory;
+    struct memory_limits limits = {.memory = bound - bound / MARGIN};
+    struct memory_need need = {.threads = omp_get_max_threads(),
+                               .evaluation = sequences_of(r->inputs.evaluation),
+                               .calibration = sequences_of(r->inputs.calibration)};
+    need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    model_sizes(r->model, &need.sizes);
+    need.base = memory_base_now(&need.sizes, need.threads);
+    for (int64_t i = 0; i < r->n; i++)
+        memory_need_add(&need, r->streams[i].method, &r->streams[i].variant->method.options);
+    TRY(scratch_find(o->scratch, r->hooks->ranks, &r->scratch, &limits.scratch, e));
+    limits.folder = r->scratch;
+    TRY(memory_plan_make(&need, &limits, &r->plan, e));
+    log_trace("memory",
+              "%lld waves of %lld variants, states %s%s, %lld of %lld tokens kept; peak %.0f MiB "
+              "(blocks %.0f, head %.0f), scratch %.0f MiB",
+              (long long)r->plan.waves, (long long)r->plan.wave,
+              r->plan.place.scratch ? "in " : "in memory",
+              r->plan.place.scratch ? r->plan.place.scratch : "", (long long)r->plan.kept_tokens,
+              (long long)need.calibration.tokens, (double)r->plan.peak / (1 << 20),
+              (double)r->plan.blocks / (1 << 20), (double)r->plan.head / (1 << 20),
+              (double)r->plan.scratch / (1 << 20));
+    r->outcome.memory_planned = r->plan.peak;
+done:
+    return st;
 }
 
 static enum status run_waves(struct run *r, struct err *e)
@@ -159,6 +187,8 @@ static enum status run_waves(struct run *r, struct err *e)
     int64_t wave = r->plan.wave > 0 ? r->plan.wave : 1;
     for (int64_t i = 0; i == 0 || i < r->n; i += wave)
         TRY(wave_run(r, r->order + i, r->n - i < wave ? r->n - i : wave, i == 0, e));
+    r->outcome.seconds_forward = r->full.seconds.forward;
+    r->outcome.seconds_hessian = r->full.seconds.hessian;
     TRY(give_hidden(r, e));
 done:
     return st;
@@ -214,7 +244,7 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
     int rank;
     double start = clock_seconds();
     MPI_Comm_rank(group, &rank);
-    if (v->threads > 0) omp_set_num_threads((int)v->threads);
+    if (v->run.threads > 0) omp_set_num_threads((int)v->run.threads);
     clock_utc(r.outcome.utc_start);
     TRY(visit_fingerprint(group, &fingerprint, e));
     r.outcome.visit = v;

@@ -36,3 +36,10 @@ MUST_USE enum status states_copy(struct states *s, int64_t row, int64_t n, float
 /* Puts rows back; x is what states_take gave, or any other numbers. ERR_FULL, ERR_IO. */
 MUST_USE enum status states_put(struct states *s, int64_t row, int64_t n, const float *x,
                                 struct err *e);
+
+/* A folder for scratch: option is one, "off", or NULL for the first of SLURM_TMPDIR, TMPDIR, /tmp
+ * and /var/tmp that is a disk and can be written to. *folder NULL: none; *room: bytes of it for
+ * each of so many ranks, a tenth of the disk left free. The caller frees. ERR_IO: a folder that was
+ * named cannot be used. */
+MUST_USE enum status scratch_find(const char *option, int64_t ranks, char **folder, int64_t *room,
+                                  struct err *e);

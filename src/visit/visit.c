@@ -19,6 +19,7 @@ void visit_free(struct visit *v)
     for (int64_t i = 0; i < v->n_evaluations; i++) data_options_free(&v->evaluations[i]);
     free(v->evaluations);
     surface_task_free(v->surface);
+    run_options_free(&v->run);
     *v = (struct visit){0};
 }
 
@@ -55,10 +56,10 @@ json_t *visit_to_json(const struct visit *v)
                                         method_entry_to_json(&v->variants[i].method)));
     for (int64_t i = 0; i < v->n_evaluations; i++)
         json_array_append_new(evaluations, data_options_to_json(&v->evaluations[i]));
-    json_t *json = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:I, s:o, s:o}", "model", v->model,
-                             "checkpoint", v->checkpoint, "path", v->path, "tokenizer",
-                             v->tokenizer, "key", v->key, "threads", (json_int_t)v->threads,
-                             "variants", variants, "evaluations", evaluations);
+    json_t *json =
+        json_pack("{s:s, s:s, s:s, s:s?, s:s, s:o, s:o, s:o}", "model", v->model, "checkpoint",
+                  v->checkpoint, "path", v->path, "tokenizer", v->tokenizer, "key", v->key, "run",
+                  run_options_to_json(&v->run), "variants", variants, "evaluations", evaluations);
     if (json && calibrates(v))
         json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
     if (json && v->surface) json_object_set_new(json, "surface", surface_task_to_json(v->surface));
@@ -88,7 +89,7 @@ done:
 enum status visit_from_json(const json_t *json, struct visit *out, struct err *e)
 {
     enum status st = OK;
-    struct visit v = {.threads = json_integer_value(json_object_get(json, "threads"))};
+    struct visit v = {0};
     const json_t *variants = json_object_get(json, "variants");
     const json_t *evaluations = json_object_get(json, "evaluations");
     const json_t *calibration = json_object_get(json, "calibration");
@@ -97,6 +98,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     TRY(take_string(json, "checkpoint", &v.checkpoint, e));
     TRY(take_string(json, "path", &v.path, e));
     TRY(take_string(json, "key", &v.key, e));
+    TRY(run_options_from_json(json_object_get(json, "run"), &v.run, e));
     if (json_is_string(json_object_get(json, "tokenizer")))
         TRY(take_string(json, "tokenizer", &v.tokenizer, e));
     v.n_variants = (int64_t)json_array_size(variants);

@@ -27,7 +27,7 @@ struct visit {
     char *path;               /* the checkpoint's folder */
     char *tokenizer;          /* file, NULL: as visit_tokenizer finds it */
     char *key;                /* of the checkpoint record */
-    int64_t threads;          /* OpenMP threads, 0: leave as they are */
+    struct run_options run;   /* threads, bounds of memory, what states are held as */
     int64_t n_variants;
     struct variant *variants;
     struct data_options calibration; /* neither text nor ids: none */
@@ -58,6 +58,9 @@ void visit_cache_free(struct visit_cache *c);
 /* How a visit talks to its caller. All may be NULL but emit. */
 struct visit_hooks {
     void *context;
+    /* What `auto` is for run.memory_per_rank (0: no bound), and the ranks that share the node's
+     * scratch. */
+    int64_t memory, ranks;
     /* One finished record (borrowed). */
     enum status (*emit)(void *context, const json_t *record, struct err *e);
     /* Asked once a block: true drops the visit (ERR_STOPPED). Collective on the group. */

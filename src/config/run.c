@@ -1,0 +1,70 @@
+/* How a run is spread and bounded: what the keys of `run` mean beyond their types. */
+#include "config/tables.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Bytes of a text such as 24G, 1.5 GiB or 800000000; 0: not such a text. */
+static int64_t bytes_of(const char *text)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || !isfinite(value)) return 0;
+    end += strspn(end, " ");
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        value = ldexp(value, 10 * (int)(unit - units + 1));
+        end++;
+    }
+    if (strcasecmp(end, "iB") == 0 || strcasecmp(end, "B") == 0) end += strlen(end);
+    return *end == '\0' && value >= 1 && value < 0x1p62 ? (int64_t)value : 0;
+}
+
+static void drop(char **text)
+{
+    free(*text);
+    *text = NULL;
+}
+
+enum status run_finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    enum status st = OK;
+    struct run_options *r = entry;
+    char *path = NULL;
+    if (r->memory_per_rank && strcmp(r->memory_per_rank, "auto") == 0) drop(&r->memory_per_rank);
+    if (r->memory_per_rank) {
+        r->memory = bytes_of(r->memory_per_rank);
+        if (r->memory == 0)
+            TRY(options_fail(scope, "memory_per_rank", e,
+                             "expected auto or a number of bytes such as 24G, found %s",
+                             r->memory_per_rank));
+    }
+    if (r->scratch && strcmp(r->scratch, "auto") == 0) drop(&r->scratch);
+    if (r->scratch && strcmp(r->scratch, "off") != 0 && scope->source->folder) {
+        struct err why = {0};
+        if (option_path(r->scratch, scope->source->folder, &path, &why) != OK)
+            TRY(options_fail(scope, "scratch", e, "%s", why.text));
+        drop(&r->scratch);
+        r->scratch = path;
+    }
+done:
+    return st;
+}
+
+json_t *run_options_to_json(const struct run_options *r)
+{
+    return options_to_json(&run_table, r);
+}
+
+enum status run_options_from_json(const json_t *json, struct run_options *out, struct err *e)
+{
+    return options_from_json(&run_table, json, out, e);
+}
+
+void run_options_free(struct run_options *r)
+{
+    options_free(&run_table, r);
+}

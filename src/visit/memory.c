@@ -1,0 +1,281 @@
+#include "visit/memory.h"
+#include "eval/head.h"
+#include "linalg/linalg.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+const char *memory_part_name(enum memory_part part)
+{
+    static const char *const names[MEMORY_PART_N] = {
+        [MEMORY_BASE] = "base",           [MEMORY_WEIGHTS] = "weights",
+        [MEMORY_STATES] = "states",       [MEMORY_WORK] = "work",
+        [MEMORY_KEPT] = "kept",           [MEMORY_HESSIANS] = "hessians",
+        [MEMORY_QUANTIZER] = "quantizer",
+    };
+    return names[part];
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+enum { FLOAT = sizeof(float), DOUBLE = sizeof(double), READ_BUFFER = 1 << 20 };
+
+/* --- the process --- */
+
+/* Libraries, MPI's own buffers, the program; and what a thread touches of its stack, its arena and
+ * BLAS's buffer once it computes. Measured. */
+enum { BASE_PROCESS = 44 << 20, BASE_COMPUTING = 3 << 20, BASE_THREAD = 1 << 20 };
+
+static int64_t base_growth(int64_t threads)
+{
+    return BASE_COMPUTING + threads * BASE_THREAD;
+}
+
+int64_t memory_base(int64_t threads)
+{
+    return BASE_PROCESS + base_growth(threads);
+}
+
+int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads)
+{
+    long long size = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (!f || fscanf(f, "%lld %lld", &size, &resident) != 2) resident = 0;
+    if (f) fclose(f);
+    int64_t base = (int64_t)resident * sysconf(_SC_PAGESIZE) - sizes->outside * FLOAT;
+    return most(base, 0) + base_growth(threads);
+}
+
+/* --- what is asked for --- */
+
+static void take_greater(struct quant_memory *to, const struct quant_memory *from)
+{
+    to->prepared = most(to->prepared, from->prepared);
+    to->preparing = most(to->preparing, from->preparing);
+    to->running = most(to->running, from->running);
+}
+
+void memory_need_add(struct memory_need *need, const struct quant_method *method,
+                     const struct quant_options *options)
+{
+    bool hessian = method->needs & NEEDS_HESSIAN;
+    if (!hessian)
+        need->plain++;
+    else if (options->hessian == HESSIAN_SHARED)
+        need->shared++;
+    else if (options->true_sequential)
+        need->own++;
+    else
+        need->own_at_once++;
+    for (int stage = 0; stage < STAGE_N && method->memory; stage++) {
+        struct quant_memory m = {0};
+        method->memory(options, need->sizes.cols[stage], need->threads, &m);
+        take_greater(&need->stage[stage], &m);
+    }
+}
+
+/* Variants [first, first + n) of need, by kind. */
+struct batch {
+    int64_t n, shared, own, own_at_once;
+};
+
+static int64_t overlap(int64_t first, int64_t n, int64_t *start, int64_t count)
+{
+    int64_t from = most(first, *start), to = least(first + n, *start + count);
+    *start += count;
+    return most(to - from, 0);
+}
+
+static struct batch batch_of(const struct memory_need *need, int64_t first, int64_t n)
+{
+    struct batch b = {.n = n};
+    int64_t start = 0;
+    b.shared = overlap(first, n, &start, need->shared);
+    b.own = overlap(first, n, &start, need->own);
+    b.own_at_once = overlap(first, n, &start, need->own_at_once);
+    return b;
+}
+
+static int64_t variants(const struct memory_need *need)
+{
+    return need->shared + need->own + need->own_at_once + need->plain;
+}
+
+/* --- what that takes --- */
+
+static int64_t state_bytes(const struct memory_need *need, const struct memory_sequences *s,
+                           int64_t streams)
+{
+    return streams * s->tokens * need->sizes.shape.hidden * (int64_t)dtype_size(need->type);
+}
+
+static int64_t states_of(const struct memory_need *need, const struct batch *b)
+{
+    int64_t calibrating = b->own + b->own_at_once + (b->shared > 0);
+    return state_bytes(need, &need->evaluation, 1 + b->n) +
+           state_bytes(need, &need->calibration, calibrating);
+}
+
+static int64_t kept_per_token(const struct memory_need *need)
+{
+    const struct model_sizes *s = &need->sizes;
+    return (s->in_width + (s->parallel ? s->shape.hidden : 0)) * FLOAT;
+}
+
+static int64_t hessians_of(const struct memory_need *need, const struct batch *b)
+{
+    int64_t all = 0, largest = 0;
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        int64_t n = need->sizes.cols[stage];
+        all += n * n;
+        largest = most(largest, n);
+    }
+    int64_t tiles = gram_bytes(largest, need->threads);
+    if (b->shared || b->own_at_once) return all * DOUBLE + tiles;
+    return b->own ? largest * largest * DOUBLE + tiles : 0;
+}
+
+static int64_t quantizer_of(const struct memory_need *need, const struct batch *b)
+{
+    int64_t one = 0, together = 0, before = 0;
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        const struct quant_memory *m = &need->stage[stage];
+        int64_t passing = most(m->preparing, m->running);
+        one = most(one, m->prepared + passing);
+        together = most(together, before + m->prepared + passing);
+        before += m->prepared;
+    }
+    return b->shared ? together : one;
+}
+
+/* Tokens of the longest range. */
+static int64_t range_of(const struct memory_need *need, const struct memory_plan *p)
+{
+    int64_t tokens = most(need->evaluation.tokens, need->calibration.tokens);
+    return least(tokens, p->range_tokens);
+}
+
+static int64_t head_of(const struct memory_need *need, const struct memory_plan *p,
+                       const struct batch *b)
+{
+    bool in_place = !p->place.scratch && need->type == DTYPE_F32;
+    int64_t rows = in_place ? 0 : (1 + b->n) * range_of(need, p);
+    return head_bytes(&need->sizes.shape, need->threads, b->n) +
+           rows * need->sizes.shape.hidden * FLOAT;
+}
+
+/* Fills the parts of p from its choices, for the batch. */
+static void predict_batch(const struct memory_need *need, const struct batch *b,
+                          struct memory_plan *p)
+{
+    const struct model_sizes *s = &need->sizes;
+    int64_t *part = p->part, range = range_of(need, p);
+    int64_t states = states_of(need, b), final = state_bytes(need, &need->evaluation, 1 + b->n);
+    part[MEMORY_BASE] = need->base;
+    part[MEMORY_WEIGHTS] =
+        (s->outside + 2 * s->block + (b->n ? s->linears : 0)) * FLOAT + READ_BUFFER;
+    part[MEMORY_STATES] = p->place.scratch ? 0 : states;
+    part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
+    part[MEMORY_KEPT] =
+        b->own ? least(p->kept_tokens, need->calibration.tokens) * kept_per_token(need) : 0;
+    part[MEMORY_HESSIANS] = hessians_of(need, b);
+    part[MEMORY_QUANTIZER] = b->n ? quantizer_of(need, b) : 0;
+    p->blocks = 0;
+    for (int i = 0; i < MEMORY_PART_N; i++) p->blocks += part[i];
+    p->head =
+        need->base + s->outside * FLOAT + (p->place.scratch ? 0 : final) + head_of(need, p, b);
+    p->peak = most(p->blocks, p->head);
+    p->scratch = p->place.scratch ? states : 0;
+}
+
+/* Fills the parts of p from its choices: those of its dearest wave. */
+static void predict(const struct memory_need *need, struct memory_plan *p)
+{
+    struct memory_plan one = *p;
+    int64_t n = variants(need), scratch = 0, head = 0;
+    p->peak = -1;
+    for (int64_t first = 0; first == 0 || first < n; first += most(p->wave, 1)) {
+        struct batch b = batch_of(need, first, least(n - first, p->wave));
+        predict_batch(need, &b, &one);
+        scratch = most(scratch, one.scratch);
+        head = most(head, one.head);
+        if (one.peak > p->peak) *p = one;
+    }
+    p->scratch = scratch;
+    p->head = head;
+}
+
+/* --- the choice --- */
+
+static bool fits(const struct memory_limits *l, const struct memory_plan *p)
+{
+    return (l->memory == 0 || p->peak <= l->memory) &&
+           (!p->place.scratch || p->scratch <= l->scratch);
+}
+
+/* As many kept tokens as there is room for. */
+static void keep(const struct memory_need *need, const struct memory_limits *l,
+                 struct memory_plan *p)
+{
+    int64_t room = l->memory ? l->memory - p->blocks : INT64_MAX;
+    int64_t tokens = room / kept_per_token(need);
+    p->kept_tokens = least(most(tokens, 0), need->calibration.tokens);
+    predict(need, p);
+}
+
+static void too_little(const struct memory_need *need, const struct memory_limits *l,
+                       const struct memory_plan *least_plan, struct err *e, enum status *st)
+{
+    const double mib = 1 << 20;
+    *st = err_set(
+        e, ERR_NOMEM, __FILE__, __LINE__,
+        "memory_per_rank of %.0f MiB is too little for this checkpoint and these texts: with one "
+        "variant at a time%s it takes %.0f MiB (weights %.0f, states %.0f, work on sequences of up "
+        "to %lld tokens %.0f, Hessians and factors %.0f, head %.0f); give a rank more memory%s",
+        (double)l->memory / mib, least_plan->place.scratch ? " and its states on scratch" : "",
+        (double)least_plan->peak / mib, (double)least_plan->part[MEMORY_WEIGHTS] / mib,
+        (double)least_plan->part[MEMORY_STATES] / mib,
+        (long long)most(need->evaluation.longest, need->calibration.longest),
+        (double)least_plan->part[MEMORY_WORK] / mib,
+        (double)(least_plan->part[MEMORY_HESSIANS] + least_plan->part[MEMORY_QUANTIZER]) / mib,
+        (double)(least_plan->head) / mib,
+        least_plan->place.scratch ? "" : ", or name a scratch folder with room");
+}
+
+enum status memory_plan_make(const struct memory_need *need, const struct memory_limits *limits,
+                             struct memory_plan *out, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = variants(need), longest = most(need->evaluation.longest, need->calibration.longest);
+    /* Whole sequences, and enough of them to occupy every thread if there is room. */
+    const int64_t ranges[] = {most(longest, need->threads * 4 * TOKEN_TILE), longest};
+    struct memory_plan p, smallest = {.peak = INT64_MAX};
+    for (int64_t waves = 1; waves <= most(n, 1); waves++) {
+        int64_t wave = (n + waves - 1) / waves;
+        if (waves > 1 && (n + wave - 1) / wave < waves) continue; /* had that one */
+        for (int scratch = 0; scratch <= (limits->folder != NULL); scratch++)
+            for (int range = 0; range < 2; range++) {
+                p = (struct memory_plan){
+                    .range_tokens = ranges[range],
+                    .waves = waves,
+                    .wave = wave,
+                    .place = {.scratch = scratch ? limits->folder : NULL, .type = need->type}};
+                predict(need, &p);
+                if (p.peak < smallest.peak && p.scratch <= limits->scratch) smallest = p;
+                if (!fits(limits, &p)) continue;
+                keep(need, limits, &p);
+                *out = p;
+                return OK;
+            }
+    }
+    too_little(need, limits, &smallest, e, &st);
+    return st;
+}

@@ -212,6 +212,11 @@ static double token_cost(const char *path)
     return cost;
 }
 
+const char *plan_activations(const struct sweep *s)
+{
+    return s->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL;
+}
+
 static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                                    const json_t *evaluations, struct err *e)
 {
@@ -225,7 +230,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*}", "schema", KEY_SCHEMA, "model",
                               m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
                               tokenizer, "evaluations", (json_t *)evaluations, "activations",
-                              p->sweep->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL),
+                              plan_activations(p->sweep)),
                     c->key, e));
     c->cost = token_cost(c->path);
 done:

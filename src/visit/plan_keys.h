@@ -23,7 +23,11 @@ bool plan_choice_names(const struct plan_choice *choice, const char *key);
 /* Whether the record of that key is to be made. */
 bool plan_missing(const struct results_view *view, const char *key,
                   const struct plan_choice *choice);
+/* What hidden states are held as, for keys: NULL for f32, which was there first. */
+const char *plan_activations(const struct sweep *s);
 /* A new owner of the same options, by way of their JSON form. */
+MUST_USE enum status plan_run_copy(const struct run_options *from, struct run_options *to,
+                                   struct err *e);
 MUST_USE enum status plan_data_copy(const struct data_options *from, struct data_options *to,
                                     struct err *e);
 

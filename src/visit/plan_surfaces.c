@@ -76,12 +76,13 @@ static enum status make_key(struct plan *p, struct plan_surface *s, const json_t
     for (int64_t i = 0; i < s->n; i++)
         json_array_append_new(names, json_string(checkpoint_name(p, s, i)));
     bool random = entry->plane == SURFACE_RANDOM;
-    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I}", "surface", 1,
-                              "plane", surface_plane_name(entry->plane), "model", entry->model,
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*}", "surface",
+                              1, "plane", surface_plane_name(entry->plane), "model", entry->model,
                               "tokenizer", tokenizer, "checkpoints", names, "data", data, "samples",
                               (json_int_t)entry->samples, "variant", variant, "extent",
                               random ? entry->radius : entry->margin, "seed",
-                              (json_int_t)(random ? p->sweep->seed : 0)),
+                              (json_int_t)(random ? p->sweep->seed : 0), "activations",
+                              plan_activations(p->sweep)),
                     s->key, e));
 done:
     json_decref(names);
@@ -201,7 +202,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     TRY(mem_string(&v->path, p->checkpoints[s->checkpoints[0]].path, e));
     if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
     TRY(mem_string(&v->key, key, e));
-    v->threads = sweep->run.threads;
+    TRY(plan_run_copy(&sweep->run, &v->run, e));
     if (s->quantizer && quant_find(s->quantizer->method)->needs & NEEDS_HESSIAN)
         TRY(plan_data_copy(&sweep->calibration, &v->calibration, e));
     TRY(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));

@@ -105,7 +105,7 @@ enum status plan_data_copy(const struct data_options *from, struct data_options 
     return st;
 }
 
-static enum status run_copy(const struct run_options *from, struct run_options *to, struct err *e)
+enum status plan_run_copy(const struct run_options *from, struct run_options *to, struct err *e)
 {
     json_t *json = run_options_to_json(from);
     enum status st = run_options_from_json(json, to, e);
@@ -139,7 +139,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     TRY(mem_string(&v->path, c->path, e));
     if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
     TRY(mem_string(&v->key, c->key, e));
-    TRY(run_copy(&s->run, &v->run, e));
+    TRY(plan_run_copy(&s->run, &v->run, e));
     if (s->calibration.text || s->calibration.ids)
         TRY(plan_data_copy(&s->calibration, &v->calibration, e));
     TRY(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));

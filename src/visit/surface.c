@@ -149,6 +149,8 @@ static enum status write_quantized(const struct visit *v, MPI_Comm group, struct
     enum status st = OK;
     struct quantizing w = {out, hooks};
     const struct visit_hooks own = {.context = &w,
+                                    .memory = hooks->memory,
+                                    .ranks = hooks->ranks,
                                     .emit = look_for_failure,
                                     .should_stop = forward_stop,
                                     .weights = write_linear};

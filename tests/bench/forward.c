@@ -1,0 +1,180 @@
+/* Forward of whole blocks and the head as shares of sgemm's rate at the same shapes, in one run:
+ *   build/release/bench_forward DIR [sequences length]      default 2 2048
+ * DIR: a checkpoint of at least two blocks, e.g. of make_checkpoint.py. Weights are read and
+ * widened one block ahead, as in a visit, while the blocks compute. FLOPs of a block: 2 P T for its
+ * P linear weights and T tokens, 2 T² C a sequence for causal attention (half of both products). */
+#include "bench.h"
+#include "model/block.h"
+#include "visit/internal.h"
+
+enum { PASSES = 4 };
+
+struct bench {
+    struct checkpoint *checkpoint;
+    struct model *model;
+    struct sequences s;
+    struct acts acts;
+    float *x; // (tokens, C)
+    int64_t weights, tokens, length;
+    double attention; /* FLOPs of a block */
+};
+
+static void open_all(struct bench *b, const char *dir, int64_t n, int64_t length)
+{
+    struct err e = {0};
+    must(checkpoint_open(dir, &b->checkpoint, &e), &e);
+    must(model_open(b->checkpoint, &b->model, &e), &e);
+    must(sequences_init(&b->s, n, n * length, 0, &e), &e);
+    const struct model_shape *m = model_shape(b->model);
+    for (int64_t i = 0; i <= n; i++) b->s.offset[i] = i * length;
+    for (int64_t i = 0; i < n * length; i++) b->s.ids[i] = (int32_t)(i * 7919 % m->vocab);
+    b->tokens = n * length;
+    b->length = length;
+    b->attention = 2.0 * (double)(length * length * m->heads * m->head_dim * n);
+    b->x = room(b->tokens * m->hidden, sizeof *b->x);
+    must(model_acts_init(b->model, b->tokens, &b->acts, &e), &e);
+    struct block block;
+    must(model_block_load(b->model, 0, &block, &e), &e);
+    for (int i = 0; i < block.n_linears; i++)
+        b->weights += block.linear[i].rows * block.linear[i].cols;
+    model_block_free(&block);
+}
+
+static void close_all(struct bench *b)
+{
+    free(b->x);
+    model_acts_free(&b->acts);
+    sequences_free(&b->s);
+    model_close(b->model);
+    checkpoint_close(b->checkpoint);
+}
+
+/* All linears of a block one after the other, as sgemm alone would do them. */
+static double sgemm_block(const struct bench *b)
+{
+    struct err e = {0};
+    struct block block;
+    double seconds = 0;
+    must(model_block_load(b->model, 0, &block, &e), &e);
+    for (int i = 0; i < block.n_linears; i++)
+        seconds += sgemm_seconds(b->tokens, block.linear[i].rows, block.linear[i].cols, 2);
+    model_block_free(&block);
+    return seconds;
+}
+
+/* Seconds a block when all are walked with the reader ahead; the first read, which nothing hides,
+ * is not counted. */
+static double walk(struct bench *b, double *waited)
+{
+    struct err e = {0};
+    struct block_reader *reader;
+    const struct block *block;
+    int64_t layers = model_shape(b->model)->layers;
+    double start = 0, first = 0;
+    must(model_embed(b->model, &b->s, b->x, &e), &e);
+    must(block_reader_open(b->model, &reader, &e), &e);
+    for (int64_t i = 0; i < layers; i++) {
+        must(block_reader_next(reader, &block, &e), &e);
+        if (i == 0) first = block_reader_seconds(reader), start = clock_seconds();
+        model_block_forward(b->model, block, &b->s, b->x, &b->acts);
+    }
+    double seconds = (clock_seconds() - start) / (double)layers;
+    *waited = (block_reader_seconds(reader) - first) / (double)layers;
+    block_reader_close(reader);
+    return seconds;
+}
+
+static const char *const parts[STAGE_N][2] = {{"norm", "q, k, v; q/k norm, RoPE"},
+                                              {"attention", "o; norm, residual"},
+                                              {"norm", "gate, up"},
+                                              {"activation", "down; norm, residual"}};
+
+/* What each stage takes, without reading: all sequences at a time. */
+static void stages(struct bench *b, double rate)
+{
+    struct err e = {0};
+    struct block block;
+    double least[STAGE_N][2], sum = 0;
+    must(model_block_load(b->model, 0, &block, &e), &e);
+    for (int i = 0; i < 2 * STAGE_N; i++) least[i / 2][i % 2] = INFINITY;
+    for (int pass = 0; pass < PASSES; pass++)
+        for (int stage = 0; stage < STAGE_N; stage++) {
+            double a = clock_seconds(), c, d;
+            model_stage_input(b->model, &block, stage, &b->s, 0, b->s.n, b->x, &b->acts);
+            c = clock_seconds();
+            model_stage_output(b->model, &block, stage, &b->s, 0, b->s.n, b->x, &b->acts);
+            d = clock_seconds();
+            if (c - a < least[stage][0]) least[stage][0] = c - a;
+            if (d - c < least[stage][1]) least[stage][1] = d - c;
+        }
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        double flops[2] = {stage == STAGE_O ? b->attention : 0, 0};
+        for (int i = 0; i < block.n_linears; i++)
+            if (block.linear[i].stage == stage)
+                flops[1] += 2.0 * (double)(block.linear[i].rows * block.linear[i].cols * b->tokens);
+        for (int k = 0; k < 2; k++) {
+            sum += least[stage][k];
+            printf("    %-27s %8.4f s", parts[stage][k], least[stage][k]);
+            if (flops[k] > 0)
+                printf(" %8.1f GF/s %6.2f of sgemm", 1e-9 * flops[k] / least[stage][k],
+                       flops[k] / least[stage][k] / rate);
+            printf("\n");
+        }
+    }
+    printf("    %-27s %8.4f s\n", "all", sum);
+    model_block_free(&block);
+}
+
+static void head(struct bench *b)
+{
+    struct err e = {0};
+    const struct model_shape *m = model_shape(b->model);
+    struct scores full = {0}, scores[2] = {{0}, {0}};
+    const float *stream[2] = {b->x, b->x};
+    double seconds, flops = 2.0 * (double)(m->hidden * m->vocab * b->tokens);
+    double rate = flops / sgemm_seconds(b->tokens, m->vocab, m->hidden, PASSES);
+    must(scores_init(&full, b->s.n, &e), &e);
+    for (int i = 0; i < 2; i++) must(scores_init(&scores[i], b->s.n, &e), &e);
+    BEST(seconds, PASSES,
+         must(head_score(b->model, &b->s, b->x, stream, 2, &full, scores, &e), &e));
+    printf(
+        "  head, 3 streams: logits, cross-entropy, KL, top-1\n    %-27s %8.4f s %8.1f GF/s %6.2f "
+        "of sgemm (%.1f GF/s); KL of equal streams %.1e\n",
+        "", seconds, 3e-9 * flops / seconds, 3 * flops / seconds / rate, 1e-9 * rate,
+        scores[0].kl[0]);
+    scores_free(&full);
+    for (int i = 0; i < 2; i++) scores_free(&scores[i]);
+}
+
+int main(int argc, char **argv)
+{
+    struct err e = {0};
+    struct bench b = {0};
+    double best = INFINITY, wait = 0, waited;
+    if (argc != 2 && argc != 4) {
+        fprintf(stderr, "usage: bench_forward DIR [sequences length]\n");
+        return 2;
+    }
+    linalg_setup();
+    must(isa_setup(&e), &e);
+    print_machine();
+    open_all(&b, argv[1], argc == 4 ? atoll(argv[2]) : 2, argc == 4 ? atoll(argv[3]) : 2048);
+    double linear = 2.0 * (double)(b.weights * b.tokens), flops = linear + b.attention, rate = 0;
+    for (int pass = 0; pass < PASSES; pass++) {
+        double seconds = sgemm_block(&b);
+        if (linear / seconds > rate) rate = linear / seconds;
+        seconds = walk(&b, &waited);
+        if (seconds < best) best = seconds, wait = waited;
+    }
+    printf("%s: %.1fM weights a block, %lld x %lld tokens; sgemm at these shapes %.1f GF/s\n",
+           arch_name(model_arch(b.model)), 1e-6 * (double)b.weights, (long long)b.s.n,
+           (long long)b.length, 1e-9 * rate);
+    printf("  block, read and widened on the way\n    %-27s %8.4f s %8.1f GF/s %6.2f of sgemm, of "
+           "it waited for the reader %.4f s\n",
+           "", best, 1e-9 * flops / best, flops / best / rate, wait);
+    printf("  block, stage by stage, weights at hand\n");
+    stages(&b, rate);
+    head(&b);
+    close_all(&b);
+    return 0;
+}

@@ -17,6 +17,14 @@ static const char *cell_state(const struct plan_variant *v, const struct results
     return record ? json_text(record, "status", "") : "pending";
 }
 
+/* NULL: not asked for. */
+static const char *curvature_state(const struct plan_checkpoint *c, const struct results_view *view)
+{
+    if (!c->curvature_key[0]) return NULL;
+    const json_t *record = view ? results_view_find(view, c->curvature_key) : NULL;
+    return record ? json_text(record, "status", "") : "pending";
+}
+
 /* One object a visit, its cells inside. */
 static json_t *visit_json(const struct plan *p, const struct plan_checkpoint *c,
                           const struct results_view *view)
@@ -31,9 +39,10 @@ static json_t *visit_json(const struct plan *p, const struct plan_checkpoint *c,
                                                "quantizer", v->method->name, "status",
                                                cell_state(v, view, key), "key", key));
     }
-    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:f, s:o}", "model", m->name, "checkpoint",
+    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:f, s:o, s:s*}", "model", m->name, "checkpoint",
                      m->rows[c->row].checkpoint, "path", c->path, "present", fsx_is_dir(c->path),
-                     "key", c->key, "flop_per_token", c->cost, "cells", cells);
+                     "key", c->key, "flop_per_token", c->cost, "cells", cells, "curvature",
+                     curvature_state(c, view));
 }
 
 static enum status print_json(const struct plan *p, const struct results_view *view, struct err *e)
@@ -56,7 +65,12 @@ done:
     return st;
 }
 
-/* The states of a visit's cells in a line: "gptq 2. 3. 4x  rtn 2- 3-". */
+static char mark_of(const char *state)
+{
+    return strcmp(state, "done") == 0 ? '*' : strcmp(state, "failed") == 0 ? '!' : '.';
+}
+
+/* The states of a visit's cells in a line: "gptq 2. 3. 4*  rtn 2! 3*  curvature.". */
 static void print_cells(const struct plan *p, const struct plan_checkpoint *c,
                         const struct results_view *view)
 {
@@ -65,13 +79,12 @@ static void print_cells(const struct plan *p, const struct plan_checkpoint *c,
         char key[HASH_HEX];
         results_cell_key(c->key, v->key, key);
         const char *state = cell_state(v, view, key);
-        char mark = strcmp(state, "done") == 0     ? '*'
-                    : strcmp(state, "failed") == 0 ? '!'
-                    : v->applicable                ? '.'
-                                                   : ' ';
+        char mark = v->applicable ? mark_of(state) : ' ';
         if (i % p->n_bits == 0) printf("  %s", v->method->name);
         if (mark != ' ') printf(" %lld%c", (long long)v->bits, mark);
     }
+    const char *curvature = curvature_state(c, view);
+    if (curvature) printf("  curvature%c", mark_of(curvature));
 }
 
 static void print_text(const struct plan *p, const struct results_view *view)

@@ -106,7 +106,7 @@ static enum status make_tasks(struct master *m, struct err *e)
         json_t *json = visit_to_json(&m->visits.visits[i]);
         m->tasks[i] = (struct sched_task){
             .cost = m->visits.cost[i],
-            .n_parts = m->visits.parts[i] ? 1 + m->visits.visits[i].n_variants : 0,
+            .n_parts = m->visits.n_parts[i],
             .parts = m->visits.parts[i],
             .files = 1 + i,
             .text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL};
@@ -261,9 +261,8 @@ static enum status finish(struct master *m, const struct sched_outcome *outcome,
     TRY(sync_journal(m, e));
     TRY(results_view_of_journal(m->journal, &view, e));
     plan_count(&m->plan, view, &counts);
-    *code = outcome->end != SCHED_DONE              ? EXIT_STOPPED
-            : counts.failed || counts.points_failed ? EXIT_CELLS_FAILED
-                                                    : EXIT_DONE;
+    bool failed = counts.failed || counts.points_failed || counts.curvature_failed;
+    *code = outcome->end != SCHED_DONE ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
     clock_utc(utc);
     if (m->visits.n) {
         end = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status",
@@ -287,7 +286,11 @@ static enum status finish(struct master *m, const struct sched_outcome *outcome,
         log_info("%s: %lld of %lld points of surfaces done, %lld failed", m->sweep.results,
                  (long long)counts.points_done, (long long)counts.points,
                  (long long)counts.points_failed);
-    if (counts.failed || counts.points_failed)
+    if (counts.curvature)
+        log_info("%s: curvature of %lld of %lld checkpoints done, %lld failed", m->sweep.results,
+                 (long long)counts.curvature_done, (long long)counts.curvature,
+                 (long long)counts.curvature_failed);
+    if (failed)
         log_info("qtraj status %s says why cells failed; qtraj run --retry failed does them again",
                  m->sweep.results);
 done:
@@ -312,6 +315,8 @@ static enum status run_all(MPI_Comm world, struct master *m, int rank,
         if (m->visits.n_cells || m->visits.n > m->visits.n_points)
             log_info("%lld visits, %lld cells to do", (long long)(m->visits.n - m->visits.n_points),
                      (long long)m->visits.n_cells);
+        if (m->visits.n_curvature)
+            log_info("curvature of %lld checkpoints to do", (long long)m->visits.n_curvature);
         if (m->visits.n_points)
             log_info("%lld points of surfaces to do", (long long)m->visits.n_points);
     }

@@ -86,13 +86,18 @@ done:
     return st;
 }
 
-/* The file that turns this visit's texts into ids; "" when everything is given as ids. */
-static enum status find_tokenizer(const struct visit *v, char **path, struct err *e)
+static bool reads_text(const struct visit *v)
+{
+    bool text = v->calibration.text != NULL;
+    for (int64_t i = 0; i < v->n_evaluations; i++) text = text || v->evaluations[i].text;
+    return text;
+}
+
+/* The file that turns texts into ids; "" when everything is given as ids. */
+static enum status find_tokenizer(const struct visit *v, bool text, char **path, struct err *e)
 {
     enum status st = OK;
     char *found;
-    bool text = v->calibration.text != NULL;
-    for (int64_t i = 0; i < v->n_evaluations; i++) text = text || v->evaluations[i].text;
     if (!text) return mem_string(path, "", e);
     if (v->tokenizer) return mem_string(path, v->tokenizer, e);
     TRY(visit_tokenizer(v->path, &found, e));
@@ -212,7 +217,7 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     for (int64_t i = 0; i < v->n_evaluations; i++)
         cuts = cuts || v->evaluations[i].within_positions;
     if (cuts) TRY(positions_read(v->path, &positions, e));
-    TRY(find_tokenizer(v, &tokenizer, e));
+    TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
     if (calibrates) TRY(get(cache, &v->calibration, 1, tokenizer, positions, &calibration, e));
     int64_t before = cache->n;
     TRY(get(cache, v->evaluations, v->n_evaluations, tokenizer, positions, &evaluation, e));
@@ -223,6 +228,22 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     *out = (struct visit_inputs){.evaluation = &cache->inputs[evaluation].sequences,
                                  .first = cache->inputs[evaluation].first};
     if (calibrates) out->calibration = &cache->inputs[calibration].sequences;
+done:
+    free(tokenizer);
+    return st;
+}
+
+enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v,
+                                const struct data_options *data, const struct sequences **out,
+                                struct err *e)
+{
+    enum status st = OK;
+    char *tokenizer = NULL;
+    int64_t at, positions = 0;
+    if (data->within_positions) TRY(positions_read(v->path, &positions, e));
+    TRY(find_tokenizer(v, data->text != NULL, &tokenizer, e));
+    TRY(get(cache, data, 1, tokenizer, positions, &at, e));
+    *out = &cache->inputs[at].sequences;
 done:
     free(tokenizer);
     return st;

@@ -23,6 +23,12 @@ struct visit_inputs {
 MUST_USE enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
                                       struct visit_inputs *out, struct err *e);
 
+/* The sequences of one data source alone, borrowed from the cache until it is asked again. Errors
+ * as above. */
+MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v,
+                                         const struct data_options *data,
+                                         const struct sequences **out, struct err *e);
+
 /* --- reader.c: the blocks' weights, one block ahead --- */
 struct block_reader;
 MUST_USE enum status block_reader_open(const struct model *m, struct block_reader **out,
@@ -138,6 +144,10 @@ struct visit_outcome {
     struct loss_summary *full;  // (n_evaluations)
     struct surface_place place; /* of a point of a surface */
 };
+/* What all records of a visit have in common; a new reference, NULL when out of memory. failure:
+ * NULL or code OK for none. */
+json_t *record_new(const struct visit_outcome *o, const char *type, const char *key,
+                   const struct err *failure);
 /* *out is a new reference. err: the failure that every record of the visit gets, NULL or code OK
  * for none. */
 MUST_USE enum status record_checkpoint(const struct visit_outcome *o, const struct err *failure,

@@ -217,8 +217,31 @@ const char *plan_activations(const struct sweep *s)
     return s->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL;
 }
 
+/* What curvature is measured on and how; NULL when it is not asked for. */
+static enum status curvature_identity(struct plan *p, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *c = &p->sweep->curvature;
+    struct data_options data = {0};
+    json_t *text;
+    *out = NULL;
+    if (!curvature_asked_for(&c->options)) return OK;
+    TRY(sweep_curvature_data(p->sweep, &data, e));
+    TRY(plan_data_identity(p, &data, &text, e));
+    *out = json_pack("{s:o, s:o, s:I}", "options", curvature_options_to_json(&c->options), "data",
+                     text, "seed", (json_int_t)c->seed);
+done:
+    data_options_free(&data);
+    return st;
+}
+
+/* The settings that keys of checkpoints hash. */
+struct identities {
+    json_t *evaluations, *curvature;
+};
+
 static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
-                                   const json_t *evaluations, struct err *e)
+                                   const struct identities *of, struct err *e)
 {
     enum status st = OK;
     const struct model_entry *m = &p->sweep->models[model];
@@ -229,15 +252,20 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     TRY(plan_tokenizer_identity(p, m, c->path, tokenizer, e));
     TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*}", "schema", KEY_SCHEMA, "model",
                               m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
-                              tokenizer, "evaluations", (json_t *)evaluations, "activations",
+                              tokenizer, "evaluations", of->evaluations, "activations",
                               plan_activations(p->sweep)),
                     c->key, e));
+    if (of->curvature)
+        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O}", "schema", KEY_SCHEMA, "model",
+                                  m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
+                                  tokenizer, "curvature", of->curvature),
+                        c->curvature_key, e));
     c->cost = token_cost(c->path);
 done:
     return st;
 }
 
-static enum status make_checkpoints(struct plan *p, const json_t *evaluations, struct err *e)
+static enum status make_checkpoints(struct plan *p, const struct identities *of, struct err *e)
 {
     enum status st = OK;
     int64_t n = 0;
@@ -245,7 +273,7 @@ static enum status make_checkpoints(struct plan *p, const json_t *evaluations, s
     TRY(mem_zero(&p->checkpoints, n, sizeof *p->checkpoints, "checkpoints", e));
     for (int64_t i = 0; i < p->sweep->n_models; i++)
         for (int64_t j = 0; j < p->sweep->models[i].n_rows; j++)
-            TRY(make_checkpoint(p, i, j, evaluations, e));
+            TRY(make_checkpoint(p, i, j, of, e));
 done:
     return st;
 }
@@ -254,18 +282,21 @@ enum status plan_make(const struct sweep *s, struct plan *out, struct err *e)
 {
     enum status st = OK;
     struct plan p = {.sweep = s, .inputs = json_object()};
-    json_t *evaluations = NULL, *calibration = NULL;
-    TRY(evaluations_identity(&p, &evaluations, e));
+    struct identities of = {0};
+    json_t *calibration = NULL;
+    TRY(evaluations_identity(&p, &of.evaluations, e));
+    TRY(curvature_identity(&p, &of.curvature, e));
     if (s->calibration.text || s->calibration.ids)
         TRY(plan_data_identity(&p, &s->calibration, &calibration, e));
     collect_bits(&p);
     TRY(make_variants(&p, calibration, e));
-    TRY(make_checkpoints(&p, evaluations, e));
+    TRY(make_checkpoints(&p, &of, e));
     TRY(plan_surfaces_make(&p, calibration, e));
     *out = p;
     p = (struct plan){0};
 done:
-    json_decref(evaluations);
+    json_decref(of.evaluations);
+    json_decref(of.curvature);
     json_decref(calibration);
     plan_free(&p);
     return st;
@@ -282,10 +313,12 @@ static json_t *model_record(const struct plan *p, int64_t model)
         if (c->model != model) continue;
         const struct trajectory_row *row = &m->rows[c->row];
         json_array_append_new(
-            list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s}", "name", row->checkpoint,
-                            "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
-                            "learning_rate", json_number_new(row->learning_rate), "phase",
-                            row->phase, "kind", "stored", "recipe", "", "key", c->key));
+            list,
+            json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s*}", "name", row->checkpoint,
+                      "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
+                      "learning_rate", json_number_new(row->learning_rate), "phase", row->phase,
+                      "kind", "stored", "recipe", "", "key", c->key, "curvature_key",
+                      c->curvature_key[0] ? c->curvature_key : NULL));
     }
     return json_pack("{s:s, s:o}", "name", m->name, "checkpoints", list);
 }
@@ -339,10 +372,22 @@ done:
     return st;
 }
 
+static void count_curvature(const struct plan_checkpoint *c, const struct results_view *view,
+                            struct plan_counts *out)
+{
+    if (!c->curvature_key[0]) return;
+    const json_t *record = view ? results_view_find(view, c->curvature_key) : NULL;
+    bool done = strcmp(json_text(record, "status", ""), "done") == 0;
+    out->curvature++;
+    out->curvature_done += done;
+    out->curvature_failed += record && !done;
+}
+
 void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out)
 {
     *out = (struct plan_counts){0};
-    for (int64_t i = 0; i < p->n_checkpoints; i++)
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        count_curvature(&p->checkpoints[i], view, out);
         for (int64_t j = 0; j < p->n_variants; j++) {
             char key[HASH_HEX];
             out->cells++;
@@ -358,5 +403,6 @@ void plan_count(const struct plan *p, const struct results_view *view, struct pl
             else
                 out->failed++;
         }
+    }
     plan_surfaces_count(p, view, out);
 }

@@ -4,7 +4,8 @@
  * A cell's key hashes its own resolved settings and inputs, so that a larger sweep keeps what a
  * smaller one finished: the model's and the checkpoint's names, the tokenizer, the evaluation texts
  * and how they are cut; of the variant the method, its bits, the options that concern it and, if it
- * calibrates, the calibration text. Labels of quantizers are not part of it. The weights are not
+ * calibrates, the calibration text; of curvature its options, text and seed, and nothing of the
+ * evaluation. Labels of quantizers are not part of it. The weights are not
  * either (they may not be on disk yet): a run compares their digest with the recorded one and does
  * a changed checkpoint again.
  */
@@ -28,6 +29,7 @@ struct plan_checkpoint {
     int64_t model, row;
     char *path;
     char key[HASH_HEX];
+    char curvature_key[HASH_HEX]; /* "": not asked for */
     double cost; /* of the full-precision pass; 1 when config.json cannot be read */
 };
 
@@ -80,10 +82,11 @@ MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *
 /* The visits that fill what is missing, one a checkpoint, in the order of the plan, then one a
  * point of each surface, and what they cost. view: what is finished, NULL for nothing. */
 struct plan_visits {
-    int64_t n, n_cells, n_points;
+    int64_t n, n_cells, n_points, n_curvature;
     struct visit *visits; // (n)
     double *cost;         // (n) what all parts of the visit share
-    double **parts;       // (n), of each (1 + n_variants): what each part (visit.h) adds
+    double **parts;       // (n), of each what each part (visit.h) adds
+    int64_t *n_parts;     // (n)
     int64_t
         n_changed; /* checkpoints done again because their weights differ from the recorded ones */
 };
@@ -95,6 +98,7 @@ void plan_visits_free(struct plan_visits *v);
 /* Cells of the plan by state. */
 struct plan_counts {
     int64_t cells, done, failed, not_applicable;
-    int64_t points, points_done, points_failed; /* of surfaces */
+    int64_t points, points_done, points_failed;          /* of surfaces */
+    int64_t curvature, curvature_done, curvature_failed; /* of checkpoints */
 };
 void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out);

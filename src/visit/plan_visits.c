@@ -3,6 +3,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "visit/curvature.h"
 #include "visit/plan_keys.h"
 #include <fnmatch.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ void plan_visits_free(struct plan_visits *v)
     for (int64_t i = 0; i < v->n; i++) visit_free(&v->visits[i]);
     for (int64_t i = 0; v->parts && i < v->n; i++) free(v->parts[i]);
     free(v->parts);
+    free(v->n_parts);
     free(v->visits);
     free(v->cost);
     *v = (struct plan_visits){0};
@@ -150,6 +152,22 @@ done:
     return st;
 }
 
+static enum status add_curvature(const struct plan *p, const struct plan_checkpoint *c,
+                                 struct visit *v, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *from = &p->sweep->curvature;
+    struct curvature_task *t = NULL;
+    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
+    v->curvature = t;
+    t->options = from->options;
+    t->seed = from->seed;
+    TRY(sweep_curvature_data(p->sweep, &t->data, e));
+    TRY(mem_string(&t->key, c->curvature_key, e));
+done:
+    return st;
+}
+
 /* The checkpoint's visit; no variants and *wanted false when there is nothing to do. */
 static enum status make_visit(const struct plan *p, const struct plan_checkpoint *c,
                               const struct results_view *view, const struct plan_choice *choice,
@@ -170,17 +188,32 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         TRY(add_variant(v, variant, key, e));
         *wanted = true;
     }
+    v->cells_only = !*wanted;
+    if (c->curvature_key[0] && !plan_choice_names(choice, "bits") &&
+        !plan_choice_names(choice, "quantizer") && plan_missing(view, c->curvature_key, &own)) {
+        TRY(add_curvature(p, c, v, e));
+        *wanted = true;
+    }
 done:
     return st;
+}
+
+/* A product with the Hessian costs eleven forward passes, of few tokens; taken for one of all. */
+static double curvature_cost(const struct plan_checkpoint *c, const struct visit *v)
+{
+    return c->cost * (double)curvature_products_most(&v->curvature->options);
 }
 
 static enum status set_cost(const struct plan_checkpoint *c, struct plan_visits *out, struct err *e)
 {
     enum status st = OK;
     int64_t i = out->n, n = out->visits[i].n_variants;
-    TRY(mem_zero(&out->parts[i], 1 + n, sizeof *out->parts[i], "visits", e));
-    out->cost[i] = c->cost;
+    const struct visit *v = &out->visits[i];
+    out->n_parts[i] = 1 + n + (v->curvature != NULL);
+    TRY(mem_zero(&out->parts[i], out->n_parts[i], sizeof *out->parts[i], "visits", e));
+    out->cost[i] = n == 0 && v->cells_only ? 0 : c->cost;
     for (int64_t j = 0; j < n; j++) out->parts[i][1 + j] = c->cost;
+    if (v->curvature) out->parts[i][1 + n] = curvature_cost(c, v);
 done:
     return st;
 }
@@ -195,6 +228,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     TRY(mem_zero(&visits.visits, most, sizeof *visits.visits, "visits", e));
     TRY(mem_zero(&visits.cost, most, sizeof *visits.cost, "visits", e));
     TRY(mem_zero(&visits.parts, most, sizeof *visits.parts, "visits", e));
+    TRY(mem_zero(&visits.n_parts, most, sizeof *visits.n_parts, "visits", e));
     bool cells = !plan_choice_names(choice, "surface");
     for (int64_t i = 0; cells && i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
@@ -210,6 +244,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
                      c->path);
         visits.n_changed += changed;
         visits.n_cells += v->n_variants;
+        visits.n_curvature += v->curvature != NULL;
         st = set_cost(c, &visits, e);
         visits.n++;
         TRY(st);

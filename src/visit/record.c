@@ -31,9 +31,8 @@ static json_t *provenance(const struct visit_outcome *o)
                      "utc_end", utc_end, "weights_hash", o->weights_hash, "path", o->visit->path);
 }
 
-/* What checkpoint and cell records have in common. */
-static json_t *record_new(const struct visit_outcome *o, const char *type, const char *key,
-                          const struct err *failure)
+json_t *record_new(const struct visit_outcome *o, const char *type, const char *key,
+                   const struct err *failure)
 {
     bool failed = failure && failure->code != OK;
     if (failed)

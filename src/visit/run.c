@@ -5,6 +5,7 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/version.h"
+#include "visit/curvature.h"
 #include "visit/internal.h"
 #include <math.h>
 #include <omp.h>
@@ -198,6 +199,7 @@ static enum status work(struct run *r, struct visit_cache *cache, struct err *e)
 {
     enum status st = OK;
     TRY(open_checkpoint(r, cache, e));
+    if (r->visit->cells_only && r->n == 0) goto done; /* curvature alone */
     TRY(order_streams(r, e));
     TRY(plan_memory(r, e));
     TRY(run_waves(r, e));
@@ -255,7 +257,10 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
     if (worked == ERR_STOPPED || worked == ERR_FULL || worked == ERR_MPI)
         FAIL(worked, "%s", failure.text);
     r.outcome.seconds = clock_seconds() - start;
-    if (rank == 0) TRY(emit_all(&r, &failure, e));
+    st = rank == 0 ? emit_all(&r, &failure, e) : OK;
+    TRY(err_agree(group, st, e));
+    stream_free(&r.full);
+    if (v->curvature) TRY(visit_curvature(&r.outcome, group, cache, hooks, &failure, e));
 done:
     run_free(&r);
     free(fingerprint);

@@ -1,5 +1,6 @@
 /* A visit as text, for the way to its worker. */
 #include "util/mem.h"
+#include "visit/curvature.h"
 #include "visit/internal.h"
 #include <stdlib.h>
 
@@ -20,14 +21,17 @@ void visit_free(struct visit *v)
     free(v->evaluations);
     surface_task_free(v->surface);
     run_options_free(&v->run);
+    curvature_task_free(v->curvature);
     *v = (struct visit){0};
 }
 
 void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n)
 {
     int64_t kept = 0, next = 0;
-    v->cells_only = n == 0 || parts[0] != 0;
-    if (!v->cells_only) next = 1;
+    int64_t curvature = v->n_variants + 1;
+    bool first = n > 0 && parts[0] == 0;
+    if (!first) v->cells_only = true;
+    if (first) next = 1;
     for (int64_t i = 0; i < v->n_variants; i++) {
         struct variant *variant = &v->variants[i];
         if (next < n && parts[next] == i + 1) {
@@ -39,6 +43,10 @@ void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n)
         }
     }
     v->n_variants = kept;
+    if (n == 0 || parts[n - 1] != curvature) {
+        curvature_task_free(v->curvature);
+        v->curvature = NULL;
+    }
 }
 
 static bool calibrates(const struct visit *v)
@@ -63,6 +71,9 @@ json_t *visit_to_json(const struct visit *v)
     if (json && calibrates(v))
         json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
     if (json && v->surface) json_object_set_new(json, "surface", surface_task_to_json(v->surface));
+    if (json) json_object_set_new(json, "cells_only", json_boolean(v->cells_only));
+    if (json && v->curvature)
+        json_object_set_new(json, "curvature", curvature_task_to_json(v->curvature));
     return json;
 }
 
@@ -111,6 +122,9 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
         TRY(data_options_from_json(json_array_get(evaluations, (size_t)i), &v.evaluations[i], e));
     if (calibration) TRY(data_options_from_json(calibration, &v.calibration, e));
     if (surface) TRY(surface_task_from_json(surface, &v.surface, e));
+    v.cells_only = json_is_true(json_object_get(json, "cells_only"));
+    if (json_object_get(json, "curvature"))
+        TRY(curvature_task_from_json(json_object_get(json, "curvature"), &v.curvature, e));
     *out = v;
     v = (struct visit){0};
 done:

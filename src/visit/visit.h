@@ -33,17 +33,19 @@ struct visit {
     struct data_options calibration; /* neither text nor ids: none */
     int64_t n_evaluations;
     struct data_options *evaluations;
-    bool cells_only;              /* another piece of the visit gives the checkpoint's own record */
-    struct surface_task *surface; /* a point of a loss surface instead of the checkpoint at path
-                                     (surface.h); NULL: the checkpoint */
+    bool cells_only; /* another piece of the visit gives the checkpoint's own record, or it is there
+                        and only curvature is missing */
+    struct curvature_task *curvature; /* (curvature.h), NULL: none */
+    struct surface_task *surface;     /* a point of a loss surface instead of the checkpoint at path
+                                         (surface.h); NULL: the checkpoint */
 };
 void visit_free(struct visit *v);
 /* A new reference, NULL when out of memory; and back. */
 json_t *visit_to_json(const struct visit *v);
 MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, struct err *e);
 
-/* A visit can be run in pieces. Its parts: 0 is the checkpoint's own record, i + 1 its variant i.
- * Keeps the n parts (ascending) of v. */
+/* A visit can be run in pieces. Its parts: 0 is the checkpoint's own record, i + 1 its variant i,
+ * the last one its curvature, if that is asked for. Keeps the n parts (ascending) of v. */
 void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n);
 
 /* What outlives a visit: tokenizer and token sequences of the inputs last used, a surface's plane.
@@ -75,11 +77,11 @@ struct visit_hooks {
                           const float *x, struct err *e);
 };
 
-/* Runs the visit and emits one checkpoint record (unless cells_only), then one cell record a
- * variant. What is wrong
- * with the checkpoint, its inputs or a variant becomes failed records (status OK here). Collective
- * on group; only its rank 0 emits. ERR_STOPPED  dropped, nothing was emitted others       of the
- * hooks, or ERR_NOMEM while writing the records */
+/* Runs the visit and emits one checkpoint record (unless cells_only), one cell record a variant,
+ * then the curvature record if that is asked for. What is wrong with the checkpoint, its inputs, a
+ * variant or the curvature becomes failed records (status OK here). Collective on group; only its
+ * rank 0 emits. ERR_STOPPED: dropped, with all that was not emitted before; others: of the hooks,
+ * or ERR_NOMEM while writing the records. */
 MUST_USE enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
                                const struct visit_hooks *hooks, struct err *e);
 

@@ -1,0 +1,210 @@
+#include "visit/curvature.h"
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* --- the task --- */
+
+void curvature_task_free(struct curvature_task *t)
+{
+    if (!t) return;
+    data_options_free(&t->data);
+    free(t->key);
+    free(t);
+}
+
+json_t *curvature_task_to_json(const struct curvature_task *t)
+{
+    return json_pack("{s:s, s:I, s:o, s:o}", "key", t->key, "seed", (json_int_t)t->seed, "options",
+                     curvature_options_to_json(&t->options), "data",
+                     data_options_to_json(&t->data));
+}
+
+enum status curvature_task_from_json(const json_t *json, struct curvature_task **out, struct err *e)
+{
+    enum status st = OK;
+    struct curvature_task *t = NULL;
+    const char *key = json_text(json, "key", NULL);
+    ENSURE(key, ERR_FORMAT, "visit: curvature's key is missing");
+    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
+    TRY(mem_string(&t->key, key, e));
+    t->seed = json_integer_value(json_object_get(json, "seed"));
+    TRY(curvature_options_from_json(json_object_get(json, "options"), &t->options, e));
+    TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));
+    *out = t;
+    t = NULL;
+done:
+    curvature_task_free(t);
+    return st;
+}
+
+/* --- the record --- */
+
+static void set_number(json_t *object, const char *name, double value)
+{
+    json_object_set_new(object, name, json_number_new(value));
+}
+
+static void set_integer(json_t *object, const char *name, int64_t value)
+{
+    json_object_set_new(object, name, json_integer((json_int_t)value));
+}
+
+static void set_values(json_t *values, const struct curvature_options *o,
+                       const struct measurement *m, const struct curvature *c)
+{
+    set_number(values, "loss", c->loss);
+    set_integer(values, "tokens", m->tokens);
+    set_integer(values, "parameters", c->parameters);
+    set_number(values, "gradient_norm", c->gradient_norm);
+    set_integer(values, "products", c->products);
+    if (o->sharpness != SHARPNESS_NONE) {
+        set_number(values, "sharpness", c->sharpness.value);
+        set_number(values, "sharpness_residual", c->sharpness.residual);
+        set_integer(values, "sharpness_converged", c->sharpness.converged);
+        set_integer(values, "sharpness_iterations", c->iterations);
+        set_integer(values, "warm_start", 0);
+    }
+    if (o->sharpness == SHARPNESS_LANCZOS) {
+        set_number(values, "smallest_eigenvalue", c->smallest.value);
+        set_number(values, "smallest_residual", c->smallest.residual);
+    }
+    if (o->trace > 0) {
+        set_number(values, "trace", c->trace.mean);
+        set_number(values, "trace_stderr", c->trace.error);
+        set_integer(values, "trace_probes", c->trace.probes);
+    }
+}
+
+/* A column of a table: `value` of each of n things. */
+#define COLUMN(table, name, n, value)                                                              \
+    do {                                                                                           \
+        json_t *list_ = json_array();                                                              \
+        for (int64_t i = 0; i < (n); i++) json_array_append_new(list_, value);                     \
+        json_object_set_new(table, name, list_);                                                   \
+    } while (0)
+
+static json_t *tensors_table(const struct subject *s, const struct curvature *c)
+{
+    json_t *table = json_object();
+    const struct hvp_tensor *t = s->tensors;
+    const bool traced = c->trace.part != NULL;
+    COLUMN(table, "tensor", s->n_tensors, json_string(t[i].name));
+    COLUMN(table, "layer", s->n_tensors, json_integer((json_int_t)t[i].layer));
+    COLUMN(table, "elements", s->n_tensors, json_integer((json_int_t)t[i].elements));
+    COLUMN(table, "gradient_norm", s->n_tensors, json_number_new(c->gradient_norms[i]));
+    COLUMN(table, "trace", s->n_tensors, json_number_new(traced ? c->trace.part[i] : NAN));
+    COLUMN(table, "trace_stderr", s->n_tensors,
+           json_number_new(traced ? c->trace.part_error[i] : NAN));
+    return table;
+}
+
+static json_t *traces_table(const struct trace_split *s)
+{
+    json_t *table = json_object();
+    const struct trace_part *p = s->parts;
+    COLUMN(table, "kind", s->n, json_string(p[i].kind));
+    COLUMN(table, "layer", s->n, json_integer((json_int_t)p[i].layer));
+    COLUMN(table, "elements", s->n, json_integer((json_int_t)p[i].elements));
+    COLUMN(table, "trace", s->n, json_number_new(p[i].trace));
+    COLUMN(table, "trace_stderr", s->n, json_number_new(p[i].error));
+    return table;
+}
+
+static json_t *density_table(const struct density *d)
+{
+    json_t *table = json_object(), *run = json_array(), *node = json_array(),
+           *weight = json_array();
+    for (int64_t r = 0; r < d->runs; r++)
+        for (int64_t i = 0; i < d->count[r]; i++) {
+            json_array_append_new(run, json_integer((json_int_t)r));
+            json_array_append_new(node, json_number_new(d->node[r * d->steps + i]));
+            json_array_append_new(weight, json_number_new(d->weight[r * d->steps + i]));
+        }
+    json_object_set_new(table, "run", run);
+    json_object_set_new(table, "node", node);
+    json_object_set_new(table, "weight", weight);
+    return table;
+}
+
+static void set_tables(json_t *tables, const struct measurement *m, const struct curvature *c)
+{
+    json_object_set_new(tables, "tensors", tensors_table(&m->subject, c));
+    if (c->split.n) json_object_set_new(tables, "traces", traces_table(&c->split));
+    if (c->density.runs) json_object_set_new(tables, "density", density_table(&c->density));
+}
+
+static const char *const sharpness_names[] = {
+    [SHARPNESS_NONE] = "", [SHARPNESS_POWER] = "power", [SHARPNESS_LANCZOS] = "lanczos"};
+
+static enum status record_curvature(const struct visit_outcome *o, const struct measurement *m,
+                                    const struct curvature *c, const struct err *failure,
+                                    double seconds, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_options *options = &o->visit->curvature->options;
+    json_t *record = record_new(o, "curvature", o->visit->curvature->key, failure);
+    ENSURE(record, ERR_NOMEM, "out of memory for a record");
+    json_object_del(record, "datasets");
+    json_object_set_new(record, "tables", json_object());
+    json_t *values = json_object_get(record, "values");
+    json_t *provenance = json_object_get(record, "provenance");
+    json_object_set_new(provenance, "subset",
+                        json_string(hvp_subset_name((enum hvp_subset)options->subset)));
+    json_object_set_new(provenance, "sharpness", json_string(sharpness_names[options->sharpness]));
+    set_number(values, "seconds", seconds);
+    if (failure->code != OK) goto done;
+    set_values(values, options, m, c);
+    set_tables(json_object_get(record, "tables"), m, c);
+done:
+    *out = record;
+    return st;
+}
+
+/* --- the visit's part --- */
+
+static enum status measure(const struct visit_outcome *o, struct visit_cache *cache,
+                           struct measurement *m, struct curvature *out, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_task *t = o->visit->curvature;
+    const struct curvature_request request = {.options = t->options, .seed = (uint64_t)t->seed};
+    st = visit_sequences_get(cache, o->visit, &t->data, &m->sequences, e);
+    TRY(err_agree(m->group, st, e));
+    TRY(measurement_open(m, (enum hvp_subset)t->options.subset, e));
+    TRY(measurement_run(m, &request, out, e));
+done:
+    return st;
+}
+
+enum status visit_curvature(const struct visit_outcome *o, MPI_Comm group,
+                            struct visit_cache *cache, const struct visit_hooks *hooks,
+                            const struct err *failure, struct err *e)
+{
+    enum status st = OK;
+    struct measurement m = {.model = o->model, .group = group, .hooks = hooks};
+    struct curvature c = {0};
+    struct err why = *failure;
+    json_t *record = NULL;
+    int rank;
+    double start = clock_seconds();
+    MPI_Comm_rank(group, &rank);
+    if (failure->code == OK) {
+        enum status measured = measure(o, cache, &m, &c, &why);
+        if (measured == ERR_STOPPED || measured == ERR_FULL || measured == ERR_MPI)
+            FAIL(measured, "%s", why.text);
+        if (measured == OK) err_clear(&why);
+    }
+    if (rank == 0) {
+        TRY(record_curvature(o, &m, &c, &why, clock_seconds() - start, &record, e));
+        TRY(hooks->emit(hooks->context, record, e));
+    }
+done:
+    json_decref(record);
+    curvature_free(&c);
+    measurement_close(&m);
+    return st;
+}

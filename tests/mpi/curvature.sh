@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Curvature in a sweep: its numbers are those of qtraj curvature, on one rank and several; it is added to finished cells, fails
+# and is done again by itself.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py
+
+quickstart=$SOURCE/configs/quickstart
+own_text "$work/text.txt"
+sed -n '1p;2p;4p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+cat >"$work/sweep.yaml" <<EOF
+name: curvature
+results: results.h5
+models:
+  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
+bits: [3]
+methods: [{method: rtn, group_size: 64}]
+evaluation:
+  - {name: text, text: text.txt, length: 128, skip: 3, samples: 3}
+EOF
+section='curvature={sharpness: lanczos, products: 6, trace: 4, density: 3, subset: blocks2d, sequences: 2, length: 64}'
+
+value() { # FILE VARIABLE: its values, one a line
+    "$python" -c 'import sys, h5py
+for x in h5py.File(sys.argv[1])[sys.argv[2]][()].ravel(): print(x)' "$work/$1" "$2"
+}
+expect() { # WHAT FOUND EXPECTED
+    [ "$2" = "$3" ] || fail "$1: $2, expected $3"
+}
+
+# A finished sweep without curvature; then curvature alone is done.
+launch 300 1 run "$work/sweep.yaml" || fail "sweep without curvature: $(cat "$work/err")"
+expect "not asked for" "$(value results.h5 curvature_status | sort -u)" 3
+cp "$work/results.journal" "$work/before.journal"
+launch 300 1 run "$work/sweep.yaml" --set "$section" || fail "curvature added: $(cat "$work/err")"
+grep -q "curvature of 3 checkpoints to do" "$work/err" || fail "what is to do: $(cat "$work/err")"
+tail -n +$(($(wc -l <"$work/before.journal") + 1)) "$work/results.journal" | cut -d' ' -f2- >"$work/added"
+expect "records added" "$(grep -o '"type": *"[a-z]*"' "$work/added" | tr -d ' ' | sort | uniq -c | tr -s ' \n' ' ')" \
+    ' 3 "type":"curvature" 1 "type":"end" 1 "type":"plan" '
+expect "done" "$(value results.h5 curvature_status | sort -u)" 1
+launch 60 1 run "$work/sweep.yaml" --set "$section" || fail "nothing to do: $(cat "$work/err")"
+grep -q "nothing to do" "$work/err" || fail "done again: $(cat "$work/err")"
+cp "$work/results.h5" "$work/alone.h5"
+
+# Another text to evaluate on, or another batch of cells, leaves it alone.
+more='evaluation=[{name: text, text: text.txt, length: 128, skip: 3, samples: 3}, {name: more, text: text.txt, length: 128, samples: 1}]'
+"$QTRAJ" plan "$work/sweep.yaml" --set "$section" --set "$more" --set 'bits=[3,4]' >"$work/plan"
+expect "curvature after the evaluation has changed" "$(grep -c 'rtn 3\. 4\.  curvature\*' "$work/plan")" 3
+"$QTRAJ" plan "$work/sweep.yaml" --set "$section" --set 'curvature.trace=5' >"$work/plan"
+expect "cells after curvature has changed" "$(grep -c 'rtn 3\*  curvature\.' "$work/plan")" 3
+
+# The single-checkpoint command gives the same numbers.
+"$QTRAJ" curvature "$quickstart/trajectory/step000500" --text "$work/text.txt" --length 64 --skip 3 --samples 2 --subset blocks2d \
+    --sharpness lanczos --products 6 --trace 4 --density 3 --json >"$work/single.json" || fail "qtraj curvature"
+"$python" - "$work/alone.h5" "$work/single.json" <<'EOF' || fail "the sweep and qtraj curvature differ"
+import json, sys, h5py
+cube, one = h5py.File(sys.argv[1]), json.load(open(sys.argv[2]))
+names = {"sharpness": "sharpness", "sharpness_residual": "residual", "smallest_eigenvalue": "smallest", "trace": "trace",
+         "trace_stderr": "trace_stderr", "gradient_norm": "gradient_norm", "curvature_loss": "loss", "curvature_tokens": "tokens",
+         "curvature_products": "products", "sharpness_iterations": "iterations", "curvature_parameters": "parameters"}
+bad = [f"{a}: {cube[a][0, 1]!r} {one[b]!r}" for a, b in names.items() if cube[a][0, 1] != one[b]]
+rows = cube["spectral_density/curvature_row"][()] == 1
+bad += ["density"] * (list(cube["spectral_density/node"][rows]) != one["density"][0]["nodes"])
+tensors = cube["curvature_tensors/curvature_row"][()] == 1
+bad += ["tensors"] * (list(cube["curvature_tensors/gradient_norm"][tensors]) != list(one["gradient_norms"].values()))
+print(*bad, sep="\n")
+sys.exit(len(bad) > 0)
+EOF
+
+# The same bits on three ranks, and after a rebuild from the journal.
+launch 300 3 run "$work/sweep.yaml" --set "$section" --set results=three.h5 || fail "three ranks: $(cat "$work/err")"
+"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/alone.h5" "$work/three.h5" || fail "three ranks differ from one"
+"$QTRAJ" rebuild "$work/rebuilt.h5" "$work/results.journal" && "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/alone.h5" "$work/rebuilt.h5" ||
+    fail "the rebuilt cube differs"
+
+# What fails is its own record with a message; the cells stay done.
+launch 60 1 run "$work/sweep.yaml" --set "$section" --set curvature.memory=0.001
+expect "exit code of a failed curvature" $? 1
+expect "failed" "$(value results.h5 curvature_status | sort -u)" 2
+expect "the cells" "$(value results.h5 status | sort -u)" 1
+"$QTRAJ" status "$work/results.h5" | grep -q "step000500 (curvature): Lanczos needs 4 vectors" || fail "the message is lost"
+
+finish

@@ -50,8 +50,7 @@ static enum status run(const struct opened *o, MPI_Comm group, struct curvature 
                        int64_t *tokens)
 {
     struct err e = {0};
-    struct measurement m = {
-        .model = o->model, .sequences = &o->s, .group = group, .hooks = &hooks};
+    struct measurement m = {.model = o->model, .sequences = &o->s, .group = group, .hooks = &hooks};
     struct curvature_request request = {.seed = 5};
     curvature_options_default(&request.options);
     request.options.sharpness = SHARPNESS_LANCZOS;

@@ -147,6 +147,8 @@ struct run_options {
     int64_t memory;          /* the same in bytes; 0: auto */
     char *scratch;           /* a folder, or "off"; NULL: auto */
     int activations;         /* enum activations */
+    int64_t scalapack_from;  /* Hessians of so many channels on are spread over a group */
+    bool reproducible;       /* the same bits for any size of the groups */
 };
 
 struct sweep {

@@ -349,12 +349,12 @@ const struct option_table row_table = {TABLE(row_columns, trajectory_row)};
 
 static const struct option run_keys[] = {
     {.name = "ranks_per_group",
-     .doc = "MPI ranks that work on one checkpoint together; one so far",
+     .doc = "MPI ranks that work on one checkpoint together; auto: as few as its memory allows",
      .type = OPTION_INT,
      .offset = offsetof(struct run_options, ranks_per_group),
      .fallback = "auto",
      .low = 1,
-     .high = 1,
+     .high = 1 << 20,
      .has_special = true,
      .special = 0,
      .word = "auto"},
@@ -386,6 +386,21 @@ static const struct option run_keys[] = {
      .offset = offsetof(struct run_options, activations),
      .fallback = "f32",
      .choices = activations},
+    {.name = "scalapack_from",
+     .doc =
+         "Hessians of so many input channels on are spread over the ranks of a group and factored "
+         "together; smaller ones by one rank each",
+     .type = OPTION_INT,
+     .offset = offsetof(struct run_options, scalapack_from),
+     .fallback = "4096",
+     .low = 1,
+     .high = INT64_MAX},
+    {.name = "reproducible",
+     .doc = "the same results bit for bit for any number of ranks_per_group: sums are made exact, "
+            "and one rank factors a Hessian whatever its size",
+     .type = OPTION_BOOL,
+     .offset = offsetof(struct run_options, reproducible),
+     .fallback = "false"},
 };
 const struct option_table run_table = {TABLE(run_keys, run_options), .finish = run_finish};
 

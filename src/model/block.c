@@ -2,6 +2,7 @@
 #include "model/block.h"
 #include "util/mem.h"
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,29 +60,67 @@ done:
     return st;
 }
 
-enum status model_block_load(const struct model *m, int64_t layer, struct block *out, struct err *e)
+int64_t model_block_floats(const struct model *m)
 {
-    enum status st = OK;
-    struct block b = {.layer = layer};
     struct slot slots[SLOTS_MAX];
     int n = slots_of_block(&m->spec, slots);
-    int64_t size = block_floats(slots, n), at = 0;
+    return block_floats(slots, n);
+}
+
+/* Deals the slots out over the parts, each to the one that has least so far. */
+static bool mine(const struct slot *slots, int n, int slot, struct model_part part)
+{
+    int64_t load[SLOTS_MAX] = {0};
+    int taker = 0, parts = part.parts < SLOTS_MAX ? part.parts : SLOTS_MAX;
+    for (int i = 0; i <= slot && i < n; i++) {
+        taker = 0;
+        for (int k = 1; k < parts; k++)
+            if (load[k] < load[taker]) taker = k;
+        load[taker] += slot_elements(&slots[i]);
+    }
+    return taker == part.part;
+}
+
+enum status model_block_read(const struct model *m, int64_t layer, struct model_part part,
+                             float *storage, struct block *out, struct err *e)
+{
+    enum status st = OK;
+    struct block b = {.layer = layer, .storage = storage, .borrowed = true};
+    struct slot slots[SLOTS_MAX];
+    int n = slots_of_block(&m->spec, slots);
+    int64_t at = 0;
     TRY(mem_zero(&b.extra, 1, sizeof *b.extra, "block", e));
-    TRY(mem_alloc(&b.storage, size, sizeof(float), "weights of a block", e));
     for (int i = 0; i < n; i++) {
         char name[NAME_MAX_LEN];
         slot_name(m, &slots[i], layer, name);
         if (slots[i].buffer && !checkpoint_find(m->checkpoint, name)) continue;
-        TRY(slot_read(m, &slots[i], layer, b.storage + at, e));
-        TRY(place(m, layer, &slots[i], &b, b.storage + at, e));
+        if (mine(slots, n, i, part)) TRY(slot_read(m, &slots[i], layer, storage + at, e));
+        TRY(place(m, layer, &slots[i], &b, storage + at, e));
         at += padded(slot_elements(&slots[i]));
     }
-    xielu_derive(b.extra);
     *out = b;
     memset(&b, 0, sizeof b);
 done:
-    if (st != OK && b.extra && !b.storage) free(b.extra);
     model_block_free(&b);
+    return st;
+}
+
+void model_block_complete(struct block *b)
+{
+    xielu_derive(b->extra);
+}
+
+enum status model_block_load(const struct model *m, int64_t layer, struct block *out, struct err *e)
+{
+    enum status st = OK;
+    float *storage = NULL;
+    TRY(mem_alloc(&storage, model_block_floats(m), sizeof(float), "weights of a block", e));
+    TRY(model_block_read(m, layer, (struct model_part){0, 1}, storage, out, e));
+    out->borrowed = false;
+    storage = NULL;
+    model_block_complete(out);
+done:
+    free(storage);
     return st;
 }
 
@@ -90,6 +129,6 @@ void model_block_free(struct block *b)
     if (!b->storage) return;
     for (int i = 0; i < LINEARS_MAX; i++) free(b->linear[i].name);
     free(b->extra);
-    free(b->storage);
+    if (!b->borrowed) free(b->storage);
     memset(b, 0, sizeof *b);
 }

@@ -43,6 +43,7 @@ struct block {
     struct linear linear[LINEARS_MAX]; /* ordered by stage */
     struct block_extra *extra;         /* norms and scalars, see block.c */
     float *storage;                    /* owner of all numbers; NULL in a shallow copy */
+    bool borrowed;                     /* the storage is the caller's */
 };
 
 struct model_shape {
@@ -82,6 +83,17 @@ MUST_USE enum status model_shape_read(const json_t *config, const char *name,
 MUST_USE enum status model_block_load(const struct model *m, int64_t layer, struct block *out,
                                       struct err *e);
 void model_block_free(struct block *b);
+
+/* The same in parts, for ranks that share memory: part number `part` of `parts` reads some of the
+ * tensors into storage (model_block_floats), which stays the caller's; all parts lay out the block
+ * alike. When all parts are there, each completes its block. */
+struct model_part {
+    int part, parts;
+};
+int64_t model_block_floats(const struct model *m);
+MUST_USE enum status model_block_read(const struct model *m, int64_t layer, struct model_part part,
+                                      float *storage, struct block *out, struct err *e);
+void model_block_complete(struct block *b);
 
 /* Working memory for the stages of up to `tokens` tokens, whole sequences. */
 struct acts {

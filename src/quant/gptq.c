@@ -171,31 +171,6 @@ done:
     return st;
 }
 
-/* The owner's work to the other ranks of the team. */
-static enum status prepare_share(struct quant_prepared *p, const struct quant_input *in,
-                                 struct err *e)
-{
-    enum status st = OK;
-    const struct quant_team *t = in->team;
-    struct {
-        double damping, lambda;
-        bool ordered, dead;
-    } head = {p->damping, p->lambda, p->order != NULL, p->dead != NULL};
-    TRY(team_send(t, in->owner, &head, sizeof head, e));
-    p->damping = head.damping;
-    p->lambda = head.lambda;
-    TRY(team_agree(t, share_room(p, head.ordered, head.dead, e), e));
-    if (p->order) TRY(team_send(t, in->owner, p->order, p->cols * (int64_t)sizeof *p->order, e));
-    if (p->dead) TRY(team_send(t, in->owner, p->dead, p->cols * (int64_t)sizeof *p->dead, e));
-    TRY(team_send(t, in->owner, p->factor, p->cols * p->cols * (int64_t)sizeof *p->factor, e));
-    for (int64_t i = 0; i < p->n_blocks; i++) {
-        int64_t m = p->blocks[i].reach - p->blocks[i].begin;
-        TRY(team_send(t, in->owner, p->blocks[i].inverse, m * m * (int64_t)sizeof(float), e));
-    }
-done:
-    return st;
-}
-
 static enum status prepare_room(struct quant_prepared **out, const struct quant_input *in,
                                 const struct quant_options *options, double **diagonal,
                                 struct err *e)
@@ -221,21 +196,46 @@ static enum status gptq_prepare(const struct quant_input *in, const struct quant
     struct quant_prepared *p = NULL;
     double *diagonal = NULL;
     *out = NULL;
-    TRY(team_agree(in->team, prepare_room(&p, in, options, &diagonal, e), e));
+    st = prepare_room(&p, in, options, &diagonal, e);
+    TRY(team_agree(in->dist ? in->team : NULL, st, e));
     if (in->dist) {
         TRY(prepare_order(p, in, diagonal, e));
         TRY(gptq_factor(p, in, diagonal, NULL, e));
-    } else {
-        bool own = !in->team || in->team->rank == in->owner;
-        if (own) st = prepare_alone(p, in, diagonal, e);
-        TRY(team_agree(in->team, st, e));
-        TRY(prepare_share(p, in, e));
+    } else if (!in->team || in->team->rank == in->owner) {
+        TRY(prepare_alone(p, in, diagonal, e));
     }
     *out = p;
     p = NULL;
 done:
     gptq_release(p);
     free(diagonal);
+    return st;
+}
+
+/* The owner's work to the other ranks of the team. */
+static enum status gptq_share(const struct quant_input *in, struct quant_prepared *p,
+                              enum status prepared, struct err *e)
+{
+    enum status st = OK;
+    const struct quant_team *t = in->team;
+    if (!t || in->dist) return prepared;
+    TRY(team_agree(t, prepared, e));
+    struct {
+        double damping, lambda;
+        bool ordered, dead;
+    } head = {p->damping, p->lambda, p->order != NULL, p->dead != NULL};
+    TRY(team_send(t, in->owner, &head, sizeof head, e));
+    p->damping = head.damping;
+    p->lambda = head.lambda;
+    TRY(team_agree(t, share_room(p, head.ordered, head.dead, e), e));
+    if (p->order) TRY(team_send(t, in->owner, p->order, p->cols * (int64_t)sizeof *p->order, e));
+    if (p->dead) TRY(team_send(t, in->owner, p->dead, p->cols * (int64_t)sizeof *p->dead, e));
+    TRY(team_send(t, in->owner, p->factor, p->cols * p->cols * (int64_t)sizeof *p->factor, e));
+    for (int64_t i = 0; i < p->n_blocks; i++) {
+        int64_t m = p->blocks[i].reach - p->blocks[i].begin;
+        TRY(team_send(t, in->owner, p->blocks[i].inverse, m * m * (int64_t)sizeof(float), e));
+    }
+done:
     return st;
 }
 
@@ -279,17 +279,24 @@ done:
 
 /* The factor in f32 and the inverses along its diagonal; H in f64 beside them until they are done.
  */
-static void gptq_memory(const struct quant_options *o, int64_t cols, int64_t threads,
+static void gptq_memory(const struct quant_options *o, const struct quant_extent *x,
                         struct quant_memory *out)
 {
-    int64_t block = min64(o->block_size, cols);
+    int64_t cols = x->cols, block = min64(o->block_size, cols);
     int64_t reach = o->group_size > 0 && !o->static_groups && o->group_size > block
                         ? min64(block + o->group_size, cols)
                         : block;
     int64_t inverses = (cols + block - 1) / block * reach * reach * (int64_t)sizeof(float);
     out->prepared = cols * cols * (int64_t)sizeof(float) + inverses;
     out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
-    out->running = gptq_sweep_bytes(o, cols, threads);
+    out->running = gptq_sweep_bytes(o, x);
+    if (!x->spread) return;
+    /* A panel in f32, two on their way in f64, and its corner; columns for the filling. */
+    int64_t doubles = sizeof(double);
+    out->prepared = cols * doubles;
+    out->preparing = 8 * cols * doubles;
+    out->running +=
+        cols * reach * ((int64_t)sizeof(float) + 2 * doubles) + 3 * reach * reach * doubles;
 }
 
 const struct quant_method quant_gptq = {
@@ -305,6 +312,7 @@ const struct quant_method quant_gptq = {
                        "hessian_per_token last_resort",
     .check = gptq_check,
     .prepare = gptq_prepare,
+    .share = gptq_share,
     .release = gptq_release,
     .memory = gptq_memory,
     .run = gptq_run,

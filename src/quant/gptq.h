@@ -54,4 +54,4 @@ MUST_USE enum status gptq_inverses(struct quant_prepared *p, const double *r, st
 MUST_USE enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, struct err *e);
 
 /* Bytes of gptq_sweep's scratch. */
-int64_t gptq_sweep_bytes(const struct quant_options *o, int64_t cols, int64_t threads);
+int64_t gptq_sweep_bytes(const struct quant_options *o, const struct quant_extent *x);

@@ -377,13 +377,14 @@ done:
     return st;
 }
 
-int64_t gptq_sweep_bytes(const struct quant_options *o, int64_t cols, int64_t threads)
+int64_t gptq_sweep_bytes(const struct quant_options *o, const struct quant_extent *x)
 {
-    int64_t block = o->block_size < cols ? o->block_size : cols;
+    int64_t cols = x->cols, block = o->block_size < cols ? o->block_size : cols;
     int64_t widest = o->group_size > block ? block + o->group_size : block;
-    return threads * (int64_t)sizeof(float) *
-           (cols * PITCH + (widest < cols ? widest : cols) * (PITCH + TILE_ROWS) +
-            3 * block * TILE_ROWS);
+    int64_t own = (tile_count(x->rows) + x->ranks - 1) / x->ranks;
+    int64_t tiles = x->spread ? own : x->threads;
+    int64_t scratch = (widest < cols ? widest : cols) * (PITCH + TILE_ROWS) + 3 * block * TILE_ROWS;
+    return (tiles * cols * PITCH + x->threads * scratch) * (int64_t)sizeof(float);
 }
 
 enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, struct err *e)

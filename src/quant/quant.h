@@ -56,7 +56,15 @@ struct quant_report {
     double bits_per_weight; /* codes, scales (16 bits) and zeros (b bits) */
 };
 
-/* Bytes of a method's own for a stage of `cols` inputs. */
+/* A stage as far as memory is concerned: its inputs, the outputs of its widest linear. */
+struct quant_extent {
+    int64_t cols, rows;
+    int64_t threads;
+    int64_t ranks; /* that share the rows */
+    bool spread;   /* the Hessian is spread over them */
+};
+
+/* Bytes of a method's own on a rank. */
 struct quant_memory {
     int64_t prepared;  /* what prepare gives */
     int64_t preparing; /* more while it works */
@@ -70,16 +78,21 @@ struct quant_method {
     const char *options; /* keys of struct quant_options that concern it, separated by blanks */
     /* Checks options beyond their ranges; may be NULL. ERR_USAGE. */
     enum status (*check)(int64_t bits, const struct quant_options *, struct err *);
-    /* prepare and run are collective on the team; every rank leaves with the same report. */
     const char *prepare_options; /* those of them that prepare looks at, likewise; bits are not */
     /* May be NULL. *out is freed with release; it serves every job of the same input whose options
-     * agree in prepare_options. */
+     * agree in prepare_options. Collective on the team where the input is spread over it; else the
+     * owner works and the others do nothing, so that several inputs can be prepared at a time by
+     * their owners. share then copies the owner's work to all; st is what prepare gave (*out is
+     * NULL when it failed). Collective; every rank leaves with the same status. */
     enum status (*prepare)(const struct quant_input *, const struct quant_options *,
                            struct quant_prepared **out, struct err *);
+    enum status (*share)(const struct quant_input *, struct quant_prepared *, enum status st,
+                         struct err *);
     void (*release)(struct quant_prepared *);
     /* Fills *out, for plans. */
-    void (*memory)(const struct quant_options *, int64_t cols, int64_t threads,
+    void (*memory)(const struct quant_options *, const struct quant_extent *,
                    struct quant_memory *out);
+    /* Collective on the team; every rank leaves with the same report. */
     enum status (*run)(const struct quant_job *, struct quant_report *, struct err *);
 };
 

@@ -48,11 +48,11 @@ done:
     return st;
 }
 
-static void rtn_memory(const struct quant_options *o, int64_t cols, int64_t threads,
+static void rtn_memory(const struct quant_options *o, const struct quant_extent *x,
                        struct quant_memory *out)
 {
-    int64_t group = o->group_size < 0 ? cols : min64(o->group_size, cols);
-    out->running = threads * group * TILE_ROWS * (int64_t)sizeof(float);
+    int64_t group = o->group_size < 0 ? x->cols : min64(o->group_size, x->cols);
+    out->running = x->threads * group * TILE_ROWS * (int64_t)sizeof(float);
 }
 
 const struct quant_method quant_rtn = {

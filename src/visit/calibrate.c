@@ -4,7 +4,9 @@
  * the memory plan has room for and made again for the others: the same numbers either way. */
 #include "linalg/linalg.h"
 #include "util/clock.h"
+#include "util/mem.h"
 #include "visit/internal.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const struct range *range_at(const struct workspace *w, int64_t i)
@@ -71,22 +73,81 @@ static void end_half(struct workspace *w, int64_t range, const struct block *b, 
     buffers_leave(w, before);
 }
 
-/* gram += what the range's stage input, in the acts, adds to it. */
-static enum status add_gram(struct workspace *w, struct stream *s, const struct range *r, int stage,
-                            struct err *e)
+/* --- sums over all ranks --- */
+
+static enum status clear_gram(struct workspace *w, int stage, struct err *e)
 {
+    enum status st = OK;
+    int64_t n = w->sizes.cols[stage];
+    if (!workspace_spread(w, stage)) {
+        memset(w->gram[stage], 0, (size_t)(n * n) * sizeof(double));
+        return OK;
+    }
+    dist_free(w->dist[stage]);
+    w->dist[stage] = NULL;
+    TRY(dist_make(w->group->comm, n, (struct dist_shape){0}, &w->dist[stage], e));
+done:
+    return st;
+}
+
+/* Adds the range's stage input, which stands in the acts; r NULL: this rank has no range left. st:
+ * how making it went. A spread Hessian hears of all ranks' ranges at a time. */
+static enum status add_gram(struct workspace *w, struct stream *s, const struct range *r, int stage,
+                            enum status made, struct err *e)
+{
+    static const int64_t nothing[1] = {0};
     double start = clock_seconds();
-    enum status st =
-        gram_add(w->gram[stage], w->acts.in, w->sizes.cols[stage], r->view.offset, r->view.n, e);
+    enum status st = made;
+    int64_t n = r ? r->view.n : 0;
+    const int64_t *offset = r ? r->view.offset : nothing;
+    const double *bound = w->bound[stage];
+    if (workspace_spread(w, stage)) {
+        st = group_agree(w->group, st, e);
+        if (st == OK) st = dist_gram_add(w->dist[stage], w->acts.in, offset, n, bound, e);
+    } else if (st == OK) {
+        st = gram_add_exact(w->gram[stage], w->acts.in, w->sizes.cols[stage], offset, n, bound, e);
+    }
     s->seconds.hessian += clock_seconds() - start;
     return st;
 }
 
-static void clear_gram(struct workspace *w, int stage)
+/* All ranges are summed: to the owner with it. */
+static enum status collect_gram(struct workspace *w, struct stream *s, int stage, struct err *e)
 {
-    int64_t n = w->sizes.cols[stage];
-    memset(w->gram[stage], 0, (size_t)(n * n) * sizeof(double));
+    double start = clock_seconds();
+    if (workspace_spread(w, stage)) return OK;
+    enum status st = gram_collect(w->group->comm, workspace_owner(w, stage), w->gram[stage],
+                                  w->sizes.cols[stage], e);
+    s->seconds.hessian += clock_seconds() - start;
+    return st;
 }
+
+/* --- reproducible sums: how large the inputs are at most, over all ranks --- */
+
+static void clear_most(struct workspace *w)
+{
+    memset(w->most, 0, (size_t)w->sizes.in_width * sizeof *w->most);
+}
+
+static void raise_most(struct workspace *w, const struct range *r, int stage)
+{
+    gram_bound_raise(w->most, w->acts.in, w->sizes.cols[stage], r->tokens);
+}
+
+static enum status agree_bound(struct workspace *w, int stage, struct err *e)
+{
+    enum status st = OK;
+    int n = (int)w->sizes.cols[stage];
+    if (w->group->size > 1)
+        ENSURE(MPI_Allreduce(MPI_IN_PLACE, w->most, n, MPI_FLOAT, MPI_MAX, w->group->comm) ==
+                   MPI_SUCCESS,
+               ERR_MPI, "MPI_Allreduce failed");
+    gram_bound_make(w->bound[stage], w->most, n, w->calibration_tokens);
+done:
+    return st;
+}
+
+/* --- one stage at a time --- */
 
 /* With a parallel residual STAGE_O's output does not touch the states: it is only made here for
  * ranges that keep it. */
@@ -95,26 +156,66 @@ static bool attention_ends(const struct workspace *w, int64_t range, int stage)
     return stage == STAGE_UP && (!w->sizes.parallel || range < w->kept_ranges);
 }
 
-static enum status calibrate_range(struct workspace *w, struct stream *s, const struct block *b,
-                                   int stage, int64_t range, struct err *e)
+/* Moves the range's states to the stage's half of the block, if they stand before it. */
+static enum status advance_range(struct workspace *w, struct stream *s, const struct block *b,
+                                 int stage, int64_t range, struct err *e)
 {
     enum status st = OK;
     const struct range *r = range_at(w, range);
     float *x;
+    if (!attention_ends(w, range, stage)) return OK;
     TRY(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
-    if (attention_ends(w, range, stage)) {
-        end_half(w, range, b, STAGE_O, x);
-        TRY(states_put(s->calibration, r->row, r->tokens, x, e));
-        /* What is put may be rounded: the MLP reads what will be read again. */
-        TRY(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
-    }
-    bool outlives = stage == STAGE_O || stage == STAGE_DOWN;
-    struct own_buffers before = buffers_enter(w, outlives ? range : w->calibration.n);
-    make_input(w, r, b, stage, x);
-    st = add_gram(w, s, r, stage, e);
-    buffers_leave(w, before);
+    end_half(w, range, b, STAGE_O, x);
+    TRY(states_put(s->calibration, r->row, r->tokens, x, e));
 done:
     return st;
+}
+
+/* The stage's input, in the acts; before: the buffers to leave with. */
+static enum status range_input(struct workspace *w, struct stream *s, const struct block *b,
+                               int stage, int64_t range, struct own_buffers *before, struct err *e)
+{
+    enum status st = OK;
+    const struct range *r = range_at(w, range);
+    bool outlives = stage == STAGE_O || stage == STAGE_DOWN;
+    float *x;
+    *before = buffers_enter(w, outlives ? range : w->calibration.n);
+    /* What was put may have been rounded: the MLP reads what will be read again. */
+    TRY(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
+    make_input(w, r, b, stage, x);
+done:
+    return st;
+}
+
+static enum status bound_stage(struct workspace *w, struct stream *s, const struct block *b,
+                               int stage, struct err *e)
+{
+    enum status st = OK;
+    struct own_buffers before;
+    clear_most(w);
+    for (int64_t i = 0; st == OK && i < w->calibration.n; i++) {
+        st = range_input(w, s, b, stage, i, &before, e);
+        if (st == OK) raise_most(w, range_at(w, i), stage);
+        buffers_leave(w, before);
+    }
+    TRY(group_agree(w->group, st, e));
+    TRY(agree_bound(w, stage, e));
+done:
+    return st;
+}
+
+static enum status sum_stage(struct workspace *w, struct stream *s, const struct block *b,
+                             int stage, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; st == OK && i < w->rounds; i++) {
+        bool there = i < w->calibration.n;
+        struct own_buffers before = {w->acts.in, w->acts.branch};
+        if (there) st = range_input(w, s, b, stage, i, &before, e);
+        st = add_gram(w, s, there ? range_at(w, i) : NULL, stage, st, e);
+        buffers_leave(w, before);
+    }
+    return group_agree(w->group, st, e);
 }
 
 enum status calibrate_stage(struct workspace *w, struct stream *s, const struct block *b, int stage,
@@ -122,8 +223,13 @@ enum status calibrate_stage(struct workspace *w, struct stream *s, const struct 
 {
     enum status st = OK;
     double start = clock_seconds(), hessian = s->seconds.hessian;
-    clear_gram(w, stage);
-    for (int64_t i = 0; i < w->calibration.n; i++) TRY(calibrate_range(w, s, b, stage, i, e));
+    TRY(clear_gram(w, stage, e));
+    for (int64_t i = 0; st == OK && i < w->calibration.n; i++)
+        st = advance_range(w, s, b, stage, i, e);
+    TRY(group_agree(w->group, st, e));
+    if (w->options->reproducible) TRY(bound_stage(w, s, b, stage, e));
+    TRY(sum_stage(w, s, b, stage, e));
+    TRY(collect_gram(w, s, stage, e));
     s->seconds.forward += clock_seconds() - start - (s->seconds.hessian - hessian);
 done:
     return st;
@@ -146,26 +252,71 @@ done:
     return st;
 }
 
+/* --- all stages of a block at once --- */
+
+/* Runs the block's stages on the range's states, which may be spoilt; each stage's input is handed
+ * to the sums, or only looked at for its bound. */
+static enum status range_stages(struct workspace *w, struct stream *s, const struct block *b,
+                                const struct range *r, float *x, enum status made, struct err *e)
+{
+    enum status st = made;
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        if (r && st == OK) stage_input(w, r, b, stage, x);
+        st = add_gram(w, s, r, stage, st, e);
+        if (r && st == OK) stage_output(w, r, b, stage, x);
+    }
+    return st;
+}
+
+/* One stage's bound needs all ranges first: a pass a stage would be dear, so the bounds of all are
+ * found in one. */
+static enum status bound_block(struct workspace *w, struct stream *s, const struct block *b,
+                               struct err *e)
+{
+    enum status st = OK;
+    float *most[STAGE_N] = {NULL}, *kept = w->most;
+    for (int stage = 0; st == OK && stage < STAGE_N; stage++)
+        st = mem_zero(&most[stage], w->sizes.cols[stage], sizeof(float), "bounds of inputs", e);
+    for (int64_t i = 0; st == OK && i < w->calibration.n; i++) {
+        const struct range *r = range_at(w, i);
+        st = states_copy(s->calibration, r->row, r->tokens, w->x, e);
+        for (int stage = 0; st == OK && stage < STAGE_N; stage++) {
+            stage_input(w, r, b, stage, w->x);
+            w->most = most[stage];
+            raise_most(w, r, stage);
+            stage_output(w, r, b, stage, w->x);
+        }
+    }
+    TRY(group_agree(w->group, st, e));
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        w->most = most[stage];
+        TRY(agree_bound(w, stage, e));
+    }
+done:
+    w->most = kept;
+    for (int stage = 0; stage < STAGE_N; stage++) free(most[stage]);
+    return st;
+}
+
 enum status calibrate_block(struct workspace *w, struct stream *s, const struct block *b,
                             bool advance, struct err *e)
 {
     enum status st = OK;
     double start = clock_seconds(), hessian = s->seconds.hessian;
-    for (int stage = 0; stage < STAGE_N; stage++) clear_gram(w, stage);
-    for (int64_t i = 0; i < w->calibration.n; i++) {
-        const struct range *r = range_at(w, i);
+    for (int stage = 0; stage < STAGE_N; stage++) TRY(clear_gram(w, stage, e));
+    if (w->options->reproducible) TRY(bound_block(w, s, b, e));
+    for (int64_t i = 0; st == OK && i < w->rounds; i++) {
+        const struct range *r = i < w->calibration.n ? range_at(w, i) : NULL;
         float *x = w->x;
-        if (advance)
-            TRY(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
-        else
-            TRY(states_copy(s->calibration, r->row, r->tokens, w->x, e));
-        for (int stage = 0; stage < STAGE_N; stage++) {
-            stage_input(w, r, b, stage, x);
-            TRY(add_gram(w, s, r, stage, e));
-            stage_output(w, r, b, stage, x);
-        }
-        if (advance) TRY(states_put(s->calibration, r->row, r->tokens, x, e));
+        if (r && advance)
+            st = states_take(s->calibration, r->row, r->tokens, w->x, &x, e);
+        else if (r)
+            st = states_copy(s->calibration, r->row, r->tokens, w->x, e);
+        st = range_stages(w, s, b, r, x, st, e);
+        if (r && advance && st == OK) st = states_put(s->calibration, r->row, r->tokens, x, e);
     }
+    TRY(group_agree(w->group, st, e));
+    for (int stage = 0; stage < STAGE_N; stage++) TRY(collect_gram(w, s, stage, e));
     s->seconds.forward += clock_seconds() - start - (s->seconds.hessian - hessian);
 done:
     return st;

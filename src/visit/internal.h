@@ -5,6 +5,7 @@
 #include "model/sizes.h"
 #include "quant/quant.h"
 #include "tokenizer/tokenizer.h"
+#include "visit/group.h"
 #include "visit/memory.h"
 #include "visit/states.h"
 #include "visit/surface.h"
@@ -29,11 +30,12 @@ MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct
                                          const struct data_options *data,
                                          const struct sequences **out, struct err *e);
 
-/* --- reader.c: the blocks' weights, one block ahead --- */
+/* --- reader.c: the blocks' weights, one block ahead; collective on the group --- */
 struct block_reader;
-MUST_USE enum status block_reader_open(const struct model *m, struct block_reader **out,
-                                       struct err *e);
-/* The next block (borrowed until the call after next) while the one behind it is being read. */
+/* ahead: the next block is read while one is worked with, at the price of its memory. */
+MUST_USE enum status block_reader_open(const struct visit_group *g, const struct model *m,
+                                       bool ahead, struct block_reader **out, struct err *e);
+/* The next block (borrowed until the next call) while the one behind it is being read. */
 MUST_USE enum status block_reader_next(struct block_reader *r, const struct block **out,
                                        struct err *e);
 double block_reader_seconds(const struct block_reader *r); /* waited for reads so far */
@@ -83,8 +85,11 @@ void stream_free(struct stream *s);
 
 /* --- workspace.c: the memory that all streams of a wave use one after the other --- */
 struct workspace {
+    const struct visit_group *group;
+    const struct run_options *options;
     const struct model *model;
-    const struct visit_inputs *inputs;
+    const struct visit_inputs *inputs;   /* this rank's */
+    int64_t samples, calibration_tokens; /* of all ranks */
     const struct visit_hooks *hooks;
     struct model_sizes sizes;
     struct ranges evaluation, calibration;
@@ -92,22 +97,35 @@ struct workspace {
     float *x;         // (range, C) hidden states of a range that are not worked on in place
     float *kept, *kept_branch;     // (kept tokens, in_width), (kept tokens, C) see calibrate.c
     int64_t kept_ranges;           /* the first so many calibration ranges are kept */
-    float *quantized;              // all linears of one block, dequantized
+    int64_t rounds;                /* calibration ranges of the rank that has most of them */
+    struct group_memory quantized; // all linears of one block, dequantized
     double *grams, *gram[STAGE_N]; // (cols, cols) upper triangle; one place for all, or one each
+    struct dist *dist[STAGE_N];    /* those that are spread over the group instead */
+    float *most;                   // (in_width) reproducible: greatest inputs of a stage
+    double *bound[STAGE_N];        // (cols) likewise, see gram_bound_make
     /* What the shared Hessians of the block in hand were prepared into last, and for whom. */
     struct quant_prepared *prepared[STAGE_N];
     const struct stream *prepared_for;
 };
-MUST_USE enum status workspace_init(struct workspace *w, const struct memory_plan *plan,
-                                    const struct model *m, const struct visit_inputs *inputs,
+struct run;
+/* Collective, as is giving it back. */
+MUST_USE enum status workspace_init(struct workspace *w, const struct run *r,
                                     struct stream *const *streams, int64_t n_streams,
-                                    const struct visit_hooks *hooks, struct err *e);
+                                    struct err *e);
 void workspace_free(struct workspace *w);
+/* The Hessian of the stage is spread over the group. */
+bool workspace_spread(const struct workspace *w, int stage);
+/* The rank that has it otherwise. */
+static inline int workspace_owner(const struct workspace *w, int stage)
+{
+    return stage % w->group->size;
+}
 
 /* --- calibrate.c: calibration sequences through a block, summing Gram matrices --- */
 
-/* Sums the Gram matrix of the stage's input into w->gram[stage]; b's earlier stages are quantized.
- * Stages in order; calibrate_end behind the last moves the stream to the block's end. */
+/* Sums the Gram matrix of the stage's input over all ranks, into w->gram[stage] of its owner or
+ * w->dist[stage]; collective, every rank leaves with the same status. b's earlier stages are
+ * quantized. Stages in order; calibrate_end behind the last moves the stream to the block's end. */
 MUST_USE enum status calibrate_stage(struct workspace *w, struct stream *s, const struct block *b,
                                      int stage, struct err *e);
 MUST_USE enum status calibrate_end(struct workspace *w, struct stream *s, const struct block *b,
@@ -167,11 +185,14 @@ MUST_USE enum status record_cell(const struct visit_outcome *o, const struct str
 struct run {
     const struct visit *visit;
     const struct visit_hooks *hooks;
-    MPI_Comm group;
+    struct visit_group group;
     struct visit_outcome outcome;
     struct checkpoint *checkpoint;
     struct model *model;
-    struct visit_inputs inputs;
+    struct visit_inputs inputs; /* of all ranks */
+    struct visit_inputs own;    /* this rank's */
+    struct sequences own_calibration, own_evaluation;
+    int64_t first;          /* number of this rank's first evaluation sequence */
     struct stream full;     /* the full-precision stream */
     int64_t n;              /* variants */
     struct stream *streams; // (n)

@@ -63,6 +63,12 @@ static void take_greater(struct quant_memory *to, const struct quant_memory *fro
     to->running = most(to->running, from->running);
 }
 
+static bool spread(const struct memory_need *need, int stage)
+{
+    return need->ranks > 1 && need->scalapack_from > 0 &&
+           need->sizes.cols[stage] >= need->scalapack_from;
+}
+
 void memory_need_add(struct memory_need *need, const struct quant_method *method,
                      const struct quant_options *options)
 {
@@ -77,7 +83,12 @@ void memory_need_add(struct memory_need *need, const struct quant_method *method
         need->own_at_once++;
     for (int stage = 0; stage < STAGE_N && method->memory; stage++) {
         struct quant_memory m = {0};
-        method->memory(options, need->sizes.cols[stage], need->threads, &m);
+        const struct quant_extent extent = {.cols = need->sizes.cols[stage],
+                                            .rows = need->sizes.rows[stage],
+                                            .threads = need->threads,
+                                            .ranks = most(need->ranks, 1),
+                                            .spread = spread(need, stage)};
+        method->memory(options, &extent, &m);
         take_greater(&need->stage[stage], &m);
     }
 }
@@ -132,15 +143,18 @@ static int64_t kept_per_token(const struct memory_need *need)
 
 static int64_t hessians_of(const struct memory_need *need, const struct batch *b)
 {
-    int64_t all = 0, largest = 0;
+    int64_t all = 0, largest = 0, widest = 0;
     for (int stage = 0; stage < STAGE_N; stage++) {
         int64_t n = need->sizes.cols[stage];
-        all += n * n;
-        largest = most(largest, n);
+        int64_t bytes = spread(need, stage) ? dist_bytes(n, need->ranks) : n * n * DOUBLE;
+        all += bytes;
+        largest = most(largest, bytes);
+        widest = most(widest, n);
     }
-    int64_t tiles = gram_bytes(largest, need->threads);
-    if (b->shared || b->own_at_once) return all * DOUBLE + tiles;
-    return b->own ? largest * largest * DOUBLE + tiles : 0;
+    int64_t tiles = gram_bytes(widest, need->threads);
+    if (need->ranks > 1) tiles += gram_collect_bytes(widest);
+    if (b->shared || b->own_at_once) return all + tiles;
+    return b->own ? largest + tiles : 0;
 }
 
 static int64_t quantizer_of(const struct memory_need *need, const struct batch *b)
@@ -153,7 +167,7 @@ static int64_t quantizer_of(const struct memory_need *need, const struct batch *
         together = most(together, before + m->prepared + passing);
         before += m->prepared;
     }
-    return b->shared ? together : one;
+    return b->shared || (need->ranks > 1 && b->own_at_once) ? together : one;
 }
 
 /* Tokens of the longest range. */
@@ -180,8 +194,10 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     int64_t *part = p->part, range = range_of(need, p);
     int64_t states = states_of(need, b), final = state_bytes(need, &need->evaluation, 1 + b->n);
     part[MEMORY_BASE] = need->base;
-    part[MEMORY_WEIGHTS] =
-        (s->outside + 2 * s->block + (b->n ? s->linears : 0)) * FLOAT + READ_BUFFER;
+    int64_t shared = ((1 + p->ahead) * s->block + (b->n ? s->linears : 0)) * FLOAT;
+    int64_t own = shared / most(need->mates, 1);
+    p->shared = shared - own;
+    part[MEMORY_WEIGHTS] = s->outside * FLOAT + own + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
     part[MEMORY_KEPT] =
@@ -262,9 +278,10 @@ enum status memory_plan_make(const struct memory_need *need, const struct memory
         int64_t wave = (n + waves - 1) / waves;
         if (waves > 1 && (n + wave - 1) / wave < waves) continue; /* had that one */
         for (int scratch = 0; scratch <= (limits->folder != NULL); scratch++)
-            for (int range = 0; range < 2; range++) {
+            for (int k = 0; k < 4; k++) {
                 p = (struct memory_plan){
-                    .range_tokens = ranges[range],
+                    .range_tokens = ranges[k / 2],
+                    .ahead = k % 2 == 0,
                     .waves = waves,
                     .wave = wave,
                     .place = {.scratch = scratch ? limits->folder : NULL, .type = need->type}};

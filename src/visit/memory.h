@@ -8,6 +8,7 @@
 #include "quant/quant.h"
 #include "util/err.h"
 #include "visit/states.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Sequences, as far as memory is concerned: those of this rank. */
@@ -19,7 +20,9 @@ struct memory_sequences {
 struct memory_need {
     struct model_sizes sizes;
     int64_t threads;
-    int64_t base; /* bytes of the process without weights and states; see memory_base */
+    int64_t ranks, mates;   /* of the group, and of those on this node; 0: a rank alone */
+    int64_t scalapack_from; /* Hessians from there on are spread over the group; 0: none */
+    int64_t base;           /* bytes of the process without weights and states; see memory_base */
     struct memory_sequences evaluation, calibration;
     /* Variants in the order in which they are served: with the shared Hessian, with their own stage
      * by stage, with their own all stages at once, with none. */
@@ -37,7 +40,8 @@ struct memory_limits {
 /* What memory goes to, bytes at the peak of the blocks. */
 enum memory_part {
     MEMORY_BASE,
-    MEMORY_WEIGHTS,   /* embedding, head, two blocks, a quantized block */
+    MEMORY_WEIGHTS,   /* embedding, head, two blocks, a quantized block: what the ranks of a node
+                         share counts in equal parts */
     MEMORY_STATES,    /* hidden states of all streams, where they are not on scratch */
     MEMORY_WORK,      /* activations of a range of sequences */
     MEMORY_KEPT,      /* inner activations that would be computed twice */
@@ -51,12 +55,14 @@ const char *memory_part_name(enum memory_part part);
 struct memory_plan {
     int64_t range_tokens;      /* sequences go through a block in ranges of about so many tokens */
     int64_t kept_tokens;       /* calibration tokens whose inner activations outlive a pass */
+    bool ahead;                /* the next block is read while one is worked with */
     int64_t waves, wave;       /* how often the blocks are walked, for how many variants at most */
     struct states_place place; /* of the hidden states between blocks; borrows the folder's name */
 
     int64_t part[MEMORY_PART_N];
     int64_t blocks, head; /* peaks of the two phases, bytes */
     int64_t peak;         /* the greater */
+    int64_t shared;       /* more of what is shared than the equal part: resident here too */
     int64_t scratch;      /* bytes on scratch at most */
 };
 

@@ -21,11 +21,15 @@ done:
 
 static struct quant_input input_of(const struct workspace *w, int stage)
 {
-    const struct sequences *c = w->inputs->calibration;
-    return (struct quant_input){.cols = w->sizes.cols[stage],
-                                .samples = c->n,
-                                .tokens = c->offset[c->n],
-                                .gram = w->gram[stage]};
+    bool spread = workspace_spread(w, stage);
+    int owner = workspace_owner(w, stage);
+    return (struct quant_input){.team = w->group->size > 1 ? &w->group->team : NULL,
+                                .cols = w->sizes.cols[stage],
+                                .samples = w->samples,
+                                .tokens = w->calibration_tokens,
+                                .gram = !spread && owner == w->group->rank ? w->gram[stage] : NULL,
+                                .owner = owner,
+                                .dist = spread ? w->dist[stage] : NULL};
 }
 
 static void release_stage(struct workspace *w, int stage)
@@ -49,16 +53,29 @@ static bool serves(const struct workspace *w, const struct stream *s)
                                 &s->variant->method.options);
 }
 
-/* What the linears of the stage share, in w->prepared. */
-static enum status prepare_stage(struct workspace *w, struct stream *s, int stage, struct err *e)
+/* What the linears of a stage share, in w->prepared, for stages [first, end): each is prepared
+ * where its Hessian is, one rank beside the other, then copied to all. */
+static enum status prepare_stages(struct workspace *w, struct stream *s, int first, int end,
+                                  struct err *e)
 {
-    enum status st = OK;
-    const struct quant_input input = input_of(w, stage);
+    enum status st = OK, own[STAGE_N] = {OK};
+    bool made[STAGE_N] = {false};
     double start = clock_seconds();
-    if (!s->method->prepare || w->prepared[stage]) return OK;
-    TRY(s->method->prepare(&input, &s->variant->method.options, &w->prepared[stage], e));
+    if (!s->method->prepare) return OK;
+    for (int stage = first; stage < end; stage++) {
+        const struct quant_input input = input_of(w, stage);
+        made[stage] = w->prepared[stage] == NULL;
+        if (made[stage])
+            own[stage] =
+                s->method->prepare(&input, &s->variant->method.options, &w->prepared[stage], e);
+    }
+    for (int stage = first; stage < end; stage++) {
+        const struct quant_input input = input_of(w, stage);
+        if (!made[stage]) continue;
+        enum status shared = s->method->share(&input, w->prepared[stage], own[stage], e);
+        if (st == OK) st = shared;
+    }
     s->seconds.factor += clock_seconds() - start;
-done:
     return st;
 }
 
@@ -67,7 +84,8 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
 {
     enum status st = OK;
     struct quant_report report = {0};
-    const struct quant_job job = {.bits = s->variant->bits,
+    const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
+                                  .bits = s->variant->bits,
                                   .options = &s->variant->method.options,
                                   .rows = l->rows,
                                   .cols = l->cols,
@@ -79,40 +97,46 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     st = s->method->run(&job, &report, e);
     if (st != OK) err_prefix(e, "%s", l->name);
     TRY(st);
+    TRY(group_rows(w->group, &w->quantized, q, l->rows, l->cols, e));
     s->seconds.sweep += clock_seconds() - start;
-    TRY(note_layer(s, l, &report, e));
-    if (w->hooks->weights) TRY(w->hooks->weights(w->hooks->context, s->variant, l, q, e));
+    st = note_layer(s, l, &report, e);
+    if (st == OK && w->hooks->weights)
+        st = w->hooks->weights(w->hooks->context, s->variant, l, q, e);
+    TRY(group_agree(w->group, st, e));
 done:
     return st;
 }
 
-/* Quantizes the linears of one stage into w->quantized and points `to` at the result. */
-static enum status quantize_stage(struct workspace *w, struct stream *s, const struct block *b,
-                                  int stage, struct block *to, struct err *e)
+/* Quantizes the linears of the stages into w->quantized and points `to` at the results. */
+static enum status quantize_stages(struct workspace *w, struct stream *s, const struct block *b,
+                                   int first, int end, struct block *to, struct err *e)
 {
     enum status st = OK;
     bool needs = s->method->needs & NEEDS_HESSIAN;
-    struct quant_input input = {0};
-    if (needs) {
-        input = input_of(w, stage);
-        TRY(prepare_stage(w, s, stage, e));
-    }
-    float *q = w->quantized;
+    if (needs) TRY(prepare_stages(w, s, first, end, e));
+    float *q = w->quantized.at;
     for (int i = 0; i < b->n_linears; q += b->linear[i].rows * b->linear[i].cols, i++) {
-        if (b->linear[i].stage != stage) continue;
+        int stage = b->linear[i].stage;
+        struct quant_input input = {0};
+        if (stage < first || stage >= end) continue;
+        if (needs) input = input_of(w, stage);
         TRY(quantize_linear(w, s, &b->linear[i], needs ? &input : NULL, q, e));
         to->linear[i].w = q;
     }
 done:
-    if (needs && !s->shared) release_stage(w, stage);
+    for (int stage = first; needs && !s->shared && stage < end; stage++) release_stage(w, stage);
     return st;
 }
 
-static enum status quantize_stages(struct workspace *w, struct stream *s, const struct block *b,
-                                   struct block *q, struct err *e)
+/* All stages, whose Hessians are known. A rank alone has nothing to gain from preparing one stage
+ * beside the other. */
+static enum status quantize_all(struct workspace *w, struct stream *s, const struct block *b,
+                                struct block *to, struct err *e)
 {
     enum status st = OK;
-    for (int stage = 0; stage < STAGE_N; stage++) TRY(quantize_stage(w, s, b, stage, q, e));
+    if (w->group->size > 1) return quantize_stages(w, s, b, 0, STAGE_N, to, e);
+    for (int stage = 0; stage < STAGE_N; stage++)
+        TRY(quantize_stages(w, s, b, stage, stage + 1, to, e));
 done:
     return st;
 }
@@ -125,7 +149,7 @@ static enum status quantize_in_sequence(struct workspace *w, struct stream *s,
     enum status st = OK;
     for (int stage = 0; stage < STAGE_N; stage++) {
         TRY(calibrate_stage(w, s, q, stage, e));
-        TRY(quantize_stage(w, s, b, stage, q, e));
+        TRY(quantize_stages(w, s, b, stage, stage + 1, q, e));
     }
     TRY(calibrate_end(w, s, q, e));
 done:
@@ -139,7 +163,7 @@ static enum status quantize_at_once(struct workspace *w, struct stream *s, const
 {
     enum status st = OK;
     TRY(calibrate_block(w, s, b, false, e));
-    TRY(quantize_stages(w, s, b, q, e));
+    TRY(quantize_all(w, s, b, q, e));
     TRY(forward_block(w, s, q, s->calibration, &w->calibration, e));
 done:
     return st;
@@ -154,7 +178,7 @@ enum status quantize_block(struct workspace *w, struct stream *s, const struct b
     if (!serves(w, s)) quantize_forget(w);
     w->prepared_for = s;
     if (!s->own)
-        TRY(quantize_stages(w, s, b, quantized, e));
+        TRY(quantize_all(w, s, b, quantized, e));
     else if (s->prefix)
         TRY(quantize_in_sequence(w, s, b, quantized, e));
     else

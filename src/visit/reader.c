@@ -1,5 +1,5 @@
 /* The weights of the next block are read and widened by a thread while the current block computes.
- */
+ * Ranks that share memory read a part each. */
 #include "util/clock.h"
 #include "util/mem.h"
 #include "visit/internal.h"
@@ -8,7 +8,10 @@
 
 struct block_reader {
     const struct model *model;
-    int64_t layer; /* the one in block[layer & 1], or being read into it */
+    const struct visit_group *group;
+    int64_t ahead; /* 1: a block is read while another is worked with; 0: when it is needed */
+    int64_t layer; /* the next to be given, or being read */
+    struct group_memory memory[2];
     struct block block[2];
     pthread_t thread;
     bool running;
@@ -17,18 +20,25 @@ struct block_reader {
     double seconds;
 };
 
+static int place_of(const struct block_reader *r)
+{
+    return r->ahead ? (int)(r->layer & 1) : 0;
+}
+
 static void *read_block(void *argument)
 {
     struct block_reader *r = argument;
-    r->st = model_block_load(r->model, r->layer, &r->block[r->layer & 1], &r->err);
+    int i = place_of(r);
+    const struct model_part part = {r->group->node_rank, r->group->node_size};
+    r->st = model_block_read(r->model, r->layer, part, r->memory[i].at, &r->block[i], &r->err);
     return NULL;
 }
 
 static enum status start(struct block_reader *r, struct err *e)
 {
     enum status st = OK;
-    model_block_free(&r->block[r->layer & 1]);
-    r->block[r->layer & 1] = (struct block){0};
+    model_block_free(&r->block[place_of(r)]);
+    r->block[place_of(r)] = (struct block){0};
     if (r->layer == model_shape(r->model)->layers) return OK;
     ENSURE(pthread_create(&r->thread, NULL, read_block, r) == 0, ERR_NOMEM,
            "cannot start a reading thread");
@@ -40,19 +50,22 @@ done:
 static void finish(struct block_reader *r)
 {
     if (!r->running) return;
-    double before = clock_seconds();
     pthread_join(r->thread, NULL);
     r->running = false;
-    r->seconds += clock_seconds() - before;
 }
 
-enum status block_reader_open(const struct model *m, struct block_reader **out, struct err *e)
+enum status block_reader_open(const struct visit_group *g, const struct model *m, bool ahead,
+                              struct block_reader **out, struct err *e)
 {
     enum status st = OK;
     struct block_reader *r = NULL;
-    TRY(mem_zero(&r, 1, sizeof *r, "block reader", e));
+    TRY(group_agree(g, mem_zero(&r, 1, sizeof *r, "block reader", e), e));
     r->model = m;
-    TRY(start(r, e));
+    r->group = g;
+    r->ahead = ahead;
+    for (int i = 0; i <= r->ahead; i++)
+        TRY(group_memory_open(g, model_block_floats(m), "weights of a block", &r->memory[i], e));
+    if (ahead) TRY(group_agree(g, start(r, e), e));
     *out = r;
     r = NULL;
 done:
@@ -63,11 +76,22 @@ done:
 enum status block_reader_next(struct block_reader *r, const struct block **out, struct err *e)
 {
     enum status st = OK;
+    double before = clock_seconds();
+    if (!r->ahead) {
+        /* All ranks are done with the block whose place is taken. */
+        TRY(group_agree(r->group, OK, e));
+        TRY(group_agree(r->group, start(r, e), e));
+    }
     finish(r);
-    if (r->st != OK) FAIL(r->st, "%s", r->err.text);
-    *out = &r->block[r->layer & 1];
+    if (r->st != OK) st = err_set(e, r->st, __FILE__, __LINE__, "%s", r->err.text);
+    TRY(group_agree(r->group, st, e));
+    int i = place_of(r);
+    group_memory_sync(r->group, &r->memory[i]);
+    model_block_complete(&r->block[i]);
+    *out = &r->block[i];
     r->layer++;
-    TRY(start(r, e));
+    r->seconds += clock_seconds() - before;
+    if (r->ahead) TRY(group_agree(r->group, start(r, e), e));
 done:
     return st;
 }
@@ -81,7 +105,9 @@ void block_reader_close(struct block_reader *r)
 {
     if (!r) return;
     finish(r);
-    model_block_free(&r->block[0]);
-    model_block_free(&r->block[1]);
+    for (int i = 0; i < 2; i++) {
+        model_block_free(&r->block[i]);
+        group_memory_close(&r->memory[i]);
+    }
     free(r);
 }

@@ -9,6 +9,7 @@
 #include "visit/internal.h"
 #include <math.h>
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,15 +37,23 @@ static void run_free(struct run *r)
     free(r->streams);
     free(r->order);
     free(r->scratch);
+    sequences_free(&r->own_evaluation);
+    sequences_free(&r->own_calibration);
     model_close(r->model);
     checkpoint_close(r->checkpoint);
 }
 
-enum status visit_fingerprint(MPI_Comm group, char **out, struct err *e)
+enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, char **out,
+                              struct err *e)
 {
     int size;
+    char ranks[64] = "any";
     MPI_Comm_size(group, &size);
-    return mem_format(out, e, "qtraj %s; ranks %d; %s", version_text(), size, linalg_blas_name());
+    if (!o->reproducible && size == 1) snprintf(ranks, sizeof ranks, "1");
+    if (!o->reproducible && size > 1)
+        snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
+                 (long long)o->scalapack_from);
+    return mem_format(out, e, "qtraj %s; ranks %s; %s", version_text(), ranks, linalg_blas_name());
 }
 
 static enum status streams_init(struct run *r, struct err *e)
@@ -77,8 +86,8 @@ static enum status open_checkpoint(struct run *r, struct visit_cache *cache, str
 {
     enum status st = OK;
     if (r->visit->surface)
-        TRY(surface_open(r->visit, r->group, cache, r->hooks, &r->checkpoint, &r->outcome.place,
-                         e));
+        TRY(surface_open(r->visit, r->group.comm, cache, r->hooks, &r->checkpoint,
+                         &r->outcome.place, e));
     else
         TRY(checkpoint_open(r->visit->path, &r->checkpoint, e));
     r->outcome.weights_hash = checkpoint_hash(r->checkpoint);
@@ -88,6 +97,20 @@ static enum status open_checkpoint(struct run *r, struct visit_cache *cache, str
     r->outcome.inputs = &r->inputs;
     TRY(model_check_ids(r->model, r->inputs.evaluation, e));
     if (r->inputs.calibration) TRY(model_check_ids(r->model, r->inputs.calibration, e));
+done:
+    return st;
+}
+
+/* This rank's sequences. */
+static enum status share_inputs(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    int64_t first;
+    r->own = r->inputs;
+    TRY(group_sequences(&r->group, r->inputs.evaluation, &r->own_evaluation, &r->own.evaluation,
+                        &r->first, e));
+    TRY(group_sequences(&r->group, r->inputs.calibration, &r->own_calibration, &r->own.calibration,
+                        &first, e));
 done:
     return st;
 }
@@ -131,6 +154,7 @@ static enum status give_hidden(struct run *r, struct err *e)
     int64_t tokens = s->offset[s->n];
     float *buffer = NULL, *x;
     if (!r->hooks->hidden) return OK;
+    ENSURE(r->group.size == 1, ERR_USAGE, "hidden states are given by a single rank only");
     if (!states_in_place(r->full.evaluation))
         TRY(mem_alloc(&buffer, tokens * model_shape(r->model)->hidden, sizeof *buffer,
                       "hidden states", e));
@@ -150,6 +174,25 @@ static struct memory_sequences sequences_of(const struct sequences *s)
 /* What the arithmetic does not see (small allocations, holes between them): a 32nd. */
 enum { MARGIN = 32 };
 
+/* All ranks of a group plan for the one that needs most and has least, so that they plan alike. */
+static void need_agree(const struct visit_group *g, struct memory_need *need,
+                       struct memory_limits *limits)
+{
+    struct memory_sequences *of[] = {&need->evaluation, &need->calibration};
+    for (int i = 0; i < 2; i++) {
+        of[i]->n = group_most(g, of[i]->n);
+        of[i]->tokens = group_most(g, of[i]->tokens);
+        of[i]->longest = group_most(g, of[i]->longest);
+    }
+    need->base = group_most(g, need->base);
+    need->threads = group_most(g, need->threads);
+    need->mates = -group_most(g, -need->mates);
+    bool bounded = limits->memory > 0;
+    int64_t most = -group_most(g, bounded ? -limits->memory : -INT64_MAX);
+    limits->memory = most == INT64_MAX ? 0 : most;
+    limits->scratch = -group_most(g, -limits->scratch);
+}
+
 /* Decides what is kept, where states lie and how many waves there are. */
 static enum status plan_memory(struct run *r, struct err *e)
 {
@@ -158,16 +201,21 @@ static enum status plan_memory(struct run *r, struct err *e)
     int64_t bound = o->memory ? o->memory : r->hooks->memory;
     struct memory_limits limits = {.memory = bound - bound / MARGIN};
     struct memory_need need = {.threads = omp_get_max_threads(),
-                               .evaluation = sequences_of(r->inputs.evaluation),
-                               .calibration = sequences_of(r->inputs.calibration)};
+                               .ranks = r->group.size,
+                               .mates = r->group.node_size,
+                               .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
+                               .evaluation = sequences_of(r->own.evaluation),
+                               .calibration = sequences_of(r->own.calibration)};
     need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);
     for (int64_t i = 0; i < r->n; i++)
         memory_need_add(&need, r->streams[i].method, &r->streams[i].variant->method.options);
-    TRY(scratch_find(o->scratch, r->hooks->ranks, &r->scratch, &limits.scratch, e));
-    limits.folder = r->scratch;
-    TRY(memory_plan_make(&need, &limits, &r->plan, e));
+    TRY(group_agree(&r->group,
+                    scratch_find(o->scratch, r->hooks->ranks, &r->scratch, &limits.scratch, e), e));
+    need_agree(&r->group, &need, &limits);
+    limits.folder = limits.scratch > 0 ? r->scratch : NULL;
+    TRY(group_agree(&r->group, memory_plan_make(&need, &limits, &r->plan, e), e));
     log_trace("memory",
               "%lld waves of %lld variants, states %s%s, %lld of %lld tokens kept; peak %.0f MiB "
               "(blocks %.0f, head %.0f), scratch %.0f MiB",
@@ -177,7 +225,7 @@ static enum status plan_memory(struct run *r, struct err *e)
               (long long)need.calibration.tokens, (double)r->plan.peak / (1 << 20),
               (double)r->plan.blocks / (1 << 20), (double)r->plan.head / (1 << 20),
               (double)r->plan.scratch / (1 << 20));
-    r->outcome.memory_planned = r->plan.peak;
+    r->outcome.memory_planned = r->plan.peak + r->plan.shared;
 done:
     return st;
 }
@@ -198,9 +246,10 @@ done:
 static enum status work(struct run *r, struct visit_cache *cache, struct err *e)
 {
     enum status st = OK;
-    TRY(open_checkpoint(r, cache, e));
+    TRY(group_agree(&r->group, open_checkpoint(r, cache, e), e));
     if (r->visit->cells_only && r->n == 0) goto done; /* curvature alone */
-    TRY(order_streams(r, e));
+    TRY(group_agree(&r->group, share_inputs(r, e), e));
+    TRY(group_agree(&r->group, order_streams(r, e), e));
     TRY(plan_memory(r, e));
     TRY(run_waves(r, e));
 done:
@@ -240,15 +289,14 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
                       const struct visit_hooks *hooks, struct err *e)
 {
     enum status st = OK;
-    struct run r = {.visit = v, .hooks = hooks, .group = group};
+    struct run r = {.visit = v, .hooks = hooks};
     struct err failure = {0};
     char *fingerprint = NULL;
-    int rank;
     double start = clock_seconds();
-    MPI_Comm_rank(group, &rank);
+    TRY(group_open(group, &r.group, e));
     if (v->run.threads > 0) omp_set_num_threads((int)v->run.threads);
     clock_utc(r.outcome.utc_start);
-    TRY(visit_fingerprint(group, &fingerprint, e));
+    TRY(visit_fingerprint(group, &v->run, &fingerprint, e));
     r.outcome.visit = v;
     r.outcome.fingerprint = fingerprint;
     r.outcome.weights_hash = "";
@@ -257,12 +305,13 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
     if (worked == ERR_STOPPED || worked == ERR_FULL || worked == ERR_MPI)
         FAIL(worked, "%s", failure.text);
     r.outcome.seconds = clock_seconds() - start;
-    st = rank == 0 ? emit_all(&r, &failure, e) : OK;
+    st = r.group.rank == 0 ? emit_all(&r, &failure, e) : OK;
     TRY(err_agree(group, st, e));
     stream_free(&r.full);
     if (v->curvature) TRY(visit_curvature(&r.outcome, group, cache, hooks, &failure, e));
 done:
     run_free(&r);
+    group_close(&r.group);
     free(fingerprint);
     return st;
 }

@@ -67,7 +67,7 @@ static enum status lineup_init(struct lineup *l, const struct run *r, struct str
                                int64_t n, int64_t tokens, struct err *e)
 {
     enum status st = OK;
-    int64_t sequences = r->inputs.evaluation->n;
+    int64_t sequences = r->inputs.evaluation->n; /* of all ranks */
     TRY(mem_zero(&l->scores, n, sizeof *l->scores, "scores", e));
     TRY(mem_zero(&l->part, n, sizeof *l->part, "scores", e));
     TRY(mem_zero(&l->x, n, sizeof *l->x, "streams", e));
@@ -91,17 +91,49 @@ static enum status score_range(const struct run *r, struct lineup *l, const stru
                                struct err *e)
 {
     enum status st = OK;
-    int64_t size = at->tokens * model_shape(r->model)->hidden, end = at->first + at->view.n;
-    struct scores full = scores_part(&l->full, at->first, end);
+    int64_t size = at->tokens * model_shape(r->model)->hidden;
+    int64_t first = r->first + at->first, end = first + at->view.n;
+    struct scores full = scores_part(&l->full, first, end);
     float *x, *full_x, *buffer = l->buffer;
     TRY(states_take(r->full.evaluation, at->row, at->tokens, buffer, &full_x, e));
     for (int64_t i = 0; i < l->n; i++) {
         if (buffer) buffer += size;
         TRY(states_take(l->state[i], at->row, at->tokens, buffer, &x, e));
         l->x[i] = x;
-        l->part[i] = scores_part(&l->scores[i], at->first, end);
+        l->part[i] = scores_part(&l->scores[i], first, end);
     }
     TRY(head_score(r->model, &at->view, full_x, l->x, l->n, &full, l->part, e));
+done:
+    return st;
+}
+
+/* Everybody's scores on every rank. */
+static enum status scores_gather(const struct run *r, struct scores *s, struct err *e)
+{
+    enum status st = OK;
+    double *top1 = NULL;
+    if (r->group.size == 1) return OK;
+    const struct sequences *all = r->inputs.evaluation;
+    TRY(group_agree(&r->group, mem_alloc(&top1, s->n, sizeof *top1, "scores", e), e));
+    for (int64_t i = 0; i < s->n; i++) top1[i] = (double)s->top1[i]; /* counts: exact */
+    TRY(group_gather(&r->group, all, s->nll, e));
+    TRY(group_gather(&r->group, all, s->kl, e));
+    TRY(group_gather(&r->group, all, top1, e));
+    for (int64_t i = 0; i < s->n; i++) s->top1[i] = (int64_t)top1[i];
+done:
+    free(top1);
+    return st;
+}
+
+static enum status score_own(struct run *r, struct lineup *l, struct ranges *ranges,
+                             struct stream *const *streams, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    /* In memory there is nothing to gain from ranges. */
+    int64_t tokens = states_in_place(r->full.evaluation) ? INT64_MAX : r->plan.range_tokens;
+    TRY(ranges_cut(r->own.evaluation, tokens, ranges, e));
+    TRY(lineup_init(l, r, streams, n, ranges->tokens, e));
+    for (int64_t i = 0; i < ranges->n; i++) TRY(score_range(r, l, &ranges->range[i], e));
 done:
     return st;
 }
@@ -112,11 +144,9 @@ enum status score_streams(struct run *r, struct stream *const *streams, int64_t 
     struct lineup l = {0};
     struct ranges ranges = {0};
     double start = clock_seconds();
-    /* In memory there is nothing to gain from ranges. */
-    int64_t tokens = states_in_place(r->full.evaluation) ? INT64_MAX : r->plan.range_tokens;
-    TRY(ranges_cut(r->inputs.evaluation, tokens, &ranges, e));
-    TRY(lineup_init(&l, r, streams, n, ranges.tokens, e));
-    for (int64_t i = 0; i < ranges.n; i++) TRY(score_range(r, &l, &ranges.range[i], e));
+    TRY(group_agree(&r->group, score_own(r, &l, &ranges, streams, n, e), e));
+    TRY(scores_gather(r, &l.full, e));
+    for (int64_t i = 0; i < l.n; i++) TRY(scores_gather(r, &l.scores[i], e));
     TRY(summarise(r, &l.full, l.scores, l.alive, l.n, e));
     r->outcome.seconds_head += clock_seconds() - start;
 done:

@@ -2,6 +2,7 @@
 #include "checkpoint/derived.h"
 #include "config/surface.h"
 #include "curvature/plane.h"
+#include "util/agree.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/rng.h"
@@ -223,7 +224,7 @@ static enum status make_plane(const struct visit *v, MPI_Comm group, struct visi
 {
     enum status st = OK;
     const struct surface_task *t = v->surface;
-    TRY(open_folders(s, t, e));
+    TRY(err_agree(group, open_folders(s, t, e), e));
     switch (t->plane) {
     case SURFACE_QUANTIZATION:
         TRY(open_quantized(v, group, cache, hooks, s->folders[0], &s->derived[0], e));

@@ -67,8 +67,8 @@ struct visit_hooks {
     enum status (*emit)(void *context, const json_t *record, struct err *e);
     /* Asked once a block: true drops the visit (ERR_STOPPED). Collective on the group. */
     bool (*should_stop)(void *context);
-    /* A quantized linear: dequantized weights (rows, cols), borrowed. Single-checkpoint commands
-     * write them out. */
+    /* A quantized linear, on every rank: dequantized weights (rows, cols), borrowed.
+     * Single-checkpoint commands write them out. */
     enum status (*weights)(void *context, const struct variant *v, const struct linear *original,
                            const float *q, struct err *e);
     /* The full-precision stream at the end: hidden states (tokens, C) before the final norm,
@@ -89,6 +89,8 @@ MUST_USE enum status visit_run(const struct visit *v, MPI_Comm group, struct vis
  * checkpoints may share. *path is NULL when there is none; the caller frees. ERR_NOMEM. */
 MUST_USE enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e);
 
-/* What the last bits of a result may depend on: versions, BLAS kernel, ranks of the group. The
+/* What the last bits of a result may depend on: versions, BLAS kernel, ranks of the group (any
+ * when the numbers are made not to depend on them). The
  * caller frees. */
-MUST_USE enum status visit_fingerprint(MPI_Comm group, char **out, struct err *e);
+MUST_USE enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, char **out,
+                                       struct err *e);

@@ -37,7 +37,7 @@ static enum status start_streams(struct run *r, struct stream *const *streams, i
                                  bool first, bool shared, struct err *e)
 {
     enum status st = OK;
-    const struct sequences *eval = r->inputs.evaluation, *cal = r->inputs.calibration;
+    const struct sequences *eval = r->own.evaluation, *cal = r->own.calibration;
     for (int64_t i = 0; i < n; i++)
         ENSURE(cal || !(streams[i]->own || streams[i]->shared), ERR_USAGE,
                "calibration: %s needs it and none is given", streams[i]->method->name);
@@ -74,8 +74,9 @@ static enum status pass_full(struct run *r, struct workspace *w, const struct bl
     enum status st = OK;
     if (first) {
         r->outcome.weight_norm += squared_norm(b);
-        TRY(forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e));
+        st = forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e);
     }
+    TRY(group_agree(&r->group, st, e));
     if (r->full.calibration) TRY(calibrate_block(w, &r->full, b, true, e));
 done:
     return st;
@@ -90,6 +91,7 @@ static enum status pass_stream(struct workspace *w, struct stream *s, const stru
     s->st = quantize_block(w, s, b, &quantized, &s->err);
     if (s->st == OK)
         s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
+    s->st = group_agree(w->group, s->st, &s->err);
     if (s->st == ERR_FULL || s->st == ERR_IO)
         TRY(err_set(e, s->st, __FILE__, __LINE__, "%s", s->err.text));
     if (s->st != OK) return OK;
@@ -105,7 +107,7 @@ static enum status pass_blocks(struct run *r, struct workspace *w, struct stream
 {
     enum status st = OK;
     struct block_reader *reader = NULL;
-    TRY(block_reader_open(r->model, &reader, e));
+    TRY(block_reader_open(&r->group, r->model, r->plan.ahead, &reader, e));
     for (int64_t layer = 0; layer < model_shape(r->model)->layers; layer++) {
         const struct block *b;
         if (r->hooks->should_stop && r->hooks->should_stop(r->hooks->context))
@@ -140,8 +142,8 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     struct workspace w = {0};
     bool shared = false;
     for (int64_t i = 0; i < n; i++) shared = shared || streams[i]->shared;
-    TRY(start_streams(r, streams, n, first, shared, e));
-    TRY(workspace_init(&w, &r->plan, r->model, &r->inputs, streams, n, r->hooks, e));
+    TRY(group_agree(&r->group, start_streams(r, streams, n, first, shared, e), e));
+    TRY(workspace_init(&w, r, streams, n, e));
     TRY(pass_blocks(r, &w, streams, n, first, e));
     workspace_free(&w);
     drop_calibration(r, streams, n);

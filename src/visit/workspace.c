@@ -3,22 +3,41 @@
 #include "visit/internal.h"
 #include <stdlib.h>
 
+bool workspace_spread(const struct workspace *w, int stage)
+{
+    return w->group->size > 1 && !w->options->reproducible &&
+           w->sizes.cols[stage] >= w->options->scalapack_from;
+}
+
 /* One stage after the other needs one Hessian at a time, all at once needs room for each. */
 static enum status grams_init(struct workspace *w, bool together, struct err *e)
 {
     enum status st = OK;
-    int64_t all = 0, most = 0;
+    int64_t all = 0, most = 0, size[STAGE_N];
     for (int stage = 0; stage < STAGE_N; stage++) {
-        int64_t n = w->sizes.cols[stage] * w->sizes.cols[stage];
-        all += n;
-        if (n > most) most = n;
+        int64_t n = w->sizes.cols[stage];
+        size[stage] = workspace_spread(w, stage) ? 0 : n * n;
+        all += size[stage];
+        if (size[stage] > most) most = size[stage];
     }
     TRY(mem_alloc(&w->grams, together ? all : most, sizeof *w->grams, "Hessians", e));
     double *at = w->grams;
     for (int stage = 0; stage < STAGE_N; stage++) {
         w->gram[stage] = at;
-        if (together) at += w->sizes.cols[stage] * w->sizes.cols[stage];
+        if (together) at += size[stage];
     }
+done:
+    return st;
+}
+
+static enum status bounds_init(struct workspace *w, struct err *e)
+{
+    enum status st = OK;
+    if (!w->options->reproducible) return OK;
+    TRY(mem_alloc(&w->most, w->sizes.in_width, sizeof *w->most, "bounds of inputs", e));
+    for (int stage = 0; stage < STAGE_N; stage++)
+        TRY(mem_alloc(&w->bound[stage], w->sizes.cols[stage], sizeof *w->bound[stage],
+                      "bounds of inputs", e));
 done:
     return st;
 }
@@ -30,6 +49,7 @@ static enum status calibration_init(struct workspace *w, const struct memory_pla
     ENSURE(w->inputs->calibration, ERR_USAGE, "calibration: a method needs it and none is given");
     TRY(ranges_cut(w->inputs->calibration, plan->range_tokens, &w->calibration, e));
     TRY(grams_init(w, together, e));
+    TRY(bounds_init(w, e));
     if (!prefix) goto done;
     int64_t kept = 0;
     for (int64_t i = 0; i < w->calibration.n; i++) {
@@ -46,10 +66,8 @@ done:
     return st;
 }
 
-enum status workspace_init(struct workspace *w, const struct memory_plan *plan,
-                           const struct model *m, const struct visit_inputs *inputs,
-                           struct stream *const *streams, int64_t n_streams,
-                           const struct visit_hooks *hooks, struct err *e)
+static enum status local_init(struct workspace *w, const struct memory_plan *plan,
+                              struct stream *const *streams, int64_t n_streams, struct err *e)
 {
     enum status st = OK;
     bool calibrates = false, prefix = false, together = false;
@@ -59,16 +77,33 @@ enum status workspace_init(struct workspace *w, const struct memory_plan *plan,
         prefix = prefix || (s->own && s->prefix);
         together = together || s->shared || (s->own && !s->prefix);
     }
-    *w = (struct workspace){.model = m, .inputs = inputs, .hooks = hooks};
-    model_sizes(m, &w->sizes);
-    TRY(ranges_cut(inputs->evaluation, plan->range_tokens, &w->evaluation, e));
+    TRY(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));
     if (calibrates) TRY(calibration_init(w, plan, prefix, together, e));
     int64_t tokens = w->evaluation.tokens;
     if (w->calibration.tokens > tokens) tokens = w->calibration.tokens;
-    TRY(model_acts_init(m, tokens, &w->acts, e));
+    TRY(model_acts_init(w->model, tokens, &w->acts, e));
     TRY(mem_alloc(&w->x, tokens * w->sizes.shape.hidden, sizeof *w->x, "hidden states", e));
+done:
+    return st;
+}
+
+enum status workspace_init(struct workspace *w, const struct run *r, struct stream *const *streams,
+                           int64_t n_streams, struct err *e)
+{
+    enum status st = OK;
+    const struct sequences *c = r->inputs.calibration;
+    *w = (struct workspace){.group = &r->group,
+                            .options = &r->visit->run,
+                            .model = r->model,
+                            .inputs = &r->own,
+                            .hooks = r->hooks,
+                            .samples = c ? c->n : 0,
+                            .calibration_tokens = c ? c->offset[c->n] : 0};
+    model_sizes(r->model, &w->sizes);
+    TRY(group_agree(w->group, local_init(w, &r->plan, streams, n_streams, e), e));
+    w->rounds = group_most(w->group, w->calibration.n);
     if (n_streams)
-        TRY(mem_alloc(&w->quantized, w->sizes.linears, sizeof *w->quantized, "quantized block", e));
+        TRY(group_memory_open(w->group, w->sizes.linears, "quantized block", &w->quantized, e));
 done:
     return st;
 }
@@ -82,7 +117,12 @@ void workspace_free(struct workspace *w)
     free(w->x);
     free(w->kept);
     free(w->kept_branch);
-    free(w->quantized);
+    group_memory_close(&w->quantized);
     free(w->grams);
+    free(w->most);
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        free(w->bound[stage]);
+        dist_free(w->dist[stage]);
+    }
     *w = (struct workspace){0};
 }

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""compare_cubes.py A.h5 B.h5: every dataset of two results cubes, bit for bit.
+"""compare_cubes.py A.h5 B.h5 [--relative R]: every dataset of two results cubes, bit for bit.
 
 What may differ between two runs of one sweep is left out: variables with the attribute volatile (timings, memory,
 hosts, times), the root's history, and in provenance/config the path of the results and how the run was spread over
-ranks and threads. Exits 1 and lists the differences when there are any.
+ranks and threads. --relative leaves out fingerprints too, which know the ranks of a group, and lets numbers of f64
+differ by R times the greater of 1 and their size. Exits 1 and lists the differences when there are any.
 """
 
+import argparse
 import json
 import sys
 
@@ -49,7 +51,14 @@ def compare_attributes(name, a, b):
             yield f"{name}: attribute {key}: {a.attrs[key]!r} and {b.attrs[key]!r}"
 
 
-def compare_values(name, a, b):
+def near(x, y, relative):
+    """Places where numbers differ by more than that."""
+    both_nan = np.isnan(x) & np.isnan(y)
+    size = np.maximum(1, np.maximum(np.abs(x), np.abs(y)))
+    return ~both_nan & ~(np.abs(x - y) <= relative * size)
+
+
+def compare_values(name, a, b, relative):
     if a.dtype != b.dtype or a.shape != b.shape:
         yield f"{name}: {a.dtype} {a.shape} and {b.dtype} {b.shape}"
         return
@@ -58,34 +67,41 @@ def compare_values(name, a, b):
             yield f"{name}: {a.asstr()[()]} and {b.asstr()[()]}"
         return
     x, y = (np.atleast_1d(d.asstr()[()] if is_text(d) else d[()]) for d in (a, b))
-    places = np.argwhere(x != y if is_text(a) else bits(x) != bits(y))
+    if relative and x.dtype == np.float64:
+        places = np.argwhere(near(x, y, relative))
+    else:
+        places = np.argwhere(x != y if is_text(a) else bits(x) != bits(y))
     if len(places):
         first = tuple(int(i) for i in places[0])
         yield f"{name}: {len(places)} of {x.size} differ, the first at {first}: {x[first]!r} and {y[first]!r}"
 
 
-def compare(a, b):
+def compare(a, b, skipped, relative):
     yield from compare_attributes("/", a, b)
     in_a, in_b = names(a), names(b)
     yield from (f"{name}: only in A" for name in in_a if name not in b)
     yield from (f"{name}: only in B" for name in in_b if name not in a)
     for name in in_a:
-        if name not in b:
+        if name not in b or name.split("/")[-1] in skipped:
             continue
         yield from compare_attributes(name, a[name], b[name])
         if isinstance(a[name], h5py.Dataset) and "volatile" not in a[name].attrs:
-            yield from compare_values(name, a[name], b[name])
+            yield from compare_values(name, a[name], b[name], relative)
 
 
 def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    with h5py.File(sys.argv[1], "r") as a, h5py.File(sys.argv[2], "r") as b:
-        differences = list(compare(a, b))
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("a")
+    parser.add_argument("b")
+    parser.add_argument("--relative", type=float, default=0)
+    given = parser.parse_args()
+    skipped = {"fingerprint"} if given.relative else set()
+    with h5py.File(given.a, "r") as a, h5py.File(given.b, "r") as b:
+        differences = list(compare(a, b, skipped, given.relative))
         count = len(names(a))
     for line in differences:
         print(line)
-    print(f"{sys.argv[1]} and {sys.argv[2]}: {count} objects, {len(differences)} differences")
+    print(f"{given.a} and {given.b}: {count} objects, {len(differences)} differences")
     sys.exit(1 if differences else 0)
 
 

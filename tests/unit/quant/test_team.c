@@ -44,6 +44,7 @@ static struct outcome run(const struct layer *l, const struct quant_method *m, i
     assert_int_equal(mem_alloc(&out.q, l->rows * l->cols, sizeof *out.q, "result", NULL), OK);
     for (int64_t i = 0; i < l->rows * l->cols; i++) out.q[i] = UNTOUCHED;
     out.st = m->prepare ? m->prepare(in, o, &prepared, &out.err) : OK;
+    if (m->share) out.st = m->share(in, prepared, out.st, &out.err);
     struct quant_job job = {.team = &team,
                             .bits = bits,
                             .options = o,

@@ -1,0 +1,178 @@
+#include "visit/group.h"
+#include "util/agree.h"
+#include "util/bulk.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum status group_agree(const struct visit_group *g, enum status st, struct err *e)
+{
+    return g->size > 1 ? err_agree(g->comm, st, e) : st;
+}
+
+int64_t group_most(const struct visit_group *g, int64_t value)
+{
+    int64_t most = value;
+    if (g->size > 1) MPI_Allreduce(&value, &most, 1, MPI_INT64_T, MPI_MAX, g->comm);
+    return most;
+}
+
+/* Which ranks share a node. */
+static enum status nodes_find(struct visit_group *g, struct err *e)
+{
+    enum status st = OK;
+    TRY(group_agree(g, mem_zero(&g->node_of, g->size, sizeof *g->node_of, "ranks", e), e));
+    ENSURE(MPI_Comm_split_type(g->comm, MPI_COMM_TYPE_SHARED, g->rank, MPI_INFO_NULL, &g->node) ==
+               MPI_SUCCESS,
+           ERR_MPI, "MPI_Comm_split_type failed");
+    MPI_Comm_rank(g->node, &g->node_rank);
+    MPI_Comm_size(g->node, &g->node_size);
+    MPI_Comm_set_errhandler(g->node, MPI_ERRORS_RETURN);
+    ENSURE(MPI_Comm_split(g->comm, g->node_rank == 0 ? 0 : MPI_UNDEFINED, g->rank, &g->leaders) ==
+               MPI_SUCCESS,
+           ERR_MPI, "MPI_Comm_split failed");
+    int place[2] = {0, 0};
+    if (g->leaders != MPI_COMM_NULL) {
+        MPI_Comm_rank(g->leaders, &place[0]);
+        MPI_Comm_size(g->leaders, &place[1]);
+    }
+    MPI_Bcast(place, 2, MPI_INT, 0, g->node);
+    g->nodes = place[1];
+    MPI_Allgather(place, 1, MPI_INT, g->node_of, 1, MPI_INT, g->comm);
+done:
+    return st;
+}
+
+enum status group_open(MPI_Comm comm, struct visit_group *g, struct err *e)
+{
+    *g = (struct visit_group){
+        .comm = comm, .node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL, .node_size = 1, .nodes = 1};
+    MPI_Comm_rank(comm, &g->rank);
+    MPI_Comm_size(comm, &g->size);
+    g->team = (struct quant_team){comm, g->rank, g->size};
+    return g->size > 1 ? nodes_find(g, e) : OK;
+}
+
+void group_close(struct visit_group *g)
+{
+    if (g->size > 1 && g->node != MPI_COMM_NULL) MPI_Comm_free(&g->node);
+    if (g->size > 1 && g->leaders != MPI_COMM_NULL) MPI_Comm_free(&g->leaders);
+    free(g->node_of);
+    *g = (struct visit_group){.node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
+}
+
+/* Rank 0 of the node gives all of it, so that it is one piece. */
+static enum status window_open(const struct visit_group *g, int64_t n, const char *what,
+                               struct group_memory *m, struct err *e)
+{
+    enum status st = OK;
+    MPI_Aint bytes = g->node_rank == 0 ? (MPI_Aint)(n * (int64_t)sizeof(float)) : 0, size;
+    int unit;
+    ENSURE(MPI_Win_allocate_shared(bytes, sizeof(float), MPI_INFO_NULL, g->node, &m->at,
+                                   &m->window) == MPI_SUCCESS,
+           ERR_NOMEM,
+           "%s: the ranks of this node cannot share %lld bytes; is there room in /dev/shm (or "
+           "wherever MPI keeps shared memory)?",
+           what, (long long)(n * (int64_t)sizeof(float)));
+    m->shared = true;
+    MPI_Win_shared_query(m->window, 0, &size, &unit, &m->at);
+    MPI_Win_lock_all(MPI_MODE_NOCHECK, m->window);
+done:
+    return st;
+}
+
+enum status group_memory_open(const struct visit_group *g, int64_t n, const char *what,
+                              struct group_memory *m, struct err *e)
+{
+    *m = (struct group_memory){0};
+    if (g->node_size > 1) return group_agree(g, window_open(g, n, what, m, e), e);
+    return group_agree(g, mem_alloc(&m->at, n, sizeof *m->at, what, e), e);
+}
+
+void group_memory_sync(const struct visit_group *g, const struct group_memory *m)
+{
+    if (!m->shared) return;
+    MPI_Win_sync(m->window);
+    MPI_Barrier(g->node);
+    MPI_Win_sync(m->window);
+}
+
+void group_memory_close(struct group_memory *m)
+{
+    if (m->shared) {
+        MPI_Win_unlock_all(m->window);
+        MPI_Win_free(&m->window);
+    } else {
+        free(m->at);
+    }
+    *m = (struct group_memory){0};
+}
+
+enum status group_rows(const struct visit_group *g, const struct group_memory *m, float *q,
+                       int64_t rows, int64_t cols, struct err *e)
+{
+    enum status st = OK;
+    if (g->size == 1) return OK;
+    group_memory_sync(g, m);
+    for (int r = 0; g->leaders != MPI_COMM_NULL && g->nodes > 1 && r < g->size; r++) {
+        int64_t first, end;
+        team_rows(&g->team, r, rows, &first, &end);
+        st = bulk_bcast(g->leaders, g->node_of[r], q + first * cols,
+                        (end - first) * cols * (int64_t)sizeof *q, e);
+        if (st != OK) break;
+    }
+    TRY(group_agree(g, st, e));
+    group_memory_sync(g, m);
+done:
+    return st;
+}
+
+/* First sequence of rank r: where the middle of a sequence passes r's share of the tokens. */
+static int64_t first_of(const struct visit_group *g, const struct sequences *s, int r)
+{
+    int64_t total = s->offset[s->n], i = 0;
+    if (r == g->size) return s->n;
+    while (i < s->n && (s->offset[i] + s->offset[i + 1]) * g->size < 2 * total * r) i++;
+    return i;
+}
+
+enum status group_sequences(const struct visit_group *g, const struct sequences *s,
+                            struct sequences *kept, const struct sequences **out, int64_t *first,
+                            struct err *e)
+{
+    enum status st = OK;
+    *first = 0;
+    *out = s;
+    if (g->size == 1 || !s) return OK;
+    int64_t a = first_of(g, s, g->rank), b = first_of(g, s, g->rank + 1), row = s->offset[a];
+    int64_t tokens = s->offset[b] - row;
+    TRY(sequences_init(kept, b - a, tokens, s->bytes != NULL, e));
+    memcpy(kept->ids, s->ids + row, (size_t)tokens * sizeof *s->ids);
+    if (s->bytes) memcpy(kept->bytes, s->bytes + row, (size_t)tokens * sizeof *s->bytes);
+    for (int64_t i = 0; i <= b - a; i++) kept->offset[i] = s->offset[a + i] - row;
+    *first = a;
+    *out = kept;
+done:
+    return st;
+}
+
+enum status group_gather(const struct visit_group *g, const struct sequences *s, double *numbers,
+                         struct err *e)
+{
+    enum status st = OK;
+    int *counts = NULL;
+    if (g->size == 1) return OK;
+    st = mem_alloc(&counts, 2 * (int64_t)g->size, sizeof *counts, "counts of ranks", e);
+    TRY(group_agree(g, st, e));
+    int *offsets = counts + g->size;
+    for (int r = 0; r < g->size; r++) {
+        offsets[r] = (int)first_of(g, s, r);
+        counts[r] = (int)(first_of(g, s, r + 1) - offsets[r]);
+    }
+    ENSURE(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, numbers, counts, offsets, MPI_DOUBLE,
+                          g->comm) == MPI_SUCCESS,
+           ERR_MPI, "MPI_Allgatherv failed");
+done:
+    free(counts);
+    return st;
+}

@@ -17,6 +17,7 @@ static void sizes_of(const struct spec *spec, struct model_sizes *out)
         int stage = role_stage(s->role);
         out->linears += slot_elements(s);
         out->cols[stage] = s->n[1];
+        out->all_rows[stage] += s->n[0];
         if (s->n[0] > out->rows[stage]) out->rows[stage] = s->n[0];
     }
 }

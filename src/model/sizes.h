@@ -9,6 +9,7 @@ struct model_sizes {
     int64_t linears;               /* weights of a block's linears */
     int64_t cols[STAGE_N];         /* inputs of each stage */
     int64_t rows[STAGE_N];         /* outputs of its widest linear */
+    int64_t all_rows[STAGE_N];     /* of all its linears together */
     int64_t in_width, inner_width; /* of struct acts */
     int64_t rope;                  /* floats of a token in its tables of angles */
     bool

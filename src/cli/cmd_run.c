@@ -108,6 +108,7 @@ static enum status make_tasks(struct master *m, struct err *e)
             .cost = m->visits.cost[i],
             .n_parts = m->visits.n_parts[i],
             .parts = m->visits.parts[i],
+            .kind = m->visits.kind[i],
             .files = 1 + i,
             .text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL};
         json_decref(json);
@@ -130,6 +131,7 @@ static enum status prepare(struct master *m, const char *command, struct err *e)
     TRY(journal_open(path, &m->journal, e));
     TRY(append_plan(m, command, e));
     TRY(results_view_of_journal(m->journal, &view, e));
+    plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
     TRY(make_tasks(m, e));
     if (!fsx_is_file(m->sweep.results)) m->cube_stale = true;

@@ -4,6 +4,7 @@
 #include "util/mem.h"
 #include <cblas.h>
 #include <omp.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum { ORDER = 384, OPERANDS = 3 };

@@ -23,6 +23,7 @@ void plan_free(struct plan *p)
     for (int64_t i = 0; i < p->n_surfaces; i++) free(p->surfaces[i].checkpoints);
     free(p->surfaces);
     free(p->variants);
+    plan_costs_free(&p->costs);
     json_decref(p->inputs);
     *p = (struct plan){0};
 }
@@ -41,13 +42,26 @@ done:
 
 /* --- inputs --- */
 
+/* The digest; "" in a draft where the text is not there. */
+static enum status text_hash(struct plan *p, const struct data_options *d, char hash[HASH_HEX],
+                             struct err *e)
+{
+    struct err own = {0};
+    enum status st = dataset_hash(d, hash, &own);
+    if (st == OK) return OK;
+    if (!p->look_ahead || st != ERR_IO) return err_set(e, st, __FILE__, __LINE__, "%s", own.text);
+    hash[0] = '\0';
+    p->draft = true;
+    return OK;
+}
+
 enum status plan_data_identity(struct plan *p, const struct data_options *d, json_t **out,
                                struct err *e)
 {
     enum status st = OK;
     char hash[HASH_HEX];
     json_t *json = data_options_to_json(d);
-    TRY(dataset_hash(d, hash, e));
+    TRY(text_hash(p, d, hash, e));
     json_object_set_new(p->inputs, d->text ? d->text : d->ids, json_string(hash));
     json_object_del(json, "name");
     json_object_del(json, "preset"); /* its values are all there */
@@ -187,29 +201,15 @@ enum status plan_tokenizer_identity(struct plan *p, const struct model_entry *m,
         memcpy(hash, json_string_value(known), HASH_HEX);
         goto done;
     }
+    if (p->look_ahead && !fsx_is_file(path)) {
+        p->draft = true;
+        goto done;
+    }
     TRY(hash_file(path, hash, e));
     json_object_set_new(p->inputs, path, json_string(hash));
 done:
     free(path);
     return st;
-}
-
-/* FLOPs of a token, for the schedule: linears and head. */
-static double token_cost(const char *path)
-{
-    char *file = NULL;
-    json_t *config = NULL;
-    struct model_shape shape;
-    const struct arch *arch;
-    double cost = 1;
-    if (mem_format(&file, NULL, "%s/config.json", path) == OK && fsx_is_file(file) &&
-        json_read_file(file, &config, NULL) == OK &&
-        model_shape_read(config, file, &shape, &arch, NULL) == OK)
-        cost = 2.0 * ((double)shape.parameters_non_embedding +
-                      (double)shape.vocab * (double)shape.hidden);
-    json_decref(config);
-    free(file);
-    return cost;
 }
 
 const char *plan_activations(const struct sweep *s)
@@ -260,7 +260,6 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                                   m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
                                   tokenizer, "curvature", of->curvature),
                         c->curvature_key, e));
-    c->cost = token_cost(c->path);
 done:
     return st;
 }
@@ -278,10 +277,10 @@ done:
     return st;
 }
 
-enum status plan_make(const struct sweep *s, struct plan *out, struct err *e)
+static enum status make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
 {
     enum status st = OK;
-    struct plan p = {.sweep = s, .inputs = json_object()};
+    struct plan p = {.sweep = s, .inputs = json_object(), .look_ahead = look_ahead};
     struct identities of = {0};
     json_t *calibration = NULL;
     TRY(evaluations_identity(&p, &of.evaluations, e));
@@ -292,6 +291,7 @@ enum status plan_make(const struct sweep *s, struct plan *out, struct err *e)
     TRY(make_variants(&p, calibration, e));
     TRY(make_checkpoints(&p, &of, e));
     TRY(plan_surfaces_make(&p, calibration, e));
+    TRY(plan_costs_make(&p, &p.costs, e));
     *out = p;
     p = (struct plan){0};
 done:
@@ -300,6 +300,16 @@ done:
     json_decref(calibration);
     plan_free(&p);
     return st;
+}
+
+enum status plan_make(const struct sweep *s, struct plan *out, struct err *e)
+{
+    return make(s, false, out, e);
+}
+
+enum status plan_make_draft(const struct sweep *s, struct plan *out, struct err *e)
+{
+    return make(s, true, out, e);
 }
 
 /* --- the plan as a record --- */

@@ -13,6 +13,7 @@
 #include "config/sweep.h"
 #include "results/results.h"
 #include "util/err.h"
+#include "visit/plan_cost.h"
 #include "visit/visit.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +31,6 @@ struct plan_checkpoint {
     char *path;
     char key[HASH_HEX];
     char curvature_key[HASH_HEX]; /* "": not asked for */
-    double cost; /* of the full-precision pass; 1 when config.json cannot be read */
 };
 
 struct plan_surface {
@@ -53,13 +53,18 @@ struct plan {
     struct plan_checkpoint *checkpoints;
     int64_t n_surfaces;
     struct plan_surface *surfaces;
-    json_t *inputs; /* path → digest */
+    json_t *inputs;  /* path → digest */
+    bool look_ahead; /* made by plan_make_draft */
+    bool draft;      /* keys are not those of a run: a text or tokenizer is not there */
+    struct plan_costs costs;
 };
 
 /* Reads the texts' and tokenizers' digests and the shapes of the checkpoints that are there.
  * ERR_USAGE (unknown method, options that do not concern it, a method that calibrates without
  * calibration data), ERR_IO (unreadable text or tokenizer). */
 MUST_USE enum status plan_make(const struct sweep *s, struct plan *out, struct err *e);
+/* The same for a look ahead: texts and tokenizers that are not there make a draft. */
+MUST_USE enum status plan_make_draft(const struct sweep *s, struct plan *out, struct err *e);
 void plan_free(struct plan *p);
 
 /* The plan record of the journal (results.h). command: how the run was started. A new reference in
@@ -84,9 +89,10 @@ MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *
 struct plan_visits {
     int64_t n, n_cells, n_points, n_curvature;
     struct visit *visits; // (n)
-    double *cost;         // (n) what all parts of the visit share
+    double *cost;         // (n) what all parts of the visit share, in seconds
     double **parts;       // (n), of each what each part (visit.h) adds
     int64_t *n_parts;     // (n)
+    int64_t *kind;        // (n) visits of one kind take alike: model, and whether a point
     int64_t
         n_changed; /* checkpoints done again because their weights differ from the recorded ones */
 };

@@ -16,6 +16,7 @@ void plan_visits_free(struct plan_visits *v)
     for (int64_t i = 0; v->parts && i < v->n; i++) free(v->parts[i]);
     free(v->parts);
     free(v->n_parts);
+    free(v->kind);
     free(v->visits);
     free(v->cost);
     *v = (struct plan_visits){0};
@@ -168,10 +169,12 @@ done:
     return st;
 }
 
-/* The checkpoint's visit; no variants and *wanted false when there is nothing to do. */
+/* The checkpoint's visit, which: of the plan's variants it has; no variants and *wanted false when
+ * there is nothing to do. */
 static enum status make_visit(const struct plan *p, const struct plan_checkpoint *c,
                               const struct results_view *view, const struct plan_choice *choice,
-                              struct visit *v, bool *wanted, bool *changed, struct err *e)
+                              struct visit *v, int64_t *which, bool *wanted, bool *changed,
+                              struct err *e)
 {
     enum status st = OK;
     struct plan_choice own = *choice;
@@ -185,6 +188,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         const struct plan_variant *variant = &p->variants[i];
         results_cell_key(c->key, variant->key, key);
         if (!variant_chosen(variant, choice) || !plan_missing(view, key, &own)) continue;
+        which[v->n_variants] = i;
         TRY(add_variant(v, variant, key, e));
         *wanted = true;
     }
@@ -198,22 +202,18 @@ done:
     return st;
 }
 
-/* A product with the Hessian costs eleven forward passes, of few tokens; taken for one of all. */
-static double curvature_cost(const struct plan_checkpoint *c, const struct visit *v)
-{
-    return c->cost * (double)curvature_products_most(&v->curvature->options);
-}
-
-static enum status set_cost(const struct plan_checkpoint *c, struct plan_visits *out, struct err *e)
+static enum status set_cost(const struct plan *p, const struct plan_checkpoint *c,
+                            const int64_t *which, struct plan_visits *out, struct err *e)
 {
     enum status st = OK;
     int64_t i = out->n, n = out->visits[i].n_variants;
     const struct visit *v = &out->visits[i];
-    out->n_parts[i] = 1 + n + (v->curvature != NULL);
+    bool curvature = v->curvature != NULL;
+    out->n_parts[i] = 1 + n + curvature;
     TRY(mem_zero(&out->parts[i], out->n_parts[i], sizeof *out->parts[i], "visits", e));
-    out->cost[i] = n == 0 && v->cells_only ? 0 : c->cost;
-    for (int64_t j = 0; j < n; j++) out->parts[i][1 + j] = c->cost;
-    if (v->curvature) out->parts[i][1 + n] = curvature_cost(c, v);
+    out->cost[i] = plan_visit_seconds(p, c->model, which, n, curvature, out->parts[i]);
+    if (n == 0 && v->cells_only) out->cost[i] = 0; /* curvature alone walks the blocks itself */
+    out->kind[i] = c->model;
 done:
     return st;
 }
@@ -224,18 +224,21 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
 {
     enum status st = OK;
     struct plan_visits visits = {0};
+    int64_t *which = NULL;
     int64_t most = p->n_checkpoints + plan_surfaces_points(p);
     TRY(mem_zero(&visits.visits, most, sizeof *visits.visits, "visits", e));
     TRY(mem_zero(&visits.cost, most, sizeof *visits.cost, "visits", e));
     TRY(mem_zero(&visits.parts, most, sizeof *visits.parts, "visits", e));
     TRY(mem_zero(&visits.n_parts, most, sizeof *visits.n_parts, "visits", e));
+    TRY(mem_zero(&visits.kind, most, sizeof *visits.kind, "visits", e));
+    TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
     bool cells = !plan_choice_names(choice, "surface");
     for (int64_t i = 0; cells && i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
         struct visit *v = &visits.visits[visits.n];
         bool wanted, changed;
         if (!checkpoint_chosen(p, c, choice)) continue;
-        st = make_visit(p, c, view, choice, v, &wanted, &changed, e);
+        st = make_visit(p, c, view, choice, v, which, &wanted, &changed, e);
         if (st != OK || !wanted) visit_free(v);
         TRY(st);
         if (!wanted) continue;
@@ -245,7 +248,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
         visits.n_changed += changed;
         visits.n_cells += v->n_variants;
         visits.n_curvature += v->curvature != NULL;
-        st = set_cost(c, &visits, e);
+        st = set_cost(p, c, which, &visits, e);
         visits.n++;
         TRY(st);
     }
@@ -253,6 +256,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     *out = visits;
     visits = (struct plan_visits){0};
 done:
+    free(which);
     plan_visits_free(&visits);
     return st;
 }

@@ -1,0 +1,301 @@
+#include "cli/plan_report.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void plan_report_free(struct plan_report *r)
+{
+    plan_visits_free(&r->left);
+    free(r->lines);
+    free(r->simulations);
+    *r = (struct plan_report){0};
+}
+
+/* --- making --- */
+
+/* Least memory that a visit can be done with, to a hundredth; 0: none is enough. */
+static int64_t least_memory(const struct plan *p, const struct plan_line *l, const int64_t *which,
+                            int64_t threads)
+{
+    struct memory_plan plan;
+    int64_t low = 1 << 20, high = l->memory.peak;
+    while ((double)high > 1.01 * (double)low) {
+        int64_t middle = low + (high - low) / 2;
+        struct err none = {0};
+        if (plan_visit_memory(p, l->model, which, l->n_variants, threads, middle, true, &plan,
+                              &none) == OK)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+static void predict_memory(const struct plan *p, const int64_t *which, int64_t threads,
+                           int64_t bound, struct plan_line *l)
+{
+    struct err why = {0};
+    if (!p->costs.models[l->model].known) return;
+    l->fits = plan_visit_memory(p, l->model, which, l->n_variants, threads, bound, true, &l->memory,
+                                &why) == OK;
+    snprintf(l->why, sizeof l->why, "%s", why.text);
+    err_clear(&why);
+    if (!l->fits && plan_visit_memory(p, l->model, which, l->n_variants, threads, 0, false,
+                                      &l->memory, &why) != OK)
+        return;
+    l->least = least_memory(p, l, which, threads);
+}
+
+static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, struct plan_line *l)
+{
+    const struct plan *p = r->plan;
+    bool curvature = curvature_asked_for(&p->sweep->curvature.options);
+    l->n_variants = n;
+    l->visits = p->sweep->models[l->model].n_rows;
+    l->cost = plan_visit_cost(p, l->model, which, n, curvature);
+    predict_memory(p, which, r->threads, r->memory, l);
+    /* Every wave reads the checkpoint again. */
+    if (l->memory.waves > 1) l->cost.bytes *= (double)l->memory.waves;
+    l->total = cost_seconds(&l->cost, &p->costs.rates, l->seconds);
+    cost_add(&r->cost, &l->cost, (double)l->visits);
+    for (int i = 0; i < COST_PHASE_N; i++) r->seconds[i] += (double)l->visits * l->seconds[i];
+    r->total += (double)l->visits * l->total;
+}
+
+enum status plan_report_make(const struct plan *p, const struct results_view *view, int64_t threads,
+                             int64_t memory, struct plan_report *out, struct err *e)
+{
+    enum status st = OK;
+    struct plan_report r = {.plan = p, .threads = threads, .memory = memory};
+    const struct plan_choice all = {0};
+    int64_t *which = NULL, n = 0;
+    TRY(mem_zero(&r.lines, p->sweep->n_models, sizeof *r.lines, "models", e));
+    TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
+    for (int64_t i = 0; i < p->n_variants; i++)
+        if (p->variants[i].applicable) which[n++] = i;
+    for (; r.n < p->sweep->n_models; r.n++) {
+        r.lines[r.n].model = r.n;
+        fill_line(&r, which, n, &r.lines[r.n]);
+    }
+    TRY(plan_visits_make(p, view, &all, &r.left, e));
+    *out = r;
+    r = (struct plan_report){0};
+done:
+    free(which);
+    plan_report_free(&r);
+    return st;
+}
+
+/* --- simulations --- */
+
+static enum status tasks_of(const struct plan_visits *v, struct sched_task **out, struct err *e)
+{
+    enum status st = OK;
+    struct sched_task *tasks = NULL;
+    TRY(mem_zero(&tasks, v->n, sizeof *tasks, "tasks", e));
+    for (int64_t i = 0; i < v->n; i++)
+        tasks[i] = (struct sched_task){.cost = v->cost[i],
+                                       .n_parts = v->n_parts[i],
+                                       .parts = v->parts[i],
+                                       .kind = v->kind[i],
+                                       .files = 1 + i};
+    *out = tasks;
+done:
+    return st;
+}
+
+enum status plan_report_simulate(struct plan_report *r, const char *groups, struct err *e)
+{
+    enum status st = OK;
+    struct sched_task *tasks = NULL;
+    int64_t capacity = 0;
+    TRY(tasks_of(&r->left, &tasks, e));
+    for (const char *p = groups; *p;) {
+        char *end;
+        long n = strtol(p, &end, 10);
+        ENSURE(end != p && (*end == ',' || *end == '\0') && n >= 1 && n <= 1000000, ERR_USAGE,
+               "--simulate %s: expected numbers of nodes from 1 to 1000000, such as 1,16,256",
+               groups);
+        TRY(mem_grow(&r->simulations, r->n_simulations, &capacity, sizeof *r->simulations, e));
+        TRY(sched_simulate(tasks, r->left.n, n, &r->simulations[r->n_simulations], e));
+        r->n_simulations++;
+        p = *end == ',' ? end + 1 : end;
+    }
+done:
+    free(tasks);
+    return st;
+}
+
+/* --- for machines --- */
+
+static json_t *phases_json(const double *values, double scale)
+{
+    json_t *json = json_object();
+    for (int i = 0; i < COST_PHASE_N; i++)
+        json_object_set_new(json, cost_phase_name((enum cost_phase)i),
+                            json_real(values[i] * scale));
+    return json;
+}
+
+static json_t *memory_json(const struct plan_line *l)
+{
+    json_t *parts = json_object();
+    for (int i = 0; i < MEMORY_PART_N; i++)
+        json_object_set_new(parts, memory_part_name((enum memory_part)i),
+                            json_integer(l->memory.part[i]));
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:s, s:o}", "fits", l->fits, "peak",
+                     (json_int_t)l->memory.peak, "least", (json_int_t)l->least, "scratch",
+                     (json_int_t)l->memory.scratch, "waves", (json_int_t)l->memory.waves, "message",
+                     l->why, "parts", parts);
+}
+
+static json_t *line_json(const struct plan *p, const struct plan_line *l)
+{
+    const struct plan_model *m = &p->costs.models[l->model];
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:f, s:o, s:o, s:f, s:o}", "model",
+                     p->sweep->models[l->model].name, "known", m->known, "visits",
+                     (json_int_t)l->visits, "variants", (json_int_t)l->n_variants, "parameters",
+                     (json_int_t)m->sizes.shape.parameters, "bytes", l->cost.bytes, "flop",
+                     phases_json(l->cost.flop, 1), "seconds_by_phase", phases_json(l->seconds, 1),
+                     "seconds", l->total, "memory", memory_json(l));
+}
+
+static json_t *tokens_json(const struct cost_tokens *t)
+{
+    return json_pack("{s:f, s:I, s:b}", "tokens", t->tokens, "sequences", (json_int_t)t->sequences,
+                     "guessed", t->guessed);
+}
+
+static double left_seconds(const struct plan_visits *v)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < v->n; i++) {
+        sum += v->cost[i];
+        for (int64_t j = 0; j < v->n_parts[i]; j++) sum += v->parts[i][j];
+    }
+    return sum;
+}
+
+json_t *plan_report_json(const struct plan_report *r)
+{
+    const struct plan_costs *c = &r->plan->costs;
+    json_t *models = json_array(), *simulations = json_array();
+    for (int64_t i = 0; i < r->n; i++)
+        json_array_append_new(models, line_json(r->plan, &r->lines[i]));
+    for (int64_t i = 0; i < r->n_simulations; i++) {
+        const struct sched_simulation *s = &r->simulations[i];
+        json_array_append_new(simulations,
+                              json_pack("{s:I, s:f, s:f, s:I, s:f}", "nodes",
+                                        (json_int_t)s->n_groups, "seconds", s->makespan, "idle",
+                                        s->idle, "pieces", (json_int_t)s->pieces, "repeated",
+                                        s->least > 0 ? s->work / s->least - 1 : 0.0));
+    }
+    return json_pack(
+        "{s:{s:s, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:I, s:I, s:o, s:f, s:o, s:o, s:f, "
+        "s:f, s:o}",
+        "rates", "from", r->rates_from, "sgemm", c->rates.sgemm, "dgemm", c->rates.dgemm, "read",
+        c->rates.read, "threads", (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned,
+        "correction", phases_json(c->rates.correction, 1), "evaluation",
+        tokens_json(&c->evaluation), "calibration", tokens_json(&c->calibration), "curvature",
+        tokens_json(&c->curvature), "memory", (json_int_t)r->memory, "visits_left",
+        (json_int_t)r->left.n, "models", models, "bytes", r->cost.bytes, "flop",
+        phases_json(r->cost.flop, 1), "seconds_by_phase", phases_json(r->seconds, 1), "seconds",
+        r->total, "seconds_left", left_seconds(&r->left), "simulations", simulations);
+}
+
+/* --- for people --- */
+
+/* "12.3 s", "4.5 min", "6.7 h", "8.9 days" */
+static void put_time(double seconds, char text[32])
+{
+    static const struct {
+        double at_least, unit;
+        const char *name;
+    } units[] = {{2 * 86400, 86400, "days"}, {5400, 3600, "h"}, {90, 60, "min"}, {0, 1, "s"}};
+    int i = 0;
+    while (seconds < units[i].at_least) i++;
+    snprintf(text, 32, "%.3g %s", seconds / units[i].unit, units[i].name);
+}
+
+static void print_tokens(const char *name, const struct cost_tokens *t)
+{
+    if (t->sequences)
+        printf("%s %.0f tokens in %lld sequences%s; ", name, t->tokens, (long long)t->sequences,
+               t->guessed ? " (guessed)" : "");
+}
+
+static void print_line(const struct plan *p, const struct plan_line *l)
+{
+    const struct plan_model *m = &p->costs.models[l->model];
+    const double gib = 1 << 30;
+    char time[32];
+    put_time(l->total, time);
+    printf("%-20s %6lld", p->sweep->models[l->model].name, (long long)l->visits);
+    if (!m->known) {
+        printf("  no config.json found: cost unknown\n");
+        return;
+    }
+    printf(" %8.2f %8.1f", (double)m->sizes.shape.parameters / 1e9, l->cost.bytes / 1e9);
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) printf(" %9.4g", l->cost.flop[i] / 1e12);
+    printf("  %9s  %7.1f %7.1f", time, (double)l->memory.peak / gib, (double)l->least / gib);
+    if (l->memory.waves > 1) printf("  %lld waves", (long long)l->memory.waves);
+    if (l->memory.scratch) printf("  %.1f GiB of scratch", (double)l->memory.scratch / gib);
+    if (!l->fits) printf("  does not fit");
+    putchar('\n');
+    if (!l->fits) printf("  %s\n", l->why);
+}
+
+static void print_total(const struct plan_report *r)
+{
+    char time[32], left[32];
+    double sum = 0;
+    put_time(r->total, time);
+    put_time(left_seconds(&r->left), left);
+    for (int i = 0; i < COST_PHASE_N; i++) sum += r->seconds[i];
+    printf("all: %.4g TFLOP, %.4g GB read, %s on one worker (", cost_flop(&r->cost) / 1e12,
+           r->cost.bytes / 1e9, time);
+    const char *comma = "";
+    for (int i = 0; i < COST_PHASE_N; i++) {
+        if (r->seconds[i] <= 0) continue;
+        printf("%s%s %.3g %%", comma, cost_phase_name((enum cost_phase)i),
+               100 * r->seconds[i] / sum);
+        comma = ", ";
+    }
+    printf("); left: %lld visits, %s\n", (long long)r->left.n, left);
+}
+
+static void print_simulations(const struct plan_report *r)
+{
+    if (r->n_simulations)
+        printf("%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "pieces", "repeated");
+    for (int64_t i = 0; i < r->n_simulations; i++) {
+        const struct sched_simulation *s = &r->simulations[i];
+        char time[32];
+        put_time(s->makespan, time);
+        printf("%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)s->n_groups, time, 100 * s->idle,
+               (long long)s->pieces, s->least > 0 ? 100 * (s->work / s->least - 1) : 0);
+    }
+}
+
+void plan_report_print(const struct plan_report *r)
+{
+    const struct plan_costs *c = &r->plan->costs;
+    printf("rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, read %.3g GB/s; %s",
+           c->rates.sgemm / 1e9, c->rates.dgemm / 1e9, c->rates.read / 1e9, r->rates_from);
+    if (c->learned) printf(", corrected by %lld finished records", (long long)c->learned);
+    printf("\ntexts: ");
+    print_tokens("evaluation", &c->evaluation);
+    print_tokens("calibration", &c->calibration);
+    print_tokens("curvature", &c->curvature);
+    printf("memory of a rank: ");
+    if (r->memory) printf("%.1f GiB, ", (double)r->memory / (1 << 30));
+    printf("%lld threads\n", (long long)r->threads);
+    printf("%-20s %6s %8s %8s", "model", "visits", "params/G", "read/GB");
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
+        printf(" %9s", cost_phase_name((enum cost_phase)i));
+    printf("  %9s  %7s %7s\n", "time", "GiB", "least");
+    for (int64_t i = 0; i < r->n; i++) print_line(r->plan, &r->lines[i]);
+    print_total(r);
+    print_simulations(r);
+}

@@ -1,0 +1,213 @@
+#include "visit/plan_cost.h"
+#include "quant/quant.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "visit/plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+void plan_costs_free(struct plan_costs *c)
+{
+    for (int64_t i = 0; i < c->n; i++) free(c->models[i].variants);
+    free(c->models);
+    *c = (struct plan_costs){0};
+}
+
+/* --- shapes --- */
+
+static bool read_config(const char *folder, struct plan_model *m)
+{
+    char *file = NULL;
+    json_t *config = NULL;
+    bool ok = mem_format(&file, NULL, "%s/config.json", folder) == OK && fsx_is_file(file) &&
+              json_read_file(file, &config, NULL) == OK &&
+              model_sizes_read(config, file, &m->sizes, NULL) == OK;
+    if (ok) {
+        const char *type = json_text(config, "torch_dtype", json_text(config, "dtype", ""));
+        m->bytes_a_weight = strcmp(type, "float32") == 0 ? 4 : 2;
+    }
+    json_decref(config);
+    free(file);
+    return ok;
+}
+
+static void find_shapes(const struct plan *p, struct plan_costs *c)
+{
+    const char *last = "";
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *at = &p->checkpoints[i];
+        struct plan_model *m = &c->models[at->model];
+        if (m->known || strcmp(at->path, last) == 0) continue;
+        m->known = read_config(at->path, m);
+        last = at->path;
+    }
+}
+
+/* --- costs --- */
+
+static void add_tokens(struct cost_tokens *to, const struct cost_tokens *more)
+{
+    to->tokens += more->tokens;
+    to->squares += more->squares;
+    to->sequences += more->sequences;
+    to->guessed = to->guessed || more->guessed;
+    if (more->longest > to->longest) to->longest = more->longest;
+}
+
+static enum status count_tokens(const struct sweep *s, struct plan_costs *c, struct err *e)
+{
+    enum status st = OK;
+    struct data_options data = {0};
+    c->calibration = cost_tokens_of(&s->calibration);
+    for (int64_t i = 0; i < s->n_evaluations; i++) {
+        struct cost_tokens one = cost_tokens_of(&s->evaluations[i]);
+        add_tokens(&c->evaluation, &one);
+    }
+    if (!curvature_asked_for(&s->curvature.options)) return OK;
+    TRY(sweep_curvature_data(s, &data, e));
+    c->curvature = cost_tokens_of(&data);
+done:
+    data_options_free(&data);
+    return st;
+}
+
+static void cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
+{
+    const struct curvature_options *o = &p->sweep->curvature.options;
+    m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_a_weight);
+    m->hessian = cost_shared_hessian(&m->sizes, &c->calibration);
+    if (curvature_asked_for(o))
+        m->curvature = cost_curvature(&m->sizes, &c->curvature, curvature_products_most(o));
+    for (int64_t i = 0; i < p->n_variants; i++)
+        m->variants[i] =
+            cost_variant(&m->sizes, p->variants[i].method, &c->evaluation, &c->calibration);
+}
+
+/* Nothing is known: a second for everything, about. */
+static void cost_unknown(const struct plan *p, struct plan_model *m)
+{
+    m->shared.flop[COST_FORWARD] = 1e11;
+    for (int64_t i = 0; i < p->n_variants; i++) m->variants[i].flop[COST_FORWARD] = 1e11;
+}
+
+enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e)
+{
+    enum status st = OK;
+    struct plan_costs c = {.rates = cost_rates_nominal()};
+    TRY(mem_zero(&c.models, p->sweep->n_models, sizeof *c.models, "models", e));
+    for (; c.n < p->sweep->n_models; c.n++)
+        TRY(mem_zero(&c.models[c.n].variants, p->n_variants, sizeof *c.models[c.n].variants,
+                     "costs", e));
+    find_shapes(p, &c);
+    TRY(count_tokens(p->sweep, &c, e));
+    for (int64_t i = 0; i < c.n; i++) {
+        if (c.models[i].known)
+            cost_model(p, &c, &c.models[i]);
+        else
+            cost_unknown(p, &c.models[i]);
+    }
+    *out = c;
+    c = (struct plan_costs){0};
+done:
+    plan_costs_free(&c);
+    return st;
+}
+
+static bool shares_hessian(const struct plan_variant *v)
+{
+    const struct quant_method *q = quant_find(v->method->method);
+    return q && q->needs & NEEDS_HESSIAN && v->method->options.hessian == HESSIAN_SHARED;
+}
+
+static struct cost shared_cost(const struct plan *p, int64_t model, const int64_t *variants,
+                               int64_t n)
+{
+    const struct plan_model *m = &p->costs.models[model];
+    struct cost c = m->shared;
+    for (int64_t i = 0; i < n; i++)
+        if (shares_hessian(&p->variants[variants[i]])) {
+            cost_add(&c, &m->hessian, 1);
+            break;
+        }
+    return c;
+}
+
+double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                          bool curvature, double *parts)
+{
+    const struct plan_model *m = &p->costs.models[model];
+    const struct cost_rates *r = &p->costs.rates;
+    struct cost shared = shared_cost(p, model, variants, n);
+    parts[0] = 0;
+    for (int64_t i = 0; i < n; i++) parts[1 + i] = cost_seconds(&m->variants[variants[i]], r, NULL);
+    if (curvature) parts[1 + n] = cost_seconds(&m->curvature, r, NULL);
+    return cost_seconds(&shared, r, NULL);
+}
+
+struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                            bool curvature)
+{
+    const struct plan_model *m = &p->costs.models[model];
+    struct cost c = shared_cost(p, model, variants, n);
+    for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
+    if (curvature) cost_add(&c, &m->curvature, 1);
+    return c;
+}
+
+/* --- corrections --- */
+
+static bool finished(const json_t *record)
+{
+    return record && strcmp(json_text(record, "status", ""), "done") == 0;
+}
+
+void plan_costs_learn(struct plan *p, const struct results_view *view)
+{
+    struct cost_measured sums = {0};
+    struct plan_costs *c = &p->costs;
+    for (int64_t i = 0; view && i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *at = &p->checkpoints[i];
+        const struct plan_model *m = &c->models[at->model];
+        const json_t *record = m->known ? results_view_find(view, at->key) : NULL;
+        if (finished(record)) {
+            /* The head's seconds here are those of all streams; cells have their parts of them. */
+            struct cost own = m->shared;
+            own.flop[COST_HEAD] = 0;
+            cost_learn(&sums, &own, &c->rates, record);
+            c->learned++;
+        }
+        for (int64_t j = 0; m->known && j < p->n_variants; j++) {
+            char key[HASH_HEX];
+            if (!p->variants[j].applicable) continue;
+            results_cell_key(at->key, p->variants[j].key, key);
+            record = results_view_find(view, key);
+            if (!finished(record)) continue;
+            cost_learn(&sums, &m->variants[j], &c->rates, record);
+            c->learned++;
+        }
+    }
+    cost_correct(&sums, &c->rates);
+}
+
+/* --- memory --- */
+
+enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
+                              int64_t n, int64_t threads, int64_t bound, bool scratch,
+                              struct memory_plan *out, struct err *e)
+{
+    const struct cost_tokens *eval = &p->costs.evaluation, *cal = &p->costs.calibration;
+    struct memory_need need = {
+        .sizes = p->costs.models[model].sizes,
+        .threads = threads,
+        .base = memory_base(threads),
+        .evaluation = {eval->sequences, (int64_t)eval->tokens, eval->longest},
+        .calibration = {cal->sequences, (int64_t)cal->tokens, cal->longest}};
+    const struct memory_limits limits = {
+        .memory = bound, .scratch = INT64_MAX, .folder = scratch ? "scratch" : NULL};
+    need.type = p->sweep->run.activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    for (int64_t i = 0; i < n; i++) {
+        const struct method_entry *m = p->variants[variants[i]].method;
+        memory_need_add(&need, quant_find(m->method), &m->options);
+    }
+    return memory_plan_make(&need, &limits, out, e);
+}

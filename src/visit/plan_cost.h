@@ -1,0 +1,49 @@
+/* plan_cost: what the visits of a plan cost and the memory they take, model by model: checkpoints
+ * of one training run have one shape. Known from one config.json of the model's folders; where
+ * none is there (yet), costs are alike. */
+#pragma once
+#include "results/results.h"
+#include "visit/cost.h"
+#include "visit/memory.h"
+
+struct plan;
+
+struct plan_model {
+    bool known; /* some checkpoint's config.json could be read */
+    struct model_sizes sizes;
+    double bytes_a_weight;
+    struct cost shared;    /* every piece of a visit */
+    struct cost hessian;   /* more, if a variant uses the visit's shared Hessian */
+    struct cost curvature; /* of the full-precision loss */
+    struct cost *variants; // (n_variants of the plan)
+};
+
+struct plan_costs {
+    int64_t n;
+    struct plan_model *models; // (models of the sweep)
+    struct cost_tokens evaluation, calibration, curvature;
+    struct cost_rates rates; /* nominal, until the caller says otherwise */
+    int64_t learned;         /* finished records that corrected them */
+};
+
+/* Reads one config.json a model. ERR_NOMEM. */
+MUST_USE enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e);
+void plan_costs_free(struct plan_costs *c);
+
+/* Corrects the rates by the phases' seconds of the finished records of this plan. */
+void plan_costs_learn(struct plan *p, const struct results_view *view);
+
+/* Of a checkpoint of the model with these variants (borrowed indices into the plan's). parts (1 +
+ * n, and one more with curvature): what the parts of its visit (visit.h) add; returns what they
+ * share. Seconds. */
+double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                          bool curvature, double *parts);
+/* The whole visit. */
+struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                            bool curvature);
+
+/* Memory of a rank that runs the visit alone; bound 0: none. scratch: states may go there.
+ * ERR_NOMEM: the bound is too little, the text says for what. */
+MUST_USE enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
+                                       int64_t n, int64_t threads, int64_t bound, bool scratch,
+                                       struct memory_plan *out, struct err *e);

@@ -153,6 +153,7 @@ static enum status report(struct plan *p, const struct results_view *view,
     const struct run_options *o = &p->sweep->run;
     struct plan_report r = {0};
     const char *from = "";
+    if (o->threads) omp_set_num_threads((int)o->threads);
     TRY(set_rates(p, a->rate, &from, e));
     plan_costs_learn(p, view);
     TRY(plan_report_make(p, view, o->threads ? o->threads : omp_get_max_threads(),

@@ -26,8 +26,6 @@ static const char *text_fault(const struct data_options *d, const char **key)
     if (d->separator && !packed) return "stands between packed documents, but layout is document";
     *key = "documents";
     if (d->ids && d->documents) return with_text;
-    *key = "min_length";
-    if (d->ids && d->min_length) return with_text;
     *key = "follow";
     if (d->follow && !(packed && d->text)) return "is for text with layout: packed";
     *key = "length";
@@ -41,7 +39,7 @@ static void clear_text_keys(struct data_options *d)
 {
     if (!d->ids || d->preset == PRESET_NONE) return;
     d->special_tokens = false;
-    d->documents = d->min_length = d->follow = 0;
+    d->documents = d->follow = 0;
 }
 
 /* What is wrong between the keys, NULL if nothing; *key is the one to point at. */

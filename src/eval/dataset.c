@@ -177,7 +177,10 @@ static enum status load_ids(struct collector *c, struct err *e)
     for (int64_t i = 0; length > 0 && i + length <= t->n_elements; i += length) {
         int64_t tokens;
         TRY(row_length(c, values + i, length, &tokens, e));
-        TRY(collector_add_sequence(c, values + i, tokens, e));
+        if (c->options->within_positions && tokens > most) tokens = most;
+        bool short_of = tokens < c->options->min_length;
+        c->dropped += short_of;
+        if (!short_of) TRY(collector_add_sequence(c, values + i, tokens, e));
     }
 done:
     free(values);

@@ -16,7 +16,7 @@
  * UTF-8 becomes U+FFFD, and a warning says how often in which file.
  * Sequences that are filled up (padding: counted) have out->valid.
  * d->ids: the rows of a matrix are the sequences, without the -1s that may stand at their ends,
- * d->length does not matter; a vector longer than
+ * d->length does not matter unless within_positions is set; a vector longer than
  * d->length is cut into blocks of it, the last partial one dropped. */
 MUST_USE enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
                                   struct sequences *out, char hash[33], struct err *e);

@@ -36,7 +36,8 @@ enum status ranges_cut(const struct sequences *s, int64_t tokens, struct ranges 
                                     .view = {.n = end - first,
                                              .offset = at,
                                              .ids = s->ids ? s->ids + row : NULL,
-                                             .bytes = s->bytes ? s->bytes + row : NULL}};
+                                             .bytes = s->bytes ? s->bytes + row : NULL,
+                                             .valid = s->valid ? s->valid + first : NULL}};
         for (int64_t i = first; i <= end; i++) *at++ = s->offset[i] - row;
         if (r.range[k].tokens > r.tokens) r.tokens = r.range[k].tokens;
         first = end;

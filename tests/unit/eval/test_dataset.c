@@ -685,6 +685,14 @@ static void test_arrangement(void **state)
     assert_int_equal(s.valid[2], 1);
     sequences_free(&s);
 
+    d.padding = PADDING_NONE;
+    d.min_length = 2;
+    d.within_positions = true; /* the visit puts the model's positions into length */
+    d.length = 3;
+    load(&d, NULL, &s);
+    expect_ids(&s, (const int32_t[]){10, 11, 20, 21, 22, 40, 41, 42, 50, 51, 52}, 11);
+    sequences_free(&s);
+
     snprintf(ids, sizeof ids, "%s:hole", path);
     refuse(&d, NULL, ERR_FORMAT, "id -1 at place 1 of a row");
 }

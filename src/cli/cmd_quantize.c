@@ -29,7 +29,7 @@ static enum status open_weights(struct quantize *o, struct err *e)
     enum status st = OK;
     struct checkpoint *c = NULL;
     TRY(checkpoint_open(o->dir, &c, e));
-    TRY(weights_file_create(c, o->weights, &o->out, e));
+    TRY(weights_file_create(c, o->weights, NULL, &o->out, e));
 done:
     checkpoint_close(c);
     return st;

@@ -1,9 +1,11 @@
 #include "config/curvature.h"
 #include "config/tables.h"
 
-/* In the order of enum hvp_subset, enum sharpness_method and enum power_stop. */
+/* In the order of enum hvp_subset, enum sharpness_method, enum second_order_depth and enum
+ * power_stop. */
 static const char *const subsets[] = {"all", "mat2d", "blocks2d", "quantized", NULL};
 static const char *const methods[] = {"none", "power", "lanczos", NULL};
+static const char *const depths[] = {"none", "total", "layers", NULL};
 static const char *const stops[] = {"pyhessian", "residual", NULL};
 
 /* The same keys stand in a sweep's `curvature` and, for command line flags, alone. */
@@ -145,6 +147,13 @@ static const struct option section_keys[] = {
      .type = OPTION_BOOL,
      .offset = offsetof(struct curvature_section, warm_start),
      .fallback = "false"},
+    {.name = "second_order",
+     .doc = "predicts the change of loss of every cell from gradient and Hessian, one product a "
+            "cell (total), and one more for each layer alone (layers)",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct curvature_section, second_order),
+     .fallback = "none",
+     .choices = depths},
 };
 
 /* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
@@ -174,10 +183,11 @@ static enum status section_finish(void *entry, const struct option_scope *scope,
     enum status st = OK;
     struct curvature_section *c = entry;
     TRY(finish(&c->options, scope, e));
-    if (!curvature_asked_for(&c->options))
-        TRY(options_fail(scope, "sharpness", e,
-                         "nothing is asked for, expected sharpness, trace or density; without the "
-                         "section no curvature is measured"));
+    if (!curvature_asked_for(&c->options) && c->second_order == SECOND_ORDER_NONE)
+        TRY(options_fail(
+            scope, "sharpness", e,
+            "nothing is asked for, expected sharpness, trace, density or second_order; "
+            "without the section no curvature is measured"));
     const char *key = "warm_start";
     if (c->warm_start && c->options.sharpness == SHARPNESS_NONE)
         TRY(options_fail(scope, key, e, "starts the sharpness, expected power or lanczos of it"));

@@ -109,6 +109,9 @@ struct data_options {
     int preset;            /* enum preset that all this started from */
 };
 
+/* How far the loss of each cell is predicted from gradient and Hessian. */
+enum second_order_depth { SECOND_ORDER_NONE, SECOND_ORDER_TOTAL, SECOND_ORDER_LAYERS };
+
 /* What is measured of the full-precision loss's curvature, and on which tokens. Nothing asked for
  * (curvature_asked_for): none. */
 struct curvature_section {
@@ -117,6 +120,7 @@ struct curvature_section {
     struct data_options data;  /* neither text nor ids: the first evaluation text */
     int64_t seed;
     bool warm_start;
+    int second_order; /* enum second_order_depth */
 };
 
 /* One row of a trajectory table. */

@@ -7,6 +7,7 @@
 #include "tokenizer/tokenizer.h"
 #include "visit/group.h"
 #include "visit/memory.h"
+#include "visit/second_order.h"
 #include "visit/states.h"
 #include "visit/surface.h"
 #include "visit/visit.h"
@@ -66,7 +67,8 @@ struct layer_report {
     struct quant_report report;
 };
 struct stream {
-    const struct variant *variant; /* NULL: full precision */
+    const struct variant *variant;                  /* NULL: full precision */
+    const struct second_order_result *second_order; /* NULL: not asked for */
     const struct quant_method *method;
     bool own, shared;          /* whose Hessian it takes, if any */
     bool prefix;               /* each stage sees the block's earlier stages quantized (own only) */
@@ -186,6 +188,8 @@ struct run {
     const struct visit *visit;
     const struct visit_hooks *hooks;
     struct visit_group group;
+    struct second_order *second_order;                /* NULL: not asked for */
+    struct second_order_result *second_order_results; // (n)
     struct visit_outcome outcome;
     struct checkpoint *checkpoint;
     struct model *model;

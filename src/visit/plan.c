@@ -277,6 +277,23 @@ done:
     return st;
 }
 
+static enum status second_order_identity(struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *c = &p->sweep->curvature;
+    struct data_options data = {0};
+    json_t *text;
+    if (c->second_order == SECOND_ORDER_NONE) return OK;
+    TRY(sweep_curvature_data(p->sweep, &data, e));
+    TRY(plan_data_identity(p, &data, &text, e));
+    TRY(plan_digest(
+        json_pack("{s:i, s:i, s:o}", "schema", 1, "depth", c->second_order, "data", text),
+        p->second_order, e));
+done:
+    data_options_free(&data);
+    return st;
+}
+
 static enum status make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
 {
     enum status st = OK;
@@ -291,6 +308,7 @@ static enum status make(const struct sweep *s, bool look_ahead, struct plan *out
     TRY(make_variants(&p, calibration, e));
     TRY(make_checkpoints(&p, &of, e));
     TRY(plan_surfaces_make(&p, calibration, e));
+    TRY(second_order_identity(&p, e));
     TRY(plan_costs_make(&p, &p.costs, e));
     *out = p;
     p = (struct plan){0};

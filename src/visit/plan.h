@@ -53,9 +53,10 @@ struct plan {
     struct plan_checkpoint *checkpoints;
     int64_t n_surfaces;
     struct plan_surface *surfaces;
-    json_t *inputs;  /* path → digest */
-    bool look_ahead; /* made by plan_make_draft */
-    bool draft;      /* keys are not those of a run: a text or tokenizer is not there */
+    char second_order[HASH_HEX]; /* settings of the prediction of each cell; "": not asked for */
+    json_t *inputs;              /* path → digest */
+    bool look_ahead;             /* made by plan_make_draft */
+    bool draft;                  /* keys are not those of a run: a text or tokenizer is not there */
     struct plan_costs costs;
 };
 

@@ -5,6 +5,7 @@
 #include "util/mem.h"
 #include "visit/curvature.h"
 #include "visit/plan_keys.h"
+#include "visit/second_order.h"
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,6 +170,32 @@ done:
     return st;
 }
 
+/* A finished cell that lacks the prediction asked for, or has one of other settings, is made again:
+ * its weights are needed for it. The key stays, and with it what other plans make of the cell. */
+static bool lacks_prediction(const struct plan *p, const struct results_view *view, const char *key)
+{
+    const json_t *record = view ? results_view_find(view, key) : NULL;
+    if (!p->second_order[0] || strcmp(json_text(record, "status", ""), "done") != 0) return false;
+    const json_t *provenance = json_object_get(record, "provenance");
+    return strcmp(json_text(provenance, "second_order", ""), p->second_order) != 0;
+}
+
+static enum status add_second_order(const struct plan *p, struct visit *v, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *from = &p->sweep->curvature;
+    struct second_order_task *t = NULL;
+    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
+    v->second_order = t;
+    t->depth = from->second_order;
+    t->together = from->options.together;
+    t->memory = from->options.memory;
+    TRY(sweep_curvature_data(p->sweep, &t->data, e));
+    TRY(mem_string(&t->identity, p->second_order, e));
+done:
+    return st;
+}
+
 /* The checkpoint's visit, which: of the plan's variants it has; no variants and *wanted false when
  * there is nothing to do. */
 static enum status make_visit(const struct plan *p, const struct plan_checkpoint *c,
@@ -187,11 +214,13 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         char key[HASH_HEX];
         const struct plan_variant *variant = &p->variants[i];
         results_cell_key(c->key, variant->key, key);
-        if (!variant_chosen(variant, choice) || !plan_missing(view, key, &own)) continue;
+        if (!variant_chosen(variant, choice)) continue;
+        if (!plan_missing(view, key, &own) && !lacks_prediction(p, view, key)) continue;
         which[v->n_variants] = i;
         TRY(add_variant(v, variant, key, e));
         *wanted = true;
     }
+    if (p->second_order[0] && v->n_variants) TRY(add_second_order(p, v, e));
     v->cells_only = !*wanted;
     if (c->curvature_key[0] && !plan_choice_names(choice, "bits") &&
         !plan_choice_names(choice, "quantizer") && plan_missing(view, c->curvature_key, &own)) {

@@ -2,6 +2,7 @@
 #include "util/log.h"
 #include "visit/internal.h"
 #include <math.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -116,13 +117,27 @@ done:
     return st;
 }
 
-static json_t *layer_new(const struct layer_report *l)
+/* What the expansion says of one layer. */
+static void set_layer_prediction(json_t *layer, const struct second_order_result *r,
+                                 const char *name)
+{
+    int64_t t = 0;
+    while (t < r->n_tensors && strcmp(r->names[t], name) != 0) t++;
+    if (t == r->n_tensors) return;
+    const struct prediction_part *p = &r->prediction.parts[t];
+    set_number(layer, "first_order", p->first_order);
+    set_number(layer, "second_order", p->second_order);
+    if (!isnan(p->diagonal)) set_number(layer, "diagonal", p->diagonal);
+}
+
+static json_t *layer_new(const struct layer_report *l, const struct second_order_result *r)
 {
     json_t *layer = json_pack("{s:s}", "name", l->name);
     set_number(layer, "error", l->report.error);
     set_number(layer, "relative_error", l->report.relative_error);
     set_number(layer, "damping", l->report.damping);
     set_number(layer, "squared_distance", l->report.squared_distance);
+    if (r) set_layer_prediction(layer, r, l->name);
     return layer;
 }
 
@@ -139,6 +154,25 @@ static void set_cell_values(json_t *values, const struct stream *s)
     set_number(values, "peak_memory", peak_memory());
 }
 
+/* Whether it was made or not, the record says for which settings, so that it is tried once. */
+static void set_second_order(json_t *record, const struct visit_outcome *o,
+                             const struct second_order_result *r)
+{
+    json_t *values = json_object_get(record, "values");
+    json_object_set_new(json_object_get(record, "provenance"), "second_order",
+                        json_string(o->visit->second_order->identity));
+    if (!r->done) {
+        json_object_set_new(record, "message", json_string(r->failure ? r->failure : ""));
+        return;
+    }
+    const struct prediction *p = &r->prediction;
+    set_number(values, "first_order", p->first_order);
+    set_number(values, "second_order", p->second_order);
+    set_number(values, "true_difference", r->true_difference);
+    set_number(values, "curvature_along_delta", 2 * p->second_order / p->squared_norm);
+    set_number(values, "seconds_second_order", r->seconds);
+}
+
 enum status record_cell(const struct visit_outcome *o, const struct stream *s,
                         const struct loss_summary *summaries, const struct paired_summary *paired,
                         const struct err *failure, json_t **out, struct err *e)
@@ -152,8 +186,9 @@ enum status record_cell(const struct visit_outcome *o, const struct stream *s,
     json_object_set_new(record, "layers", layers);
     if (failure && failure->code != OK) goto done;
     set_cell_values(json_object_get(record, "values"), s);
+    if (s->second_order) set_second_order(record, o, s->second_order);
     for (int64_t i = 0; i < s->n_layers; i++)
-        json_array_append_new(layers, layer_new(&s->layers[i]));
+        json_array_append_new(layers, layer_new(&s->layers[i], s->second_order));
     for (int64_t i = 0; i < o->visit->n_evaluations; i++) {
         json_t *d = dataset_new(&summaries[i]);
         set_number(d, "loss_delta", paired[i].delta);

@@ -35,6 +35,10 @@ static void run_free(struct run *r)
     stream_free(&r->full);
     for (int64_t i = 0; r->streams && i < r->n; i++) stream_free(&r->streams[i]);
     free(r->streams);
+    for (int64_t i = 0; r->second_order_results && i < r->n; i++)
+        second_order_result_free(&r->second_order_results[i]);
+    free(r->second_order_results);
+    second_order_close(r->second_order);
     free(r->order);
     free(r->scratch);
     sequences_free(&r->own_evaluation);
@@ -243,6 +247,30 @@ done:
     return st;
 }
 
+/* The variants' weights are kept from now on, by rank 0. */
+static enum status start_second_order(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    if (!r->visit->second_order || r->n == 0 || r->group.rank != 0) return OK;
+    TRY(mem_zero(&r->second_order_results, r->n, sizeof *r->second_order_results, "predictions",
+                 e));
+    TRY(second_order_open(r->visit, r->checkpoint, r->hooks, &r->second_order, e));
+    r->hooks = second_order_hooks(r->second_order);
+    for (int64_t i = 0; i < r->n; i++) r->streams[i].second_order = &r->second_order_results[i];
+done:
+    return st;
+}
+
+static enum status finish_second_order(struct run *r, struct visit_cache *cache, struct err *e)
+{
+    enum status st = OK;
+    if (!r->second_order) return OK;
+    TRY(second_order_measure(r->second_order, r->model, cache, r->second_order_results, e));
+    TRY(visit_inputs_get(cache, r->visit, &r->inputs, e)); /* they may have moved */
+done:
+    return st;
+}
+
 static enum status work(struct run *r, struct visit_cache *cache, struct err *e)
 {
     enum status st = OK;
@@ -251,7 +279,9 @@ static enum status work(struct run *r, struct visit_cache *cache, struct err *e)
     TRY(group_agree(&r->group, share_inputs(r, e), e));
     TRY(group_agree(&r->group, order_streams(r, e), e));
     TRY(plan_memory(r, e));
+    TRY(group_agree(&r->group, start_second_order(r, e), e));
     TRY(run_waves(r, e));
+    TRY(group_agree(&r->group, finish_second_order(r, cache, e), e));
 done:
     return st;
 }

@@ -173,11 +173,10 @@ static enum status open_quantized(const struct visit *v, MPI_Comm group, struct 
 {
     enum status st = OK;
     struct safetensors_out *file = NULL;
-    const char *folder = getenv("TMPDIR");
     char *path = NULL;
-    TRY(mem_format(&path, e, "%s/qtraj-%ld-weights.safetensors", folder ? folder : "/tmp",
-                   (long)getpid()));
-    TRY(weights_file_create(base, path, &file, e));
+    st = weights_file_scratch(v, -1, &path, e);
+    if (st == OK) st = weights_file_create(base, path, NULL, &file, e);
+    TRY(err_agree(group, st, e));
     TRY(write_quantized(v, group, cache, hooks, file, e));
     TRY(checkpoint_overlay(base, path, out, e));
 done:
@@ -275,7 +274,8 @@ static enum status get_surface(const struct visit *v, MPI_Comm group, struct vis
     surface_free(cache->surface);
     cache->surface = NULL;
     TRY(mem_zero(&s, 1, sizeof *s, "a surface", e));
-    TRY(make_plane(v, group, cache, hooks, s, e));
+    /* All ranks have it, or none: the next point's ranks must agree whether to make it. */
+    TRY(err_agree(group, make_plane(v, group, cache, hooks, s, e), e));
     s->key = key;
     key = NULL;
     cache->surface = s;

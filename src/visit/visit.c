@@ -22,6 +22,7 @@ void visit_free(struct visit *v)
     surface_task_free(v->surface);
     run_options_free(&v->run);
     curvature_task_free(v->curvature);
+    second_order_task_free(v->second_order);
     *v = (struct visit){0};
 }
 
@@ -74,6 +75,8 @@ json_t *visit_to_json(const struct visit *v)
     if (json) json_object_set_new(json, "cells_only", json_boolean(v->cells_only));
     if (json && v->curvature)
         json_object_set_new(json, "curvature", curvature_task_to_json(v->curvature));
+    if (json && v->second_order)
+        json_object_set_new(json, "second_order", second_order_task_to_json(v->second_order));
     return json;
 }
 
@@ -105,6 +108,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     const json_t *evaluations = json_object_get(json, "evaluations");
     const json_t *calibration = json_object_get(json, "calibration");
     const json_t *surface = json_object_get(json, "surface");
+    const json_t *second = json_object_get(json, "second_order");
     TRY(take_string(json, "model", &v.model, e));
     TRY(take_string(json, "checkpoint", &v.checkpoint, e));
     TRY(take_string(json, "path", &v.path, e));
@@ -125,6 +129,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     v.cells_only = json_is_true(json_object_get(json, "cells_only"));
     if (json_object_get(json, "curvature"))
         TRY(curvature_task_from_json(json_object_get(json, "curvature"), &v.curvature, e));
+    if (second) TRY(second_order_task_from_json(second, &v.second_order, e));
     *out = v;
     v = (struct visit){0};
 done:

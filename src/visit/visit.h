@@ -38,6 +38,7 @@ struct visit {
     struct curvature_task *curvature; /* (curvature.h), NULL: none */
     struct surface_task *surface;     /* a point of a loss surface instead of the checkpoint at path
                                          (surface.h); NULL: the checkpoint */
+    struct second_order_task *second_order; /* of each variant (second_order.h); NULL: no */
 };
 void visit_free(struct visit *v);
 /* A new reference, NULL when out of memory; and back. */

@@ -1,9 +1,27 @@
 #include "visit/weights_file.h"
 #include "model/describe.h"
 #include "util/mem.h"
+#include "visit/states.h"
 #include <stdlib.h>
+#include <unistd.h>
 
-enum status weights_file_create(const struct checkpoint *c, const char *path,
+enum status weights_file_scratch(const struct visit *v, int64_t i, char **path, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL;
+    int64_t room;
+    TRY(scratch_find(v->run.scratch, 1, &folder, &room, e));
+    ENSURE(folder, ERR_USAGE,
+           "no place for quantized weights: surfaces and second_order keep them on scratch, name a "
+           "folder with run.scratch");
+    TRY(mem_format(path, e, "%s/qtraj-%ld-%lld-weights.safetensors", folder, (long)getpid(),
+                   (long long)i));
+done:
+    free(folder);
+    return st;
+}
+
+enum status weights_file_create(const struct checkpoint *c, const char *path, int64_t *n_linears,
                                 struct safetensors_out **out, struct err *e)
 {
     enum status st = OK;
@@ -17,6 +35,7 @@ enum status weights_file_create(const struct checkpoint *c, const char *path,
             shapes[linears++] = (struct tensor_shape){
                 tensors[i].name, 2, {tensors[i].shape[0], tensors[i].shape[1]}};
     TRY(safetensors_create(path, shapes, linears, out, e));
+    if (n_linears) *n_linears = linears;
 done:
     free(tensors);
     free(shapes);

@@ -3,8 +3,16 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "util/err.h"
+#include "visit/visit.h"
 
-/* The file's header: every linear of the checkpoint, f32. Append their numbers in the visit's
- * order, then commit (safetensors.h). ERR_IO, ERR_FULL, errors of model_parameters. */
+/* The file's header: every linear of the checkpoint, f32; *n_linears of them (NULL: not wanted).
+ * Append their numbers in the visit's order, then commit (safetensors.h). ERR_IO, ERR_FULL, errors
+ * of model_parameters. */
 MUST_USE enum status weights_file_create(const struct checkpoint *c, const char *path,
-                                         struct safetensors_out **out, struct err *e);
+                                         int64_t *n_linears, struct safetensors_out **out,
+                                         struct err *e);
+
+/* A name on the visit's scratch (run.scratch) that is this process' own; i tells its files apart.
+ * The caller frees. ERR_USAGE: there is no scratch; ERR_IO, ERR_NOMEM. */
+MUST_USE enum status weights_file_scratch(const struct visit *v, int64_t i, char **path,
+                                          struct err *e);

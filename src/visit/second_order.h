@@ -1,0 +1,45 @@
+/* second_order: the account of where a cell's error comes from. The quantized weights of each
+ * variant go to a file on scratch while the visit makes them; afterwards the change of the loss on
+ * the curvature's tokens is predicted to second order and measured. */
+#pragma once
+#include "curvature/hvp_predict.h"
+#include "visit/visit.h"
+
+struct second_order_task {
+    int depth;                /* enum second_order_depth, not NONE */
+    struct data_options data; /* the tokens */
+    char *identity;           /* digest of the above, to tell results of other settings */
+    int64_t together;         /* variants that share a pass, as far as memory allows */
+    double memory;            /* GiB of vectors */
+};
+void second_order_task_free(struct second_order_task *t);
+json_t *second_order_task_to_json(const struct second_order_task *t);
+MUST_USE enum status second_order_task_from_json(const json_t *json, struct second_order_task **out,
+                                                 struct err *e);
+
+/* What becomes of one variant. */
+struct second_order_result {
+    bool done;
+    char *failure; /* why not */
+    struct prediction prediction;
+    double true_difference; /* loss of the quantized model minus that of the model */
+    int64_t n_tensors;
+    char **names; // (n_tensors) of prediction.parts
+    double seconds;
+};
+void second_order_result_free(struct second_order_result *r);
+
+/* The variants' files. hooks: the visit's; they are called on through `own`. */
+struct second_order;
+MUST_USE enum status second_order_open(const struct visit *v, const struct checkpoint *c,
+                                       const struct visit_hooks *hooks, struct second_order **out,
+                                       struct err *e);
+const struct visit_hooks *second_order_hooks(const struct second_order *s);
+void second_order_close(struct second_order *s);
+
+/* After the blocks: results[i] of each variant whose weights are whole. m: the model of c. Not
+ * collective. What goes wrong stands in the results and makes no cell fail; ERR_NOMEM while noting
+ * that. */
+MUST_USE enum status second_order_measure(struct second_order *s, const struct model *m,
+                                          struct visit_cache *cache,
+                                          struct second_order_result *results, struct err *e);

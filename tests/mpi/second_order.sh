@@ -1,0 +1,75 @@
+# The second-order prediction of each cell: close to the true difference where the change is small, parts that add up to the
+# whole, the same with 1 and 3 ranks, nothing else of a cell changed by it, made once when it is asked for later.
+. "$(dirname "$0")/../tools/lib.sh"
+need_python h5py
+
+quickstart=$SOURCE/configs/quickstart
+own_text "$work/text.txt"
+sed -n '1p;5p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+cat >"$work/sweep.yaml" <<YAML
+name: second-order
+results: results.h5
+models:
+  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
+bits: [4, 8]
+methods:
+  - {method: rtn, group_size: 64}
+  - {method: gptq, group_size: 64, bits: [3, 8]}
+calibration: {text: text.txt, length: 128, samples: 4}
+evaluation:
+  - {name: text, text: text.txt, length: 128, skip: 4, samples: 5}
+YAML
+ask=(--set 'curvature={second_order: layers, sequences: 2, length: 64, together: 3}')
+
+launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" || fail "without: $(cat "$work/err")"
+cp "$work/later.h5" "$work/without.h5"
+launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" "${ask[@]}" || fail "asked for later: $(cat "$work/err")"
+grep -q "8 cells to do" "$work/err" || fail "asked for later, cells are made again: $(cat "$work/err")"
+launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" "${ask[@]}" || fail "again: $(cat "$work/err")"
+grep -q "nothing to do" "$work/err" || fail "asked for again: $(cat "$work/err")"
+launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" "${ask[@]}" || fail "three ranks: $(cat "$work/err")"
+launch 300 1 run "$work/sweep.yaml" --set "results=$work/small.h5" "${ask[@]}" --set curvature.memory=0.001 --only bits=8 ||
+    fail "little memory: $(cat "$work/err")"
+ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+
+"$python" - "$work" <<'PYTHON' || fail "numbers"
+import h5py, numpy, sys
+work = sys.argv[1]
+bad = 0
+
+
+def check(ok, what):
+    global bad
+    if not ok:
+        bad += 1
+        print("wrong:", what)
+
+
+without, cube, three = (h5py.File(f"{work}/{name}.h5") for name in ("without", "later", "three"))
+for name in ("key", "loss", "loss_delta", "weight_distance"):
+    check((without["cells"][name][:] == cube["cells"][name][:]).all(), f"{name} changed")
+check(numpy.isnan(without["cells/second_order"][:]).all(), "predictions that nobody asked for")
+cells, layers = cube["cells"], cube["layers"]
+for name in ("first_order", "second_order", "true_difference", "curvature_along_delta"):
+    check(numpy.isfinite(cells[name][:]).all(), f"{name} is missing")
+    check((cells[name][:] == three["cells"][name][:]).all(), f"{name} depends on the ranks")
+for name in ("first_order", "second_order", "diagonal"):
+    check((layers[name][:] == three["layers"][name][:]).all(), f"layers: {name} depends on the ranks")
+for i in range(len(cells["row"])):
+    first, second, true = (cells[k][i] for k in ("first_order", "second_order", "true_difference"))
+    size = abs(first) + abs(second)
+    error = abs(first + second - true) / size
+    print(cells["bits"][i], cells["quantizer"][i], first, second, true, error)
+    check(error < {8: 0.01, 4: 0.3, 3: 0.6}[cells["bits"][i]], f"row {i}: the prediction is off by {error}")
+    check(abs(layers["first_order"][i].sum() - first) < 1e-12 * size + 1e-15, f"row {i}: parts of the first order")
+    check(abs(layers["second_order"][i].sum() - second) < 1e-12 * size + 1e-15, f"row {i}: parts of the second order")
+    along = 2 * second / cells["weight_distance"][i] ** 2
+    check(abs(cells["curvature_along_delta"][i] / along - 1) < 1e-5, f"row {i}: curvature along the change")
+    check((numpy.sign(layers["diagonal"][i]) != 0).all(), f"row {i}: diagonal")
+small = h5py.File(f"{work}/small.h5")["cells"]
+eight = small["bits"][:] == 8
+check((small["status"][:][eight] == 1).all(), "cells failed for want of the prediction's memory")
+check(all(b"do not fit" in m for m in small["message"][:][eight]), "no word about memory")
+sys.exit(bad != 0)
+PYTHON
+finish

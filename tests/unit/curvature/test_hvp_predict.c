@@ -1,0 +1,143 @@
+/* The second-order prediction: its error falls with the third power of the change, its parts add
+ * up, a tensor's diagonal is that of the tensor's own Hessian. REAL: f32 f64 */
+#include "curvature/hvp_predict.h"
+#include "hvp_fixture.h"
+
+/* What rounding the rows of the weights to `levels` steps a side changes: round to nearest. */
+static real *rounding(const struct hvp_fixture *f, int levels)
+{
+    real *w = hvp_vector(f), *d = hvp_vector(f);
+    OK_OR_FAIL(hvp_weights(f->h, w, e));
+    for (int64_t t = 0; t < hvp_n_tensors(f->h); t++) {
+        const struct hvp_tensor *at = hvp_tensor(f->h, t);
+        int64_t cols = at->shape[1];
+        for (int64_t r = at->offset; r < at->offset + at->elements; r += cols) {
+            double most = 0;
+            for (int64_t j = r; j < r + cols; j++) most = fmax(most, fabs((double)w[j]));
+            double step = most > 0 ? most / levels : 1;
+            for (int64_t j = r; j < r + cols; j++)
+                d[j] = (real)(step * nearbyint((double)w[j] / step) - (double)w[j]);
+        }
+    }
+    free(w);
+    return d;
+}
+
+static void scaled(const struct hvp_fixture *f, const real *d, double s, real *out)
+{
+    for (int64_t i = 0; i < f->n; i++) out[i] = (real)(s * (double)d[i]);
+}
+
+static double loss_at(const struct hvp_fixture *f, const real *d)
+{
+    double loss;
+    hvp_move(f->h, d, 1);
+    OK_OR_FAIL(hvp_loss(f->h, &loss, e));
+    hvp_move(f->h, NULL, 0);
+    return loss;
+}
+
+/* |prediction - true difference| for the change scaled by s. */
+static double error_at(const struct hvp_fixture *f, const real *g, const real *d, double s)
+{
+    struct prediction p;
+    real *v = hvp_vector(f);
+    scaled(f, d, s, v);
+    OK_OR_FAIL(prediction_make(f->h, g, 1, (const real *const[]){v}, false, &p, e));
+    double truth = loss_at(f, v) - loss_at(f, NULL), predicted = p.first_order + p.second_order;
+    prediction_free(&p);
+    free(v);
+    return fabs(predicted - truth);
+}
+
+static void third_power(void **state)
+{
+    struct hvp_fixture f;
+    if (sizeof(real) < 8) skip(); /* the third order of a small change is below f32's noise */
+    hvp_fixture_open(&f, *state, HVP_QUANTIZED);
+    real *d = rounding(&f, 3), *g = hvp_vector(&f);
+    OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
+    static const double scales[] = {0.1, 0.03, 0.01};
+    double error[3];
+    for (int i = 0; i < 3; i++) error[i] = error_at(&f, g, d, scales[i]);
+    for (int i = 1; i < 3; i++) {
+        double power = log(error[i - 1] / error[i]) / log(scales[i - 1] / scales[i]);
+        print_message("%s: error %.3e at %g, %.3e at %g: power %.3f\n", (const char *)*state,
+                      error[i - 1], scales[i - 1], error[i], scales[i], power);
+        assert_true(fabs(power - 3) < 0.25);
+    }
+    free(d);
+    free(g);
+    hvp_fixture_close(&f);
+}
+
+/* Two changes at once are what each is alone; parts add up. */
+static void parts_add_up(void **state)
+{
+    struct hvp_fixture f;
+    struct prediction p[2], alone;
+    hvp_fixture_open(&f, *state, HVP_QUANTIZED);
+    real *d[2] = {rounding(&f, 3), rounding(&f, 7)}, *g = hvp_vector(&f);
+    OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 2, (const real *const *)d, true, p, e));
+    for (int i = 0; i < 2; i++) {
+        double first = 0, second = 0;
+        OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const *)&d[i], false, &alone, e));
+        assert_true(alone.first_order == p[i].first_order);
+        assert_true(fabs(alone.second_order - p[i].second_order) <= 1e-6 * fabs(p[i].second_order));
+        assert_true(fabs(norm(f.n, d[i]) * norm(f.n, d[i]) - p[i].squared_norm) <=
+                    1e-12 * p[i].squared_norm);
+        for (int64_t t = 0; t < p[i].n_tensors; t++) {
+            first += p[i].parts[t].first_order;
+            second += p[i].parts[t].second_order;
+            assert_true(isnan(alone.parts[t].diagonal) && isfinite(p[i].parts[t].diagonal));
+        }
+        assert_true(first == p[i].first_order && second == p[i].second_order);
+        prediction_free(&alone);
+    }
+    for (int i = 0; i < 2; i++) {
+        prediction_free(&p[i]);
+        free(d[i]);
+    }
+    free(g);
+    hvp_fixture_close(&f);
+}
+
+/* A change in one tensor only: its diagonal is the whole. */
+static void diagonal_is_one_tensors(void **state)
+{
+    struct hvp_fixture f;
+    struct prediction all, one;
+    hvp_fixture_open(&f, *state, HVP_QUANTIZED);
+    real *d = rounding(&f, 3), *alone = hvp_vector(&f), *g = hvp_vector(&f);
+    OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const[]){d}, true, &all, e));
+    int64_t t = all.n_tensors / 2;
+    const struct hvp_tensor *at = hvp_tensor(f.h, t);
+    memcpy(alone + at->offset, d + at->offset, (size_t)at->elements * sizeof *d);
+    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const[]){alone}, false, &one, e));
+    double scale = fabs(one.second_order), bound = sizeof(real) == 8 ? 1e-12 : 1e-5;
+    assert_true(scale > 0);
+    assert_true(fabs(one.second_order - all.parts[t].diagonal) <= bound * scale);
+    assert_true(one.first_order == all.parts[t].first_order);
+    prediction_free(&all);
+    prediction_free(&one);
+    free(d);
+    free(alone);
+    free(g);
+    hvp_fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(third_power, (void *)(uintptr_t) "llama"),
+        cmocka_unit_test_prestate(third_power, (void *)(uintptr_t) "olmo2"),
+        cmocka_unit_test_prestate(third_power, (void *)(uintptr_t) "gpt_neox_parallel"),
+        cmocka_unit_test_prestate(third_power, (void *)(uintptr_t) "apertus"),
+        cmocka_unit_test_prestate(parts_add_up, (void *)(uintptr_t) "llama"),
+        cmocka_unit_test_prestate(parts_add_up, (void *)(uintptr_t) "gpt_neox_parallel"),
+        cmocka_unit_test_prestate(diagonal_is_one_tensors, (void *)(uintptr_t) "olmo2"),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

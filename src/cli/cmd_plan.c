@@ -144,6 +144,7 @@ struct plan_arguments {
     const char *path, *rate, *simulate;
     struct arg_list set;
     bool json, brief;
+    int64_t group;
 };
 
 static enum status report(struct plan *p, const struct results_view *view,
@@ -159,7 +160,7 @@ static enum status report(struct plan *p, const struct results_view *view,
     TRY(plan_report_make(p, view, o->threads ? o->threads : omp_get_max_threads(),
                          rank_memory(p->sweep), &r, e));
     r.rates_from = from;
-    if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, e));
+    if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
     if (a->json) {
         TRY(print_json(p, view, &r, e));
     } else {
@@ -174,7 +175,7 @@ done:
 static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
 {
     enum status st = OK;
-    struct plan_arguments a = {0};
+    struct plan_arguments a = {.group = 1};
     bool help;
     struct sweep sweep = {0};
     struct plan plan = {0};
@@ -187,6 +188,8 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
          "sgemm's rate of a worker elsewhere, instead of what is measured here"},
         {"--simulate", ARG_TEXT, &a.simulate, "NODES[,NODES...]",
          "the schedule of what is left on so many nodes, one worker each"},
+        {"--group", ARG_INTEGER, &a.group, "NODES",
+         "nodes that work on a visit together in --simulate (default 1)"},
         {"--brief", ARG_SWITCH, &a.brief, NULL, "models and totals without the list of visits"},
         {"--json", ARG_SWITCH, &a.json, NULL, "for machines"},
     };
@@ -195,6 +198,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     const struct args args = {.table = table, .n = sizeof table / sizeof *table};
     TRY(args_parse(&args, usage, argc, argv, &a.path, 1, 1, NULL, &help, e));
     if (help) goto done;
+    ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
     TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
     TRY(plan_make_draft(&sweep, &plan, e));
     if (plan.draft)

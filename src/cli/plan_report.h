@@ -23,7 +23,8 @@ struct plan_report {
     double seconds[COST_PHASE_N], total;
     struct plan_visits left; /* what is not finished */
     int64_t n_simulations;
-    struct sched_simulation *simulations;
+    struct sched_simulation *simulations; /* of groups */
+    int64_t group;                        /* nodes to a group */
 };
 
 /* Everything but simulations. memory 0: none given. ERR_NOMEM, or as plan_visits_make. */
@@ -32,8 +33,10 @@ MUST_USE enum status plan_report_make(const struct plan *p, const struct results
                                       struct err *e);
 void plan_report_free(struct plan_report *r);
 
-/* The visits that are left on so many groups each: "1,2,64". ERR_USAGE. */
-MUST_USE enum status plan_report_simulate(struct plan_report *r, const char *groups, struct err *e);
+/* The visits that are left on so many nodes each ("1,2,64"), `group` of them to a visit; nodes that
+ * make no whole group stay out. ERR_USAGE. */
+MUST_USE enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,
+                                          struct err *e);
 
 /* A new reference, NULL when out of memory. */
 json_t *plan_report_json(const struct plan_report *r);

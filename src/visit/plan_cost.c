@@ -31,6 +31,14 @@ static bool read_config(const char *folder, struct plan_model *m)
     return ok;
 }
 
+static bool read_config_above(const char *folder, struct plan_model *m)
+{
+    char *above = NULL;
+    bool ok = fsx_parent(folder, &above, NULL) == OK && read_config(above, m);
+    free(above);
+    return ok;
+}
+
 static void find_shapes(const struct plan *p, struct plan_costs *c)
 {
     const char *last = "";
@@ -38,7 +46,7 @@ static void find_shapes(const struct plan *p, struct plan_costs *c)
         const struct plan_checkpoint *at = &p->checkpoints[i];
         struct plan_model *m = &c->models[at->model];
         if (m->known || strcmp(at->path, last) == 0) continue;
-        m->known = read_config(at->path, m);
+        m->known = read_config(at->path, m) || read_config_above(at->path, m);
         last = at->path;
     }
 }

@@ -1,6 +1,6 @@
 /* plan_cost: what the visits of a plan cost and the memory they take, model by model: checkpoints
- * of one training run have one shape. Known from one config.json of the model's folders; where
- * none is there (yet), costs are alike. */
+ * of one training run have one shape. Known from one config.json in the model's folders or the
+ * one above them (a checkpoint that is not there yet); without any, costs are alike. */
 #pragma once
 #include "results/results.h"
 #include "visit/cost.h"

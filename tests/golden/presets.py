@@ -41,7 +41,7 @@ def stored(tensors, key, half):
     """Scale * (code - zero), the scale as the package packs it or as it found it."""
     group, scale = tensors[f"{key}.g_idx"], tensors[f"{key}.scale"]
     scale = scale.astype(np.float16).astype(np.float32) if half else scale
-    return scale[:, group] * (tensors[f"{key}.codes"].astype(np.float32) - tensors[f"{key}.zero"][:, group])
+    return scale[:, group] * (tensors[f"{key}.codes"].astype(np.float32) - 8)
 
 
 def share_of(got, tensors, block, linears, half=True):

@@ -1,0 +1,64 @@
+"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq and by RTN, and the last block's
+weights for the group-aware order (tests/fixtures/gptq/methods_llama). Data-free losses within 1e-5, sequential ones within 1e-3: the
+random model amplifies a code that flips at a tie.
+
+usage: gptq_methods.py QTRAJ FIXTURES
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tools"))
+from safetensors_reader import load
+
+QTRAJ, FIXTURES = sys.argv[1:3]
+FILE = f"{FIXTURES}/gptq/methods_llama.safetensors"
+MODEL = ["--damping", "0.05", "--damping-increment", "0.01", "--hessian-per-token"]
+FLAGS = {
+    "rtn": [],
+    "gptq_ist": ["--damping", "0.01"],
+    "gptqmodel_gar": [*MODEL, "--order", "group"],
+    "gptqmodel_act": [*MODEL, "--order", "activation"],
+    "gptqmodel_gar_mse2.4": [*MODEL, "--order", "group", "--range-search", "2.4"],
+}
+failures = 0
+
+
+def expect(ok, text):
+    global failures
+    print(("ok   " if ok else "FAIL ") + text)
+    failures += not ok
+
+
+def quantize(kind, setting, out):
+    bits, group, grid = setting.split("_")
+    command = [QTRAJ, "quantize", f"{FIXTURES}/models/llama", "--method", "rtn" if kind == "rtn" else "gptq", "--bits", bits[1:], "--group-size", group[1:],
+               *(["--asymmetric"] if grid == "asym" else []), *FLAGS[kind], "--evaluation-ids", f"{FILE}:evaluation_ids", "--json", "--weights", out]
+    if kind != "rtn":
+        command += ["--calibration-ids", f"{FILE}:calibration_ids"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+losses = json.load(open(FILE.replace(".safetensors", ".json")))["loss"]
+stored, checked = load(FILE), 0
+with tempfile.TemporaryDirectory() as folder:
+    for name, want in losses.items():
+        if name == "baseline":
+            continue
+        kind, setting = name.rsplit(".", 1)
+        result = quantize(kind, setting, f"{folder}/w.safetensors")
+        loss = result["loss"]
+        expect(abs(loss / want - 1) <= (1e-5 if kind == "rtn" else 1e-3), f"{name}: loss {loss:.6f}, reference {want:.6f}")
+        expect(abs(result["baseline_loss"] / losses["baseline"] - 1) <= 1e-6, f"{name}: baseline {result['baseline_loss']:.6f}")
+        got = load(f"{folder}/w.safetensors")
+        for key in [k for k in stored if k.startswith(f"{name}.block2.")]:
+            have, ref = got[f"model.layers.2.{key.split('.block2.')[1]}.weight"], stored[key].astype(np.float32)
+            share = np.mean(np.abs(have - ref) <= 1e-3 * np.abs(ref) + 1e-6)
+            expect(share >= 0.95, f"{key}: {share:.4%} equal")
+            checked += 1
+expect(checked == 2 and len(losses) == 13, f"{len(losses)} losses, {checked} matrices")
+sys.exit(failures != 0)

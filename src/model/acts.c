@@ -51,18 +51,17 @@ void model_acts_free(struct acts *a)
     memset(a, 0, sizeof *a);
 }
 
-void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1)
+void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens)
 {
     a->n_tiles = 0;
     for (int64_t i = s0; i < s1; i++) {
         int64_t first = s->offset[i] - s->offset[s0], T = s->offset[i + 1] - s->offset[i];
-        for (int64_t pos = 0; pos < T; pos += TOKEN_TILE)
-            a->tiles[a->n_tiles++] =
-                (struct tile){.row = first + pos,
-                              .first = first,
-                              .pos = pos,
-                              .valid = s->valid ? s->valid[i] : 0,
-                              .n = T - pos < TOKEN_TILE ? T - pos : TOKEN_TILE};
+        for (int64_t pos = 0; pos < T; pos += tokens)
+            a->tiles[a->n_tiles++] = (struct tile){.row = first + pos,
+                                                   .first = first,
+                                                   .pos = pos,
+                                                   .valid = s->valid ? s->valid[i] : 0,
+                                                   .n = T - pos < tokens ? T - pos : tokens};
     }
 }
 

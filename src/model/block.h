@@ -55,8 +55,8 @@ void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int
 void acts_widths(const struct spec *s, int64_t *in, int64_t *inner);
 /* Floats that the slots of a block take, each padded to a cache line. */
 int64_t block_floats(const struct slot *slots, int n);
-/* Cuts the sequences [s0, s1) into a->tiles of at most TOKEN_TILE tokens. */
-void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1);
+/* Cuts the sequences [s0, s1) into a->tiles of at most `tokens` tokens. */
+void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens);
 /* Fills the table of angles for all positions below n. */
 void acts_angles(const struct spec *s, struct acts *a, int64_t n);
 enum { QUERY_TILE = 64, KEY_TILE = 512 };

@@ -119,7 +119,7 @@ void model_acts_free(struct acts *a);
 /* The stage's input for sequences [s0, s1), into a->in with row pitch = the stage's cols
  * (contiguous). x is the residual stream of all sequences, absolute offsets; acts are relative to
  * offset[s0]. Stages are called in order, input then output, for the same range and acts. Parallel
- * inside (OpenMP) over tiles of at most 256 tokens of one sequence and over heads; numbers do not
+ * inside (OpenMP) over tiles of tokens of one sequence and over heads or rows; numbers do not
  * depend on the number of threads or on the range. */
 void model_stage_input(const struct model *m, const struct block *b, int stage,
                        const struct sequences *s, int64_t s0, int64_t s1, const float *x,

@@ -3,7 +3,9 @@
 #include "model/block.h"
 #include <string.h>
 
-enum { ROW_CHUNK = 1024 }; /* rows of a weight matrix in one GEMM */
+/* Tokens and rows of a weight matrix in one GEMM: square, so that packing costs least for its size.
+ */
+enum { GEMM_TOKENS = 2 * TOKEN_TILE, ROW_CHUNK = 512 };
 
 static int64_t stage_cols(const struct block *b, int stage)
 {
@@ -65,7 +67,7 @@ void model_stage_input(const struct model *m, const struct block *b, int stage,
 {
     const struct spec *spec = &m->spec;
     int64_t C = spec->shape.hidden, cols = stage_cols(b, stage), up = stage_rows(b, STAGE_UP);
-    acts_cut(a, s, s0, s1);
+    acts_cut(a, s, s0, s1, TOKEN_TILE);
     if (stage == STAGE_O) {
         attention_forward(spec, b->layer, a);
         return;
@@ -145,24 +147,21 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
     const struct spec *spec = &m->spec;
     float *out = stage == STAGE_O ? a->branch : a->inner;
     int64_t ld = stage_rows(b, stage), pieces = stage_pieces(b, stage);
-    acts_cut(a, s, s0, s1);
     for (int64_t i = s0; i < s1 && stage == STAGE_QKV; i++)
         acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
     x += s->offset[s0] * spec->shape.hidden;
-#pragma omp parallel num_threads(a->threads)
-    {
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t i = 0; i < a->n_tiles * pieces; i++) {
-            struct piece p;
-            if (stage_piece(b, stage, i % pieces, &p))
-                run_piece(&p, &a->tiles[i / pieces], a->in, out, ld);
-        }
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < a->n_tiles; i++) {
-            if (stage == STAGE_QKV) attention_prepare(spec, b, &a->tiles[i], a);
-            if (stage == STAGE_O || stage == STAGE_DOWN)
-                leave(spec, b, stage, &a->tiles[i], out, x, a);
-        }
+    acts_cut(a, s, s0, s1, GEMM_TOKENS);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
+    for (int64_t i = 0; i < a->n_tiles * pieces; i++) {
+        struct piece p;
+        if (stage_piece(b, stage, i % pieces, &p))
+            run_piece(&p, &a->tiles[i / pieces], a->in, out, ld);
+    }
+    acts_cut(a, s, s0, s1, TOKEN_TILE);
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < a->n_tiles; i++) {
+        if (stage == STAGE_QKV) attention_prepare(spec, b, &a->tiles[i], a);
+        if (stage == STAGE_O || stage == STAGE_DOWN) leave(spec, b, stage, &a->tiles[i], out, x, a);
     }
 }
 

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# A checkpoint of blocks of OLMo2-32B's shape, quantized to 4 bits by a group of two ranks; needs about 14 GB of memory,
+# 8 GB of disk and, on two cores, some ten minutes. Prints the time of each phase, what ScaLAPACK did, the peak of memory as
+# planned and as it was, and ends with the same once more after a kill -9 in the middle.
+#   QTRAJ=build/release/qtraj tests/bench/block32b.sh [hidden [intermediate [layers [heads [kv heads]]]]]
+# A smaller shape is also compared with one rank and LAPACK: 1280 6912 2 10 2 takes a minute.
+# Set PYTHON to an interpreter with numpy; FOLDER to where the files go (removed at the end); KILL=0 leaves out the second part.
+set -eu
+hidden=${1:-5120} intermediate=${2:-27648} layers=${3:-2} heads=${4:-40} kv=${5:-8}
+here=$(cd "$(dirname "$0")/../.." && pwd)
+QTRAJ=$(realpath "${QTRAJ:-$here/build/release/qtraj}")
+python=${PYTHON:-python3}
+work=$(mktemp -d "${FOLDER:-/tmp}/block32b.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
+
+"$python" "$here/tests/bench/make_checkpoint.py" "$QTRAJ" "$work/model/one" --family olmo2 --hidden "$hidden" --layers "$layers" \
+    --heads "$heads" --kv-heads "$kv" --intermediate "$intermediate" --vocab 1024 >/dev/null
+"$python" - "$work/ids.safetensors" <<'END'
+import json, struct, sys
+import numpy as np
+rng = np.random.default_rng(1)
+ids = {"calibration": rng.integers(0, 1024, (2, 1024)).astype("<i4"), "evaluation": rng.integers(0, 1024, (2, 512)).astype("<i4")}
+header, data = {}, b""
+for name, a in ids.items():
+    header[name] = {"dtype": "I32", "shape": list(a.shape), "data_offsets": [len(data), len(data) + a.nbytes]}
+    data += a.tobytes()
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + data)
+END
+printf 'checkpoint,step\none,1\n' >"$work/trajectory.csv"
+cat >"$work/sweep.yaml" <<END
+name: block32b
+results: group.h5
+models: [{name: random, trajectory: trajectory.csv, path: "$work/model/{checkpoint}"}]
+bits: [4]
+methods: [{method: gptq, group_size: 128}]
+calibration: {ids: "ids.safetensors:calibration"}
+evaluation: [{name: random, ids: "ids.safetensors:evaluation"}]
+run: {ranks_per_group: 2, memory_per_rank: ${MEMORY:-7G}}
+END
+
+# Greatest VmHWM of each process of this run, their sum, and the greatest sum of proportional sizes (shared pages once).
+watch_memory() {
+    local most=0 pids sum
+    while [ ! -e "$work/stop" ]; do
+        pids=$(pgrep -f "^$QTRAJ run $work/sweep.yaml" || true)
+        sum=0
+        for pid in $pids; do
+            kb=$(awk '/^Pss:/ {print $2}' "/proc/$pid/smaps_rollup" 2>/dev/null || true)
+            sum=$((sum + ${kb:-0}))
+            grep VmHWM "/proc/$pid/status" 2>/dev/null | awk -v p="$pid" '{print p, $2}' >>"$work/hwm" || true
+        done
+        [ "$sum" -le "$most" ] || most=$sum
+        echo "$most" >"$work/pss"
+        sleep 1
+    done
+}
+
+run() { # ranks, further settings
+    local ranks=$1
+    shift
+    QTRAJ_TRACE=visit,linalg,memory mpirun -n "$ranks" "$QTRAJ" run "$work/sweep.yaml" "$@"
+}
+
+echo "shape: hidden $hidden, intermediate $intermediate, $layers layers, $heads heads, $kv key/value heads; 2 ranks, $OMP_NUM_THREADS threads each"
+watch_memory &
+watcher=$!
+start=$(date +%s)
+run 3 2>&1 | grep -E 'trace (memory|linalg|visit)|error|cells' || true
+echo "wall: $(($(date +%s) - start)) s with reading and head"
+touch "$work/stop"
+wait $watcher
+awk '{if ($2 > most[$1]) most[$1] = $2} END {for (p in most) {n++; sum += most[p]; printf "peak of a process (VmHWM): %.2f GB\n", most[p] / 1e6}
+    printf "their sum, shared pages counted in each: %.2f GB\n", sum / 1e6}' "$work/hwm"
+awk '{printf "all processes, shared pages counted once: %.2f GB\n", $1 / 1e6}' "$work/pss"
+"$QTRAJ" show "$work/group.h5"
+
+if [ "$intermediate" -le 14000 ]; then
+    run 1 --set results=alone.h5 --set run.ranks_per_group=1 2>&1 | grep -E 'trace (memory|linalg|visit)|error|cells' || true
+    "$QTRAJ" show "$work/alone.h5"
+    "$python" - "$work" <<'END'
+import sys
+import h5py
+a, b = (h5py.File(f"{sys.argv[1]}/{name}.h5")["cells/loss"][:].ravel() for name in ("alone", "group"))
+print("loss alone", a, "in a group", b, "relative difference", abs(b / a - 1).max())
+assert abs(b / a - 1).max() <= 1e-4
+END
+fi
+
+[ "${KILL:-1}" = 1 ] || exit 0
+echo "once more, with kill -9 of a rank in the middle, and a restart"
+cp "$work/group.h5" "$work/whole.h5"
+rm "$work"/group.h5 "$work"/group.journal
+run 3 2>/dev/null &
+launcher=$!
+sleep "${KILL_AFTER:-60}"
+victim=$(pgrep -f "^$QTRAJ run $work/sweep.yaml" | tail -1)
+kill -9 "$victim"
+wait $launcher && { echo "the run outlived its rank?"; exit 1; }
+run 3 2>&1 | grep -E 'error|cells'
+"$python" "$here/tests/tools/compare_cubes.py" "$work/whole.h5" "$work/group.h5"

@@ -110,6 +110,7 @@ static enum status make_tasks(struct master *m, struct err *e)
             .parts = m->visits.parts[i],
             .kind = m->visits.kind[i],
             .files = 1 + i,
+            .ranks = m->sweep.run.ranks_per_group,
             .text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL};
         json_decref(json);
         ENSURE(m->tasks[i].text, ERR_NOMEM, "out of memory for the tasks");
@@ -306,11 +307,8 @@ static enum status run_all(MPI_Comm world, struct master *m, int rank,
 {
     enum status st = OK;
     struct worker worker = {0};
-    int64_t ranks_per_group = m->sweep.run.ranks_per_group;
     const struct sched_work work = {.run = run_visit, .context = &worker};
     const struct sched_sink sink = {.accept = accept, .tick = tick, .context = m};
-    MPI_Bcast(&ranks_per_group, 1, MPI_INT64_T, 0, world);
-    if (ranks_per_group < 1) ranks_per_group = 1;
     if (rank == 0) {
         progress_start(&m->progress, m->visits.n_cells + m->visits.n_points);
         m->cube_written = clock_seconds();
@@ -322,7 +320,7 @@ static enum status run_all(MPI_Comm world, struct master *m, int rank,
         if (m->visits.n_points)
             log_info("%lld points of surfaces to do", (long long)m->visits.n_points);
     }
-    TRY(sched_run(world, ranks_per_group, m->tasks, m->visits.n, &work, &sink, outcome, e));
+    TRY(sched_run(world, m->tasks, m->visits.n, &work, &sink, outcome, e));
 done:
     visit_cache_free(&worker.cache);
     return st;

@@ -3,13 +3,23 @@
 #include "sched/sched.h"
 #include "util/patient.h"
 
-/* Messages. READY, RESULT, DONE and BROKEN go from a leader to the master; TASK, STOP and END from
- * the master to a leader. */
-enum tag { TAG_READY = 1, TAG_RESULT, TAG_DONE, TAG_BROKEN, TAG_TASK, TAG_STOP, TAG_END };
+/* Messages. READY (with the group's size and class), RESULT, DONE and BROKEN go from a leader to
+ * the master; TASK, SPLIT (with a struct sched_split), STOP and END from the master to a leader. */
+enum tag {
+    TAG_READY = 1,
+    TAG_RESULT,
+    TAG_DONE,
+    TAG_BROKEN,
+    TAG_TASK,
+    TAG_SPLIT,
+    TAG_STOP,
+    TAG_END
+};
 
 struct sched_port {
     MPI_Comm world;                /* master is its rank 0 */
     MPI_Comm group;                /* leader is its rank 0 */
+    int64_t class;                 /* ranks that its tasks ask for; 0: it has had none yet */
     const struct sched_sink *sink; /* a single rank: results go straight to the sink; else NULL */
     enum status sink_status;       /* of the sink, once it has failed */
     bool stop;                     /* the master has said so */
@@ -31,18 +41,21 @@ MUST_USE enum status sched_piece_write(const char *text, const int64_t *parts, i
 MUST_USE enum status sched_piece_read(const char *message, int64_t **parts, struct sched_piece *out,
                                       struct err *e);
 
-/* Which ranks work together: the same on all ranks. */
-struct sched_groups {
-    int64_t n;
-    int *leader;   // (n) rank in world
-    int64_t *node; // (n) where the leader lives
+/* How a group of `ranks` splits for tasks that ask for `class` of them. */
+struct sched_split {
+    int64_t class;
+    bool rest; /* what is left over becomes a group of its own; else it is spread over the others */
 };
+/* Number of the groups, and the one that a rank comes into. */
+int64_t sched_split_count(const struct sched_split *s, int64_t ranks);
+int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t rank);
 
-MUST_USE enum status master_run(MPI_Comm world, const struct sched_groups *groups,
-                                struct sched_task *tasks, int64_t n, const struct sched_sink *sink,
+/* node (ranks of world): where each rank lives. */
+MUST_USE enum status master_run(MPI_Comm world, const int *node, const struct sched_task *tasks,
+                                int64_t n, const struct sched_sink *sink,
                                 struct sched_outcome *outcome, struct err *e);
 MUST_USE enum status worker_run(struct sched_port *port, const struct sched_work *work,
                                 struct err *e);
-MUST_USE enum status alone_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
+MUST_USE enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
                                const struct sched_work *work, const struct sched_sink *sink,
                                struct sched_outcome *outcome, struct err *e);

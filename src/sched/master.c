@@ -3,23 +3,34 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Tasks that ask for the same number of ranks. */
+struct class
+{
+    int64_t ranks;
+    int64_t first, n; /* in the master's tasks */
+    int64_t *node;    // (groups that there can be) where their leaders live
+    struct queue *queue;
+};
+
 struct master {
     MPI_Comm world;
-    const struct sched_groups *groups;
+    const int *node; // (ranks)
     const struct sched_sink *sink;
-    const struct sched_task *tasks;
-    int64_t n;
-    struct queue *queue;
-    int64_t alive;     /* leaders that have not been told END */
-    int64_t *group_of; // (ranks) that the rank leads
-    bool *busy;        // (ranks) leader has a piece in hand
-    bool stopping;     /* nothing more is handed out */
-    bool stop_sent;    /* pieces in hand were told to stop */
-    bool dropped;      /* some piece was dropped */
-    enum status st;    /* first failure */
+    struct sched_task *tasks; // (n) by falling ranks
+    int64_t n, workers;
+    int64_t n_classes;
+    struct class *classes; // (n_classes) by falling ranks
+    int64_t alive;         /* leaders that have not been told END */
+    struct class **in;     // (ranks) class of the leader's piece, NULL: it has none in hand
+    int64_t *group;        // (ranks) number of its group there
+    bool stopping;         /* nothing more is handed out */
+    bool stop_sent;        /* pieces in hand were told to stop */
+    bool dropped;          /* some piece was dropped */
+    enum status st;        /* first failure */
 };
 
 static void note_status(struct master *m, enum status st)
@@ -29,42 +40,96 @@ static void note_status(struct master *m, enum status st)
     m->stopping = true;
 }
 
-static void trace_piece(const struct master *m, const struct queue_piece *piece, int leader)
+static void trace_piece(const struct master *m, const struct class *c,
+                        const struct queue_piece *piece, int leader)
 {
     if (!log_traces("sched")) return;
+    const struct sched_task *t = &m->tasks[c->first + piece->task];
     log_trace("sched", "task %lld of %lld, %lld of %lld parts, to rank %d: %.3g s expected",
-              (long long)piece->task + 1, (long long)m->n, (long long)piece->n_parts,
-              (long long)m->tasks[piece->task].n_parts, leader, piece->expected);
+              (long long)(c->first + piece->task) + 1, (long long)m->n, (long long)piece->n_parts,
+              (long long)t->n_parts, leader, piece->expected);
 }
 
-static enum status answer_ready(struct master *m, int leader, struct err *e)
+static enum status give_piece(struct master *m, struct class *c, int64_t group, int leader,
+                              const struct queue_piece *piece, struct err *e)
 {
     enum status st = OK;
-    struct queue_piece piece;
     char *message = NULL;
-    if (m->stopping || !queue_take(m->queue, m->group_of[leader], clock_seconds(), &piece)) {
-        m->alive--;
-        log_trace("sched", "nothing left for rank %d", leader);
-        return sched_post(m->world, leader, TAG_END, "", e);
-    }
-    trace_piece(m, &piece, leader);
-    m->busy[leader] = true;
-    TRY(sched_piece_write(m->tasks[piece.task].text, piece.parts, piece.n_parts, &message, e));
+    const char *text = m->tasks[c->first + piece->task].text;
+    trace_piece(m, c, piece, leader);
+    m->in[leader] = c;
+    m->group[leader] = group;
+    TRY(sched_piece_write(text, piece->parts, piece->n_parts, &message, e));
     TRY(sched_post(m->world, leader, TAG_TASK, message, e));
 done:
     free(message);
     return st;
 }
 
+/* The group becomes several, for tasks that ask for fewer ranks. */
+static enum status split_group(struct master *m, const struct class *c, int64_t size, int leader,
+                               struct err *e)
+{
+    char message[48];
+    const struct sched_split split = {c->ranks, c + 1 < m->classes + m->n_classes};
+    m->alive += sched_split_count(&split, size) - 1;
+    snprintf(message, sizeof message, "%lld %d", (long long)split.class, split.rest);
+    log_trace("sched", "rank %d: its group of %lld splits for tasks of %lld ranks", leader,
+              (long long)size, (long long)c->ranks);
+    return sched_post(m->world, leader, TAG_SPLIT, message, e);
+}
+
+/* A group of a class gets a piece of that class while there is one; then it splits for the next
+ * class that has something left. */
+static enum status answer_ready(struct master *m, int leader, const char *text, struct err *e)
+{
+    enum status st = OK;
+    long long size, class;
+    struct queue_piece piece;
+    ENSURE(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
+           leader, text);
+    for (int64_t i = 0; i < m->n_classes && !m->stopping; i++) {
+        struct class *c = &m->classes[i];
+        int64_t group = (leader - 1) / c->ranks;
+        if (c->ranks > size) continue;
+        if (class != c->ranks) {
+            if (class > 0 && class < c->ranks) continue;
+            if (queue_empty(c->queue)) continue;
+            return split_group(m, c, size, leader, e);
+        }
+        c->node[group] = m->node[leader];
+        if (queue_take(c->queue, group, clock_seconds(), &piece))
+            return give_piece(m, c, group, leader, &piece, e);
+    }
+    m->alive--;
+    log_trace("sched", "nothing left for rank %d", leader);
+    TRY(sched_post(m->world, leader, TAG_END, "", e));
+done:
+    return st;
+}
+
+static int64_t finished(const struct master *m)
+{
+    int64_t total = 0;
+    for (int64_t i = 0; i < m->n_classes; i++) total += queue_finished(m->classes[i].queue);
+    return total;
+}
+
+static int64_t pieces(const struct master *m)
+{
+    int64_t total = 0;
+    for (int64_t i = 0; i < m->n_classes; i++) total += queue_pieces(m->classes[i].queue);
+    return total;
+}
+
 /* The leader's piece is over, one way or another. */
 static void end_piece(struct master *m, int leader, bool dropped)
 {
-    m->busy[leader] = false;
+    queue_finish(m->in[leader]->queue, m->group[leader], clock_seconds(), dropped);
+    m->in[leader] = NULL;
     m->dropped = m->dropped || dropped;
-    queue_finish(m->queue, m->group_of[leader], clock_seconds(), dropped);
     log_trace("sched", "rank %d %s; %lld of %lld tasks finished", leader,
-              dropped ? "dropped its piece" : "is done", (long long)queue_finished(m->queue),
-              (long long)m->n);
+              dropped ? "dropped its piece" : "is done", (long long)finished(m), (long long)m->n);
 }
 
 static enum status handle(struct master *m, const MPI_Status *probed, struct err *e)
@@ -75,7 +140,7 @@ static enum status handle(struct master *m, const MPI_Status *probed, struct err
     TRY(sched_receive(m->world, probed, &text, e));
     switch (probed->MPI_TAG) {
     case TAG_READY:
-        TRY(answer_ready(m, leader, e));
+        TRY(answer_ready(m, leader, text, e));
         break;
     case TAG_RESULT:
         if (m->st == OK) note_status(m, m->sink->accept(m->sink->context, text, e));
@@ -105,42 +170,97 @@ static enum status steer(struct master *m, struct err *e)
     if (m->stop_sent || (signal != SIGNAL_STOP && m->st == OK)) return OK;
     MPI_Comm_size(m->world, &size);
     for (int rank = 1; rank < size; rank++)
-        if (m->busy[rank]) TRY(sched_post(m->world, rank, TAG_STOP, "", e));
+        if (m->in[rank]) TRY(sched_post(m->world, rank, TAG_STOP, "", e));
     m->stop_sent = true;
 done:
     return st;
 }
 
-static enum status master_init(struct master *m, struct err *e)
+static int more_ranks(const void *a, const void *b)
+{
+    const struct sched_task *x = a, *y = b;
+    return (x->ranks < y->ranks) - (x->ranks > y->ranks);
+}
+
+/* The tasks as they will be run: with as many ranks as there are, by falling ranks. */
+static enum status tasks_make(struct master *m, const struct sched_task *tasks, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(&m->tasks, m->n, sizeof *m->tasks, "tasks", e));
+    for (int64_t i = 0; i < m->n; i++) {
+        m->tasks[i] = tasks[i];
+        if (tasks[i].ranks < 1) m->tasks[i].ranks = 1;
+        if (tasks[i].ranks > m->workers) m->tasks[i].ranks = m->workers;
+    }
+    /* Stable, as glibc's qsort is not for certain: ties are the queue's to order by cost. */
+    qsort(m->tasks, (size_t)m->n, sizeof *m->tasks, more_ranks);
+done:
+    return st;
+}
+
+static enum status class_open(struct master *m, struct class *c, struct err *e)
+{
+    enum status st = OK;
+    int64_t groups = (m->workers - 1) / c->ranks + 1;
+    TRY(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
+    for (int64_t i = 0; i < groups; i++) c->node[i] = m->node[1 + i * c->ranks];
+    TRY(queue_open(m->tasks + c->first, c->n, groups, c->node, &c->queue, e));
+done:
+    return st;
+}
+
+static enum status classes_make(struct master *m, struct err *e)
+{
+    enum status st = OK;
+    int64_t capacity = 0;
+    for (int64_t i = 0; i < m->n; i++) {
+        if (i > 0 && m->tasks[i].ranks == m->tasks[i - 1].ranks) continue;
+        TRY(mem_grow(&m->classes, m->n_classes, &capacity, sizeof *m->classes, e));
+        m->classes[m->n_classes++] = (struct class){.ranks = m->tasks[i].ranks, .first = i};
+    }
+    for (int64_t i = 0; i < m->n_classes; i++) {
+        struct class *c = &m->classes[i];
+        c->n = (i + 1 < m->n_classes ? c[1].first : m->n) - c->first;
+        TRY(class_open(m, c, e));
+    }
+done:
+    return st;
+}
+
+static enum status master_init(struct master *m, const struct sched_task *tasks, struct err *e)
 {
     enum status st = OK;
     int size;
     MPI_Comm_size(m->world, &size);
-    m->alive = m->groups->n;
-    TRY(mem_zero(&m->busy, size, sizeof *m->busy, "leaders", e));
-    TRY(mem_zero(&m->group_of, size, sizeof *m->group_of, "leaders", e));
-    for (int64_t i = 0; i < m->groups->n; i++) m->group_of[m->groups->leader[i]] = i;
-    TRY(queue_open(m->tasks, m->n, m->groups->n, m->groups->node, &m->queue, e));
+    m->workers = size - 1;
+    m->alive = 1; /* all of them together, to begin with */
+    TRY(mem_zero(&m->in, size, sizeof *m->in, "leaders", e));
+    TRY(mem_zero(&m->group, size, sizeof *m->group, "leaders", e));
+    TRY(tasks_make(m, tasks, e));
+    TRY(classes_make(m, e));
 done:
     return st;
 }
 
 static void master_free(struct master *m)
 {
-    queue_close(m->queue);
-    free(m->busy);
-    free(m->group_of);
+    for (int64_t i = 0; i < m->n_classes; i++) {
+        queue_close(m->classes[i].queue);
+        free(m->classes[i].node);
+    }
+    free(m->classes);
+    free(m->tasks);
+    free(m->in);
+    free(m->group);
 }
 
-enum status master_run(MPI_Comm world, const struct sched_groups *groups, struct sched_task *tasks,
-                       int64_t n, const struct sched_sink *sink, struct sched_outcome *outcome,
-                       struct err *e)
+enum status master_run(MPI_Comm world, const int *node, const struct sched_task *tasks, int64_t n,
+                       const struct sched_sink *sink, struct sched_outcome *outcome, struct err *e)
 {
     enum status st = OK;
     long pause = 0;
-    struct master m = {
-        .world = world, .groups = groups, .sink = sink, .tasks = tasks, .n = n, .st = OK};
-    TRY(master_init(&m, e));
+    struct master m = {.world = world, .node = node, .sink = sink, .n = n, .st = OK};
+    TRY(master_init(&m, tasks, e));
     while (m.alive > 0) {
         MPI_Status probed;
         int there = 0;
@@ -155,8 +275,8 @@ enum status master_run(MPI_Comm world, const struct sched_groups *groups, struct
         patient_pause(&pause);
     }
     if (m.st == OK) note_status(&m, sink->tick(sink->context, e));
-    outcome->finished = queue_finished(m.queue);
-    outcome->pieces = queue_pieces(m.queue);
+    outcome->finished = finished(&m);
+    outcome->pieces = pieces(&m);
     outcome->end = outcome->finished == n                       ? SCHED_DONE
                    : m.dropped || sched_signal() == SIGNAL_STOP ? SCHED_STOPPED
                                                                 : SCHED_DRAINED;
@@ -198,7 +318,7 @@ done:
     return st;
 }
 
-enum status alone_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
+enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
                       const struct sched_work *work, const struct sched_sink *sink,
                       struct sched_outcome *outcome, struct err *e)
 {

@@ -406,6 +406,11 @@ void queue_finish(struct queue *q, int64_t group, double now, bool dropped)
     learn(q);
 }
 
+bool queue_empty(const struct queue *q)
+{
+    return q->n_heap == 0;
+}
+
 int64_t queue_finished(const struct queue *q)
 {
     return q->finished;

@@ -32,6 +32,9 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
 /* The group's piece is finished. dropped: it is not, and will not be given out again. */
 void queue_finish(struct queue *q, int64_t group, double now, bool dropped);
 
+/* Nothing is left to be handed out. */
+bool queue_empty(const struct queue *q);
+
 /* Tasks of which every part is finished; pieces that were handed out in all. */
 int64_t queue_finished(const struct queue *q);
 int64_t queue_pieces(const struct queue *q);

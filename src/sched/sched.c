@@ -3,12 +3,6 @@
 #include "util/mem.h"
 #include <stdlib.h>
 
-static void groups_free(struct sched_groups *g)
-{
-    free(g->leader);
-    free(g->node);
-}
-
 /* Every rank's node, known by its lowest rank. Collective on world. */
 static enum status find_nodes(MPI_Comm world, int *nodes, struct err *e)
 {
@@ -27,62 +21,59 @@ done:
     return st;
 }
 
-/* Splits the ranks behind the master into groups. *group is MPI_COMM_NULL on the master. Collective
+int64_t sched_split_count(const struct sched_split *s, int64_t ranks)
+{
+    int64_t whole = ranks / s->class;
+    if (whole == 0) return 1;
+    return whole + (s->rest && ranks % s->class > 0);
+}
+
+int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t rank)
+{
+    int64_t groups = sched_split_count(s, ranks);
+    if (s->rest) return rank / s->class;
+    return ((rank + 1) * groups - 1) / ranks;
+}
+
+/* Every rank's node, and one group of all ranks behind the master; MPI_COMM_NULL there. Collective
  * on world. */
-static enum status split(MPI_Comm world, int64_t ranks_per_group, MPI_Comm *group,
-                         struct sched_groups *groups, struct err *e)
+static enum status gather(MPI_Comm world, int **nodes, MPI_Comm *group, struct err *e)
 {
     enum status st = OK;
-    int rank, size, *nodes = NULL;
+    int rank, size;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    groups->n = ranks_per_group < 1 ? 0 : (size - 1 + ranks_per_group - 1) / ranks_per_group;
-    if (groups->n == 0)
-        st = err_set(e, ERR_USAGE, __FILE__, __LINE__,
-                     "run.ranks_per_group: %lld, expected at least 1", (long long)ranks_per_group);
-    if (st == OK) st = mem_zero(&nodes, size, sizeof *nodes, "ranks", e);
-    if (st == OK) st = mem_zero(&groups->leader, groups->n, sizeof *groups->leader, "groups", e);
-    if (st == OK) st = mem_zero(&groups->node, groups->n, sizeof *groups->node, "groups", e);
-    TRY(err_agree(world, st, e));
-    TRY(find_nodes(world, nodes, e));
-    for (int64_t i = 0; i < groups->n; i++) {
-        groups->leader[i] = (int)(1 + i * ranks_per_group);
-        groups->node[i] = nodes[groups->leader[i]];
-    }
-    int color = rank == 0 ? MPI_UNDEFINED : (int)((rank - 1) / ranks_per_group);
-    ENSURE(MPI_Comm_split(world, color, rank, group) == MPI_SUCCESS, ERR_MPI,
-           "MPI_Comm_split failed");
+    TRY(err_agree(world, mem_zero(nodes, size, sizeof **nodes, "ranks", e), e));
+    TRY(find_nodes(world, *nodes, e));
+    ENSURE(MPI_Comm_split(world, rank == 0 ? MPI_UNDEFINED : 0, rank, group) == MPI_SUCCESS,
+           ERR_MPI, "MPI_Comm_split failed");
 done:
-    free(nodes);
     return st;
 }
 
-enum status sched_run(MPI_Comm world, int64_t ranks_per_group, struct sched_task *tasks, int64_t n,
+enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
                       const struct sched_work *work, const struct sched_sink *sink,
                       struct sched_outcome *outcome, struct err *e)
 {
     enum status st = OK;
-    MPI_Comm group = MPI_COMM_NULL;
-    struct sched_groups groups = {0};
-    int rank, size;
+    struct sched_port port = {.world = world, .group = MPI_COMM_NULL};
+    int rank, size, *nodes = NULL;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
     if (size == 1) return alone_run(world, tasks, n, work, sink, outcome, e);
-    TRY(split(world, ranks_per_group, &group, &groups, e));
-    if (rank == 0) {
-        st = master_run(world, &groups, tasks, n, sink, outcome, e);
-    } else {
-        struct sched_port port = {.world = world, .group = group};
+    TRY(gather(world, &nodes, &port.group, e));
+    if (rank == 0)
+        st = master_run(world, nodes, tasks, n, sink, outcome, e);
+    else
         st = worker_run(&port, work, e);
-    }
     TRY(err_agree(world, st, e));
     int64_t packed[3] = {outcome->end, outcome->finished, outcome->pieces};
     MPI_Bcast(packed, 3, MPI_INT64_T, 0, world);
     *outcome = (struct sched_outcome){
         .end = (enum sched_end)packed[0], .finished = packed[1], .pieces = packed[2]};
 done:
-    if (group != MPI_COMM_NULL) MPI_Comm_free(&group);
-    groups_free(&groups);
+    if (port.group != MPI_COMM_NULL) MPI_Comm_free(&port.group);
+    free(nodes);
     return st;
 }

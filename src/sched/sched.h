@@ -1,9 +1,12 @@
 /* sched: hands tasks to groups of ranks and their results to one master. It knows no science: a
  * task and a result are texts, what runs a task is a function pointer.
  *
- * Rank 0 of the communicator is the master; the other ranks form groups of ranks_per_group (the
- * last one may be smaller), each with a sub-communicator whose rank 0, the leader, speaks to the
- * master. A single rank is master and worker at once. A waiting rank backs off and costs no core.
+ * Rank 0 of the communicator is the master; the other ranks form groups, each with a
+ * sub-communicator whose rank 0, the leader, speaks to the master. A task says how many ranks are
+ * to work on it: groups form for the tasks that want most of them, and one that finds no more of
+ * those splits for the tasks that want less. Ranks that are left over form a group for those too;
+ * where there are none, groups are larger by one. A single rank is master and worker at once. A
+ * waiting rank backs off and costs no core.
  *
  * Signals (sched_catch_signals): SIGUSR1 drains, i.e. tasks in hand are finished and no further one
  * is handed out; SIGTERM and SIGINT drop what is in hand. Either way sched_run returns normally and
@@ -22,6 +25,7 @@ struct sched_task {
      * the shared part. */
     int64_t n_parts; /* 0: never cut */
     double *parts;   // (n_parts) what each part adds to the cost, owned by the caller
+    int64_t ranks;   /* that work on it together; 0: one. Fewer, if there are not as many */
     int64_t kind;    /* from 0 on; how long a task took corrects the costs of its kind */
     int64_t files;   /* from 1 on: what it reads, for nodes that have read it before; 0: nothing */
 };
@@ -74,10 +78,9 @@ struct sched_outcome {
 /* Runs all tasks, the longest first (queue.h; tasks, n and sink count on rank 0 only). Collective
  * on world; every rank returns the same status. The master returns the first error of accept, tick
  * or a task; nothing hangs on it. */
-MUST_USE enum status sched_run(MPI_Comm world, int64_t ranks_per_group, struct sched_task *tasks,
-                               int64_t n, const struct sched_work *work,
-                               const struct sched_sink *sink, struct sched_outcome *outcome,
-                               struct err *e);
+MUST_USE enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
+                               const struct sched_work *work, const struct sched_sink *sink,
+                               struct sched_outcome *outcome, struct err *e);
 
 /* Installs the handlers; idempotent. */
 void sched_catch_signals(void);

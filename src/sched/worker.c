@@ -1,16 +1,21 @@
 #include "sched/internal.h"
 #include "util/mem.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The leader waits for a TASK or the END; *task = NULL at the END. */
-static enum status next_task(struct sched_port *port, char **task, struct err *e)
+/* The leader waits for a TASK, a SPLIT or the END. */
+static enum status next_task(struct sched_port *port, int *tag, char **task, struct err *e)
 {
     enum status st = OK;
     MPI_Status probed;
     long pause = 0;
+    char ready[48];
+    int size;
     *task = NULL;
-    TRY(sched_post(port->world, 0, TAG_READY, "", e));
+    MPI_Comm_size(port->group, &size);
+    snprintf(ready, sizeof ready, "%d %lld", size, (long long)port->class);
+    TRY(sched_post(port->world, 0, TAG_READY, ready, e));
     for (;;) {
         int there = 0;
         MPI_Iprobe(0, MPI_ANY_TAG, port->world, &there, &probed);
@@ -19,10 +24,10 @@ static enum status next_task(struct sched_port *port, char **task, struct err *e
             continue;
         }
         TRY(sched_receive(port->world, &probed, task, e));
-        if (probed.MPI_TAG == TAG_TASK) goto done;
+        *tag = probed.MPI_TAG;
+        if (*tag == TAG_TASK || *tag == TAG_SPLIT || *tag == TAG_END) goto done;
         free(*task);
         *task = NULL;
-        if (probed.MPI_TAG == TAG_END) goto done;
         pause = 0; /* a STOP that crossed the end of the last task */
     }
 done:
@@ -30,18 +35,19 @@ done:
 }
 
 /* The leader's task reaches the group; ranks other than the leader wait without burning a core. */
-static enum status share_task(struct sched_port *port, char **task, struct err *e)
+static enum status share_task(struct sched_port *port, int *tag, char **task, struct err *e)
 {
     enum status st = OK;
     int rank, size;
     MPI_Comm_rank(port->group, &rank);
     MPI_Comm_size(port->group, &size);
     if (size == 1) return OK;
-    int64_t n = rank == 0 && *task ? (int64_t)strlen(*task) : -1;
+    int64_t head[2] = {*tag, rank == 0 ? (int64_t)strlen(*task) : 0};
     MPI_Request request;
-    MPI_Ibcast(&n, 1, MPI_INT64_T, 0, port->group, &request);
+    MPI_Ibcast(head, 2, MPI_INT64_T, 0, port->group, &request);
     ENSURE(patient_wait(&request) == MPI_SUCCESS, ERR_MPI, "MPI_Ibcast of a task failed");
-    if (n < 0) return OK;
+    *tag = (int)head[0];
+    int64_t n = head[1];
     if (rank != 0) TRY(mem_zero(task, n + 1, 1, "task", e));
     MPI_Bcast(*task, (int)n, MPI_CHAR, 0, port->group);
 done:
@@ -61,16 +67,46 @@ done:
     return st;
 }
 
+/* The group becomes several; this rank goes on in its own. */
+static enum status split_group(struct sched_port *port, const char *message, struct err *e)
+{
+    enum status st = OK;
+    long long class;
+    int rest, rank, size;
+    MPI_Comm group;
+    ENSURE(sscanf(message, "%lld %d", &class, &rest) == 2 && class > 0, ERR_MPI,
+           "the master's split is malformed: %s", message);
+    const struct sched_split split = {class, rest};
+    MPI_Comm_rank(port->group, &rank);
+    MPI_Comm_size(port->group, &size);
+    int color = (int)sched_split_color(&split, size, rank);
+    ENSURE(MPI_Comm_split(port->group, color, rank, &group) == MPI_SUCCESS, ERR_MPI,
+           "MPI_Comm_split failed");
+    MPI_Comm_free(&port->group);
+    port->group = group;
+    port->class = class;
+    MPI_Comm_size(group, &size);
+    if (rest && size < class) port->class = size;
+done:
+    return st;
+}
+
 enum status worker_run(struct sched_port *port, const struct sched_work *work, struct err *e)
 {
     enum status st = OK;
     char *task = NULL;
-    int rank;
-    MPI_Comm_rank(port->group, &rank);
     for (;;) {
-        if (rank == 0) TRY(next_task(port, &task, e));
-        TRY(share_task(port, &task, e));
-        if (!task) break;
+        int rank, tag = TAG_END;
+        MPI_Comm_rank(port->group, &rank);
+        if (rank == 0) TRY(next_task(port, &tag, &task, e));
+        TRY(share_task(port, &tag, &task, e));
+        if (tag == TAG_END) break;
+        if (tag == TAG_SPLIT) {
+            TRY(split_group(port, task, e));
+            free(task);
+            task = NULL;
+            continue;
+        }
         struct err own = {0};
         port->stop = false;
         enum status result = run_piece(port, work, task, &own);

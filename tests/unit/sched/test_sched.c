@@ -95,17 +95,17 @@ static enum status run(int64_t ranks_per_group, struct sink *s, char *broken,
     struct sched_task *tasks = tasks_new();
     struct sched_work w = {.run = work, .context = broken};
     struct sched_sink sink = {.accept = accept, .tick = tick, .context = s};
-    enum status st =
-        sched_run(MPI_COMM_WORLD, ranks_per_group, tasks, TASKS, &w, &sink, outcome, e);
+    for (int i = 0; i < TASKS; i++) tasks[i].ranks = ranks_per_group ? ranks_per_group : 1 + i % 5;
+    enum status st = sched_run(MPI_COMM_WORLD, tasks, TASKS, &w, &sink, outcome, e);
     tasks_free(tasks);
     return st;
 }
 
-/* Groups of 1, 2 and 4 ranks, leftovers included: each result once. */
+/* Groups of 1, 2 and 4 ranks, leftovers included, and of all sizes mixed (0): each result once. */
 static void every_task_runs_once(void **state)
 {
     (void)state;
-    for (int64_t ranks = 1; ranks <= 4; ranks *= 2) {
+    for (int64_t ranks = 4; ranks >= 0; ranks = ranks == 1 ? 0 : ranks > 0 ? ranks / 2 : -1) {
         struct sink s = {0};
         struct sched_outcome outcome;
         struct err e = {0};
@@ -167,12 +167,12 @@ static void waiting_costs_no_core(void **state)
     struct sched_outcome outcome;
     struct err e = {0};
     char text[] = "0";
-    struct sched_task task = {.text = text, .cost = 1};
+    struct sched_task task = {.text = text, .cost = 1, .ranks = 2};
     struct sched_work w = {.run = sleep_work, .context = &worked};
     struct sched_sink sink = {.accept = accept, .tick = tick, .context = &s};
     MPI_Barrier(MPI_COMM_WORLD);
     double start = cpu_seconds();
-    assert_int_equal(sched_run(MPI_COMM_WORLD, 2, &task, 1, &w, &sink, &outcome, &e), OK);
+    assert_int_equal(sched_run(MPI_COMM_WORLD, &task, 1, &w, &sink, &outcome, &e), OK);
     double spent = cpu_seconds() - start;
     print_message("rank %d %s 2 s with %.3f s of CPU\n", world_rank, worked ? "slept" : "waited",
                   spent);

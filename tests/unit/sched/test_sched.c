@@ -45,6 +45,14 @@ static enum status tick(void *context, struct err *e)
     return OK;
 }
 
+/* Ranks that every task asks for; 0: from 1 to 5. */
+static int64_t asked;
+
+static int64_t ranks_wanted(int task)
+{
+    return asked ? asked : 1 + task % 5;
+}
+
 /* One result for each part. */
 static enum status work(void *context, MPI_Comm group, const struct sched_piece *piece,
                         struct sched_port *port, struct err *e)
@@ -56,6 +64,11 @@ static enum status work(void *context, MPI_Comm group, const struct sched_piece 
     MPI_Comm_size(group, &size);
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, group); /* all ranks of the group are here */
     ENSURE(sum == size, ERR_MPI, "group of %d met %d", size, sum);
+    int64_t wanted = ranks_wanted(atoi(task)), workers = world_size > 1 ? world_size - 1 : 1;
+    if (wanted > workers) wanted = workers;
+    /* Ranks that are left over when there are no smaller tasks make a group larger. */
+    ENSURE(size == wanted || (asked > 0 && size > wanted && size < 2 * wanted), ERR_MPI,
+           "task %s wants %lld ranks and has %d", task, (long long)wanted, size);
     if (sched_should_stop(port)) return ERR_STOPPED;
     ENSURE(context == NULL || strcmp(task, context) != 0, ERR_NUMERIC, "task %s broke", task);
     for (int64_t i = 0; i < results; i++) TRY(sched_send(port, task, e));
@@ -95,7 +108,8 @@ static enum status run(int64_t ranks_per_group, struct sink *s, char *broken,
     struct sched_task *tasks = tasks_new();
     struct sched_work w = {.run = work, .context = broken};
     struct sched_sink sink = {.accept = accept, .tick = tick, .context = s};
-    for (int i = 0; i < TASKS; i++) tasks[i].ranks = ranks_per_group ? ranks_per_group : 1 + i % 5;
+    asked = ranks_per_group;
+    for (int i = 0; i < TASKS; i++) tasks[i].ranks = ranks_wanted(i);
     enum status st = sched_run(MPI_COMM_WORLD, tasks, TASKS, &w, &sink, outcome, e);
     tasks_free(tasks);
     return st;

@@ -4,7 +4,7 @@
 The tensors' names and shapes come from `qtraj inspect config.json`, so every family that qtraj reads can be made.
 
 usage: make_checkpoint.py QTRAJ OUT_DIR --family llama --hidden 2048 --layers 16 --heads 16 [--kv-heads 16] [--head-dim D]
-                          --intermediate 8192 --vocab 8192 [--dtype BF16|F16|F32] [--shard-gb 4] [--seed 0] [--set KEY=JSON ...]
+                          --intermediate 8192 --vocab 8192 [--dtype BF16|F16|F32] [--shard-gb 4] [--seed 0] [--set KEY=JSON ...] [--config-only]
 """
 import argparse
 import json
@@ -22,7 +22,8 @@ CLASSES = {"llama": "LlamaForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo":
 def config_of(a):
     config = {"architectures": [CLASSES[a.family]], "model_type": a.family, "hidden_size": a.hidden, "num_hidden_layers": a.layers,
               "num_attention_heads": a.heads, "num_key_value_heads": a.kv_heads or a.heads, "intermediate_size": a.intermediate,
-              "vocab_size": a.vocab, "max_position_embeddings": 4096, "hidden_act": "silu", "torch_dtype": "bfloat16"}
+              "vocab_size": a.vocab, "max_position_embeddings": 4096, "hidden_act": "silu",
+              "torch_dtype": {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}[a.dtype]}
     if a.head_dim:
         config["head_dim"] = a.head_dim
     if a.family == "gpt_neox":
@@ -101,11 +102,14 @@ def main():
     p.add_argument("--shard-gb", type=float, default=4)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--set", action="append", default=[], metavar="KEY=JSON", help="another field of config.json")
+    p.add_argument("--config-only", action="store_true", help="config.json without weights, for inspect and plan")
     a = p.parse_args()
     os.makedirs(a.out, exist_ok=True)
     config_path = os.path.join(a.out, "config.json")
     with open(config_path, "w") as f:
         json.dump(config_of(a), f, indent=1)
+    if a.config_only:
+        return
     rng = np.random.default_rng(a.seed)
     shards = shards_of(tensors_of(a.qtraj, config_path, a.layers), a.shard_gb * 1e9, 4 if a.dtype == "F32" else 2)
     if len(shards) == 1:

@@ -1,5 +1,6 @@
 /* What every method of the table must hold. */
 #include "layer.h"
+#include "tensor/isa.h"
 #include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,6 +63,31 @@ static void test_threads(void **state)
         free(p);
     }
     omp_set_num_threads(2);
+    layer_free(&l);
+}
+
+/* Nor does a code depend on the instruction set. */
+static void test_isa(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(70, 200, 300);
+    EACH_METHOD(m)
+    {
+        struct quant_options o = options_make(64);
+        struct quant_report a, b;
+        o.symmetric = false;
+        isa_use(ISA_PLAIN);
+        float *p = quantize(&l, m, m->bits_min, &o, &a);
+        for (int isa = ISA_AVX2; isa < ISA_N; isa++) {
+            if (!isa_runs((enum isa)isa)) continue;
+            isa_use((enum isa)isa);
+            float *q = quantize(&l, m, m->bits_min, &o, &b);
+            assert_memory_equal(p, q, (size_t)(l.rows * l.cols) * sizeof *p);
+            assert_memory_equal(&a, &b, sizeof a);
+            free(q);
+        }
+        free(p);
+    }
     layer_free(&l);
 }
 
@@ -286,11 +312,12 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_more_bits),    cmocka_unit_test(test_range),
-        cmocka_unit_test(test_rows),         cmocka_unit_test(test_small),
-        cmocka_unit_test(test_dead),         cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_tiny_weights), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_table),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_isa),        cmocka_unit_test(test_more_bits),
+        cmocka_unit_test(test_range),      cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_small),      cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_tiny_weights),
+        cmocka_unit_test(test_check),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

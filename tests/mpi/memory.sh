@@ -1,0 +1,120 @@
+# memory_per_rank is a promise and changes no number: the same sweep with as much memory as it likes, with a third of
+# what that takes (states on scratch), without scratch (several waves), with 1 and 3 ranks, in a family with a parallel
+# residual too: the same cube bit for bit, no rank above its bound, and the plan's peak within 15 % of the measured one.
+# Then bf16 states, in memory and on scratch: one and the same cube again, though not that of f32.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+
+own_text "$work/text.txt"
+printf 'checkpoint\nonly\n' >"$work/one.csv"
+make_model() { # family, further flags
+    local family=$1
+    shift
+    "$python" "$SOURCE/tests/bench/make_checkpoint.py" "$QTRAJ" "$work/$family" --family "$family" --hidden 512 --layers 2 \
+        --heads 8 --intermediate 1024 --vocab 600 "$@" || fail "make_checkpoint $family"
+}
+make_model llama --kv-heads 4
+make_model gpt_neox --set use_parallel_residual=true
+# Ids are the text's bytes: no tokenizer is needed, and the vocabulary may be small.
+"$python" - "$work" <<'PY'
+import json, struct, sys
+import numpy as np
+data = np.frombuffer(open(sys.argv[1] + "/text.txt", "rb").read(), np.uint8).astype("<i8")
+rows = {"calibration": data[:16 * 256].reshape(16, 256), "evaluation": data[9000:9000 + 48 * 128].reshape(48, 128)}
+header, at = {}, 0
+for name, x in rows.items():
+    header[name] = {"dtype": "I64", "shape": list(x.shape), "data_offsets": [at, at + x.nbytes]}
+    at += x.nbytes
+text = json.dumps(header).encode()
+with open(sys.argv[1] + "/ids.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text + b"".join(x.tobytes() for x in rows.values()))
+PY
+cat >"$work/sweep.yaml" <<YAML
+name: memory
+results: results.h5
+models:
+  - {name: llama, trajectory: one.csv, path: "$work/llama"}
+  - {name: gpt_neox, trajectory: one.csv, path: "$work/gpt_neox"}
+bits: [3, 4]
+methods:
+  - {method: rtn, group_size: 64}
+  - {method: gptq, group_size: 64}
+  - {method: gptq, name: gptq-shared, group_size: 64, hessian: shared}
+  - {method: gptq, name: gptq-shared-act, group_size: 64, hessian: shared, order: activation, bits: [3]}
+  - {method: gptq, name: gptq-once, group_size: 64, true_sequential: false, bits: [3]}
+calibration: {ids: "ids.safetensors:calibration"}
+evaluation:
+  - {name: text, ids: "ids.safetensors:evaluation"}
+run: {threads: 1}
+YAML
+
+# run NAME RANKS SETTING ...: a cube of its own; what the plan chose is in NAME.trace.
+run() {
+    local name=$1 ranks=$2 settings=()
+    shift 2
+    for s in "$@"; do settings+=(--set "$s"); done
+    QTRAJ_TRACE=memory launch 300 "$ranks" run "$work/sweep.yaml" --set "results=$work/$name.h5" "${settings[@]}" ||
+        fail "$name: exit code $?: $(cat "$work/err")"
+    grep 'trace memory' "$work/err" >"$work/$name.trace"
+    tail -n 2 "$work/$name.trace"
+}
+
+# says NAME PATTERN: what a visit of that run chose.
+says() { grep -q "$2" "$work/$1.trace" || fail "$1: expected '$2' in: $(cat "$work/$1.trace")"; }
+
+same() {
+    "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" || fail "$1 and $2 differ"
+}
+
+# peaks NAME BOUND (MiB, 0: none). A measured peak is its process's so far: that of its dearest visit.
+peaks() {
+    "$python" - "$work/$1.h5" "$2" <<'PY' || fail "$1: peaks"
+import sys
+import h5py
+with h5py.File(sys.argv[1]) as f:
+    measured, planned = (f[f"checkpoint_{k}_memory"][:].max() / 2**20 for k in ("peak", "planned"))
+bound = float(sys.argv[2])
+print(f"measured {measured:.1f}, planned {planned:.1f} MiB, ratio {planned / measured:.3f}, bound {bound:.0f}")
+assert 0.85 <= planned / measured <= 1.15, "the prediction is off"
+assert not bound or measured <= bound, "the promise is broken"
+PY
+}
+
+run free 1
+says free "1 waves.*in memory, 4096 of 4096"
+peaks free 0
+peak=$("$python" -c "import h5py, sys; print(int(h5py.File(sys.argv[1])['checkpoint_peak_memory'][:].max() / 2**20))" "$work/free.h5")
+third=$((peak / 3)) tight=$((peak / 2))
+run less 1 "run.memory_per_rank=$((peak - 16))M"
+says less "1 waves.*in memory, [0-5]\?[0-9]* of 4096"
+run third 1 "run.memory_per_rank=${third}M" "run.scratch=$work"
+says third "states in $work"
+run third-ranks 3 "run.memory_per_rank=${third}M"
+run waves 1 "run.memory_per_rank=${tight}M" run.scratch=off
+says waves "[2-9] waves.*in memory"
+for other in less third third-ranks waves; do same free $other; done
+peaks less $((peak - 16))
+peaks third "$third"
+peaks third-ranks "$third"
+peaks waves "$tight"
+[ -z "$(find "$work" -name 'qtraj-*')" ] || fail "scratch files were left: $(find "$work" -name 'qtraj-*')"
+
+run half 1 run.activations=bf16
+run half-scratch 1 run.activations=bf16 "run.memory_per_rank=${third}M"
+says half-scratch "states in /"
+same half half-scratch
+"$python" - "$work" <<'PY' || fail "bf16 against f32"
+import sys
+import h5py
+import numpy as np
+a, b = (h5py.File(f"{sys.argv[1]}/{name}.h5")["loss"][:].ravel() for name in ("free", "half"))
+a, b = a[np.isfinite(a)], b[np.isfinite(b)]
+print("bf16 changes losses by up to", np.abs(a - b).max())
+assert len(a) == len(b) > 0 and 0 < np.abs(a - b).max() < 0.05
+PY
+
+# Too little: every cell says how much would do.
+launch 60 1 run "$work/sweep.yaml" --set "results=$work/little.h5" --set run.memory_per_rank=30M
+[ $? = 1 ] || fail "too little: $(cat "$work/err")"
+"$QTRAJ" status "$work/little.h5" | grep -q "memory_per_rank of .* is too little" || fail "too little: no message"
+finish

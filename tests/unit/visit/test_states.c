@@ -1,0 +1,168 @@
+/* Hidden states: where they lie changes nothing; ranges: views of whole sequences. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "util/rng.h"
+#include "visit/internal.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS = 1000, WIDTH = 700 }; /* more than one piece of the file's converter */
+
+static struct states *open_states(const char *scratch, enum dtype type)
+{
+    const struct states_place place = {scratch, type};
+    struct states *s = NULL;
+    struct err e = {0};
+    if (states_open(&place, TOKENS, WIDTH, "test states", &s, &e) != OK) fail_msg("%s", e.text);
+    return s;
+}
+
+/* Ranges that do not divide the rows, each changed twice in its turn. */
+static void work_on(struct states *s, float *buffer)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t row = 0; row < TOKENS; row += 130) {
+            int64_t n = TOKENS - row < 130 ? TOKENS - row : 130;
+            float *x;
+            if (pass == 0) {
+                x = buffer;
+                for (int64_t i = 0; i < n * WIDTH; i++)
+                    x[i] = (float)(row * WIDTH + i) * 0.0137f - 4000.0f;
+            } else {
+                assert_int_equal(states_take(s, row, n, buffer, &x, NULL), OK);
+                for (int64_t i = 0; i < n * WIDTH; i++) x[i] = x[i] * 1.7f + 0.1f;
+            }
+            assert_int_equal(states_put(s, row, n, x, NULL), OK);
+        }
+}
+
+static void same_wherever_they_lie(void **state)
+{
+    (void)state;
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16};
+    size_t bytes = sizeof(float) * TOKENS * WIDTH;
+    float *buffer = malloc(bytes), *a = malloc(bytes), *b = malloc(bytes);
+    for (int t = 0; t < 2; t++) {
+        struct states *memory = open_states(NULL, types[t]), *disk = open_states("/tmp", types[t]);
+        work_on(memory, buffer);
+        work_on(disk, buffer);
+        assert_int_equal(states_copy(memory, 0, TOKENS, a, NULL), OK);
+        assert_int_equal(states_copy(disk, 0, TOKENS, b, NULL), OK);
+        assert_memory_equal(a, b, bytes);
+        assert_true(states_in_place(memory) == (types[t] == DTYPE_F32));
+        assert_false(states_in_place(disk));
+        double first = (-4000.0 * 1.7) + 0.1, far = fabs((double)a[0] - first);
+        assert_true(far <= fabs(first) * (types[t] == DTYPE_F32 ? 1e-6 : 0x1p-7));
+        states_close(memory);
+        states_close(disk);
+    }
+    free(buffer);
+    free(a);
+    free(b);
+}
+
+static void scratch_that_cannot_be(void **state)
+{
+    (void)state;
+    const struct states_place nowhere = {"/nonexistent/scratch", DTYPE_F32};
+    struct states *s = NULL;
+    struct err e = {0};
+    char *folder;
+    int64_t room;
+    assert_int_equal(states_open(&nowhere, TOKENS, WIDTH, "test states", &s, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "/nonexistent/scratch"));
+    assert_null(s);
+    err_clear(&e);
+    assert_int_equal(scratch_find("/nonexistent/scratch", 1, &folder, &room, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "run.scratch"));
+    assert_int_equal(scratch_find("off", 1, &folder, &room, NULL), OK);
+    assert_null(folder);
+    assert_int_equal(scratch_find("/tmp", 1, &folder, &room, NULL), OK);
+    assert_string_equal(folder, "/tmp");
+    assert_true(room > 0);
+    free(folder);
+}
+
+/* A disk that is full shows when room is reserved. */
+static void full_scratch(void **state)
+{
+    (void)state;
+    const struct states_place place = {"/tmp", DTYPE_F32};
+    struct states *s = NULL;
+    struct err e = {0};
+    enum status st = states_open(&place, (int64_t)1 << 40, 1 << 10, "test states", &s, &e);
+    assert_true(st == ERR_FULL || st == ERR_IO); /* EFBIG where files cannot be that long */
+    assert_non_null(strstr(e.text, "/tmp"));
+    assert_null(s);
+}
+
+static void rounding_to_bf16(void **state)
+{
+    (void)state;
+    const struct {
+        float from;
+        uint16_t to;
+    } cases[] = {{1.0f, 0x3f80},          {0x1.01p0f, 0x3f80},  {0x1.03p0f, 0x3f82},
+                 {0x1.010002p0f, 0x3f81}, {-0x1.03p0f, 0xbf82}, {0x1.fffffep127f, 0x7f80},
+                 {INFINITY, 0x7f80},      {-INFINITY, 0xff80},  {0x1p-149f, 0x0000},
+                 {-0.0f, 0x8000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint16_t h;
+        dtype_narrow_bf16(&h, &cases[i].from, 1);
+        assert_int_equal(h, cases[i].to);
+    }
+    const uint32_t quiet = 0x7f800001u; /* a NaN whose mantissa lies in the lost bits alone */
+    float nan_bits, back;
+    uint16_t h;
+    memcpy(&nan_bits, &quiet, sizeof nan_bits);
+    dtype_narrow_bf16(&h, &nan_bits, 1);
+    dtype_widen(&back, &h, DTYPE_BF16, 1);
+    assert_true(isnan(back));
+}
+
+static void ranges_of_sequences(void **state)
+{
+    (void)state;
+    int64_t offset[] = {0, 5, 5, 30, 37, 40, 141, 150}, valid[] = {5, 1, 20, 7, 3, 101, 9};
+    int32_t ids[150];
+    for (int32_t i = 0; i < 150; i++) ids[i] = i;
+    const struct sequences s = {.n = 7, .offset = offset, .ids = ids, .valid = valid};
+    assert_int_equal(sequences_longest(&s), 101);
+    for (int64_t tokens = 1; tokens < 200; tokens += 13) {
+        struct ranges r;
+        int64_t sequence = 0, row = 0;
+        assert_int_equal(ranges_cut(&s, tokens, &r, NULL), OK);
+        for (int64_t k = 0; k < r.n; k++) {
+            const struct range *at = &r.range[k];
+            assert_int_equal(at->first, sequence);
+            assert_int_equal(at->row, row);
+            assert_true(at->view.n == 1 || at->tokens <= tokens);
+            assert_true(at->tokens <= r.tokens);
+            for (int64_t i = 0; i <= at->view.n; i++)
+                assert_int_equal(at->view.offset[i] + row, offset[sequence + i]);
+            assert_int_equal(at->view.valid[0], valid[sequence]);
+            if (at->tokens) assert_int_equal(at->view.ids[0], row);
+            sequence += at->view.n;
+            row += at->tokens;
+        }
+        assert_int_equal(sequence, 7);
+        assert_int_equal(row, 150);
+        ranges_free(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_wherever_they_lie), cmocka_unit_test(scratch_that_cannot_be),
+        cmocka_unit_test(full_scratch),           cmocka_unit_test(rounding_to_bf16),
+        cmocka_unit_test(ranges_of_sequences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

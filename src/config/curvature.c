@@ -154,6 +154,13 @@ static const struct option section_keys[] = {
      .offset = offsetof(struct curvature_section, second_order),
      .fallback = "none",
      .choices = depths},
+    {.name = "critical",
+     .doc =
+         "critical sharpness, by forward passes alone: of each checkpoint along the way from the "
+         "one before, of each cell along the change of its weights",
+     .type = OPTION_BOOL,
+     .offset = offsetof(struct curvature_section, critical),
+     .fallback = "false"},
 };
 
 /* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
@@ -183,11 +190,11 @@ static enum status section_finish(void *entry, const struct option_scope *scope,
     enum status st = OK;
     struct curvature_section *c = entry;
     TRY(finish(&c->options, scope, e));
-    if (!curvature_asked_for(&c->options) && c->second_order == SECOND_ORDER_NONE)
-        TRY(options_fail(
-            scope, "sharpness", e,
-            "nothing is asked for, expected sharpness, trace, density or second_order; "
-            "without the section no curvature is measured"));
+    if (!curvature_asked_for(&c->options) && c->second_order == SECOND_ORDER_NONE && !c->critical)
+        TRY(options_fail(scope, "sharpness", e,
+                         "nothing is asked for, expected sharpness, trace, density, second_order "
+                         "or critical; "
+                         "without the section no curvature is measured"));
     const char *key = "warm_start";
     if (c->warm_start && c->options.sharpness == SHARPNESS_NONE)
         TRY(options_fail(scope, key, e, "starts the sharpness, expected power or lanczos of it"));

@@ -121,6 +121,7 @@ struct curvature_section {
     int64_t seed;
     bool warm_start;
     int second_order; /* enum second_order_depth */
+    bool critical;    /* critical sharpness of checkpoints and cells */
 };
 
 /* One row of a trajectory table. */

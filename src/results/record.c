@@ -9,6 +9,10 @@ static const struct record_field fields[] = {
      "parameters without the token embeddings and the output matrix"},
     {"weight_norm", "weight_norm", SCOPE_CHECKPOINT, false, false, "1",
      "Euclidean norm of all weights"},
+    {"critical_sharpness", "critical_sharpness", SCOPE_CHECKPOINT, false, false, "1",
+     "2/step at which the loss begins to rise along the way from the checkpoint before, in units "
+     "of "
+     "that way, on curvature's tokens"},
     {"seconds", "checkpoint_seconds", SCOPE_CHECKPOINT, false, true, "s",
      "wall time of the visit of the checkpoint"},
     {"seconds_read", "checkpoint_seconds_read", SCOPE_CHECKPOINT, false, true, "s",
@@ -46,6 +50,8 @@ static const struct record_field fields[] = {
      "loss of the quantized model minus that of the full-precision one, on the same tokens"},
     {"curvature_along_delta", "curvature_along_delta", SCOPE_CELL, false, false, "1",
      "d'Hd/|d|^2, the curvature along the change"},
+    {"critical_sharpness", "critical_sharpness_delta", SCOPE_CELL, false, false, "1",
+     "2/step at which the loss begins to rise along d, in units of d, on curvature's tokens"},
     {"seconds", "seconds", SCOPE_CELL, false, true, "s", "time of the cell's own work"},
     {"seconds_forward", "seconds_forward", SCOPE_CELL, false, true, "s",
      "time of the cell's forward passes"},

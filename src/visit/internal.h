@@ -160,9 +160,10 @@ struct visit_outcome {
     const struct visit_inputs *inputs;
     char utc_start[21];
     double seconds, seconds_read, seconds_forward, seconds_hessian, seconds_head, weight_norm;
-    int64_t memory_planned;     /* bytes at the peak */
-    struct loss_summary *full;  // (n_evaluations)
-    struct surface_place place; /* of a point of a surface */
+    int64_t memory_planned;                         /* bytes at the peak */
+    struct loss_summary *full;                      // (n_evaluations)
+    struct surface_place place;                     /* of a point of a surface */
+    const struct second_order_result *second_order; /* NULL: not asked for */
 };
 /* What all records of a visit have in common; a new reference, NULL when out of memory. failure:
  * NULL or code OK for none. */
@@ -190,6 +191,7 @@ struct run {
     struct visit_group group;
     struct second_order *second_order;                /* NULL: not asked for */
     struct second_order_result *second_order_results; // (n)
+    struct second_order_result of_checkpoint;         /* its critical sharpness */
     struct visit_outcome outcome;
     struct checkpoint *checkpoint;
     struct model *model;

@@ -283,12 +283,12 @@ static enum status second_order_identity(struct plan *p, struct err *e)
     const struct curvature_section *c = &p->sweep->curvature;
     struct data_options data = {0};
     json_t *text;
-    if (c->second_order == SECOND_ORDER_NONE) return OK;
+    if (c->second_order == SECOND_ORDER_NONE && !c->critical) return OK;
     TRY(sweep_curvature_data(p->sweep, &data, e));
     TRY(plan_data_identity(p, &data, &text, e));
-    TRY(plan_digest(
-        json_pack("{s:i, s:i, s:o}", "schema", 1, "depth", c->second_order, "data", text),
-        p->second_order, e));
+    TRY(plan_digest(json_pack("{s:i, s:i, s:b, s:o}", "schema", 1, "depth", c->second_order,
+                              "critical", c->critical, "data", text),
+                    p->second_order, e));
 done:
     data_options_free(&data);
     return st;

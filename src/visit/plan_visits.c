@@ -170,8 +170,9 @@ done:
     return st;
 }
 
-/* A finished cell that lacks the prediction asked for, or has one of other settings, is made again:
- * its weights are needed for it. The key stays, and with it what other plans make of the cell. */
+/* A finished cell (or checkpoint) that lacks the prediction asked for, or has one of other
+ * settings, is made again: its weights are needed for it. The key stays, and with it what other
+ * plans make of the cell. */
 static bool lacks_prediction(const struct plan *p, const struct results_view *view, const char *key)
 {
     const json_t *record = view ? results_view_find(view, key) : NULL;
@@ -180,7 +181,8 @@ static bool lacks_prediction(const struct plan *p, const struct results_view *vi
     return strcmp(json_text(provenance, "second_order", ""), p->second_order) != 0;
 }
 
-static enum status add_second_order(const struct plan *p, struct visit *v, struct err *e)
+static enum status add_second_order(const struct plan *p, const struct plan_checkpoint *c,
+                                    struct visit *v, struct err *e)
 {
     enum status st = OK;
     const struct curvature_section *from = &p->sweep->curvature;
@@ -188,6 +190,8 @@ static enum status add_second_order(const struct plan *p, struct visit *v, struc
     TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
     v->second_order = t;
     t->depth = from->second_order;
+    t->critical = from->critical;
+    if (from->critical && c->row > 0) TRY(mem_string(&t->previous, c[-1].path, e));
     t->together = from->options.together;
     t->memory = from->options.memory;
     TRY(sweep_curvature_data(p->sweep, &t->data, e));
@@ -208,7 +212,8 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     const json_t *record = view ? results_view_find(view, c->key) : NULL;
     *changed = record && weights_changed(c, record);
     if (*changed) own.redo = true;
-    *wanted = plan_missing(view, c->key, &own);
+    *wanted = plan_missing(view, c->key, &own) ||
+              (p->sweep->curvature.critical && lacks_prediction(p, view, c->key));
     TRY(fill_visit(p, c, v, e));
     for (int64_t i = 0; i < p->n_variants; i++) {
         char key[HASH_HEX];
@@ -220,7 +225,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         TRY(add_variant(v, variant, key, e));
         *wanted = true;
     }
-    if (p->second_order[0] && v->n_variants) TRY(add_second_order(p, v, e));
+    if (p->second_order[0] && *wanted) TRY(add_second_order(p, c, v, e));
     v->cells_only = !*wanted;
     if (c->curvature_key[0] && !plan_choice_names(choice, "bits") &&
         !plan_choice_names(choice, "quantizer") && plan_missing(view, c->curvature_key, &own)) {

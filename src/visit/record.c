@@ -61,6 +61,26 @@ static const char *dataset_name(const struct visit_outcome *o, int64_t i)
     return name ? name : "evaluation";
 }
 
+/* Whether it was made or not, the record says for which settings, so that it is tried once. */
+static void set_second_order(json_t *record, const struct visit_outcome *o,
+                             const struct second_order_result *r)
+{
+    json_t *values = json_object_get(record, "values");
+    json_object_set_new(json_object_get(record, "provenance"), "second_order",
+                        json_string(o->visit->second_order->identity));
+    if (r->failure) json_object_set_new(record, "message", json_string(r->failure));
+    if (!r->done) return;
+    if (r->critical.passes) set_number(values, "critical_sharpness", r->critical.sharpness);
+    if (o->second_order == r) return; /* of the checkpoint itself */
+    const struct prediction *p = &r->prediction;
+    set_number(values, "true_difference", r->true_difference);
+    set_number(values, "seconds_second_order", r->seconds);
+    if (!p->n_tensors) return;
+    set_number(values, "first_order", p->first_order);
+    set_number(values, "second_order", p->second_order);
+    set_number(values, "curvature_along_delta", 2 * p->second_order / p->squared_norm);
+}
+
 enum status record_checkpoint(const struct visit_outcome *o, const struct err *failure,
                               json_t **out, struct err *e)
 {
@@ -79,6 +99,7 @@ enum status record_checkpoint(const struct visit_outcome *o, const struct err *f
     set_integer(values, "parameters", model_shape(o->model)->parameters);
     set_integer(values, "parameters_non_embedding",
                 model_shape(o->model)->parameters_non_embedding);
+    if (o->second_order) set_second_order(record, o, o->second_order);
     set_number(values, "weight_norm", o->weight_norm);
     for (int64_t i = 0; i < o->visit->n_evaluations; i++) {
         json_t *d = dataset_new(&o->full[i]);
@@ -152,25 +173,6 @@ static void set_cell_values(json_t *values, const struct stream *s)
     set_number(values, "seconds",
                s->seconds.forward + s->seconds.hessian + s->seconds.factor + s->seconds.sweep);
     set_number(values, "peak_memory", peak_memory());
-}
-
-/* Whether it was made or not, the record says for which settings, so that it is tried once. */
-static void set_second_order(json_t *record, const struct visit_outcome *o,
-                             const struct second_order_result *r)
-{
-    json_t *values = json_object_get(record, "values");
-    json_object_set_new(json_object_get(record, "provenance"), "second_order",
-                        json_string(o->visit->second_order->identity));
-    if (!r->done) {
-        json_object_set_new(record, "message", json_string(r->failure ? r->failure : ""));
-        return;
-    }
-    const struct prediction *p = &r->prediction;
-    set_number(values, "first_order", p->first_order);
-    set_number(values, "second_order", p->second_order);
-    set_number(values, "true_difference", r->true_difference);
-    set_number(values, "curvature_along_delta", 2 * p->second_order / p->squared_norm);
-    set_number(values, "seconds_second_order", r->seconds);
 }
 
 enum status record_cell(const struct visit_outcome *o, const struct stream *s,

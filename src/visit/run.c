@@ -38,6 +38,7 @@ static void run_free(struct run *r)
     for (int64_t i = 0; r->second_order_results && i < r->n; i++)
         second_order_result_free(&r->second_order_results[i]);
     free(r->second_order_results);
+    second_order_result_free(&r->of_checkpoint);
     second_order_close(r->second_order);
     free(r->order);
     free(r->scratch);
@@ -264,8 +265,15 @@ done:
 static enum status finish_second_order(struct run *r, struct visit_cache *cache, struct err *e)
 {
     enum status st = OK;
-    if (!r->second_order) return OK;
-    TRY(second_order_measure(r->second_order, r->model, cache, r->second_order_results, e));
+    const struct second_order_task *t = r->visit->second_order;
+    if (!t || r->group.rank != 0) return OK;
+    if (r->second_order)
+        TRY(second_order_measure(r->second_order, r->model, cache, r->second_order_results, e));
+    if (t->critical && !r->visit->cells_only) {
+        TRY(second_order_of_checkpoint(r->visit, r->checkpoint, r->model, cache, &r->of_checkpoint,
+                                       e));
+        r->outcome.second_order = &r->of_checkpoint;
+    }
     TRY(visit_inputs_get(cache, r->visit, &r->inputs, e)); /* they may have moved */
 done:
     return st;

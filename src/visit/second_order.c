@@ -15,15 +15,17 @@ void second_order_task_free(struct second_order_task *t)
 {
     if (!t) return;
     data_options_free(&t->data);
+    free(t->previous);
     free(t->identity);
     free(t);
 }
 
 json_t *second_order_task_to_json(const struct second_order_task *t)
 {
-    return json_pack("{s:i, s:o, s:s, s:I, s:f}", "depth", t->depth, "data",
-                     data_options_to_json(&t->data), "identity", t->identity, "together",
-                     (json_int_t)t->together, "memory", t->memory);
+    return json_pack("{s:i, s:b, s:s*, s:o, s:s, s:I, s:f}", "depth", t->depth, "critical",
+                     t->critical, "previous", t->previous, "data", data_options_to_json(&t->data),
+                     "identity", t->identity, "together", (json_int_t)t->together, "memory",
+                     t->memory);
 }
 
 enum status second_order_task_from_json(const json_t *json, struct second_order_task **out,
@@ -31,8 +33,11 @@ enum status second_order_task_from_json(const json_t *json, struct second_order_
 {
     enum status st = OK;
     struct second_order_task *t = NULL;
+    const char *previous = json_text(json, "previous", NULL);
     TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
     t->depth = (int)json_integer_value(json_object_get(json, "depth"));
+    t->critical = json_is_true(json_object_get(json, "critical"));
+    if (previous) TRY(mem_string(&t->previous, previous, e));
     t->together = json_integer_value(json_object_get(json, "together"));
     t->memory = json_number_value(json_object_get(json, "memory"));
     TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));
@@ -212,7 +217,10 @@ static enum status measuring_open(struct measuring *m, const struct model *model
 {
     enum status st = OK;
     TRY(hvp_open(model, m->tokens, HVP_QUANTIZED, &m->h, e));
+    TRY(hvp_loss(m->h, &m->loss, e));
     m->n = hvp_n(m->h);
+    m->k = 1;
+    if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
     TRY(fit(m, wanted, e));
     TRY(mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e));
     TRY(mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e));
@@ -221,22 +229,27 @@ static enum status measuring_open(struct measuring *m, const struct model *model
         TRY(mem_alloc(&m->delta[i], m->n, sizeof *m->delta[i], "changes of weights", e));
     TRY(hvp_weights(m->h, m->w, e));
     TRY(hvp_gradient(m->h, m->g, NULL, e));
-    TRY(hvp_loss(m->h, &m->loss, e));
 done:
     return st;
 }
 
-/* delta (n) = the variant's change of the weights; its loss on the tokens. */
+/* The variant's loss and, where it is asked for, its critical sharpness; delta (n, or NULL) = its
+ * change of the weights. */
 static enum status measure_quantized(const struct measuring *m, struct spill *spill, float *delta,
-                                     double *loss, struct err *e)
+                                     struct second_order_result *r, struct err *e)
 {
     enum status st = OK;
     struct model *model = NULL;
     struct hvp *h = NULL;
+    double loss;
     TRY(open_quantized(m->s, spill, e));
     TRY(model_open(spill->quantized, &model, e));
     TRY(hvp_open(model, m->tokens, HVP_QUANTIZED, &h, e));
-    TRY(hvp_loss(h, loss, e));
+    TRY(hvp_loss(h, &loss, e));
+    r->true_difference = loss - m->loss;
+    if (m->s->visit->second_order->critical)
+        TRY(critical_between(m->s->base, spill->quantized, 1, m->tokens, m->loss, &r->critical, e));
+    if (!delta) goto done;
     TRY(hvp_weights(h, delta, e));
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < m->n; i++) delta[i] -= m->w[i];
@@ -248,18 +261,31 @@ done:
     return st;
 }
 
-static enum status take(const struct measuring *m, struct prediction *p, double loss,
+/* Takes the prediction over. */
+static enum status take(const struct measuring *m, struct prediction *p,
                         struct second_order_result *r, struct err *e)
 {
     enum status st = OK;
     r->prediction = *p;
     *p = (struct prediction){0};
-    r->true_difference = loss - m->loss;
     TRY(mem_zero(&r->names, r->prediction.n_tensors, sizeof *r->names, "tensors", e));
     for (; r->n_tensors < r->prediction.n_tensors; r->n_tensors++)
         TRY(mem_string(&r->names[r->n_tensors], hvp_tensor(m->h, r->n_tensors)->name, e));
-    r->done = true;
 done:
+    return st;
+}
+
+static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
+                           struct second_order_result *results, struct err *e)
+{
+    enum status st = OK;
+    struct prediction *p = NULL;
+    TRY(mem_zero(&p, k, sizeof *p, "predictions", e));
+    TRY(prediction_make(m->h, m->g, k, (const float *const *)m->delta, m->diagonal, p, e));
+    for (int64_t i = 0; i < k; i++) TRY(take(m, &p[i], &results[which[i]], e));
+done:
+    for (int64_t i = 0; p && i < k; i++) prediction_free(&p[i]);
+    free(p);
     return st;
 }
 
@@ -268,22 +294,17 @@ static enum status measure_some(struct measuring *m, const int64_t *which, int64
                                 struct second_order_result *results, struct err *e)
 {
     enum status st = OK;
-    struct prediction *p = NULL;
-    double *loss = NULL, start = clock_seconds();
-    TRY(mem_zero(&p, k, sizeof *p, "predictions", e));
-    TRY(mem_zero(&loss, k, sizeof *loss, "losses", e));
+    double start = clock_seconds();
     for (int64_t i = 0; i < k; i++)
-        TRY(measure_quantized(m, &m->s->spills[which[i]], m->delta[i], &loss[i], e));
-    TRY(prediction_make(m->h, m->g, k, (const float *const *)m->delta, m->diagonal, p, e));
+        TRY(measure_quantized(m, &m->s->spills[which[i]], m->delta ? m->delta[i] : NULL,
+                              &results[which[i]], e));
+    if (m->delta) TRY(predict(m, which, k, results, e));
     double seconds = (clock_seconds() - start) / (double)k;
     for (int64_t i = 0; i < k; i++) {
-        TRY(take(m, &p[i], loss[i], &results[which[i]], e));
         results[which[i]].seconds = seconds;
+        results[which[i]].done = true;
     }
 done:
-    for (int64_t i = 0; p && i < k; i++) prediction_free(&p[i]);
-    free(p);
-    free(loss);
     return st;
 }
 
@@ -317,6 +338,42 @@ enum status second_order_measure(struct second_order *s, const struct model *m,
     for (int64_t i = 0; measured != OK && i < s->n; i++)
         if (!results[i].done)
             TRY(mem_format(&results[i].failure, e, "second_order: %s", failure.text));
+done:
+    return st;
+}
+
+static enum status measure_checkpoint(const struct visit *v, const struct checkpoint *c,
+                                      const struct model *m, struct visit_cache *cache,
+                                      struct critical *out, struct err *e)
+{
+    enum status st = OK;
+    const struct second_order_task *t = v->second_order;
+    const struct sequences *tokens;
+    struct checkpoint *previous = NULL;
+    struct hvp *h = NULL;
+    double loss;
+    TRY(visit_sequences_get(cache, v, &t->data, &tokens, e));
+    TRY(checkpoint_open(t->previous, &previous, e));
+    TRY(hvp_open(m, tokens, HVP_QUANTIZED, &h, e));
+    TRY(hvp_loss(h, &loss, e));
+    TRY(critical_between(c, previous, -1, tokens, loss, out, e));
+done:
+    hvp_close(h);
+    checkpoint_close(previous);
+    return st;
+}
+
+enum status second_order_of_checkpoint(const struct visit *v, const struct checkpoint *c,
+                                       const struct model *m, struct visit_cache *cache,
+                                       struct second_order_result *out, struct err *e)
+{
+    enum status st = OK;
+    struct err failure = {0};
+    double start = clock_seconds();
+    if (!v->second_order->previous) goto done;
+    out->done = measure_checkpoint(v, c, m, cache, &out->critical, &failure) == OK;
+    if (!out->done) TRY(mem_format(&out->failure, e, "critical: %s", failure.text));
+    out->seconds = clock_seconds() - start;
 done:
     return st;
 }

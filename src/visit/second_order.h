@@ -2,11 +2,14 @@
  * variant go to a file on scratch while the visit makes them; afterwards the change of the loss on
  * the curvature's tokens is predicted to second order and measured. */
 #pragma once
+#include "curvature/critical.h"
 #include "curvature/hvp_predict.h"
 #include "visit/visit.h"
 
 struct second_order_task {
-    int depth;                /* enum second_order_depth, not NONE */
+    int depth;                /* enum second_order_depth */
+    bool critical;            /* critical sharpness too, also of the checkpoint itself */
+    char *previous;           /* folder of the checkpoint before; NULL: none */
     struct data_options data; /* the tokens */
     char *identity;           /* digest of the above, to tell results of other settings */
     int64_t together;         /* variants that share a pass, as far as memory allows */
@@ -20,9 +23,10 @@ MUST_USE enum status second_order_task_from_json(const json_t *json, struct seco
 /* What becomes of one variant. */
 struct second_order_result {
     bool done;
-    char *failure; /* why not */
-    struct prediction prediction;
-    double true_difference; /* loss of the quantized model minus that of the model */
+    char *failure;                /* why not */
+    struct critical critical;     /* passes 0: not asked for */
+    struct prediction prediction; /* n_tensors 0: not asked for */
+    double true_difference;       /* loss of the quantized model minus that of the model */
     int64_t n_tensors;
     char **names; // (n_tensors) of prediction.parts
     double seconds;
@@ -43,3 +47,9 @@ void second_order_close(struct second_order *s);
 MUST_USE enum status second_order_measure(struct second_order *s, const struct model *m,
                                           struct visit_cache *cache,
                                           struct second_order_result *results, struct err *e);
+
+/* Critical sharpness of the checkpoint c, whose model is m, along the way from the one before. out:
+ * n_tensors 0. Not collective; what goes wrong stands in out. ERR_NOMEM while noting that. */
+MUST_USE enum status second_order_of_checkpoint(const struct visit *v, const struct checkpoint *c,
+                                                const struct model *m, struct visit_cache *cache,
+                                                struct second_order_result *out, struct err *e);

@@ -19,7 +19,7 @@ calibration: {text: text.txt, length: 128, samples: 4}
 evaluation:
   - {name: text, text: text.txt, length: 128, skip: 4, samples: 5}
 YAML
-ask=(--set 'curvature={second_order: layers, sequences: 2, length: 64, together: 3}')
+ask=(--set 'curvature={second_order: layers, critical: true, sequences: 2, length: 64, together: 3}')
 
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" || fail "without: $(cat "$work/err")"
 cp "$work/later.h5" "$work/without.h5"
@@ -30,6 +30,8 @@ grep -q "nothing to do" "$work/err" || fail "asked for again: $(cat "$work/err")
 launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" "${ask[@]}" || fail "three ranks: $(cat "$work/err")"
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/small.h5" "${ask[@]}" --set curvature.memory=0.001 --only bits=8 ||
     fail "little memory: $(cat "$work/err")"
+launch 300 3 run "$work/sweep.yaml" --set "results=$work/alone.h5" --set 'curvature={critical: true, sequences: 2, length: 64}' ||
+    fail "critical alone: $(cat "$work/err")"
 ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 
 "$python" - "$work" <<'PYTHON' || fail "numbers"
@@ -66,6 +68,20 @@ for i in range(len(cells["row"])):
     along = 2 * second / cells["weight_distance"][i] ** 2
     check(abs(cells["curvature_along_delta"][i] / along - 1) < 1e-5, f"row {i}: curvature along the change")
     check((numpy.sign(layers["diagonal"][i]) != 0).all(), f"row {i}: diagonal")
+    # Of a quadratic loss 2 second / -first; where the first order is uphill the loss rises at once.
+    sharp = cells["critical_sharpness_delta"][i]
+    check(sharp == three["cells/critical_sharpness_delta"][i], f"row {i}: critical sharpness depends on the ranks")
+    check(sharp >= 0, f"row {i}: critical sharpness {sharp}")
+    expected = -2 * second / first  # a step of 2 / expected, which must be short for the loss to be quadratic
+    if cells["bits"][i] == 8 and first > 0:
+        check(numpy.isinf(sharp), f"row {i}: critical sharpness {sharp}, uphill")
+    if cells["bits"][i] == 8 and first < 0 and expected > 0.2:
+        check(0.8 < sharp / expected < 1.25, f"row {i}: critical sharpness {sharp}, expected about {expected}")
+steps = cube["critical_sharpness"][0]
+check(numpy.isnan(steps[0]) and steps[1] >= 0, f"critical sharpness of the checkpoints: {steps}")
+alone = h5py.File(f"{work}/alone.h5")
+check((alone["cells/critical_sharpness_delta"][:] == cells["critical_sharpness_delta"][:]).all(), "critical alone")
+check(numpy.isnan(alone["cells/second_order"][:]).all() and alone["critical_sharpness"][0, 1] == steps[1], "critical alone")
 small = h5py.File(f"{work}/small.h5")["cells"]
 eight = small["bits"][:] == 8
 check((small["status"][:][eight] == 1).all(), "cells failed for want of the prediction's memory")

@@ -1,0 +1,103 @@
+#include "curvature/critical.h"
+#include "checkpoint/derived.h"
+#include "curvature/hvp.h"
+#include <math.h>
+#include <stdbool.h>
+
+static const double least = 1.0 / 1024, most = 1024, tolerance = 1.0 / 16;
+
+struct search {
+    const struct critical_line *line;
+    double start;
+    struct critical *out;
+};
+
+static enum status rises(struct search *s, double step, bool *risen, struct err *e)
+{
+    enum status st = OK;
+    double loss;
+    TRY(s->line->loss(s->line->context, step, &loss, e));
+    s->out->passes++;
+    *risen = !(loss <= s->start);
+done:
+    return st;
+}
+
+/* Brackets the step between two powers of two. */
+static enum status bracket(struct search *s, struct err *e)
+{
+    enum status st = OK;
+    struct critical *out = s->out;
+    bool risen;
+    TRY(rises(s, 1, &risen, e));
+    if (risen) {
+        out->high = 1;
+        while (out->low == 0 && out->high > least) {
+            TRY(rises(s, out->high / 2, &risen, e));
+            *(risen ? &out->high : &out->low) = out->high / 2;
+        }
+    } else {
+        out->low = 1;
+        while (isinf(out->high) && out->low < most) {
+            TRY(rises(s, out->low * 2, &risen, e));
+            *(risen ? &out->high : &out->low) = out->low * 2;
+        }
+    }
+done:
+    return st;
+}
+
+enum status critical_search(const struct critical_line *line, double start, struct critical *out,
+                            struct err *e)
+{
+    enum status st = OK;
+    struct search s = {line, start, out};
+    bool risen;
+    *out = (struct critical){.sharpness = NAN, .high = INFINITY};
+    TRY(bracket(&s, e));
+    while (out->low > 0 && isfinite(out->high) && 1 - out->low / out->high > tolerance) {
+        double middle = (out->low + out->high) / 2;
+        TRY(rises(&s, middle, &risen, e));
+        *(risen ? &out->high : &out->low) = middle;
+    }
+    out->sharpness = out->low == 0 ? INFINITY : isinf(out->high) ? 0 : 4 / (out->low + out->high);
+done:
+    return st;
+}
+
+/* --- between two checkpoints --- */
+
+struct between {
+    const struct checkpoint *from, *to;
+    double sign;
+    const struct sequences *s;
+};
+
+static enum status loss_at(void *context, double step, double *loss, struct err *e)
+{
+    enum status st = OK;
+    const struct between *b = context;
+    struct checkpoint *c = NULL;
+    struct model *m = NULL;
+    struct hvp *h = NULL;
+    const struct checkpoint_part parts[2] = {{1 - b->sign * step, b->from},
+                                             {b->sign * step, b->to}};
+    TRY(checkpoint_combine(parts, 2, &c, e));
+    TRY(model_open(c, &m, e));
+    TRY(hvp_open(m, b->s, HVP_QUANTIZED, &h, e));
+    TRY(hvp_loss(h, loss, e));
+done:
+    hvp_close(h);
+    model_close(m);
+    checkpoint_close(c);
+    return st;
+}
+
+enum status critical_between(const struct checkpoint *from, const struct checkpoint *to,
+                             double sign, const struct sequences *s, double start,
+                             struct critical *out, struct err *e)
+{
+    struct between b = {from, to, sign, s};
+    const struct critical_line line = {loss_at, &b};
+    return critical_search(&line, start, out, e);
+}

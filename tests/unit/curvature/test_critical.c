@@ -1,0 +1,107 @@
+/* critical: the step where a known function turns; the loss of a model along a line. */
+#include "curvature/critical.h"
+#include "curvature/hvp.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct parabola {
+    double slope, curvature, wall; /* not finite beyond the wall */
+    int64_t calls;
+};
+
+static enum status parabola(void *context, double step, double *loss, struct err *e)
+{
+    struct parabola *p = context;
+    (void)e;
+    p->calls++;
+    *loss = 5 + p->slope * step + p->curvature * step * step / 2;
+    if (step > p->wall) *loss = NAN;
+    return OK;
+}
+
+static struct critical search(struct parabola *p)
+{
+    struct critical out;
+    struct err e = {0};
+    const struct critical_line line = {parabola, p};
+    p->calls = 0;
+    assert_int_equal(critical_search(&line, 5, &out, &e), OK);
+    assert_int_equal(out.passes, p->calls);
+    return out;
+}
+
+static void test_parabolas(void **state)
+{
+    (void)state;
+    for (double exact = 1.5 / 1024; exact < 600; exact *= 1.37) {
+        struct parabola p = {.slope = -exact / 2, .curvature = 1, .wall = INFINITY};
+        struct critical c = search(&p);
+        assert_true(c.low <= exact && exact <= c.high && c.low >= c.high * 15 / 16);
+        assert_true(fabs(c.sharpness * exact / 2 - 1) < 0.035);
+        assert_true(c.passes <= 15);
+    }
+    struct parabola near = {.slope = -0.8, .curvature = 1, .wall = INFINITY};
+    assert_true(search(&near).passes <= 6);
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    struct parabola uphill = {.slope = 1, .curvature = 1, .wall = INFINITY};
+    struct critical c = search(&uphill);
+    assert_true(isinf(c.sharpness) && c.low == 0 && c.high == 1.0 / 1024);
+    struct parabola down = {.slope = -1, .curvature = 0, .wall = INFINITY};
+    c = search(&down);
+    assert_true(c.sharpness == 0 && c.low == 1024 && isinf(c.high));
+    struct parabola wall = {.slope = -1, .curvature = 0, .wall = 7};
+    c = search(&wall);
+    assert_true(c.low <= 7 && 7 < c.high && c.low >= c.high * 15 / 16);
+}
+
+/* From the last checkpoint of the quickstart back to the first the loss rises; the step at which it
+ * does is bracketed by losses of the combined weights, and a whole step is the other checkpoint. */
+static void test_between(void **state)
+{
+    (void)state;
+    struct checkpoint *a = NULL, *b = NULL;
+    struct model *m = NULL;
+    struct hvp *h = NULL;
+    struct sequences s = {0};
+    struct err e = {0};
+    struct critical c;
+    double start;
+    assert_int_equal(checkpoint_open(CONFIGS "/quickstart/trajectory/step000500", &a, &e), OK);
+    assert_int_equal(checkpoint_open(CONFIGS "/quickstart/trajectory/step001200", &b, &e), OK);
+    assert_int_equal(sequences_init(&s, 1, 40, 0, &e), OK);
+    s.offset[1] = 40;
+    for (int i = 0; i < 40; i++) s.ids[i] = (7 * i * i + 3 * i) % 2000;
+    assert_int_equal(model_open(a, &m, &e), OK);
+    assert_int_equal(hvp_open(m, &s, HVP_QUANTIZED, &h, &e), OK);
+    assert_int_equal(hvp_loss(h, &start, &e), OK);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        assert_int_equal(critical_between(a, b, sign, &s, start, &c, &e), OK);
+        assert_true(c.passes > 1 && c.passes <= 16 && c.sharpness >= 0);
+        assert_true(c.low < c.high);
+    }
+    hvp_close(h);
+    model_close(m);
+    checkpoint_close(a);
+    checkpoint_close(b);
+    sequences_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parabolas),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_between),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -150,6 +150,10 @@ enum status group_sequences(const struct visit_group *g, const struct sequences 
     memcpy(kept->ids, s->ids + row, (size_t)tokens * sizeof *s->ids);
     if (s->bytes) memcpy(kept->bytes, s->bytes + row, (size_t)tokens * sizeof *s->bytes);
     for (int64_t i = 0; i <= b - a; i++) kept->offset[i] = s->offset[a + i] - row;
+    if (s->valid) {
+        TRY(mem_alloc(&kept->valid, b - a, sizeof *kept->valid, "lengths of sequences", e));
+        memcpy(kept->valid, s->valid + a, (size_t)(b - a) * sizeof *kept->valid);
+    }
     *first = a;
     *out = kept;
 done:

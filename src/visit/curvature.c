@@ -3,6 +3,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "visit/warm.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,14 +14,47 @@ void curvature_task_free(struct curvature_task *t)
     if (!t) return;
     data_options_free(&t->data);
     free(t->key);
+    free(t->vectors);
+    for (int64_t i = 0; i < t->n_before; i++) {
+        free(t->before[i].path);
+        free(t->before[i].key);
+    }
+    free(t->before);
     free(t);
 }
 
 json_t *curvature_task_to_json(const struct curvature_task *t)
 {
-    return json_pack("{s:s, s:I, s:o, s:o}", "key", t->key, "seed", (json_int_t)t->seed, "options",
-                     curvature_options_to_json(&t->options), "data",
-                     data_options_to_json(&t->data));
+    json_t *json =
+        json_pack("{s:s, s:I, s:o, s:o}", "key", t->key, "seed", (json_int_t)t->seed, "options",
+                  curvature_options_to_json(&t->options), "data", data_options_to_json(&t->data));
+    if (!json || !t->vectors) return json;
+    json_t *before = json_array();
+    for (int64_t i = 0; i < t->n_before; i++)
+        json_array_append_new(
+            before, json_pack("{s:s, s:s}", "path", t->before[i].path, "key", t->before[i].key));
+    json_object_set_new(json, "warm",
+                        json_pack("{s:s, s:o, s:b}", "vectors", t->vectors, "before", before,
+                                  "followed", t->followed));
+    return json;
+}
+
+static enum status warm_from_json(const json_t *json, struct curvature_task *t, struct err *e)
+{
+    enum status st = OK;
+    const json_t *list = json_object_get(json, "before");
+    int64_t n = (int64_t)json_array_size(list);
+    TRY(mem_string(&t->vectors, json_text(json, "vectors", ""), e));
+    t->followed = json_is_true(json_object_get(json, "followed"));
+    TRY(mem_zero(&t->before, n, sizeof *t->before, "checkpoints before", e));
+    for (int64_t i = 0; i < n; i++) {
+        const json_t *one = json_array_get(list, (size_t)i);
+        t->n_before++;
+        TRY(mem_string(&t->before[i].path, json_text(one, "path", ""), e));
+        TRY(mem_string(&t->before[i].key, json_text(one, "key", ""), e));
+    }
+done:
+    return st;
 }
 
 enum status curvature_task_from_json(const json_t *json, struct curvature_task **out, struct err *e)
@@ -34,6 +68,7 @@ enum status curvature_task_from_json(const json_t *json, struct curvature_task *
     t->seed = json_integer_value(json_object_get(json, "seed"));
     TRY(curvature_options_from_json(json_object_get(json, "options"), &t->options, e));
     TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));
+    if (json_object_get(json, "warm")) TRY(warm_from_json(json_object_get(json, "warm"), t, e));
     *out = t;
     t = NULL;
 done:
@@ -42,6 +77,15 @@ done:
 }
 
 /* --- the record --- */
+
+/* What a visit's part holds while it runs. */
+struct part {
+    const struct visit_outcome *outcome;
+    struct measurement m;
+    struct warm warm;
+    float *start;
+    struct curvature c;
+};
 
 static void set_number(json_t *object, const char *name, double value)
 {
@@ -53,11 +97,11 @@ static void set_integer(json_t *object, const char *name, int64_t value)
     json_object_set_new(object, name, json_integer((json_int_t)value));
 }
 
-static void set_values(json_t *values, const struct curvature_options *o,
-                       const struct measurement *m, const struct curvature *c)
+static void set_values(json_t *values, const struct curvature_options *o, const struct part *p)
 {
+    const struct curvature *c = &p->c;
     set_number(values, "loss", c->loss);
-    set_integer(values, "tokens", m->tokens);
+    set_integer(values, "tokens", p->m.tokens);
     set_integer(values, "parameters", c->parameters);
     set_number(values, "gradient_norm", c->gradient_norm);
     set_integer(values, "products", c->products);
@@ -66,7 +110,7 @@ static void set_values(json_t *values, const struct curvature_options *o,
         set_number(values, "sharpness_residual", c->sharpness.residual);
         set_integer(values, "sharpness_converged", c->sharpness.converged);
         set_integer(values, "sharpness_iterations", c->iterations);
-        set_integer(values, "warm_start", 0);
+        set_integer(values, "warm_start", p->start != NULL);
     }
     if (o->sharpness == SHARPNESS_LANCZOS) {
         set_number(values, "smallest_eigenvalue", c->smallest.value);
@@ -140,11 +184,11 @@ static void set_tables(json_t *tables, const struct measurement *m, const struct
 static const char *const sharpness_names[] = {
     [SHARPNESS_NONE] = "", [SHARPNESS_POWER] = "power", [SHARPNESS_LANCZOS] = "lanczos"};
 
-static enum status record_curvature(const struct visit_outcome *o, const struct measurement *m,
-                                    const struct curvature *c, const struct err *failure,
-                                    double seconds, json_t **out, struct err *e)
+static enum status record_curvature(const struct part *p, const struct err *failure, double seconds,
+                                    json_t **out, struct err *e)
 {
     enum status st = OK;
+    const struct visit_outcome *o = p->outcome;
     const struct curvature_options *options = &o->visit->curvature->options;
     json_t *record = record_new(o, "curvature", o->visit->curvature->key, failure);
     ENSURE(record, ERR_NOMEM, "out of memory for a record");
@@ -155,10 +199,13 @@ static enum status record_curvature(const struct visit_outcome *o, const struct 
     json_object_set_new(provenance, "subset",
                         json_string(hvp_subset_name((enum hvp_subset)options->subset)));
     json_object_set_new(provenance, "sharpness", json_string(sharpness_names[options->sharpness]));
+    if (p->warm.chain)
+        json_object_set_new(provenance, "weights_chain",
+                            json_string(p->warm.chain[p->warm.task->n_before]));
     set_number(values, "seconds", seconds);
     if (failure->code != OK) goto done;
-    set_values(values, options, m, c);
-    set_tables(json_object_get(record, "tables"), m, c);
+    set_values(values, options, p);
+    set_tables(json_object_get(record, "tables"), &p->m, &p->c);
 done:
     *out = record;
     return st;
@@ -166,16 +213,24 @@ done:
 
 /* --- the visit's part --- */
 
-static enum status measure(const struct visit_outcome *o, struct visit_cache *cache,
-                           struct measurement *m, struct curvature *out, struct err *e)
+static enum status measure(struct part *p, struct visit_cache *cache, struct err *e)
 {
     enum status st = OK;
+    const struct visit_outcome *o = p->outcome;
     const struct curvature_task *t = o->visit->curvature;
-    const struct curvature_request request = {.options = t->options, .seed = (uint64_t)t->seed};
+    struct measurement *m = &p->m;
+    struct curvature_request request = {.options = t->options,
+                                        .seed = (uint64_t)t->seed,
+                                        .keep_vector = t->vectors != NULL && t->followed};
     st = visit_sequences_get(cache, o->visit, &t->data, &m->sequences, e);
+    if (st == OK && t->vectors) st = warm_open(&p->warm, t, o->visit->path, o->fingerprint, e);
     TRY(err_agree(m->group, st, e));
     TRY(measurement_open(m, (enum hvp_subset)t->options.subset, e));
-    TRY(measurement_run(m, &request, out, e));
+    if (t->vectors) TRY(warm_start(&p->warm, m, &p->start, e));
+    request.start = p->start;
+    TRY(measurement_run(m, &request, &p->c, e));
+    if (t->vectors && m->rank == 0) st = warm_keep(&p->warm, p->c.vector, p->c.parameters, e);
+    TRY(err_agree(m->group, st, e));
 done:
     return st;
 }
@@ -185,26 +240,27 @@ enum status visit_curvature(const struct visit_outcome *o, MPI_Comm group,
                             const struct err *failure, struct err *e)
 {
     enum status st = OK;
-    struct measurement m = {.model = o->model, .group = group, .hooks = hooks};
-    struct curvature c = {0};
+    struct part p = {.outcome = o, .m = {.model = o->model, .group = group, .hooks = hooks}};
     struct err why = *failure;
     json_t *record = NULL;
     int rank;
     double start = clock_seconds();
     MPI_Comm_rank(group, &rank);
     if (failure->code == OK) {
-        enum status measured = measure(o, cache, &m, &c, &why);
+        enum status measured = measure(&p, cache, &why);
         if (measured == ERR_STOPPED || measured == ERR_FULL || measured == ERR_MPI)
             FAIL(measured, "%s", why.text);
         if (measured == OK) err_clear(&why);
     }
     if (rank == 0) {
-        TRY(record_curvature(o, &m, &c, &why, clock_seconds() - start, &record, e));
+        TRY(record_curvature(&p, &why, clock_seconds() - start, &record, e));
         TRY(hooks->emit(hooks->context, record, e));
     }
 done:
     json_decref(record);
-    curvature_free(&c);
-    measurement_close(&m);
+    curvature_free(&p.c);
+    free(p.start);
+    warm_close(&p.warm);
+    measurement_close(&p.m);
     return st;
 }

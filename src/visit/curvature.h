@@ -3,11 +3,22 @@
 #include "curvature/measure.h"
 #include "visit/internal.h"
 
+/* A checkpoint before, on the chain of a warm start. */
+struct curvature_step {
+    char *path, *key;
+};
+
 struct curvature_task {
     struct curvature_options options;
     struct data_options data;
     int64_t seed;
     char *key; /* of the record */
+    /* Warm start (warm.h): folder of the vectors, NULL: none; the checkpoints before, in their
+     * order; whether one follows. */
+    char *vectors;
+    int64_t n_before;
+    struct curvature_step *before; // (n_before)
+    bool followed;
 };
 void curvature_task_free(struct curvature_task *t); /* and the struct itself; NULL: nothing */
 /* A new reference, NULL when out of memory; and back, *out owned by the caller. */
@@ -36,6 +47,8 @@ struct measurement {
  * has two tokens. Close it whatever is returned. */
 MUST_USE enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e);
 void measurement_close(struct measurement *m);
+/* x (n of the subject) on all ranks = rank 0's. Collective on group. */
+void measurement_give_out(const struct measurement *m, float *x);
 /* curvature_measure, on all ranks together: every rank gets the same out. ERR_STOPPED: the hooks
  * said so. out borrows names from m. */
 MUST_USE enum status measurement_run(struct measurement *m, const struct curvature_request *request,

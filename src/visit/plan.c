@@ -255,10 +255,13 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                               tokenizer, "evaluations", of->evaluations, "activations",
                               plan_activations(p->sweep)),
                     c->key, e));
+    /* A warm start makes a checkpoint's curvature depend on that of the one before. */
+    bool warm = p->sweep->curvature.warm_start;
     if (of->curvature)
-        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O}", "schema", KEY_SCHEMA, "model",
+        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*}", "schema", KEY_SCHEMA, "model",
                                   m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
-                                  tokenizer, "curvature", of->curvature),
+                                  tokenizer, "curvature", of->curvature, "after",
+                                  warm ? row > 0 ? c[-1].curvature_key : "" : NULL),
                         c->curvature_key, e));
 done:
     return st;

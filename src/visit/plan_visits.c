@@ -6,6 +6,7 @@
 #include "visit/curvature.h"
 #include "visit/plan_keys.h"
 #include "visit/second_order.h"
+#include "visit/warm.h"
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,50 @@ done:
     return st;
 }
 
+/* True if the weights of the checkpoint, or of one before on the chain of a warm start, are not
+ * those that its curvature was measured from. */
+static bool chain_changed(const struct plan *p, const struct plan_checkpoint *c,
+                          const json_t *record)
+{
+    char now[HASH_HEX];
+    bool changed = false;
+    const char *was = json_text(json_object_get(record, "provenance"), "weights_chain", "");
+    if (!p->sweep->curvature.warm_start || !was[0]) return false;
+    const char **paths = NULL;
+    if (mem_zero(&paths, c->row + 1, sizeof *paths, "paths", NULL) != OK) return false;
+    for (int64_t i = 0; i <= c->row; i++) paths[i] = c[i - c->row].path;
+    if (warm_chain(paths, c->row + 1, now, NULL) == OK) changed = strcmp(now, was) != 0;
+    free(paths);
+    return changed;
+}
+
+static bool curvature_missing(const struct plan *p, const struct plan_checkpoint *c,
+                              const struct results_view *view, const struct plan_choice *choice)
+{
+    const json_t *record = view ? results_view_find(view, c->curvature_key) : NULL;
+    if (plan_missing(view, c->curvature_key, choice)) return true;
+    return weights_changed(c, record) || chain_changed(p, c, record);
+}
+
+/* The chain of a warm start: the rows above the checkpoint's own. */
+static enum status add_chain(const struct plan *p, const struct plan_checkpoint *c,
+                             struct curvature_task *t, struct err *e)
+{
+    enum status st = OK;
+    if (!p->sweep->curvature.warm_start) return OK;
+    TRY(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
+    t->followed = c->row + 1 < p->sweep->models[c->model].n_rows;
+    TRY(mem_zero(&t->before, c->row, sizeof *t->before, "checkpoints before", e));
+    for (int64_t i = 0; i < c->row; i++) {
+        const struct plan_checkpoint *one = c - c->row + i;
+        t->n_before++;
+        TRY(mem_string(&t->before[i].path, one->path, e));
+        TRY(mem_string(&t->before[i].key, one->curvature_key, e));
+    }
+done:
+    return st;
+}
+
 static enum status add_curvature(const struct plan *p, const struct plan_checkpoint *c,
                                  struct visit *v, struct err *e)
 {
@@ -166,6 +211,7 @@ static enum status add_curvature(const struct plan *p, const struct plan_checkpo
     t->seed = from->seed;
     TRY(sweep_curvature_data(p->sweep, &t->data, e));
     TRY(mem_string(&t->key, c->curvature_key, e));
+    TRY(add_chain(p, c, t, e));
 done:
     return st;
 }
@@ -228,7 +274,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     if (p->second_order[0] && *wanted) TRY(add_second_order(p, c, v, e));
     v->cells_only = !*wanted;
     if (c->curvature_key[0] && !plan_choice_names(choice, "bits") &&
-        !plan_choice_names(choice, "quantizer") && plan_missing(view, c->curvature_key, &own)) {
+        !plan_choice_names(choice, "quantizer") && curvature_missing(p, c, view, &own)) {
         TRY(add_curvature(p, c, v, e));
         *wanted = true;
     }

@@ -72,6 +72,26 @@ launch 300 3 run "$work/sweep.yaml" --set "$section" --set results=three.h5 || f
 "$QTRAJ" rebuild "$work/rebuilt.h5" "$work/results.journal" && "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/alone.h5" "$work/rebuilt.h5" ||
     fail "the rebuilt cube differs"
 
+# A warm start: recorded, the same bits whichever ranks did it and whether or not the vectors are there, nothing left behind.
+warm=${section%\}}', warm_start: true}'
+launch 300 1 run "$work/sweep.yaml" --set "$warm" --set results=warm.h5 || fail "warm start: $(cat "$work/err")"
+expect "warm started" "$(value warm.h5 sharpness_warm_start | tr '\n' ' ')" "0 1 1 "
+expect "the first checkpoint" "$(value warm.h5 sharpness | sed -n 1p)" "$(value alone.h5 sharpness | sed -n 1p)"
+cp "$work/warm.h5" "$work/first.h5"
+launch 300 4 run "$work/sweep.yaml" --set "$warm" --set results=warm3.h5 || fail "warm start on ranks: $(cat "$work/err")"
+"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/first.h5" "$work/warm3.h5" || fail "warm starts differ between ranks"
+launch 300 1 run "$work/sweep.yaml" --set "$warm" --set results=warm.h5 --redo --only 'checkpoint=step001200' || fail "redo"
+"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/first.h5" "$work/warm.h5" || fail "a warm start without a vector differs"
+
+# The same weights twice: the second time it starts from what the first came to.
+mkdir "$work/twice" && ln -s "$quickstart/trajectory/step001200" "$work/twice/a" && ln -s "$quickstart/trajectory/step001200" "$work/twice/b"
+cp "$quickstart/trajectory/tokenizer.json" "$work/twice"
+printf 'checkpoint,step\na,1\nb,2\n' >"$work/twice.csv"
+launch 300 1 run "$work/sweep.yaml" --set "$warm" --set results=twice.h5 --set "models[0].path=$work/twice/{checkpoint}" \
+    --set models[0].trajectory=twice.csv || fail "the same twice: $(cat "$work/err")"
+expect "the residual falls" "$(value twice.h5 sharpness_residual | "$python" -c 'a, b = map(float, open(0)); print(b < a)')" True
+[ -e "$work/twice.h5.vectors" ] && fail "vectors are left"
+
 # What fails is its own record with a message; the cells stay done.
 launch 60 1 run "$work/sweep.yaml" --set "$section" --set curvature.memory=0.001
 expect "exit code of a failed curvature" $? 1

@@ -1,0 +1,30 @@
+/* warm: the eigenvector of the checkpoint before, from which a sharpness may start
+ * (docs/decisions/0011-warm-start.md). Vectors lie as files beside the results, named by all that
+ * they depend on: the keys and weights of the checkpoint and of all before it, and the fingerprint.
+ * One that is not there is computed again, so that numbers do not depend on what is. */
+#pragma once
+#include "visit/curvature.h"
+
+/* Digest of the weights of n >= 1 checkpoints in their order. ERR_IO, ERR_FORMAT: one is not there
+ * or broken. */
+MUST_USE enum status warm_chain(const char *const *paths, int64_t n, char out[HASH_HEX],
+                                struct err *e);
+
+struct warm {
+    const struct curvature_task *task;
+    const char *path, *fingerprint; /* of the checkpoint itself */
+    char (*chain)[HASH_HEX];        // (n_before + 1) of each checkpoint and all before it
+};
+/* ERR_IO, ERR_FORMAT as warm_chain. Close it whatever is returned. */
+MUST_USE enum status warm_open(struct warm *w, const struct curvature_task *task, const char *path,
+                               const char *fingerprint, struct err *e);
+void warm_close(struct warm *w);
+
+/* *start (n of m's subject, owned by the caller) = the vector of the checkpoint before, NULL for
+ * the first. m: an open measurement of the checkpoint itself, for its sequences, group and hooks.
+ * Collective on the group. As measurement_run; ERR_SHAPE: checkpoints of unequal shapes. */
+MUST_USE enum status warm_start(const struct warm *w, const struct measurement *m, float **start,
+                                struct err *e);
+/* Keeps the vector (n) for the checkpoint that follows, if one does, and removes that of the one
+ * before. For rank 0 of the group. ERR_IO, ERR_FULL. */
+MUST_USE enum status warm_keep(const struct warm *w, const float *vector, int64_t n, struct err *e);

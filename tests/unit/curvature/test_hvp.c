@@ -51,10 +51,19 @@ static int check_elements(const struct hvp_fixture *f, const real *x, const char
     return found;
 }
 
+/* A family without torch's answers is tested by its laws alone (test_hvp_laws.c). */
+static void open_answered(struct hvp_fixture *f, const char *name, const char *answer)
+{
+    hvp_fixture_open(f, name, HVP_ALL);
+    if (safetensors_find(&f->answers, answer)) return;
+    hvp_fixture_close(f);
+    skip();
+}
+
 static void gradient(void **state)
 {
     struct hvp_fixture f;
-    hvp_fixture_open(&f, *state, HVP_ALL);
+    open_answered(&f, *state, "grad_norms");
     real *g = hvp_vector(&f);
     double loss, alone;
     OK_OR_FAIL(hvp_gradient(f.h, g, &loss, e));
@@ -71,7 +80,7 @@ static void gradient(void **state)
 static void product(void **state)
 {
     struct hvp_fixture f;
-    hvp_fixture_open(&f, *state, HVP_ALL);
+    open_answered(&f, *state, "vhv");
     real *v = hvp_vector(&f), *hv = hvp_vector(&f);
     double *vhv = hvp_answer(&f, "vhv", NULL), *parts = hvp_answer(&f, "vhv_per_tensor", NULL);
     for (uint64_t salt = 0; salt < 4; salt++) {

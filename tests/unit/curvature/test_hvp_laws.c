@@ -293,6 +293,15 @@ static void what_cannot_be(void **state)
     assert_non_null(strstr(err.text, "two tokens"));
     hvp_close(h);
     err_clear(&err);
+    real *far = hvp_vector(&f), *g = hvp_vector(&f);
+    for (int64_t i = 0; i < f.n; i++) far[i] = INFINITY;
+    hvp_move(f.h, far, 1);
+    assert_int_equal(hvp_gradient(f.h, g, NULL, &err), ERR_NUMERIC);
+    assert_non_null(strstr(err.text, "loss is not finite"));
+    free(far);
+    free(g);
+    err_clear(&err);
+    hvp_move(f.h, NULL, 0);
     f.s.ids[40] = 256;
     assert_int_equal(hvp_open(f.model, &f.s, HVP_ALL, &h, &err), ERR_FORMAT);
     assert_non_null(strstr(err.text, "sequence 2, token 9: id 256"));

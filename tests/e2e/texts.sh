@@ -77,7 +77,7 @@ bits: [4]
 methods: [{method: rtn, group_size: 64}]
 evaluation: [{name: own, text: [part-1.jsonl, part-2.jsonl], field: content, length: 32}]
 YAML
-done_of() { "$QTRAJ" plan "$work/sweep.yaml" --json "$@" 2>"$work/err" >"$work/plan" || fail "plan: $(cat "$work/err")"; }
+done_of() { "$QTRAJ" plan "$work/sweep.yaml" --json --rate 100 "$@" 2>"$work/err" >"$work/plan" || fail "plan: $(cat "$work/err")"; }
 launch 120 1 run "$work/sweep.yaml" || fail "run: exit code $?: $(cat "$work/err")"
 done_of
 cp "$work/plan" "$work/finished"

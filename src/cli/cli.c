@@ -12,7 +12,7 @@
 static const struct command *const commands[] = {
     &cmd_run,      &cmd_plan,      &cmd_status,   &cmd_show,          &cmd_rebuild,
     &cmd_options,  &cmd_methods,   &cmd_inspect,  &cmd_architectures, &cmd_eval,
-    &cmd_quantize, &cmd_curvature, &cmd_tokenize,
+    &cmd_quantize, &cmd_curvature, &cmd_tokenize, &cmd_doctor,
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -72,7 +72,13 @@ static void set_threads(MPI_Comm comm, bool works)
         log_trace("sched", "threads are left as they are: %s", e.text);
         return;
     }
-    if (!given) omp_set_num_threads((int)share.cores);
+    enum { MOST = 512 }; /* more threads at once than OpenBLAS's buffers can serve: it crashes */
+    int64_t threads = given ? omp_get_max_threads() : share.cores;
+    if (threads > MOST) {
+        log_warn("%lld threads are more than BLAS can serve; taking %d", (long long)threads, MOST);
+        threads = MOST;
+    }
+    omp_set_num_threads((int)threads);
     log_trace("sched",
               "%lld ranks on this node, %lld of them work; this one: %d threads%s, cores %lld "
               "(%s), memory %.1f GiB of %.1f GiB (%s)",

@@ -12,6 +12,7 @@
 enum exit_code {
     EXIT_DONE = 0,
     EXIT_CELLS_FAILED = 1, /* done, but cells failed */
+    EXIT_WARNINGS = 1,     /* doctor: done, but something would slow or break a run */
     EXIT_BAD_INPUT = 2,    /* usage, config, unreadable text, locked; a bad checkpoint of a
                               single-checkpoint command */
     EXIT_STOPPED = 3,      /* resumable: signal, full disk */
@@ -38,6 +39,6 @@ const struct limits_share *cli_share(void);
 /* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. */
 int cli_main(MPI_Comm world, int argc, char **argv);
 
-extern const struct command cmd_run, cmd_plan, cmd_status, cmd_show, cmd_rebuild, cmd_options,
-    cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval, cmd_quantize,
+extern const struct command cmd_run, cmd_plan, cmd_doctor, cmd_status, cmd_show, cmd_rebuild,
+    cmd_options, cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval, cmd_quantize,
     cmd_curvature;

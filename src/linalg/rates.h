@@ -7,5 +7,15 @@ struct linalg_rates {
     int threads;
 };
 
+/* The dgemm that Fortran libraries (ScaLAPACK) call: on some systems another library than ours, the
+ * slow reference one by default. */
+struct linalg_fortran {
+    double dgemm;      /* FLOP/s of one thread */
+    double own;        /* FLOP/s of one thread of the dgemm called here */
+    char library[256]; /* that it comes from */
+};
+MUST_USE enum status linalg_fortran_measure(double seconds, struct linalg_fortran *out,
+                                            struct err *e);
+
 /* Multiplies for about `seconds` each. ERR_NOMEM. */
 MUST_USE enum status linalg_rates_measure(double seconds, struct linalg_rates *out, struct err *e);

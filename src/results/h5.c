@@ -1,6 +1,8 @@
 #include "results/h5.h"
+#include "results/results.h"
 #include "results/seal.h"
 #include "util/mem.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,4 +229,13 @@ void h5_free_data(union cube_data *data, enum cube_type type, int64_t n)
         if (data->t[i]) H5free_memory((void *)(uintptr_t)data->t[i]);
     free(data->any);
     data->any = NULL;
+}
+
+const char *results_hdf5_version(void)
+{
+    static char text[48];
+    unsigned major, minor, release;
+    if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
+    snprintf(text, sizeof text, "%u.%u.%u", major, minor, release);
+    return text;
 }

@@ -132,6 +132,9 @@ struct lock;
 MUST_USE enum status lock_take(const char *results, struct lock **out, struct err *e);
 void lock_release(struct lock *l);
 
+/* "1.10.8": the HDF5 library in use. Static string. */
+const char *results_hdf5_version(void);
+
 /* --- a view: the newest plan and the records that belong to it --- */
 struct results_view;
 /* From a journal or cube file (told by its first bytes). ERR_IO, ERR_FORMAT (neither; no plan in

@@ -440,7 +440,7 @@ static void test_listing(void **state)
         "  group_size        an integer >= 1 or -1; default 128\n",
         "  order             one of none, activation, group; default none\n",
         "calibration\n",
-        "  threads           an integer from 1 to 4096 or auto; default auto\n",
+        "  threads           an integer from 1 to 512 or auto; default auto\n",
         "  learning_rate     a finite number >= 0; may be left out\n"};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         if (!strstr(text, expected[i])) fail_msg("no line %s in\n%s", expected[i], text);

@@ -1,0 +1,105 @@
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/doctor.h"
+#include "util/log.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] = "doctor [--results DIR] [--scratch DIR] [--json]";
+
+static void print_value(const char *name, const json_t *value)
+{
+    size_t n = strlen(name);
+    bool bytes = n > 6 && strcmp(name + n - 6, "_bytes") == 0;
+    if (bytes && json_is_number(value))
+        printf("%.1f GiB", json_number_value(value) / (1 << 30));
+    else if (json_is_string(value))
+        printf("%s", json_string_value(value));
+    else if (json_is_integer(value))
+        printf("%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        printf("%.4g", json_real_value(value));
+    else
+        printf("%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "none");
+}
+
+static void print_text(const struct doctor *d)
+{
+    const char *heading, *name;
+    json_t *section, *value;
+    size_t i;
+    json_object_foreach(d->findings, heading, section)
+    {
+        printf("%s\n", heading);
+        json_object_foreach(section, name, value)
+        {
+            printf("  %-32s ", name);
+            print_value(name, value);
+            putchar('\n');
+        }
+    }
+    json_array_foreach(d->warnings, i, value)
+        printf("warning: %s: %s\n  remedy: %s\n", json_text(value, "about", ""),
+               json_text(value, "text", ""), json_text(value, "remedy", ""));
+    if (i == 0) printf("no warnings\n");
+}
+
+static enum status examine(struct doctor *d, const struct doctor_ranks *r, const char *results,
+                           const char *scratch, struct err *e)
+{
+    enum status st = OK;
+    ENSURE(d->findings && d->warnings, ERR_NOMEM, "out of memory");
+    doctor_check_versions(d);
+    TRY(doctor_check_blas(d, r, e));
+    doctor_check_ranks(d, r);
+    doctor_check_memory(d, r);
+    doctor_check_limits(d);
+    doctor_check_disks(d, results, scratch);
+    doctor_check_locale(d);
+done:
+    return st;
+}
+
+static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+{
+    enum status st = OK;
+    bool json = false, help;
+    const char *results = ".", *scratch = NULL;
+    struct doctor_ranks ranks = {0};
+    struct doctor d = {0};
+    int rank;
+    const struct arg table[] = {
+        {"--results", ARG_TEXT, &results, "DIR", "folder of the results (default: this one)"},
+        {"--scratch", ARG_TEXT, &scratch, "DIR", "folder of run.scratch (default: as a run's)"},
+        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+    };
+    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
+    MPI_Comm_rank(world, &rank);
+    TRY(args_parse(&args, usage, argc, argv, NULL, 0, 0, NULL, &help, e));
+    if (help) goto done;
+    TRY(doctor_ask_ranks(world, &ranks, e));
+    if (rank != 0) goto done;
+    d = (struct doctor){.findings = json_object(), .warnings = json_array()};
+    TRY(examine(&d, &ranks, results, scratch, e));
+    if (json) {
+        json_t *both = json_pack("{s:O, s:O}", "findings", d.findings, "warnings", d.warnings);
+        json_dumpf(both, stdout, JSON_INDENT(1));
+        putchar('\n');
+        json_decref(both);
+    } else {
+        print_text(&d);
+    }
+    *code = json_array_size(d.warnings) ? EXIT_WARNINGS : EXIT_DONE;
+done:
+    json_decref(d.findings);
+    json_decref(d.warnings);
+    return st;
+}
+
+const struct command cmd_doctor = {
+    .name = "doctor",
+    .arguments = usage,
+    .doc = "what a run meets on this machine, and remedies; exit code 1 with warnings",
+    .all_ranks = true,
+    .run = run,
+};

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# qtraj doctor: what it says is there, and each thing that is wrong on purpose has its warning and remedy.
+. "$SOURCE/tests/tools/lib.sh"
+need_python json
+
+# doctor NAME COMMAND...: runs, keeps NAME.json; the exit code is 1 just when there are warnings.
+doctor() {
+    local name=$1 code=0
+    shift
+    "$@" >"$work/$name.json" 2>"$work/$name.err" || code=$?
+    "$python" - "$work/$name.json" "$code" <<'PY' || fail "$name: $(cat "$work/$name.err")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert int(sys.argv[2]) == (1 if d["warnings"] else 0), sys.argv[2]
+for w in d["warnings"]:
+    assert w["about"] and w["text"] and w["remedy"], w
+f = d["findings"]
+for section, name in (("versions", "qtraj"), ("versions", "mpi"), ("versions", "hdf5"), ("blas", "library"),
+                      ("blas", "scalapack_calls"), ("ranks", "threads_a_rank"), ("memory", "limit_from"),
+                      ("limits", "open_files"), ("results", "sync_ms"), ("scratch", "folder"), ("locale", "locale")):
+    if not (section == "results" and name not in f[section] and d["warnings"]):
+        assert name in f[section], (section, name)
+for rate in ("sgemm_gflops", "dgemm_gflops_a_thread", "scalapack_dgemm_gflops_a_thread"):
+    assert f["blas"][rate] > 0.05, rate
+PY
+}
+
+# has NAME ABOUT TEXT: a warning about it that contains the text.
+has() {
+    "$python" - "$work/$1.json" "$2" "$3" <<'PY' || fail "$1: no warning about $2 with \"$3\""
+import json, sys
+d = json.load(open(sys.argv[1]))
+sys.exit(not any(w["about"] == sys.argv[2] and sys.argv[3] in w["text"] for w in d["warnings"]))
+PY
+}
+
+cd "$work" || exit 1
+mkdir scratch
+doctor plain env -u OMP_NUM_THREADS "$QTRAJ" doctor --json --scratch scratch
+! grep -q "threads wait" plain.json || fail "plain: a warning about threads that nobody set"
+doctor threads env OMP_NUM_THREADS=4096 "$QTRAJ" doctor --json --scratch scratch
+has threads ranks "512 threads"
+grep -q "more than BLAS can serve" threads.err || fail "threads: not cut to what BLAS can serve"
+doctor nowhere "$QTRAJ" doctor --json --results "$work/missing" --scratch "$work/absent"
+has nowhere results "cannot write there"
+has nowhere scratch "not a folder"
+if [ -d /dev/shm ] && [ -w /dev/shm ]; then
+    doctor memory "$QTRAJ" doctor --json --results /dev/shm --scratch scratch
+    has memory results "lies in memory"
+fi
+doctor files bash -c "ulimit -n 100; exec '$QTRAJ' doctor --json --scratch scratch"
+has files limits "open_files is limited to 100"
+doctor small env SLURM_MEM_PER_NODE=1024 "$QTRAJ" doctor --json --scratch scratch
+has small memory SLURM_MEM_PER_NODE
+doctor latin env LC_ALL=de_DE.ISO-8859-1 "$QTRAJ" doctor --json --scratch scratch
+has latin locale "no UTF-8"
+if [ "$(nproc)" -gt 1 ]; then
+    doctor bound taskset -c 0 "$QTRAJ" doctor --json --scratch scratch
+    has bound ranks "bound to 1 of"
+fi
+doctor ranks mpirun -n 2 --oversubscribe "$QTRAJ" doctor --json --scratch scratch
+grep -q '"ranks": 2' ranks.json || fail "ranks: not two"
+"$QTRAJ" doctor --scratch scratch >text.txt
+grep -q "scalapack_calls" text.txt || fail "text: no scalapack"
+finish

@@ -5,12 +5,14 @@ import argparse
 import pathlib
 import sys
 
+import curvature
 import relative_error
 import style
 import validation_loss
 from cube import open_cube
 
-FIGURES = {"relative_error": relative_error.draw, "validation_loss": validation_loss.draw}
+FIGURES = {"relative_error": relative_error.draw, "validation_loss": validation_loss.draw,
+           "curvature": curvature.draw}
 
 
 def main():
@@ -18,9 +20,9 @@ def main():
     parser.add_argument("results", type=pathlib.Path, help="the cube (HDF5) that qtraj run wrote")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
     parser.add_argument("--bits", default="3,4", help="bit-widths to show (3,4)")
-    parser.add_argument("--only", default=",".join(FIGURES), help=f"which figures ({', '.join(FIGURES)})")
+    parser.add_argument("--only", help=f"which figures ({', '.join(FIGURES)}); left out: all that the cube has numbers for")
     options = parser.parse_args()
-    names = options.only.split(",")
+    names = options.only.split(",") if options.only else list(FIGURES)
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
         parser.error(f"there is no figure {unknown[0]}; there are {', '.join(FIGURES)}")
@@ -32,6 +34,10 @@ def main():
         cube = open_cube(options.results)
     except (OSError, ValueError) as error:
         sys.exit(f"{options.results}: not a results cube that can be read: {error}")
+    if not curvature.measured(cube) and "curvature" in names:
+        if options.only:
+            sys.exit(f"{options.results}: no curvature was measured; the sweep file's section curvature asks for it")
+        names.remove("curvature")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in names:
         style.save(FIGURES[name](cube, bits), options.out, name)

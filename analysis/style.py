@@ -26,9 +26,9 @@ plt.rcParams.update({
 })
 
 
-def new_figure(rows, columns, height=2.6, sharey=False):
+def new_figure(rows, columns, height=2.6, sharex=True, sharey=False):
     """rows × columns panels, each so many inches high."""
-    return plt.subplots(rows, columns, figsize=(1.2 + 3.1 * columns, 0.9 + height * rows), sharex=True, sharey=sharey,
+    return plt.subplots(rows, columns, figsize=(1.2 + 3.1 * columns, 0.9 + height * rows), sharex=sharex, sharey=sharey,
                         squeeze=False)
 
 
@@ -78,12 +78,13 @@ def handle(series, label):
     return plt.Line2D([], [], color=colour, marker=marker, label=label)
 
 
-def legend(figure, handles, lines):
+def legend(figure, handles, lines, learning_rate=True):
     """Below the panels: the series, what a branch looks like, and the learning rate."""
     if any(line.parent for line in lines):
         handles.append(plt.Line2D([], [], color=GREY, linestyle="--", marker="o", markerfacecolor="white",
                                   label="branch"))
-    handles.append(plt.Line2D([], [], color=GREY, linestyle=":", label="learning rate"))
+    if learning_rate:
+        handles.append(plt.Line2D([], [], color=GREY, linestyle=":", label="learning rate"))
     figure.tight_layout(rect=(0, 0.32 / figure.get_figheight(), 1, 1))
     figure.legend(handles=handles, loc="lower center", ncol=len(handles))
 

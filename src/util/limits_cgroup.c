@@ -81,7 +81,7 @@ static void lower_cores_by(struct limits *l, const char *folder, const char *fil
 
 static void look_at_unified(const char *root, struct limits *l, const char *folder, char *text)
 {
-    char path[2 * PATH_LENGTH];
+    char path[2 * PATH_LENGTH + 16];
     double quota, period;
     lower_memory_by(root, l, folder, "memory.max", text);
     lower_memory_by(root, l, folder, "memory.high", text);

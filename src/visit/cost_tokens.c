@@ -3,6 +3,7 @@
 #include "util/mem.h"
 #include "visit/cost.h"
 #include <glob.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,15 @@ static struct cost_tokens even(double n, double length, bool guessed)
                                 .guessed = guessed};
 }
 
+/* Lengths of documents spread like a lognormal with a deviation of about 1: the longest of n is
+ * n^0.45 of the mean. */
+static double filled_up(const struct data_options *d, double length)
+{
+    if (d->padding != PADDING_COUNTED) return length;
+    length = ceil(length * pow((double)d->batch, 0.45));
+    return d->length > 0 ? lower(length, (double)d->length) : length;
+}
+
 struct cost_tokens cost_tokens_of(const struct data_options *d)
 {
     int64_t rows = 0, row = 0;
@@ -92,14 +102,16 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
         }
         n = all > 0 ? all / length : 0;
     }
-    bool bounded = d->samples > 0 || d->tokens > 0;
+    bool documents = d->documents > 0 && d->text && d->layout == LAYOUT_DOCUMENT;
+    bool bounded = d->samples > 0 || d->tokens > 0 || documents;
     if (d->skip > 0 && n > 0) n = n > (double)d->skip ? n - (double)d->skip : 1;
-    if (d->documents > 0 && d->layout == LAYOUT_DOCUMENT) n = lower(n, (double)d->documents);
     double most = 1e300;
+    if (documents) most = lower(most, (double)d->documents);
     if (d->samples > 0) most = lower(most, (double)d->samples);
     if (d->tokens > 0) most = lower(most, (double)(d->tokens / (int64_t)length));
     if (!bounded) most = n;
     /* A text that is not there yet gives what is asked of it. */
     if (n == 0 || n > most) n = most;
+    if (guessed) length = filled_up(d, length);
     return even(n >= 1 ? (double)(int64_t)n : 1, length, guessed || (!bounded && d->text));
 }

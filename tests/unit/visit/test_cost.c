@@ -140,6 +140,17 @@ static void tokens_from_options(void **state)
     t = cost_tokens_of(&d);
     assert_int_equal(t.sequences, 1024);
     assert_true(t.guessed && t.tokens == 1024 * 128.0);
+    d = (struct data_options){.text = absent, .layout = LAYOUT_DOCUMENT, .documents = 1024};
+    t = cost_tokens_of(&d); /* a preset's, its text not there yet */
+    assert_int_equal(t.sequences, 1024);
+    d.padding = PADDING_COUNTED;
+    d.batch = 1;
+    assert_true(cost_tokens_of(&d).tokens == t.tokens);
+    d.batch = 16;
+    assert_true(cost_tokens_of(&d).tokens > 3 * t.tokens &&
+                cost_tokens_of(&d).tokens < 4 * t.tokens);
+    d.length = 512;
+    assert_true(cost_tokens_of(&d).tokens == 1024 * 512.0);
     d = (struct data_options){0};
     assert_int_equal(cost_tokens_of(&d).sequences, 0);
 }

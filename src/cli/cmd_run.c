@@ -26,6 +26,7 @@ struct master {
     struct journal *journal;
     struct plan_visits visits;
     struct sched_task *tasks;
+    struct plan_rank worker; /* the least that a worker has, and how many there are */
     bool unsynced, cube_stale;
     int64_t waiting_done, waiting_failed; /* appended, not yet durable */
     double cube_written, cube_seconds;
@@ -98,9 +99,43 @@ done:
     return st;
 }
 
+/* How many ranks visits of each model take (models of the sweep): as many as the sweep says, or as
+ * few as their memory allows. */
+static enum status find_ranks(struct master *m, int64_t **out, struct err *e)
+{
+    enum status st = OK;
+    const struct run_options *o = &m->sweep.run;
+    struct plan_rank rank = m->worker;
+    int64_t *variants = NULL;
+    TRY(mem_zero(out, m->sweep.n_models, sizeof **out, "models", e));
+    TRY(mem_zero(&variants, m->plan.n_variants, sizeof *variants, "variants", e));
+    for (int64_t i = 0; i < m->plan.n_variants; i++) variants[i] = i;
+    if (o->memory) rank.memory = o->memory;
+    if (o->threads > 0) rank.threads = o->threads;
+    rank.scratch = !o->scratch || strcmp(o->scratch, "off") != 0;
+    for (int64_t i = 0; i < m->sweep.n_models; i++) {
+        (*out)[i] = o->ranks_per_group;
+        if (o->ranks_per_group < 1)
+            (*out)[i] = plan_model_ranks(&m->plan, i, variants, m->plan.n_variants, &rank);
+        log_trace("sched", "%s: %lld ranks a visit", m->sweep.models[i].name, (long long)(*out)[i]);
+    }
+done:
+    free(variants);
+    return st;
+}
+
+static int64_t model_of(const struct master *m, const struct visit *v)
+{
+    int64_t i = 0;
+    while (i < m->sweep.n_models - 1 && strcmp(m->sweep.models[i].name, v->model) != 0) i++;
+    return i;
+}
+
 static enum status make_tasks(struct master *m, struct err *e)
 {
     enum status st = OK;
+    int64_t *ranks = NULL;
+    TRY(find_ranks(m, &ranks, e));
     TRY(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
     for (int64_t i = 0; i < m->visits.n; i++) {
         json_t *json = visit_to_json(&m->visits.visits[i]);
@@ -110,12 +145,13 @@ static enum status make_tasks(struct master *m, struct err *e)
             .parts = m->visits.parts[i],
             .kind = m->visits.kind[i],
             .files = 1 + i,
-            .ranks = m->sweep.run.ranks_per_group,
+            .ranks = ranks[model_of(m, &m->visits.visits[i])],
             .text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL};
         json_decref(json);
         ENSURE(m->tasks[i].text, ERR_NOMEM, "out of memory for the tasks");
     }
 done:
+    free(ranks);
     return st;
 }
 
@@ -326,6 +362,27 @@ done:
     return st;
 }
 
+/* What ranks have that work: the one that has least speaks for all. Collective. */
+static struct plan_rank find_workers(MPI_Comm world)
+{
+    const struct limits_share *s = cli_share();
+    int rank, size;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
+    bool works = size == 1 || rank > 0;
+    int64_t own[3] = {INT64_MAX, INT64_MAX, INT64_MAX}, least[3];
+    if (works) {
+        own[0] = s->memory / 10 * 9;
+        own[1] = s->workers;
+        own[2] = s->cores;
+    }
+    MPI_Allreduce(own, least, 3, MPI_INT64_T, MPI_MIN, world);
+    return (struct plan_rank){.memory = least[0],
+                              .mates = least[1] > 0 ? least[1] : 1,
+                              .threads = least[2] > 0 ? least[2] : 1,
+                              .ranks = size > 1 ? size - 1 : 1};
+}
+
 static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
 {
     enum status st = OK;
@@ -336,6 +393,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     MPI_Comm_rank(world, &rank);
     sched_catch_signals();
     st = parse(&m, argc, argv, &help, e);
+    m.worker = find_workers(world);
     if (st == OK && !help && rank == 0) st = prepare(&m, usage, e);
     TRY(err_agree(world, st, e));
     if (help) goto done;

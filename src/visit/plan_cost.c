@@ -199,23 +199,60 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
 
 /* --- memory --- */
 
-enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
-                              int64_t n, int64_t threads, int64_t bound, bool scratch,
-                              struct memory_plan *out, struct err *e)
+/* What a rank of a group has to hold of the sequences: the share that is greatest. */
+static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ranks)
 {
-    const struct cost_tokens *eval = &p->costs.evaluation, *cal = &p->costs.calibration;
-    struct memory_need need = {
-        .sizes = p->costs.models[model].sizes,
-        .threads = threads,
-        .base = memory_base(threads),
-        .evaluation = {eval->sequences, (int64_t)eval->tokens, eval->longest},
-        .calibration = {cal->sequences, (int64_t)cal->tokens, cal->longest}};
+    int64_t tokens = (int64_t)t->tokens, share = tokens / ranks + (ranks > 1 ? t->longest : 0);
+    return (struct memory_sequences){(t->sequences + ranks - 1) / ranks,
+                                     share < tokens ? share : tokens, t->longest};
+}
+
+static enum status group_memory(const struct plan *p, int64_t model, const int64_t *variants,
+                                int64_t n, const struct plan_rank *rank, struct memory_plan *out,
+                                struct err *e)
+{
+    const struct run_options *o = &p->sweep->run;
+    int64_t ranks = rank->ranks > 1 ? rank->ranks : 1;
+    struct memory_need need = {.sizes = p->costs.models[model].sizes,
+                               .threads = rank->threads,
+                               .ranks = ranks,
+                               .mates = rank->mates < ranks ? rank->mates : ranks,
+                               .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
+                               .base = memory_base(rank->threads),
+                               .evaluation = share_of(&p->costs.evaluation, ranks),
+                               .calibration = share_of(&p->costs.calibration, ranks)};
     const struct memory_limits limits = {
-        .memory = bound, .scratch = INT64_MAX, .folder = scratch ? "scratch" : NULL};
-    need.type = p->sweep->run.activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+        .memory = rank->memory, .scratch = INT64_MAX, .folder = rank->scratch ? "scratch" : NULL};
+    need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
     for (int64_t i = 0; i < n; i++) {
         const struct method_entry *m = p->variants[variants[i]].method;
         memory_need_add(&need, quant_find(m->method), &m->options);
     }
     return memory_plan_make(&need, &limits, out, e);
+}
+
+enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
+                              int64_t n, int64_t threads, int64_t bound, bool scratch,
+                              struct memory_plan *out, struct err *e)
+{
+    /* A group is taken to live on one node. */
+    int64_t ranks = p->sweep->run.ranks_per_group;
+    const struct plan_rank rank = {
+        .threads = threads, .memory = bound, .scratch = scratch, .ranks = ranks, .mates = ranks};
+    return group_memory(p, model, variants, n, &rank, out, e);
+}
+
+int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                         const struct plan_rank *most)
+{
+    struct plan_rank rank = *most;
+    struct memory_plan plan;
+    if (!p->costs.models[model].known || most->memory < 1) return 1;
+    /* 1, 2, 3, 4, 6, 8, 12, ...: a few more ranks than needed cost little. */
+    for (int64_t r = 1; r < most->ranks; r = r < 3 ? r + 1 : r % 3 ? r + r / 2 : r / 3 * 4) {
+        struct err why = {0};
+        rank.ranks = r;
+        if (group_memory(p, model, variants, n, &rank, &plan, &why) == OK) return r;
+    }
+    return most->ranks;
 }

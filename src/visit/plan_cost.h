@@ -42,8 +42,20 @@ double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *va
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
                             bool curvature);
 
-/* Memory of a rank that runs the visit alone; bound 0: none. scratch: states may go there.
- * ERR_NOMEM: the bound is too little, the text says for what. */
+/* A rank as it is planned for. */
+struct plan_rank {
+    int64_t threads, memory; /* 0 bytes: no bound */
+    bool scratch;            /* states may go there */
+    int64_t ranks, mates;    /* of its group, and of those on its node */
+};
+
+/* The fewest ranks, up to most->ranks of them with so many on a node, whose memory is enough for
+ * visits of the model with these variants; all, if none is; 1 where it cannot be known. */
+int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                         const struct plan_rank *most);
+
+/* Memory of a rank of run.ranks_per_group ranks (auto: of one) that run the visit; bound 0: none.
+ * scratch: states may go there. ERR_NOMEM: the bound is too little, the text says for what. */
 MUST_USE enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
                                        int64_t n, int64_t threads, int64_t bound, bool scratch,
                                        struct memory_plan *out, struct err *e);

@@ -10,6 +10,7 @@
 enum { PASSES = 4 };
 
 struct bench {
+    struct visit_group group; /* of this process alone */
     struct checkpoint *checkpoint;
     struct model *model;
     struct sequences s;
@@ -22,6 +23,7 @@ struct bench {
 static void open_all(struct bench *b, const char *dir, int64_t n, int64_t length)
 {
     struct err e = {0};
+    must(group_open(MPI_COMM_SELF, &b->group, &e), &e);
     must(checkpoint_open(dir, &b->checkpoint, &e), &e);
     must(model_open(b->checkpoint, &b->model, &e), &e);
     must(sequences_init(&b->s, n, n * length, 0, &e), &e);
@@ -47,6 +49,7 @@ static void close_all(struct bench *b)
     sequences_free(&b->s);
     model_close(b->model);
     checkpoint_close(b->checkpoint);
+    group_close(&b->group);
 }
 
 /* All linears of a block one after the other, as sgemm alone would do them. */
@@ -72,7 +75,7 @@ static double walk(struct bench *b, double *waited)
     int64_t layers = model_shape(b->model)->layers;
     double start = 0, first = 0;
     must(model_embed(b->model, &b->s, b->x, &e), &e);
-    must(block_reader_open(b->model, &reader, &e), &e);
+    must(block_reader_open(&b->group, b->model, true, &reader, &e), &e);
     for (int64_t i = 0; i < layers; i++) {
         must(block_reader_next(reader, &block, &e), &e);
         if (i == 0) first = block_reader_seconds(reader), start = clock_seconds();
@@ -155,6 +158,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_forward DIR [sequences length]\n");
         return 2;
     }
+    MPI_Init(&argc, &argv);
     linalg_setup();
     must(isa_setup(&e), &e);
     print_machine();
@@ -176,5 +180,6 @@ int main(int argc, char **argv)
     stages(&b, rate);
     head(&b);
     close_all(&b);
+    MPI_Finalize();
     return 0;
 }

@@ -126,6 +126,47 @@ static void keys_follow_what_a_number_depends_on(void **state)
     drop(&m);
 }
 
+/* Whether the last checkpoint's curvature has one key under both sweeps. */
+static bool same_curvature(const char *first, const char *second, const char *changed)
+{
+    struct made plain, other;
+    make(&plain, first, second);
+    make(&other, first, changed);
+    int64_t last = plain.plan.n_checkpoints - 1;
+    assert_true(plain.plan.checkpoints[last].curvature_key[0]);
+    bool same = strcmp(plain.plan.checkpoints[last].curvature_key,
+                       other.plan.checkpoints[last].curvature_key) == 0;
+    drop(&plain);
+    drop(&other);
+    return same;
+}
+
+/* Curvature has keys of its own, which follow its options and text; cells know nothing of it. */
+static void keys_of_curvature(void **state)
+{
+    (void)state;
+    static const char asked[] = "curvature={sharpness: lanczos, trace: 8, length: 64}";
+    struct made m;
+    make(&m, NULL, NULL);
+    assert_true(m.plan.checkpoints[0].curvature_key[0] == '\0');
+    drop(&m);
+    assert_true(same_key(asked, NULL, RTN));
+    assert_true(same_curvature(asked, NULL, "bits=[2]"));
+    assert_true(same_curvature(asked, NULL, "methods[0].group_size=32"));
+    assert_true(same_curvature(asked, NULL, "calibration.samples=3"));
+    assert_true(same_curvature(asked, NULL, "evaluation[0].name=other"));
+    assert_true(same_curvature(asked, NULL, "evaluation[0].samples=3"));
+    assert_true(same_curvature(asked, "curvature.sequences=4", NULL));
+    assert_false(same_curvature(asked, NULL, "evaluation[0].skip=5"));
+    assert_false(same_curvature(asked, NULL, "curvature.sequences=5"));
+    assert_false(same_curvature(asked, NULL, "curvature.length=32"));
+    assert_false(same_curvature(asked, NULL, "curvature.trace=9"));
+    assert_false(same_curvature(asked, NULL, "curvature.subset=mat2d"));
+    assert_false(same_curvature(asked, NULL, "curvature.seed=1"));
+    assert_false(same_curvature(asked, NULL, "curvature.warm_start=true"));
+    assert_false(same_curvature(asked, NULL, "curvature.data={text: sweep.yaml, length: 64}"));
+}
+
 /* The text's content counts, not its name. */
 static void keys_follow_the_text(void **state)
 {
@@ -218,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_survive_a_larger_sweep),
         cmocka_unit_test(keys_follow_what_a_number_depends_on),
+        cmocka_unit_test(keys_of_curvature),
         cmocka_unit_test(keys_follow_the_text),
         cmocka_unit_test(visits_hold_the_applicable_cells),
         cmocka_unit_test(visits_survive_the_way),

@@ -6,13 +6,15 @@ import pathlib
 import sys
 
 import curvature
+import loss_surface
+import prediction
 import relative_error
 import style
 import validation_loss
 from cube import open_cube
 
 FIGURES = {"relative_error": relative_error.draw, "validation_loss": validation_loss.draw,
-           "curvature": curvature.draw}
+           "curvature": curvature.draw, "loss_surface": loss_surface.draw, "prediction": prediction.draw}
 
 
 def main():
@@ -40,7 +42,9 @@ def main():
         names.remove("curvature")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in names:
-        style.save(FIGURES[name](cube, bits), options.out, name)
+        figure = FIGURES[name](cube, bits)
+        if figure is not None:  # the sweep asked for what it shows
+            style.save(figure, options.out, name)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,16 @@ own_text "$work/text.txt"
 launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[3, 4]' \
     --set "calibration.text=$work/text.txt" --set 'calibration.samples=8' \
     --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=8' \
-    --set 'curvature={sharpness: lanczos, products: 4, trace: 2, sequences: 1}' \
+    --set 'curvature={sharpness: lanczos, products: 4, trace: 2, sequences: 1, second_order: total}' \
     --only 'checkpoint=step000[5789]00' || fail "exit code $?: $(cat "$work/err")"
+launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[3, 4]' \
+    --set "calibration.text=$work/text.txt" --set 'calibration.samples=8' \
+    --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=8' \
+    --set 'curvature={sharpness: lanczos, products: 4, trace: 2, sequences: 1, second_order: total}' \
+    --set 'surfaces=[{plane: quantization, columns: 3, rows: 3}, {plane: trajectory, columns: 3, rows: 2, samples: 2}]' \
+    --only 'surface=*' || fail "surfaces: exit code $?: $(cat "$work/err")"
 "$python" "$SOURCE/analysis/figures.py" "$work/cube.h5" --out "$work/figures" >"$work/names" || fail "no figures"
-for name in relative_error validation_loss curvature; do
+for name in relative_error validation_loss curvature loss_surface prediction; do
     for ending in png pdf; do
         grep -qx "$work/figures/$name.$ending" "$work/names" || fail "$name.$ending is not listed"
         [ "$(wc -c <"$work/figures/$name.$ending")" -gt 5000 ] || fail "$name.$ending is empty"

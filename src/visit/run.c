@@ -255,7 +255,8 @@ static enum status start_second_order(struct run *r, struct err *e)
     if (!r->visit->second_order || r->n == 0 || r->group.rank != 0) return OK;
     TRY(mem_zero(&r->second_order_results, r->n, sizeof *r->second_order_results, "predictions",
                  e));
-    TRY(second_order_open(r->visit, r->checkpoint, r->hooks, &r->second_order, e));
+    TRY(second_order_open(r->visit, r->checkpoint, r->hooks, r->group.size == 1, &r->second_order,
+                          e));
     r->hooks = second_order_hooks(r->second_order);
     for (int64_t i = 0; i < r->n; i++) r->streams[i].second_order = &r->second_order_results[i];
 done:

@@ -72,6 +72,7 @@ struct second_order {
     const struct checkpoint *base;
     const struct visit_hooks *outer;
     struct visit_hooks own;
+    bool alone;
     int64_t n, n_linears;
     struct spill *spills; // (n)
 };
@@ -109,8 +110,8 @@ done:
 }
 
 enum status second_order_open(const struct visit *v, const struct checkpoint *c,
-                              const struct visit_hooks *hooks, struct second_order **out,
-                              struct err *e)
+                              const struct visit_hooks *hooks, bool alone,
+                              struct second_order **out, struct err *e)
 {
     enum status st = OK;
     struct second_order *s = NULL;
@@ -118,6 +119,7 @@ enum status second_order_open(const struct visit *v, const struct checkpoint *c,
     s->visit = v;
     s->base = c;
     s->outer = hooks;
+    s->alone = alone;
     s->own = (struct visit_hooks){.context = s,
                                   .emit = emit,
                                   .should_stop = should_stop,
@@ -295,9 +297,11 @@ static enum status measure_some(struct measuring *m, const int64_t *which, int64
 {
     enum status st = OK;
     double start = clock_seconds();
-    for (int64_t i = 0; i < k; i++)
+    for (int64_t i = 0; i < k; i++) {
+        if (m->s->alone && should_stop(m->s)) FAIL(ERR_STOPPED, "stopped");
         TRY(measure_quantized(m, &m->s->spills[which[i]], m->delta ? m->delta[i] : NULL,
                               &results[which[i]], e));
+    }
     if (m->delta) TRY(predict(m, which, k, results, e));
     double seconds = (clock_seconds() - start) / (double)k;
     for (int64_t i = 0; i < k; i++) {
@@ -335,6 +339,7 @@ enum status second_order_measure(struct second_order *s, const struct model *m,
     enum status st = OK;
     struct err failure = {0};
     enum status measured = measure(s, m, cache, results, &failure);
+    if (measured == ERR_STOPPED) FAIL(measured, "%s", failure.text);
     for (int64_t i = 0; measured != OK && i < s->n; i++)
         if (!results[i].done)
             TRY(mem_format(&results[i].failure, e, "second_order: %s", failure.text));

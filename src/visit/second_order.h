@@ -33,17 +33,18 @@ struct second_order_result {
 };
 void second_order_result_free(struct second_order_result *r);
 
-/* The variants' files. hooks: the visit's; they are called on through `own`. */
+/* The variants' files. hooks: the visit's, called on through those of second_order_hooks. alone:
+ * the group has no other rank, so that should_stop may be asked while measuring. */
 struct second_order;
 MUST_USE enum status second_order_open(const struct visit *v, const struct checkpoint *c,
-                                       const struct visit_hooks *hooks, struct second_order **out,
-                                       struct err *e);
+                                       const struct visit_hooks *hooks, bool alone,
+                                       struct second_order **out, struct err *e);
 const struct visit_hooks *second_order_hooks(const struct second_order *s);
 void second_order_close(struct second_order *s);
 
 /* After the blocks: results[i] of each variant whose weights are whole. m: the model of c. Not
- * collective. What goes wrong stands in the results and makes no cell fail; ERR_NOMEM while noting
- * that. */
+ * collective. What goes wrong stands in the results and makes no cell fail, but for ERR_STOPPED;
+ * ERR_NOMEM while noting it. */
 MUST_USE enum status second_order_measure(struct second_order *s, const struct model *m,
                                           struct visit_cache *cache,
                                           struct second_order_result *results, struct err *e);

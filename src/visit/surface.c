@@ -90,7 +90,8 @@ done:
 enum { DIRECTIONS = 2 };
 
 struct surface {
-    char *key; /* of all its points' tasks alike */
+    struct surface *next; /* used less recently */
+    char *key;            /* of all its points' tasks alike */
     int64_t n_folders;
     struct checkpoint **folders;            // (n_folders)
     struct checkpoint *derived[DIRECTIONS]; /* the quantized one, or the two random directions */
@@ -99,7 +100,7 @@ struct surface {
     struct plane plane;
 };
 
-void surface_free(struct surface *s)
+static void drop(struct surface *s)
 {
     if (!s) return;
     for (int i = 0; i < DIRECTIONS; i++) checkpoint_close(s->derived[i]);
@@ -109,6 +110,15 @@ void surface_free(struct surface *s)
     plane_free(&s->plane);
     free(s->key);
     free(s);
+}
+
+void surface_free(struct surface *s)
+{
+    while (s) {
+        struct surface *next = s->next;
+        drop(s);
+        s = next;
+    }
 }
 
 /* --- quantized weights, as a file over the checkpoint --- */
@@ -263,6 +273,34 @@ done:
     return st;
 }
 
+/* Points of several surfaces may take turns in a process. */
+enum { SURFACES_KEPT = 8 };
+
+/* Puts the surface of that key in front; false when there is none. */
+static bool find_kept(struct visit_cache *cache, const char *key)
+{
+    for (struct surface **at = &cache->surface; *at; at = &(*at)->next) {
+        struct surface *s = *at;
+        if (strcmp(s->key, key) != 0) continue;
+        *at = s->next;
+        s->next = cache->surface;
+        cache->surface = s;
+        return true;
+    }
+    return false;
+}
+
+static void forget_oldest(struct visit_cache *cache)
+{
+    int64_t n = 0;
+    for (struct surface **at = &cache->surface; *at; at = &(*at)->next)
+        if (++n > SURFACES_KEPT) {
+            surface_free(*at);
+            *at = NULL;
+            return;
+        }
+}
+
 static enum status get_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
                                const struct visit_hooks *hooks, struct err *e)
 {
@@ -270,18 +308,18 @@ static enum status get_surface(const struct visit *v, MPI_Comm group, struct vis
     struct surface *s = NULL;
     char *key = NULL;
     TRY(surface_key(v, &key, e));
-    if (cache->surface && strcmp(cache->surface->key, key) == 0) goto done;
-    surface_free(cache->surface);
-    cache->surface = NULL;
+    if (find_kept(cache, key)) goto done;
     TRY(mem_zero(&s, 1, sizeof *s, "a surface", e));
     /* All ranks have it, or none: the next point's ranks must agree whether to make it. */
     TRY(err_agree(group, make_plane(v, group, cache, hooks, s, e), e));
     s->key = key;
     key = NULL;
+    s->next = cache->surface;
     cache->surface = s;
     s = NULL;
+    forget_oldest(cache);
 done:
-    surface_free(s);
+    drop(s);
     free(key);
     return st;
 }

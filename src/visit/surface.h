@@ -33,7 +33,7 @@ struct surface_place {
     double share[2];    /* of the checkpoints' variance along e1, e2; else NaN */
 };
 
-/* What is kept between visits. */
+/* What is kept of the surfaces last used between visits; frees all of them. */
 struct surface;
 void surface_free(struct surface *s);
 

@@ -54,7 +54,7 @@ void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n);
 struct visit_cache {
     struct input *inputs; /* see inputs.c */
     int64_t n, capacity;
-    struct surface *surface; /* the one last used */
+    struct surface *surface; /* the ones last used */
 };
 void visit_cache_free(struct visit_cache *c);
 

@@ -232,7 +232,7 @@ static enum status find_pad(const struct data_options *d, const struct tokenizer
     *id = (int32_t)d->pad_id;
     if (d->pad_id >= 0) goto done;
     ENSURE(t, ERR_USAGE, "pad_id: missing, and ids alone do not say it");
-    st = tokenizer_pad(t, id, e);
+    st = tokenizer_pad(t, NULL, id, e);
     if (st != OK) err_prefix(e, "pad_id auto");
     TRY(st);
 done:

@@ -83,19 +83,31 @@ static enum status config_id(const char *folder, const char *key, int32_t *id, s
     return st;
 }
 
-enum status pad_read(const char *path, struct eos *out, struct err *e)
+enum status pad_hint_read(const char *folder, struct pad_hint *out, struct err *e)
+{
+    enum status st = OK;
+    *out = (struct pad_hint){-1, -1, -1};
+    TRY(config_id(folder, "pad_token_id", &out->pad, e));
+    TRY(config_id(folder, "bos_token_id", &out->bos, e));
+    TRY(config_id(folder, "eos_token_id", &out->eos, e));
+done:
+    return st;
+}
+
+enum status pad_read(const char *path, const struct pad_hint *hint, struct eos *out, struct err *e)
 {
     enum status st = OK;
     static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
     char *folder = NULL;
-    int32_t pad, bos, eos;
+    struct pad_hint beside;
     *out = (struct eos){.id = -1};
     TRY(fsx_parent(path, &folder, e));
-    TRY(config_id(folder, "pad_token_id", &pad, e));
-    TRY(config_id(folder, "bos_token_id", &bos, e));
-    TRY(config_id(folder, "eos_token_id", &eos, e));
-    if (pad >= 0 && pad != bos && pad != eos) {
-        out->id = pad;
+    if (!hint) {
+        TRY(pad_hint_read(folder, &beside, e));
+        hint = &beside;
+    }
+    if (hint->pad >= 0 && hint->pad != hint->bos && hint->pad != hint->eos) {
+        out->id = hint->pad;
         out->file = "config.json";
     }
     for (size_t i = 0; i < sizeof files / sizeof *files && !out->token && out->id < 0; i++)

@@ -153,19 +153,21 @@ done:
     return st;
 }
 
-enum status tokenizer_pad(const struct tokenizer *t, int32_t *id, struct err *e)
+enum status tokenizer_pad(const struct tokenizer *t, const struct pad_hint *hint, int32_t *id,
+                          struct err *e)
 {
     enum status st = OK;
     static const char *const usual[] = {"<|finetune_right_pad_id|>", "<|pad|>", "<pad>", "<|unk|>",
                                         "<unk>"};
     struct eos pad = {.id = -1};
-    TRY(pad_read(t->path, &pad, e));
+    TRY(pad_read(t->path, hint, &pad, e));
     *id = pad.token ? tokenizer_find(t, pad.token) : pad.id;
     ENSURE((*id >= 0 || !pad.token) && *id < t->vocab.n_ids, ERR_USAGE,
            "%s: the padding token that %s names (%s) is not among the tokens: give its pad_id",
            t->path, pad.file, pad.token ? pad.token : "by its id");
     for (size_t i = 0; i < sizeof usual / sizeof *usual && *id < 0; i++)
         *id = tokenizer_find(t, usual[i]);
+    if (*id < 0 && hint) *id = hint->eos;
     if (*id < 0) TRY(tokenizer_eos(t, id, e));
 done:
     eos_free(&pad);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct tokenizer;
+struct pad_hint;
 
 /* ERR_IO, ERR_FORMAT (place in the file), ERR_USAGE for a component that is not supported, by its
  * name. */
@@ -41,10 +42,11 @@ int32_t tokenizer_find(const struct tokenizer *t, const char *token);
 MUST_USE enum status tokenizer_eos(const struct tokenizer *t, int32_t *id, struct err *e);
 
 /* *id = the token that batches are filled up with, as the package Tokenicer, which GPTQModel asks,
- * finds it: what the files beside the tokenizer.json say (see eos.h), else the first of
- * <|finetune_right_pad_id|>, <|pad|>, <pad>, <|unk|>, <unk> that the tokenizer has, else the
- * end-of-text token. Errors as tokenizer_eos. */
-MUST_USE enum status tokenizer_pad(const struct tokenizer *t, int32_t *id, struct err *e);
+ * finds it: what the model's config.json and the files beside the tokenizer.json say (see eos.h),
+ * else the first of <|finetune_right_pad_id|>, <|pad|>, <pad>, <|unk|>, <unk> that the tokenizer
+ * has, else the end-of-text token. Errors as tokenizer_eos. */
+MUST_USE enum status tokenizer_pad(const struct tokenizer *t, const struct pad_hint *hint,
+                                   int32_t *id, struct err *e);
 
 /* *text (*n bytes, and a NUL behind them) = what the ids decode to, special tokens kept; the caller
  * frees. Ids without a token are left out, as in the library. Thread-safe. ERR_NOMEM. */

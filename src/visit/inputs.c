@@ -1,4 +1,5 @@
 #include "eval/dataset.h"
+#include "tokenizer/eos.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -110,6 +111,12 @@ done:
     return st;
 }
 
+/* What the checkpoint's config.json adds to options that leave it open. */
+struct facts {
+    int64_t positions; /* 0: nobody asks */
+    struct pad_hint pad;
+};
+
 /* max_position_embeddings of the checkpoint, or what older configurations call it (as GPTQModel
  * looks it up). */
 static enum status positions_read(const char *checkpoint, int64_t *positions, struct err *e)
@@ -132,13 +139,47 @@ done:
     return st;
 }
 
-static void cut_at(struct data_options *d, int64_t positions)
+static bool asks_for_pad(const struct data_options *d)
 {
-    if (d->within_positions && (d->length == 0 || d->length > positions)) d->length = positions;
+    return d->padding == PADDING_COUNTED && d->pad_id < 0;
+}
+
+static enum status facts_read(const char *checkpoint, const struct data_options *options, int64_t n,
+                              struct facts *f, struct err *e)
+{
+    enum status st = OK;
+    bool cuts = false, fills = false;
+    *f = (struct facts){0, {-1, -1, -1}};
+    for (int64_t i = 0; i < n; i++) {
+        cuts = cuts || options[i].within_positions;
+        fills = fills || asks_for_pad(&options[i]);
+    }
+    if (cuts) TRY(positions_read(checkpoint, &f->positions, e));
+    if (fills) TRY(pad_hint_read(checkpoint, &f->pad, e));
+done:
+    return st;
+}
+
+/* d, a copy, with what was left open. */
+static enum status settle(struct data_options *d, const struct facts *f, const struct tokenizer *t,
+                          struct err *e)
+{
+    enum status st = OK;
+    int32_t pad;
+    if (d->within_positions && (d->length == 0 || d->length > f->positions))
+        d->length = f->positions;
+    if (!asks_for_pad(d) || !t) goto done;
+    st = tokenizer_pad(t, &f->pad, &pad, e);
+    if (st != OK) err_prefix(e, "pad_id auto");
+    TRY(st);
+    d->pad_id = pad;
+    log_trace("io", "batches are filled up with token %d", pad);
+done:
+    return st;
 }
 
 static enum status load(const struct data_options *options, int64_t n, const char *tokenizer_path,
-                        int64_t positions, struct input *out, struct err *e)
+                        const struct facts *f, struct input *out, struct err *e)
 {
     enum status st = OK;
     struct tokenizer *tokenizer = NULL;
@@ -149,7 +190,7 @@ static enum status load(const struct data_options *options, int64_t n, const cha
     for (int64_t i = 0; i < n; i++) {
         char hash[HASH_HEX];
         struct data_options d = options[i];
-        cut_at(&d, positions);
+        TRY(settle(&d, f, tokenizer, e));
         TRY(dataset_load(&d, tokenizer, &parts[i], hash, e));
     }
     TRY(join(parts, n, out, e));
@@ -162,7 +203,7 @@ done:
 }
 
 static enum status input_key(const struct data_options *options, int64_t n, const char *tokenizer,
-                             int64_t positions, char **key, struct err *e)
+                             const struct facts *f, char **key, struct err *e)
 {
     enum status st = OK;
     char hash[HASH_HEX] = "";
@@ -171,7 +212,8 @@ static enum status input_key(const struct data_options *options, int64_t n, cons
     for (int64_t i = 0; i < n; i++) json_array_append_new(list, data_options_to_json(&options[i]));
     if (tokenizer[0]) TRY(hash_file(tokenizer, hash, e));
     ENSURE(text = json_dumps(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
-    TRY(mem_format(key, e, "%s %lld %s", hash, (long long)positions, text));
+    TRY(mem_format(key, e, "%s %lld %d %d %d %s", hash, (long long)f->positions, f->pad.pad,
+                   f->pad.bos, f->pad.eos, text));
 done:
     free(text);
     json_decref(list);
@@ -179,18 +221,21 @@ done:
 }
 
 /* From the cache, or loaded into it; the oldest goes when it is full. */
-static enum status get(struct visit_cache *cache, const struct data_options *options, int64_t n,
-                       const char *tokenizer, int64_t positions, int64_t *index, struct err *e)
+static enum status get(struct visit_cache *cache, const char *checkpoint,
+                       const struct data_options *options, int64_t n, const char *tokenizer,
+                       int64_t *index, struct err *e)
 {
     enum status st = OK;
     struct input input = {0};
-    TRY(input_key(options, n, tokenizer, positions, &input.key, e));
+    struct facts f;
+    TRY(facts_read(checkpoint, options, n, &f, e));
+    TRY(input_key(options, n, tokenizer, &f, &input.key, e));
     for (int64_t i = 0; i < cache->n; i++)
         if (strcmp(cache->inputs[i].key, input.key) == 0) {
             *index = i;
             goto done;
         }
-    TRY(load(options, n, tokenizer, positions, &input, e));
+    TRY(load(options, n, tokenizer, &f, &input, e));
     if (cache->n == INPUTS_KEPT) {
         input_free(&cache->inputs[0]);
         memmove(cache->inputs, cache->inputs + 1, (INPUTS_KEPT - 1) * sizeof input);
@@ -212,19 +257,14 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     char *tokenizer = NULL;
     int64_t calibration = -1, evaluation;
     bool calibrates = v->calibration.text || v->calibration.ids;
-    int64_t positions = 0;
-    bool cuts = v->calibration.within_positions;
-    for (int64_t i = 0; i < v->n_evaluations; i++)
-        cuts = cuts || v->evaluations[i].within_positions;
-    if (cuts) TRY(positions_read(v->path, &positions, e));
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
-    if (calibrates) TRY(get(cache, &v->calibration, 1, tokenizer, positions, &calibration, e));
+    if (calibrates) TRY(get(cache, v->path, &v->calibration, 1, tokenizer, &calibration, e));
     int64_t before = cache->n;
-    TRY(get(cache, v->evaluations, v->n_evaluations, tokenizer, positions, &evaluation, e));
+    TRY(get(cache, v->path, v->evaluations, v->n_evaluations, tokenizer, &evaluation, e));
     /* The second look-up may have pushed the first one down by a place. */
     if (calibrates && before == INPUTS_KEPT && evaluation == INPUTS_KEPT - 1 &&
         calibration != evaluation)
-        TRY(get(cache, &v->calibration, 1, tokenizer, positions, &calibration, e));
+        TRY(get(cache, v->path, &v->calibration, 1, tokenizer, &calibration, e));
     *out = (struct visit_inputs){.evaluation = &cache->inputs[evaluation].sequences,
                                  .first = cache->inputs[evaluation].first};
     if (calibrates) out->calibration = &cache->inputs[calibration].sequences;
@@ -239,10 +279,9 @@ enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v
 {
     enum status st = OK;
     char *tokenizer = NULL;
-    int64_t at, positions = 0;
-    if (data->within_positions) TRY(positions_read(v->path, &positions, e));
+    int64_t at;
     TRY(find_tokenizer(v, data->text != NULL, &tokenizer, e));
-    TRY(get(cache, data, 1, tokenizer, positions, &at, e));
+    TRY(get(cache, v->path, data, 1, tokenizer, &at, e));
     *out = &cache->inputs[at].sequences;
 done:
     free(tokenizer);

@@ -23,7 +23,7 @@ models:
   - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
 bits: [3]
 methods: [{method: gptq, group_size: 64}, {method: rtn}]
-calibration: {text: documents.jsonl, field: text, batch: 4, pad_id: 0}
+calibration: {text: documents.jsonl, field: text, batch: 4}
 evaluation: [{name: docs, text: all, length: 128, samples: 8}]
 END
 

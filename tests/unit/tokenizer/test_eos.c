@@ -1,5 +1,6 @@
 /* Special tokens by name: what the template adds, tokens by their text, the end of a text by the
  * files beside a tokenizer.json. */
+#include "tokenizer/eos.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/utf8.h"
 #include <setjmp.h>
@@ -126,7 +127,7 @@ static void check_pad(const struct tokenizer *t, int32_t want, enum status code,
 {
     struct err e = {0};
     int32_t id = -1;
-    enum status st = tokenizer_pad(t, &id, &e);
+    enum status st = tokenizer_pad(t, NULL, &id, &e);
     if (st != code) fail_msg("%s, expected %s: %s", status_text(st), status_text(code), e.text);
     if (st == OK)
         assert_int_equal(id, want);
@@ -163,6 +164,16 @@ static void test_pad(void **state)
     put("special_tokens_map.json", "{}");
     put("config.json", "{\"eos_token_id\": 1, \"pad_token_id\": 10}");
     check_pad(t, 0, ERR_USAGE, "that config.json names (by its id)");
+
+    /* a checkpoint's own config.json, where it does not lie beside the tokenizer */
+    int32_t id;
+    struct err e = {0};
+    assert_int_equal(tokenizer_pad(t, &(struct pad_hint){9, 0, 1}, &id, &e), OK);
+    assert_int_equal(id, 9);
+    assert_int_equal(tokenizer_pad(t, &(struct pad_hint){1, 0, 1}, &id, &e), OK);
+    assert_int_equal(id, 1); /* the end of a text, for want of another */
+    put("config.json", NULL);
+    assert_int_equal(tokenizer_pad(t, &(struct pad_hint){-1, -1, -1}, &id, &e), ERR_USAGE);
     tokenizer_close(t);
 }
 

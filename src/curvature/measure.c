@@ -81,6 +81,27 @@ done:
     return st;
 }
 
+/* Vectors of n numbers that the options' memory holds. */
+static int64_t vectors_fit(const struct curvature_options *o, int64_t n)
+{
+    return n > 0 ? (int64_t)(o->memory * 0x1p30) / n / (int64_t)sizeof(float) : 0;
+}
+
+static int64_t lanczos_vectors(int64_t fit)
+{
+    return fit < VECTORS_MAX ? fit : VECTORS_MAX;
+}
+
+/* Probes of the trace that share a pass. The vectors of Hutch++ come first; probes go together as
+ * far as there is room beside them. */
+static int64_t probes_together(const struct curvature_options *o, int64_t fit)
+{
+    int64_t room = (o->hutchpp ? fit - o->trace / 3 : fit) / 2;
+    int64_t together = o->together < o->trace ? o->together : o->trace;
+    if (together > room) together = room;
+    return together > 1 ? together : 1;
+}
+
 static enum status lanczos(struct measuring *m, float *vector, struct err *e)
 {
     enum status st = OK;
@@ -89,7 +110,7 @@ static enum status lanczos(struct measuring *m, float *vector, struct err *e)
     struct lanczos_options o = {.want = LANCZOS_LARGEST | (c->smallest ? LANCZOS_SMALLEST : 0),
                                 .tolerance = c->tolerance,
                                 .products = c->products,
-                                .vectors = m->fit < VECTORS_MAX ? m->fit : VECTORS_MAX,
+                                .vectors = lanczos_vectors(m->fit),
                                 .stream = rng_stream(m->r->seed, start_index),
                                 .start = m->r->start};
     struct lanczos_result r;
@@ -130,18 +151,14 @@ static enum status trace(struct measuring *m, struct err *e)
 {
     enum status st = OK;
     const struct curvature_options *c = &m->r->options;
-    int64_t pairs = m->fit / 2 > 1 ? m->fit / 2 : 1;
     struct trace_options o = {.probes = c->trace,
                               .target = c->trace_error,
                               .most = c->trace_most,
-                              .together = c->together < pairs ? c->together : pairs,
+                              .together = probes_together(c, m->fit),
                               .seed = m->r->seed,
                               .hutchpp = c->hutchpp,
                               .memory = m->bytes,
                               .parts = {m->out->n_tensors, m->offset}};
-    /* The vectors of Hutch++ come first; probes go together as far as there is room beside them. */
-    int64_t room = (m->fit - c->trace / 3) / 2;
-    if (c->hutchpp && o.together > room) o.together = room > 1 ? room : 1;
     TRY(trace_estimate(&m->s->hessian, &o, &m->out->trace, e));
     m->out->products += m->out->trace.products;
     TRY(trace_split(m->s, &m->out->trace, &m->out->split, e));
@@ -182,7 +199,7 @@ static enum status open(struct measuring *m, struct err *e)
     /* 0 would mean no limit to the estimates. */
     m->bytes = (int64_t)(m->r->options.memory * 0x1p30);
     if (m->bytes < 1) m->bytes = 1;
-    m->fit = m->n > 0 ? m->bytes / m->n / (int64_t)sizeof(float) : 0;
+    m->fit = vectors_fit(&m->r->options, m->n);
 done:
     return st;
 }
@@ -217,4 +234,30 @@ void curvature_free(struct curvature *c)
     trace_split_free(&c->split);
     density_free(&c->density);
     *c = (struct curvature){0};
+}
+
+static int64_t more(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t curvature_bytes(const struct curvature_options *o, int64_t n, int64_t inputs)
+{
+    int64_t vector = n * (int64_t)sizeof(float), fit = vectors_fit(o, n);
+    int64_t bytes = vector + inputs; /* the gradient */
+    if (o->sharpness == SHARPNESS_POWER) bytes = more(bytes, 2 * vector + 2 * inputs);
+    if (o->sharpness == SHARPNESS_LANCZOS) {
+        int64_t most = lanczos_vectors(fit);
+        if (most > o->products + 1) most = o->products + 1;
+        bytes = more(bytes, most * vector + 2 * inputs);
+    }
+    if (o->trace > 0) {
+        int64_t together = probes_together(o, fit), kept = o->hutchpp ? o->trace / 3 : 0;
+        bytes = more(bytes, (kept + 2 * together) * vector + (1 + together) * inputs);
+    }
+    if (o->density > 0) {
+        int64_t kept = o->density + 1 <= fit ? o->density + 1 : 3;
+        bytes = more(bytes, kept * vector + 2 * inputs);
+    }
+    return bytes;
 }

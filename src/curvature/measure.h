@@ -45,3 +45,8 @@ MUST_USE enum status curvature_measure(const struct subject *s,
                                        const struct curvature_request *request,
                                        struct curvature *out, struct err *e);
 void curvature_free(struct curvature *c);
+
+/* Bytes that the vectors of n numbers take at the peak, and the block inputs that a pass keeps:
+ * `inputs` bytes, and as many again for each vector that shares the pass (hvp.h). Weights and one
+ * block's activations come on top. */
+int64_t curvature_bytes(const struct curvature_options *o, int64_t n, int64_t inputs);

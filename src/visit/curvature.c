@@ -213,6 +213,26 @@ done:
 
 /* --- the visit's part --- */
 
+/* The promise of run.memory_per_rank holds here too: what is bound to break it is not begun. What
+ * curvature stores is a setting, since it changes last bits, and cannot give way. */
+static enum status check_memory(const struct part *p, struct err *e)
+{
+    enum status st = OK;
+    const struct visit *v = p->outcome->visit;
+    const struct model_shape *s = model_shape(p->m.model);
+    int64_t bound = v->run.memory ? v->run.memory : p->m.hooks->memory;
+    int64_t tokens = p->m.mine.offset[p->m.mine.n];
+    int64_t inputs = s->layers * tokens * s->hidden * (int64_t)sizeof(float);
+    int64_t bytes = curvature_bytes(&v->curvature->options, p->m.subject.hessian.n, inputs);
+    ENSURE(
+        bound <= 0 || bytes <= bound, ERR_USAGE,
+        "curvature stores %.3g GiB of vectors and hidden states, and run.memory_per_rank is %.3g "
+        "GiB: lower curvature.memory, curvature.together or curvature.sequences, or give more",
+        (double)bytes / 0x1p30, (double)bound / 0x1p30);
+done:
+    return st;
+}
+
 static enum status measure(struct part *p, struct visit_cache *cache, struct err *e)
 {
     enum status st = OK;
@@ -226,6 +246,7 @@ static enum status measure(struct part *p, struct visit_cache *cache, struct err
     if (st == OK && t->vectors) st = warm_open(&p->warm, t, o->visit->path, o->fingerprint, e);
     TRY(err_agree(m->group, st, e));
     TRY(measurement_open(m, (enum hvp_subset)t->options.subset, e));
+    TRY(err_agree(m->group, check_memory(p, e), e));
     if (t->vectors) TRY(warm_start(&p->warm, m, &p->start, e));
     request.start = p->start;
     TRY(measurement_run(m, &request, &p->c, e));

@@ -99,4 +99,9 @@ expect "failed" "$(value results.h5 curvature_status | sort -u)" 2
 expect "the cells" "$(value results.h5 status | sort -u)" 1
 "$QTRAJ" status "$work/results.h5" | grep -q "step000500 (curvature): Lanczos needs 4 vectors" || fail "the message is lost"
 
+launch 60 1 run "$work/sweep.yaml" --set "$section" --set results=small.h5 --set run.memory_per_rank=200M \
+    --set curvature.density=200 --set curvature.memory=1
+"$QTRAJ" status "$work/small.h5" | grep -q "(curvature): curvature stores .* run.memory_per_rank is 0.195 GiB" ||
+    fail "a promise of memory: $("$QTRAJ" status "$work/small.h5")"
+
 finish

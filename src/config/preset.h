@@ -3,7 +3,7 @@
  * A preset is a set of defaults for a method's options, for the calibration's and the evaluation's
  * data treatment. It stands at the top of a sweep file, or at one of those entries, which then has
  * it instead of the file's. Keys written beside it win. What results hold are the values, not the
- * preset's name (docs/decisions/0005-presets.md). */
+ * preset's name (docs/decisions/0012-presets.md). */
 #pragma once
 #include "config/options.h"
 #include "config/sweep.h"

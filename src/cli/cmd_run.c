@@ -330,7 +330,7 @@ static enum status finish(struct master *m, const struct sched_outcome *outcome,
                  (long long)counts.curvature_done, (long long)counts.curvature,
                  (long long)counts.curvature_failed);
     if (failed)
-        log_info("qtraj status %s says why cells failed; qtraj run --retry failed does them again",
+        log_info("qtraj status %s says why some failed; qtraj run --retry failed does them again",
                  m->sweep.results);
 done:
     json_decref(end);

@@ -130,5 +130,9 @@ MUST_USE enum status cube_build_layers(struct cube *c, const struct axes *a,
 MUST_USE enum status cube_build_surfaces(struct cube *c, const struct axes *a,
                                          const struct results_view *v, struct err *e);
 int64_t cube_n_points(const struct axes *a);
+/* How many points of a surface are how far; *message: why the first of those failed, NULL: none. */
+MUST_USE enum status cube_surface_state(const struct axis_surface *s, const struct results_view *v,
+                                        int64_t by_status[STATUS_N], const char **message,
+                                        struct err *e);
 MUST_USE enum status cube_build_provenance(struct cube *c, const struct results_view *v,
                                            struct err *e);

@@ -18,12 +18,34 @@ static int64_t n_exact(const struct axis_surface *s)
     return (int64_t)json_array_size(s->exact);
 }
 
+static int64_t n_points(const struct axis_surface *s)
+{
+    return n_exact(s) + s->columns * s->rows;
+}
+
 int64_t cube_n_points(const struct axes *a)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < a->n_surfaces; i++)
-        n += n_exact(&a->surfaces[i]) + a->surfaces[i].columns * a->surfaces[i].rows;
+    for (int64_t i = 0; i < a->n_surfaces; i++) n += n_points(&a->surfaces[i]);
     return n;
+}
+
+/* The k-th point of a surface. */
+static enum status point_at(const struct axis_surface *s, int64_t k, struct point *p, struct err *e)
+{
+    enum status st = OK;
+    int64_t exact = n_exact(s);
+    *p = (struct point){.surface = s, .place = {.columns = s->columns, .rows = s->rows}};
+    if (k < exact) {
+        p->place.label = json_string_value(json_array_get(s->exact, (size_t)k));
+        ENSURE(p->place.label, ERR_FORMAT, "plan: surface %s: a point is no text", s->name);
+    } else {
+        p->place.i = (k - exact) % s->columns;
+        p->place.j = (k - exact) / s->columns;
+    }
+    results_point_key(s->key, &p->place, p->key);
+done:
+    return st;
 }
 
 /* *out (cube_n_points) is freed by the caller. */
@@ -33,23 +55,26 @@ static enum status list_points(const struct axes *a, struct point **out, struct 
     struct point *p;
     TRY(mem_zero(&p, cube_n_points(a), sizeof *p, "points", e));
     *out = p;
-    for (int64_t i = 0; i < a->n_surfaces; i++) {
-        const struct axis_surface *s = &a->surfaces[i];
-        int64_t exact = n_exact(s), n = exact + s->columns * s->rows;
-        for (int64_t k = 0; k < n; k++, p++) {
-            p->surface = s;
-            p->place.columns = s->columns;
-            p->place.rows = s->rows;
-            if (k < exact) {
-                const json_t *label = json_array_get(s->exact, (size_t)k);
-                p->place.label = json_string_value(label);
-                ENSURE(p->place.label, ERR_FORMAT, "plan: surface %s: a point is no text", s->name);
-            } else {
-                p->place.i = (k - exact) % s->columns;
-                p->place.j = (k - exact) / s->columns;
-            }
-            results_point_key(s->key, &p->place, p->key);
-        }
+    for (int64_t i = 0; i < a->n_surfaces; i++)
+        for (int64_t k = 0; k < n_points(&a->surfaces[i]); k++)
+            TRY(point_at(&a->surfaces[i], k, p++, e));
+done:
+    return st;
+}
+
+enum status cube_surface_state(const struct axis_surface *s, const struct results_view *v,
+                               int64_t by_status[STATUS_N], const char **message, struct err *e)
+{
+    enum status st = OK;
+    memset(by_status, 0, STATUS_N * sizeof *by_status);
+    *message = NULL;
+    for (int64_t k = 0; k < n_points(s); k++) {
+        struct point p;
+        TRY(point_at(s, k, &p, e));
+        const json_t *record = results_view_find(v, p.key);
+        enum cube_status state = cube_status_of(record);
+        by_status[state]++;
+        if (state == STATUS_FAILED && !*message) *message = json_text(record, "message", "");
     }
 done:
     return st;

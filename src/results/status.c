@@ -173,6 +173,47 @@ static void print_checkpoint_failures(const struct report *r, const char *model,
     }
 }
 
+/* A line a surface, and why the first of its failed points did. */
+static enum status print_surfaces(const struct report *r, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; i < r->axes.n_surfaces; i++) {
+        const char *message;
+        int64_t n[STATUS_N];
+        TRY(cube_surface_state(&r->axes.surfaces[i], r->view, n, &message, e));
+        fprintf(r->out, "surface %s: %lld points done, %lld failed, %lld pending\n",
+                r->axes.surfaces[i].name, (long long)n[STATUS_DONE], (long long)n[STATUS_FAILED],
+                (long long)n[STATUS_PENDING]);
+        if (!message) continue;
+        fprintf(r->out, "  failed: ");
+        print_one_line(message, r->out);
+        putc('\n', r->out);
+    }
+done:
+    return st;
+}
+
+static enum status surfaces_json(const struct report *r, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < r->axes.n_surfaces; i++) {
+        const char *message;
+        int64_t n[STATUS_N];
+        TRY(cube_surface_state(&r->axes.surfaces[i], r->view, n, &message, e));
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:s*}", "surface",
+                                              r->axes.surfaces[i].name, "done",
+                                              (json_int_t)n[STATUS_DONE], "failed",
+                                              (json_int_t)n[STATUS_FAILED], "pending",
+                                              (json_int_t)n[STATUS_PENDING], "message", message));
+    }
+    *out = list;
+    list = NULL;
+done:
+    json_decref(list);
+    return st;
+}
+
 static void print_end(const struct report *r)
 {
     const json_t *end = results_view_end(r->view);
@@ -195,6 +236,7 @@ static enum status print_text(const struct report *r, struct err *e)
             json_text(plan, "version", ""));
     TRY(print_counts(r, e));
     print_curvature(r);
+    TRY(print_surfaces(r, e));
     putc('\n', r->out);
     if (r->total.by_status[STATUS_FAILED] || r->total.curvature[STATUS_FAILED])
         fprintf(r->out, "failed:\n");
@@ -265,6 +307,11 @@ static enum status print_json(const struct report *r, struct err *e)
                             json_pack("{s:I, s:I, s:I}", "done", (json_int_t)n[STATUS_DONE],
                                       "failed", (json_int_t)n[STATUS_FAILED], "pending",
                                       (json_int_t)n[STATUS_PENDING]));
+    }
+    if (r->axes.n_surfaces) {
+        json_t *surfaces;
+        TRY(surfaces_json(r, &surfaces, e));
+        json_object_set_new(all, "surfaces", surfaces);
     }
     ENSURE(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ERR_IO, "cannot write the status");
     putc('\n', r->out);

@@ -64,6 +64,18 @@ bad += any(points["status"] != 1)
 sys.exit(int(bad) != 0)
 PYTHON
 
+# A plane that is none: its points fail with a reason, the cells do not.
+mkdir "$work/same"
+cp -r "$quickstart/trajectory/step000100" "$work/same/a"
+cp -r "$quickstart/trajectory/step000100" "$work/same/b"
+printf 'checkpoint,step\na,1\nb,2\n' >"$work/same.csv"
+"$QTRAJ" run "$work/sweep.yaml" --set "results=$work/same.h5" --set 'surfaces=[{plane: quantization, columns: 2, rows: 2}]' \
+    --set "models[0].trajectory=$work/same.csv" --set "models[0].path=$work/same/{checkpoint}" >/dev/null 2>"$work/err"
+[ $? = 1 ] || fail "two equal checkpoints: exit code: $(cat "$work/err")"
+"$QTRAJ" status "$work/same.h5" >"$work/out"
+grep -q "surface quantization: 0 points done, 7 failed" "$work/out" && grep -q "span no plane" "$work/out" ||
+    fail "status of a plane that is none: $(cat "$work/out")"
+
 # Stopped on the way: what is finished stays; a finer grid does only what it adds.
 "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/part.h5" --only surface=run >/dev/null 2>"$work/err" || fail "--only"
 grep -q "13 of 32 points" "$work/err" || fail "--only surface: $(cat "$work/err")"

@@ -4,6 +4,8 @@
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum status group_agree(const struct visit_group *g, enum status st, struct err *e)
 {
@@ -106,6 +108,15 @@ void group_memory_close(struct group_memory *m)
         free(m->at);
     }
     *m = (struct group_memory){0};
+}
+
+void group_pages_forget(const struct visit_group *g, const float *p, int64_t n)
+{
+    if (g->node_size < 2) return; /* private memory would be lost */
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)p + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)p + (uintptr_t)n * sizeof *p) / page * page;
+    if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
 enum status group_rows(const struct visit_group *g, const struct group_memory *m, float *q,

@@ -41,6 +41,9 @@ MUST_USE enum status group_memory_open(const struct visit_group *g, int64_t n, c
 /* Collective on the node. */
 void group_memory_sync(const struct visit_group *g, const struct group_memory *m);
 void group_memory_close(struct group_memory *m);
+/* Local: n floats at p, which lie in memory that ranks share, are not needed for a while: they stay
+ * where they are, but no longer count as this rank's resident memory. */
+void group_pages_forget(const struct visit_group *g, const float *p, int64_t n);
 
 /* q (rows, cols) lies in m; every rank has written its rows of it (team_rows), and all have all
  * afterwards. */

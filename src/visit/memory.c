@@ -196,7 +196,9 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_BASE] = need->base;
     int64_t shared = ((1 + p->ahead) * s->block + (b->n ? s->linears : 0)) * FLOAT;
     int64_t own = shared / most(need->mates, 1);
-    p->shared = shared - own;
+    /* Weights that only the forward passes need are not resident while Hessians are. */
+    int64_t seen = b->own || b->own_at_once || b->shared ? s->linears * FLOAT : shared;
+    p->shared = seen - seen / most(need->mates, 1);
     part[MEMORY_WEIGHTS] = s->outside * FLOAT + own + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;

@@ -38,6 +38,14 @@ static void release_stage(struct workspace *w, int stage)
     w->prepared[stage] = NULL;
 }
 
+/* A stream's own Hessian has served. */
+static void drop_hessian(struct workspace *w, int stage)
+{
+    release_stage(w, stage);
+    dist_free(w->dist[stage]);
+    w->dist[stage] = NULL;
+}
+
 void quantize_forget(struct workspace *w)
 {
     for (int stage = 0; stage < STAGE_N; stage++) release_stage(w, stage);
@@ -113,6 +121,8 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
 {
     enum status st = OK;
     bool needs = s->method->needs & NEEDS_HESSIAN;
+    /* A rank needs its own rows of the weights from here on, not all that the forward read. */
+    if (needs) group_pages_forget(w->group, b->linear[0].w, w->sizes.linears);
     if (needs) TRY(prepare_stages(w, s, first, end, e));
     float *q = w->quantized.at;
     for (int i = 0; i < b->n_linears; q += b->linear[i].rows * b->linear[i].cols, i++) {
@@ -124,7 +134,7 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
         to->linear[i].w = q;
     }
 done:
-    for (int stage = first; needs && !s->shared && stage < end; stage++) release_stage(w, stage);
+    for (int stage = first; needs && !s->shared && stage < end; stage++) drop_hessian(w, stage);
     return st;
 }
 

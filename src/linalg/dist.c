@@ -94,11 +94,17 @@ struct dist_shape dist_shape(const struct dist *d)
 
 int64_t dist_bytes(int64_t n, int64_t ranks)
 {
-    enum { BUFFERS = 3 }; /* a panel's sums, what is sent and what arrives */
     struct dist_shape s = shape_choose((struct dist_shape){0}, n, ranks);
     struct cyclic rows = {n, s.block, s.rows}, cols = {n, s.block, s.cols};
     int64_t own = cyclic_count(&rows, n, 0) * cyclic_count(&cols, n, 0);
-    return (own + n + BUFFERS * gram_panel_rows(n) * n) * (int64_t)sizeof(double);
+    return (own + n) * (int64_t)sizeof(double);
+}
+
+int64_t dist_summing_bytes(int64_t n)
+{
+    enum { BUFFERS = 3 }; /* a panel's sums, what is sent and what arrives */
+    int64_t rows = gram_panel_rows(n);
+    return BUFFERS * (rows < n ? rows : n) * n * (int64_t)sizeof(double);
 }
 
 /* Index in the layout of the first pivot of this rank that is no positive number, or n. OpenBLAS

@@ -143,18 +143,28 @@ static int64_t kept_per_token(const struct memory_need *need)
 
 static int64_t hessians_of(const struct memory_need *need, const struct batch *b)
 {
-    int64_t all = 0, largest = 0, widest = 0;
+    int64_t all = 0, largest = 0;
     for (int stage = 0; stage < STAGE_N; stage++) {
         int64_t n = need->sizes.cols[stage];
         int64_t bytes = spread(need, stage) ? dist_bytes(n, need->ranks) : n * n * DOUBLE;
         all += bytes;
         largest = most(largest, bytes);
-        widest = most(widest, n);
     }
-    int64_t tiles = gram_bytes(widest, need->threads);
-    if (need->ranks > 1) tiles += gram_collect_bytes(widest);
-    if (b->shared || b->own_at_once) return all + tiles;
-    return b->own ? largest + tiles : 0;
+    return b->shared || b->own_at_once ? all : b->own ? largest : 0;
+}
+
+/* What summing them takes, before anything is prepared from them. */
+static int64_t summing_of(const struct memory_need *need, const struct batch *b)
+{
+    int64_t bytes = 0;
+    if (!b->shared && !b->own && !b->own_at_once) return 0;
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        int64_t n = need->sizes.cols[stage], beside = 0;
+        if (need->ranks > 1)
+            beside = spread(need, stage) ? dist_summing_bytes(n) : gram_collect_bytes(n);
+        bytes = most(bytes, gram_bytes(n, need->threads) + beside);
+    }
+    return bytes;
 }
 
 static int64_t quantizer_of(const struct memory_need *need, const struct batch *b)
@@ -196,16 +206,19 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_BASE] = need->base;
     int64_t shared = ((1 + p->ahead) * s->block + (b->n ? s->linears : 0)) * FLOAT;
     int64_t own = shared / most(need->mates, 1);
-    /* Weights that only the forward passes need are not resident while Hessians are. */
-    int64_t seen = b->own || b->own_at_once || b->shared ? s->linears * FLOAT : shared;
-    p->shared = seen - seen / most(need->mates, 1);
+    /* Weights that only the forward passes need are not resident while Hessians are: the quantized
+     * block is, and what this rank reads ahead. */
+    int64_t seen = shared;
+    if (need->mates > 1 && (b->own || b->own_at_once || b->shared))
+        seen = (s->linears + p->ahead * s->block / need->mates) * FLOAT;
+    p->shared = seen - own;
     part[MEMORY_WEIGHTS] = s->outside * FLOAT + own + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
     part[MEMORY_KEPT] =
         b->own ? least(p->kept_tokens, need->calibration.tokens) * kept_per_token(need) : 0;
     part[MEMORY_HESSIANS] = hessians_of(need, b);
-    part[MEMORY_QUANTIZER] = b->n ? quantizer_of(need, b) : 0;
+    part[MEMORY_QUANTIZER] = b->n ? most(quantizer_of(need, b), summing_of(need, b)) : 0;
     p->blocks = 0;
     for (int i = 0; i < MEMORY_PART_N; i++) p->blocks += part[i];
     p->head =

@@ -46,7 +46,7 @@ enum memory_part {
     MEMORY_WORK,      /* activations of a range of sequences */
     MEMORY_KEPT,      /* inner activations that would be computed twice */
     MEMORY_HESSIANS,  /* sums */
-    MEMORY_QUANTIZER, /* factors, scratch of the sweep */
+    MEMORY_QUANTIZER, /* factors, scratch of the sweep, or of summing Hessians */
     MEMORY_PART_N
 };
 /* "base", "weights", ... */
@@ -62,7 +62,7 @@ struct memory_plan {
     int64_t part[MEMORY_PART_N];
     int64_t blocks, head; /* peaks of the two phases, bytes */
     int64_t peak;         /* the greater */
-    int64_t shared;       /* more of what is shared than the equal part: resident here too */
+    int64_t shared;       /* resident here of what is shared, more or less than the equal part */
     int64_t scratch;      /* bytes on scratch at most */
 };
 

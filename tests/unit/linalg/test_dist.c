@@ -242,6 +242,7 @@ static void test_sizes(void **state)
     struct dist *d;
     struct err e = {0};
     /* Apertus 70B on two ranks: 7.4 GB each, and no 32-bit number on the way. */
+    assert_true(dist_summing_bytes(43008) == (int64_t)3 * 512 * 43008 * 8);
     assert_true(dist_bytes(43008, 2) > (int64_t)43008 * 43008 * 4);
     assert_true(dist_bytes(43008, 2) < (int64_t)43008 * 43008 * 4 + ((int64_t)1 << 29));
     if (ranks > 1) return;

@@ -9,6 +9,7 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "visit/plan.h"
+#include "visit/surface.h"
 #include "visit/visit.h"
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,14 @@ static int64_t model_of(const struct master *m, const struct visit *v)
     return i;
 }
 
+/* Whether a visit is a point of the same surface as the one before: they read the same files. */
+static bool goes_on(const struct plan_visits *v, int64_t i)
+{
+    const struct surface_task *here = v->visits[i].surface;
+    const struct surface_task *before = i > 0 ? v->visits[i - 1].surface : NULL;
+    return here && before && strcmp(here->surface, before->surface) == 0;
+}
+
 static enum status make_tasks(struct master *m, struct err *e)
 {
     enum status st = OK;
@@ -144,7 +153,7 @@ static enum status make_tasks(struct master *m, struct err *e)
             .n_parts = m->visits.n_parts[i],
             .parts = m->visits.parts[i],
             .kind = m->visits.kind[i],
-            .files = 1 + i,
+            .files = goes_on(&m->visits, i) ? m->tasks[i - 1].files : 1 + i,
             .ranks = ranks[model_of(m, &m->visits.visits[i])],
             .text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL};
         json_decref(json);

@@ -5,6 +5,7 @@
 #include "util/mem.h"
 #include "visit/internal.h"
 #include "visit/weights_file.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -197,17 +198,26 @@ static void measuring_close(struct measuring *m)
 }
 
 /* How many variants fit: two vectors of all, and of each its change, the product and, for the
- * diagonal, one tensor's part. */
-static enum status fit(struct measuring *m, int64_t wanted, struct err *e)
+ * diagonal, one tensor's part. Their numbers do not depend on it. */
+static enum status fit(struct measuring *m, const struct model_shape *shape, int64_t wanted,
+                       struct err *e)
 {
     enum status st = OK;
-    const struct second_order_task *t = m->s->visit->second_order;
-    double bytes = t->memory * 1024 * 1024 * 1024, vector = 4.0 * (double)m->n;
-    int64_t each = m->diagonal ? 3 : 2;
-    ENSURE(bytes >= (double)(2 + each) * vector, ERR_USAGE,
-           "second_order: %.3g GiB of vectors do not fit curvature.memory, %.3g GiB",
-           (double)(2 + each) * vector / (1024.0 * 1024 * 1024), t->memory);
-    double most = (bytes / vector - 2) / (double)each;
+    const struct visit *v = m->s->visit;
+    const struct second_order_task *t = v->second_order;
+    double vector = 4.0 * (double)m->n, each = (m->diagonal ? 3 : 2) * vector;
+    double setting = t->memory * 0x1p30, shared = 2 * vector;
+    ENSURE(setting >= shared + each, ERR_USAGE,
+           "%.3g GiB of vectors do not fit curvature.memory, %.3g GiB", (shared + each) / 0x1p30,
+           t->memory);
+    double most = (setting - shared) / each;
+    /* The promise of memory_per_rank holds for the inputs of the blocks as well. */
+    double bound = (double)(v->run.memory ? v->run.memory : m->s->outer->memory);
+    double inputs = 4.0 * (double)(shape->layers * m->tokens->offset[m->tokens->n] * shape->hidden);
+    ENSURE(bound <= 0 || bound >= shared + each + 2 * inputs, ERR_USAGE,
+           "%.3g GiB of vectors and hidden states do not fit run.memory_per_rank, %.3g GiB",
+           (shared + each + 2 * inputs) / 0x1p30, bound / 0x1p30);
+    if (bound > 0) most = fmin(most, (bound - shared - inputs) / (each + inputs));
     m->k = wanted < t->together ? wanted : t->together;
     if ((double)m->k > most) m->k = (int64_t)most;
 done:
@@ -223,7 +233,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     m->n = hvp_n(m->h);
     m->k = 1;
     if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
-    TRY(fit(m, wanted, e));
+    TRY(fit(m, model_shape(model), wanted, e));
     TRY(mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e));
     TRY(mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e));
     TRY(mem_zero(&m->delta, m->k, sizeof *m->delta, "changes of weights", e));

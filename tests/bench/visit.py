@@ -51,7 +51,7 @@ class Bench:
         for path in (results, results[:-3] + ".journal"):
             if os.path.exists(path):
                 os.remove(path)
-        sweep = {"name": name, "results": results, "models": [{"name": "m", "trajectory": f"{self.work}/one.csv", "path": self.model(layers)}],
+        sweep = {"name": "bench", "results": results, "models": [{"name": "m", "trajectory": f"{self.work}/one.csv", "path": self.model(layers)}],
                  "methods": methods, "calibration": {"ids": f"{self.work}/ids.safetensors:calibration"},
                  "evaluation": [{"name": "text", "ids": f"{self.work}/ids.safetensors:evaluation"}],
                  "run": {"threads": self.a.threads, **run}}

@@ -4,7 +4,7 @@
 need_python h5py
 
 quickstart=$SOURCE/configs/quickstart
-own_text "$work/text.txt"
+fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$work/text.txt" # a text that no change of the sources changes
 sed -n '1p;5p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
 cat >"$work/sweep.yaml" <<YAML
 name: second-order
@@ -62,7 +62,7 @@ for i in range(len(cells["row"])):
     size = abs(first) + abs(second)
     error = abs(first + second - true) / size
     print(cells["bits"][i], cells["quantizer"][i], first, second, true, error)
-    check(error < {8: 0.01, 4: 0.3, 3: 0.6}[cells["bits"][i]], f"row {i}: the prediction is off by {error}")
+    check(error < {8: 0.01, 4: 0.15, 3: 0.25}[cells["bits"][i]], f"row {i}: the prediction is off by {error}")
     check(abs(layers["first_order"][i].sum() - first) < 1e-12 * size + 1e-15, f"row {i}: parts of the first order")
     check(abs(layers["second_order"][i].sum() - second) < 1e-12 * size + 1e-15, f"row {i}: parts of the second order")
     along = 2 * second / cells["weight_distance"][i] ** 2

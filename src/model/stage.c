@@ -5,7 +5,7 @@
 
 /* Tokens and rows of a weight matrix in one GEMM: square, so that packing costs least for its size.
  */
-enum { GEMM_TOKENS = 2 * TOKEN_TILE, ROW_CHUNK = 512 };
+enum { GEMM_TOKENS = 2 * TOKEN_TILE, GEMM_ROWS = 512 };
 
 static int64_t stage_cols(const struct block *b, int stage)
 {
@@ -83,6 +83,15 @@ void model_stage_input(const struct model *m, const struct block *b, int stage,
     }
 }
 
+/* Rows in a GEMM of a matrix of `rows`: equal parts of about GEMM_ROWS, in whole vectors, since a
+ * short last one would cost nearly as much packing as a long one. */
+static int64_t gemm_rows(int64_t rows)
+{
+    int64_t parts = (rows + GEMM_ROWS / 2) / GEMM_ROWS;
+    if (parts < 2) return rows;
+    return (rows + parts * 16 - 1) / (parts * 16) * 16;
+}
+
 /* One piece of a stage's work: rows [r0, r0 + n) of one linear, whose output stands at `column`. */
 struct piece {
     const struct linear *l;
@@ -96,9 +105,9 @@ static bool stage_piece(const struct block *b, int stage, int64_t i, struct piec
     for (int k = 0; k < b->n_linears; k++) {
         const struct linear *l = &b->linear[k];
         if (l->stage != stage) continue;
-        int64_t chunks = (l->rows + ROW_CHUNK - 1) / ROW_CHUNK, r0 = i * ROW_CHUNK;
+        int64_t most = gemm_rows(l->rows), chunks = (l->rows + most - 1) / most, r0 = i * most;
         if (i < chunks) {
-            int64_t n = l->rows - r0 < ROW_CHUNK ? l->rows - r0 : ROW_CHUNK;
+            int64_t n = l->rows - r0 < most ? l->rows - r0 : most;
             *p = (struct piece){.l = l, .r0 = r0, .n = n, .column = column + r0};
             return true;
         }

@@ -1,5 +1,6 @@
 /* One block of one variant: its Hessians, its quantized weights. */
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "visit/internal.h"
 #include <stdlib.h>
@@ -107,6 +108,9 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     TRY(st);
     TRY(group_rows(w->group, &w->quantized, q, l->rows, l->cols, e));
     s->seconds.sweep += clock_seconds() - start;
+    log_trace(s->method->name, "%s, %lld bits: relative error %.3g, damping %.3g, %.3f s", l->name,
+              (long long)s->variant->bits, report.relative_error, report.damping,
+              clock_seconds() - start);
     st = note_layer(s, l, &report, e);
     if (st == OK && w->hooks->weights)
         st = w->hooks->weights(w->hooks->context, s->variant, l, q, e);

@@ -1,6 +1,7 @@
 /* The weights of the next block are read and widened by a thread while the current block computes.
  * Ranks that share memory read a part each. */
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "visit/internal.h"
 #include <pthread.h>
@@ -89,8 +90,11 @@ enum status block_reader_next(struct block_reader *r, const struct block **out, 
     group_memory_sync(r->group, &r->memory[i]);
     model_block_complete(&r->block[i]);
     *out = &r->block[i];
+    double waited = clock_seconds() - before;
+    log_trace("io", "block %lld: waited %.3f s for %.1f MB of f32 weights", (long long)r->layer,
+              waited, (double)model_block_floats(r->model) * sizeof(float) / 1e6);
     r->layer++;
-    r->seconds += clock_seconds() - before;
+    r->seconds += waited;
     if (r->ahead) TRY(group_agree(r->group, start(r, e), e));
 done:
     return st;

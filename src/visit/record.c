@@ -162,7 +162,7 @@ static json_t *layer_new(const struct layer_report *l, const struct second_order
     return layer;
 }
 
-static void set_cell_values(json_t *values, const struct stream *s)
+static void set_cell_values(json_t *values, const struct visit_outcome *o, const struct stream *s)
 {
     set_number(values, "weight_distance", sqrt(s->squared_distance));
     set_number(values, "bits_per_weight", s->bits / s->weights);
@@ -170,6 +170,10 @@ static void set_cell_values(json_t *values, const struct stream *s)
     set_number(values, "seconds_hessian", s->seconds.hessian);
     set_number(values, "seconds_factor", s->seconds.factor);
     set_number(values, "seconds_sweep", s->seconds.sweep);
+    /* Reading and the head serve all streams of the visit at once. */
+    double streams = 1 + (double)o->visit->n_variants;
+    set_number(values, "seconds_read", o->seconds_read / streams);
+    set_number(values, "seconds_head", o->seconds_head / streams);
     set_number(values, "seconds",
                s->seconds.forward + s->seconds.hessian + s->seconds.factor + s->seconds.sweep);
     set_number(values, "peak_memory", peak_memory());
@@ -187,7 +191,7 @@ enum status record_cell(const struct visit_outcome *o, const struct stream *s,
     json_t *layers = json_array();
     json_object_set_new(record, "layers", layers);
     if (failure && failure->code != OK) goto done;
-    set_cell_values(json_object_get(record, "values"), s);
+    set_cell_values(json_object_get(record, "values"), o, s);
     if (s->second_order) set_second_order(record, o, s->second_order);
     for (int64_t i = 0; i < s->n_layers; i++)
         json_array_append_new(layers, layer_new(&s->layers[i], s->second_order));

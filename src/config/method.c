@@ -53,6 +53,23 @@ enum status method_finish(void *entry, const struct option_scope *scope, struct 
     return m->name ? OK : mem_string(&m->name, m->method, e);
 }
 
+enum status method_entry_copy(const struct method_entry *from, struct method_entry *to,
+                              struct err *e)
+{
+    return options_copy(&method_table, from, to, e);
+}
+
+enum status data_options_copy(const struct data_options *from, struct data_options *to,
+                              struct err *e)
+{
+    return options_copy(&data_table, from, to, e);
+}
+
+enum status run_options_copy(const struct run_options *from, struct run_options *to, struct err *e)
+{
+    return options_copy(&run_table, from, to, e);
+}
+
 void method_entry_free(struct method_entry *m)
 {
     options_free(&method_table, m);

@@ -469,3 +469,27 @@ void options_free(const struct option_table *t, void *out)
     if (t->release) t->release(out);
     memset(out, 0, t->size);
 }
+
+/* Texts of *to, which still are those of *from, become its own; those that are left when memory
+ * runs out become NULL. */
+static enum status own_texts(const struct option_table *t, void *to, enum status st, struct err *e)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        char **text = field(to, o->offset), *copy = NULL;
+        if (o->type == OPTION_GROUP) st = own_texts(o->table, text, st, e);
+        if (o->type != OPTION_TEXT && o->type != OPTION_PATH && o->type != OPTION_PATHS) continue;
+        if (*text && st == OK && !(copy = strdup(*text)))
+            st = err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for settings");
+        *text = copy;
+    }
+    return st;
+}
+
+enum status options_copy(const struct option_table *t, const void *from, void *to, struct err *e)
+{
+    memcpy(to, from, t->size);
+    enum status st = own_texts(t, to, OK, e);
+    if (st != OK) options_free(t, to);
+    return st;
+}

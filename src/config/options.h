@@ -81,6 +81,11 @@ void options_default(const struct option_table *t, void *out);
 /* Frees all and zeroes. */
 void options_free(const struct option_table *t, void *out);
 
+/* *to = a deep copy, owned by the caller (options_free); for tables without lists and release.
+ * ERR_NOMEM. */
+MUST_USE enum status options_copy(const struct option_table *t, const void *from, void *to,
+                                  struct err *e);
+
 /* Reads one value into its place (for flags and table cells). */
 MUST_USE enum status options_read_value(const struct option *o, const struct option_scope *scope,
                                         void *entry, struct err *e);

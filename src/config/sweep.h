@@ -193,6 +193,13 @@ json_t *sweep_to_json(const struct sweep *s);
 json_t *method_entry_to_json(const struct method_entry *m);
 MUST_USE enum status method_entry_from_json(const json_t *json, struct method_entry *out,
                                             struct err *e);
+/* Deep copies, owned by the caller. ERR_NOMEM. */
+MUST_USE enum status method_entry_copy(const struct method_entry *from, struct method_entry *to,
+                                       struct err *e);
+MUST_USE enum status data_options_copy(const struct data_options *from, struct data_options *to,
+                                       struct err *e);
+MUST_USE enum status run_options_copy(const struct run_options *from, struct run_options *to,
+                                      struct err *e);
 void method_entry_free(struct method_entry *m);
 json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,

@@ -25,11 +25,6 @@ bool plan_missing(const struct results_view *view, const char *key,
                   const struct plan_choice *choice);
 /* What hidden states are held as, for keys: NULL for f32, which was there first. */
 const char *plan_activations(const struct sweep *s);
-/* A new owner of the same options, by way of their JSON form. */
-MUST_USE enum status plan_run_copy(const struct run_options *from, struct run_options *to,
-                                   struct err *e);
-MUST_USE enum status plan_data_copy(const struct data_options *from, struct data_options *to,
-                                    struct err *e);
 
 /* --- plan_surfaces.c --- */
 /* Fills p->surfaces; the checkpoints are there. calibration: its identity, or NULL. ERR_USAGE. */

@@ -202,11 +202,11 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     TRY(mem_string(&v->path, p->checkpoints[s->checkpoints[0]].path, e));
     if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
     TRY(mem_string(&v->key, key, e));
-    TRY(plan_run_copy(&sweep->run, &v->run, e));
+    TRY(run_options_copy(&sweep->run, &v->run, e));
     if (s->quantizer && quant_find(s->quantizer->method)->needs & NEEDS_HESSIAN)
-        TRY(plan_data_copy(&sweep->calibration, &v->calibration, e));
+        TRY(data_options_copy(&sweep->calibration, &v->calibration, e));
     TRY(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
-    TRY(plan_data_copy(s->dataset, v->evaluations, e));
+    TRY(data_options_copy(s->dataset, v->evaluations, e));
     v->n_evaluations = 1;
     int64_t samples = s->entry->samples, *own = &v->evaluations->samples;
     if (samples && (*own == 0 || *own > samples)) *own = samples;

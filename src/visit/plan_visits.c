@@ -102,34 +102,17 @@ static bool weights_changed(const struct plan_checkpoint *c, const json_t *recor
     return changed;
 }
 
-enum status plan_data_copy(const struct data_options *from, struct data_options *to, struct err *e)
-{
-    json_t *json = data_options_to_json(from);
-    enum status st = data_options_from_json(json, to, e);
-    json_decref(json);
-    return st;
-}
-
-enum status plan_run_copy(const struct run_options *from, struct run_options *to, struct err *e)
-{
-    json_t *json = run_options_to_json(from);
-    enum status st = run_options_from_json(json, to, e);
-    json_decref(json);
-    return st;
-}
-
 static enum status add_variant(struct visit *v, const struct plan_variant *from, const char *key,
                                struct err *e)
 {
     enum status st = OK;
     struct variant *to = &v->variants[v->n_variants];
-    json_t *json = method_entry_to_json(from->method);
     to->bits = from->bits;
-    TRY(mem_string(&to->key, key, e));
+    TRY(mem_alloc(&to->key, HASH_HEX, 1, "a key", e));
+    memcpy(to->key, key, HASH_HEX);
     v->n_variants++;
-    TRY(method_entry_from_json(json, &to->method, e));
+    TRY(method_entry_copy(from->method, &to->method, e));
 done:
-    json_decref(json);
     return st;
 }
 
@@ -144,12 +127,12 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     TRY(mem_string(&v->path, c->path, e));
     if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
     TRY(mem_string(&v->key, c->key, e));
-    TRY(plan_run_copy(&s->run, &v->run, e));
+    TRY(run_options_copy(&s->run, &v->run, e));
     if (s->calibration.text || s->calibration.ids)
-        TRY(plan_data_copy(&s->calibration, &v->calibration, e));
+        TRY(data_options_copy(&s->calibration, &v->calibration, e));
     TRY(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));
     for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++)
-        TRY(plan_data_copy(&s->evaluations[i], &v->evaluations[i], e));
+        TRY(data_options_copy(&s->evaluations[i], &v->evaluations[i], e));
     TRY(mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e));
 done:
     return st;

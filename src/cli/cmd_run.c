@@ -29,6 +29,7 @@ struct master {
     struct sched_task *tasks;
     struct plan_rank worker; /* the least that a worker has, and how many there are */
     bool unsynced, cube_stale;
+    double unsynced_since;
     int64_t waiting_done, waiting_failed; /* appended, not yet durable */
     double cube_written, cube_seconds;
     struct progress progress;
@@ -196,6 +197,7 @@ static enum status accept(void *context, const char *result, struct err *e)
     json_t *record = NULL;
     TRY(json_read_text("result", result, strlen(result), &record, e));
     TRY(journal_append(m->journal, record, e));
+    if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
     const char *type = json_text(record, "type", "");
     if (strcmp(type, "cell") != 0 && strcmp(type, "point") != 0) goto done;
@@ -235,13 +237,14 @@ done:
     return st;
 }
 
-/* The journal is made durable as soon as no message waits: one fdatasync for all that came
- * together. The cube is renewed as often as stays within 1 % of the time, and at the end. */
+/* The journal is made durable within some milliseconds: one fdatasync for all that came together.
+ * The cube is renewed as often as stays within 1 % of the time, and at the end. */
 static enum status tick(void *context, struct err *e)
 {
     enum status st = OK;
     struct master *m = context;
-    TRY(sync_journal(m, e));
+    const double together = 5e-3;
+    if (m->unsynced && clock_seconds() - m->unsynced_since >= together) TRY(sync_journal(m, e));
     double since = clock_seconds() - m->cube_written;
     if (m->cube_stale && since > 10 && since > 100 * m->cube_seconds) TRY(write_cube(m, e));
     progress_print(&m->progress, false);

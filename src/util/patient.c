@@ -1,10 +1,16 @@
 #include "util/patient.h"
+#include <sched.h>
 #include <time.h>
 
 void patient_pause(long *pause_ns)
 {
-    enum { FIRST = 20000, LONGEST = 5000000 };
-    *pause_ns = *pause_ns ? 2 * *pause_ns : FIRST;
+    enum { YIELDS = 64, FIRST = 20000, LONGEST = 5000000 };
+    if (*pause_ns < YIELDS) {
+        ++*pause_ns;
+        sched_yield();
+        return;
+    }
+    *pause_ns = *pause_ns == YIELDS ? FIRST : 2 * *pause_ns;
     if (*pause_ns > LONGEST) *pause_ns = LONGEST;
     nanosleep(&(struct timespec){.tv_nsec = *pause_ns}, NULL);
 }

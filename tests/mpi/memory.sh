@@ -45,7 +45,7 @@ methods:
 calibration: {ids: "ids.safetensors:calibration"}
 evaluation:
   - {name: text, ids: "ids.safetensors:evaluation"}
-run: {threads: 1}
+run: {threads: 1, ranks_per_group: 1}
 YAML
 
 # run NAME RANKS SETTING ...: a cube of its own; what the plan chose is in NAME.trace.

@@ -167,10 +167,10 @@ static json_t *memory_json(const struct plan_line *l)
     for (int i = 0; i < MEMORY_PART_N; i++)
         json_object_set_new(parts, memory_part_name((enum memory_part)i),
                             json_integer(l->memory.part[i]));
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:s, s:o}", "fits", l->fits, "peak",
-                     (json_int_t)l->memory.peak, "least", (json_int_t)l->least, "scratch",
-                     (json_int_t)l->memory.scratch, "waves", (json_int_t)l->memory.waves, "message",
-                     l->why, "parts", parts);
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "fits", l->fits, "peak",
+                     (json_int_t)l->memory.peak, "curvature", (json_int_t)l->memory.after, "least",
+                     (json_int_t)l->least, "scratch", (json_int_t)l->memory.scratch, "waves",
+                     (json_int_t)l->memory.waves, "message", l->why, "parts", parts);
 }
 
 static json_t *line_json(const struct plan *p, const struct plan_line *l)
@@ -265,6 +265,7 @@ static void print_line(const struct plan *p, const struct plan_line *l)
     printf("  %9s  %7.1f %7.1f", time, (double)l->memory.peak / gib, (double)l->least / gib);
     if (l->memory.waves > 1) printf("  %lld waves", (long long)l->memory.waves);
     if (l->memory.scratch) printf("  %.1f GiB of scratch", (double)l->memory.scratch / gib);
+    if (l->memory.after == l->memory.peak) printf("  most of it for curvature");
     if (!l->fits) printf("  does not fit");
     putchar('\n');
     if (!l->fits) printf("  %s\n", l->why);

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 2048 };
-
 static enum status check_ids(const struct hvp *h, struct err *e)
 {
     enum status st = OK;
@@ -29,7 +27,7 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
     TRY(mem_zero(&h, 1, sizeof *h, "derivatives", e));
     h->m = m;
     h->s = s;
-    h->chunk = CHUNK;
+    h->chunk = HVP_CHUNK;
     diff_program(&m->spec, &h->program);
     TRY(check_ids(h, e));
     for (int64_t i = 0; i < s->n; i++) {

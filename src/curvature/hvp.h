@@ -32,10 +32,14 @@
 #define hvp_weights     REAL_NAME(hvp_weights)
 #define hvp_chunk       REAL_NAME(hvp_chunk)
 #define hvp_keep        REAL_NAME(hvp_keep)
+#define hvp_numbers     REAL_NAME(hvp_numbers)
+#define hvp_bytes_of    REAL_NAME(hvp_bytes_of)
 #define hvp_products    REAL_NAME(hvp_products)
 #define hvp_subset_find REAL_NAME(hvp_subset_find)
 #define hvp_subset_name REAL_NAME(hvp_subset_name)
 #define hvp_subset_doc  REAL_NAME(hvp_subset_doc)
+
+struct spec;
 
 enum hvp_subset {
     HVP_ALL,       /* every parameter */
@@ -101,6 +105,19 @@ void hvp_keep(struct hvp *h, bool keep);
 
 /* Products done since hvp_open: hvp_apply with k vectors counts k. */
 int64_t hvp_products(const struct hvp *h);
+
+/* What calls take, from shapes alone. n of a subset: */
+int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset);
+struct hvp_extent {
+    int64_t tokens, sequences, longest, threads;
+};
+/* Bytes at the peak of a call, beside the vectors and what the model holds; sequences are as long
+ * as chunks of hvp_chunk's default may become. */
+struct hvp_bytes {
+    int64_t loss, gradient;
+    int64_t product, further; /* with one vector; more for each further one */
+};
+void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out);
 
 #ifndef QTRAJ_REAL_F64
 #include "curvature/operator.h"

@@ -16,6 +16,9 @@
 #define hvp_embed        REAL_NAME(hvp_embed)
 #define hvp_embed_back   REAL_NAME(hvp_embed_back)
 
+/* Tokens of a chunk, until hvp_chunk says otherwise. */
+enum { HVP_CHUNK = 2048 };
+
 /* Where a tensor of the table stands in the model. */
 struct hvp_place {
     struct slot slot;
@@ -85,7 +88,7 @@ MUST_USE enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, rea
 /* Final norm, output matrix and cross-entropy with all their derivatives. */
 MUST_USE enum status hvp_head(struct hvp_call *c, struct err *e);
 /* Positions in a slice of the head. */
-int64_t hvp_head_rows(const struct hvp *h);
+int64_t hvp_head_rows(int64_t vocab);
 /* x (T, C) = the rows of the table that the ids name; table NULL: zeros. */
 void hvp_embed(const struct hvp *h, const real *table, real *x);
 /* The table's adjoint += g (T, C). */

@@ -23,9 +23,9 @@ struct head {
     struct hvp_outer sum; /* the gradient's parts */
 };
 
-int64_t hvp_head_rows(const struct hvp *h)
+int64_t hvp_head_rows(int64_t vocab)
 {
-    int64_t n = LOGITS / h->m->spec.shape.vocab;
+    int64_t n = LOGITS / vocab;
     n = n < ROWS_MIN ? ROWS_MIN : n;
     return n > ROWS_MAX ? ROWS_MAX : n;
 }
@@ -34,7 +34,7 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
 {
     enum status st = OK;
     const struct sequences *s = c->h->s;
-    int64_t P = hvp_head_rows(c->h), T = s->offset[s->n];
+    int64_t P = hvp_head_rows(c->h->m->spec.shape.vocab), T = s->offset[s->n];
     *d = (struct head){.c = c, .C = c->h->m->spec.shape.hidden, .V = c->h->m->spec.shape.vocab};
     if (P > T) P = T;
     hvp_params_outer(c->h, c->g, &d->sum);
@@ -182,7 +182,7 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
 {
     enum status st = OK;
     struct head d;
-    int64_t T = c->h->s->offset[c->h->s->n], P = hvp_head_rows(c->h);
+    int64_t T = c->h->s->offset[c->h->s->n], P = hvp_head_rows(c->h->m->spec.shape.vocab);
     TRY(head_init(&d, c, e));
     c->loss = 0;
     for (d.row = 0; d.row < T; d.row += P) {

@@ -48,6 +48,19 @@ static bool member(enum hvp_subset subset, const struct slot *t, int64_t layer)
     }
 }
 
+int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset)
+{
+    struct slot slots[SLOTS_MAX];
+    int64_t numbers = 0;
+    int n = slots_outside(s, slots);
+    for (int i = 0; i < n; i++)
+        if (member(subset, &slots[i], -1)) numbers += slot_elements(&slots[i]);
+    n = slots_of_block(s, slots);
+    for (int i = 0; i < n; i++)
+        if (member(subset, &slots[i], 0)) numbers += s->shape.layers * slot_elements(&slots[i]);
+    return numbers;
+}
+
 /* A line of the table before it is sorted. */
 struct line {
     struct hvp_tensor tensor;

@@ -46,7 +46,7 @@ MUST_USE enum status curvature_measure(const struct subject *s,
                                        struct curvature *out, struct err *e);
 void curvature_free(struct curvature *c);
 
-/* Bytes that the vectors of n numbers take at the peak, and the block inputs that a pass keeps:
- * `inputs` bytes, and as many again for each vector that shares the pass (hvp.h). Weights and one
- * block's activations come on top. */
-int64_t curvature_bytes(const struct curvature_options *o, int64_t n, int64_t inputs);
+/* Bytes at the peak: vectors of n numbers and what the calls take beside them, without what a warm
+ * start adds (its vector, and the one that is kept). */
+int64_t curvature_bytes(const struct curvature_options *o, int64_t n,
+                        const struct hvp_bytes *calls);

@@ -18,6 +18,7 @@
 #define diff_lane_free        REAL_NAME(diff_lane_free)
 #define diff_lane_bytes       REAL_NAME(diff_lane_bytes)
 #define diff_work_init        REAL_NAME(diff_work_init)
+#define diff_work_bytes       REAL_NAME(diff_work_bytes)
 #define diff_work_free        REAL_NAME(diff_work_free)
 #define diff_work_cut         REAL_NAME(diff_work_cut)
 #define diff_values           REAL_NAME(diff_values)
@@ -118,6 +119,8 @@ struct diff_work {
 MUST_USE enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t tokens,
                                     int64_t sequences, int64_t longest, struct err *e);
 void diff_work_free(struct diff_work *w);
+int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences, int64_t longest,
+                        int64_t threads);
 /* The chunk of n sequences whose rows start at first[0] = 0, ..., first[n] (borrowed). */
 void diff_work_cut(struct diff_work *w, const int64_t *first, int64_t n);
 

@@ -49,6 +49,26 @@ void diff_lane_free(struct diff_lane *l)
     memset(l, 0, sizeof *l);
 }
 
+static int64_t partial_width(const struct model_shape *n)
+{
+    return most(n->hidden, n->heads * n->head_dim);
+}
+
+static int64_t tiles_most(int64_t tokens, int64_t sequences)
+{
+    return tokens / ROW_TILE + sequences;
+}
+
+int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences, int64_t longest,
+                        int64_t threads)
+{
+    int64_t width = partial_width(&s->shape), tiles = tiles_most(tokens, sequences);
+    int64_t numbers = 2 * longest * s->rope.half + 2 * width + tiles * 2 * width +
+                      threads * 4 * QUERY_TILE * longest;
+    return numbers * (int64_t)sizeof(real) +
+           tiles * (int64_t)(sizeof(struct tile) + 4 * sizeof(double));
+}
+
 enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t tokens,
                            int64_t sequences, int64_t longest, struct err *e)
 {
@@ -57,8 +77,8 @@ enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t t
     memset(w, 0, sizeof *w);
     w->threads = omp_get_max_threads();
     w->longest = longest;
-    w->partial_width = most(n->hidden, n->heads * n->head_dim);
-    w->max_tiles = tokens / ROW_TILE + sequences;
+    w->partial_width = partial_width(n);
+    w->max_tiles = tiles_most(tokens, sequences);
     TRY(mem_alloc(&w->tiles, w->max_tiles, sizeof *w->tiles, "tiles", e));
     TRY(mem_alloc(&w->cosine, longest * m->spec.rope.half, sizeof(real), "RoPE table", e));
     TRY(mem_alloc(&w->sine, longest * m->spec.rope.half, sizeof(real), "RoPE table", e));

@@ -5,8 +5,10 @@ static void sizes_of(const struct spec *spec, struct model_sizes *out)
 {
     struct slot slots[SLOTS_MAX];
     int n = slots_outside(spec, slots);
-    *out = (struct model_sizes){
-        .shape = spec->shape, .parallel = spec->parallel, .rope = 2 * spec->rope.half};
+    *out = (struct model_sizes){.shape = spec->shape,
+                                .spec = *spec,
+                                .parallel = spec->parallel,
+                                .rope = 2 * spec->rope.half};
     acts_widths(spec, &out->in_width, &out->inner_width);
     for (int i = 0; i < n; i++) out->outside += slot_elements(&slots[i]);
     n = slots_of_block(spec, slots);

@@ -1,9 +1,11 @@
 /* sizes: what a model takes in memory, from its config.json alone, for plans. */
 #pragma once
+#include "model/arch.h"
 #include "model/model.h"
 
 struct model_sizes {
     struct model_shape shape;
+    struct spec spec;
     int64_t outside;               /* floats outside the blocks */
     int64_t block;                 /* floats of a block as model_block_load holds it */
     int64_t linears;               /* weights of a block's linears */

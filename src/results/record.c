@@ -133,6 +133,10 @@ static const struct record_field fields[] = {
      "random probes behind trace and its standard error"},
     {"products", "curvature_products", SCOPE_CURVATURE, true, false, "1",
      "Hessian-vector products, all together"},
+    {"peak_memory", "curvature_peak_memory", SCOPE_CURVATURE, false, true, "byte",
+     "peak resident memory of a process of the group so far, curvature included"},
+    {"planned_memory", "curvature_planned_memory", SCOPE_CURVATURE, false, true, "byte",
+     "peak memory that the visit with its curvature was planned to take"},
     {"seconds", "curvature_seconds", SCOPE_CURVATURE, false, true, "s",
      "time of the measurement of curvature"},
 

@@ -3,8 +3,10 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "visit/memory_after.h"
 #include "visit/warm.h"
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 
 /* --- the task --- */
@@ -85,6 +87,7 @@ struct part {
     struct warm warm;
     float *start;
     struct curvature c;
+    int64_t planned; /* bytes at the peak */
 };
 
 static void set_number(json_t *object, const char *name, double value)
@@ -184,6 +187,11 @@ static void set_tables(json_t *tables, const struct measurement *m, const struct
 static const char *const sharpness_names[] = {
     [SHARPNESS_NONE] = "", [SHARPNESS_POWER] = "power", [SHARPNESS_LANCZOS] = "lanczos"};
 
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static enum status record_curvature(const struct part *p, const struct err *failure, double seconds,
                                     json_t **out, struct err *e)
 {
@@ -204,6 +212,8 @@ static enum status record_curvature(const struct part *p, const struct err *fail
                             json_string(p->warm.chain[p->warm.task->n_before]));
     set_number(values, "seconds", seconds);
     if (failure->code != OK) goto done;
+    set_number(values, "peak_memory", record_peak_memory());
+    set_number(values, "planned_memory", (double)most(p->planned, o->memory_planned));
     set_values(values, options, p);
     set_tables(json_object_get(record, "tables"), &p->m, &p->c);
 done:
@@ -215,20 +225,25 @@ done:
 
 /* The promise of run.memory_per_rank holds here too: what is bound to break it is not begun. What
  * curvature stores is a setting, since it changes last bits, and cannot give way. */
-static enum status check_memory(const struct part *p, struct err *e)
+static enum status check_memory(struct part *p, struct err *e)
 {
     enum status st = OK;
     const struct visit *v = p->outcome->visit;
-    const struct model_shape *s = model_shape(p->m.model);
+    const struct sequences *s = &p->m.mine;
+    struct model_sizes sizes;
+    model_sizes(p->m.model, &sizes);
+    const struct memory_after after = {
+        &sizes, omp_get_max_threads(), {s->n, s->offset[s->n], sequences_longest(s)}};
     int64_t bound = v->run.memory ? v->run.memory : p->m.hooks->memory;
-    int64_t tokens = p->m.mine.offset[p->m.mine.n];
-    int64_t inputs = s->layers * tokens * s->hidden * (int64_t)sizeof(float);
-    int64_t bytes = curvature_bytes(&v->curvature->options, p->m.subject.hessian.n, inputs);
-    ENSURE(
-        bound <= 0 || bytes <= bound, ERR_USAGE,
-        "curvature stores %.3g GiB of vectors and hidden states, and run.memory_per_rank is %.3g "
-        "GiB: lower curvature.memory, curvature.together or curvature.sequences, or give more",
-        (double)bytes / 0x1p30, (double)bound / 0x1p30);
+    int64_t bytes = memory_base_now(&sizes, after.threads) +
+                    memory_curvature(&after, &v->curvature->options, v->curvature->vectors != NULL);
+    p->planned = bytes;
+    ENSURE(bound <= 0 || bytes <= memory_room(bound), ERR_USAGE,
+           "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
+           "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
+           "curvature.memory, curvature.together or curvature.sequences, or give a rank more",
+           (double)bound / 0x1p20, (double)memory_bound(bytes) / 0x1p20,
+           (long long)p->m.subject.hessian.n, (long long)after.tokens.tokens);
 done:
     return st;
 }

@@ -165,6 +165,8 @@ struct visit_outcome {
     struct surface_place place;                     /* of a point of a surface */
     const struct second_order_result *second_order; /* NULL: not asked for */
 };
+/* Peak resident bytes of this process so far. */
+double record_peak_memory(void);
 /* What all records of a visit have in common; a new reference, NULL when out of memory. failure:
  * NULL or code OK for none. */
 json_t *record_new(const struct visit_outcome *o, const char *type, const char *key,

@@ -54,6 +54,18 @@ int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads)
     return most(base, 0) + base_growth(threads);
 }
 
+enum { MARGIN = 32 };
+
+int64_t memory_room(int64_t bound)
+{
+    return bound - bound / MARGIN;
+}
+
+int64_t memory_bound(int64_t room)
+{
+    return room + room / (MARGIN - 1) + 1;
+}
+
 /* --- what is asked for --- */
 
 static void take_greater(struct quant_memory *to, const struct quant_memory *from)

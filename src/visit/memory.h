@@ -61,7 +61,8 @@ struct memory_plan {
 
     int64_t part[MEMORY_PART_N];
     int64_t blocks, head; /* peaks of the two phases, bytes */
-    int64_t peak;         /* the greater */
+    int64_t after;        /* of curvature and second order, where somebody has added them */
+    int64_t peak;         /* the greatest */
     int64_t shared;       /* resident here of what is shared, more or less than the equal part */
     int64_t scratch;      /* bytes on scratch at most */
 };
@@ -80,3 +81,10 @@ void memory_need_add(struct memory_need *need, const struct quant_method *method
 /* need.base of a process to come, and of this one, which has its model open. */
 int64_t memory_base(int64_t threads);
 int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads);
+
+/* Of a bound, what arithmetic may use: it does not see small allocations and the holes between
+ * them.
+ */
+int64_t memory_room(int64_t bound);
+/* The bound that has so much room. */
+int64_t memory_bound(int64_t room);

@@ -2,6 +2,7 @@
 #include "quant/quant.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include "visit/memory_after.h"
 #include "visit/plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,8 @@ static enum status count_tokens(const struct sweep *s, struct plan_costs *c, str
         struct cost_tokens one = cost_tokens_of(&s->evaluations[i]);
         add_tokens(&c->evaluation, &one);
     }
-    if (!curvature_asked_for(&s->curvature.options)) return OK;
+    bool accounts = s->curvature.second_order != SECOND_ORDER_NONE || s->curvature.critical;
+    if (!accounts && !curvature_asked_for(&s->curvature.options)) return OK;
     TRY(sweep_curvature_data(s, &data, e));
     c->curvature = cost_tokens_of(&data);
 done:
@@ -199,6 +201,11 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
 
 /* --- memory --- */
 
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* What a rank of a group has to hold of the sequences: the share that is greatest. */
 static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ranks)
 {
@@ -231,15 +238,49 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
     return memory_plan_make(&need, &limits, out, e);
 }
 
+/* Curvature and the second-order account, which come after the blocks and cannot give way. */
+static enum status add_after(const struct plan *p, int64_t model, int64_t n,
+                             const struct plan_rank *rank, struct memory_plan *out, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *c = &p->sweep->curvature;
+    const struct memory_after all = {&p->costs.models[model].sizes, rank->threads,
+                                     share_of(&p->costs.curvature, 1)};
+    struct memory_after share = all;
+    int64_t base = memory_base(rank->threads), room = most(rank->memory - base, 1), bytes = 0;
+    share.tokens = share_of(&p->costs.curvature, most(rank->ranks, 1));
+    if (curvature_asked_for(&c->options))
+        bytes = base + memory_curvature(&share, &c->options, c->warm_start);
+    if (n > 0 && (c->second_order != SECOND_ORDER_NONE || c->critical)) {
+        int64_t k = memory_together(&all, c->second_order, c->critical,
+                                    n < c->options.together ? n : c->options.together,
+                                    c->options.memory, rank->memory > 0 ? room : 0);
+        bytes =
+            most(bytes, base + memory_second_order(&all, c->second_order, c->critical, most(k, 1)));
+    }
+    out->after = bytes;
+    out->peak = most(out->peak, bytes);
+    ENSURE(rank->memory <= 0 || bytes <= rank->memory, ERR_NOMEM,
+           "memory_per_rank of %.0f MiB is too little for the curvature section, which takes %.0f "
+           "MiB: lower curvature.memory, curvature.together or curvature.sequences, or give more",
+           (double)rank->memory / 0x1p20, (double)bytes / 0x1p20);
+done:
+    return st;
+}
+
 enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
                               int64_t n, int64_t threads, int64_t bound, bool scratch,
                               struct memory_plan *out, struct err *e)
 {
+    enum status st = OK;
     /* A group is taken to live on one node. */
     int64_t ranks = p->sweep->run.ranks_per_group;
     const struct plan_rank rank = {
         .threads = threads, .memory = bound, .scratch = scratch, .ranks = ranks, .mates = ranks};
-    return group_memory(p, model, variants, n, &rank, out, e);
+    TRY(group_memory(p, model, variants, n, &rank, out, e));
+    TRY(add_after(p, model, n, &rank, out, e));
+done:
+    return st;
 }
 
 int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,

@@ -16,7 +16,7 @@ static void set_integer(json_t *object, const char *name, int64_t value)
     json_object_set_new(object, name, json_integer((json_int_t)value));
 }
 
-static double peak_memory(void)
+double record_peak_memory(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -93,7 +93,7 @@ enum status record_checkpoint(const struct visit_outcome *o, const struct err *f
     set_number(values, "seconds_forward", o->seconds_forward);
     set_number(values, "seconds_hessian", o->seconds_hessian);
     set_number(values, "seconds_head", o->seconds_head);
-    set_number(values, "peak_memory", peak_memory());
+    set_number(values, "peak_memory", record_peak_memory());
     if (o->memory_planned) set_number(values, "planned_memory", (double)o->memory_planned);
     if (failure && failure->code != OK) goto done;
     set_integer(values, "parameters", model_shape(o->model)->parameters);
@@ -176,7 +176,7 @@ static void set_cell_values(json_t *values, const struct visit_outcome *o, const
     set_number(values, "seconds_head", o->seconds_head / streams);
     set_number(values, "seconds",
                s->seconds.forward + s->seconds.hessian + s->seconds.factor + s->seconds.sweep);
-    set_number(values, "peak_memory", peak_memory());
+    set_number(values, "peak_memory", record_peak_memory());
 }
 
 enum status record_cell(const struct visit_outcome *o, const struct stream *s,

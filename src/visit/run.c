@@ -176,9 +176,6 @@ static struct memory_sequences sequences_of(const struct sequences *s)
     return (struct memory_sequences){s->n, s->offset[s->n], sequences_longest(s)};
 }
 
-/* What the arithmetic does not see (small allocations, holes between them): a 32nd. */
-enum { MARGIN = 32 };
-
 /* All ranks of a group plan for the one that needs most and has least, so that they plan alike. */
 static void need_agree(const struct visit_group *g, struct memory_need *need,
                        struct memory_limits *limits)
@@ -204,7 +201,7 @@ static enum status plan_memory(struct run *r, struct err *e)
     enum status st = OK;
     const struct run_options *o = &r->visit->run;
     int64_t bound = o->memory ? o->memory : r->hooks->memory;
-    struct memory_limits limits = {.memory = bound - bound / MARGIN};
+    struct memory_limits limits = {.memory = memory_room(bound)};
     struct memory_need need = {.threads = omp_get_max_threads(),
                                .ranks = r->group.size,
                                .mates = r->group.node_size,
@@ -244,6 +241,8 @@ static enum status run_waves(struct run *r, struct err *e)
     r->outcome.seconds_forward = r->full.seconds.forward;
     r->outcome.seconds_hessian = r->full.seconds.hessian;
     TRY(give_hidden(r, e));
+    states_close(r->full.evaluation); /* what comes then has its own */
+    r->full.evaluation = NULL;
 done:
     return st;
 }
@@ -269,7 +268,8 @@ static enum status finish_second_order(struct run *r, struct visit_cache *cache,
     const struct second_order_task *t = r->visit->second_order;
     if (!t || r->group.rank != 0) return OK;
     if (r->second_order)
-        TRY(second_order_measure(r->second_order, r->model, cache, r->second_order_results, e));
+        TRY(second_order_measure(r->second_order, r->model, cache, r->second_order_results,
+                                 &r->outcome.memory_planned, e));
     if (t->critical && !r->visit->cells_only) {
         TRY(second_order_of_checkpoint(r->visit, r->checkpoint, r->model, cache, &r->of_checkpoint,
                                        e));
@@ -346,7 +346,6 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
     r.outcome.seconds = clock_seconds() - start;
     st = r.group.rank == 0 ? emit_all(&r, &failure, e) : OK;
     TRY(err_agree(group, st, e));
-    stream_free(&r.full);
     if (v->curvature) TRY(visit_curvature(&r.outcome, group, cache, hooks, &failure, e));
 done:
     run_free(&r);

@@ -4,8 +4,9 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "visit/internal.h"
+#include "visit/memory_after.h"
 #include "visit/weights_file.h"
-#include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -183,8 +184,9 @@ struct measuring {
     int64_t n;    /* numbers of a vector */
     float *w, *g; // (n) weights, gradient
     double loss;
-    int64_t k;     /* variants that go together */
-    float **delta; // (k) of n
+    int64_t k;       /* variants that go together */
+    int64_t planned; /* bytes of the process at the peak */
+    float **delta;   // (k) of n
     bool diagonal;
 };
 
@@ -197,29 +199,39 @@ static void measuring_close(struct measuring *m)
     hvp_close(m->h);
 }
 
-/* How many variants fit: two vectors of all, and of each its change, the product and, for the
- * diagonal, one tensor's part. Their numbers do not depend on it. */
-static enum status fit(struct measuring *m, const struct model_shape *shape, int64_t wanted,
+static int64_t more(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* How many variants go together in curvature.memory and run.memory_per_rank. Their numbers do not
+ * depend on it. */
+static enum status fit(struct measuring *m, const struct model *model, int64_t wanted,
                        struct err *e)
 {
     enum status st = OK;
     const struct visit *v = m->s->visit;
     const struct second_order_task *t = v->second_order;
-    double vector = 4.0 * (double)m->n, each = (m->diagonal ? 3 : 2) * vector;
-    double setting = t->memory * 0x1p30, shared = 2 * vector;
-    ENSURE(setting >= shared + each, ERR_USAGE,
-           "%.3g GiB of vectors do not fit curvature.memory, %.3g GiB", (shared + each) / 0x1p30,
-           t->memory);
-    double most = (setting - shared) / each;
-    /* The promise of memory_per_rank holds for the inputs of the blocks as well. */
-    double bound = (double)(v->run.memory ? v->run.memory : m->s->outer->memory);
-    double inputs = 4.0 * (double)(shape->layers * m->tokens->offset[m->tokens->n] * shape->hidden);
-    ENSURE(bound <= 0 || bound >= shared + each + 2 * inputs, ERR_USAGE,
-           "%.3g GiB of vectors and hidden states do not fit run.memory_per_rank, %.3g GiB",
-           (shared + each + 2 * inputs) / 0x1p30, bound / 0x1p30);
-    if (bound > 0) most = fmin(most, (bound - shared - inputs) / (each + inputs));
-    m->k = wanted < t->together ? wanted : t->together;
-    if ((double)m->k > most) m->k = (int64_t)most;
+    struct model_sizes sizes;
+    model_sizes(model, &sizes);
+    const struct memory_after after = {
+        &sizes,
+        omp_get_max_threads(),
+        {m->tokens->n, m->tokens->offset[m->tokens->n], sequences_longest(m->tokens)}};
+    int64_t bound = v->run.memory ? v->run.memory : m->s->outer->memory;
+    int64_t base = memory_base_now(&sizes, after.threads);
+    int64_t room = bound > 0 ? more(memory_room(bound) - base, 1) : 0;
+    int64_t together = wanted < t->together ? wanted : t->together;
+    int64_t one = memory_second_order(&after, t->depth, t->critical, 1);
+    ENSURE(memory_together(&after, t->depth, t->critical, 1, t->memory, 0) == 1, ERR_USAGE,
+           "vectors of %lld numbers for one variant do not fit curvature.memory, %.3g GiB",
+           (long long)m->n, t->memory);
+    ENSURE(room == 0 || one <= room, ERR_USAGE,
+           "run.memory_per_rank of %.0f MiB is too little for the second order of one variant: it "
+           "takes %.0f MiB; give a rank more memory",
+           (double)bound / 0x1p20, (double)memory_bound(base + one) / 0x1p20);
+    m->k = memory_together(&after, t->depth, t->critical, together, t->memory, room);
+    m->planned = base + memory_second_order(&after, t->depth, t->critical, m->k);
 done:
     return st;
 }
@@ -229,11 +241,10 @@ static enum status measuring_open(struct measuring *m, const struct model *model
 {
     enum status st = OK;
     TRY(hvp_open(model, m->tokens, HVP_QUANTIZED, &m->h, e));
-    TRY(hvp_loss(m->h, &m->loss, e));
     m->n = hvp_n(m->h);
-    m->k = 1;
+    TRY(fit(m, model, wanted, e));
+    TRY(hvp_loss(m->h, &m->loss, e));
     if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
-    TRY(fit(m, model_shape(model), wanted, e));
     TRY(mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e));
     TRY(mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e));
     TRY(mem_zero(&m->delta, m->k, sizeof *m->delta, "changes of weights", e));
@@ -323,7 +334,7 @@ done:
 }
 
 static enum status measure(struct second_order *s, const struct model *m, struct visit_cache *cache,
-                           struct second_order_result *results, struct err *e)
+                           struct second_order_result *results, int64_t *planned, struct err *e)
 {
     enum status st = OK;
     struct measuring w = {.s = s, .diagonal = s->visit->second_order->depth == SECOND_ORDER_LAYERS};
@@ -334,6 +345,7 @@ static enum status measure(struct second_order *s, const struct model *m, struct
     if (n == 0) goto done;
     TRY(visit_sequences_get(cache, s->visit, &s->visit->second_order->data, &w.tokens, e));
     TRY(measuring_open(&w, m, n, e));
+    *planned = more(*planned, w.planned);
     for (int64_t i = 0; i < n; i += w.k)
         TRY(measure_some(&w, which + i, n - i < w.k ? n - i : w.k, results, e));
 done:
@@ -344,11 +356,11 @@ done:
 
 enum status second_order_measure(struct second_order *s, const struct model *m,
                                  struct visit_cache *cache, struct second_order_result *results,
-                                 struct err *e)
+                                 int64_t *planned, struct err *e)
 {
     enum status st = OK;
     struct err failure = {0};
-    enum status measured = measure(s, m, cache, results, &failure);
+    enum status measured = measure(s, m, cache, results, planned, &failure);
     if (measured == ERR_STOPPED) FAIL(measured, "%s", failure.text);
     for (int64_t i = 0; measured != OK && i < s->n; i++)
         if (!results[i].done)

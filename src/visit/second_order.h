@@ -47,7 +47,8 @@ void second_order_close(struct second_order *s);
  * ERR_NOMEM while noting it. */
 MUST_USE enum status second_order_measure(struct second_order *s, const struct model *m,
                                           struct visit_cache *cache,
-                                          struct second_order_result *results, struct err *e);
+                                          struct second_order_result *results, int64_t *planned,
+                                          struct err *e);
 
 /* Critical sharpness of the checkpoint c, whose model is m, along the way from the one before. out:
  * n_tensors 0. Not collective; what goes wrong stands in out. ERR_NOMEM while noting that. */

@@ -101,7 +101,7 @@ expect "the cells" "$(value results.h5 status | sort -u)" 1
 
 launch 60 1 run "$work/sweep.yaml" --set "$section" --set results=small.h5 --set run.memory_per_rank=200M \
     --set curvature.density=200 --set curvature.memory=1
-"$QTRAJ" status "$work/small.h5" | grep -q "(curvature): curvature stores .* run.memory_per_rank is 0.195 GiB" ||
+"$QTRAJ" status "$work/small.h5" | grep -q "(curvature): run.memory_per_rank of 200 MiB is too little for curvature, which takes" ||
     fail "a promise of memory: $("$QTRAJ" status "$work/small.h5")"
 
 finish

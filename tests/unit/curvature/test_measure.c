@@ -156,6 +156,7 @@ static void memory(void **state)
 {
     (void)state;
     const double vector = N * sizeof(float) / 0x1p30;
+    const struct hvp_bytes calls = {.gradient = 1000, .product = 2000, .further = 500};
     struct dense d;
     struct curvature_request r;
     struct curvature c;
@@ -165,7 +166,7 @@ static void memory(void **state)
     r.options.sharpness = SHARPNESS_LANCZOS;
     r.options.memory = 5.5 * vector;
     assert_int_equal(curvature_measure(&d.s, &r, &c, NULL), OK);
-    assert_int_equal(curvature_bytes(&r.options, N, 1000), 5 * N * sizeof(float) + 2000);
+    assert_int_equal(curvature_bytes(&r.options, N, &calls), 5 * N * sizeof(float) + 2000);
     assert_true(c.vectors == 5 && c.restarts > 0 && c.sharpness.converged);
     near(c.sharpness.value, 40, 1e-3);
     curvature_free(&c);
@@ -176,11 +177,11 @@ static void memory(void **state)
     err_clear(&e);
     r.options.sharpness = SHARPNESS_NONE;
     r.options.trace = 30;
-    assert_int_equal(curvature_bytes(&r.options, N, 1000), 2 * N * sizeof(float) + 2000);
+    assert_int_equal(curvature_bytes(&r.options, N, &calls), 2 * N * sizeof(float) + 2000);
     r.options.memory = 1;
-    assert_int_equal(curvature_bytes(&r.options, N, 1000), 16 * N * sizeof(float) + 9000);
+    assert_int_equal(curvature_bytes(&r.options, N, &calls), 16 * N * sizeof(float) + 5500);
     r.options.hutchpp = true;
-    assert_int_equal(curvature_bytes(&r.options, N, 1000), 26 * N * sizeof(float) + 9000);
+    assert_int_equal(curvature_bytes(&r.options, N, &calls), 26 * N * sizeof(float) + 5500);
     r.options.memory = 3.5 * vector;
     assert_int_equal(curvature_measure(&d.s, &r, &c, &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "more memory"));

@@ -1,0 +1,65 @@
+/* What a call of hvp_run takes: counts what run_init, head_init and diff_weights_load allocate. */
+#include "curvature/hvp_engine.h"
+
+enum { READ_BUFFER = 1 << 20 };
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Activations of the longest chunk: n lanes, the first with the sums of its softmaxes. */
+static int64_t lanes(const struct spec *s, const struct hvp_extent *x, int64_t n)
+{
+    struct diff_program program;
+    int64_t tokens = least(x->tokens, most(x->longest, HVP_CHUNK));
+    diff_program(s, &program);
+    return n * diff_lane_bytes(&program, tokens) + tokens * s->shape.heads * (int64_t)sizeof(real);
+}
+
+static int64_t work(const struct spec *s, const struct hvp_extent *x)
+{
+    int64_t tokens = least(x->tokens, most(x->longest, HVP_CHUNK));
+    int64_t sequences = 1 + x->sequences * tokens / most(x->tokens, 1);
+    return diff_work_bytes(s, most(tokens, hvp_head_rows(s->shape.vocab)), sequences, x->longest,
+                           x->threads);
+}
+
+/* A block's weights as they are read. */
+static int64_t weights(const struct spec *s)
+{
+    struct slot slots[SLOTS_MAX];
+    int n = slots_of_block(s, slots);
+    return block_floats(slots, n) * (int64_t)sizeof(float) + READ_BUFFER;
+}
+
+static int64_t head(const struct spec *s, const struct hvp_extent *x, int64_t k)
+{
+    int64_t rows = least(hvp_head_rows(s->shape.vocab), x->tokens);
+    int64_t numbers = (2 * s->shape.hidden + s->shape.vocab) * (k > 0 ? 2 : 1);
+    return rows * numbers * (int64_t)sizeof(real) + x->tokens * (int64_t)sizeof(int32_t);
+}
+
+/* Adjoints' lanes are mapped from the start, but not resident before the way back, when the head is
+ * gone. */
+static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k, bool backward)
+{
+    int64_t levels = backward ? s->shape.layers + 1 : 2, forward = 1 + (k > 0);
+    int64_t states = (1 + k) * (levels + backward) * x->tokens * s->shape.hidden;
+    int64_t blocks = lanes(s, x, forward * (1 + backward)) + weights(s);
+    int64_t at_head = lanes(s, x, forward) + head(s, x, k);
+    return states * (int64_t)sizeof(real) + work(s, x) + most(blocks, at_head);
+}
+
+void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out)
+{
+    *out = (struct hvp_bytes){.loss = call(s, x, 0, false),
+                              .gradient = call(s, x, 0, true),
+                              .product = call(s, x, 1, true)};
+    out->further = call(s, x, 2, true) - out->product;
+}

@@ -1,0 +1,67 @@
+#include "visit/memory_after.h"
+#include "config/sweep.h"
+#include "curvature/measure.h"
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct hvp_bytes calls_of(const struct memory_after *a)
+{
+    struct hvp_bytes calls;
+    const struct hvp_extent x = {a->tokens.tokens, a->tokens.n, a->tokens.longest, a->threads};
+    hvp_bytes_of(&a->sizes->spec, &x, &calls);
+    return calls;
+}
+
+static int64_t outside(const struct memory_after *a)
+{
+    return a->sizes->outside * (int64_t)sizeof(float);
+}
+
+static int64_t vector_of(const struct memory_after *a, enum hvp_subset subset)
+{
+    return hvp_numbers(&a->sizes->spec, subset) * (int64_t)sizeof(float);
+}
+
+int64_t memory_curvature(const struct memory_after *a, const struct curvature_options *o, bool warm)
+{
+    const struct hvp_bytes calls = calls_of(a);
+    enum hvp_subset subset = (enum hvp_subset)o->subset;
+    int64_t more = warm ? 2 * vector_of(a, subset) + outside(a) : 0;
+    return outside(a) + more + curvature_bytes(o, hvp_numbers(&a->sizes->spec, subset), &calls);
+}
+
+/* Vectors of k cells: weights and gradient; of each its change, the product and, for the diagonal,
+ * one tensor's part. */
+static int64_t vectors_of(const struct memory_after *a, int depth, int64_t k)
+{
+    int64_t each = depth == SECOND_ORDER_LAYERS ? 3 : 2;
+    return (2 + k * each) * vector_of(a, HVP_QUANTIZED);
+}
+
+int64_t memory_second_order(const struct memory_after *a, int depth, bool critical,
+                            int64_t together)
+{
+    const struct hvp_bytes calls = calls_of(a);
+    int64_t predicted = 0, changes = 0;
+    if (depth != SECOND_ORDER_NONE) {
+        predicted = vectors_of(a, depth, together) + calls.product + (together - 1) * calls.further;
+        changes = (2 + together) * vector_of(a, HVP_QUANTIZED);
+    }
+    /* A quantized model beside the visit's, and one on the way between the two. */
+    int64_t measured = changes + (critical ? 2 : 1) * outside(a) + calls.loss;
+    return outside(a) + most(predicted, measured);
+}
+
+int64_t memory_together(const struct memory_after *a, int depth, bool critical, int64_t together,
+                        double vectors, int64_t room)
+{
+    int64_t k = depth == SECOND_ORDER_NONE ? 1 : together;
+    for (; k > 0; k--)
+        if ((depth == SECOND_ORDER_NONE || (double)vectors_of(a, depth, k) <= vectors * 0x1p30) &&
+            (room <= 0 || memory_second_order(a, depth, critical, k) <= room))
+            break;
+    return k;
+}

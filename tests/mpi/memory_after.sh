@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# The memory of curvature and of the second order of cells: predicted within 15 % of a process's peak for curvature alone and
+# behind cells, where vectors count most and where hidden states do, within the promise of memory_per_rank, refused when that is
+# too little, and on qtraj plan.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+
+printf 'checkpoint\nonly\n' >"$work/one.csv"
+make_model() { # NAME FLAGS
+    local name=$1
+    shift
+    "$python" "$SOURCE/tests/bench/make_checkpoint.py" "$QTRAJ" "$work/$name" "$@" || fail "make_checkpoint $name"
+}
+make_model wide --family llama --hidden 640 --heads 8 --kv-heads 4 --intermediate 1280 --vocab 600 --layers 2
+make_model long --family gpt_neox --hidden 96 --heads 4 --intermediate 256 --vocab 3000 --layers 6
+"$python" - "$work" <<'PY'
+import json, struct, sys
+import numpy as np
+rng = np.random.default_rng(1)
+for name, shape in {"wide": (2, 96), "long": (24, 128), "evaluation": (4, 64)}.items():
+    x = rng.integers(0, 600, shape).astype("<i8")
+    text = json.dumps({"ids": {"dtype": "I64", "shape": shape, "data_offsets": [0, x.nbytes]}}).encode()
+    with open(f"{sys.argv[1]}/{name}.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + x.tobytes())
+PY
+for name in wide long; do
+    cat >"$work/$name.yaml" <<YAML
+name: $name
+results: $name.h5
+models: [{name: $name, trajectory: one.csv, path: "$work/$name"}]
+bits: [3, 4]
+methods: [{method: rtn, group_size: 32}]
+evaluation: [{name: ids, ids: "evaluation.safetensors:ids"}]
+run: {threads: 1, scratch: "$work"}
+YAML
+done
+wide='sharpness: lanczos, products: 5, tolerance: 1e-9, data: {ids: "wide.safetensors:ids"}, sequences: 2'
+long='trace: 3, together: 3, data: {ids: "long.safetensors:ids"}, sequences: 24'
+
+# near CUBE MEASURED PLANNED BOUND(MiB, 0: none): prints the planned peak, MiB rounded up
+near() {
+    "$python" - "$@" <<'PY' || fail "$*" >&2
+import math, sys
+import h5py
+cube, measured, planned, bound = sys.argv[1:]
+with h5py.File(cube) as f:
+    m, p = (f[name][()].max() / 2**20 for name in (measured, planned))
+print(f"{measured}: measured {m:.1f}, planned {p:.1f} MiB, ratio {p / m:.3f}", file=sys.stderr)
+assert 0.85 <= p / m <= 1.15, "the prediction is off"
+assert bound == "0" or m <= float(bound), "the promise is broken"
+print(math.ceil(p))
+PY
+}
+check() { # NAME OPTIONS: a sweep's curvature alone, then behind cells with their second order
+    local name=$1 options=$2 peak
+    launch 120 1 run "$work/$name.yaml" || fail "$name: $(cat "$work/err")"
+    launch 120 1 run "$work/$name.yaml" --set "curvature={$options}" || fail "$name: $(cat "$work/err")"
+    peak=$(near "$work/$name.h5" curvature_peak_memory curvature_planned_memory 0)
+    [ -n "$peak" ] || { fail "$name: curvature alone" && return; }
+    launch 120 1 run "$work/$name.yaml" --set results=both.h5 --set "curvature={$options, second_order: total}" \
+        --set "run.memory_per_rank=$((peak * 11 / 10))M" || fail "$name: $(cat "$work/err")"
+    near "$work/both.h5" checkpoint_peak_memory checkpoint_planned_memory $((peak * 11 / 10)) >/dev/null
+    near "$work/both.h5" curvature_peak_memory curvature_planned_memory $((peak * 11 / 10)) >/dev/null
+    rm -f "$work"/both.*
+    launch 120 1 run "$work/$name.yaml" --set results=little.h5 --set "curvature={$options}" \
+        --set "run.memory_per_rank=$((peak * 9 / 10))M"
+    [ $? = 1 ] || fail "$name with too little: $(cat "$work/err")"
+    "$QTRAJ" status "$work/little.h5" | grep -q "is too little for curvature, which takes" || fail "$name: no message"
+    rm -f "$work"/little.*
+    "$QTRAJ" plan "$work/$name.yaml" --set "curvature={$options}" --json >"$work/plan.json" || fail "plan"
+    "$python" -c 'import json, sys
+peak = json.load(open(sys.argv[1]))["cost"]["models"][0]["memory"]["peak"] / 2**20
+assert abs(peak / float(sys.argv[2]) - 1) < 0.15, (peak, sys.argv[2])' "$work/plan.json" "$peak" || fail "$name: qtraj plan"
+}
+check wide "$wide"
+check long "$long"
+finish

@@ -50,7 +50,7 @@ work, ranks = sys.argv[1], sys.argv[2:]
 first = None
 for n in ranks:
     cube = h5py.File(f"{work}/{n}.h5")
-    seconds, loss = cube["checkpoints/seconds"][()].ravel()[0], cube["cells/loss"][()].ravel()[0]
+    seconds, loss = cube["checkpoints/checkpoint_seconds"][()].ravel()[0], cube["cells/loss"][()].ravel()[0]
     first = first or (seconds, loss)
     print(f"{n} ranks: {seconds:.2f} s, {first[0] / seconds:.2f} times the first; loss {loss:.8f}, relative difference {abs(loss / first[1] - 1):.1e}")
 END

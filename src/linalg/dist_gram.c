@@ -14,64 +14,102 @@ static int64_t min64(int64_t a, int64_t b)
 }
 
 /* Rows [row, end) of the sums' upper triangle. Channels (a, b), a <= b, are element (n-1-b, n-1-a)
- * of the layout: in its upper triangle, columns n-end .. n-row. */
+ * of the layout: in its upper triangle, columns n-end .. n-row. A place of the grid gets its part
+ * of them column by column. */
 struct panel {
     int64_t row, end;
     double *sums; // (end - row, n - row)
+    int64_t *at;  // (grid rows, end - row) where a column starts in what its place in the row gets
 };
 
-/* Elements of the panel that belong to place (r, c) of the grid. */
-static int64_t panel_count(const struct dist *d, const struct panel *p, int64_t r, int64_t c)
+/* Fills at; counts: numbers that each rank gets of one panel. */
+static void panel_place(const struct dist *d, struct panel *p, int *counts)
 {
-    int64_t total = 0;
-    for (int64_t j = d->n - p->end; j < d->n - p->row; j++)
-        if (cyclic_owner(&d->cols, j) == c) total += cyclic_count(&d->rows, j + 1, r);
-    return total;
-}
-
-/* What place (r, c) gets, column by column. */
-static void panel_pack(const struct dist *d, const struct panel *p, int64_t r, int64_t c,
-                       double *to)
-{
-    int64_t pitch = d->n - p->row;
-    for (int64_t j = d->n - p->end; j < d->n - p->row; j++) {
-        if (cyclic_owner(&d->cols, j) != c) continue;
-        int64_t rows = cyclic_count(&d->rows, j + 1, r), block = d->rows.block;
-        const double *from = p->sums + (d->n - 1 - j - p->row) * pitch;
-        for (int64_t l = 0; l < rows; l += block) {
-            const double *last = from + d->n - 1 - cyclic_global(&d->rows, l, r) - p->row;
-            for (int64_t k = 0; k < min64(block, rows - l); k++) *to++ = last[-k];
+    int64_t width = p->end - p->row, first = d->n - p->end;
+    memset(counts, 0, (size_t)d->ranks * sizeof *counts);
+    for (int64_t r = 0; r < d->rows.procs; r++) {
+        int *count = counts + r * d->cols.procs;
+        for (int64_t k = 0; k < width; k++) {
+            int64_t c = cyclic_owner(&d->cols, first + k);
+            p->at[r * width + k] = count[c];
+            count[c] += (int)cyclic_count(&d->rows, first + k + 1, r);
         }
     }
 }
 
-/* Adds what one rank sent. */
-static void panel_add(struct dist *d, const struct panel *p, const double *from)
+/* The sums' row that is column j of the layout, from the layout's row 0 on backwards. */
+static const double *panel_column(const struct dist *d, const struct panel *p, int64_t j)
 {
-    for (int64_t j = d->n - p->end; j < d->n - p->row; j++) {
-        if (cyclic_owner(&d->cols, j) != d->col) continue;
-        int64_t rows = cyclic_count(&d->rows, j + 1, d->row);
-        double *to = d->a + cyclic_local(&d->cols, j) * d->lda;
-        bool own = rows > 0 && cyclic_owner(&d->rows, j) == d->row;
-        if (own) d->diagonal[d->n - 1 - j] += from[rows - 1];
-        for (int64_t l = 0; l < rows - own; l++) to[l] += from[l];
-        from += rows;
+    return p->sums + (d->n - 1 - j - p->row) * (d->n - p->row) + d->n - 1 - p->row;
+}
+
+static void panel_pack(const struct dist *d, const struct panel *p, const struct exchange *x)
+{
+    int64_t first = d->n - p->end, width = p->end - p->row;
+#pragma omp parallel for schedule(dynamic, 8)
+    for (int64_t k = 0; k < width; k++) {
+        const double *column = panel_column(d, p, first + k);
+        for (int64_t r = 0; r < d->rows.procs; r++) {
+            int64_t rank = r * d->cols.procs + cyclic_owner(&d->cols, first + k);
+            int64_t rows = cyclic_count(&d->rows, first + k + 1, r), block = d->rows.block;
+            if (rank == d->rank) continue;
+            double *to = x->send + x->send_at[rank] + p->at[r * width + k];
+            for (int64_t l = 0; l < rows; l += block) {
+                const double *from = column - cyclic_global(&d->rows, l, r);
+                for (int64_t i = 0; i < min64(block, rows - l); i++) to[l + i] = from[-i];
+            }
+        }
     }
 }
 
-static enum status panel_pack_all(const struct dist *d, const struct panel *p, struct exchange *x,
-                                  struct err *e)
+/* Adds n numbers of this rank's column j that one rank has sent, and those that it has summed
+ * itself. */
+static void column_add(double *to, const double *from, int64_t n)
+{
+    for (int64_t l = 0; l < n; l++) to[l] += from[l];
+}
+
+static void column_add_own(const struct dist *d, double *to, const double *column, int64_t n)
+{
+    int64_t block = d->rows.block;
+    for (int64_t l = 0; l < n; l += block) {
+        const double *from = column - cyclic_global(&d->rows, l, d->row);
+        for (int64_t i = 0; i < min64(block, n - l); i++) to[l + i] += from[-i];
+    }
+}
+
+/* Adds what all ranks have summed, in the order of the ranks. */
+static void panel_add(struct dist *d, const struct panel *p, const struct exchange *x)
+{
+    int64_t first = d->n - p->end, width = p->end - p->row;
+#pragma omp parallel for schedule(dynamic, 8)
+    for (int64_t k = 0; k < width; k++) {
+        int64_t j = first + k, rows = cyclic_count(&d->rows, j + 1, d->row);
+        if (cyclic_owner(&d->cols, j) != d->col || rows == 0) continue;
+        const double *column = panel_column(d, p, j);
+        double *to = d->a + cyclic_local(&d->cols, j) * d->lda, *diagonal = NULL;
+        if (cyclic_owner(&d->rows, j) == d->row) diagonal = &d->diagonal[d->n - 1 - j], rows--;
+        for (int r = 0; r < d->ranks; r++) {
+            const double *from = x->recv + x->recv_at[r] + p->at[d->row * width + k];
+            if (r == d->rank)
+                column_add_own(d, to, column, rows);
+            else
+                column_add(to, from, rows);
+            if (diagonal) *diagonal += r == d->rank ? column[-j] : from[rows];
+        }
+    }
+}
+
+/* What this rank has summed goes to the other ranks; its own part stays. */
+static enum status panel_send(const struct dist *d, struct panel *p, struct exchange *x,
+                              struct err *e)
 {
     enum status st = OK;
-    int64_t own = panel_count(d, p, d->row, d->col);
-    for (int r = 0; r < d->ranks; r++) {
-        x->send_n[r] = (int)panel_count(d, p, r / d->cols.procs, r % d->cols.procs);
-        x->recv_n[r] = (int)own;
-    }
+    panel_place(d, p, x->send_n);
+    for (int r = 0; r < d->ranks; r++) x->recv_n[r] = r == d->rank ? 0 : x->send_n[d->rank];
+    x->send_n[d->rank] = 0;
     TRY(exchange_room(x, e));
-#pragma omp parallel for schedule(dynamic)
-    for (int r = 0; r < d->ranks; r++)
-        panel_pack(d, p, r / d->cols.procs, r % d->cols.procs, x->send + x->send_at[r]);
+    panel_pack(d, p, x);
 done:
     return st;
 }
@@ -82,23 +120,24 @@ enum status dist_gram_add(struct dist *d, const float *x, const int64_t *offset,
     enum status st = OK;
     struct exchange exchange = {0};
     struct panel p = {0};
-    int64_t rows = gram_panel_rows(d->n);
+    int64_t rows = min64(gram_panel_rows(d->n), d->n);
     st = exchange_init(&exchange, d->ranks, e);
-    if (st == OK)
-        st = mem_alloc(&p.sums, min64(rows, d->n) * d->n, sizeof *p.sums, "a panel of sums", e);
+    if (st == OK) st = mem_alloc(&p.sums, rows * d->n, sizeof *p.sums, "a panel of sums", e);
+    if (st == OK) st = mem_alloc(&p.at, rows * d->rows.procs, sizeof *p.at, "places in a panel", e);
     TRY(err_agree(d->comm, st, e));
     for (int64_t row = 0; row < d->n; row += rows) {
         p.row = row;
         p.end = min64(row + rows, d->n);
         st = gram_panel(p.sums, row, x, d->n, offset, n_seq, bound, e);
-        if (st == OK) st = panel_pack_all(d, &p, &exchange, e);
+        if (st == OK) st = panel_send(d, &p, &exchange, e);
         TRY(err_agree(d->comm, st, e));
         TRY(exchange_run(&exchange, d->comm, e));
-        for (int r = 0; r < d->ranks; r++) panel_add(d, &p, exchange.recv + exchange.recv_at[r]);
+        panel_add(d, &p, &exchange);
     }
 done:
     exchange_free(&exchange);
     free(p.sums);
+    free(p.at);
     return st;
 }
 

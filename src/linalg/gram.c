@@ -157,11 +157,13 @@ enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n, co
     const struct tokens tokens = {x, n, offset, n_seq, bound, side};
     TRY(offsets_check(offset, n_seq, e));
     TRY(sums_make(&sums, side, e));
-    memset(panel, 0, (size_t)(min64(side, cols) * cols) * sizeof *panel);
 #pragma omp parallel for schedule(dynamic)
-    for (int64_t j = 0; j < cols; j += side)
+    for (int64_t j = 0; j < cols; j += side) {
+        for (int64_t i = 0; i < min64(side, cols); i++)
+            memset(panel + i * cols + j, 0, (size_t)min64(side, cols - j) * sizeof *panel);
         block_sum(panel + j, cols, &tokens, row, row + j,
                   sums + omp_get_thread_num() * side * side);
+    }
 done:
     free(sums);
     return st;

@@ -18,11 +18,6 @@ struct safetensors_out {
     bool committed;
 };
 
-static enum status errno_status(void)
-{
-    return errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO;
-}
-
 static enum status write_all(struct safetensors_out *o, const void *data, int64_t n, struct err *e)
 {
     enum status st = OK;
@@ -30,7 +25,7 @@ static enum status write_all(struct safetensors_out *o, const void *data, int64_
     while (put < n) {
         ssize_t r = write(o->fd, (const char *)data + put, (size_t)(n - put));
         if (r < 0 && errno == EINTR) continue;
-        ENSURE(r > 0, errno_status(), "%s: %s", o->temporary, strerror(errno));
+        ENSURE(r > 0, fsx_errno_status(errno), "%s: %s", o->temporary, strerror(errno));
         put += r;
     }
 done:
@@ -99,7 +94,7 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
     for (int64_t i = 0; i < n; i++) TRY(add_tensor(o, root, &tensors[i], &end, e));
     TRY(mem_format(&o->temporary, e, "%s.tmp.%ld", path, (long)getpid()));
     o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    ENSURE(o->fd >= 0, errno_status(), "%s: %s", o->temporary, strerror(errno));
+    ENSURE(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->temporary, strerror(errno));
     TRY(write_header(o, root, e));
     *out = o;
     o = NULL;
@@ -143,7 +138,7 @@ enum status safetensors_commit(struct safetensors_out *o, struct err *e)
            o->entries[o->at].name, (long long)o->filled, (long long)o->entries[o->at].n_elements);
     int closed = close(o->fd);
     o->fd = -1;
-    ENSURE(closed == 0, errno_status(), "%s: %s", o->temporary, strerror(errno));
+    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", o->temporary, strerror(errno));
     TRY(fsx_publish(o->temporary, o->path, e));
     o->committed = true;
 done:

@@ -31,13 +31,6 @@ enum status journal_path(const char *results, char **out, struct err *e)
     return mem_format(out, e, "%.*s.journal", (int)n, results);
 }
 
-/* EDQUOT and a file size limit are full disks to a run: it stops, keeps what it has, and goes on
- * when there is room again. */
-static enum status errno_status(int code)
-{
-    return code == ENOSPC || code == EDQUOT || code == EFBIG ? ERR_FULL : ERR_IO;
-}
-
 /* --- lines --- */
 
 static void checksum_text(const char *json, size_t n, char out[PREFIX + 1])
@@ -190,7 +183,7 @@ static enum status write_at_end(struct journal *j, const char *data, size_t n, s
         }
         int code = r < 0 ? errno : EIO;
         if (ftruncate(j->fd, (off_t)j->size) != 0) j->broken = true;
-        FAIL(errno_status(code), "%s: cannot append %zu bytes: %s", j->path, n, strerror(code));
+        FAIL(fsx_errno_status(code), "%s: cannot append %zu bytes: %s", j->path, n, strerror(code));
     }
     j->size += (int64_t)n;
 done:
@@ -209,23 +202,6 @@ done:
     return st;
 }
 
-/* The name of a new file is durable only when its folder is. */
-static enum status sync_folder(const char *path, struct err *e)
-{
-    enum status st = OK;
-    char *parent = NULL;
-    int fd = -1;
-    TRY(fsx_parent(path, &parent, e));
-    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ENSURE(fd >= 0, ERR_IO, "%s: %s", parent, strerror(errno));
-    ENSURE(fsync(fd) == 0 || errno == EINVAL, errno_status(errno), "%s: fsync: %s", parent,
-           strerror(errno));
-done:
-    if (fd >= 0) close(fd);
-    free(parent);
-    return st;
-}
-
 static enum status read_and_cut(struct journal *j, struct err *e)
 {
     enum status st = OK;
@@ -236,7 +212,7 @@ static enum status read_and_cut(struct journal *j, struct err *e)
     if ((int64_t)n == j->size) goto done;
     log_warn("%s: cut a torn tail of %lld bytes: the last write of an earlier run was not finished",
              j->path, (long long)((int64_t)n - j->size));
-    ENSURE(ftruncate(j->fd, (off_t)j->size) == 0, errno_status(errno), "%s: cannot be cut: %s",
+    ENSURE(ftruncate(j->fd, (off_t)j->size) == 0, fsx_errno_status(errno), "%s: cannot be cut: %s",
            j->path, strerror(errno));
 done:
     free(data);
@@ -250,13 +226,13 @@ enum status journal_open(const char *path, struct journal **out, struct err *e)
     struct stat info;
     TRY(journal_new(path, &j, e));
     j->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    ENSURE(j->fd >= 0 && fstat(j->fd, &info) == 0, errno_status(errno), "%s: %s", path,
+    ENSURE(j->fd >= 0 && fstat(j->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", path,
            strerror(errno));
     if (info.st_size > 0) TRY(read_and_cut(j, e));
     if (j->size == 0) {
         TRY(append_text(j, header_json, e));
         TRY(journal_sync(j, e));
-        TRY(sync_folder(path, e));
+        TRY(fsx_sync_parent(path, e));
     }
     *out = j;
     j = NULL;
@@ -289,7 +265,7 @@ enum status journal_sync(struct journal *j, struct err *e)
         /* The kernel may have dropped the pages that it could not write: a second fdatasync that
          * succeeds would prove nothing. */
         j->broken = true;
-        FAIL(errno_status(errno), "%s: fdatasync: %s", j->path, strerror(errno));
+        FAIL(fsx_errno_status(errno), "%s: fdatasync: %s", j->path, strerror(errno));
     }
 done:
     return st;

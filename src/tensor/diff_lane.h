@@ -17,13 +17,6 @@
 #define REAL(x)             (x##f)
 #endif
 
-KERN_LANE real real_lanes_sum(real *lane)
-{
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
-    return lane[0];
-}
-
 /* total = the sum of `term`, an expression in i, over [from, to), in LANES partial sums. */
 #define REAL_SUM(total, i, from, to, term)                                                         \
     do {                                                                                           \
@@ -39,5 +32,5 @@ KERN_LANE real real_lanes_sum(real *lane)
             int64_t i = at_;                                                                       \
             lane_[l_] += (term);                                                                   \
         }                                                                                          \
-        (total) = real_lanes_sum(lane_);                                                           \
+        (total) = lanes_sum(lane_);                                                                \
     } while (0)

@@ -3,19 +3,6 @@
 #include "tensor/diff.h"
 #include "tensor/diff_lane.h"
 
-KERN_LANE real largest(const real *x, int64_t n)
-{
-    real lane[LANES];
-    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-    for (; i < n; i++) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
-    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
-    return lane[0];
-}
-
 KERN_LANE void outside(real *s, int64_t n, int64_t lo, int64_t hi)
 {
     memset(s, 0, (size_t)lo * sizeof *s);
@@ -31,7 +18,7 @@ KERN_LANE void probabilities(real *s, int64_t lo, int64_t hi, real scale, real l
 KERNEL(real, diff_softmax, (real * s, int64_t n, int64_t lo, int64_t hi, real scale),
        (s, n, lo, hi, scale))
 {
-    real sum, top = largest(s + lo, hi - lo) * scale; /* scale > 0 */
+    real sum, top = lane_largest(s + lo, hi - lo) * scale; /* scale > 0 */
     probabilities(s, lo, hi, scale, top);
     REAL_SUM(sum, i, lo, hi, s[i]);
     const real c = 1 / sum;
@@ -85,7 +72,7 @@ enum { LONG = 32 * LANES };
 KERNEL(double, diff_log_softmax, (real * z, int64_t n, int64_t target, real weight, real *p),
        (z, n, target, weight, p))
 {
-    const real top = largest(z, n);
+    const real top = lane_largest(z, n);
     const double at_target = (double)z[target];
     double sum = 0;
     for (int64_t from = 0; from < n; from += LONG) {

@@ -9,19 +9,6 @@ KERNEL(void, kern_exp, (float *y, const float *x, int64_t n), (y, x, n))
     for (int64_t i = 0; i < n; i++) y[i] = lane_exp(x[i]);
 }
 
-KERN_LANE float largest(const float *x, int64_t n)
-{
-    float lane[LANES];
-    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-    for (; i < n; i++) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
-    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
-    return lane[0];
-}
-
 /* The first of x that equals v: whole runs are compared at once, then the run that has it is
  * searched. */
 KERN_LANE int64_t first_equal(const float *x, int64_t n, float v)
@@ -41,7 +28,7 @@ KERN_LANE int64_t first_equal(const float *x, int64_t n, float v)
 
 KERNEL(float, kern_max, (const float *x, int64_t n, int64_t *first), (x, n, first))
 {
-    float m = largest(x, n);
+    float m = lane_largest(x, n);
     *first = first_equal(x, n, m);
     return m;
 }
@@ -70,7 +57,7 @@ KERNEL(float, kern_softmax_step,
         memset(s, 0, (size_t)n * sizeof *s);
         return 1.0f;
     }
-    float top = largest(s + lo, hi - lo) * scale; /* scale > 0 */
+    float top = lane_largest(s + lo, hi - lo) * scale; /* scale > 0 */
     float now = top > *m ? top : *m, factor = lane_exp(*m - now);
     float lane[LANES] = {0};
     int64_t i = lo;

@@ -2,6 +2,7 @@
  * partial sums. Only kern_*.c and diff_*.c include it. */
 #pragma once
 #include "tensor/kernel.h"
+#include "tensor/real.h"
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -9,10 +10,23 @@
 enum { LANES = 16 };
 
 /* Sum of the partial sums, always in the same order. */
-KERN_LANE float lanes_sum(float *lane)
+KERN_LANE real lanes_sum(real *lane)
 {
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+    return lane[0];
+}
+
+KERN_LANE real lane_largest(const real *x, int64_t n)
+{
+    real lane[LANES];
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (; i < n; i++) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
     return lane[0];
 }
 

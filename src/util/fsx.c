@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum status errno_status(void)
+enum status fsx_errno_status(int code)
 {
-    return errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO;
+    return code == ENOSPC || code == EDQUOT || code == EFBIG ? ERR_FULL : ERR_IO;
 }
 
 enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n, struct err *e)
@@ -43,7 +43,7 @@ done:
     return st;
 }
 
-static enum status sync_parent(const char *path, struct err *e)
+enum status fsx_sync_parent(const char *path, struct err *e)
 {
     enum status st = OK;
     char *parent = NULL;
@@ -52,7 +52,7 @@ static enum status sync_parent(const char *path, struct err *e)
     fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Some file systems refuse fsync of a folder (EINVAL); the rename has happened all the same. */
     ENSURE(fd >= 0, ERR_IO, "%s: %s", parent, strerror(errno));
-    ENSURE(fsync(fd) == 0 || errno == EINVAL, errno_status(), "%s: fsync: %s", parent,
+    ENSURE(fsync(fd) == 0 || errno == EINVAL, fsx_errno_status(errno), "%s: fsync: %s", parent,
            strerror(errno));
 done:
     if (fd >= 0) close(fd);
@@ -68,16 +68,16 @@ enum status fsx_write_atomic(const char *path, const void *data, size_t n, struc
     size_t put = 0;
     TRY(mem_format(&temporary, e, "%s.tmp.%ld", path, (long)getpid()));
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    ENSURE(fd >= 0, errno_status(), "%s: %s", temporary, strerror(errno));
+    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", temporary, strerror(errno));
     while (put < n) {
         ssize_t r = write(fd, (const char *)data + put, n - put);
         if (r < 0 && errno == EINTR) continue;
-        ENSURE(r > 0, errno_status(), "%s: %s", temporary, strerror(errno));
+        ENSURE(r > 0, fsx_errno_status(errno), "%s: %s", temporary, strerror(errno));
         put += (size_t)r;
     }
     int closed = close(fd);
     fd = -1;
-    ENSURE(closed == 0, errno_status(), "%s: %s", temporary, strerror(errno));
+    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", temporary, strerror(errno));
     TRY(fsx_publish(temporary, path, e));
 done:
     if (fd >= 0) close(fd);
@@ -91,9 +91,10 @@ enum status fsx_publish(const char *from, const char *to, struct err *e)
     enum status st = OK;
     int fd = open(from, O_RDONLY | O_CLOEXEC);
     ENSURE(fd >= 0, ERR_IO, "%s: %s", from, strerror(errno));
-    ENSURE(fsync(fd) == 0, errno_status(), "%s: fsync: %s", from, strerror(errno));
-    ENSURE(rename(from, to) == 0, errno_status(), "rename %s to %s: %s", from, to, strerror(errno));
-    TRY(sync_parent(to, e));
+    ENSURE(fsync(fd) == 0, fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
+    ENSURE(rename(from, to) == 0, fsx_errno_status(errno), "rename %s to %s: %s", from, to,
+           strerror(errno));
+    TRY(fsx_sync_parent(to, e));
 done:
     if (fd >= 0) close(fd);
     return st;
@@ -109,8 +110,8 @@ enum status fsx_make_parent(const char *path, struct err *e)
         char kept = *p;
         *p = '\0';
         int made = mkdir(parent, 0777);
-        ENSURE(made == 0 || errno == EEXIST || fsx_is_dir(parent), errno_status(), "%s: %s", parent,
-               strerror(errno));
+        ENSURE(made == 0 || errno == EEXIST || fsx_is_dir(parent), fsx_errno_status(errno),
+               "%s: %s", parent, strerror(errno));
         *p = kept;
         if (!kept) break;
     }

@@ -15,6 +15,13 @@ MUST_USE enum status fsx_write_atomic(const char *path, const void *data, size_t
 /* fsync of an existing file, rename over `to`, fsync of the folder. */
 MUST_USE enum status fsx_publish(const char *from, const char *to, struct err *e);
 
+/* fsync of the folder that holds path: only then is the name of a new file durable. */
+MUST_USE enum status fsx_sync_parent(const char *path, struct err *e);
+
+/* What an errno of a write means. EDQUOT and a file size limit are full disks to a run: it stops,
+ * keeps what it has, and goes on when there is room again. */
+enum status fsx_errno_status(int code);
+
 /* mkdir -p of the folder that will hold path. */
 MUST_USE enum status fsx_make_parent(const char *path, struct err *e);
 

@@ -17,18 +17,7 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=no
 
 "$python" "$here/tests/bench/make_checkpoint.py" "$QTRAJ" "$work/model/one" --family olmo2 --hidden "$hidden" --layers "$layers" \
     --heads "$heads" --kv-heads "$kv" --intermediate "$intermediate" --vocab 1024 >/dev/null
-"$python" - "$work/ids.safetensors" <<'END'
-import json, struct, sys
-import numpy as np
-rng = np.random.default_rng(1)
-ids = {"calibration": rng.integers(0, 1024, (2, 1024)).astype("<i4"), "evaluation": rng.integers(0, 1024, (2, 512)).astype("<i4")}
-header, data = {}, b""
-for name, a in ids.items():
-    header[name] = {"dtype": "I32", "shape": list(a.shape), "data_offsets": [len(data), len(data) + a.nbytes]}
-    data += a.tobytes()
-text = json.dumps(header).encode()
-open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + data)
-END
+"$python" "$here/tests/bench/make_ids.py" "$work/ids.safetensors" 1024 calibration=2,1024 evaluation=2,512
 printf 'checkpoint,step\none,1\n' >"$work/trajectory.csv"
 cat >"$work/sweep.yaml" <<END
 name: block32b

@@ -12,6 +12,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int rank, ranks;
 
@@ -49,43 +50,37 @@ static double meet(void)
 
 enum { SIDE = 2048 };
 
-/* Flops a second of all ranks together, every thread with a product of its own. */
-static double rate_double(void)
+static void product_double(const void *pair, void *out)
 {
-    int threads = omp_get_max_threads();
-    double *a = room(2 * (int64_t)SIDE * SIDE, sizeof *a), best = 0;
-    double *c = room((int64_t)threads * SIDE * SIDE, sizeof *c);
-    for (int64_t i = 0; i < 2 * (int64_t)SIDE * SIDE; i++) a[i] = 1.0 / (double)(i % 97 + 1);
-    for (int k = 0; k < 3; k++) {
-        double start = meet();
-#pragma omp parallel
-        cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, SIDE, SIDE, SIDE, 1, a, SIDE,
-                    a + (int64_t)SIDE * SIDE, SIDE, 0,
-                    c + omp_get_thread_num() * (int64_t)SIDE * SIDE, SIDE);
-        double rate = 2.0 * SIDE * SIDE * SIDE * threads * ranks / since(start);
-        if (rate > best) best = rate;
-    }
-    free(a), free(c);
-    return best;
+    const double *a = pair;
+    cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, SIDE, SIDE, SIDE, 1, a, SIDE,
+                a + (int64_t)SIDE * SIDE, SIDE, 0, out, SIDE);
 }
 
-static double rate_single(void)
+static void product_single(const void *pair, void *out)
 {
+    const float *a = pair;
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1, a, SIDE,
+                a + (int64_t)SIDE * SIDE, SIDE, 0, out, SIDE);
+}
+
+/* Flops a second of all ranks together, every thread with a product of its own: of two matrices of
+ * numbers of that size. */
+static double rate(void (*product)(const void *pair, void *out), size_t size)
+{
+    const int64_t matrix = (int64_t)SIDE * SIDE;
     int threads = omp_get_max_threads();
-    float *a = room(2 * (int64_t)SIDE * SIDE, sizeof *a);
-    float *c = room((int64_t)threads * SIDE * SIDE, sizeof *c);
+    char *pair = room(2 * matrix, size), *out = room(threads * matrix, size);
     double best = 0;
-    for (int64_t i = 0; i < 2 * (int64_t)SIDE * SIDE; i++) a[i] = 1.0f / (float)(i % 97 + 1);
+    memset(pair, 0x3f, 2 * (size_t)matrix * size); /* a normal number in either type */
     for (int k = 0; k < 3; k++) {
         double start = meet();
 #pragma omp parallel
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1, a, SIDE,
-                    a + (int64_t)SIDE * SIDE, SIDE, 0,
-                    c + omp_get_thread_num() * (int64_t)SIDE * SIDE, SIDE);
-        double rate = 2.0 * SIDE * SIDE * SIDE * threads * ranks / since(start);
-        if (rate > best) best = rate;
+        product(pair, out + (size_t)(omp_get_thread_num() * matrix) * size);
+        double found = 2.0 * SIDE * SIDE * SIDE * threads * ranks / since(start);
+        if (found > best) best = found;
     }
-    free(a), free(c);
+    free(pair), free(out);
     return best;
 }
 
@@ -108,7 +103,8 @@ int main(int argc, char **argv)
         x[i] = (float)((double)(s >> 40) / (1 << 23) - 1.0);
     }
     must(dist_make(MPI_COMM_WORLD, n, (struct dist_shape){0}, &d, &e), &e);
-    double dgemm = rate_double(), sgemm = rate_single();
+    double dgemm = rate(product_double, sizeof(double));
+    double sgemm = rate(product_single, sizeof(float));
 
     double start = meet();
     must(dist_gram_add(d, x, offset, 1, NULL, &e), &e);

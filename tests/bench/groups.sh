@@ -15,18 +15,8 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=no
 
 "$python" "$here/tests/bench/make_checkpoint.py" "$QTRAJ" "$work/model/one" --family gpt_neox --hidden 768 --layers 12 --heads 12 \
     --intermediate 3072 --vocab 50304 >/dev/null
-"$python" - "$work/ids.safetensors" "$sequences" <<'END'
-import json, struct, sys
-import numpy as np
-rng, n = np.random.default_rng(1), int(sys.argv[2])
-ids = {"calibration": rng.integers(0, 50304, (n, 1024)).astype("<i4"), "evaluation": rng.integers(0, 50304, (max(1, n // 2), 1024)).astype("<i4")}
-header, data = {}, b""
-for name, a in ids.items():
-    header[name] = {"dtype": "I32", "shape": list(a.shape), "data_offsets": [len(data), len(data) + a.nbytes]}
-    data += a.tobytes()
-text = json.dumps(header).encode()
-open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + data)
-END
+"$python" "$here/tests/bench/make_ids.py" "$work/ids.safetensors" 50304 "calibration=$sequences,1024" \
+    "evaluation=$((sequences > 1 ? sequences / 2 : 1)),1024"
 printf 'checkpoint,step\none,1\n' >"$work/trajectory.csv"
 cat >"$work/sweep.yaml" <<END
 name: groups

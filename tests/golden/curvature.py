@@ -12,17 +12,9 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tools"))
-from safetensors_reader import load
+from golden import expect, finish, load
 
 QTRAJ, MODELS = sys.argv[1:3]
-failures = 0
-
-
-def expect(ok, text):
-    global failures
-    print(("ok   " if ok else "FAIL ") + text)
-    failures += not ok
 
 
 def close(what, found, expected, relative):
@@ -134,4 +126,4 @@ for model in ("llama", "olmo2", "gpt_neox_parallel"):
 for model in ("tiny_llama", "tiny_gpt_neox"):
     whole_hessian(model)
 refusals()
-sys.exit(failures > 0)
+finish()

@@ -5,15 +5,13 @@ random model amplifies a code that flips at a tie.
 usage: gptq_methods.py QTRAJ FIXTURES
 """
 import json
-import os
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tools"))
-from safetensors_reader import load
+from golden import expect, finish, load
 
 QTRAJ, FIXTURES = sys.argv[1:3]
 FILE = f"{FIXTURES}/gptq/methods_llama.safetensors"
@@ -25,13 +23,6 @@ FLAGS = {
     "gptqmodel_act": [*MODEL, "--order", "activation"],
     "gptqmodel_gar_mse2.4": [*MODEL, "--order", "group", "--range-search", "2.4"],
 }
-failures = 0
-
-
-def expect(ok, text):
-    global failures
-    print(("ok   " if ok else "FAIL ") + text)
-    failures += not ok
 
 
 def quantize(kind, setting, out):
@@ -61,4 +52,4 @@ with tempfile.TemporaryDirectory() as folder:
             expect(share >= 0.95, f"{key}: {share:.4%} equal")
             checked += 1
 expect(checked == 2 and len(losses) == 13, f"{len(losses)} losses, {checked} matrices")
-sys.exit(failures != 0)
+finish()

@@ -14,17 +14,9 @@ import tempfile
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tools"))
-from safetensors_reader import load
+from golden import expect, finish, load
 
 QTRAJ, FIXTURES = sys.argv[1:3]
-failures = 0
-
-
-def expect(ok, text):
-    global failures
-    print(("ok   " if ok else "FAIL ") + text)
-    failures += not ok
 
 
 def flags(setting):
@@ -92,4 +84,4 @@ with tempfile.TemporaryDirectory() as folder:
             if f"rtn.{setting}" in meta["loss"]:
                 check_rtn(model, setting, meta, ids, f"{folder}/out.safetensors")
     expect(found >= 4, f"{found} models")
-sys.exit(failures != 0)
+finish()

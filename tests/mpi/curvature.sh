@@ -4,14 +4,9 @@
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py
 
-quickstart=$SOURCE/configs/quickstart
-own_text "$work/text.txt"
-sed -n '1p;2p;4p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
-cat >"$work/sweep.yaml" <<EOF
+quickstart_sweep '1p;2p;4p;9p' <<'EOF'
 name: curvature
 results: results.h5
-models:
-  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
 bits: [3]
 methods: [{method: rtn, group_size: 64}]
 evaluation:
@@ -68,7 +63,7 @@ EOF
 
 # The same bits on three ranks, and after a rebuild from the journal.
 launch 300 3 run "$work/sweep.yaml" --set "$section" --set results=three.h5 || fail "three ranks: $(cat "$work/err")"
-"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/alone.h5" "$work/three.h5" || fail "three ranks differ from one"
+compare alone three
 "$QTRAJ" rebuild "$work/rebuilt.h5" "$work/results.journal" && "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/alone.h5" "$work/rebuilt.h5" ||
     fail "the rebuilt cube differs"
 
@@ -79,9 +74,9 @@ expect "warm started" "$(value warm.h5 sharpness_warm_start | tr '\n' ' ')" "0 1
 expect "the first checkpoint" "$(value warm.h5 sharpness | sed -n 1p)" "$(value alone.h5 sharpness | sed -n 1p)"
 cp "$work/warm.h5" "$work/first.h5"
 launch 300 4 run "$work/sweep.yaml" --set "$warm" --set results=warm3.h5 || fail "warm start on ranks: $(cat "$work/err")"
-"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/first.h5" "$work/warm3.h5" || fail "warm starts differ between ranks"
+compare first warm3
 launch 300 1 run "$work/sweep.yaml" --set "$warm" --set results=warm.h5 --redo --only 'checkpoint=step001200' || fail "redo"
-"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/first.h5" "$work/warm.h5" || fail "a warm start without a vector differs"
+compare first warm
 
 # The same weights twice: the second time it starts from what the first came to.
 mkdir "$work/twice" && ln -s "$quickstart/trajectory/step001200" "$work/twice/a" && ln -s "$quickstart/trajectory/step001200" "$work/twice/b"

@@ -13,16 +13,7 @@ make_model() { # NAME FLAGS
 }
 make_model wide --family llama --hidden 640 --heads 8 --kv-heads 4 --intermediate 1280 --vocab 600 --layers 2
 make_model long --family gpt_neox --hidden 96 --heads 4 --intermediate 256 --vocab 3000 --layers 6
-"$python" - "$work" <<'PY'
-import json, struct, sys
-import numpy as np
-rng = np.random.default_rng(1)
-for name, shape in {"wide": (2, 96), "long": (24, 128), "evaluation": (4, 64)}.items():
-    x = rng.integers(0, 600, shape).astype("<i8")
-    text = json.dumps({"ids": {"dtype": "I64", "shape": shape, "data_offsets": [0, x.nbytes]}}).encode()
-    with open(f"{sys.argv[1]}/{name}.safetensors", "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + x.tobytes())
-PY
+"$python" "$SOURCE/tests/bench/make_ids.py" "$work/ids.safetensors" 600 wide=2,96 long=24,128 evaluation=4,64
 for name in wide long; do
     cat >"$work/$name.yaml" <<YAML
 name: $name
@@ -30,12 +21,12 @@ results: $name.h5
 models: [{name: $name, trajectory: one.csv, path: "$work/$name"}]
 bits: [3, 4]
 methods: [{method: rtn, group_size: 32}]
-evaluation: [{name: ids, ids: "evaluation.safetensors:ids"}]
+evaluation: [{name: ids, ids: "ids.safetensors:evaluation"}]
 run: {threads: 1, scratch: "$work"}
 YAML
 done
-wide='sharpness: lanczos, products: 5, tolerance: 1e-9, data: {ids: "wide.safetensors:ids"}, sequences: 2'
-long='trace: 3, together: 3, data: {ids: "long.safetensors:ids"}, sequences: 24'
+wide='sharpness: lanczos, products: 5, tolerance: 1e-9, data: {ids: "ids.safetensors:wide"}, sequences: 2'
+long='trace: 3, together: 3, data: {ids: "ids.safetensors:long"}, sequences: 24'
 
 # near CUBE MEASURED PLANNED BOUND(MiB, 0: none): prints the planned peak, MiB rounded up
 near() {

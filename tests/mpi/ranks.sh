@@ -1,20 +1,10 @@
 # The same sweep with 1, 3 and 5 ranks, and with 1 and 3 threads: the same cube bit for bit, timings aside.
-set -eu
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-for python in python3 /usr/bin/python3 none; do
-    "$python" -c 'import h5py' 2>/dev/null && break
-done
-[ "$python" != none ] || { echo "skipped: no python3 with h5py"; exit 77; }
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py
 
-quickstart=$SOURCE/configs/quickstart
-cat "$SOURCE"/docs/*.md "$SOURCE"/docs/*/*.md >"$folder/text.txt"
-sed -n '1p;2p;4p;9p' "$quickstart/trajectory.csv" >"$folder/trajectory.csv"
-cat >"$folder/sweep.yaml" <<EOF
+quickstart_sweep '1p;2p;4p;9p' <<'END'
 name: ranks
 results: results.h5
-models:
-  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
 bits: [2, 3]
 methods:
   - {method: rtn, group_size: 64}
@@ -23,16 +13,15 @@ methods:
 calibration: {text: text.txt, length: 256, samples: 8}
 evaluation:
   - {name: docs, text: text.txt, length: 200, skip: 12, samples: 9}
-EOF
+END
 
 run() { # name, ranks, threads
-    mpirun --oversubscribe -n "$2" "$QTRAJ" run "$folder/sweep.yaml" --set "results=$1.h5" --set "run.threads=$3"
+    launch 300 "$2" run "$work/sweep.yaml" --set "results=$1.h5" --set "run.threads=$3" || fail "$1: exit code $?: $(cat "$work/err")"
 }
 run alone 1 1
 run alone-threads 1 3
 run three 3 1
 run five 5 2
-for other in alone-threads three five; do
-    "$python" "$SOURCE/tests/tools/compare_cubes.py" "$folder/alone.h5" "$folder/$other.h5"
-done
-"$QTRAJ" show "$folder/alone.h5"
+for other in alone-threads three five; do compare alone $other; done
+"$QTRAJ" show "$work/alone.h5"
+finish

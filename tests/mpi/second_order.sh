@@ -3,7 +3,6 @@
 . "$(dirname "$0")/../tools/lib.sh"
 need_python h5py
 
-quickstart=$SOURCE/configs/quickstart
 fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$work/text.txt" # a text that no change of the sources changes
 sed -n '1p;5p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
 cat >"$work/sweep.yaml" <<YAML

@@ -3,15 +3,10 @@
 . "$(dirname "$0")/../tools/lib.sh"
 need_python h5py
 
-quickstart=$SOURCE/configs/quickstart
 tokenizer=$quickstart/trajectory/tokenizer.json
-own_text "$work/text.txt"
-sed -n '1p;2p;4p;8p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
-cat >"$work/sweep.yaml" <<YAML
+quickstart_sweep '1p;2p;4p;8p;9p' <<'YAML'
 name: surfaces
 results: results.h5
-models:
-  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$tokenizer"}
 bits: [3]
 methods:
   - {method: gptq, group_size: 64}
@@ -26,7 +21,7 @@ YAML
 
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/one.h5" || fail "one rank: $(cat "$work/err")"
 launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" || fail "three ranks: $(cat "$work/err")"
-"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/one.h5" "$work/three.h5" || fail "ranks change the cube"
+compare one three
 ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 
 # The three checkpoints as folders, measured by the command for single ones.

@@ -47,5 +47,25 @@ launch() {
     timeout -k 5 "$seconds" mpirun -n "$ranks" "$QTRAJ" "$@" >"$work/out" 2>"$work/err" </dev/null
 }
 
+# compare A B [ARGUMENT ...]: the cubes A.h5 and B.h5 in $work, timings aside.
+compare() {
+    "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" "${@:3}" >"$work/differences" ||
+        fail "$1 and $2: $(cat "$work/differences")"
+}
+
 # own_text FILE: English prose and C that is here wherever the tests are.
 own_text() { cat "$SOURCE"/docs/*.md "$SOURCE"/src/*/*.h >"$1"; }
+
+quickstart=$SOURCE/configs/quickstart
+
+# quickstart_sweep LINES: $work/sweep.yaml is standard input and, of the quickstart's trajectory, the lines that sed's LINES
+# takes; $work/text.txt a text for it.
+quickstart_sweep() {
+    own_text "$work/text.txt"
+    sed -n "$1" "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+    {
+        cat
+        echo "models:"
+        echo "  - {name: quickstart, trajectory: trajectory.csv, path: \"$quickstart/trajectory/{checkpoint}\", tokenizer: \"$quickstart/trajectory/tokenizer.json\"}"
+    } >"$work/sweep.yaml"
+}

@@ -33,188 +33,172 @@ static void dense_init(struct dense *d)
     d->s = (struct subject){d->a.op, gradient, NULL, TENSORS, d->tensors};
 }
 
-static void request(struct curvature_request *r)
-{
-    *r = (struct curvature_request){.seed = 3};
-    curvature_options_default(&r->options);
-}
-
 static void near(double x, double y, double error)
 {
     if (!(fabs(x - y) <= error)) fail_msg("%.9g, expected %.9g within %.2g", x, y, error);
 }
 
-static void gradient_alone(void **state)
-{
-    (void)state;
+/* What every test starts from: nothing is asked for yet. */
+struct fixture {
     struct dense d;
     struct curvature_request r;
     struct curvature c;
-    dense_init(&d);
-    request(&r);
-    assert_int_equal(curvature_measure(&d.s, &r, &c, NULL), OK);
-    assert_true(c.loss == 1.5 && c.parameters == N && c.products == 0);
-    near(c.gradient_norm, 3 * sqrt(20), 1e-6);
-    near(c.gradient_norms[0], 3 * sqrt(20), 1e-6);
-    assert_true(c.gradient_norms[1] == 0 && isnan(c.sharpness.value) && isnan(c.trace.mean));
-    curvature_free(&c);
-    spectral_free(&d.a);
+    struct err e;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    dense_init(&f->d);
+    f->r.seed = 3;
+    curvature_options_default(&f->r.options);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    curvature_free(&f->c);
+    spectral_free(&f->d.a);
+    free(f);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+/* Measures into f->c. */
+static enum status measure(struct fixture *f)
+{
+    curvature_free(&f->c);
+    err_clear(&f->e);
+    return curvature_measure(&f->d.s, &f->r, &f->c, &f->e);
+}
+
+static void gradient_alone(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(measure(f), OK);
+    assert_true(f->c.loss == 1.5 && f->c.parameters == N && f->c.products == 0);
+    near(f->c.gradient_norm, 3 * sqrt(20), 1e-6);
+    near(f->c.gradient_norms[0], 3 * sqrt(20), 1e-6);
+    assert_true(f->c.gradient_norms[1] == 0 && isnan(f->c.sharpness.value) &&
+                isnan(f->c.trace.mean));
 }
 
 static void everything(void **state)
 {
-    (void)state;
-    struct dense d;
-    struct curvature_request r;
-    struct curvature c;
+    struct fixture *f = *state;
     double diagonal[N], part = 0;
-    dense_init(&d);
-    request(&r);
-    r.options.sharpness = SHARPNESS_LANCZOS;
-    r.options.smallest = true;
-    r.options.trace = 400;
-    r.options.density = 10;
-    r.probe = true;
-    r.salt = 2;
-    assert_int_equal(curvature_measure(&d.s, &r, &c, NULL), OK);
-    assert_int_equal(c.products, d.a.products);
-    assert_int_equal(c.products, 1 + c.iterations + 400 + 10);
-    near(c.sharpness.value, 40, 1e-3);
-    near(c.smallest.value, -22, 1e-3);
-    near(c.dominant.value, 40, 1e-3);
+    f->r.options.sharpness = SHARPNESS_LANCZOS;
+    f->r.options.smallest = true;
+    f->r.options.trace = 400;
+    f->r.options.density = 10;
+    f->r.probe = true;
+    f->r.salt = 2;
+    assert_int_equal(measure(f), OK);
+    assert_int_equal(f->c.products, f->d.a.products);
+    assert_int_equal(f->c.products, 1 + f->c.iterations + 400 + 10);
+    near(f->c.sharpness.value, 40, 1e-3);
+    near(f->c.smallest.value, -22, 1e-3);
+    near(f->c.dominant.value, 40, 1e-3);
     double trace = 0;
-    for (int i = 0; i < N; i++) trace += d.a.value[i];
-    near(c.trace.mean, trace, 3 * c.trace.error);
+    for (int i = 0; i < N; i++) trace += f->d.a.value[i];
+    near(f->c.trace.mean, trace, 3 * f->c.trace.error);
     /* outside, layer 0, layer 1; then the kinds embed, mlp.w, norm, y */
     static const struct {
         const char *kind;
         int layer, elements;
     } parts[] = {{"", -1, 36},      {"", 0, 14},     {"", 1, 10},  {"embed", -1, 20},
                  {"mlp.w", -1, 20}, {"norm", -1, 4}, {"y", -1, 16}};
-    assert_int_equal(c.split.n, 7);
+    assert_int_equal(f->c.split.n, 7);
     for (int i = 0; i < 7; i++) {
-        assert_string_equal(c.split.parts[i].kind, parts[i].kind);
-        assert_int_equal(c.split.parts[i].layer, parts[i].layer);
-        assert_int_equal(c.split.parts[i].elements, parts[i].elements);
+        assert_string_equal(f->c.split.parts[i].kind, parts[i].kind);
+        assert_int_equal(f->c.split.parts[i].layer, parts[i].layer);
+        assert_int_equal(f->c.split.parts[i].elements, parts[i].elements);
     }
-    spectral_diagonal(&d.a, diagonal);
+    spectral_diagonal(&f->d.a, diagonal);
     for (int i = 20; i < 34; i++) part += diagonal[i];
-    near(c.split.parts[1].trace, part, 3.5 * c.split.parts[1].error);
-    near(c.split.parts[4].trace, c.trace.part[1] + c.trace.part[3], 1e-9);
+    near(f->c.split.parts[1].trace, part, 3.5 * f->c.split.parts[1].error);
+    near(f->c.split.parts[4].trace, f->c.trace.part[1] + f->c.trace.part[3], 1e-9);
     double sum = 0;
-    for (int t = 0; t < TENSORS; t++) sum += c.vhv_per_tensor[t];
-    near(sum, c.vhv, 1e-9 * fabs(c.vhv));
-    curvature_free(&c);
-    spectral_free(&d.a);
+    for (int t = 0; t < TENSORS; t++) sum += f->c.vhv_per_tensor[t];
+    near(sum, f->c.vhv, 1e-9 * fabs(f->c.vhv));
 }
 
 /* Probes, densities and start vectors of one seed share nothing: a trace does not depend on what
  * else is asked for. */
 static void parts_are_independent(void **state)
 {
-    (void)state;
-    struct dense d;
-    struct curvature_request r;
-    struct curvature alone, all;
-    dense_init(&d);
-    request(&r);
-    r.options.trace = 8;
-    assert_int_equal(curvature_measure(&d.s, &r, &alone, NULL), OK);
-    r.options.sharpness = SHARPNESS_POWER;
-    r.options.density = 5;
-    r.options.together = 3;
-    assert_int_equal(curvature_measure(&d.s, &r, &all, NULL), OK);
-    assert_true(alone.trace.mean == all.trace.mean && alone.trace.error == all.trace.error);
-    curvature_free(&alone);
-    curvature_free(&all);
-    spectral_free(&d.a);
+    struct fixture *f = *state;
+    f->r.options.trace = 8;
+    assert_int_equal(measure(f), OK);
+    const double mean = f->c.trace.mean, error = f->c.trace.error;
+    f->r.options.sharpness = SHARPNESS_POWER;
+    f->r.options.density = 5;
+    f->r.options.together = 3;
+    assert_int_equal(measure(f), OK);
+    assert_true(f->c.trace.mean == mean && f->c.trace.error == error);
 }
 
 static void warm_start_goes_on(void **state)
 {
-    (void)state;
-    struct dense d;
-    struct curvature_request r;
-    struct curvature cold, warm;
-    dense_init(&d);
-    request(&r);
-    r.options.sharpness = SHARPNESS_POWER;
-    r.options.stop = POWER_RESIDUAL;
-    r.keep_vector = true;
-    assert_int_equal(curvature_measure(&d.s, &r, &cold, NULL), OK);
-    r.start = cold.vector;
-    assert_int_equal(curvature_measure(&d.s, &r, &warm, NULL), OK);
-    assert_true(cold.sharpness.converged && warm.sharpness.converged);
-    assert_true(warm.iterations < cold.iterations);
+    struct fixture *f = *state;
+    f->r.options.sharpness = SHARPNESS_POWER;
+    f->r.options.stop = POWER_RESIDUAL;
+    f->r.keep_vector = true;
+    assert_int_equal(measure(f), OK);
+    struct curvature cold = f->c;
+    f->c = (struct curvature){0};
+    f->r.start = cold.vector;
+    assert_int_equal(measure(f), OK);
+    assert_true(cold.sharpness.converged && f->c.sharpness.converged);
+    assert_true(f->c.iterations < cold.iterations);
     curvature_free(&cold);
-    curvature_free(&warm);
-    spectral_free(&d.a);
 }
 
 /* Fewer vectors than Lanczos and Hutch++ need are refused with what to do; restarts come before. */
 static void memory(void **state)
 {
-    (void)state;
+    struct fixture *f = *state;
     const double vector = N * sizeof(float) / 0x1p30;
     const struct hvp_bytes calls = {.gradient = 1000, .product = 2000, .further = 500};
-    struct dense d;
-    struct curvature_request r;
-    struct curvature c;
-    struct err e = {0};
-    dense_init(&d);
-    request(&r);
-    r.options.sharpness = SHARPNESS_LANCZOS;
-    r.options.memory = 5.5 * vector;
-    assert_int_equal(curvature_measure(&d.s, &r, &c, NULL), OK);
-    assert_int_equal(curvature_bytes(&r.options, N, &calls), 5 * N * sizeof(float) + 2000);
-    assert_true(c.vectors == 5 && c.restarts > 0 && c.sharpness.converged);
-    near(c.sharpness.value, 40, 1e-3);
-    curvature_free(&c);
-    r.options.memory = 3.5 * vector;
-    assert_int_equal(curvature_measure(&d.s, &r, &c, &e), ERR_USAGE);
-    assert_non_null(strstr(e.text, "take sharpness: power"));
-    curvature_free(&c);
-    err_clear(&e);
-    r.options.sharpness = SHARPNESS_NONE;
-    r.options.trace = 30;
-    assert_int_equal(curvature_bytes(&r.options, N, &calls), 2 * N * sizeof(float) + 2000);
-    r.options.memory = 1;
-    assert_int_equal(curvature_bytes(&r.options, N, &calls), 16 * N * sizeof(float) + 5500);
-    r.options.hutchpp = true;
-    assert_int_equal(curvature_bytes(&r.options, N, &calls), 26 * N * sizeof(float) + 5500);
-    r.options.memory = 3.5 * vector;
-    assert_int_equal(curvature_measure(&d.s, &r, &c, &e), ERR_USAGE);
-    assert_non_null(strstr(e.text, "more memory"));
-    curvature_free(&c);
-    spectral_free(&d.a);
+    f->r.options.sharpness = SHARPNESS_LANCZOS;
+    f->r.options.memory = 5.5 * vector;
+    assert_int_equal(measure(f), OK);
+    assert_int_equal(curvature_bytes(&f->r.options, N, &calls), 5 * N * sizeof(float) + 2000);
+    assert_true(f->c.vectors == 5 && f->c.restarts > 0 && f->c.sharpness.converged);
+    near(f->c.sharpness.value, 40, 1e-3);
+    f->r.options.memory = 3.5 * vector;
+    assert_int_equal(measure(f), ERR_USAGE);
+    assert_non_null(strstr(f->e.text, "take sharpness: power"));
+    f->r.options.sharpness = SHARPNESS_NONE;
+    f->r.options.trace = 30;
+    assert_int_equal(curvature_bytes(&f->r.options, N, &calls), 2 * N * sizeof(float) + 2000);
+    f->r.options.memory = 1;
+    assert_int_equal(curvature_bytes(&f->r.options, N, &calls), 16 * N * sizeof(float) + 5500);
+    f->r.options.hutchpp = true;
+    assert_int_equal(curvature_bytes(&f->r.options, N, &calls), 26 * N * sizeof(float) + 5500);
+    f->r.options.memory = 3.5 * vector;
+    assert_int_equal(measure(f), ERR_USAGE);
+    assert_non_null(strstr(f->e.text, "more memory"));
 }
 
 static void what_is_not_finite(void **state)
 {
-    (void)state;
-    struct dense d;
-    struct curvature_request r;
-    struct curvature c;
-    struct err e = {0};
-    dense_init(&d);
-    request(&r);
-    r.options.trace = 8;
-    d.a.fail_at = 2;
-    assert_int_equal(curvature_measure(&d.s, &r, &c, &e), ERR_NUMERIC);
-    assert_non_null(strstr(e.text, "not finite"));
-    curvature_free(&c);
-    spectral_free(&d.a);
+    struct fixture *f = *state;
+    f->r.options.trace = 8;
+    f->d.a.fail_at = 2;
+    assert_int_equal(measure(f), ERR_NUMERIC);
+    assert_non_null(strstr(f->e.text, "not finite"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_alone),
-        cmocka_unit_test(everything),
-        cmocka_unit_test(parts_are_independent),
-        cmocka_unit_test(warm_start_goes_on),
-        cmocka_unit_test(memory),
-        cmocka_unit_test(what_is_not_finite),
+        TEST(gradient_alone),     TEST(everything), TEST(parts_are_independent),
+        TEST(warm_start_goes_on), TEST(memory),     TEST(what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

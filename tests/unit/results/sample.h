@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -275,6 +276,19 @@ static inline void sample_remove(char *folder)
     assert_int_equal(system(command), 0);
     free(command);
     free(folder);
+}
+
+/* How many files the folder holds, hidden ones included. */
+static inline int sample_files(const char *folder)
+{
+    char *command;
+    int n = -1;
+    assert_int_equal(mem_format(&command, NULL, "ls -A '%s' | wc -l", folder), OK);
+    FILE *f = popen(command, "r");
+    assert_int_equal(fscanf(f, "%d", &n), 1);
+    pclose(f);
+    free(command);
+    return n;
 }
 
 static inline char *sample_path(const char *folder, const char *name)

@@ -203,18 +203,6 @@ static void not_results(void **state)
     sample_remove(folder);
 }
 
-static int count_files(const char *folder)
-{
-    char *command;
-    int n = -1;
-    assert_int_equal(mem_format(&command, NULL, "ls -A '%s' | wc -l", folder), OK);
-    FILE *f = popen(command, "r");
-    assert_int_equal(fscanf(f, "%d", &n), 1);
-    pclose(f);
-    free(command);
-    return n;
-}
-
 /* No room for the new cube: the old one stays, the temporary one goes. In a child, since the limit
  * is the process's. */
 static void full_disk_keeps_the_old(void **state)
@@ -240,7 +228,7 @@ static void full_disk_keeps_the_old(void **state)
     assert_int_equal(fsx_read(path, 0, &after, &m, NULL), OK);
     assert_int_equal(n, m);
     assert_memory_equal(before, after, n);
-    assert_int_equal(count_files(folder), 2);
+    assert_int_equal(sample_files(folder), 2);
     free(before);
     free(after);
     results_view_close(v);

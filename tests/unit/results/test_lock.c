@@ -23,18 +23,6 @@ static void put_lock(const char *results, const json_t *json)
     free(text);
 }
 
-static int files_in(const char *folder)
-{
-    char *command;
-    int n = -1;
-    assert_int_equal(mem_format(&command, NULL, "ls -A '%s' | wc -l", folder), OK);
-    FILE *f = popen(command, "r");
-    assert_int_equal(fscanf(f, "%d", &n), 1);
-    pclose(f);
-    free(command);
-    return n;
-}
-
 static void second_is_refused(void **state)
 {
     (void)state;
@@ -45,13 +33,13 @@ static void second_is_refused(void **state)
     gethostname(host, sizeof host - 1);
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
     assert_int_equal(lock_take(results, &first, &e), OK);
-    assert_int_equal(files_in(folder), 1);
+    assert_int_equal(sample_files(folder), 1);
     assert_int_equal(lock_take(results, &second, &e), ERR_LOCKED);
     assert_non_null(strstr(e.text, results));
     assert_non_null(strstr(e.text, host));
     assert_non_null(strstr(e.text, pid));
     lock_release(first);
-    assert_int_equal(files_in(folder), 0);
+    assert_int_equal(sample_files(folder), 0);
     err_clear(&e);
     assert_int_equal(lock_take(results, &second, &e), OK);
     lock_release(second);
@@ -85,9 +73,9 @@ static void dead_holder_is_replaced(void **state)
     json_t *json = lock_text(results);
     assert_int_equal(json_integer_value(json_object_get(json, "pid")), getpid());
     json_decref(json);
-    assert_int_equal(files_in(folder), 1);
+    assert_int_equal(sample_files(folder), 1);
     lock_release(l);
-    assert_int_equal(files_in(folder), 0);
+    assert_int_equal(sample_files(folder), 0);
     free(results);
     sample_remove(folder);
 }
@@ -156,7 +144,7 @@ static void garbage_is_not_taken_over(void **state)
     assert_int_equal(fsx_write_atomic(path, "hello", 5, NULL), OK);
     assert_int_equal(lock_take(results, &l, &e), ERR_LOCKED);
     assert_non_null(strstr(e.text, "delete"));
-    assert_int_equal(files_in(folder), 1);
+    assert_int_equal(sample_files(folder), 1);
     free(path);
     free(results);
     sample_remove(folder);
@@ -201,7 +189,7 @@ static void one_of_many_takers(void **state)
         close(hold[1]);
         for (int i = 0; i < TAKERS; i++) wait(NULL);
         assert_int_equal(won, 1);
-        assert_int_equal(files_in(folder), 1);
+        assert_int_equal(sample_files(folder), 1);
         free(results);
         sample_remove(folder);
     }
@@ -217,9 +205,9 @@ static void release_leaves_another_lock(void **state)
     assert_int_equal(unlink(path), 0); /* by hand */
     assert_int_equal(lock_take(results, &second, NULL), OK);
     lock_release(first);
-    assert_int_equal(files_in(folder), 1);
+    assert_int_equal(sample_files(folder), 1);
     lock_release(second);
-    assert_int_equal(files_in(folder), 0);
+    assert_int_equal(sample_files(folder), 0);
     free(path);
     free(results);
     sample_remove(folder);

@@ -85,16 +85,23 @@ static void test_tokens(void **state)
     tokenizer_close(t);
 }
 
+/* st, e, id: what a call gave; want or, where it is to fail, code and a part of the message. */
+static void check_call(enum status st, const struct err *e, int32_t id, int32_t want,
+                       enum status code, const char *part)
+{
+    if (st != code) fail_msg("%s, expected %s: %s", status_text(st), status_text(code), e->text);
+    if (st == OK)
+        assert_int_equal(id, want);
+    else if (!strstr(e->text, part))
+        fail_msg("\"%s\" lacks \"%s\"", e->text, part);
+}
+
 static void check(const struct tokenizer *t, int32_t want, enum status code, const char *part)
 {
     struct err e = {0};
     int32_t id = -1;
     enum status st = tokenizer_eos(t, &id, &e);
-    if (st != code) fail_msg("%s, expected %s: %s", status_text(st), status_text(code), e.text);
-    if (st == OK)
-        assert_int_equal(id, want);
-    else if (!strstr(e.text, part))
-        fail_msg("\"%s\" lacks \"%s\"", e.text, part);
+    check_call(st, &e, id, want, code, part);
 }
 
 static void test_eos(void **state)
@@ -128,11 +135,7 @@ static void check_pad(const struct tokenizer *t, int32_t want, enum status code,
     struct err e = {0};
     int32_t id = -1;
     enum status st = tokenizer_pad(t, NULL, &id, &e);
-    if (st != code) fail_msg("%s, expected %s: %s", status_text(st), status_text(code), e.text);
-    if (st == OK)
-        assert_int_equal(id, want);
-    else if (!strstr(e.text, part))
-        fail_msg("\"%s\" lacks \"%s\"", e.text, part);
+    check_call(st, &e, id, want, code, part);
 }
 
 /* The order in which Tokenicer asks. */

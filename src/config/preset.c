@@ -43,7 +43,7 @@ static const struct rule {
     {PRESET_GPTQMODEL_4, "methods", "gptq", true,
      "{group_size: 128, symmetric: true, order: activation, damping: 0.05, damping_increment: "
      "0.01, block_size: 128, true_sequential: true, static_groups: false, range_search: 0, "
-     "hessian_per_token: true, scale_dtype: f16, last_resort: round}"},
+     "hessian_per_token: true, scale_dtype: f16-packed, last_resort: round}"},
     {PRESET_GPTQMODEL_4, "methods", "rtn", false, PAPER_RTN},
     {PRESET_GPTQMODEL_4, "calibration", NULL, false,
      "{layout: document, length: none, within_positions: false, min_length: 11, documents: 1024, "
@@ -53,7 +53,7 @@ static const struct rule {
     {PRESET_GPTQMODEL_5, "methods", "gptq", true,
      "{group_size: 128, symmetric: true, order: group, damping: 0.05, damping_increment: 0.01, "
      "block_size: 128, true_sequential: true, static_groups: false, range_search: 0, "
-     "hessian_per_token: true, scale_dtype: f16, last_resort: floor}"},
+     "hessian_per_token: true, scale_dtype: f16-packed, last_resort: floor}"},
     {PRESET_GPTQMODEL_5, "methods", "rtn", false, PAPER_RTN},
     {PRESET_GPTQMODEL_5, "calibration", NULL, false,
      "{layout: document, length: none, within_positions: true, min_length: 11, documents: 1024, "

@@ -25,8 +25,10 @@ enum preset {
 /* How the column sweep of a method walks the input channels. */
 enum quant_order { ORDER_NONE, ORDER_ACTIVATION, ORDER_GROUP };
 
-/* What the scales of quantized weights are stored as. */
-enum scale_dtype { SCALE_F32, SCALE_F16 };
+/* What the scales of quantized weights are stored as. Later layers are calibrated on the stored
+ * weights; packed: on those whose scales are still f32, since scales are rounded behind the last
+ * layer. */
+enum scale_dtype { SCALE_F32, SCALE_F16, SCALE_F16_PACKED };
 
 /* What is left to try where a Hessian cannot be factored with any damping. */
 enum last_resort { RESORT_NONE, RESORT_ROUND, RESORT_FLOOR };

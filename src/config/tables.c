@@ -4,7 +4,7 @@
 
 /* In the order of their enums. */
 static const char *const orders[] = {"none", "activation", "group", NULL};
-static const char *const scale_dtypes[] = {"f32", "f16", NULL};
+static const char *const scale_dtypes[] = {"f32", "f16", "f16-packed", NULL};
 static const char *const last_resorts[] = {"none", "round", "floor", NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
 static const char *const paddings[] = {"none", "counted", "masked", NULL};
@@ -87,7 +87,8 @@ static const char *const layouts[] = {"packed", "document", NULL};
          .fallback = "false"},                                                                     \
         {.name = "scale_dtype",                                                                    \
          .doc = "what the scales are stored as: the weights are code times stored scale, the "     \
-                "codes come from the scale in f32",                                                \
+                "codes come from the scale in f32; f16-packed: later layers are calibrated on "    \
+                "weights whose scales are not rounded yet, as GPTQModel rounds when it packs",     \
          .type = OPTION_CHOICE,                                                                    \
          .offset = AT(scale_dtype),                                                                \
          .fallback = "f32",                                                                        \

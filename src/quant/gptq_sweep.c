@@ -135,6 +135,9 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
     }
     tile_store(t->job->q, t->job->rows, t->job->cols, t->t->row, b->begin, length, t->p->order,
                s->stored);
+    if (t->job->unrounded)
+        tile_store(t->job->unrounded, t->job->rows, t->job->cols, t->t->row, b->begin, length,
+                   t->p->order, s->rounded);
 }
 
 /* Scales that come from the original weights. The reference zeroes dead columns after it has looked

@@ -101,7 +101,7 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
     range_grid(g, low, high, 1, &kind);
     if (kind.search > 0) range_search(g, low, high, t, n, &kind);
     for (int r = 0; r < TILE_ROWS; r++)
-        g->stored[r] = kind.dtype == SCALE_F16 ? dtype_round_f16(g->scale[r]) : g->scale[r];
+        g->stored[r] = kind.dtype != SCALE_F32 ? dtype_round_f16(g->scale[r]) : g->scale[r];
 }
 
 KERNEL_STATIC(void, round_times,

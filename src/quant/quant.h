@@ -38,9 +38,11 @@ struct quant_job {
     int64_t bits;
     const struct quant_options *options;
     int64_t rows, cols;
-    const float *w;                        // (rows, cols) original
-    float *q;                              // (rows, cols) out: dequantized, this rank's rows
-                                           // (team_rows)
+    const float *w;   // (rows, cols) original
+    float *q;         // (rows, cols) out: dequantized, this rank's rows
+                      // (team_rows)
+    float *unrounded; // (rows, cols) likewise, with scales as they were before they were rounded
+                      // for storage; NULL: not asked for. Methods with a Hessian only
     const struct quant_input *input;       /* NULL when the method needs nothing */
     const struct quant_prepared *prepared; /* NULL when the method has no prepare */
 };

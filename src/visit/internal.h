@@ -70,9 +70,11 @@ struct stream {
     const struct variant *variant;                  /* NULL: full precision */
     const struct second_order_result *second_order; /* NULL: not asked for */
     const struct quant_method *method;
-    bool own, shared;          /* whose Hessian it takes, if any */
-    bool prefix;               /* each stage sees the block's earlier stages quantized (own only) */
-    struct states *evaluation; // (evaluation tokens, C)
+    bool own, shared; /* whose Hessian it takes, if any */
+    bool prefix;      /* each stage sees the block's earlier stages quantized (own only) */
+    bool unrounded;   /* what comes behind a layer is calibrated before its scales are rounded (own
+                         only) */
+    struct states *evaluation;  // (evaluation tokens, C)
     struct states *calibration; // (calibration tokens, C) or NULL
     enum status st;             /* failed streams stand still */
     struct err err;
@@ -101,6 +103,7 @@ struct workspace {
     int64_t kept_ranges;           /* the first so many calibration ranges are kept */
     int64_t rounds;                /* calibration ranges of the rank that has most of them */
     struct group_memory quantized; // all linears of one block, dequantized
+    struct group_memory unrounded; // the same for streams that calibrate so, if there are any
     double *grams, *gram[STAGE_N]; // (cols, cols) upper triangle; one place for all, or one each
     struct dist *dist[STAGE_N];    /* those that are spread over the group instead */
     float *most;                   // (in_width) reproducible: greatest inputs of a stage

@@ -93,6 +93,8 @@ void memory_need_add(struct memory_need *need, const struct quant_method *method
         need->own++;
     else
         need->own_at_once++;
+    if (hessian && options->hessian == HESSIAN_OWN && options->scale_dtype == SCALE_F16_PACKED)
+        need->unrounded = true;
     for (int stage = 0; stage < STAGE_N && method->memory; stage++) {
         struct quant_memory m = {0};
         const struct quant_extent extent = {.cols = need->sizes.cols[stage],
@@ -216,13 +218,15 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     int64_t *part = p->part, range = range_of(need, p);
     int64_t states = states_of(need, b), final = state_bytes(need, &need->evaluation, 1 + b->n);
     part[MEMORY_BASE] = need->base;
-    int64_t shared = ((1 + p->ahead) * s->block + (b->n ? s->linears : 0)) * FLOAT;
+    int64_t quantized = b->n ? s->linears : 0;
+    if (need->unrounded && (b->own || b->own_at_once)) quantized += s->linears;
+    int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT;
     int64_t own = shared / most(need->mates, 1);
     /* Weights that only the forward passes need are not resident while Hessians are: the quantized
-     * block is, and what this rank reads ahead. */
+     * blocks are, and what this rank reads ahead. */
     int64_t seen = shared;
     if (need->mates > 1 && (b->own || b->own_at_once || b->shared))
-        seen = (s->linears + p->ahead * s->block / need->mates) * FLOAT;
+        seen = (quantized + p->ahead * s->block / need->mates) * FLOAT;
     p->shared = seen - own;
     part[MEMORY_WEIGHTS] = s->outside * FLOAT + own + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;

@@ -27,6 +27,7 @@ struct memory_need {
     /* Variants in the order in which they are served: with the shared Hessian, with their own stage
      * by stage, with their own all stages at once, with none. */
     int64_t shared, own, own_at_once, plain;
+    bool unrounded; /* some of those with their own keep a second quantized block */
     struct quant_memory stage[STAGE_N]; /* the dearest of the methods */
     enum dtype type;                    /* of the hidden states between blocks */
 };

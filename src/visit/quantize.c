@@ -88,11 +88,25 @@ static enum status prepare_stages(struct workspace *w, struct stream *s, int fir
     return st;
 }
 
+/* A variant's block as it is stored, and as it is while what comes behind is calibrated: shallow
+ * copies, the same where the stream is not s->unrounded. */
+struct outcome {
+    struct block *stored, prefix;
+};
+
+/* Beside q, which lies in w->quantized: the same weights before their scales were rounded, NULL for
+ * streams that do not want them. */
+static float *unrounded_of(const struct workspace *w, const struct stream *s, const float *q)
+{
+    return s->unrounded ? w->unrounded.at + (q - w->quantized.at) : NULL;
+}
+
 static enum status quantize_linear(struct workspace *w, struct stream *s, const struct linear *l,
                                    const struct quant_input *input, float *q, struct err *e)
 {
     enum status st = OK;
     struct quant_report report = {0};
+    float *unrounded = unrounded_of(w, s, q);
     const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
                                   .bits = s->variant->bits,
                                   .options = &s->variant->method.options,
@@ -100,6 +114,7 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
                                   .cols = l->cols,
                                   .w = l->w,
                                   .q = q,
+                                  .unrounded = unrounded,
                                   .input = input,
                                   .prepared = w->prepared[l->stage]};
     double start = clock_seconds();
@@ -107,6 +122,7 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     if (st != OK) err_prefix(e, "%s", l->name);
     TRY(st);
     TRY(group_rows(w->group, &w->quantized, q, l->rows, l->cols, e));
+    if (unrounded) TRY(group_rows(w->group, &w->unrounded, unrounded, l->rows, l->cols, e));
     s->seconds.sweep += clock_seconds() - start;
     log_trace(s->method->name, "%s, %lld bits: relative error %.3g, damping %.3g, %.3f s", l->name,
               (long long)s->variant->bits, report.relative_error, report.damping,
@@ -119,9 +135,9 @@ done:
     return st;
 }
 
-/* Quantizes the linears of the stages into w->quantized and points `to` at the results. */
+/* Quantizes the linears of the stages and points `to` at the results. */
 static enum status quantize_stages(struct workspace *w, struct stream *s, const struct block *b,
-                                   int first, int end, struct block *to, struct err *e)
+                                   int first, int end, struct outcome *to, struct err *e)
 {
     enum status st = OK;
     bool needs = s->method->needs & NEEDS_HESSIAN;
@@ -135,7 +151,8 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
         if (stage < first || stage >= end) continue;
         if (needs) input = input_of(w, stage);
         TRY(quantize_linear(w, s, &b->linear[i], needs ? &input : NULL, q, e));
-        to->linear[i].w = q;
+        to->stored->linear[i].w = q;
+        to->prefix.linear[i].w = s->unrounded ? unrounded_of(w, s, q) : q;
     }
 done:
     for (int stage = first; needs && !s->shared && stage < end; stage++) drop_hessian(w, stage);
@@ -145,7 +162,7 @@ done:
 /* All stages, whose Hessians are known. A rank alone has nothing to gain from preparing one stage
  * beside the other. */
 static enum status quantize_all(struct workspace *w, struct stream *s, const struct block *b,
-                                struct block *to, struct err *e)
+                                struct outcome *to, struct err *e)
 {
     enum status st = OK;
     if (w->group->size > 1) return quantize_stages(w, s, b, 0, STAGE_N, to, e);
@@ -158,14 +175,14 @@ done:
 /* Each stage sees the block's earlier stages quantized: one forward of the calibration sequences in
  * all. */
 static enum status quantize_in_sequence(struct workspace *w, struct stream *s,
-                                        const struct block *b, struct block *q, struct err *e)
+                                        const struct block *b, struct outcome *to, struct err *e)
 {
     enum status st = OK;
     for (int stage = 0; stage < STAGE_N; stage++) {
-        TRY(calibrate_stage(w, s, q, stage, e));
-        TRY(quantize_stages(w, s, b, stage, stage + 1, q, e));
+        TRY(calibrate_stage(w, s, &to->prefix, stage, e));
+        TRY(quantize_stages(w, s, b, stage, stage + 1, to, e));
     }
-    TRY(calibrate_end(w, s, q, e));
+    TRY(calibrate_end(w, s, &to->prefix, e));
 done:
     return st;
 }
@@ -173,12 +190,12 @@ done:
 /* All stages see the block in full precision; then the calibration sequences go through the
  * quantized block. */
 static enum status quantize_at_once(struct workspace *w, struct stream *s, const struct block *b,
-                                    struct block *q, struct err *e)
+                                    struct outcome *to, struct err *e)
 {
     enum status st = OK;
     TRY(calibrate_block(w, s, b, false, e));
-    TRY(quantize_all(w, s, b, q, e));
-    TRY(forward_block(w, s, q, s->calibration, &w->calibration, e));
+    TRY(quantize_all(w, s, b, to, e));
+    TRY(forward_block(w, s, &to->prefix, s->calibration, &w->calibration, e));
 done:
     return st;
 }
@@ -189,14 +206,15 @@ enum status quantize_block(struct workspace *w, struct stream *s, const struct b
     enum status st = OK;
     *quantized = *b;
     quantized->storage = NULL;
+    struct outcome to = {.stored = quantized, .prefix = *quantized};
     if (!serves(w, s)) quantize_forget(w);
     w->prepared_for = s;
     if (!s->own)
-        TRY(quantize_all(w, s, b, quantized, e));
+        TRY(quantize_all(w, s, b, &to, e));
     else if (s->prefix)
-        TRY(quantize_in_sequence(w, s, b, quantized, e));
+        TRY(quantize_in_sequence(w, s, b, &to, e));
     else
-        TRY(quantize_at_once(w, s, b, quantized, e));
+        TRY(quantize_at_once(w, s, b, &to, e));
 done:
     return st;
 }

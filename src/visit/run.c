@@ -76,6 +76,7 @@ static enum status streams_init(struct run *r, struct err *e)
         s->shared = needs && o->hessian == HESSIAN_SHARED;
         s->own = needs && !s->shared;
         s->prefix = o->true_sequential;
+        s->unrounded = s->own && o->scale_dtype == SCALE_F16_PACKED;
     }
     int64_t cells = r->n * r->visit->n_evaluations;
     TRY(mem_zero(&r->full_summaries, r->visit->n_evaluations, sizeof *r->full_summaries,

@@ -104,6 +104,11 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
     w->rounds = group_most(w->group, w->calibration.n);
     if (n_streams)
         TRY(group_memory_open(w->group, w->sizes.linears, "quantized block", &w->quantized, e));
+    bool unrounded = false;
+    for (int64_t i = 0; i < n_streams; i++) unrounded = unrounded || streams[i]->unrounded;
+    if (unrounded)
+        TRY(group_memory_open(w->group, w->sizes.linears, "quantized block, scales not rounded",
+                              &w->unrounded, e));
 done:
     return st;
 }
@@ -118,6 +123,7 @@ void workspace_free(struct workspace *w)
     free(w->kept);
     free(w->kept_branch);
     group_memory_close(&w->quantized);
+    group_memory_close(&w->unrounded);
     free(w->grams);
     free(w->most);
     for (int stage = 0; stage < STAGE_N; stage++) {

@@ -4,28 +4,23 @@
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py json
 
-quickstart=$SOURCE/configs/quickstart
-own_text "$work/all"
-sed -n '1p;4p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+quickstart_sweep '1p;4p' <<'END'
+name: presets
+results: results.h5
+preset: gptqmodel-4
+bits: [3]
+methods: [{method: gptq, group_size: 64}, {method: rtn}]
+calibration: {text: documents.jsonl, field: text, batch: 4}
+evaluation: [{name: docs, text: text.txt, length: 128, samples: 8}]
+END
 "$python" - "$work" <<'PY'
 import json, pathlib, sys
 work = pathlib.Path(sys.argv[1])
-words = work.joinpath("all").read_text().split()
+words = work.joinpath("text.txt").read_text().split()
 lengths = [40, 7, 90, 3, 55, 1, 70, 12, 33, 64, 25, 48]
 lines = [json.dumps({"text": " ".join(words[i * 100 : i * 100 + n])}) + "\n" for i, n in enumerate(lengths)]
 work.joinpath("documents.jsonl").write_text("".join(lines))
 PY
-cat >"$work/sweep.yaml" <<END
-name: presets
-results: results.h5
-preset: gptqmodel-4
-models:
-  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
-bits: [3]
-methods: [{method: gptq, group_size: 64}, {method: rtn}]
-calibration: {text: documents.jsonl, field: text, batch: 4}
-evaluation: [{name: docs, text: all, length: 128, samples: 8}]
-END
 
 run() { # name, ranks of the group, further settings
     local name=$1 ranks=$2
@@ -33,7 +28,6 @@ run() { # name, ranks of the group, further settings
     launch 300 $((ranks + (ranks > 1))) run "$work/sweep.yaml" --set "results=$name.h5" --set "run.ranks_per_group=$ranks" "$@" ||
         fail "$name: exit code $?: $(cat "$work/err")"
 }
-compare() { "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" "${@:3}" >"$work/differences" || fail "$1 and $2: $(cat "$work/differences")"; }
 differ() { "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" >"$work/differences" && fail "$1 and $2 are the same"; }
 
 run counted 1 --set run.reproducible=true
@@ -57,7 +51,7 @@ import json, sys, h5py
 config = json.loads(h5py.File(sys.argv[1])["provenance/config"].asstr()[()])
 gptq, c, e = config["methods"][0], config["calibration"], config["evaluation"][0]
 assert config["preset"] == gptq["preset"] == c["preset"] == "gptqmodel-4", config
-assert (gptq["order"], gptq["damping"], gptq["scale_dtype"], gptq["group_size"]) == ("activation", 0.05, "f16", 64), gptq
+assert (gptq["order"], gptq["damping"], gptq["scale_dtype"], gptq["group_size"]) == ("activation", 0.05, "f16-packed", 64), gptq
 assert (c["layout"], c["padding"], c["batch"], c["min_length"], c["documents"], c["special_tokens"]) == ("document", "counted", 4, 11, 1024, True), c
 assert (e["follow"], e["length"], e["layout"]) == (2, 128, "packed"), e
 layers = h5py.File(sys.argv[1])["layers/damping"][...]

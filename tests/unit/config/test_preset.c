@@ -35,7 +35,7 @@ static void test_inherited(void **state)
     assert_int_equal(q->order, ORDER_ACTIVATION);
     assert_true(q->damping == 0.05 && q->damping_increment == 0.01 && q->range_search == 0);
     assert_true(q->symmetric && q->true_sequential && q->hessian_per_token && !q->static_groups);
-    assert_int_equal(q->scale_dtype, SCALE_F16);
+    assert_int_equal(q->scale_dtype, SCALE_F16_PACKED);
     assert_int_equal(q->last_resort, RESORT_ROUND);
     assert_int_equal(s.methods[1].preset, PRESET_NONE);
     assert_int_equal(s.methods[1].options.order, ORDER_NONE);

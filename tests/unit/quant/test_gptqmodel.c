@@ -39,8 +39,10 @@ static struct quant_input input_make(struct fixture_tensor h)
     return (struct quant_input){.cols = n, .samples = 1, .tokens = 2, .gram = gram};
 }
 
+/* unrounded: room for those weights too, or NULL. */
 static float *layer_run(const struct quant_input *in, struct fixture_tensor w,
-                        const struct quant_options *o, int64_t bits, struct quant_report *report)
+                        const struct quant_options *o, int64_t bits, float *unrounded,
+                        struct quant_report *report)
 {
     const struct quant_method *m = quant_find("gptq");
     struct quant_prepared *prepared = NULL;
@@ -52,6 +54,7 @@ static float *layer_run(const struct quant_input *in, struct fixture_tensor w,
                             .cols = w.dim[1],
                             .w = w.f,
                             .q = q,
+                            .unrounded = unrounded,
                             .input = in};
     if (m->prepare(in, o, &prepared, &e) != OK) fail_msg("%s", e.text);
     job.prepared = prepared;
@@ -95,7 +98,7 @@ static void setting_check(const struct fixture *f, const char *setting, struct t
     struct quant_options o;
     struct quant_report r;
     int64_t bits = setting_parse(setting, &o);
-    float *q = layer_run(&in, w, &o, bits, &r);
+    float *q = layer_run(&in, w, &o, bits, NULL, &r);
     int64_t n = w.dim[0] * w.dim[1];
     int64_t differ = differing(f, setting, q, w.dim[0], w.dim[1], o.group_size);
     /* GPTQModel divides by the number of tokens. */
@@ -157,7 +160,7 @@ static void test_damping(void **state)
         int64_t differ = 0, bits = setting_parse(c % 2 ? "b4_g32_sym_gar" : "b4_g32_sym", &o);
         snprintf(key, sizeof key, "%s.H", indefinite ? "indef" : "rankdef");
         struct quant_input in = input_make(fixture_get(&f, key));
-        float *q = layer_run(&in, w, &o, bits, &r);
+        float *q = layer_run(&in, w, &o, bits, NULL, &r);
         snprintf(key, sizeof key, "%s.Q", cases[c]);
         const float *expected = fixture_get(&f, key).f;
         for (int64_t i = 0; i < n; i++)
@@ -190,7 +193,7 @@ static int64_t damp_case(const struct fixture *f, const char *name, int last_res
     enum status st = m->prepare(&in, &o, &prepared, e);
     if (st == OK) {
         m->release(prepared);
-        q = layer_run(&in, w, &o, bits, r);
+        q = layer_run(&in, w, &o, bits, NULL, r);
     }
     snprintf(key, sizeof key, "%s.plain.Q", name);
     const float *expected = fixture_get(f, key).f;
@@ -250,9 +253,12 @@ static void test_scale_dtype(void **state)
     const int32_t *group = fixture_get(&f, "b4_g32_asym_act.g_idx").data;
     struct quant_input in = input_make(fixture_get(&f, "H"));
     int64_t differ = 0, rounded = 0, bits = setting_parse("b4_g32_asym_act", &o);
-    float *p = layer_run(&in, w, &o, bits, &wide);
-    o.scale_dtype = SCALE_F16;
-    float *q = layer_run(&in, w, &o, bits, &r);
+    float *p = layer_run(&in, w, &o, bits, NULL, &wide);
+    o.scale_dtype = SCALE_F16_PACKED;
+    float *before = malloc((size_t)(w.dim[0] * w.dim[1]) * sizeof *before);
+    float *q = layer_run(&in, w, &o, bits, before, &r);
+    assert_memory_equal(before, p, (size_t)(w.dim[0] * w.dim[1]) * sizeof *p);
+    free(before);
     for (int64_t i = 0; i < w.dim[0]; i++)
         for (int64_t j = 0; j < w.dim[1]; j++) {
             int64_t k = i * w.dim[1] + j, g = i * s.dim[1] + group[j];

@@ -128,6 +128,23 @@ static void depth_changes_nothing(void **state)
     assert_int_equal(p.peak, q.peak);
 }
 
+static void unrounded_takes_a_block_more(void **state)
+{
+    (void)state;
+    struct quant_options o = {
+        .group_size = 128, .block_size = 128, .true_sequential = true, .scale_dtype = SCALE_F16};
+    struct memory_need stored = large_need(), packed = large_need(), shared = large_need();
+    memory_need_add(&stored, quant_find("gptq"), &o);
+    o.scale_dtype = SCALE_F16_PACKED;
+    memory_need_add(&packed, quant_find("gptq"), &o);
+    o.hessian = HESSIAN_SHARED;
+    memory_need_add(&shared, quant_find("gptq"), &o);
+    int64_t weights = plan(&stored, 0, 0).part[MEMORY_WEIGHTS];
+    assert_int_equal(plan(&packed, 0, 0).part[MEMORY_WEIGHTS] - weights,
+                     packed.sizes.linears * INT64_C(4));
+    assert_int_equal(plan(&shared, 0, 0).part[MEMORY_WEIGHTS], weights);
+}
+
 static void too_little(void **state)
 {
     (void)state;
@@ -167,6 +184,7 @@ int main(void)
         cmocka_unit_test(shared_needs_one_calibration_stream),
         cmocka_unit_test(bf16_halves_the_states),
         cmocka_unit_test(depth_changes_nothing),
+        cmocka_unit_test(unrounded_takes_a_block_more),
         cmocka_unit_test(too_little),
         cmocka_unit_test(no_variants),
     };

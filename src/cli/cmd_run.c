@@ -382,14 +382,16 @@ static struct plan_rank find_workers(MPI_Comm world)
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     bool works = size == 1 || rank > 0;
-    int64_t own[3] = {INT64_MAX, INT64_MAX, INT64_MAX}, least[3];
+    int64_t own[4] = {INT64_MAX, INT64_MAX, INT64_MAX, 0}, least[4];
     if (works) {
         own[0] = s->memory / 10 * 9;
         own[1] = s->workers;
         own[2] = s->cores;
+        own[3] = -memory_base_now(NULL, s->cores); /* the greatest */
     }
-    MPI_Allreduce(own, least, 3, MPI_INT64_T, MPI_MIN, world);
+    MPI_Allreduce(own, least, 4, MPI_INT64_T, MPI_MIN, world);
     return (struct plan_rank){.memory = least[0],
+                              .base = -least[3],
                               .mates = least[1] > 0 ? least[1] : 1,
                               .threads = least[2] > 0 ? least[2] : 1,
                               .ranks = size > 1 ? size - 1 : 1};

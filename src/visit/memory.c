@@ -50,7 +50,8 @@ int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads)
     FILE *f = fopen("/proc/self/statm", "re");
     if (!f || fscanf(f, "%lld %lld", &size, &resident) != 2) resident = 0;
     if (f) fclose(f);
-    int64_t base = (int64_t)resident * sysconf(_SC_PAGESIZE) - sizes->outside * FLOAT;
+    int64_t outside = sizes ? sizes->outside * FLOAT : 0;
+    int64_t base = (int64_t)resident * sysconf(_SC_PAGESIZE) - outside;
     return most(base, 0) + base_growth(threads);
 }
 
@@ -287,8 +288,10 @@ static void too_little(const struct memory_need *need, const struct memory_limit
         "memory_per_rank of %.0f MiB is too little for this checkpoint and these texts: with one "
         "variant at a time%s it takes %.0f MiB (weights %.0f, states %.0f, work on sequences of up "
         "to %lld tokens %.0f, Hessians and factors %.0f, head %.0f); give a rank more memory%s",
-        (double)l->memory / mib, least_plan->place.scratch ? " and its states on scratch" : "",
-        (double)least_plan->peak / mib, (double)least_plan->part[MEMORY_WEIGHTS] / mib,
+        (double)memory_bound(l->memory) / mib,
+        least_plan->place.scratch ? " and its states on scratch" : "",
+        (double)memory_bound(least_plan->peak) / mib,
+        (double)least_plan->part[MEMORY_WEIGHTS] / mib,
         (double)least_plan->part[MEMORY_STATES] / mib,
         (long long)most(need->evaluation.longest, need->calibration.longest),
         (double)least_plan->part[MEMORY_WORK] / mib,

@@ -32,7 +32,7 @@ struct memory_need {
     enum dtype type;                    /* of the hidden states between blocks */
 };
 
-/* Bounds; 0 bytes of memory: none. folder NULL: no scratch. */
+/* Bounds; memory is the room of a bound (memory_room), 0 bytes: none. folder NULL: no scratch. */
 struct memory_limits {
     int64_t memory, scratch;
     const char *folder;
@@ -79,7 +79,7 @@ MUST_USE enum status memory_plan_make(const struct memory_need *need,
 void memory_need_add(struct memory_need *need, const struct quant_method *method,
                      const struct quant_options *options);
 
-/* need.base of a process to come, and of this one, which has its model open. */
+/* need.base of a process to come, and of this one, which has its model open (NULL: none). */
 int64_t memory_base(int64_t threads);
 int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads);
 

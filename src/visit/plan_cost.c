@@ -214,6 +214,11 @@ static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ran
                                      share < tokens ? share : tokens, t->longest};
 }
 
+static int64_t base_of(const struct plan_rank *rank)
+{
+    return rank->base > 0 ? rank->base : memory_base(rank->threads);
+}
+
 static enum status group_memory(const struct plan *p, int64_t model, const int64_t *variants,
                                 int64_t n, const struct plan_rank *rank, struct memory_plan *out,
                                 struct err *e)
@@ -225,11 +230,12 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
                                .ranks = ranks,
                                .mates = rank->mates < ranks ? rank->mates : ranks,
                                .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
-                               .base = memory_base(rank->threads),
+                               .base = base_of(rank),
                                .evaluation = share_of(&p->costs.evaluation, ranks),
                                .calibration = share_of(&p->costs.calibration, ranks)};
-    const struct memory_limits limits = {
-        .memory = rank->memory, .scratch = INT64_MAX, .folder = rank->scratch ? "scratch" : NULL};
+    const struct memory_limits limits = {.memory = memory_room(rank->memory),
+                                         .scratch = INT64_MAX,
+                                         .folder = rank->scratch ? "scratch" : NULL};
     need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
     for (int64_t i = 0; i < n; i++) {
         const struct method_entry *m = p->variants[variants[i]].method;
@@ -247,7 +253,8 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     const struct memory_after all = {&p->costs.models[model].sizes, rank->threads,
                                      share_of(&p->costs.curvature, 1)};
     struct memory_after share = all;
-    int64_t base = memory_base(rank->threads), room = most(rank->memory - base, 1), bytes = 0;
+    int64_t base = base_of(rank), limit = memory_room(rank->memory), bytes = 0;
+    int64_t room = most(limit - base, 1);
     share.tokens = share_of(&p->costs.curvature, most(rank->ranks, 1));
     if (curvature_asked_for(&c->options))
         bytes = base + memory_curvature(&share, &c->options, c->warm_start);
@@ -260,10 +267,10 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     }
     out->after = bytes;
     out->peak = most(out->peak, bytes);
-    ENSURE(rank->memory <= 0 || bytes <= rank->memory, ERR_NOMEM,
+    ENSURE(rank->memory <= 0 || bytes <= limit, ERR_NOMEM,
            "memory_per_rank of %.0f MiB is too little for the curvature section, which takes %.0f "
            "MiB: lower curvature.memory, curvature.together or curvature.sequences, or give more",
-           (double)rank->memory / 0x1p20, (double)bytes / 0x1p20);
+           (double)rank->memory / 0x1p20, (double)memory_bound(bytes) / 0x1p20);
 done:
     return st;
 }

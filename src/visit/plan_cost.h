@@ -45,6 +45,7 @@ struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *
 /* A rank as it is planned for. */
 struct plan_rank {
     int64_t threads, memory; /* 0 bytes: no bound */
+    int64_t base;            /* bytes of such a process before its first visit; 0: not known */
     bool scratch;            /* states may go there */
     int64_t ranks, mates;    /* of its group, and of those on its node */
 };

@@ -150,7 +150,7 @@ static void too_little(void **state)
     (void)state;
     struct memory_need need = large_need();
     add(&need, "gptq", HESSIAN_OWN, true, 4);
-    struct memory_limits limits = {1 * gib, 0, NULL};
+    struct memory_limits limits = {memory_room(1 * gib), 0, NULL};
     struct memory_plan p;
     struct err e = {0};
     long long mib = 0;
@@ -159,11 +159,11 @@ static void too_little(void **state)
     assert_non_null(strstr(e.text, "scratch folder"));
     assert_int_equal(sscanf(strstr(e.text, "it takes"), "it takes %lld MiB", &mib), 1);
     /* What it says is the least: that much does, less does not. */
-    limits.memory = (mib + 1) << 20;
+    limits.memory = memory_room((mib + 1) << 20);
     assert_int_equal(memory_plan_make(&need, &limits, &p, NULL), OK);
     assert_int_equal(p.wave, 1);
     assert_int_equal(p.kept_tokens < 300, 1);
-    limits.memory = (mib - 1) << 20;
+    limits.memory = memory_room((mib - 1) << 20);
     assert_int_equal(memory_plan_make(&need, &limits, &p, NULL), ERR_NOMEM);
 }
 

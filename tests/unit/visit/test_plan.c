@@ -254,6 +254,38 @@ static int tear_down(void **state)
     return rmdir(folder);
 }
 
+/* More ranks change last digits; scratch and waves do not, so they come first. */
+static void more_ranks_come_last(void **state)
+{
+    (void)state;
+    struct made m;
+    struct memory_plan all, tight = {0};
+    struct err e = {0};
+    int64_t which[4] = {0, 1, 2, 3}, low = 1 << 20;
+    make(&m, NULL, NULL);
+    assert_int_equal(m.plan.n_variants, 4);
+    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, 1, 0, true, &all, &e), OK);
+    assert_true(all.waves == 1 && !all.place.scratch);
+    int64_t high = memory_bound(all.peak);
+    while (high - low > 1 << 12) {
+        int64_t middle = low + (high - low) / 2;
+        if (plan_visit_memory(&m.plan, 0, which, 4, 1, middle, true, &tight, NULL) == OK)
+            high = middle;
+        else
+            low = middle;
+    }
+    struct plan_rank rank = {.threads = 1, .memory = high, .scratch = true, .ranks = 4, .mates = 4};
+    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, 1, high, true, &tight, &e), OK);
+    assert_true(tight.place.scratch || tight.waves > 1);
+    assert_int_equal(plan_model_ranks(&m.plan, 0, which, 4, &rank), 1);
+    rank.memory = low;
+    assert_true(plan_model_ranks(&m.plan, 0, which, 4, &rank) > 1);
+    /* What a process takes before its first visit counts as it was found. */
+    rank.base = memory_base(1) - (1 << 20);
+    assert_int_equal(plan_model_ranks(&m.plan, 0, which, 4, &rank), 1);
+    drop(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +295,7 @@ int main(void)
         cmocka_unit_test(keys_follow_the_text),
         cmocka_unit_test(visits_hold_the_applicable_cells),
         cmocka_unit_test(visits_survive_the_way),
+        cmocka_unit_test(more_ranks_come_last),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -100,9 +100,8 @@ static const char *const stops[] = {"pyhessian", "residual", NULL};
          .high = 10000},                                                                           \
     {                                                                                              \
         .name = "memory",                                                                          \
-        .doc =                                                                                     \
-            "GiB that stored vectors may take; Lanczos takes at most 32 and restarts, a density "  \
-            "does without",                                                                        \
+        .doc = "GiB that stored vectors may take on a rank; Lanczos takes at most 32 and "         \
+               "restarts, a density does without",                                                 \
         .type = OPTION_REAL, .offset = AT(memory), .fallback = "16", .least = 0, .most = 1 << 20   \
     }
 

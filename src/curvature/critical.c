@@ -1,6 +1,5 @@
 #include "curvature/critical.h"
 #include "checkpoint/derived.h"
-#include "curvature/hvp.h"
 #include <math.h>
 #include <stdbool.h>
 
@@ -70,34 +69,26 @@ done:
 struct between {
     const struct checkpoint *from, *to;
     double sign;
-    const struct sequences *s;
+    const struct critical_loss *loss;
 };
 
 static enum status loss_at(void *context, double step, double *loss, struct err *e)
 {
-    enum status st = OK;
     const struct between *b = context;
     struct checkpoint *c = NULL;
-    struct model *m = NULL;
-    struct hvp *h = NULL;
     const struct checkpoint_part parts[2] = {{1 - b->sign * step, b->from},
                                              {b->sign * step, b->to}};
-    TRY(checkpoint_combine(parts, 2, &c, e));
-    TRY(model_open(c, &m, e));
-    TRY(hvp_open(m, b->s, HVP_QUANTIZED, &h, e));
-    TRY(hvp_loss(h, loss, e));
-done:
-    hvp_close(h);
-    model_close(m);
+    enum status st = checkpoint_combine(parts, 2, &c, e);
+    st = b->loss->of(b->loss->context, st, c, loss, e);
     checkpoint_close(c);
     return st;
 }
 
 enum status critical_between(const struct checkpoint *from, const struct checkpoint *to,
-                             double sign, const struct sequences *s, double start,
+                             double sign, const struct critical_loss *loss, double start,
                              struct critical *out, struct err *e)
 {
-    struct between b = {from, to, sign, s};
+    struct between b = {from, to, sign, loss};
     const struct critical_line line = {loss_at, &b};
     return critical_search(&line, start, out, e);
 }

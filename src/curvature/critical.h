@@ -3,7 +3,6 @@
  * quadratic loss it is d . H d / (-g . d). */
 #pragma once
 #include "checkpoint/checkpoint.h"
-#include "model/sequences.h"
 #include "util/err.h"
 
 struct critical {
@@ -24,9 +23,17 @@ struct critical_line {
 MUST_USE enum status critical_search(const struct critical_line *line, double start,
                                      struct critical *out, struct err *e);
 
+/* The loss of a checkpoint. Where ranks measure it together it is collective: c is NULL on one that
+ * could not make it (st, e say why), which only has to tell the others. */
+struct critical_loss {
+    enum status (*of)(void *context, enum status st, struct checkpoint *c, double *loss,
+                      struct err *e);
+    void *context;
+};
+
 /* Along to - from (sign 1) or from - to (-1), starting at from; the unit of a step is their
- * distance. Weights are combined while they load (checkpoint/derived.h). start: the loss of `from`
- * on s, by hvp_loss. */
+ * distance. Weights are combined while they load (checkpoint/derived.h). start: the loss of `from`.
+ */
 MUST_USE enum status critical_between(const struct checkpoint *from, const struct checkpoint *to,
-                                      double sign, const struct sequences *s, double start,
+                                      double sign, const struct critical_loss *loss, double start,
                                       struct critical *out, struct err *e);

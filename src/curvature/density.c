@@ -23,13 +23,13 @@ static enum status open(struct quadrature *q, const struct operator* a,
 {
     enum status st = OK;
     *q = (struct quadrature){.a = a};
-    ENSURE(a->n > 0 && o->runs > 0 && o->steps > 0, ERR_USAGE,
+    ENSURE(a->space.total > 0 && o->runs > 0 && o->steps > 0, ERR_USAGE,
            "a density of %lld numbers from %lld runs of %lld steps: expected some of each",
-           (long long)a->n, (long long)o->runs, (long long)o->steps);
-    q->steps = o->steps < a->n ? o->steps : a->n;
-    q->all = o->memory <= 0 || q->steps + 1 <= o->memory / a->n / (int64_t)sizeof(float);
+           (long long)a->space.total, (long long)o->runs, (long long)o->steps);
+    q->steps = o->steps < a->space.total ? o->steps : a->space.total;
+    q->all = o->memory <= 0 || q->steps + 1 <= o->memory / a->space.most / (int64_t)sizeof(float);
     q->slots = q->all ? q->steps + 1 : SHORT;
-    TRY(vectors_alloc(q->slots, a->n, "the vectors of the density", &q->v, e));
+    TRY(vectors_alloc(q->slots, a->space.n, "the vectors of the density", &q->v, e));
     TRY(mem_zero(&q->alpha, q->steps, sizeof(double), "a density", e));
     TRY(mem_zero(&q->beta, q->steps, sizeof(double), "a density", e));
     TRY(mem_zero(&q->c, q->steps, sizeof(double), "a density", e));
@@ -50,30 +50,31 @@ static void release(struct quadrature *q)
 /* What is left of w = A v_j outside the basis: of all of it, or only of the last two vectors. */
 static double remainder_norm(struct quadrature *q, int64_t j, float *w)
 {
-    int64_t n = q->a->n;
-    if (q->all) return vector_orthogonalise(n, j + 1, q->v, w, q->c);
-    vector_add(n, -q->alpha[j], q->v[j % SHORT], w);
-    if (j > 0) vector_add(n, -q->beta[j - 1], q->v[(j - 1) % SHORT], w);
-    return vector_norm(n, w);
+    const struct space *s = &q->a->space;
+    if (q->all) return vector_orthogonalise(s, j + 1, q->v, w, q->c);
+    vector_add(s->n, -q->alpha[j], q->v[j % SHORT], w);
+    if (j > 0) vector_add(s->n, -q->beta[j - 1], q->v[(j - 1) % SHORT], w);
+    return vector_norm(s, w);
 }
 
 /* One Lanczos iteration from v[0]; *count = its length. */
 static enum status iterate(struct quadrature *q, int64_t *count, struct err *e)
 {
     enum status st = OK;
-    int64_t n = q->a->n, j;
+    const struct space *s = &q->a->space;
+    int64_t j;
     double largest = 0;
     for (j = 0; j < q->steps; j++) {
         const float *x = q->v[j % q->slots];
         float *w = q->v[(j + 1) % q->slots];
         TRY(q->a->apply(q->a->context, 1, &x, &w, e));
-        q->alpha[j] = vector_dot(n, x, w);
+        q->alpha[j] = vector_dot(s, x, w);
         q->beta[j] = remainder_norm(q, j, w);
         ENSURE(isfinite(q->alpha[j]) && isfinite(q->beta[j]), ERR_NUMERIC,
                "product %lld of the density is not finite", (long long)(j + 1));
         largest = fmax(largest, fabs(q->alpha[j]) + q->beta[j]);
         if (q->beta[j] <= 16 * (double)FLT_EPSILON * largest) break;
-        vector_scale(n, 1 / q->beta[j], w, w);
+        vector_scale(s->n, 1 / q->beta[j], w, w);
     }
     *count = j < q->steps ? j + 1 : j;
 done:
@@ -84,9 +85,9 @@ static enum status run(struct quadrature *q, uint64_t stream, double *node, doub
                        int64_t *count, struct err *e)
 {
     enum status st = OK;
-    int64_t n = q->a->n;
-    vector_signs(stream, n, q->v[0]);
-    vector_scale(n, 1 / sqrt((double)n), q->v[0], q->v[0]);
+    const struct space *s = &q->a->space;
+    vector_signs(stream, s, q->v[0]);
+    vector_scale(s->n, 1 / sqrt((double)s->total), q->v[0], q->v[0]);
     TRY(iterate(q, count, e));
     TRY(tridiagonal_eigen(*count, q->alpha, q->beta, q->z, e));
     for (int64_t i = 0; i < *count; i++) {

@@ -38,6 +38,7 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
     TRY(hvp_table_open(h, subset, e));
     ENSURE(h->n > 0, ERR_USAGE, "%s has no tensors of the subset %s", m->file,
            hvp_subset_name(subset));
+    h->space = space_alone(h->n);
     *out = h;
     h = NULL;
 done:
@@ -77,6 +78,18 @@ void hvp_total(struct hvp *h, int64_t tokens)
     h->total = tokens;
 }
 
+void hvp_share_over(struct hvp *h, const struct hvp_share *share)
+{
+    h->share = *share;
+    h->space = share->space;
+    h->shared = true;
+}
+
+const struct space *hvp_space(const struct hvp *h)
+{
+    return &h->space;
+}
+
 enum status hvp_loss(struct hvp *h, double *loss, struct err *e)
 {
     return hvp_run(h, 0, NULL, NULL, NULL, false, loss, e);
@@ -103,13 +116,32 @@ void hvp_move(struct hvp *h, const real *direction, real step)
     h->step = step;
 }
 
+/* What of a tensor is here: numbers [*begin, *begin + n) of it, n returned, which go to w + *at. */
+static int64_t part_here(const struct hvp *h, int64_t tensor, int64_t *begin, int64_t *at)
+{
+    int64_t offset = h->tensors[tensor].offset, end = offset + h->tensors[tensor].elements;
+    *at = offset;
+    space_meet(&h->space, at, &end);
+    *begin = *at + h->space.first - offset;
+    return end - *at;
+}
+
 static void copy_params(const struct hvp *h, struct diff_params *from, int64_t layer, real *w)
 {
+    int64_t begin, at;
     for (int64_t i = h->layer_at[layer + 1]; i < h->layer_at[layer + 2]; i++) {
-        int64_t t = h->by_layer[i];
-        memcpy(w + h->tensors[t].offset, *diff_param(from, &h->places[t].slot),
-               (size_t)h->tensors[t].elements * sizeof *w);
+        int64_t t = h->by_layer[i], n = part_here(h, t, &begin, &at);
+        if (n > 0)
+            memcpy(w + at, *diff_param(from, &h->places[t].slot) + begin, (size_t)n * sizeof *w);
     }
+}
+
+static bool layer_here(const struct hvp *h, int64_t layer)
+{
+    int64_t begin, at;
+    for (int64_t i = h->layer_at[layer + 1]; i < h->layer_at[layer + 2]; i++)
+        if (part_here(h, h->by_layer[i], &begin, &at) > 0) return true;
+    return false;
 }
 
 enum status hvp_weights(struct hvp *h, real *w, struct err *e)
@@ -118,15 +150,17 @@ enum status hvp_weights(struct hvp *h, real *w, struct err *e)
     struct hvp_outer_weights outer = {0};
     struct diff_weights block = {0};
     struct hvp still = *h;
+    int64_t begin, at;
     still.direction = NULL;
     TRY(hvp_outer_load(&still, &outer, e));
     for (int64_t i = h->layer_at[0]; i < h->layer_at[1]; i++) {
-        const struct hvp_tensor *t = &h->tensors[h->by_layer[i]];
-        memcpy(w + t->offset, outer.at.p[h->places[h->by_layer[i]].slot.index],
-               (size_t)t->elements * sizeof *w);
+        int64_t t = h->by_layer[i], n = part_here(h, t, &begin, &at);
+        if (n > 0)
+            memcpy(w + at, outer.at.p[h->places[t].slot.index] + begin, (size_t)n * sizeof *w);
     }
     for (int64_t l = 0; l < h->m->spec.shape.layers; l++) {
         const struct diff_params none = {0};
+        if (!layer_here(h, l)) continue;
         TRY(diff_weights_load(h->m, l, &none, 0, &block, e));
         copy_params(h, &block.params, l, w);
         diff_weights_free(&block);
@@ -160,6 +194,6 @@ static enum status apply(void *context, int64_t k, const float *const *x, float 
 
 void hvp_operator(struct hvp *h, struct operator* out)
 {
-    *out = (struct operator){.n = h->n, .apply = apply, .context = h};
+    *out = (struct operator){.space = h->space, .apply = apply, .context = h};
 }
 #endif

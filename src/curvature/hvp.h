@@ -14,6 +14,7 @@
  *
  * In the f64 build `real` is double and everything is computed in f64. */
 #pragma once
+#include "curvature/space.h"
 #include "model/model.h"
 #include "tensor/real.h"
 #include "util/err.h"
@@ -28,6 +29,8 @@
 #define hvp_loss        REAL_NAME(hvp_loss)
 #define hvp_gradient    REAL_NAME(hvp_gradient)
 #define hvp_apply       REAL_NAME(hvp_apply)
+#define hvp_share_over  REAL_NAME(hvp_share_over)
+#define hvp_space       REAL_NAME(hvp_space)
 #define hvp_move        REAL_NAME(hvp_move)
 #define hvp_weights     REAL_NAME(hvp_weights)
 #define hvp_chunk       REAL_NAME(hvp_chunk)
@@ -62,7 +65,7 @@ MUST_USE enum status hvp_open(const struct model *m, const struct sequences *s,
                               enum hvp_subset subset, struct hvp **out, struct err *e);
 void hvp_close(struct hvp *h);
 
-/* Numbers in the subset's flat vector; its tensors in the vector's order. */
+/* Numbers in the subset's whole flat vector; its tensors in the vector's order. */
 int64_t hvp_n(const struct hvp *h);
 int64_t hvp_n_tensors(const struct hvp *h);
 struct hvp_tensor {
@@ -75,10 +78,28 @@ struct hvp_tensor {
 const struct hvp_tensor *hvp_tensor(const struct hvp *h, int64_t i);
 
 /* Scored tokens of s; and over how many the mean is taken from now on, when not those: where ranks
- * share the sequences, with all ranks' scored tokens here, loss, gradient and products of the whole
- * are the sums of theirs. */
+ * share the sequences, all ranks' scored tokens. */
 int64_t hvp_scored(const struct hvp *h);
 void hvp_total(struct hvp *h, int64_t tokens);
+
+/* Vectors cut over ranks, each of which has sequences of its own. Products and gradients are those
+ * of all ranks' sequences together; of a whole vector a rank holds its run and, during a call, what
+ * belongs to one layer, once for each vector. */
+struct hvp_share {
+    struct space space; /* its total is hvp_n */
+    /* whole (n) = numbers [at, at + n) of the vector of which this rank has `mine` (space.n). */
+    enum status (*bring)(void *context, int64_t at, int64_t n, const real *mine, real *whole,
+                         struct err *e);
+    /* Those of `mine` that are here += the ranks' sum of whole (n), which is spoilt. */
+    enum status (*fold)(void *context, int64_t at, int64_t n, real *whole, real *mine,
+                        struct err *e);
+    void *context; /* of both */
+};
+/* From now on n below is space.n, the first number space.first of the whole vector, and every call
+ * that takes or gives vectors or a loss is collective; copied. A rank that fails in one leaves it
+ * at once: the callbacks have to find that out, and to fail on the others. Not with hvp_move. */
+void hvp_share_over(struct hvp *h, const struct hvp_share *share);
+const struct space *hvp_space(const struct hvp *h);
 
 /* The loss alone: one forward. ERR_USAGE, here and below: the mean is over no token. */
 MUST_USE enum status hvp_loss(struct hvp *h, double *loss, struct err *e);
@@ -93,7 +114,7 @@ MUST_USE enum status hvp_apply(struct hvp *h, int64_t k, const real *const *v, r
 /* From now on loss, gradient and products are those at weights + step * direction; direction (n) is
  * borrowed; NULL: at the checkpoint's weights again. */
 void hvp_move(struct hvp *h, const real *direction, real step);
-/* w (n) = the subset's weights, as stored, without what hvp_move added. */
+/* w (n) = the subset's weights, as stored, without what hvp_move added. Not collective. */
 MUST_USE enum status hvp_weights(struct hvp *h, real *w, struct err *e);
 
 /* Tokens that are worked on together in a block: whole sequences, at least one. Default: 2048. Sums
@@ -110,6 +131,8 @@ int64_t hvp_products(const struct hvp *h);
 int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset);
 struct hvp_extent {
     int64_t tokens, sequences, longest, threads;
+    bool shared; /* the vectors of the subset are cut over ranks */
+    enum hvp_subset subset;
 };
 /* Bytes at the peak of a call, beside the vectors and what the model holds; sequences are as long
  * as chunks of hvp_chunk's default may become. */

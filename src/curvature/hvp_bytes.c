@@ -53,7 +53,8 @@ static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k,
     int64_t states = (1 + k) * (levels + backward) * x->tokens * s->shape.hidden;
     int64_t blocks = lanes(s, x, forward * (1 + backward)) + weights(s);
     int64_t at_head = lanes(s, x, forward) + head(s, x, k);
-    return states * (int64_t)sizeof(real) + work(s, x) + most(blocks, at_head);
+    int64_t rooms = x->shared && backward ? most(2 * k, 1) * hvp_room(s, x->subset) : 0;
+    return (states + rooms) * (int64_t)sizeof(real) + work(s, x) + most(blocks, at_head);
 }
 
 void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out)

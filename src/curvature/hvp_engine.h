@@ -10,6 +10,13 @@
 #define hvp_params_outer REAL_NAME(hvp_params_outer)
 #define hvp_outer_load   REAL_NAME(hvp_outer_load)
 #define hvp_outer_free   REAL_NAME(hvp_outer_free)
+#define hvp_rooms_open   REAL_NAME(hvp_rooms_open)
+#define hvp_rooms_free   REAL_NAME(hvp_rooms_free)
+#define hvp_bring        REAL_NAME(hvp_bring)
+#define hvp_clear        REAL_NAME(hvp_clear)
+#define hvp_fold         REAL_NAME(hvp_fold)
+#define hvp_zero         REAL_NAME(hvp_zero)
+#define hvp_room         REAL_NAME(hvp_room)
 #define hvp_run          REAL_NAME(hvp_run)
 #define hvp_head         REAL_NAME(hvp_head)
 #define hvp_head_rows    REAL_NAME(hvp_head_rows)
@@ -23,6 +30,7 @@ enum { HVP_CHUNK = 2048 };
 struct hvp_place {
     struct slot slot;
     int64_t layer; /* -1: outside the blocks */
+    int64_t room;  /* first number in a room, see below */
 };
 
 struct hvp {
@@ -37,6 +45,11 @@ struct hvp {
     int64_t *by_layer;          // (n_tensors)
     int64_t *layer_at;          // (L + 2)
 
+    struct space space;
+    bool shared;
+    struct hvp_share share;
+    int64_t room; /* numbers of one */
+
     const real *direction; // (n) or NULL
     real step;
     int64_t chunk; /* tokens */
@@ -47,8 +60,40 @@ struct hvp {
 MUST_USE enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e);
 void hvp_table_close(struct hvp *h);
 
+/* --- hvp_share.c: rooms ---
+ * Where vectors are cut over ranks, passes see rooms in their place, which hold whole what belongs
+ * to one unit at a time: a layer, the embedding, or what stands behind the last layer (a tied
+ * matrix comes with both). Else they see the vectors themselves, and all this does nothing. */
+enum { HVP_EMBED = -1, HVP_HEAD = -2 };
+
+/* Those of one call. */
+struct hvp_rooms {
+    int64_t k;
+    /* For the passes: the vectors, or the rooms. */
+    const real *const *v; // (k)
+    real *const *hv;      // (k)
+    real *g;              // or NULL
+    /* The rooms, and this rank's parts of what they stand for. */
+    real **v_room, **hv_room, *g_room; // (k, room), (k, room), (room) or NULL
+    const real *const *v_here;
+    real *const *hv_here, *g_here;
+};
+/* Free it whatever is returned. */
+MUST_USE enum status hvp_rooms_open(const struct hvp *h, int64_t k, const real *const *v,
+                                    real *const *hv, real *g, struct hvp_rooms *out, struct err *e);
+void hvp_rooms_free(struct hvp_rooms *r);
+/* The unit's tangents come; its sums are zeroed (locally), and go where they are kept. */
+MUST_USE enum status hvp_bring(const struct hvp *h, const struct hvp_rooms *r, int64_t unit,
+                               struct err *e);
+void hvp_clear(const struct hvp *h, const struct hvp_rooms *r, int64_t unit);
+MUST_USE enum status hvp_fold(const struct hvp *h, const struct hvp_rooms *r, int64_t unit,
+                              struct err *e);
+void hvp_zero(real *x, int64_t n);
+/* Numbers of a room of the subset. */
+int64_t hvp_room(const struct spec *s, enum hvp_subset subset);
+
 /* A vector's parts that belong to a block, NULL for tensors outside the subset; v NULL: all NULL.
- * The callers take care not to write through a const vector. */
+ * v as the passes see it. The callers take care not to write through a const vector. */
 void hvp_params(const struct hvp *h, const real *v, int64_t layer, struct diff_params *out);
 /* The same outside the blocks, by OUTER_*; a tied head is the embedding. */
 struct hvp_outer {
@@ -71,7 +116,7 @@ struct hvp_call {
     struct hvp *h;
     bool backward; /* else the loss alone */
     int64_t k;
-    const real *const *v; // k vectors
+    const real *const *v; // k vectors, as passes see them
     real *const *hv;      // k products, zeroed
     real *g;              // the gradient, zeroed, or NULL
     struct hvp_outer_weights outer;
@@ -82,7 +127,7 @@ struct hvp_call {
     real *gx, *dgx;   // (T, C), (k, T, C): the adjoints that it leaves
     double loss;
 };
-/* Runs blocks and head; adds to c->hv or c->g; leaves c->loss. */
+/* Runs blocks and head. */
 MUST_USE enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, real *const *hv,
                              real *g, bool backward, double *loss, struct err *e);
 /* Final norm, output matrix and cross-entropy with all their derivatives. */

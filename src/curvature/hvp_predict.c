@@ -7,11 +7,12 @@
 /* One call's vectors. */
 struct predicting {
     struct hvp *h;
-    int64_t k, n, n_tensors;
-    const real *const *delta; // (k) of n
-    real **product;           // (k) of n
-    real **part;              // (k) of n: delta in one tensor, zero elsewhere; NULL: not asked for
-    struct prediction *out;   // (k)
+    const struct space *space;
+    int64_t k, n_tensors;
+    const real *const *delta; // (k) of space->n
+    real **product;           // (k) of space->n
+    real **part; // (k) of space->n: delta in one tensor, zero elsewhere; NULL: not asked for
+    struct prediction *out; // (k)
 };
 
 static double dot(int64_t n, const real *x, const real *y)
@@ -43,36 +44,48 @@ void prediction_free(struct prediction *p)
     *p = (struct prediction){0};
 }
 
+/* What of tensor t is here. */
+static void tensor_here(const struct predicting *p, int64_t t, int64_t *begin, int64_t *n)
+{
+    const struct hvp_tensor *at = hvp_tensor(p->h, t);
+    int64_t end = at->offset + at->elements;
+    *begin = at->offset;
+    space_meet(p->space, begin, &end);
+    *n = end - *begin;
+}
+
 /* Sums run tensor by tensor, so that they do not depend on the threads. */
 static enum status sum_parts(struct predicting *p, const real *g, int64_t i, struct err *e)
 {
     enum status st = OK;
+    enum { SUMS = 3 };
     struct prediction *out = &p->out[i];
     const real *d = p->delta[i], *hd = p->product[i];
-    double *squares = NULL;
+    double *sums = NULL; // (n_tensors, SUMS): g.delta, delta.Hdelta, delta.delta
     TRY(mem_zero(&out->parts, p->n_tensors, sizeof *out->parts, "the prediction", e));
-    TRY(mem_zero(&squares, p->n_tensors, sizeof *squares, "the prediction", e));
+    TRY(mem_zero(&sums, SUMS * p->n_tensors, sizeof *sums, "the prediction", e));
     out->n_tensors = p->n_tensors;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t t = 0; t < p->n_tensors; t++) {
-        const struct hvp_tensor *at = hvp_tensor(p->h, t);
-        const real *here = d + at->offset;
-        out->parts[t] =
-            (struct prediction_part){.first_order = dot(at->elements, g + at->offset, here),
-                                     .second_order = dot(at->elements, here, hd + at->offset) / 2,
-                                     .diagonal = NAN};
-        squares[t] = dot(at->elements, here, here);
+        int64_t at, n;
+        tensor_here(p, t, &at, &n);
+        sums[SUMS * t] = dot(n, g + at, d + at);
+        sums[SUMS * t + 1] = dot(n, d + at, hd + at);
+        sums[SUMS * t + 2] = dot(n, d + at, d + at);
     }
+    space_sum(p->space, SUMS * p->n_tensors, sums);
     out->first_order = out->second_order = out->squared_norm = 0;
     for (int64_t t = 0; t < p->n_tensors; t++) {
-        out->first_order += out->parts[t].first_order;
-        out->second_order += out->parts[t].second_order;
-        out->squared_norm += squares[t];
+        const struct prediction_part part = {sums[SUMS * t], sums[SUMS * t + 1] / 2, NAN};
+        out->parts[t] = part;
+        out->first_order += part.first_order;
+        out->second_order += part.second_order;
+        out->squared_norm += sums[SUMS * t + 2];
     }
     ENSURE(isfinite(out->first_order) && isfinite(out->second_order), ERR_NUMERIC,
            "the second-order prediction is not finite");
 done:
-    free(squares);
+    free(sums);
     return st;
 }
 
@@ -80,17 +93,21 @@ done:
 static enum status add_diagonal(struct predicting *p, int64_t t, struct err *e)
 {
     enum status st = OK;
-    const struct hvp_tensor *at = hvp_tensor(p->h, t);
-    size_t bytes = (size_t)at->elements * sizeof(real);
-    for (int64_t i = 0; i < p->k; i++)
-        memcpy(p->part[i] + at->offset, p->delta[i] + at->offset, bytes);
+    int64_t at, n;
+    double *sums = NULL; // (k)
+    tensor_here(p, t, &at, &n);
+    size_t bytes = (size_t)n * sizeof(real);
+    TRY(mem_alloc(&sums, p->k, sizeof *sums, "the prediction", e));
+    for (int64_t i = 0; i < p->k; i++) memcpy(p->part[i] + at, p->delta[i] + at, bytes);
     TRY(hvp_apply(p->h, p->k, (const real *const *)p->part, p->product, e));
     for (int64_t i = 0; i < p->k; i++) {
-        p->out[i].parts[t].diagonal =
-            dot(at->elements, p->delta[i] + at->offset, p->product[i] + at->offset) / 2;
-        memset(p->part[i] + at->offset, 0, bytes);
+        sums[i] = dot(n, p->delta[i] + at, p->product[i] + at);
+        memset(p->part[i] + at, 0, bytes);
     }
+    space_sum(p->space, p->k, sums);
+    for (int64_t i = 0; i < p->k; i++) p->out[i].parts[t].diagonal = sums[i] / 2;
 done:
+    free(sums);
     return st;
 }
 
@@ -98,11 +115,15 @@ enum status prediction_make(struct hvp *h, const real *g, int64_t k, const real 
                             bool diagonal, struct prediction *out, struct err *e)
 {
     enum status st = OK;
-    struct predicting p = {
-        .h = h, .k = k, .n = hvp_n(h), .n_tensors = hvp_n_tensors(h), .delta = delta, .out = out};
+    struct predicting p = {.h = h,
+                           .space = hvp_space(h),
+                           .k = k,
+                           .n_tensors = hvp_n_tensors(h),
+                           .delta = delta,
+                           .out = out};
     memset(out, 0, (size_t)k * sizeof *out);
-    TRY(vectors(k, p.n, &p.product, e));
-    if (diagonal) TRY(vectors(k, p.n, &p.part, e));
+    TRY(vectors(k, p.space->n, &p.product, e));
+    if (diagonal) TRY(vectors(k, p.space->n, &p.part, e));
     TRY(hvp_apply(h, k, delta, p.product, e));
     for (int64_t i = 0; i < k; i++) TRY(sum_parts(&p, g, i, e));
     for (int64_t t = 0; diagonal && t < p.n_tensors; t++) TRY(add_diagonal(&p, t, e));

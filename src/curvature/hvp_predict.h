@@ -24,7 +24,8 @@ void prediction_free(struct prediction *p);
 /* out[i] = the prediction for delta[i] (n), i < k; freed by the caller, whatever is returned. g (n)
  * = the gradient. The k products share a pass; with `diagonal` so do those with each tensor's part
  * of the k, one pass a tensor. Memory beside delta: k vectors of n numbers, with `diagonal` 2 k.
- * Errors of hvp_apply; ERR_NUMERIC: a product is not finite. */
+ * Collective with hvp_share_over: the same on all ranks. Errors of hvp_apply; ERR_NUMERIC: a
+ * product is not finite. */
 MUST_USE enum status prediction_make(struct hvp *h, const real *g, int64_t k,
                                      const real *const *delta, bool diagonal,
                                      struct prediction *out, struct err *e);

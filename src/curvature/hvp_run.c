@@ -15,6 +15,7 @@ struct chunk {
 
 struct run {
     struct hvp_call c;
+    struct hvp_rooms rooms;
     int64_t L, T, C;
     struct chunk *chunks;
     int64_t *first;
@@ -109,6 +110,7 @@ static void run_free(struct run *r)
     for (int64_t i = 0; r->tangent && i < r->n_lanes * r->c.k; i++) diff_lane_free(&r->tangent[i]);
     diff_lane_free(&r->adjoint);
     diff_lane_free(&r->adjoint_tangent);
+    hvp_rooms_free(&r->rooms);
     hvp_outer_free(&r->c.outer);
     diff_work_free(&r->work);
     free(r->chunks);
@@ -219,42 +221,75 @@ static void layer_backward(struct run *r, const struct layer *l)
 static enum status each_layer(struct run *r, bool back, struct err *e)
 {
     enum status st = OK;
+    const struct hvp *h = r->c.h;
     struct layer l = {0};
     for (int64_t i = 0; i < r->L; i++) {
         struct diff_params along;
         l.at = back ? r->L - 1 - i : i;
-        hvp_params(r->c.h, r->c.h->direction, l.at, &along);
-        TRY(diff_weights_load(r->c.h->m, l.at, &along, r->c.h->step, &l.w, e));
+        TRY(hvp_bring(h, &r->rooms, l.at, e));
+        if (back) hvp_clear(h, &r->rooms, l.at);
+        hvp_params(h, h->direction, l.at, &along);
+        TRY(diff_weights_load(h->m, l.at, &along, h->step, &l.w, e));
         (back ? layer_backward : layer_forward)(r, &l);
         diff_weights_free(&l.w);
+        if (back) TRY(hvp_fold(h, &r->rooms, l.at, e));
     }
 done:
     return st;
 }
 
 /* The embedding's rows, and their tangents. */
-static void run_start(struct run *r)
+static enum status run_start(struct run *r, struct err *e)
 {
+    enum status st = OK;
+    TRY(hvp_bring(r->c.h, &r->rooms, HVP_EMBED, e));
     hvp_embed(r->c.h, r->c.outer.at.p[OUTER_EMBED], r->x);
     for (int64_t j = 0; j < r->c.k; j++) {
         struct hvp_outer v;
         hvp_params_outer(r->c.h, r->c.v[j], &v);
         hvp_embed(r->c.h, v.p[OUTER_EMBED], tangent_level(r, j, 0, 0));
     }
+done:
+    return st;
 }
 
-static void run_end(struct run *r)
+/* What stands behind the last layer; leaves the loss of all ranks. */
+static enum status run_head(struct run *r, struct err *e)
 {
+    enum status st = OK;
+    const struct hvp *h = r->c.h;
+    r->c.x = level(r, r->x, r->L, 0);
+    r->c.dx = level(r, r->dx, r->L, 0);
+    r->c.dx_pitch = r->levels * r->T * r->C;
+    r->c.gx = r->gx;
+    r->c.dgx = r->dgx;
+    TRY(hvp_bring(h, &r->rooms, HVP_HEAD, e));
+    hvp_clear(h, &r->rooms, HVP_HEAD);
+    TRY(hvp_head(&r->c, e));
+    TRY(hvp_fold(h, &r->rooms, HVP_HEAD, e));
+    space_sum(&h->space, 1, &r->c.loss);
+    ENSURE(isfinite(r->c.loss), ERR_NUMERIC, "the loss is not finite");
+done:
+    return st;
+}
+
+static enum status run_end(struct run *r, struct err *e)
+{
+    enum status st = OK;
     struct hvp_outer sum;
+    hvp_clear(r->c.h, &r->rooms, HVP_EMBED);
     hvp_params_outer(r->c.h, r->c.g, &sum);
     hvp_embed_back(r->c.h, r->gx, sum.p[OUTER_EMBED]);
     for (int64_t j = 0; j < r->c.k; j++) {
         hvp_params_outer(r->c.h, r->c.hv[j], &sum);
         hvp_embed_back(r->c.h, r->dgx + j * r->T * r->C, sum.p[OUTER_EMBED]);
     }
+    TRY(hvp_fold(r->c.h, &r->rooms, HVP_EMBED, e));
+done:
+    return st;
 }
 
-static void zero(real *x, int64_t n)
+void hvp_zero(real *x, int64_t n)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) x[i] = 0;
@@ -264,24 +299,24 @@ enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, real *const 
                     bool backward, double *loss, struct err *e)
 {
     enum status st = OK;
-    struct run r = {.c = {.h = h, .backward = backward, .k = k, .v = v, .hv = hv, .g = g}};
+    struct run r = {.c = {.h = h, .backward = backward, .k = k}};
     ENSURE(h->total > 0, ERR_USAGE, "the loss is a mean over no token: no sequence has two tokens");
-    if (g) zero(g, h->n);
-    for (int64_t j = 0; j < k; j++) zero(hv[j], h->n);
+    ENSURE(!h->shared || !h->direction, ERR_USAGE,
+           "vectors that are cut over ranks are not moved along");
+    if (g) hvp_zero(g, h->space.n);
+    for (int64_t j = 0; j < k; j++) hvp_zero(hv[j], h->space.n);
+    TRY(hvp_rooms_open(h, k, v, hv, g, &r.rooms, e));
+    r.c.v = r.rooms.v;
+    r.c.hv = r.rooms.hv;
+    r.c.g = r.rooms.g;
     TRY(run_init(&r, e));
-    run_start(&r);
+    TRY(run_start(&r, e));
     TRY(each_layer(&r, false, e));
-    r.c.x = level(&r, r.x, r.L, 0);
-    r.c.dx = level(&r, r.dx, r.L, 0);
-    r.c.dx_pitch = r.levels * r.T * r.C;
-    r.c.gx = r.gx;
-    r.c.dgx = r.dgx;
-    TRY(hvp_head(&r.c, e));
-    ENSURE(isfinite(r.c.loss), ERR_NUMERIC, "the loss is not finite");
+    TRY(run_head(&r, e));
     if (loss) *loss = r.c.loss;
     if (!backward) goto done;
     TRY(each_layer(&r, true, e));
-    run_end(&r);
+    TRY(run_end(&r, e));
 done:
     run_free(&r);
     return st;

@@ -33,6 +33,11 @@ bool hvp_subset_find(const char *name, enum hvp_subset *out)
     return false;
 }
 
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static bool member(enum hvp_subset subset, const struct slot *t, int64_t layer)
 {
     if (t->buffer) return false;
@@ -59,6 +64,24 @@ int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset)
     for (int i = 0; i < n; i++)
         if (member(subset, &slots[i], 0)) numbers += s->shape.layers * slot_elements(&slots[i]);
     return numbers;
+}
+
+int64_t hvp_room(const struct spec *s, enum hvp_subset subset)
+{
+    struct slot slots[SLOTS_MAX];
+    int64_t block = 0, matrix = 0, rest = 0;
+    int n = slots_of_block(s, slots);
+    for (int i = 0; i < n; i++)
+        if (member(subset, &slots[i], 0)) block += slot_elements(&slots[i]);
+    n = slots_outside(s, slots);
+    for (int i = 0; i < n; i++) {
+        int64_t numbers = member(subset, &slots[i], -1) ? slot_elements(&slots[i]) : 0;
+        if (slots[i].n_dims == 2)
+            matrix = most(matrix, numbers);
+        else
+            rest += numbers;
+    }
+    return most(block, matrix + rest);
 }
 
 /* A line of the table before it is sorted. */
@@ -106,6 +129,26 @@ static void index_layers(struct hvp *h)
     }
 }
 
+/* A layer's tensors lie one behind the other. So do those outside, but for the embedding and the
+ * output matrix, which are never there together and both come first. */
+static void place_rooms(struct hvp *h)
+{
+    for (int64_t l = -1; l < h->m->spec.shape.layers; l++) {
+        const int64_t *of = h->by_layer + h->layer_at[l + 1];
+        int64_t n = h->layer_at[l + 2] - h->layer_at[l + 1], at = 0;
+        for (int pass = l < 0 ? 0 : 1; pass < 2; pass++)
+            for (int64_t i = 0; i < n; i++) {
+                struct hvp_place *p = &h->places[of[i]];
+                bool matrix = l < 0 && p->slot.n_dims == 2;
+                if (matrix != (pass == 0)) continue;
+                p->room = matrix ? 0 : at;
+                at =
+                    matrix ? most(at, h->tensors[of[i]].elements) : at + h->tensors[of[i]].elements;
+            }
+        h->room = most(h->room, at);
+    }
+}
+
 static enum status take_lines(struct hvp *h, const struct line *lines, struct err *e)
 {
     enum status st = OK;
@@ -122,6 +165,7 @@ static enum status take_lines(struct hvp *h, const struct line *lines, struct er
         h->n += lines[t].tensor.elements;
     }
     index_layers(h);
+    place_rooms(h);
 done:
     if (st != OK) {
         free(h->tensors);
@@ -159,7 +203,8 @@ void hvp_table_close(struct hvp *h)
 /* One table of pointers serves vectors that are read and sums that are written. */
 static real *part(const struct hvp *h, const real *v, int64_t tensor)
 {
-    return (real *)(uintptr_t)(v + h->tensors[tensor].offset);
+    int64_t at = h->shared ? h->places[tensor].room : h->tensors[tensor].offset;
+    return (real *)(uintptr_t)(v + at);
 }
 
 void hvp_params(const struct hvp *h, const real *v, int64_t layer, struct diff_params *out)

@@ -27,19 +27,20 @@ static enum status open(struct lanczos *l, const struct operator* a,
 {
     enum status st = OK;
     *l = (struct lanczos){.a = a};
-    ENSURE(a->n > 0 && o->products > 0 && o->vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
+    ENSURE(a->space.total > 0 && o->products > 0 && o->vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
            "Lanczos with %lld numbers, %lld products and %lld vectors: expected at least 1, 1 and "
            "%d",
-           (long long)a->n, (long long)o->products, (long long)o->vectors, LANCZOS_VECTORS_MIN);
+           (long long)a->space.total, (long long)o->products, (long long)o->vectors,
+           LANCZOS_VECTORS_MIN);
     l->m = o->vectors - 1;
     if (l->m > o->products) l->m = o->products;
-    if (l->m > a->n) l->m = a->n;
-    TRY(vectors_alloc(l->m + 1, a->n, "the vectors of Lanczos", &l->v, e));
+    if (l->m > a->space.total) l->m = a->space.total;
+    TRY(vectors_alloc(l->m + 1, a->space.n, "the vectors of Lanczos", &l->v, e));
     TRY(mem_zero(&l->t, l->m * l->m, sizeof *l->t, "a Ritz problem", e));
     TRY(mem_zero(&l->s, l->m * l->m, sizeof *l->s, "a Ritz problem", e));
     TRY(mem_zero(&l->ritz, l->m, sizeof *l->ritz, "a Ritz problem", e));
     TRY(mem_zero(&l->c, l->m, sizeof *l->c, "a Ritz problem", e));
-    TRY(vector_start(o->stream, a->n, o->start, l->v[0], e));
+    TRY(vector_start(o->stream, &a->space, o->start, l->v[0], e));
 done:
     return st;
 }
@@ -70,8 +71,8 @@ static enum status step(struct lanczos *l, int64_t product, struct err *e)
     const float *x = l->v[l->j];
     float *w = l->v[l->j + 1];
     TRY(l->a->apply(l->a->context, 1, &x, &w, e));
-    double alpha = vector_dot(l->a->n, x, w);
-    l->beta = vector_orthogonalise(l->a->n, l->j + 1, l->v, w, l->c);
+    double alpha = vector_dot(&l->a->space, x, w);
+    l->beta = vector_orthogonalise(&l->a->space, l->j + 1, l->v, w, l->c);
     ENSURE(isfinite(alpha) && isfinite(l->beta), ERR_NUMERIC,
            "product %lld of Lanczos is not finite", (long long)product);
     l->t[l->j * l->m + l->j] = alpha;
@@ -79,8 +80,8 @@ static enum status step(struct lanczos *l, int64_t product, struct err *e)
     for (int64_t i = 0; i < l->j; i++)
         memcpy(l->s + i * l->j, l->t + i * l->m, (size_t)l->j * sizeof *l->s);
     TRY(symmetric_eigen(l->j, l->s, l->ritz, e));
-    l->complete = l->j == l->a->n || l->beta <= noise(l);
-    if (!l->complete) vector_scale(l->a->n, 1 / l->beta, w, w);
+    l->complete = l->j == l->a->space.total || l->beta <= noise(l);
+    if (!l->complete) vector_scale(l->a->space.n, 1 / l->beta, w, w);
     if (!l->complete && l->j < l->m)
         l->t[(l->j - 1) * l->m + l->j] = l->t[l->j * l->m + l->j - 1] = l->beta;
 done:
@@ -91,7 +92,7 @@ done:
 static struct eigenpair pair(const struct lanczos *l, int64_t i, double tolerance)
 {
     struct eigenpair p = {.value = l->ritz[i]};
-    double bound = l->j == l->a->n ? 0 : l->beta * fabs(l->s[i * l->j + l->j - 1]);
+    double bound = l->j == l->a->space.total ? 0 : l->beta * fabs(l->s[i * l->j + l->j - 1]);
     p.residual = fmax(bound, (double)FLT_EPSILON * scale(l));
     p.converged = p.residual <= fmax(tolerance * fabs(p.value), noise(l));
     return p;
@@ -133,7 +134,7 @@ static enum status restart(struct lanczos *l, unsigned want, struct err *e)
     int64_t keep = low + high;
     memmove(l->s + low * m, l->s + (m - high) * m, (size_t)(high * m) * sizeof *l->s);
     memmove(l->ritz + low, l->ritz + m - high, (size_t)high * sizeof *l->ritz);
-    TRY(vector_combine(l->a->n, m, keep, l->v, l->s, m, e));
+    TRY(vector_combine(l->a->space.n, m, keep, l->v, l->s, m, e));
     float *last = l->v[keep];
     l->v[keep] = l->v[m];
     l->v[m] = last;
@@ -150,8 +151,8 @@ done:
 static void ritz_vector(const struct lanczos *l, int64_t i, float *out)
 {
     if (!out) return;
-    vector_sum(l->a->n, l->j, l->v, l->s + i * l->j, out);
-    vector_scale(l->a->n, 1 / vector_norm(l->a->n, out), out, out);
+    vector_sum(l->a->space.n, l->j, l->v, l->s + i * l->j, out);
+    vector_scale(l->a->space.n, 1 / vector_norm(&l->a->space, out), out, out);
 }
 
 enum status lanczos_ends(const struct operator* a, const struct lanczos_options *o, float *largest,

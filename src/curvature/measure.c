@@ -13,9 +13,9 @@ enum { VECTORS_MAX = 32 };
 struct measuring {
     const struct subject *s;
     const struct curvature_request *r;
-    int64_t n;       /* numbers of a vector */
-    int64_t *offset; // (n_tensors + 1)
-    int64_t fit;     /* vectors of n numbers that the memory holds */
+    const struct space *space; /* of the vectors */
+    int64_t *offset;           // (n_tensors + 1)
+    int64_t fit;               /* vectors of n numbers that the memory holds */
     int64_t bytes;
     struct curvature *out;
 };
@@ -23,19 +23,20 @@ struct measuring {
 static enum status gradient(struct measuring *m, struct err *e)
 {
     enum status st = OK;
+    struct curvature *out = m->out;
     float *g = NULL;
     double sum = 0;
-    TRY(mem_alloc(&g, m->n, sizeof *g, "the gradient", e));
-    TRY(m->s->gradient(m->s->context, g, &m->out->loss, e));
-    ENSURE(isfinite(m->out->loss), ERR_NUMERIC, "the loss is not finite");
-    for (int64_t t = 0; t < m->out->n_tensors; t++) {
-        double norm = vector_norm(m->offset[t + 1] - m->offset[t], g + m->offset[t]);
+    TRY(mem_alloc(&g, m->space->n, sizeof *g, "the gradient", e));
+    TRY(m->s->gradient(m->s->context, g, &out->loss, e));
+    ENSURE(isfinite(out->loss), ERR_NUMERIC, "the loss is not finite");
+    vector_part_dots(m->space, out->n_tensors, m->offset, g, g, out->gradient_norms);
+    for (int64_t t = 0; t < out->n_tensors; t++) {
+        double norm = out->gradient_norms[t] = sqrt(out->gradient_norms[t]);
         ENSURE(isfinite(norm), ERR_NUMERIC, "the gradient of %s is not finite",
                m->s->tensors[t].name);
-        m->out->gradient_norms[t] = norm;
         sum += norm * norm;
     }
-    m->out->gradient_norm = sqrt(sum);
+    out->gradient_norm = sqrt(sum);
 done:
     free(g);
     return st;
@@ -46,18 +47,19 @@ static enum status probe(struct measuring *m, struct err *e)
     enum status st = OK;
     struct curvature *out = m->out;
     float *v = NULL, *hv = NULL;
-    TRY(mem_alloc(&v, m->n, sizeof *v, "a probe vector", e));
-    TRY(mem_alloc(&hv, m->n, sizeof *hv, "a product with a probe vector", e));
+    TRY(mem_alloc(&v, m->space->n, sizeof *v, "a probe vector", e));
+    TRY(mem_alloc(&hv, m->space->n, sizeof *hv, "a product with a probe vector", e));
     TRY(mem_zero(&out->vhv_per_tensor, out->n_tensors, sizeof(double), "parts of a product", e));
     TRY(mem_zero(&out->hv_norms, out->n_tensors, sizeof(double), "parts of a product", e));
-    vector_signs(m->r->salt, m->n, v);
+    vector_signs(m->r->salt, m->space, v);
     TRY(m->s->hessian.apply(m->s->hessian.context, 1, (const float *const[]){v}, &hv, e));
     out->products++;
+    vector_part_dots(m->space, out->n_tensors, m->offset, v, hv, out->vhv_per_tensor);
+    vector_part_dots(m->space, out->n_tensors, m->offset, hv, hv, out->hv_norms);
     out->vhv = 0;
     for (int64_t t = 0; t < out->n_tensors; t++) {
-        int64_t begin = m->offset[t], n = m->offset[t + 1] - begin;
-        out->vhv += out->vhv_per_tensor[t] = vector_dot(n, v + begin, hv + begin);
-        out->hv_norms[t] = vector_norm(n, hv + begin);
+        out->vhv += out->vhv_per_tensor[t];
+        out->hv_norms[t] = sqrt(out->hv_norms[t]);
     }
 done:
     free(v);
@@ -118,8 +120,8 @@ static enum status lanczos(struct measuring *m, float *vector, struct err *e)
         o.vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
         "Lanczos needs %d vectors of %lld numbers (%.3g GiB), and memory is %g GiB: raise it, or "
         "take sharpness: power, which needs 2",
-        LANCZOS_VECTORS_MIN, (long long)m->n,
-        LANCZOS_VECTORS_MIN * sizeof(float) * (double)m->n / 0x1p30, c->memory);
+        LANCZOS_VECTORS_MIN, (long long)m->space->most,
+        LANCZOS_VECTORS_MIN * sizeof(float) * (double)m->space->most / 0x1p30, c->memory);
     TRY(lanczos_ends(&m->s->hessian, &o, vector, NULL, &r, e));
     out->sharpness = r.largest;
     out->smallest = r.smallest;
@@ -137,7 +139,7 @@ static enum status sharpness(struct measuring *m, struct err *e)
     enum status st = OK;
     bool by_power = m->r->options.sharpness == SHARPNESS_POWER;
     if (by_power || m->r->keep_vector)
-        TRY(mem_alloc(&m->out->vector, m->n, sizeof(float), "an eigenvector", e));
+        TRY(mem_alloc(&m->out->vector, m->space->n, sizeof(float), "an eigenvector", e));
     TRY(by_power ? power(m, m->out->vector, e) : lanczos(m, m->out->vector, e));
     if (!m->r->keep_vector) {
         free(m->out->vector);
@@ -191,15 +193,15 @@ static enum status open(struct measuring *m, struct err *e)
     enum status st = OK;
     struct curvature *out = m->out;
     out->n_tensors = m->s->n_tensors;
-    out->parameters = m->n;
+    out->parameters = m->space->total;
     TRY(mem_zero(&m->offset, out->n_tensors + 1, sizeof *m->offset, "places of tensors", e));
     TRY(mem_zero(&out->gradient_norms, out->n_tensors, sizeof(double), "norms", e));
     for (int64_t t = 0; t < out->n_tensors; t++) m->offset[t] = m->s->tensors[t].offset;
-    m->offset[out->n_tensors] = m->n;
+    m->offset[out->n_tensors] = m->space->total;
     /* 0 would mean no limit to the estimates. */
     m->bytes = (int64_t)(m->r->options.memory * 0x1p30);
     if (m->bytes < 1) m->bytes = 1;
-    m->fit = vectors_fit(&m->r->options, m->n);
+    m->fit = vectors_fit(&m->r->options, m->space->most);
 done:
     return st;
 }
@@ -208,7 +210,7 @@ enum status curvature_measure(const struct subject *s, const struct curvature_re
                               struct curvature *out, struct err *e)
 {
     enum status st = OK;
-    struct measuring m = {.s = s, .r = request, .n = s->hessian.n, .out = out};
+    struct measuring m = {.s = s, .r = request, .space = &s->hessian.space, .out = out};
     const struct curvature_options *o = &request->options;
     double start = clock_seconds();
     clear(out);

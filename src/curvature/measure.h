@@ -10,7 +10,7 @@ struct curvature_request {
     uint64_t seed;
     bool probe; /* v'Hv of the signs of stream `salt` (rng.h) too */
     uint64_t salt;
-    const float *start; /* (n) warm start of the sharpness, or NULL */
+    const float *start; /* (n here) warm start of the sharpness, or NULL */
     bool keep_vector;   /* its eigenvector too, for a warm start */
 };
 
@@ -25,7 +25,7 @@ struct curvature {
     struct eigenpair sharpness, smallest, dominant;
     int64_t iterations, restarts;
     int64_t vectors; /* stored by Lanczos */
-    float *vector;   // (n) or NULL
+    float *vector;   // (n here) or NULL
 
     struct trace_estimate trace; /* its parts: the tensors */
     struct trace_split split;
@@ -38,15 +38,16 @@ struct curvature {
     double seconds;
 };
 
-/* out: freed with curvature_free, whatever is returned; borrows names from s. ERR_NUMERIC: loss,
- * gradient or a product is not finite; ERR_USAGE: vectors that do not fit request->options.memory;
- * ERR_NOMEM; what the subject's products and gradient return. */
+/* Collective where ranks share the subject's vectors, with the same out on all but for `vector`, of
+ * which each has its part. out: freed with curvature_free, whatever is returned; borrows names from
+ * s. ERR_NUMERIC: loss, gradient or a product is not finite; ERR_USAGE: vectors that do not fit
+ * request->options.memory; ERR_NOMEM; what the subject's products and gradient return. */
 MUST_USE enum status curvature_measure(const struct subject *s,
                                        const struct curvature_request *request,
                                        struct curvature *out, struct err *e);
 void curvature_free(struct curvature *c);
 
-/* Bytes at the peak: vectors of n numbers and what the calls take beside them, without what a warm
- * start adds (its vector, and the one that is kept). */
+/* Bytes at the peak: vectors of n numbers (space.most) and what the calls take beside them, without
+ * what a warm start adds (its vector, and the one that is kept). */
 int64_t curvature_bytes(const struct curvature_options *o, int64_t n,
                         const struct hvp_bytes *calls);

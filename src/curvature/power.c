@@ -16,11 +16,11 @@ static bool stops(const struct power_options *o, double old, double value, doubl
 
 /* v := v / (‖v‖ + guard), twice, as PyHessian does to each new vector: behind the product, and
  * again when it orthogonalises against the (no) eigenvectors found before. */
-static void normalise(int64_t n, double guard, float *v)
+static void normalise(const struct space *s, double guard, float *v)
 {
     for (int pass = 0; pass < 2; pass++) {
-        double norm = vector_norm(n, v) + guard;
-        if (norm > 0) vector_scale(n, 1 / norm, v, v);
+        double norm = vector_norm(s, v) + guard;
+        if (norm > 0) vector_scale(s->n, 1 / norm, v, v);
     }
 }
 
@@ -28,31 +28,32 @@ enum status power_iterate(const struct operator* a, const struct power_options *
                           struct power_result *out, struct err *e)
 {
     enum status st = OK;
+    const struct space *s = &a->space;
     float *v = vector, *hv = NULL;
     double old = 0, guard = o->stop == POWER_PYHESSIAN ? tiny : 0;
     *out = (struct power_result){0};
-    ENSURE(a->n > 0 && o->products > 0, ERR_USAGE,
+    ENSURE(s->total > 0 && o->products > 0, ERR_USAGE,
            "power iteration with %lld numbers and %lld products: expected some of both",
-           (long long)a->n, (long long)o->products);
-    TRY(mem_alloc(&hv, a->n, sizeof *hv, "the product of power iteration", e));
-    TRY(vector_start(o->stream, a->n, o->start, v, e));
-    normalise(a->n, guard, v);
+           (long long)s->total, (long long)o->products);
+    TRY(mem_alloc(&hv, s->n, sizeof *hv, "the product of power iteration", e));
+    TRY(vector_start(o->stream, s, o->start, v, e));
+    normalise(s, guard, v);
     for (;;) {
         const float *x = v;
         TRY(a->apply(a->context, 1, &x, &hv, e));
         out->iterations++;
-        double value = vector_dot(a->n, v, hv);
+        double value = vector_dot(s, v, hv);
         ENSURE(isfinite(value), ERR_NUMERIC, "product %lld of power iteration is not finite",
                (long long)out->iterations);
-        double residual = vector_distance(a->n, hv, value, v);
+        double residual = vector_distance(s, hv, value, v);
         out->top.converged = stops(o, old, value, residual, out->iterations);
         bool returns_old = out->top.converged && o->stop == POWER_PYHESSIAN;
         out->top.value = returns_old ? old : value;
-        out->top.residual = returns_old ? vector_distance(a->n, hv, old, v) : residual;
+        out->top.residual = returns_old ? vector_distance(s, hv, old, v) : residual;
         if (out->top.converged || out->iterations >= o->products) break;
         old = value;
-        normalise(a->n, guard, hv);
-        vector_scale(a->n, 1, hv, v);
+        normalise(s, guard, hv);
+        vector_scale(s->n, 1, hv, v);
     }
 done:
     free(hv);

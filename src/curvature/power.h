@@ -31,8 +31,8 @@ struct power_result {
     int64_t iterations;   /* = products */
 };
 
-/* vector (n) = the unit vector of the residual, for a later warm start. Needs one vector of n
- * beside it. ERR_USAGE: an empty operator or a cap below 1; ERR_NUMERIC: a product is not finite;
- * what apply returns. */
+/* vector (space.n, as all vectors here) = the unit vector of the residual, for a later warm start.
+ * Needs one vector of n beside it. ERR_USAGE: an empty operator or a cap below 1; ERR_NUMERIC: a
+ * product is not finite; what apply returns. */
 MUST_USE enum status power_iterate(const struct operator* a, const struct power_options *o,
                                    float *vector, struct power_result *out, struct err *e);

@@ -6,11 +6,11 @@
 
 struct subject {
     struct operator hessian;
-    /* g (hessian.n) = the gradient, *loss the loss. */
+    /* g (hessian.space.n) = the gradient, *loss the loss. Collective as the products. */
     enum status (*gradient)(void *context, float *g, double *loss, struct err *e);
     void *context; /* of gradient */
     int64_t n_tensors;
-    struct hvp_tensor *tensors; // (n_tensors) cover the vector in order
+    struct hvp_tensor *tensors; // (n_tensors) cover the whole vector in order
 };
 
 /* The loss of h, which must outlive the subject. ERR_NOMEM. */

@@ -17,7 +17,8 @@ struct probing {
     float **v, **av; // (together) of n
     float **q;       // (rank) of n: orthonormal, Hutch++; else NULL
     int64_t rank, room;
-    double *c; // (room)
+    double *c;    // (room)
+    double *dots; // (parts) of one product
 };
 
 static int64_t min64(int64_t a, int64_t b)
@@ -29,14 +30,15 @@ static enum status open(struct probing *p, const struct operator* a, const struc
                         struct err *e)
 {
     enum status st = OK;
-    *p = (struct probing){.a = a, .o = o, .whole = {0, a->n}};
-    ENSURE(a->n > 0 && o->probes > 0, ERR_USAGE,
-           "a trace of %lld numbers from %lld probes: expected some of both", (long long)a->n,
-           (long long)o->probes);
+    *p = (struct probing){.a = a, .o = o, .whole = {0, a->space.total}};
+    ENSURE(a->space.total > 0 && o->probes > 0, ERR_USAGE,
+           "a trace of %lld numbers from %lld probes: expected some of both",
+           (long long)a->space.total, (long long)o->probes);
     p->parts = o->parts.n > 0 ? o->parts : (struct parts){1, p->whole};
     p->together = o->together > 1 ? min64(o->together, o->probes) : 1;
-    TRY(vectors_alloc(p->together, a->n, "probe vectors", &p->v, e));
-    TRY(vectors_alloc(p->together, a->n, "products with probe vectors", &p->av, e));
+    TRY(mem_alloc(&p->dots, p->parts.n, sizeof *p->dots, "traces of tensors", e));
+    TRY(vectors_alloc(p->together, a->space.n, "probe vectors", &p->v, e));
+    TRY(vectors_alloc(p->together, a->space.n, "products with probe vectors", &p->av, e));
 done:
     return st;
 }
@@ -47,6 +49,7 @@ static void release(struct probing *p)
     vectors_free(p->av, p->together);
     vectors_free(p->q, p->room);
     free(p->c);
+    free(p->dots);
 }
 
 /* to[t] += x.y over part t */
@@ -54,12 +57,11 @@ static enum status add_parts(const struct probing *p, const float *x, const floa
                              int64_t product, struct err *e)
 {
     enum status st = OK;
+    vector_part_dots(&p->a->space, p->parts.n, p->parts.offset, x, y, p->dots);
     for (int64_t t = 0; t < p->parts.n; t++) {
-        int64_t begin = p->parts.offset[t];
-        double value = vector_dot(p->parts.offset[t + 1] - begin, x + begin, y + begin);
-        ENSURE(isfinite(value), ERR_NUMERIC, "the product with probe %lld is not finite",
+        ENSURE(isfinite(p->dots[t]), ERR_NUMERIC, "the product with probe %lld is not finite",
                (long long)product);
-        to[t] += value;
+        to[t] += p->dots[t];
     }
 done:
     return st;
@@ -79,8 +81,8 @@ static enum status probe(struct probing *p, int64_t first, int64_t k, struct tra
 {
     enum status st = OK;
     for (int64_t i = 0; i < k; i++) {
-        vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), p->a->n, p->v[i]);
-        if (p->rank) vector_orthogonalise(p->a->n, p->rank, p->q, p->v[i], p->c);
+        vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), &p->a->space, p->v[i]);
+        if (p->rank) vector_orthogonalise(&p->a->space, p->rank, p->q, p->v[i], p->c);
     }
     TRY(products(p, k, out, e));
     for (int64_t i = 0; i < k; i++) {
@@ -132,20 +134,20 @@ static enum status find_range(struct probing *p, int64_t count, struct trace_est
                               struct err *e)
 {
     enum status st = OK;
-    int64_t n = p->a->n;
+    const struct space *s = &p->a->space;
     for (int64_t first = 0; first < count; first += p->together) {
         int64_t k = min64(p->together, count - first);
         for (int64_t i = 0; i < k; i++)
-            vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), n, p->v[i]);
+            vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), s, p->v[i]);
         TRY(products(p, k, out, e));
         for (int64_t i = 0; i < k; i++) {
             float *w = p->av[i];
-            double before = vector_norm(n, w);
-            double after = vector_orthogonalise(n, p->rank, p->q, w, p->c);
+            double before = vector_norm(s, w);
+            double after = vector_orthogonalise(s, p->rank, p->q, w, p->c);
             ENSURE(isfinite(after), ERR_NUMERIC, "the product with probe %lld is not finite",
                    (long long)(first + i));
             if (after <= 16 * (double)FLT_EPSILON * before) continue;
-            vector_scale(n, 1 / after, w, p->q[p->rank++]);
+            vector_scale(s->n, 1 / after, w, p->q[p->rank++]);
         }
     }
 done:
@@ -158,7 +160,7 @@ static enum status sum_range(struct probing *p, struct trace_estimate *out, stru
     enum status st = OK;
     for (int64_t first = 0; first < p->rank; first += p->together) {
         int64_t k = min64(p->together, p->rank - first);
-        for (int64_t i = 0; i < k; i++) vector_scale(p->a->n, 1, p->q[first + i], p->v[i]);
+        for (int64_t i = 0; i < k; i++) vector_scale(p->a->space.n, 1, p->q[first + i], p->v[i]);
         TRY(products(p, k, out, e));
         for (int64_t i = 0; i < k; i++)
             TRY(add_parts(p, p->v[i], p->av[i], out->exact, first + i, e));
@@ -170,9 +172,10 @@ done:
 static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct err *e)
 {
     enum status st = OK;
-    int64_t budget = p->o->probes, sketch = min64(budget / 3, p->a->n), left = budget - 2 * sketch;
+    int64_t budget = p->o->probes, sketch = min64(budget / 3, p->a->space.total),
+            left = budget - 2 * sketch;
     TRY(mem_zero(&p->c, sketch, sizeof *p->c, "coefficients of Hutch++", e));
-    TRY(vectors_alloc(sketch, p->a->n, "the vectors of Hutch++", &p->q, e));
+    TRY(vectors_alloc(sketch, p->a->space.n, "the vectors of Hutch++", &p->q, e));
     p->room = sketch;
     TRY(mem_zero(&out->samples, left * p->parts.n, sizeof *out->samples, "samples", e));
     TRY(find_range(p, sketch, out, e));
@@ -195,7 +198,7 @@ static enum status check_hutchpp(const struct operator* a, const struct trace_op
     if (o->memory <= 0) goto done;
     int64_t together = o->together > 1 ? min64(o->together, o->probes) : 1;
     int64_t need = o->probes / 3 + 2 * together;
-    int64_t fit = a->n > 0 ? o->memory / a->n / (int64_t)sizeof(float) : need;
+    int64_t n = a->space.most, fit = n > 0 ? o->memory / n / (int64_t)sizeof(float) : need;
     int64_t products = 3 * (fit - 2) + 2; /* one probe at a time */
     if (need <= fit) goto done;
     if (products >= 6)
@@ -203,12 +206,12 @@ static enum status check_hutchpp(const struct operator* a, const struct trace_op
              "Hutch++ with %lld products, %lld together, needs %lld vectors of %lld numbers (%.3g "
              "GB), and %.3g GB may be used: take at most %lld products one at a time, more "
              "memory, or Hutchinson's estimate, which needs 2",
-             (long long)o->probes, (long long)together, (long long)need, (long long)a->n,
-             4e-9 * (double)need * (double)a->n, 1e-9 * (double)o->memory, (long long)products);
+             (long long)o->probes, (long long)together, (long long)need, (long long)n,
+             4e-9 * (double)need * (double)n, 1e-9 * (double)o->memory, (long long)products);
     FAIL(ERR_USAGE,
          "Hutch++ needs at least 4 vectors of %lld numbers (%.3g GB), and %.3g GB may be used: "
          "take more memory, or Hutchinson's estimate, which needs 2",
-         (long long)a->n, 16e-9 * (double)a->n, 1e-9 * (double)o->memory);
+         (long long)n, 16e-9 * (double)n, 1e-9 * (double)o->memory);
 done:
     return st;
 }

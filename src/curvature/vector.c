@@ -40,7 +40,7 @@ static double chunk_distance(const float *y, double a, const float *x, int64_t n
     return add_lanes(s);
 }
 
-double vector_dot(int64_t n, const float *x, const float *y)
+static double local_dot(int64_t n, const float *x, const float *y)
 {
     double sum = 0, partial[GROUP];
     for (int64_t begin = 0; begin < n; begin += (int64_t)CHUNK * GROUP) {
@@ -56,13 +56,32 @@ double vector_dot(int64_t n, const float *x, const float *y)
     return sum;
 }
 
-double vector_norm(int64_t n, const float *x)
+double vector_dot(const struct space *s, const float *x, const float *y)
 {
-    return sqrt(vector_dot(n, x, x));
+    double sum = local_dot(s->n, x, y);
+    space_sum(s, 1, &sum);
+    return sum;
 }
 
-double vector_distance(int64_t n, const float *y, double a, const float *x)
+double vector_norm(const struct space *s, const float *x)
 {
+    return sqrt(vector_dot(s, x, x));
+}
+
+void vector_part_dots(const struct space *s, int64_t k, const int64_t *offset, const float *x,
+                      const float *y, double *c)
+{
+    for (int64_t t = 0; t < k; t++) {
+        int64_t begin = offset[t], end = offset[t + 1];
+        space_meet(s, &begin, &end);
+        c[t] = local_dot(end - begin, x + begin, y + begin);
+    }
+    space_sum(s, k, c);
+}
+
+double vector_distance(const struct space *s, const float *y, double a, const float *x)
+{
+    int64_t n = s->n;
     double sum = 0, partial[GROUP];
     for (int64_t begin = 0; begin < n; begin += (int64_t)CHUNK * GROUP) {
         int64_t end = min64(n, begin + (int64_t)CHUNK * GROUP);
@@ -74,6 +93,7 @@ double vector_distance(int64_t n, const float *y, double a, const float *x)
         }
         for (int64_t c = 0; c < chunks; c++) sum += partial[c];
     }
+    space_sum(s, 1, &sum);
     return sqrt(sum);
 }
 
@@ -107,9 +127,10 @@ static void few_dots(int64_t n, int64_t k, float *const *v, const float *w, doub
     }
 }
 
-void vector_dots(int64_t n, int64_t k, float *const *v, const float *w, double *c)
+void vector_dots(const struct space *s, int64_t k, float *const *v, const float *w, double *c)
 {
-    for (int64_t j = 0; j < k; j += WIDE) few_dots(n, min64(WIDE, k - j), v + j, w, c + j);
+    for (int64_t j = 0; j < k; j += WIDE) few_dots(s->n, min64(WIDE, k - j), v + j, w, c + j);
+    space_sum(s, k, c);
 }
 
 void vector_subtract(int64_t n, int64_t k, float *const *v, const double *c, float *w)
@@ -126,13 +147,13 @@ void vector_subtract(int64_t n, int64_t k, float *const *v, const double *c, flo
     }
 }
 
-double vector_orthogonalise(int64_t n, int64_t k, float *const *v, float *w, double *c)
+double vector_orthogonalise(const struct space *s, int64_t k, float *const *v, float *w, double *c)
 {
     for (int pass = 0; pass < 2; pass++) {
-        vector_dots(n, k, v, w, c);
-        vector_subtract(n, k, v, c, w);
+        vector_dots(s, k, v, w, c);
+        vector_subtract(s->n, k, v, c, w);
     }
-    return vector_norm(n, w);
+    return vector_norm(s, w);
 }
 
 static void strip_sum(int64_t begin, int64_t count, int64_t m, float *const *v, const double *c,
@@ -172,31 +193,34 @@ done:
     return st;
 }
 
-void vector_signs(uint64_t stream, int64_t n, float *x)
+void vector_signs(uint64_t stream, const struct space *s, float *x)
 {
-#pragma omp parallel for schedule(static) if (n > CHUNK)
-    for (int64_t i = 0; i < n; i += CHUNK) rng_signs(stream, i, min64(CHUNK, n - i), x + i);
+#pragma omp parallel for schedule(static) if (s->n > CHUNK)
+    for (int64_t i = 0; i < s->n; i += CHUNK)
+        rng_signs(stream, s->first + i, min64(CHUNK, s->n - i), x + i);
 }
 
-void vector_normals(uint64_t stream, int64_t n, float *x)
+void vector_normals(uint64_t stream, const struct space *s, float *x)
 {
-#pragma omp parallel for schedule(static) if (n > CHUNK)
-    for (int64_t i = 0; i < n; i += CHUNK) rng_normals(stream, i, min64(CHUNK, n - i), x + i);
+#pragma omp parallel for schedule(static) if (s->n > CHUNK)
+    for (int64_t i = 0; i < s->n; i += CHUNK)
+        rng_normals(stream, s->first + i, min64(CHUNK, s->n - i), x + i);
 }
 
-enum status vector_start(uint64_t stream, int64_t n, const float *start, float *v, struct err *e)
+enum status vector_start(uint64_t stream, const struct space *s, const float *start, float *v,
+                         struct err *e)
 {
     enum status st = OK;
     const double random_share = 0.1;
-    vector_normals(stream, n, v);
+    vector_normals(stream, s, v);
     if (start) {
-        double norm = vector_norm(n, start);
+        double norm = vector_norm(s, start);
         ENSURE(isfinite(norm) && norm > 0, ERR_NUMERIC,
                "the vector to start from has the norm %g: expected one from an earlier run", norm);
-        vector_scale(n, random_share / vector_norm(n, v), v, v);
-        vector_add(n, 1 / norm, start, v);
+        vector_scale(s->n, random_share / vector_norm(s, v), v, v);
+        vector_add(s->n, 1 / norm, start, v);
     }
-    vector_scale(n, 1 / vector_norm(n, v), v, v);
+    vector_scale(s->n, 1 / vector_norm(s, v), v, v);
 done:
     return st;
 }

@@ -233,7 +233,7 @@ static enum status check_memory(struct part *p, struct err *e)
     struct model_sizes sizes;
     model_sizes(p->m.model, &sizes);
     const struct memory_after after = {
-        &sizes, omp_get_max_threads(), {s->n, s->offset[s->n], sequences_longest(s)}};
+        &sizes, omp_get_max_threads(), p->m.size, {s->n, s->offset[s->n], sequences_longest(s)}};
     int64_t bound = v->run.memory ? v->run.memory : p->m.hooks->memory;
     int64_t bytes = memory_base_now(&sizes, after.threads) +
                     memory_curvature(&after, &v->curvature->options, v->curvature->vectors != NULL);
@@ -243,7 +243,7 @@ static enum status check_memory(struct part *p, struct err *e)
            "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
            "curvature.memory, curvature.together or curvature.sequences, or give a rank more",
            (double)bound / 0x1p20, (double)memory_bound(bytes) / 0x1p20,
-           (long long)p->m.subject.hessian.n, (long long)after.tokens.tokens);
+           (long long)p->m.subject.hessian.space.most, (long long)after.tokens.tokens);
 done:
     return st;
 }
@@ -265,8 +265,7 @@ static enum status measure(struct part *p, struct visit_cache *cache, struct err
     if (t->vectors) TRY(warm_start(&p->warm, m, &p->start, e));
     request.start = p->start;
     TRY(measurement_run(m, &request, &p->c, e));
-    if (t->vectors && m->rank == 0) st = warm_keep(&p->warm, p->c.vector, p->c.parameters, e);
-    TRY(err_agree(m->group, st, e));
+    if (t->vectors) TRY(warm_keep(&p->warm, m, p->c.vector, e));
 done:
     return st;
 }

@@ -1,12 +1,29 @@
-/* The curvature of one loss on a group of ranks: data-parallel gradient and products. */
+/* The curvature of one loss on a group of ranks. */
+#include "visit/measurement.h"
 #include "util/agree.h"
+#include "util/bulk.h"
+#include "util/fsx.h"
 #include "util/mem.h"
-#include "visit/curvature.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-/* Numbers of one message. */
-enum { MESSAGE = 1 << 26 };
+/* Numbers of one message: MPI may hold a copy. */
+enum { MESSAGE = 1 << 20 };
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 /* Every size-th sequence, from this rank's first on. */
 static enum status deal(struct measurement *m, struct err *e)
@@ -31,51 +48,115 @@ static enum status open_own(struct measurement *m, enum hvp_subset subset, struc
     enum status st = OK;
     TRY(deal(m, e));
     TRY(hvp_open(m->model, &m->mine, subset, &m->h, e));
-    TRY(subject_of_hvp(m->h, &m->own, e));
 done:
     return st;
 }
 
-/* Where the ranks meet. One that fails by itself meets the others at the end of measurement_run;
- * they learn of it at their next meeting and do not come there any more. */
+/* --- meetings --- */
+
+static void leave(struct measurement *m, const struct err *why)
+{
+    m->left = true;
+    m->failure = *why;
+}
+
 static enum status meet(struct measurement *m, enum status st, struct err *e)
 {
-    st = err_agree(m->group, st, e);
-    m->left = st != OK;
+    struct err why = {0};
+    if (m->left) FAIL(m->failure.code, "%s", m->failure.text);
+    if (st != OK && e) why = *e;
+    enum status own = st;
+    st = err_agree(m->group, st, &why);
+    if (st == OK) return OK;
+    why.code = st;
+    leave(m, &why);
+    if (own == OK) st = err_set(e, st, __FILE__, __LINE__, "%s", why.text);
+done:
     return st;
 }
 
-/* x (n) = the sum over the ranks, the same bits on all: rank 0 has it made and gives it out. */
-static void sum(const struct measurement *m, int64_t n, float *x)
+enum status measurement_end(struct measurement *m, enum status st, struct err *e)
 {
-    for (int64_t i = 0; m->size > 1 && i < n; i += MESSAGE) {
-        int k = (int)(n - i < MESSAGE ? n - i : MESSAGE);
-        MPI_Reduce(m->rank ? x + i : MPI_IN_PLACE, x + i, k, MPI_FLOAT, MPI_SUM, 0, m->group);
-        MPI_Bcast(x + i, k, MPI_FLOAT, 0, m->group);
+    if (!m->left) return meet(m, st, e);
+    /* What e says may be but a consequence. */
+    err_clear(e);
+    return err_set(e, m->failure.code, __FILE__, __LINE__, "%s", m->failure.text);
+}
+
+/* --- what the ranks have in common --- */
+
+/* x (k) = the sums over the ranks, the same bits on all: rank 0 has them made and gives them out.
+ */
+static void sum(void *context, int64_t k, double *x)
+{
+    struct measurement *m = context;
+    struct err e = {0};
+    if (meet(m, OK, &e) != OK) {
+        for (int64_t i = 0; i < k; i++) x[i] = NAN;
+        return;
+    }
+    for (int64_t i = 0; i < k; i += MESSAGE) {
+        int n = (int)least(k - i, MESSAGE);
+        MPI_Reduce(m->rank ? x + i : MPI_IN_PLACE, x + i, n, MPI_DOUBLE, MPI_SUM, 0, m->group);
+        MPI_Bcast(x + i, n, MPI_DOUBLE, 0, m->group);
     }
 }
 
-void measurement_give_out(const struct measurement *m, float *x)
+/* What of [at, at + n) rank r has: *here of its numbers from *begin of the n on, returned; *own of
+ * its part. */
+static int64_t piece_of(const struct measurement *m, int r, int64_t at, int64_t n, int64_t *begin,
+                        int64_t *own)
 {
-    int64_t n = m->subject.hessian.n;
-    for (int64_t i = 0; m->size > 1 && i < n; i += MESSAGE)
-        MPI_Bcast(x + i, (int)(n - i < MESSAGE ? n - i : MESSAGE), MPI_FLOAT, 0, m->group);
+    const struct space s = space_cut(hvp_n(m->h), r, m->size);
+    int64_t end = at + n;
+    *own = at;
+    space_meet(&s, own, &end);
+    *begin = s.first + *own - at;
+    return end - *own;
+}
+
+static enum status bring(void *context, int64_t at, int64_t n, const float *mine, float *whole,
+                         struct err *e)
+{
+    enum status st = OK;
+    struct measurement *m = context;
+    int64_t begin, own;
+    TRY(meet(m, OK, e));
+    for (int r = 0; r < m->size; r++) {
+        int64_t k = piece_of(m, r, at, n, &begin, &own);
+        if (k <= 0) continue;
+        if (r == m->rank) memcpy(whole + begin, mine + own, (size_t)k * sizeof *whole);
+        TRY(bulk_bcast(m->group, r, whole + begin, k * (int64_t)sizeof *whole, e));
+    }
+done:
+    return st;
+}
+
+static enum status fold(void *context, int64_t at, int64_t n, float *whole, float *mine,
+                        struct err *e)
+{
+    enum status st = OK;
+    struct measurement *m = context;
+    int64_t begin, own;
+    TRY(meet(m, OK, e));
+    for (int r = 0; r < m->size; r++) {
+        int64_t k = piece_of(m, r, at, n, &begin, &own);
+        float *from = whole + begin;
+        for (int64_t i = 0; i < k; i += MESSAGE)
+            ENSURE(MPI_Reduce(r == m->rank ? MPI_IN_PLACE : from + i, from + i,
+                              (int)least(k - i, MESSAGE), MPI_FLOAT, MPI_SUM, r,
+                              m->group) == MPI_SUCCESS,
+                   ERR_MPI, "MPI_Reduce of a layer's sums failed");
+        for (int64_t i = 0; r == m->rank && i < k; i++) mine[own + i] += from[i];
+    }
+done:
+    return st;
 }
 
 static enum status gradient(void *context, float *g, double *loss, struct err *e)
 {
-    enum status st = OK;
     struct measurement *m = context;
-    TRY(meet(m, OK, e));
-    TRY(meet(m, m->own.gradient(m->own.context, g, loss, e), e));
-    if (m->size > 1) {
-        double part = *loss;
-        MPI_Reduce(&part, loss, 1, MPI_DOUBLE, MPI_SUM, 0, m->group);
-        MPI_Bcast(loss, 1, MPI_DOUBLE, 0, m->group);
-    }
-    sum(m, m->own.hessian.n, g);
-done:
-    return st;
+    return hvp_gradient(m->h, g, loss, e);
 }
 
 static enum status apply(void *context, int64_t k, const float *const *x, float *const *y,
@@ -84,12 +165,12 @@ static enum status apply(void *context, int64_t k, const float *const *x, float 
     enum status st = OK;
     struct measurement *m = context;
     TRY(meet(m, OK, e));
-    if (m->hooks->should_stop && m->hooks->should_stop(m->hooks->context)) {
-        m->left = true;
-        FAIL(ERR_STOPPED, "stopped before a product with the Hessian");
+    if (m->hooks && m->hooks->should_stop && m->hooks->should_stop(m->hooks->context)) {
+        const struct err why = {.code = ERR_STOPPED, .text = "stopped before a product"};
+        leave(m, &why); /* all ranks do */
+        FAIL(why.code, "%s", why.text);
     }
-    TRY(meet(m, m->own.hessian.apply(m->own.hessian.context, k, x, y, e), e));
-    for (int64_t i = 0; i < k; i++) sum(m, m->own.hessian.n, y[i]);
+    TRY(hvp_apply(m->h, k, x, y, e));
 done:
     return st;
 }
@@ -104,7 +185,16 @@ enum status measurement_open(struct measurement *m, enum hvp_subset subset, stru
     MPI_Allreduce(MPI_IN_PLACE, &m->tokens, 1, MPI_INT64_T, MPI_SUM, m->group);
     ENSURE(m->tokens > 0, ERR_USAGE, "curvature: no sequence of its text has two tokens");
     hvp_total(m->h, m->tokens);
-    m->subject = m->own;
+    if (m->size > 1) {
+        struct hvp_share share = {.space = space_cut(hvp_n(m->h), m->rank, m->size),
+                                  .bring = bring,
+                                  .fold = fold,
+                                  .context = m};
+        share.space.sum = sum;
+        share.space.context = m;
+        hvp_share_over(m->h, &share);
+    }
+    TRY(meet(m, subject_of_hvp(m->h, &m->subject, e), e));
     m->subject.hessian.apply = apply;
     m->subject.gradient = gradient;
     m->subject.hessian.context = m->subject.context = m;
@@ -114,7 +204,7 @@ done:
 
 void measurement_close(struct measurement *m)
 {
-    subject_free(&m->own);
+    subject_free(&m->subject);
     hvp_close(m->h);
     sequences_free(&m->mine);
 }
@@ -122,6 +212,115 @@ void measurement_close(struct measurement *m)
 enum status measurement_run(struct measurement *m, const struct curvature_request *request,
                             struct curvature *out, struct err *e)
 {
-    enum status st = curvature_measure(&m->subject, request, out, e);
-    return m->left ? st : meet(m, st, e);
+    return measurement_end(m, curvature_measure(&m->subject, request, out, e), e);
+}
+
+/* --- vectors as files --- */
+
+/* On its way between rank 0's file and the ranks' parts. */
+struct transfer {
+    struct measurement *m;
+    const char *path;
+    FILE *file;   /* rank 0's */
+    float *piece; // (MESSAGE) likewise
+    bool writing;
+    float *mine;
+};
+
+static enum status transfer_piece(const struct transfer *t, float *x, size_t n, struct err *e)
+{
+    enum status st = OK;
+    errno = 0;
+    size_t done = t->writing ? fwrite(x, sizeof *x, n, t->file) : fread(x, sizeof *x, n, t->file);
+    ENSURE(done == n, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: %s", t->path,
+           errno ? strerror(errno) : "too short");
+done:
+    return st;
+}
+
+/* What goes wrong with the file on rank 0 makes no other wait for it: the messages go on. */
+static enum status transfer_run(const struct transfer *t, struct err *e)
+{
+    enum status st = OK;
+    const struct measurement *m = t->m;
+    for (int r = 0; r < m->size; r++) {
+        const struct space s = space_cut(hvp_n(m->h), r, m->size);
+        if (m->rank != 0 && m->rank != r) continue;
+        for (int64_t i = 0; i < s.n; i += MESSAGE) {
+            int n = (int)least(s.n - i, MESSAGE);
+            float *x = m->rank == r ? t->mine + i : t->piece;
+            if (m->rank != 0 && t->writing) MPI_Send(x, n, MPI_FLOAT, 0, 0, m->group);
+            if (m->rank == 0 && r != 0 && t->writing)
+                MPI_Recv(x, n, MPI_FLOAT, r, 0, m->group, MPI_STATUS_IGNORE);
+            if (m->rank == 0 && st == OK) st = transfer_piece(t, x, (size_t)n, e);
+            if (m->rank == 0 && r != 0 && !t->writing) MPI_Send(x, n, MPI_FLOAT, r, 0, m->group);
+            if (m->rank != 0 && !t->writing)
+                MPI_Recv(x, n, MPI_FLOAT, 0, 0, m->group, MPI_STATUS_IGNORE);
+        }
+    }
+    return st;
+}
+
+static enum status transfer_open(struct transfer *t, const char *name, struct err *e)
+{
+    enum status st = OK;
+    if (t->m->rank != 0) return OK;
+    TRY(mem_alloc(&t->piece, least(MESSAGE, most(hvp_n(t->m->h), 1)), sizeof *t->piece,
+                  "a piece of a vector", e));
+    t->file = fopen(name, t->writing ? "wbe" : "rbe");
+    ENSURE(t->file, ERR_IO, "%s: %s", name, strerror(errno));
+done:
+    return st;
+}
+
+static void transfer_close(struct transfer *t)
+{
+    if (t->file) fclose(t->file);
+    free(t->piece);
+}
+
+enum status measurement_vector_write(struct measurement *m, const char *path, const float *mine,
+                                     struct err *e)
+{
+    enum status st = OK;
+    struct transfer t = {.m = m, .path = path, .writing = true, .mine = (float *)(uintptr_t)mine};
+    char *name = NULL;
+    if (m->rank == 0) st = fsx_make_parent(path, e);
+    if (st == OK) st = mem_format(&name, e, "%s.tmp.%ld", path, (long)getpid());
+    if (st == OK) st = transfer_open(&t, name, e);
+    TRY(err_agree(m->group, st, e));
+    st = transfer_run(&t, e);
+    if (m->rank == 0) {
+        int closed = fclose(t.file);
+        t.file = NULL;
+        if (st == OK && closed != 0)
+            st = err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, __FILE__, __LINE__, "%s: %s", path,
+                         strerror(errno));
+        if (st == OK) st = fsx_publish(name, path, e);
+        if (st != OK) unlink(name);
+    }
+    TRY(err_agree(m->group, st, e));
+done:
+    transfer_close(&t);
+    free(name);
+    return st;
+}
+
+static bool has_bytes(const char *path, int64_t bytes)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && (int64_t)s.st_size == bytes;
+}
+
+bool measurement_vector_read(struct measurement *m, const char *path, float *mine)
+{
+    struct transfer t = {.m = m, .path = path, .mine = mine};
+    int there = 0;
+    if (m->rank == 0 && has_bytes(path, hvp_n(m->h) * (int64_t)sizeof *mine))
+        there = transfer_open(&t, path, NULL) == OK;
+    MPI_Bcast(&there, 1, MPI_INT, 0, m->group);
+    if (there && transfer_run(&t, NULL) != OK) there = 0;
+    MPI_Bcast(&there, 1, MPI_INT, 0, m->group);
+    transfer_close(&t);
+    return there;
 }

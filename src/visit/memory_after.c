@@ -7,10 +7,15 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static struct hvp_bytes calls_of(const struct memory_after *a)
+static struct hvp_bytes calls_of(const struct memory_after *a, enum hvp_subset subset)
 {
     struct hvp_bytes calls;
-    const struct hvp_extent x = {a->tokens.tokens, a->tokens.n, a->tokens.longest, a->threads};
+    const struct hvp_extent x = {.tokens = a->tokens.tokens,
+                                 .sequences = a->tokens.n,
+                                 .longest = a->tokens.longest,
+                                 .threads = a->threads,
+                                 .shared = a->ranks > 1,
+                                 .subset = subset};
     hvp_bytes_of(&a->sizes->spec, &x, &calls);
     return calls;
 }
@@ -20,17 +25,23 @@ static int64_t outside(const struct memory_after *a)
     return a->sizes->outside * (int64_t)sizeof(float);
 }
 
+/* Numbers of a vector on the rank that has most. */
+static int64_t numbers_of(const struct memory_after *a, enum hvp_subset subset)
+{
+    return space_cut(hvp_numbers(&a->sizes->spec, subset), 0, (int)most(a->ranks, 1)).most;
+}
+
 static int64_t vector_of(const struct memory_after *a, enum hvp_subset subset)
 {
-    return hvp_numbers(&a->sizes->spec, subset) * (int64_t)sizeof(float);
+    return numbers_of(a, subset) * (int64_t)sizeof(float);
 }
 
 int64_t memory_curvature(const struct memory_after *a, const struct curvature_options *o, bool warm)
 {
-    const struct hvp_bytes calls = calls_of(a);
     enum hvp_subset subset = (enum hvp_subset)o->subset;
+    const struct hvp_bytes calls = calls_of(a, subset);
     int64_t more = warm ? 2 * vector_of(a, subset) + outside(a) : 0;
-    return outside(a) + more + curvature_bytes(o, hvp_numbers(&a->sizes->spec, subset), &calls);
+    return outside(a) + more + curvature_bytes(o, numbers_of(a, subset), &calls);
 }
 
 /* Vectors of k cells: weights and gradient; of each its change, the product and, for the diagonal,
@@ -44,7 +55,7 @@ static int64_t vectors_of(const struct memory_after *a, int depth, int64_t k)
 int64_t memory_second_order(const struct memory_after *a, int depth, bool critical,
                             int64_t together)
 {
-    const struct hvp_bytes calls = calls_of(a);
+    const struct hvp_bytes calls = calls_of(a, HVP_QUANTIZED);
     int64_t predicted = 0, changes = 0;
     if (depth != SECOND_ORDER_NONE) {
         predicted = vectors_of(a, depth, together) + calls.product + (together - 1) * calls.further;

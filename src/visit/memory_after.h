@@ -7,7 +7,7 @@
 
 struct memory_after {
     const struct model_sizes *sizes;
-    int64_t threads;
+    int64_t threads, ranks;         /* of the group: vectors are cut over its ranks */
     struct memory_sequences tokens; /* this rank's */
 };
 

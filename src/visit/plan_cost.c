@@ -250,20 +250,18 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
 {
     enum status st = OK;
     const struct curvature_section *c = &p->sweep->curvature;
-    const struct memory_after all = {&p->costs.models[model].sizes, rank->threads,
-                                     share_of(&p->costs.curvature, 1)};
-    struct memory_after share = all;
-    int64_t base = base_of(rank), limit = memory_room(rank->memory), bytes = 0;
-    int64_t room = most(limit - base, 1);
-    share.tokens = share_of(&p->costs.curvature, most(rank->ranks, 1));
+    int64_t ranks = most(rank->ranks, 1), base = base_of(rank), bytes = 0;
+    int64_t limit = memory_room(rank->memory), room = most(limit - base, 1);
+    const struct memory_after share = {&p->costs.models[model].sizes, rank->threads, ranks,
+                                       share_of(&p->costs.curvature, ranks)};
     if (curvature_asked_for(&c->options))
         bytes = base + memory_curvature(&share, &c->options, c->warm_start);
     if (n > 0 && (c->second_order != SECOND_ORDER_NONE || c->critical)) {
-        int64_t k = memory_together(&all, c->second_order, c->critical,
+        int64_t k = memory_together(&share, c->second_order, c->critical,
                                     n < c->options.together ? n : c->options.together,
                                     c->options.memory, rank->memory > 0 ? room : 0);
-        bytes =
-            most(bytes, base + memory_second_order(&all, c->second_order, c->critical, most(k, 1)));
+        bytes = most(bytes,
+                     base + memory_second_order(&share, c->second_order, c->critical, most(k, 1)));
     }
     out->after = bytes;
     out->peak = most(out->peak, bytes);
@@ -290,17 +288,26 @@ done:
     return st;
 }
 
+static bool ranks_suffice(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                          const struct plan_rank *rank, bool after)
+{
+    struct memory_plan plan;
+    struct err why = {0};
+    return group_memory(p, model, variants, n, rank, &plan, &why) == OK &&
+           (!after || add_after(p, model, n, rank, &plan, &why) == OK);
+}
+
 int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
                          const struct plan_rank *most)
 {
     struct plan_rank rank = *most;
-    struct memory_plan plan;
     if (!p->costs.models[model].known || most->memory < 1) return 1;
+    /* Curvature that no group has room for fails by itself: cells get no larger group for it. */
+    bool after = ranks_suffice(p, model, variants, n, most, true);
     /* 1, 2, 3, 4, 6, 8, 12, ...: a few more ranks than needed cost little. */
     for (int64_t r = 1; r < most->ranks; r = r < 3 ? r + 1 : r % 3 ? r + r / 2 : r / 3 * 4) {
-        struct err why = {0};
         rank.ranks = r;
-        if (group_memory(p, model, variants, n, &rank, &plan, &why) == OK) return r;
+        if (ranks_suffice(p, model, variants, n, &rank, after)) return r;
     }
     return most->ranks;
 }

@@ -51,7 +51,8 @@ struct plan_rank {
 };
 
 /* The fewest ranks, up to most->ranks of them with so many on a node, whose memory is enough for
- * visits of the model with these variants; all, if none is; 1 where it cannot be known. */
+ * visits of the model with these variants and for curvature, if that ever fits; all, if none is; 1
+ * where it cannot be known. */
 int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
                          const struct plan_rank *most);
 

@@ -248,15 +248,15 @@ done:
     return st;
 }
 
-/* The variants' weights are kept from now on, by rank 0. */
+/* The variants' weights are kept from now on. */
 static enum status start_second_order(struct run *r, struct err *e)
 {
     enum status st = OK;
-    if (!r->visit->second_order || r->n == 0 || r->group.rank != 0) return OK;
-    TRY(mem_zero(&r->second_order_results, r->n, sizeof *r->second_order_results, "predictions",
-                 e));
-    TRY(second_order_open(r->visit, r->checkpoint, r->hooks, r->group.size == 1, &r->second_order,
-                          e));
+    if (!r->visit->second_order || r->n == 0) return OK;
+    st =
+        mem_zero(&r->second_order_results, r->n, sizeof *r->second_order_results, "predictions", e);
+    TRY(group_agree(&r->group, st, e));
+    TRY(second_order_open(r->visit, r->checkpoint, r->hooks, &r->group, &r->second_order, e));
     r->hooks = second_order_hooks(r->second_order);
     for (int64_t i = 0; i < r->n; i++) r->streams[i].second_order = &r->second_order_results[i];
 done:
@@ -267,13 +267,13 @@ static enum status finish_second_order(struct run *r, struct visit_cache *cache,
 {
     enum status st = OK;
     const struct second_order_task *t = r->visit->second_order;
-    if (!t || r->group.rank != 0) return OK;
+    if (!t) return OK;
     if (r->second_order)
         TRY(second_order_measure(r->second_order, r->model, cache, r->second_order_results,
                                  &r->outcome.memory_planned, e));
     if (t->critical && !r->visit->cells_only) {
-        TRY(second_order_of_checkpoint(r->visit, r->checkpoint, r->model, cache, &r->of_checkpoint,
-                                       e));
+        TRY(second_order_of_checkpoint(r->visit, &r->group, r->checkpoint, r->model, cache,
+                                       &r->of_checkpoint, e));
         r->outcome.second_order = &r->of_checkpoint;
     }
     TRY(visit_inputs_get(cache, r->visit, &r->inputs, e)); /* they may have moved */
@@ -289,7 +289,7 @@ static enum status work(struct run *r, struct visit_cache *cache, struct err *e)
     TRY(group_agree(&r->group, share_inputs(r, e), e));
     TRY(group_agree(&r->group, order_streams(r, e), e));
     TRY(plan_memory(r, e));
-    TRY(group_agree(&r->group, start_second_order(r, e), e));
+    TRY(start_second_order(r, e));
     TRY(run_waves(r, e));
     TRY(group_agree(&r->group, finish_second_order(r, cache, e), e));
 done:

@@ -4,6 +4,7 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "visit/internal.h"
+#include "visit/measurement.h"
 #include "visit/memory_after.h"
 #include "visit/weights_file.h"
 #include <omp.h>
@@ -63,9 +64,9 @@ void second_order_result_free(struct second_order_result *r)
 /* --- the variants' weights on scratch --- */
 
 struct spill {
-    char *path; /* NULL once it is open for reading and its name is gone */
-    struct safetensors_out *out;
-    int64_t linears; /* written */
+    char *path;                  /* NULL once it is open for reading and its name is gone */
+    struct safetensors_out *out; /* on the rank that writes it */
+    int64_t linears;             /* written */
     struct checkpoint *quantized;
 };
 
@@ -74,7 +75,7 @@ struct second_order {
     const struct checkpoint *base;
     const struct visit_hooks *outer;
     struct visit_hooks own;
-    bool alone;
+    const struct visit_group *group;
     int64_t n, n_linears;
     struct spill *spills; // (n)
 };
@@ -104,35 +105,82 @@ static enum status weights(void *context, const struct variant *v, const struct 
     enum status st = OK;
     struct second_order *s = context;
     struct spill *spill = &s->spills[v - s->visit->variants];
-    TRY(safetensors_append(spill->out, q, l->rows * l->cols, e));
+    if (spill->out) TRY(safetensors_append(spill->out, q, l->rows * l->cols, e));
     spill->linears++;
     if (s->outer->weights) TRY(s->outer->weights(s->outer->context, v, l, q, e));
 done:
     return st;
 }
 
-enum status second_order_open(const struct visit *v, const struct checkpoint *c,
-                              const struct visit_hooks *hooks, bool alone,
-                              struct second_order **out, struct err *e)
+static bool writes(const struct second_order *s)
+{
+    return s->group->node_rank == 0;
+}
+
+/* The name of the node's file of variant i, from the rank that writes it. */
+static enum status name_file(struct second_order *s, int64_t i, struct err *e)
+{
+    enum status st = OK;
+    struct spill *spill = &s->spills[i];
+    const struct visit_group *g = s->group;
+    st = writes(s) ? weights_file_scratch(s->visit, i, &spill->path, e) : OK;
+    TRY(group_agree(g, st, e));
+    if (g->node_size < 2) goto done;
+    int length = spill->path ? (int)strlen(spill->path) + 1 : 0;
+    MPI_Bcast(&length, 1, MPI_INT, 0, g->node);
+    if (!writes(s)) st = mem_zero(&spill->path, length, 1, "a file's name", e);
+    TRY(group_agree(g, st, e));
+    MPI_Bcast(spill->path, length, MPI_CHAR, 0, g->node);
+done:
+    return st;
+}
+
+static enum status create_files(struct second_order *s, struct err *e)
+{
+    enum status st = OK;
+    for (; s->n < s->visit->n_variants; s->n++) {
+        struct spill *spill = &s->spills[s->n];
+        TRY(name_file(s, s->n, e));
+        if (writes(s))
+            st = weights_file_create(s->base, spill->path, &s->n_linears, &spill->out, e);
+        TRY(group_agree(s->group, st, e));
+    }
+    s->n_linears = group_most(s->group, s->n_linears);
+done:
+    return st;
+}
+
+static enum status prepare(const struct visit *v, struct second_order **out, struct err *e)
 {
     enum status st = OK;
     struct second_order *s = NULL;
     TRY(mem_zero(&s, 1, sizeof *s, "quantized weights", e));
     s->visit = v;
+    TRY(mem_zero(&s->spills, v->n_variants, sizeof *s->spills, "quantized weights", e));
+    *out = s;
+    s = NULL;
+done:
+    free(s);
+    return st;
+}
+
+enum status second_order_open(const struct visit *v, const struct checkpoint *c,
+                              const struct visit_hooks *hooks, const struct visit_group *group,
+                              struct second_order **out, struct err *e)
+{
+    enum status st = OK;
+    struct second_order *s = NULL;
+    st = prepare(v, &s, e);
+    if (s) s->group = group;
+    TRY(group_agree(group, st, e));
     s->base = c;
     s->outer = hooks;
-    s->alone = alone;
     s->own = (struct visit_hooks){.context = s,
                                   .emit = emit,
                                   .should_stop = should_stop,
                                   .weights = weights,
                                   .hidden = hooks->hidden ? hidden : NULL};
-    TRY(mem_zero(&s->spills, v->n_variants, sizeof *s->spills, "quantized weights", e));
-    for (; s->n < v->n_variants; s->n++) {
-        struct spill *spill = &s->spills[s->n];
-        TRY(weights_file_scratch(v, s->n, &spill->path, e));
-        TRY(weights_file_create(c, spill->path, &s->n_linears, &spill->out, e));
-    }
+    TRY(create_files(s, e));
     *out = s;
     s = NULL;
 done:
@@ -152,7 +200,7 @@ void second_order_close(struct second_order *s)
         struct spill *spill = &s->spills[i];
         checkpoint_close(spill->quantized);
         safetensors_out_close(spill->out);
-        if (spill->path) unlink(spill->path);
+        if (spill->path && writes(s)) unlink(spill->path);
         free(spill->path);
     }
     free(s->spills);
@@ -162,27 +210,62 @@ void second_order_close(struct second_order *s)
 /* The quantized checkpoint of a variant whose weights are all there. */
 static enum status open_quantized(struct second_order *s, struct spill *spill, struct err *e)
 {
-    enum status st = OK;
-    TRY(safetensors_commit(spill->out, e));
+    enum status st = spill->out ? safetensors_commit(spill->out, e) : OK;
     safetensors_out_close(spill->out);
     spill->out = NULL;
-    TRY(checkpoint_overlay(s->base, spill->path, &spill->quantized, e));
-    unlink(spill->path);
+    TRY(group_agree(s->group, st, e));
+    st = checkpoint_overlay(s->base, spill->path, &spill->quantized, e);
+    TRY(group_agree(s->group, st, e)); /* all have it open */
+    if (writes(s)) unlink(spill->path);
     free(spill->path);
     spill->path = NULL;
 done:
     return st;
 }
 
+/* --- losses --- */
+
+/* Whose loss on which tokens, and on which ranks. */
+struct losses {
+    const struct visit_group *group;
+    const struct sequences *tokens;
+};
+
+static enum status loss_of_model(const struct losses *of, const struct model *model, double *loss,
+                                 struct err *e)
+{
+    enum status st = OK;
+    struct measurement m = {.model = model, .sequences = of->tokens, .group = of->group->comm};
+    TRY(measurement_open(&m, HVP_QUANTIZED, e));
+    TRY(measurement_end(&m, hvp_loss(m.h, loss, e), e));
+done:
+    measurement_close(&m);
+    return st;
+}
+
+/* For critical_between. */
+static enum status loss_of(void *context, enum status st, struct checkpoint *c, double *loss,
+                           struct err *e)
+{
+    const struct losses *of = context;
+    struct model *model = NULL;
+    if (st == OK) st = model_open(c, &model, e);
+    TRY(group_agree(of->group, st, e));
+    TRY(loss_of_model(of, model, loss, e));
+done:
+    model_close(model);
+    return st;
+}
+
 /* --- measuring --- */
 
-/* What the variants share. */
+/* What the variants share. Vectors are cut over the ranks. */
 struct measuring {
     struct second_order *s;
-    const struct sequences *tokens;
-    struct hvp *h;
-    int64_t n;    /* numbers of a vector */
-    float *w, *g; // (n) weights, gradient
+    struct losses losses;
+    struct measurement base; /* of the model itself */
+    int64_t n;               /* numbers of a vector here */
+    float *w, *g;            // (n) weights, gradient
     double loss;
     int64_t k;       /* variants that go together */
     int64_t planned; /* bytes of the process at the peak */
@@ -196,7 +279,7 @@ static void measuring_close(struct measuring *m)
     free(m->delta);
     free(m->w);
     free(m->g);
-    hvp_close(m->h);
+    measurement_close(&m->base);
 }
 
 static int64_t more(int64_t a, int64_t b)
@@ -204,8 +287,8 @@ static int64_t more(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* How many variants go together in curvature.memory and run.memory_per_rank. Their numbers do not
- * depend on it. */
+/* How many variants go together on this rank in curvature.memory and run.memory_per_rank. Their
+ * numbers do not depend on it. */
 static enum status fit(struct measuring *m, const struct model *model, int64_t wanted,
                        struct err *e)
 {
@@ -214,10 +297,11 @@ static enum status fit(struct measuring *m, const struct model *model, int64_t w
     const struct second_order_task *t = v->second_order;
     struct model_sizes sizes;
     model_sizes(model, &sizes);
-    const struct memory_after after = {
-        &sizes,
-        omp_get_max_threads(),
-        {m->tokens->n, m->tokens->offset[m->tokens->n], sequences_longest(m->tokens)}};
+    const struct sequences *mine = &m->base.mine;
+    const struct memory_after after = {&sizes,
+                                       omp_get_max_threads(),
+                                       m->base.size,
+                                       {mine->n, mine->offset[mine->n], sequences_longest(mine)}};
     int64_t bound = v->run.memory ? v->run.memory : m->s->outer->memory;
     int64_t base = memory_base_now(&sizes, after.threads);
     int64_t room = bound > 0 ? more(memory_room(bound) - base, 1) : 0;
@@ -236,49 +320,81 @@ done:
     return st;
 }
 
-static enum status measuring_open(struct measuring *m, const struct model *model, int64_t wanted,
-                                  struct err *e)
+static enum status vectors_open(struct measuring *m, struct err *e)
 {
     enum status st = OK;
-    TRY(hvp_open(model, m->tokens, HVP_QUANTIZED, &m->h, e));
-    m->n = hvp_n(m->h);
-    TRY(fit(m, model, wanted, e));
-    TRY(hvp_loss(m->h, &m->loss, e));
-    if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
     TRY(mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e));
     TRY(mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e));
     TRY(mem_zero(&m->delta, m->k, sizeof *m->delta, "changes of weights", e));
     for (int64_t i = 0; i < m->k; i++)
         TRY(mem_alloc(&m->delta[i], m->n, sizeof *m->delta[i], "changes of weights", e));
-    TRY(hvp_weights(m->h, m->w, e));
-    TRY(hvp_gradient(m->h, m->g, NULL, e));
+    TRY(hvp_weights(m->base.h, m->w, e));
 done:
     return st;
 }
 
-/* The variant's loss and, where it is asked for, its critical sharpness; delta (n, or NULL) = its
- * change of the weights. */
-static enum status measure_quantized(const struct measuring *m, struct spill *spill, float *delta,
-                                     struct second_order_result *r, struct err *e)
+static enum status measuring_open(struct measuring *m, const struct model *model, int64_t wanted,
+                                  struct err *e)
 {
     enum status st = OK;
-    struct model *model = NULL;
-    struct hvp *h = NULL;
-    double loss;
-    TRY(open_quantized(m->s, spill, e));
-    TRY(model_open(spill->quantized, &model, e));
-    TRY(hvp_open(model, m->tokens, HVP_QUANTIZED, &h, e));
-    TRY(hvp_loss(h, &loss, e));
-    r->true_difference = loss - m->loss;
-    if (m->s->visit->second_order->critical)
-        TRY(critical_between(m->s->base, spill->quantized, 1, m->tokens, m->loss, &r->critical, e));
-    if (!delta) goto done;
-    TRY(hvp_weights(h, delta, e));
+    const struct visit_group *g = m->s->group;
+    m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g->comm};
+    TRY(measurement_open(&m->base, HVP_QUANTIZED, e));
+    m->n = hvp_space(m->base.h)->n;
+    TRY(group_agree(g, fit(m, model, wanted, e), e));
+    m->k = -group_most(g, -m->k);
+    TRY(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
+    if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
+    TRY(group_agree(g, vectors_open(m, e), e));
+    TRY(measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e));
+done:
+    return st;
+}
+
+/* delta (n) = the variant's change of the weights. Not collective. */
+static enum status find_change(const struct measuring *m, struct hvp *quantized, float *delta,
+                               struct err *e)
+{
+    enum status st = OK;
+    TRY(hvp_weights(quantized, delta, e));
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < m->n; i++) delta[i] -= m->w[i];
 done:
-    hvp_close(h);
+    return st;
+}
+
+/* The variant's loss and its change of the weights (delta NULL: not asked for). */
+static enum status measure_change(struct measuring *m, struct checkpoint *quantized, float *delta,
+                                  double *loss, struct err *e)
+{
+    enum status st = OK;
+    struct model *model = NULL;
+    struct measurement q = {.sequences = m->losses.tokens, .group = m->s->group->comm};
+    TRY(group_agree(m->s->group, model_open(quantized, &model, e), e));
+    q.model = model;
+    TRY(measurement_open(&q, HVP_QUANTIZED, e));
+    st = hvp_loss(q.h, loss, e);
+    if (st == OK && delta) st = find_change(m, q.h, delta, e);
+    TRY(measurement_end(&q, st, e));
+done:
+    measurement_close(&q);
     model_close(model);
+    return st;
+}
+
+/* The variant's loss, change and, where it is asked for, critical sharpness. */
+static enum status measure_quantized(struct measuring *m, struct spill *spill, float *delta,
+                                     struct second_order_result *r, struct err *e)
+{
+    enum status st = OK;
+    const struct critical_loss along = {loss_of, &m->losses};
+    double loss;
+    TRY(open_quantized(m->s, spill, e));
+    TRY(measure_change(m, spill->quantized, delta, &loss, e));
+    r->true_difference = loss - m->loss;
+    if (m->s->visit->second_order->critical)
+        TRY(critical_between(m->s->base, spill->quantized, 1, &along, m->loss, &r->critical, e));
+done:
     checkpoint_close(spill->quantized);
     spill->quantized = NULL;
     return st;
@@ -293,7 +409,7 @@ static enum status take(const struct measuring *m, struct prediction *p,
     *p = (struct prediction){0};
     TRY(mem_zero(&r->names, r->prediction.n_tensors, sizeof *r->names, "tensors", e));
     for (; r->n_tensors < r->prediction.n_tensors; r->n_tensors++)
-        TRY(mem_string(&r->names[r->n_tensors], hvp_tensor(m->h, r->n_tensors)->name, e));
+        TRY(mem_string(&r->names[r->n_tensors], hvp_tensor(m->base.h, r->n_tensors)->name, e));
 done:
     return st;
 }
@@ -303,10 +419,11 @@ static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
 {
     enum status st = OK;
     struct prediction *p = NULL;
-    TRY(mem_zero(&p, k, sizeof *p, "predictions", e));
-    TRY(prediction_make(m->h, m->g, k, (const float *const *)m->delta, m->diagonal, p, e));
-    for (int64_t i = 0; i < k; i++) TRY(take(m, &p[i], &results[which[i]], e));
-done:
+    st = mem_zero(&p, k, sizeof *p, "predictions", e);
+    if (st == OK)
+        st = prediction_make(m->base.h, m->g, k, (const float *const *)m->delta, m->diagonal, p, e);
+    for (int64_t i = 0; st == OK && i < k; i++) st = take(m, &p[i], &results[which[i]], e);
+    st = measurement_end(&m->base, st, e);
     for (int64_t i = 0; p && i < k; i++) prediction_free(&p[i]);
     free(p);
     return st;
@@ -319,7 +436,7 @@ static enum status measure_some(struct measuring *m, const int64_t *which, int64
     enum status st = OK;
     double start = clock_seconds();
     for (int64_t i = 0; i < k; i++) {
-        if (m->s->alone && should_stop(m->s)) FAIL(ERR_STOPPED, "stopped");
+        if (should_stop(m->s)) FAIL(ERR_STOPPED, "stopped");
         TRY(measure_quantized(m, &m->s->spills[which[i]], m->delta ? m->delta[i] : NULL,
                               &results[which[i]], e));
     }
@@ -337,13 +454,16 @@ static enum status measure(struct second_order *s, const struct model *m, struct
                            struct second_order_result *results, int64_t *planned, struct err *e)
 {
     enum status st = OK;
-    struct measuring w = {.s = s, .diagonal = s->visit->second_order->depth == SECOND_ORDER_LAYERS};
+    struct measuring w = {.s = s,
+                          .losses = {.group = s->group},
+                          .diagonal = s->visit->second_order->depth == SECOND_ORDER_LAYERS};
     int64_t *which = NULL, n = 0;
-    TRY(mem_alloc(&which, s->n, sizeof *which, "variants", e));
+    TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
     for (int64_t i = 0; i < s->n; i++)
-        if (s->spills[i].linears == s->n_linears) which[n++] = i;
+        if (-group_most(s->group, -s->spills[i].linears) == s->n_linears) which[n++] = i;
     if (n == 0) goto done;
-    TRY(visit_sequences_get(cache, s->visit, &s->visit->second_order->data, &w.tokens, e));
+    st = visit_sequences_get(cache, s->visit, &s->visit->second_order->data, &w.losses.tokens, e);
+    TRY(group_agree(s->group, st, e));
     TRY(measuring_open(&w, m, n, e));
     *planned = more(*planned, w.planned);
     for (int64_t i = 0; i < n; i += w.k)
@@ -369,36 +489,45 @@ done:
     return st;
 }
 
-static enum status measure_checkpoint(const struct visit *v, const struct checkpoint *c,
-                                      const struct model *m, struct visit_cache *cache,
-                                      struct critical *out, struct err *e)
+static enum status open_previous(const struct visit *v, struct visit_cache *cache,
+                                 const struct sequences **tokens, struct checkpoint **previous,
+                                 struct err *e)
 {
     enum status st = OK;
-    const struct second_order_task *t = v->second_order;
-    const struct sequences *tokens;
-    struct checkpoint *previous = NULL;
-    struct hvp *h = NULL;
-    double loss;
-    TRY(visit_sequences_get(cache, v, &t->data, &tokens, e));
-    TRY(checkpoint_open(t->previous, &previous, e));
-    TRY(hvp_open(m, tokens, HVP_QUANTIZED, &h, e));
-    TRY(hvp_loss(h, &loss, e));
-    TRY(critical_between(c, previous, -1, tokens, loss, out, e));
+    TRY(visit_sequences_get(cache, v, &v->second_order->data, tokens, e));
+    TRY(checkpoint_open(v->second_order->previous, previous, e));
 done:
-    hvp_close(h);
+    return st;
+}
+
+static enum status measure_checkpoint(const struct visit *v, const struct visit_group *group,
+                                      const struct checkpoint *c, const struct model *m,
+                                      struct visit_cache *cache, struct critical *out,
+                                      struct err *e)
+{
+    enum status st = OK;
+    struct losses losses = {.group = group};
+    const struct critical_loss along = {loss_of, &losses};
+    struct checkpoint *previous = NULL;
+    double loss;
+    TRY(group_agree(group, open_previous(v, cache, &losses.tokens, &previous, e), e));
+    TRY(loss_of_model(&losses, m, &loss, e));
+    TRY(critical_between(c, previous, -1, &along, loss, out, e));
+done:
     checkpoint_close(previous);
     return st;
 }
 
-enum status second_order_of_checkpoint(const struct visit *v, const struct checkpoint *c,
-                                       const struct model *m, struct visit_cache *cache,
-                                       struct second_order_result *out, struct err *e)
+enum status second_order_of_checkpoint(const struct visit *v, const struct visit_group *group,
+                                       const struct checkpoint *c, const struct model *m,
+                                       struct visit_cache *cache, struct second_order_result *out,
+                                       struct err *e)
 {
     enum status st = OK;
     struct err failure = {0};
     double start = clock_seconds();
     if (!v->second_order->previous) goto done;
-    out->done = measure_checkpoint(v, c, m, cache, &out->critical, &failure) == OK;
+    out->done = measure_checkpoint(v, group, c, m, cache, &out->critical, &failure) == OK;
     if (!out->done) TRY(mem_format(&out->failure, e, "critical: %s", failure.text));
     out->seconds = clock_seconds() - start;
 done:

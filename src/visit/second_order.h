@@ -33,25 +33,30 @@ struct second_order_result {
 };
 void second_order_result_free(struct second_order_result *r);
 
-/* The variants' files. hooks: the visit's, called on through those of second_order_hooks. alone:
- * the group has no other rank, so that should_stop may be asked while measuring. */
+/* The variants' files: one for each node of the group, written by its first rank. hooks: the
+ * visit's, called on through those of second_order_hooks; group: borrowed. All of this is
+ * collective on the group. */
 struct second_order;
+struct visit_group;
 MUST_USE enum status second_order_open(const struct visit *v, const struct checkpoint *c,
-                                       const struct visit_hooks *hooks, bool alone,
-                                       struct second_order **out, struct err *e);
+                                       const struct visit_hooks *hooks,
+                                       const struct visit_group *group, struct second_order **out,
+                                       struct err *e);
 const struct visit_hooks *second_order_hooks(const struct second_order *s);
-void second_order_close(struct second_order *s);
+void second_order_close(struct second_order *s); /* not collective */
 
-/* After the blocks: results[i] of each variant whose weights are whole. m: the model of c. Not
- * collective. What goes wrong stands in the results and makes no cell fail, but for ERR_STOPPED;
- * ERR_NOMEM while noting it. */
+/* After the blocks: results[i] of each variant whose weights are whole, the same on all ranks. m:
+ * the model of c. What goes wrong stands in the results and makes no cell fail, but for
+ * ERR_STOPPED; ERR_NOMEM while noting it. */
 MUST_USE enum status second_order_measure(struct second_order *s, const struct model *m,
                                           struct visit_cache *cache,
                                           struct second_order_result *results, int64_t *planned,
                                           struct err *e);
 
 /* Critical sharpness of the checkpoint c, whose model is m, along the way from the one before. out:
- * n_tensors 0. Not collective; what goes wrong stands in out. ERR_NOMEM while noting that. */
-MUST_USE enum status second_order_of_checkpoint(const struct visit *v, const struct checkpoint *c,
-                                                const struct model *m, struct visit_cache *cache,
+ * n_tensors 0; what goes wrong stands in it. ERR_NOMEM while noting that. */
+MUST_USE enum status second_order_of_checkpoint(const struct visit *v,
+                                                const struct visit_group *group,
+                                                const struct checkpoint *c, const struct model *m,
+                                                struct visit_cache *cache,
                                                 struct second_order_result *out, struct err *e);

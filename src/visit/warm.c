@@ -1,6 +1,5 @@
 #include "visit/warm.h"
 #include "util/agree.h"
-#include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -67,38 +66,18 @@ done:
     return st;
 }
 
-/* On rank 0: the i-th vector if there is a file of it; NULL, and no error, if not. */
-static enum status load(const struct warm *w, int64_t i, int64_t n, float **out, struct err *e)
-{
-    enum status st = OK;
-    char *path = NULL, *data = NULL;
-    size_t size = 0;
-    TRY(file_of(w, i, &path, e));
-    if (fsx_is_file(path) && fsx_read(path, 0, &data, &size, NULL) == OK &&
-        size == (size_t)n * sizeof(float)) {
-        *out = (float *)(void *)data;
-        data = NULL;
-    }
-done:
-    free(path);
-    free(data);
-    return st;
-}
-
-static enum status keep(const struct warm *w, int64_t i, const float *vector, int64_t n,
+static enum status keep(const struct warm *w, int64_t i, struct measurement *m, const float *vector,
                         struct err *e)
 {
     enum status st = OK;
     char *path = NULL, *before = NULL;
-    TRY(file_of(w, i, &path, e));
-    if (i < w->task->n_before || w->task->followed) {
-        TRY(fsx_make_parent(path, e));
-        TRY(fsx_write_atomic(path, vector, (size_t)n * sizeof *vector, e));
-    }
-    if (i > 0) {
-        TRY(file_of(w, i - 1, &before, e));
-        (void)unlink(before);
-    }
+    st = file_of(w, i, &path, e);
+    if (st == OK && i > 0) st = file_of(w, i - 1, &before, e);
+    TRY(err_agree(m->group, st, e));
+    if (i < w->task->n_before || w->task->followed)
+        TRY(measurement_vector_write(m, path, vector, e));
+    if (m->rank != 0) goto done;
+    if (before) (void)unlink(before);
     if (i == w->task->n_before && !w->task->followed) (void)rmdir(w->task->vectors);
 done:
     free(path);
@@ -106,35 +85,43 @@ done:
     return st;
 }
 
-enum status warm_keep(const struct warm *w, const float *vector, int64_t n, struct err *e)
+enum status warm_keep(const struct warm *w, struct measurement *m, const float *vector,
+                      struct err *e)
 {
-    return keep(w, w->task->n_before, vector, n, e);
+    return keep(w, w->task->n_before, m, vector, e);
 }
 
-/* The last vector of the chain that has a file, on all ranks, and its place; -1: none has. */
-static enum status find(const struct warm *w, const struct measurement *m, int64_t *place,
-                        float **vector, struct err *e)
+/* The last vector of the chain that has a file, and its place; -1: none has. */
+static enum status find(const struct warm *w, struct measurement *m, int64_t *place, float **vector,
+                        struct err *e)
 {
     enum status st = OK;
-    int64_t n = m->subject.hessian.n, i = w->task->n_before - 1;
-    if (m->rank == 0)
-        for (; st == OK && i >= 0; i--) {
-            st = load(w, i, n, vector, e);
-            if (*vector) break;
-        }
+    float *mine = NULL;
+    char *path = NULL;
+    bool found = false;
+    int64_t i;
+    st = mem_alloc(&mine, hvp_space(m->h)->n, sizeof *mine, "the vector of a warm start", e);
     TRY(err_agree(m->group, st, e));
-    MPI_Bcast(&i, 1, MPI_INT64_T, 0, m->group);
+    for (i = w->task->n_before - 1; i >= 0; i--) {
+        TRY(err_agree(m->group, file_of(w, i, &path, e), e));
+        found = measurement_vector_read(m, path, mine);
+        free(path);
+        path = NULL;
+        if (found) break;
+    }
     *place = i;
-    if (i < 0) goto done;
-    if (!*vector) st = mem_alloc(vector, n, sizeof(float), "the vector of a warm start", e);
-    TRY(err_agree(m->group, st, e));
-    measurement_give_out(m, *vector);
+    if (found) {
+        *vector = mine;
+        mine = NULL;
+    }
 done:
+    free(mine);
+    free(path);
     return st;
 }
 
 /* The i-th checkpoint's vector, from that of the one before it (NULL: none). */
-static enum status compute(const struct warm *w, int64_t i, const struct measurement *like,
+static enum status compute(const struct warm *w, int64_t i, struct measurement *like,
                            const float *start, float **vector, struct err *e)
 {
     enum status st = OK;
@@ -153,12 +140,10 @@ static enum status compute(const struct warm *w, int64_t i, const struct measure
     TRY(err_agree(like->group, st, e));
     m.model = model;
     TRY(measurement_open(&m, (enum hvp_subset)request.options.subset, e));
-    ENSURE(m.subject.hessian.n == like->subject.hessian.n, ERR_SHAPE,
-           "warm start: %s has %lld parameters, %s %lld", w->task->before[i].path,
-           (long long)m.subject.hessian.n, w->path, (long long)like->subject.hessian.n);
+    ENSURE(hvp_n(m.h) == hvp_n(like->h), ERR_SHAPE, "warm start: %s has %lld parameters, %s %lld",
+           w->task->before[i].path, (long long)hvp_n(m.h), w->path, (long long)hvp_n(like->h));
     TRY(measurement_run(&m, &request, &c, e));
-    st = m.rank == 0 ? keep(w, i, c.vector, m.subject.hessian.n, e) : OK;
-    TRY(err_agree(like->group, st, e));
+    TRY(keep(w, i, &m, c.vector, e));
     *vector = c.vector;
     c.vector = NULL;
 done:
@@ -169,8 +154,7 @@ done:
     return st;
 }
 
-enum status warm_start(const struct warm *w, const struct measurement *m, float **start,
-                       struct err *e)
+enum status warm_start(const struct warm *w, struct measurement *m, float **start, struct err *e)
 {
     enum status st = OK;
     float *vector = NULL, *next;

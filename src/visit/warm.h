@@ -20,11 +20,12 @@ MUST_USE enum status warm_open(struct warm *w, const struct curvature_task *task
                                const char *fingerprint, struct err *e);
 void warm_close(struct warm *w);
 
-/* *start (n of m's subject, owned by the caller) = the vector of the checkpoint before, NULL for
- * the first. m: an open measurement of the checkpoint itself, for its sequences, group and hooks.
- * Collective on the group. As measurement_run; ERR_SHAPE: checkpoints of unequal shapes. */
-MUST_USE enum status warm_start(const struct warm *w, const struct measurement *m, float **start,
+/* *start (this rank's part, owned by the caller) = the vector of the checkpoint before, NULL for
+ * the first. m: an open measurement of the checkpoint itself, also for its sequences, group and
+ * hooks. Collective on the group. As measurement_run; ERR_SHAPE: checkpoints of unequal shapes. */
+MUST_USE enum status warm_start(const struct warm *w, struct measurement *m, float **start,
                                 struct err *e);
-/* Keeps the vector (n) for the checkpoint that follows, if one does, and removes that of the one
- * before. For rank 0 of the group. ERR_IO, ERR_FULL. */
-MUST_USE enum status warm_keep(const struct warm *w, const float *vector, int64_t n, struct err *e);
+/* Keeps the vector (this rank's part; NULL if none follows) for the checkpoint that follows, if one
+ * does, and removes that of the one before. Collective on the group. ERR_IO, ERR_FULL. */
+MUST_USE enum status warm_keep(const struct warm *w, struct measurement *m, const float *vector,
+                               struct err *e);

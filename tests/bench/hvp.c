@@ -121,7 +121,8 @@ static enum status start(struct bench *b, const char *dir, int64_t n, int64_t le
     TRY(hvp_open(b->model, &b->s, HVP_ALL, &b->h, e));
     TRY(vectors_alloc(b->probes, hvp_n(b->h), "probes", &b->v, e));
     TRY(vectors_alloc(b->probes, hvp_n(b->h), "products", &b->hv, e));
-    for (int64_t i = 0; i < b->probes; i++) vector_signs((uint64_t)i, hvp_n(b->h), b->v[i]);
+    const struct space space = space_alone(hvp_n(b->h));
+    for (int64_t i = 0; i < b->probes; i++) vector_signs((uint64_t)i, &space, b->v[i]);
 done:
     return st;
 }

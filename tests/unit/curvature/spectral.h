@@ -34,8 +34,8 @@ static inline double *spectral_array(int64_t n)
 static inline void spectral_reflect(const struct spectral *s, int which)
 {
     double dot = 0;
-    for (int64_t i = 0; i < s->op.n; i++) dot += s->reflect[which][i] * s->x[i];
-    for (int64_t i = 0; i < s->op.n; i++) s->x[i] -= 2 * dot * s->reflect[which][i];
+    for (int64_t i = 0; i < s->op.space.n; i++) dot += s->reflect[which][i] * s->x[i];
+    for (int64_t i = 0; i < s->op.space.n; i++) s->x[i] -= 2 * dot * s->reflect[which][i];
 }
 
 /* s->x = A s->x */
@@ -45,7 +45,7 @@ static inline void spectral_product(const struct spectral *s)
         spectral_reflect(s, 0);
         spectral_reflect(s, 1);
     }
-    for (int64_t i = 0; i < s->op.n; i++) s->x[i] *= s->value[i];
+    for (int64_t i = 0; i < s->op.space.n; i++) s->x[i] *= s->value[i];
     if (s->reflect[0]) {
         spectral_reflect(s, 1);
         spectral_reflect(s, 0);
@@ -60,10 +60,10 @@ static inline enum status spectral_apply(void *context, int64_t k, const float *
     for (int64_t j = 0; j < k; j++) {
         s->products++;
         if (s->failure != OK && s->products == s->fail_at) FAIL(s->failure, "told to fail");
-        for (int64_t i = 0; i < s->op.n; i++) s->x[i] = x[j][i];
+        for (int64_t i = 0; i < s->op.space.n; i++) s->x[i] = x[j][i];
         spectral_product(s);
-        for (int64_t i = 0; i < s->op.n; i++) y[j][i] = (float)s->x[i];
-        if (s->products == s->fail_at) y[j][s->op.n / 2] = NAN;
+        for (int64_t i = 0; i < s->op.space.n; i++) y[j][i] = (float)s->x[i];
+        if (s->products == s->fail_at) y[j][s->op.space.n / 2] = NAN;
     }
 done:
     return st;
@@ -72,7 +72,7 @@ done:
 /* The eigenvalues are filled in by the caller. */
 static inline void spectral_init(struct spectral *s, int64_t n, uint64_t stream, int dense)
 {
-    *s = (struct spectral){.op = {n, spectral_apply, NULL}};
+    *s = (struct spectral){.op = {space_alone(n), spectral_apply, NULL}};
     s->op.context = s;
     s->value = spectral_array(n);
     s->x = spectral_array(n);
@@ -102,10 +102,10 @@ static inline double spectral_residual(const struct spectral *s, double value, c
                                        double *norm)
 {
     double sum = 0, square = 0;
-    for (int64_t i = 0; i < s->op.n; i++) s->x[i] = v[i];
+    for (int64_t i = 0; i < s->op.space.n; i++) s->x[i] = v[i];
     spectral_product(s);
-    for (int64_t i = 0; i < s->op.n; i++) sum += pow(s->x[i] - value * v[i], 2);
-    for (int64_t i = 0; i < s->op.n; i++) square += (double)v[i] * v[i];
+    for (int64_t i = 0; i < s->op.space.n; i++) sum += pow(s->x[i] - value * v[i], 2);
+    for (int64_t i = 0; i < s->op.space.n; i++) square += (double)v[i] * v[i];
     *norm = sqrt(square);
     return sqrt(sum);
 }
@@ -113,8 +113,8 @@ static inline double spectral_residual(const struct spectral *s, double value, c
 /* The diagonal of A. */
 static inline void spectral_diagonal(const struct spectral *s, double *diagonal)
 {
-    for (int64_t j = 0; j < s->op.n; j++) {
-        memset(s->x, 0, (size_t)s->op.n * sizeof *s->x);
+    for (int64_t j = 0; j < s->op.space.n; j++) {
+        memset(s->x, 0, (size_t)s->op.space.n * sizeof *s->x);
         s->x[j] = 1;
         spectral_product(s);
         diagonal[j] = s->x[j];

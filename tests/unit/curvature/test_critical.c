@@ -64,14 +64,25 @@ static void test_ends(void **state)
     assert_true(c.low <= 7 && 7 < c.high && c.low >= c.high * 15 / 16);
 }
 
+static enum status loss_of(void *context, enum status st, struct checkpoint *c, double *loss,
+                           struct err *e)
+{
+    struct model *m = NULL;
+    struct hvp *h = NULL;
+    if (st == OK) st = model_open(c, &m, e);
+    if (st == OK) st = hvp_open(m, context, HVP_QUANTIZED, &h, e);
+    if (st == OK) st = hvp_loss(h, loss, e);
+    hvp_close(h);
+    model_close(m);
+    return st;
+}
+
 /* From the last checkpoint of the quickstart back to the first the loss rises; the step at which it
  * does is bracketed by losses of the combined weights, and a whole step is the other checkpoint. */
 static void test_between(void **state)
 {
     (void)state;
     struct checkpoint *a = NULL, *b = NULL;
-    struct model *m = NULL;
-    struct hvp *h = NULL;
     struct sequences s = {0};
     struct err e = {0};
     struct critical c;
@@ -81,16 +92,13 @@ static void test_between(void **state)
     assert_int_equal(sequences_init(&s, 1, 40, 0, &e), OK);
     s.offset[1] = 40;
     for (int i = 0; i < 40; i++) s.ids[i] = (7 * i * i + 3 * i) % 2000;
-    assert_int_equal(model_open(a, &m, &e), OK);
-    assert_int_equal(hvp_open(m, &s, HVP_QUANTIZED, &h, &e), OK);
-    assert_int_equal(hvp_loss(h, &start, &e), OK);
+    const struct critical_loss loss = {loss_of, &s};
+    assert_int_equal(loss_of(&s, OK, a, &start, &e), OK);
     for (int sign = -1; sign <= 1; sign += 2) {
-        assert_int_equal(critical_between(a, b, sign, &s, start, &c, &e), OK);
+        assert_int_equal(critical_between(a, b, sign, &loss, start, &c, &e), OK);
         assert_true(c.passes > 1 && c.passes <= 16 && c.sharpness >= 0);
         assert_true(c.low < c.high);
     }
-    hvp_close(h);
-    model_close(m);
     checkpoint_close(a);
     checkpoint_close(b);
     sequences_free(&s);

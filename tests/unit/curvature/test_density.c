@@ -24,13 +24,13 @@ static double moment(const struct density *d, int64_t run, int power)
 /* v'A^p v of the run's start vector. */
 static double moment_exact(struct spectral *s, uint64_t stream, int power)
 {
-    float *v = malloc((size_t)s->op.n * sizeof *v);
+    float *v = malloc((size_t)s->op.space.n * sizeof *v);
     double sum = 0;
     assert_non_null(v);
-    rng_signs(stream, 0, s->op.n, v);
-    for (int64_t i = 0; i < s->op.n; i++) s->x[i] = v[i];
+    rng_signs(stream, 0, s->op.space.n, v);
+    for (int64_t i = 0; i < s->op.space.n; i++) s->x[i] = v[i];
     for (int p = 0; p < power; p++) spectral_product(s);
-    for (int64_t i = 0; i < s->op.n; i++) sum += v[i] * s->x[i] / (double)s->op.n;
+    for (int64_t i = 0; i < s->op.space.n; i++) sum += v[i] * s->x[i] / (double)s->op.space.n;
     free(v);
     return sum;
 }

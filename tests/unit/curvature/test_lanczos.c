@@ -22,7 +22,7 @@ static void check_pair(const struct spectral *s, struct eigenpair p, const float
 
 static void check_ends(struct spectral *s, int64_t vectors, double tolerance, double within)
 {
-    int64_t n = s->op.n;
+    int64_t n = s->op.space.n;
     float *high = malloc((size_t)n * sizeof *high), *low = malloc((size_t)n * sizeof *low);
     double most = s->value[0], least = s->value[0];
     for (int64_t i = 0; i < n; i++) {
@@ -217,7 +217,7 @@ static void test_faults(void **state)
     assert_int_equal(lanczos_ends(&s.op, &o, NULL, NULL, &r, NULL), ERR_IO);
     o.vectors = 3;
     assert_int_equal(lanczos_ends(&s.op, &o, NULL, NULL, &r, NULL), ERR_USAGE);
-    s.op.n = 0;
+    s.op.space = space_alone(0);
     o.vectors = 4;
     assert_int_equal(lanczos_ends(&s.op, &o, NULL, NULL, &r, NULL), ERR_USAGE);
     spectral_free(&s);

@@ -1,15 +1,22 @@
-/* A loss whose sequences are dealt out to ranks: gradient, products and eigenvalues of the whole.
- * NP: 1 2 3 */
+/* A loss whose sequences and vectors are cut over ranks: gradient, products, eigenvalues, traces
+ * and densities are those of a rank alone, with more ranks than layers and than sequences.
+ * NP: 1 2 3 5 */
+#include "curvature/vector.h"
+#include "util/mem.h"
 #include "util/rng.h"
 #include "visit/curvature.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+static int rank, size;
 static int64_t asked, stop_at;
 
 static bool should_stop(void *context)
@@ -26,12 +33,14 @@ struct opened {
     struct sequences s;
 };
 
-/* Sequences of unequal length; with three ranks one has a single short one. */
-static void open_model(struct opened *o)
+/* Sequences of unequal length; with three ranks one has a single short one, with five one none. */
+static void open_model(struct opened *o, const char *name)
 {
     static const int64_t lengths[] = {20, 7, 31, 2};
+    char dir[512];
     struct err e = {0};
-    if (checkpoint_open(FIXTURES "/models/tiny_llama", &o->checkpoint, &e) != OK ||
+    snprintf(dir, sizeof dir, FIXTURES "/models/%s", name);
+    if (checkpoint_open(dir, &o->checkpoint, &e) != OK ||
         model_open(o->checkpoint, &o->model, &e) != OK)
         fail_msg("%s", e.text);
     assert_int_equal(sequences_init(&o->s, 4, 60, 0, NULL), OK);
@@ -46,21 +55,20 @@ static void close_model(struct opened *o)
     checkpoint_close(o->checkpoint);
 }
 
-static enum status run(const struct opened *o, MPI_Comm group, struct curvature *out,
-                       int64_t *tokens)
+static void measure(const struct opened *o, MPI_Comm group, enum hvp_subset subset,
+                    struct measurement *m)
 {
     struct err e = {0};
-    struct measurement m = {.model = o->model, .sequences = &o->s, .group = group, .hooks = &hooks};
-    struct curvature_request request = {.seed = 5};
-    curvature_options_default(&request.options);
-    request.options.sharpness = SHARPNESS_LANCZOS;
-    request.options.tolerance = 1e-4;
-    request.options.trace = 6;
-    if (measurement_open(&m, HVP_ALL, &e) != OK) fail_msg("%s", e.text);
-    enum status st = measurement_run(&m, &request, out, &e);
-    *tokens = m.tokens;
-    measurement_close(&m);
-    return st;
+    *m = (struct measurement){
+        .model = o->model, .sequences = &o->s, .group = group, .hooks = &hooks};
+    if (measurement_open(m, subset, &e) != OK) fail_msg("%s", e.text);
+}
+
+static float *floats(int64_t n)
+{
+    float *x;
+    assert_int_equal(mem_zero(&x, n, sizeof *x, "a test", NULL), OK);
+    return x;
 }
 
 static void close_to(double x, double y, double relative)
@@ -68,52 +76,241 @@ static void close_to(double x, double y, double relative)
     if (!(fabs(x - y) <= relative * fabs(y))) fail_msg("%.9g and %.9g", x, y);
 }
 
-static void shared_is_whole(void **state)
+static void same_everywhere(double x)
+{
+    double ends[2] = {x, -x};
+    MPI_Allreduce(MPI_IN_PLACE, ends, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    assert_true(ends[0] == x && -ends[1] == x);
+}
+
+/* --- vectors --- */
+
+static void expect_part(const struct space *s, const float *mine, const float *whole,
+                        const char *what)
+{
+    const struct space alone = space_alone(s->total);
+    double scale = vector_norm(&alone, whole);
+    for (int64_t i = 0; i < s->n; i++)
+        if (!(fabs((double)mine[i] - whole[s->first + i]) <= 1e-5 * scale))
+            fail_msg("%s, number %lld: %g, alone %g", what, (long long)(s->first + i), mine[i],
+                     whole[s->first + i]);
+}
+
+static void check_vectors(const char *name, enum hvp_subset subset)
+{
+    struct opened o;
+    struct measurement alone, group;
+    double loss, of_group;
+    open_model(&o, name);
+    asked = stop_at = 0;
+    measure(&o, MPI_COMM_SELF, subset, &alone);
+    measure(&o, MPI_COMM_WORLD, subset, &group);
+    const struct space *all = hvp_space(alone.h), *s = hvp_space(group.h);
+    float *v = floats(all->n), *hv = floats(all->n), *mine = floats(s->n), *part = floats(s->n);
+    assert_true(s->total == all->n && s->n <= (all->n + size - 1) / size);
+    assert_int_equal(hvp_gradient(alone.h, hv, &loss, NULL), OK);
+    assert_int_equal(measurement_end(&group, hvp_gradient(group.h, part, &of_group, NULL), NULL),
+                     OK);
+    expect_part(s, part, hv, "gradient");
+    close_to(of_group, loss, 1e-6);
+    same_everywhere(of_group);
+    vector_signs(8, all, v);
+    vector_signs(8, s, mine);
+    assert_int_equal(hvp_apply(alone.h, 1, (const float *const[]){v}, &hv, NULL), OK);
+    assert_int_equal(hvp_apply(group.h, 1, (const float *const[]){mine}, &part, NULL), OK);
+    expect_part(s, part, hv, "product");
+    assert_int_equal(hvp_weights(alone.h, v, NULL), OK);
+    assert_int_equal(hvp_weights(group.h, mine, NULL), OK);
+    assert_memory_equal(mine, v + s->first, (size_t)s->n * sizeof *v);
+    free(v);
+    free(hv);
+    free(mine);
+    free(part);
+    measurement_close(&alone);
+    measurement_close(&group);
+    close_model(&o);
+}
+
+static void vectors(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tiny_llama", "tiny_gpt_neox", "smollm3", "olmo2"};
+    for (int i = 0; i < 4; i++) {
+        check_vectors(names[i], HVP_ALL);
+        check_vectors(names[i], HVP_BLOCKS2D);
+    }
+}
+
+static void vector_files(void **state)
 {
     (void)state;
     struct opened o;
+    struct measurement m;
+    char path[64];
+    long pid = getpid();
+    MPI_Bcast(&pid, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    snprintf(path, sizeof path, "/tmp/qtraj-test-%ld/vector", pid);
+    open_model(&o, "tiny_llama");
+    measure(&o, MPI_COMM_WORLD, HVP_ALL, &m);
+    const struct space *s = hvp_space(m.h);
+    float *given = floats(s->n), *found = floats(s->n);
+    vector_normals(5, s, given);
+    assert_false(measurement_vector_read(&m, path, found));
+    assert_int_equal(measurement_vector_write(&m, path, given, NULL), OK);
+    assert_true(measurement_vector_read(&m, path, found));
+    assert_memory_equal(given, found, (size_t)s->n * sizeof *given);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) assert_int_equal(truncate(path, 8), 0);
+    assert_false(measurement_vector_read(&m, path, found));
+    assert_int_not_equal(measurement_vector_write(&m, "/dev/null/vector", given, NULL), OK);
+    if (rank == 0) {
+        assert_int_equal(unlink(path), 0);
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(rmdir(path), 0);
+    }
+    free(given);
+    free(found);
+    measurement_close(&m);
+    close_model(&o);
+}
+
+/* --- estimates --- */
+
+static enum status run(const struct opened *o, MPI_Comm group, enum hvp_subset subset, bool hutchpp,
+                       struct curvature *out)
+{
+    struct err e = {0};
+    struct measurement m;
+    struct curvature_request request = {.seed = 5};
+    curvature_options_default(&request.options);
+    request.options.sharpness = SHARPNESS_LANCZOS;
+    request.options.tolerance = 1e-4;
+    request.options.trace = 6;
+    request.options.hutchpp = hutchpp;
+    request.options.density = 6;
+    measure(o, group, subset, &m);
+    assert_int_equal(m.tokens, 56);
+    enum status st = measurement_run(&m, &request, out, &e);
+    measurement_close(&m);
+    return st;
+}
+
+static void check_estimates(const char *name, enum hvp_subset subset, bool hutchpp)
+{
+    struct opened o;
     struct curvature alone, together;
-    int64_t n, m;
-    open_model(&o);
+    open_model(&o, name);
     asked = stop_at = 0;
-    assert_int_equal(run(&o, MPI_COMM_SELF, &alone, &n), OK);
-    assert_int_equal(run(&o, MPI_COMM_WORLD, &together, &m), OK);
-    assert_int_equal(n, 56);
-    assert_int_equal(m, 56);
+    assert_int_equal(run(&o, MPI_COMM_SELF, subset, hutchpp, &alone), OK);
+    assert_int_equal(run(&o, MPI_COMM_WORLD, subset, hutchpp, &together), OK);
+    assert_int_equal(together.parameters, alone.parameters);
+    assert_int_equal(together.n_tensors, alone.n_tensors);
     close_to(together.loss, alone.loss, 1e-6);
     close_to(together.gradient_norm, alone.gradient_norm, 1e-5);
     close_to(together.sharpness.value, alone.sharpness.value, 1e-5);
     close_to(together.trace.mean, alone.trace.mean, 1e-4);
-    double sum[2] = {together.trace.mean, together.sharpness.value}, least[2];
-    MPI_Allreduce(sum, least, 2, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
-    assert_true(least[0] == sum[0] && least[1] == sum[1]); /* the same bits on all ranks */
+    for (int64_t t = 0; t < alone.n_tensors; t++) {
+        close_to(together.gradient_norms[t], alone.gradient_norms[t], 1e-4);
+        double error = together.trace.part[t] - alone.trace.part[t];
+        assert_true(fabs(error) <= 1e-4 * fabs(alone.trace.mean));
+        same_everywhere(together.trace.part[t]);
+    }
+    assert_int_equal(together.split.n, alone.split.n);
+    assert_int_equal(together.density.count[0], alone.density.count[0]);
+    double most = fabs(alone.sharpness.value);
+    for (int64_t i = 0; i < alone.density.count[0]; i++)
+        assert_true(fabs(together.density.node[i] - alone.density.node[i]) <= 1e-4 * most);
+    same_everywhere(together.trace.mean);
+    same_everywhere(together.sharpness.value);
+    same_everywhere(together.gradient_norm);
     curvature_free(&alone);
     curvature_free(&together);
     close_model(&o);
 }
+
+static void estimates(void **state)
+{
+    (void)state;
+    check_estimates("tiny_llama", HVP_ALL, false);
+    check_estimates("tiny_llama", HVP_BLOCKS2D, true);
+    check_estimates("tiny_gpt_neox", HVP_ALL, true);
+}
+
+/* --- failures --- */
 
 static void stops_together(void **state)
 {
     (void)state;
     struct opened o;
     struct curvature c;
-    int64_t tokens;
-    open_model(&o);
+    open_model(&o, "tiny_llama");
     asked = 0;
     stop_at = 4;
-    assert_int_equal(run(&o, MPI_COMM_WORLD, &c, &tokens), ERR_STOPPED);
+    assert_int_equal(run(&o, MPI_COMM_WORLD, HVP_ALL, false, &c), ERR_STOPPED);
     assert_int_equal(asked, 4);
     curvature_free(&c);
+    close_model(&o);
+}
+
+/* One rank fails before its k-th product; the others learn of it wherever they are. */
+struct faulty {
+    const struct operator* inner;
+    int64_t products, fail_at;
+};
+
+static enum status faulty_apply(void *context, int64_t k, const float *const *x, float *const *y,
+                                struct err *e)
+{
+    enum status st = OK;
+    struct faulty *f = context;
+    if (++f->products == f->fail_at && rank == size - 1) FAIL(ERR_NOMEM, "no room here");
+    TRY(f->inner->apply(f->inner->context, k, x, y, e));
+done:
+    return st;
+}
+
+static void one_fails(void **state)
+{
+    (void)state;
+    struct opened o;
+    open_model(&o, "tiny_llama");
+    asked = stop_at = 0;
+    for (int64_t at = 1; at <= 13; at += 3) {
+        struct measurement m;
+        struct curvature c;
+        struct err e = {0};
+        struct curvature_request request = {.seed = 5};
+        curvature_options_default(&request.options);
+        request.options.sharpness = SHARPNESS_LANCZOS;
+        request.options.products = 5;
+        request.options.tolerance = 1e-9;
+        request.options.trace = 12;
+        request.options.hutchpp = at % 2 == 0;
+        request.options.density = 9;
+        measure(&o, MPI_COMM_WORLD, HVP_ALL, &m);
+        const struct operator inner = m.subject.hessian;
+        struct faulty f = {&inner, 0, at};
+        m.subject.hessian.apply = faulty_apply;
+        m.subject.hessian.context = &f;
+        assert_int_equal(measurement_run(&m, &request, &c, &e),
+                         rank == size - 1 ? ERR_NOMEM : ERR_PEER);
+        assert_non_null(strstr(e.text, "no room here"));
+        curvature_free(&c);
+        measurement_close(&m);
+    }
     close_model(&o);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shared_is_whole),
-        cmocka_unit_test(stops_together),
+        cmocka_unit_test(vectors),   cmocka_unit_test(vector_files),
+        cmocka_unit_test(estimates), cmocka_unit_test(stops_together),
+        cmocka_unit_test(one_fails),
     };
     MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
     int failed = cmocka_run_group_tests_name("measurement", tests, NULL, NULL);
     MPI_Finalize();
     return failed;

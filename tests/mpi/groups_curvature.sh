@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Curvature, second-order predictions and critical sharpness by groups of 1 to 5 ranks, more than the model has layers: the
+# same within 1e-4 (f32 sums in another order), bit for bit for the same group; warm starts; vectors that no rank alone has
+# room for; a rank's failure is everybody's.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+
+quickstart=$SOURCE/configs/quickstart
+fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$work/text.txt" # a text that no change of the sources changes
+sed -n '1p;4p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+cat >"$work/sweep.yaml" <<YAML
+name: groups-curvature
+results: results.h5
+models:
+  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
+bits: [4, 8]
+methods: [{method: rtn, group_size: 64}]
+evaluation:
+  - {name: text, text: text.txt, length: 128, skip: 4, samples: 5}
+curvature: {sharpness: lanczos, products: 6, tolerance: 1e-6, trace: 3, together: 2, density: 3, second_order: layers, critical: true,
+  sequences: 4, length: 64}
+YAML
+run() { # NAME RANKS SETTINGS: a sweep by one group of so many
+    local name=$1 ranks=$2
+    shift 2
+    launch 300 $((ranks + (ranks > 1))) run "$work/sweep.yaml" --set "results=$work/$name.h5" --set "run.ranks_per_group=$ranks" "$@"
+}
+for ranks in 1 2 3 5; do
+    run "group$ranks" $ranks || fail "a group of $ranks: $(cat "$work/err")"
+done
+run again 3 || fail "the group again: $(cat "$work/err")"
+"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/group3.h5" "$work/again.h5" || fail "the same group gives other bits"
+
+"$python" - "$work" <<'PYTHON' || fail "numbers"
+import h5py, numpy, sys
+work = sys.argv[1]
+bad = 0
+alone = h5py.File(f"{work}/group1.h5")
+
+
+def check(what, found, expected, error, scale=None):
+    global bad
+    off = numpy.abs(found - expected) > error * (numpy.abs(expected) if scale is None else scale)
+    if off.any() or (numpy.isnan(found) != numpy.isnan(expected)).any():
+        bad += 1
+        print("wrong:", what, found, expected)
+
+
+for ranks in (2, 3, 5):
+    cube = h5py.File(f"{work}/group{ranks}.h5")
+    for name in ("curvature_status", "curvature_parameters", "curvature_tokens", "curvature_products", "trace_probes"):
+        check(f"{ranks} ranks: {name}", cube[name][:], alone[name][:], 0)
+    for name in ("sharpness", "trace", "gradient_norm", "curvature_loss"):
+        check(f"{ranks} ranks: {name}", cube[name][:], alone[name][:], 1e-4)
+    check(f"{ranks} ranks: smallest", cube["smallest_eigenvalue"][:], alone["smallest_eigenvalue"][:], 1e-4, alone["sharpness"][:])
+    tensors = (cube["curvature_tensors"], alone["curvature_tensors"])
+    check(f"{ranks} ranks: norms of tensors", *(t["gradient_norm"][:] for t in tensors), 1e-4)
+    check(f"{ranks} ranks: traces of tensors", *(t["trace"][:] for t in tensors), 1e-4, abs(alone["trace"][:]).max())
+    check(f"{ranks} ranks: density", *(c["spectral_density/node"][:] for c in (cube, alone)), 1e-4, alone["sharpness"][:].max())
+    size = abs(alone["cells/first_order"][:]) + abs(alone["cells/second_order"][:])
+    for name in ("first_order", "second_order", "true_difference"):
+        check(f"{ranks} ranks: {name}", cube["cells"][name][:], alone["cells"][name][:], 1e-3 if name[0] == "t" else 1e-4, size)
+    for name in ("first_order", "second_order", "diagonal"):
+        check(f"{ranks} ranks: {name} of layers", cube["layers"][name][:], alone["layers"][name][:], 1e-4, size[:, None])
+    for name in ("critical_sharpness", "cells/critical_sharpness_delta"):
+        sharp = [numpy.nan_to_num(c[name][:], nan=-1, posinf=-2) for c in (cube, alone)]
+        check(f"{ranks} ranks: {name}", *sharp, 0.07)
+sys.exit(bad != 0)
+PYTHON
+
+# Vectors that one rank has no room for: a group holds them in parts.
+little=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 64}')
+parameters=$("$python" -c 'import h5py, sys; print(int(h5py.File(sys.argv[1])["curvature_parameters"][()].max()))' "$work/group1.h5")
+little+=(--set "curvature.memory=$("$python" -c "print($parameters * 4 * 2.5 / 2**30)")")
+run little1 1 "${little[@]}" && fail "four vectors fit into two"
+"$QTRAJ" status "$work/little1.h5" | grep -q "Lanczos needs 4 vectors" || fail "no message about vectors: $("$QTRAJ" status "$work/little1.h5")"
+run little3 3 "${little[@]}" || fail "vectors in parts: $(cat "$work/err")"
+
+# A warm start's vectors are in parts too: the same bits when they are computed again, and nothing is left of them.
+warm=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 64, warm_start: true}')
+run warm 3 "${warm[@]}" || fail "warm start: $(cat "$work/err")"
+cp "$work/warm.h5" "$work/first.h5"
+run warm 3 "${warm[@]}" --redo --only 'checkpoint=step001200' || fail "warm start again: $(cat "$work/err")"
+"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/first.h5" "$work/warm.h5" || fail "a warm start without a vector differs"
+[ -e "$work/warm.h5.vectors" ] && fail "vectors are left"
+ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+finish

@@ -214,9 +214,14 @@ static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ran
                                      share < tokens ? share : tokens, t->longest};
 }
 
-static int64_t base_of(const struct plan_rank *rank)
+/* What a visit has opened when it plans: the checkpoint's headers, token ids and their bytes. */
+enum { OPENED = 2 << 20, OPENED_TOKEN = 2 * sizeof(int32_t) };
+
+static int64_t base_of(const struct plan *p, const struct plan_rank *rank)
 {
-    return rank->base > 0 ? rank->base : memory_base(rank->threads);
+    if (rank->base <= 0) return memory_base(rank->threads);
+    double tokens = p->costs.evaluation.tokens + p->costs.calibration.tokens;
+    return rank->base + OPENED + (int64_t)tokens * OPENED_TOKEN;
 }
 
 static enum status group_memory(const struct plan *p, int64_t model, const int64_t *variants,
@@ -230,7 +235,7 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
                                .ranks = ranks,
                                .mates = rank->mates < ranks ? rank->mates : ranks,
                                .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
-                               .base = base_of(rank),
+                               .base = base_of(p, rank),
                                .evaluation = share_of(&p->costs.evaluation, ranks),
                                .calibration = share_of(&p->costs.calibration, ranks)};
     const struct memory_limits limits = {.memory = memory_room(rank->memory),
@@ -250,7 +255,7 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
 {
     enum status st = OK;
     const struct curvature_section *c = &p->sweep->curvature;
-    int64_t ranks = most(rank->ranks, 1), base = base_of(rank), bytes = 0;
+    int64_t ranks = most(rank->ranks, 1), base = base_of(p, rank), bytes = 0;
     int64_t limit = memory_room(rank->memory), room = most(limit - base, 1);
     const struct memory_after share = {&p->costs.models[model].sizes, rank->threads, ranks,
                                        share_of(&p->costs.curvature, ranks)};

@@ -281,7 +281,7 @@ static void more_ranks_come_last(void **state)
     rank.memory = low;
     assert_true(plan_model_ranks(&m.plan, 0, which, 4, &rank) > 1);
     /* What a process takes before its first visit counts as it was found. */
-    rank.base = memory_base(1) - (1 << 20);
+    rank.base = memory_base(1) - (8 << 20);
     assert_int_equal(plan_model_ranks(&m.plan, 0, which, 4, &rank), 1);
     drop(&m);
 }

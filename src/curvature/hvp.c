@@ -28,6 +28,7 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
     h->m = m;
     h->s = s;
     h->chunk = HVP_CHUNK;
+    h->slice = hvp_head_slice(m->spec.shape.vocab);
     diff_program(&m->spec, &h->program);
     TRY(check_ids(h, e));
     for (int64_t i = 0; i < s->n; i++) {

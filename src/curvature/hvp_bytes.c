@@ -1,4 +1,4 @@
-/* What a call of hvp_run takes: counts what run_init, head_init and diff_weights_load allocate. */
+/* What a call of hvp_run takes: counts what run_init, hvp_head and diff_weights_load allocate. */
 #include "curvature/hvp_engine.h"
 
 enum { READ_BUFFER = 1 << 20 };
@@ -26,8 +26,8 @@ static int64_t work(const struct spec *s, const struct hvp_extent *x)
 {
     int64_t tokens = least(x->tokens, most(x->longest, HVP_CHUNK));
     int64_t sequences = 1 + x->sequences * tokens / most(x->tokens, 1);
-    return diff_work_bytes(s, most(tokens, hvp_head_rows(s->shape.vocab)), sequences, x->longest,
-                           x->threads);
+    int64_t rows = hvp_head_slice(s->shape.vocab).rows;
+    return diff_work_bytes(s, most(tokens, rows), sequences, x->longest, x->threads);
 }
 
 /* A block's weights as they are read. */
@@ -40,21 +40,31 @@ static int64_t weights(const struct spec *s)
 
 static int64_t head(const struct spec *s, const struct hvp_extent *x, int64_t k)
 {
-    int64_t rows = least(hvp_head_rows(s->shape.vocab), x->tokens);
-    int64_t numbers = (2 * s->shape.hidden + s->shape.vocab) * (k > 0 ? 2 : 1);
-    return rows * numbers * (int64_t)sizeof(real) + x->tokens * (int64_t)sizeof(int32_t);
+    const struct hvp_slice slice = hvp_head_slice(s->shape.vocab);
+    return hvp_head_bytes(&slice, s->shape.hidden, s->shape.vocab, x->tokens, k);
+}
+
+/* Inputs of the blocks and adjoints between them, of the values and of each vector. */
+static int64_t states(const struct spec *s, const struct hvp_extent *x, bool backward)
+{
+    int64_t levels = backward ? s->shape.layers + 1 : 2;
+    return (levels + backward) * x->tokens * s->shape.hidden * (int64_t)sizeof(real);
+}
+
+static int64_t rooms(const struct spec *s, const struct hvp_extent *x, int64_t n)
+{
+    return x->shared ? n * hvp_room(s, x->subset) * (int64_t)sizeof(real) : 0;
 }
 
 /* Adjoints' lanes are mapped from the start, but not resident before the way back, when the head is
  * gone. */
 static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k, bool backward)
 {
-    int64_t levels = backward ? s->shape.layers + 1 : 2, forward = 1 + (k > 0);
-    int64_t states = (1 + k) * (levels + backward) * x->tokens * s->shape.hidden;
+    int64_t forward = 1 + (k > 0);
     int64_t blocks = lanes(s, x, forward * (1 + backward)) + weights(s);
     int64_t at_head = lanes(s, x, forward) + head(s, x, k);
-    int64_t rooms = x->shared && backward ? most(2 * k, 1) * hvp_room(s, x->subset) : 0;
-    return (states + rooms) * (int64_t)sizeof(real) + work(s, x) + most(blocks, at_head);
+    return (1 + k) * states(s, x, backward) + rooms(s, x, backward ? most(2 * k, 1) : 0) +
+           work(s, x) + most(blocks, at_head);
 }
 
 void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out)
@@ -62,5 +72,6 @@ void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_b
     *out = (struct hvp_bytes){.loss = call(s, x, 0, false),
                               .gradient = call(s, x, 0, true),
                               .product = call(s, x, 1, true)};
-    out->further = call(s, x, 2, true) - out->product;
+    /* Exact where the peak is at the head, else no less than it takes. */
+    out->further = states(s, x, true) + rooms(s, x, 2) + head(s, x, 2) - head(s, x, 1);
 }

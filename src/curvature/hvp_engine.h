@@ -1,4 +1,5 @@
-/* hvp_engine: the insides of hvp, and of one call of it. Only hvp*.c include it. */
+/* hvp_engine: the insides of hvp, and of one call of it. Only hvp*.c include it, and the tests and
+ * the bench that cut the head's slices themselves. */
 #pragma once
 #include "curvature/hvp.h"
 #include "model/block.h"
@@ -19,12 +20,18 @@
 #define hvp_room         REAL_NAME(hvp_room)
 #define hvp_run          REAL_NAME(hvp_run)
 #define hvp_head         REAL_NAME(hvp_head)
-#define hvp_head_rows    REAL_NAME(hvp_head_rows)
+#define hvp_head_slice   REAL_NAME(hvp_head_slice)
+#define hvp_head_bytes   REAL_NAME(hvp_head_bytes)
 #define hvp_embed        REAL_NAME(hvp_embed)
 #define hvp_embed_back   REAL_NAME(hvp_embed_back)
 
 /* Tokens of a chunk, until hvp_chunk says otherwise. */
 enum { HVP_CHUNK = 2048 };
+
+/* What the head works on at once: so many positions, so many entries of the vocabulary. */
+struct hvp_slice {
+    int64_t rows, columns;
+};
 
 /* Where a tensor of the table stands in the model. */
 struct hvp_place {
@@ -54,6 +61,7 @@ struct hvp {
     real step;
     int64_t chunk; /* tokens */
     bool keep;
+    struct hvp_slice slice; /* hvp_head_slice's */
     struct diff_program program;
 };
 
@@ -132,8 +140,12 @@ MUST_USE enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, rea
                              real *g, bool backward, double *loss, struct err *e);
 /* Final norm, output matrix and cross-entropy with all their derivatives. */
 MUST_USE enum status hvp_head(struct hvp_call *c, struct err *e);
-/* Positions in a slice of the head. */
-int64_t hvp_head_rows(int64_t vocab);
+/* The slices by the vocabulary alone: all of it at once while that leaves enough positions (no
+ * logit is computed twice), else equal parts of it. */
+struct hvp_slice hvp_head_slice(int64_t vocab);
+/* Bytes that hvp_head takes in a call with k vectors. */
+int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab, int64_t tokens,
+                       int64_t k);
 /* x (T, C) = the rows of the table that the ids name; table NULL: zeros. */
 void hvp_embed(const struct hvp *h, const real *table, real *x);
 /* The table's adjoint += g (T, C). */

@@ -1,56 +1,85 @@
-/* The head, slice by slice of positions: h = norm(x), z = W h, the cross-entropy, and back. Only
- * the slice's logits and their tangents are ever held. */
+/* The head in slices of positions and of the vocabulary: h = norm(x), z = W h, the cross-entropy,
+ * and back. Only one slice's logits and tangents are ever held. Where it is the whole vocabulary
+ * they serve the sums of the softmax and the adjoints; else they are made twice. */
 #include "curvature/hvp_engine.h"
 #include "linalg/matmul.h"
 #include "util/mem.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers in the logits of a slice: few enough to stay small, enough rows for the products with the
- * output matrix to be worth its way through memory. By the vocabulary alone. */
+/* Logits of a slice at most, and its positions: few enough to stay small, enough for the products
+ * with the output matrix to be worth its way through memory. By the vocabulary alone. */
 enum { LOGITS = 1 << 25, ROWS_MIN = 64, ROWS_MAX = 1024 };
 
 struct head {
     struct hvp_call *c;
-    int64_t C, V;
-    int64_t row, n;       /* the slice */
-    real *h, *dh;         // (P, C) after the norm; its tangent
-    real *gh, *dgh;       // (P, C)
-    real *z, *dz;         // (P, V) logits, then their adjoint; tangents of the two
-    real *p;              // (P) what diff_log_softmax leaves
-    double *loss;         // (P)
-    int32_t *target;      // (T), -1: not scored
-    struct hvp_outer sum; /* the gradient's parts */
+    int64_t C, V, P;
+    int64_t row, n;         /* positions in hand */
+    int64_t columns;        /* of a slice */
+    int64_t at, width;      /* the vocabulary's part in hand */
+    bool once;              /* which is all of it */
+    int64_t probes;         /* whose tangents are held side by side: 1 when `once` */
+    real *h, *gh;           // (P, C) after the norm; its adjoint
+    real *dh, *dgh;         // (probes, P, C)
+    real *z, *dz;           // (P, columns) logits, then their adjoint; tangents of the two
+    struct diff_loss *sums; // (P)
+    double *at_target;      // (P) the target's logit
+    real *p;                // (P) weight times the target's probability
+    double *mean;           // (probes, P) of dz over the softmax; first the sum over e^(z - top)
+    int32_t *target;        // (T), -1: not scored
+    real weight;            /* of a position's loss */
+    struct hvp_outer sum;   /* the gradient's parts */
 };
 
-int64_t hvp_head_rows(int64_t vocab)
+struct hvp_slice hvp_head_slice(int64_t vocab)
 {
-    int64_t n = LOGITS / vocab;
-    n = n < ROWS_MIN ? ROWS_MIN : n;
-    return n > ROWS_MAX ? ROWS_MAX : n;
+    int64_t rows = LOGITS / vocab, parts = (vocab * ROWS_MAX + LOGITS - 1) / LOGITS;
+    if (rows < ROWS_MIN) return (struct hvp_slice){ROWS_MAX, (vocab + parts - 1) / parts};
+    return (struct hvp_slice){rows < ROWS_MAX ? rows : ROWS_MAX, vocab};
+}
+
+int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab, int64_t tokens,
+                       int64_t k)
+{
+    int64_t P = s->rows < tokens ? s->rows : tokens, probes = s->columns < vocab ? k : k > 0;
+    int64_t numbers = 2 * (1 + probes) * hidden + (1 + (k > 0)) * s->columns + 1;
+    int64_t doubles = 1 + probes;
+    return P * (numbers * (int64_t)sizeof(real) + doubles * (int64_t)sizeof(double) +
+                (int64_t)sizeof(struct diff_loss)) +
+           tokens * (int64_t)sizeof(int32_t);
 }
 
 static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
 {
     enum status st = OK;
-    const struct sequences *s = c->h->s;
-    int64_t P = hvp_head_rows(c->h->m->spec.shape.vocab), T = s->offset[s->n];
-    *d = (struct head){.c = c, .C = c->h->m->spec.shape.hidden, .V = c->h->m->spec.shape.vocab};
-    if (P > T) P = T;
-    hvp_params_outer(c->h, c->g, &d->sum);
+    const struct hvp *h = c->h;
+    const struct sequences *s = h->s;
+    const struct model_shape *m = &h->m->spec.shape;
+    int64_t T = s->offset[s->n], P = h->slice.rows < T ? h->slice.rows : T;
+    *d = (struct head){.c = c,
+                       .C = m->hidden,
+                       .V = m->vocab,
+                       .P = P,
+                       .columns = h->slice.columns,
+                       .once = h->slice.columns >= m->vocab,
+                       .weight = (real)(1 / (double)h->total)};
+    d->probes = d->once ? c->k > 0 : c->k;
+    hvp_params_outer(h, c->g, &d->sum);
     TRY(mem_alloc(&d->h, P * d->C, sizeof(real), "hidden states of a slice", e));
     TRY(mem_alloc(&d->gh, P * d->C, sizeof(real), "hidden states of a slice", e));
-    TRY(mem_alloc(&d->z, P * d->V, sizeof(real), "logits of a slice", e));
-    TRY(mem_alloc(&d->p, P, sizeof(real), "probabilities of a slice", e));
-    TRY(mem_alloc(&d->loss, P, sizeof(double), "losses of a slice", e));
+    TRY(mem_alloc(&d->dh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
+    TRY(mem_alloc(&d->dgh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
+    TRY(mem_alloc(&d->z, P * d->columns, sizeof(real), "logits of a slice", e));
+    TRY(mem_alloc(&d->dz, c->k > 0 ? P * d->columns : 0, sizeof(real), "tangents of logits", e));
+    TRY(mem_alloc(&d->sums, P, sizeof *d->sums, "sums of a slice", e));
+    TRY(mem_alloc(&d->at_target, P, sizeof(double), "logits of targets", e));
+    TRY(mem_alloc(&d->p, P, sizeof(real), "probabilities of targets", e));
+    TRY(mem_alloc(&d->mean, d->probes * P, sizeof(double), "sums of a slice", e));
     TRY(mem_alloc(&d->target, T, sizeof *d->target, "targets", e));
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++)
             d->target[t] = t + 1 < s->offset[i + 1] ? s->ids[t + 1] : -1;
-    if (c->k == 0) goto done;
-    TRY(mem_alloc(&d->dh, P * d->C, sizeof(real), "tangents of a slice", e));
-    TRY(mem_alloc(&d->dgh, P * d->C, sizeof(real), "tangents of a slice", e));
-    TRY(mem_alloc(&d->dz, P * d->V, sizeof(real), "tangents of logits of a slice", e));
 done:
     return st;
 }
@@ -58,15 +87,42 @@ done:
 static void head_free(struct head *d)
 {
     free(d->h);
-    free(d->dh);
     free(d->gh);
+    free(d->dh);
     free(d->dgh);
     free(d->z);
     free(d->dz);
+    free(d->sums);
+    free(d->at_target);
     free(d->p);
-    free(d->loss);
+    free(d->mean);
     free(d->target);
 }
+
+/* What belongs to one vector of the call. */
+struct probe {
+    struct hvp_outer v, hv;
+    const real *dx; // (n, C) of the positions in hand
+    real *dgx;      // (n, C)
+    real *dh, *dgh; // (P, C)
+    double *mean;   // (P)
+};
+
+static struct probe probe_of(const struct head *d, int64_t k)
+{
+    const struct hvp_call *c = d->c;
+    int64_t T = c->h->s->offset[c->h->s->n], at = d->once ? 0 : k * d->P;
+    struct probe p = {.dx = c->dx + k * c->dx_pitch + d->row * d->C,
+                      .dgx = c->dgx + (k * T + d->row) * d->C,
+                      .dh = d->dh + at * d->C,
+                      .dgh = d->dgh + at * d->C,
+                      .mean = d->mean + at};
+    hvp_params_outer(c->h, c->v[k], &p.v);
+    hvp_params_outer(c->h, c->hv[k], &p.hv);
+    return p;
+}
+
+/* --- the norm --- */
 
 /* The final norm, moving along v. */
 static struct diff_norm norm_of(const struct head *d, const struct hvp_outer *v)
@@ -78,121 +134,284 @@ static struct diff_norm norm_of(const struct head *d, const struct hvp_outer *v)
     return diff_norm_of(&c->h->m->spec, c->work, d->C, false, weights, moving);
 }
 
-/* Logits, losses and the logits' adjoint. */
-static void slice_values(struct head *d)
+static void norm_values(struct head *d)
 {
-    struct hvp_call *c = d->c;
     const struct diff_norm f = norm_of(d, NULL);
-    const struct diff_work *w = c->work;
-    const real weight = (real)(1 / (double)c->h->total);
+    const struct diff_work *w = d->c->work;
+    const real *x = d->c->x + d->row * d->C;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < w->n_tiles; i++) {
         int64_t at = w->tiles[i].row * d->C;
-        diff_norm(&f, d->h + at, d->C, c->x + d->row * d->C + at, d->C, w->tiles[i].n);
+        diff_norm(&f, d->h + at, d->C, x + at, d->C, w->tiles[i].n);
     }
-    mat_nt(d->z, d->V, d->h, d->C, c->outer.at.p[OUTER_HEAD], d->C, d->n, d->V, d->C, 0);
-#pragma omp parallel for schedule(dynamic, 4)
-    for (int64_t i = 0; i < d->n; i++) {
-        int32_t target = d->target[d->row + i];
-        real *z = d->z + i * d->V;
-        d->loss[i] = 0;
-        if (target >= 0)
-            d->loss[i] = diff_log_softmax(z, d->V, target, weight, &d->p[i]);
-        else
-            memset(z, 0, (size_t)d->V * sizeof *z);
-    }
-    for (int64_t i = 0; i < d->n; i++) c->loss += d->loss[i];
 }
 
-/* The gradient's parts when it is wanted, and the adjoint of x always. */
-static void slice_adjoints(struct head *d)
+static void norm_tangents(struct head *d, const struct probe *p)
 {
-    struct hvp_call *c = d->c;
+    const struct diff_norm f = norm_of(d, &p->v);
+    const struct diff_work *w = d->c->work;
+    const real *x = d->c->x + d->row * d->C;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < w->n_tiles; i++) {
+        int64_t at = w->tiles[i].row * d->C;
+        diff_norm_tangent(&f, p->dh + at, d->C, x + at, p->dx + at, d->C, w->tiles[i].n);
+    }
+}
+
+/* A tile's sums of the norm's parameters, zeroed. */
+static real *tile_sums(const struct diff_work *w, int64_t tile)
+{
+    real *g = w->partial + 2 * tile * w->partial_width;
+    memset(g, 0, (size_t)(2 * w->partial_width) * sizeof *g);
+    return g;
+}
+
+/* The adjoint of x, and the gradient's parts when it is wanted. */
+static void norm_adjoints(struct head *d)
+{
     const struct diff_norm f = norm_of(d, NULL);
-    const struct diff_work *w = c->work;
-    int64_t C = d->C, V = d->V;
-    mat_nn(d->gh, C, d->z, V, c->outer.at.p[OUTER_HEAD], C, d->n, C, V, 0);
-    if (d->sum.p[OUTER_HEAD]) mat_tn(d->sum.p[OUTER_HEAD], C, d->z, V, d->h, C, V, C, d->n, 1);
+    const struct diff_work *w = d->c->work;
+    const real *x = d->c->x + d->row * d->C;
+    real *gx = d->c->gx + d->row * d->C;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < w->n_tiles; i++) {
-        int64_t at = w->tiles[i].row * C, x = d->row * C + at;
-        real *gw = w->partial + 2 * i * w->partial_width, *gb = gw + w->partial_width;
-        memset(gw, 0, (size_t)(2 * w->partial_width) * sizeof *gw);
-        diff_norm_adjoint(&f, c->gx + x, c->x + x, C, d->gh + at, C, w->tiles[i].n, false, gw, gb);
+        int64_t at = w->tiles[i].row * d->C;
+        real *gw = tile_sums(w, i);
+        diff_norm_adjoint(&f, gx + at, x + at, d->C, d->gh + at, d->C, w->tiles[i].n, false, gw,
+                          gw + w->partial_width);
     }
-    diff_partial_add(w, C, d->sum.p[OUTER_NORM], d->sum.p[OUTER_NORM_BIAS]);
+    diff_partial_add(w, d->C, d->sum.p[OUTER_NORM], d->sum.p[OUTER_NORM_BIAS]);
 }
 
-/* Tangents of the logits, then of their adjoint. */
-static void slice_tangents(struct head *d, const struct diff_norm *f, const real *dx,
-                           const real *moving)
+static void norm_adjoint_tangents(struct head *d, const struct probe *p)
 {
-    struct hvp_call *c = d->c;
-    const struct diff_work *w = c->work;
-    const real weight = (real)(1 / (double)c->h->total);
-    int64_t C = d->C, V = d->V;
+    const struct diff_norm f = norm_of(d, &p->v);
+    const struct diff_work *w = d->c->work;
+    const real *x = d->c->x + d->row * d->C;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < w->n_tiles; i++) {
-        int64_t at = w->tiles[i].row * C, x = d->row * C + at;
-        diff_norm_tangent(f, d->dh + at, C, c->x + x, dx + x, C, w->tiles[i].n);
+        int64_t at = w->tiles[i].row * d->C;
+        real *gw = tile_sums(w, i);
+        diff_norm_adjoint_tangent(&f, p->dgx + at, x + at, p->dx + at, d->C, d->gh + at,
+                                  p->dgh + at, d->C, w->tiles[i].n, false, gw,
+                                  gw + w->partial_width);
     }
-    mat_nt(d->dz, V, d->dh, C, c->outer.at.p[OUTER_HEAD], C, d->n, V, C, 0);
-    if (moving) mat_nt(d->dz, V, d->h, C, moving, C, d->n, V, C, 1);
+    diff_partial_add(w, d->C, p->hv.p[OUTER_NORM], p->hv.p[OUTER_NORM_BIAS]);
+}
+
+/* --- the vocabulary's part in hand --- */
+
+static bool scored(const struct head *d, int64_t i)
+{
+    return d->target[d->row + i] >= 0;
+}
+
+/* The target's column, -1: in another slice. */
+static int64_t target_in(const struct head *d, int64_t i)
+{
+    int64_t column = d->target[d->row + i] - d->at;
+    return column >= 0 && column < d->width ? column : -1;
+}
+
+/* The part's rows of a matrix (V, C), or NULL. */
+static real *rows_in(const struct head *d, real *matrix)
+{
+    return matrix ? matrix + d->at * d->C : NULL;
+}
+
+static void logits(struct head *d)
+{
+    const real *w = rows_in(d, d->c->outer.at.p[OUTER_HEAD]);
+    mat_nt(d->z, d->columns, d->h, d->C, w, d->C, d->n, d->width, d->C, 0);
+}
+
+static void logit_tangents(struct head *d, const struct probe *p)
+{
+    const real *w = rows_in(d, d->c->outer.at.p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
+    mat_nt(d->dz, d->columns, p->dh, d->C, w, d->C, d->n, d->width, d->C, 0);
+    if (v) mat_nt(d->dz, d->columns, d->h, d->C, v, d->C, d->n, d->width, d->C, 1);
+}
+
+static void sums_begin(struct head *d)
+{
+    for (int64_t i = 0; i < d->n; i++) d->sums[i] = (struct diff_loss){-(real)INFINITY, 0};
+    for (int64_t i = 0; i < d->probes * d->P; i++) d->mean[i] = 0;
+}
+
+/* Logits into the sums; they become exponentials. */
+static void sums_add(struct head *d)
+{
 #pragma omp parallel for schedule(dynamic, 4)
     for (int64_t i = 0; i < d->n; i++) {
-        int32_t target = d->target[d->row + i];
-        real *dz = d->dz + i * V;
-        if (target >= 0)
-            diff_log_softmax_tangent(dz, d->z + i * V, V, target, d->p[i], weight);
-        else
-            memset(dz, 0, (size_t)V * sizeof *dz);
+        real *z = d->z + i * d->columns;
+        int64_t target = target_in(d, i);
+        if (!scored(d, i)) continue;
+        if (target >= 0) d->at_target[i] = (double)z[target];
+        double factor = diff_loss_sum(&d->sums[i], z, d->width);
+        for (int64_t k = 0; k < d->probes; k++) d->mean[k * d->P + i] *= factor;
     }
 }
 
-static void slice_product(struct head *d, int64_t k)
+static void sums_add_tangents(struct head *d, const struct probe *p)
 {
-    struct hvp_call *c = d->c;
-    struct hvp_outer v, sum;
-    const struct diff_work *w = c->work;
-    int64_t C = d->C, V = d->V, T = c->h->s->offset[c->h->s->n];
-    const real *dx = c->dx + k * c->dx_pitch;
-    real *dgx = c->dgx + k * T * C;
-    hvp_params_outer(c->h, c->v[k], &v);
-    hvp_params_outer(c->h, c->hv[k], &sum);
-    const struct diff_norm f = norm_of(d, &v);
-    slice_tangents(d, &f, dx, v.p[OUTER_HEAD]);
-    mat_nn(d->dgh, C, d->dz, V, c->outer.at.p[OUTER_HEAD], C, d->n, C, V, 0);
-    if (v.p[OUTER_HEAD]) mat_nn(d->dgh, C, d->z, V, v.p[OUTER_HEAD], C, d->n, C, V, 1);
-    if (sum.p[OUTER_HEAD]) {
-        mat_tn(sum.p[OUTER_HEAD], C, d->dz, V, d->h, C, V, C, d->n, 1);
-        mat_tn(sum.p[OUTER_HEAD], C, d->z, V, d->dh, C, V, C, d->n, 1);
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t i = 0; i < d->n; i++)
+        if (scored(d, i))
+            p->mean[i] += diff_loss_dot(d->z + i * d->columns, d->dz + i * d->columns, d->width);
+}
+
+static void sums_end(struct head *d)
+{
+    for (int64_t i = 0; i < d->n; i++)
+        if (scored(d, i)) {
+            d->c->loss += (double)d->sums[i].top + log(d->sums[i].sum) - d->at_target[i];
+            for (int64_t k = 0; k < d->probes; k++) d->mean[k * d->P + i] /= d->sums[i].sum;
+        }
+}
+
+static void exponentials(struct head *d)
+{
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t i = 0; i < d->n; i++)
+        if (scored(d, i)) diff_loss_exp(d->z + i * d->columns, d->width, d->sums[i].top);
+}
+
+/* Exponentials become the logits' adjoint, which is added to those of h and W. */
+static void adjoints(struct head *d)
+{
+    int64_t C = d->C, N = d->columns;
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t i = 0; i < d->n; i++) {
+        real *z = d->z + i * N, p;
+        int64_t target = target_in(d, i);
+        if (!scored(d, i)) {
+            memset(z, 0, (size_t)d->width * sizeof *z);
+            continue;
+        }
+        p = diff_loss_adjoint(z, d->width, target, d->weight, d->sums[i].sum);
+        if (target >= 0) d->p[i] = p;
     }
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < w->n_tiles; i++) {
-        int64_t at = w->tiles[i].row * C, x = d->row * C + at;
-        real *gw = w->partial + 2 * i * w->partial_width, *gb = gw + w->partial_width;
-        memset(gw, 0, (size_t)(2 * w->partial_width) * sizeof *gw);
-        diff_norm_adjoint_tangent(&f, dgx + x, c->x + x, dx + x, C, d->gh + at, d->dgh + at, C,
-                                  w->tiles[i].n, false, gw, gb);
+    real *w = rows_in(d, d->c->outer.at.p[OUTER_HEAD]), *sum = rows_in(d, d->sum.p[OUTER_HEAD]);
+    mat_nn(d->gh, C, d->z, N, w, C, d->n, C, d->width, (real)(d->at > 0));
+    if (sum) mat_tn(sum, C, d->z, N, d->h, C, d->width, C, d->n, 1);
+}
+
+/* The means of a slice that is all of the vocabulary, from the logits' adjoint. */
+static void means(struct head *d, const struct probe *p)
+{
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t i = 0; i < d->n; i++) {
+        real *z = d->z + i * d->columns, kept;
+        if (!scored(d, i)) continue;
+        real *at = z + d->target[d->row + i];
+        kept = *at;
+        *at = d->p[i]; /* weight times the softmax */
+        p->mean[i] = diff_loss_dot(z, d->dz + i * d->columns, d->width) / (double)d->weight;
+        *at = kept;
     }
-    diff_partial_add(w, C, sum.p[OUTER_NORM], sum.p[OUTER_NORM_BIAS]);
+}
+
+/* Tangents of logits become those of the adjoint, which are added to those of h and W. */
+static void adjoint_tangents(struct head *d, const struct probe *p)
+{
+    int64_t C = d->C, N = d->columns;
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t i = 0; i < d->n; i++) {
+        real *dz = d->dz + i * N;
+        if (scored(d, i))
+            diff_loss_adjoint_tangent(dz, d->z + i * N, d->width, target_in(d, i), d->p[i],
+                                      (real)p->mean[i]);
+        else
+            memset(dz, 0, (size_t)d->width * sizeof *dz);
+    }
+    real *w = rows_in(d, d->c->outer.at.p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
+    real *hv = rows_in(d, p->hv.p[OUTER_HEAD]);
+    mat_nn(p->dgh, C, d->dz, N, w, C, d->n, C, d->width, (real)(d->at > 0));
+    if (v) mat_nn(p->dgh, C, d->z, N, v, C, d->n, C, d->width, 1);
+    if (!hv) return;
+    mat_tn(hv, C, d->dz, N, d->h, C, d->width, C, d->n, 1);
+    mat_tn(hv, C, d->z, N, p->dh, C, d->width, C, d->n, 1);
+}
+
+/* --- the positions in hand --- */
+
+static void whole_vocabulary(struct head *d)
+{
+    d->at = 0;
+    d->width = d->V;
+    logits(d);
+    sums_add(d);
+    sums_end(d);
+    if (!d->c->backward) return;
+    adjoints(d);
+    norm_adjoints(d);
+    for (int64_t k = 0; k < d->c->k; k++) {
+        const struct probe p = probe_of(d, k);
+        norm_tangents(d, &p);
+        logit_tangents(d, &p);
+        means(d, &p);
+        adjoint_tangents(d, &p);
+        norm_adjoint_tangents(d, &p);
+    }
+}
+
+/* The next part of the vocabulary; at < 0 before the first. */
+static bool next_part(struct head *d)
+{
+    d->at = d->at < 0 ? 0 : d->at + d->columns;
+    d->width = d->V - d->at < d->columns ? d->V - d->at : d->columns;
+    return d->at < d->V;
+}
+
+static void sliced_vocabulary(struct head *d)
+{
+    int64_t n = d->c->k;
+    for (int64_t k = 0; k < n; k++) {
+        const struct probe p = probe_of(d, k);
+        norm_tangents(d, &p);
+    }
+    for (d->at = -1; next_part(d);) {
+        logits(d);
+        sums_add(d);
+        for (int64_t k = 0; k < n; k++) {
+            const struct probe p = probe_of(d, k);
+            logit_tangents(d, &p);
+            sums_add_tangents(d, &p);
+        }
+    }
+    sums_end(d);
+    if (!d->c->backward) return;
+    for (d->at = -1; next_part(d);) {
+        logits(d);
+        exponentials(d);
+        adjoints(d);
+        for (int64_t k = 0; k < n; k++) {
+            const struct probe p = probe_of(d, k);
+            logit_tangents(d, &p);
+            adjoint_tangents(d, &p);
+        }
+    }
+    norm_adjoints(d);
+    for (int64_t k = 0; k < n; k++) {
+        const struct probe p = probe_of(d, k);
+        norm_adjoint_tangents(d, &p);
+    }
 }
 
 enum status hvp_head(struct hvp_call *c, struct err *e)
 {
     enum status st = OK;
     struct head d;
-    int64_t T = c->h->s->offset[c->h->s->n], P = hvp_head_rows(c->h->m->spec.shape.vocab);
+    int64_t T = c->h->s->offset[c->h->s->n];
     TRY(head_init(&d, c, e));
     c->loss = 0;
-    for (d.row = 0; d.row < T; d.row += P) {
-        d.n = T - d.row < P ? T - d.row : P;
+    for (d.row = 0; d.row < T; d.row += d.P) {
+        d.n = T - d.row < d.P ? T - d.row : d.P;
         const int64_t first[2] = {0, d.n};
         diff_work_cut(c->work, first, 1);
-        slice_values(&d);
-        if (!c->backward) continue;
-        slice_adjoints(&d);
-        for (int64_t k = 0; k < c->k; k++) slice_product(&d, k);
+        norm_values(&d);
+        sums_begin(&d);
+        (d.once ? whole_vocabulary : sliced_vocabulary)(&d);
     }
     c->loss /= (double)c->h->total;
 done:

@@ -85,7 +85,7 @@ static enum status run_init(struct run *r, struct err *e)
 {
     enum status st = OK;
     const struct hvp *h = r->c.h;
-    int64_t k = r->c.k, P = hvp_head_rows(h->m->spec.shape.vocab), TC;
+    int64_t k = r->c.k, P = h->slice.rows, TC;
     r->L = h->m->spec.shape.layers;
     r->C = h->m->spec.shape.hidden;
     r->T = h->s->offset[h->s->n];

@@ -28,8 +28,11 @@
 #define diff_softmax_tangent         REAL_NAME(diff_softmax_tangent)
 #define diff_softmax_adjoint         REAL_NAME(diff_softmax_adjoint)
 #define diff_softmax_adjoint_tangent REAL_NAME(diff_softmax_adjoint_tangent)
-#define diff_log_softmax             REAL_NAME(diff_log_softmax)
-#define diff_log_softmax_tangent     REAL_NAME(diff_log_softmax_tangent)
+#define diff_loss_sum                REAL_NAME(diff_loss_sum)
+#define diff_loss_exp                REAL_NAME(diff_loss_exp)
+#define diff_loss_dot                REAL_NAME(diff_loss_dot)
+#define diff_loss_adjoint            REAL_NAME(diff_loss_adjoint)
+#define diff_loss_adjoint_tangent    REAL_NAME(diff_loss_adjoint_tangent)
 #define diff_rope                    REAL_NAME(diff_rope)
 #define diff_add                     REAL_NAME(diff_add)
 #define diff_axpy                    REAL_NAME(diff_axpy)
@@ -96,13 +99,26 @@ void diff_softmax_adjoint(real *s, real *gp, int64_t n, int64_t lo, int64_t hi, 
 void diff_softmax_adjoint_tangent(real *s, real *ds, real *gp, real *dgp, int64_t n, int64_t lo,
                                   int64_t hi, real scale, real log_sum);
 
-/* --- cross-entropy of one position: loss -log softmax(z)[target] times `weight` --- */
-/* z (n) becomes its adjoint, weight (softmax(z) - e_target); *p = weight softmax(z)[target].
- * Returns the loss without the weight. */
-double diff_log_softmax(real *z, int64_t n, int64_t target, real weight, real *p);
-/* dz (n) becomes the tangent of that adjoint; gz and p as left above (gz is the same afterwards).
- */
-void diff_log_softmax_tangent(real *dz, real *gz, int64_t n, int64_t target, real p, real weight);
+/* --- cross-entropy of one position, weight (log sum e^z - z[target]), its logits in slices of the
+ * vocabulary: first each slice's part of the sums, then each slice's adjoints --- */
+struct diff_loss {
+    real top;   /* the largest logit so far; -infinity before the first slice */
+    double sum; /* of e^(z - top); 0 before the first slice */
+};
+/* z (n) becomes e^(z - s->top), s with this slice in it. Returns what sums of earlier slices over
+ * e^(z - top) must be multiplied by. */
+double diff_loss_sum(struct diff_loss *s, real *z, int64_t n);
+/* The same of logits made again, top being that of all slices. */
+void diff_loss_exp(real *z, int64_t n, real top);
+/* z (n) = e^(z - top) becomes the adjoint, weight (softmax(z) - e_target), with the sum of all
+ * slices; target -1: in another slice. Returns weight softmax(z)[target], or 0. */
+real diff_loss_adjoint(real *z, int64_t n, int64_t target, real weight, double sum);
+/* x.y */
+double diff_loss_dot(const real *x, const real *y, int64_t n);
+/* dz (n) becomes the tangent of the adjoint gz; p as diff_loss_adjoint returned it, mean: of dz
+ * over softmax(z). */
+void diff_loss_adjoint_tangent(real *dz, const real *gz, int64_t n, int64_t target, real p,
+                               real mean);
 
 /* --- linear pieces: their tangent is the same function --- */
 /* kern_rope's rotation; backward: its transpose, for adjoints. */

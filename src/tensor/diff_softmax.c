@@ -67,13 +67,15 @@ KERNEL(void, diff_softmax_adjoint_tangent,
     outside(dgp, n, lo, hi);
 }
 
+/* --- the loss of one position --- */
+
 enum { LONG = 32 * LANES };
 
-KERNEL(double, diff_log_softmax, (real * z, int64_t n, int64_t target, real weight, real *p),
-       (z, n, target, weight, p))
+KERNEL(double, diff_loss_sum, (struct diff_loss * s, real *z, int64_t n), (s, z, n))
 {
-    const real top = lane_largest(z, n);
-    const double at_target = (double)z[target];
+    real top = lane_largest(z, n);
+    if (s->top > top) top = s->top;
+    const double factor = exp((double)s->top - (double)top); /* 0 for the first slice */
     double sum = 0;
     for (int64_t from = 0; from < n; from += LONG) {
         int64_t to = from + LONG < n ? from + LONG : n;
@@ -82,29 +84,46 @@ KERNEL(double, diff_log_softmax, (real * z, int64_t n, int64_t target, real weig
         REAL_SUM(part, i, from, to, z[i]);
         sum += (double)part;
     }
+    s->top = top;
+    s->sum = s->sum * factor + sum;
+    return factor;
+}
+
+KERNEL(void, diff_loss_exp, (real * z, int64_t n, real top), (z, n, top))
+{
+    probabilities(z, 0, n, 1, top);
+}
+
+KERNEL(real, diff_loss_adjoint, (real * z, int64_t n, int64_t target, real weight, double sum),
+       (z, n, target, weight, sum))
+{
     const real c = (real)((double)weight / sum);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) z[i] *= c;
-    *p = z[target];
+    if (target < 0) return 0;
+    const real p = z[target];
     z[target] -= weight;
-    return (double)top + log(sum) - at_target;
+    return p;
 }
 
-KERNEL(void, diff_log_softmax_tangent,
-       (real * dz, real *gz, int64_t n, int64_t target, real p, real weight),
-       (dz, gz, n, target, p, weight))
+KERNEL(double, diff_loss_dot, (const real *x, const real *y, int64_t n), (x, y, n))
 {
-    const real kept = gz[target];
     double sum = 0;
-    gz[target] = p; /* weight * probabilities */
     for (int64_t from = 0; from < n; from += LONG) {
         int64_t to = from + LONG < n ? from + LONG : n;
         real part;
-        REAL_SUM(part, i, from, to, gz[i] * dz[i]);
+        REAL_SUM(part, i, from, to, x[i] * y[i]);
         sum += (double)part;
     }
-    const real mean = (real)(sum / (double)weight);
+    return sum;
+}
+
+KERNEL(void, diff_loss_adjoint_tangent,
+       (real * dz, const real *gz, int64_t n, int64_t target, real p, real mean),
+       (dz, gz, n, target, p, mean))
+{
+    const real at_target = target < 0 ? 0 : p * (dz[target] - mean);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) dz[i] = gz[i] * (dz[i] - mean);
-    gz[target] = kept;
+    if (target >= 0) dz[target] = at_target;
 }

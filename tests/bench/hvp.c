@@ -1,10 +1,12 @@
 /* Cost of Hessian-vector products in forwards of the same tokens, interleaved so that a busy
  * machine slows both; and the memory of one product. Random tokens.
  *
- * usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES]]
- * ROUNDS 0: one product and the peak memory alone. Prints one JSON object; times are the least of
+ * usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES [COLUMNS [ROWS]]]]
+ * ROUNDS 0: one product and the peak memory alone. COLUMNS, ROWS: the head's slices of the
+ * vocabulary and of positions, instead of its own. Prints one JSON object; times are the least of
  * the rounds, in seconds. */
 #include "curvature/hvp.h"
+#include "curvature/hvp_engine.h"
 #include "curvature/vector.h"
 #include "eval/head.h"
 #include "linalg/linalg.h"
@@ -157,13 +159,16 @@ int main(int argc, char **argv)
     struct bench b = {0};
     double best[WHAT_N] = {0};
     if (argc < 4) {
-        fprintf(stderr, "usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES]]\n");
+        fprintf(stderr,
+                "usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES [COLUMNS [ROWS]]]]\n");
         return 2;
     }
     int rounds = argc > 4 ? atoi(argv[4]) : 3;
     b.probes = rounds == 0 ? 1 : argc > 5 ? atoi(argv[5]) : 8;
     linalg_setup();
     TRY(start(&b, argv[1], atoi(argv[2]), atoi(argv[3]), e));
+    if (argc > 6) b.h->slice.columns = atoi(argv[6]);
+    if (argc > 7) b.h->slice.rows = atoi(argv[7]);
     if (rounds == 0) TRY(one(&b, e));
     TRY(measure(&b, rounds, best, e));
     print(&b, rounds, best);

@@ -1,5 +1,6 @@
 /* Gradients and Hessian-vector products against those of torch in f64, for every family, in the
  * program's f32 and in f64. REAL: f32 f64 */
+#include "curvature/hvp_engine.h"
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"
 
@@ -60,10 +61,18 @@ static void open_answered(struct hvp_fixture *f, const char *name, const char *a
     skip();
 }
 
-static void gradient(void **state)
+/* Positions and vocabulary in slices, neither a divisor of the whole. */
+static void cut_head(struct hvp_fixture *f)
+{
+    f->h->slice = (struct hvp_slice){7, 50};
+    assert_true(f->model->spec.shape.vocab % 50 != 0);
+}
+
+static void check_gradient(const char *name, bool sliced)
 {
     struct hvp_fixture f;
-    open_answered(&f, *state, "grad_norms");
+    open_answered(&f, name, "grad_norms");
+    if (sliced) cut_head(&f);
     real *g = hvp_vector(&f);
     double loss, alone;
     OK_OR_FAIL(hvp_gradient(f.h, g, &loss, e));
@@ -76,14 +85,25 @@ static void gradient(void **state)
     hvp_fixture_close(&f);
 }
 
+static void gradient(void **state)
+{
+    check_gradient(*state, false);
+}
+
+static void gradient_in_slices(void **state)
+{
+    check_gradient(*state, true);
+}
+
 /* All judged on the scale of |v| |Hv|, which the sum v'Hv may be far below. */
-static void product(void **state)
+static void check_products(const char *name, bool sliced, int salts)
 {
     struct hvp_fixture f;
-    open_answered(&f, *state, "vhv");
+    open_answered(&f, name, "vhv");
+    if (sliced) cut_head(&f);
     real *v = hvp_vector(&f), *hv = hvp_vector(&f);
     double *vhv = hvp_answer(&f, "vhv", NULL), *parts = hvp_answer(&f, "vhv_per_tensor", NULL);
-    for (uint64_t salt = 0; salt < 4; salt++) {
+    for (uint64_t salt = 0; salt < (uint64_t)salts; salt++) {
         hvp_probe(&f, salt, v);
         OK_OR_FAIL(hvp_apply(f.h, 1, (const real *const[]){v}, &hv, e));
         double scale = norm(f.n, v) * norm(f.n, hv);
@@ -97,7 +117,7 @@ static void product(void **state)
         check_norms(&f, hv, "hv_norms");
         assert_true(check_elements(&f, hv, "hv") >= 2);
     }
-    assert_int_equal(hvp_products(f.h), 4);
+    assert_int_equal(hvp_products(f.h), salts);
     free(v);
     free(hv);
     free(vhv);
@@ -105,12 +125,24 @@ static void product(void **state)
     hvp_fixture_close(&f);
 }
 
+static void product(void **state)
+{
+    check_products(*state, false, 4);
+}
+
+static void product_in_slices(void **state)
+{
+    check_products(*state, true, 1);
+}
+
 int main(void)
 {
     linalg_setup();
-    struct CMUnitTest tests[2 * FIXTURES_N];
+    struct CMUnitTest tests[4 * FIXTURES_N];
     size_t n = 0;
     EACH_FIXTURE(tests, n, gradient)
     EACH_FIXTURE(tests, n, product)
+    EACH_FIXTURE(tests, n, gradient_in_slices)
+    EACH_FIXTURE(tests, n, product_in_slices)
     return _cmocka_run_group_tests("hvp", tests, n, NULL, NULL);
 }

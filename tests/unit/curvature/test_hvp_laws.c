@@ -1,6 +1,7 @@
 /* What must hold of derivatives whatever their values: symmetry, central differences, sums over
  * sequences, principal submatrices; and what the numbers may not depend on. Sequences of unequal
  * length, longer than the tiles of attention, in all families. REAL: f32 f64 */
+#include "curvature/hvp_engine.h"
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"
 #include "model/block.h"
@@ -168,12 +169,48 @@ static void loss_of_the_forward_pass(void **state)
     }
 }
 
+/* Loss, gradient and products do not depend on how the head is cut: in parts of the vocabulary,
+ * the last one narrower; in single entries; in positions. */
+static void any_slices(void **state)
+{
+    enum { K = 2 };
+    static const struct hvp_slice cuts[] = {{30, 100}, {1024, 255}, {13, 1}, {50, 1024}};
+    struct hvp_fixture f;
+    open_ragged(&f, *state, HVP_ALL, 0);
+    const double bound = sizeof(real) == 8 ? 1e-13 : 2e-6;
+    real *v[K], *whole[K], *hv[K], *g = hvp_vector(&f), *other = hvp_vector(&f);
+    double loss, part;
+    for (int i = 0; i < K; i++) {
+        v[i] = normals(&f, (uint64_t)i);
+        whole[i] = hvp_vector(&f);
+        hv[i] = hvp_vector(&f);
+    }
+    OK_OR_FAIL(hvp_gradient(f.h, g, &loss, e));
+    OK_OR_FAIL(hvp_apply(f.h, K, (const real *const *)v, whole, e));
+    for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+        f.h->slice = cuts[c];
+        OK_OR_FAIL(hvp_gradient(f.h, other, &part, e));
+        assert_true(fabs(part - loss) <= bound * loss);
+        assert_true(distance(f.n, g, other) <= bound * norm(f.n, g));
+        OK_OR_FAIL(hvp_loss(f.h, &loss, e));
+        assert_true(loss == part);
+        OK_OR_FAIL(hvp_apply(f.h, K, (const real *const *)v, hv, e));
+        for (int i = 0; i < K; i++)
+            assert_true(distance(f.n, whole[i], hv[i]) <= bound * norm(f.n, hv[i]));
+    }
+    for (int i = 0; i < K; i++) free(v[i]), free(whole[i]), free(hv[i]);
+    free(g);
+    free(other);
+    hvp_fixture_close(&f);
+}
+
 /* Bit for bit: probes alone or together, any number of threads, activations kept or not. */
-static void same_bits(void **state)
+static void check_bits(const char *name, bool sliced)
 {
     enum { K = 2 };
     struct hvp_fixture f;
-    open_ragged(&f, *state, HVP_ALL, 0);
+    open_ragged(&f, name, HVP_ALL, 0);
+    if (sliced) f.h->slice = (struct hvp_slice){50, 100};
     real *v[K], *alone[K], *hv[K];
     size_t bytes = (size_t)f.n * sizeof(real);
     hvp_chunk(f.h, 100);
@@ -196,6 +233,25 @@ static void same_bits(void **state)
     for (int i = 0; i < K; i++) free(v[i]), free(alone[i]), free(hv[i]);
     omp_set_num_threads(2);
     hvp_fixture_close(&f);
+}
+
+static void same_bits(void **state)
+{
+    check_bits(*state, false);
+    check_bits(*state, true);
+}
+
+/* No buffer of logits is larger than this however large the vocabulary, and no logit is computed
+ * twice while it is of a size that models have. */
+static void slices_by_default(void **state)
+{
+    (void)state;
+    const int64_t most = 1 << 25;
+    for (int64_t vocab = 1; vocab < INT64_C(1) << 30; vocab += 1 + vocab / 3) {
+        const struct hvp_slice s = hvp_head_slice(vocab);
+        assert_true(s.rows >= 64 && s.rows <= 1024 && s.rows * s.columns <= most);
+        assert_true(vocab > 500000 ? s.columns <= vocab : s.columns == vocab);
+    }
 }
 
 /* The sequences dealt out to handles, with one common number of scored tokens; and other
@@ -316,17 +372,19 @@ static const char *const wirings[] = {"olmo2", "gpt_neox_parallel", "olmo", "ope
 int main(void)
 {
     linalg_setup();
-    struct CMUnitTest tests[8 * FIXTURES_N];
+    struct CMUnitTest tests[9 * FIXTURES_N];
     size_t n = 0;
     EACH_FIXTURE(tests, n, symmetric)
     EACH_FIXTURE(tests, n, agrees_with_differences)
     EACH_FIXTURE(tests, n, loss_of_the_forward_pass)
     EACH_FIXTURE(tests, n, same_bits)
+    EACH_FIXTURE(tests, n, any_slices)
     EACH_FIXTURE(tests, n, sums_over_sequences)
     for (int i = 0; i < 4; i++)
         tests[n++] = (struct CMUnitTest)cmocka_unit_test_prestate(principal_submatrices,
                                                                   (void *)(uintptr_t)wirings[i]);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(agrees_under_a_window);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(slices_by_default);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(what_cannot_be);
     return _cmocka_run_group_tests("laws of derivatives", tests, n, NULL, NULL);
 }

@@ -1,0 +1,107 @@
+/* The loss of a position whose logits come in slices, against sums done directly. REAL: f32 f64 */
+#include "tensor/diff.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N = 1000, TARGET = 640 };
+static const double weight = 0.125;
+
+/* Logits whose largest one comes early, late or at the target, far above the others or not; their
+ * tangents. */
+static void fill(int which, real *z, real *dz)
+{
+    for (int i = 0; i < N; i++) {
+        double slope = which == 0 ? -0.3 : which == 1 ? 0.3 : 0;
+        z[i] = (real)(slope * i + 9 * sin(i * i));
+        dz[i] = (real)(cos(3 * i) + 0.5);
+    }
+    if (which == 3) z[TARGET] = 200;
+    if (which == 4) z[0] = 3000; /* e^-3000 is nothing, and no more than that */
+}
+
+struct answer {
+    double loss, mean, gz[N], dgz[N];
+};
+
+static void directly(const real *z, const real *dz, struct answer *out)
+{
+    double top = -INFINITY, sum = 0;
+    for (int i = 0; i < N; i++) top = fmax(top, (double)z[i]);
+    for (int i = 0; i < N; i++) sum += exp((double)z[i] - top);
+    *out = (struct answer){.loss = top + log(sum) - (double)z[TARGET]};
+    for (int i = 0; i < N; i++) out->mean += exp((double)z[i] - top) / sum * (double)dz[i];
+    for (int i = 0; i < N; i++) {
+        double p = weight * exp((double)z[i] - top) / sum;
+        out->gz[i] = p - (i == TARGET ? weight : 0);
+        out->dgz[i] = p * ((double)dz[i] - out->mean);
+    }
+}
+
+static void in_slices(const real *z, const real *dz, int width, struct answer *out)
+{
+    struct diff_loss s = {.top = -(real)INFINITY};
+    real a[N], b[N], p = 0;
+    double mean = 0;
+    memcpy(a, z, sizeof a);
+    memcpy(b, dz, sizeof b);
+    for (int at = 0; at < N; at += width) {
+        int n = N - at < width ? N - at : width;
+        mean = mean * diff_loss_sum(&s, a + at, n) + diff_loss_dot(a + at, b + at, n);
+    }
+    memcpy(a, z, sizeof a);
+    mean /= s.sum;
+    for (int pass = 0; pass < 2; pass++) /* the adjoints of all first: p is the target's slice's */
+        for (int at = 0; at < N; at += width) {
+            int n = N - at < width ? N - at : width, t = TARGET - at;
+            if (t < 0 || t >= n) t = -1;
+            if (pass == 1) {
+                diff_loss_adjoint_tangent(b + at, a + at, n, t, p, (real)mean);
+                continue;
+            }
+            diff_loss_exp(a + at, n, s.top);
+            real found = diff_loss_adjoint(a + at, n, t, (real)weight, s.sum);
+            if (t >= 0) p = found;
+        }
+    *out = (struct answer){.loss = (double)s.top + log(s.sum) - (double)z[TARGET], .mean = mean};
+    for (int i = 0; i < N; i++) out->gz[i] = (double)a[i], out->dgz[i] = (double)b[i];
+}
+
+static void near(double x, double y, double scale, const char *what, int which, int width)
+{
+    /* f32: logits of hundreds have a resolution of 3e-5 */
+    double bound = sizeof(real) == 8 ? 1e-13 : 4e-5;
+    if (!(fabs(x - y) <= bound * scale))
+        fail_msg("case %d, slices of %d: %s %.12g, expected %.12g", which, width, what, x, y);
+}
+
+static void slices(void **state)
+{
+    (void)state;
+    static const int widths[] = {N, 999, 500, 64, 7, 1};
+    static struct answer want, got;
+    real z[N], dz[N];
+    for (int which = 0; which < 5; which++)
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+            fill(which, z, dz);
+            directly(z, dz, &want);
+            in_slices(z, dz, widths[w], &got);
+            near(got.loss, want.loss, fmax(1, want.loss), "loss", which, widths[w]);
+            near(got.mean, want.mean, 1, "mean", which, widths[w]);
+            for (int i = 0; i < N; i++) {
+                near(got.gz[i], want.gz[i], weight, "adjoint", which, widths[w]);
+                near(got.dgz[i], want.dgz[i], weight, "its tangent", which, widths[w]);
+            }
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(slices)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -142,6 +142,31 @@ static void parts_are_independent(void **state)
     assert_true(f->c.trace.mean == mean && f->c.trace.error == error);
 }
 
+/* trace_error: probes are added until the standard error is within it, or trace_most is reached;
+ * those of the shorter run come first. */
+static void trace_to_a_target(void **state)
+{
+    struct fixture *f = *state;
+    f->r.options.trace = 4;
+    assert_int_equal(measure(f), OK);
+    assert_true(f->c.trace.probes == 4 && f->c.trace.error > 0.03 * fabs(f->c.trace.mean));
+    double few[4 * TENSORS], trace = 0;
+    memcpy(few, f->c.trace.samples, sizeof few);
+    f->r.options.trace_error = 0.03;
+    f->r.options.trace_most = 4000;
+    assert_int_equal(measure(f), OK);
+    assert_true(f->c.trace.converged && f->c.trace.probes > 4 && f->c.trace.probes < 4000);
+    assert_true(f->c.trace.error <= 0.03 * fabs(f->c.trace.mean));
+    assert_true(f->c.products == f->c.trace.probes && f->d.a.products == 4 + f->c.products);
+    assert_memory_equal(few, f->c.trace.samples, sizeof few);
+    for (int i = 0; i < N; i++) trace += f->d.a.value[i];
+    near(f->c.trace.mean, trace, 4 * f->c.trace.error);
+    f->r.options.trace_most = 6;
+    f->r.options.trace_error = 1e-6;
+    assert_int_equal(measure(f), OK);
+    assert_true(!f->c.trace.converged && f->c.trace.probes == 6);
+}
+
 static void warm_start_goes_on(void **state)
 {
     struct fixture *f = *state;
@@ -197,8 +222,9 @@ static void what_is_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(gradient_alone),     TEST(everything), TEST(parts_are_independent),
-        TEST(warm_start_goes_on), TEST(memory),     TEST(what_is_not_finite),
+        TEST(gradient_alone),     TEST(everything),         TEST(parts_are_independent),
+        TEST(trace_to_a_target),  TEST(warm_start_goes_on), TEST(memory),
+        TEST(what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

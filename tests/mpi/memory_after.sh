@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The memory of curvature and of the second order of cells: predicted within 15 % of a process's peak for curvature alone and
-# behind cells, where vectors count most and where hidden states do, within the promise of memory_per_rank, refused when that is
-# too little, and on qtraj plan.
+# behind cells, where vectors count most, where hidden states do and where logits in slices of the vocabulary do, within the
+# promise of memory_per_rank, refused when that is too little, and on qtraj plan.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
@@ -13,14 +13,15 @@ make_model() { # NAME FLAGS
 }
 make_model wide --family llama --hidden 640 --heads 8 --kv-heads 4 --intermediate 1280 --vocab 600 --layers 2
 make_model long --family gpt_neox --hidden 96 --heads 4 --intermediate 256 --vocab 3000 --layers 6
-"$python" "$SOURCE/tests/bench/make_ids.py" "$work/ids.safetensors" 600 wide=2,96 long=24,128 evaluation=4,64
-for name in wide long; do
+make_model words --family llama --hidden 16 --heads 2 --kv-heads 2 --intermediate 32 --vocab 600000 --layers 1
+"$python" "$SOURCE/tests/bench/make_ids.py" "$work/ids.safetensors" 600 wide=2,96 long=24,128 words=8,128 evaluation=4,64
+for name in wide long words; do
     cat >"$work/$name.yaml" <<YAML
 name: $name
 results: $name.h5
 models: [{name: $name, trajectory: one.csv, path: "$work/$name"}]
 bits: [3, 4]
-methods: [{method: rtn, group_size: 32}]
+methods: [{method: rtn, group_size: 16}]
 evaluation: [{name: ids, ids: "ids.safetensors:evaluation"}]
 run: {threads: 1, scratch: "$work"}
 YAML
@@ -65,4 +66,8 @@ assert abs(peak / float(sys.argv[2]) - 1) < 0.15, (peak, sys.argv[2])' "$work/pl
 }
 check wide "$wide"
 check long "$long"
+words='subset: quantized, trace: 2, together: 2, data: {ids: "ids.safetensors:words"}, sequences: 8'
+launch 120 1 run "$work/words.yaml" || fail "words: $(cat "$work/err")"
+launch 120 1 run "$work/words.yaml" --set "curvature={$words}" || fail "words: $(cat "$work/err")"
+near "$work/words.h5" curvature_peak_memory curvature_planned_memory 0 >/dev/null
 finish

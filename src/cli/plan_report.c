@@ -249,6 +249,13 @@ static void print_tokens(const char *name, const struct cost_tokens *t)
                t->guessed ? " (guessed)" : "");
 }
 
+/* Width of a phase's column. */
+static int column(int phase)
+{
+    int name = (int)strlen(cost_phase_name((enum cost_phase)phase));
+    return name > 9 ? name : 9;
+}
+
 static void print_line(const struct plan *p, const struct plan_line *l)
 {
     const struct plan_model *m = &p->costs.models[l->model];
@@ -261,7 +268,8 @@ static void print_line(const struct plan *p, const struct plan_line *l)
         return;
     }
     printf(" %8.2f %8.1f", (double)m->sizes.shape.parameters / 1e9, l->cost.bytes / 1e9);
-    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) printf(" %9.4g", l->cost.flop[i] / 1e12);
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
+        printf(" %*.4g", column(i), l->cost.flop[i] / 1e12);
     printf("  %9s  %7.1f %7.1f", time, (double)l->memory.peak / gib, (double)l->least / gib);
     if (l->memory.waves > 1) printf("  %lld waves", (long long)l->memory.waves);
     if (l->memory.scratch) printf("  %.1f GiB of scratch", (double)l->memory.scratch / gib);
@@ -319,7 +327,7 @@ void plan_report_print(const struct plan_report *r)
     printf("%lld threads\n", (long long)r->threads);
     printf("%-20s %6s %8s %8s", "model", "visits", "params/G", "read/GB");
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
-        printf(" %9s", cost_phase_name((enum cost_phase)i));
+        printf(" %*s", column(i), cost_phase_name((enum cost_phase)i));
     printf("  %9s  %7s %7s\n", "time", "GiB", "least");
     for (int64_t i = 0; i < r->n; i++) print_line(r->plan, &r->lines[i]);
     print_total(r);

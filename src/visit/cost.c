@@ -13,9 +13,10 @@
 const char *cost_phase_name(enum cost_phase phase)
 {
     static const char *const names[COST_PHASE_N] = {
-        [COST_READ] = "read",           [COST_FORWARD] = "forward", [COST_HESSIAN] = "hessian",
-        [COST_FACTOR] = "factor",       [COST_SWEEP] = "sweep",     [COST_HEAD] = "head",
-        [COST_CURVATURE] = "curvature",
+        [COST_READ] = "read",           [COST_FORWARD] = "forward",
+        [COST_HESSIAN] = "hessian",     [COST_FACTOR] = "factor",
+        [COST_SWEEP] = "sweep",         [COST_HEAD] = "head",
+        [COST_CURVATURE] = "curvature", [COST_SECOND_ORDER] = "second_order",
     };
     return names[phase];
 }
@@ -101,12 +102,44 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
 }
 
 /* docs/math/hvp.md: with recomputation a product takes about as much as eleven forward passes of
- * its tokens, loss and gradient as four. */
+ * its tokens, loss and gradient as four. A search for the critical step takes six as a rule: the
+ * step of 1, one doubled or halved, four of bisection. */
+enum { PASSES_GRADIENT = 4, PASSES_PRODUCT = 11, PASSES_CRITICAL = 6 };
+
+static double pass(const struct model_sizes *m, const struct cost_tokens *t)
+{
+    return forward(m, t) + head(m, t);
+}
+
 struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens *tokens,
                            int64_t products)
 {
-    double pass = forward(m, tokens) + head(m, tokens);
-    return (struct cost){.flop = {[COST_CURVATURE] = pass * (4 + 11 * (double)products)}};
+    double passes = PASSES_GRADIENT + PASSES_PRODUCT * (double)products;
+    return (struct cost){.flop = {[COST_CURVATURE] = pass(m, tokens) * passes}};
+}
+
+/* The loss, the gradient, and the checkpoint's own search, which begins with a loss too. */
+struct cost cost_second_order(const struct model_sizes *m, const struct cost_tokens *tokens,
+                              int depth, bool critical)
+{
+    double passes = 1;
+    if (depth != SECOND_ORDER_NONE) passes += PASSES_GRADIENT;
+    if (critical) passes += 1 + PASSES_CRITICAL;
+    return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
+}
+
+/* The quantized model's loss, a product with all of its change, and with that of each linear. */
+struct cost cost_second_order_cell(const struct model_sizes *m, const struct cost_tokens *tokens,
+                                   int depth, bool critical)
+{
+    struct slot slots[SLOTS_MAX];
+    int n = slots_of_block(&m->spec, slots);
+    int64_t products = depth != SECOND_ORDER_NONE;
+    for (int i = 0; depth == SECOND_ORDER_LAYERS && i < n; i++)
+        if (slots[i].kind == SLOT_WEIGHT) products += m->shape.layers;
+    double passes = 1 + PASSES_PRODUCT * (double)products;
+    if (critical) passes += PASSES_CRITICAL;
+    return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
 }
 
 /* --- seconds --- */
@@ -114,8 +147,8 @@ struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens
 /* Share of sgemm's rate (factor: of dgemm's) that each phase reaches with its norms, exponentials
  * and passes over memory; measured on blocks of 160M to 1B shape. */
 static const double reached[COST_PHASE_N] = {
-    [COST_FORWARD] = 0.75, [COST_HESSIAN] = 0.75, [COST_FACTOR] = 0.5,
-    [COST_SWEEP] = 0.35,   [COST_HEAD] = 0.6,     [COST_CURVATURE] = 0.6,
+    [COST_FORWARD] = 0.75, [COST_HESSIAN] = 0.75,  [COST_FACTOR] = 0.5,       [COST_SWEEP] = 0.35,
+    [COST_HEAD] = 0.6,     [COST_CURVATURE] = 0.6, [COST_SECOND_ORDER] = 0.6,
 };
 
 double cost_seconds(const struct cost *c, const struct cost_rates *r, double seconds[COST_PHASE_N])

@@ -18,6 +18,7 @@ enum cost_phase {
     COST_SWEEP,
     COST_HEAD,
     COST_CURVATURE,
+    COST_SECOND_ORDER,
     COST_PHASE_N
 };
 /* "read", "forward", ...: as in the records' seconds_*. */
@@ -53,6 +54,13 @@ struct cost cost_shared_hessian(const struct model_sizes *m, const struct cost_t
 /* Curvature with so many products with the Hessian at most. */
 struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens *tokens,
                            int64_t products);
+
+/* The account of second order and critical sharpness (second_order.h), depth: enum
+ * second_order_depth; of a visit with cells, once, and of each of its cells more. */
+struct cost cost_second_order(const struct model_sizes *m, const struct cost_tokens *tokens,
+                              int depth, bool critical);
+struct cost cost_second_order_cell(const struct model_sizes *m, const struct cost_tokens *tokens,
+                                   int depth, bool critical);
 
 struct cost_rates {
     double sgemm, dgemm;             /* FLOP/s of a worker */

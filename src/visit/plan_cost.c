@@ -63,6 +63,11 @@ static void add_tokens(struct cost_tokens *to, const struct cost_tokens *more)
     if (more->longest > to->longest) to->longest = more->longest;
 }
 
+static bool accounts_asked_for(const struct curvature_section *c)
+{
+    return c->second_order != SECOND_ORDER_NONE || c->critical;
+}
+
 static enum status count_tokens(const struct sweep *s, struct plan_costs *c, struct err *e)
 {
     enum status st = OK;
@@ -72,8 +77,8 @@ static enum status count_tokens(const struct sweep *s, struct plan_costs *c, str
         struct cost_tokens one = cost_tokens_of(&s->evaluations[i]);
         add_tokens(&c->evaluation, &one);
     }
-    bool accounts = s->curvature.second_order != SECOND_ORDER_NONE || s->curvature.critical;
-    if (!accounts && !curvature_asked_for(&s->curvature.options)) return OK;
+    if (!accounts_asked_for(&s->curvature) && !curvature_asked_for(&s->curvature.options))
+        return OK;
     TRY(sweep_curvature_data(s, &data, e));
     c->curvature = cost_tokens_of(&data);
 done:
@@ -83,7 +88,8 @@ done:
 
 static void cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
 {
-    const struct curvature_options *o = &p->sweep->curvature.options;
+    const struct curvature_section *s = &p->sweep->curvature;
+    const struct curvature_options *o = &s->options;
     m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_a_weight);
     m->hessian = cost_shared_hessian(&m->sizes, &c->calibration);
     if (curvature_asked_for(o))
@@ -91,6 +97,11 @@ static void cost_model(const struct plan *p, const struct plan_costs *c, struct 
     for (int64_t i = 0; i < p->n_variants; i++)
         m->variants[i] =
             cost_variant(&m->sizes, p->variants[i].method, &c->evaluation, &c->calibration);
+    if (!accounts_asked_for(s)) return;
+    m->second_order = cost_second_order(&m->sizes, &c->curvature, s->second_order, s->critical);
+    const struct cost cell =
+        cost_second_order_cell(&m->sizes, &c->curvature, s->second_order, s->critical);
+    for (int64_t i = 0; i < p->n_variants; i++) cost_add(&m->variants[i], &cell, 1);
 }
 
 /* Nothing is known: a second for everything, about. */
@@ -139,6 +150,7 @@ static struct cost shared_cost(const struct plan *p, int64_t model, const int64_
             cost_add(&c, &m->hessian, 1);
             break;
         }
+    if (n > 0) cost_add(&c, &m->second_order, 1);
     return c;
 }
 
@@ -261,7 +273,7 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
                                        share_of(&p->costs.curvature, ranks)};
     if (curvature_asked_for(&c->options))
         bytes = base + memory_curvature(&share, &c->options, c->warm_start);
-    if (n > 0 && (c->second_order != SECOND_ORDER_NONE || c->critical)) {
+    if (n > 0 && accounts_asked_for(c)) {
         int64_t k = memory_together(&share, c->second_order, c->critical,
                                     n < c->options.together ? n : c->options.together,
                                     c->options.memory, rank->memory > 0 ? room : 0);

@@ -89,6 +89,34 @@ static void variants(void **state)
     assert_true(plain.flop[COST_HESSIAN] == 0 && plain.flop[COST_SWEEP] > 0);
 }
 
+/* Curvature in forwards of its tokens (docs/math/hvp.md): 4 a gradient, 11 a product; a loss 1, a
+ * critical step 6. OLMo2 has 7 linears a block. */
+static void derivatives(void **state)
+{
+    (void)state;
+    struct model_sizes m = sizes_of("OLMo2-7B");
+    struct cost_tokens t = tokens_of(4, 1024);
+    struct cost c = cost_shared(&m, &t, 2);
+    const double pass = c.flop[COST_FORWARD] + c.flop[COST_HEAD];
+    static const struct {
+        int depth;
+        bool critical;
+        double once, cell;
+    } cases[] = {{SECOND_ORDER_NONE, true, 1 + 7, 1 + 6},
+                 {SECOND_ORDER_TOTAL, false, 1 + 4, 1 + 11},
+                 {SECOND_ORDER_TOTAL, true, 1 + 4 + 7, 1 + 11 + 6},
+                 {SECOND_ORDER_LAYERS, false, 1 + 4, 1 + 11 * (1 + 7 * 32)}};
+    c = cost_curvature(&m, &t, 20);
+    assert_float_equal(c.flop[COST_CURVATURE] / pass, 4 + 11 * 20, 1e-9);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        c = cost_second_order(&m, &t, cases[i].depth, cases[i].critical);
+        assert_float_equal(cost_flop(&c) / pass, cases[i].once, 1e-9);
+        c = cost_second_order_cell(&m, &t, cases[i].depth, cases[i].critical);
+        assert_float_equal(c.flop[COST_SECOND_ORDER] / pass, cases[i].cell, 1e-9);
+        assert_true(cost_flop(&c) == c.flop[COST_SECOND_ORDER]);
+    }
+}
+
 static void seconds_and_corrections(void **state)
 {
     (void)state;
@@ -160,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forwards),
         cmocka_unit_test(variants),
+        cmocka_unit_test(derivatives),
         cmocka_unit_test(seconds_and_corrections),
         cmocka_unit_test(tokens_from_options),
     };

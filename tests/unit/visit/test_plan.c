@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "visit/plan.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +213,39 @@ static void visits_hold_the_applicable_cells(void **state)
     drop(&m);
 }
 
+/* What the account of second order adds: to each cell, and once to visits that have cells. */
+static void visits_cost_their_second_order(void **state)
+{
+    (void)state;
+    struct made plain, account;
+    const int64_t which[] = {0, 2};
+    double parts[2][3], cell = 0;
+    make(&plain, NULL, NULL);
+    make(&account, "curvature={second_order: total, data: {text: text.txt, length: 64}}", NULL);
+    assert_true(plain.plan.costs.models[0].known && account.plan.costs.models[0].known);
+    const struct plan_model *m = &account.plan.costs.models[0];
+    double without = plan_visit_seconds(&plain.plan, 0, which, 2, false, parts[0]);
+    double with = plan_visit_seconds(&account.plan, 0, which, 2, false, parts[1]);
+    double once = cost_seconds(&m->second_order, &account.plan.costs.rates, NULL);
+    /* Computing hides reading, so the sum may be less. */
+    assert_true(once > 0 && with > without && with <= (without + once) * (1 + 1e-9));
+    for (int i = 1; i < 3; i++) {
+        double more = parts[1][i] - parts[0][i];
+        assert_true(i == 1 || fabs(more - cell) <= 1e-9 * more);
+        cell = more;
+        assert_true(more > 2 * once); /* a loss and a product beside a loss and a gradient */
+    }
+    assert_true(plan_visit_seconds(&account.plan, 0, NULL, 0, false, parts[1]) ==
+                plan_visit_seconds(&plain.plan, 0, NULL, 0, false, parts[0]));
+    struct cost whole = plan_visit_cost(&account.plan, 0, which, 2, false);
+    double second = cost_flop(&m->second_order);
+    for (int i = 0; i < 2; i++) second += m->variants[which[i]].flop[COST_SECOND_ORDER];
+    assert_float_equal(whole.flop[COST_SECOND_ORDER] / second, 1, 1e-9);
+    assert_true(whole.flop[COST_CURVATURE] == 0);
+    drop(&plain);
+    drop(&account);
+}
+
 /* A visit as text and back. */
 static void visits_survive_the_way(void **state)
 {
@@ -294,6 +328,7 @@ int main(void)
         cmocka_unit_test(keys_of_curvature),
         cmocka_unit_test(keys_follow_the_text),
         cmocka_unit_test(visits_hold_the_applicable_cells),
+        cmocka_unit_test(visits_cost_their_second_order),
         cmocka_unit_test(visits_survive_the_way),
         cmocka_unit_test(more_ranks_come_last),
     };

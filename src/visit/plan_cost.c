@@ -226,6 +226,14 @@ static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ran
                                      share < tokens ? share : tokens, t->longest};
 }
 
+/* Likewise of curvature's, which are dealt out one by one. */
+static struct memory_sequences dealt_of(const struct cost_tokens *t, int64_t ranks)
+{
+    int64_t n = (t->sequences + ranks - 1) / ranks, tokens = (int64_t)t->tokens;
+    return (struct memory_sequences){n, n * t->longest < tokens ? n * t->longest : tokens,
+                                     t->longest};
+}
+
 /* What a visit has opened when it plans: the checkpoint's headers, token ids and their bytes. */
 enum { OPENED = 2 << 20, OPENED_TOKEN = 2 * sizeof(int32_t) };
 
@@ -270,7 +278,7 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     int64_t ranks = most(rank->ranks, 1), base = base_of(p, rank), bytes = 0;
     int64_t limit = memory_room(rank->memory), room = most(limit - base, 1);
     const struct memory_after share = {&p->costs.models[model].sizes, rank->threads, ranks,
-                                       share_of(&p->costs.curvature, ranks)};
+                                       dealt_of(&p->costs.curvature, ranks)};
     if (curvature_asked_for(&c->options))
         bytes = base + memory_curvature(&share, &c->options, c->warm_start);
     if (n > 0 && accounts_asked_for(c)) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The memory of curvature and of the second order of cells: predicted within 15 % of a process's peak for curvature alone and
 # behind cells, where vectors count most, where hidden states do and where logits in slices of the vocabulary do, within the
-# promise of memory_per_rank, refused when that is too little, and on qtraj plan.
+# promise of memory_per_rank, refused when that is too little, in groups that `auto` makes for it, and on qtraj plan.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
@@ -63,6 +63,22 @@ check() { # NAME OPTIONS: a sweep's curvature alone, then behind cells with thei
     "$python" -c 'import json, sys
 peak = json.load(open(sys.argv[1]))["cost"]["models"][0]["memory"]["peak"] / 2**20
 assert abs(peak / float(sys.argv[2]) - 1) < 0.15, (peak, sys.argv[2])' "$work/plan.json" "$peak" || fail "$name: qtraj plan"
+    group "$name" "$options" "$peak"
+}
+# What one rank has no room for: `auto` takes two, who hold the vectors in parts.
+group() { # NAME OPTIONS PEAK
+    local name=$1 options=$2 bound=$(($3 * 9 / 10)) peak
+    launch 120 3 run "$work/$name.yaml" --set results=group.h5 --set "curvature={$options, second_order: total}" \
+        --set run.ranks_per_group=auto --set "run.memory_per_rank=${bound}M" || fail "$name, a group: $(cat "$work/err")"
+    near "$work/group.h5" checkpoint_peak_memory checkpoint_planned_memory $bound >/dev/null
+    peak=$(near "$work/group.h5" curvature_peak_memory curvature_planned_memory $bound)
+    "$python" -c 'import h5py, sys; assert "ranks 2" in str(h5py.File(sys.argv[1])["cells/fingerprint"].asstr()[0])' \
+        "$work/group.h5" || fail "$name: auto takes no group of two"
+    "$QTRAJ" plan "$work/$name.yaml" --set "curvature={$options}" --set run.ranks_per_group=2 --json >"$work/plan.json" || fail "plan"
+    "$python" -c 'import json, sys
+peak = json.load(open(sys.argv[1]))["cost"]["models"][0]["memory"]["peak"] / 2**20
+assert abs(peak / float(sys.argv[2]) - 1) < 0.15, (peak, sys.argv[2])' "$work/plan.json" "$peak" || fail "$name: qtraj plan of a group"
+    rm -f "$work"/group.*
 }
 check wide "$wide"
 check long "$long"

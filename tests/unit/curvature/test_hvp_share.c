@@ -1,6 +1,7 @@
 /* Vectors cut over ranks, one rank after the other: what a rank keeps of gradient, products and
  * weights is its run of the whole ones, bit for bit, whatever the cut. Here every rank has all
  * sequences, so that its sums are the whole ones. REAL: f32 f64 */
+#include "curvature/hvp_engine.h"
 #include "curvature/hvp_predict.h"
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"
@@ -105,6 +106,7 @@ static void check_rank(struct hvp_fixture *f, const struct whole *w, int rank, i
     double loss;
     OK_OR_FAIL(hvp_open(f->model, &f->s, HVP_ALL, &h, e));
     hvp_share_over(h, &share);
+    h->slice = f->h->slice;
     for (int i = 0; i < 2 * K + 1; i++) mine[i] = must_alloc(r.here + 1, sizeof(real));
     for (int j = 0; j < K; j++) {
         memcpy(mine[j], w->v[j] + r.first, (size_t)r.here * sizeof(real));

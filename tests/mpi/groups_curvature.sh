@@ -5,7 +5,6 @@
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
-quickstart=$SOURCE/configs/quickstart
 fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$work/text.txt" # a text that no change of the sources changes
 sed -n '1p;4p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
 cat >"$work/sweep.yaml" <<YAML
@@ -29,7 +28,7 @@ for ranks in 1 2 3 5; do
     run "group$ranks" $ranks || fail "a group of $ranks: $(cat "$work/err")"
 done
 run again 3 || fail "the group again: $(cat "$work/err")"
-"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/group3.h5" "$work/again.h5" || fail "the same group gives other bits"
+compare group3 again
 
 "$python" - "$work" <<'PYTHON' || fail "numbers"
 import h5py, numpy, sys
@@ -81,7 +80,7 @@ warm=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 6
 run warm 3 "${warm[@]}" || fail "warm start: $(cat "$work/err")"
 cp "$work/warm.h5" "$work/first.h5"
 run warm 3 "${warm[@]}" --redo --only 'checkpoint=step001200' || fail "warm start again: $(cat "$work/err")"
-"$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/first.h5" "$work/warm.h5" || fail "a warm start without a vector differs"
+compare first warm
 [ -e "$work/warm.h5.vectors" ] && fail "vectors are left"
 ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 finish

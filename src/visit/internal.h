@@ -194,6 +194,7 @@ struct run {
     const struct visit *visit;
     const struct visit_hooks *hooks;
     struct visit_group group;
+    struct visit_group self;                          /* this rank alone */
     struct second_order *second_order;                /* NULL: not asked for */
     struct second_order_result *second_order_results; // (n)
     struct second_order_result of_checkpoint;         /* its critical sharpness */

@@ -269,7 +269,16 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
     return memory_plan_make(&need, &limits, out, e);
 }
 
-/* Curvature and the second-order account, which come after the blocks and cannot give way. */
+/* The ranks' share of what comes after the blocks. */
+static struct memory_after after_of(const struct plan *p, int64_t model,
+                                    const struct plan_rank *rank, int64_t ranks)
+{
+    return (struct memory_after){&p->costs.models[model].sizes, rank->threads, ranks,
+                                 dealt_of(&p->costs.curvature, ranks)};
+}
+
+/* Curvature and the second-order account, which come after the blocks and cannot give way. The
+ * latter is one rank's alone where no bit may depend on their number. */
 static enum status add_after(const struct plan *p, int64_t model, int64_t n,
                              const struct plan_rank *rank, struct memory_plan *out, struct err *e)
 {
@@ -277,16 +286,16 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     const struct curvature_section *c = &p->sweep->curvature;
     int64_t ranks = most(rank->ranks, 1), base = base_of(p, rank), bytes = 0;
     int64_t limit = memory_room(rank->memory), room = most(limit - base, 1);
-    const struct memory_after share = {&p->costs.models[model].sizes, rank->threads, ranks,
-                                       dealt_of(&p->costs.curvature, ranks)};
+    struct memory_after after = after_of(p, model, rank, ranks);
     if (curvature_asked_for(&c->options))
-        bytes = base + memory_curvature(&share, &c->options, c->warm_start);
+        bytes = base + memory_curvature(&after, &c->options, c->warm_start);
+    if (p->sweep->run.reproducible) after = after_of(p, model, rank, 1);
     if (n > 0 && accounts_asked_for(c)) {
-        int64_t k = memory_together(&share, c->second_order, c->critical,
+        int64_t k = memory_together(&after, c->second_order, c->critical,
                                     n < c->options.together ? n : c->options.together,
                                     c->options.memory, rank->memory > 0 ? room : 0);
         bytes = most(bytes,
-                     base + memory_second_order(&share, c->second_order, c->critical, most(k, 1)));
+                     base + memory_second_order(&after, c->second_order, c->critical, most(k, 1)));
     }
     out->after = bytes;
     out->peak = most(out->peak, bytes);

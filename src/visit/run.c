@@ -248,15 +248,25 @@ done:
     return st;
 }
 
+/* Who measures the second order: the group, or, where its size must not show in any bit, its rank 0
+ * alone. NULL: not this rank. */
+static const struct visit_group *second_order_group(const struct run *r)
+{
+    if (!r->visit->run.reproducible || r->group.size == 1) return &r->group;
+    return r->group.rank == 0 ? &r->self : NULL;
+}
+
 /* The variants' weights are kept from now on. */
 static enum status start_second_order(struct run *r, struct err *e)
 {
     enum status st = OK;
-    if (!r->visit->second_order || r->n == 0) return OK;
+    const struct visit_group *g = second_order_group(r);
+    if (!r->visit->second_order || r->n == 0 || !g) return OK;
     st =
         mem_zero(&r->second_order_results, r->n, sizeof *r->second_order_results, "predictions", e);
-    TRY(group_agree(&r->group, st, e));
-    TRY(second_order_open(r->visit, r->checkpoint, r->hooks, &r->group, &r->second_order, e));
+    TRY(group_agree(g, st, e));
+    TRY(second_order_open(r->visit, r->checkpoint, r->hooks, g, g == &r->group, &r->second_order,
+                          e));
     r->hooks = second_order_hooks(r->second_order);
     for (int64_t i = 0; i < r->n; i++) r->streams[i].second_order = &r->second_order_results[i];
 done:
@@ -267,12 +277,13 @@ static enum status finish_second_order(struct run *r, struct visit_cache *cache,
 {
     enum status st = OK;
     const struct second_order_task *t = r->visit->second_order;
-    if (!t) return OK;
+    const struct visit_group *g = second_order_group(r);
+    if (!t || !g) return OK;
     if (r->second_order)
         TRY(second_order_measure(r->second_order, r->model, cache, r->second_order_results,
                                  &r->outcome.memory_planned, e));
     if (t->critical && !r->visit->cells_only) {
-        TRY(second_order_of_checkpoint(r->visit, &r->group, r->checkpoint, r->model, cache,
+        TRY(second_order_of_checkpoint(r->visit, g, r->checkpoint, r->model, cache,
                                        &r->of_checkpoint, e));
         r->outcome.second_order = &r->of_checkpoint;
     }
@@ -289,7 +300,7 @@ static enum status work(struct run *r, struct visit_cache *cache, struct err *e)
     TRY(group_agree(&r->group, share_inputs(r, e), e));
     TRY(group_agree(&r->group, order_streams(r, e), e));
     TRY(plan_memory(r, e));
-    TRY(start_second_order(r, e));
+    TRY(group_agree(&r->group, start_second_order(r, e), e));
     TRY(run_waves(r, e));
     TRY(group_agree(&r->group, finish_second_order(r, cache, e), e));
 done:
@@ -334,6 +345,7 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
     char *fingerprint = NULL;
     double start = clock_seconds();
     TRY(group_open(group, &r.group, e));
+    TRY(group_open(MPI_COMM_SELF, &r.self, e));
     if (v->run.threads > 0) omp_set_num_threads((int)v->run.threads);
     clock_utc(r.outcome.utc_start);
     TRY(visit_fingerprint(group, &v->run, &fingerprint, e));
@@ -351,6 +363,7 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
 done:
     run_free(&r);
     group_close(&r.group);
+    group_close(&r.self);
     free(fingerprint);
     return st;
 }

@@ -40,8 +40,8 @@ struct second_order;
 struct visit_group;
 MUST_USE enum status second_order_open(const struct visit *v, const struct checkpoint *c,
                                        const struct visit_hooks *hooks,
-                                       const struct visit_group *group, struct second_order **out,
-                                       struct err *e);
+                                       const struct visit_group *group, bool may_stop,
+                                       struct second_order **out, struct err *e);
 const struct visit_hooks *second_order_hooks(const struct second_order *s);
 void second_order_close(struct second_order *s); /* not collective */
 

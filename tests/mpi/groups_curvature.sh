@@ -67,6 +67,18 @@ for ranks in (2, 3, 5):
 sys.exit(bad != 0)
 PYTHON
 
+# Where no bit of a cell may depend on the ranks, none of its second order does.
+run exact1 1 --set run.reproducible=true || fail "reproducible: $(cat "$work/err")"
+run exact3 3 --set run.reproducible=true || fail "reproducible in a group: $(cat "$work/err")"
+"$python" - "$work/exact1.h5" "$work/exact3.h5" <<'PYTHON' || fail "reproducible second orders differ"
+import h5py, sys
+a, b = map(h5py.File, sys.argv[1:])
+names = [f"cells/{n}" for n in ("loss", "first_order", "second_order", "true_difference", "critical_sharpness_delta")]
+names += [f"layers/{n}" for n in ("first_order", "second_order", "diagonal")]
+bad = [n for n in names if a[n][()].tobytes() != b[n][()].tobytes()]
+sys.exit(f"differ: {bad}" if bad else 0)
+PYTHON
+
 # Vectors that one rank has no room for: a group holds them in parts.
 little=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 64}')
 parameters=$("$python" -c 'import h5py, sys; print(int(h5py.File(sys.argv[1])["curvature_parameters"][()].max()))' "$work/group1.h5")

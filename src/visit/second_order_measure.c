@@ -1,0 +1,325 @@
+/* What the quantized weights of a visit's variants do to the loss. */
+#include "util/clock.h"
+#include "util/mem.h"
+#include "visit/measurement.h"
+#include "visit/memory_after.h"
+#include "visit/second_order_files.h"
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- losses --- */
+
+/* Whose loss on which tokens, and on which ranks. */
+struct losses {
+    const struct visit_group *group;
+    const struct sequences *tokens;
+};
+
+static enum status loss_of_model(const struct losses *of, const struct model *model, double *loss,
+                                 struct err *e)
+{
+    enum status st = OK;
+    struct measurement m = {.model = model, .sequences = of->tokens, .group = of->group->comm};
+    TRY(measurement_open(&m, HVP_QUANTIZED, e));
+    TRY(measurement_end(&m, hvp_loss(m.h, loss, e), e));
+done:
+    measurement_close(&m);
+    return st;
+}
+
+/* For critical_between. */
+static enum status loss_of(void *context, enum status st, struct checkpoint *c, double *loss,
+                           struct err *e)
+{
+    const struct losses *of = context;
+    struct model *model = NULL;
+    if (st == OK) st = model_open(c, &model, e);
+    TRY(group_agree(of->group, st, e));
+    TRY(loss_of_model(of, model, loss, e));
+done:
+    model_close(model);
+    return st;
+}
+
+/* --- measuring --- */
+
+/* What the variants share. Vectors are cut over the ranks. */
+struct measuring {
+    struct second_order *s;
+    struct losses losses;
+    struct measurement base; /* of the model itself */
+    int64_t n;               /* numbers of a vector here */
+    float *w, *g;            // (n) weights, gradient
+    double loss;
+    int64_t k;       /* variants that go together */
+    int64_t planned; /* bytes of the process at the peak */
+    float **delta;   // (k) of n
+    bool diagonal;
+};
+
+static void measuring_close(struct measuring *m)
+{
+    for (int64_t i = 0; m->delta && i < m->k; i++) free(m->delta[i]);
+    free(m->delta);
+    free(m->w);
+    free(m->g);
+    measurement_close(&m->base);
+}
+
+static bool stops(const struct second_order *s)
+{
+    return s->may_stop && s->outer->should_stop && s->outer->should_stop(s->outer->context);
+}
+
+static int64_t more(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* How many variants go together on this rank in curvature.memory and run.memory_per_rank. Their
+ * numbers do not depend on it. */
+static enum status fit(struct measuring *m, const struct model *model, int64_t wanted,
+                       struct err *e)
+{
+    enum status st = OK;
+    const struct visit *v = m->s->visit;
+    const struct second_order_task *t = v->second_order;
+    struct model_sizes sizes;
+    model_sizes(model, &sizes);
+    const struct sequences *mine = &m->base.mine;
+    const struct memory_after after = {&sizes,
+                                       omp_get_max_threads(),
+                                       m->base.size,
+                                       {mine->n, mine->offset[mine->n], sequences_longest(mine)}};
+    int64_t bound = v->run.memory ? v->run.memory : m->s->outer->memory;
+    int64_t base = memory_base_now(&sizes, after.threads);
+    int64_t room = bound > 0 ? more(memory_room(bound) - base, 1) : 0;
+    int64_t together = wanted < t->together ? wanted : t->together;
+    int64_t one = memory_second_order(&after, t->depth, t->critical, 1);
+    ENSURE(memory_together(&after, t->depth, t->critical, 1, t->memory, 0) == 1, ERR_USAGE,
+           "vectors of %lld numbers for one variant do not fit curvature.memory, %.3g GiB",
+           (long long)m->n, t->memory);
+    ENSURE(room == 0 || one <= room, ERR_USAGE,
+           "run.memory_per_rank of %.0f MiB is too little for the second order of one variant: it "
+           "takes %.0f MiB; give a rank more memory",
+           (double)bound / 0x1p20, (double)memory_bound(base + one) / 0x1p20);
+    m->k = memory_together(&after, t->depth, t->critical, together, t->memory, room);
+    m->planned = base + memory_second_order(&after, t->depth, t->critical, m->k);
+done:
+    return st;
+}
+
+static enum status vectors_open(struct measuring *m, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e));
+    TRY(mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e));
+    TRY(mem_zero(&m->delta, m->k, sizeof *m->delta, "changes of weights", e));
+    for (int64_t i = 0; i < m->k; i++)
+        TRY(mem_alloc(&m->delta[i], m->n, sizeof *m->delta[i], "changes of weights", e));
+    TRY(hvp_weights(m->base.h, m->w, e));
+done:
+    return st;
+}
+
+static enum status measuring_open(struct measuring *m, const struct model *model, int64_t wanted,
+                                  struct err *e)
+{
+    enum status st = OK;
+    const struct visit_group *g = m->s->group;
+    m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g->comm};
+    TRY(measurement_open(&m->base, HVP_QUANTIZED, e));
+    m->n = hvp_space(m->base.h)->n;
+    TRY(group_agree(g, fit(m, model, wanted, e), e));
+    m->k = -group_most(g, -m->k);
+    TRY(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
+    if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
+    TRY(group_agree(g, vectors_open(m, e), e));
+    TRY(measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e));
+done:
+    return st;
+}
+
+/* delta (n) = the variant's change of the weights. Not collective. */
+static enum status find_change(const struct measuring *m, struct hvp *quantized, float *delta,
+                               struct err *e)
+{
+    enum status st = OK;
+    TRY(hvp_weights(quantized, delta, e));
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < m->n; i++) delta[i] -= m->w[i];
+done:
+    return st;
+}
+
+/* The variant's loss and its change of the weights (delta NULL: not asked for). */
+static enum status measure_change(struct measuring *m, struct checkpoint *quantized, float *delta,
+                                  double *loss, struct err *e)
+{
+    enum status st = OK;
+    struct model *model = NULL;
+    struct measurement q = {.sequences = m->losses.tokens, .group = m->s->group->comm};
+    TRY(group_agree(m->s->group, model_open(quantized, &model, e), e));
+    q.model = model;
+    TRY(measurement_open(&q, HVP_QUANTIZED, e));
+    st = hvp_loss(q.h, loss, e);
+    if (st == OK && delta) st = find_change(m, q.h, delta, e);
+    TRY(measurement_end(&q, st, e));
+done:
+    measurement_close(&q);
+    model_close(model);
+    return st;
+}
+
+/* The variant's loss, change and, where it is asked for, critical sharpness. */
+static enum status measure_quantized(struct measuring *m, struct spill *spill, float *delta,
+                                     struct second_order_result *r, struct err *e)
+{
+    enum status st = OK;
+    const struct critical_loss along = {loss_of, &m->losses};
+    double loss;
+    TRY(second_order_quantized(m->s, spill, e));
+    TRY(measure_change(m, spill->quantized, delta, &loss, e));
+    r->true_difference = loss - m->loss;
+    if (m->s->visit->second_order->critical)
+        TRY(critical_between(m->s->base, spill->quantized, 1, &along, m->loss, &r->critical, e));
+done:
+    checkpoint_close(spill->quantized);
+    spill->quantized = NULL;
+    return st;
+}
+
+/* Takes the prediction over. */
+static enum status take(const struct measuring *m, struct prediction *p,
+                        struct second_order_result *r, struct err *e)
+{
+    enum status st = OK;
+    r->prediction = *p;
+    *p = (struct prediction){0};
+    TRY(mem_zero(&r->names, r->prediction.n_tensors, sizeof *r->names, "tensors", e));
+    for (; r->n_tensors < r->prediction.n_tensors; r->n_tensors++)
+        TRY(mem_string(&r->names[r->n_tensors], hvp_tensor(m->base.h, r->n_tensors)->name, e));
+done:
+    return st;
+}
+
+static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
+                           struct second_order_result *results, struct err *e)
+{
+    enum status st = OK;
+    struct prediction *p = NULL;
+    st = mem_zero(&p, k, sizeof *p, "predictions", e);
+    if (st == OK)
+        st = prediction_make(m->base.h, m->g, k, (const float *const *)m->delta, m->diagonal, p, e);
+    for (int64_t i = 0; st == OK && i < k; i++) st = take(m, &p[i], &results[which[i]], e);
+    st = measurement_end(&m->base, st, e);
+    for (int64_t i = 0; p && i < k; i++) prediction_free(&p[i]);
+    free(p);
+    return st;
+}
+
+/* Variants which[0..k), which share a pass. */
+static enum status measure_some(struct measuring *m, const int64_t *which, int64_t k,
+                                struct second_order_result *results, struct err *e)
+{
+    enum status st = OK;
+    double start = clock_seconds();
+    for (int64_t i = 0; i < k; i++) {
+        if (stops(m->s)) FAIL(ERR_STOPPED, "stopped");
+        TRY(measure_quantized(m, &m->s->spills[which[i]], m->delta ? m->delta[i] : NULL,
+                              &results[which[i]], e));
+    }
+    if (m->delta) TRY(predict(m, which, k, results, e));
+    double seconds = (clock_seconds() - start) / (double)k;
+    for (int64_t i = 0; i < k; i++) {
+        results[which[i]].seconds = seconds;
+        results[which[i]].done = true;
+    }
+done:
+    return st;
+}
+
+static enum status measure(struct second_order *s, const struct model *m, struct visit_cache *cache,
+                           struct second_order_result *results, int64_t *planned, struct err *e)
+{
+    enum status st = OK;
+    struct measuring w = {.s = s,
+                          .losses = {.group = s->group},
+                          .diagonal = s->visit->second_order->depth == SECOND_ORDER_LAYERS};
+    int64_t *which = NULL, n = 0;
+    TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
+    for (int64_t i = 0; i < s->n; i++)
+        if (-group_most(s->group, -s->spills[i].linears) == s->n_linears) which[n++] = i;
+    if (n == 0) goto done;
+    st = visit_sequences_get(cache, s->visit, &s->visit->second_order->data, &w.losses.tokens, e);
+    TRY(group_agree(s->group, st, e));
+    TRY(measuring_open(&w, m, n, e));
+    *planned = more(*planned, w.planned);
+    for (int64_t i = 0; i < n; i += w.k)
+        TRY(measure_some(&w, which + i, n - i < w.k ? n - i : w.k, results, e));
+done:
+    measuring_close(&w);
+    free(which);
+    return st;
+}
+
+enum status second_order_measure(struct second_order *s, const struct model *m,
+                                 struct visit_cache *cache, struct second_order_result *results,
+                                 int64_t *planned, struct err *e)
+{
+    enum status st = OK;
+    struct err failure = {0};
+    enum status measured = measure(s, m, cache, results, planned, &failure);
+    if (measured == ERR_STOPPED) FAIL(measured, "%s", failure.text);
+    for (int64_t i = 0; measured != OK && i < s->n; i++)
+        if (!results[i].done)
+            TRY(mem_format(&results[i].failure, e, "second_order: %s", failure.text));
+done:
+    return st;
+}
+
+static enum status open_previous(const struct visit *v, struct visit_cache *cache,
+                                 const struct sequences **tokens, struct checkpoint **previous,
+                                 struct err *e)
+{
+    enum status st = OK;
+    TRY(visit_sequences_get(cache, v, &v->second_order->data, tokens, e));
+    TRY(checkpoint_open(v->second_order->previous, previous, e));
+done:
+    return st;
+}
+
+static enum status measure_checkpoint(const struct visit *v, const struct visit_group *group,
+                                      const struct checkpoint *c, const struct model *m,
+                                      struct visit_cache *cache, struct critical *out,
+                                      struct err *e)
+{
+    enum status st = OK;
+    struct losses losses = {.group = group};
+    const struct critical_loss along = {loss_of, &losses};
+    struct checkpoint *previous = NULL;
+    double loss;
+    TRY(group_agree(group, open_previous(v, cache, &losses.tokens, &previous, e), e));
+    TRY(loss_of_model(&losses, m, &loss, e));
+    TRY(critical_between(c, previous, -1, &along, loss, out, e));
+done:
+    checkpoint_close(previous);
+    return st;
+}
+
+enum status second_order_of_checkpoint(const struct visit *v, const struct visit_group *group,
+                                       const struct checkpoint *c, const struct model *m,
+                                       struct visit_cache *cache, struct second_order_result *out,
+                                       struct err *e)
+{
+    enum status st = OK;
+    struct err failure = {0};
+    double start = clock_seconds();
+    if (!v->second_order->previous) goto done;
+    out->done = measure_checkpoint(v, group, c, m, cache, &out->critical, &failure) == OK;
+    if (!out->done) TRY(mem_format(&out->failure, e, "critical: %s", failure.text));
+    out->seconds = clock_seconds() - start;
+done:
+    return st;
+}

@@ -80,6 +80,8 @@ static enum status step(struct lanczos *l, int64_t product, struct err *e)
     for (int64_t i = 0; i < l->j; i++)
         memcpy(l->s + i * l->j, l->t + i * l->m, (size_t)l->j * sizeof *l->s);
     TRY(symmetric_eigen(l->j, l->s, l->ritz, e));
+    space_agree(&l->a->space, l->j * l->j, l->s);
+    space_agree(&l->a->space, l->j, l->ritz);
     l->complete = l->j == l->a->space.total || l->beta <= noise(l);
     if (!l->complete) vector_scale(l->a->space.n, 1 / l->beta, w, w);
     if (!l->complete && l->j < l->m)

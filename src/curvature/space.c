@@ -1,5 +1,5 @@
 #include "curvature/space.h"
-#include <stddef.h>
+#include <stdbool.h>
 
 struct space space_alone(int64_t n)
 {
@@ -25,4 +25,12 @@ void space_meet(const struct space *s, int64_t *begin, int64_t *end)
 void space_sum(const struct space *s, int64_t k, double *x)
 {
     if (s->sum) s->sum(s->context, k, x);
+}
+
+void space_agree(const struct space *s, int64_t k, double *x)
+{
+    bool first = s->first == 0 && s->n > 0;
+    if (!s->sum) return;
+    for (int64_t i = 0; !first && i < k; i++) x[i] = 0;
+    s->sum(s->context, k, x);
 }

@@ -21,3 +21,6 @@ struct space space_cut(int64_t total, int rank, int size);
 void space_meet(const struct space *s, int64_t *begin, int64_t *end);
 /* Does nothing for a rank alone. */
 void space_sum(const struct space *s, int64_t k, double *x);
+/* x (k) = the first rank's, for what decides where an iteration ends: LAPACK and libm may round
+ * otherwise on another CPU, and ranks that part there would wait for each other for ever. */
+void space_agree(const struct space *s, int64_t k, double *x);

@@ -121,7 +121,9 @@ static enum status hutchinson(struct probing *p, struct trace_estimate *out, str
             TRY(probe(p, out->probes, k, out, e));
         }
         TRY(summarise(out, e));
-        out->converged = !(p->o->target > 0) || out->error <= p->o->target * fabs(out->mean);
+        double far = p->o->target > 0 && !(out->error <= p->o->target * fabs(out->mean));
+        space_agree(&p->a->space, 1, &far);
+        out->converged = far != 1;
         if (out->converged || goal >= p->o->most) break;
         goal = min64(goal + p->together, p->o->most);
     }

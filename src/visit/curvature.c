@@ -238,12 +238,14 @@ static enum status check_memory(struct part *p, struct err *e)
     int64_t bytes = memory_base_now(&sizes, after.threads) +
                     memory_curvature(&after, &v->curvature->options, v->curvature->vectors != NULL);
     p->planned = bytes;
-    ENSURE(bound <= 0 || bytes <= memory_room(bound), ERR_USAGE,
-           "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
-           "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
-           "curvature.memory, curvature.together or curvature.sequences, or give a rank more",
-           (double)bound / 0x1p20, (double)memory_bound(bytes) / 0x1p20,
-           (long long)p->m.subject.hessian.space.most, (long long)after.tokens.tokens);
+    ENSURE(
+        bound <= 0 || bytes <= memory_room(bound), ERR_USAGE,
+        "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
+        "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
+        "curvature.memory, curvature.together or curvature.sequences, give a rank more, or a visit "
+        "more ranks (run.ranks_per_group)",
+        (double)bound / 0x1p20, (double)memory_bound(bytes) / 0x1p20,
+        (long long)p->m.subject.hessian.space.most, (long long)after.tokens.tokens);
 done:
     return st;
 }

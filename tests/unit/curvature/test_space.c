@@ -140,6 +140,9 @@ static void vectors(void **state)
     vector_part_dots(&alone, 5, offset, x, y, whole);
     for (int i = 0; i < 5; i++) near(parts[i], whole[i], 1e-12);
     assert_true(parts[2] == 0);
+    double mine_alone[2] = {rank + 0.1, -3};
+    space_agree(s, 2, mine_alone);
+    assert_true(mine_alone[0] == 0.1 && mine_alone[1] == -3);
     assert_int_equal(vector_start(9, s, mine, other, NULL), OK);
     assert_int_equal(vector_start(9, &alone, x, y, NULL), OK);
     for (int64_t i = 0; i < s->n; i++) near(other[i], y[s->first + i], 1e-9);

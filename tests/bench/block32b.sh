@@ -4,7 +4,7 @@
 # planned and as it was, and ends with the same once more after a kill -9 in the middle.
 #   QTRAJ=build/release/qtraj tests/bench/block32b.sh [hidden [intermediate [layers [heads [kv heads]]]]]
 # A smaller shape is also compared with one rank and LAPACK: 1280 6912 2 10 2 takes a minute.
-# Set PYTHON to an interpreter with numpy; FOLDER to where the files go (removed at the end); KILL=0 leaves out the second part.
+# Set PYTHON to an interpreter with numpy and h5py; FOLDER to where the files go (removed at the end); KILL=0 leaves out the second part.
 set -eu
 hidden=${1:-5120} intermediate=${2:-27648} layers=${3:-2} heads=${4:-40} kv=${5:-8}
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -33,7 +33,7 @@ END
 # Greatest VmHWM of each process of this run, their sum, and the greatest sum of proportional sizes (shared pages once).
 watch_memory() {
     local most=0 pids sum
-    while [ ! -e "$work/stop" ]; do
+    while [ -d "$work" ] && [ ! -e "$work/stop" ]; do
         pids=$(pgrep -f "^$QTRAJ run $work/sweep.yaml" || true)
         sum=0
         for pid in $pids; do
@@ -50,14 +50,18 @@ watch_memory() {
 run() { # ranks, further settings
     local ranks=$1
     shift
-    QTRAJ_TRACE=visit,linalg,memory mpirun -n "$ranks" "$QTRAJ" run "$work/sweep.yaml" "$@"
+    QTRAJ_TRACE=visit,linalg,memory mpirun -n "$ranks" "$QTRAJ" run "$work/sweep.yaml" "$@" >"$work/log" 2>&1
+}
+report() { # ranks, further settings
+    run "$@" || { cat "$work/log"; exit 1; }
+    grep -E 'trace (memory|linalg|visit)|cells' "$work/log"
 }
 
 echo "shape: hidden $hidden, intermediate $intermediate, $layers layers, $heads heads, $kv key/value heads; 2 ranks, $OMP_NUM_THREADS threads each"
 watch_memory &
 watcher=$!
 start=$(date +%s)
-run 3 2>&1 | grep -E 'trace (memory|linalg|visit)|error|cells' || true
+report 3
 echo "wall: $(($(date +%s) - start)) s with reading and head"
 touch "$work/stop"
 wait $watcher
@@ -65,9 +69,16 @@ awk '{if ($2 > most[$1]) most[$1] = $2} END {for (p in most) {n++; sum += most[p
     printf "their sum, shared pages counted in each: %.2f GB\n", sum / 1e6}' "$work/hwm"
 awk '{printf "all processes, shared pages counted once: %.2f GB\n", $1 / 1e6}' "$work/pss"
 "$QTRAJ" show "$work/group.h5"
+"$python" - "$work/group.h5" <<'END'
+import sys
+import h5py
+cells = h5py.File(sys.argv[1])["cells"]
+print("seconds:", ", ".join(f"{name} {cells[name if name == 'seconds' else 'seconds_' + name][()].ravel()[0]:.1f}"
+                           for name in ("seconds", "read", "forward", "hessian", "factor", "sweep", "head")))
+END
 
 if [ "$intermediate" -le 14000 ]; then
-    run 1 --set results=alone.h5 --set run.ranks_per_group=1 2>&1 | grep -E 'trace (memory|linalg|visit)|error|cells' || true
+    report 1 --set results=alone.h5 --set run.ranks_per_group=1
     "$QTRAJ" show "$work/alone.h5"
     "$python" - "$work" <<'END'
 import sys
@@ -82,11 +93,11 @@ fi
 echo "once more, with kill -9 of a rank in the middle, and a restart"
 cp "$work/group.h5" "$work/whole.h5"
 rm "$work"/group.h5 "$work"/group.journal
-run 3 2>/dev/null &
+run 3 &
 launcher=$!
 sleep "${KILL_AFTER:-60}"
 victim=$(pgrep -f "^$QTRAJ run $work/sweep.yaml" | tail -1)
 kill -9 "$victim"
 wait $launcher && { echo "the run outlived its rank?"; exit 1; }
-run 3 2>&1 | grep -E 'error|cells'
+report 3 | grep cells
 "$python" "$here/tests/tools/compare_cubes.py" "$work/whole.h5" "$work/group.h5"

@@ -34,18 +34,23 @@ struct opened {
 };
 
 /* Sequences of unequal length; with three ranks one has a single short one, with five one none. */
-static void open_model(struct opened *o, const char *name)
+static void open_folder(struct opened *o, const char *dir)
 {
     static const int64_t lengths[] = {20, 7, 31, 2};
-    char dir[512];
     struct err e = {0};
-    snprintf(dir, sizeof dir, FIXTURES "/models/%s", name);
     if (checkpoint_open(dir, &o->checkpoint, &e) != OK ||
         model_open(o->checkpoint, &o->model, &e) != OK)
         fail_msg("%s", e.text);
     assert_int_equal(sequences_init(&o->s, 4, 60, 0, NULL), OK);
     for (int i = 0; i < 4; i++) o->s.offset[i + 1] = o->s.offset[i] + lengths[i];
     for (int i = 0; i < 60; i++) o->s.ids[i] = (int32_t)(rng_bits(3, (uint64_t)i) % 32);
+}
+
+static void open_model(struct opened *o, const char *name)
+{
+    char dir[512];
+    snprintf(dir, sizeof dir, FIXTURES "/models/%s", name);
+    open_folder(o, dir);
 }
 
 static void close_model(struct opened *o)
@@ -301,12 +306,48 @@ static void one_fails(void **state)
     close_model(&o);
 }
 
+/* One rank cannot read the middle of the model, once it is open: the others are in the middle of a
+ * product then. */
+static void one_cannot_read(void **state)
+{
+    (void)state;
+    struct opened o;
+    struct measurement m;
+    struct curvature c;
+    struct err e = {0};
+    char dir[] = "/tmp/qtraj-test-XXXXXX", command[600], path[100];
+    struct curvature_request request = {.seed = 5};
+    const bool broken = rank == size - 1;
+    asked = stop_at = 0;
+    curvature_options_default(&request.options);
+    if (broken) {
+        assert_non_null(mkdtemp(dir));
+        snprintf(command, sizeof command, "cp '%s'/models/olmo2/[cm]* %s", FIXTURES, dir);
+        assert_int_equal(system(command), 0);
+        open_folder(&o, dir);
+        snprintf(path, sizeof path, "%s/model-00004-of-00006.safetensors", dir);
+        assert_int_equal(truncate(path, 2000), 0);
+    } else {
+        open_model(&o, "olmo2");
+    }
+    measure(&o, MPI_COMM_WORLD, HVP_ALL, &m);
+    assert_int_equal(measurement_run(&m, &request, &c, &e), broken ? ERR_IO : ERR_PEER);
+    assert_non_null(strstr(e.text, "model-00004-of-00006.safetensors"));
+    curvature_free(&c);
+    measurement_close(&m);
+    close_model(&o);
+    if (broken) {
+        snprintf(command, sizeof command, "rm -r %s", dir);
+        assert_int_equal(system(command), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors),   cmocka_unit_test(vector_files),
         cmocka_unit_test(estimates), cmocka_unit_test(stops_together),
-        cmocka_unit_test(one_fails),
+        cmocka_unit_test(one_fails), cmocka_unit_test(one_cannot_read),
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -129,22 +129,25 @@ static void index_layers(struct hvp *h)
     }
 }
 
+static bool is_outer_matrix(const struct hvp *h, int64_t tensor)
+{
+    return h->places[tensor].layer < 0 && h->places[tensor].slot.n_dims == 2;
+}
+
 /* A layer's tensors lie one behind the other. So do those outside, but for the embedding and the
  * output matrix, which are never there together and both come first. */
 static void place_rooms(struct hvp *h)
 {
+    int64_t matrix = 0;
+    for (int64_t t = 0; t < h->n_tensors; t++)
+        if (is_outer_matrix(h, t)) matrix = most(matrix, h->tensors[t].elements);
     for (int64_t l = -1; l < h->m->spec.shape.layers; l++) {
-        const int64_t *of = h->by_layer + h->layer_at[l + 1];
-        int64_t n = h->layer_at[l + 2] - h->layer_at[l + 1], at = 0;
-        for (int pass = l < 0 ? 0 : 1; pass < 2; pass++)
-            for (int64_t i = 0; i < n; i++) {
-                struct hvp_place *p = &h->places[of[i]];
-                bool matrix = l < 0 && p->slot.n_dims == 2;
-                if (matrix != (pass == 0)) continue;
-                p->room = matrix ? 0 : at;
-                at =
-                    matrix ? most(at, h->tensors[of[i]].elements) : at + h->tensors[of[i]].elements;
-            }
+        int64_t at = l < 0 ? matrix : 0;
+        for (int64_t i = h->layer_at[l + 1]; i < h->layer_at[l + 2]; i++) {
+            int64_t t = h->by_layer[i];
+            h->places[t].room = is_outer_matrix(h, t) ? 0 : at;
+            if (!is_outer_matrix(h, t)) at += h->tensors[t].elements;
+        }
         h->room = most(h->room, at);
     }
 }

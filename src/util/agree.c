@@ -5,6 +5,10 @@
 
 enum status err_agree(MPI_Comm comm, enum status st, struct err *e)
 {
+    struct {
+        int code;
+        char text[sizeof e->text];
+    } why = {.code = st};
     int rank, size, first;
     if (MPI_Comm_rank(comm, &rank) || MPI_Comm_size(comm, &size))
         return err_set(e, ERR_MPI, __FILE__, __LINE__, "bad communicator");
@@ -15,9 +19,10 @@ enum status err_agree(MPI_Comm comm, enum status st, struct err *e)
         patient_wait(&request))
         return err_set(e, ERR_MPI, __FILE__, __LINE__, "MPI_Iallreduce failed");
     if (first == INT_MAX) return OK;
-    char text[512] = "";
-    if (rank == first && e) memcpy(text, e->text, sizeof text);
-    if (MPI_Bcast(text, sizeof text, MPI_CHAR, first, comm))
+    if (rank == first && e) memcpy(why.text, e->text, sizeof why.text);
+    if (MPI_Bcast(&why, sizeof why, MPI_BYTE, first, comm))
         return err_set(e, ERR_MPI, __FILE__, __LINE__, "MPI_Bcast failed");
-    return st != OK ? st : err_set(e, ERR_PEER, __FILE__, __LINE__, "rank %d: %s", first, text);
+    if (st == (enum status)why.code) return st;
+    err_clear(e);
+    return err_set(e, (enum status)why.code, __FILE__, __LINE__, "rank %d: %s", first, why.text);
 }

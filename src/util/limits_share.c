@@ -1,3 +1,4 @@
+#include "util/agree.h"
 #include "util/limits.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -49,10 +50,7 @@ enum status limits_share(MPI_Comm comm, const struct limits *l, bool works,
     MPI_Comm_size(node, &n);
     /* A rank without memory for the cards still has to meet the others. */
     st = mem_alloc(&cards, n, sizeof *cards, "ranks of the node", e);
-    int ok = st == OK, all;
-    MPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, node);
-    ENSURE(all || st != OK, ERR_PEER, "a rank of the node is out of memory");
-    TRY(st);
+    TRY(err_agree(node, st, e));
     ENSURE(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, cards, (int)sizeof mine, MPI_BYTE,
                          node) == MPI_SUCCESS,
            ERR_MPI, "MPI_Allgather failed");

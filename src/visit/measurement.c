@@ -70,7 +70,10 @@ static enum status meet(struct measurement *m, enum status st, struct err *e)
     if (st == OK) return OK;
     why.code = st;
     leave(m, &why);
-    if (own == OK) st = err_set(e, st, __FILE__, __LINE__, "%s", why.text);
+    if (own != st) {
+        err_clear(e);
+        st = err_set(e, st, __FILE__, __LINE__, "%s", why.text);
+    }
 done:
     return st;
 }

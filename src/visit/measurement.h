@@ -31,7 +31,7 @@ struct measurement {
 MUST_USE enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e);
 void measurement_close(struct measurement *m);
 /* What has been done with h or the subject since the ranks were last together ended with st here:
- * OK if it did on all ranks, else this rank's failure, or ERR_PEER. */
+ * OK if it did on all ranks, else the failure of all, as err_agree. */
 MUST_USE enum status measurement_end(struct measurement *m, enum status st, struct err *e);
 
 /* curvature_measure on all ranks together: the same out on every rank, but for its vector, of which

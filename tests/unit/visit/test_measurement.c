@@ -297,8 +297,7 @@ static void one_fails(void **state)
         struct faulty f = {&inner, 0, at};
         m.subject.hessian.apply = faulty_apply;
         m.subject.hessian.context = &f;
-        assert_int_equal(measurement_run(&m, &request, &c, &e),
-                         rank == size - 1 ? ERR_NOMEM : ERR_PEER);
+        assert_int_equal(measurement_run(&m, &request, &c, &e), ERR_NOMEM);
         assert_non_null(strstr(e.text, "no room here"));
         curvature_free(&c);
         measurement_close(&m);
@@ -331,7 +330,7 @@ static void one_cannot_read(void **state)
         open_model(&o, "olmo2");
     }
     measure(&o, MPI_COMM_WORLD, HVP_ALL, &m);
-    assert_int_equal(measurement_run(&m, &request, &c, &e), broken ? ERR_IO : ERR_PEER);
+    assert_int_equal(measurement_run(&m, &request, &c, &e), ERR_IO);
     assert_non_null(strstr(e.text, "model-00004-of-00006.safetensors"));
     curvature_free(&c);
     measurement_close(&m);

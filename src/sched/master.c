@@ -132,6 +132,15 @@ static void end_piece(struct master *m, int leader, bool dropped)
               dropped ? "dropped its piece" : "is done", (long long)finished(m), (long long)m->n);
 }
 
+/* A piece that could not be done for a reason that concerns the run: its status. */
+static enum status broken(int leader, const char *message, struct err *e)
+{
+    int code = ERR_PEER, text = 0;
+    if (sscanf(message, "%d %n", &code, &text) != 1 || code <= OK || code > ERR_PEER)
+        code = ERR_PEER;
+    return err_set(e, (enum status)code, __FILE__, __LINE__, "rank %d: %s", leader, message + text);
+}
+
 static enum status handle(struct master *m, const MPI_Status *probed, struct err *e)
 {
     enum status st = OK;
@@ -150,7 +159,7 @@ static enum status handle(struct master *m, const MPI_Status *probed, struct err
         break;
     case TAG_BROKEN:
         end_piece(m, leader, true);
-        note_status(m, err_set(e, ERR_PEER, __FILE__, __LINE__, "rank %d: %s", leader, text));
+        note_status(m, broken(leader, text, e));
         break;
     default:
         FAIL(ERR_MPI, "unexpected message %d from rank %d", probed->MPI_TAG, leader);

@@ -91,6 +91,19 @@ done:
     return st;
 }
 
+/* The master ends the run with this status. */
+static enum status post_broken(struct sched_port *port, enum status why, const char *text,
+                               struct err *e)
+{
+    enum status st = OK;
+    char *message = NULL;
+    TRY(mem_format(&message, e, "%d %s", (int)why, text));
+    TRY(sched_post(port->world, 0, TAG_BROKEN, message, e));
+done:
+    free(message);
+    return st;
+}
+
 enum status worker_run(struct sched_port *port, const struct sched_work *work, struct err *e)
 {
     enum status st = OK;
@@ -116,7 +129,7 @@ enum status worker_run(struct sched_port *port, const struct sched_work *work, s
         if (result == OK || result == ERR_STOPPED)
             TRY(sched_post(port->world, 0, TAG_DONE, result == OK ? "done" : "stopped", e));
         else
-            TRY(sched_post(port->world, 0, TAG_BROKEN, own.text, e));
+            TRY(post_broken(port, result, own.text, e));
     }
 done:
     free(task);

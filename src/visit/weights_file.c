@@ -8,14 +8,16 @@
 enum status weights_file_scratch(const struct visit *v, int64_t i, char **path, struct err *e)
 {
     enum status st = OK;
-    char *folder = NULL;
+    char *folder = NULL, host[256] = "";
     int64_t room;
     TRY(scratch_find(v->run.scratch, 1, &folder, &room, e));
     ENSURE(folder, ERR_USAGE,
            "no place for quantized weights: surfaces and second_order keep them on scratch, name a "
            "folder with run.scratch");
-    TRY(mem_format(path, e, "%s/qtraj-%ld-%lld-weights.safetensors", folder, (long)getpid(),
-                   (long long)i));
+    /* The folder may be one of several nodes. */
+    gethostname(host, sizeof host - 1);
+    TRY(mem_format(path, e, "%s/qtraj-%s-%ld-%lld-weights.safetensors", folder, host,
+                   (long)getpid(), (long long)i));
 done:
     free(folder);
     return st;

@@ -157,6 +157,17 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=64k qtraj-test "$work/disk" 2>/d
     mount -o remount,size=4m "$work/disk"
     sweep
     [ $status = 0 ] || fail "after the disk was full: exit code $status, expected 0: $(cat "$work/err")"
+    # Only one rank of a group writes there: the others must hear of it.
+    write_sweep checkpoints="good other" extra='curvature: {second_order: total, sequences: 2, length: 64}'
+    sed -i 's,bad.h5,group.h5,' "$work/sweep.yaml"
+    rm -r "$work"/disk/*
+    mount -o remount,size=128k "$work/disk"
+    launch 60 3 run "$work/sweep.yaml" --set "run.scratch=$work/disk" --set run.ranks_per_group=2
+    status=$?
+    expect "full scratch of a group" 3 "$work/disk" space
+    mount -o remount,size=64m "$work/disk"
+    launch 60 3 run "$work/sweep.yaml" --set "run.scratch=$work/disk" --set run.ranks_per_group=2 ||
+        fail "after the scratch was full: $(cat "$work/err")"
 else
     echo "no tmpfs can be mounted here: the full disk was left out"
 fi

@@ -103,12 +103,11 @@ static enum status name_file(struct second_order *s, int64_t i, struct err *e)
     const struct visit_group *g = s->group;
     st = writes(s) ? weights_file_scratch(s->visit, i, &spill->path, e) : OK;
     TRY(group_agree(g, st, e));
-    if (g->node_size < 2) goto done;
     int length = spill->path ? (int)strlen(spill->path) + 1 : 0;
-    MPI_Bcast(&length, 1, MPI_INT, 0, g->node);
+    if (g->node_size > 1) MPI_Bcast(&length, 1, MPI_INT, 0, g->node);
     if (!writes(s)) st = mem_zero(&spill->path, length, 1, "a file's name", e);
-    TRY(group_agree(g, st, e));
-    MPI_Bcast(spill->path, length, MPI_CHAR, 0, g->node);
+    TRY(group_agree(g, st, e)); /* a rank that is alone on its node meets the others too */
+    if (g->node_size > 1) MPI_Bcast(spill->path, length, MPI_CHAR, 0, g->node);
 done:
     return st;
 }

@@ -235,7 +235,7 @@ static enum status transfer_piece(const struct transfer *t, float *x, size_t n, 
     enum status st = OK;
     errno = 0;
     size_t done = t->writing ? fwrite(x, sizeof *x, n, t->file) : fread(x, sizeof *x, n, t->file);
-    ENSURE(done == n, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: %s", t->path,
+    ENSURE(done == n, fsx_errno_status(errno), "%s: %s", t->path,
            errno ? strerror(errno) : "too short");
 done:
     return st;
@@ -271,7 +271,7 @@ static enum status transfer_open(struct transfer *t, const char *name, struct er
     TRY(mem_alloc(&t->piece, least(MESSAGE, most(hvp_n(t->m->h), 1)), sizeof *t->piece,
                   "a piece of a vector", e));
     t->file = fopen(name, t->writing ? "wbe" : "rbe");
-    ENSURE(t->file, ERR_IO, "%s: %s", name, strerror(errno));
+    ENSURE(t->file, fsx_errno_status(errno), "%s: %s", name, strerror(errno));
 done:
     return st;
 }
@@ -282,29 +282,46 @@ static void transfer_close(struct transfer *t)
     free(t->piece);
 }
 
+/* Rank 0's file, under a name that is not yet the vector's. */
+static enum status write_open(struct transfer *t, char **name, struct err *e)
+{
+    enum status st = OK;
+    TRY(fsx_make_parent(t->path, e));
+    TRY(mem_format(name, e, "%s.tmp.%ld", t->path, (long)getpid()));
+    TRY(transfer_open(t, *name, e));
+done:
+    return st;
+}
+
+static enum status publish(struct transfer *t, const char *name, struct err *e)
+{
+    enum status st = OK;
+    int closed = fclose(t->file);
+    t->file = NULL;
+    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", t->path, strerror(errno));
+    TRY(fsx_publish(name, t->path, e));
+done:
+    return st;
+}
+
 enum status measurement_vector_write(struct measurement *m, const char *path, const float *mine,
                                      struct err *e)
 {
     enum status st = OK;
     struct transfer t = {.m = m, .path = path, .writing = true, .mine = (float *)(uintptr_t)mine};
-    char *name = NULL;
-    if (m->rank == 0) st = fsx_make_parent(path, e);
-    if (st == OK) st = mem_format(&name, e, "%s.tmp.%ld", path, (long)getpid());
-    if (st == OK) st = transfer_open(&t, name, e);
+    char *name = NULL; /* rank 0's; NULL once it is published */
+    if (m->rank == 0) st = write_open(&t, &name, e);
     TRY(err_agree(m->group, st, e));
     st = transfer_run(&t, e);
-    if (m->rank == 0) {
-        int closed = fclose(t.file);
-        t.file = NULL;
-        if (st == OK && closed != 0)
-            st = err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, __FILE__, __LINE__, "%s: %s", path,
-                         strerror(errno));
-        if (st == OK) st = fsx_publish(name, path, e);
-        if (st != OK) unlink(name);
+    if (m->rank == 0 && st == OK) st = publish(&t, name, e);
+    if (m->rank == 0 && st == OK) {
+        free(name);
+        name = NULL;
     }
     TRY(err_agree(m->group, st, e));
 done:
     transfer_close(&t);
+    if (name) unlink(name);
     free(name);
     return st;
 }

@@ -5,13 +5,16 @@
 #include "util/mem.h"
 #include "util/rng.h"
 #include "visit/curvature.h"
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -146,6 +149,16 @@ static void vectors(void **state)
     }
 }
 
+/* -1: without bound. */
+static void limit_files(int64_t bytes)
+{
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < 0 ? limit.rlim_max : (rlim_t)bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
 static void vector_files(void **state)
 {
     (void)state;
@@ -168,7 +181,14 @@ static void vector_files(void **state)
     if (rank == 0) assert_int_equal(truncate(path, 8), 0);
     assert_false(measurement_vector_read(&m, path, found));
     assert_int_not_equal(measurement_vector_write(&m, "/dev/null/vector", given, NULL), OK);
+    /* The user's share of the disk is full: as on a full disk, and no piece is left in the folder.
+     */
+    if (rank == 0) limit_files(s->total * 2);
+    struct err e = {0};
+    assert_int_equal(measurement_vector_write(&m, path, given, &e), ERR_FULL);
+    assert_non_null(strstr(e.text, strerror(EFBIG)));
     if (rank == 0) {
+        limit_files(-1);
         assert_int_equal(unlink(path), 0);
         *strrchr(path, '/') = '\0';
         assert_int_equal(rmdir(path), 0);

@@ -277,12 +277,17 @@ enum status visit_curvature(const struct visit_outcome *o, MPI_Comm group,
                             const struct err *failure, struct err *e)
 {
     enum status st = OK;
-    struct part p = {.outcome = o, .m = {.model = o->model, .group = group, .hooks = hooks}};
+    struct visit_outcome own = *o;
+    struct part p = {.outcome = &own, .m = {.model = o->model, .group = group, .hooks = hooks}};
     struct err why = *failure;
     json_t *record = NULL;
+    char *fingerprint = NULL;
     int rank;
     double start = clock_seconds();
     MPI_Comm_rank(group, &rank);
+    st = visit_fingerprint(group, &o->visit->run, true, &fingerprint, e);
+    TRY(err_agree(group, st, e));
+    own.fingerprint = fingerprint;
     if (failure->code == OK) {
         enum status measured = measure(&p, cache, &why);
         if (measured == ERR_STOPPED || measured == ERR_FULL || measured == ERR_MPI)
@@ -299,5 +304,6 @@ done:
     free(p.start);
     warm_close(&p.warm);
     measurement_close(&p.m);
+    free(fingerprint);
     return st;
 }

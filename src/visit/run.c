@@ -48,14 +48,15 @@ static void run_free(struct run *r)
     checkpoint_close(r->checkpoint);
 }
 
-enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, char **out,
-                              struct err *e)
+enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
+                              char **out, struct err *e)
 {
     int size;
     char ranks[64] = "any";
+    bool named = curvature || !o->reproducible;
     MPI_Comm_size(group, &size);
-    if (!o->reproducible && size == 1) snprintf(ranks, sizeof ranks, "1");
-    if (!o->reproducible && size > 1)
+    if (named && size == 1) snprintf(ranks, sizeof ranks, "1");
+    if (named && size > 1)
         snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
                  (long long)o->scalapack_from);
     return mem_format(out, e, "qtraj %s; ranks %s; %s", version_text(), ranks, linalg_blas_name());
@@ -348,7 +349,7 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
     TRY(group_open(MPI_COMM_SELF, &r.self, e));
     if (v->run.threads > 0) omp_set_num_threads((int)v->run.threads);
     clock_utc(r.outcome.utc_start);
-    TRY(visit_fingerprint(group, &v->run, &fingerprint, e));
+    TRY(visit_fingerprint(group, &v->run, false, &fingerprint, e));
     r.outcome.visit = v;
     r.outcome.fingerprint = fingerprint;
     r.outcome.weights_hash = "";

@@ -91,7 +91,7 @@ MUST_USE enum status visit_run(const struct visit *v, MPI_Comm group, struct vis
 MUST_USE enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e);
 
 /* What the last bits of a result may depend on: versions, BLAS kernel, ranks of the group (any
- * when the numbers are made not to depend on them). The
- * caller frees. */
-MUST_USE enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, char **out,
-                                       struct err *e);
+ * when the numbers are made not to depend on them, which those of curvature never are). The caller
+ * frees. */
+MUST_USE enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
+                                       char **out, struct err *e);

@@ -78,6 +78,18 @@ names += [f"layers/{n}" for n in ("first_order", "second_order", "diagonal")]
 bad = [n for n in names if a[n][()].tobytes() != b[n][()].tobytes()]
 sys.exit(f"differ: {bad}" if bad else 0)
 PYTHON
+# Curvature is not among that: its fingerprint says how many ranks there were all the same, and with it the name of a vector.
+"$python" - "$work" <<'PYTHON' || fail "fingerprints of reproducible curvature"
+import h5py, sys
+bad = 0
+for name, cells, curvature in (("exact3", "ranks any;", "ranks 3"), ("exact1", "ranks any;", "ranks 1;"), ("group3", "ranks 3", "ranks 3")):
+    cube = h5py.File(f"{sys.argv[1]}/{name}.h5")
+    for group, expected in (("cells", cells), ("curvature", curvature)):
+        found = {x.decode() for x in cube[f"{group}/fingerprint"][()]}
+        bad += len(found) != 1 or expected not in found.pop()
+same = [set(h5py.File(f"{sys.argv[1]}/{n}.h5")["curvature/fingerprint"][()]) for n in ("exact3", "group3")]
+sys.exit(bad or same[0] != same[1])
+PYTHON
 
 # Vectors that one rank has no room for: a group holds them in parts.
 little=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 64}')

@@ -158,7 +158,7 @@ static json_t *layer_new(const struct layer_report *l, const struct second_order
     set_number(layer, "relative_error", l->report.relative_error);
     set_number(layer, "damping", l->report.damping);
     set_number(layer, "squared_distance", l->report.squared_distance);
-    if (r) set_layer_prediction(layer, r, l->name);
+    if (r && r->done) set_layer_prediction(layer, r, l->name);
     return layer;
 }
 

@@ -10,9 +10,9 @@
  * Memory of a product with k vectors, beside the 2k vectors of n numbers: the inputs of all blocks
  * (1 + k) L T C, one block's weights, and the activations of one chunk of sequences (hvp_chunk) in
  * one block, 4 times (values, tangents, adjoints and their tangents) whatever k; or at the head 2
- * of these and twice 2^25 numbers, whatever the tokens and the vocabulary. Collective where
- * hvp_share_over says so; parallel inside (OpenMP), with the same numbers for any number of
- * threads.
+ * of these and twice 2^25 numbers, whatever the tokens and the vocabulary, and, where the
+ * vocabulary is cut, 2 (1 + k) 1024 C more (hvp_head_bytes). Collective where hvp_share_over says
+ * so; parallel inside (OpenMP), with the same numbers for any number of threads.
  *
  * In the f64 build `real` is double and everything is computed in f64. */
 #pragma once

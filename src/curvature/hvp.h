@@ -103,10 +103,10 @@ struct hvp_share {
 void hvp_share_over(struct hvp *h, const struct hvp_share *share);
 const struct space *hvp_space(const struct hvp *h);
 
-/* The loss alone: one forward. ERR_USAGE, here and below: the mean is over no token. */
+/* The loss alone: one forward. It may be not finite, as the model is. ERR_USAGE, here and below:
+ * the mean is over no token; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status hvp_loss(struct hvp *h, double *loss, struct err *e);
-/* g (n) = the gradient; *loss too unless NULL. ERR_IO, ERR_NOMEM; ERR_NUMERIC: the loss is not
- * finite. */
+/* g (n) = the gradient; *loss too unless NULL. ERR_NUMERIC: the loss is not finite. */
 MUST_USE enum status hvp_gradient(struct hvp *h, real *g, double *loss, struct err *e);
 /* hv[i] (n) = H v[i] for i < k; v and hv do not overlap. The k products share everything that does
  * not depend on v. Errors as above. */

@@ -38,6 +38,15 @@ static void vectors_drop(real **v, int64_t k)
     free(v);
 }
 
+bool prediction_is_finite(const struct prediction *p, bool diagonal)
+{
+    bool finite =
+        isfinite(p->first_order) && isfinite(p->second_order) && isfinite(p->squared_norm);
+    for (int64_t t = 0; diagonal && t < p->n_tensors; t++)
+        finite = finite && isfinite(p->parts[t].diagonal);
+    return finite;
+}
+
 void prediction_free(struct prediction *p)
 {
     free(p->parts);
@@ -82,8 +91,6 @@ static enum status sum_parts(struct predicting *p, const real *g, int64_t i, str
         out->second_order += part.second_order;
         out->squared_norm += sums[SUMS * t + 2];
     }
-    ENSURE(isfinite(out->first_order) && isfinite(out->second_order), ERR_NUMERIC,
-           "the second-order prediction is not finite");
 done:
     free(sums);
     return st;

@@ -268,7 +268,7 @@ static enum status run_head(struct run *r, struct err *e)
     TRY(hvp_head(&r->c, e));
     TRY(hvp_fold(h, &r->rooms, HVP_HEAD, e));
     space_sum(&h->space, 1, &r->c.loss);
-    ENSURE(isfinite(r->c.loss), ERR_NUMERIC, "the loss is not finite");
+    ENSURE(!r->c.backward || isfinite(r->c.loss), ERR_NUMERIC, "the loss is not finite");
 done:
     return st;
 }

@@ -4,6 +4,7 @@
 #include "visit/measurement.h"
 #include "visit/memory_after.h"
 #include "visit/second_order_files.h"
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct losses {
     const struct sequences *tokens;
 };
 
+/* It may be not finite. */
 static enum status loss_of_model(const struct losses *of, const struct model *model, double *loss,
                                  struct err *e)
 {
@@ -28,7 +30,16 @@ done:
     return st;
 }
 
-/* For critical_between. */
+/* The ranks have the same one, so that all fail. */
+static enum status check_loss(double loss, const char *whose, struct err *e)
+{
+    enum status st = OK;
+    ENSURE(isfinite(loss), ERR_NUMERIC, "the loss of the %s is not finite", whose);
+done:
+    return st;
+}
+
+/* For critical_between, which takes a loss that is not finite for a risen one. */
 static enum status loss_of(void *context, enum status st, struct checkpoint *c, double *loss,
                            struct err *e)
 {
@@ -134,6 +145,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     TRY(group_agree(g, fit(m, model, wanted, e), e));
     m->k = -group_most(g, -m->k);
     TRY(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
+    TRY(check_loss(m->loss, "model", e));
     if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
     TRY(group_agree(g, vectors_open(m, e), e));
     TRY(measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e));
@@ -166,6 +178,7 @@ static enum status measure_change(struct measuring *m, struct checkpoint *quanti
     st = hvp_loss(q.h, loss, e);
     if (st == OK && delta) st = find_change(m, q.h, delta, e);
     TRY(measurement_end(&q, st, e));
+    TRY(check_loss(*loss, "quantized model", e));
 done:
     measurement_close(&q);
     model_close(model);
@@ -219,22 +232,52 @@ static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
     return st;
 }
 
-/* Variants which[0..k), which share a pass. */
-static enum status measure_some(struct measuring *m, const int64_t *which, int64_t k,
+/* Collective. */
+static enum status note(const struct visit_group *g, const char *what, const struct err *why,
+                        struct second_order_result *r, struct err *e)
+{
+    return group_agree(g, mem_format(&r->failure, e, "%s: %s", what, why->text), e);
+}
+
+static bool ends_all(enum status st)
+{
+    return st == ERR_STOPPED || st == ERR_MPI || st == ERR_FULL || st == ERR_IO;
+}
+
+/* A variant that fails is left out, and the others are what they are without it. */
+static enum status measure_one(struct measuring *m, int64_t variant, float *delta,
+                               struct second_order_result *r, struct err *e)
+{
+    enum status st = OK;
+    struct err why = {0};
+    enum status measured = measure_quantized(m, &m->s->spills[variant], delta, r, &why);
+    if (ends_all(measured)) FAIL(measured, "%s", why.text);
+    if (measured != OK) TRY(note(m->s->group, "second_order", &why, r, e));
+done:
+    return st;
+}
+
+/* Variants which[0..k), which share a pass; those that fail are lost from which. */
+static enum status measure_some(struct measuring *m, int64_t *which, int64_t k,
                                 struct second_order_result *results, struct err *e)
 {
     enum status st = OK;
+    const struct err infinite = {.text = "the prediction is not finite"};
     double start = clock_seconds();
+    int64_t n = 0;
     for (int64_t i = 0; i < k; i++) {
+        struct second_order_result *r = &results[which[i]];
         if (stops(m->s)) FAIL(ERR_STOPPED, "stopped");
-        TRY(measure_quantized(m, &m->s->spills[which[i]], m->delta ? m->delta[i] : NULL,
-                              &results[which[i]], e));
+        TRY(measure_one(m, which[i], m->delta ? m->delta[n] : NULL, r, e));
+        if (!r->failure) which[n++] = which[i];
     }
-    if (m->delta) TRY(predict(m, which, k, results, e));
+    if (m->delta && n > 0) TRY(predict(m, which, n, results, e));
     double seconds = (clock_seconds() - start) / (double)k;
-    for (int64_t i = 0; i < k; i++) {
-        results[which[i]].seconds = seconds;
-        results[which[i]].done = true;
+    for (int64_t i = 0; i < n; i++) {
+        struct second_order_result *r = &results[which[i]];
+        r->seconds = seconds;
+        r->done = !m->delta || prediction_is_finite(&r->prediction, m->diagonal);
+        if (!r->done) TRY(note(m->s->group, "second_order", &infinite, r, e));
     }
 done:
     return st;
@@ -273,8 +316,8 @@ enum status second_order_measure(struct second_order *s, const struct model *m,
     enum status measured = measure(s, m, cache, results, planned, &failure);
     if (measured == ERR_STOPPED) FAIL(measured, "%s", failure.text);
     for (int64_t i = 0; measured != OK && i < s->n; i++)
-        if (!results[i].done)
-            TRY(mem_format(&results[i].failure, e, "second_order: %s", failure.text));
+        if (!results[i].done && !results[i].failure)
+            TRY(note(s->group, "second_order", &failure, &results[i], e));
 done:
     return st;
 }
@@ -302,6 +345,7 @@ static enum status measure_checkpoint(const struct visit *v, const struct visit_
     double loss;
     TRY(group_agree(group, open_previous(v, cache, &losses.tokens, &previous, e), e));
     TRY(loss_of_model(&losses, m, &loss, e));
+    TRY(check_loss(loss, "model", e));
     TRY(critical_between(c, previous, -1, &along, loss, out, e));
 done:
     checkpoint_close(previous);
@@ -318,7 +362,7 @@ enum status second_order_of_checkpoint(const struct visit *v, const struct visit
     double start = clock_seconds();
     if (!v->second_order->previous) goto done;
     out->done = measure_checkpoint(v, group, c, m, cache, &out->critical, &failure) == OK;
-    if (!out->done) TRY(mem_format(&out->failure, e, "critical: %s", failure.text));
+    if (!out->done) TRY(note(group, "critical", &failure, out, e));
     out->seconds = clock_seconds() - start;
 done:
     return st;

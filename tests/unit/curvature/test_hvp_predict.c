@@ -128,6 +128,34 @@ static void diagonal_is_one_tensors(void **state)
     hvp_fixture_close(&f);
 }
 
+/* A change without a finite product has no prediction; the one beside it is what it is alone. */
+static void one_is_infinite(void **state)
+{
+    struct hvp_fixture f;
+    struct prediction p[2], alone;
+    hvp_fixture_open(&f, *state, HVP_QUANTIZED);
+    real *d[2] = {rounding(&f, 3), rounding(&f, 7)}, *g = hvp_vector(&f);
+    d[0][f.n / 2] = INFINITY;
+    OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 2, (const real *const *)d, true, p, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const *)&d[1], true, &alone, e));
+    assert_false(prediction_is_finite(&p[0], true));
+    assert_true(prediction_is_finite(&p[1], true));
+    assert_true(alone.second_order == p[1].second_order);
+    for (int64_t t = 0; t < alone.n_tensors; t++)
+        assert_true(alone.parts[t].diagonal == p[1].parts[t].diagonal);
+    /* One number that is not finite is enough. */
+    alone.parts[alone.n_tensors - 1].diagonal = NAN;
+    assert_true(prediction_is_finite(&alone, false) && !prediction_is_finite(&alone, true));
+    prediction_free(&alone);
+    for (int i = 0; i < 2; i++) {
+        prediction_free(&p[i]);
+        free(d[i]);
+    }
+    free(g);
+    hvp_fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +166,7 @@ int main(void)
         cmocka_unit_test_prestate(parts_add_up, (void *)(uintptr_t) "llama"),
         cmocka_unit_test_prestate(parts_add_up, (void *)(uintptr_t) "gpt_neox_parallel"),
         cmocka_unit_test_prestate(diagonal_is_one_tensors, (void *)(uintptr_t) "olmo2"),
+        cmocka_unit_test_prestate(one_is_infinite, (void *)(uintptr_t) "llama"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

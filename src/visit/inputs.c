@@ -10,25 +10,38 @@
 
 /* Sequences of one list of datasets under one tokenizer. */
 struct input {
+    struct input *next; /* asked for less recently */
     char *key;
     struct sequences sequences;
     int64_t *first; // (datasets + 1)
 };
 
+/* Between visits. During one, all that it asks for stays where it is. */
 enum { INPUTS_KEPT = 4 };
 
 static void input_free(struct input *i)
 {
+    if (!i) return;
     free(i->key);
     free(i->first);
     sequences_free(&i->sequences);
-    *i = (struct input){0};
+    free(i);
+}
+
+/* Keeps the n asked for last. */
+static void forget_others(struct input **list, int64_t n)
+{
+    for (; *list && n > 0; n--) list = &(*list)->next;
+    while (*list) {
+        struct input *i = *list;
+        *list = i->next;
+        input_free(i);
+    }
 }
 
 void visit_cache_free(struct visit_cache *c)
 {
-    for (int64_t i = 0; i < c->n; i++) input_free(&c->inputs[i]);
-    free(c->inputs);
+    forget_others(&c->inputs, 0);
     surface_free(c->surface);
     *c = (struct visit_cache){0};
 }
@@ -220,33 +233,43 @@ done:
     return st;
 }
 
-/* From the cache, or loaded into it; the oldest goes when it is full. */
+/* The one of that key, put in front; NULL when there is none. */
+static struct input *find_kept(struct visit_cache *cache, const char *key)
+{
+    for (struct input **at = &cache->inputs; *at; at = &(*at)->next) {
+        struct input *i = *at;
+        if (strcmp(i->key, key) != 0) continue;
+        *at = i->next;
+        i->next = cache->inputs;
+        cache->inputs = i;
+        return i;
+    }
+    return NULL;
+}
+
+/* From the cache, or loaded into it. */
 static enum status get(struct visit_cache *cache, const char *checkpoint,
                        const struct data_options *options, int64_t n, const char *tokenizer,
-                       int64_t *index, struct err *e)
+                       const struct input **out, struct err *e)
 {
     enum status st = OK;
-    struct input input = {0};
+    struct input *input = NULL;
+    char *key = NULL;
     struct facts f;
     TRY(facts_read(checkpoint, options, n, &f, e));
-    TRY(input_key(options, n, tokenizer, &f, &input.key, e));
-    for (int64_t i = 0; i < cache->n; i++)
-        if (strcmp(cache->inputs[i].key, input.key) == 0) {
-            *index = i;
-            goto done;
-        }
-    TRY(load(options, n, tokenizer, &f, &input, e));
-    if (cache->n == INPUTS_KEPT) {
-        input_free(&cache->inputs[0]);
-        memmove(cache->inputs, cache->inputs + 1, (INPUTS_KEPT - 1) * sizeof input);
-        cache->n--;
-    }
-    TRY(mem_grow(&cache->inputs, cache->n, &cache->capacity, sizeof input, e));
-    cache->inputs[cache->n] = input;
-    input = (struct input){0};
-    *index = cache->n++;
+    TRY(input_key(options, n, tokenizer, &f, &key, e));
+    *out = find_kept(cache, key);
+    if (*out) goto done;
+    TRY(mem_zero(&input, 1, sizeof *input, "token sequences", e));
+    input->key = key;
+    key = NULL;
+    TRY(load(options, n, tokenizer, &f, input, e));
+    input->next = cache->inputs;
+    *out = cache->inputs = input;
+    input = NULL;
 done:
-    input_free(&input);
+    input_free(input);
+    free(key);
     return st;
 }
 
@@ -254,20 +277,16 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
                              struct visit_inputs *out, struct err *e)
 {
     enum status st = OK;
+    const struct input *calibration = NULL, *evaluation;
     char *tokenizer = NULL;
-    int64_t calibration = -1, evaluation;
-    bool calibrates = v->calibration.text || v->calibration.ids;
+    forget_others(&cache->inputs, INPUTS_KEPT);
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
-    if (calibrates) TRY(get(cache, v->path, &v->calibration, 1, tokenizer, &calibration, e));
-    int64_t before = cache->n;
-    TRY(get(cache, v->path, v->evaluations, v->n_evaluations, tokenizer, &evaluation, e));
-    /* The second look-up may have pushed the first one down by a place. */
-    if (calibrates && before == INPUTS_KEPT && evaluation == INPUTS_KEPT - 1 &&
-        calibration != evaluation)
+    if (v->calibration.text || v->calibration.ids)
         TRY(get(cache, v->path, &v->calibration, 1, tokenizer, &calibration, e));
-    *out = (struct visit_inputs){.evaluation = &cache->inputs[evaluation].sequences,
-                                 .first = cache->inputs[evaluation].first};
-    if (calibrates) out->calibration = &cache->inputs[calibration].sequences;
+    TRY(get(cache, v->path, v->evaluations, v->n_evaluations, tokenizer, &evaluation, e));
+    *out = (struct visit_inputs){.calibration = calibration ? &calibration->sequences : NULL,
+                                 .evaluation = &evaluation->sequences,
+                                 .first = evaluation->first};
 done:
     free(tokenizer);
     return st;
@@ -278,11 +297,11 @@ enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v
                                 struct err *e)
 {
     enum status st = OK;
+    const struct input *input;
     char *tokenizer = NULL;
-    int64_t at;
     TRY(find_tokenizer(v, data->text != NULL, &tokenizer, e));
-    TRY(get(cache, v->path, data, 1, tokenizer, &at, e));
-    *out = &cache->inputs[at].sequences;
+    TRY(get(cache, v->path, data, 1, tokenizer, &input, e));
+    *out = &input->sequences;
 done:
     free(tokenizer);
     return st;

@@ -15,7 +15,7 @@
 /* --- inputs.c: token sequences, kept between visits --- */
 
 /* Calibration and all evaluation datasets (one behind the other) of a visit; borrowed from the
- * cache. */
+ * cache until the next visit gets its own. */
 struct visit_inputs {
     const struct sequences *calibration; /* NULL: none */
     const struct sequences *evaluation;
@@ -25,8 +25,7 @@ struct visit_inputs {
 MUST_USE enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
                                       struct visit_inputs *out, struct err *e);
 
-/* The sequences of one data source alone, borrowed from the cache until it is asked again. Errors
- * as above. */
+/* The sequences of one data source alone, borrowed for as long. Errors as above. */
 MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v,
                                          const struct data_options *data,
                                          const struct sequences **out, struct err *e);

@@ -288,7 +288,6 @@ static enum status finish_second_order(struct run *r, struct visit_cache *cache,
                                        &r->of_checkpoint, e));
         r->outcome.second_order = &r->of_checkpoint;
     }
-    TRY(visit_inputs_get(cache, r->visit, &r->inputs, e)); /* they may have moved */
 done:
     return st;
 }

@@ -106,7 +106,6 @@ enum status hvp_apply(struct hvp *h, int64_t k, const real *const *v, real *cons
 {
     enum status st = OK;
     TRY(hvp_run(h, k, v, hv, NULL, true, NULL, e));
-    h->products += k;
 done:
     return st;
 }
@@ -179,11 +178,6 @@ void hvp_chunk(struct hvp *h, int64_t tokens)
 void hvp_keep(struct hvp *h, bool keep)
 {
     h->keep = keep;
-}
-
-int64_t hvp_products(const struct hvp *h)
-{
-    return h->products;
 }
 
 #ifndef QTRAJ_REAL_F64

@@ -39,10 +39,7 @@
 #define hvp_keep        REAL_NAME(hvp_keep)
 #define hvp_numbers     REAL_NAME(hvp_numbers)
 #define hvp_bytes_of    REAL_NAME(hvp_bytes_of)
-#define hvp_products    REAL_NAME(hvp_products)
-#define hvp_subset_find REAL_NAME(hvp_subset_find)
 #define hvp_subset_name REAL_NAME(hvp_subset_name)
-#define hvp_subset_doc  REAL_NAME(hvp_subset_doc)
 
 struct spec;
 
@@ -55,8 +52,6 @@ enum hvp_subset {
 };
 /* "all", "mat2d", "blocks2d", "quantized"; find: false when there is none of that name. */
 const char *hvp_subset_name(enum hvp_subset s);
-const char *hvp_subset_doc(enum hvp_subset s);
-bool hvp_subset_find(const char *name, enum hvp_subset *out);
 
 struct hvp;
 
@@ -125,9 +120,6 @@ void hvp_chunk(struct hvp *h, int64_t tokens);
 /* Keep all blocks' activations of a call in memory instead of computing them again: (1 + k) times
  * those of all tokens in all blocks. Default: off. Numbers are the same. */
 void hvp_keep(struct hvp *h, bool keep);
-
-/* Products done since hvp_open: hvp_apply with k vectors counts k. */
-int64_t hvp_products(const struct hvp *h);
 
 /* What calls take, from shapes alone. n of a subset: */
 int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset);

@@ -43,7 +43,7 @@ struct hvp_place {
 struct hvp {
     const struct model *m;
     const struct sequences *s;
-    int64_t n, n_tensors, scored, total, products;
+    int64_t n, n_tensors, scored, total;
 
     /* The subset's tensors in the vector's order, and the same by layer: those of layer l are
      * by_layer[layer_at[l + 1] .. layer_at[l + 2]), l = -1 for those outside. */

@@ -4,33 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *name, *doc;
-} subsets[HVP_SUBSETS] = {
-    [HVP_ALL] = {"all", "every parameter"},
-    [HVP_MAT2D] = {"mat2d", "matrices, embedding and head included"},
-    [HVP_BLOCKS2D] = {"blocks2d", "matrices inside the blocks"},
-    [HVP_QUANTIZED] = {"quantized", "what quantization touches: the blocks' linear layers"},
-};
+static const char *const subsets[HVP_SUBSETS] = {[HVP_ALL] = "all",
+                                                 [HVP_MAT2D] = "mat2d",
+                                                 [HVP_BLOCKS2D] = "blocks2d",
+                                                 [HVP_QUANTIZED] = "quantized"};
 
 const char *hvp_subset_name(enum hvp_subset s)
 {
-    return subsets[s].name;
-}
-
-const char *hvp_subset_doc(enum hvp_subset s)
-{
-    return subsets[s].doc;
-}
-
-bool hvp_subset_find(const char *name, enum hvp_subset *out)
-{
-    for (int i = 0; i < HVP_SUBSETS; i++)
-        if (strcmp(name, subsets[i].name) == 0) {
-            *out = (enum hvp_subset)i;
-            return true;
-        }
-    return false;
+    return subsets[s];
 }
 
 static int64_t most(int64_t a, int64_t b)

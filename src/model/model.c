@@ -132,11 +132,6 @@ const struct model_shape *model_shape(const struct model *m)
     return &m->spec.shape;
 }
 
-const struct arch *model_arch(const struct model *m)
-{
-    return m->spec.arch;
-}
-
 enum status model_check_ids(const struct model *m, const struct sequences *s, struct err *e)
 {
     enum status st = OK;

@@ -71,7 +71,6 @@ MUST_USE enum status model_open(struct checkpoint *c, struct model **out, struct
 void model_close(struct model *m);
 
 const struct model_shape *model_shape(const struct model *m);
-const struct arch *model_arch(const struct model *m);
 
 /* The shape from config.json alone (no weights needed), for plans and `inspect`. */
 MUST_USE enum status model_shape_read(const json_t *config, const char *name,

@@ -8,7 +8,6 @@
 #include "tokenizer/template.h"
 #include "tokenizer/utf8.h"
 #include "util/fsx.h"
-#include "util/hash.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 enum { TOKENIZER_BYTES_MAX = 256 << 20 };
 
 struct tokenizer {
-    char hash[HASH_HEX];
     char *path;
     struct vocab vocab;
     struct added added;
@@ -73,7 +71,6 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
     TRY(fsx_read(path, TOKENIZER_BYTES_MAX, &text, &n, e));
     TRY(json_read_text(path, text, n, &root, e));
     TRY(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
-    hash_bytes(text, n, t->hash);
     TRY(mem_string(&t->path, path, e));
     if ((st = read_document(t, root, e)) != OK) {
         err_prefix(e, "%s", path);
@@ -101,11 +98,6 @@ void tokenizer_close(struct tokenizer *t)
     free(t->bytes);
     free(t->path);
     free(t);
-}
-
-const char *tokenizer_hash(const struct tokenizer *t)
-{
-    return t->hash;
 }
 
 int64_t tokenizer_n_ids(const struct tokenizer *t)

@@ -14,9 +14,6 @@ struct pad_hint;
 MUST_USE enum status tokenizer_open(const char *path, struct tokenizer **out, struct err *e);
 void tokenizer_close(struct tokenizer *t);
 
-/* Digest of the file. */
-const char *tokenizer_hash(const struct tokenizer *t);
-
 /* Largest id + 1, added tokens included. */
 int64_t tokenizer_n_ids(const struct tokenizer *t);
 

@@ -56,21 +56,6 @@ json_t *json_numbers_new(const double *values, int64_t n)
     return array;
 }
 
-enum status json_numbers_get(const json_t *array, double **out, int64_t *n, struct err *e)
-{
-    enum status st = OK;
-    double *values = NULL;
-    ENSURE(json_is_array(array), ERR_FORMAT, "expected an array of numbers");
-    int64_t size = (int64_t)json_array_size(array);
-    TRY(mem_alloc(&values, size, sizeof *values, "numbers", e));
-    for (int64_t i = 0; i < size; i++)
-        values[i] = json_number_get(json_array_get(array, (size_t)i));
-    *out = values;
-    *n = size;
-done:
-    return st;
-}
-
 const char *json_text(const json_t *object, const char *key, const char *otherwise)
 {
     const char *text = json_string_value(json_object_get(object, key));

@@ -19,10 +19,8 @@ MUST_USE enum status json_read_text(const char *name, const char *text, size_t n
 json_t *json_number_new(double value);
 double json_number_get(const json_t *value);
 
-/* A new array of such numbers, and its inverse: *out is n doubles, the caller frees. ERR_NOMEM,
- * ERR_FORMAT. */
+/* A new array of such numbers, or NULL (no memory). */
 json_t *json_numbers_new(const double *values, int64_t n);
-MUST_USE enum status json_numbers_get(const json_t *array, double **out, int64_t *n, struct err *e);
 
 /* Strings with a default: never NULL unless the default is. */
 const char *json_text(const json_t *object, const char *key, const char *otherwise);

@@ -171,7 +171,7 @@ int main(int argc, char **argv)
         if (seconds < best) best = seconds, wait = waited;
     }
     printf("%s: %.1fM weights a block, %lld x %lld tokens; sgemm at these shapes %.1f GF/s\n",
-           arch_name(model_arch(b.model)), 1e-6 * (double)b.weights, (long long)b.s.n,
+           arch_name(b.model->spec.arch), 1e-6 * (double)b.weights, (long long)b.s.n,
            (long long)b.length, 1e-9 * rate);
     printf("  block, read and widened on the way\n    %-27s %8.4f s %8.1f GF/s %6.2f of sgemm, of "
            "it waited for the reader %.4f s\n",

@@ -340,7 +340,6 @@ static void what_cannot_be(void **state)
     struct err err = {0};
     struct hvp *h;
     double loss;
-    enum hvp_subset subset;
     open_ragged(&f, "llama", HVP_ALL, 0);
     struct sequences lone = f.s;
     lone.n = 1; /* one token, none scored */
@@ -361,8 +360,6 @@ static void what_cannot_be(void **state)
     f.s.ids[40] = 256;
     assert_int_equal(hvp_open(f.model, &f.s, HVP_ALL, &h, &err), ERR_FORMAT);
     assert_non_null(strstr(err.text, "sequence 2, token 9: id 256"));
-    assert_true(hvp_subset_find("blocks2d", &subset) && subset == HVP_BLOCKS2D);
-    assert_false(hvp_subset_find("most", &subset));
     hvp_fixture_close(&f);
 }
 

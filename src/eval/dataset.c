@@ -273,6 +273,8 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
            "documents too short: lower length, min_length or skip, raise tokens, or give more text",
            source, (long long)c.all, (long long)d->length, (long long)d->skip, (long long)d->tokens,
            (long long)c.dropped);
+    ENSURE(c.ids.n > c.n, ERR_USAGE,
+           "%s: no sequence has a second token, so there is nothing to predict", source);
     TRY(collector_finish(&c, t, out, e));
     TRY(arrange(d, t, out, e));
 done:

@@ -686,6 +686,10 @@ static void test_arrangement(void **state)
     sequences_free(&s);
 
     d.padding = PADDING_NONE;
+    d.skip = 2;
+    d.samples = 1;
+    refuse(&d, NULL, ERR_USAGE, "no sequence has a second token");
+    d.skip = d.samples = 0;
     d.min_length = 2;
     d.within_positions = true; /* the visit puts the model's positions into length */
     d.length = 3;

@@ -26,6 +26,7 @@ int cli_exit_code(enum status st)
     case ERR_IO:
     case ERR_FORMAT:
     case ERR_LOCKED:
+    case ERR_NUMERIC: /* of one checkpoint alone: its weights give no finite numbers */
         return EXIT_BAD_INPUT;
     case ERR_FULL:
     case ERR_STOPPED:

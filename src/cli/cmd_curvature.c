@@ -70,7 +70,8 @@ static enum status measure(struct measurement *m, const char *dir, const char *t
     TRY(hvp_open(m->model, &m->sequences, (enum hvp_subset)m->request.options.subset, &m->h, e));
     m->tokens = hvp_scored(m->h);
     TRY(subject_of_hvp(m->h, &m->subject, e));
-    TRY(curvature_measure(&m->subject, &m->request, &m->result, e));
+    st = curvature_measure(&m->subject, &m->request, &m->result, e);
+    if (st != OK) err_prefix(e, "%s", dir);
     m->seconds = clock_seconds() - start;
 done:
     return st;

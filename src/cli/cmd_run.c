@@ -13,6 +13,7 @@
 #include "visit/visit.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] = "run SWEEP.yaml [--set KEY=VALUE] [--only KEY=PATTERN] ...";
 
@@ -165,6 +166,36 @@ done:
     return st;
 }
 
+/* What the cube's provenance keeps: the arguments as they were given. The caller frees. */
+static enum status join(int argc, char **argv, char **out, struct err *e)
+{
+    enum status st = OK;
+    size_t n = 1;
+    for (int i = 0; i < argc; i++) n += strlen(argv[i]) + 1;
+    TRY(mem_zero(out, (int64_t)n, 1, "the command", e));
+    for (int i = 0; i < argc; i++) {
+        if (i > 0) strcat(*out, " ");
+        strcat(*out, argv[i]);
+    }
+done:
+    return st;
+}
+
+/* The cube replaces what stands at its path, which must be an earlier one of this journal. */
+static enum status check_place(const char *results, const char *journal, struct err *e)
+{
+    enum status st = OK;
+    if (access(results, F_OK) != 0) goto done;
+    ENSURE(fsx_is_file(results), ERR_USAGE, "results: %s is not a file that can be replaced",
+           results);
+    ENSURE(fsx_is_file(journal), ERR_USAGE,
+           "results: %s is there and its journal %s is not: a run would write over it; move it "
+           "away, or name another file",
+           results, journal);
+done:
+    return st;
+}
+
 static enum status prepare(struct master *m, const char *command, struct err *e)
 {
     enum status st = OK;
@@ -175,6 +206,7 @@ static enum status prepare(struct master *m, const char *command, struct err *e)
     TRY(fsx_make_parent(m->sweep.results, e));
     TRY(lock_take(m->sweep.results, &m->lock, e));
     TRY(journal_path(m->sweep.results, &path, e));
+    TRY(check_place(m->sweep.results, path, e));
     TRY(journal_open(path, &m->journal, e));
     TRY(append_plan(m, command, e));
     TRY(results_view_of_journal(m->journal, &view, e));
@@ -402,13 +434,15 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     enum status st = OK;
     struct master m = {0};
     struct sched_outcome outcome = {0};
+    char *command = NULL;
     bool help = false, started = false;
     int rank;
     MPI_Comm_rank(world, &rank);
     sched_catch_signals();
     st = parse(&m, argc, argv, &help, e);
     m.worker = find_workers(world);
-    if (st == OK && !help && rank == 0) st = prepare(&m, usage, e);
+    if (st == OK) st = join(argc, argv, &command, e);
+    if (st == OK && !help && rank == 0) st = prepare(&m, command, e);
     TRY(err_agree(world, st, e));
     if (help) goto done;
     started = true;
@@ -425,6 +459,7 @@ done:
         st = OK;
     }
     master_free(&m);
+    free(command);
     return st;
 }
 

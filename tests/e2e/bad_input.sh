@@ -87,6 +87,18 @@ launch 60 3 run "$work/no-such-sweep.yaml"
 status=$?
 expect "no sweep file" 2 no-such-sweep.yaml
 
+# --- results that are not this sweep's to replace: nothing is written, 2 ---
+write_sweep
+cp "$work/text.txt" "$work/mine.txt"
+sed -i 's/bad.h5/mine.txt/' "$work/sweep.yaml"
+sweep
+expect "a file of the user's as results" 2 mine.txt journal
+cmp -s "$work/text.txt" "$work/mine.txt" || fail "a file of the user's was written over"
+mkdir "$work/folder"
+sed -i 's/mine.txt/folder/' "$work/sweep.yaml"
+sweep
+expect "a folder as results" 2 folder
+
 # --- checkpoints: their cells fail, the others are done, 1; alone, 2 ---
 faults="truncated header_length shape missing"
 for fault in $faults; do "$python" "$SOURCE/tests/tools/break_checkpoint.py" "$work/good" "$work/$fault" "$fault"; done
@@ -118,6 +130,8 @@ assert len(good) == 1 and math.isfinite(good[0]["loss"]), rows
 assert all(r["status"] == "failed" for r in rows if r["checkpoint"] != "good"), rows
 PY
 
+grep -qF "\"command\":\"run $work/sweep.yaml\"" "$work/bad.journal" || fail "the journal does not name its command"
+
 sweep
 [ $status = 1 ] || fail "the same sweep again: exit code $status, expected 1"
 
@@ -126,6 +140,11 @@ for fault in absent $faults; do
     status=$?
     expect "eval of $fault" 2 "$(needle "$fault")"
 done
+
+"$python" "$SOURCE/tests/tools/break_checkpoint.py" "$work/good" "$work/nan" nan
+launch 60 1 curvature "$work/nan" --text "$work/text.txt" --length 64 --samples 2 --tokenizer "$trajectory/tokenizer.json"
+status=$?
+expect "curvature of weights that are no numbers" 2 "$work/nan" finite
 
 # --- a second run on the same results ---
 write_sweep text="$work/long.txt" methods='[{method: gptq, group_size: 64}]' bits='[2, 3, 4, 5, 6, 7, 8]'

@@ -4,6 +4,7 @@ truncated      the file ends in the middle of its tensors
 header_length  the header claims to be longer than the file
 shape          the first mlp.down_proj.weight has its two sides exchanged
 missing        that tensor is not there
+nan            its first weight (bf16) is no number
 """
 
 import json
@@ -39,6 +40,9 @@ def main():
         # the name goes, its bytes stay: what remains is a well-formed file
         header["unused"] = header.pop(TENSOR)
         rewrite(path, header, data)
+    elif fault == "nan":
+        at = header[TENSOR]["data_offsets"][0]
+        rewrite(path, header, data[:at] + b"\xc0\x7f" + data[at + 2 :])
     else:
         sys.exit(f"unknown fault {fault}")
 

@@ -385,6 +385,26 @@ done:
     return st;
 }
 
+/* Whether it is a cube, and of this program's schema. */
+static enum status check_schema(const struct reader *r, struct err *e)
+{
+    enum status st = OK;
+    hid_t attribute = -1;
+    int64_t schema = 0;
+    ENSURE(H5Aexists(r->file, "schema_version") > 0, ERR_FORMAT,
+           "%s: an HDF5 file, but not a results cube of qtraj", r->path);
+    attribute = H5Aopen(r->file, "schema_version", H5P_DEFAULT);
+    H5_ENSURE(attribute >= 0 && H5Aread(attribute, H5T_NATIVE_INT64, &schema) >= 0, ERR_FORMAT,
+              r->path, "schema_version");
+    ENSURE(schema == CUBE_SCHEMA, ERR_FORMAT,
+           "%s: cube schema %lld, this program reads %d; qtraj rebuild makes it again from its "
+           "journal",
+           r->path, (long long)schema, CUBE_SCHEMA);
+done:
+    if (attribute >= 0) H5Aclose(attribute);
+    return st;
+}
+
 enum status cube_read(const char *path, struct results_view **out, struct err *e)
 {
     enum status st = OK;
@@ -396,6 +416,7 @@ enum status cube_read(const char *path, struct results_view **out, struct err *e
     TRY(view_new(&r.view, e));
     TRY(fsx_read(path, 0, &data, &n, e));
     TRY(h5_open_image(path, data, n, &r.file, e));
+    TRY(check_schema(&r, e));
     TRY(read_all(&r, e));
     *out = r.view;
     r.view = NULL;

@@ -196,9 +196,31 @@ static void not_results(void **state)
     err_clear(&e);
     assert_int_equal(results_view_open(path, &v, &e), ERR_FORMAT); /* another program's HDF5 */
     assert_non_null(strstr(e.text, path));
+    assert_non_null(strstr(e.text, "not a results cube"));
     assert_int_equal(fsx_write_atomic(path, "text\n", 5, NULL), OK);
     err_clear(&e);
     assert_int_equal(results_view_open(path, &v, &e), ERR_FORMAT);
+    free(path);
+    sample_remove(folder);
+}
+
+/* A cube of a later program: h5py and others change it without renewing the seal, which then is
+ * gone. */
+static void another_schema(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5");
+    struct results_view *v = sample_view(folder, true);
+    struct err e = {0};
+    int64_t later = 99;
+    assert_int_equal(cube_write(path, v, &e), OK);
+    results_view_close(v);
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t attribute = H5Aopen(file, "schema_version", H5P_DEFAULT);
+    assert_true(H5Awrite(attribute, H5T_NATIVE_INT64, &later) >= 0);
+    assert_true(H5Aclose(attribute) >= 0 && H5Fclose(file) >= 0);
+    assert_int_equal(results_view_open(path, &v, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "schema 99"));
     free(path);
     sample_remove(folder);
 }
@@ -437,12 +459,19 @@ static void tools_of_hdf5_and_netcdf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),     cmocka_unit_test(damaged_cubes),
-        cmocka_unit_test(flipped_bits),   cmocka_unit_test(schema_is_documented),
-        cmocka_unit_test(not_results),    cmocka_unit_test(full_disk_keeps_the_old),
-        cmocka_unit_test(no_such_folder), cmocka_unit_test(bare_plans),
-        cmocka_unit_test(large_cubes),    cmocka_unit_test(variables_have_names_of_their_own),
-        cmocka_unit_test(other_readers),  cmocka_unit_test(tools_of_hdf5_and_netcdf),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(damaged_cubes),
+        cmocka_unit_test(flipped_bits),
+        cmocka_unit_test(schema_is_documented),
+        cmocka_unit_test(another_schema),
+        cmocka_unit_test(not_results),
+        cmocka_unit_test(full_disk_keeps_the_old),
+        cmocka_unit_test(no_such_folder),
+        cmocka_unit_test(bare_plans),
+        cmocka_unit_test(large_cubes),
+        cmocka_unit_test(variables_have_names_of_their_own),
+        cmocka_unit_test(other_readers),
+        cmocka_unit_test(tools_of_hdf5_and_netcdf),
     };
     return cmocka_run_group_tests_name("cube", tests, NULL, NULL);
 }

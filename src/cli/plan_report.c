@@ -308,7 +308,7 @@ static void print_simulations(const struct plan_report *r)
         put_time(s->makespan, time);
         printf("%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group), time,
                100 * s->idle, (long long)s->pieces,
-               s->least > 0 ? 100 * (s->work / s->least - 1) : 0);
+               s->least > 0 ? 100 * fmax(s->work / s->least - 1, 0) : 0);
     }
 }
 

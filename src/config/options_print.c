@@ -49,7 +49,7 @@ void option_expected(const struct option *o, char text[OPTION_EXPECTED])
         break;
     case OPTION_REAL:
         if (isfinite(o->most))
-            snprintf(text, OPTION_EXPECTED, "a number from %g to %g", o->least, o->most);
+            snprintf(text, OPTION_EXPECTED, "a number from %.9g to %.9g", o->least, o->most);
         else
             snprintf(text, OPTION_EXPECTED, "a finite number >= %g", o->least);
         break;
@@ -80,11 +80,13 @@ void option_expected(const struct option *o, char text[OPTION_EXPECTED])
 
 static void print_tail(const struct option *o, FILE *out)
 {
-    if (o->otherwise)
+    if (o->required)
+        fputs("; required", out);
+    else if (o->otherwise)
         fprintf(out, "; default: %s", o->otherwise);
     else if (o->fallback)
         fprintf(out, "; default %s", o->fallback);
-    fprintf(out, "%s\n      %s\n", o->required ? "; required" : "", o->doc);
+    fprintf(out, "\n      %s\n", o->doc);
 }
 
 static void print_section(const struct option_table *t, const char *title, FILE *out)

@@ -270,7 +270,7 @@ static void print_line(const struct plan *p, const struct plan_line *l)
     printf(" %8.2f %8.1f", (double)m->sizes.shape.parameters / 1e9, l->cost.bytes / 1e9);
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
         printf(" %*.4g", column(i), l->cost.flop[i] / 1e12);
-    printf("  %9s  %7.1f %7.1f", time, (double)l->memory.peak / gib, (double)l->least / gib);
+    printf("  %9s  %7.3g %7.3g", time, (double)l->memory.peak / gib, (double)l->least / gib);
     if (l->memory.waves > 1) printf("  %lld waves", (long long)l->memory.waves);
     if (l->memory.scratch) printf("  %.1f GiB of scratch", (double)l->memory.scratch / gib);
     if (l->memory.after == l->memory.peak) printf("  most of it for curvature");

@@ -68,20 +68,23 @@ static bool accounts_asked_for(const struct curvature_section *c)
     return c->second_order != SECOND_ORDER_NONE || c->critical;
 }
 
-static enum status count_tokens(const struct sweep *s, struct plan_costs *c, struct err *e)
+static enum status count_tokens(const struct plan *p, struct plan_costs *c, struct err *e)
 {
     enum status st = OK;
+    const struct sweep *s = p->sweep;
     struct data_options data = {0};
-    c->calibration = cost_tokens_of(&s->calibration);
+    struct visit_cache cache = {0};
+    c->calibration = plan_tokens(p, &cache, &s->calibration);
     for (int64_t i = 0; i < s->n_evaluations; i++) {
-        struct cost_tokens one = cost_tokens_of(&s->evaluations[i]);
+        struct cost_tokens one = plan_tokens(p, &cache, &s->evaluations[i]);
         add_tokens(&c->evaluation, &one);
     }
     if (!accounts_asked_for(&s->curvature) && !curvature_asked_for(&s->curvature.options))
-        return OK;
+        goto done;
     TRY(sweep_curvature_data(s, &data, e));
-    c->curvature = cost_tokens_of(&data);
+    c->curvature = plan_tokens(p, &cache, &data);
 done:
+    visit_cache_free(&cache);
     data_options_free(&data);
     return st;
 }
@@ -120,7 +123,7 @@ enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct
         TRY(mem_zero(&c.models[c.n].variants, p->n_variants, sizeof *c.models[c.n].variants,
                      "costs", e));
     find_shapes(p, &c);
-    TRY(count_tokens(p->sweep, &c, e));
+    TRY(count_tokens(p, &c, e));
     for (int64_t i = 0; i < c.n; i++) {
         if (c.models[i].known)
             cost_model(p, &c, &c.models[i]);

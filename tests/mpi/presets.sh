@@ -30,7 +30,17 @@ run() { # name, ranks of the group, further settings
 }
 differ() { "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" >"$work/differences" && fail "$1 and $2 are the same"; }
 
+export QTRAJ_TRACE=memory
 run counted 1 --set run.reproducible=true
+# documents are counted, padding included, and the plan says what the visit finds
+tokens=$(sed -n 's/.* of \([0-9]*\) tokens kept.*/\1/p' "$work/err" | sort -u)
+"$QTRAJ" plan "$work/sweep.yaml" --json --rate 100 >"$work/plan.json" || fail "plan"
+"$python" - "$work" "$tokens" <<'PY' || fail "the plan's calibration tokens are not the visit's, $tokens"
+import json, sys
+work, tokens = sys.argv[1:]
+calibration = json.load(open(f"{work}/plan.json"))["cost"]["calibration"]
+assert calibration["tokens"] == float(tokens) and not calibration["guessed"], calibration
+PY
 for ranks in 2 3; do
     run "group$ranks" "$ranks" --set run.reproducible=true
     compare counted "group$ranks"

@@ -101,5 +101,6 @@ const struct command cmd_doctor = {
     .arguments = usage,
     .doc = "what a run meets on this machine, and remedies; exit code 1 with warnings",
     .all_ranks = true,
+    .rank_0_waits = true,
     .run = run,
 };

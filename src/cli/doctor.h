@@ -13,17 +13,21 @@ struct doctor {
     const char *heading;
 };
 
-/* What the ranks found out about themselves, on rank 0. */
+/* What the ranks found out about themselves, on rank 0. Of several ranks the first one, the master,
+ * does no work: it counts in none of the figures about work. */
 struct doctor_ranks {
     int n;
-    int64_t nodes;
+    int64_t workers, nodes;
+    int64_t node_workers;      /* most on a node */
     struct limits limits;      /* of rank 0's node */
     struct limits_share share; /* of rank 0 */
-    int threads_least, threads_most;
-    double cores_least; /* cores a thread has on the worst rank */
-    int64_t cores_used; /* CPUs of rank 0's node that some rank may run on */
+    int64_t threads_most;      /* of a worker */
+    int64_t threads_missing;   /* that OpenMP does not start, most of a worker */
+    double load;               /* threads for each core, on the worst node */
+    int64_t cores_used;        /* CPUs of rank 0's node that some worker may run on */
     bool all_bound;
-    struct linalg_rates rates; /* of all ranks together */
+    int64_t memory_least;      /* of a worker, bytes */
+    struct linalg_rates rates; /* of all workers together */
 };
 
 void doctor_note(struct doctor *d, const char *name, json_t *value);

@@ -57,9 +57,13 @@ void doctor_check_versions(struct doctor *d)
 #if defined(__SANITIZE_ADDRESS__)
     doctor_warn(d, "cmake --preset release", "this binary carries sanitizers: for tests alone");
 #endif
-    if (isa_active() == ISA_PLAIN && isa_runs(ISA_AVX2))
-        doctor_warn(d, "unset what chooses the plain kernels",
-                    "this CPU has AVX2 and the plain kernels are in use");
+    enum isa widest = ISA_PLAIN;
+    for (int i = 0; i < ISA_N; i++)
+        if (isa_runs((enum isa)i)) widest = (enum isa)i;
+    if (isa_active() != widest)
+        doctor_warn(d, "unset QTRAJ_KERNELS: results are the same",
+                    "the %s kernels are in use on a CPU that has %s: slower",
+                    isa_name(isa_active()), isa_name(widest));
 }
 
 /* Kernels that OpenBLAS falls back to when it does not know a CPU. */
@@ -71,10 +75,39 @@ static bool is_generic(const char *blas)
     return false;
 }
 
+static bool is_avx512(const char *blas)
+{
+    return strcasestr(blas, "skylakex") || strcasestr(blas, "cooperlake") ||
+           strcasestr(blas, "sapphirerapids");
+}
+
+/* FLOP/s of dgemm on a core that no optimised kernel falls short of: a reference BLAS reaches a
+ * third of it on CPUs with AVX2, where eight a cycle at 2 GHz is the least. */
+static double slow_dgemm(void)
+{
+    return isa_runs(ISA_AVX2) ? 10e9 : 2e9;
+}
+
+/* The kernels that OpenBLAS chose, or was told to choose. */
+static void check_core_type(struct doctor *d)
+{
+    const char *forced = getenv("OPENBLAS_CORETYPE"), *blas = linalg_blas_name();
+    if (forced && forced[0] && isa_runs(ISA_AVX512) && !is_avx512(blas))
+        doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
+                    "OPENBLAS_CORETYPE=%s, and %s on a CPU with AVX-512: slower products", forced,
+                    blas);
+    else if (is_generic(blas) && forced && forced[0])
+        doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
+                    "OPENBLAS_CORETYPE=%s, and %s: kernels for an old CPU", forced, blas);
+    else if (is_generic(blas))
+        doctor_warn(d, "a newer OpenBLAS, or OPENBLAS_CORETYPE=Haswell where the CPU has AVX2",
+                    "%s: kernels for an old CPU", blas);
+}
+
 enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, struct err *e)
 {
     enum status st = OK;
-    const double giga = 1e9, slow = 2e9;
+    const double giga = 1e9;
     struct linalg_fortran f;
     d->heading = "blas";
     TRY(linalg_fortran_measure(0.1, &f, e));
@@ -84,7 +117,7 @@ enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, st
     doctor_note(d, "dgemm_gflops_a_thread", json_real(f.own / giga));
     doctor_note(d, "scalapack_calls", json_string(f.library));
     doctor_note(d, "scalapack_dgemm_gflops_a_thread", json_real(f.dgemm / giga));
-    if (f.own < slow)
+    if (f.own < slow_dgemm())
         doctor_warn(d, "install an optimised OpenBLAS for this CPU (its pthread or serial build)",
                     "dgemm reaches %.2g GFLOP/s a thread: a reference BLAS, or a busy machine",
                     f.own / giga);
@@ -94,14 +127,7 @@ enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, st
                     "(update-alternatives --config libblas.so.3-$(uname -m)-linux-gnu)",
                     "ScaLAPACK calls %s, which reaches %.2g GFLOP/s beside %.2g", f.library,
                     f.dgemm / giga, f.own / giga);
-    if (is_generic(linalg_blas_name()))
-        doctor_warn(d, "a newer OpenBLAS, or OPENBLAS_CORETYPE=Haswell where the CPU has AVX2",
-                    "%s: kernels for an old CPU", linalg_blas_name());
-    const char *forced = getenv("OPENBLAS_CORETYPE");
-    if (forced && isa_runs(ISA_AVX512) && !strcasestr(forced, "skylakex") &&
-        !strcasestr(forced, "cooperlake") && !strcasestr(forced, "sapphirerapids"))
-        doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
-                    "OPENBLAS_CORETYPE=%s on a CPU with AVX-512: slower products", forced);
+    check_core_type(d);
 done:
     return st;
 }
@@ -115,11 +141,11 @@ void doctor_check_memory(struct doctor *d, const struct doctor_ranks *r)
     doctor_note(d, "limit_bytes", json_integer(l->memory));
     doctor_note(d, "limit_from", json_string(l->memory_from));
     doctor_note(d, "available_bytes", json_integer(l->available));
-    doctor_note(d, "rank_bytes", json_integer(r->share.memory));
-    if (r->share.memory < 2 * gib)
+    doctor_note(d, "rank_bytes", json_integer(r->memory_least));
+    if (r->memory_least < 2 * gib)
         doctor_warn(d, "fewer ranks a node, or ask the batch system for more memory",
                     "a rank has %.1f GiB (%s): enough for models below 1B only",
-                    (double)r->share.memory / (double)gib, l->memory_from);
+                    (double)r->memory_least / (double)gib, l->memory_from);
     if (l->available < l->memory / 2)
         doctor_warn(d, "wait for others' jobs, or set run.memory_per_rank to what is free",
                     "%.1f GiB of %.1f GiB are free: other processes hold the rest",

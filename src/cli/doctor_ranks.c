@@ -3,18 +3,64 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* What one rank tells rank 0. */
+/* What one rank knows of itself and its node. A rank that only waits, the master, has no part in
+ * what is asked about work. */
 struct card {
-    double sgemm, dgemm, cores_a_thread;
-    int64_t threads, bound, node_leader;
+    bool works, node_leader;
+    struct linalg_rates rates;
+    int64_t threads, started; /* asked for, and how many OpenMP gives */
+    int64_t node_workers, node_threads;
+    double load; /* threads that a core of this rank, or of its node, has */
 };
 
-/* CPUs of the node that some of its ranks may run on. Collective on the node's ranks. */
-static int64_t count_cpus(MPI_Comm node, const struct limits *l)
+/* CPUs of the node that some of its workers may run on. Collective on the node's ranks. */
+static int64_t count_cpus(MPI_Comm node, const struct limits *l, bool works)
 {
+    static const struct cpu_set none;
     struct cpu_set all;
-    MPI_Allreduce(l->cpus.bits, all.bits, LIMITS_CPUS / LIMITS_WORD, MPI_UINT64_T, MPI_BOR, node);
+    MPI_Allreduce(works ? l->cpus.bits : none.bits, all.bits, LIMITS_CPUS / LIMITS_WORD,
+                  MPI_UINT64_T, MPI_BOR, node);
     return cpu_set_count(&all);
+}
+
+static int64_t sum_over(MPI_Comm comm, int64_t x)
+{
+    int64_t sum;
+    MPI_Allreduce(&x, &sum, 1, MPI_INT64_T, MPI_SUM, comm);
+    return sum;
+}
+
+static int64_t most_over(MPI_Comm comm, int64_t x)
+{
+    int64_t most;
+    MPI_Allreduce(&x, &most, 1, MPI_INT64_T, MPI_MAX, comm);
+    return most;
+}
+
+static double sum_of(MPI_Comm comm, double x)
+{
+    double sum;
+    MPI_Allreduce(&x, &sum, 1, MPI_DOUBLE, MPI_SUM, comm);
+    return sum;
+}
+
+static int64_t threads_started(void)
+{
+    int64_t n = 1;
+#pragma omp parallel
+#pragma omp single
+    n = omp_get_num_threads();
+    return n;
+}
+
+/* Threads for each core of the node that its workers may use, and of the rank's own. */
+static double load_of(const struct card *c, const struct doctor_ranks *r)
+{
+    if (!c->works) return 0;
+    int64_t cores = r->cores_used < r->limits.cores ? r->cores_used : r->limits.cores;
+    double node = (double)c->node_threads / (double)(cores > 0 ? cores : 1);
+    double own = (double)c->threads / (double)r->share.cores;
+    return node > own ? node : own;
 }
 
 static enum status look(MPI_Comm world, struct doctor_ranks *out, struct card *mine, struct err *e)
@@ -24,20 +70,20 @@ static enum status look(MPI_Comm world, struct doctor_ranks *out, struct card *m
     int rank;
     st = limits_read("", &out->limits, e);
     TRY(err_agree(world, st, e));
-    TRY(limits_share(world, &out->limits, true, &out->share, e));
+    TRY(limits_share(world, &out->limits, mine->works, &out->share, e));
     ENSURE(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS,
            ERR_MPI, "MPI_Comm_split_type failed");
     MPI_Comm_rank(node, &rank);
-    out->cores_used = count_cpus(node, &out->limits);
-    st = linalg_rates_measure(0.2, &out->rates, e); /* all ranks at once, as in a run */
+    mine->node_leader = rank == 0;
+    out->cores_used = count_cpus(node, &out->limits, mine->works);
+    mine->threads = mine->works ? omp_get_max_threads() : 0;
+    mine->started = mine->works ? threads_started() : 0;
+    mine->node_workers = out->share.workers;
+    mine->node_threads = sum_over(node, mine->threads);
+    mine->load = load_of(mine, out);
+    if (mine->works) /* all at once, as in a run */
+        st = linalg_rates_measure(0.2, &mine->rates, e);
     TRY(err_agree(world, st, e));
-    int threads = omp_get_max_threads();
-    *mine = (struct card){.sgemm = out->rates.sgemm,
-                          .dgemm = out->rates.dgemm,
-                          .cores_a_thread = (double)out->share.cores / threads,
-                          .threads = threads,
-                          .bound = out->share.bound,
-                          .node_leader = rank == 0};
 done:
     if (node != MPI_COMM_NULL) MPI_Comm_free(&node);
     return st;
@@ -47,24 +93,21 @@ enum status doctor_ask_ranks(MPI_Comm world, struct doctor_ranks *out, struct er
 {
     enum status st = OK;
     struct card mine = {0};
-    double sums[2], least;
-    int64_t nodes, bounds[3], low[3];
+    int rank;
     MPI_Comm_size(world, &out->n);
+    MPI_Comm_rank(world, &rank);
+    mine.works = out->n == 1 || rank > 0;
     TRY(look(world, out, &mine, e));
-    const double rates[2] = {mine.sgemm, mine.dgemm};
-    MPI_Allreduce(rates, sums, 2, MPI_DOUBLE, MPI_SUM, world);
-    MPI_Allreduce(&mine.cores_a_thread, &least, 1, MPI_DOUBLE, MPI_MIN, world);
-    MPI_Allreduce(&mine.node_leader, &nodes, 1, MPI_INT64_T, MPI_SUM, world);
-    bounds[0] = mine.threads;
-    bounds[1] = -mine.threads;
-    bounds[2] = mine.bound;
-    MPI_Allreduce(bounds, low, 3, MPI_INT64_T, MPI_MIN, world);
-    out->rates = (struct linalg_rates){.sgemm = sums[0], .dgemm = sums[1]};
-    out->cores_least = least;
-    out->nodes = nodes;
-    out->threads_least = (int)low[0];
-    out->threads_most = (int)-low[1];
-    out->all_bound = low[2] != 0;
+    out->rates = (struct linalg_rates){.sgemm = sum_of(world, mine.rates.sgemm),
+                                       .dgemm = sum_of(world, mine.rates.dgemm)};
+    MPI_Allreduce(&mine.load, &out->load, 1, MPI_DOUBLE, MPI_MAX, world);
+    out->nodes = sum_over(world, mine.node_leader);
+    out->workers = sum_over(world, mine.works);
+    out->node_workers = most_over(world, mine.node_workers);
+    out->threads_most = most_over(world, mine.threads);
+    out->threads_missing = most_over(world, mine.threads - mine.started);
+    out->all_bound = most_over(world, mine.works && !out->share.bound) == 0;
+    out->memory_least = -most_over(world, mine.works ? -out->share.memory : -INT64_MAX);
 done:
     return st;
 }
@@ -74,22 +117,30 @@ void doctor_check_ranks(struct doctor *d, const struct doctor_ranks *r)
     const char *given = getenv("OMP_NUM_THREADS");
     d->heading = "ranks";
     doctor_note(d, "ranks", json_integer(r->n));
+    doctor_note(d, "workers", json_integer((json_int_t)r->workers));
     doctor_note(d, "nodes", json_integer((json_int_t)r->nodes));
     doctor_note(d, "ranks_on_this_node", json_integer((json_int_t)r->share.ranks));
-    doctor_note(d, "threads_a_rank", json_integer(r->threads_most));
+    doctor_note(d, "threads_a_rank", json_integer((json_int_t)r->threads_most));
     doctor_note(d, "threads_from", json_string(given ? "OMP_NUM_THREADS" : "the rank's cores"));
     doctor_note(d, "cores_of_this_node", json_integer((json_int_t)r->limits.cores));
     doctor_note(d, "cores_from", json_string(r->limits.cores_from));
     doctor_note(d, "cores_that_ranks_may_use", json_integer((json_int_t)r->cores_used));
     doctor_note(d, "bound", json_boolean(r->all_bound));
-    if (r->cores_least < 0.999)
-        doctor_warn(d, "leave OMP_NUM_THREADS unset, or start fewer ranks a node",
-                    "a rank has %d threads on %.3g cores: threads wait for each other",
-                    r->threads_most, r->cores_least * r->threads_most);
-    if (r->share.ranks > 1 && !r->all_bound)
-        doctor_warn(d, "mpirun --map-by slot:PE=THREADS --bind-to core, or srun --cpu-bind=cores",
+    if (r->load > 1.001)
+        doctor_warn(
+            d, "leave OMP_NUM_THREADS unset, or start fewer ranks a node",
+            "%.3g threads for each core, up to %lld threads a rank: they wait for each other",
+            r->load, (long long)r->threads_most);
+    else if (r->node_workers > 1 && !r->all_bound)
+        doctor_warn(d,
+                    "mpirun --map-by slot:OVERSUBSCRIBE,PE=THREADS --bind-to core:overload-allowed "
+                    "(the master needs no core), or srun --cpu-bind=cores",
                     "ranks of a node are not bound to cores of their own: threads wander");
-    if (r->cores_used < r->limits.cores)
+    if (r->threads_missing > 0)
+        doctor_warn(d, "unset OMP_THREAD_LIMIT and OMP_DYNAMIC",
+                    "OpenMP starts %lld of a rank's %lld threads",
+                    (long long)(r->threads_most - r->threads_missing), (long long)r->threads_most);
+    if (r->share.workers > 0 && r->cores_used < r->limits.cores)
         doctor_warn(d, "mpirun --bind-to none, or --map-by slot:PE=CORES; srun --cpus-per-task",
                     "ranks are bound to %lld of the %lld cores: the others stay idle",
                     (long long)r->cores_used, (long long)r->limits.cores);

@@ -58,8 +58,29 @@ if [ "$(nproc)" -gt 1 ]; then
     doctor bound taskset -c 0 "$QTRAJ" doctor --json --scratch scratch
     has bound ranks "bound to 1 of"
 fi
+if [ "$(nproc)" -gt 1 ]; then
+    doctor limit env -u OMP_NUM_THREADS OMP_THREAD_LIMIT=1 "$QTRAJ" doctor --json --scratch scratch
+    has limit ranks "OpenMP starts 1 of"
+fi
+# of several ranks the first one waits: the others have its share of the node
 doctor ranks mpirun -n 2 --oversubscribe "$QTRAJ" doctor --json --scratch scratch
-grep -q '"ranks": 2' ranks.json || fail "ranks: not two"
+grep -q '"ranks": 2' ranks.json && grep -q '"workers": 1' ranks.json || fail "ranks: not two, one of which works"
+! grep -q "wait for each other" ranks.json || fail "ranks: the master counts as a worker"
+bytes() { sed -n 's/.*"rank_bytes": \([0-9]*\).*/\1/p' "$1.json"; }
+[ "$(bytes ranks)" = "$(bytes plain)" ] || fail "ranks: a worker has $(bytes ranks) bytes, alone $(bytes plain)"
+doctor many mpirun -n $((2 + 2 * $(nproc))) --oversubscribe "$QTRAJ" doctor --json --scratch scratch
+has many ranks "threads for each core"
+doctor wander mpirun -n $((1 + $(nproc))) --oversubscribe "$QTRAJ" doctor --json --scratch scratch
+[ "$(nproc)" = 1 ] || has wander ranks "threads wander"
+for kernels in plain avx2; do
+    grep -q avx512vl /proc/cpuinfo || break
+    doctor kernels env QTRAJ_KERNELS=$kernels "$QTRAJ" doctor --json --scratch scratch
+    has kernels versions "the $kernels kernels"
+done
+if "$QTRAJ" doctor --json --scratch scratch | grep -q '"library": "OpenBLAS' && grep -q avx512vl /proc/cpuinfo; then
+    doctor old env OPENBLAS_CORETYPE=Haswell "$QTRAJ" doctor --json --scratch scratch
+    has old blas "OPENBLAS_CORETYPE=Haswell"
+fi
 "$QTRAJ" doctor --scratch scratch >text.txt
 grep -q "scalapack_calls" text.txt || fail "text: no scalapack"
 finish

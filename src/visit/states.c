@@ -51,9 +51,11 @@ static enum status file_reserve(struct states *s, struct err *e)
 {
     off_t bytes = (off_t)(s->tokens * s->width) * (off_t)dtype_size(s->type);
     if (bytes == 0 || fallocate(s->fd, 0, 0, bytes) == 0) return OK;
-    /* Where room cannot be reserved, a full disk shows when it is written to. */
-    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR) return OK;
-    return disk_fail(s, errno, "reserve room for", e);
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+        return disk_fail(s, errno, "reserve room for", e);
+    /* Where room cannot be reserved (NFS), a full disk shows when it is written to. */
+    if (ftruncate(s->fd, bytes) != 0) return disk_fail(s, errno, "make room for", e);
+    return OK;
 }
 
 enum status states_open(const struct states_place *place, int64_t tokens, int64_t width,

@@ -66,12 +66,21 @@ done:
     return st;
 }
 
+/* Whether ranks left over when a group splits for class c are enough for some class behind it. What
+ * is finished by then plays no part: sizes of groups do not depend on who was faster. */
+static bool rest_is_of_use(const struct master *m, const struct class *c, int64_t size)
+{
+    for (const struct class *i = c + 1; i < m->classes + m->n_classes; i++)
+        if (i->ranks <= size % c->ranks) return true;
+    return false;
+}
+
 /* The group becomes several, for tasks that ask for fewer ranks. */
 static enum status split_group(struct master *m, const struct class *c, int64_t size, int leader,
                                struct err *e)
 {
     char message[48];
-    const struct sched_split split = {c->ranks, c + 1 < m->classes + m->n_classes};
+    const struct sched_split split = {c->ranks, rest_is_of_use(m, c, size)};
     m->alive += sched_split_count(&split, size) - 1;
     snprintf(message, sizeof message, "%lld %d", (long long)split.class, split.rest);
     log_trace("sched", "rank %d: its group of %lld splits for tasks of %lld ranks", leader,

@@ -5,8 +5,8 @@
  * sub-communicator whose rank 0, the leader, speaks to the master. A task says how many ranks are
  * to work on it: groups form for the tasks that want most of them, and one that finds no more of
  * those splits for the tasks that want less. Ranks that are left over form a group for those too;
- * where there are none, groups are larger by one. A single rank is master and worker at once. A
- * waiting rank backs off and costs no core.
+ * where there are too few of them for any, they make the other groups larger. A single rank is
+ * master and worker at once. A waiting rank backs off and costs no core.
  *
  * Signals (sched_catch_signals): SIGUSR1 drains, i.e. tasks in hand are finished and no further one
  * is handed out; SIGTERM and SIGINT drop what is in hand. Either way sched_run returns normally and

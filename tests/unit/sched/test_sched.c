@@ -45,12 +45,14 @@ static enum status tick(void *context, struct err *e)
     return OK;
 }
 
-/* Ranks that every task asks for; 0: from 1 to 5. */
+/* Ranks that every task asks for; from 1 to 5; 3 or 4. */
+enum { MIXED = 0, LARGE = -1 };
 static int64_t asked;
 
 static int64_t ranks_wanted(int task)
 {
-    return asked ? asked : 1 + task % 5;
+    if (asked == LARGE) return 3 + task % 2;
+    return asked == MIXED ? 1 + task % 5 : asked;
 }
 
 /* One result for each part. */
@@ -66,9 +68,13 @@ static enum status work(void *context, MPI_Comm group, const struct sched_piece 
     ENSURE(sum == size, ERR_MPI, "group of %d met %d", size, sum);
     int64_t wanted = ranks_wanted(atoi(task)), workers = world_size > 1 ? world_size - 1 : 1;
     if (wanted > workers) wanted = workers;
-    /* Ranks that are left over when there are no smaller tasks make a group larger. */
-    ENSURE(size == wanted || (asked > 0 && size > wanted && size < 2 * wanted), ERR_MPI,
-           "task %s wants %lld ranks and has %d", task, (long long)wanted, size);
+    /* Ranks that are left over when there are no smaller tasks make a group larger: five ranks
+     * work on tasks of three or four all together. */
+    ENSURE(size == wanted || (asked > 0 && size > wanted && size < 2 * wanted) ||
+               (asked == LARGE && size == workers),
+           ERR_MPI, "task %s wants %lld ranks and has %d", task, (long long)wanted, size);
+    ENSURE(asked != LARGE || workers >= 6 || size == workers, ERR_MPI, "%lld of %lld ranks idle",
+           (long long)(workers - size), (long long)workers);
     if (sched_should_stop(port)) return ERR_STOPPED;
     ENSURE(context == NULL || strcmp(task, context) != 0, ERR_NUMERIC, "task %s broke", task);
     for (int64_t i = 0; i < results; i++) TRY(sched_send(port, task, e));
@@ -115,11 +121,13 @@ static enum status run(int64_t ranks_per_group, struct sink *s, char *broken,
     return st;
 }
 
-/* Groups of 1, 2 and 4 ranks, leftovers included, and of all sizes mixed (0): each result once. */
+/* Groups of 1, 2 and 4 ranks, leftovers included, and of sizes mixed: each result once. */
 static void every_task_runs_once(void **state)
 {
     (void)state;
-    for (int64_t ranks = 4; ranks >= 0; ranks = ranks == 1 ? 0 : ranks > 0 ? ranks / 2 : -1) {
+    static const int64_t sizes[] = {4, 2, 1, MIXED, LARGE};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int64_t ranks = sizes[i];
         struct sink s = {0};
         struct sched_outcome outcome;
         struct err e = {0};
@@ -128,7 +136,7 @@ static void every_task_runs_once(void **state)
         assert_int_equal(outcome.finished, TASKS);
         if (world_rank != 0) continue;
         assert_int_equal(s.results, TASKS * RESULTS_A_TASK);
-        for (int i = 0; i < TASKS; i++) assert_int_equal(s.count[i], RESULTS_A_TASK);
+        for (int k = 0; k < TASKS; k++) assert_int_equal(s.count[k], RESULTS_A_TASK);
         assert_true(s.ticks > 0);
     }
 }

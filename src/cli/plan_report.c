@@ -17,35 +17,52 @@ void plan_report_free(struct plan_report *r)
 
 /* Least memory that a visit can be done with, to a hundredth; 0: none is enough. */
 static int64_t least_memory(const struct plan *p, const struct plan_line *l, const int64_t *which,
-                            int64_t threads)
+                            struct plan_rank rank)
 {
     struct memory_plan plan;
     int64_t low = 1 << 20, high = l->memory.peak;
+    rank.scratch = true;
     while ((double)high > 1.01 * (double)low) {
-        int64_t middle = low + (high - low) / 2;
         struct err none = {0};
-        if (plan_visit_memory(p, l->model, which, l->n_variants, threads, middle, true, &plan,
-                              &none) == OK)
-            high = middle;
+        rank.memory = low + (high - low) / 2;
+        if (plan_visit_memory(p, l->model, which, l->n_variants, &rank, &plan, &none) == OK)
+            high = rank.memory;
         else
-            low = middle;
+            low = rank.memory;
     }
     return high;
+}
+
+/* Where nobody has said how many ranks share a visit: one, or as many as it takes if one has too
+ * little memory and that helps. A group is taken to live on one node. */
+static int64_t group_of(const struct plan *p, const struct plan_line *l, const int64_t *which,
+                        const struct plan_rank *rank)
+{
+    enum { MOST = 1024 };
+    struct plan_rank most = *rank;
+    if (p->sweep->run.ranks_per_group > 0) return p->sweep->run.ranks_per_group;
+    most.ranks = most.mates = MOST;
+    int64_t ranks = plan_model_ranks(p, l->model, which, l->n_variants, &most);
+    return ranks < MOST ? ranks : 1;
 }
 
 static void predict_memory(const struct plan *p, const int64_t *which, int64_t threads,
                            int64_t bound, struct plan_line *l)
 {
     struct err why = {0};
+    struct plan_rank rank = {.threads = threads, .memory = bound, .scratch = true};
+    l->ranks = 1;
     if (!p->costs.models[l->model].known) return;
-    l->fits = plan_visit_memory(p, l->model, which, l->n_variants, threads, bound, true, &l->memory,
-                                &why) == OK;
+    l->ranks = rank.ranks = rank.mates = group_of(p, l, which, &rank);
+    l->fits = plan_visit_memory(p, l->model, which, l->n_variants, &rank, &l->memory, &why) == OK;
     snprintf(l->why, sizeof l->why, "%s", why.text);
     err_clear(&why);
-    if (!l->fits && plan_visit_memory(p, l->model, which, l->n_variants, threads, 0, false,
-                                      &l->memory, &why) != OK)
+    rank.memory = 0;
+    rank.scratch = false;
+    if (!l->fits &&
+        plan_visit_memory(p, l->model, which, l->n_variants, &rank, &l->memory, &why) != OK)
         return;
-    l->least = least_memory(p, l, which, threads);
+    l->least = least_memory(p, l, which, rank);
 }
 
 static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, struct plan_line *l)
@@ -167,10 +184,11 @@ static json_t *memory_json(const struct plan_line *l)
     for (int i = 0; i < MEMORY_PART_N; i++)
         json_object_set_new(parts, memory_part_name((enum memory_part)i),
                             json_integer(l->memory.part[i]));
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "fits", l->fits, "peak",
-                     (json_int_t)l->memory.peak, "curvature", (json_int_t)l->memory.after, "least",
-                     (json_int_t)l->least, "scratch", (json_int_t)l->memory.scratch, "waves",
-                     (json_int_t)l->memory.waves, "message", l->why, "parts", parts);
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "fits", l->fits, "ranks",
+                     (json_int_t)l->ranks, "peak", (json_int_t)l->memory.peak, "curvature",
+                     (json_int_t)l->memory.after, "least", (json_int_t)l->least, "scratch",
+                     (json_int_t)l->memory.scratch, "waves", (json_int_t)l->memory.waves, "message",
+                     l->why, "parts", parts);
 }
 
 static json_t *line_json(const struct plan *p, const struct plan_line *l)
@@ -271,6 +289,7 @@ static void print_line(const struct plan *p, const struct plan_line *l)
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
         printf(" %*.4g", column(i), l->cost.flop[i] / 1e12);
     printf("  %9s  %7.3g %7.3g", time, (double)l->memory.peak / gib, (double)l->least / gib);
+    if (l->ranks > 1) printf("  in groups of %lld", (long long)l->ranks);
     if (l->memory.waves > 1) printf("  %lld waves", (long long)l->memory.waves);
     if (l->memory.scratch) printf("  %.1f GiB of scratch", (double)l->memory.scratch / gib);
     if (l->memory.after == l->memory.peak) printf("  most of it for curvature");

@@ -7,6 +7,7 @@ struct plan_line {
     int64_t model, visits, n_variants;
     struct cost cost; /* of one visit */
     double seconds[COST_PHASE_N], total;
+    int64_t ranks;             /* to a visit */
     bool fits;                 /* into the memory of a rank */
     struct memory_plan memory; /* with that much, or without bound if it does not fit */
     int64_t least;             /* bytes with which a visit can still be done */

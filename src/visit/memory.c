@@ -287,7 +287,8 @@ static void too_little(const struct memory_need *need, const struct memory_limit
         e, ERR_NOMEM, __FILE__, __LINE__,
         "memory_per_rank of %.0f MiB is too little for this checkpoint and these texts: with one "
         "variant at a time%s it takes %.0f MiB (weights %.0f, states %.0f, work on sequences of up "
-        "to %lld tokens %.0f, Hessians and factors %.0f, head %.0f); give a rank more memory%s",
+        "to %lld tokens %.0f, Hessians and factors %.0f, head %.0f); give a rank more memory%s, "
+        "or a visit more ranks (run.ranks_per_group)",
         (double)memory_bound(l->memory) / mib,
         least_plan->place.scratch ? " and its states on scratch" : "",
         (double)memory_bound(least_plan->peak) / mib,
@@ -297,7 +298,7 @@ static void too_little(const struct memory_need *need, const struct memory_limit
         (double)least_plan->part[MEMORY_WORK] / mib,
         (double)(least_plan->part[MEMORY_HESSIANS] + least_plan->part[MEMORY_QUANTIZER]) / mib,
         (double)(least_plan->head) / mib,
-        least_plan->place.scratch ? "" : ", or name a scratch folder with room");
+        least_plan->place.scratch ? "" : ", name a scratch folder with room");
 }
 
 enum status memory_plan_make(const struct memory_need *need, const struct memory_limits *limits,

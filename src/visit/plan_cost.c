@@ -302,25 +302,23 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     }
     out->after = bytes;
     out->peak = most(out->peak, bytes);
-    ENSURE(rank->memory <= 0 || bytes <= limit, ERR_NOMEM,
-           "memory_per_rank of %.0f MiB is too little for the curvature section, which takes %.0f "
-           "MiB: lower curvature.memory, curvature.together or curvature.sequences, or give more",
-           (double)rank->memory / 0x1p20, (double)memory_bound(bytes) / 0x1p20);
+    ENSURE(
+        rank->memory <= 0 || bytes <= limit, ERR_NOMEM,
+        "memory_per_rank of %.0f MiB is too little for the curvature section, which takes %.0f "
+        "MiB: lower curvature.memory, curvature.together or curvature.sequences, give a rank more, "
+        "or a visit more ranks (run.ranks_per_group)",
+        (double)rank->memory / 0x1p20, (double)memory_bound(bytes) / 0x1p20);
 done:
     return st;
 }
 
 enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
-                              int64_t n, int64_t threads, int64_t bound, bool scratch,
-                              struct memory_plan *out, struct err *e)
+                              int64_t n, const struct plan_rank *rank, struct memory_plan *out,
+                              struct err *e)
 {
     enum status st = OK;
-    /* A group is taken to live on one node. */
-    int64_t ranks = p->sweep->run.ranks_per_group;
-    const struct plan_rank rank = {
-        .threads = threads, .memory = bound, .scratch = scratch, .ranks = ranks, .mates = ranks};
-    TRY(group_memory(p, model, variants, n, &rank, out, e));
-    TRY(add_after(p, model, n, &rank, out, e));
+    TRY(group_memory(p, model, variants, n, rank, out, e));
+    TRY(add_after(p, model, n, rank, out, e));
 done:
     return st;
 }

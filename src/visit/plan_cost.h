@@ -63,8 +63,8 @@ struct plan_rank {
 int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
                          const struct plan_rank *most);
 
-/* Memory of a rank of run.ranks_per_group ranks (auto: of one) that run the visit; bound 0: none.
- * scratch: states may go there. ERR_NOMEM: the bound is too little, the text says for what. */
+/* Memory of such a rank that runs the visit with others of its kind. ERR_NOMEM: what it has is too
+ * little, the text says for what. */
 MUST_USE enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
-                                       int64_t n, int64_t threads, int64_t bound, bool scratch,
+                                       int64_t n, const struct plan_rank *rank,
                                        struct memory_plan *out, struct err *e);

@@ -49,4 +49,14 @@ END
 run again 3
 compare group3 again
 "$QTRAJ" show "$work/group2.h5"
+# What plan says of groups that nobody asked for: as many ranks as one visit takes, and each within its memory.
+"$QTRAJ" plan "$SOURCE/configs/scale/sizes.yaml" --json --rate 2000 --set run.threads=16 --set run.memory_per_rank=16G \
+    >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+"$python" - "$work/plan.json" <<'END' || fail "plan: groups"
+import json, sys
+models = {m["model"]: m["memory"] for m in json.load(open(sys.argv[1]))["cost"]["models"]}
+print({name: (m["ranks"], m["peak"] / 2**30, m["fits"]) for name, m in models.items()})
+assert models["OLMo2-1B"]["ranks"] == 1 and models["OLMo2-32B"]["ranks"] > 1
+assert all(m["fits"] and m["peak"] <= 16 * 2**30 for m in models.values() if m["ranks"] > 1)
+END
 finish

@@ -298,19 +298,21 @@ static void more_ranks_come_last(void **state)
     int64_t which[4] = {0, 1, 2, 3}, low = 1 << 20;
     make(&m, NULL, NULL);
     assert_int_equal(m.plan.n_variants, 4);
-    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, 1, 0, true, &all, &e), OK);
+    struct plan_rank rank = {.threads = 1, .scratch = true};
+    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, &rank, &all, &e), OK);
     assert_true(all.waves == 1 && !all.place.scratch);
     int64_t high = memory_bound(all.peak);
     while (high - low > 1 << 12) {
-        int64_t middle = low + (high - low) / 2;
-        if (plan_visit_memory(&m.plan, 0, which, 4, 1, middle, true, &tight, NULL) == OK)
-            high = middle;
+        rank.memory = low + (high - low) / 2;
+        if (plan_visit_memory(&m.plan, 0, which, 4, &rank, &tight, NULL) == OK)
+            high = rank.memory;
         else
-            low = middle;
+            low = rank.memory;
     }
-    struct plan_rank rank = {.threads = 1, .memory = high, .scratch = true, .ranks = 4, .mates = 4};
-    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, 1, high, true, &tight, &e), OK);
+    rank.memory = high;
+    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, &rank, &tight, &e), OK);
     assert_true(tight.place.scratch || tight.waves > 1);
+    rank.ranks = rank.mates = 4;
     assert_int_equal(plan_model_ranks(&m.plan, 0, which, 4, &rank), 1);
     rank.memory = low;
     assert_true(plan_model_ranks(&m.plan, 0, which, 4, &rank) > 1);

@@ -9,6 +9,7 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "visit/plan.h"
+#include "visit/states.h"
 #include "visit/surface.h"
 #include "visit/visit.h"
 #include <stdlib.h>
@@ -429,6 +430,30 @@ static struct plan_rank find_workers(MPI_Comm world)
                               .ranks = size > 1 ? size - 1 : 1};
 }
 
+/* The folder that the sweep names (option, on rank 0) is there for every rank that works: without
+ * it each visit would fail by itself. Collective on world. */
+static enum status scratch_check(MPI_Comm world, const char *option, struct err *e)
+{
+    enum status st = OK;
+    char *name = NULL, *folder = NULL;
+    int64_t n = option ? (int64_t)strlen(option) : 0, room;
+    int rank, size;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
+    MPI_Bcast(&n, 1, MPI_INT64_T, 0, world);
+    if (n == 0) return OK;
+    st = mem_zero(&name, n + 1, 1, "a folder's name", e);
+    TRY(err_agree(world, st, e));
+    if (rank == 0) memcpy(name, option, (size_t)n);
+    MPI_Bcast(name, (int)n, MPI_CHAR, 0, world);
+    if (size == 1 || rank > 0) st = scratch_find(name, 1, &folder, &room, e);
+    TRY(err_agree(world, st, e));
+done:
+    free(name);
+    free(folder);
+    return st;
+}
+
 static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
 {
     enum status st = OK;
@@ -445,6 +470,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     if (st == OK && !help && rank == 0) st = prepare(&m, command, e);
     TRY(err_agree(world, st, e));
     if (help) goto done;
+    TRY(scratch_check(world, m.sweep.run.scratch, e));
     started = true;
     TRY(run_all(world, &m, rank, &outcome, e));
     if (rank == 0) st = finish(&m, &outcome, code, e);

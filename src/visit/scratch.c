@@ -25,6 +25,15 @@ static bool is_usable(const char *folder)
     return folder && folder[0] && fsx_is_dir(folder) && access(folder, W_OK | X_OK) == 0;
 }
 
+/* Once a process: every visit asks. */
+static void warn_of_memory(const char *folder)
+{
+    static bool said;
+    if (said || !is_memory(folder)) return;
+    log_warn("run.scratch: %s lies in memory; a disk was meant", folder);
+    said = true;
+}
+
 static int64_t room_in(const char *folder, int64_t ranks)
 {
     struct statvfs s;
@@ -46,7 +55,7 @@ enum status scratch_find(const char *option, int64_t ranks, char **folder, int64
         ENSURE(is_usable(option), ERR_IO,
                "run.scratch: %s is not a folder that can be written to; name another, or say off",
                option);
-        if (is_memory(option)) log_warn("run.scratch: %s lies in memory; a disk was meant", option);
+        warn_of_memory(option);
         found = option;
     }
     for (size_t i = 0; !found && i < sizeof candidates / sizeof *candidates; i++)

@@ -162,6 +162,14 @@ code=$?
 [ $code = 3 ] || fail "SIGTERM: exit code $code, expected 3: $(cat "$work/first")"
 [ ! -e "$work/locked.h5.lock" ] || fail "the stopped run left its lock"
 
+# --- a scratch folder that is not there: before anything is done, not in every cell ---
+write_sweep
+for ranks in 1 3; do
+    launch 60 $ranks run "$work/sweep.yaml" --set "run.scratch=$work/none"
+    status=$?
+    expect "no scratch, $ranks ranks" 2 "run.scratch: $work/none is not a folder"
+done
+
 # --- a full disk: 3, and what is finished stays ---
 mkdir "$work/disk"
 if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=64k qtraj-test "$work/disk" 2>/dev/null; then

@@ -109,9 +109,9 @@ enum status fsx_make_parent(const char *path, struct err *e)
         if (*p != '/' && *p != '\0') continue;
         char kept = *p;
         *p = '\0';
-        int made = mkdir(parent, 0777);
-        ENSURE(made == 0 || errno == EEXIST || fsx_is_dir(parent), fsx_errno_status(errno),
-               "%s: %s", parent, strerror(errno));
+        int why = mkdir(parent, 0777) == 0 ? 0 : errno;
+        ENSURE(why == 0 || why == EEXIST || fsx_is_dir(parent), fsx_errno_status(why), "%s: %s",
+               parent, strerror(why));
         *p = kept;
         if (!kept) break;
     }

@@ -98,6 +98,10 @@ mkdir "$work/folder"
 sed -i 's/mine.txt/folder/' "$work/sweep.yaml"
 sweep
 expect "a folder as results" 2 folder
+sed -i 's,folder,/sys/qtraj/x.h5,' "$work/sweep.yaml"
+sweep
+expect "results where nothing can be made" 2 "error: /sys/qtraj"
+! grep -qF "No such file" "$work/err" || fail "the message names another cause: $(cat "$work/err")"
 
 # --- checkpoints: their cells fail, the others are done, 1; alone, 2 ---
 faults="truncated header_length shape missing"

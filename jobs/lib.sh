@@ -204,7 +204,7 @@ build_preset() {
         cat "$log" >&2
         fail "cmake could not configure build/$1"
     fi
-    if ! "$cmake" --build "build/$1" --parallel "$(cores)" >"$log" 2>&1; then
+    if ! "$cmake" --build --preset "$1" --parallel "$(cores)" >"$log" 2>&1; then
         cat "$log" >&2
         fail "build/$1 does not build"
     fi

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# A group of ranks over two hosts gives the cube of the same group on one, bit for bit: weights are shared on each host and
+# sent between them, quantized rows cross, Hessians are summed, factored and dealt out over both. The hosts are namespaces of
+# this machine, with a name, a network and a /dev/shm of their own and a cable between them; skipped where the kernel or a
+# container does not let us make those, and with an MPI other than Open MPI.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py
+
+# This script runs a second time inside: as the first host, which has the cable's near end.
+if [ -z "${QTRAJ_HOSTS:-}" ]; then
+    mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "not Open MPI"
+    command -v ip >/dev/null && command -v nsenter >/dev/null || skip "no iproute2 or nsenter here"
+    user=()
+    [ "$(id -u)" = 0 ] || user=(--map-root-user)
+    unshare "${user[@]}" --net --uts --mount sh -c 'hostname near && mount -t tmpfs none /dev/shm && ip link add cable type veth peer name end' \
+        2>/dev/null || skip "hosts cannot be made here"
+    rm -rf "$work"
+    QTRAJ_HOSTS=1 exec unshare "${user[@]}" --net --uts --mount bash "$0"
+fi
+
+near=10.7.0.1 far=10.7.0.2
+hostname near
+unshare --net --uts --mount sh -c "hostname far; mount -t tmpfs none /dev/shm; ip link set lo up; exec sleep 600" &
+other=$!
+trap 'kill $other; rm -rf "$work"' EXIT
+for _ in $(seq 50); do
+    [ "$(nsenter -t $other -u hostname)" = far ] && break
+    sleep 0.1
+done
+ip link set lo up
+ip link add cable type veth peer name cable netns $other || skip "no cable between hosts here"
+ip addr add $near/24 dev cable
+ip link set cable up
+nsenter -t $other -n sh -c "ip addr add $far/24 dev cable; ip link set cable up"
+
+# In the place of ssh: mpirun says a host and a command.
+cat >"$work/agent" <<END
+#!/bin/sh
+[ "\$1" = $far ] || exit 1
+shift
+exec nsenter -t $other -n -u -m sh -c "\$*"
+END
+chmod +x "$work/agent"
+
+# over NEAR FAR COMMAND ...: qtraj with so many ranks on the two hosts.
+over() {
+    local here=$1 there=$2
+    shift 2
+    timeout -k 5 300 mpirun --mca plm rsh --mca plm_rsh_agent "$work/agent" --mca btl self,vader,tcp --mca btl_tcp_if_include cable \
+        --mca oob_tcp_if_include cable --mca mpi_yield_when_idle 1 --host "$near:$here,$far:$there" -n $((here + there)) \
+        -x OMP_NUM_THREADS "$QTRAJ" "$@" >"$work/out" 2>"$work/err" </dev/null
+}
+
+over 1 1 doctor --json --results "$work" --scratch "$work"
+grep -q '"nodes": 2' "$work/out" || skip "MPI does not start ranks on both hosts: $(head -c 2000 "$work/err")"
+
+quickstart_sweep '1p;4p' <<'END'
+name: hosts
+results: results.h5
+bits: [3]
+methods:
+  - {method: gptq, group_size: 64, scale_dtype: f16-packed}
+  - {method: gptq, name: gptq-act, group_size: 64, order: activation, true_sequential: false}
+  - {method: gptq, name: gptq-shared, group_size: 64, hessian: shared}
+calibration: {text: text.txt, length: 128, samples: 10}
+evaluation:
+  - {name: docs, text: text.txt, length: 200, skip: 12, samples: 9}
+END
+
+# same NAME NEAR FAR SETTINGS: a group of all ranks but the master, which is on the near host.
+same() {
+    local name=$1 here=$2 there=$3 group=$(($2 + $3 - 1)) settings=()
+    shift 3
+    for s in "run.ranks_per_group=$group" "$@"; do settings+=(--set "$s"); done
+    launch 300 $((group + 1)) run "$work/sweep.yaml" --set "results=$name.h5" "${settings[@]}" || fail "$name: $(cat "$work/err")"
+    mv "$work/$name.h5" "$work/one-$name.h5"
+    rm "$work/$name.journal"
+    over "$here" "$there" run "$work/sweep.yaml" --set "results=$name.h5" "${settings[@]}" || fail "$name over two hosts: $(cat "$work/err")"
+    compare "one-$name" "$name"
+}
+same pair 2 1
+same four 3 2
+same uneven 2 3 run.scalapack_from=1
+same exact 3 1 run.reproducible=true
+same curvature 2 2 'curvature={sharpness: lanczos, products: 3, second_order: layers, critical: true, sequences: 3, length: 32}'
+finish

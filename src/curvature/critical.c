@@ -7,17 +7,16 @@ static const double least = 1.0 / 1024, most = 1024, tolerance = 1.0 / 16;
 
 struct search {
     const struct critical_line *line;
-    double start;
+    double start, last; /* losses at step 0 and at the one tried last */
     struct critical *out;
 };
 
 static enum status rises(struct search *s, double step, bool *risen, struct err *e)
 {
     enum status st = OK;
-    double loss;
-    TRY(s->line->loss(s->line->context, step, &loss, e));
+    TRY(s->line->loss(s->line->context, step, &s->last, e));
     s->out->passes++;
-    *risen = !(loss <= s->start);
+    *risen = !(s->last <= s->start);
 done:
     return st;
 }
@@ -35,6 +34,9 @@ static enum status bracket(struct search *s, struct err *e)
             TRY(rises(s, out->high / 2, &risen, e));
             *(risen ? &out->high : &out->low) = out->high / 2;
         }
+        ENSURE(out->low > 0 || !isnan(s->last), ERR_NUMERIC,
+               "the loss is not a number so near as a step of 1/1024: are the weights at the other "
+               "end damaged?");
     } else {
         out->low = 1;
         while (isinf(out->high) && out->low < most) {
@@ -50,7 +52,7 @@ enum status critical_search(const struct critical_line *line, double start, stru
                             struct err *e)
 {
     enum status st = OK;
-    struct search s = {line, start, out};
+    struct search s = {.line = line, .start = start, .out = out};
     bool risen;
     *out = (struct critical){.sharpness = NAN, .high = INFINITY};
     TRY(bracket(&s, e));

@@ -19,7 +19,7 @@ struct critical_line {
 
 /* Steps of 1, then doubled or halved until the loss turns, between 2^-10 and 2^10, then bisection
  * until low is within a sixteenth of high, as the paper's code does; eta_c is halfway between them.
- * start: the loss at step 0. Errors of the line. */
+ * start: the loss at step 0. ERR_NUMERIC: the loss is NaN at every step; errors of the line. */
 MUST_USE enum status critical_search(const struct critical_line *line, double start,
                                      struct critical *out, struct err *e);
 

@@ -64,6 +64,18 @@ static void test_ends(void **state)
     assert_true(c.low <= 7 && 7 < c.high && c.low >= c.high * 15 / 16);
 }
 
+/* Weights at the other end that are no numbers are not a loss that rises at once. */
+static void test_no_number(void **state)
+{
+    (void)state;
+    struct parabola nowhere = {.slope = -1, .curvature = 1, .wall = 0};
+    const struct critical_line line = {parabola, &nowhere};
+    struct critical c;
+    struct err e = {0};
+    assert_int_equal(critical_search(&line, 5, &c, &e), ERR_NUMERIC);
+    assert_non_null(strstr(e.text, "damaged"));
+}
+
 static enum status loss_of(void *context, enum status st, struct checkpoint *c, double *loss,
                            struct err *e)
 {
@@ -108,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parabolas),
+        cmocka_unit_test(test_no_number),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_between),
     };

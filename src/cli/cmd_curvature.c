@@ -197,8 +197,11 @@ static void print_trace(const struct measurement *m)
 {
     const struct curvature *c = &m->result;
     if (m->request.options.trace == 0) return;
-    printf("trace %.6g +- %.2g, %lld probes\n", c->trace.mean, c->trace.error,
-           (long long)c->trace.probes);
+    bool known = isfinite(c->trace.error); /* not of one probe */
+    printf("trace %.6g", c->trace.mean);
+    if (known) printf(" +- %.2g", c->trace.error);
+    printf(", %lld probe%s%s\n", (long long)c->trace.probes, c->trace.probes == 1 ? "" : "s",
+           c->trace.converged ? "" : ", trace-error not reached");
     for (int64_t i = 0; i < c->split.n; i++) {
         const struct trace_part *p = &c->split.parts[i];
         if (p->kind[0])
@@ -207,7 +210,9 @@ static void print_trace(const struct measurement *m)
             printf("  outside the blocks");
         else
             printf("  layer %lld", (long long)p->layer);
-        printf(": %.4g +- %.1g\n", p->trace, p->error);
+        printf(": %.4g", p->trace);
+        if (known) printf(" +- %.1g", p->error);
+        printf("\n");
     }
 }
 
@@ -252,7 +257,8 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     enum status st = OK;
     struct measurement m = {0};
     const char *dir, *tokenizer = NULL;
-    int64_t probe = -1, seed = 0;
+    static const int64_t none = INT64_MIN;
+    int64_t probe = none, seed = 0;
     bool json = false, help;
     const struct arg table[] = {
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
@@ -273,8 +279,11 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     if (help) goto done;
     TRY(data_options_finish(&m.data, "", e));
     TRY(curvature_options_finish(&m.request.options, e));
-    ENSURE(probe >= -1 && seed >= 0, ERR_USAGE, "--probe and --seed: expected numbers from 0 on");
-    m.request.probe = probe >= 0;
+    ENSURE(probe >= 0 || probe == none, ERR_USAGE,
+           "--probe: expected a number from 0 on, found %lld", (long long)probe);
+    ENSURE(seed >= 0, ERR_USAGE, "--seed: expected a number from 0 on, found %lld",
+           (long long)seed);
+    m.request.probe = probe != none;
     m.request.salt = (uint64_t)probe;
     m.request.seed = (uint64_t)seed;
     TRY(measure(&m, dir, tokenizer, e));

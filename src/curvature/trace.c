@@ -201,19 +201,20 @@ static enum status check_hutchpp(const struct operator* a, const struct trace_op
     int64_t together = o->together > 1 ? min64(o->together, o->probes) : 1;
     int64_t need = o->probes / 3 + 2 * together;
     int64_t n = a->space.most, fit = n > 0 ? o->memory / n / (int64_t)sizeof(float) : need;
-    int64_t products = 3 * (fit - 2) + 2; /* one probe at a time */
+    int64_t products = 3 * (fit - 2) + 2;               /* one probe at a time */
+    double vector = sizeof(float) * (double)n / 0x1p30; /* in GiB, as the option is */
     if (need <= fit) goto done;
     if (products >= 6)
         FAIL(ERR_USAGE,
              "Hutch++ with %lld products, %lld together, needs %lld vectors of %lld numbers (%.3g "
-             "GB), and %.3g GB may be used: take at most %lld products one at a time, more "
+             "GiB), and %.3g GiB may be used: take at most %lld products one at a time, more "
              "memory, or Hutchinson's estimate, which needs 2",
              (long long)o->probes, (long long)together, (long long)need, (long long)n,
-             4e-9 * (double)need * (double)n, 1e-9 * (double)o->memory, (long long)products);
+             (double)need * vector, (double)o->memory / 0x1p30, (long long)products);
     FAIL(ERR_USAGE,
-         "Hutch++ needs at least 4 vectors of %lld numbers (%.3g GB), and %.3g GB may be used: "
+         "Hutch++ needs at least 4 vectors of %lld numbers (%.3g GiB), and %.3g GiB may be used: "
          "take more memory, or Hutchinson's estimate, which needs 2",
-         (long long)n, 16e-9 * (double)n, 1e-9 * (double)o->memory);
+         (long long)n, 4 * vector, (double)o->memory / 0x1p30);
 done:
     return st;
 }

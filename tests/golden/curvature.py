@@ -113,7 +113,8 @@ def refusals():
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         expect(done.returncode == 2 and text in done.stderr, f"refused: {' '.join(flags)}: {done.stderr.strip()}")
 
-    refused("products one at a time", "--trace", "300", "--hutchpp", "--memory", "0.0005")
+    refused("0.0005 GiB may be used: take at most", "--trace", "300", "--hutchpp", "--memory", "0.0005")
+    refused("expected a number from 0 on, found -1", "--probe", "-1")
     refused("Lanczos needs 4 vectors", "--sharpness", "lanczos", "--memory", "1e-5")
     refused("one of all, mat2d", "--subset", "most")
 

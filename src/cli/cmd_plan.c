@@ -108,6 +108,10 @@ static void print_text(const struct plan *p, const struct results_view *view)
         print_cells(p, c, view);
         putchar('\n');
     }
+    if (n.points > 0)
+        printf("surfaces: %lld points, a visit each (* done %lld, ! failed %lld, . pending %lld)\n",
+               (long long)n.points, (long long)n.points_done, (long long)n.points_failed,
+               (long long)(n.points - n.points_done - n.points_failed));
 }
 
 /* The rates that costs are turned into time with. */

@@ -48,5 +48,7 @@ def draw(cube, bits):
                 axes.set_xlabel(label)
         panels[row][0].set_ylabel("Relative error CE(q)/CE − 1 (%)")
     handles = [style.handle(i, str(name)) for i, name in enumerate(cube.quantizer.values)]
+    handles.append(style.plt.Line2D([], [], color=style.GREY, linestyle="none", marker="o", markersize=9,
+                                    markerfacecolor="none", label="end of a run"))
     style.legend(figure, handles, lines, learning_rate=False)
     return figure

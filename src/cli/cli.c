@@ -115,7 +115,7 @@ int cli_main(MPI_Comm world, int argc, char **argv)
     int rank, size, code = EXIT_DONE;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    log_setup(-1, false);
+    if (size > 1) log_rank(rank);
     const struct command *c = argc > 1 ? find(argv[1]) : NULL;
     if (!c) {
         bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||

@@ -325,6 +325,9 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
     TRY(visit_from_json(json, &visit, e));
     if (piece->n_parts) visit_keep_parts(&visit, piece->parts, piece->n_parts);
+    log_trace("sched", "visits %s %s%s with %lld variants%s", visit.model, visit.checkpoint,
+              visit.surface ? ", a point of a surface," : "", (long long)visit.n_variants,
+              visit.curvature ? " and its curvature" : "");
     TRY(visit_run(&visit, group, &w->cache, &hooks, e));
 done:
     json_decref(json);

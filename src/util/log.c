@@ -5,22 +5,18 @@
 #include <string.h>
 #include <unistd.h>
 
-static int log_rank = -1;
-static bool log_quiet;
+static int own_rank = -1;
 
-void log_setup(int rank, bool quiet)
+void log_rank(int rank)
 {
-    log_rank = rank;
-    log_quiet = quiet;
+    own_rank = rank;
 }
 
 /* One write() a line, so that lines of several ranks do not mix. */
 static void emit(const char *label, const char *fmt, va_list ap)
 {
     char line[2048];
-    int n = 0;
-    if (log_rank >= 0) n = snprintf(line, sizeof line, "[%d] ", log_rank);
-    n += snprintf(line + n, sizeof line - (size_t)n, "%s", label);
+    int n = snprintf(line, sizeof line, "%s", label);
     int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
     if (m > 0) n += m;
     if ((size_t)n > sizeof line - 2) n = (int)sizeof line - 2;
@@ -49,7 +45,7 @@ void log_warn(const char *fmt, ...)
 
 void log_info(const char *fmt, ...)
 {
-    if (!log_quiet) EMIT("");
+    EMIT("");
 }
 
 bool log_traces(const char *topic)
@@ -68,6 +64,9 @@ void log_trace(const char *topic, const char *fmt, ...)
 {
     if (!log_traces(topic)) return;
     char label[64];
-    snprintf(label, sizeof label, "trace %s: ", topic);
+    if (own_rank >= 0)
+        snprintf(label, sizeof label, "trace %s [%d]: ", topic, own_rank);
+    else
+        snprintf(label, sizeof label, "trace %s: ", topic);
     EMIT(label);
 }

@@ -5,8 +5,8 @@
 #pragma once
 #include <stdbool.h>
 
-/* Every later line starts with "[rank] " when rank >= 0. Quiet drops info lines. */
-void log_setup(int rank, bool quiet);
+/* Later trace lines name this rank: "trace io [2]: ...". */
+void log_rank(int rank);
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -124,9 +124,9 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     TRY(group_rows(w->group, &w->quantized, q, l->rows, l->cols, e));
     if (unrounded) TRY(group_rows(w->group, &w->unrounded, unrounded, l->rows, l->cols, e));
     s->seconds.sweep += clock_seconds() - start;
-    log_trace(s->method->name, "%s, %lld bits: relative error %.3g, damping %.3g, %.3f s", l->name,
-              (long long)s->variant->bits, report.relative_error, report.damping,
-              clock_seconds() - start);
+    log_trace(s->method->name, "%s %lld bits, %s: relative error %.3g, damping %.3g, %.3f s",
+              s->variant->method.name, (long long)s->variant->bits, l->name, report.relative_error,
+              report.damping, clock_seconds() - start);
     st = note_layer(s, l, &report, e);
     if (st == OK && w->hooks->weights)
         st = w->hooks->weights(w->hooks->context, s->variant, l, q, e);

@@ -30,6 +30,7 @@ struct doctor_ranks {
     struct linalg_rates rates; /* of all workers together */
 };
 
+/* Under the heading of now; the value is taken over. */
 void doctor_note(struct doctor *d, const char *name, json_t *value);
 void doctor_warn(struct doctor *d, const char *remedy, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

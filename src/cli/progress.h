@@ -8,6 +8,7 @@ struct progress {
     double start, printed;
     bool terminal, dirty;
 };
+/* On rank 0, to stderr. */
 void progress_start(struct progress *p, int64_t cells);
 void progress_add(struct progress *p, int64_t done, int64_t failed);
 /* Prints when it is time to; last: the final state, and the line's end. */

@@ -20,6 +20,9 @@ static double add_lanes(const double s[LANES])
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
+/* Of one chunk of x and y. */
+typedef double (*chunk_sum)(const float *x, const float *y, double a, int64_t n);
+
 static double chunk_dot(const float *x, const float *y, int64_t n)
 {
     double s[LANES] = {0};
@@ -30,7 +33,13 @@ static double chunk_dot(const float *x, const float *y, int64_t n)
     return add_lanes(s);
 }
 
-static double chunk_distance(const float *y, double a, const float *x, int64_t n)
+static double dot(const float *x, const float *y, double a, int64_t n)
+{
+    (void)a;
+    return chunk_dot(x, y, n);
+}
+
+static double squared_distance(const float *x, const float *y, double a, int64_t n)
 {
     double s[LANES] = {0};
     for (int64_t i = 0; i < n; i++) {
@@ -40,7 +49,7 @@ static double chunk_distance(const float *y, double a, const float *x, int64_t n
     return add_lanes(s);
 }
 
-static double local_dot(int64_t n, const float *x, const float *y)
+static double sum_chunks(chunk_sum f, int64_t n, const float *x, const float *y, double a)
 {
     double sum = 0, partial[GROUP];
     for (int64_t begin = 0; begin < n; begin += (int64_t)CHUNK * GROUP) {
@@ -49,7 +58,7 @@ static double local_dot(int64_t n, const float *x, const float *y)
 #pragma omp parallel for schedule(static) if (chunks > 1)
         for (int64_t c = 0; c < chunks; c++) {
             int64_t i = begin + c * CHUNK;
-            partial[c] = chunk_dot(x + i, y + i, min64(CHUNK, end - i));
+            partial[c] = f(x + i, y + i, a, min64(CHUNK, end - i));
         }
         for (int64_t c = 0; c < chunks; c++) sum += partial[c];
     }
@@ -58,7 +67,7 @@ static double local_dot(int64_t n, const float *x, const float *y)
 
 double vector_dot(const struct space *s, const float *x, const float *y)
 {
-    double sum = local_dot(s->n, x, y);
+    double sum = sum_chunks(dot, s->n, x, y, 0);
     space_sum(s, 1, &sum);
     return sum;
 }
@@ -74,25 +83,14 @@ void vector_part_dots(const struct space *s, int64_t k, const int64_t *offset, c
     for (int64_t t = 0; t < k; t++) {
         int64_t begin = offset[t], end = offset[t + 1];
         space_meet(s, &begin, &end);
-        c[t] = local_dot(end - begin, x + begin, y + begin);
+        c[t] = sum_chunks(dot, end - begin, x + begin, y + begin, 0);
     }
     space_sum(s, k, c);
 }
 
 double vector_distance(const struct space *s, const float *y, double a, const float *x)
 {
-    int64_t n = s->n;
-    double sum = 0, partial[GROUP];
-    for (int64_t begin = 0; begin < n; begin += (int64_t)CHUNK * GROUP) {
-        int64_t end = min64(n, begin + (int64_t)CHUNK * GROUP);
-        int64_t chunks = (end - begin + CHUNK - 1) / CHUNK;
-#pragma omp parallel for schedule(static) if (chunks > 1)
-        for (int64_t c = 0; c < chunks; c++) {
-            int64_t i = begin + c * CHUNK;
-            partial[c] = chunk_distance(y + i, a, x + i, min64(CHUNK, end - i));
-        }
-        for (int64_t c = 0; c < chunks; c++) sum += partial[c];
-    }
+    double sum = sum_chunks(squared_distance, s->n, x, y, a);
     space_sum(s, 1, &sum);
     return sqrt(sum);
 }

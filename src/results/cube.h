@@ -110,10 +110,13 @@ MUST_USE enum status cube_rows_of_cells(const struct axes *a, const struct resul
 MUST_USE enum status cube_rows_of_curvature(const struct axes *a, const struct results_view *v,
                                             struct cube_rows *out, struct err *e);
 
+/* Pending for NULL. */
 enum cube_status cube_status_of(const json_t *record);
 /* The element of a grid variable at a row's place; -1 when the row is not on one of its axes. */
 int64_t cube_place(const struct cube *c, const struct cube_variable *x, const struct cube_row *row);
 
+/* The variables on the grid, the data frames, the long tables behind curvature/, layers/ and
+ * provenance/. Texts are borrowed from the records. ERR_NOMEM. */
 MUST_USE enum status cube_build_grid(struct cube *c, const struct axes *a,
                                      const struct cube_rows *checkpoints,
                                      const struct cube_rows *cells,

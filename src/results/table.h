@@ -12,6 +12,7 @@ struct table {
     char **cells;     // (rows, columns), owned; NULL: empty
 };
 
+/* No rows; table_free also after a failure. All of these: ERR_NOMEM. */
 MUST_USE enum status table_init(struct table *t, int64_t columns, int64_t left, struct err *e);
 void table_free(struct table *t);
 

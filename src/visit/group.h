@@ -22,6 +22,7 @@ struct visit_group {
 
 /* All of this is collective on the group, if it is not said otherwise. */
 
+/* comm is borrowed and outlives g. ERR_MPI, ERR_NOMEM, alike on all ranks; group_close then too. */
 MUST_USE enum status group_open(MPI_Comm comm, struct visit_group *g, struct err *e);
 void group_close(struct visit_group *g);
 /* As err_agree. */

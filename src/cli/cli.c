@@ -4,6 +4,7 @@
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/patient.h"
+#include <errno.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,17 @@ static bool choose_kernels(MPI_Comm comm, int rank)
     return st == OK;
 }
 
+/* What was printed has arrived: a full disk behind a > must not pass for a result. */
+static enum status flush_output(struct err *e)
+{
+    enum status st = OK;
+    errno = 0;
+    ENSURE(fflush(stdout) == 0 && !ferror(stdout), ERR_IO, "cannot write the output: %s",
+           errno ? strerror(errno) : "an earlier part of it failed");
+done:
+    return st;
+}
+
 /* Runs on this rank alone; the one line of an error is printed here. */
 static int run(const struct command *c, MPI_Comm world, int argc, char **argv)
 {
@@ -104,6 +116,7 @@ static int run(const struct command *c, MPI_Comm world, int argc, char **argv)
     int rank, code = EXIT_DONE;
     MPI_Comm_rank(world, &rank);
     enum status st = c->run(world, argc, argv, &code, &e);
+    if (st == OK && rank == 0) st = flush_output(&e);
     if (st == OK) return code;
     if (rank == 0 && e.code != OK) log_error("%s", e.text);
     log_trace("err", "%s%s", e.text, e.trail);
@@ -130,7 +143,6 @@ int cli_main(MPI_Comm world, int argc, char **argv)
     else if (rank == 0)
         set_threads(MPI_COMM_SELF, true);
     if (c->all_ranks || rank == 0) code = run(c, world, argc - 1, argv + 1);
-    fflush(stdout);
     if (size > 1) {
         MPI_Request request;
         MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);

@@ -150,6 +150,15 @@ launch 60 1 curvature "$work/nan" --text "$work/text.txt" --length 64 --samples 
 status=$?
 expect "curvature of weights that are no numbers" 2 "$work/nan" finite
 
+# --- what is printed goes nowhere: 2 ---
+for command in options methods "inspect $work/good" "status $work/bad.h5" "show $work/bad.h5" \
+    "eval $work/good --text $work/text.txt --length 64 --samples 2 --tokenizer $trajectory/tokenizer.json"; do
+    # shellcheck disable=SC2086
+    "$QTRAJ" $command >/dev/full 2>"$work/err" </dev/null
+    status=$?
+    expect "$command on a full disk" 2 "cannot write" space
+done
+
 # --- a second run on the same results ---
 write_sweep text="$work/long.txt" methods='[{method: gptq, group_size: 64}]' bits='[2, 3, 4, 5, 6, 7, 8]'
 sed -i -e 's/length: 64, skip: 4, samples: 4/length: 256, skip: 4/' -e 's/bad.h5/locked.h5/' "$work/sweep.yaml"

@@ -278,6 +278,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     TRY(args_parse(&args, usage, argc, argv, &dir, 1, 1, NULL, &help, e));
     if (help) goto done;
     TRY(data_options_finish(&m.data, "", e));
+    TRY(data_options_check_scored(&m.data, "", e));
     TRY(curvature_options_finish(&m.request.options, e));
     ENSURE(probe >= 0 || probe == none, ERR_USAGE,
            "--probe: expected a number from 0 on, found %lld", (long long)probe);

@@ -126,6 +126,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
                               .more = print_flags};
     TRY(args_parse(&args, usage, argc, argv, &dir, 1, 1, NULL, &help, e));
     if (help) goto done;
+    TRY(data_options_check_scored(&o.data, "", e));
     TRY(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
     TRY(single_run(&o.single, dir, tokenizer, e));

@@ -82,8 +82,7 @@ static enum status set_up(struct quantize *o, struct err *e)
     TRY(share_flags(o, &o->evaluation, "evaluation", e));
     if (o->samples && o->calibration.samples == o->preset_samples)
         o->calibration.samples = o->samples;
-    ENSURE(o->evaluation.padding != PADDING_COUNTED, ERR_USAGE,
-           "--evaluation-padding: counted is for calibration");
+    TRY(data_options_check_scored(&o->evaluation, "evaluation-", e));
     ENSURE(!(method->needs & NEEDS_HESSIAN) || is_given(&o->calibration), ERR_USAGE,
            "%s calibrates: give --calibration-text or --calibration-ids", method->name);
     TRY(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));

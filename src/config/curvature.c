@@ -184,12 +184,17 @@ done:
     return st;
 }
 
+bool curvature_section_asks(const struct curvature_section *c)
+{
+    return curvature_asked_for(&c->options) || c->second_order != SECOND_ORDER_NONE || c->critical;
+}
+
 static enum status section_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     enum status st = OK;
     struct curvature_section *c = entry;
     TRY(finish(&c->options, scope, e));
-    if (!curvature_asked_for(&c->options) && c->second_order == SECOND_ORDER_NONE && !c->critical)
+    if (!curvature_section_asks(c))
         TRY(options_fail(scope, "sharpness", e,
                          "nothing is asked for, expected sharpness, trace, density, second_order "
                          "or critical; "

@@ -107,6 +107,16 @@ done:
     return st;
 }
 
+enum status data_options_check_scored(const struct data_options *d, const char *prefix,
+                                      struct err *e)
+{
+    enum status st = OK;
+    ENSURE(d->padding != PADDING_COUNTED, ERR_USAGE, "--%spadding: counted is for calibration",
+           prefix);
+done:
+    return st;
+}
+
 enum status data_options_flag(struct data_options *d, const char *prefix, int argc, char **argv,
                               int *used, struct err *e)
 {

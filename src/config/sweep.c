@@ -105,8 +105,8 @@ done:
 }
 
 /* Losses of filled-up sequences would be losses of the filling. */
-static enum status check_evaluations(const struct sweep *s, const struct option_scope *scope,
-                                     struct err *e)
+static enum status check_scored(const struct sweep *s, const struct option_scope *scope,
+                                struct err *e)
 {
     const struct node *node = node_find(scope->node, "evaluation");
     for (int64_t i = 0; i < s->n_evaluations; i++) {
@@ -114,6 +114,13 @@ static enum status check_evaluations(const struct sweep *s, const struct option_
         struct option_scope list = {scope, "evaluation", 0, node, scope->source};
         struct option_scope entry = {&list, NULL, i, node->items[i], scope->source};
         return options_fail(&entry, "padding", e, "counted is for calibration");
+    }
+    if (s->curvature.data.padding == PADDING_COUNTED) {
+        node = node_find(scope->node, "curvature");
+        struct option_scope section = {scope, "curvature", 0, node, scope->source};
+        node = node_find(node, "data");
+        struct option_scope data = {&section, "data", 0, node, scope->source};
+        return options_fail(&data, "padding", e, "counted is for calibration");
     }
     return OK;
 }
@@ -135,7 +142,7 @@ enum status sweep_finish(void *entry, const struct option_scope *scope, struct e
     TRY(check_names(scope, "surfaces", s->surfaces, s->n_surfaces, sizeof *s->surfaces, e));
     TRY(spread_bits(s, scope, e));
     TRY(resolve_surfaces(s, scope, e));
-    TRY(check_evaluations(s, scope, e));
+    TRY(check_scored(s, scope, e));
     TRY(preset_check(s, scope, e));
 done:
     return st;
@@ -172,7 +179,7 @@ json_t *sweep_to_json(const struct sweep *s)
     if (json && !s->calibration.text && !s->calibration.ids) json_object_del(json, "calibration");
     json_t *curvature = json_object_get(json, "curvature");
     if (!s->curvature.data.text && !s->curvature.data.ids) json_object_del(curvature, "data");
-    if (!curvature_asked_for(&s->curvature.options)) json_object_del(json, "curvature");
+    if (!curvature_section_asks(&s->curvature)) json_object_del(json, "curvature");
     return json;
 }
 

@@ -115,7 +115,7 @@ struct data_options {
 enum second_order_depth { SECOND_ORDER_NONE, SECOND_ORDER_TOTAL, SECOND_ORDER_LAYERS };
 
 /* What is measured of the full-precision loss's curvature, and on which tokens. Nothing asked for
- * (curvature_asked_for): none. */
+ * (curvature_section_asks): none. */
 struct curvature_section {
     struct curvature_options options;
     int64_t sequences, length; /* of the text; length 0: its own */
@@ -207,6 +207,8 @@ json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
 void data_options_free(struct data_options *d);
+/* Whether the section asks for anything at all. */
+bool curvature_section_asks(const struct curvature_section *c);
 /* *out = the text that curvature is measured on, as its section says, owned by the caller. */
 MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
                                           struct err *e);
@@ -237,6 +239,10 @@ MUST_USE enum status data_options_flag(struct data_options *d, const char *prefi
                                        char **argv, int *used, struct err *e);
 /* After the flags: exactly one of text and ids, and a name. ERR_USAGE. */
 MUST_USE enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e);
+/* Of what losses are measured on: those of sequences that are filled up would be losses of the
+ * filling. ERR_USAGE names the flag. */
+MUST_USE enum status data_options_check_scored(const struct data_options *d, const char *prefix,
+                                               struct err *e);
 void data_options_print_flags(const char *prefix, FILE *out);
 void data_options_default(struct data_options *d);
 

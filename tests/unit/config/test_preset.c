@@ -116,6 +116,8 @@ static void test_contradictions(void **state)
     refuse(set, 1, "methods[0].preset: expected one of");
     set[0] = "evaluation[0].padding=counted";
     refuse(set, 1, "evaluation[0].padding: counted is for calibration");
+    set[0] = "curvature={trace: 2, data: {text: x, padding: counted}}";
+    refuse(set, 1, "curvature.data.padding: counted is for calibration");
     set[0] = "evaluation[2].follow=1";
     read_ok(set, 1, &s);
     sweep_free(&s);

@@ -135,6 +135,7 @@ static void test_defaults(void **state)
     assert_false(quant_options_changed(&q, "order"));
     json_t *json = sweep_to_json(&s);
     assert_null(json_object_get(json, "calibration"));
+    assert_null(json_object_get(json, "curvature"));
     json_decref(json);
     sweep_free(&s);
 }
@@ -330,6 +331,25 @@ static void test_round_trip(void **state)
     sweep_free(&again);
 }
 
+/* What is asked for of curvature stays in the copy that a cube keeps, whatever it is. */
+static void test_curvature_is_kept(void **state)
+{
+    (void)state;
+    static const char *const asked[] = {"sharpness: lanczos", "trace: 2", "density: 3",
+                                        "second_order: total", "critical: true"};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        char text[64];
+        const char *set = text;
+        struct sweep s;
+        snprintf(text, sizeof text, "curvature={%s}", asked[i]);
+        read_ok(minimal, &set, 1, &s);
+        json_t *json = sweep_to_json(&s);
+        assert_non_null(json_object_get(json, "curvature"));
+        json_decref(json);
+        sweep_free(&s);
+    }
+}
+
 static void test_method_json(void **state)
 {
     (void)state;
@@ -458,13 +478,21 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),         cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_data),           cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_documentation),  cmocka_unit_test(test_quickstart),
-        cmocka_unit_test(test_overrides),      cmocka_unit_test(test_bad_overrides),
-        cmocka_unit_test(test_override_depth), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_method_json),    cmocka_unit_test(test_data_json),
-        cmocka_unit_test(test_strict_json),    cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_documentation),
+        cmocka_unit_test(test_quickstart),
+        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_bad_overrides),
+        cmocka_unit_test(test_override_depth),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_curvature_is_kept),
+        cmocka_unit_test(test_method_json),
+        cmocka_unit_test(test_data_json),
+        cmocka_unit_test(test_strict_json),
+        cmocka_unit_test(test_listing),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

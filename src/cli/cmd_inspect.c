@@ -20,7 +20,8 @@ struct inspection {
     struct checkpoint *weights; /* NULL: config.json alone */
 };
 
-static enum status read_config(struct inspection *o, struct err *e)
+/* Without weights that can be read there is still the config to show, unless they are asked for. */
+static enum status open_all(struct inspection *o, bool tensors, struct err *e)
 {
     enum status st = OK;
     if (fsx_is_dir(o->path))
@@ -29,7 +30,10 @@ static enum status read_config(struct inspection *o, struct err *e)
         TRY(mem_string(&o->config_file, o->path, e));
     TRY(json_read_file(o->config_file, &o->config, e));
     TRY(model_shape_read(o->config, o->config_file, &o->shape, &o->arch, e));
-    if (!fsx_is_dir(o->path)) goto done;
+    bool folder = fsx_is_dir(o->path);
+    ENSURE(folder || !tensors, ERR_USAGE, "--tensors: %s is no checkpoint's folder", o->path);
+    if (tensors) TRY(checkpoint_open(o->path, &o->weights, e));
+    if (!folder || tensors) goto done;
     struct err why = {0};
     if (checkpoint_open(o->path, &o->weights, &why) != OK) log_warn("%s", why.text);
 done:
@@ -152,7 +156,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     const struct args args = {.table = table, .n = sizeof table / sizeof *table};
     TRY(args_parse(&args, usage, argc, argv, &o.path, 1, 1, NULL, &help, e));
     if (help) goto done;
-    TRY(read_config(&o, e));
+    TRY(open_all(&o, tensors, e));
     TRY(inspect_json(&o, tensors, &out, e));
     if (json) {
         json_dumpf(out, stdout, JSON_INDENT(1));

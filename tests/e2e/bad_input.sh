@@ -139,6 +139,11 @@ grep -qF "\"command\":\"run $work/sweep.yaml\"" "$work/bad.journal" || fail "the
 sweep
 [ $status = 1 ] || fail "the same sweep again: exit code $status, expected 1"
 
+launch 60 1 inspect "$work/truncated" --tensors
+status=$?
+expect "the tensors of a truncated file" 2 truncated/model.safetensors
+launch 60 1 inspect "$work/truncated" || fail "a config beside a truncated file: $(cat "$work/err")"
+
 for fault in absent $faults; do
     launch 60 1 eval "$work/$fault" --text "$work/text.txt" --length 64 --tokenizer "$trajectory/tokenizer.json"
     status=$?

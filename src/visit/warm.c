@@ -142,7 +142,11 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
     TRY(measurement_open(&m, (enum hvp_subset)request.options.subset, e));
     ENSURE(hvp_n(m.h) == hvp_n(like->h), ERR_SHAPE, "warm start: %s has %lld parameters, %s %lld",
            w->task->before[i].path, (long long)hvp_n(m.h), w->path, (long long)hvp_n(like->h));
-    TRY(measurement_run(&m, &request, &c, e));
+    st = measurement_run(&m, &request, &c, e);
+    if (st != OK) {
+        err_prefix(e, "warm start: %s", w->task->before[i].path);
+        goto done;
+    }
     TRY(keep(w, i, &m, c.vector, e));
     *vector = c.vector;
     c.vector = NULL;

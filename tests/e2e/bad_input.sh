@@ -154,6 +154,13 @@ done
 launch 60 1 curvature "$work/nan" --text "$work/text.txt" --length 64 --samples 2 --tokenizer "$trajectory/tokenizer.json"
 status=$?
 expect "curvature of weights that are no numbers" 2 "$work/nan" finite
+write_sweep checkpoints="nan good" \
+    extra='curvature: {sharpness: power, products: 2, sequences: 1, length: 64, warm_start: true}'
+sed -i 's/bad.h5/warm.h5/' "$work/sweep.yaml"
+sweep
+[ $status = 1 ] || fail "a warm start behind a damaged checkpoint: exit code $status, expected 1"
+"$QTRAJ" status "$work/warm.h5" | grep -F "good (curvature)" | grep -qF "warm start: $work/nan" ||
+    fail "status does not say whose fault it is: $("$QTRAJ" status "$work/warm.h5")"
 
 # --- what is printed goes nowhere: 2 ---
 for command in options methods "inspect $work/good" "status $work/bad.h5" "show $work/bad.h5" \

@@ -136,12 +136,12 @@ done:
     return st;
 }
 
-/* What a rank alone on this node would have. */
+/* What a rank alone on this node would take, as a run does: a tenth stays free. */
 static int64_t rank_memory(const struct sweep *s)
 {
     struct limits l;
     if (s->run.memory) return s->run.memory;
-    return limits_read("", &l, NULL) == OK ? l.memory : 0;
+    return limits_read("", &l, NULL) == OK ? l.memory / 10 * 9 : 0;
 }
 
 struct plan_arguments {

@@ -15,13 +15,19 @@ void plan_report_free(struct plan_report *r)
 
 /* --- making --- */
 
+static bool may_scratch(const struct plan *p)
+{
+    const char *scratch = p->sweep->run.scratch;
+    return !scratch || strcmp(scratch, "off") != 0;
+}
+
 /* Least memory that a visit can be done with, to a hundredth; 0: none is enough. */
 static int64_t least_memory(const struct plan *p, const struct plan_line *l, const int64_t *which,
                             struct plan_rank rank)
 {
     struct memory_plan plan;
     int64_t low = 1 << 20, high = l->memory.peak;
-    rank.scratch = true;
+    rank.scratch = may_scratch(p);
     while ((double)high > 1.01 * (double)low) {
         struct err none = {0};
         rank.memory = low + (high - low) / 2;
@@ -50,7 +56,7 @@ static void predict_memory(const struct plan *p, const int64_t *which, int64_t t
                            int64_t bound, struct plan_line *l)
 {
     struct err why = {0};
-    struct plan_rank rank = {.threads = threads, .memory = bound, .scratch = true};
+    struct plan_rank rank = {.threads = threads, .memory = bound, .scratch = may_scratch(p)};
     l->ranks = 1;
     if (!p->costs.models[l->model].known) return;
     l->ranks = rank.ranks = rank.mates = group_of(p, l, which, &rank);
@@ -291,7 +297,7 @@ static void print_line(const struct plan *p, const struct plan_line *l)
     printf("  %9s  %7.3g %7.3g", time, (double)l->memory.peak / gib, (double)l->least / gib);
     if (l->ranks > 1) printf("  in groups of %lld", (long long)l->ranks);
     if (l->memory.waves > 1) printf("  %lld waves", (long long)l->memory.waves);
-    if (l->memory.scratch) printf("  %.1f GiB of scratch", (double)l->memory.scratch / gib);
+    if (l->memory.scratch) printf("  %.3g GiB of scratch", (double)l->memory.scratch / gib);
     if (l->memory.after == l->memory.peak) printf("  most of it for curvature");
     if (!l->fits) printf("  does not fit");
     putchar('\n');
@@ -342,7 +348,7 @@ void plan_report_print(const struct plan_report *r)
     print_tokens("calibration", &c->calibration);
     print_tokens("curvature", &c->curvature);
     printf("memory of a rank: ");
-    if (r->memory) printf("%.1f GiB, ", (double)r->memory / (1 << 30));
+    if (r->memory) printf("%.3g GiB, ", (double)r->memory / (1 << 30));
     printf("%lld threads\n", (long long)r->threads);
     printf("%-20s %6s %8s %8s", "model", "visits", "params/G", "read/GB");
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++)

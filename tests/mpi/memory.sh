@@ -82,6 +82,28 @@ peaks third "$third"
 peaks third-3 "$third"
 peaks third-5 "$third"
 peaks waves "$tight"
+# planned NAME "WAVES SCRATCH" SETTING ...: what qtraj plan says of that run before it: its peak within 15 %, and how it is done.
+planned() {
+    local name=$1 how=$2 settings=()
+    shift 2
+    for s in "$@"; do settings+=(--set "$s"); done
+    "$QTRAJ" plan "$work/sweep.yaml" --json --rate 100 --set "results=$work/none.h5" "${settings[@]}" >"$work/plan.json" ||
+        fail "plan of $name"
+    "$python" - "$work/$name.h5" "$work/plan.json" "$how" <<'PY' || fail "$name: qtraj plan says otherwise"
+import json, sys
+import h5py
+measured = h5py.File(sys.argv[1])["checkpoint_peak_memory"][:].max()
+of = [model["memory"] for model in json.load(open(sys.argv[2]))["cost"]["models"]]
+peak, fits = max(m["peak"] for m in of), all(m["fits"] for m in of)
+how = ("waves" if of[0]["waves"] > 1 else "one") + " " + ("scratch" if of[0]["scratch"] else "memory")
+print(f"qtraj plan: {how}, {peak / 2**20:.1f} MiB, ratio {peak / measured:.3f}")
+assert fits and how == sys.argv[3] and 0.85 <= peak / measured <= 1.15, of
+PY
+}
+planned free "one memory"
+planned third "one scratch" "run.memory_per_rank=${third}M" "run.scratch=$work"
+planned waves "waves memory" "run.memory_per_rank=${tight}M" run.scratch=off
+
 [ -z "$(find "$work" -name 'qtraj-*')" ] || fail "scratch files were left: $(find "$work" -name 'qtraj-*')"
 
 run half 1 run.activations=bf16

@@ -16,43 +16,53 @@ def open_cube(path):
 class Trajectory:
     """The checkpoints of one model in the order of training.
 
-    A model X-… that starts inside the tokens of a model X is a branch of it: parent is X's trajectory, and fork the
+    A model X-… that starts inside the training of a model X is a branch of it: parent is X's trajectory, and fork the
     place in it of the last checkpoint before the branch's first.
     """
 
     model: str
     places: np.ndarray  # indices along the cube's checkpoint axis
-    tokens: np.ndarray
+    at: np.ndarray  # how far training was, as `progress` has it
     learning_rate: np.ndarray
     parent: "Trajectory | None" = None
     fork: int = -1
 
     def curve(self, values):
-        """values: one number a checkpoint of every model, by (model, checkpoint). Returns tokens and values of this
-        trajectory; a branch begins with the fork, where it left its parent."""
-        x, y = self.tokens, values.sel(model=self.model).values[self.places]
+        """values: one number a checkpoint of every model, by (model, checkpoint). Returns progress and values of
+        this trajectory; a branch begins with the fork, where it left its parent."""
+        x, y = self.at, values.sel(model=self.model).values[self.places]
         if self.parent is None:
             return x, y
         fork = values.sel(model=self.parent.model).values[self.parent.places[self.fork]]
-        return np.append(self.parent.tokens[self.fork], x), np.append(fork, y)
+        return np.append(self.parent.at[self.fork], x), np.append(fork, y)
+
+
+def progress(cube):
+    """How far training was at each checkpoint, and what that is called: training tokens, else steps, else the place in
+    the table, the first that the table of every model has."""
+    for name, label in (("tokens", "Training tokens"), ("step", "Training steps")):
+        if np.isfinite(cube[name]).any("checkpoint").all():
+            return cube[name], label
+    return (cube.checkpoint + 0 * cube.tokens.fillna(0)).transpose("model", "checkpoint"), "Checkpoint"
 
 
 def trajectories(cube):
     """Every trajectory of the cube; parents stand before their branches."""
     found = {}
+    everywhere, _ = progress(cube)
     for model in sorted(cube.model.values, key=len):
         one = cube.sel(model=model)
-        tokens = one.tokens.values
-        places = np.argsort(tokens, kind="stable")
-        stored = np.isfinite(tokens) & (one.kind.values == "stored")  # neither padding nor an average
+        at = everywhere.sel(model=model).values.astype(float)
+        places = np.argsort(at, kind="stable")
+        stored = np.isfinite(at) & (one.kind.values == "stored")  # neither padding nor an average
         places = places[stored[places]]
         if len(places) == 0:
             continue
-        line = Trajectory(str(model), places, tokens[places], one.learning_rate.values[places])
+        line = Trajectory(str(model), places, at[places], one.learning_rate.values[places])
         for name, other in found.items():
-            if line.model.startswith(name + "-") and line.tokens[0] > other.tokens[0]:
+            if line.model.startswith(name + "-") and line.at[0] > other.at[0]:
                 line.parent = other
-                line.fork = int(np.searchsorted(other.tokens, line.tokens[0])) - 1
+                line.fork = int(np.searchsorted(other.at, line.at[0])) - 1
         found[line.model] = line
     return list(found.values())
 

@@ -21,7 +21,9 @@ def draw_path(axes, line, x, dx, y, dy, series):
     x, dx, y, dy = (line.curve(values)[1] for values in (x, dx, y, dy))
     axes.plot(x, y, color=colour, linestyle="--" if branch else "-", linewidth=1, alpha=0.6, zorder=3)
     axes.plot(x[-1], y[-1], marker="o", markersize=9, markerfacecolor="none", markeredgecolor=colour, zorder=5)
-    x, dx, y, dy = (values[1:] if branch else values for values in (x, dx, y, dy))
+    known = np.isfinite(x) & np.isfinite(y)
+    known[0] &= not branch
+    x, dx, y, dy = (values[known] for values in (x, dx, y, dy))
     axes.errorbar(x, y, xerr=dx, yerr=dy, color=colour, marker=marker, linestyle="none", capsize=2, elinewidth=1,
                   markerfacecolor="white" if branch else colour, zorder=4)
 

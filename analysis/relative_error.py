@@ -8,7 +8,7 @@ def draw(cube, bits):
     lines = trajectories(cube)
     bits = widths(cube, bits)
     datasets = cube.dataset.values
-    unit, tokens = style.token_scale(lines)
+    unit, label = style.progress_scale(cube, lines)
     figure, panels = style.new_figure(len(datasets), len(bits))
     for row, dataset in enumerate(datasets):
         for column, width in enumerate(bits):
@@ -21,7 +21,8 @@ def draw(cube, bits):
             style.draw_learning_rate(axes, lines, unit, cube, column == len(bits) - 1)
             axes.set_title(f"{width} bits, {dataset}")
             if row == len(datasets) - 1:
-                axes.set_xlabel(tokens)
+                axes.set_xlabel(label)
         panels[row][0].set_ylabel("Relative error CE(q)/CE − 1 (%)")
-    style.legend(figure, [style.handle(i, str(name)) for i, name in enumerate(cube.quantizer.values)], lines)
+    style.legend(figure, [style.handle(i, str(name)) for i, name in enumerate(cube.quantizer.values)], lines,
+                 style.has_learning_rate(cube))
     return figure

@@ -7,6 +7,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 
+from cube import progress  # noqa: E402
+
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 SERIES = [(VERMILION, "s"), (BLUE, "o"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"), (BLACK, "X")]
@@ -32,13 +34,14 @@ def new_figure(rows, columns, height=2.6, sharex=True, sharey=False):
                         squeeze=False)
 
 
-def token_scale(lines):
-    """Unit and name for a token axis."""
-    most = max(line.tokens[-1] for line in lines)
+def progress_scale(cube, lines):
+    """Unit and name for the axis of training."""
+    _, label = progress(cube)
+    most = max(line.at[-1] for line in lines)
     for unit, name in ((1e12, "trillions"), (1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
-        if most >= unit:
-            return unit, f"Training tokens ({name})"
-    return 1.0, "Training tokens"
+        if most >= unit and label == "Training tokens":
+            return unit, f"{label} ({name})"
+    return 1.0, label
 
 
 def draw_curve(axes, line, unit, values, errors, series):
@@ -49,16 +52,22 @@ def draw_curve(axes, line, unit, values, errors, series):
     x, y = line.curve(values)
     axes.plot(x / unit, y, color=colour, linestyle="--" if branch else "-", zorder=3)
     _, bars = line.curve(errors)
-    x, y, bars = (a[1:] if branch else a for a in (x, y, bars))
+    known = np.isfinite(y)
+    known[0] &= not branch
+    x, y, bars = (a[known] for a in (x, y, bars))
     axes.errorbar(x / unit, y, yerr=bars, color=colour, marker=marker, linestyle="none", capsize=2, elinewidth=1,
                   markerfacecolor="white" if branch else colour, zorder=4)
 
 
+def has_learning_rate(cube):
+    return bool((cube.learning_rate.values > 0).any())
+
+
 def draw_learning_rate(axes, lines, unit, cube, named):
     """Dotted on an axis of its own at the right, behind everything; named: this panel carries the axis' name."""
-    most = np.nanmax(cube.learning_rate.values)
-    if not np.isfinite(most) or most <= 0:
+    if not has_learning_rate(cube):
         return
+    most = np.nanmax(cube.learning_rate.values)
     power = int(np.floor(np.log10(most)))
     right = axes.twinx()
     for line in lines:
@@ -78,7 +87,7 @@ def handle(series, label):
     return plt.Line2D([], [], color=colour, marker=marker, label=label)
 
 
-def legend(figure, handles, lines, learning_rate=True):
+def legend(figure, handles, lines, learning_rate):
     """Below the panels: the series, what a branch looks like, and the learning rate."""
     if any(line.parent for line in lines):
         handles.append(plt.Line2D([], [], color=GREY, linestyle="--", marker="o", markerfacecolor="white",

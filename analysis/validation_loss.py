@@ -9,7 +9,7 @@ def draw(cube, bits):
     lines = trajectories(cube)
     bits = widths(cube, bits)
     datasets, quantizers = cube.dataset.values, cube.quantizer.values
-    unit, tokens = style.token_scale(lines)
+    unit, label = style.progress_scale(cube, lines)
     figure, panels = style.new_figure(len(datasets), len(quantizers), height=3.6, sharey=True)
     for row, dataset in enumerate(datasets):
         for column, quantizer in enumerate(quantizers):
@@ -23,9 +23,9 @@ def draw(cube, bits):
             style.draw_learning_rate(axes, lines, unit, cube, column == len(quantizers) - 1)
             axes.set_title(f"{quantizer}, {dataset}")
             if row == len(datasets) - 1:
-                axes.set_xlabel(tokens)
+                axes.set_xlabel(label)
         panels[row][0].set_ylabel("Loss (nats a token)")
     handles = [style.handle(-1, "full precision")]
     handles += [style.handle(i, f"{width} bits") for i, width in enumerate(bits)]
-    style.legend(figure, handles, lines)
+    style.legend(figure, handles, lines, style.has_learning_rate(cube))
     return figure

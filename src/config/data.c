@@ -143,7 +143,7 @@ enum status sweep_curvature_data(const struct sweep *s, struct data_options *out
     TRY(data_options_from_json(json, out, e));
     out->samples = c->sequences;
     out->tokens = 0;
-    if (c->length) out->length = c->length;
+    if (c->length && (out->cut == 0 || out->cut > c->length)) out->cut = c->length;
 done:
     json_decref(json);
     return st;

@@ -125,6 +125,22 @@ static enum status check_scored(const struct sweep *s, const struct option_scope
     return OK;
 }
 
+/* Curvature takes the first tokens of sequences that are there. */
+static enum status check_curvature(const struct sweep *s, const struct option_scope *scope,
+                                   struct err *e)
+{
+    const struct curvature_section *c = &s->curvature;
+    bool own = c->data.text || c->data.ids;
+    const struct data_options *d = own ? &c->data : &s->evaluations[0];
+    if (!d->text || d->layout != LAYOUT_PACKED || c->length <= d->length) return OK;
+    const struct node *node = node_find(scope->node, "curvature");
+    struct option_scope section = {scope, "curvature", 0, node, scope->source};
+    return options_fail(&section, "length", e,
+                        "the sequences of %s have %lld tokens, expected at most as many; `data` "
+                        "gives curvature a text of its own",
+                        d->name, (long long)d->length);
+}
+
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct method_entry, name) == 0 &&
                    offsetof(struct data_options, name) == 0 &&
@@ -143,6 +159,7 @@ enum status sweep_finish(void *entry, const struct option_scope *scope, struct e
     TRY(spread_bits(s, scope, e));
     TRY(resolve_surfaces(s, scope, e));
     TRY(check_scored(s, scope, e));
+    TRY(check_curvature(s, scope, e));
     TRY(preset_check(s, scope, e));
 done:
     return st;

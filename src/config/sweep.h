@@ -102,6 +102,7 @@ struct data_options {
     int64_t skip;          /* sequences left out at the start */
     int64_t samples;       /* sequences at most; 0: all */
     int64_t tokens;        /* tokens at most (whole sequences); 0: all */
+    int64_t cut;           /* tokens used of each of them, its first; 0: all */
     bool within_positions; /* cut at the model's max_position_embeddings too */
     int64_t follow;        /* packed: tokens that must come behind a block, or it is dropped */
     int sort;              /* enum text_sort: of the sequences that are kept */

@@ -28,6 +28,19 @@ static void copy(struct sequences *to, int64_t j, const struct sequences *from, 
         memcpy(to->bytes + to->offset[j], from->bytes + from->offset[i], n * sizeof *to->bytes);
 }
 
+void sequences_cut(struct sequences *s, int64_t most)
+{
+    int64_t to = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t from = s->offset[i], n = length_of(s, i) < most ? length_of(s, i) : most;
+        memmove(s->ids + to, s->ids + from, (size_t)n * sizeof *s->ids);
+        if (s->bytes) memmove(s->bytes + to, s->bytes + from, (size_t)n * sizeof *s->bytes);
+        s->offset[i] = to;
+        to += n;
+    }
+    s->offset[s->n] = to;
+}
+
 static void replace(struct sequences *s, struct sequences *by)
 {
     sequences_free(s);

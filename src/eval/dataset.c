@@ -244,6 +244,7 @@ static enum status arrange(const struct data_options *d, const struct tokenizer 
 {
     enum status st = OK;
     int32_t pad;
+    if (d->cut > 0) sequences_cut(s, d->cut);
     if (d->sort == SORT_LENGTH) TRY(sequences_sort(s, e));
     if (d->padding != PADDING_COUNTED) goto done;
     TRY(find_pad(d, t, &pad, e));

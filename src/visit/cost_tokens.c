@@ -112,6 +112,7 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     if (!bounded) most = n;
     /* A text that is not there yet gives what is asked of it. */
     if (n == 0 || n > most) n = most;
+    if (d->cut > 0) length = lower(length, (double)d->cut);
     if (guessed) length = filled_up(d, length);
     return even(n >= 1 ? (double)(int64_t)n : 1, length, guessed || (!bounded && d->text));
 }

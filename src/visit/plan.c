@@ -64,7 +64,8 @@ enum status plan_data_identity(struct plan *p, const struct data_options *d, jso
     TRY(text_hash(p, d, hash, e));
     json_object_set_new(p->inputs, d->text ? d->text : d->ids, json_string(hash));
     json_object_del(json, "name");
-    json_object_del(json, "preset"); /* its values are all there */
+    json_object_del(json, "preset");           /* its values are all there */
+    if (!d->cut) json_object_del(json, "cut"); /* keys are as they were before there was one */
     json_object_del(json, "text");
     json_object_del(json, "ids");
     if (d->ids) json_object_set_new(json, "ids", json_string(strrchr(d->ids, ':')));

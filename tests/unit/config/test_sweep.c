@@ -350,6 +350,29 @@ static void test_curvature_is_kept(void **state)
     }
 }
 
+/* Curvature takes the first tokens of the sequences that are evaluated, whatever their source. */
+static void test_curvature_data(void **state)
+{
+    (void)state;
+    const char *set[] = {"evaluation=[{ids: \"a.safetensors:x\", skip: 3, samples: 9}]",
+                         "curvature={trace: 2, sequences: 5, length: 64}"};
+    struct data_options d;
+    struct sweep s;
+    struct err e = {0};
+    read_ok(minimal, set, 2, &s);
+    assert_int_equal(sweep_curvature_data(&s, &d, &e), OK);
+    assert_true(d.skip == 3 && d.samples == 5 && d.cut == 64);
+    assert_int_equal(d.length, s.evaluations[0].length);
+    data_options_free(&d);
+    sweep_free(&s);
+    set[0] = "evaluation=[{text: a.txt, length: 63}]";
+    assert_int_equal(sweep_read(minimal, set, 2, &s, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "curvature.length: the sequences of a have 63 tokens"));
+    set[1] = "curvature={trace: 2, length: 64, data: {text: b.txt, length: 64}}";
+    read_ok(minimal, set, 2, &s);
+    sweep_free(&s);
+}
+
 static void test_method_json(void **state)
 {
     (void)state;
@@ -489,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_override_depth),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_curvature_is_kept),
+        cmocka_unit_test(test_curvature_data),
         cmocka_unit_test(test_method_json),
         cmocka_unit_test(test_data_json),
         cmocka_unit_test(test_strict_json),

@@ -367,7 +367,21 @@ static void test_limits(void **state)
         assert_memory_equal(s.ids, ids + 8 * d.skip, (size_t)(8 * s.n) * sizeof *ids);
         sequences_free(&s);
     }
-    d.samples = d.tokens = 0;
+    struct sequences s;
+    d.skip = 1;
+    d.samples = 3;
+    d.tokens = 0;
+    d.cut = 5; /* of the same blocks the first tokens */
+    load(&d, plain, &s);
+    assert_int_equal(s.n, 3);
+    for (int64_t i = 0; i < 3; i++) {
+        assert_int_equal(s.offset[i + 1], 5 * (i + 1));
+        assert_memory_equal(s.ids + 5 * i, ids + 8 * (1 + i), 5 * sizeof *ids);
+        for (int64_t t = 1; t < 5; t++)
+            assert_int_equal(s.bytes[5 * i + t], tokenizer_id_bytes(plain, s.ids[5 * i + t]));
+    }
+    sequences_free(&s);
+    d.samples = d.cut = 0;
     d.skip = n / 8;
     refuse(&d, plain, ERR_USAGE, "no sequence is left");
     d.skip = 0;
@@ -695,6 +709,11 @@ static void test_arrangement(void **state)
     d.length = 3;
     load(&d, NULL, &s);
     expect_ids(&s, (const int32_t[]){10, 11, 20, 21, 22, 40, 41, 42, 50, 51, 52}, 11);
+    sequences_free(&s);
+
+    d = (struct data_options){.ids = ids, .length = 8, .cut = 2};
+    load(&d, NULL, &s);
+    expect_ids(&s, (const int32_t[]){10, 11, 20, 21, 30, 40, 41, 50, 51}, 9);
     sequences_free(&s);
 
     snprintf(ids, sizeof ids, "%s:hole", path);

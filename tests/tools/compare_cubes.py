@@ -52,10 +52,11 @@ def compare_attributes(name, a, b):
 
 
 def near(x, y, relative):
-    """Places where numbers differ by more than that."""
-    both_nan = np.isnan(x) & np.isnan(y)
+    """Places where numbers differ by more than that; infinity is near itself alone."""
+    equal = (x == y) | (np.isnan(x) & np.isnan(y))
     size = np.maximum(1, np.maximum(np.abs(x), np.abs(y)))
-    return ~both_nan & ~(np.abs(x - y) <= relative * size)
+    with np.errstate(invalid="ignore"):
+        return ~equal & ~(np.isfinite(size) & (np.abs(x - y) <= relative * size))
 
 
 def compare_values(name, a, b, relative):

@@ -72,8 +72,8 @@ MUST_USE enum status dist_panel_finish(const struct dist *d, struct dist_panel *
 void dist_panel_free(struct dist_panel *p);
 
 /* For matrices that one rank factors: h (n, n) of rank owner = the sum of the upper triangles of
- * all ranks' h, which are left as they are elsewhere. The order of the sum depends on the ranks
- * alone. Collective on comm. ERR_NOMEM, ERR_MPI. */
+ * all ranks' h, in the order of the ranks; elsewhere h is left as it is. Collective on comm.
+ * ERR_NOMEM, ERR_MPI. */
 MUST_USE enum status gram_collect(MPI_Comm comm, int owner, double *h, int64_t n, struct err *e);
 /* Bytes that it takes. */
-int64_t gram_collect_bytes(int64_t n);
+int64_t gram_collect_bytes(int64_t n, int64_t ranks);

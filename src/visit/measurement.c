@@ -47,6 +47,8 @@ static enum status open_own(struct measurement *m, enum hvp_subset subset, struc
 {
     enum status st = OK;
     TRY(deal(m, e));
+    if (m->size > 1)
+        TRY(mem_alloc(&m->room, bulk_sum_room(m->size), sizeof *m->room, "sums of ranks", e));
     TRY(hvp_open(m->model, &m->mine, subset, &m->h, e));
 done:
     return st;
@@ -98,11 +100,9 @@ static void sum(void *context, int64_t k, double *x)
         for (int64_t i = 0; i < k; i++) x[i] = NAN;
         return;
     }
-    for (int64_t i = 0; i < k; i += MESSAGE) {
-        int n = (int)least(k - i, MESSAGE);
-        MPI_Reduce(m->rank ? x + i : MPI_IN_PLACE, x + i, n, MPI_DOUBLE, MPI_SUM, 0, m->group);
-        MPI_Bcast(x + i, n, MPI_DOUBLE, 0, m->group);
-    }
+    enum status st = bulk_sum(m->group, 0, x, k, MPI_DOUBLE, m->room, &e);
+    if (st == OK) st = bulk_bcast(m->group, 0, x, k * (int64_t)sizeof *x, &e);
+    for (int64_t i = 0; st != OK && i < k; i++) x[i] = NAN;
 }
 
 /* What of [at, at + n) rank r has: *here of its numbers from *begin of the n on, returned; *own of
@@ -145,11 +145,7 @@ static enum status fold(void *context, int64_t at, int64_t n, float *whole, floa
     for (int r = 0; r < m->size; r++) {
         int64_t k = piece_of(m, r, at, n, &begin, &own);
         float *from = whole + begin;
-        for (int64_t i = 0; i < k; i += MESSAGE)
-            ENSURE(MPI_Reduce(r == m->rank ? MPI_IN_PLACE : from + i, from + i,
-                              (int)least(k - i, MESSAGE), MPI_FLOAT, MPI_SUM, r,
-                              m->group) == MPI_SUCCESS,
-                   ERR_MPI, "MPI_Reduce of a layer's sums failed");
+        TRY(bulk_sum(m->group, r, from, most(k, 0), MPI_FLOAT, m->room, e));
         for (int64_t i = 0; r == m->rank && i < k; i++) mine[own + i] += from[i];
     }
 done:
@@ -210,6 +206,7 @@ void measurement_close(struct measurement *m)
     subject_free(&m->subject);
     hvp_close(m->h);
     sequences_free(&m->mine);
+    free(m->room);
 }
 
 enum status measurement_run(struct measurement *m, const struct curvature_request *request,

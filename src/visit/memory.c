@@ -176,7 +176,8 @@ static int64_t summing_of(const struct memory_need *need, const struct batch *b)
     for (int stage = 0; stage < STAGE_N; stage++) {
         int64_t n = need->sizes.cols[stage], beside = 0;
         if (need->ranks > 1)
-            beside = spread(need, stage) ? dist_summing_bytes(n) : gram_collect_bytes(n);
+            beside =
+                spread(need, stage) ? dist_summing_bytes(n) : gram_collect_bytes(n, need->ranks);
         bytes = most(bytes, gram_bytes(n, need->threads) + beside);
     }
     return bytes;

@@ -9,25 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A results file as users name it: a cube or journal, or the sweep file that names one. The journal
- * is preferred: it is the truth, also while a run goes on. The caller frees *out. */
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+/* A results file as users name it: a cube or journal, or the sweep file that names one, of which
+ * the journal is preferred: it is the truth, also while a run goes on. At the start of a run there
+ * is no cube yet. The caller frees *out. */
 static enum status find_results(const char *name, char **out, struct err *e)
 {
     enum status st = OK;
     struct sweep sweep = {0};
-    char *results = NULL, *journal = NULL;
-    size_t n = strlen(name);
-    if ((n > 5 && strcmp(name + n - 5, ".yaml") == 0) ||
-        (n > 4 && strcmp(name + n - 4, ".yml") == 0)) {
-        TRY(sweep_read(name, NULL, 0, &sweep, e));
-        TRY(mem_string(&results, sweep.results, e));
-        TRY(journal_path(results, &journal, e));
-        TRY(mem_string(out, fsx_is_file(journal) ? journal : results, e));
-    } else {
-        TRY(mem_string(out, name, e));
-    }
+    char *journal = NULL;
+    bool from_sweep = ends_with(name, ".yaml") || ends_with(name, ".yml");
+    if (from_sweep) TRY(sweep_read(name, NULL, 0, &sweep, e));
+    const char *results = from_sweep ? sweep.results : name;
+    TRY(journal_path(results, &journal, e));
+    bool there = fsx_is_file(results) || fsx_is_dir(results);
+    bool prefer = fsx_is_file(journal) && (from_sweep || !there);
+    ENSURE(prefer || there || !from_sweep, ERR_IO,
+           "%s: nothing has been run yet: neither %s nor %s is there", name, results, journal);
+    TRY(mem_string(out, prefer ? journal : results, e));
 done:
-    free(results);
     free(journal);
     sweep_free(&sweep);
     return st;

@@ -87,6 +87,11 @@ launch 60 3 run "$work/no-such-sweep.yaml"
 status=$?
 expect "no sweep file" 2 no-such-sweep.yaml
 
+write_sweep
+launch 60 1 status "$work/sweep.yaml"
+status=$?
+expect "the status of what has not begun" 2 sweep.yaml bad.journal
+
 # --- results that are not this sweep's to replace: nothing is written, 2 ---
 write_sweep
 cp "$work/text.txt" "$work/mine.txt"
@@ -161,6 +166,8 @@ sweep
 [ $status = 1 ] || fail "a warm start behind a damaged checkpoint: exit code $status, expected 1"
 "$QTRAJ" status "$work/warm.h5" | grep -F "good (curvature)" | grep -qF "warm start: $work/nan" ||
     fail "status does not say whose fault it is: $("$QTRAJ" status "$work/warm.h5")"
+rm "$work/warm.h5"
+"$QTRAJ" status "$work/warm.h5" | grep -qF "good (curvature)" || fail "without a cube status does not read its journal"
 
 # --- what is printed goes nowhere: 2 ---
 for command in options methods "inspect $work/good" "status $work/bad.h5" "show $work/bad.h5" \

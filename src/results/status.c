@@ -112,10 +112,13 @@ static void print_one_line(const char *text, FILE *out)
     for (; *text; text++) putc((unsigned char)*text < ' ' ? ' ' : *text, out);
 }
 
-static bool failed_with(const json_t *record, const char *message)
+/* Of that status and with that message, NULL: with any. A record that is done has one when a part
+ * of it could not be found. */
+static bool says(const json_t *record, enum cube_status status, const char *message)
 {
-    return cube_status_of(record) == STATUS_FAILED &&
-           (!message || strcmp(json_text(record, "message", ""), message) == 0);
+    const char *own = json_text(record, "message", "");
+    if (cube_status_of(record) != status) return false;
+    return message ? strcmp(own, message) == 0 : status == STATUS_FAILED || own[0];
 }
 
 static bool curvature_asked_for(const struct report *r)
@@ -132,19 +135,20 @@ static void print_curvature(const struct report *r)
                 (long long)n[STATUS_PENDING]);
 }
 
-/* One line a message: the checkpoint, the cells that failed with it, and the message. */
-static void print_failure(const struct report *r, const char *model,
-                          const struct axis_checkpoint *c, const char *message)
+/* One line a message: the checkpoint, the cells that have it, and the message. */
+static void print_message(const struct report *r, const char *model,
+                          const struct axis_checkpoint *c, enum cube_status status,
+                          const char *message)
 {
     int64_t n = 0;
     fprintf(r->out, "  %s %s", model, c->name);
     for (int64_t i = 0; i < r->axes.n_variants; i++) {
         const struct axis_variant *v = &r->axes.variants[i];
-        if (!v->applicable || !failed_with(cell_record(r, c, v), message)) continue;
+        if (!v->applicable || !says(cell_record(r, c, v), status, message)) continue;
         fprintf(r->out, "%s%s %lld", n++ ? ", " : " (", r->axes.quantizers[v->quantizer_at],
                 (long long)r->axes.bits[v->bits_at]);
     }
-    if (failed_with(curvature_record(r, c), message))
+    if (says(curvature_record(r, c), status, message))
         fprintf(r->out, "%scurvature", n++ ? ", " : " (");
     fprintf(r->out, "%s: ", n ? ")" : "");
     print_one_line(message, r->out);
@@ -160,17 +164,30 @@ static const json_t *record_at(const struct report *r, const struct axis_checkpo
     return v->applicable ? cell_record(r, c, v) : NULL;
 }
 
-static void print_checkpoint_failures(const struct report *r, const char *model,
-                                      const struct axis_checkpoint *c)
+static void print_checkpoint(const struct report *r, const char *model,
+                             const struct axis_checkpoint *c, enum cube_status status,
+                             const char *head, bool *any)
 {
     for (int64_t i = 0; i <= r->axes.n_variants + 1; i++) {
         const json_t *record = record_at(r, c, i);
         bool said = false;
-        if (!failed_with(record, NULL)) continue;
+        if (!says(record, status, NULL)) continue;
         const char *message = json_text(record, "message", "");
-        for (int64_t k = 0; k < i && !said; k++) said = failed_with(record_at(r, c, k), message);
-        if (!said) print_failure(r, model, c, message);
+        for (int64_t k = 0; k < i && !said; k++) said = says(record_at(r, c, k), status, message);
+        if (said) continue;
+        if (!*any) fprintf(r->out, "%s:\n", head);
+        *any = true;
+        print_message(r, model, c, status, message);
     }
+}
+
+static void print_messages(const struct report *r, enum cube_status status, const char *head)
+{
+    bool any = false;
+    for (int64_t m = 0; m < r->axes.n_models; m++)
+        for (int64_t c = 0; c < r->axes.models[m].n; c++)
+            print_checkpoint(r, r->axes.models[m].name, &r->axes.models[m].checkpoints[c], status,
+                             head, &any);
 }
 
 /* A line a surface, and why the first of its failed points did. */
@@ -238,11 +255,8 @@ static enum status print_text(const struct report *r, struct err *e)
     print_curvature(r);
     TRY(print_surfaces(r, e));
     putc('\n', r->out);
-    if (r->total.by_status[STATUS_FAILED] || r->total.curvature[STATUS_FAILED])
-        fprintf(r->out, "failed:\n");
-    for (int64_t m = 0; m < r->axes.n_models; m++)
-        for (int64_t c = 0; c < r->axes.models[m].n; c++)
-            print_checkpoint_failures(r, r->axes.models[m].name, &r->axes.models[m].checkpoints[c]);
+    print_messages(r, STATUS_FAILED, "failed");
+    print_messages(r, STATUS_DONE, "done, but in part");
     print_end(r);
 done:
     return st;
@@ -260,9 +274,9 @@ static json_t *counts_json(const char *name, const struct counts *n)
                      (json_int_t)n->by_status[STATUS_NOT_APPLICABLE]);
 }
 
-/* One object a failed record; those of checkpoints have no bits and quantizer, those of their
- * curvature say so. */
-static json_t *failures_json(const struct report *r)
+/* One object a record of that status that says something; those of checkpoints have no bits and
+ * quantizer, those of their curvature say so. */
+static json_t *messages_json(const struct report *r, enum cube_status status)
 {
     json_t *list = json_array();
     for (int64_t m = 0; m < r->axes.n_models; m++)
@@ -270,7 +284,7 @@ static json_t *failures_json(const struct report *r)
             for (int64_t i = 0; i <= r->axes.n_variants + 1; i++) {
                 const struct axis_checkpoint *at = &r->axes.models[m].checkpoints[c];
                 const json_t *record = record_at(r, at, i);
-                if (!failed_with(record, NULL)) continue;
+                if (!says(record, status, NULL)) continue;
                 json_t *one =
                     json_pack("{s:s, s:s, s:s}", "model", r->axes.models[m].name, "checkpoint",
                               at->name, "message", json_text(record, "message", ""));
@@ -295,11 +309,11 @@ static enum status print_json(const struct report *r, struct err *e)
     json_t *models = json_array();
     for (int64_t m = 0; m < r->axes.n_models; m++)
         json_array_append_new(models, counts_json(r->axes.models[m].name, &r->models[m]));
-    json_t *all =
-        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""),
-                  "version", json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""),
-                  "models", models, "all", counts_json("all", &r->total), "failures",
-                  failures_json(r), "end", results_view_end(r->view));
+    json_t *all = json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""), "version",
+        json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""), "models", models, "all",
+        counts_json("all", &r->total), "failures", messages_json(r, STATUS_FAILED), "in_part",
+        messages_json(r, STATUS_DONE), "end", results_view_end(r->view));
     ENSURE(all, ERR_NOMEM, "out of memory for the status");
     if (curvature_asked_for(r)) {
         const int64_t *n = r->total.curvature;

@@ -151,6 +151,8 @@ static inline json_t *sample_cell(int c, int v)
         if (c != 3) json_object_set_new(r, "message", json_string("layers.1.q: not finite"));
         return r;
     }
+    if (c == 0 && v == 2) /* done all the same */
+        json_object_set_new(r, "message", json_string("second_order: no room"));
     sample_layers(r, v);
     sample_set(json_object_get(r, "values"), "weight_distance", sample_value(v));
     sample_set(json_object_get(r, "values"), "seconds", 12.5);

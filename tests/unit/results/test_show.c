@@ -139,6 +139,8 @@ static void status_text_form(void **state)
                           "model.safetensors: truncated\n"));
     assert_true(has(text, "\ncurvature of checkpoints: 1 done, 1 failed, 1 pending\n"));
     assert_true(has(text, "  small step200 (curvature): product 3 of Lanczos is not finite\n"));
+    assert_true(
+        has(text, "\ndone, but in part:\n  small step100 (gptq 2): second_order: no room\n"));
     assert_true(has(text, "last run: done at 2026-01-02T04:00:00Z, exit code 1\n"));
     free(text);
 }
@@ -153,6 +155,7 @@ static void status_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(all, "pending")), 5);
     assert_int_equal(json_integer_value(json_object_get(all, "not_applicable")), 4);
     assert_int_equal(json_array_size(json_object_get(json, "failures")), 8);
+    assert_int_equal(json_array_size(json_object_get(json, "in_part")), 1);
     const json_t *curvature = json_object_get(json, "curvature");
     assert_int_equal(json_integer_value(json_object_get(curvature, "done")), 1);
     assert_int_equal(json_integer_value(json_object_get(curvature, "failed")), 1);

@@ -89,6 +89,8 @@ static enum status set_up(struct quantize *o, struct err *e)
     v->n_variants = 1;
     v->variants[0].bits = o->bits;
     v->variants[0].method.options = o->entry.options;
+    v->variants[0].method.n_bits = 1; /* what quant_check looks at */
+    v->variants[0].method.bits[0] = o->bits;
     TRY(mem_string(&v->variants[0].key, "", e));
     TRY(mem_string(&v->variants[0].method.name, o->method, e));
     TRY(mem_string(&v->variants[0].method.method, o->method, e));

@@ -69,6 +69,15 @@ write_sweep methods='[{method: gptx}]'
 sweep
 expect "unknown method" 2 gptx gptq
 
+# options that do not go together: in a sweep and by flags
+write_sweep methods='[{method: gptq, order: group, group_size: -1}]'
+sweep
+expect "groups of no size in order" 2 "order: group needs a group_size"
+launch 60 1 quantize "$work/good" --method gptq --bits 3 --order group --group-size -1 --calibration-text "$work/text.txt" \
+    --calibration-length 64 --tokenizer "$trajectory/tokenizer.json"
+status=$?
+expect "the same by flags" 2 "order: group needs a group_size"
+
 write_sweep methods='[{method: rtn}, {method: rtn, group_size: 32}]'
 sweep
 expect "two methods with one label" 2 rtn methods

@@ -191,7 +191,7 @@ static enum status open_quantized(const struct visit *v, MPI_Comm group, struct 
     TRY(checkpoint_overlay(base, path, out, e));
 done:
     safetensors_out_close(file);
-    /* Held open as long as it is needed; whatever happens to this process, nothing stays. */
+    /* Held open as long as it is needed, without a name. */
     if (path) unlink(path);
     free(path);
     return st;

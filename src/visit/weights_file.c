@@ -2,8 +2,41 @@
 #include "model/describe.h"
 #include "util/mem.h"
 #include "visit/states.h"
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+/* The process of a file of ours, "qtraj-HOST-PID-NUMBER-weights.safetensors" and what follows; 0:
+ * it is none, or another host's. */
+static long maker_of(const char *name, const char *host)
+{
+    const char *p = name + strlen("qtraj-"), tail[] = "-weights.safetensors";
+    char *end;
+    size_t n = strlen(host);
+    if (strncmp(name, "qtraj-", strlen("qtraj-")) != 0 || strncmp(p, host, n) != 0) return 0;
+    if (p[n] != '-') return 0;
+    long pid = strtol(p + n + 1, &end, 10);
+    if (*end != '-') return 0;
+    strtol(end + 1, &end, 10);
+    return strncmp(end, tail, strlen(tail)) == 0 && pid > 0 ? pid : 0;
+}
+
+/* A process that is killed leaves its files, which may be as large as the model: the next of the
+ * host removes them. */
+static void remove_leftovers(const char *folder, const char *host)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
+        long pid = maker_of(d->d_name, host);
+        if (pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+            unlinkat(dirfd(dir), d->d_name, 0);
+    }
+    if (dir) closedir(dir);
+}
 
 enum status weights_file_scratch(const struct visit *v, int64_t i, char **path, struct err *e)
 {
@@ -16,6 +49,7 @@ enum status weights_file_scratch(const struct visit *v, int64_t i, char **path, 
            "folder with run.scratch");
     /* The folder may be one of several nodes. */
     gethostname(host, sizeof host - 1);
+    remove_leftovers(folder, host);
     TRY(mem_format(path, e, "%s/qtraj-%s-%ld-%lld-weights.safetensors", folder, host,
                    (long)getpid(), (long long)i));
 done:

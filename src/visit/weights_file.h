@@ -13,6 +13,7 @@ MUST_USE enum status weights_file_create(const struct checkpoint *c, const char 
                                          struct err *e);
 
 /* A name on the visit's scratch (run.scratch) that is this process' own; i tells its files apart.
- * The caller frees. ERR_USAGE: there is no scratch; ERR_IO, ERR_NOMEM. */
+ * Removes those of processes of this host that live no more. The caller frees. ERR_USAGE: there is
+ * no scratch; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status weights_file_scratch(const struct visit *v, int64_t i, char **path,
                                           struct err *e);

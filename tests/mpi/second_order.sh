@@ -26,7 +26,16 @@ launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" "${ask[@]}" |
 grep -q "8 cells to do" "$work/err" || fail "asked for later, cells are made again: $(cat "$work/err")"
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" "${ask[@]}" || fail "again: $(cat "$work/err")"
 grep -q "nothing to do" "$work/err" || fail "asked for again: $(cat "$work/err")"
-launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" "${ask[@]}" || fail "three ranks: $(cat "$work/err")"
+# What a killed run has left on scratch goes; what is alive, another host's or somebody else's stays.
+mkdir "$work/scratch"
+sleep 0 & gone=$!
+wait $gone
+stays=("qtraj-$(hostname)-$$-0-weights.safetensors" "qtraj-$(hostname)-2-$gone-0-weights.safetensors" "qtraj-x$(hostname)-$gone-0-weights.safetensors" "mine")
+touch "$work/scratch/qtraj-$(hostname)-$gone-0-weights.safetensors.tmp.$gone" "$work/scratch/qtraj-$(hostname)-$gone--1-weights.safetensors"
+(cd "$work/scratch" && touch "${stays[@]}")
+launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" --set "run.scratch=$work/scratch" "${ask[@]}" ||
+    fail "three ranks: $(cat "$work/err")"
+[ "$(ls "$work/scratch")" = "$(printf '%s\n' "${stays[@]}" | sort)" ] || fail "scratch: $(ls "$work/scratch")"
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/small.h5" "${ask[@]}" --set curvature.memory=0.001 --only bits=8 ||
     fail "little memory: $(cat "$work/err")"
 launch 300 3 run "$work/sweep.yaml" --set "results=$work/alone.h5" --set 'curvature={critical: true, sequences: 2, length: 64}' ||

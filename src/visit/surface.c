@@ -98,6 +98,7 @@ struct surface {
     int64_t n;
     const struct checkpoint **parts; // (n) of the plane, borrowed from the above
     struct plane plane;
+    struct err failure; /* why it has none */
 };
 
 static void drop(struct surface *s)
@@ -233,6 +234,7 @@ static enum status make_plane(const struct visit *v, MPI_Comm group, struct visi
 {
     enum status st = OK;
     const struct surface_task *t = v->surface;
+    log_trace("visit", "surface %s: its plane is made", t->surface);
     TRY(err_agree(group, open_folders(s, t, e), e));
     switch (t->plane) {
     case SURFACE_QUANTIZATION:
@@ -301,25 +303,46 @@ static void forget_oldest(struct visit_cache *cache)
         }
 }
 
-static enum status get_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                               const struct visit_hooks *hooks, struct err *e)
+/* Whether all other points of the surface would fail alike, after all the work of quantizing. */
+static bool stays(enum status failed)
 {
-    enum status st = OK;
+    return failed == ERR_NUMERIC || failed == ERR_FORMAT || failed == ERR_SHAPE;
+}
+
+/* All ranks have it, or none: the next point's ranks must agree whether to make it. */
+static enum status make_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                                const struct visit_hooks *hooks, char **key, struct err *e)
+{
     struct surface *s = NULL;
-    char *key = NULL;
-    TRY(surface_key(v, &key, e));
-    if (find_kept(cache, key)) goto done;
-    TRY(mem_zero(&s, 1, sizeof *s, "a surface", e));
-    /* All ranks have it, or none: the next point's ranks must agree whether to make it. */
-    TRY(err_agree(group, make_plane(v, group, cache, hooks, s, e), e));
-    s->key = key;
-    key = NULL;
+    enum status st = mem_zero(&s, 1, sizeof *s, "a surface", e);
+    TRY(err_agree(group, st, e));
+    st = err_agree(group, make_plane(v, group, cache, hooks, s, e), e);
+    if (st != OK && !stays(st)) TRY(st);
+    if (st != OK) s->failure = *e;
+    s->key = *key;
+    *key = NULL;
     s->next = cache->surface;
     cache->surface = s;
     s = NULL;
     forget_oldest(cache);
 done:
     drop(s);
+    return st;
+}
+
+static enum status get_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                               const struct visit_hooks *hooks, struct err *e)
+{
+    enum status st = OK;
+    char *key = NULL;
+    TRY(surface_key(v, &key, e));
+    if (find_kept(cache, key)) {
+        const struct err *failure = &cache->surface->failure;
+        ENSURE(failure->code == OK, failure->code, "%s", failure->text);
+    } else {
+        TRY(make_surface(v, group, cache, hooks, &key, e));
+    }
+done:
     free(key);
     return st;
 }

@@ -64,9 +64,11 @@ mkdir "$work/same"
 cp -r "$quickstart/trajectory/step000100" "$work/same/a"
 cp -r "$quickstart/trajectory/step000100" "$work/same/b"
 printf 'checkpoint,step\na,1\nb,2\n' >"$work/same.csv"
-"$QTRAJ" run "$work/sweep.yaml" --set "results=$work/same.h5" --set 'surfaces=[{plane: quantization, columns: 2, rows: 2}]' \
+QTRAJ_TRACE=visit "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/same.h5" --set 'surfaces=[{plane: quantization, columns: 2, rows: 2}]' \
     --set "models[0].trajectory=$work/same.csv" --set "models[0].path=$work/same/{checkpoint}" >/dev/null 2>"$work/err"
 [ $? = 1 ] || fail "two equal checkpoints: exit code: $(cat "$work/err")"
+[ "$(grep -c "surface quantization: its plane is made" "$work/err")" = 1 ] ||
+    fail "a plane that is none is made for each of its points: $(cat "$work/err")"
 "$QTRAJ" status "$work/same.h5" >"$work/out"
 grep -q "surface quantization: 0 points done, 7 failed" "$work/out" && grep -q "span no plane" "$work/out" ||
     fail "status of a plane that is none: $(cat "$work/out")"

@@ -231,7 +231,10 @@ static enum status find_pad(const struct data_options *d, const struct tokenizer
     enum status st = OK;
     *id = (int32_t)d->pad_id;
     if (d->pad_id >= 0) goto done;
-    ENSURE(t, ERR_USAGE, "pad_id: missing, and ids alone do not say it");
+    ENSURE(
+        t, ERR_USAGE,
+        "pad_id: missing: padding is counted, and ids alone do not say which token fills them up; "
+        "give one, or padding: none");
     st = tokenizer_pad(t, NULL, id, e);
     if (st != OK) err_prefix(e, "pad_id auto");
     TRY(st);

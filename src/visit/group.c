@@ -2,9 +2,11 @@
 #include "util/agree.h"
 #include "util/bulk.h"
 #include "util/mem.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum status group_agree(const struct visit_group *g, enum status st, struct err *e)
@@ -63,19 +65,43 @@ void group_close(struct visit_group *g)
     *g = (struct visit_group){.node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
 }
 
+/* Where MPI keeps memory that ranks share. */
+static const char *shared_folder(void)
+{
+    const char *named = getenv("OMPI_MCA_osc_sm_backing_directory");
+    return named && named[0] ? named : "/dev/shm";
+}
+
+static enum status no_room(const char *what, int64_t bytes, struct err *e)
+{
+    return err_set(e, ERR_NOMEM, __FILE__, __LINE__,
+                   "%s: the ranks of this node cannot share %.1f MB, there is no room in %s: make "
+                   "it larger (in containers --shm-size), or take fewer ranks a visit "
+                   "(run.ranks_per_group)",
+                   what, (double)bytes / 1e6, shared_folder());
+}
+
+/* MPI itself hangs where the room is too little and one rank finds out. */
+static enum status window_room(const struct visit_group *g, int64_t bytes, const char *what,
+                               struct err *e)
+{
+    enum { BESIDE = 1 << 16 }; /* MPI's own */
+    struct statvfs s;
+    if (g->node_rank != 0 || statvfs(shared_folder(), &s) != 0 || s.f_blocks == 0) return OK;
+    if ((double)s.f_bavail * (double)s.f_frsize >= (double)bytes + BESIDE) return OK;
+    return no_room(what, bytes, e);
+}
+
 /* Rank 0 of the node gives all of it, so that it is one piece. */
-static enum status window_open(const struct visit_group *g, int64_t n, const char *what,
+static enum status window_open(const struct visit_group *g, int64_t bytes, const char *what,
                                struct group_memory *m, struct err *e)
 {
     enum status st = OK;
-    MPI_Aint bytes = g->node_rank == 0 ? (MPI_Aint)(n * (int64_t)sizeof(float)) : 0, size;
+    MPI_Aint own = g->node_rank == 0 ? (MPI_Aint)bytes : 0, size;
     int unit;
-    ENSURE(MPI_Win_allocate_shared(bytes, sizeof(float), MPI_INFO_NULL, g->node, &m->at,
-                                   &m->window) == MPI_SUCCESS,
-           ERR_NOMEM,
-           "%s: the ranks of this node cannot share %lld bytes; is there room in /dev/shm (or "
-           "wherever MPI keeps shared memory)?",
-           what, (long long)(n * (int64_t)sizeof(float)));
+    if (MPI_Win_allocate_shared(own, sizeof(float), MPI_INFO_NULL, g->node, &m->at, &m->window) !=
+        MPI_SUCCESS)
+        TRY(no_room(what, bytes, e));
     m->shared = true;
     MPI_Win_shared_query(m->window, 0, &size, &unit, &m->at);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, m->window);
@@ -83,12 +109,44 @@ done:
     return st;
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+/* Memory is only taken from a file system when it is touched, and where none is left that ends the
+ * process. Asking for it beforehand fails instead; kernels that cannot be asked say EINVAL. Piece
+ * by piece, so that it does not count as this rank's resident memory. */
+static enum status window_take(const struct visit_group *g, int64_t bytes, const char *what,
+                               const struct group_memory *m, struct err *e)
+{
+    enum { PIECE = 64 << 20 };
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)m->at / page * page;
+    uintptr_t end = (uintptr_t)m->at + (uintptr_t)bytes;
+    for (; g->node_rank == 0 && at < end; at += PIECE) {
+        size_t n = end - at < PIECE ? end - at : PIECE;
+        if (madvise((void *)at, n, MADV_POPULATE_WRITE) == 0)
+            madvise((void *)at, n, MADV_DONTNEED);
+        else if (errno == EFAULT || errno == ENOMEM)
+            return no_room(what, bytes, e);
+    }
+    return OK;
+}
+
 enum status group_memory_open(const struct visit_group *g, int64_t n, const char *what,
                               struct group_memory *m, struct err *e)
 {
+    enum status st = OK;
+    bool shares = g->node_size > 1; /* on this node: every rank meets the others as often */
+    int64_t bytes = n * (int64_t)sizeof(float);
     *m = (struct group_memory){0};
-    if (g->node_size > 1) return group_agree(g, window_open(g, n, what, m, e), e);
-    return group_agree(g, mem_alloc(&m->at, n, sizeof *m->at, what, e), e);
+    st = shares ? window_room(g, bytes, what, e) : mem_alloc(&m->at, n, sizeof *m->at, what, e);
+    TRY(group_agree(g, st, e));
+    st = shares ? window_open(g, bytes, what, m, e) : OK;
+    TRY(group_agree(g, st, e));
+    st = shares ? window_take(g, bytes, what, m, e) : OK;
+    TRY(group_agree(g, st, e));
+done:
+    return st;
 }
 
 void group_memory_sync(const struct visit_group *g, const struct group_memory *m)

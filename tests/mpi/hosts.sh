@@ -83,4 +83,19 @@ same four 3 2
 same uneven 2 3 run.scalapack_from=1
 same exact 3 1 run.reproducible=true
 same curvature 2 2 'curvature={sharpness: lanczos, products: 3, second_order: layers, critical: true, sequences: 3, length: 32}'
+
+# Ranks of a host share weights in /dev/shm, which containers keep small: enough of it or a message, no hang and no crash.
+export OMPI_MCA_btl=self,tcp # which takes none of it
+for size in 64k 1m 2m 3m 4m 64m; do
+    mount -t tmpfs -o size=$size none /dev/shm
+    launch 60 3 run "$work/sweep.yaml" --set "results=shm$size.h5" --set run.ranks_per_group=2
+    code=$?
+    echo "/dev/shm of $size: exit code $code"
+    [ $code = 0 ] || [ $code = 1 ] || fail "/dev/shm of $size: exit code $code: $(tail -n 30 "$work/err")"
+    [ $code = 0 ] && compare one-pair "shm$size"
+    [ $code = 1 ] && ! "$QTRAJ" status "$work/shm$size.h5" | grep -q 'there is no room in /dev/shm' &&
+        fail "/dev/shm of $size: no message: $("$QTRAJ" status "$work/shm$size.h5")"
+done
+[ -e "$work/shm64m.h5" ] && [ $code = 0 ] || fail "64m is enough"
+[ -z "$("$QTRAJ" status "$work/shm64k.h5" | grep 'there is no room')" ] && fail "64k is not enough"
 finish

@@ -294,10 +294,10 @@ static void print_line(const struct plan *p, const struct plan_line *l)
     printf(" %8.2f %8.1f", (double)m->sizes.shape.parameters / 1e9, l->cost.bytes / 1e9);
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
         printf(" %*.4g", column(i), l->cost.flop[i] / 1e12);
-    printf("  %9s  %7.3g %7.3g", time, (double)l->memory.peak / gib, (double)l->least / gib);
+    printf("  %9s  %7.4g %7.4g", time, (double)l->memory.peak / gib, (double)l->least / gib);
     if (l->ranks > 1) printf("  in groups of %lld", (long long)l->ranks);
     if (l->memory.waves > 1) printf("  %lld waves", (long long)l->memory.waves);
-    if (l->memory.scratch) printf("  %.3g GiB of scratch", (double)l->memory.scratch / gib);
+    if (l->memory.scratch) printf("  %.4g GiB of scratch", (double)l->memory.scratch / gib);
     if (l->memory.after == l->memory.peak) printf("  most of it for curvature");
     if (!l->fits) printf("  does not fit");
     putchar('\n');
@@ -348,7 +348,7 @@ void plan_report_print(const struct plan_report *r)
     print_tokens("calibration", &c->calibration);
     print_tokens("curvature", &c->curvature);
     printf("memory of a rank: ");
-    if (r->memory) printf("%.3g GiB, ", (double)r->memory / (1 << 30));
+    if (r->memory) printf("%.4g GiB, ", (double)r->memory / (1 << 30));
     printf("%lld threads\n", (long long)r->threads);
     printf("%-20s %6s %8s %8s", "model", "visits", "params/G", "read/GB");
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++)

@@ -13,7 +13,7 @@ enum status tensor_file_open(const char *path, int *fd, int64_t *size, struct er
 {
     enum status st = OK;
     struct stat info;
-    int f = open(path, O_RDONLY | O_CLOEXEC);
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no waiting for a FIFO */
     ENSURE(f >= 0 && fstat(f, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
     ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
     *size = info.st_size;

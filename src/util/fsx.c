@@ -19,7 +19,8 @@ enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n,
     struct stat info;
     char *buffer = NULL;
     size_t size, got = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused below, not waited for */
     ENSURE(fd >= 0 && fstat(fd, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
     ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
     size = (size_t)info.st_size;

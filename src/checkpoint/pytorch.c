@@ -2,6 +2,7 @@
 #include "checkpoint/pickle.h"
 #include "checkpoint/tensor_file.h"
 #include "checkpoint/zip.h"
+#include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +185,7 @@ enum status pytorch_open(const char *path, struct safetensors *out, struct err *
     int64_t size = 0, n = 0, n_pickle = 0;
     char *prefix = NULL, *pickle = NULL, *name = NULL;
     TRY(mem_string(&s.path, path, e));
-    TRY(tensor_file_open(path, &s.fd, &size, e));
+    TRY(fsx_open(path, &s.fd, &size, e));
     TRY(refuse_legacy(path, s.fd, size, e));
     TRY(zip_open(path, s.fd, size, &z, e));
     TRY(find_prefix(&z, &prefix, e));

@@ -1,6 +1,7 @@
 /* The header of a safetensors file: everything in it is checked before anything is believed. */
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_file.h"
+#include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
 #include <stdbool.h>
@@ -217,7 +218,7 @@ enum status safetensors_open(const char *path, struct safetensors *out, struct e
     char *header = NULL;
     json_t *root = NULL;
     TRY(mem_string(&s.path, path, e));
-    TRY(tensor_file_open(path, &s.fd, &size, e));
+    TRY(fsx_open(path, &s.fd, &size, e));
     TRY(read_header(&s, size, &header, &n, e));
     TRY(check_form(path, header, n, e));
     TRY(json_read_text(path, header, (size_t)n, &root, e));

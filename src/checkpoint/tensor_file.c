@@ -2,27 +2,10 @@
 #include "util/hash.h"
 #include "util/mem.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-enum status tensor_file_open(const char *path, int *fd, int64_t *size, struct err *e)
-{
-    enum status st = OK;
-    struct stat info;
-    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no waiting for a FIFO */
-    ENSURE(f >= 0 && fstat(f, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
-    ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
-    *size = info.st_size;
-    *fd = f;
-    f = -1;
-done:
-    if (f >= 0) close(f);
-    return st;
-}
 
 enum status tensor_file_read(int fd, const char *path, const char *what, int64_t offset, void *dst,
                              int64_t n, struct err *e)

@@ -4,9 +4,6 @@
 #include "checkpoint/safetensors.h"
 #include <stdbool.h>
 
-/* Opens path for reading: *fd and its size. ERR_IO (not there, not a regular file). */
-MUST_USE enum status tensor_file_open(const char *path, int *fd, int64_t *size, struct err *e);
-
 /* dst = n bytes at offset, however many reads that takes. `what` says in messages whose bytes they
  * are. Thread-safe. ERR_IO: a failed read, or a file that ends too early. */
 MUST_USE enum status tensor_file_read(int fd, const char *path, const char *what, int64_t offset,

@@ -1,9 +1,11 @@
 #include "eval/textfile.h"
+#include "util/fsx.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -40,19 +42,21 @@ static enum status open_stream(struct textfile *f, struct err *e)
     enum status st = OK;
     static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
     unsigned char start[4];
-    ENSURE(f->zst = fopen(f->path, "rbe"), ERR_IO, "%s: %s", f->path, strerror(errno));
-    size_t n = fread(start, 1, sizeof start, f->zst);
-    ENSURE(!ferror(f->zst), ERR_IO, "%s: %s", f->path, strerror(errno));
+    int fd = -1;
+    TRY(fsx_open(f->path, &fd, NULL, e));
+    ssize_t n = pread(fd, start, sizeof start, 0);
+    ENSURE(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
     if (n == sizeof start && memcmp(start, magic, sizeof magic) == 0) {
-        rewind(f->zst);
+        ENSURE(f->zst = fdopen(fd, "rb"), ERR_IO, "%s: %s", f->path, strerror(errno));
+        fd = -1; /* the stream's */
         TRY(open_zstd(f, e));
         goto done;
     }
-    fclose(f->zst);
-    f->zst = NULL;
-    ENSURE(f->gz = gzopen(f->path, "rbe"), ERR_IO, "%s: %s", f->path, strerror(errno));
+    ENSURE(f->gz = gzdopen(fd, "rb"), ERR_NOMEM, "%s: no memory for zlib", f->path);
+    fd = -1;
     gzbuffer(f->gz, CHUNK);
 done:
+    if (fd >= 0) close(fd);
     return st;
 }
 

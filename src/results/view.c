@@ -1,8 +1,9 @@
 #include "results/view.h"
+#include "util/fsx.h"
 #include "util/mem.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct results_view {
     json_t *plan;    /* the newest; NULL before there is one */
@@ -93,15 +94,14 @@ enum status results_view_open(const char *path, struct results_view **out, struc
     enum status st = OK;
     static const char signature[8] = {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n'};
     char head[sizeof signature];
-    FILE *f = fopen(path, "rb");
-    ENSURE(f, ERR_IO, "%s: %s", path, strerror(errno));
-    size_t n = fread(head, 1, sizeof head, f);
-    if (n == sizeof head && memcmp(head, signature, n) == 0)
+    int fd = -1;
+    TRY(fsx_open(path, &fd, NULL, e));
+    if (read(fd, head, sizeof head) == sizeof head && memcmp(head, signature, sizeof head) == 0)
         TRY(cube_read(path, out, e));
     else
         TRY(open_journal(path, out, e));
 done:
-    if (f) fclose(f);
+    if (fd >= 0) close(fd);
     return st;
 }
 

@@ -13,20 +13,33 @@ enum status fsx_errno_status(int code)
     return code == ENOSPC || code == EDQUOT || code == EFBIG ? ERR_FULL : ERR_IO;
 }
 
-enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n, struct err *e)
+enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e)
 {
     enum status st = OK;
     struct stat info;
-    char *buffer = NULL;
-    size_t size, got = 0;
-    int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused below, not waited for */
-    ENSURE(fd >= 0 && fstat(fd, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* else a FIFO would be waited for */
+    ENSURE(f >= 0 && fstat(f, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
     ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
-    size = (size_t)info.st_size;
+    if (size) *size = info.st_size;
+    *fd = f;
+    f = -1;
+done:
+    if (f >= 0) close(f);
+    return st;
+}
+
+enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n, struct err *e)
+{
+    enum status st = OK;
+    char *buffer = NULL;
+    int64_t bytes = 0;
+    size_t size, got = 0;
+    int fd = -1;
+    TRY(fsx_open(path, &fd, &bytes, e));
+    size = (size_t)bytes;
     ENSURE(!max_bytes || size <= max_bytes, ERR_FORMAT,
            "%s: %zu bytes, more than the %zu that are read", path, size, max_bytes);
-    TRY(mem_alloc(&buffer, info.st_size + 1, 1, path, e));
+    TRY(mem_alloc(&buffer, bytes + 1, 1, path, e));
     while (got < size) {
         ssize_t r = read(fd, buffer + got, size - got);
         if (r < 0 && errno == EINTR) continue;

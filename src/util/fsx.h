@@ -2,6 +2,11 @@
 #pragma once
 #include "util/err.h"
 #include <stdbool.h>
+#include <stdint.h>
+
+/* *fd = a regular file, open for reading; *size (bytes; may be NULL). Anything else, a FIFO too, is
+ * refused instead of waited for. The caller closes. ERR_IO names the path. */
+MUST_USE enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e);
 
 /* *data = the file's bytes and a NUL behind them (not counted in *n, which may be NULL). The caller
  * frees. ERR_IO names the path; ERR_FORMAT when the file is larger than max_bytes (0: no limit). */

@@ -1,8 +1,9 @@
 #include "util/hash.h"
+#include "util/fsx.h"
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 static void to_hex(XXH128_hash_t h, char hex[HASH_HEX])
@@ -35,18 +36,18 @@ uint64_t hash_u64(const void *data, size_t n)
 enum status hash_file(const char *path, char hex[HASH_HEX], struct err *e)
 {
     enum status st = OK;
-    FILE *f = NULL;
+    int fd = -1;
     XXH3_state_t *state = XXH3_createState();
     char *buffer = malloc(1 << 20);
-    size_t n;
+    ssize_t n;
     ENSURE(state && buffer, ERR_NOMEM, "cannot allocate a hash state");
-    ENSURE(f = fopen(path, "rb"), ERR_IO, "%s: %s", path, strerror(errno));
+    TRY(fsx_open(path, &fd, NULL, e));
     XXH3_128bits_reset(state);
-    while ((n = fread(buffer, 1, 1 << 20, f)) > 0) XXH3_128bits_update(state, buffer, n);
-    ENSURE(!ferror(f), ERR_IO, "%s: %s", path, strerror(errno));
+    while ((n = read(fd, buffer, 1 << 20)) > 0) XXH3_128bits_update(state, buffer, (size_t)n);
+    ENSURE(n == 0, ERR_IO, "%s: %s", path, strerror(errno));
     to_hex(XXH3_128bits_digest(state), hex);
 done:
-    if (f) fclose(f);
+    if (fd >= 0) close(fd);
     free(buffer);
     XXH3_freeState(state);
     return st;

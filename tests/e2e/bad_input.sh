@@ -92,6 +92,11 @@ write_sweep text=absent.txt
 sweep
 expect "unreadable text" 2 absent.txt
 
+mkfifo "$work/pipe"
+write_sweep text=pipe
+sweep
+expect "a FIFO for a text" 2 "pipe: not a regular file"
+
 launch 60 3 run "$work/no-such-sweep.yaml"
 status=$?
 expect "no sweep file" 2 no-such-sweep.yaml

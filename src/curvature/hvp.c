@@ -47,9 +47,18 @@ done:
     return st;
 }
 
+/* What is kept, where it is no longer that of the loss. */
+static void forget(struct hvp *h)
+{
+    if (h->kept) hvp_state_close(h->kept);
+    free(h->kept);
+    h->kept = NULL;
+}
+
 void hvp_close(struct hvp *h)
 {
     if (!h) return;
+    forget(h);
     hvp_table_close(h);
     free(h);
 }
@@ -77,10 +86,12 @@ int64_t hvp_scored(const struct hvp *h)
 void hvp_total(struct hvp *h, int64_t tokens)
 {
     h->total = tokens;
+    forget(h);
 }
 
 void hvp_share_over(struct hvp *h, const struct hvp_share *share)
 {
+    forget(h);
     h->share = *share;
     h->space = share->space;
     h->shared = true;
@@ -112,6 +123,7 @@ done:
 
 void hvp_move(struct hvp *h, const real *direction, real step)
 {
+    forget(h);
     h->direction = direction;
     h->step = step;
 }
@@ -172,11 +184,13 @@ done:
 
 void hvp_chunk(struct hvp *h, int64_t tokens)
 {
+    forget(h);
     h->chunk = tokens;
 }
 
 void hvp_keep(struct hvp *h, bool keep)
 {
+    if (!keep) forget(h);
     h->keep = keep;
 }
 

@@ -117,8 +117,11 @@ MUST_USE enum status hvp_weights(struct hvp *h, real *w, struct err *e);
 /* Tokens that are worked on together in a block: whole sequences, at least one. Default: 2048. Sums
  * over tokens are taken in another order for other values. */
 void hvp_chunk(struct hvp *h, int64_t tokens);
-/* Keep all blocks' activations of a call in memory instead of computing them again: (1 + k) times
- * those of all tokens in all blocks. Default: off. Numbers are the same. */
+/* Keep all blocks' activations in memory, of all tokens and three times (values, tangents,
+ * adjoints), from the next gradient or product on until this is turned off or what the loss depends
+ * on is changed. A product is then 6 products of matrices where it is 11 (docs/math/hvp.md), after
+ * the first; vectors go one by one. Default: off. Numbers are the same. The ranks of an hvp_share
+ * must agree on it. */
 void hvp_keep(struct hvp *h, bool keep);
 
 /* What calls take, from shapes alone. n of a subset: */
@@ -126,6 +129,7 @@ int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset);
 struct hvp_extent {
     int64_t tokens, sequences, longest, threads;
     bool shared; /* the vectors of the subset are cut over ranks */
+    bool kept;   /* hvp_keep */
     enum hvp_subset subset;
 };
 /* Bytes at the peak of a call, beside the vectors and what the model holds; sequences are as long

@@ -13,18 +13,35 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Tokens of the longest chunk. */
+static int64_t chunk(const struct hvp_extent *x)
+{
+    return least(x->tokens, most(x->longest, HVP_CHUNK));
+}
+
 /* Activations of the longest chunk: n lanes, the first with the sums of its softmaxes. */
 static int64_t lanes(const struct spec *s, const struct hvp_extent *x, int64_t n)
 {
-    struct diff_program program;
-    int64_t tokens = least(x->tokens, most(x->longest, HVP_CHUNK));
-    diff_program(s, &program);
-    return n * diff_lane_bytes(&program, tokens) + tokens * s->shape.heads * (int64_t)sizeof(real);
+    struct diff_program p;
+    diff_program(s, &p);
+    return diff_lane_bytes(&p, &p.inside, chunk(x), s->shape.heads) +
+           (n - 1) * diff_lane_bytes(&p, &p.inside, chunk(x), 0);
+}
+
+/* Those of all chunks of all blocks, and what they share. */
+static int64_t lanes_kept(const struct spec *s, const struct hvp_extent *x)
+{
+    struct diff_program p;
+    diff_program(s, &p);
+    int64_t layer = diff_lane_bytes(&p, &p.read, x->tokens, s->shape.heads) +
+                    diff_lane_bytes(&p, &p.read, x->tokens, 0) +
+                    diff_lane_bytes(&p, &p.adjoint_read, x->tokens, 0);
+    return s->shape.layers * layer + diff_lane_bytes(&p, &p.inside, chunk(x), 0);
 }
 
 static int64_t work(const struct spec *s, const struct hvp_extent *x)
 {
-    int64_t tokens = least(x->tokens, most(x->longest, HVP_CHUNK));
+    int64_t tokens = chunk(x);
     int64_t sequences = 1 + x->sequences * tokens / most(x->tokens, 1);
     int64_t rows = hvp_head_slice(s->shape.vocab).rows;
     return diff_work_bytes(s, most(tokens, rows), sequences, x->longest, x->threads);
@@ -67,8 +84,21 @@ static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k,
            work(s, x) + most(blocks, at_head);
 }
 
+/* A state that is kept is all resident from the second call on. */
+static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64_t rooms_n)
+{
+    return 2 * states(s, x, true) + lanes_kept(s, x) + rooms(s, x, rooms_n) + work(s, x) +
+           most(weights(s), head(s, x, 1));
+}
+
 void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out)
 {
+    if (x->kept) {
+        *out = (struct hvp_bytes){.loss = call(s, x, 0, false) + call_kept(s, x, 0),
+                                  .gradient = call_kept(s, x, 1),
+                                  .product = call_kept(s, x, 2)};
+        return;
+    }
     *out = (struct hvp_bytes){.loss = call(s, x, 0, false),
                               .gradient = call(s, x, 0, true),
                               .product = call(s, x, 1, true)};

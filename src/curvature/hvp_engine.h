@@ -18,6 +18,8 @@
 #define hvp_fold         REAL_NAME(hvp_fold)
 #define hvp_zero         REAL_NAME(hvp_zero)
 #define hvp_room         REAL_NAME(hvp_room)
+#define hvp_state_open   REAL_NAME(hvp_state_open)
+#define hvp_state_close  REAL_NAME(hvp_state_close)
 #define hvp_run          REAL_NAME(hvp_run)
 #define hvp_head         REAL_NAME(hvp_head)
 #define hvp_head_slice   REAL_NAME(hvp_head_slice)
@@ -61,6 +63,7 @@ struct hvp {
     real step;
     int64_t chunk; /* tokens */
     bool keep;
+    struct hvp_state *kept; /* since the first call after hvp_keep; or NULL */
     struct hvp_slice slice; /* hvp_head_slice's */
     struct diff_program program;
 };
@@ -119,15 +122,47 @@ MUST_USE enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weight
                                     struct err *e);
 void hvp_outer_free(struct hvp_outer_weights *w);
 
+/* --- hvp_state.c: what calls work in --- */
+
+/* Whole sequences [s0, s1) that are worked on together: rows [row, row + tokens). */
+struct hvp_chunk {
+    int64_t s0, s1, row, tokens;
+    int64_t *first; // (s1 - s0 + 1) rows relative to `row`
+};
+
+/* Of one call, or of many when it is kept. A kept one has lanes for each chunk of each block, so
+ * that the way back computes nothing again, and the values and adjoints, which do not depend on the
+ * vectors, serve all calls; vectors go through it one by one. */
+struct hvp_state {
+    bool kept;
+    bool known; /* values and adjoints are there */
+    int64_t L, T, C, k;
+    struct hvp_chunk *chunks;
+    int64_t *first;
+    int64_t n_chunks, most_tokens, most_sequences, longest;
+    struct diff_work work;
+    struct hvp_outer_weights outer;
+    int64_t levels;  /* hidden states kept: L + 1, or 2 when there is no way back */
+    real *x, *dx;    // (levels, T, C), (k, levels, T, C) inputs of the blocks
+    real *gx, *dgx;  // (T, C), (k, T, C) adjoints between the blocks
+    int64_t n_lanes; /* of each of the three: L * n_chunks when kept, else 1 */
+    struct diff_lane *value, *tangent, *adjoint;
+    struct diff_lane adjoint_tangent; /* a kept state's others share what they need but briefly */
+};
+/* For calls with up to k vectors; kept: with one. To be closed whatever is returned. */
+MUST_USE enum status hvp_state_open(struct hvp_state *s, const struct hvp *h, int64_t k,
+                                    bool backward, bool kept, struct err *e);
+void hvp_state_close(struct hvp_state *s);
+
 /* One call. T: all tokens. */
 struct hvp_call {
     struct hvp *h;
     bool backward; /* else the loss alone */
     int64_t k;
-    const real *const *v; // k vectors, as passes see them
-    real *const *hv;      // k products, zeroed
-    real *g;              // the gradient, zeroed, or NULL
-    struct hvp_outer_weights outer;
+    const real *const *v;          // k vectors, as passes see them
+    real *const *hv;               // k products, zeroed
+    real *g;                       // the gradient, zeroed, or NULL
+    const struct hvp_outer *outer; /* the weights */
     struct diff_work *work;
 
     real *x, *dx;     // (T, C), (k, T, C) of the last block's output, for the head

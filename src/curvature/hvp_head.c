@@ -128,7 +128,7 @@ static struct probe probe_of(const struct head *d, int64_t k)
 static struct diff_norm norm_of(const struct head *d, const struct hvp_outer *v)
 {
     const struct hvp_call *c = d->c;
-    real *const *w = c->outer.at.p;
+    real *const *w = c->outer->p;
     const real *const weights[2] = {w[OUTER_NORM], w[OUTER_NORM_BIAS]};
     const real *const moving[2] = {v ? v->p[OUTER_NORM] : NULL, v ? v->p[OUTER_NORM_BIAS] : NULL};
     return diff_norm_of(&c->h->m->spec, c->work, d->C, false, weights, moving);
@@ -221,13 +221,13 @@ static real *rows_in(const struct head *d, real *matrix)
 
 static void logits(struct head *d)
 {
-    const real *w = rows_in(d, d->c->outer.at.p[OUTER_HEAD]);
+    const real *w = rows_in(d, d->c->outer->p[OUTER_HEAD]);
     mat_nt(d->z, d->columns, d->h, d->C, w, d->C, d->n, d->width, d->C, 0);
 }
 
 static void logit_tangents(struct head *d, const struct probe *p)
 {
-    const real *w = rows_in(d, d->c->outer.at.p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
+    const real *w = rows_in(d, d->c->outer->p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
     mat_nt(d->dz, d->columns, p->dh, d->C, w, d->C, d->n, d->width, d->C, 0);
     if (v) mat_nt(d->dz, d->columns, d->h, d->C, v, d->C, d->n, d->width, d->C, 1);
 }
@@ -291,7 +291,7 @@ static void adjoints(struct head *d)
         p = diff_loss_adjoint(z, d->width, target, d->weight, d->sums[i].sum);
         if (target >= 0) d->p[i] = p;
     }
-    real *w = rows_in(d, d->c->outer.at.p[OUTER_HEAD]), *sum = rows_in(d, d->sum.p[OUTER_HEAD]);
+    real *w = rows_in(d, d->c->outer->p[OUTER_HEAD]), *sum = rows_in(d, d->sum.p[OUTER_HEAD]);
     mat_nn(d->gh, C, d->z, N, w, C, d->n, C, d->width, (real)(d->at > 0));
     if (sum) mat_tn(sum, C, d->z, N, d->h, C, d->width, C, d->n, 1);
 }
@@ -324,7 +324,7 @@ static void adjoint_tangents(struct head *d, const struct probe *p)
         else
             memset(dz, 0, (size_t)d->width * sizeof *dz);
     }
-    real *w = rows_in(d, d->c->outer.at.p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
+    real *w = rows_in(d, d->c->outer->p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
     real *hv = rows_in(d, p->hv.p[OUTER_HEAD]);
     mat_nn(p->dgh, C, d->dz, N, w, C, d->n, C, d->width, (real)(d->at > 0));
     if (v) mat_nn(p->dgh, C, d->z, N, v, C, d->n, C, d->width, 1);

@@ -51,9 +51,8 @@ enum diff_buffer {
 };
 
 struct diff_lane {
-    real
-        *b[DIFF_BUFFERS]; /* X0 and X2 are the caller's, the rest owned; NULL: not in the program */
-    real *log_sum;        // (T, NH) of the attention's softmaxes, in the lane of values
+    real *b[DIFF_BUFFERS]; /* X0 and X2 are the caller's; NULL: not in the program */
+    real *log_sum;         // (T, NH) of the attention's softmaxes, in the lane of values
     real *storage;
 };
 
@@ -82,22 +81,31 @@ struct diff_op {
     bool add_a, add_b;        /* adjoints: another consumer has already left its part */
     bool backward;            /* values and tangents: y is needed by the adjoints */
 };
+/* Buffers by number: which of them something is about. */
+struct diff_set {
+    bool has[DIFF_BUFFERS];
+};
 struct diff_program {
     int n;
     struct diff_op op[12];
-    bool used[DIFF_BUFFERS];
+    struct diff_set inside; /* used, and not X0 or X2 */
+    /* Of those: values (and tangents) that later passes read; adjoints that their tangents read. */
+    struct diff_set read, adjoint_read;
     int64_t width[DIFF_BUFFERS];
     int n_linears;
     struct linear linear[LINEARS_MAX]; /* stage, rows and cols alone */
 };
 void diff_program(const struct spec *s, struct diff_program *out);
 
-/* A lane for up to `tokens` tokens; values: with log_sum. */
-MUST_USE enum status diff_lane_init(struct diff_lane *l, const struct spec *s,
-                                    const struct diff_program *p, int64_t tokens, bool values,
-                                    struct err *e);
+/* A lane for up to `tokens` tokens that owns the set's buffers; the others are those of `rest`,
+ * which outlives it (NULL: none is missing). heads: of the attention whose log_sum it has, 0: none.
+ */
+MUST_USE enum status diff_lane_init(struct diff_lane *l, const struct diff_program *p,
+                                    const struct diff_set *set, const struct diff_lane *rest,
+                                    int64_t tokens, int64_t heads, struct err *e);
 void diff_lane_free(struct diff_lane *l);
-int64_t diff_lane_bytes(const struct diff_program *p, int64_t tokens);
+int64_t diff_lane_bytes(const struct diff_program *p, const struct diff_set *set, int64_t tokens,
+                        int64_t heads);
 
 /* What the passes need beside lanes. */
 struct diff_work {

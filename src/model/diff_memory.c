@@ -13,32 +13,37 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static bool owned(const struct diff_program *p, int i)
+static int64_t numbers(const struct diff_program *p, const struct diff_set *set, int64_t tokens,
+                       int64_t heads)
 {
-    return p->used[i] && i != DIFF_X0 && i != DIFF_X2;
+    int64_t width = heads;
+    for (int i = 0; i < DIFF_BUFFERS; i++) width += set->has[i] ? p->width[i] : 0;
+    return width * tokens;
 }
 
-int64_t diff_lane_bytes(const struct diff_program *p, int64_t tokens)
+int64_t diff_lane_bytes(const struct diff_program *p, const struct diff_set *set, int64_t tokens,
+                        int64_t heads)
 {
-    int64_t width = 0;
-    for (int i = 0; i < DIFF_BUFFERS; i++) width += owned(p, i) ? p->width[i] : 0;
-    return width * tokens * (int64_t)sizeof(real);
+    return numbers(p, set, tokens, heads) * (int64_t)sizeof(real);
 }
 
-enum status diff_lane_init(struct diff_lane *l, const struct spec *s, const struct diff_program *p,
-                           int64_t tokens, bool values, struct err *e)
+enum status diff_lane_init(struct diff_lane *l, const struct diff_program *p,
+                           const struct diff_set *set, const struct diff_lane *rest, int64_t tokens,
+                           int64_t heads, struct err *e)
 {
     enum status st = OK;
-    int64_t at = 0, sums = values ? tokens * s->shape.heads : 0;
-    int64_t numbers = diff_lane_bytes(p, tokens) / (int64_t)sizeof(real) + sums;
+    int64_t at = 0;
     memset(l, 0, sizeof *l);
-    TRY(mem_alloc(&l->storage, numbers, sizeof(real), "activations of a block", e));
+    TRY(mem_alloc(&l->storage, numbers(p, set, tokens, heads), sizeof(real),
+                  "activations of a block", e));
     for (int i = 0; i < DIFF_BUFFERS; i++)
-        if (owned(p, i)) {
+        if (set->has[i]) {
             l->b[i] = l->storage + at;
             at += p->width[i] * tokens;
+        } else if (rest) {
+            l->b[i] = rest->b[i];
         }
-    if (values) l->log_sum = l->storage + at;
+    if (heads > 0) l->log_sum = l->storage + at;
 done:
     return st;
 }

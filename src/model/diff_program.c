@@ -22,7 +22,7 @@ static void add_sum(struct builder *b, enum diff_buffer x, enum diff_buffer bran
 }
 
 /* Which adjoints find a part of another consumer already there (the program runs backwards), and
- * which values the adjoints read: all inputs but those of additions. */
+ * which values the adjoints ask for: all inputs but those of additions. */
 static void analyse(struct diff_program *p)
 {
     bool seen[DIFF_BUFFERS] = {false}, needed[DIFF_BUFFERS] = {false};
@@ -33,8 +33,22 @@ static void analyse(struct diff_program *p)
         seen[op->a] = seen[op->b] = true;
         op->backward = needed[op->y];
         if (op->backward || op->kind != DIFF_ADD) needed[op->a] = needed[op->b] = true;
-        p->used[op->a] = p->used[op->b] = p->used[op->y] = true;
     }
+}
+
+/* What passes read that come later than the one that writes it: inputs, and adjoints of outputs, of
+ * what is not linear, or has weights. Of the steps from RAW to QKV rotations alone need neither. */
+static void find_read(const struct spec *s, struct diff_program *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        const struct diff_op *op = &p->op[i];
+        p->inside.has[op->a] = p->inside.has[op->b] = p->inside.has[op->y] = true;
+        if (op->kind == DIFF_ADD) continue;
+        if (op->kind == DIFF_PREPARE && s->qk_norm == QK_NONE && !(s->clip > 0)) continue;
+        p->read.has[op->a] = p->adjoint_read.has[op->y] = true;
+    }
+    struct diff_set *sets[] = {&p->inside, &p->read, &p->adjoint_read};
+    for (int i = 0; i < 3; i++) sets[i]->has[DIFF_X0] = sets[i]->has[DIFF_X2] = false;
 }
 
 static void attention_ops(struct builder *b, bool pre)
@@ -87,4 +101,5 @@ void diff_program(const struct spec *s, struct diff_program *out)
     if (s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
     add_sum(&b, DIFF_X1, last, DIFF_X2);
     analyse(out);
+    find_read(s, out);
 }

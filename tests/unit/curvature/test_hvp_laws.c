@@ -204,7 +204,7 @@ static void any_slices(void **state)
     hvp_fixture_close(&f);
 }
 
-/* Bit for bit: probes alone or together, any number of threads, activations kept or not. */
+/* Bit for bit: probes alone or together, any number of threads. */
 static void check_bits(const char *name, bool sliced)
 {
     enum { K = 2 };
@@ -222,14 +222,9 @@ static void check_bits(const char *name, bool sliced)
     }
     for (int threads = 1; threads <= 3; threads += 2) {
         omp_set_num_threads(threads);
-        hvp_keep(f.h, threads == 3);
         OK_OR_FAIL(hvp_apply(f.h, K, (const real *const *)v, hv, e));
         for (int i = 0; i < K; i++) assert_memory_equal(alone[i], hv[i], bytes);
     }
-    OK_OR_FAIL(hvp_gradient(f.h, alone[0], NULL, e));
-    hvp_keep(f.h, true);
-    OK_OR_FAIL(hvp_gradient(f.h, hv[0], NULL, e));
-    assert_memory_equal(alone[0], hv[0], bytes);
     for (int i = 0; i < K; i++) free(v[i]), free(alone[i]), free(hv[i]);
     omp_set_num_threads(2);
     hvp_fixture_close(&f);
@@ -239,6 +234,77 @@ static void same_bits(void **state)
 {
     check_bits(*state, false);
     check_bits(*state, true);
+}
+
+/* A loss, its gradient and k products of it. */
+struct derivatives {
+    double loss;
+    real *g, *hv[2];
+};
+
+static void derivatives_take(struct hvp_fixture *f, real *const v[2], struct derivatives *d)
+{
+    OK_OR_FAIL(hvp_loss(f->h, &d->loss, e));
+    OK_OR_FAIL(hvp_gradient(f->h, d->g, NULL, e));
+    OK_OR_FAIL(hvp_apply(f->h, 2, (const real *const *)v, d->hv, e));
+}
+
+/* As they are, a product before the gradient and products behind it. */
+static void expect_derivatives(struct hvp_fixture *f, real *const v[2],
+                               const struct derivatives *expected, struct derivatives *found)
+{
+    size_t bytes = (size_t)f->n * sizeof(real);
+    OK_OR_FAIL(hvp_apply(f->h, 1, (const real *const *)&v[1], &found->hv[0], e));
+    assert_memory_equal(expected->hv[1], found->hv[0], bytes);
+    derivatives_take(f, v, found);
+    assert_true(found->loss == expected->loss);
+    assert_memory_equal(expected->g, found->g, bytes);
+    for (int i = 0; i < 2; i++) assert_memory_equal(expected->hv[i], found->hv[i], bytes);
+}
+
+/* Bit for bit the same with activations kept, for whatever the loss depends on meanwhile. */
+static void check_kept(const char *name, enum hvp_subset subset)
+{
+    struct hvp_fixture f;
+    struct derivatives there, moved, fewer, found;
+    struct derivatives *all[] = {&there, &moved, &fewer, &found};
+    open_ragged(&f, name, subset, 40);
+    real *v[2] = {normals(&f, 1), normals(&f, 2)};
+    for (int i = 0; i < 4; i++) {
+        all[i]->g = hvp_vector(&f);
+        for (int j = 0; j < 2; j++) all[i]->hv[j] = hvp_vector(&f);
+    }
+    int64_t scored = hvp_scored(f.h);
+    hvp_chunk(f.h, 100);
+    derivatives_take(&f, v, &there);
+    hvp_move(f.h, v[0], (real)1e-3);
+    derivatives_take(&f, v, &moved);
+    hvp_move(f.h, NULL, 0);
+    hvp_total(f.h, 3 * scored);
+    derivatives_take(&f, v, &fewer);
+    hvp_keep(f.h, true);
+    expect_derivatives(&f, v, &fewer, &found);
+    hvp_total(f.h, scored);
+    expect_derivatives(&f, v, &there, &found);
+    hvp_move(f.h, v[0], (real)1e-3);
+    expect_derivatives(&f, v, &moved, &found);
+    hvp_keep(f.h, false);
+    expect_derivatives(&f, v, &moved, &found);
+    for (int i = 0; i < 4; i++) free(all[i]->g), free(all[i]->hv[0]), free(all[i]->hv[1]);
+    free(v[0]), free(v[1]);
+    hvp_fixture_close(&f);
+}
+
+static void same_bits_kept(void **state)
+{
+    check_kept(*state, HVP_ALL);
+}
+
+static void same_bits_kept_of_subsets(void **state)
+{
+    (void)state;
+    for (int subset = HVP_ALL + 1; subset < HVP_SUBSETS; subset++)
+        check_kept("olmo2", (enum hvp_subset)subset);
 }
 
 /* No buffer of logits is larger than this however large the vocabulary, and no logit is computed
@@ -375,12 +441,14 @@ int main(void)
     EACH_FIXTURE(tests, n, agrees_with_differences)
     EACH_FIXTURE(tests, n, loss_of_the_forward_pass)
     EACH_FIXTURE(tests, n, same_bits)
+    EACH_FIXTURE(tests, n, same_bits_kept)
     EACH_FIXTURE(tests, n, any_slices)
     EACH_FIXTURE(tests, n, sums_over_sequences)
     for (int i = 0; i < 4; i++)
         tests[n++] = (struct CMUnitTest)cmocka_unit_test_prestate(principal_submatrices,
                                                                   (void *)(uintptr_t)wirings[i]);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(agrees_under_a_window);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(same_bits_kept_of_subsets);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(slices_by_default);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(what_cannot_be);
     return _cmocka_run_group_tests("laws of derivatives", tests, n, NULL, NULL);

@@ -113,11 +113,16 @@ static void check_rank(struct hvp_fixture *f, const struct whole *w, int rank, i
         r.mine[j] = mine[j];
         r.whole[j] = w->v[j];
     }
-    OK_OR_FAIL(hvp_apply(h, K, (const real *const *)mine, mine + K, e));
-    for (int j = 0; j < K; j++) expect_run(f, mine[K + j], w->hv[j], r.first, r.here, "product");
-    /* Tangents come twice but for those outside the blocks; the sums go once. */
-    assert_true(r.folded >= K * f->n && r.brought > K * f->n && r.brought <= 2 * K * f->n);
-    assert_true(r.largest < f->n);
+    for (int kept = 0; kept < 2; kept++) {
+        hvp_keep(h, kept);
+        r.folded = r.brought = 0;
+        OK_OR_FAIL(hvp_apply(h, K, (const real *const *)mine, mine + K, e));
+        for (int j = 0; j < K; j++)
+            expect_run(f, mine[K + j], w->hv[j], r.first, r.here, "product");
+        /* Tangents come twice but for those outside the blocks; the sums go once. */
+        assert_true(r.folded >= K * f->n && r.brought > K * f->n && r.brought <= 2 * K * f->n);
+        assert_true(r.largest < f->n);
+    }
     OK_OR_FAIL(hvp_gradient(h, mine[2 * K], &loss, e));
     expect_run(f, mine[2 * K], w->g, r.first, r.here, "gradient");
     assert_true(loss == w->loss);
@@ -211,33 +216,49 @@ static void predictions(void **state)
     hvp_fixture_close(&f);
 }
 
-/* Whichever message fails, the call ends with that, and is good again afterwards. */
+/* Whichever message of h's product fails, the call ends with that, and is good again afterwards. */
+static void check_failures(struct hvp *h, struct ranks *r, real *hv)
+{
+    r->calls = 0;
+    OK_OR_FAIL(hvp_apply(h, 1, r->mine, &hv, e));
+    int64_t calls = r->calls;
+    assert_true(calls >= 5);
+    for (r->fail_at = 1; r->fail_at <= calls; r->fail_at++) {
+        r->calls = 0;
+        assert_int_equal(hvp_apply(h, 1, r->mine, &hv, NULL), ERR_PEER);
+        assert_int_equal(r->calls, r->fail_at);
+    }
+    r->fail_at = 0;
+    OK_OR_FAIL(hvp_apply(h, 1, r->mine, &hv, e));
+}
+
 static void failures(void **state)
 {
     (void)state;
     struct hvp_fixture f;
     struct ranks r = {0};
     hvp_fixture_open(&f, "tiny_gpt_neox", HVP_ALL);
-    real *v = hvp_vector(&f), *hv = hvp_vector(&f);
+    real *v = hvp_vector(&f), *hv = hvp_vector(&f), *again = hvp_vector(&f);
     const struct hvp_share share = share_of(&r, f.n, 1, 2);
     hvp_probe(&f, 4, v);
     r.mine[0] = v + r.first;
     r.whole[0] = v;
     hvp_share_over(f.h, &share);
-    OK_OR_FAIL(hvp_apply(f.h, 1, r.mine, &hv, e));
-    int64_t calls = r.calls;
-    assert_true(calls >= 5);
-    for (r.fail_at = 1; r.fail_at <= calls; r.fail_at++) {
+    check_failures(f.h, &r, hv);
+    /* Before activations are there to be kept, too. */
+    hvp_keep(f.h, true);
+    for (r.fail_at = 1; r.fail_at <= 5; r.fail_at++) {
         r.calls = 0;
-        assert_int_equal(hvp_apply(f.h, 1, r.mine, &hv, NULL), ERR_PEER);
-        assert_int_equal(r.calls, r.fail_at);
+        assert_int_equal(hvp_apply(f.h, 1, r.mine, &again, NULL), ERR_PEER);
     }
     r.fail_at = 0;
-    OK_OR_FAIL(hvp_apply(f.h, 1, r.mine, &hv, e));
+    check_failures(f.h, &r, again);
+    assert_memory_equal(hv, again, (size_t)r.here * sizeof(real));
     hvp_move(f.h, v, 1);
     assert_int_equal(hvp_apply(f.h, 1, r.mine, &hv, NULL), ERR_USAGE);
     free(v);
     free(hv);
+    free(again);
     hvp_fixture_close(&f);
 }
 

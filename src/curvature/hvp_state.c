@@ -1,0 +1,126 @@
+/* What calls work in: chunks of sequences, hidden states between the blocks, activations in them.
+ */
+#include "curvature/hvp_engine.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
+{
+    enum status st = OK;
+    const struct sequences *s = h->s;
+    int64_t *first;
+    TRY(mem_alloc(&r->chunks, s->n + 1, sizeof *r->chunks, "chunks", e));
+    TRY(mem_alloc(&r->first, 2 * s->n + 1, sizeof *r->first, "chunks", e));
+    first = r->first;
+    for (int64_t s0 = 0, s1; s0 < s->n; s0 = s1) {
+        struct hvp_chunk c = {.s0 = s0, .row = s->offset[s0], .first = first};
+        for (s1 = s0 + 1; s1 < s->n && s->offset[s1 + 1] - c.row <= h->chunk; s1++) continue;
+        c.s1 = s1;
+        c.tokens = s->offset[s1] - c.row;
+        for (int64_t i = s0; i <= s1; i++) *first++ = s->offset[i] - c.row;
+        r->chunks[r->n_chunks++] = c;
+        r->most_tokens = most(r->most_tokens, c.tokens);
+        r->most_sequences = most(r->most_sequences, s1 - s0);
+    }
+    for (int64_t i = 0; i < s->n; i++)
+        r->longest = most(r->longest, s->offset[i + 1] - s->offset[i]);
+done:
+    return st;
+}
+
+/* Lanes that serve all chunks of all blocks one after the other. */
+static enum status lanes_init(struct hvp_state *r, const struct diff_program *p, int64_t heads,
+                              bool backward, struct err *e)
+{
+    enum status st = OK;
+    const struct diff_set *all = &p->inside;
+    int64_t tokens = r->most_tokens;
+    TRY(diff_lane_init(r->value, p, all, NULL, tokens, heads, e));
+    if (r->k > 0) TRY(diff_lane_init(r->tangent, p, all, NULL, tokens, 0, e));
+    if (backward) TRY(diff_lane_init(r->adjoint, p, all, NULL, tokens, 0, e));
+    if (r->k > 0) TRY(diff_lane_init(&r->adjoint_tangent, p, all, NULL, tokens, 0, e));
+done:
+    return st;
+}
+
+/* What later passes read has a place of its own; for the rest all use the buffers of the last pass,
+ * which asks for none of it any more. */
+static enum status lanes_keep(struct hvp_state *r, const struct diff_program *p, int64_t heads,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct diff_lane *rest = &r->adjoint_tangent;
+    TRY(diff_lane_init(rest, p, &p->inside, NULL, r->most_tokens, 0, e));
+    for (int64_t i = 0; i < r->n_lanes; i++) {
+        int64_t tokens = r->chunks[i % r->n_chunks].tokens;
+        TRY(diff_lane_init(&r->value[i], p, &p->read, rest, tokens, heads, e));
+        TRY(diff_lane_init(&r->tangent[i], p, &p->read, rest, tokens, 0, e));
+        TRY(diff_lane_init(&r->adjoint[i], p, &p->adjoint_read, rest, tokens, 0, e));
+    }
+done:
+    return st;
+}
+
+static enum status lanes(struct hvp_state *r, const struct hvp *h, bool backward, struct err *e)
+{
+    enum status st = OK;
+    int64_t heads = h->m->spec.shape.heads;
+    r->n_lanes = r->kept ? r->L * r->n_chunks : 1;
+    TRY(mem_zero(&r->value, r->n_lanes, sizeof *r->value, "activations of blocks", e));
+    TRY(mem_zero(&r->tangent, r->n_lanes, sizeof *r->tangent, "activations of blocks", e));
+    TRY(mem_zero(&r->adjoint, r->n_lanes, sizeof *r->adjoint, "activations of blocks", e));
+    if (r->kept)
+        TRY(lanes_keep(r, &h->program, heads, e));
+    else
+        TRY(lanes_init(r, &h->program, heads, backward, e));
+done:
+    return st;
+}
+
+enum status hvp_state_open(struct hvp_state *s, const struct hvp *h, int64_t k, bool backward,
+                           bool kept, struct err *e)
+{
+    enum status st = OK;
+    const struct model_shape *m = &h->m->spec.shape;
+    int64_t TC;
+    *s = (struct hvp_state){.kept = kept, .L = m->layers, .C = m->hidden, .k = kept ? 1 : k};
+    s->T = h->s->offset[h->s->n];
+    s->levels = backward ? s->L + 1 : 2;
+    TC = s->T * s->C;
+    TRY(cut(s, h, e));
+    TRY(hvp_outer_load(h, &s->outer, e));
+    TRY(diff_work_init(&s->work, h->m, most(s->most_tokens, h->slice.rows), s->most_sequences,
+                       s->longest, e));
+    TRY(mem_alloc(&s->x, s->levels * TC, sizeof(real), "inputs of the blocks", e));
+    TRY(mem_alloc(&s->dx, s->k * s->levels * TC, sizeof(real), "tangents of the blocks' inputs",
+                  e));
+    TRY(mem_alloc(&s->gx, backward ? TC : 0, sizeof(real), "adjoints", e));
+    TRY(mem_alloc(&s->dgx, s->k * TC, sizeof(real), "tangents of adjoints", e));
+    TRY(lanes(s, h, backward, e));
+done:
+    return st;
+}
+
+void hvp_state_close(struct hvp_state *s)
+{
+    struct diff_lane *const lanes[] = {s->value, s->tangent, s->adjoint};
+    for (int j = 0; j < 3; j++) {
+        for (int64_t i = 0; lanes[j] && i < s->n_lanes; i++) diff_lane_free(&lanes[j][i]);
+        free(lanes[j]);
+    }
+    diff_lane_free(&s->adjoint_tangent);
+    hvp_outer_free(&s->outer);
+    diff_work_free(&s->work);
+    free(s->chunks);
+    free(s->first);
+    free(s->x);
+    free(s->dx);
+    free(s->gx);
+    free(s->dgx);
+    *s = (struct hvp_state){0};
+}

@@ -4,8 +4,10 @@
 #include "curvature/measure.h"
 #include "eval/dataset.h"
 #include "util/clock.h"
+#include "visit/memory_after.h"
 #include "visit/visit.h"
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 
 static const char usage[] =
@@ -59,6 +61,18 @@ done:
     return st;
 }
 
+/* In nine tenths of what this process may have, as in a sweep. */
+static bool may_keep(const struct measurement *m)
+{
+    struct model_sizes sizes;
+    model_sizes(m->model, &sizes);
+    const struct memory_after after = {&sizes, omp_get_max_threads(), 1,
+                                       memory_sequences_of(&m->sequences)};
+    int64_t room = memory_room(cli_share()->memory / 10 * 9);
+    return memory_keeps(&after, &m->request.options, false,
+                        room - memory_base_now(&sizes, after.threads));
+}
+
 static enum status measure(struct measurement *m, const char *dir, const char *tokenizer,
                            struct err *e)
 {
@@ -68,6 +82,7 @@ static enum status measure(struct measurement *m, const char *dir, const char *t
     TRY(model_open(m->checkpoint, &m->model, e));
     TRY(load_tokens(m, dir, tokenizer, e));
     TRY(hvp_open(m->model, &m->sequences, (enum hvp_subset)m->request.options.subset, &m->h, e));
+    hvp_keep(m->h, may_keep(m));
     m->tokens = hvp_scored(m->h);
     TRY(subject_of_hvp(m->h, &m->subject, e));
     st = curvature_measure(&m->subject, &m->request, &m->result, e);

@@ -102,8 +102,8 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
 }
 
 /* docs/math/hvp.md: with recomputation a product takes about as much as eleven forward passes of
- * its tokens, loss and gradient as four. A search for the critical step takes six as a rule: the
- * step of 1, one doubled or halved, four of bisection. */
+ * its tokens, loss and gradient as four; where activations are kept it takes less. A search for the
+ * critical step takes six as a rule: the step of 1, one doubled or halved, four of bisection. */
 enum { PASSES_GRADIENT = 4, PASSES_PRODUCT = 11, PASSES_CRITICAL = 6 };
 
 static double pass(const struct model_sizes *m, const struct cost_tokens *t)

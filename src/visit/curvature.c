@@ -223,20 +223,24 @@ done:
 
 /* --- the visit's part --- */
 
-/* The promise of run.memory_per_rank holds here too: what is bound to break it is not begun. What
- * curvature stores is a setting, since it changes last bits, and cannot give way. */
+/* The promise of run.memory_per_rank holds here too: what is bound to break it is not begun.
+ * Activations are kept where there is room; the vectors that curvature stores are a setting, since
+ * they change last bits, and cannot give way. Collective. */
 static enum status check_memory(struct part *p, struct err *e)
 {
     enum status st = OK;
     const struct visit *v = p->outcome->visit;
-    const struct sequences *s = &p->m.mine;
     struct model_sizes sizes;
     model_sizes(p->m.model, &sizes);
-    const struct memory_after after = {
-        &sizes, omp_get_max_threads(), p->m.size, {s->n, s->offset[s->n], sequences_longest(s)}};
+    const struct memory_after after = {&sizes, omp_get_max_threads(), p->m.size,
+                                       memory_sequences_of(&p->m.mine)};
     int64_t bound = v->run.memory ? v->run.memory : p->m.hooks->memory;
-    int64_t bytes = memory_base_now(&sizes, after.threads) +
-                    memory_curvature(&after, &v->curvature->options, v->curvature->vectors != NULL);
+    const struct curvature_options *o = &v->curvature->options;
+    bool warm = v->curvature->vectors != NULL;
+    int64_t base = memory_base_now(&sizes, after.threads);
+    bool keep = measurement_keep(
+        &p->m, bound > 0 && memory_keeps(&after, o, warm, memory_room(bound) - base));
+    int64_t bytes = base + memory_curvature(&after, o, warm, keep);
     p->planned = bytes;
     ENSURE(
         bound <= 0 || bytes <= memory_room(bound), ERR_USAGE,

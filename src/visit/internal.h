@@ -58,7 +58,6 @@ struct ranges {
 MUST_USE enum status ranges_cut(const struct sequences *s, int64_t tokens, struct ranges *out,
                                 struct err *e);
 void ranges_free(struct ranges *r);
-int64_t sequences_longest(const struct sequences *s);
 
 /* --- run.c: one variant's (or the full-precision) hidden states on their way --- */
 struct layer_report {

@@ -209,6 +209,14 @@ void measurement_close(struct measurement *m)
     free(m->room);
 }
 
+bool measurement_keep(struct measurement *m, bool keep)
+{
+    int mine = keep, all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, m->group);
+    hvp_keep(m->h, all);
+    return all;
+}
+
 enum status measurement_run(struct measurement *m, const struct curvature_request *request,
                             struct curvature *out, struct err *e)
 {

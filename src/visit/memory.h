@@ -15,6 +15,8 @@
 struct memory_sequences {
     int64_t n, tokens, longest;
 };
+/* NULL: none. */
+struct memory_sequences memory_sequences_of(const struct sequences *s);
 
 /* What a visit works on. */
 struct memory_need {

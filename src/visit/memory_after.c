@@ -7,7 +7,7 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static struct hvp_bytes calls_of(const struct memory_after *a, enum hvp_subset subset)
+static struct hvp_bytes calls_of(const struct memory_after *a, enum hvp_subset subset, bool kept)
 {
     struct hvp_bytes calls;
     const struct hvp_extent x = {.tokens = a->tokens.tokens,
@@ -15,6 +15,7 @@ static struct hvp_bytes calls_of(const struct memory_after *a, enum hvp_subset s
                                  .longest = a->tokens.longest,
                                  .threads = a->threads,
                                  .shared = a->ranks > 1,
+                                 .kept = kept,
                                  .subset = subset};
     hvp_bytes_of(&a->sizes->spec, &x, &calls);
     return calls;
@@ -36,12 +37,19 @@ static int64_t vector_of(const struct memory_after *a, enum hvp_subset subset)
     return numbers_of(a, subset) * (int64_t)sizeof(float);
 }
 
-int64_t memory_curvature(const struct memory_after *a, const struct curvature_options *o, bool warm)
+int64_t memory_curvature(const struct memory_after *a, const struct curvature_options *o, bool warm,
+                         bool kept)
 {
     enum hvp_subset subset = (enum hvp_subset)o->subset;
-    const struct hvp_bytes calls = calls_of(a, subset);
+    const struct hvp_bytes calls = calls_of(a, subset, kept);
     int64_t more = warm ? 2 * vector_of(a, subset) + outside(a) : 0;
     return outside(a) + more + curvature_bytes(o, numbers_of(a, subset), &calls);
+}
+
+bool memory_keeps(const struct memory_after *a, const struct curvature_options *o, bool warm,
+                  int64_t room)
+{
+    return curvature_products_most(o) > 0 && memory_curvature(a, o, warm, true) <= room;
 }
 
 /* Vectors of k cells: weights and gradient; of each its change, the product and, for the diagonal,
@@ -55,7 +63,7 @@ static int64_t vectors_of(const struct memory_after *a, int depth, int64_t k)
 int64_t memory_second_order(const struct memory_after *a, int depth, bool critical,
                             int64_t together)
 {
-    const struct hvp_bytes calls = calls_of(a, HVP_QUANTIZED);
+    const struct hvp_bytes calls = calls_of(a, HVP_QUANTIZED, false);
     int64_t predicted = 0, changes = 0;
     if (depth != SECOND_ORDER_NONE) {
         predicted = vectors_of(a, depth, together) + calls.product + (together - 1) * calls.further;

@@ -11,9 +11,13 @@ struct memory_after {
     struct memory_sequences tokens; /* this rank's */
 };
 
-/* warm: a warm start keeps two vectors, and makes up a missing one beside a second model. */
-int64_t memory_curvature(const struct memory_after *a, const struct curvature_options *o,
-                         bool warm);
+/* warm: a warm start keeps two vectors, and makes up a missing one beside a second model. kept: the
+ * products keep activations (hvp_keep). */
+int64_t memory_curvature(const struct memory_after *a, const struct curvature_options *o, bool warm,
+                         bool kept);
+/* Whether products are asked for, and `room` bytes are enough for them to keep activations. */
+bool memory_keeps(const struct memory_after *a, const struct curvature_options *o, bool warm,
+                  int64_t room);
 
 /* depth: enum second_order_depth; together: cells that share a pass. */
 int64_t memory_second_order(const struct memory_after *a, int depth, bool critical,

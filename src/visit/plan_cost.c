@@ -280,8 +280,9 @@ static struct memory_after after_of(const struct plan *p, int64_t model,
                                  dealt_of(&p->costs.curvature, ranks)};
 }
 
-/* Curvature and the second-order account, which come after the blocks and cannot give way. The
- * latter is one rank's alone where no bit may depend on their number. */
+/* Curvature, which keeps activations where there is room, and the second-order account; they come
+ * after the blocks and cannot give way further. The latter is one rank's alone where no bit may
+ * depend on their number. */
 static enum status add_after(const struct plan *p, int64_t model, int64_t n,
                              const struct plan_rank *rank, struct memory_plan *out, struct err *e)
 {
@@ -290,8 +291,11 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     int64_t ranks = most(rank->ranks, 1), base = base_of(p, rank), bytes = 0;
     int64_t limit = memory_room(rank->memory), room = most(limit - base, 1);
     struct memory_after after = after_of(p, model, rank, ranks);
-    if (curvature_asked_for(&c->options))
-        bytes = base + memory_curvature(&after, &c->options, c->warm_start);
+    if (curvature_asked_for(&c->options)) {
+        bool kept =
+            rank->memory > 0 && memory_keeps(&after, &c->options, c->warm_start, limit - base);
+        bytes = base + memory_curvature(&after, &c->options, c->warm_start, kept);
+    }
     if (p->sweep->run.reproducible) after = after_of(p, model, rank, 1);
     if (n > 0 && accounts_asked_for(c)) {
         int64_t k = memory_together(&after, c->second_order, c->critical,

@@ -2,16 +2,6 @@
 #include "visit/internal.h"
 #include <stdlib.h>
 
-int64_t sequences_longest(const struct sequences *s)
-{
-    int64_t most = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        int64_t T = s->offset[i + 1] - s->offset[i];
-        if (T > most) most = T;
-    }
-    return most;
-}
-
 /* The sequence behind the range that starts with `first`. */
 static int64_t range_end(const struct sequences *s, int64_t first, int64_t tokens)
 {

@@ -172,12 +172,6 @@ done:
     return st;
 }
 
-static struct memory_sequences sequences_of(const struct sequences *s)
-{
-    if (!s) return (struct memory_sequences){0};
-    return (struct memory_sequences){s->n, s->offset[s->n], sequences_longest(s)};
-}
-
 /* All ranks of a group plan for the one that needs most and has least, so that they plan alike. */
 static void need_agree(const struct visit_group *g, struct memory_need *need,
                        struct memory_limits *limits)
@@ -208,8 +202,8 @@ static enum status plan_memory(struct run *r, struct err *e)
                                .ranks = r->group.size,
                                .mates = r->group.node_size,
                                .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
-                               .evaluation = sequences_of(r->own.evaluation),
-                               .calibration = sequences_of(r->own.calibration)};
+                               .evaluation = memory_sequences_of(r->own.evaluation),
+                               .calibration = memory_sequences_of(r->own.calibration)};
     need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);

@@ -98,11 +98,8 @@ static enum status fit(struct measuring *m, const struct model *model, int64_t w
     const struct second_order_task *t = v->second_order;
     struct model_sizes sizes;
     model_sizes(model, &sizes);
-    const struct sequences *mine = &m->base.mine;
-    const struct memory_after after = {&sizes,
-                                       omp_get_max_threads(),
-                                       m->base.size,
-                                       {mine->n, mine->offset[mine->n], sequences_longest(mine)}};
+    const struct memory_after after = {&sizes, omp_get_max_threads(), m->base.size,
+                                       memory_sequences_of(&m->base.mine)};
     int64_t bound = v->run.memory ? v->run.memory : m->s->outer->memory;
     int64_t base = memory_base_now(&sizes, after.threads);
     int64_t room = bound > 0 ? more(memory_room(bound) - base, 1) : 0;

@@ -10,8 +10,7 @@
 
 /* Sequences of one list of datasets under one tokenizer. */
 struct input {
-    struct input *next; /* asked for less recently */
-    char *key;
+    struct kept kept;
     struct sequences sequences;
     int64_t *first; // (datasets + 1)
 };
@@ -19,31 +18,20 @@ struct input {
 /* Between visits. During one, all that it asks for stays where it is. */
 enum { INPUTS_KEPT = 4 };
 
-static void input_free(struct input *i)
+static void input_free(void *input)
 {
+    struct input *i = input;
     if (!i) return;
-    free(i->key);
+    free(i->kept.key);
     free(i->first);
     sequences_free(&i->sequences);
     free(i);
 }
 
-/* Keeps the n asked for last. */
-static void forget_others(struct input **list, int64_t n)
-{
-    for (; *list && n > 0; n--) list = &(*list)->next;
-    while (*list) {
-        struct input *i = *list;
-        *list = i->next;
-        input_free(i);
-    }
-}
-
 void visit_cache_free(struct visit_cache *c)
 {
-    forget_others(&c->inputs, 0);
-    surface_free(c->surface);
-    *c = (struct visit_cache){0};
+    kept_forget(&c->inputs, 0, input_free);
+    surface_forget(c);
 }
 
 /* Joins parts (n of them) one behind the other; bytes survive only if every part knows them. */
@@ -233,20 +221,6 @@ done:
     return st;
 }
 
-/* The one of that key, put in front; NULL when there is none. */
-static struct input *find_kept(struct visit_cache *cache, const char *key)
-{
-    for (struct input **at = &cache->inputs; *at; at = &(*at)->next) {
-        struct input *i = *at;
-        if (strcmp(i->key, key) != 0) continue;
-        *at = i->next;
-        i->next = cache->inputs;
-        cache->inputs = i;
-        return i;
-    }
-    return NULL;
-}
-
 /* From the cache, or loaded into it. */
 static enum status get(struct visit_cache *cache, const char *checkpoint,
                        const struct data_options *options, int64_t n, const char *tokenizer,
@@ -258,14 +232,14 @@ static enum status get(struct visit_cache *cache, const char *checkpoint,
     struct facts f;
     TRY(facts_read(checkpoint, options, n, &f, e));
     TRY(input_key(options, n, tokenizer, &f, &key, e));
-    *out = find_kept(cache, key);
+    *out = kept_find(&cache->inputs, key);
     if (*out) goto done;
     TRY(mem_zero(&input, 1, sizeof *input, "token sequences", e));
-    input->key = key;
+    input->kept.key = key;
     key = NULL;
     TRY(load(options, n, tokenizer, &f, input, e));
-    input->next = cache->inputs;
-    *out = cache->inputs = input;
+    kept_add(&cache->inputs, &input->kept);
+    *out = input;
     input = NULL;
 done:
     input_free(input);
@@ -279,7 +253,7 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     enum status st = OK;
     const struct input *calibration = NULL, *evaluation;
     char *tokenizer = NULL;
-    forget_others(&cache->inputs, INPUTS_KEPT);
+    kept_forget(&cache->inputs, INPUTS_KEPT, input_free);
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
     if (v->calibration.text || v->calibration.ids)
         TRY(get(cache, v->path, &v->calibration, 1, tokenizer, &calibration, e));

@@ -12,6 +12,20 @@
 #include "visit/surface.h"
 #include "visit/visit.h"
 
+/* --- kept.c: what is kept between visits, the one used last in front --- */
+
+/* First member of what is kept; its owner frees the key. Zero-initialise a list: NULL. */
+struct kept {
+    struct kept *next; /* used less recently */
+    char *key;
+};
+/* In front. */
+void kept_add(struct kept **list, struct kept *k);
+/* The one of that key, put in front; NULL when there is none. */
+void *kept_find(struct kept **list, const char *key);
+/* Keeps the n used last, and drops the others. */
+void kept_forget(struct kept **list, int64_t n, void (*drop)(void *kept));
+
 /* --- inputs.c: token sequences, kept between visits --- */
 
 /* Calibration and all evaluation datasets (one behind the other) of a visit; borrowed from the

@@ -90,8 +90,7 @@ done:
 enum { DIRECTIONS = 2 };
 
 struct surface {
-    struct surface *next; /* used less recently */
-    char *key;            /* of all its points' tasks alike */
+    struct kept kept; /* its key is all its points' tasks' alike */
     int64_t n_folders;
     struct checkpoint **folders;            // (n_folders)
     struct checkpoint *derived[DIRECTIONS]; /* the quantized one, or the two random directions */
@@ -101,25 +100,22 @@ struct surface {
     struct err failure; /* why it has none */
 };
 
-static void drop(struct surface *s)
+static void drop(void *surface)
 {
+    struct surface *s = surface;
     if (!s) return;
     for (int i = 0; i < DIRECTIONS; i++) checkpoint_close(s->derived[i]);
     for (int64_t i = 0; i < s->n_folders; i++) checkpoint_close(s->folders[i]);
     free(s->folders);
     free(s->parts);
     plane_free(&s->plane);
-    free(s->key);
+    free(s->kept.key);
     free(s);
 }
 
-void surface_free(struct surface *s)
+void surface_forget(struct visit_cache *cache)
 {
-    while (s) {
-        struct surface *next = s->next;
-        drop(s);
-        s = next;
-    }
+    kept_forget(&cache->surfaces, 0, drop);
 }
 
 /* --- quantized weights, as a file over the checkpoint --- */
@@ -278,31 +274,6 @@ done:
 /* Points of several surfaces may take turns in a process. */
 enum { SURFACES_KEPT = 8 };
 
-/* Puts the surface of that key in front; false when there is none. */
-static bool find_kept(struct visit_cache *cache, const char *key)
-{
-    for (struct surface **at = &cache->surface; *at; at = &(*at)->next) {
-        struct surface *s = *at;
-        if (strcmp(s->key, key) != 0) continue;
-        *at = s->next;
-        s->next = cache->surface;
-        cache->surface = s;
-        return true;
-    }
-    return false;
-}
-
-static void forget_oldest(struct visit_cache *cache)
-{
-    int64_t n = 0;
-    for (struct surface **at = &cache->surface; *at; at = &(*at)->next)
-        if (++n > SURFACES_KEPT) {
-            surface_free(*at);
-            *at = NULL;
-            return;
-        }
-}
-
 /* Whether all other points of the surface would fail alike, after all the work of quantizing. */
 static bool stays(enum status failed)
 {
@@ -311,7 +282,8 @@ static bool stays(enum status failed)
 
 /* All ranks have it, or none: the next point's ranks must agree whether to make it. */
 static enum status make_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                                const struct visit_hooks *hooks, char **key, struct err *e)
+                                const struct visit_hooks *hooks, char **key, struct surface **out,
+                                struct err *e)
 {
     struct surface *s = NULL;
     enum status st = mem_zero(&s, 1, sizeof *s, "a surface", e);
@@ -319,28 +291,29 @@ static enum status make_surface(const struct visit *v, MPI_Comm group, struct vi
     st = err_agree(group, make_plane(v, group, cache, hooks, s, e), e);
     if (st != OK && !stays(st)) TRY(st);
     if (st != OK) s->failure = *e;
-    s->key = *key;
+    s->kept.key = *key;
     *key = NULL;
-    s->next = cache->surface;
-    cache->surface = s;
+    kept_add(&cache->surfaces, &s->kept);
+    *out = s;
     s = NULL;
-    forget_oldest(cache);
+    kept_forget(&cache->surfaces, SURFACES_KEPT, drop);
 done:
     drop(s);
     return st;
 }
 
 static enum status get_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                               const struct visit_hooks *hooks, struct err *e)
+                               const struct visit_hooks *hooks, struct surface **out, struct err *e)
 {
     enum status st = OK;
     char *key = NULL;
     TRY(surface_key(v, &key, e));
-    if (find_kept(cache, key)) {
-        const struct err *failure = &cache->surface->failure;
+    *out = kept_find(&cache->surfaces, key);
+    if (*out) {
+        const struct err *failure = &(*out)->failure;
         ENSURE(failure->code == OK, failure->code, "%s", failure->text);
     } else {
-        TRY(make_surface(v, group, cache, hooks, &key, e));
+        TRY(make_surface(v, group, cache, hooks, &key, out, e));
     }
 done:
     free(key);
@@ -399,8 +372,8 @@ enum status surface_open(const struct visit *v, MPI_Comm group, struct visit_cac
     enum status st = OK;
     struct checkpoint_part *parts = NULL;
     double *c = NULL;
-    TRY(get_surface(v, group, cache, hooks, e));
-    const struct surface *s = cache->surface;
+    struct surface *s;
+    TRY(get_surface(v, group, cache, hooks, &s, e));
     ENSURE(!v->surface->point || (v->surface->exact >= 0 && v->surface->exact < s->n), ERR_FORMAT,
            "surface %s: no part %lld", v->surface->surface, (long long)v->surface->exact);
     TRY(mem_alloc(&c, s->n, sizeof *c, "coefficients", e));

@@ -33,9 +33,8 @@ struct surface_place {
     double share[2];    /* of the checkpoints' variance along e1, e2; else NaN */
 };
 
-/* What is kept of the surfaces last used between visits; frees all of them. */
-struct surface;
-void surface_free(struct surface *s);
+/* Frees what is kept of surfaces between visits. */
+void surface_forget(struct visit_cache *cache);
 
 /* The checkpoint of v->surface; borrowed parts live in the cache until the next call. Collective on
  * group. ERR_STOPPED; others: the checkpoints, the quantizer, or a plane that is none. */

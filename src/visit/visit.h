@@ -52,8 +52,8 @@ void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n);
 /* What outlives a visit: tokenizer and token sequences of the inputs last used, a surface's plane.
  * Zero-initialise; owned by the caller. */
 struct visit_cache {
-    struct input *inputs;    /* see inputs.c */
-    struct surface *surface; /* both: the one last used, and those before it */
+    struct kept *inputs;   /* see inputs.c */
+    struct kept *surfaces; /* see surface.c */
 };
 void visit_cache_free(struct visit_cache *c);
 

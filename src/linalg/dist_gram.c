@@ -1,5 +1,6 @@
 /* Gram sums straight into the layout: each rank sums a panel of rows over its own tokens, the
- * panel's parts go to their owners, and an owner adds them up in the order of the ranks. */
+ * panel's parts go to their owners, and an owner adds them up in the order of the ranks. A panel
+ * goes over in pieces, so that what arrives does not grow with the group. */
 #include "linalg/dist_internal.h"
 #include "linalg/linalg.h"
 #include "util/agree.h"
@@ -15,21 +16,32 @@ static int64_t min64(int64_t a, int64_t b)
 
 /* Rows [row, end) of the sums' upper triangle. Channels (a, b), a <= b, are element (n-1-b, n-1-a)
  * of the layout: in its upper triangle, columns n-end .. n-row. A place of the grid gets its part
- * of them column by column. */
+ * of a piece column by column. */
 struct panel {
     int64_t row, end;
-    double *sums; // (end - row, n - row)
-    int64_t *at;  // (grid rows, end - row) where a column starts in what its place in the row gets
+    double *sums;          // (end - row, n - row)
+    int64_t *at;           // (grid rows, end - row) where a column starts in what its place gets
+    int64_t piece, pieces; /* columns piece, piece + pieces, ... go over together */
 };
 
-/* Fills at; counts: numbers that each rank gets of one panel. */
+int64_t dist_pieces(const struct cyclic *rows, const struct cyclic *cols, int64_t width)
+{
+    int64_t blocks = (width + cols->block - 1) / cols->block, pieces = 1;
+    int64_t columns = (blocks + cols->procs - 1) / cols->procs * cols->block;
+    int64_t others = rows->procs * cols->procs - 1;
+    int64_t arriving = others * min64(columns, width) * cyclic_count(rows, rows->n, 0);
+    while (arriving > pieces * width * rows->n && pieces < cols->block) pieces *= 2;
+    return pieces;
+}
+
+/* Fills at; counts: numbers that each rank gets of the piece in hand. */
 static void panel_place(const struct dist *d, struct panel *p, int *counts)
 {
     int64_t width = p->end - p->row, first = d->n - p->end;
     memset(counts, 0, (size_t)d->ranks * sizeof *counts);
     for (int64_t r = 0; r < d->rows.procs; r++) {
         int *count = counts + r * d->cols.procs;
-        for (int64_t k = 0; k < width; k++) {
+        for (int64_t k = p->piece; k < width; k += p->pieces) {
             int64_t c = cyclic_owner(&d->cols, first + k);
             p->at[r * width + k] = count[c];
             count[c] += (int)cyclic_count(&d->rows, first + k + 1, r);
@@ -46,8 +58,8 @@ static const double *panel_column(const struct dist *d, const struct panel *p, i
 static void panel_pack(const struct dist *d, const struct panel *p, const struct exchange *x)
 {
     int64_t first = d->n - p->end, width = p->end - p->row;
-#pragma omp parallel for schedule(dynamic, 8)
-    for (int64_t k = 0; k < width; k++) {
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t k = p->piece; k < width; k += p->pieces) {
         const double *column = panel_column(d, p, first + k);
         for (int64_t r = 0; r < d->rows.procs; r++) {
             int64_t rank = r * d->cols.procs + cyclic_owner(&d->cols, first + k);
@@ -82,8 +94,8 @@ static void column_add_own(const struct dist *d, double *to, const double *colum
 static void panel_add(struct dist *d, const struct panel *p, const struct exchange *x)
 {
     int64_t first = d->n - p->end, width = p->end - p->row;
-#pragma omp parallel for schedule(dynamic, 8)
-    for (int64_t k = 0; k < width; k++) {
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t k = p->piece; k < width; k += p->pieces) {
         int64_t j = first + k, rows = cyclic_count(&d->rows, j + 1, d->row);
         if (cyclic_owner(&d->cols, j) != d->col || rows == 0) continue;
         const double *column = panel_column(d, p, j);
@@ -125,14 +137,16 @@ enum status dist_gram_add(struct dist *d, const float *x, const int64_t *offset,
     if (st == OK) st = mem_alloc(&p.sums, rows * d->n, sizeof *p.sums, "a panel of sums", e);
     if (st == OK) st = mem_alloc(&p.at, rows * d->rows.procs, sizeof *p.at, "places in a panel", e);
     TRY(err_agree(d->comm, st, e));
-    for (int64_t row = 0; row < d->n; row += rows) {
-        p.row = row;
-        p.end = min64(row + rows, d->n);
-        st = gram_panel(p.sums, row, x, d->n, offset, n_seq, bound, e);
-        if (st == OK) st = panel_send(d, &p, &exchange, e);
-        TRY(err_agree(d->comm, st, e));
-        TRY(exchange_run(&exchange, d->comm, e));
-        panel_add(d, &p, &exchange);
+    p.pieces = dist_pieces(&d->rows, &d->cols, rows);
+    for (p.row = 0; p.row < d->n; p.row = p.end) {
+        p.end = min64(p.row + rows, d->n);
+        st = gram_panel(p.sums, p.row, x, d->n, offset, n_seq, bound, e);
+        for (p.piece = 0; p.piece < p.pieces; p.piece++) {
+            if (st == OK) st = panel_send(d, &p, &exchange, e);
+            TRY(err_agree(d->comm, st, e));
+            TRY(exchange_run(&exchange, d->comm, e));
+            panel_add(d, &p, &exchange);
+        }
     }
 done:
     exchange_free(&exchange);

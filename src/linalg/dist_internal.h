@@ -41,6 +41,11 @@ void exchange_free(struct exchange *x);
 MUST_USE enum status exchange_room(struct exchange *x, struct err *e);
 MUST_USE enum status exchange_run(struct exchange *x, MPI_Comm comm, struct err *e);
 
+/* dist_gram.c, local: in how many pieces a panel of Gram sums, `width` columns of the layout, goes
+ * over: so many that what arrives at a rank at a time is no more than such a panel, on a grid of up
+ * to `width` columns. A power of two, as blocks are, which cuts them evenly. */
+int64_t dist_pieces(const struct cyclic *rows, const struct cyclic *cols, int64_t width);
+
 /* dist_fill.c: lower triangle and diagonal of the layout = the H of dist_factor. */
 MUST_USE enum status dist_fill(struct dist *d, const int64_t *order, double scale,
                                const double *diagonal, struct err *e);

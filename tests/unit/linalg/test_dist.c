@@ -1,5 +1,5 @@
 /* The distributed matrix against the local one, on every grid that the ranks allow. NP: 1 2 3 4 */
-#include "linalg/dist.h"
+#include "linalg/dist_internal.h"
 #include "linalg/linalg.h"
 #include "util/mem.h"
 #include <math.h>
@@ -215,6 +215,90 @@ static void test_exact_sums(void **state)
     problem_free(&p);
 }
 
+/* Sums (n, n) off the diagonal, of all ranks together. */
+static double *sums_of(const struct dist *d)
+{
+    int64_t n = d->n;
+    double *all = room(n * n, sizeof *all);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < j; i++)
+            if (dist_rank(d, i, j) == rank) all[i * n + j] = *dist_at(d, i, j);
+    MPI_Allreduce(MPI_IN_PLACE, all, (int)(n * n), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+/* Pieces that a panel goes over in, and the grid, change no bit of the sums. */
+static void test_pieces(void **state)
+{
+    (void)state;
+    const int64_t n = 257, blocks[] = {8, 48, 128};
+    struct problem p;
+    double *want = NULL, *diagonal[2] = {room(n, sizeof(double)), room(n, sizeof(double))};
+    problem_make(&p, n, false, NULL);
+    for (int k = 0; k < 3; k++) {
+        struct dist *d;
+        struct dist_shape shape = {1, ranks, blocks[k]};
+        assert_int_equal(dist_make(MPI_COMM_WORLD, n, shape, &d, NULL), OK);
+        if (ranks == 4) assert_int_equal(dist_pieces(&d->rows, &d->cols, 128), 1 << k);
+        add_own(d, &p, NULL);
+        double *got = sums_of(d);
+        assert_int_equal(dist_diagonal(d, diagonal[k > 0], NULL), OK);
+        if (want) {
+            assert_memory_equal(got, want, (size_t)(n * n) * sizeof *got);
+            assert_memory_equal(diagonal[1], diagonal[0], (size_t)n * sizeof *got);
+            free(got);
+        } else {
+            want = got;
+        }
+        dist_free(d);
+    }
+    free(want), free(diagonal[0]), free(diagonal[1]);
+    problem_free(&p);
+}
+
+/* Numbers that arrive at most at a place of the grid at a time. */
+static int64_t arriving(const struct cyclic *rows, const struct cyclic *cols, int64_t width,
+                        int64_t pieces)
+{
+    int64_t most = 0, *got = room(cols->procs, sizeof *got);
+    for (int64_t end = cols->n; end > 0; end -= width)
+        for (int64_t piece = 0; piece < pieces; piece++) {
+            int64_t first = end > width ? end - width : 0;
+            for (int64_t r = 0; r < rows->procs; r++) {
+                memset(got, 0, (size_t)cols->procs * sizeof *got);
+                for (int64_t j = first + piece; j < end; j += pieces) {
+                    int64_t c = cyclic_owner(cols, j);
+                    got[c] += cyclic_count(rows, j + 1, r);
+                    if (got[c] > most) most = got[c];
+                }
+            }
+        }
+    free(got);
+    return (rows->procs * cols->procs - 1) * most;
+}
+
+/* What dist_summing_bytes counts for what arrives, however many ranks there are. */
+static void test_arriving(void **state)
+{
+    (void)state;
+    const int64_t orders[] = {1000, 5000, 8192, 43000, 43008};
+    const struct {
+        int64_t rows, cols, pieces; /* of the last two orders */
+    } grids[] = {{1, 2, 1},   {2, 2, 1},  {1, 5, 1},   {2, 3, 2},   {1, 7, 2},
+                 {4, 4, 1},   {1, 13, 4}, {4, 8, 2},   {1, 31, 8},  {8, 8, 2},
+                 {1, 97, 32}, {8, 16, 4}, {16, 16, 4}, {1, 127, 32}};
+    if (ranks > 1) return;
+    for (size_t g = 0; g < sizeof grids / sizeof *grids; g++)
+        for (int o = 0; o < 5; o++) {
+            int64_t n = orders[o], width = gram_panel_rows(n), block = n < 8192 ? 64 : 128;
+            struct cyclic rows = {n, block, grids[g].rows}, cols = {n, block, grids[g].cols};
+            int64_t pieces = dist_pieces(&rows, &cols, width);
+            if (o > 2) assert_int_equal(pieces, grids[g].pieces);
+            assert_true(arriving(&rows, &cols, width, pieces) <= width * n);
+            assert_true(dist_summing_bytes(n) == 3 * width * n * 8);
+        }
+}
+
 /* One rank's bad number is every rank's error. */
 static void test_not_finite(void **state)
 {
@@ -257,10 +341,9 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     linalg_setup();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grids),
-        cmocka_unit_test(test_exact_sums),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_grids),      cmocka_unit_test(test_exact_sums),
+        cmocka_unit_test(test_pieces),     cmocka_unit_test(test_arriving),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_sizes),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();

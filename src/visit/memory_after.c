@@ -60,27 +60,40 @@ static int64_t vectors_of(const struct memory_after *a, int depth, int64_t k)
     return (2 + k * each) * vector_of(a, HVP_QUANTIZED);
 }
 
-int64_t memory_second_order(const struct memory_after *a, int depth, bool critical,
-                            int64_t together)
+static int64_t cells_bytes(const struct memory_after *a, int depth, bool critical, int64_t k,
+                           bool kept)
 {
-    const struct hvp_bytes calls = calls_of(a, HVP_QUANTIZED, false);
+    const struct hvp_bytes calls = calls_of(a, HVP_QUANTIZED, kept);
     int64_t predicted = 0, changes = 0;
     if (depth != SECOND_ORDER_NONE) {
-        predicted = vectors_of(a, depth, together) + calls.product + (together - 1) * calls.further;
-        changes = (2 + together) * vector_of(a, HVP_QUANTIZED);
+        predicted = vectors_of(a, depth, k) + calls.product + (k - 1) * calls.further;
+        changes = (2 + k) * vector_of(a, HVP_QUANTIZED);
     }
     /* A quantized model beside the visit's, and one on the way between the two. */
     int64_t measured = changes + (critical ? 2 : 1) * outside(a) + calls.loss;
     return outside(a) + most(predicted, measured);
 }
 
-int64_t memory_together(const struct memory_after *a, int depth, bool critical, int64_t together,
-                        double vectors, int64_t room)
+static struct memory_cells cells_fit(const struct memory_after *a, int depth, bool critical,
+                                     int64_t together, double vectors, int64_t room, bool kept)
 {
-    int64_t k = depth == SECOND_ORDER_NONE ? 1 : together;
-    for (; k > 0; k--)
+    struct memory_cells c = {.kept = kept};
+    for (int64_t k = together; k > 0 && c.together == 0; k--) {
+        c.bytes = cells_bytes(a, depth, critical, k, kept);
         if ((depth == SECOND_ORDER_NONE || (double)vectors_of(a, depth, k) <= vectors * 0x1p30) &&
-            (room <= 0 || memory_second_order(a, depth, critical, k) <= room))
-            break;
-    return k;
+            (room <= 0 || c.bytes <= room))
+            c.together = k;
+    }
+    return c;
+}
+
+struct memory_cells memory_second_order(const struct memory_after *a, int depth, bool critical,
+                                        int64_t together, double vectors, int64_t room,
+                                        bool may_keep)
+{
+    struct memory_cells c = {0};
+    if (depth == SECOND_ORDER_NONE) together = 1;
+    if (may_keep && depth != SECOND_ORDER_NONE && room > 0)
+        c = cells_fit(a, depth, critical, together, vectors, room, true);
+    return c.together > 0 ? c : cells_fit(a, depth, critical, together, vectors, room, false);
 }

@@ -19,10 +19,15 @@ int64_t memory_curvature(const struct memory_after *a, const struct curvature_op
 bool memory_keeps(const struct memory_after *a, const struct curvature_options *o, bool warm,
                   int64_t room);
 
-/* depth: enum second_order_depth; together: cells that share a pass. */
-int64_t memory_second_order(const struct memory_after *a, int depth, bool critical,
-                            int64_t together);
-/* As many cells as may share a pass, up to `together`, in `vectors` GiB of vectors and `room` bytes
- * of all (0: no bound); 0: not even one. */
-int64_t memory_together(const struct memory_after *a, int depth, bool critical, int64_t together,
-                        double vectors, int64_t room);
+/* How the second order of cells is taken: so many share a pass (0: not even one has room). */
+struct memory_cells {
+    int64_t together;
+    bool kept;     /* the products keep activations */
+    int64_t bytes; /* at the peak, of one cell when none has room */
+};
+/* depth: enum second_order_depth. As many cells as may share a pass, up to `together`, in `vectors`
+ * GiB of vectors and `room` bytes of all (0: no bound). may_keep: with activations kept if there is
+ * room for them beside one cell, since cells have little to share then. */
+struct memory_cells memory_second_order(const struct memory_after *a, int depth, bool critical,
+                                        int64_t together, double vectors, int64_t room,
+                                        bool may_keep);

@@ -280,7 +280,7 @@ static struct memory_after after_of(const struct plan *p, int64_t model,
                                  dealt_of(&p->costs.curvature, ranks)};
 }
 
-/* Curvature, which keeps activations where there is room, and the second-order account; they come
+/* Curvature and the second-order account, which keep activations where there is room; they come
  * after the blocks and cannot give way further. The latter is one rank's alone where no bit may
  * depend on their number. */
 static enum status add_after(const struct plan *p, int64_t model, int64_t n,
@@ -298,11 +298,11 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     }
     if (p->sweep->run.reproducible) after = after_of(p, model, rank, 1);
     if (n > 0 && accounts_asked_for(c)) {
-        int64_t k = memory_together(&after, c->second_order, c->critical,
-                                    n < c->options.together ? n : c->options.together,
-                                    c->options.memory, rank->memory > 0 ? room : 0);
-        bytes = most(bytes,
-                     base + memory_second_order(&after, c->second_order, c->critical, most(k, 1)));
+        int64_t together = n < c->options.together ? n : c->options.together;
+        bytes = most(bytes, base + memory_second_order(&after, c->second_order, c->critical,
+                                                       together, c->options.memory,
+                                                       rank->memory > 0 ? room : 0, true)
+                                       .bytes);
     }
     out->after = bytes;
     out->peak = most(out->peak, bytes);

@@ -88,8 +88,8 @@ static int64_t more(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* How many variants go together on this rank in curvature.memory and run.memory_per_rank. Their
- * numbers do not depend on it. */
+/* How many variants go together on this rank in curvature.memory and run.memory_per_rank, and
+ * whether activations are kept. Their numbers do not depend on it. Collective. */
 static enum status fit(struct measuring *m, const struct model *model, int64_t wanted,
                        struct err *e)
 {
@@ -104,16 +104,21 @@ static enum status fit(struct measuring *m, const struct model *model, int64_t w
     int64_t base = memory_base_now(&sizes, after.threads);
     int64_t room = bound > 0 ? more(memory_room(bound) - base, 1) : 0;
     int64_t together = wanted < t->together ? wanted : t->together;
-    int64_t one = memory_second_order(&after, t->depth, t->critical, 1);
-    ENSURE(memory_together(&after, t->depth, t->critical, 1, t->memory, 0) == 1, ERR_USAGE,
+    struct memory_cells fits =
+        memory_second_order(&after, t->depth, t->critical, together, t->memory, room, true);
+    if (!measurement_keep(&m->base, fits.kept))
+        fits = memory_second_order(&after, t->depth, t->critical, together, t->memory, room, false);
+    m->k = fits.together;
+    m->planned = base + fits.bytes;
+    const struct memory_cells one =
+        memory_second_order(&after, t->depth, t->critical, 1, t->memory, 0, false);
+    ENSURE(one.together == 1, ERR_USAGE,
            "vectors of %lld numbers for one variant do not fit curvature.memory, %.3g GiB",
            (long long)m->n, t->memory);
-    ENSURE(room == 0 || one <= room, ERR_USAGE,
+    ENSURE(m->k > 0, ERR_USAGE,
            "run.memory_per_rank of %.0f MiB is too little for the second order of one variant: it "
            "takes %.0f MiB; give a rank more memory",
-           (double)bound / 0x1p20, (double)memory_bound(base + one) / 0x1p20);
-    m->k = memory_together(&after, t->depth, t->critical, together, t->memory, room);
-    m->planned = base + memory_second_order(&after, t->depth, t->critical, m->k);
+           (double)bound / 0x1p20, (double)memory_bound(base + one.bytes) / 0x1p20);
 done:
     return st;
 }

@@ -72,9 +72,13 @@ check() { # NAME OPTIONS: a sweep's curvature alone, then behind cells with thei
     [ "$name" = wide ] || without_keeping "$name" "$options" "$peak"
     launch 120 1 run "$work/$name.yaml" --set results=both.h5 --set "curvature={$options, second_order: total}" \
         --set "run.memory_per_rank=$((peak * 11 / 10))M" || fail "$name: $(cat "$work/err")"
+    launch 120 1 run "$work/$name.yaml" --set results=kept.h5 --set "curvature={$options, second_order: total}" ||
+        fail "$name: $(cat "$work/err")"
+    near "$work/kept.h5" checkpoint_peak_memory checkpoint_planned_memory 0 >/dev/null
+    compare both kept
     near "$work/both.h5" checkpoint_peak_memory checkpoint_planned_memory $((peak * 11 / 10)) >/dev/null
     near "$work/both.h5" curvature_peak_memory curvature_planned_memory $((peak * 11 / 10)) >/dev/null
-    rm -f "$work"/both.*
+    rm -f "$work"/both.* "$work"/kept.*
     launch 120 1 run "$work/$name.yaml" --set results=little.h5 --set "curvature={$options}" \
         --set "run.memory_per_rank=$((peak * 9 / 10))M"
     [ $? = 1 ] || fail "$name with too little: $(cat "$work/err")"

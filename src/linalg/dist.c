@@ -92,12 +92,25 @@ struct dist_shape dist_shape(const struct dist *d)
     return (struct dist_shape){d->rows.procs, d->cols.procs, d->rows.block};
 }
 
-int64_t dist_bytes(int64_t n, int64_t ranks)
+/* Rows and columns of the largest part of one of so many ranks. */
+static struct dist_shape largest_part(int64_t n, int64_t ranks)
 {
     struct dist_shape s = shape_choose((struct dist_shape){0}, n, ranks);
     struct cyclic rows = {n, s.block, s.rows}, cols = {n, s.block, s.cols};
-    int64_t own = cyclic_count(&rows, n, 0) * cyclic_count(&cols, n, 0);
-    return (own + n) * (int64_t)sizeof(double);
+    return (struct dist_shape){cyclic_count(&rows, n, 0), cyclic_count(&cols, n, 0), s.block};
+}
+
+int64_t dist_bytes(int64_t n, int64_t ranks)
+{
+    struct dist_shape part = largest_part(n, ranks);
+    return (part.rows * part.cols + n) * (int64_t)sizeof(double);
+}
+
+int64_t dist_factor_bytes(int64_t n, int64_t ranks)
+{
+    enum { PANELS = 2 }; /* of PBLAS, measured; the strips of the filling before it are less */
+    struct dist_shape part = largest_part(n, ranks);
+    return PANELS * part.block * (part.rows + part.cols) * (int64_t)sizeof(double);
 }
 
 int64_t dist_summing_bytes(int64_t n)

@@ -34,10 +34,12 @@ MUST_USE enum status dist_make(MPI_Comm comm, int64_t n, struct dist_shape shape
 void dist_free(struct dist *d);
 
 /* Local: the shape that was chosen; the greatest number of bytes that dist_make takes on one of
- * `ranks` ranks, and what dist_gram_add takes beside them. */
+ * `ranks` ranks, and what dist_gram_add and dist_factor take beside them (the latter beside a few
+ * numbers a channel). */
 struct dist_shape dist_shape(const struct dist *d);
 int64_t dist_bytes(int64_t n, int64_t ranks);
 int64_t dist_summing_bytes(int64_t n);
+int64_t dist_factor_bytes(int64_t n, int64_t ranks);
 
 /* Adds the sum of x_t x_tᵀ over this rank's own rows of x (T, n), sequences as gram_add has them
  * (n_seq may be 0). bound: as gram_add. ERR_NOMEM. */

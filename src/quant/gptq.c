@@ -291,10 +291,11 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
     out->running = gptq_sweep_bytes(o, x);
     if (!x->spread) return;
-    /* A panel in f32, two on their way in f64, and its corner; columns for the filling. */
+    /* A panel in f32, two on their way in f64, and its corner; columns for the filling, and
+     * ScaLAPACK's panels. */
     int64_t doubles = sizeof(double);
     out->prepared = cols * doubles;
-    out->preparing = 8 * cols * doubles;
+    out->preparing = 8 * cols * doubles + dist_factor_bytes(cols, x->ranks);
     out->running +=
         cols * reach * ((int64_t)sizeof(float) + 2 * doubles) + 3 * reach * reach * doubles;
 }

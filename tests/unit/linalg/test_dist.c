@@ -329,6 +329,9 @@ static void test_sizes(void **state)
     assert_true(dist_summing_bytes(43008) == (int64_t)3 * 512 * 43008 * 8);
     assert_true(dist_bytes(43008, 2) > (int64_t)43008 * 43008 * 4);
     assert_true(dist_bytes(43008, 2) < (int64_t)43008 * 43008 * 4 + ((int64_t)1 << 29));
+    /* 2 x 2: panels of 128 columns, of half of the rows and half of the columns. */
+    assert_true(dist_factor_bytes(43008, 4) == (int64_t)2 * 128 * 43008 * 8);
+    assert_true(dist_factor_bytes(43008, 32) < dist_factor_bytes(43008, 31) / 2);
     if (ranks > 1) return;
     assert_int_equal(dist_make(MPI_COMM_WORLD, 60000, (struct dist_shape){0}, &d, &e), ERR_SHAPE);
     assert_non_null(strstr(e.text, "more ranks"));

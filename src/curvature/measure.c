@@ -99,7 +99,7 @@ static int64_t lanczos_vectors(int64_t fit)
 static int64_t probes_together(const struct curvature_options *o, int64_t fit)
 {
     int64_t room = (o->hutchpp ? fit - o->trace / 3 : fit) / 2;
-    int64_t together = o->together < o->trace ? o->together : o->trace;
+    int64_t together = trace_together(o->trace, o->together, o->hutchpp);
     if (together > room) together = room;
     return together > 1 ? together : 1;
 }

@@ -26,6 +26,18 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Products of Hutch++ that find the range; as many sum over it, and the rest are probes. */
+static int64_t sketch_of(int64_t probes)
+{
+    return probes / 3;
+}
+
+int64_t trace_together(int64_t probes, int64_t together, bool hutchpp)
+{
+    int64_t most = hutchpp ? probes - 2 * sketch_of(probes) : probes;
+    return together > 1 ? min64(together, most) : 1;
+}
+
 static enum status open(struct probing *p, const struct operator* a, const struct trace_options *o,
                         struct err *e)
 {
@@ -35,7 +47,7 @@ static enum status open(struct probing *p, const struct operator* a, const struc
            "a trace of %lld numbers from %lld probes: expected some of both",
            (long long)a->space.total, (long long)o->probes);
     p->parts = o->parts.n > 0 ? o->parts : (struct parts){1, p->whole};
-    p->together = o->together > 1 ? min64(o->together, o->probes) : 1;
+    p->together = trace_together(o->probes, o->together, o->hutchpp);
     TRY(mem_alloc(&p->dots, p->parts.n, sizeof *p->dots, "traces of tensors", e));
     TRY(vectors_alloc(p->together, a->space.n, "probe vectors", &p->v, e));
     TRY(vectors_alloc(p->together, a->space.n, "products with probe vectors", &p->av, e));
@@ -174,7 +186,7 @@ done:
 static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct err *e)
 {
     enum status st = OK;
-    int64_t budget = p->o->probes, sketch = min64(budget / 3, p->a->space.total),
+    int64_t budget = p->o->probes, sketch = min64(sketch_of(budget), p->a->space.total),
             left = budget - 2 * sketch;
     TRY(mem_zero(&p->c, sketch, sizeof *p->c, "coefficients of Hutch++", e));
     TRY(vectors_alloc(sketch, p->a->space.n, "the vectors of Hutch++", &p->q, e));
@@ -198,8 +210,8 @@ static enum status check_hutchpp(const struct operator* a, const struct trace_op
     ENSURE(o->probes >= 6, ERR_USAGE, "Hutch++ with %lld products: expected at least 6",
            (long long)o->probes);
     if (o->memory <= 0) goto done;
-    int64_t together = o->together > 1 ? min64(o->together, o->probes) : 1;
-    int64_t need = o->probes / 3 + 2 * together;
+    int64_t together = trace_together(o->probes, o->together, true);
+    int64_t need = sketch_of(o->probes) + 2 * together;
     int64_t n = a->space.most, fit = n > 0 ? o->memory / n / (int64_t)sizeof(float) : need;
     int64_t products = 3 * (fit - 2) + 2;               /* one probe at a time */
     double vector = sizeof(float) * (double)n / 0x1p30; /* in GiB, as the option is */

@@ -37,6 +37,10 @@ struct trace_estimate {
     double *samples;           // (probes, n_parts) what each probe adds to it
 };
 
+/* Of so many probes how many share a call of apply where `together` may: no more than there are,
+ * for Hutch++ of one of its thirds. */
+int64_t trace_together(int64_t probes, int64_t together, bool hutchpp);
+
 /* ERR_USAGE: no probes, or Hutch++ beyond its memory (the text says how many products would fit);
  * ERR_NUMERIC: a product is not finite; ERR_NOMEM; what apply returns. */
 MUST_USE enum status trace_estimate(const struct operator* a, const struct trace_options *o,

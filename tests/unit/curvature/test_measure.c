@@ -205,6 +205,8 @@ static void memory(void **state)
     assert_int_equal(curvature_bytes(&f->r.options, N, &calls), 16 * N * sizeof(float) + 5500);
     f->r.options.hutchpp = true;
     assert_int_equal(curvature_bytes(&f->r.options, N, &calls), 26 * N * sizeof(float) + 5500);
+    f->r.options.trace = 9;
+    assert_int_equal(curvature_bytes(&f->r.options, N, &calls), 9 * N * sizeof(float) + 3000);
     f->r.options.memory = 3.5 * vector;
     assert_int_equal(measure(f), ERR_USAGE);
     assert_non_null(strstr(f->e.text, "more memory"));

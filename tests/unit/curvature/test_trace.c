@@ -141,7 +141,7 @@ static void test_together(void **state)
         o.hutchpp = plus;
         o.together = 0;
         assert_int_equal(trace_estimate(&s.op, &o, &one, NULL), OK);
-        o.together = 5;
+        o.together = plus ? 100 : 5;
         assert_int_equal(trace_estimate(&s.op, &o, &many, NULL), OK);
         assert_true(one.mean == many.mean && one.error == many.error);
         assert_memory_equal(one.samples, many.samples,
@@ -215,6 +215,11 @@ static void test_faults(void **state)
     assert_non_null(strstr(e.text, "at most 26 products"));
     o.probes = 26;
     o.together = 1;
+    assert_int_equal(trace_estimate(&s.op, &o, &r, NULL), OK);
+    trace_estimate_free(&r);
+    o.probes = 6; /* a third of them and two times the probes of one, though more may go together */
+    o.together = 8;
+    o.memory = 6 * N * 4;
     assert_int_equal(trace_estimate(&s.op, &o, &r, NULL), OK);
     trace_estimate_free(&r);
     o.memory = 3 * N * 4;

@@ -3,6 +3,7 @@
 #include "linalg/linalg.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 const char *memory_part_name(enum memory_part part)
@@ -54,15 +55,38 @@ int64_t memory_base(int64_t threads)
     return BASE_PROCESS + base_growth(threads);
 }
 
+/* Bytes that the process has mapped, and of them those in memory. */
+static bool process_now(int64_t *mapped, int64_t *resident)
+{
+    long long all = 0, here = 0, page = sysconf(_SC_PAGESIZE);
+    FILE *f = fopen("/proc/self/statm", "re");
+    bool read = f && fscanf(f, "%lld %lld", &all, &here) == 2;
+    if (f) fclose(f);
+    *mapped = read ? all * page : 0;
+    *resident = read ? here * page : 0;
+    return read;
+}
+
 int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads)
 {
-    long long size = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (!f || fscanf(f, "%lld %lld", &size, &resident) != 2) resident = 0;
-    if (f) fclose(f);
+    int64_t mapped, resident;
+    process_now(&mapped, &resident);
     int64_t outside = sizes ? sizes->outside * FLOAT : 0;
-    int64_t base = (int64_t)resident * sysconf(_SC_PAGESIZE) - outside;
-    return most(base, 0) + base_growth(threads);
+    return most(resident - outside, 0) + base_growth(threads);
+}
+
+/* What a thread that computes maps, most of it never touched: BLAS's buffer of 128 MiB, malloc's
+ * arena, which takes as much to find its place, and a stack. */
+enum { MAPPED_THREAD = 272 << 20 };
+
+int64_t memory_room_now(int64_t bound, const struct model_sizes *sizes, int64_t threads)
+{
+    int64_t mapped, resident, room = memory_room(bound) - memory_base_now(sizes, threads);
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return room;
+    if (!process_now(&mapped, &resident)) return 0;
+    /* BLAS has threads of its own. */
+    return least(room, (int64_t)space.rlim_cur - mapped - 2 * threads * MAPPED_THREAD);
 }
 
 enum { MARGIN = 32 };

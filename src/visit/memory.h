@@ -84,6 +84,9 @@ void memory_need_add(struct memory_need *need, const struct quant_method *method
 /* need.base of a process to come, and of this one, which has its model open (NULL: none). */
 int64_t memory_base(int64_t threads);
 int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads);
+/* What this process may still take of `bound` for things that it can do without: within what it may
+ * map as well, where that is limited (ulimit -v). BLAS waits for ever for what it cannot map. */
+int64_t memory_room_now(int64_t bound, const struct model_sizes *sizes, int64_t threads);
 
 /* Of a bound, what arithmetic may use: it does not see small allocations and the holes between
  * them.

@@ -9,6 +9,8 @@
 #include "visit/memory.h"
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* OLMo2-1B's shape, 128 x 2048 calibration and 0.6 M evaluation tokens, 8 threads. */
 static struct memory_need large_need(void)
@@ -177,6 +179,30 @@ static void no_variants(void **state)
     assert_int_equal(p.part[MEMORY_STATES], 600064 * INT64_C(8192));
 }
 
+/* Room in memory is none where it cannot be mapped, beside what BLAS and threads map. */
+static void address_space(void **state)
+{
+    (void)state;
+    const int64_t mib = 1 << 20, bound = INT64_C(64) << 30;
+    long long pages;
+    struct rlimit was;
+    FILE *f = fopen("/proc/self/statm", "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lld", &pages), 1);
+    fclose(f);
+    getrlimit(RLIMIT_AS, &was);
+    int64_t free = memory_room_now(bound, NULL, 2);
+    assert_true(free > bound / 2 && free < bound);
+    for (int64_t more = 512; more <= 8192; more *= 4) {
+        struct rlimit low = was;
+        low.rlim_cur = (rlim_t)(pages * sysconf(_SC_PAGESIZE) + more * mib);
+        assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+        int64_t room = memory_room_now(bound, NULL, 2);
+        setrlimit(RLIMIT_AS, &was);
+        assert_true(room < (more - 500) * mib && room > (more - 1500) * mib);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +213,7 @@ int main(void)
         cmocka_unit_test(unrounded_takes_a_block_more),
         cmocka_unit_test(too_little),
         cmocka_unit_test(no_variants),
+        cmocka_unit_test(address_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,8 +41,9 @@ static double text_tokens(const char *text)
     return tokens;
 }
 
-/* Rows and their length of FILE.safetensors:KEY; false: not readable. */
-static bool ids_shape(const char *ids, int64_t *rows, int64_t *length)
+/* Sequences and their length of FILE.safetensors:KEY: its rows as they stand, but for a single one
+ * that is longer than `most` (0: none), which is cut. false: not readable. */
+static bool ids_shape(const char *ids, int64_t most, int64_t *rows, int64_t *length)
 {
     const char *colon = strrchr(ids, ':');
     struct safetensors file = {0};
@@ -54,6 +55,7 @@ static bool ids_shape(const char *ids, int64_t *rows, int64_t *length)
     const struct tensor_entry *t = safetensors_find(&file, colon + 1);
     if (t && t->n_dims >= 1) {
         *length = t->shape[t->n_dims - 1];
+        if (t->n_dims == 1 && most > 0 && *length > most) *length = most;
         *rows = *length > 0 ? t->n_elements / *length : 0;
         ok = *rows > 0;
     }
@@ -80,7 +82,7 @@ static struct cost_tokens even(double n, double length, bool guessed)
  * n^0.45 of the mean. */
 static double filled_up(const struct data_options *d, double length)
 {
-    if (d->padding != PADDING_COUNTED) return length;
+    if (d->padding != PADDING_COUNTED || d->ids) return length;
     length = ceil(length * pow((double)d->batch, 0.45));
     return d->length > 0 ? lower(length, (double)d->length) : length;
 }
@@ -91,8 +93,8 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     double length = d->length > 0 ? (double)d->length : 0, n = 0;
     bool guessed = false;
     if (!d->text && !d->ids) return (struct cost_tokens){0};
-    if (d->ids && ids_shape(d->ids, &rows, &row)) {
-        length = length > 0 ? lower(length, (double)row) : (double)row;
+    if (d->ids && ids_shape(d->ids, d->length, &rows, &row)) {
+        length = (double)row;
         n = (double)rows;
     } else {
         double all = d->text ? text_tokens(d->text) : 0;

@@ -183,6 +183,41 @@ static void tokens_from_options(void **state)
     assert_int_equal(cost_tokens_of(&d).sequences, 0);
 }
 
+/* Two rows of 3000 ids, or one of 6000. */
+static void write_ids(const char *name, const char *shape)
+{
+    FILE *f = fopen(name, "wb");
+    char header[128];
+    const char ids[24000] = {0};
+    assert_non_null(f);
+    uint64_t n = (uint64_t)snprintf(
+        header, sizeof header,
+        "{\"x\":{\"dtype\":\"I32\",\"shape\":[%s],\"data_offsets\":[0,24000]}}", shape);
+    assert_int_equal(fwrite(&n, sizeof n, 1, f), 1);
+    assert_int_equal(fwrite(header, n, 1, f), 1);
+    assert_int_equal(fwrite(ids, sizeof ids, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Rows of a matrix are sequences as they stand, whatever `length` is; one row alone is cut. */
+static void tokens_of_ids(void **state)
+{
+    (void)state;
+    char name[] = "/tmp/qtraj-cost-XXXXXX", key[sizeof name + 2];
+    int fd = mkstemp(name);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(key, sizeof key, "%s:x", name);
+    struct data_options d = {.ids = key, .length = 2048};
+    write_ids(name, "2,3000");
+    struct cost_tokens t = cost_tokens_of(&d);
+    assert_true(t.tokens == 6000 && t.sequences == 2 && t.longest == 3000 && !t.guessed);
+    write_ids(name, "6000");
+    t = cost_tokens_of(&d);
+    assert_true(t.tokens == 4096 && t.sequences == 2 && t.longest == 2048);
+    unlink(name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +226,7 @@ int main(void)
         cmocka_unit_test(derivatives),
         cmocka_unit_test(seconds_and_corrections),
         cmocka_unit_test(tokens_from_options),
+        cmocka_unit_test(tokens_of_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,8 +104,9 @@ static enum status fit(struct measuring *m, const struct model *model, int64_t w
     int64_t base = memory_base_now(&sizes, after.threads);
     int64_t room = bound > 0 ? more(memory_room(bound) - base, 1) : 0;
     int64_t together = wanted < t->together ? wanted : t->together;
+    int64_t mapped = bound > 0 ? more(memory_room_now(bound, &sizes, after.threads), 1) : 0;
     struct memory_cells fits =
-        memory_second_order(&after, t->depth, t->critical, together, t->memory, room, true);
+        memory_second_order(&after, t->depth, t->critical, together, t->memory, mapped, true);
     if (!measurement_keep(&m->base, fits.kept))
         fits = memory_second_order(&after, t->depth, t->critical, together, t->memory, room, false);
     m->k = fits.together;

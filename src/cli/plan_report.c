@@ -26,7 +26,7 @@ static int64_t least_memory(const struct plan *p, const struct plan_line *l, con
                             struct plan_rank rank)
 {
     struct memory_plan plan;
-    int64_t low = 1 << 20, high = l->memory.peak;
+    int64_t low = 1 << 20, high = memory_bound(l->memory.peak);
     rank.scratch = may_scratch(p);
     while ((double)high > 1.01 * (double)low) {
         struct err none = {0};

@@ -44,11 +44,20 @@ assert bound == "0" or m <= float(bound), "the promise is broken"
 print(math.ceil(p))
 PY
 }
-planned() { # NAME OPTIONS PEAK [SETTING]: qtraj plan says about so many MiB
-    "$QTRAJ" plan "$work/$1.yaml" --set "curvature={$2}" ${4:+--set "$4"} --json >"$work/plan.json" || fail "qtraj plan: $1 $4"
+planned() { # NAME OPTIONS PEAK [SETTING]: qtraj plan says about so many MiB, and what it calls the least is enough
+    local least ranks
+    "$QTRAJ" plan "$work/$1.yaml" --set "curvature={$2}" ${4:+--set "$4"} --json >"$work/plan.json" || fail "qtraj plan: $1 ${4:-}"
     "$python" -c 'import json, sys
 peak = json.load(open(sys.argv[1]))["cost"]["models"][0]["memory"]["peak"] / 2**20
-assert abs(peak / float(sys.argv[2]) - 1) < 0.15, (peak, sys.argv[2])' "$work/plan.json" "$3" || fail "what qtraj plan says: $1 $4"
+assert abs(peak / float(sys.argv[2]) - 1) < 0.15, (peak, sys.argv[2])' "$work/plan.json" "$3" || fail "what qtraj plan says: $1 ${4:-}"
+    read -r least ranks < <("$python" -c 'import json, sys
+m = json.load(open(sys.argv[1]))["cost"]["models"][0]["memory"]
+print(-(-m["least"] // 2**20), m["ranks"])' "$work/plan.json")
+    "$QTRAJ" plan "$work/$1.yaml" --set "curvature={$2}" --set "run.ranks_per_group=$ranks" \
+        --set "run.memory_per_rank=${least}M" --json >"$work/plan.json"
+    "$python" -c 'import json, sys
+sys.exit(not json.load(open(sys.argv[1]))["cost"]["models"][0]["memory"]["fits"])' "$work/plan.json" ||
+        fail "$least MiB are not enough for $ranks: $1 ${4:-}"
 }
 # What has room for it keeps activations; with a little less they are made again: less memory, the same bits.
 without_keeping() { # NAME OPTIONS PEAK: sets peak

@@ -47,18 +47,10 @@ done:
     return st;
 }
 
-/* What is kept, where it is no longer that of the loss. */
-static void forget(struct hvp *h)
-{
-    if (h->kept) hvp_state_close(h->kept);
-    free(h->kept);
-    h->kept = NULL;
-}
-
 void hvp_close(struct hvp *h)
 {
     if (!h) return;
-    forget(h);
+    hvp_state_close(&h->kept);
     hvp_table_close(h);
     free(h);
 }
@@ -86,12 +78,12 @@ int64_t hvp_scored(const struct hvp *h)
 void hvp_total(struct hvp *h, int64_t tokens)
 {
     h->total = tokens;
-    forget(h);
+    hvp_state_close(&h->kept);
 }
 
 void hvp_share_over(struct hvp *h, const struct hvp_share *share)
 {
-    forget(h);
+    hvp_state_close(&h->kept);
     h->share = *share;
     h->space = share->space;
     h->shared = true;
@@ -123,7 +115,7 @@ done:
 
 void hvp_move(struct hvp *h, const real *direction, real step)
 {
-    forget(h);
+    hvp_state_close(&h->kept);
     h->direction = direction;
     h->step = step;
 }
@@ -184,13 +176,13 @@ done:
 
 void hvp_chunk(struct hvp *h, int64_t tokens)
 {
-    forget(h);
+    hvp_state_close(&h->kept);
     h->chunk = tokens;
 }
 
 void hvp_keep(struct hvp *h, bool keep)
 {
-    if (!keep) forget(h);
+    if (!keep) hvp_state_close(&h->kept);
     h->keep = keep;
 }
 

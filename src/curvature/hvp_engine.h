@@ -149,10 +149,11 @@ struct hvp_state {
     struct diff_lane *value, *tangent, *adjoint;
     struct diff_lane adjoint_tangent; /* a kept state's others share what they need but briefly */
 };
-/* For calls with up to k vectors; kept: with one. To be closed whatever is returned. */
-MUST_USE enum status hvp_state_open(struct hvp_state *s, const struct hvp *h, int64_t k,
+/* For calls with up to k vectors; kept: with one. *out is NULL before, and when it fails. */
+MUST_USE enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t k,
                                     bool backward, bool kept, struct err *e);
-void hvp_state_close(struct hvp_state *s);
+/* NULL afterwards; it may be before. */
+void hvp_state_close(struct hvp_state **state);
 
 /* One call. T: all tokens. */
 struct hvp_call {

@@ -2,7 +2,6 @@
  * or, in a state that is kept, with what is there. Blocks are the outer loop, so that their weights
  * are read twice whatever the number of tokens; chunks of sequences the inner one. */
 #include "curvature/hvp_engine.h"
-#include "util/mem.h"
 #include <math.h>
 
 struct run {
@@ -200,19 +199,14 @@ done:
 }
 
 /* The state of a call: the one that is kept, made if there is none yet, or `own`. */
-static enum status take_state(struct run *r, struct hvp_state *own, struct err *e)
+static enum status take_state(struct run *r, struct hvp_state **own, struct err *e)
 {
     enum status st = OK;
     struct hvp *h = r->c.h;
     bool kept = h->keep && r->c.backward;
-    r->s = kept && h->kept ? h->kept : own;
-    if (r->s == own) TRY(hvp_state_open(own, h, r->c.k, r->c.backward, kept, e));
-    if (kept && !h->kept) {
-        TRY(mem_zero(&h->kept, 1, sizeof *h->kept, "activations of blocks", e));
-        *h->kept = *own;
-        *own = (struct hvp_state){0};
-        r->s = h->kept;
-    }
+    struct hvp_state **s = kept ? &h->kept : own;
+    if (!*s) TRY(hvp_state_open(s, h, r->c.k, r->c.backward, kept, e));
+    r->s = *s;
     r->known = r->s->known && !r->c.g;
     r->s->known = r->known;
     r->c.outer = &r->s->outer.at;
@@ -226,7 +220,7 @@ static enum status run_one(struct hvp *h, int64_t k, const real *const *v, real 
 {
     enum status st = OK;
     struct run r = {.c = {.h = h, .backward = backward, .k = k}};
-    struct hvp_state own = {0};
+    struct hvp_state *own = NULL;
     if (g) hvp_zero(g, h->space.n);
     for (int64_t j = 0; j < k; j++) hvp_zero(hv[j], h->space.n);
     TRY(hvp_rooms_open(h, k, v, hv, g, &r.rooms, e));

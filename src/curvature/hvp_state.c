@@ -1,5 +1,4 @@
-/* What calls work in: chunks of sequences, hidden states between the blocks, activations in them.
- */
+/* What calls work in: chunks of sequences, hidden states between blocks, activations in them. */
 #include "curvature/hvp_engine.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -27,8 +26,7 @@ static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
         r->most_tokens = most(r->most_tokens, c.tokens);
         r->most_sequences = most(r->most_sequences, s1 - s0);
     }
-    for (int64_t i = 0; i < s->n; i++)
-        r->longest = most(r->longest, s->offset[i + 1] - s->offset[i]);
+    r->longest = sequences_longest(s);
 done:
     return st;
 }
@@ -82,12 +80,15 @@ done:
     return st;
 }
 
-enum status hvp_state_open(struct hvp_state *s, const struct hvp *h, int64_t k, bool backward,
+enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t k, bool backward,
                            bool kept, struct err *e)
 {
     enum status st = OK;
     const struct model_shape *m = &h->m->spec.shape;
+    struct hvp_state *s;
     int64_t TC;
+    TRY(mem_zero(&s, 1, sizeof *s, "what a call works in", e));
+    *out = s;
     *s = (struct hvp_state){.kept = kept, .L = m->layers, .C = m->hidden, .k = kept ? 1 : k};
     s->T = h->s->offset[h->s->n];
     s->levels = backward ? s->L + 1 : 2;
@@ -103,11 +104,14 @@ enum status hvp_state_open(struct hvp_state *s, const struct hvp *h, int64_t k, 
     TRY(mem_alloc(&s->dgx, s->k * TC, sizeof(real), "tangents of adjoints", e));
     TRY(lanes(s, h, backward, e));
 done:
+    if (st != OK) hvp_state_close(out);
     return st;
 }
 
-void hvp_state_close(struct hvp_state *s)
+void hvp_state_close(struct hvp_state **state)
 {
+    struct hvp_state *s = *state;
+    if (!s) return;
     struct diff_lane *const lanes[] = {s->value, s->tangent, s->adjoint};
     for (int j = 0; j < 3; j++) {
         for (int64_t i = 0; lanes[j] && i < s->n_lanes; i++) diff_lane_free(&lanes[j][i]);
@@ -122,5 +126,6 @@ void hvp_state_close(struct hvp_state *s)
     free(s->dx);
     free(s->gx);
     free(s->dgx);
-    *s = (struct hvp_state){0};
+    free(s);
+    *state = NULL;
 }

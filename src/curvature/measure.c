@@ -98,7 +98,7 @@ static int64_t lanczos_vectors(int64_t fit)
  * far as there is room beside them. */
 static int64_t probes_together(const struct curvature_options *o, int64_t fit)
 {
-    int64_t room = (o->hutchpp ? fit - o->trace / 3 : fit) / 2;
+    int64_t room = (o->hutchpp ? fit - trace_sketch(o->trace) : fit) / 2;
     int64_t together = trace_together(o->trace, o->together, o->hutchpp);
     if (together > room) together = room;
     return together > 1 ? together : 1;
@@ -254,7 +254,7 @@ int64_t curvature_bytes(const struct curvature_options *o, int64_t n, const stru
         bytes = more(bytes, most * vector + calls->product);
     }
     if (o->trace > 0) {
-        int64_t together = probes_together(o, fit), kept = o->hutchpp ? o->trace / 3 : 0;
+        int64_t together = probes_together(o, fit), kept = o->hutchpp ? trace_sketch(o->trace) : 0;
         int64_t call = calls->product + (together - 1) * calls->further;
         bytes = more(bytes, (kept + 2 * together) * vector + call);
     }

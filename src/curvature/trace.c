@@ -26,15 +26,14 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Products of Hutch++ that find the range; as many sum over it, and the rest are probes. */
-static int64_t sketch_of(int64_t probes)
+int64_t trace_sketch(int64_t probes)
 {
     return probes / 3;
 }
 
 int64_t trace_together(int64_t probes, int64_t together, bool hutchpp)
 {
-    int64_t most = hutchpp ? probes - 2 * sketch_of(probes) : probes;
+    int64_t most = hutchpp ? probes - 2 * trace_sketch(probes) : probes;
     return together > 1 ? min64(together, most) : 1;
 }
 
@@ -186,7 +185,7 @@ done:
 static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct err *e)
 {
     enum status st = OK;
-    int64_t budget = p->o->probes, sketch = min64(sketch_of(budget), p->a->space.total),
+    int64_t budget = p->o->probes, sketch = min64(trace_sketch(budget), p->a->space.total),
             left = budget - 2 * sketch;
     TRY(mem_zero(&p->c, sketch, sizeof *p->c, "coefficients of Hutch++", e));
     TRY(vectors_alloc(sketch, p->a->space.n, "the vectors of Hutch++", &p->q, e));
@@ -211,7 +210,7 @@ static enum status check_hutchpp(const struct operator* a, const struct trace_op
            (long long)o->probes);
     if (o->memory <= 0) goto done;
     int64_t together = trace_together(o->probes, o->together, true);
-    int64_t need = sketch_of(o->probes) + 2 * together;
+    int64_t need = trace_sketch(o->probes) + 2 * together;
     int64_t n = a->space.most, fit = n > 0 ? o->memory / n / (int64_t)sizeof(float) : need;
     int64_t products = 3 * (fit - 2) + 2;               /* one probe at a time */
     double vector = sizeof(float) * (double)n / 0x1p30; /* in GiB, as the option is */

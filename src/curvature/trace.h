@@ -37,6 +37,9 @@ struct trace_estimate {
     double *samples;           // (probes, n_parts) what each probe adds to it
 };
 
+/* Of so many products of Hutch++ those that find the range, and the vectors it stores; as many sum
+ * over it, and the rest are probes. */
+int64_t trace_sketch(int64_t probes);
 /* Of so many probes how many share a call of apply where `together` may: no more than there are,
  * for Hutch++ of one of its thirds. */
 int64_t trace_together(int64_t probes, int64_t together, bool hutchpp);

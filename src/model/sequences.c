@@ -23,3 +23,13 @@ void sequences_free(struct sequences *s)
     free(s->valid);
     *s = (struct sequences){0};
 }
+
+int64_t sequences_longest(const struct sequences *s)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t T = s->offset[i + 1] - s->offset[i];
+        if (T > most) most = T;
+    }
+    return most;
+}

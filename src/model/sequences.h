@@ -17,3 +17,5 @@ struct sequences {
 MUST_USE enum status sequences_init(struct sequences *s, int64_t n, int64_t tokens, int with_bytes,
                                     struct err *e);
 void sequences_free(struct sequences *s);
+/* Tokens of the longest. */
+int64_t sequences_longest(const struct sequences *s);

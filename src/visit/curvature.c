@@ -239,7 +239,7 @@ static enum status check_memory(struct part *p, struct err *e)
     bool warm = v->curvature->vectors != NULL;
     int64_t base = memory_base_now(&sizes, after.threads);
     int64_t room = memory_room_now(bound, &sizes, after.threads);
-    bool keep = measurement_keep(&p->m, bound > 0 && memory_keeps(&after, o, warm, room));
+    bool keep = measurement_keep(&p->m, memory_keeps(&after, o, warm, room));
     int64_t bytes = base + memory_curvature(&after, o, warm, keep);
     p->planned = bytes;
     ENSURE(

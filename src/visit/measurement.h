@@ -31,9 +31,7 @@ struct measurement {
  * sequence has two tokens. Close it whatever is returned. */
 MUST_USE enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e);
 void measurement_close(struct measurement *m);
-/* From now on products keep activations (hvp_keep) if all ranks say so; the answer, the same on
- * all.
- */
+/* From now on products keep activations (hvp_keep) if all ranks say so; returns whether they do. */
 bool measurement_keep(struct measurement *m, bool keep);
 /* What has been done with h or the subject since the ranks were last together ended with st here:
  * OK if it did on all ranks, else the failure of all, as err_agree. */

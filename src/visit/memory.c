@@ -29,12 +29,8 @@ static int64_t least(int64_t a, int64_t b)
 
 struct memory_sequences memory_sequences_of(const struct sequences *s)
 {
-    struct memory_sequences m = {0};
-    if (!s) return m;
-    m.n = s->n;
-    m.tokens = s->offset[s->n];
-    for (int64_t i = 0; i < s->n; i++) m.longest = most(m.longest, s->offset[i + 1] - s->offset[i]);
-    return m;
+    if (!s) return (struct memory_sequences){0};
+    return (struct memory_sequences){s->n, s->offset[s->n], sequences_longest(s)};
 }
 
 enum { FLOAT = sizeof(float), DOUBLE = sizeof(double), READ_BUFFER = 1 << 20 };

@@ -292,8 +292,7 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     int64_t limit = memory_room(rank->memory), room = most(limit - base, 1);
     struct memory_after after = after_of(p, model, rank, ranks);
     if (curvature_asked_for(&c->options)) {
-        bool kept =
-            rank->memory > 0 && memory_keeps(&after, &c->options, c->warm_start, limit - base);
+        bool kept = memory_keeps(&after, &c->options, c->warm_start, limit - base);
         bytes = base + memory_curvature(&after, &c->options, c->warm_start, kept);
     }
     if (p->sweep->run.reproducible) after = after_of(p, model, rank, 1);

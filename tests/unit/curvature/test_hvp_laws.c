@@ -204,7 +204,7 @@ static void any_slices(void **state)
     hvp_fixture_close(&f);
 }
 
-/* Bit for bit: probes alone or together, any number of threads. */
+/* Bit for bit: probes alone or together, any number of threads, activations kept or not. */
 static void check_bits(const char *name, bool sliced)
 {
     enum { K = 2 };
@@ -222,9 +222,15 @@ static void check_bits(const char *name, bool sliced)
     }
     for (int threads = 1; threads <= 3; threads += 2) {
         omp_set_num_threads(threads);
+        hvp_keep(f.h, threads == 3);
         OK_OR_FAIL(hvp_apply(f.h, K, (const real *const *)v, hv, e));
         for (int i = 0; i < K; i++) assert_memory_equal(alone[i], hv[i], bytes);
     }
+    hvp_keep(f.h, false);
+    OK_OR_FAIL(hvp_gradient(f.h, alone[0], NULL, e));
+    hvp_keep(f.h, true);
+    OK_OR_FAIL(hvp_gradient(f.h, hv[0], NULL, e));
+    assert_memory_equal(alone[0], hv[0], bytes);
     for (int i = 0; i < K; i++) free(v[i]), free(alone[i]), free(hv[i]);
     omp_set_num_threads(2);
     hvp_fixture_close(&f);

@@ -166,7 +166,7 @@ static void ranges_of_sequences(void **state)
     int32_t ids[150];
     for (int32_t i = 0; i < 150; i++) ids[i] = i;
     const struct sequences s = {.n = 7, .offset = offset, .ids = ids, .valid = valid};
-    assert_int_equal(memory_sequences_of(&s).longest, 101);
+    assert_int_equal(sequences_longest(&s), 101);
     for (int64_t tokens = 1; tokens < 200; tokens += 13) {
         struct ranges r;
         int64_t sequence = 0, row = 0;

@@ -3,8 +3,8 @@
 #include "cli/cli.h"
 #include "curvature/measure.h"
 #include "eval/dataset.h"
+#include "memory/memory_after.h"
 #include "util/clock.h"
-#include "visit/memory_after.h"
 #include "visit/visit.h"
 #include <math.h>
 #include <omp.h>

@@ -1,11 +1,11 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/plan_report.h"
+#include "plan/plan.h"
 #include "results/results.h"
 #include "util/fsx.h"
 #include "util/limits.h"
 #include "util/log.h"
-#include "visit/plan.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

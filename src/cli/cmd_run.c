@@ -1,6 +1,8 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "memory/states.h"
+#include "plan/plan.h"
 #include "results/results.h"
 #include "sched/sched.h"
 #include "util/agree.h"
@@ -8,8 +10,6 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/plan.h"
-#include "visit/states.h"
 #include "visit/surface.h"
 #include "visit/visit.h"
 #include <stdlib.h>

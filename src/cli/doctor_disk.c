@@ -1,7 +1,7 @@
 #include "cli/doctor.h"
+#include "memory/states.h"
 #include "util/clock.h"
 #include "util/mem.h"
-#include "visit/states.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

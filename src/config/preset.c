@@ -3,7 +3,7 @@
  * looper/module_looper.py), and for the texts the code of arXiv 2510.06213. */
 #include "config/preset.h"
 #include "config/tables.h"
-#include "config/yaml.h"
+#include "options/yaml.h"
 #include "util/mem.h"
 #include <string.h>
 

@@ -5,8 +5,8 @@
  * it instead of the file's. Keys written beside it win. What results hold are the values, not the
  * preset's name (docs/decisions/0012-presets.md). */
 #pragma once
-#include "config/options.h"
 #include "config/sweep.h"
+#include "options/options.h"
 
 /* In the order of enum preset, NULL behind the last. */
 extern const char *const preset_names[];

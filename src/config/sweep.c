@@ -1,9 +1,9 @@
 /* The sweep file as a whole: reading, what holds between its parts, its JSON form and listing. */
-#include "config/override.h"
 #include "config/preset.h"
 #include "config/tables.h"
 #include "config/trajectory.h"
-#include "config/yaml.h"
+#include "options/override.h"
+#include "options/yaml.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>

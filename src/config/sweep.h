@@ -5,8 +5,8 @@
  * (relative to the sweep file, ${VAR} expanded).
  */
 #pragma once
-#include "config/curvature.h"
-#include "config/surface.h"
+#include "config/curvature_options.h"
+#include "config/surface_options.h"
 #include "util/err.h"
 #include "util/json.h"
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* tables: the settings of the program, one line a key. */
 #pragma once
-#include "config/options.h"
 #include "config/sweep.h"
+#include "options/options.h"
 
 extern const struct option_table sweep_table;
 extern const struct option_table model_table;

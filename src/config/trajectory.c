@@ -1,6 +1,6 @@
 #include "config/trajectory.h"
-#include "config/nearest.h"
 #include "config/tables.h"
+#include "options/nearest.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>

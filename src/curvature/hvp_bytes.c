@@ -1,22 +1,13 @@
 /* What a call of hvp_run takes: counts what run_init, hvp_head and diff_weights_load allocate. */
 #include "curvature/hvp_engine.h"
+#include "util/num.h"
 
 enum { READ_BUFFER = 1 << 20 };
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Tokens of the longest chunk. */
 static int64_t chunk(const struct hvp_extent *x)
 {
-    return least(x->tokens, most(x->longest, HVP_CHUNK));
+    return min64(x->tokens, max64(x->longest, HVP_CHUNK));
 }
 
 /* Activations of the longest chunk: n lanes, the first with the sums of its softmaxes. */
@@ -42,9 +33,9 @@ static int64_t lanes_kept(const struct spec *s, const struct hvp_extent *x)
 static int64_t work(const struct spec *s, const struct hvp_extent *x)
 {
     int64_t tokens = chunk(x);
-    int64_t sequences = 1 + x->sequences * tokens / most(x->tokens, 1);
+    int64_t sequences = 1 + x->sequences * tokens / max64(x->tokens, 1);
     int64_t rows = hvp_head_slice(s->shape.vocab).rows;
-    return diff_work_bytes(s, most(tokens, rows), sequences, x->longest, x->threads);
+    return diff_work_bytes(s, max64(tokens, rows), sequences, x->longest, x->threads);
 }
 
 /* A block's weights as they are read. */
@@ -80,15 +71,15 @@ static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k,
     int64_t forward = 1 + (k > 0);
     int64_t blocks = lanes(s, x, forward * (1 + backward)) + weights(s);
     int64_t at_head = lanes(s, x, forward) + head(s, x, k);
-    return (1 + k) * states(s, x, backward) + rooms(s, x, backward ? most(2 * k, 1) : 0) +
-           work(s, x) + most(blocks, at_head);
+    return (1 + k) * states(s, x, backward) + rooms(s, x, backward ? max64(2 * k, 1) : 0) +
+           work(s, x) + max64(blocks, at_head);
 }
 
 /* A state that is kept is all resident from the second call on. */
 static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64_t rooms_n)
 {
     return 2 * states(s, x, true) + lanes_kept(s, x) + rooms(s, x, rooms_n) + work(s, x) +
-           most(weights(s), head(s, x, 1));
+           max64(weights(s), head(s, x, 1));
 }
 
 void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out)

@@ -3,7 +3,7 @@
 #pragma once
 #include "curvature/hvp.h"
 #include "model/block.h"
-#include "model/diff.h"
+#include "model/diff_block.h"
 
 #define hvp_table_open   REAL_NAME(hvp_table_open)
 #define hvp_table_close  REAL_NAME(hvp_table_close)

@@ -1,12 +1,8 @@
 /* What calls work in: chunks of sequences, hidden states between blocks, activations in them. */
 #include "curvature/hvp_engine.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdlib.h>
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
 {
@@ -23,8 +19,8 @@ static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
         c.tokens = s->offset[s1] - c.row;
         for (int64_t i = s0; i <= s1; i++) *first++ = s->offset[i] - c.row;
         r->chunks[r->n_chunks++] = c;
-        r->most_tokens = most(r->most_tokens, c.tokens);
-        r->most_sequences = most(r->most_sequences, s1 - s0);
+        r->most_tokens = max64(r->most_tokens, c.tokens);
+        r->most_sequences = max64(r->most_sequences, s1 - s0);
     }
     r->longest = sequences_longest(s);
 done:
@@ -95,7 +91,7 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
     TC = s->T * s->C;
     TRY(cut(s, h, e));
     TRY(hvp_outer_load(h, &s->outer, e));
-    TRY(diff_work_init(&s->work, h->m, most(s->most_tokens, h->slice.rows), s->most_sequences,
+    TRY(diff_work_init(&s->work, h->m, max64(s->most_tokens, h->slice.rows), s->most_sequences,
                        s->longest, e));
     TRY(mem_alloc(&s->x, s->levels * TC, sizeof(real), "inputs of the blocks", e));
     TRY(mem_alloc(&s->dx, s->k * s->levels * TC, sizeof(real), "tangents of the blocks' inputs",

@@ -1,6 +1,7 @@
 /* The parameters of a subset: which, in which order, and where. */
 #include "curvature/hvp_engine.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +13,6 @@ static const char *const subsets[HVP_SUBSETS] = {[HVP_ALL] = "all",
 const char *hvp_subset_name(enum hvp_subset s)
 {
     return subsets[s];
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 static bool member(enum hvp_subset subset, const struct slot *t, int64_t layer)
@@ -58,11 +54,11 @@ int64_t hvp_room(const struct spec *s, enum hvp_subset subset)
     for (int i = 0; i < n; i++) {
         int64_t numbers = member(subset, &slots[i], -1) ? slot_elements(&slots[i]) : 0;
         if (slots[i].n_dims == 2)
-            matrix = most(matrix, numbers);
+            matrix = max64(matrix, numbers);
         else
             rest += numbers;
     }
-    return most(block, matrix + rest);
+    return max64(block, matrix + rest);
 }
 
 /* A line of the table before it is sorted. */
@@ -121,7 +117,7 @@ static void place_rooms(struct hvp *h)
 {
     int64_t matrix = 0;
     for (int64_t t = 0; t < h->n_tensors; t++)
-        if (is_outer_matrix(h, t)) matrix = most(matrix, h->tensors[t].elements);
+        if (is_outer_matrix(h, t)) matrix = max64(matrix, h->tensors[t].elements);
     for (int64_t l = -1; l < h->m->spec.shape.layers; l++) {
         int64_t at = l < 0 ? matrix : 0;
         for (int64_t i = h->layer_at[l + 1]; i < h->layer_at[l + 2]; i++) {
@@ -129,7 +125,7 @@ static void place_rooms(struct hvp *h)
             h->places[t].room = is_outer_matrix(h, t) ? 0 : at;
             if (!is_outer_matrix(h, t)) at += h->tensors[t].elements;
         }
-        h->room = most(h->room, at);
+        h->room = max64(h->room, at);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "curvature/vector.h"
 #include "util/clock.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "util/rng.h"
 #include <math.h>
 #include <stdlib.h>
@@ -238,29 +239,24 @@ void curvature_free(struct curvature *c)
     *c = (struct curvature){0};
 }
 
-static int64_t more(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 int64_t curvature_bytes(const struct curvature_options *o, int64_t n, const struct hvp_bytes *calls)
 {
     int64_t vector = n * (int64_t)sizeof(float), fit = vectors_fit(o, n);
     int64_t bytes = vector + calls->gradient;
-    if (o->sharpness == SHARPNESS_POWER) bytes = more(bytes, 2 * vector + calls->product);
+    if (o->sharpness == SHARPNESS_POWER) bytes = max64(bytes, 2 * vector + calls->product);
     if (o->sharpness == SHARPNESS_LANCZOS) {
         int64_t most = lanczos_vectors(fit);
         if (most > o->products + 1) most = o->products + 1;
-        bytes = more(bytes, most * vector + calls->product);
+        bytes = max64(bytes, most * vector + calls->product);
     }
     if (o->trace > 0) {
         int64_t together = probes_together(o, fit), kept = o->hutchpp ? trace_sketch(o->trace) : 0;
         int64_t call = calls->product + (together - 1) * calls->further;
-        bytes = more(bytes, (kept + 2 * together) * vector + call);
+        bytes = max64(bytes, (kept + 2 * together) * vector + call);
     }
     if (o->density > 0) {
         int64_t kept = o->density + 1 <= fit ? o->density + 1 : 3;
-        bytes = more(bytes, kept * vector + calls->product);
+        bytes = max64(bytes, kept * vector + calls->product);
     }
     return bytes;
 }

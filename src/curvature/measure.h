@@ -1,6 +1,6 @@
 /* measure: all that the options of curvature ask for, of one subject. */
 #pragma once
-#include "config/curvature.h"
+#include "config/curvature_options.h"
 #include "curvature/density.h"
 #include "curvature/lanczos.h"
 #include "curvature/split.h"

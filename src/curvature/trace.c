@@ -1,6 +1,7 @@
 #include "curvature/trace.h"
 #include "curvature/vector.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "util/rng.h"
 #include <float.h>
 #include <math.h>
@@ -20,11 +21,6 @@ struct probing {
     double *c;    // (room)
     double *dots; // (parts) of one product
 };
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 int64_t trace_sketch(int64_t probes)
 {

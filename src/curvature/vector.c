@@ -1,5 +1,6 @@
 #include "curvature/vector.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "util/rng.h"
 #include <math.h>
 #include <omp.h>
@@ -9,11 +10,6 @@
  * on the stack; WIDE: vectors that share a reading of w; STRIP: elements of all vectors that are
  * combined at once, so that they stay in the cache. */
 enum { CHUNK = 1 << 14, GROUP = 256, LANES = 8, WIDE = 8, STRIP = 256 };
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static double add_lanes(const double s[LANES])
 {

@@ -3,6 +3,7 @@
  * factors the diagonal blocks, turned by 180 degrees. */
 #include "linalg/linalg.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,11 +14,6 @@ void dtrtri_(const char *uplo, const char *diag, const blasint *n, double *a, co
              blasint *info);
 
 enum { CHOL_BLOCK = 192 };
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* A diagonal block of order m at a, in place. With J the reversal and J A J = G Gᵀ, G lower, the
  * factor is J G J. Row-major lower is LAPACK's upper. Returns -1, or the failed pivot's index

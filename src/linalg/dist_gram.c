@@ -5,14 +5,10 @@
 #include "linalg/linalg.h"
 #include "util/agree.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Rows [row, end) of the sums' upper triangle. Channels (a, b), a <= b, are element (n-1-b, n-1-a)
  * of the layout: in its upper triangle, columns n-end .. n-row. A place of the grid gets its part

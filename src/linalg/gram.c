@@ -1,5 +1,6 @@
 #include "linalg/linalg.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <cblas.h>
 #include <math.h>
 #include <omp.h>
@@ -19,11 +20,6 @@ int64_t gram_bytes(int64_t n, int64_t threads)
 {
     int64_t side = block_side(n);
     return threads * side * side * (int64_t)sizeof(float);
-}
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* What is summed. */

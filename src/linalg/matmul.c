@@ -1,4 +1,5 @@
 #include "linalg/matmul.h"
+#include "util/num.h"
 #include <cblas.h>
 
 #ifdef QTRAJ_REAL_F64
@@ -23,11 +24,6 @@ TILE_FUNCTION(tile_nt, CblasNoTrans, CblasTrans)
 TILE_FUNCTION(tile_nn, CblasNoTrans, CblasNoTrans)
 TILE_FUNCTION(tile_tn, CblasTrans, CblasNoTrans)
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* One loop for the three: a step of a row of the result moves a by a_row, one of a column moves b
  * by b_col. */
 #define MAT_FUNCTION(name, tile, tile_m, tile_n, a_row, b_col)                                     \
@@ -40,7 +36,7 @@ static int64_t least(int64_t a, int64_t b)
         {                                                                                          \
             int64_t r = i / across * (tile_m), c = i % across * (tile_n);                          \
             tile(y + r * ldy + c, ldy, a + r * (a_row), lda, b + c * (b_col), ldb,                 \
-                 least(m - r, tile_m), least(n - c, tile_n), k, beta);                             \
+                 min64(m - r, tile_m), min64(n - c, tile_n), k, beta);                             \
         }                                                                                          \
     }
 

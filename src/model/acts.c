@@ -2,21 +2,17 @@
 #include "linalg/linalg.h"
 #include "model/block.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 void acts_widths(const struct spec *s, int64_t *in, int64_t *inner)
 {
     const struct model_shape *m = &s->shape;
     int64_t up = m->intermediate * (s->gated ? 2 : 1);
-    *in = most(most(m->hidden, m->heads * m->head_dim), m->intermediate);
-    *inner = most(most(qkv_width(s), up), m->hidden);
+    *in = max64(max64(m->hidden, m->heads * m->head_dim), m->intermediate);
+    *inner = max64(max64(qkv_width(s), up), m->hidden);
 }
 
 enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a, struct err *e)

@@ -1,17 +1,13 @@
 /* Lanes, working memory, and the weights of a block in `real`. */
-#include "model/diff.h"
+#include "model/diff_block.h"
 #include "tensor/diff.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROW_TILE = 64 }; /* tokens of a run in the row-wise kernels */
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static int64_t numbers(const struct diff_program *p, const struct diff_set *set, int64_t tokens,
                        int64_t heads)
@@ -56,7 +52,7 @@ void diff_lane_free(struct diff_lane *l)
 
 static int64_t partial_width(const struct model_shape *n)
 {
-    return most(n->hidden, n->heads * n->head_dim);
+    return max64(n->hidden, n->heads * n->head_dim);
 }
 
 static int64_t tiles_most(int64_t tokens, int64_t sequences)

@@ -1,6 +1,6 @@
 /* diff_ops: the operations of a block's program, each in four forms. Only diff_*.c include it. */
 #pragma once
-#include "model/diff.h"
+#include "model/diff_block.h"
 
 #define DIFF_FORMS(name)                                                                           \
     void name##_value(const struct diff_op *op, const struct diff_pass *p);                        \

@@ -1,5 +1,5 @@
 /* The wiring of a block, once for all passes. */
-#include "model/diff.h"
+#include "model/diff_block.h"
 #include <string.h>
 
 struct builder {

@@ -1,18 +1,14 @@
 /* GPTQ (Frantar et al. 2022) on the factor H = R Rᵀ alone. */
 #include "quant/gptq.h"
 #include "linalg/linalg.h"
+#include "quant/quant_table.h"
 #include "quant/report.h"
-#include "quant/table.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static void gptq_release(struct quant_prepared *p)
 {

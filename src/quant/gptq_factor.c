@@ -4,14 +4,10 @@
 #include "quant/gptq.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 double gptq_scale(const struct quant_input *in, const struct quant_options *o)
 {

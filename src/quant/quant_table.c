@@ -1,5 +1,5 @@
-#include "config/nearest.h"
-#include "quant/table.h"
+#include "quant/quant_table.h"
+#include "options/nearest.h"
 #include <string.h>
 
 static const struct quant_method *const methods[] = {&quant_rtn, &quant_gptq};

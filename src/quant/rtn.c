@@ -1,15 +1,11 @@
 /* Round to nearest: each weight by itself, groups of columns on grids of their own. */
 #include "quant/grid.h"
+#include "quant/quant_table.h"
 #include "quant/report.h"
-#include "quant/table.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <omp.h>
 #include <stdlib.h>
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* The rows of one tile, group by group; t (group, TILE_ROWS) is scratch. */
 static void tile_quantize(const struct quant_job *job, int64_t row, int64_t group, float *t)

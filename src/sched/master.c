@@ -1,5 +1,5 @@
-#include "sched/internal.h"
 #include "sched/queue.h"
+#include "sched/sched_internal.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"

@@ -1,4 +1,4 @@
-#include "sched/internal.h"
+#include "sched/sched_internal.h"
 #include "util/agree.h"
 #include "util/mem.h"
 #include <stdlib.h>

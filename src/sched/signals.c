@@ -1,4 +1,4 @@
-#include "sched/internal.h"
+#include "sched/sched_internal.h"
 #include <signal.h>
 
 static volatile sig_atomic_t state = SIGNAL_NONE;

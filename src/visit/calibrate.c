@@ -5,7 +5,7 @@
 #include "linalg/linalg.h"
 #include "util/clock.h"
 #include "util/mem.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <stdlib.h>
 #include <string.h>
 

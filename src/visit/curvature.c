@@ -1,9 +1,10 @@
 #include "visit/curvature.h"
+#include "memory/memory_after.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/memory_after.h"
+#include "util/num.h"
 #include "visit/warm.h"
 #include <math.h>
 #include <omp.h>
@@ -187,11 +188,6 @@ static void set_tables(json_t *tables, const struct measurement *m, const struct
 static const char *const sharpness_names[] = {
     [SHARPNESS_NONE] = "", [SHARPNESS_POWER] = "power", [SHARPNESS_LANCZOS] = "lanczos"};
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static enum status record_curvature(const struct part *p, const struct err *failure, double seconds,
                                     json_t **out, struct err *e)
 {
@@ -213,7 +209,7 @@ static enum status record_curvature(const struct part *p, const struct err *fail
     set_number(values, "seconds", seconds);
     if (failure->code != OK) goto done;
     set_number(values, "peak_memory", record_peak_memory());
-    set_number(values, "planned_memory", (double)most(p->planned, o->memory_planned));
+    set_number(values, "planned_memory", (double)max64(p->planned, o->memory_planned));
     set_values(values, options, p);
     set_tables(json_object_get(record, "tables"), &p->m, &p->c);
 done:

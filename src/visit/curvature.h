@@ -1,7 +1,7 @@
 /* curvature: what a visit measures of the curvature of its checkpoint's full-precision loss. */
 #pragma once
-#include "visit/internal.h"
 #include "visit/measurement.h"
+#include "visit/visit_internal.h"
 
 /* A checkpoint before, on the chain of a warm start. */
 struct curvature_step {

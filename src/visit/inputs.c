@@ -4,7 +4,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <string.h>
 
 void kept_add(struct kept **list, struct kept *k)

@@ -4,6 +4,7 @@
 #include "util/bulk.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,16 +15,6 @@
 
 /* Numbers of one message: MPI may hold a copy. */
 enum { MESSAGE = 1 << 20 };
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Every size-th sequence, from this rank's first on. */
 static enum status deal(struct measurement *m, struct err *e)
@@ -145,7 +136,7 @@ static enum status fold(void *context, int64_t at, int64_t n, float *whole, floa
     for (int r = 0; r < m->size; r++) {
         int64_t k = piece_of(m, r, at, n, &begin, &own);
         float *from = whole + begin;
-        TRY(bulk_sum(m->group, r, from, most(k, 0), MPI_FLOAT, m->room, e));
+        TRY(bulk_sum(m->group, r, from, max64(k, 0), MPI_FLOAT, m->room, e));
         for (int64_t i = 0; r == m->rank && i < k; i++) mine[own + i] += from[i];
     }
 done:
@@ -255,7 +246,7 @@ static enum status transfer_run(const struct transfer *t, struct err *e)
         const struct space s = space_cut(hvp_n(m->h), r, m->size);
         if (m->rank != 0 && m->rank != r) continue;
         for (int64_t i = 0; i < s.n; i += MESSAGE) {
-            int n = (int)least(s.n - i, MESSAGE);
+            int n = (int)min64(s.n - i, MESSAGE);
             float *x = m->rank == r ? t->mine + i : t->piece;
             if (m->rank != 0 && t->writing) MPI_Send(x, n, MPI_FLOAT, 0, 0, m->group);
             if (m->rank == 0 && r != 0 && t->writing)
@@ -273,7 +264,7 @@ static enum status transfer_open(struct transfer *t, const char *name, struct er
 {
     enum status st = OK;
     if (t->m->rank != 0) return OK;
-    TRY(mem_alloc(&t->piece, least(MESSAGE, most(hvp_n(t->m->h), 1)), sizeof *t->piece,
+    TRY(mem_alloc(&t->piece, min64(MESSAGE, max64(hvp_n(t->m->h), 1)), sizeof *t->piece,
                   "a piece of a vector", e));
     t->file = fopen(name, t->writing ? "wbe" : "rbe");
     ENSURE(t->file, fsx_errno_status(errno), "%s: %s", name, strerror(errno));

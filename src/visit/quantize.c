@@ -2,7 +2,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <stdlib.h>
 
 static enum status note_layer(struct stream *s, const struct linear *l,

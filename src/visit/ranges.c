@@ -1,5 +1,5 @@
 #include "util/mem.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <stdlib.h>
 
 /* The sequence behind the range that starts with `first`. */

@@ -3,7 +3,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <pthread.h>
 #include <stdlib.h>
 

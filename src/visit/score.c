@@ -1,7 +1,7 @@
 /* The head: all streams of a wave are scored together, range by range. */
 #include "util/clock.h"
 #include "util/mem.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <stdlib.h>
 
 /* Sequences [first, last) of s and of its scores, as views. */

@@ -2,7 +2,7 @@
  * second_order_measure.c reads them. */
 #pragma once
 #include "checkpoint/safetensors.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 
 struct spill {
     char *path;                  /* NULL once it is open for reading and its name is gone */

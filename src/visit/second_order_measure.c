@@ -1,8 +1,9 @@
 /* What the quantized weights of a visit's variants do to the loss. */
+#include "memory/memory_after.h"
 #include "util/clock.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "visit/measurement.h"
-#include "visit/memory_after.h"
 #include "visit/second_order_files.h"
 #include <math.h>
 #include <omp.h>
@@ -83,11 +84,6 @@ static bool stops(const struct second_order *s)
     return s->may_stop && s->outer->should_stop && s->outer->should_stop(s->outer->context);
 }
 
-static int64_t more(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* How many variants go together on this rank in curvature.memory and run.memory_per_rank, and
  * whether activations are kept. Their numbers do not depend on it. Collective. */
 static enum status fit(struct measuring *m, const struct model *model, int64_t wanted,
@@ -102,9 +98,9 @@ static enum status fit(struct measuring *m, const struct model *model, int64_t w
                                        memory_sequences_of(&m->base.mine)};
     int64_t bound = v->run.memory ? v->run.memory : m->s->outer->memory;
     int64_t base = memory_base_now(&sizes, after.threads);
-    int64_t room = bound > 0 ? more(memory_room(bound) - base, 1) : 0;
+    int64_t room = bound > 0 ? max64(memory_room(bound) - base, 1) : 0;
     int64_t together = wanted < t->together ? wanted : t->together;
-    int64_t mapped = bound > 0 ? more(memory_room_now(bound, &sizes, after.threads), 1) : 0;
+    int64_t mapped = bound > 0 ? max64(memory_room_now(bound, &sizes, after.threads), 1) : 0;
     struct memory_cells fits =
         memory_second_order(&after, t->depth, t->critical, together, t->memory, mapped, true);
     if (!measurement_keep(&m->base, fits.kept))
@@ -301,7 +297,7 @@ static enum status measure(struct second_order *s, const struct model *m, struct
     st = visit_sequences_get(cache, s->visit, &s->visit->second_order->data, &w.losses.tokens, e);
     TRY(group_agree(s->group, st, e));
     TRY(measuring_open(&w, m, n, e));
-    *planned = more(*planned, w.planned);
+    *planned = max64(*planned, w.planned);
     for (int64_t i = 0; i < n; i += w.k)
         TRY(measure_some(&w, which + i, n - i < w.k ? n - i : w.k, results, e));
 done:

@@ -1,12 +1,12 @@
 #include "visit/surface.h"
 #include "checkpoint/derived.h"
-#include "config/surface.h"
+#include "config/surface_options.h"
 #include "curvature/plane.h"
 #include "util/agree.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/rng.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include "visit/weights_file.h"
 #include <math.h>
 #include <stdlib.h>

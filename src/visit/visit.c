@@ -1,7 +1,7 @@
 /* A visit as text, for the way to its worker. */
 #include "util/mem.h"
 #include "visit/curvature.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <stdlib.h>
 
 void visit_free(struct visit *v)

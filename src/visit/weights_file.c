@@ -1,7 +1,7 @@
 #include "visit/weights_file.h"
+#include "memory/states.h"
 #include "model/describe.h"
 #include "util/mem.h"
-#include "visit/states.h"
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 #include "linalg/linalg.h"
 #include "util/mem.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <stdlib.h>
 
 bool workspace_spread(const struct workspace *w, int stage)

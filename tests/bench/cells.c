@@ -2,10 +2,10 @@
  * cells do nothing, journal included. bench_cells [CELLS [FOLDER]] under mpirun; the journal goes
  * to FOLDER, by default here. */
 #include "bench.h"
+#include "plan/plan.h"
 #include "results/results.h"
 #include "sched/sched.h"
 #include "util/fsx.h"
-#include "visit/plan.h"
 #include <unistd.h>
 
 /* --- planning --- */

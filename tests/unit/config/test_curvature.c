@@ -1,5 +1,5 @@
 /* Options of curvature: flags, defaults, what holds between them, JSON and back. */
-#include "config/curvature.h"
+#include "config/curvature_options.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

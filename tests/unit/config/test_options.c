@@ -1,6 +1,6 @@
 /* The engine behind the tables: flags, names, messages, and the tables themselves. */
-#include "config/nearest.h"
 #include "config/tables.h"
+#include "options/nearest.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Token sequences that are kept between visits: each visit gets its own, whatever those before it
  * asked for, and they stay where they are while it lasts. */
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

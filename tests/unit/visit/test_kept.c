@@ -1,5 +1,5 @@
 /* What is kept between visits: the order of use, and who is dropped. */
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

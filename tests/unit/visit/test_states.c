@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "util/rng.h"
-#include "visit/internal.h"
+#include "visit/visit_internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -1,0 +1,270 @@
+#include "config/curvature_options.h"
+#include "config/tables.h"
+
+/* In the order of enum hvp_subset, enum sharpness_method, enum second_order_depth and enum
+ * power_stop. */
+static const char *const subsets[] = {"all", "mat2d", "blocks2d", "quantized", NULL};
+static const char *const methods[] = {"none", "power", "lanczos", NULL};
+static const char *const depths[] = {"none", "total", "layers", NULL};
+static const char *const stops[] = {"pyhessian", "residual", NULL};
+
+/* The same keys stand in a sweep's `curvature` and, for command line flags, alone. */
+#define CURVATURE_KEYS(AT)                                                                         \
+    {.name = "subset",                                                                             \
+     .doc = "parameters: all, 2-D tensors (mat2d), those inside blocks (blocks2d), what "          \
+            "quantization touches (quantized)",                                                    \
+     .type = OPTION_CHOICE,                                                                        \
+     .offset = AT(subset),                                                                         \
+     .fallback = "all",                                                                            \
+     .choices = subsets},                                                                          \
+        {.name = "sharpness",                                                                      \
+         .doc = "eigenvalue of largest magnitude by power iteration, or the largest (and an "      \
+                "estimate of "                                                                     \
+                "the smallest) by Lanczos",                                                        \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = AT(sharpness),                                                                  \
+         .fallback = "none",                                                                       \
+         .choices = methods},                                                                      \
+        {.name = "stop",                                                                           \
+         .doc = "when power iteration stops: PyHessian's rule, or the residual",                   \
+         .type = OPTION_CHOICE,                                                                    \
+         .offset = AT(stop),                                                                       \
+         .fallback = "pyhessian",                                                                  \
+         .choices = stops},                                                                        \
+        {.name = "tolerance",                                                                      \
+         .doc = "of the sharpness: change (pyhessian) or residual, relative to the eigenvalue",    \
+         .type = OPTION_REAL,                                                                      \
+         .offset = AT(tolerance),                                                                  \
+         .fallback = "0.001",                                                                      \
+         .least = 0,                                                                               \
+         .most = 1},                                                                               \
+        {.name = "products",                                                                       \
+         .doc = "Hessian-vector products that the sharpness may take",                             \
+         .type = OPTION_INT,                                                                       \
+         .offset = AT(products),                                                                   \
+         .fallback = "100",                                                                        \
+         .low = 1,                                                                                 \
+         .high = 1000000},                                                                         \
+        {.name = "smallest",                                                                       \
+         .doc = "Lanczos goes on until the smallest eigenvalue has converged as well",             \
+         .type = OPTION_BOOL,                                                                      \
+         .offset = AT(smallest),                                                                   \
+         .fallback = "false"},                                                                     \
+        {.name = "trace",                                                                          \
+         .doc = "probes of the trace, each a product; 0: no trace",                                \
+         .type = OPTION_INT,                                                                       \
+         .offset = AT(trace),                                                                      \
+         .fallback = "0",                                                                          \
+         .low = 0,                                                                                 \
+         .high = 1000000},                                                                         \
+        {.name = "trace_error",                                                                    \
+         .doc = "go on until the trace's relative standard error is this; 0: take `trace` probes", \
+         .type = OPTION_REAL,                                                                      \
+         .offset = AT(trace_error),                                                                \
+         .fallback = "0",                                                                          \
+         .least = 0,                                                                               \
+         .most = 1},                                                                               \
+        {.name = "trace_most",                                                                     \
+         .doc = "probes at most on the way to trace_error",                                        \
+         .type = OPTION_INT,                                                                       \
+         .offset = AT(trace_most),                                                                 \
+         .fallback = "100",                                                                        \
+         .low = 1,                                                                                 \
+         .high = 1000000},                                                                         \
+        {.name = "hutchpp",                                                                        \
+         .doc =                                                                                    \
+             "spend the trace's products as Hutch++ does; refused where its vectors do not fit",   \
+         .type = OPTION_BOOL,                                                                      \
+         .offset = AT(hutchpp),                                                                    \
+         .fallback = "false"},                                                                     \
+        {.name = "together",                                                                       \
+         .doc = "probes that share a pass through the model, as far as memory allows",             \
+         .type = OPTION_INT,                                                                       \
+         .offset = AT(together),                                                                   \
+         .fallback = "8",                                                                          \
+         .low = 1,                                                                                 \
+         .high = 1024},                                                                            \
+        {.name = "density",                                                                        \
+         .doc = "Lanczos steps of a run of the spectral density; 0: no density",                   \
+         .type = OPTION_INT,                                                                       \
+         .offset = AT(density),                                                                    \
+         .fallback = "0",                                                                          \
+         .low = 0,                                                                                 \
+         .high = 10000},                                                                           \
+        {.name = "density_runs",                                                                   \
+         .doc = "runs of the spectral density, each from a random vector",                         \
+         .type = OPTION_INT,                                                                       \
+         .offset = AT(density_runs),                                                               \
+         .fallback = "1",                                                                          \
+         .low = 1,                                                                                 \
+         .high = 10000},                                                                           \
+    {                                                                                              \
+        .name = "memory",                                                                          \
+        .doc = "GiB that stored vectors may take on a rank; Lanczos takes at most 32 and "         \
+               "restarts, a density does without",                                                 \
+        .type = OPTION_REAL, .offset = AT(memory), .fallback = "16", .least = 0, .most = 1 << 20   \
+    }
+
+#define AT(key) offsetof(struct curvature_options, key)
+static const struct option flag_keys[] = {CURVATURE_KEYS(AT)};
+#define IN_SECTION(key) (offsetof(struct curvature_section, options) + AT(key))
+static const struct option section_keys[] = {
+    CURVATURE_KEYS(IN_SECTION),
+    {.name = "sequences",
+     .doc = "sequences of the text that are differentiated",
+     .type = OPTION_INT,
+     .offset = offsetof(struct curvature_section, sequences),
+     .fallback = "4",
+     .low = 1,
+     .high = 1000000},
+    {.name = "length",
+     .doc = "tokens of each that are, its first ones; own: all",
+     .type = OPTION_INT,
+     .offset = offsetof(struct curvature_section, length),
+     .fallback = "own",
+     .low = 2,
+     .high = 1 << 24,
+     .has_special = true,
+     .special = 0,
+     .word = "own"},
+    {.name = "data",
+     .doc = "text of its own",
+     .type = OPTION_GROUP,
+     .offset = offsetof(struct curvature_section, data),
+     .otherwise = "the first evaluation text",
+     .table = &data_table},
+    {.name = "seed",
+     .doc = "seed of start vectors and probes",
+     .type = OPTION_INT,
+     .offset = offsetof(struct curvature_section, seed),
+     .fallback = "0",
+     .low = 0,
+     .high = INT64_MAX},
+    {.name = "warm_start",
+     .doc = "the sharpness starts from the eigenvector of the checkpoint before; results then hang "
+            "on that one too",
+     .type = OPTION_BOOL,
+     .offset = offsetof(struct curvature_section, warm_start),
+     .fallback = "false"},
+    {.name = "second_order",
+     .doc = "predicts the change of loss of every cell from gradient and Hessian, one product a "
+            "cell (total), and one more for each layer alone (layers)",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct curvature_section, second_order),
+     .fallback = "none",
+     .choices = depths},
+    {.name = "critical",
+     .doc =
+         "critical sharpness, by forward passes alone: of each checkpoint along the way from the "
+         "one before, of each cell along the change of its weights",
+     .type = OPTION_BOOL,
+     .offset = offsetof(struct curvature_section, critical),
+     .fallback = "false"},
+};
+
+/* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
+static const char *fault(const struct curvature_options *o, const char **key)
+{
+    *key = "hutchpp";
+    if (o->hutchpp && o->trace < 6) return "spends the products of `trace`, expected at least 6";
+    if (o->hutchpp && o->trace_error > 0)
+        return "takes a fixed number of products, expected no trace_error";
+    *key = "trace_error";
+    if (o->trace_error > 0 && o->trace < 2)
+        return "needs `trace` probes to start with, expected at least 2";
+    return NULL;
+}
+
+static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    enum status st = OK;
+    const char *key, *what = fault(entry, &key);
+    if (what) TRY(options_fail(scope, key, e, "%s", what));
+done:
+    return st;
+}
+
+bool curvature_section_asks(const struct curvature_section *c)
+{
+    return curvature_asked_for(&c->options) || c->second_order != SECOND_ORDER_NONE || c->critical;
+}
+
+static enum status section_finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    enum status st = OK;
+    struct curvature_section *c = entry;
+    TRY(finish(&c->options, scope, e));
+    if (!curvature_section_asks(c))
+        TRY(options_fail(scope, "sharpness", e,
+                         "nothing is asked for, expected sharpness, trace, density, second_order "
+                         "or critical; "
+                         "without the section no curvature is measured"));
+    const char *key = "warm_start";
+    if (c->warm_start && c->options.sharpness == SHARPNESS_NONE)
+        TRY(options_fail(scope, key, e, "starts the sharpness, expected power or lanczos of it"));
+done:
+    return st;
+}
+
+static const struct option_table curvature_table = {.options = flag_keys,
+                                                    .n = sizeof flag_keys / sizeof *flag_keys,
+                                                    .size = sizeof(struct curvature_options),
+                                                    .finish = finish};
+const struct option_table curvature_section_table = {.options = section_keys,
+                                                     .n =
+                                                         sizeof section_keys / sizeof *section_keys,
+                                                     .size = sizeof(struct curvature_section),
+                                                     .finish = section_finish};
+
+void curvature_options_default(struct curvature_options *o)
+{
+    options_default(&curvature_table, o);
+}
+
+enum status curvature_options_flag(struct curvature_options *o, int argc, char **argv, int *used,
+                                   struct err *e)
+{
+    return options_flag(&curvature_table, "", o, argc, argv, used, e);
+}
+
+enum status curvature_options_finish(const struct curvature_options *o, struct err *e)
+{
+    enum status st = OK;
+    const char *key, *what = fault(o, &key);
+    if (!what) goto done;
+    char flag[32];
+    snprintf(flag, sizeof flag, "--%s", key);
+    for (char *c = flag + 2; *c; c++)
+        if (*c == '_') *c = '-';
+    FAIL(ERR_USAGE, "%s: %s", flag, what);
+done:
+    return st;
+}
+
+void curvature_options_print_flags(FILE *out)
+{
+    options_print_flags(&curvature_table, "", out);
+}
+
+json_t *curvature_options_to_json(const struct curvature_options *o)
+{
+    return options_to_json(&curvature_table, o);
+}
+
+enum status curvature_options_from_json(const json_t *json, struct curvature_options *out,
+                                        struct err *e)
+{
+    return options_from_json(&curvature_table, json, out, e);
+}
+
+bool curvature_asked_for(const struct curvature_options *o)
+{
+    return o->sharpness != SHARPNESS_NONE || o->trace > 0 || o->density > 0;
+}
+
+int64_t curvature_products_most(const struct curvature_options *o)
+{
+    int64_t trace = o->trace_error > 0 && o->trace_most > o->trace ? o->trace_most : o->trace;
+    return (o->sharpness != SHARPNESS_NONE ? o->products : 0) + trace +
+           o->density * o->density_runs;
+}

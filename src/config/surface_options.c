@@ -1,0 +1,228 @@
+#include "config/surface_options.h"
+#include "config/sweep.h"
+#include "options/options.h"
+#include "util/mem.h"
+#include <fnmatch.h>
+#include <string.h>
+
+/* In the order of enum surface_plane. */
+static const char *const planes[] = {"quantization", "trajectory", "random", NULL};
+
+#define AT(key) offsetof(struct surface_entry, key)
+
+static const struct option keys[] = {
+    {.name = "name",
+     .doc = "label of the surface, each only once",
+     .type = OPTION_TEXT,
+     .offset = AT(name),
+     .otherwise = "the plane"},
+    {.name = "plane",
+     .doc = "through a checkpoint, the one before it and its quantized weights (quantization), the "
+            "principal plane of a trajectory's checkpoints (trajectory), or two filter-normalised "
+            "random directions (random)",
+     .type = OPTION_CHOICE,
+     .offset = AT(plane),
+     .required = true,
+     .fallback = "quantization",
+     .choices = planes},
+    {.name = "model",
+     .doc = "name of the trajectory in `models`",
+     .type = OPTION_TEXT,
+     .offset = AT(model),
+     .otherwise = "the first"},
+    {.name = "checkpoint",
+     .doc = "the plane's origin (quantization, random)",
+     .type = OPTION_TEXT,
+     .offset = AT(checkpoint),
+     .otherwise = "the trajectory's last"},
+    {.name = "previous",
+     .doc = "the checkpoint that the first axis points to (quantization)",
+     .type = OPTION_TEXT,
+     .offset = AT(previous),
+     .otherwise = "the one before"},
+    {.name = "checkpoints",
+     .doc = "shell pattern of the checkpoints that span the plane (trajectory)",
+     .type = OPTION_TEXT,
+     .offset = AT(checkpoints),
+     .otherwise = "all"},
+    {.name = "quantizer",
+     .doc = "name of the method in `methods` (quantization)",
+     .type = OPTION_TEXT,
+     .offset = AT(quantizer),
+     .otherwise = "the first"},
+    {.name = "bits",
+     .doc = "its width (quantization)",
+     .type = OPTION_INT,
+     .offset = AT(bits),
+     .fallback = "0",
+     .otherwise = "the method's first",
+     .low = QUANT_BITS_MIN,
+     .high = QUANT_BITS_MAX,
+     .has_special = true,
+     .special = 0},
+    {.name = "columns",
+     .doc = "points of the grid along the first axis; 0: only the points that span the plane",
+     .type = OPTION_INT,
+     .offset = AT(columns),
+     .fallback = "21",
+     .low = 2,
+     .high = 1001,
+     .has_special = true,
+     .special = 0},
+    {.name = "rows",
+     .doc = "points of the grid along the second axis",
+     .type = OPTION_INT,
+     .offset = AT(rows),
+     .fallback = "21",
+     .low = 2,
+     .high = 1001,
+     .has_special = true,
+     .special = 0},
+    {.name = "margin",
+     .doc = "what the grid covers beyond the box of the plane's points, on every side, as a share "
+            "of the box (quantization, trajectory)",
+     .type = OPTION_REAL,
+     .offset = AT(margin),
+     .fallback = "0.25",
+     .least = 0,
+     .most = 100},
+    {.name = "radius",
+     .doc = "the grid reaches from -radius to radius directions (random)",
+     .type = OPTION_REAL,
+     .offset = AT(radius),
+     .fallback = "1",
+     .least = 0,
+     .most = 1000},
+    {.name = "dataset",
+     .doc = "name of the text in `evaluation` that the loss is measured on",
+     .type = OPTION_TEXT,
+     .offset = AT(dataset),
+     .otherwise = "the first"},
+    {.name = "samples",
+     .doc = "sequences of it at most, the same for all points; 0: all",
+     .type = OPTION_INT,
+     .offset = AT(samples),
+     .fallback = "0",
+     .low = 0,
+     .high = INT64_MAX},
+};
+
+/* What is given and does not concern the plane; NULL: nothing. */
+static const char *foreign_key(const struct surface_entry *s)
+{
+    if (s->plane != SURFACE_QUANTIZATION) {
+        if (s->previous) return "previous";
+        if (s->quantizer) return "quantizer";
+        if (s->bits) return "bits";
+    }
+    if (s->plane == SURFACE_TRAJECTORY && s->checkpoint) return "checkpoint";
+    if (s->plane != SURFACE_TRAJECTORY && s->checkpoints) return "checkpoints";
+    return NULL;
+}
+
+static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    enum status st = OK;
+    struct surface_entry *s = entry;
+    const char *key = foreign_key(s);
+    if (key)
+        TRY(options_fail(scope, key, e, "does not go with plane: %s",
+                         surface_plane_name(s->plane)));
+    if ((s->columns == 0) != (s->rows == 0))
+        TRY(options_fail(scope, "rows", e, "columns and rows are 0 together or not at all"));
+    if (!s->name) TRY(mem_string(&s->name, surface_plane_name(s->plane), e));
+done:
+    return st;
+}
+
+const struct option_table surface_table = {.options = keys,
+                                           .n = sizeof keys / sizeof *keys,
+                                           .size = sizeof(struct surface_entry),
+                                           .finish = finish};
+
+const char *surface_plane_name(int plane)
+{
+    return planes[plane];
+}
+
+/* --- what it names in the rest of the sweep --- */
+
+/* The place of the label among n entries that begin with their name; *label becomes the first one's
+ * if it is NULL. */
+static enum status find(char **label, const char *key, const char *list, const void *entries,
+                        int64_t n, size_t size, const struct option_scope *scope, int64_t *place,
+                        struct err *e)
+{
+    enum status st = OK;
+    const char *base = entries, *name;
+    for (*place = 0; *place < n; ++*place) {
+        memcpy(&name, base + (size_t)*place * size, sizeof name);
+        if (!*label) TRY(mem_string(label, name, e));
+        if (strcmp(*label, name) == 0) goto done;
+    }
+    TRY(options_fail(scope, key, e, "no entry of %s has the name %s", list, *label));
+done:
+    return st;
+}
+
+static enum status find_row(const struct model_entry *m, const char *name, const char *key,
+                            const struct option_scope *scope, int64_t *place, struct err *e)
+{
+    enum status st = OK;
+    for (*place = 0; *place < m->n_rows; ++*place)
+        if (strcmp(m->rows[*place].checkpoint, name) == 0) goto done;
+    TRY(options_fail(scope, key, e, "no checkpoint of %s has the name %s", m->trajectory, name));
+done:
+    return st;
+}
+
+static enum status resolve_checkpoints(struct surface_entry *s, const struct model_entry *m,
+                                       const struct option_scope *scope, struct err *e)
+{
+    enum status st = OK;
+    int64_t row = m->n_rows - 1, n = 0;
+    if (s->plane == SURFACE_TRAJECTORY) {
+        for (int64_t i = 0; i < m->n_rows; i++)
+            n += !s->checkpoints || fnmatch(s->checkpoints, m->rows[i].checkpoint, 0) == 0;
+        if (n < 3)
+            TRY(options_fail(scope, "checkpoints", e,
+                             "%lld checkpoints of %s; a principal plane needs at least 3",
+                             (long long)n, m->trajectory));
+        goto done;
+    }
+    if (s->checkpoint)
+        TRY(find_row(m, s->checkpoint, "checkpoint", scope, &row, e));
+    else
+        TRY(mem_string(&s->checkpoint, m->rows[row].checkpoint, e));
+    if (s->plane != SURFACE_QUANTIZATION) goto done;
+    if (s->previous)
+        TRY(find_row(m, s->previous, "previous", scope, &row, e));
+    else if (row == 0)
+        TRY(options_fail(scope, "checkpoint", e, "%s is the first, there is none before it",
+                         s->checkpoint));
+    else
+        TRY(mem_string(&s->previous, m->rows[row - 1].checkpoint, e));
+    if (strcmp(s->previous, s->checkpoint) == 0)
+        TRY(options_fail(scope, "previous", e, "the same as checkpoint: they span no plane"));
+done:
+    return st;
+}
+
+enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
+                            struct err *e)
+{
+    enum status st = OK;
+    struct surface_entry *entry = &s->surfaces[i];
+    int64_t place;
+    TRY(find(&entry->model, "model", "models", s->models, s->n_models, sizeof *s->models, scope,
+             &place, e));
+    TRY(resolve_checkpoints(entry, &s->models[place], scope, e));
+    TRY(find(&entry->dataset, "dataset", "evaluation", s->evaluations, s->n_evaluations,
+             sizeof *s->evaluations, scope, &place, e));
+    if (entry->plane != SURFACE_QUANTIZATION) goto done;
+    TRY(find(&entry->quantizer, "quantizer", "methods", s->methods, s->n_methods,
+             sizeof *s->methods, scope, &place, e));
+    if (!entry->bits) entry->bits = s->methods[place].bits[0];
+done:
+    return st;
+}

@@ -1,0 +1,356 @@
+#include "memory/memory.h"
+#include "eval/head.h"
+#include "linalg/linalg.h"
+#include "util/num.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+const char *memory_part_name(enum memory_part part)
+{
+    static const char *const names[MEMORY_PART_N] = {
+        [MEMORY_BASE] = "base",           [MEMORY_WEIGHTS] = "weights",
+        [MEMORY_STATES] = "states",       [MEMORY_WORK] = "work",
+        [MEMORY_KEPT] = "kept",           [MEMORY_HESSIANS] = "hessians",
+        [MEMORY_QUANTIZER] = "quantizer",
+    };
+    return names[part];
+}
+
+struct memory_sequences memory_sequences_of(const struct sequences *s)
+{
+    if (!s) return (struct memory_sequences){0};
+    return (struct memory_sequences){s->n, s->offset[s->n], sequences_longest(s)};
+}
+
+enum { FLOAT = sizeof(float), DOUBLE = sizeof(double), READ_BUFFER = 1 << 20 };
+
+/* --- the process --- */
+
+/* Libraries, MPI's own buffers, the program; and what a thread touches of its stack, its arena and
+ * BLAS's buffer once it computes. Measured. */
+enum { BASE_PROCESS = 44 << 20, BASE_COMPUTING = 3 << 20, BASE_THREAD = 1 << 20 };
+
+static int64_t base_growth(int64_t threads)
+{
+    return BASE_COMPUTING + threads * BASE_THREAD;
+}
+
+int64_t memory_base(int64_t threads)
+{
+    return BASE_PROCESS + base_growth(threads);
+}
+
+/* Bytes that the process has mapped, and of them those in memory. */
+static bool process_now(int64_t *mapped, int64_t *resident)
+{
+    long long all = 0, here = 0, page = sysconf(_SC_PAGESIZE);
+    FILE *f = fopen("/proc/self/statm", "re");
+    bool read = f && fscanf(f, "%lld %lld", &all, &here) == 2;
+    if (f) fclose(f);
+    *mapped = read ? all * page : 0;
+    *resident = read ? here * page : 0;
+    return read;
+}
+
+int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads)
+{
+    int64_t mapped, resident;
+    process_now(&mapped, &resident);
+    int64_t outside = sizes ? sizes->outside * FLOAT : 0;
+    return max64(resident - outside, 0) + base_growth(threads);
+}
+
+/* What a thread that computes maps, most of it never touched: BLAS's buffer of 128 MiB, malloc's
+ * arena, which takes as much to find its place, and a stack. */
+enum { MAPPED_THREAD = 272 << 20 };
+
+int64_t memory_room_now(int64_t bound, const struct model_sizes *sizes, int64_t threads)
+{
+    int64_t mapped, resident, room = memory_room(bound) - memory_base_now(sizes, threads);
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return room;
+    if (!process_now(&mapped, &resident)) return 0;
+    /* BLAS has threads of its own. */
+    return min64(room, (int64_t)space.rlim_cur - mapped - 2 * threads * MAPPED_THREAD);
+}
+
+enum { MARGIN = 32 };
+
+int64_t memory_room(int64_t bound)
+{
+    return bound - bound / MARGIN;
+}
+
+int64_t memory_bound(int64_t room)
+{
+    return room + room / (MARGIN - 1) + 1;
+}
+
+/* --- what is asked for --- */
+
+static void take_greater(struct quant_memory *to, const struct quant_memory *from)
+{
+    to->prepared = max64(to->prepared, from->prepared);
+    to->preparing = max64(to->preparing, from->preparing);
+    to->running = max64(to->running, from->running);
+}
+
+static bool spread(const struct memory_need *need, int stage)
+{
+    return need->ranks > 1 && need->scalapack_from > 0 &&
+           need->sizes.cols[stage] >= need->scalapack_from;
+}
+
+void memory_need_add(struct memory_need *need, const struct quant_method *method,
+                     const struct quant_options *options)
+{
+    bool hessian = method->needs & NEEDS_HESSIAN;
+    if (!hessian)
+        need->plain++;
+    else if (options->hessian == HESSIAN_SHARED)
+        need->shared++;
+    else if (options->true_sequential)
+        need->own++;
+    else
+        need->own_at_once++;
+    if (hessian && options->hessian == HESSIAN_OWN && options->scale_dtype == SCALE_F16_PACKED)
+        need->unrounded = true;
+    for (int stage = 0; stage < STAGE_N && method->memory; stage++) {
+        struct quant_memory m = {0};
+        const struct quant_extent extent = {.cols = need->sizes.cols[stage],
+                                            .rows = need->sizes.rows[stage],
+                                            .threads = need->threads,
+                                            .ranks = max64(need->ranks, 1),
+                                            .spread = spread(need, stage)};
+        method->memory(options, &extent, &m);
+        take_greater(&need->stage[stage], &m);
+    }
+}
+
+/* Variants [first, first + n) of need, by kind. */
+struct batch {
+    int64_t n, shared, own, own_at_once;
+};
+
+static int64_t overlap(int64_t first, int64_t n, int64_t *start, int64_t count)
+{
+    int64_t from = max64(first, *start), to = min64(first + n, *start + count);
+    *start += count;
+    return max64(to - from, 0);
+}
+
+static struct batch batch_of(const struct memory_need *need, int64_t first, int64_t n)
+{
+    struct batch b = {.n = n};
+    int64_t start = 0;
+    b.shared = overlap(first, n, &start, need->shared);
+    b.own = overlap(first, n, &start, need->own);
+    b.own_at_once = overlap(first, n, &start, need->own_at_once);
+    return b;
+}
+
+static int64_t variants(const struct memory_need *need)
+{
+    return need->shared + need->own + need->own_at_once + need->plain;
+}
+
+/* --- what that takes --- */
+
+static int64_t state_bytes(const struct memory_need *need, const struct memory_sequences *s,
+                           int64_t streams)
+{
+    return streams * s->tokens * need->sizes.shape.hidden * (int64_t)dtype_size(need->type);
+}
+
+static int64_t states_of(const struct memory_need *need, const struct batch *b)
+{
+    int64_t calibrating = b->own + b->own_at_once + (b->shared > 0);
+    return state_bytes(need, &need->evaluation, 1 + b->n) +
+           state_bytes(need, &need->calibration, calibrating);
+}
+
+static int64_t kept_per_token(const struct memory_need *need)
+{
+    const struct model_sizes *s = &need->sizes;
+    return (s->in_width + (s->parallel ? s->shape.hidden : 0)) * FLOAT;
+}
+
+static int64_t hessians_of(const struct memory_need *need, const struct batch *b)
+{
+    int64_t all = 0, largest = 0;
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        int64_t n = need->sizes.cols[stage];
+        int64_t bytes = spread(need, stage) ? dist_bytes(n, need->ranks) : n * n * DOUBLE;
+        all += bytes;
+        largest = max64(largest, bytes);
+    }
+    return b->shared || b->own_at_once ? all : b->own ? largest : 0;
+}
+
+/* What summing them takes, before anything is prepared from them. */
+static int64_t summing_of(const struct memory_need *need, const struct batch *b)
+{
+    int64_t bytes = 0;
+    if (!b->shared && !b->own && !b->own_at_once) return 0;
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        int64_t n = need->sizes.cols[stage], beside = 0;
+        if (need->ranks > 1)
+            beside =
+                spread(need, stage) ? dist_summing_bytes(n) : gram_collect_bytes(n, need->ranks);
+        bytes = max64(bytes, gram_bytes(n, need->threads) + beside);
+    }
+    return bytes;
+}
+
+static int64_t quantizer_of(const struct memory_need *need, const struct batch *b)
+{
+    int64_t one = 0, together = 0, before = 0;
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        const struct quant_memory *m = &need->stage[stage];
+        int64_t passing = max64(m->preparing, m->running);
+        one = max64(one, m->prepared + passing);
+        together = max64(together, before + m->prepared + passing);
+        before += m->prepared;
+    }
+    return b->shared || (need->ranks > 1 && b->own_at_once) ? together : one;
+}
+
+/* Tokens of the longest range. */
+static int64_t range_of(const struct memory_need *need, const struct memory_plan *p)
+{
+    int64_t tokens = max64(need->evaluation.tokens, need->calibration.tokens);
+    return min64(tokens, p->range_tokens);
+}
+
+static int64_t head_of(const struct memory_need *need, const struct memory_plan *p,
+                       const struct batch *b)
+{
+    bool in_place = !p->place.scratch && need->type == DTYPE_F32;
+    int64_t rows = in_place ? 0 : (1 + b->n) * range_of(need, p);
+    return head_bytes(&need->sizes.shape, need->threads, b->n) +
+           rows * need->sizes.shape.hidden * FLOAT;
+}
+
+/* Fills the parts of p from its choices, for the batch. */
+static void predict_batch(const struct memory_need *need, const struct batch *b,
+                          struct memory_plan *p)
+{
+    const struct model_sizes *s = &need->sizes;
+    int64_t *part = p->part, range = range_of(need, p);
+    int64_t states = states_of(need, b), final = state_bytes(need, &need->evaluation, 1 + b->n);
+    part[MEMORY_BASE] = need->base;
+    int64_t quantized = b->n ? s->linears : 0;
+    if (need->unrounded && (b->own || b->own_at_once)) quantized += s->linears;
+    int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT;
+    int64_t own = shared / max64(need->mates, 1);
+    /* Weights that only the forward passes need are not resident while Hessians are: the quantized
+     * blocks are, and what this rank reads ahead. */
+    int64_t seen = shared;
+    if (need->mates > 1 && (b->own || b->own_at_once || b->shared))
+        seen = (quantized + p->ahead * s->block / need->mates) * FLOAT;
+    p->shared = seen - own;
+    part[MEMORY_WEIGHTS] = s->outside * FLOAT + own + READ_BUFFER;
+    part[MEMORY_STATES] = p->place.scratch ? 0 : states;
+    part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
+    part[MEMORY_KEPT] =
+        b->own ? min64(p->kept_tokens, need->calibration.tokens) * kept_per_token(need) : 0;
+    part[MEMORY_HESSIANS] = hessians_of(need, b);
+    part[MEMORY_QUANTIZER] = b->n ? max64(quantizer_of(need, b), summing_of(need, b)) : 0;
+    p->blocks = 0;
+    for (int i = 0; i < MEMORY_PART_N; i++) p->blocks += part[i];
+    p->head =
+        need->base + s->outside * FLOAT + (p->place.scratch ? 0 : final) + head_of(need, p, b);
+    p->peak = max64(p->blocks, p->head);
+    p->scratch = p->place.scratch ? states : 0;
+}
+
+/* Fills the parts of p from its choices: those of its dearest wave. */
+static void predict(const struct memory_need *need, struct memory_plan *p)
+{
+    struct memory_plan one = *p;
+    int64_t n = variants(need), scratch = 0, head = 0;
+    p->peak = -1;
+    for (int64_t first = 0; first == 0 || first < n; first += max64(p->wave, 1)) {
+        struct batch b = batch_of(need, first, min64(n - first, p->wave));
+        predict_batch(need, &b, &one);
+        scratch = max64(scratch, one.scratch);
+        head = max64(head, one.head);
+        if (one.peak > p->peak) *p = one;
+    }
+    p->scratch = scratch;
+    p->head = head;
+}
+
+/* --- the choice --- */
+
+static bool fits(const struct memory_limits *l, const struct memory_plan *p)
+{
+    return (l->memory == 0 || p->peak <= l->memory) &&
+           (!p->place.scratch || p->scratch <= l->scratch);
+}
+
+/* As many kept tokens as there is room for. */
+static void keep(const struct memory_need *need, const struct memory_limits *l,
+                 struct memory_plan *p)
+{
+    int64_t room = l->memory ? l->memory - p->blocks : INT64_MAX;
+    int64_t tokens = room / kept_per_token(need);
+    p->kept_tokens = min64(max64(tokens, 0), need->calibration.tokens);
+    predict(need, p);
+}
+
+static void too_little(const struct memory_need *need, const struct memory_limits *l,
+                       const struct memory_plan *least_plan, struct err *e, enum status *st)
+{
+    const double mib = 1 << 20;
+    *st = err_set(
+        e, ERR_NOMEM, __FILE__, __LINE__,
+        "memory_per_rank of %.0f MiB is too little for this checkpoint and these texts: with one "
+        "variant at a time%s it takes %.0f MiB (weights %.0f, states %.0f, work on sequences of up "
+        "to %lld tokens %.0f, Hessians and factors %.0f, head %.0f); give a rank more memory%s, "
+        "or a visit more ranks (run.ranks_per_group)",
+        (double)memory_bound(l->memory) / mib,
+        least_plan->place.scratch ? " and its states on scratch" : "",
+        (double)memory_bound(least_plan->peak) / mib,
+        (double)least_plan->part[MEMORY_WEIGHTS] / mib,
+        (double)least_plan->part[MEMORY_STATES] / mib,
+        (long long)max64(need->evaluation.longest, need->calibration.longest),
+        (double)least_plan->part[MEMORY_WORK] / mib,
+        (double)(least_plan->part[MEMORY_HESSIANS] + least_plan->part[MEMORY_QUANTIZER]) / mib,
+        (double)(least_plan->head) / mib,
+        least_plan->place.scratch ? "" : ", name a scratch folder with room");
+}
+
+enum status memory_plan_make(const struct memory_need *need, const struct memory_limits *limits,
+                             struct memory_plan *out, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = variants(need),
+            longest = max64(need->evaluation.longest, need->calibration.longest);
+    /* Whole sequences, and enough of them to occupy every thread if there is room. */
+    const int64_t ranges[] = {max64(longest, need->threads * 4 * TOKEN_TILE), longest};
+    struct memory_plan p, smallest = {.peak = INT64_MAX};
+    for (int64_t waves = 1; waves <= max64(n, 1); waves++) {
+        int64_t wave = (n + waves - 1) / waves;
+        if (waves > 1 && (n + wave - 1) / wave < waves) continue; /* had that one */
+        for (int scratch = 0; scratch <= (limits->folder != NULL); scratch++)
+            for (int k = 0; k < 4; k++) {
+                p = (struct memory_plan){
+                    .range_tokens = ranges[k / 2],
+                    .ahead = k % 2 == 0,
+                    .waves = waves,
+                    .wave = wave,
+                    .place = {.scratch = scratch ? limits->folder : NULL, .type = need->type}};
+                predict(need, &p);
+                if (p.peak < smallest.peak && p.scratch <= limits->scratch) smallest = p;
+                if (!fits(limits, &p)) continue;
+                keep(need, limits, &p);
+                *out = p;
+                return OK;
+            }
+    }
+    too_little(need, limits, &smallest, e, &st);
+    return st;
+}

@@ -1,0 +1,192 @@
+#include "memory/states.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct states {
+    const char *what;
+    char *folder; /* of the file; NULL: in memory */
+    int64_t tokens, width;
+    enum dtype type;
+    void *memory; // (tokens, width) of type
+    int fd;
+    uint16_t *narrow; // (PIECE) on the way to or from the file
+};
+
+enum { PIECE = 1 << 18 };
+
+static enum status disk_fail(const struct states *s, int code, const char *doing, struct err *e)
+{
+    bool full = code == ENOSPC || code == EDQUOT;
+    return err_set(e, full ? ERR_FULL : ERR_IO, __FILE__, __LINE__,
+                   "%s: cannot %s %s (%.1f GB) on scratch: %s%s", s->folder, doing, s->what,
+                   (double)s->tokens * (double)s->width * (double)dtype_size(s->type) / 1e9,
+                   strerror(code),
+                   full ? "; free some room, name another folder with run.scratch, or say "
+                          "run.scratch=off"
+                        : "");
+}
+
+/* A file that nobody else sees and that goes with the process. */
+static enum status file_make(struct states *s, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    s->fd = open(s->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (s->fd >= 0) goto done;
+    /* Not every file system has O_TMPFILE. */
+    TRY(mem_format(&path, e, "%s/qtraj-XXXXXX", s->folder));
+    s->fd = mkostemp(path, O_CLOEXEC);
+    if (s->fd < 0) TRY(disk_fail(s, errno, "make a file for", e));
+    unlink(path);
+done:
+    free(path);
+    return st;
+}
+
+static enum status file_reserve(struct states *s, struct err *e)
+{
+    off_t bytes = (off_t)(s->tokens * s->width) * (off_t)dtype_size(s->type);
+    if (bytes == 0 || fallocate(s->fd, 0, 0, bytes) == 0) return OK;
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+        return disk_fail(s, errno, "reserve room for", e);
+    /* Where room cannot be reserved (NFS), a full disk shows when it is written to. */
+    if (ftruncate(s->fd, bytes) != 0) return disk_fail(s, errno, "make room for", e);
+    return OK;
+}
+
+enum status states_open(const struct states_place *place, int64_t tokens, int64_t width,
+                        const char *what, struct states **out, struct err *e)
+{
+    enum status st = OK;
+    struct states *s = NULL;
+    TRY(mem_zero(&s, 1, sizeof *s, what, e));
+    *s = (struct states){
+        .what = what, .tokens = tokens, .width = width, .type = place->type, .fd = -1};
+    if (!place->scratch) {
+        TRY(mem_alloc(&s->memory, tokens * width, dtype_size(s->type), what, e));
+    } else {
+        TRY(mem_string(&s->folder, place->scratch, e));
+        if (s->type == DTYPE_BF16) TRY(mem_alloc(&s->narrow, PIECE, sizeof *s->narrow, what, e));
+        TRY(file_make(s, e));
+        TRY(file_reserve(s, e));
+    }
+    *out = s;
+    s = NULL;
+done:
+    states_close(s);
+    return st;
+}
+
+void states_close(struct states *s)
+{
+    if (!s) return;
+    if (s->fd >= 0) close(s->fd);
+    free(s->folder);
+    free(s->memory);
+    free(s->narrow);
+    free(s);
+}
+
+static enum status file_read(const struct states *s, int64_t at, void *to, size_t bytes,
+                             struct err *e)
+{
+    char *p = to;
+    while (bytes > 0) {
+        ssize_t n = pread(s->fd, p, bytes, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return disk_fail(s, n < 0 ? errno : EIO, "read", e);
+        p += n;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return OK;
+}
+
+static enum status file_write(const struct states *s, int64_t at, const void *from, size_t bytes,
+                              struct err *e)
+{
+    const char *p = from;
+    while (bytes > 0) {
+        ssize_t n = pwrite(s->fd, p, bytes, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return disk_fail(s, n < 0 ? errno : ENOSPC, "write", e);
+        p += n;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return OK;
+}
+
+/* n elements from the first-th on, between the file and x, bf16 in pieces. */
+static enum status file_get(struct states *s, int64_t first, int64_t n, float *x, struct err *e)
+{
+    enum status st = OK;
+    int64_t size = (int64_t)dtype_size(s->type);
+    if (s->type == DTYPE_F32) return file_read(s, first * size, x, (size_t)(n * size), e);
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t m = n - i < PIECE ? n - i : PIECE;
+        TRY(file_read(s, (first + i) * size, s->narrow, (size_t)(m * size), e));
+        dtype_widen(x + i, s->narrow, s->type, m);
+    }
+done:
+    return st;
+}
+
+static enum status file_put(struct states *s, int64_t first, int64_t n, const float *x,
+                            struct err *e)
+{
+    enum status st = OK;
+    int64_t size = (int64_t)dtype_size(s->type);
+    if (s->type == DTYPE_F32) return file_write(s, first * size, x, (size_t)(n * size), e);
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t m = n - i < PIECE ? n - i : PIECE;
+        dtype_narrow_bf16(s->narrow, x + i, m);
+        TRY(file_write(s, (first + i) * size, s->narrow, (size_t)(m * size), e));
+    }
+done:
+    return st;
+}
+
+enum status states_copy(struct states *s, int64_t row, int64_t n, float *buffer, struct err *e)
+{
+    int64_t first = row * s->width, count = n * s->width;
+    if (s->fd >= 0) return file_get(s, first, count, buffer, e);
+    if (s->type == DTYPE_F32)
+        memcpy(buffer, (const float *)s->memory + first, (size_t)count * sizeof *buffer);
+    else
+        dtype_widen(buffer, (const uint16_t *)s->memory + first, s->type, count);
+    return OK;
+}
+
+bool states_in_place(const struct states *s)
+{
+    return s->fd < 0 && s->type == DTYPE_F32;
+}
+
+enum status states_take(struct states *s, int64_t row, int64_t n, float *buffer, float **x,
+                        struct err *e)
+{
+    if (states_in_place(s)) {
+        *x = (float *)s->memory + row * s->width;
+        return OK;
+    }
+    *x = buffer;
+    return states_copy(s, row, n, buffer, e);
+}
+
+enum status states_put(struct states *s, int64_t row, int64_t n, const float *x, struct err *e)
+{
+    int64_t first = row * s->width, count = n * s->width;
+    if (s->fd >= 0) return file_put(s, first, count, x, e);
+    if (s->type == DTYPE_BF16) {
+        dtype_narrow_bf16((uint16_t *)s->memory + first, x, count);
+        return OK;
+    }
+    float *own = (float *)s->memory + first;
+    if (own != x) memcpy(own, x, (size_t)count * sizeof *own);
+    return OK;
+}

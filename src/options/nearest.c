@@ -1,0 +1,55 @@
+#include "options/nearest.h"
+#include <ctype.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { LENGTH_MAX = 63 };
+
+static int fold(char c)
+{
+    return c == '-' ? '_' : tolower((unsigned char)c);
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Optimal string alignment distance (Damerau-Levenshtein without edits inside an exchange); both
+ * at most LENGTH_MAX long. */
+static int distance(const char *a, size_t na, const char *b, size_t nb)
+{
+    int d[LENGTH_MAX + 1][LENGTH_MAX + 1];
+    for (size_t i = 0; i <= na; i++) d[i][0] = (int)i;
+    for (size_t j = 0; j <= nb; j++) d[0][j] = (int)j;
+    for (size_t i = 1; i <= na; i++)
+        for (size_t j = 1; j <= nb; j++) {
+            int cost = fold(a[i - 1]) != fold(b[j - 1]);
+            int best = least(d[i - 1][j] + 1, d[i][j - 1] + 1);
+            best = least(best, d[i - 1][j - 1] + cost);
+            if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) &&
+                fold(a[i - 2]) == fold(b[j - 1]))
+                best = least(best, d[i - 2][j - 2] + 1);
+            d[i][j] = best;
+        }
+    return d[na][nb];
+}
+
+const char *nearest_name(const char *name, const char *const *names, int64_t n)
+{
+    const char *nearest = NULL;
+    int nearest_distance = 0;
+    size_t length = strlen(name);
+    if (length > LENGTH_MAX) return NULL;
+    for (int64_t i = 0; i < n; i++) {
+        size_t other = strlen(names[i]);
+        if (other > LENGTH_MAX) continue;
+        int d = distance(name, length, names[i], other);
+        int limit = (int)(other < 3 ? 1 : (other + 2) / 3);
+        if (d > limit || (size_t)d >= other) continue;
+        if (nearest && d >= nearest_distance) continue;
+        nearest = names[i];
+        nearest_distance = d;
+    }
+    return nearest;
+}

@@ -1,0 +1,200 @@
+#include "options/node.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status node_new(enum node_kind kind, const struct node_place *place, struct node **out,
+                     struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(out, 1, sizeof **out, "a config value", e));
+    (*out)->kind = kind;
+    if (place) (*out)->place = *place;
+done:
+    return st;
+}
+
+static bool is_null(const char *text)
+{
+    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(text, words[i]) == 0) return true;
+    return false;
+}
+
+enum status node_new_scalar(const char *text, bool quoted, const struct node_place *place,
+                            struct node **out, struct err *e)
+{
+    enum status st = OK;
+    struct node *n = NULL;
+    TRY(node_new(!quoted && is_null(text) ? NODE_NULL : NODE_SCALAR, place, &n, e));
+    n->quoted = quoted;
+    TRY(mem_string(&n->text, text, e));
+    *out = n;
+    n = NULL;
+done:
+    node_free(n);
+    return st;
+}
+
+void node_free(struct node *n)
+{
+    if (!n) return;
+    for (int64_t i = 0; i < n->n; i++) node_free(n->items[i]);
+    free(n->items);
+    free(n->key);
+    free(n->text);
+    free(n);
+}
+
+enum status node_append(struct node *n, struct node *child, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_grow(&n->items, n->n, &n->capacity, sizeof(struct node *), e));
+    n->items[n->n++] = child;
+    child = NULL;
+done:
+    node_free(child);
+    return st;
+}
+
+struct node *node_find(const struct node *n, const char *key)
+{
+    if (!n || n->kind != NODE_MAP) return NULL;
+    for (int64_t i = 0; i < n->n; i++)
+        if (strcmp(n->items[i]->key, key) == 0) return n->items[i];
+    return NULL;
+}
+
+void node_place_text(const struct node_place *place, char text[NODE_PLACE])
+{
+    enum { FILE_MAX = 240 };
+    text[0] = '\0';
+    if (place->override) {
+        char shown[NODE_SHOWN];
+        text_show(place->override, shown, sizeof shown);
+        snprintf(text, NODE_PLACE, "--set %s: ", shown);
+    } else if (place->file) {
+        /* The end of a long path says more than its beginning. */
+        size_t n = strlen(place->file), from = n > FILE_MAX ? n - FILE_MAX : 0;
+        snprintf(text, NODE_PLACE, "%s%s:%lld:%lld: ", from ? "..." : "", place->file + from,
+                 (long long)place->line, (long long)place->column);
+    }
+}
+
+/* Length of the UTF-8 sequence at p, 0 if it is broken. */
+static size_t utf8_length(const unsigned char *p)
+{
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (p[0] > 0xF4) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xC0) != 0x80) return 0;
+    return n;
+}
+
+void text_show(const char *from, char *text, size_t size)
+{
+    size_t put = 0;
+    const unsigned char *p = (const unsigned char *)from, *end = p + strlen(from);
+    while (*p) {
+        size_t n = utf8_length(p);
+        bool plain = n > 1 || (n == 1 && *p >= 0x20 && *p != 0x7F);
+        size_t width = plain ? n : 1;
+        bool whole = (size_t)(end - p) < size - put;
+        if (!whole && put + width + sizeof "..." > size) {
+            memcpy(text + put, "...", sizeof "...");
+            return;
+        }
+        if (plain)
+            memcpy(text + put, p, n);
+        else
+            text[put] = '?';
+        put += width;
+        p += width;
+    }
+    text[put] = '\0';
+}
+
+void node_show(const struct node *n, char text[NODE_SHOWN])
+{
+    if (n->kind == NODE_NULL)
+        snprintf(text, NODE_SHOWN, "nothing");
+    else if (n->kind == NODE_LIST)
+        snprintf(text, NODE_SHOWN, "a list of %lld", (long long)n->n);
+    else if (n->kind == NODE_MAP)
+        snprintf(text, NODE_SHOWN, "a mapping");
+    else if (n->quoted) {
+        char shown[NODE_SHOWN - 16];
+        text_show(n->text, shown, sizeof shown);
+        snprintf(text, NODE_SHOWN, "the text \"%s\"", shown);
+    } else
+        text_show(n->text, text, NODE_SHOWN);
+}
+
+static enum status json_scalar(const json_t *json, struct node **out, struct err *e)
+{
+    char number[64] = "";
+    switch (json_typeof(json)) {
+    case JSON_STRING: {
+        const char *text = json_string_value(json);
+        if (strlen(text) != json_string_length(json))
+            return err_set(e, ERR_FORMAT, __FILE__, __LINE__, "text with a NUL character");
+        return node_new_scalar(text, true, NULL, out, e);
+    }
+    case JSON_INTEGER:
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(json));
+        break;
+    case JSON_REAL:
+        snprintf(number, sizeof number, "%.17g", json_real_value(json));
+        /* Keeps a real from passing for an integer. */
+        if (!strpbrk(number, ".en")) strcat(number, ".0");
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        snprintf(number, sizeof number, "%s", json_is_true(json) ? "true" : "false");
+        break;
+    default: /* null */
+        break;
+    }
+    return node_new_scalar(number, false, NULL, out, e);
+}
+
+static enum status from_json(const json_t *json, int depth, struct node **out, struct err *e)
+{
+    enum status st = OK;
+    struct node *n = NULL, *child = NULL;
+    ENSURE(json, ERR_FORMAT, "no value");
+    ENSURE(depth <= NODE_DEPTH, ERR_FORMAT, "nested deeper than %d", NODE_DEPTH);
+    if (json_is_object(json)) {
+        TRY(node_new(NODE_MAP, NULL, &n, e));
+        const char *key;
+        json_t *value;
+        json_object_foreach((json_t *)(uintptr_t)json, key, value)
+        {
+            TRY(from_json(value, depth + 1, &child, e));
+            st = mem_string(&child->key, key, e);
+            if (st != OK) node_free(child);
+            TRY(st);
+            TRY(node_append(n, child, e));
+        }
+    } else if (json_is_array(json)) {
+        TRY(node_new(NODE_LIST, NULL, &n, e));
+        for (size_t i = 0; i < json_array_size(json); i++) {
+            TRY(from_json(json_array_get(json, i), depth + 1, &child, e));
+            TRY(node_append(n, child, e));
+        }
+    } else {
+        TRY(json_scalar(json, &n, e));
+    }
+    *out = n;
+    n = NULL;
+done:
+    node_free(n);
+    return st;
+}
+
+enum status node_from_json(const json_t *json, struct node **out, struct err *e)
+{
+    return from_json(json, 1, out, e);
+}

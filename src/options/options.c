@@ -1,0 +1,495 @@
+/* Reading a tree of nodes into structs by a table. */
+#include "options/options.h"
+#include "options/nearest.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 32 }; /* keys of one table */
+
+static void *field(void *entry, size_t offset)
+{
+    return (char *)entry + offset;
+}
+
+/* "models[0].name"; returns the length. */
+static size_t full_name(const struct option_scope *s, char *text, size_t size)
+{
+    size_t n = s->up ? full_name(s->up, text, size) : 0;
+    if (n >= size) return n;
+    if (!s->name && s->up)
+        return n + (size_t)snprintf(text + n, size - n, "[%lld]", (long long)s->index);
+    if (!s->name) return n;
+    char shown[NODE_SHOWN];
+    text_show(s->name, shown, sizeof shown);
+    return n + (size_t)snprintf(text + n, size - n, "%s%s", n ? "." : "", shown);
+}
+
+static enum status fail(const struct option_scope *s, const struct node_place *place, struct err *e,
+                        const char *fmt, va_list ap)
+{
+    char where[NODE_PLACE] = "", name[OPTION_NAME] = "", what[400];
+    if (place) node_place_text(place, where);
+    full_name(s, name, sizeof name);
+    vsnprintf(what, sizeof what, fmt, ap);
+    return err_set(e, s->source->code, __FILE__, __LINE__, "%s%s%s%s", where, name,
+                   name[0] ? ": " : "", what);
+}
+
+/* At the scope's own value. */
+static enum status __attribute__((format(printf, 3, 4)))
+fail_here(const struct option_scope *s, struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    enum status st = fail(s, s->node ? &s->node->place : NULL, e, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+enum status options_fail(const struct option_scope *scope, const char *key, struct err *e,
+                         const char *fmt, ...)
+{
+    struct option_scope inner = {scope, key, 0, NULL, scope->source};
+    const struct node *n = key && scope->node ? node_find(scope->node, key) : NULL;
+    if (!n) n = scope->node;
+    va_list ap;
+    va_start(ap, fmt);
+    enum status st = fail(key ? &inner : scope, n ? &n->place : NULL, e, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+static enum status fail_expected(const struct option *o, const struct option_scope *s,
+                                 struct err *e)
+{
+    char expected[OPTION_EXPECTED], found[NODE_SHOWN];
+    option_expected(o, expected);
+    node_show(s->node, found);
+    return fail_here(s, e, "expected %s, found %s", expected, found);
+}
+
+/* ---- scalars ---- */
+
+static bool is_plain(const struct node *n)
+{
+    return n->kind == NODE_SCALAR && !n->quoted;
+}
+
+/* Decimal digits with a sign; a leading zero is refused because YAML 1.1 reads octal. */
+static bool parse_int(const char *text, int64_t *value)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    size_t n = strspn(digits, "0123456789");
+    if (n == 0 || digits[n] || (n > 1 && digits[0] == '0')) return false;
+    errno = 0;
+    long long parsed = strtoll(text, NULL, 10);
+    *value = parsed;
+    return errno == 0;
+}
+
+/* 1, 1.5, .5, 1e-3; not inf, nan, hexadecimal; finite. */
+static bool parse_real(const char *text, double *value)
+{
+    const char *p = text + (*text == '-' || *text == '+');
+    size_t whole = strspn(p, "0123456789"), part = 0;
+    p += whole;
+    if (*p == '.') {
+        part = strspn(p + 1, "0123456789");
+        p += 1 + part;
+    }
+    if (whole + part == 0) return false;
+    if (*p == 'e' || *p == 'E') {
+        p += 1 + (p[1] == '-' || p[1] == '+');
+        size_t digits = strspn(p, "0123456789");
+        if (digits == 0) return false;
+        p += digits;
+    }
+    if (*p) return false;
+    *value = strtod(text, NULL);
+    return isfinite(*value);
+}
+
+static bool parse_bool(const char *text, bool *value)
+{
+    static const char *const words[][2] = {
+        {"false", "true"}, {"False", "True"}, {"FALSE", "TRUE"}, {"no", "yes"}, {"off", "on"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (int v = 0; v < 2; v++)
+            if (strcmp(text, words[i][v]) == 0) {
+                *value = v == 1;
+                return true;
+            }
+    return false;
+}
+
+static bool parse_choice(const struct option *o, const char *text, int *value)
+{
+    for (int i = 0; o->choices[i]; i++)
+        if (strcmp(text, o->choices[i]) == 0) {
+            *value = i;
+            return true;
+        }
+    return false;
+}
+
+static bool int_fits(const struct option *o, int64_t value)
+{
+    return (value >= o->low && value <= o->high) ||
+           (o->has_special && !o->word && value == o->special);
+}
+
+static enum status read_int(const struct option *o, const struct option_scope *s, int64_t *value,
+                            struct err *e)
+{
+    const struct node *n = s->node;
+    if (n->kind == NODE_SCALAR && o->word && strcmp(n->text, o->word) == 0) {
+        *value = o->special;
+        return OK;
+    }
+    int64_t parsed = 0;
+    if (!is_plain(n) || !parse_int(n->text, &parsed) || !int_fits(o, parsed))
+        return fail_expected(o, s, e);
+    *value = parsed;
+    return OK;
+}
+
+static enum status read_real(const struct option *o, const struct option_scope *s, double *value,
+                             struct err *e)
+{
+    double parsed = 0;
+    if (!is_plain(s->node) || !parse_real(s->node->text, &parsed) || parsed < o->least ||
+        parsed > o->most)
+        return fail_expected(o, s, e);
+    *value = parsed;
+    return OK;
+}
+
+static enum status read_choice(const struct option *o, const struct option_scope *s, int *value,
+                               struct err *e)
+{
+    const struct node *n = s->node;
+    if (n->kind == NODE_SCALAR && parse_choice(o, n->text, value)) return OK;
+    int64_t count = 0;
+    while (o->choices[count]) count++;
+    const char *near = n->kind == NODE_SCALAR ? nearest_name(n->text, o->choices, count) : NULL;
+    if (!near) return fail_expected(o, s, e);
+    char expected[OPTION_EXPECTED], found[NODE_SHOWN];
+    option_expected(o, expected);
+    node_show(n, found);
+    return fail_here(s, e, "expected %s, found %s, did you mean %s?", expected, found, near);
+}
+
+/* Names become labels and paths: UTF-8, one line. */
+static const char *text_fault(const char *text)
+{
+    if (!*text) return "empty text";
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if (*p < 0x20 || *p == 0x7F) return "a control character";
+    json_t *json = json_string(text);
+    bool good = json != NULL;
+    json_decref(json);
+    return good ? NULL : "text that is not UTF-8";
+}
+
+static enum status check_text(const struct option *o, const struct option_scope *s,
+                              const char *text, struct err *e)
+{
+    const char *fault = text_fault(text);
+    if (!fault) return OK;
+    char expected[OPTION_EXPECTED];
+    option_expected(o, expected);
+    return fail_here(s, e, "expected %s, found %s", expected, fault);
+}
+
+static enum status read_text(const struct option *o, const struct option_scope *s, char **value,
+                             struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    if (s->node->kind != NODE_SCALAR) TRY(fail_expected(o, s, e));
+    TRY(check_text(o, s, s->node->text, e));
+    bool path = o->type == OPTION_PATH || o->type == OPTION_PATHS;
+    if (path && s->source->folder) {
+        struct err why = {0};
+        if (option_path(s->node->text, s->source->folder, &text, &why) != OK)
+            TRY(fail_here(s, e, "%s", why.text));
+        TRY(check_text(o, s, text, e)); /* variables and the folder may hold anything */
+    } else {
+        TRY(mem_string(&text, s->node->text, e));
+    }
+    free(*value);
+    *value = text;
+    text = NULL;
+done:
+    free(text);
+    return st;
+}
+
+/* Paths hold no line ends (check_text), so that one text can hold several, one a line. */
+static enum status read_paths(const struct option *o, const struct option_scope *s, char **value,
+                              struct err *e)
+{
+    enum status st = OK;
+    char *all = NULL, *one = NULL;
+    int64_t n = 0, capacity = 0;
+    if (s->node->kind != NODE_LIST) return read_text(o, s, value, e);
+    if (s->node->n == 0) TRY(fail_expected(o, s, e));
+    for (int64_t i = 0; i < s->node->n; i++) {
+        struct option_scope inner = {s, NULL, i, s->node->items[i], s->source};
+        struct option element = {.name = o->name, .type = OPTION_PATH};
+        TRY(read_text(&element, &inner, &one, e));
+        int64_t length = (int64_t)strlen(one);
+        TRY(mem_grow(&all, n + length, &capacity, 1, e));
+        memcpy(all + n, one, (size_t)length);
+        n += length;
+        all[n++] = '\n';
+    }
+    all[n - 1] = '\0';
+    free(*value);
+    *value = all;
+    all = NULL;
+done:
+    free(all);
+    free(one);
+    return st;
+}
+
+/* ---- lists and groups ---- */
+
+static enum status read_ints(const struct option *o, const struct option_scope *s, int64_t *count,
+                             int64_t *values, struct err *e)
+{
+    const struct node *n = s->node;
+    if (n->kind != NODE_LIST || n->n == 0) return fail_expected(o, s, e);
+    struct option element = {.type = OPTION_INT, .low = o->low, .high = o->high};
+    for (int64_t i = 0; i < n->n; i++) {
+        struct option_scope inner = {s, NULL, i, n->items[i], s->source};
+        int64_t value = 0;
+        enum status st = read_int(&element, &inner, &value, e);
+        if (st != OK) return st;
+        for (int64_t j = 0; j < i; j++)
+            if (values[j] == value)
+                return fail_here(&inner, e, "%lld stands twice in the list", (long long)value);
+        if (i >= o->capacity)
+            return fail_here(&inner, e, "more than %lld values", (long long)o->capacity);
+        values[i] = value;
+    }
+    *count = n->n;
+    return OK;
+}
+
+static enum status read_table(const struct option_table *t, const struct option_scope *s, void *out,
+                              struct err *e);
+
+static enum status read_entries(const struct option *o, const struct option_scope *s, void *entry,
+                                struct err *e)
+{
+    enum status st = OK;
+    const struct node *n = s->node;
+    char *entries = NULL;
+    int64_t *count = field(entry, o->count);
+    if (n->kind != NODE_LIST || n->n < o->low || n->n > o->high) TRY(fail_expected(o, s, e));
+    TRY(mem_zero(&entries, n->n, o->table->size, "config entries", e));
+    memcpy(field(entry, o->offset), &entries, sizeof entries);
+    for (int64_t i = 0; i < n->n; i++) {
+        struct option_scope inner = {s, NULL, i, n->items[i], s->source};
+        TRY(read_table(o->table, &inner, entries + (size_t)i * o->table->size, e));
+        *count = i + 1;
+    }
+done:
+    return st;
+}
+
+enum status options_read_value(const struct option *o, const struct option_scope *s, void *entry,
+                               struct err *e)
+{
+    void *at = field(entry, o->offset);
+    switch (o->type) {
+    case OPTION_BOOL:
+        return is_plain(s->node) && parse_bool(s->node->text, at) ? OK : fail_expected(o, s, e);
+    case OPTION_INT:
+        return read_int(o, s, at, e);
+    case OPTION_REAL:
+        return read_real(o, s, at, e);
+    case OPTION_CHOICE:
+        return read_choice(o, s, at, e);
+    case OPTION_TEXT:
+    case OPTION_PATH:
+        return read_text(o, s, at, e);
+    case OPTION_PATHS:
+        return read_paths(o, s, at, e);
+    case OPTION_INTS:
+        return read_ints(o, s, field(entry, o->count), at, e);
+    case OPTION_GROUP:
+        return read_table(o->table, s, at, e);
+    case OPTION_LIST:
+        return read_entries(o, s, entry, e);
+    }
+    return OK;
+}
+
+static const struct option *find(const struct option_table *t, const char *name)
+{
+    for (int64_t i = 0; i < t->n; i++)
+        if (strcmp(t->options[i].name, name) == 0) return &t->options[i];
+    return NULL;
+}
+
+/* "a, b, c" */
+static void list_names(const struct option_table *t, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < t->n && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", t->options[i].name);
+}
+
+static enum status __attribute__((format(printf, 3, 4)))
+fail_at_key(const struct option_scope *s, struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    enum status st = fail(s, &s->node->key_place, e, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+static enum status fail_unknown(const struct option_table *t, const struct option_scope *s,
+                                struct err *e)
+{
+    const char *names[OPTIONS_MAX];
+    char known[OPTION_EXPECTED];
+    for (int64_t i = 0; i < t->n; i++) names[i] = t->options[i].name;
+    const char *near = nearest_name(s->name, names, t->n);
+    if (near) return fail_at_key(s, e, "unknown key, did you mean %s?", near);
+    list_names(t, known, sizeof known);
+    return fail_at_key(s, e, "unknown key; known here: %s", known);
+}
+
+static enum status read_keys(const struct option_table *t, const struct option_scope *s, void *out,
+                             const struct node **given, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; i < s->node->n; i++) {
+        const struct node *n = s->node->items[i];
+        struct option_scope inner = {s, n->key, 0, n, s->source};
+        const struct option *o = find(t, n->key);
+        if (!o) TRY(fail_unknown(t, &inner, e));
+        const struct node **seen = &given[o - t->options];
+        if (*seen)
+            TRY(fail_at_key(&inner, e, "repeated key, first on line %lld",
+                            (long long)(*seen)->key_place.line));
+        /* --set key=null takes back what the file says. */
+        if (n->kind == NODE_NULL && n->place.override) continue;
+        *seen = n;
+        TRY(options_read_value(o, &inner, out, e));
+    }
+done:
+    return st;
+}
+
+static enum status read_table(const struct option_table *t, const struct option_scope *s, void *out,
+                              struct err *e)
+{
+    enum status st = OK;
+    const struct node *given[OPTIONS_MAX] = {NULL};
+    options_default(t, out);
+    if (s->node->kind != NODE_MAP) {
+        char known[OPTION_EXPECTED], found[NODE_SHOWN];
+        list_names(t, known, sizeof known);
+        node_show(s->node, found);
+        TRY(fail_here(s, e, "expected a mapping with the keys %s, found %s", known, found));
+    }
+    if (t->begin) TRY(t->begin(out, s, e));
+    TRY(read_keys(t, s, out, given, e));
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        if (!o->required || given[i]) continue;
+        char expected[OPTION_EXPECTED];
+        option_expected(o, expected);
+        TRY(options_fail(s, o->name, e, "missing, expected %s", expected));
+    }
+    if (t->finish) TRY(t->finish(out, s, e));
+done:
+    if (st != OK) options_free(t, out);
+    return st;
+}
+
+enum status options_read(const struct option_table *t, const struct node *node,
+                         const struct option_source *source, void *out, struct err *e)
+{
+    struct option_scope root = {NULL, NULL, 0, node, source};
+    return read_table(t, &root, out, e);
+}
+
+/* ---- lifetime ---- */
+
+void options_default(const struct option_table *t, void *out)
+{
+    memset(out, 0, t->size);
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        void *at = field(out, o->offset);
+        if (o->type == OPTION_GROUP) options_default(o->table, at);
+        if (!o->fallback) continue;
+        /* Defaults may lie outside the range: -1 and nan stand for "not given". */
+        if (o->type == OPTION_INT && o->word && strcmp(o->fallback, o->word) == 0)
+            *(int64_t *)at = o->special;
+        else if (o->type == OPTION_INT)
+            *(int64_t *)at = strtoll(o->fallback, NULL, 10);
+        else if (o->type == OPTION_REAL)
+            *(double *)at = strtod(o->fallback, NULL);
+        else if (o->type == OPTION_BOOL)
+            parse_bool(o->fallback, at);
+        else if (o->type == OPTION_CHOICE)
+            parse_choice(o, o->fallback, at);
+    }
+}
+
+void options_free(const struct option_table *t, void *out)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        void *at = field(out, o->offset);
+        if (o->type == OPTION_GROUP) options_free(o->table, at);
+        if (o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS)
+            free(*(char **)at);
+        if (o->type != OPTION_LIST) continue;
+        char *entries;
+        memcpy(&entries, at, sizeof entries);
+        int64_t n = *(int64_t *)field(out, o->count);
+        for (int64_t j = 0; j < n; j++)
+            options_free(o->table, entries + (size_t)j * o->table->size);
+        free(entries);
+    }
+    if (t->release) t->release(out);
+    memset(out, 0, t->size);
+}
+
+/* Texts of *to, which still are those of *from, become its own; those that are left when memory
+ * runs out become NULL. */
+static enum status own_texts(const struct option_table *t, void *to, enum status st, struct err *e)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        char **text = field(to, o->offset), *copy = NULL;
+        if (o->type == OPTION_GROUP) st = own_texts(o->table, text, st, e);
+        if (o->type != OPTION_TEXT && o->type != OPTION_PATH && o->type != OPTION_PATHS) continue;
+        if (*text && st == OK && !(copy = strdup(*text)))
+            st = err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for settings");
+        *text = copy;
+    }
+    return st;
+}
+
+enum status options_copy(const struct option_table *t, const void *from, void *to, struct err *e)
+{
+    memcpy(to, from, t->size);
+    enum status st = own_texts(t, to, OK, e);
+    if (st != OK) options_free(t, to);
+    return st;
+}

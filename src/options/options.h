@@ -1,0 +1,123 @@
+/* options: one table of keys drives everything that is done with settings.
+ *
+ * A line of a table says a key's name, type, place in its struct, default, range and meaning. From
+ * it come reading and checking (YAML, JSON, --set, flags), defaults, the JSON form, the listing of
+ * `qtraj options`, and freeing. A new key is one line in tables.c and one field in its struct. */
+#pragma once
+#include "options/node.h"
+#include <stddef.h>
+#include <stdio.h>
+
+enum option_type {
+    OPTION_BOOL,   /* bool */
+    OPTION_INT,    /* int64_t */
+    OPTION_REAL,   /* double, finite */
+    OPTION_CHOICE, /* int: index into choices */
+    OPTION_TEXT,   /* char *, NULL when not given */
+    OPTION_PATH,   /* char *, resolved */
+    OPTION_PATHS,  /* char *, one or several of them, resolved, one a line */
+    OPTION_INTS,   /* int64_t array inside the struct, all different */
+    OPTION_GROUP,  /* a struct inside the struct */
+    OPTION_LIST    /* pointer to an array of structs */
+};
+
+struct option_table;
+
+struct option {
+    const char *name, *doc;
+    enum option_type type;
+    size_t offset;
+    size_t count;         /* INTS, LIST: offset of the int64_t number of elements */
+    int64_t capacity;     /* INTS: room in the struct */
+    bool required;        /* must be given */
+    const char *fallback; /* the default as it would be written; NULL: nothing (NULL, 0 elements) */
+    const char *otherwise;      /* what holds when it is not given, in words, for the listing */
+    int64_t low, high;          /* INT, INTS: range of a value; LIST: of the number of entries */
+    bool has_special;           /* INT: one more value outside the range ... */
+    int64_t special;            /* ... this one, ... */
+    const char *word;           /* ... written so, if not as a number */
+    double least, most;         /* REAL */
+    const char *const *choices; /* CHOICE: NULL behind the last */
+    bool file_only;             /* no flag */
+    const char *unset;          /* BOOL: the flag that makes it false; NULL: "no-" + name */
+    const struct option_table *table; /* GROUP, LIST */
+};
+
+/* Where in the settings a value stands. */
+struct option_scope {
+    const struct option_scope *up; /* NULL: the root */
+    const char *name;              /* key; NULL at the root and for an element of a list */
+    int64_t index;                 /* of an element */
+    const struct node *node;       /* NULL: not written anywhere */
+    const struct option_source *source;
+};
+
+struct option_source {
+    enum status code;   /* of what is wrong with the settings: ERR_USAGE or ERR_FORMAT */
+    const char *folder; /* paths are relative to it and ${VAR} is expanded; NULL: paths are resolved
+                           already */
+};
+
+struct option_table {
+    const struct option *options;
+    int64_t n;
+    size_t size; /* of the struct */
+    /* Before the keys of one entry are read: defaults that depend on what is written elsewhere. May
+     * be NULL. */
+    enum status (*begin)(void *entry, const struct option_scope *scope, struct err *e);
+    /* After the keys of one entry are read: checks between keys, defaults that depend on others.
+     * May be NULL. */
+    enum status (*finish)(void *entry, const struct option_scope *scope, struct err *e);
+    /* Frees what no key describes; may be NULL. */
+    void (*release)(void *entry);
+};
+
+/* Fills *out from a mapping. On failure *out is zeroed and owns nothing. source->code with place,
+ * the key's full name, what was expected and the nearest known key; ERR_NOMEM. */
+MUST_USE enum status options_read(const struct option_table *t, const struct node *node,
+                                  const struct option_source *source, void *out, struct err *e);
+/* Owns nothing afterwards that must be freed: texts are NULL, lists empty. */
+void options_default(const struct option_table *t, void *out);
+/* Frees all and zeroes. */
+void options_free(const struct option_table *t, void *out);
+
+/* *to = a deep copy, owned by the caller (options_free); for tables without lists and release.
+ * ERR_NOMEM. */
+MUST_USE enum status options_copy(const struct option_table *t, const void *from, void *to,
+                                  struct err *e);
+
+/* Reads one value into its place (for flags and table cells). */
+MUST_USE enum status options_read_value(const struct option *o, const struct option_scope *scope,
+                                        void *entry, struct err *e);
+
+/* An error at a key of the scope's mapping (NULL or not written: at the mapping itself). Returns
+ * the source's code. */
+MUST_USE enum status options_fail(const struct option_scope *scope, const char *key, struct err *e,
+                                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* A new object, keys in the table's order; what is not given is left out. NULL: out of memory (or a
+ * text that is no UTF-8). */
+json_t *options_to_json(const struct option_table *t, const void *entry);
+
+/* options_read of a JSON object; ERR_FORMAT. */
+MUST_USE enum status options_from_json(const struct option_table *t, const json_t *json, void *out,
+                                       struct err *e);
+
+/* A flag "--PREFIXname value", "--PREFIXname=value", or for a bool "--PREFIXname" and its opposite;
+ * underscores of names are hyphens. Groups and lists have no flags. See quant_options_flag. */
+MUST_USE enum status options_flag(const struct option_table *t, const char *prefix, void *entry,
+                                  int argc, char **argv, int *used, struct err *e);
+/* One flag a line with its meaning, for --help. */
+void options_print_flags(const struct option_table *t, const char *prefix, FILE *out);
+/* Every key by section: name, what it takes, default, meaning. */
+void options_print(const struct option_table *t, FILE *out);
+
+enum { OPTION_EXPECTED = 200, OPTION_NAME = 160 };
+/* "an integer from 2 to 8", "one of none, activation", ... */
+void option_expected(const struct option *o, char text[OPTION_EXPECTED]);
+/* What an INT is written as: its digits, or the word of its special value (then true). */
+bool option_int_text(const struct option *o, int64_t value, char text[32]);
+
+/* `text` with ${VAR} expanded and, when relative, set behind folder. *out is owned by the caller.
+ * ERR_USAGE names the variable. */
+MUST_USE enum status option_path(const char *text, const char *folder, char **out, struct err *e);

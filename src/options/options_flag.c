@@ -1,0 +1,115 @@
+/* Command line flags of a table. */
+#include "options/options.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether `arg` (n bytes, without the dashes) is PREFIXname. */
+static bool names(const char *arg, size_t n, const char *prefix, const char *name)
+{
+    size_t length = strlen(prefix);
+    if (n != length + strlen(name) || strncmp(arg, prefix, length) != 0) return false;
+    for (size_t i = length; i < n; i++)
+        if (arg[i] != (name[i - length] == '_' ? '-' : name[i - length])) return false;
+    return true;
+}
+
+static bool has_flag(const struct option *o)
+{
+    return !o->file_only && o->type != OPTION_GROUP && o->type != OPTION_LIST &&
+           o->type != OPTION_INTS;
+}
+
+/* The flag that makes a bool false. */
+static void unset_name(const struct option *o, char name[OPTION_NAME])
+{
+    if (o->unset)
+        snprintf(name, OPTION_NAME, "%s", o->unset);
+    else
+        snprintf(name, OPTION_NAME, "no-%s", o->name);
+}
+
+static const struct option *find_flag(const struct option_table *t, const char *prefix,
+                                      const char *arg, size_t n, bool *unset)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        char opposite[OPTION_NAME];
+        unset_name(o, opposite);
+        *unset = o->type == OPTION_BOOL && names(arg, n, prefix, opposite);
+        if (*unset || (has_flag(o) && names(arg, n, prefix, o->name))) return o;
+    }
+    return NULL;
+}
+
+static enum status set_value(const struct option *o, const char *flag, const char *text,
+                             void *entry, struct err *e)
+{
+    enum status st = OK;
+    struct node *node = NULL;
+    /* The shell has expanded what it expands; "null" is a fine file name. */
+    bool quoted = o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS;
+    struct option_source source = {.code = ERR_USAGE};
+    TRY(node_new_scalar(text, quoted, NULL, &node, e));
+    struct option_scope scope = {NULL, flag, 0, node, &source};
+    TRY(options_read_value(o, &scope, entry, e));
+done:
+    node_free(node);
+    return st;
+}
+
+enum status options_flag(const struct option_table *t, const char *prefix, void *entry, int argc,
+                         char **argv, int *used, struct err *e)
+{
+    enum status st = OK;
+    char *flag = NULL;
+    *used = 0;
+    if (argc < 1 || strncmp(argv[0], "--", 2) != 0) return OK;
+    size_t n = strcspn(argv[0], "=");
+    const char *value = argv[0][n] ? argv[0] + n + 1 : NULL;
+    bool unset = false;
+    const struct option *o = find_flag(t, prefix, argv[0] + 2, n - 2, &unset);
+    if (!o) return OK;
+    TRY(mem_format(&flag, e, "%.*s", (int)n, argv[0]));
+    char expected[OPTION_EXPECTED];
+    option_expected(o, expected);
+    if (o->type == OPTION_BOOL) {
+        ENSURE(!value, ERR_USAGE, "%s takes no value", flag);
+        TRY(set_value(o, flag, unset ? "false" : "true", entry, e));
+        *used = 1;
+    } else {
+        ENSURE(value || argc > 1, ERR_USAGE, "%s: expected %s behind it", flag, expected);
+        TRY(set_value(o, flag, value ? value : argv[1], entry, e));
+        *used = value ? 1 : 2;
+    }
+done:
+    free(flag);
+    return st;
+}
+
+void options_print_flags(const struct option_table *t, const char *prefix, FILE *out)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        if (!has_flag(o)) continue;
+        char name[OPTION_NAME], line[3 * OPTION_NAME], expected[OPTION_EXPECTED];
+        snprintf(name, sizeof name, "%s", o->name);
+        for (char *p = name; *p; p++)
+            if (*p == '_') *p = '-';
+        option_expected(o, expected);
+        if (o->type == OPTION_BOOL) {
+            char opposite[OPTION_NAME];
+            unset_name(o, opposite);
+            for (char *p = opposite; *p; p++)
+                if (*p == '_') *p = '-';
+            snprintf(line, sizeof line, "--%s%s, --%s%s", prefix, name, prefix, opposite);
+            snprintf(expected, sizeof expected, "a switch");
+        } else {
+            snprintf(line, sizeof line, "--%s%s", prefix, name);
+        }
+        fprintf(out, "  %-24s  %s (%s", line, o->doc, expected);
+        if (o->otherwise || o->fallback)
+            fprintf(out, "; default %s", o->otherwise ? o->otherwise : o->fallback);
+        fprintf(out, ")\n");
+    }
+}

@@ -1,0 +1,110 @@
+#include "options/override.h"
+#include "options/yaml.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The value of the key (n bytes) in a mapping; a new one that is NODE_NULL if there is none. */
+static enum status enter_key(struct node *at, const char *key, size_t n,
+                             const struct node_place *place, struct node **out, struct err *e)
+{
+    enum status st = OK;
+    char *name = NULL, shown[NODE_SHOWN];
+    struct node *child = NULL;
+    TRY(mem_format(&name, e, "%.*s", (int)n, key));
+    text_show(name, shown, sizeof shown);
+    if (at->kind == NODE_NULL) at->kind = NODE_MAP; /* "run:" with nothing behind it */
+    ENSURE(at->kind == NODE_MAP, ERR_USAGE, "no mapping to look up %s in", shown);
+    *out = node_find(at, name);
+    if (*out) goto done;
+    TRY(node_new_scalar("", false, place, &child, e));
+    child->key = name;
+    child->key_place = *place;
+    name = NULL;
+    *out = child;
+    TRY(node_append(at, child, e));
+done:
+    free(name);
+    return st;
+}
+
+/* "[2]..." at *p, which is moved behind it. */
+static enum status enter_index(struct node *at, const char **p, struct node **out, struct err *e)
+{
+    enum status st = OK;
+    char *end, shown[NODE_SHOWN];
+    text_show(*p, shown, sizeof shown);
+    size_t digits = strspn(*p + 1, "0123456789");
+    ENSURE(digits > 0 && digits < 10 && (*p)[1 + digits] == ']', ERR_USAGE,
+           "expected [number] at %s", shown);
+    long index = strtol(*p + 1, &end, 10);
+    ENSURE(at->kind == NODE_LIST, ERR_USAGE, "no list to take [%ld] of", index);
+    ENSURE(index < at->n, ERR_USAGE, "[%ld] is beyond the list's %lld entries (the first is [0])",
+           index, (long long)at->n);
+    *out = at->items[index];
+    *p = end + 1;
+done:
+    return st;
+}
+
+/* The node that a key such as a.b[0].c names. */
+static enum status enter(struct node *root, const char *key, size_t n,
+                         const struct node_place *place, struct node **out, struct err *e)
+{
+    enum status st = OK;
+    struct node *at = root;
+    char shown[NODE_SHOWN];
+    const char *p = key, *end = key + n;
+    for (int depth = 0; p < end; depth++) {
+        ENSURE(depth < NODE_DEPTH, ERR_USAGE, "more than %d levels", NODE_DEPTH);
+        text_show(p, shown, sizeof shown);
+        if (*p == '[' && p > key) {
+            TRY(enter_index(at, &p, &at, e));
+        } else {
+            size_t length = strcspn(p, ".[=");
+            ENSURE(length > 0, ERR_USAGE, "expected a key at %s", shown);
+            TRY(enter_key(at, p, length, place, &at, e));
+            p += length;
+        }
+        if (*p == '.') {
+            p++;
+            ENSURE(p < end, ERR_USAGE, "expected a key behind the last dot");
+        } else {
+            text_show(p, shown, sizeof shown);
+            ENSURE(p == end || *p == '[', ERR_USAGE, "expected . or [ or = at %s", shown);
+        }
+    }
+    *out = at;
+done:
+    return st;
+}
+
+/* to takes over what from holds and keeps its own key. */
+static void replace(struct node *to, struct node *from)
+{
+    struct node old = *to;
+    *to = *from;
+    to->key = old.key;
+    to->key_place = from->place;
+    old.key = NULL;
+    *from = old;
+    node_free(from);
+}
+
+enum status override_apply(struct node *root, const char *text, struct err *e)
+{
+    enum status st = OK;
+    struct node *value = NULL, *at = NULL;
+    struct node_place place = {.override = text};
+    char shown[NODE_SHOWN];
+    const char *equals = strchr(text, '=');
+    text_show(text, shown, sizeof shown);
+    ENSURE(equals && equals > text, ERR_USAGE, "--set %s: expected key=value", shown);
+    struct err why = {0};
+    st = enter(root, text, (size_t)(equals - text), &place, &at, &why);
+    ENSURE(st == OK, st, "--set %s: %s", shown, why.text);
+    TRY(yaml_read_text(equals + 1, strlen(equals + 1), &place, &value, e));
+    replace(at, value);
+done:
+    return st;
+}

@@ -1,0 +1,242 @@
+#include "options/yaml.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+struct reader {
+    yaml_parser_t parser;
+    struct node_place place; /* file or override */
+    const char *text;
+    size_t size;
+    int64_t events;
+};
+
+static struct node_place place_at(const struct reader *r, size_t line, size_t column)
+{
+    struct node_place place = r->place;
+    place.line = (int64_t)line + 1;
+    place.column = (int64_t)column + 1;
+    return place;
+}
+
+static struct node_place place_of(const struct reader *r, yaml_mark_t mark)
+{
+    return place_at(r, mark.line, mark.column);
+}
+
+static enum status fail_at(const struct reader *r, yaml_mark_t mark, const char *what,
+                           struct err *e)
+{
+    struct node_place place = place_of(r, mark);
+    char text[NODE_PLACE];
+    node_place_text(&place, text);
+    return err_set(e, ERR_USAGE, __FILE__, __LINE__, "%s%s", text, what);
+}
+
+/* Whether the given line (from 0) is indented with a tab. */
+static bool indented_by_tab(const struct reader *r, size_t line)
+{
+    const char *p = r->text, *end = r->text + r->size;
+    while (line && p < end)
+        if (*p++ == '\n') line--;
+    while (p < end && *p == ' ') p++;
+    return p < end && *p == '\t';
+}
+
+/* The parser's own words, with the place. */
+static enum status parser_failure(const struct reader *r, struct err *e)
+{
+    const yaml_parser_t *p = &r->parser;
+    if (p->error == YAML_MEMORY_ERROR)
+        return err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory in the YAML parser");
+    struct node_place place = place_of(r, p->problem_mark);
+    if (p->error == YAML_READER_ERROR) { /* a byte, not a mark */
+        size_t line = 0, start = 0, end = p->problem_offset < r->size ? p->problem_offset : r->size;
+        for (size_t i = 0; i < end; i++)
+            if (r->text[i] == '\n') {
+                line++;
+                start = i + 1;
+            }
+        place = place_at(r, line, end - start);
+    }
+    char text[NODE_PLACE];
+    node_place_text(&place, text);
+    const char *hint = "";
+    if (p->error == YAML_SCANNER_ERROR && p->problem && !strstr(p->problem, "tab") &&
+        indented_by_tab(r, p->problem_mark.line))
+        hint = " (YAML is indented with blanks, this line has a tab)";
+    return err_set(e, ERR_USAGE, __FILE__, __LINE__, "%snot readable as YAML: %s%s%s%s", text,
+                   p->problem ? p->problem : "unknown problem", p->context ? " " : "",
+                   p->context ? p->context : "", hint);
+}
+
+/* What an event carries that is refused everywhere; NULL if nothing. */
+static const char *refused(const yaml_event_t *event)
+{
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    if (event->type == YAML_ALIAS_EVENT)
+        return "an alias (*name): aliases are not taken, write the value out";
+    if (event->type == YAML_SCALAR_EVENT) {
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+        if (memchr(event->data.scalar.value, '\0', event->data.scalar.length))
+            return "text with a NUL character";
+    } else if (event->type == YAML_SEQUENCE_START_EVENT) {
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+    } else if (event->type == YAML_MAPPING_START_EVENT) {
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+    }
+    if (anchor) return "an anchor (&name): anchors are not taken, write the value out";
+    if (tag) return "a tag (!name): tags are not taken, the key alone gives the type";
+    return NULL;
+}
+
+/* The next event; the caller deletes it, also after a failure. */
+static enum status next_event(struct reader *r, yaml_event_t *event, struct err *e)
+{
+    memset(event, 0, sizeof *event);
+    if (!yaml_parser_parse(&r->parser, event)) return parser_failure(r, e);
+    if (++r->events > YAML_EVENTS)
+        return fail_at(r, event->start_mark, "more than 1000000 YAML events, not a sweep file", e);
+    const char *what = refused(event);
+    return what ? fail_at(r, event->start_mark, what, e) : OK;
+}
+
+static enum status read_value(struct reader *r, const yaml_event_t *event, int depth,
+                              struct node **out, struct err *e);
+
+static enum status read_list(struct reader *r, int depth, struct node *n, struct err *e)
+{
+    enum status st = OK;
+    yaml_event_t event = {0};
+    struct node *child = NULL;
+    for (;;) {
+        TRY(next_event(r, &event, e));
+        if (event.type == YAML_SEQUENCE_END_EVENT) break;
+        TRY(read_value(r, &event, depth + 1, &child, e));
+        TRY(node_append(n, child, e));
+        yaml_event_delete(&event);
+    }
+done:
+    yaml_event_delete(&event);
+    return st;
+}
+
+static enum status read_map(struct reader *r, int depth, struct node *n, struct err *e)
+{
+    enum status st = OK;
+    yaml_event_t key = {0}, value = {0};
+    struct node *child = NULL;
+    for (;;) {
+        TRY(next_event(r, &key, e));
+        if (key.type == YAML_MAPPING_END_EVENT) break;
+        if (key.type != YAML_SCALAR_EVENT)
+            TRY(fail_at(r, key.start_mark, "a key that is no text", e));
+        TRY(next_event(r, &value, e));
+        TRY(read_value(r, &value, depth + 1, &child, e));
+        child->key_place = place_of(r, key.start_mark);
+        TRY(mem_string(&child->key, (const char *)key.data.scalar.value, e));
+        struct node *owned = child;
+        child = NULL;
+        TRY(node_append(n, owned, e));
+        yaml_event_delete(&key);
+        yaml_event_delete(&value);
+    }
+done:
+    node_free(child);
+    yaml_event_delete(&key);
+    yaml_event_delete(&value);
+    return st;
+}
+
+static enum status read_value(struct reader *r, const yaml_event_t *event, int depth,
+                              struct node **out, struct err *e)
+{
+    enum status st = OK;
+    struct node *n = NULL;
+    struct node_place place = place_of(r, event->start_mark);
+    if (event->type == YAML_SCALAR_EVENT) {
+        bool quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+        TRY(node_new_scalar((const char *)event->data.scalar.value, quoted, &place, &n, e));
+    } else {
+        bool list = event->type == YAML_SEQUENCE_START_EVENT;
+        if (depth > NODE_DEPTH)
+            TRY(fail_at(r, event->start_mark, "nested deeper than 64 levels", e));
+        TRY(node_new(list ? NODE_LIST : NODE_MAP, &place, &n, e));
+        TRY(list ? read_list(r, depth, n, e) : read_map(r, depth, n, e));
+    }
+    *out = n;
+    n = NULL;
+done:
+    node_free(n);
+    return st;
+}
+
+/* stream start, document start, value, document end, stream end */
+static enum status read_stream(struct reader *r, struct node **out, struct err *e)
+{
+    enum status st = OK;
+    yaml_event_t event = {0};
+    struct node *n = NULL;
+    TRY(next_event(r, &event, e));
+    yaml_event_delete(&event);
+    TRY(next_event(r, &event, e));
+    if (event.type == YAML_STREAM_END_EVENT) {
+        struct node_place place = place_of(r, event.start_mark);
+        TRY(node_new(NODE_NULL, &place, &n, e));
+    } else {
+        yaml_event_delete(&event);
+        TRY(next_event(r, &event, e));
+        TRY(read_value(r, &event, 1, &n, e));
+        yaml_event_delete(&event);
+        TRY(next_event(r, &event, e)); /* document end */
+        yaml_event_delete(&event);
+        TRY(next_event(r, &event, e));
+        if (event.type != YAML_STREAM_END_EVENT)
+            TRY(fail_at(r, event.start_mark, "a second YAML document: one is expected", e));
+    }
+    *out = n;
+    n = NULL;
+done:
+    node_free(n);
+    yaml_event_delete(&event);
+    return st;
+}
+
+enum status yaml_read_text(const char *text, size_t n, const struct node_place *place,
+                           struct node **out, struct err *e)
+{
+    enum status st = OK;
+    struct reader r = {.place = *place, .text = text, .size = n};
+    ENSURE(yaml_parser_initialize(&r.parser), ERR_NOMEM, "out of memory in the YAML parser");
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n);
+    st = read_stream(&r, out, e);
+    yaml_parser_delete(&r.parser);
+done:
+    return st;
+}
+
+enum status yaml_read_file(const char *path, struct node **out, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    size_t n = 0;
+    struct node_place place = {.file = path};
+    struct node *root = NULL;
+    struct err why = {0};
+    st = fsx_read(path, YAML_BYTES, &text, &n, &why);
+    /* Too large is the file's fault, not the disk's. */
+    ENSURE(st == OK, st == ERR_FORMAT ? ERR_USAGE : st, "%s", why.text);
+    TRY(yaml_read_text(text, n, &place, &root, e));
+    ENSURE(root->kind != NODE_NULL, ERR_USAGE, "%s:1:1: empty: no key stands in this file", path);
+    *out = root;
+    root = NULL;
+done:
+    node_free(root);
+    free(text);
+    return st;
+}

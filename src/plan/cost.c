@@ -1,0 +1,256 @@
+#include "plan/cost.h"
+#include "linalg/rates.h"
+#include "quant/quant.h"
+#include "util/clock.h"
+#include "util/mem.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *cost_phase_name(enum cost_phase phase)
+{
+    static const char *const names[COST_PHASE_N] = {
+        [COST_READ] = "read",           [COST_FORWARD] = "forward",
+        [COST_HESSIAN] = "hessian",     [COST_FACTOR] = "factor",
+        [COST_SWEEP] = "sweep",         [COST_HEAD] = "head",
+        [COST_CURVATURE] = "curvature", [COST_SECOND_ORDER] = "second_order",
+    };
+    return names[phase];
+}
+
+void cost_add(struct cost *to, const struct cost *more, double times)
+{
+    for (int i = 0; i < COST_PHASE_N; i++) to->flop[i] += times * more->flop[i];
+    to->bytes += times * more->bytes;
+}
+
+double cost_flop(const struct cost *c)
+{
+    double sum = 0;
+    for (int i = 0; i < COST_PHASE_N; i++) sum += c->flop[i];
+    return sum;
+}
+
+/* --- FLOPs --- */
+
+/* Linears, and attention: scores and their products with the values, each 2 T²/2 times the heads'
+ * width. */
+static double forward(const struct model_sizes *m, const struct cost_tokens *t)
+{
+    double width = (double)(m->shape.heads * m->shape.head_dim);
+    return (double)m->shape.layers *
+           (2.0 * (double)m->linears * t->tokens + 2.0 * width * t->squares);
+}
+
+static double head(const struct model_sizes *m, const struct cost_tokens *t)
+{
+    return 2.0 * (double)m->shape.vocab * (double)m->shape.hidden * t->tokens;
+}
+
+struct cost cost_shared(const struct model_sizes *m, const struct cost_tokens *evaluation,
+                        double bytes_a_weight)
+{
+    return (struct cost){
+        .flop = {[COST_FORWARD] = forward(m, evaluation), [COST_HEAD] = head(m, evaluation)},
+        .bytes = bytes_a_weight * (double)m->shape.parameters};
+}
+
+/* Sums over the stages of all blocks. docs/math/gptq.md: a factor is n³/3, the sweep rows n². */
+static void hessians(const struct model_sizes *m, const struct cost_tokens *calibration,
+                     struct cost *c)
+{
+    for (int i = 0; i < STAGE_N; i++) {
+        double n = (double)m->cols[i], layers = (double)m->shape.layers;
+        c->flop[COST_HESSIAN] += layers * n * n * calibration->tokens;
+        c->flop[COST_FACTOR] += layers * n * n * n / 3;
+    }
+}
+
+struct cost cost_shared_hessian(const struct model_sizes *m, const struct cost_tokens *calibration)
+{
+    struct cost c = {0};
+    c.flop[COST_FORWARD] = forward(m, calibration);
+    hessians(m, calibration, &c);
+    return c;
+}
+
+/* Rounding a weight: scale, division, clamp, code; and each range that a search tries. */
+enum { FLOP_ROUND = 40, RANGES_TRIED = 80, FLOP_RANGE = 8 };
+
+struct cost cost_variant(const struct model_sizes *m, const struct method_entry *method,
+                         const struct cost_tokens *evaluation,
+                         const struct cost_tokens *calibration)
+{
+    struct cost c = {
+        .flop = {[COST_FORWARD] = forward(m, evaluation), [COST_HEAD] = head(m, evaluation)}};
+    const struct quant_method *q = quant_find(method->method);
+    double layers = (double)m->shape.layers, weight = FLOP_ROUND;
+    if (method->options.range_search > 0) weight += RANGES_TRIED * FLOP_RANGE;
+    c.flop[COST_SWEEP] = weight * layers * (double)m->linears;
+    if (!q || !(q->needs & NEEDS_HESSIAN)) return c;
+    for (int i = 0; i < STAGE_N; i++) {
+        double n = (double)m->cols[i];
+        c.flop[COST_SWEEP] += layers * (double)m->all_rows[i] * n * n;
+    }
+    if (method->options.hessian == HESSIAN_SHARED) return c;
+    c.flop[COST_FORWARD] += forward(m, calibration);
+    hessians(m, calibration, &c);
+    return c;
+}
+
+/* docs/math/hvp.md: with recomputation a product takes about as much as eleven forward passes of
+ * its tokens, loss and gradient as four; where activations are kept it takes less. A search for the
+ * critical step takes six as a rule: the step of 1, one doubled or halved, four of bisection. */
+enum { PASSES_GRADIENT = 4, PASSES_PRODUCT = 11, PASSES_CRITICAL = 6 };
+
+static double pass(const struct model_sizes *m, const struct cost_tokens *t)
+{
+    return forward(m, t) + head(m, t);
+}
+
+struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens *tokens,
+                           int64_t products)
+{
+    double passes = PASSES_GRADIENT + PASSES_PRODUCT * (double)products;
+    return (struct cost){.flop = {[COST_CURVATURE] = pass(m, tokens) * passes}};
+}
+
+/* The loss, the gradient, and the checkpoint's own search, which begins with a loss too. */
+struct cost cost_second_order(const struct model_sizes *m, const struct cost_tokens *tokens,
+                              int depth, bool critical)
+{
+    double passes = 1;
+    if (depth != SECOND_ORDER_NONE) passes += PASSES_GRADIENT;
+    if (critical) passes += 1 + PASSES_CRITICAL;
+    return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
+}
+
+/* The quantized model's loss, a product with all of its change, and with that of each linear. */
+struct cost cost_second_order_cell(const struct model_sizes *m, const struct cost_tokens *tokens,
+                                   int depth, bool critical)
+{
+    struct slot slots[SLOTS_MAX];
+    int n = slots_of_block(&m->spec, slots);
+    int64_t products = depth != SECOND_ORDER_NONE;
+    for (int i = 0; depth == SECOND_ORDER_LAYERS && i < n; i++)
+        if (slots[i].kind == SLOT_WEIGHT) products += m->shape.layers;
+    double passes = 1 + PASSES_PRODUCT * (double)products;
+    if (critical) passes += PASSES_CRITICAL;
+    return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
+}
+
+/* --- seconds --- */
+
+/* Share of sgemm's rate (factor: of dgemm's) that each phase reaches with its norms, exponentials
+ * and passes over memory; measured on blocks of 160M to 1B shape. */
+static const double reached[COST_PHASE_N] = {
+    [COST_FORWARD] = 0.75, [COST_HESSIAN] = 0.75,  [COST_FACTOR] = 0.5,       [COST_SWEEP] = 0.35,
+    [COST_HEAD] = 0.6,     [COST_CURVATURE] = 0.6, [COST_SECOND_ORDER] = 0.6,
+};
+
+double cost_seconds(const struct cost *c, const struct cost_rates *r, double seconds[COST_PHASE_N])
+{
+    double own[COST_PHASE_N], sum = 0;
+    own[COST_READ] = c->bytes / r->read * r->correction[COST_READ];
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
+        double rate = i == COST_FACTOR ? r->dgemm : r->sgemm;
+        own[i] = c->flop[i] / (rate * reached[i]) * r->correction[i];
+        sum += own[i];
+    }
+    if (seconds) memcpy(seconds, own, sizeof own);
+    return sum > own[COST_READ] ? sum : own[COST_READ];
+}
+
+static struct cost_rates with_rates(double sgemm, double dgemm)
+{
+    struct cost_rates r = {.sgemm = sgemm, .dgemm = dgemm, .read = 1e9};
+    for (int i = 0; i < COST_PHASE_N; i++) r.correction[i] = 1;
+    return r;
+}
+
+struct cost_rates cost_rates_given(double gflops)
+{
+    return with_rates(gflops * 1e9, gflops * 0.5e9);
+}
+
+struct cost_rates cost_rates_nominal(void)
+{
+    return cost_rates_given(100);
+}
+
+/* Bytes a second from the largest file of the folder, dropped from the page cache before; 0: none
+ * that is large enough. */
+static double read_rate(const char *folder)
+{
+    enum { CHUNK = 4 << 20, MOST = 64 };
+    char path[1024], *buffer = NULL;
+    struct dirent *entry;
+    int fd = -1;
+    int64_t total = 0;
+    DIR *dir = folder ? opendir(folder) : NULL;
+    while (dir && fd < 0 && (entry = readdir(dir)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && lseek(fd, 0, SEEK_END) < CHUNK) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (dir) closedir(dir);
+    if (fd < 0 || mem_alloc(&buffer, CHUNK, 1, "a reading buffer", NULL) != OK) goto done;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    double start = clock_seconds();
+    for (int i = 0; i < MOST && clock_seconds() - start < 0.3; i++) {
+        ssize_t n = pread(fd, buffer, CHUNK, (off_t)i * CHUNK);
+        if (n <= 0) break;
+        total += n;
+    }
+    double seconds = clock_seconds() - start;
+    free(buffer);
+    close(fd);
+    return total > 0 && seconds > 0 ? (double)total / seconds : 0;
+done:
+    if (fd >= 0) close(fd);
+    return 0;
+}
+
+enum status cost_rates_measure(const char *folder, struct cost_rates *out, struct err *e)
+{
+    enum status st = OK;
+    static struct linalg_rates known; /* of this process */
+    if (known.threads == 0) TRY(linalg_rates_measure(0.1, &known, e));
+    *out = with_rates(known.sgemm, known.dgemm);
+    out->measured = true;
+    double rate = read_rate(folder);
+    if (rate > 0) out->read = rate;
+done:
+    return st;
+}
+
+/* --- corrections --- */
+
+void cost_learn(struct cost_measured *m, const struct cost *c, const struct cost_rates *r,
+                const json_t *record)
+{
+    double expected[COST_PHASE_N];
+    const json_t *values = json_object_get(record, "values");
+    cost_seconds(c, r, expected);
+    for (int i = 0; i < COST_PHASE_N; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "seconds_%s", cost_phase_name((enum cost_phase)i));
+        double taken = json_number_get(json_object_get(values, name));
+        if (!(taken >= 0) || !(expected[i] > 0)) continue;
+        m->expected[i] += expected[i];
+        m->taken[i] += taken;
+    }
+}
+
+void cost_correct(const struct cost_measured *m, struct cost_rates *r)
+{
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
+        if (m->taken[i] >= 1 && m->expected[i] > 0)
+            r->correction[i] *= m->taken[i] / m->expected[i];
+}

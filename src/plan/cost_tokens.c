@@ -1,0 +1,120 @@
+/* How many tokens a data source will give, without reading its text. */
+#include "checkpoint/safetensors.h"
+#include "plan/cost.h"
+#include "util/mem.h"
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* English text and its share of a JSON line, compressed text, and the mean length of a document of
+ * common crawls, in tokens: guesses where options say nothing. */
+static const double bytes_a_token = 4.5, compressed_bytes_a_token = 1.8, usual_document = 480;
+
+static bool ends_with(const char *path, const char *end)
+{
+    size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}
+
+/* Files or patterns, one a line; 0: none of them is there. */
+static double text_tokens(const char *text)
+{
+    double tokens = 0;
+    char pattern[4096];
+    for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
+        glob_t found;
+        snprintf(pattern, sizeof pattern, "%.*s", (int)strcspn(p, "\n"), p);
+        if (glob(pattern, 0, NULL, &found) != 0) continue;
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            struct stat s;
+            const char *path = found.gl_pathv[i];
+            bool compressed = ends_with(path, ".gz") || ends_with(path, ".zst");
+            if (stat(path, &s) == 0)
+                tokens +=
+                    (double)s.st_size / (compressed ? compressed_bytes_a_token : bytes_a_token);
+        }
+        globfree(&found);
+    }
+    return tokens;
+}
+
+/* Sequences and their length of FILE.safetensors:KEY: its rows as they stand, but for a single one
+ * that is longer than `most` (0: none), which is cut. false: not readable. */
+static bool ids_shape(const char *ids, int64_t most, int64_t *rows, int64_t *length)
+{
+    const char *colon = strrchr(ids, ':');
+    struct safetensors file = {0};
+    char path[4096];
+    bool ok = false;
+    if (!colon) return false;
+    snprintf(path, sizeof path, "%.*s", (int)(colon - ids), ids);
+    if (safetensors_open(path, &file, NULL) != OK) return false;
+    const struct tensor_entry *t = safetensors_find(&file, colon + 1);
+    if (t && t->n_dims >= 1) {
+        *length = t->shape[t->n_dims - 1];
+        if (t->n_dims == 1 && most > 0 && *length > most) *length = most;
+        *rows = *length > 0 ? t->n_elements / *length : 0;
+        ok = *rows > 0;
+    }
+    safetensors_close(&file);
+    return ok;
+}
+
+static double lower(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* n sequences of the same length. */
+static struct cost_tokens even(double n, double length, bool guessed)
+{
+    return (struct cost_tokens){.tokens = n * length,
+                                .squares = n * length * length,
+                                .sequences = (int64_t)n,
+                                .longest = (int64_t)length,
+                                .guessed = guessed};
+}
+
+/* Lengths of documents spread like a lognormal with a deviation of about 1: the longest of n is
+ * n^0.45 of the mean. */
+static double filled_up(const struct data_options *d, double length)
+{
+    if (d->padding != PADDING_COUNTED || d->ids) return length;
+    length = ceil(length * pow((double)d->batch, 0.45));
+    return d->length > 0 ? lower(length, (double)d->length) : length;
+}
+
+struct cost_tokens cost_tokens_of(const struct data_options *d)
+{
+    int64_t rows = 0, row = 0;
+    double length = d->length > 0 ? (double)d->length : 0, n = 0;
+    bool guessed = false;
+    if (!d->text && !d->ids) return (struct cost_tokens){0};
+    if (d->ids && ids_shape(d->ids, d->length, &rows, &row)) {
+        length = (double)row;
+        n = (double)rows;
+    } else {
+        double all = d->text ? text_tokens(d->text) : 0;
+        if (d->layout == LAYOUT_DOCUMENT || length == 0) {
+            length = length > 0 ? lower(length, usual_document) : usual_document;
+            guessed = true;
+        }
+        n = all > 0 ? all / length : 0;
+    }
+    bool documents = d->documents > 0 && d->text && d->layout == LAYOUT_DOCUMENT;
+    bool bounded = d->samples > 0 || d->tokens > 0 || documents;
+    if (d->skip > 0 && n > 0) n = n > (double)d->skip ? n - (double)d->skip : 1;
+    double most = 1e300;
+    if (documents) most = lower(most, (double)d->documents);
+    if (d->samples > 0) most = lower(most, (double)d->samples);
+    if (d->tokens > 0) most = lower(most, (double)(d->tokens / (int64_t)length));
+    if (!bounded) most = n;
+    /* A text that is not there yet gives what is asked of it. */
+    if (n == 0 || n > most) n = most;
+    if (d->cut > 0) length = lower(length, (double)d->cut);
+    if (guessed) length = filled_up(d, length);
+    return even(n >= 1 ? (double)(int64_t)n : 1, length, guessed || (!bounded && d->text));
+}

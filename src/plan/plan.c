@@ -1,0 +1,440 @@
+#include "plan/plan.h"
+#include "eval/dataset.h"
+#include "linalg/linalg.h"
+#include "plan/plan_keys.h"
+#include "quant/quant.h"
+#include "util/clock.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/version.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Raise it when the meaning of a key changes: older results are then not taken for new ones. */
+enum { KEY_SCHEMA = 1 };
+
+void plan_free(struct plan *p)
+{
+    for (int64_t i = 0; i < p->n_checkpoints; i++) free(p->checkpoints[i].path);
+    free(p->checkpoints);
+    for (int64_t i = 0; i < p->n_surfaces; i++) free(p->surfaces[i].checkpoints);
+    free(p->surfaces);
+    free(p->variants);
+    plan_costs_free(&p->costs);
+    json_decref(p->inputs);
+    *p = (struct plan){0};
+}
+
+enum status plan_digest(json_t *json, char key[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    ENSURE(text, ERR_NOMEM, "out of memory for a key");
+    hash_text(text, key);
+done:
+    free(text);
+    json_decref(json);
+    return st;
+}
+
+/* --- inputs --- */
+
+/* The digest; "" in a draft where the text is not there. */
+static enum status text_hash(struct plan *p, const struct data_options *d, char hash[HASH_HEX],
+                             struct err *e)
+{
+    struct err own = {0};
+    enum status st = dataset_hash(d, hash, &own);
+    if (st == OK) return OK;
+    if (!p->look_ahead || st != ERR_IO) return err_set(e, st, __FILE__, __LINE__, "%s", own.text);
+    hash[0] = '\0';
+    p->draft = true;
+    return OK;
+}
+
+enum status plan_data_identity(struct plan *p, const struct data_options *d, json_t **out,
+                               struct err *e)
+{
+    enum status st = OK;
+    char hash[HASH_HEX];
+    json_t *json = data_options_to_json(d);
+    TRY(text_hash(p, d, hash, e));
+    json_object_set_new(p->inputs, d->text ? d->text : d->ids, json_string(hash));
+    json_object_del(json, "name");
+    json_object_del(json, "preset");           /* its values are all there */
+    if (!d->cut) json_object_del(json, "cut"); /* keys are as they were before there was one */
+    json_object_del(json, "text");
+    json_object_del(json, "ids");
+    if (d->ids) json_object_set_new(json, "ids", json_string(strrchr(d->ids, ':')));
+    json_object_set_new(json, "hash", json_string(hash));
+    *out = json;
+    json = NULL;
+done:
+    json_decref(json);
+    return st;
+}
+
+static enum status evaluations_identity(struct plan *p, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    json_t *list = json_array();
+    for (int64_t i = 0; i < p->sweep->n_evaluations; i++) {
+        json_t *one;
+        const struct data_options *d = &p->sweep->evaluations[i];
+        TRY(plan_data_identity(p, d, &one, e));
+        json_object_set_new(one, "name", json_string(d->name));
+        json_array_append_new(list, one);
+    }
+    *out = json_incref(list);
+done:
+    json_decref(list);
+    return st;
+}
+
+/* --- variants --- */
+
+static int ascending(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void collect_bits(struct plan *p)
+{
+    bool seen[QUANT_BITS_MAX + 1] = {false};
+    for (int64_t i = 0; i < p->sweep->n_methods; i++)
+        for (int64_t j = 0; j < p->sweep->methods[i].n_bits; j++)
+            seen[p->sweep->methods[i].bits[j]] = true;
+    for (int64_t b = QUANT_BITS_MIN; b <= QUANT_BITS_MAX; b++)
+        if (seen[b]) p->bits[p->n_bits++] = b;
+    qsort(p->bits, (size_t)p->n_bits, sizeof *p->bits, ascending);
+}
+
+static bool asks_for(const struct method_entry *m, int64_t bits)
+{
+    for (int64_t i = 0; i < m->n_bits; i++)
+        if (m->bits[i] == bits) return true;
+    return false;
+}
+
+/* The options that concern the method, so that a changed block_size leaves rtn's cells alone. */
+static json_t *concerning(const struct method_entry *m, const struct quant_method *method)
+{
+    json_t *all = method_entry_to_json(m), *kept = json_object();
+    const char *key;
+    json_t *value;
+    json_object_foreach(all, key, value)
+    {
+        size_t n = strlen(key);
+        for (const char *p = method->options; (p = strstr(p, key)) != NULL; p += n)
+            if ((p == method->options || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0')) {
+                json_object_set(kept, key, value);
+                break;
+            }
+    }
+    json_decref(all);
+    return kept;
+}
+
+enum status plan_variant_key(const struct plan *p, const struct method_entry *m, int64_t bits,
+                             const json_t *calibration, char key[HASH_HEX], struct err *e)
+{
+    const struct quant_method *method = quant_find(m->method);
+    bool calibrates = method->needs & NEEDS_HESSIAN;
+    return plan_digest(json_pack("{s:s, s:I, s:o, s:O?, s:I}", "method", m->method, "bits",
+                                 (json_int_t)bits, "options", concerning(m, method), "calibration",
+                                 calibrates ? (json_t *)(uintptr_t)calibration : NULL, "seed",
+                                 (json_int_t)p->sweep->seed),
+                       key, e);
+}
+
+static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)
+{
+    enum status st = OK;
+    const struct sweep *s = p->sweep;
+    TRY(mem_zero(&p->variants, s->n_methods * p->n_bits, sizeof *p->variants, "variants", e));
+    for (int64_t i = 0; i < s->n_methods; i++) {
+        const struct method_entry *m = &s->methods[i];
+        TRY(quant_check(m, e));
+        const struct quant_method *method = quant_find(m->method);
+        bool calibrates = method->needs & NEEDS_HESSIAN;
+        ENSURE(!calibrates || calibration, ERR_USAGE,
+               "calibration: missing; method %s needs calibration text", m->method);
+        for (int64_t b = 0; b < p->n_bits; b++) {
+            struct plan_variant *v = &p->variants[p->n_variants++];
+            *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
+            v->applicable =
+                asks_for(m, v->bits) && v->bits >= method->bits_min && v->bits <= method->bits_max;
+            TRY(plan_variant_key(p, m, v->bits, calibration, v->key, e));
+        }
+    }
+done:
+    return st;
+}
+
+/* --- checkpoints --- */
+
+static enum status replace(const char *text, const char *what, const char *with, char **out,
+                           struct err *e)
+{
+    const char *at = strstr(text, what);
+    if (!at) return mem_string(out, text, e);
+    return mem_format(out, e, "%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
+}
+
+enum status plan_tokenizer_identity(struct plan *p, const struct model_entry *m,
+                                    const char *checkpoint, char hash[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    hash[0] = '\0';
+    if (m->tokenizer) {
+        TRY(mem_string(&path, m->tokenizer, e));
+    } else {
+        TRY(visit_tokenizer(checkpoint, &path, e));
+        if (!path) goto done;
+    }
+    const json_t *known = json_object_get(p->inputs, path);
+    if (known) {
+        memcpy(hash, json_string_value(known), HASH_HEX);
+        goto done;
+    }
+    if (p->look_ahead && !fsx_is_file(path)) {
+        p->draft = true;
+        goto done;
+    }
+    TRY(hash_file(path, hash, e));
+    json_object_set_new(p->inputs, path, json_string(hash));
+done:
+    free(path);
+    return st;
+}
+
+const char *plan_activations(const struct sweep *s)
+{
+    return s->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL;
+}
+
+/* What curvature is measured on and how; NULL when it is not asked for. */
+static enum status curvature_identity(struct plan *p, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *c = &p->sweep->curvature;
+    struct data_options data = {0};
+    json_t *text;
+    *out = NULL;
+    if (!curvature_asked_for(&c->options)) return OK;
+    TRY(sweep_curvature_data(p->sweep, &data, e));
+    TRY(plan_data_identity(p, &data, &text, e));
+    *out = json_pack("{s:o, s:o, s:I}", "options", curvature_options_to_json(&c->options), "data",
+                     text, "seed", (json_int_t)c->seed);
+done:
+    data_options_free(&data);
+    return st;
+}
+
+/* The settings that keys of checkpoints hash. */
+struct identities {
+    json_t *evaluations, *curvature;
+};
+
+static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
+                                   const struct identities *of, struct err *e)
+{
+    enum status st = OK;
+    const struct model_entry *m = &p->sweep->models[model];
+    struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
+    char tokenizer[HASH_HEX];
+    *c = (struct plan_checkpoint){.model = model, .row = row};
+    TRY(replace(m->path, "{checkpoint}", m->rows[row].checkpoint, &c->path, e));
+    TRY(plan_tokenizer_identity(p, m, c->path, tokenizer, e));
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*}", "schema", KEY_SCHEMA, "model",
+                              m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
+                              tokenizer, "evaluations", of->evaluations, "activations",
+                              plan_activations(p->sweep)),
+                    c->key, e));
+    /* A warm start makes a checkpoint's curvature depend on that of the one before. */
+    bool warm = p->sweep->curvature.warm_start;
+    if (of->curvature)
+        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*}", "schema", KEY_SCHEMA, "model",
+                                  m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
+                                  tokenizer, "curvature", of->curvature, "after",
+                                  warm ? row > 0 ? c[-1].curvature_key : "" : NULL),
+                        c->curvature_key, e));
+done:
+    return st;
+}
+
+static enum status make_checkpoints(struct plan *p, const struct identities *of, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->sweep->n_models; i++) n += p->sweep->models[i].n_rows;
+    TRY(mem_zero(&p->checkpoints, n, sizeof *p->checkpoints, "checkpoints", e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++)
+        for (int64_t j = 0; j < p->sweep->models[i].n_rows; j++)
+            TRY(make_checkpoint(p, i, j, of, e));
+done:
+    return st;
+}
+
+static enum status second_order_identity(struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *c = &p->sweep->curvature;
+    struct data_options data = {0};
+    json_t *text;
+    if (c->second_order == SECOND_ORDER_NONE && !c->critical) return OK;
+    TRY(sweep_curvature_data(p->sweep, &data, e));
+    TRY(plan_data_identity(p, &data, &text, e));
+    TRY(plan_digest(json_pack("{s:i, s:i, s:b, s:o}", "schema", 1, "depth", c->second_order,
+                              "critical", c->critical, "data", text),
+                    p->second_order, e));
+done:
+    data_options_free(&data);
+    return st;
+}
+
+static enum status make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
+{
+    enum status st = OK;
+    struct plan p = {.sweep = s, .inputs = json_object(), .look_ahead = look_ahead};
+    struct identities of = {0};
+    json_t *calibration = NULL;
+    TRY(evaluations_identity(&p, &of.evaluations, e));
+    TRY(curvature_identity(&p, &of.curvature, e));
+    if (s->calibration.text || s->calibration.ids)
+        TRY(plan_data_identity(&p, &s->calibration, &calibration, e));
+    collect_bits(&p);
+    TRY(make_variants(&p, calibration, e));
+    TRY(make_checkpoints(&p, &of, e));
+    TRY(plan_surfaces_make(&p, calibration, e));
+    TRY(second_order_identity(&p, e));
+    TRY(plan_costs_make(&p, &p.costs, e));
+    *out = p;
+    p = (struct plan){0};
+done:
+    json_decref(of.evaluations);
+    json_decref(of.curvature);
+    json_decref(calibration);
+    plan_free(&p);
+    return st;
+}
+
+enum status plan_make(const struct sweep *s, struct plan *out, struct err *e)
+{
+    return make(s, false, out, e);
+}
+
+enum status plan_make_draft(const struct sweep *s, struct plan *out, struct err *e)
+{
+    return make(s, true, out, e);
+}
+
+/* --- the plan as a record --- */
+
+static json_t *model_record(const struct plan *p, int64_t model)
+{
+    const struct model_entry *m = &p->sweep->models[model];
+    json_t *list = json_array();
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        if (c->model != model) continue;
+        const struct trajectory_row *row = &m->rows[c->row];
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s*}", "name", row->checkpoint,
+                      "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
+                      "learning_rate", json_number_new(row->learning_rate), "phase", row->phase,
+                      "kind", "stored", "recipe", "", "key", c->key, "curvature_key",
+                      c->curvature_key[0] ? c->curvature_key : NULL));
+    }
+    return json_pack("{s:s, s:o}", "name", m->name, "checkpoints", list);
+}
+
+static json_t *axes_record(const struct plan *p)
+{
+    const struct sweep *s = p->sweep;
+    json_t *models = json_array(), *bits = json_array(), *quantizers = json_array(),
+           *datasets = json_array(), *variants = json_array();
+    for (int64_t i = 0; i < s->n_models; i++) json_array_append_new(models, model_record(p, i));
+    for (int64_t i = 0; i < p->n_bits; i++)
+        json_array_append_new(bits, json_integer((json_int_t)p->bits[i]));
+    for (int64_t i = 0; i < s->n_methods; i++)
+        json_array_append_new(quantizers, json_string(s->methods[i].name));
+    for (int64_t i = 0; i < s->n_evaluations; i++)
+        json_array_append_new(datasets, json_string(s->evaluations[i].name));
+    for (int64_t i = 0; i < p->n_variants; i++) {
+        const struct plan_variant *v = &p->variants[i];
+        json_array_append_new(variants, json_pack("{s:I, s:s, s:s, s:b}", "bits",
+                                                  (json_int_t)v->bits, "quantizer", v->method->name,
+                                                  "key", v->key, "applicable", v->applicable));
+    }
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "type", "plan", "name", s->name,
+                     "models", models, "bits", bits, "quantizers", quantizers, "datasets", datasets,
+                     "variants", variants);
+}
+
+enum status plan_record(const struct plan *p, const char *command, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    char host[256] = "", utc[21], mpi[MPI_MAX_LIBRARY_VERSION_STRING];
+    int n;
+    json_t *record = axes_record(p), *libraries = NULL;
+    gethostname(host, sizeof host - 1);
+    clock_utc(utc);
+    MPI_Get_library_version(mpi, &n);
+    ENSURE(record, ERR_NOMEM, "out of memory for the plan");
+    libraries = json_pack("{s:s, s:s, s:s}", "blas", linalg_blas_name(), "mpi", mpi, "jansson",
+                          JANSSON_VERSION);
+    json_object_set_new(record, "version", json_string(version_release()));
+    json_object_set_new(record, "git", json_string(version_commit()));
+    json_object_set_new(record, "libraries", libraries);
+    json_object_set_new(record, "host", json_string(host));
+    json_object_set_new(record, "command", json_string(command));
+    json_object_set_new(record, "utc", json_string(utc));
+    json_object_set_new(record, "config", sweep_to_json(p->sweep));
+    json_object_set(record, "inputs", p->inputs);
+    if (p->n_surfaces) json_object_set_new(record, "surfaces", plan_surfaces_record(p));
+done:
+    *out = record;
+    return st;
+}
+
+static void count_curvature(const struct plan_checkpoint *c, const struct results_view *view,
+                            struct plan_counts *out)
+{
+    if (!c->curvature_key[0]) return;
+    const json_t *record = view ? results_view_find(view, c->curvature_key) : NULL;
+    bool done = strcmp(json_text(record, "status", ""), "done") == 0;
+    out->curvature++;
+    out->curvature_done += done;
+    out->curvature_failed += record && !done;
+}
+
+void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out)
+{
+    *out = (struct plan_counts){0};
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        count_curvature(&p->checkpoints[i], view, out);
+        for (int64_t j = 0; j < p->n_variants; j++) {
+            char key[HASH_HEX];
+            out->cells++;
+            if (!p->variants[j].applicable) {
+                out->not_applicable++;
+                continue;
+            }
+            results_cell_key(p->checkpoints[i].key, p->variants[j].key, key);
+            const json_t *record = view ? results_view_find(view, key) : NULL;
+            if (!record) continue;
+            if (strcmp(json_text(record, "status", ""), "done") == 0)
+                out->done++;
+            else
+                out->failed++;
+        }
+    }
+    plan_surfaces_count(p, view, out);
+}

@@ -1,0 +1,111 @@
+/* plan: what a sweep file asks for: cells, their keys, and the visits that fill those that are
+ * missing.
+ *
+ * A cell's key hashes its own resolved settings and inputs, so that a larger sweep keeps what a
+ * smaller one finished: the model's and the checkpoint's names, the tokenizer, the evaluation texts
+ * and how they are cut; of the variant the method, its bits, the options that concern it and, if it
+ * calibrates, the calibration text; of curvature its options, text and seed, and nothing of the
+ * evaluation. Labels of quantizers are not part of it. The weights are not
+ * either (they may not be on disk yet): a run compares their digest with the recorded one and does
+ * a changed checkpoint again.
+ */
+#pragma once
+#include "config/sweep.h"
+#include "plan/plan_cost.h"
+#include "results/results.h"
+#include "util/err.h"
+#include "visit/visit.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct plan_variant {
+    const struct method_entry *method; /* borrowed from the sweep */
+    int64_t quantizer;                 /* index of its label */
+    int64_t bits;
+    bool applicable; /* the method has such a width and the sweep asks for it */
+    char key[HASH_HEX];
+};
+
+struct plan_checkpoint {
+    int64_t model, row;
+    char *path;
+    char key[HASH_HEX];
+    char curvature_key[HASH_HEX]; /* "": not asked for */
+};
+
+struct plan_surface {
+    const struct surface_entry *entry;    /* borrowed from the sweep */
+    const struct method_entry *quantizer; /* NULL: none */
+    const struct data_options *dataset;
+    int64_t model;
+    int64_t n, *checkpoints; /* places in the plan; the first is the origin, the next one what the
+                                first axis points to, or the trajectory's */
+    char key[HASH_HEX];
+};
+
+struct plan {
+    const struct sweep *sweep; /* borrowed */
+    int64_t n_bits;
+    int64_t bits[QUANT_BITS_N]; /* the axis, ascending */
+    int64_t n_variants;
+    struct plan_variant *variants; // (quantizer, bits)
+    int64_t n_checkpoints;
+    struct plan_checkpoint *checkpoints;
+    int64_t n_surfaces;
+    struct plan_surface *surfaces;
+    char second_order[HASH_HEX]; /* settings of the prediction of each cell; "": not asked for */
+    json_t *inputs;              /* path → digest */
+    bool look_ahead;             /* made by plan_make_draft */
+    bool draft;                  /* keys are not those of a run: a text or tokenizer is not there */
+    struct plan_costs costs;
+};
+
+/* Reads the texts' and tokenizers' digests and the shapes of the checkpoints that are there.
+ * ERR_USAGE (unknown method, options that do not concern it, a method that calibrates without
+ * calibration data), ERR_IO (unreadable text or tokenizer). */
+MUST_USE enum status plan_make(const struct sweep *s, struct plan *out, struct err *e);
+/* The same for a look ahead: texts and tokenizers that are not there make a draft. */
+MUST_USE enum status plan_make_draft(const struct sweep *s, struct plan *out, struct err *e);
+void plan_free(struct plan *p);
+
+/* The plan record of the journal (results.h). command: how the run was started. A new reference in
+ * *out. */
+MUST_USE enum status plan_record(const struct plan *p, const char *command, json_t **out,
+                                 struct err *e);
+
+/* Which cells a run takes. */
+struct plan_choice {
+    bool retry_failed; /* failed ones again */
+    bool redo;         /* finished ones again */
+    int64_t n_only;
+    char **only; /* "model=PATTERN", "checkpoint=…", "bits=…", "quantizer=…"; all must hold; shell
+                    patterns. "surface=…" takes surfaces alone, as do the others, but model, cells
+                    alone */
+};
+/* ERR_USAGE: a key that is none of these. */
+MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
+
+/* The visits that fill what is missing, one a checkpoint, in the order of the plan, then one a
+ * point of each surface, and what they cost. view: what is finished, NULL for nothing. */
+struct plan_visits {
+    int64_t n, n_cells, n_points, n_curvature;
+    struct visit *visits; // (n)
+    double *cost;         // (n) what all parts of the visit share, in seconds
+    double **parts;       // (n), of each what each part (visit.h) adds
+    int64_t *n_parts;     // (n)
+    int64_t *kind;        // (n) visits of one kind take alike: model, and whether a point
+    int64_t
+        n_changed; /* checkpoints done again because their weights differ from the recorded ones */
+};
+MUST_USE enum status plan_visits_make(const struct plan *p, const struct results_view *view,
+                                      const struct plan_choice *choice, struct plan_visits *out,
+                                      struct err *e);
+void plan_visits_free(struct plan_visits *v);
+
+/* Cells of the plan by state. */
+struct plan_counts {
+    int64_t cells, done, failed, not_applicable;
+    int64_t points, points_done, points_failed;          /* of surfaces */
+    int64_t curvature, curvature_done, curvature_failed; /* of checkpoints */
+};
+void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out);

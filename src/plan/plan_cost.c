@@ -1,0 +1,347 @@
+#include "plan/plan_cost.h"
+#include "memory/memory_after.h"
+#include "plan/plan.h"
+#include "quant/quant.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <stdlib.h>
+#include <string.h>
+
+void plan_costs_free(struct plan_costs *c)
+{
+    for (int64_t i = 0; i < c->n; i++) free(c->models[i].variants);
+    free(c->models);
+    *c = (struct plan_costs){0};
+}
+
+/* --- shapes --- */
+
+static bool read_config(const char *folder, struct plan_model *m)
+{
+    char *file = NULL;
+    json_t *config = NULL;
+    bool ok = mem_format(&file, NULL, "%s/config.json", folder) == OK && fsx_is_file(file) &&
+              json_read_file(file, &config, NULL) == OK &&
+              model_sizes_read(config, file, &m->sizes, NULL) == OK;
+    if (ok) {
+        const char *type = json_text(config, "torch_dtype", json_text(config, "dtype", ""));
+        m->bytes_a_weight = strcmp(type, "float32") == 0 ? 4 : 2;
+    }
+    json_decref(config);
+    free(file);
+    return ok;
+}
+
+static bool read_config_above(const char *folder, struct plan_model *m)
+{
+    char *above = NULL;
+    bool ok = fsx_parent(folder, &above, NULL) == OK && read_config(above, m);
+    free(above);
+    return ok;
+}
+
+static void find_shapes(const struct plan *p, struct plan_costs *c)
+{
+    const char *last = "";
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *at = &p->checkpoints[i];
+        struct plan_model *m = &c->models[at->model];
+        if (m->known || strcmp(at->path, last) == 0) continue;
+        m->known = read_config(at->path, m) || read_config_above(at->path, m);
+        last = at->path;
+    }
+}
+
+/* --- costs --- */
+
+static void add_tokens(struct cost_tokens *to, const struct cost_tokens *more)
+{
+    to->tokens += more->tokens;
+    to->squares += more->squares;
+    to->sequences += more->sequences;
+    to->guessed = to->guessed || more->guessed;
+    if (more->longest > to->longest) to->longest = more->longest;
+}
+
+static bool accounts_asked_for(const struct curvature_section *c)
+{
+    return c->second_order != SECOND_ORDER_NONE || c->critical;
+}
+
+static enum status count_tokens(const struct plan *p, struct plan_costs *c, struct err *e)
+{
+    enum status st = OK;
+    const struct sweep *s = p->sweep;
+    struct data_options data = {0};
+    struct visit_cache cache = {0};
+    c->calibration = plan_tokens(p, &cache, &s->calibration);
+    for (int64_t i = 0; i < s->n_evaluations; i++) {
+        struct cost_tokens one = plan_tokens(p, &cache, &s->evaluations[i]);
+        add_tokens(&c->evaluation, &one);
+    }
+    if (!accounts_asked_for(&s->curvature) && !curvature_asked_for(&s->curvature.options))
+        goto done;
+    TRY(sweep_curvature_data(s, &data, e));
+    c->curvature = plan_tokens(p, &cache, &data);
+done:
+    visit_cache_free(&cache);
+    data_options_free(&data);
+    return st;
+}
+
+static void cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
+{
+    const struct curvature_section *s = &p->sweep->curvature;
+    const struct curvature_options *o = &s->options;
+    m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_a_weight);
+    m->hessian = cost_shared_hessian(&m->sizes, &c->calibration);
+    if (curvature_asked_for(o))
+        m->curvature = cost_curvature(&m->sizes, &c->curvature, curvature_products_most(o));
+    for (int64_t i = 0; i < p->n_variants; i++)
+        m->variants[i] =
+            cost_variant(&m->sizes, p->variants[i].method, &c->evaluation, &c->calibration);
+    if (!accounts_asked_for(s)) return;
+    m->second_order = cost_second_order(&m->sizes, &c->curvature, s->second_order, s->critical);
+    const struct cost cell =
+        cost_second_order_cell(&m->sizes, &c->curvature, s->second_order, s->critical);
+    for (int64_t i = 0; i < p->n_variants; i++) cost_add(&m->variants[i], &cell, 1);
+}
+
+/* Nothing is known: a second for everything, about. */
+static void cost_unknown(const struct plan *p, struct plan_model *m)
+{
+    m->shared.flop[COST_FORWARD] = 1e11;
+    for (int64_t i = 0; i < p->n_variants; i++) m->variants[i].flop[COST_FORWARD] = 1e11;
+}
+
+enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e)
+{
+    enum status st = OK;
+    struct plan_costs c = {.rates = cost_rates_nominal()};
+    TRY(mem_zero(&c.models, p->sweep->n_models, sizeof *c.models, "models", e));
+    for (; c.n < p->sweep->n_models; c.n++)
+        TRY(mem_zero(&c.models[c.n].variants, p->n_variants, sizeof *c.models[c.n].variants,
+                     "costs", e));
+    find_shapes(p, &c);
+    TRY(count_tokens(p, &c, e));
+    for (int64_t i = 0; i < c.n; i++) {
+        if (c.models[i].known)
+            cost_model(p, &c, &c.models[i]);
+        else
+            cost_unknown(p, &c.models[i]);
+    }
+    *out = c;
+    c = (struct plan_costs){0};
+done:
+    plan_costs_free(&c);
+    return st;
+}
+
+static bool shares_hessian(const struct plan_variant *v)
+{
+    const struct quant_method *q = quant_find(v->method->method);
+    return q && q->needs & NEEDS_HESSIAN && v->method->options.hessian == HESSIAN_SHARED;
+}
+
+static struct cost shared_cost(const struct plan *p, int64_t model, const int64_t *variants,
+                               int64_t n)
+{
+    const struct plan_model *m = &p->costs.models[model];
+    struct cost c = m->shared;
+    for (int64_t i = 0; i < n; i++)
+        if (shares_hessian(&p->variants[variants[i]])) {
+            cost_add(&c, &m->hessian, 1);
+            break;
+        }
+    if (n > 0) cost_add(&c, &m->second_order, 1);
+    return c;
+}
+
+double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                          bool curvature, double *parts)
+{
+    const struct plan_model *m = &p->costs.models[model];
+    const struct cost_rates *r = &p->costs.rates;
+    struct cost shared = shared_cost(p, model, variants, n);
+    parts[0] = 0;
+    for (int64_t i = 0; i < n; i++) parts[1 + i] = cost_seconds(&m->variants[variants[i]], r, NULL);
+    if (curvature) parts[1 + n] = cost_seconds(&m->curvature, r, NULL);
+    return cost_seconds(&shared, r, NULL);
+}
+
+struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                            bool curvature)
+{
+    const struct plan_model *m = &p->costs.models[model];
+    struct cost c = shared_cost(p, model, variants, n);
+    for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
+    if (curvature) cost_add(&c, &m->curvature, 1);
+    return c;
+}
+
+/* --- corrections --- */
+
+static bool finished(const json_t *record)
+{
+    return record && strcmp(json_text(record, "status", ""), "done") == 0;
+}
+
+void plan_costs_learn(struct plan *p, const struct results_view *view)
+{
+    struct cost_measured sums = {0};
+    struct plan_costs *c = &p->costs;
+    for (int64_t i = 0; view && i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *at = &p->checkpoints[i];
+        const struct plan_model *m = &c->models[at->model];
+        const json_t *record = m->known ? results_view_find(view, at->key) : NULL;
+        if (finished(record)) {
+            /* The head's seconds here are those of all streams; cells have their parts of them. */
+            struct cost own = m->shared;
+            own.flop[COST_HEAD] = 0;
+            cost_learn(&sums, &own, &c->rates, record);
+            c->learned++;
+        }
+        for (int64_t j = 0; m->known && j < p->n_variants; j++) {
+            char key[HASH_HEX];
+            if (!p->variants[j].applicable) continue;
+            results_cell_key(at->key, p->variants[j].key, key);
+            record = results_view_find(view, key);
+            if (!finished(record)) continue;
+            cost_learn(&sums, &m->variants[j], &c->rates, record);
+            c->learned++;
+        }
+    }
+    cost_correct(&sums, &c->rates);
+}
+
+/* --- memory --- */
+
+/* What a rank of a group has to hold of the sequences: the share that is greatest. */
+static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ranks)
+{
+    int64_t tokens = (int64_t)t->tokens, share = tokens / ranks + (ranks > 1 ? t->longest : 0);
+    return (struct memory_sequences){(t->sequences + ranks - 1) / ranks,
+                                     share < tokens ? share : tokens, t->longest};
+}
+
+/* Likewise of curvature's, which are dealt out one by one. */
+static struct memory_sequences dealt_of(const struct cost_tokens *t, int64_t ranks)
+{
+    int64_t n = (t->sequences + ranks - 1) / ranks, tokens = (int64_t)t->tokens;
+    return (struct memory_sequences){n, n * t->longest < tokens ? n * t->longest : tokens,
+                                     t->longest};
+}
+
+/* What a visit has opened when it plans: the checkpoint's headers, token ids and their bytes. */
+enum { OPENED = 2 << 20, OPENED_TOKEN = 2 * sizeof(int32_t) };
+
+static int64_t base_of(const struct plan *p, const struct plan_rank *rank)
+{
+    if (rank->base <= 0) return memory_base(rank->threads);
+    double tokens = p->costs.evaluation.tokens + p->costs.calibration.tokens;
+    return rank->base + OPENED + (int64_t)tokens * OPENED_TOKEN;
+}
+
+static enum status group_memory(const struct plan *p, int64_t model, const int64_t *variants,
+                                int64_t n, const struct plan_rank *rank, struct memory_plan *out,
+                                struct err *e)
+{
+    const struct run_options *o = &p->sweep->run;
+    int64_t ranks = rank->ranks > 1 ? rank->ranks : 1;
+    struct memory_need need = {.sizes = p->costs.models[model].sizes,
+                               .threads = rank->threads,
+                               .ranks = ranks,
+                               .mates = rank->mates < ranks ? rank->mates : ranks,
+                               .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
+                               .base = base_of(p, rank),
+                               .evaluation = share_of(&p->costs.evaluation, ranks),
+                               .calibration = share_of(&p->costs.calibration, ranks)};
+    const struct memory_limits limits = {.memory = memory_room(rank->memory),
+                                         .scratch = INT64_MAX,
+                                         .folder = rank->scratch ? "scratch" : NULL};
+    need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    for (int64_t i = 0; i < n; i++) {
+        const struct method_entry *m = p->variants[variants[i]].method;
+        memory_need_add(&need, quant_find(m->method), &m->options);
+    }
+    return memory_plan_make(&need, &limits, out, e);
+}
+
+/* The ranks' share of what comes after the blocks. */
+static struct memory_after after_of(const struct plan *p, int64_t model,
+                                    const struct plan_rank *rank, int64_t ranks)
+{
+    return (struct memory_after){&p->costs.models[model].sizes, rank->threads, ranks,
+                                 dealt_of(&p->costs.curvature, ranks)};
+}
+
+/* Curvature and the second-order account, which keep activations where there is room; they come
+ * after the blocks and cannot give way further. The latter is one rank's alone where no bit may
+ * depend on their number. */
+static enum status add_after(const struct plan *p, int64_t model, int64_t n,
+                             const struct plan_rank *rank, struct memory_plan *out, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *c = &p->sweep->curvature;
+    int64_t ranks = max64(rank->ranks, 1), base = base_of(p, rank), bytes = 0;
+    int64_t limit = memory_room(rank->memory), room = max64(limit - base, 1);
+    struct memory_after after = after_of(p, model, rank, ranks);
+    if (curvature_asked_for(&c->options)) {
+        bool kept = memory_keeps(&after, &c->options, c->warm_start, limit - base);
+        bytes = base + memory_curvature(&after, &c->options, c->warm_start, kept);
+    }
+    if (p->sweep->run.reproducible) after = after_of(p, model, rank, 1);
+    if (n > 0 && accounts_asked_for(c)) {
+        int64_t together = n < c->options.together ? n : c->options.together;
+        bytes = max64(bytes, base + memory_second_order(&after, c->second_order, c->critical,
+                                                        together, c->options.memory,
+                                                        rank->memory > 0 ? room : 0, true)
+                                        .bytes);
+    }
+    out->after = bytes;
+    out->peak = max64(out->peak, bytes);
+    ENSURE(
+        rank->memory <= 0 || bytes <= limit, ERR_NOMEM,
+        "memory_per_rank of %.0f MiB is too little for the curvature section, which takes %.0f "
+        "MiB: lower curvature.memory, curvature.together or curvature.sequences, give a rank more, "
+        "or a visit more ranks (run.ranks_per_group)",
+        (double)rank->memory / 0x1p20, (double)memory_bound(bytes) / 0x1p20);
+done:
+    return st;
+}
+
+enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
+                              int64_t n, const struct plan_rank *rank, struct memory_plan *out,
+                              struct err *e)
+{
+    enum status st = OK;
+    TRY(group_memory(p, model, variants, n, rank, out, e));
+    TRY(add_after(p, model, n, rank, out, e));
+done:
+    return st;
+}
+
+static bool ranks_suffice(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                          const struct plan_rank *rank, bool after)
+{
+    struct memory_plan plan;
+    struct err why = {0};
+    return group_memory(p, model, variants, n, rank, &plan, &why) == OK &&
+           (!after || add_after(p, model, n, rank, &plan, &why) == OK);
+}
+
+int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
+                         const struct plan_rank *most)
+{
+    struct plan_rank rank = *most;
+    if (!p->costs.models[model].known || most->memory < 1) return 1;
+    /* Curvature that no group has room for fails by itself: cells get no larger group for it. */
+    bool after = ranks_suffice(p, model, variants, n, most, true);
+    /* 1, 2, 3, 4, 6, 8, 12, ...: a few more ranks than needed cost little. */
+    for (int64_t r = 1; r < most->ranks; r = r < 3 ? r + 1 : r % 3 ? r + r / 2 : r / 3 * 4) {
+        rank.ranks = r;
+        if (ranks_suffice(p, model, variants, n, &rank, after)) return r;
+    }
+    return most->ranks;
+}

@@ -1,0 +1,276 @@
+/* Loss surfaces in a plan: their keys and the visits of their points. */
+#include "plan/plan_keys.h"
+#include "quant/quant.h"
+#include "util/mem.h"
+#include "visit/surface.h"
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *checkpoint_name(const struct plan *p, const struct plan_surface *s, int64_t k)
+{
+    const struct plan_checkpoint *c = &p->checkpoints[s->checkpoints[k]];
+    return p->sweep->models[c->model].rows[c->row].checkpoint;
+}
+
+/* --- what a surface is made of --- */
+
+static enum status add_checkpoint(const struct plan *p, struct plan_surface *s, const char *name,
+                                  struct err *e)
+{
+    enum status st = OK;
+    int64_t capacity = s->n;
+    TRY(mem_grow(&s->checkpoints, s->n, &capacity, sizeof *s->checkpoints, e));
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        if (c->model != s->model ||
+            strcmp(p->sweep->models[c->model].rows[c->row].checkpoint, name) != 0)
+            continue;
+        s->checkpoints[s->n++] = i;
+        goto done;
+    }
+    FAIL(ERR_USAGE, "surface %s: no checkpoint %s", s->entry->name, name);
+done:
+    return st;
+}
+
+static enum status find_parts(const struct plan *p, struct plan_surface *s, struct err *e)
+{
+    enum status st = OK;
+    const struct surface_entry *entry = s->entry;
+    const struct sweep *sweep = p->sweep;
+    while (strcmp(sweep->models[s->model].name, entry->model) != 0) s->model++;
+    s->dataset = sweep->evaluations;
+    while (strcmp(s->dataset->name, entry->dataset) != 0) s->dataset++;
+    const struct model_entry *m = &sweep->models[s->model];
+    if (entry->plane == SURFACE_TRAJECTORY) {
+        for (int64_t i = 0; i < m->n_rows; i++)
+            if (!entry->checkpoints || fnmatch(entry->checkpoints, m->rows[i].checkpoint, 0) == 0)
+                TRY(add_checkpoint(p, s, m->rows[i].checkpoint, e));
+        goto done;
+    }
+    TRY(add_checkpoint(p, s, entry->checkpoint, e));
+    if (entry->plane != SURFACE_QUANTIZATION) goto done;
+    TRY(add_checkpoint(p, s, entry->previous, e));
+    s->quantizer = sweep->methods;
+    while (strcmp(s->quantizer->name, entry->quantizer) != 0) s->quantizer++;
+    const struct quant_method *method = quant_find(s->quantizer->method);
+    ENSURE(entry->bits >= method->bits_min && entry->bits <= method->bits_max, ERR_USAGE,
+           "surfaces: %s: %lld bits; %s takes %lld to %lld", entry->name, (long long)entry->bits,
+           method->name, (long long)method->bits_min, (long long)method->bits_max);
+done:
+    return st;
+}
+
+static enum status make_key(struct plan *p, struct plan_surface *s, const json_t *calibration,
+                            struct err *e)
+{
+    enum status st = OK;
+    const struct surface_entry *entry = s->entry;
+    char tokenizer[HASH_HEX], variant[HASH_HEX] = "";
+    json_t *names = json_array(), *data = NULL;
+    TRY(plan_tokenizer_identity(p, &p->sweep->models[s->model],
+                                p->checkpoints[s->checkpoints[0]].path, tokenizer, e));
+    TRY(plan_data_identity(p, s->dataset, &data, e));
+    if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
+    for (int64_t i = 0; i < s->n; i++)
+        json_array_append_new(names, json_string(checkpoint_name(p, s, i)));
+    bool random = entry->plane == SURFACE_RANDOM;
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*}", "surface",
+                              1, "plane", surface_plane_name(entry->plane), "model", entry->model,
+                              "tokenizer", tokenizer, "checkpoints", names, "data", data, "samples",
+                              (json_int_t)entry->samples, "variant", variant, "extent",
+                              random ? entry->radius : entry->margin, "seed",
+                              (json_int_t)(random ? p->sweep->seed : 0), "activations",
+                              plan_activations(p->sweep)),
+                    s->key, e));
+done:
+    json_decref(names);
+    json_decref(data);
+    return st;
+}
+
+enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct err *e)
+{
+    enum status st = OK;
+    const struct sweep *sweep = p->sweep;
+    TRY(mem_zero(&p->surfaces, sweep->n_surfaces, sizeof *p->surfaces, "surfaces", e));
+    for (int64_t i = 0; i < sweep->n_surfaces; i++) {
+        struct plan_surface *s = &p->surfaces[p->n_surfaces++];
+        s->entry = &sweep->surfaces[i];
+        TRY(find_parts(p, s, e));
+        TRY(make_key(p, s, calibration, e));
+    }
+done:
+    return st;
+}
+
+/* --- points --- */
+
+/* Exact points: every checkpoint, and the quantized one; of random directions the origin. */
+static int64_t n_exact(const struct plan_surface *s)
+{
+    return s->n + (s->entry->plane == SURFACE_QUANTIZATION);
+}
+
+static int64_t n_points(const struct plan_surface *s)
+{
+    return n_exact(s) + s->entry->columns * s->entry->rows;
+}
+
+int64_t plan_surfaces_points(const struct plan *p)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n_surfaces; i++) n += n_points(&p->surfaces[i]);
+    return n;
+}
+
+/* The k-th point, exact ones first. */
+static struct results_point point_at(const struct plan *p, const struct plan_surface *s, int64_t k)
+{
+    struct results_point point = {.columns = s->entry->columns, .rows = s->entry->rows};
+    if (k < n_exact(s)) {
+        point.label = k < s->n ? checkpoint_name(p, s, k) : "quantized";
+    } else {
+        point.i = (k - n_exact(s)) % point.columns;
+        point.j = (k - n_exact(s)) / point.columns;
+    }
+    return point;
+}
+
+json_t *plan_surfaces_record(const struct plan *p)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < p->n_surfaces; i++) {
+        const struct plan_surface *s = &p->surfaces[i];
+        const struct surface_entry *entry = s->entry;
+        json_t *exact = json_array();
+        for (int64_t k = 0; k < n_exact(s); k++)
+            json_array_append_new(exact, json_string(point_at(p, s, k).label));
+        json_t *json =
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s}", "name", entry->name,
+                      "plane", surface_plane_name(entry->plane), "model", entry->model,
+                      "checkpoint", entry->checkpoint ? entry->checkpoint : "", "quantizer",
+                      entry->quantizer ? entry->quantizer : "", "dataset", entry->dataset,
+                      "columns", (json_int_t)entry->columns, "rows", (json_int_t)entry->rows,
+                      "exact", exact, "key", s->key);
+        if (entry->bits) json_object_set_new(json, "bits", json_integer((json_int_t)entry->bits));
+        json_array_append_new(list, json);
+    }
+    return list;
+}
+
+/* --- visits --- */
+
+static enum status fill_task(const struct plan *p, const struct plan_surface *s,
+                             const struct results_point *point, int64_t k, struct surface_task *t,
+                             struct err *e)
+{
+    enum status st = OK;
+    const struct surface_entry *entry = s->entry;
+    TRY(mem_string(&t->surface, entry->name, e));
+    if (point->label) TRY(mem_string(&t->point, point->label, e));
+    t->plane = entry->plane;
+    t->margin = entry->margin;
+    t->radius = entry->radius;
+    t->seed = p->sweep->seed;
+    t->exact = point->label ? k : -1;
+    results_point_place(point, &t->x, &t->y);
+    TRY(mem_zero(&t->paths, s->n, sizeof *t->paths, "paths", e));
+    for (; t->n_paths < s->n; t->n_paths++)
+        TRY(mem_string(&t->paths[t->n_paths], p->checkpoints[s->checkpoints[t->n_paths]].path, e));
+    if (!s->quantizer) goto done;
+    json_t *json = method_entry_to_json(s->quantizer);
+    st = method_entry_from_json(json, &t->quantized.method, e);
+    json_decref(json);
+    TRY(st);
+    TRY(mem_string(&t->quantized.key, "", e));
+    t->quantized.bits = entry->bits;
+done:
+    return st;
+}
+
+static enum status fill_visit(const struct plan *p, const struct plan_surface *s, int64_t k,
+                              const char *key, struct visit *v, struct err *e)
+{
+    enum status st = OK;
+    const struct sweep *sweep = p->sweep;
+    const struct model_entry *m = &sweep->models[s->model];
+    struct results_point point = point_at(p, s, k);
+    TRY(mem_string(&v->model, m->name, e));
+    TRY(mem_string(&v->checkpoint, checkpoint_name(p, s, 0), e));
+    TRY(mem_string(&v->path, p->checkpoints[s->checkpoints[0]].path, e));
+    if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
+    TRY(mem_string(&v->key, key, e));
+    TRY(run_options_copy(&sweep->run, &v->run, e));
+    if (s->quantizer && quant_find(s->quantizer->method)->needs & NEEDS_HESSIAN)
+        TRY(data_options_copy(&sweep->calibration, &v->calibration, e));
+    TRY(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
+    TRY(data_options_copy(s->dataset, v->evaluations, e));
+    v->n_evaluations = 1;
+    int64_t samples = s->entry->samples, *own = &v->evaluations->samples;
+    if (samples && (*own == 0 || *own > samples)) *own = samples;
+    TRY(mem_zero(&v->surface, 1, sizeof *v->surface, "a point", e));
+    TRY(fill_task(p, s, &point, k, v->surface, e));
+done:
+    return st;
+}
+
+static enum status add_points(const struct plan *p, const struct plan_surface *s,
+                              const struct results_view *view, const struct plan_choice *choice,
+                              struct plan_visits *visits, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t k = 0; k < n_points(s); k++) {
+        char key[HASH_HEX];
+        struct results_point point = point_at(p, s, k);
+        results_point_key(s->key, &point, key);
+        if (!plan_missing(view, key, choice)) continue;
+        struct visit *v = &visits->visits[visits->n];
+        double own;
+        visits->kind[visits->n] = p->sweep->n_models + s->model;
+        visits->cost[visits->n++] = plan_visit_seconds(p, s->model, NULL, 0, false, &own);
+        visits->n_points++;
+        TRY(fill_visit(p, s, k, key, v, e));
+    }
+done:
+    return st;
+}
+
+enum status plan_surfaces_visits(const struct plan *p, const struct results_view *view,
+                                 const struct plan_choice *choice, struct plan_visits *visits,
+                                 struct err *e)
+{
+    enum status st = OK;
+    if (plan_choice_names(choice, "checkpoint") || plan_choice_names(choice, "bits") ||
+        plan_choice_names(choice, "quantizer"))
+        return OK;
+    for (int64_t i = 0; i < p->n_surfaces; i++) {
+        const struct plan_surface *s = &p->surfaces[i];
+        if (plan_chosen(choice, "model", s->entry->model) &&
+            plan_chosen(choice, "surface", s->entry->name))
+            TRY(add_points(p, s, view, choice, visits, e));
+    }
+done:
+    return st;
+}
+
+void plan_surfaces_count(const struct plan *p, const struct results_view *view,
+                         struct plan_counts *out)
+{
+    for (int64_t i = 0; i < p->n_surfaces; i++) {
+        const struct plan_surface *s = &p->surfaces[i];
+        for (int64_t k = 0; k < n_points(s); k++) {
+            char key[HASH_HEX];
+            struct results_point point = point_at(p, s, k);
+            out->points++;
+            results_point_key(s->key, &point, key);
+            const json_t *record = view ? results_view_find(view, key) : NULL;
+            if (!record) continue;
+            if (strcmp(json_text(record, "status", ""), "done") == 0)
+                out->points_done++;
+            else
+                out->points_failed++;
+        }
+    }
+}

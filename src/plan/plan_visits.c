@@ -1,0 +1,325 @@
+/* Which cells are missing, and the visits that fill them. */
+#include "checkpoint/checkpoint.h"
+#include "plan/plan_keys.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "visit/curvature.h"
+#include "visit/second_order.h"
+#include "visit/warm.h"
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void plan_visits_free(struct plan_visits *v)
+{
+    for (int64_t i = 0; i < v->n; i++) visit_free(&v->visits[i]);
+    for (int64_t i = 0; v->parts && i < v->n; i++) free(v->parts[i]);
+    free(v->parts);
+    free(v->n_parts);
+    free(v->kind);
+    free(v->visits);
+    free(v->cost);
+    *v = (struct plan_visits){0};
+}
+
+/* The pattern behind "KEY=" if the choice is of that key, else NULL. */
+static const char *pattern_of(const char *only, const char *key)
+{
+    size_t n = strlen(key);
+    return strncmp(only, key, n) == 0 && only[n] == '=' ? only + n + 1 : NULL;
+}
+
+enum status plan_choice_check(const struct plan_choice *c, struct err *e)
+{
+    enum status st = OK;
+    static const char *const keys[] = {"model", "checkpoint", "bits", "quantizer", "surface"};
+    for (int64_t i = 0; i < c->n_only; i++) {
+        bool known = false;
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
+            known = known || pattern_of(c->only[i], keys[j]);
+        ENSURE(known, ERR_USAGE,
+               "--only %s: expected model=, checkpoint=, bits=, quantizer= or surface= and a shell "
+               "pattern",
+               c->only[i]);
+    }
+done:
+    return st;
+}
+
+bool plan_chosen(const struct plan_choice *choice, const char *key, const char *value)
+{
+    for (int64_t i = 0; i < choice->n_only; i++) {
+        const char *pattern = pattern_of(choice->only[i], key);
+        if (pattern && fnmatch(pattern, value, 0) != 0) return false;
+    }
+    return true;
+}
+
+static bool checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *c,
+                              const struct plan_choice *choice)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    return plan_chosen(choice, "model", m->name) &&
+           plan_chosen(choice, "checkpoint", m->rows[c->row].checkpoint);
+}
+
+static bool variant_chosen(const struct plan_variant *v, const struct plan_choice *choice)
+{
+    char bits[8];
+    snprintf(bits, sizeof bits, "%d", (int)v->bits);
+    return v->applicable && plan_chosen(choice, "bits", bits) &&
+           plan_chosen(choice, "quantizer", v->method->name);
+}
+
+bool plan_choice_names(const struct plan_choice *choice, const char *key)
+{
+    for (int64_t i = 0; i < choice->n_only; i++)
+        if (pattern_of(choice->only[i], key)) return true;
+    return false;
+}
+
+bool plan_missing(const struct results_view *view, const char *key,
+                  const struct plan_choice *choice)
+{
+    const json_t *record = view ? results_view_find(view, key) : NULL;
+    if (!record || choice->redo) return true;
+    return choice->retry_failed && strcmp(json_text(record, "status", ""), "failed") == 0;
+}
+
+/* True if the folder's weights are not those of the record. A folder that is not there (any more)
+ * changes nothing. */
+static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
+{
+    struct checkpoint *checkpoint = NULL;
+    const char *recorded = json_text(json_object_get(record, "provenance"), "weights_hash", "");
+    bool changed = false;
+    if (!recorded[0] || !fsx_is_dir(c->path)) return false;
+    if (checkpoint_open(c->path, &checkpoint, NULL) == OK)
+        changed = strcmp(checkpoint_hash(checkpoint), recorded) != 0;
+    checkpoint_close(checkpoint);
+    return changed;
+}
+
+static enum status add_variant(struct visit *v, const struct plan_variant *from, const char *key,
+                               struct err *e)
+{
+    enum status st = OK;
+    struct variant *to = &v->variants[v->n_variants];
+    to->bits = from->bits;
+    TRY(mem_alloc(&to->key, HASH_HEX, 1, "a key", e));
+    memcpy(to->key, key, HASH_HEX);
+    v->n_variants++;
+    TRY(method_entry_copy(from->method, &to->method, e));
+done:
+    return st;
+}
+
+static enum status fill_visit(const struct plan *p, const struct plan_checkpoint *c,
+                              struct visit *v, struct err *e)
+{
+    enum status st = OK;
+    const struct sweep *s = p->sweep;
+    const struct model_entry *m = &s->models[c->model];
+    TRY(mem_string(&v->model, m->name, e));
+    TRY(mem_string(&v->checkpoint, m->rows[c->row].checkpoint, e));
+    TRY(mem_string(&v->path, c->path, e));
+    if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
+    TRY(mem_string(&v->key, c->key, e));
+    TRY(run_options_copy(&s->run, &v->run, e));
+    if (s->calibration.text || s->calibration.ids)
+        TRY(data_options_copy(&s->calibration, &v->calibration, e));
+    TRY(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));
+    for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++)
+        TRY(data_options_copy(&s->evaluations[i], &v->evaluations[i], e));
+    TRY(mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e));
+done:
+    return st;
+}
+
+/* True if the weights of the checkpoint, or of one before on the chain of a warm start, are not
+ * those that its curvature was measured from. */
+static bool chain_changed(const struct plan *p, const struct plan_checkpoint *c,
+                          const json_t *record)
+{
+    char now[HASH_HEX];
+    bool changed = false;
+    const char *was = json_text(json_object_get(record, "provenance"), "weights_chain", "");
+    if (!p->sweep->curvature.warm_start || !was[0]) return false;
+    const char **paths = NULL;
+    if (mem_zero(&paths, c->row + 1, sizeof *paths, "paths", NULL) != OK) return false;
+    for (int64_t i = 0; i <= c->row; i++) paths[i] = c[i - c->row].path;
+    if (warm_chain(paths, c->row + 1, now, NULL) == OK) changed = strcmp(now, was) != 0;
+    free(paths);
+    return changed;
+}
+
+static bool curvature_missing(const struct plan *p, const struct plan_checkpoint *c,
+                              const struct results_view *view, const struct plan_choice *choice)
+{
+    const json_t *record = view ? results_view_find(view, c->curvature_key) : NULL;
+    if (plan_missing(view, c->curvature_key, choice)) return true;
+    return weights_changed(c, record) || chain_changed(p, c, record);
+}
+
+/* The chain of a warm start: the rows above the checkpoint's own. */
+static enum status add_chain(const struct plan *p, const struct plan_checkpoint *c,
+                             struct curvature_task *t, struct err *e)
+{
+    enum status st = OK;
+    if (!p->sweep->curvature.warm_start) return OK;
+    TRY(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
+    t->followed = c->row + 1 < p->sweep->models[c->model].n_rows;
+    TRY(mem_zero(&t->before, c->row, sizeof *t->before, "checkpoints before", e));
+    for (int64_t i = 0; i < c->row; i++) {
+        const struct plan_checkpoint *one = c - c->row + i;
+        t->n_before++;
+        TRY(mem_string(&t->before[i].path, one->path, e));
+        TRY(mem_string(&t->before[i].key, one->curvature_key, e));
+    }
+done:
+    return st;
+}
+
+static enum status add_curvature(const struct plan *p, const struct plan_checkpoint *c,
+                                 struct visit *v, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *from = &p->sweep->curvature;
+    struct curvature_task *t = NULL;
+    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
+    v->curvature = t;
+    t->options = from->options;
+    t->seed = from->seed;
+    TRY(sweep_curvature_data(p->sweep, &t->data, e));
+    TRY(mem_string(&t->key, c->curvature_key, e));
+    TRY(add_chain(p, c, t, e));
+done:
+    return st;
+}
+
+/* A finished cell (or checkpoint) that lacks the prediction asked for, or has one of other
+ * settings, is made again: its weights are needed for it. The key stays, and with it what other
+ * plans make of the cell. */
+static bool lacks_prediction(const struct plan *p, const struct results_view *view, const char *key)
+{
+    const json_t *record = view ? results_view_find(view, key) : NULL;
+    if (!p->second_order[0] || strcmp(json_text(record, "status", ""), "done") != 0) return false;
+    const json_t *provenance = json_object_get(record, "provenance");
+    return strcmp(json_text(provenance, "second_order", ""), p->second_order) != 0;
+}
+
+static enum status add_second_order(const struct plan *p, const struct plan_checkpoint *c,
+                                    struct visit *v, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *from = &p->sweep->curvature;
+    struct second_order_task *t = NULL;
+    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
+    v->second_order = t;
+    t->depth = from->second_order;
+    t->critical = from->critical;
+    if (from->critical && c->row > 0) TRY(mem_string(&t->previous, c[-1].path, e));
+    t->together = from->options.together;
+    t->memory = from->options.memory;
+    TRY(sweep_curvature_data(p->sweep, &t->data, e));
+    TRY(mem_string(&t->identity, p->second_order, e));
+done:
+    return st;
+}
+
+/* The checkpoint's visit, which: of the plan's variants it has; no variants and *wanted false when
+ * there is nothing to do. */
+static enum status make_visit(const struct plan *p, const struct plan_checkpoint *c,
+                              const struct results_view *view, const struct plan_choice *choice,
+                              struct visit *v, int64_t *which, bool *wanted, bool *changed,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct plan_choice own = *choice;
+    const json_t *record = view ? results_view_find(view, c->key) : NULL;
+    *changed = record && weights_changed(c, record);
+    if (*changed) own.redo = true;
+    *wanted = plan_missing(view, c->key, &own) ||
+              (p->sweep->curvature.critical && lacks_prediction(p, view, c->key));
+    TRY(fill_visit(p, c, v, e));
+    for (int64_t i = 0; i < p->n_variants; i++) {
+        char key[HASH_HEX];
+        const struct plan_variant *variant = &p->variants[i];
+        results_cell_key(c->key, variant->key, key);
+        if (!variant_chosen(variant, choice)) continue;
+        if (!plan_missing(view, key, &own) && !lacks_prediction(p, view, key)) continue;
+        which[v->n_variants] = i;
+        TRY(add_variant(v, variant, key, e));
+        *wanted = true;
+    }
+    if (p->second_order[0] && *wanted) TRY(add_second_order(p, c, v, e));
+    v->cells_only = !*wanted;
+    if (c->curvature_key[0] && !plan_choice_names(choice, "bits") &&
+        !plan_choice_names(choice, "quantizer") && curvature_missing(p, c, view, &own)) {
+        TRY(add_curvature(p, c, v, e));
+        *wanted = true;
+    }
+done:
+    return st;
+}
+
+static enum status set_cost(const struct plan *p, const struct plan_checkpoint *c,
+                            const int64_t *which, struct plan_visits *out, struct err *e)
+{
+    enum status st = OK;
+    int64_t i = out->n, n = out->visits[i].n_variants;
+    const struct visit *v = &out->visits[i];
+    bool curvature = v->curvature != NULL;
+    out->n_parts[i] = 1 + n + curvature;
+    TRY(mem_zero(&out->parts[i], out->n_parts[i], sizeof *out->parts[i], "visits", e));
+    out->cost[i] = plan_visit_seconds(p, c->model, which, n, curvature, out->parts[i]);
+    if (n == 0 && v->cells_only) out->cost[i] = 0; /* curvature alone walks the blocks itself */
+    out->kind[i] = c->model;
+done:
+    return st;
+}
+
+enum status plan_visits_make(const struct plan *p, const struct results_view *view,
+                             const struct plan_choice *choice, struct plan_visits *out,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct plan_visits visits = {0};
+    int64_t *which = NULL;
+    int64_t most = p->n_checkpoints + plan_surfaces_points(p);
+    TRY(mem_zero(&visits.visits, most, sizeof *visits.visits, "visits", e));
+    TRY(mem_zero(&visits.cost, most, sizeof *visits.cost, "visits", e));
+    TRY(mem_zero(&visits.parts, most, sizeof *visits.parts, "visits", e));
+    TRY(mem_zero(&visits.n_parts, most, sizeof *visits.n_parts, "visits", e));
+    TRY(mem_zero(&visits.kind, most, sizeof *visits.kind, "visits", e));
+    TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
+    bool cells = !plan_choice_names(choice, "surface");
+    for (int64_t i = 0; cells && i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        struct visit *v = &visits.visits[visits.n];
+        bool wanted, changed;
+        if (!checkpoint_chosen(p, c, choice)) continue;
+        st = make_visit(p, c, view, choice, v, which, &wanted, &changed, e);
+        if (st != OK || !wanted) visit_free(v);
+        TRY(st);
+        if (!wanted) continue;
+        if (changed)
+            log_warn("%s: weights have changed since their results were recorded; doing it again",
+                     c->path);
+        visits.n_changed += changed;
+        visits.n_cells += v->n_variants;
+        visits.n_curvature += v->curvature != NULL;
+        st = set_cost(p, c, which, &visits, e);
+        visits.n++;
+        TRY(st);
+    }
+    TRY(plan_surfaces_visits(p, view, choice, &visits, e));
+    *out = visits;
+    visits = (struct plan_visits){0};
+done:
+    free(which);
+    plan_visits_free(&visits);
+    return st;
+}

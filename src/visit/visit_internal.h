@@ -1,0 +1,241 @@
+/* What the files of visit/ share. */
+#pragma once
+#include "checkpoint/checkpoint.h"
+#include "eval/head.h"
+#include "memory/memory.h"
+#include "memory/states.h"
+#include "model/sizes.h"
+#include "quant/quant.h"
+#include "tokenizer/tokenizer.h"
+#include "visit/group.h"
+#include "visit/second_order.h"
+#include "visit/surface.h"
+#include "visit/visit.h"
+
+/* --- kept.c: what is kept between visits, the one used last in front --- */
+
+/* First member of what is kept; its owner frees the key. Zero-initialise a list: NULL. */
+struct kept {
+    struct kept *next; /* used less recently */
+    char *key;
+};
+/* In front. */
+void kept_add(struct kept **list, struct kept *k);
+/* The one of that key, put in front; NULL when there is none. */
+void *kept_find(struct kept **list, const char *key);
+/* Keeps the n used last, and drops the others. */
+void kept_forget(struct kept **list, int64_t n, void (*drop)(void *kept));
+
+/* --- inputs.c: token sequences, kept between visits --- */
+
+/* Calibration and all evaluation datasets (one behind the other) of a visit; borrowed from the
+ * cache until the next visit gets its own. */
+struct visit_inputs {
+    const struct sequences *calibration; /* NULL: none */
+    const struct sequences *evaluation;
+    const int64_t *first; // (n_evaluations + 1) first sequence of each dataset
+};
+/* ERR_IO / ERR_FORMAT / ERR_USAGE name the file. */
+MUST_USE enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
+                                      struct visit_inputs *out, struct err *e);
+
+/* The sequences of one data source alone, borrowed for as long. Errors as above. */
+MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v,
+                                         const struct data_options *data,
+                                         const struct sequences **out, struct err *e);
+
+/* --- reader.c: the blocks' weights, one block ahead; collective on the group --- */
+struct block_reader;
+/* ahead: the next block is read while one is worked with, at the price of its memory. */
+MUST_USE enum status block_reader_open(const struct visit_group *g, const struct model *m,
+                                       bool ahead, struct block_reader **out, struct err *e);
+/* The next block (borrowed until the next call) while the one behind it is being read. */
+MUST_USE enum status block_reader_next(struct block_reader *r, const struct block **out,
+                                       struct err *e);
+double block_reader_seconds(const struct block_reader *r); /* waited for reads so far */
+void block_reader_close(struct block_reader *r);
+
+/* --- ranges.c: sequences in ranges, so that working memory does not grow with their number --- */
+
+struct range {
+    int64_t row;           /* first token */
+    int64_t tokens;        /* how many */
+    int64_t first;         /* first sequence */
+    struct sequences view; /* the sequences, offsets counted from `row`; borrowed */
+};
+struct ranges {
+    int64_t n, tokens; /* of the longest range */
+    struct range *range;
+    int64_t *offsets; /* of all views */
+};
+/* Whole sequences, about `tokens` in each range, at least one. */
+MUST_USE enum status ranges_cut(const struct sequences *s, int64_t tokens, struct ranges *out,
+                                struct err *e);
+void ranges_free(struct ranges *r);
+
+/* --- run.c: one variant's (or the full-precision) hidden states on their way --- */
+struct layer_report {
+    char *name;
+    struct quant_report report;
+};
+struct stream {
+    const struct variant *variant;                  /* NULL: full precision */
+    const struct second_order_result *second_order; /* NULL: not asked for */
+    const struct quant_method *method;
+    bool own, shared; /* whose Hessian it takes, if any */
+    bool prefix;      /* each stage sees the block's earlier stages quantized (own only) */
+    bool unrounded;   /* what comes behind a layer is calibrated before its scales are rounded (own
+                         only) */
+    struct states *evaluation;  // (evaluation tokens, C)
+    struct states *calibration; // (calibration tokens, C) or NULL
+    enum status st;             /* failed streams stand still */
+    struct err err;
+    int64_t n_layers, layers_capacity;
+    struct layer_report *layers;
+    double squared_distance, bits, weights; /* sums over the linears so far */
+    struct {
+        double forward, hessian, factor, sweep;
+    } seconds;
+};
+void stream_free(struct stream *s);
+
+/* --- workspace.c: the memory that all streams of a wave use one after the other --- */
+struct workspace {
+    const struct visit_group *group;
+    const struct run_options *options;
+    const struct model *model;
+    const struct visit_inputs *inputs;   /* this rank's */
+    int64_t samples, calibration_tokens; /* of all ranks */
+    const struct visit_hooks *hooks;
+    struct model_sizes sizes;
+    struct ranges evaluation, calibration;
+    struct acts acts; /* of a range */
+    float *x;         // (range, C) hidden states of a range that are not worked on in place
+    float *kept, *kept_branch;     // (kept tokens, in_width), (kept tokens, C) see calibrate.c
+    int64_t kept_ranges;           /* the first so many calibration ranges are kept */
+    int64_t rounds;                /* calibration ranges of the rank that has most of them */
+    struct group_memory quantized; // all linears of one block, dequantized
+    struct group_memory unrounded; // the same for streams that calibrate so, if there are any
+    double *grams, *gram[STAGE_N]; // (cols, cols) upper triangle; one place for all, or one each
+    struct dist *dist[STAGE_N];    /* those that are spread over the group instead */
+    float *most;                   // (in_width) reproducible: greatest inputs of a stage
+    double *bound[STAGE_N];        // (cols) likewise, see gram_bound_make
+    /* What the shared Hessians of the block in hand were prepared into last, and for whom. */
+    struct quant_prepared *prepared[STAGE_N];
+    const struct stream *prepared_for;
+};
+struct run;
+/* Collective, as is giving it back. */
+MUST_USE enum status workspace_init(struct workspace *w, const struct run *r,
+                                    struct stream *const *streams, int64_t n_streams,
+                                    struct err *e);
+void workspace_free(struct workspace *w);
+/* The Hessian of the stage is spread over the group. */
+bool workspace_spread(const struct workspace *w, int stage);
+/* The rank that has it otherwise. */
+static inline int workspace_owner(const struct workspace *w, int stage)
+{
+    return stage % w->group->size;
+}
+
+/* --- calibrate.c: calibration sequences through a block, summing Gram matrices --- */
+
+/* Sums the Gram matrix of the stage's input over all ranks, into w->gram[stage] of its owner or
+ * w->dist[stage]; collective, every rank leaves with the same status. b's earlier stages are
+ * quantized. Stages in order; calibrate_end behind the last moves the stream to the block's end. */
+MUST_USE enum status calibrate_stage(struct workspace *w, struct stream *s, const struct block *b,
+                                     int stage, struct err *e);
+MUST_USE enum status calibrate_end(struct workspace *w, struct stream *s, const struct block *b,
+                                   struct err *e);
+/* All four of one and the same block in one pass; advance: the stream goes on to the block's end,
+ * else it stays where it is. */
+MUST_USE enum status calibrate_block(struct workspace *w, struct stream *s, const struct block *b,
+                                     bool advance, struct err *e);
+/* Moves states through the block. */
+MUST_USE enum status forward_block(struct workspace *w, struct stream *s, const struct block *b,
+                                   struct states *states, const struct ranges *ranges,
+                                   struct err *e);
+
+/* --- quantize.c: one block of one variant --- */
+
+/* Quantizes the block for the stream, moves its calibration states through it, and gives the
+ * quantized block (a shallow copy into w->quantized, good until the next call). A stream with the
+ * shared Hessian finds the sums of the full-precision stream in w->gram. */
+MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
+                                    struct block *quantized, struct err *e);
+/* Forgets what was prepared from the last block's shared Hessians. */
+void quantize_forget(struct workspace *w);
+
+/* --- record.c: results as records --- */
+struct visit_outcome {
+    const struct visit *visit;
+    const char *fingerprint;
+    const struct model *model; /* NULL when it could not be opened */
+    const char *weights_hash;  /* "" likewise */
+    const struct visit_inputs *inputs;
+    char utc_start[21];
+    double seconds, seconds_read, seconds_forward, seconds_hessian, seconds_head, weight_norm;
+    int64_t memory_planned;                         /* bytes at the peak */
+    struct loss_summary *full;                      // (n_evaluations)
+    struct surface_place place;                     /* of a point of a surface */
+    const struct second_order_result *second_order; /* NULL: not asked for */
+};
+/* Peak resident bytes of this process so far. */
+double record_peak_memory(void);
+/* What all records of a visit have in common; a new reference, NULL when out of memory. failure:
+ * NULL or code OK for none. */
+json_t *record_new(const struct visit_outcome *o, const char *type, const char *key,
+                   const struct err *failure);
+/* *out is a new reference. err: the failure that every record of the visit gets, NULL or code OK
+ * for none. */
+MUST_USE enum status record_checkpoint(const struct visit_outcome *o, const struct err *failure,
+                                       json_t **out, struct err *e);
+/* Likewise of a point of a surface. */
+MUST_USE enum status record_point(const struct visit_outcome *o, const struct err *failure,
+                                  json_t **out, struct err *e);
+/* summaries: (n_evaluations) of the variant, NULL when it failed. */
+MUST_USE enum status record_cell(const struct visit_outcome *o, const struct stream *s,
+                                 const struct loss_summary *summaries,
+                                 const struct paired_summary *paired, const struct err *failure,
+                                 json_t **out, struct err *e);
+
+/* --- run.c --- */
+
+/* What a visit holds while it runs. */
+struct run {
+    const struct visit *visit;
+    const struct visit_hooks *hooks;
+    struct visit_group group;
+    struct visit_group self;                          /* this rank alone */
+    struct second_order *second_order;                /* NULL: not asked for */
+    struct second_order_result *second_order_results; // (n)
+    struct second_order_result of_checkpoint;         /* its critical sharpness */
+    struct visit_outcome outcome;
+    struct checkpoint *checkpoint;
+    struct model *model;
+    struct visit_inputs inputs; /* of all ranks */
+    struct visit_inputs own;    /* this rank's */
+    struct sequences own_calibration, own_evaluation;
+    int64_t first;          /* number of this rank's first evaluation sequence */
+    struct stream full;     /* the full-precision stream */
+    int64_t n;              /* variants */
+    struct stream *streams; // (n)
+    struct stream **order;  // (n) as they go through a block
+    struct memory_plan plan;
+    char *scratch;                       /* folder, NULL: none */
+    struct loss_summary *full_summaries; // (datasets)
+    struct loss_summary *summaries;      // (n, datasets)
+    struct paired_summary *paired;       // (n, datasets)
+};
+
+/* --- wave.c: a batch of variants through all blocks and the head --- */
+
+/* first: the full-precision stream walks with the evaluation sequences too, and is kept. */
+MUST_USE enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
+                              struct err *e);
+
+/* --- score.c --- */
+
+/* Scores those of the streams that still stand beside the full-precision one. */
+MUST_USE enum status score_streams(struct run *r, struct stream *const *streams, int64_t n,
+                                   struct err *e);

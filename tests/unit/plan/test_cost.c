@@ -1,0 +1,232 @@
+/* What a visit costs: FLOPs against sums done by hand, tokens from options, corrections. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plan/cost.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* OLMo2-7B: h 4096, I 11008, 32 layers, 32 heads of 128, vocabulary 100352. */
+static const double h = 4096, inner = 11008, layers = 32, vocab = 100352;
+
+static struct model_sizes sizes_of(const char *model)
+{
+    char path[512];
+    struct err e = {0};
+    json_t *config;
+    struct model_sizes sizes;
+    snprintf(path, sizeof path, CONFIGS "/scale/shapes/%s/config.json", model);
+    assert_int_equal(json_read_file(path, &config, &e), OK);
+    assert_int_equal(model_sizes_read(config, path, &sizes, &e), OK);
+    json_decref(config);
+    return sizes;
+}
+
+static struct cost_tokens tokens_of(double n, double length)
+{
+    return (struct cost_tokens){.tokens = n * length, .squares = n * length * length};
+}
+
+static struct method_entry method_of(char *name)
+{
+    struct method_entry m = {.name = name, .method = name};
+    quant_options_default(&m.options);
+    return m;
+}
+
+/* A 7B model has 2 P T FLOPs a forward pass, attention T² h a block more (causal, two products). */
+static void forwards(void **state)
+{
+    (void)state;
+    struct model_sizes m = sizes_of("OLMo2-7B");
+    struct cost_tokens t = tokens_of(10, 2048);
+    struct cost c = cost_shared(&m, &t, 2);
+    double linears = 4 * h * h + 3 * h * inner;
+    assert_float_equal((double)m.linears, linears, 0.5);
+    double expected = layers * (2 * linears * 20480 + 10 * 2 * 2048.0 * 2048.0 * h);
+    assert_float_equal(c.flop[COST_FORWARD] / expected, 1, 1e-12);
+    assert_float_equal(c.flop[COST_HEAD] / (2 * vocab * h * 20480), 1, 1e-12);
+    assert_float_equal(c.bytes / (2 * 7298617344.0), 1, 1e-12);
+    assert_true(c.flop[COST_HESSIAN] == 0);
+}
+
+static void variants(void **state)
+{
+    (void)state;
+    struct model_sizes m = sizes_of("OLMo2-7B");
+    struct cost_tokens eval = tokens_of(10, 2048), cal = tokens_of(8, 512);
+    char gptq[] = "gptq", rtn[] = "rtn";
+    struct method_entry method = method_of(gptq);
+    struct cost own = cost_variant(&m, &method, &eval, &cal);
+    struct cost full = cost_shared(&m, &eval, 2), calibration = cost_shared(&m, &cal, 2);
+    assert_float_equal(own.flop[COST_FORWARD] /
+                           (full.flop[COST_FORWARD] + calibration.flop[COST_FORWARD]),
+                       1, 1e-12);
+    /* Hessians of the inputs of q, k, v, of o, of gate and up, and of down. */
+    double squares = 3 * h * h + inner * inner, cubes = 3 * h * h * h + inner * inner * inner;
+    assert_float_equal(own.flop[COST_HESSIAN] / (layers * squares * 4096), 1, 1e-12);
+    assert_float_equal(own.flop[COST_FACTOR] / (layers * cubes / 3), 1, 1e-12);
+    double sweep = layers * (4 * h * h * h + 2 * inner * h * h + h * inner * inner);
+    assert_true(own.flop[COST_SWEEP] > sweep && own.flop[COST_SWEEP] < 1.02 * sweep);
+    assert_true(own.bytes == 0);
+    /* With the shared Hessian the variant itself does not calibrate. */
+    method.options.hessian = HESSIAN_SHARED;
+    struct cost shared = cost_variant(&m, &method, &eval, &cal);
+    struct cost hessian = cost_shared_hessian(&m, &cal);
+    assert_true(shared.flop[COST_HESSIAN] == 0 && shared.flop[COST_FACTOR] == 0);
+    cost_add(&shared, &hessian, 1);
+    for (int i = 0; i < COST_PHASE_N; i++)
+        assert_float_equal(shared.flop[i], own.flop[i], 1e-9 * own.flop[i] + 1e-9);
+    method = method_of(rtn);
+    struct cost plain = cost_variant(&m, &method, &eval, &cal);
+    assert_float_equal(plain.flop[COST_FORWARD], full.flop[COST_FORWARD], 1);
+    assert_true(plain.flop[COST_HESSIAN] == 0 && plain.flop[COST_SWEEP] > 0);
+}
+
+/* Curvature in forwards of its tokens (docs/math/hvp.md): 4 a gradient, 11 a product; a loss 1, a
+ * critical step 6. OLMo2 has 7 linears a block. */
+static void derivatives(void **state)
+{
+    (void)state;
+    struct model_sizes m = sizes_of("OLMo2-7B");
+    struct cost_tokens t = tokens_of(4, 1024);
+    struct cost c = cost_shared(&m, &t, 2);
+    const double pass = c.flop[COST_FORWARD] + c.flop[COST_HEAD];
+    static const struct {
+        int depth;
+        bool critical;
+        double once, cell;
+    } cases[] = {{SECOND_ORDER_NONE, true, 1 + 7, 1 + 6},
+                 {SECOND_ORDER_TOTAL, false, 1 + 4, 1 + 11},
+                 {SECOND_ORDER_TOTAL, true, 1 + 4 + 7, 1 + 11 + 6},
+                 {SECOND_ORDER_LAYERS, false, 1 + 4, 1 + 11 * (1 + 7 * 32)}};
+    c = cost_curvature(&m, &t, 20);
+    assert_float_equal(c.flop[COST_CURVATURE] / pass, 4 + 11 * 20, 1e-9);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        c = cost_second_order(&m, &t, cases[i].depth, cases[i].critical);
+        assert_float_equal(cost_flop(&c) / pass, cases[i].once, 1e-9);
+        c = cost_second_order_cell(&m, &t, cases[i].depth, cases[i].critical);
+        assert_float_equal(c.flop[COST_SECOND_ORDER] / pass, cases[i].cell, 1e-9);
+        assert_true(cost_flop(&c) == c.flop[COST_SECOND_ORDER]);
+    }
+}
+
+static void seconds_and_corrections(void **state)
+{
+    (void)state;
+    struct model_sizes m = sizes_of("OLMo2-1B");
+    struct cost_tokens t = tokens_of(10, 2048);
+    struct cost c = cost_shared(&m, &t, 2);
+    struct cost_rates slow = cost_rates_given(100), fast = cost_rates_given(200);
+    double phases[COST_PHASE_N], one = cost_seconds(&c, &slow, phases);
+    assert_float_equal(one, phases[COST_FORWARD] + phases[COST_HEAD], 1e-9 * one);
+    assert_float_equal(cost_seconds(&c, &fast, NULL), one / 2, 1e-9 * one);
+    fast.read = c.bytes / 1e6; /* reading takes longer than computing */
+    assert_float_equal(cost_seconds(&c, &fast, NULL), 1e6, 1);
+    /* Forward took thrice as long in one record, once as long in another: twice. */
+    struct cost_measured sums = {0};
+    for (int times = 1; times <= 3; times += 2) {
+        json_t *record = json_pack("{s:{s:f, s:s}}", "values", "seconds_forward",
+                                   times * phases[COST_FORWARD], "seconds_head", "nan");
+        cost_learn(&sums, &c, &slow, record);
+        json_decref(record);
+    }
+    cost_correct(&sums, &slow);
+    assert_float_equal(slow.correction[COST_FORWARD], 2, 1e-9);
+    assert_float_equal(slow.correction[COST_HEAD], 1, 1e-9);
+    assert_float_equal(cost_seconds(&c, &slow, NULL), 2 * phases[COST_FORWARD] + phases[COST_HEAD],
+                       1e-9 * one);
+}
+
+static void tokens_from_options(void **state)
+{
+    (void)state;
+    char name[] = "/tmp/qtraj-cost-XXXXXX", absent[] = "/tmp/no such text";
+    int fd = mkstemp(name);
+    assert_true(fd >= 0 && ftruncate(fd, 450000) == 0);
+    close(fd);
+    struct data_options d = {.text = name, .layout = LAYOUT_PACKED, .length = 100, .samples = 64};
+    struct cost_tokens t = cost_tokens_of(&d);
+    assert_int_equal(t.sequences, 64);
+    assert_true(t.tokens == 6400 && t.squares == 640000 && !t.guessed);
+    d.tokens = 5050;
+    assert_int_equal(cost_tokens_of(&d).sequences, 50);
+    d.tokens = d.samples = 0; /* all of 450 kB: 100,000 tokens, about */
+    t = cost_tokens_of(&d);
+    assert_true(t.guessed && t.sequences > 500 && t.sequences < 2000);
+    d.skip = 10;
+    assert_int_equal(cost_tokens_of(&d).sequences, t.sequences - 10);
+    unlink(name);
+    d = (struct data_options){
+        .text = absent, .layout = LAYOUT_DOCUMENT, .length = 128, .samples = 1024};
+    t = cost_tokens_of(&d);
+    assert_int_equal(t.sequences, 1024);
+    assert_true(t.guessed && t.tokens == 1024 * 128.0);
+    d = (struct data_options){.text = absent, .layout = LAYOUT_DOCUMENT, .documents = 1024};
+    t = cost_tokens_of(&d); /* a preset's, its text not there yet */
+    assert_int_equal(t.sequences, 1024);
+    d.padding = PADDING_COUNTED;
+    d.batch = 1;
+    assert_true(cost_tokens_of(&d).tokens == t.tokens);
+    d.batch = 16;
+    assert_true(cost_tokens_of(&d).tokens > 3 * t.tokens &&
+                cost_tokens_of(&d).tokens < 4 * t.tokens);
+    d.length = 512;
+    assert_true(cost_tokens_of(&d).tokens == 1024 * 512.0);
+    d = (struct data_options){0};
+    assert_int_equal(cost_tokens_of(&d).sequences, 0);
+}
+
+/* Two rows of 3000 ids, or one of 6000. */
+static void write_ids(const char *name, const char *shape)
+{
+    FILE *f = fopen(name, "wb");
+    char header[128];
+    const char ids[24000] = {0};
+    assert_non_null(f);
+    uint64_t n = (uint64_t)snprintf(
+        header, sizeof header,
+        "{\"x\":{\"dtype\":\"I32\",\"shape\":[%s],\"data_offsets\":[0,24000]}}", shape);
+    assert_int_equal(fwrite(&n, sizeof n, 1, f), 1);
+    assert_int_equal(fwrite(header, n, 1, f), 1);
+    assert_int_equal(fwrite(ids, sizeof ids, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Rows of a matrix are sequences as they stand, whatever `length` is; one row alone is cut. */
+static void tokens_of_ids(void **state)
+{
+    (void)state;
+    char name[] = "/tmp/qtraj-cost-XXXXXX", key[sizeof name + 2];
+    int fd = mkstemp(name);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(key, sizeof key, "%s:x", name);
+    struct data_options d = {.ids = key, .length = 2048};
+    write_ids(name, "2,3000");
+    struct cost_tokens t = cost_tokens_of(&d);
+    assert_true(t.tokens == 6000 && t.sequences == 2 && t.longest == 3000 && !t.guessed);
+    write_ids(name, "6000");
+    t = cost_tokens_of(&d);
+    assert_true(t.tokens == 4096 && t.sequences == 2 && t.longest == 2048);
+    unlink(name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forwards),
+        cmocka_unit_test(variants),
+        cmocka_unit_test(derivatives),
+        cmocka_unit_test(seconds_and_corrections),
+        cmocka_unit_test(tokens_from_options),
+        cmocka_unit_test(tokens_of_ids),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,338 @@
+/* Plans: what a key depends on, which visits a finished result leaves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plan/plan.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/qtraj-plan-XXXXXX";
+
+static const char sweep_text[] =
+    "name: plan\n"
+    "results: results.h5\n"
+    "models:\n"
+    "  - {name: small, trajectory: " CONFIGS "/quickstart/trajectory.csv,\n"
+    "     path: '" CONFIGS "/quickstart/trajectory/{checkpoint}',\n"
+    "     tokenizer: " CONFIGS "/quickstart/trajectory/tokenizer.json}\n"
+    "bits: [3, 4]\n"
+    "methods:\n"
+    "  - {method: rtn, group_size: 64}\n"
+    "  - {method: gptq, group_size: 64}\n"
+    "calibration: {text: text.txt, length: 64, samples: 4}\n"
+    "evaluation:\n"
+    "  - {name: text, text: text.txt, length: 64, skip: 4}\n";
+
+static void write_file(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+struct made {
+    struct sweep sweep;
+    struct plan plan;
+};
+
+/* The plan of the sweep above with overrides (at most two, NULL for none). */
+static void make(struct made *m, const char *first, const char *second)
+{
+    const char *const overrides[] = {first, second};
+    char path[256];
+    struct err e = {0};
+    snprintf(path, sizeof path, "%s/sweep.yaml", folder);
+    memset(m, 0, sizeof *m);
+    if (sweep_read(path, overrides, (first != NULL) + (second != NULL), &m->sweep, &e) != OK)
+        fail_msg("%s", e.text);
+    if (plan_make(&m->sweep, &m->plan, &e) != OK) fail_msg("%s", e.text);
+}
+
+static void drop(struct made *m)
+{
+    plan_free(&m->plan);
+    sweep_free(&m->sweep);
+}
+
+/* Key of the cell of the first checkpoint, by quantizer index and bits. */
+static void cell_key(const struct made *m, int64_t quantizer, int64_t bits, char key[HASH_HEX])
+{
+    for (int64_t i = 0; i < m->plan.n_variants; i++) {
+        const struct plan_variant *v = &m->plan.variants[i];
+        if (v->quantizer == quantizer && v->bits == bits) {
+            results_cell_key(m->plan.checkpoints[0].key, v->key, key);
+            return;
+        }
+    }
+    fail_msg("no variant %lld of %lld bits", (long long)quantizer, (long long)bits);
+}
+
+enum { RTN, GPTQ };
+
+static bool same_key(const char *first, const char *second, int64_t quantizer)
+{
+    struct made plain, other;
+    char a[HASH_HEX], b[HASH_HEX];
+    make(&plain, NULL, NULL);
+    make(&other, first, second);
+    cell_key(&plain, quantizer, 4, a);
+    cell_key(&other, quantizer, 4, b);
+    drop(&plain);
+    drop(&other);
+    return strcmp(a, b) == 0;
+}
+
+/* What leaves the numbers alone leaves the keys alone. */
+static void keys_survive_a_larger_sweep(void **state)
+{
+    (void)state;
+    assert_true(same_key("bits=[2, 3, 4, 8]", NULL, GPTQ));
+    assert_true(same_key("methods[1].name=other", NULL, GPTQ));
+    assert_true(same_key("results=elsewhere.h5", "run.threads=3", GPTQ));
+    assert_true(same_key("methods[1].damping=0.05", NULL, RTN));
+    assert_true(same_key("calibration.samples=3", NULL, RTN));
+    assert_true(same_key("run.memory_per_rank=1.5G", "run.scratch=off", GPTQ));
+    assert_true(same_key("methods[1].hessian=shared", NULL, RTN));
+}
+
+static void keys_follow_what_a_number_depends_on(void **state)
+{
+    (void)state;
+    assert_false(same_key("methods[1].damping=0.05", NULL, GPTQ));
+    assert_false(same_key("methods[0].group_size=32", NULL, RTN));
+    assert_false(same_key("methods[1].hessian=shared", NULL, GPTQ));
+    assert_false(same_key("run.activations=bf16", NULL, RTN));
+    assert_false(same_key("calibration.samples=3", NULL, GPTQ));
+    assert_false(same_key("evaluation[0].skip=5", NULL, RTN));
+    assert_false(same_key("seed=1", NULL, GPTQ));
+    assert_false(same_key("models[0].name=another", NULL, RTN));
+    struct made m;
+    char a[HASH_HEX], b[HASH_HEX];
+    make(&m, NULL, NULL);
+    cell_key(&m, RTN, 3, a);
+    cell_key(&m, RTN, 4, b);
+    assert_string_not_equal(a, b);
+    cell_key(&m, GPTQ, 4, a);
+    assert_string_not_equal(a, b);
+    drop(&m);
+}
+
+/* Whether the last checkpoint's curvature has one key under both sweeps. */
+static bool same_curvature(const char *first, const char *second, const char *changed)
+{
+    struct made plain, other;
+    make(&plain, first, second);
+    make(&other, first, changed);
+    int64_t last = plain.plan.n_checkpoints - 1;
+    assert_true(plain.plan.checkpoints[last].curvature_key[0]);
+    bool same = strcmp(plain.plan.checkpoints[last].curvature_key,
+                       other.plan.checkpoints[last].curvature_key) == 0;
+    drop(&plain);
+    drop(&other);
+    return same;
+}
+
+/* Curvature has keys of its own, which follow its options and text; cells know nothing of it. */
+static void keys_of_curvature(void **state)
+{
+    (void)state;
+    static const char asked[] = "curvature={sharpness: lanczos, trace: 8, length: 64}";
+    struct made m;
+    make(&m, NULL, NULL);
+    assert_true(m.plan.checkpoints[0].curvature_key[0] == '\0');
+    drop(&m);
+    assert_true(same_key(asked, NULL, RTN));
+    assert_true(same_curvature(asked, NULL, "bits=[2]"));
+    assert_true(same_curvature(asked, NULL, "methods[0].group_size=32"));
+    assert_true(same_curvature(asked, NULL, "calibration.samples=3"));
+    assert_true(same_curvature(asked, NULL, "evaluation[0].name=other"));
+    assert_true(same_curvature(asked, NULL, "evaluation[0].samples=3"));
+    assert_true(same_curvature(asked, "curvature.sequences=4", NULL));
+    assert_false(same_curvature(asked, NULL, "evaluation[0].skip=5"));
+    assert_false(same_curvature(asked, NULL, "curvature.sequences=5"));
+    assert_false(same_curvature(asked, NULL, "curvature.length=32"));
+    assert_false(same_curvature(asked, NULL, "curvature.trace=9"));
+    assert_false(same_curvature(asked, NULL, "curvature.subset=mat2d"));
+    assert_false(same_curvature(asked, NULL, "curvature.seed=1"));
+    assert_false(same_curvature(asked, NULL, "curvature.warm_start=true"));
+    assert_false(same_curvature(asked, NULL, "curvature.data={text: sweep.yaml, length: 64}"));
+}
+
+/* The text's content counts, not its name. */
+static void keys_follow_the_text(void **state)
+{
+    (void)state;
+    char a[HASH_HEX], b[HASH_HEX];
+    struct made m;
+    write_file("copy.txt", "A text that calibrates and is scored.\n");
+    assert_true(same_key("evaluation[0].text=copy.txt", "calibration.text=copy.txt", GPTQ));
+    make(&m, NULL, NULL);
+    cell_key(&m, RTN, 4, a);
+    drop(&m);
+    write_file("text.txt", "Another text that calibrates and is scored.\n");
+    make(&m, NULL, NULL);
+    cell_key(&m, RTN, 4, b);
+    drop(&m);
+    write_file("text.txt", "A text that calibrates and is scored.\n");
+    assert_string_not_equal(a, b);
+}
+
+/* A method's own bits: other widths are no cells of its. */
+static void visits_hold_the_applicable_cells(void **state)
+{
+    (void)state;
+    struct made m;
+    struct plan_visits visits;
+    struct plan_counts counts;
+    struct plan_choice choice = {0};
+    make(&m, "methods[1].bits=[4]", NULL);
+    assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
+    assert_int_equal(visits.n, 8);
+    assert_int_equal(visits.n_cells, 8 * 3);
+    plan_count(&m.plan, NULL, &counts);
+    assert_int_equal(counts.cells, 8 * 4);
+    assert_int_equal(counts.not_applicable, 8);
+    plan_visits_free(&visits);
+
+    char *only[] = {(char[]){"checkpoint=step000[39]00"}, (char[]){"bits=4"}};
+    choice = (struct plan_choice){.n_only = 2, .only = only};
+    assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
+    assert_int_equal(visits.n, 2);
+    assert_int_equal(visits.n_cells, 4);
+    plan_visits_free(&visits);
+    drop(&m);
+}
+
+/* What the account of second order adds: to each cell, and once to visits that have cells. */
+static void visits_cost_their_second_order(void **state)
+{
+    (void)state;
+    struct made plain, account;
+    const int64_t which[] = {0, 2};
+    double parts[2][3], cell = 0;
+    make(&plain, NULL, NULL);
+    make(&account, "curvature={second_order: total, data: {text: text.txt, length: 64}}", NULL);
+    assert_true(plain.plan.costs.models[0].known && account.plan.costs.models[0].known);
+    const struct plan_model *m = &account.plan.costs.models[0];
+    double without = plan_visit_seconds(&plain.plan, 0, which, 2, false, parts[0]);
+    double with = plan_visit_seconds(&account.plan, 0, which, 2, false, parts[1]);
+    double once = cost_seconds(&m->second_order, &account.plan.costs.rates, NULL);
+    /* Computing hides reading, so the sum may be less. */
+    assert_true(once > 0 && with > without && with <= (without + once) * (1 + 1e-9));
+    for (int i = 1; i < 3; i++) {
+        double more = parts[1][i] - parts[0][i];
+        assert_true(i == 1 || fabs(more - cell) <= 1e-9 * more);
+        cell = more;
+        assert_true(more > 2 * once); /* a loss and a product beside a loss and a gradient */
+    }
+    assert_true(plan_visit_seconds(&account.plan, 0, NULL, 0, false, parts[1]) ==
+                plan_visit_seconds(&plain.plan, 0, NULL, 0, false, parts[0]));
+    struct cost whole = plan_visit_cost(&account.plan, 0, which, 2, false);
+    double second = cost_flop(&m->second_order);
+    for (int i = 0; i < 2; i++) second += m->variants[which[i]].flop[COST_SECOND_ORDER];
+    assert_float_equal(whole.flop[COST_SECOND_ORDER] / second, 1, 1e-9);
+    assert_true(whole.flop[COST_CURVATURE] == 0);
+    drop(&plain);
+    drop(&account);
+}
+
+/* A visit as text and back. */
+static void visits_survive_the_way(void **state)
+{
+    (void)state;
+    struct made m;
+    struct plan_visits visits;
+    struct plan_choice choice = {0};
+    struct visit back;
+    make(&m, NULL, NULL);
+    assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
+    json_t *sent = visit_to_json(&visits.visits[0]);
+    assert_int_equal(visit_from_json(sent, &back, NULL), OK);
+    json_t *again = visit_to_json(&back);
+    assert_true(json_equal(sent, again));
+    json_decref(sent);
+    json_decref(again);
+    visit_free(&back);
+    plan_visits_free(&visits);
+    drop(&m);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    write_file("sweep.yaml", sweep_text);
+    write_file("text.txt", "A text that calibrates and is scored.\n");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sweep.yaml", "text.txt", "copy.txt"};
+    char path[256];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    return rmdir(folder);
+}
+
+/* More ranks change last digits; scratch and waves do not, so they come first. */
+static void more_ranks_come_last(void **state)
+{
+    (void)state;
+    struct made m;
+    struct memory_plan all, tight = {0};
+    struct err e = {0};
+    int64_t which[4] = {0, 1, 2, 3}, low = 1 << 20;
+    make(&m, NULL, NULL);
+    assert_int_equal(m.plan.n_variants, 4);
+    struct plan_rank rank = {.threads = 1, .scratch = true};
+    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, &rank, &all, &e), OK);
+    assert_true(all.waves == 1 && !all.place.scratch);
+    int64_t high = memory_bound(all.peak);
+    while (high - low > 1 << 12) {
+        rank.memory = low + (high - low) / 2;
+        if (plan_visit_memory(&m.plan, 0, which, 4, &rank, &tight, NULL) == OK)
+            high = rank.memory;
+        else
+            low = rank.memory;
+    }
+    rank.memory = high;
+    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, &rank, &tight, &e), OK);
+    assert_true(tight.place.scratch || tight.waves > 1);
+    rank.ranks = rank.mates = 4;
+    assert_int_equal(plan_model_ranks(&m.plan, 0, which, 4, &rank), 1);
+    rank.memory = low;
+    assert_true(plan_model_ranks(&m.plan, 0, which, 4, &rank) > 1);
+    /* What a process takes before its first visit counts as it was found. */
+    rank.base = memory_base(1) - (8 << 20);
+    assert_int_equal(plan_model_ranks(&m.plan, 0, which, 4, &rank), 1);
+    drop(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_survive_a_larger_sweep),
+        cmocka_unit_test(keys_follow_what_a_number_depends_on),
+        cmocka_unit_test(keys_of_curvature),
+        cmocka_unit_test(keys_follow_the_text),
+        cmocka_unit_test(visits_hold_the_applicable_cells),
+        cmocka_unit_test(visits_cost_their_second_order),
+        cmocka_unit_test(visits_survive_the_way),
+        cmocka_unit_test(more_ranks_come_last),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

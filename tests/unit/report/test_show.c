@@ -1,0 +1,262 @@
+/* Tables for people and rows for machines: what is on the page is what is in the records. */
+#include "results/sample.h"
+
+/* What results_show or results_status (o NULL) prints; the caller frees. */
+static char *printed(const struct results_view *v, const struct show_options *o, bool json)
+{
+    char *text = NULL;
+    size_t n = 0;
+    struct err e = {0};
+    FILE *f = open_memstream(&text, &n);
+    enum status st = o ? results_show(v, o, f, &e) : results_status(v, json, f, &e);
+    fclose(f);
+    if (st != OK) fail_msg("%s%s", e.text, e.trail);
+    return text;
+}
+
+static bool has(const char *text, const char *part)
+{
+    bool there = strstr(text, part) != NULL;
+    if (!there) print_message("no \"%s\" in:\n%s", part, text);
+    return there;
+}
+
+static void tables(void **state)
+{
+    const struct results_view *v = *state;
+    char *text = printed(v, &(struct show_options){0}, false);
+    assert_true(has(text, "small, faq: relative error"));
+    assert_true(has(text, "größer, c4: relative error"));
+    assert_true(has(text, "\nstep100      100    819k  0.004  stable  1.0000  5.00 ± 0.10  "
+                          "10.00 ± 0.20  15.00 ± 0.30  20.00 ± 0.40  30.00 ± 0.60\n"));
+    assert_true(has(text, "          inf  10.00 ± 0.20             A  20.00 ± 0.40"));
+    assert_true(has(text, "2.5T  3e-05  decay     B"));
+    assert_true(has(text, "A  failed: layers.1.q: not finite\n"));
+    assert_true(has(text, "B  failed: model.safetensors: truncated\n"));
+    assert_true(has(text, "…  pending\n"));
+    assert_null(strstr(text, "gptq-g64 2")); /* that method has no such width */
+    assert_null(strchr(text, '\033'));
+    free(text);
+}
+
+/* All lines of a block are equally wide, so columns stand below each other. */
+static void columns_align(void **state)
+{
+    const struct results_view *v = *state;
+    const struct show_options o = {.model = "small", .dataset = "faq"};
+    char *text = printed(v, &o, false), *save = NULL;
+    int64_t first = -1, rows = 0;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        if (strncmp(line, "checkpoint", 10) != 0 && strncmp(line, "step", 4) != 0 &&
+            strncmp(line, "lawa", 4) != 0)
+            continue;
+        int64_t width = 0;
+        for (const char *p = line; *p; p++) width += (*p & 0xC0) != 0x80;
+        if (first < 0) first = width;
+        assert_int_equal(width, first);
+        rows++;
+    }
+    assert_int_equal(rows, 4);
+    assert_true(first <= 120);
+    free(text);
+}
+
+static void csv(void **state)
+{
+    const struct results_view *v = *state;
+    const struct show_options o = {.csv = true, .bits = 3, .dataset = "c4"};
+    char *text = printed(v, &o, false), number[64];
+    int lines = 0;
+    for (const char *p = text; *p; p++) lines += *p == '\n';
+    assert_int_equal(lines, 1 + 4 * 3); /* head; checkpoints by quantizers */
+    assert_true(has(text, "model,checkpoint,step,tokens,learning_rate,phase,kind,recipe,bits,"
+                          "quantizer,dataset,status,message,loss,"));
+    snprintf(number, sizeof number, ",3,rtn,c4,done,,%.17g,", sample_value(11));
+    assert_true(has(text, number));
+    assert_true(has(text, ",\"broken, \"\"one\"\"\",7,2500000000000,"));
+    assert_true(has(text, "small,lawa,,,,,average,step100 step200,3,rtn,c4,pending,,,,"));
+    free(text);
+    text =
+        printed(v, &(struct show_options){.csv = true, .bits = 2, .quantizer = "gptq-g64"}, false);
+    assert_int_equal(strncmp(text, "model,", 6), 0); /* no rows, but their names */
+    assert_ptr_equal(strchr(text, '\n') + 1, text + strlen(text));
+    free(text);
+}
+
+static void json_rows(void **state)
+{
+    const struct results_view *v = *state;
+    char *text = printed(v, &(struct show_options){.json = true}, false);
+    json_t *rows = sample_parse(text), *row;
+    size_t i;
+    int done = 0;
+    assert_int_equal(json_array_size(rows), 4 * 5 * 2);
+    json_array_foreach(rows, i, row)
+    {
+        bool is_done = strcmp(json_text(row, "status", ""), "done") == 0;
+        done += is_done;
+        assert_true(json_is_number(json_object_get(row, "loss")) == is_done);
+        assert_true(json_is_null(json_object_get(row, "kl_divergence")));
+    }
+    assert_int_equal(done, 9 * 2);
+    json_decref(rows);
+    free(text);
+    text = printed(
+        v, &(struct show_options){.json = true, .model = "small", .bits = 2, .quantizer = "rtn"},
+        false);
+    rows = sample_parse(text);
+    assert_int_equal(json_array_size(rows), 3 * 2);
+    row = json_array_get(rows, 2);
+    assert_string_equal(json_text(row, "checkpoint", ""), "step200");
+    assert_string_equal(json_text(row, "loss_relative", ""), "inf");
+    assert_true(json_number_get(json_object_get(row, "baseline_loss")) == sample_value(10));
+    json_decref(rows);
+    free(text);
+}
+
+static void bad_choices(void **state)
+{
+    const struct results_view *v = *state;
+    static const struct show_options options[] = {
+        {.model = "x"}, {.quantizer = "rtm"}, {.dataset = "wiki"}, {.bits = 5}};
+    static const char *const known[] = {"small, größer", "rtn, gptq, gptq-g64", "faq, c4", "2, 3"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        struct err e = {0};
+        assert_int_equal(results_show(v, &options[i], stdout, &e), ERR_USAGE);
+        assert_true(has(e.text, known[i]));
+    }
+}
+
+static void status_text_form(void **state)
+{
+    const struct results_view *v = *state;
+    char *text = printed(v, NULL, false);
+    assert_true(has(text, "\nsmall             3     15     9       1        5               3\n"));
+    assert_true(has(text, "\ngrößer            1      5     0       5        0               1\n"));
+    assert_true(has(text, "\nall               4     20     9       6        5               4\n"));
+    assert_true(has(text, "  small step200 (gptq 2): layers.1.q: not finite\n"));
+    assert_true(has(text, "  größer broken, \"one\" (rtn 2, rtn 3, gptq 2, gptq 3, gptq-g64 3): "
+                          "model.safetensors: truncated\n"));
+    assert_true(has(text, "\ncurvature of checkpoints: 1 done, 1 failed, 1 pending\n"));
+    assert_true(has(text, "  small step200 (curvature): product 3 of Lanczos is not finite\n"));
+    assert_true(
+        has(text, "\ndone, but in part:\n  small step100 (gptq 2): second_order: no room\n"));
+    assert_true(has(text, "last run: done at 2026-01-02T04:00:00Z, exit code 1\n"));
+    free(text);
+}
+
+static void status_json(void **state)
+{
+    const struct results_view *v = *state;
+    char *text = printed(v, NULL, true);
+    json_t *json = sample_parse(text), *all = json_object_get(json, "all");
+    assert_int_equal(json_integer_value(json_object_get(all, "done")), 9);
+    assert_int_equal(json_integer_value(json_object_get(all, "failed")), 6);
+    assert_int_equal(json_integer_value(json_object_get(all, "pending")), 5);
+    assert_int_equal(json_integer_value(json_object_get(all, "not_applicable")), 4);
+    assert_int_equal(json_array_size(json_object_get(json, "failures")), 8);
+    assert_int_equal(json_array_size(json_object_get(json, "in_part")), 1);
+    const json_t *curvature = json_object_get(json, "curvature");
+    assert_int_equal(json_integer_value(json_object_get(curvature, "done")), 1);
+    assert_int_equal(json_integer_value(json_object_get(curvature, "failed")), 1);
+    assert_int_equal(json_integer_value(json_object_get(curvature, "pending")), 1);
+    assert_string_equal(json_text(json_object_get(json, "end"), "status", ""), "done");
+    json_decref(json);
+    free(text);
+}
+
+/* A sweep wider than the page goes into several blocks, each with the checkpoints' columns. */
+static void wide_tables_are_split(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "wide.journal"), label[32];
+    struct journal *j;
+    struct results_view *v;
+    json_t *plan = sample_plan(), *quantizers = json_array(), *variants = json_array();
+    for (int i = 0; i < 20; i++) {
+        snprintf(label, sizeof label, "quantizer-%d", i);
+        json_array_append_new(quantizers, json_string(label));
+        json_array_append_new(variants, json_pack("{s:i, s:s, s:s, s:b}", "bits", 2, "quantizer",
+                                                  label, "key", label, "applicable", 1));
+    }
+    json_object_set_new(plan, "quantizers", quantizers);
+    json_object_set_new(plan, "variants", variants);
+    assert_int_equal(journal_open(path, &j, NULL), OK);
+    assert_int_equal(journal_append(j, plan, NULL), OK);
+    assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+    char *text = printed(v, &(struct show_options){.model = "small", .dataset = "faq"}, false);
+    int heads = 0;
+    for (const char *p = text; (p = strstr(p, "checkpoint ")); p++) heads++;
+    assert_true(heads >= 3);
+    for (int i = 0; i < 20; i++) {
+        snprintf(label, sizeof label, "quantizer-%d 2", i);
+        assert_true(has(text, label));
+    }
+    for (const char *p = text; *p; p += strcspn(p, "\n") + 1)
+        assert_true(strcspn(p, "\n") <= 120 + 40); /* bytes; a line is at most 120 characters */
+    free(text);
+    results_view_close(v);
+    json_decref(plan);
+    journal_close(j);
+    free(path);
+    sample_remove(folder);
+}
+
+static void malformed_plans(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"models",   "bits",     "quantizers",
+                                       "datasets", "variants", NULL};
+    for (int i = 0; keys[i]; i++) {
+        char *folder = sample_folder(), *path = sample_path(folder, "bad.journal");
+        struct journal *j;
+        struct results_view *v;
+        struct err e = {0};
+        json_t *plan = sample_plan();
+        json_object_set_new(plan, keys[i], json_string("no list"));
+        assert_int_equal(journal_open(path, &j, NULL), OK);
+        assert_int_equal(journal_append(j, plan, NULL), OK);
+        assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+        assert_int_equal(results_status(v, false, stdout, &e), ERR_FORMAT);
+        assert_true(has(e.text, keys[i]));
+        err_clear(&e);
+        assert_int_equal(cube_write("/nonexistent/x.h5", v, &e), ERR_FORMAT);
+        results_view_close(v);
+        json_decref(plan);
+        journal_close(j);
+        free(path);
+        sample_remove(folder);
+    }
+}
+
+static char *shared_folder;
+
+static int setup(void **state)
+{
+    shared_folder = sample_folder();
+    *state = sample_view(shared_folder, true);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    results_view_close(*state);
+    sample_remove(shared_folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables),
+        cmocka_unit_test(columns_align),
+        cmocka_unit_test(csv),
+        cmocka_unit_test(json_rows),
+        cmocka_unit_test(bad_choices),
+        cmocka_unit_test(status_text_form),
+        cmocka_unit_test(status_json),
+        cmocka_unit_test(wide_tables_are_split),
+        cmocka_unit_test(malformed_plans),
+    };
+    return cmocka_run_group_tests_name("show", tests, setup, teardown);
+}

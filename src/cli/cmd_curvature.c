@@ -68,7 +68,7 @@ static bool may_keep(const struct measurement *m)
     model_sizes(m->model, &sizes);
     const struct memory_after after = {&sizes, omp_get_max_threads(), 1,
                                        memory_sequences_of(&m->sequences)};
-    int64_t room = memory_room_now(cli_share()->memory / 10 * 9, &sizes, after.threads);
+    int64_t room = memory_usable_now(cli_share()->memory / 10 * 9, &sizes, after.threads);
     return memory_keeps(&after, &m->request.options, false, room);
 }
 

@@ -66,9 +66,9 @@ int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads)
  * arena, which takes as much to find its place, and a stack. */
 enum { MAPPED_THREAD = 272 << 20 };
 
-int64_t memory_room_now(int64_t bound, const struct model_sizes *sizes, int64_t threads)
+int64_t memory_usable_now(int64_t bound, const struct model_sizes *sizes, int64_t threads)
 {
-    int64_t mapped, resident, room = memory_room(bound) - memory_base_now(sizes, threads);
+    int64_t mapped, resident, room = memory_usable(bound) - memory_base_now(sizes, threads);
     struct rlimit space;
     if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return room;
     if (!process_now(&mapped, &resident)) return 0;
@@ -78,7 +78,7 @@ int64_t memory_room_now(int64_t bound, const struct model_sizes *sizes, int64_t 
 
 enum { MARGIN = 32 };
 
-int64_t memory_room(int64_t bound)
+int64_t memory_usable(int64_t bound)
 {
     return bound - bound / MARGIN;
 }
@@ -97,7 +97,7 @@ static void take_greater(struct quant_memory *to, const struct quant_memory *fro
     to->running = max64(to->running, from->running);
 }
 
-static bool spread(const struct memory_need *need, int stage)
+static bool is_distributed(const struct memory_need *need, int stage)
 {
     return need->ranks > 1 && need->scalapack_from > 0 &&
            need->sizes.cols[stage] >= need->scalapack_from;
@@ -123,7 +123,7 @@ void memory_need_add(struct memory_need *need, const struct quant_method *method
                                             .rows = need->sizes.rows[stage],
                                             .threads = need->threads,
                                             .ranks = max64(need->ranks, 1),
-                                            .spread = spread(need, stage)};
+                                            .distributed = is_distributed(need, stage)};
         method->memory(options, &extent, &m);
         take_greater(&need->stage[stage], &m);
     }
@@ -182,7 +182,7 @@ static int64_t hessians_of(const struct memory_need *need, const struct batch *b
     int64_t all = 0, largest = 0;
     for (int stage = 0; stage < STAGE_N; stage++) {
         int64_t n = need->sizes.cols[stage];
-        int64_t bytes = spread(need, stage) ? dist_bytes(n, need->ranks) : n * n * DOUBLE;
+        int64_t bytes = is_distributed(need, stage) ? dist_bytes(n, need->ranks) : n * n * DOUBLE;
         all += bytes;
         largest = max64(largest, bytes);
     }
@@ -197,8 +197,8 @@ static int64_t summing_of(const struct memory_need *need, const struct batch *b)
     for (int stage = 0; stage < STAGE_N; stage++) {
         int64_t n = need->sizes.cols[stage], beside = 0;
         if (need->ranks > 1)
-            beside =
-                spread(need, stage) ? dist_summing_bytes(n) : gram_collect_bytes(n, need->ranks);
+            beside = is_distributed(need, stage) ? dist_summing_bytes(n)
+                                                 : gram_collect_bytes(n, need->ranks);
         bytes = max64(bytes, gram_bytes(n, need->threads) + beside);
     }
     return bytes;

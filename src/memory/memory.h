@@ -34,7 +34,7 @@ struct memory_need {
     enum dtype type;                    /* of the hidden states between blocks */
 };
 
-/* Bounds; memory is the room of a bound (memory_room), 0 bytes: none. folder NULL: no scratch. */
+/* Bounds; memory is the room of a bound (memory_usable), 0 bytes: none. folder NULL: no scratch. */
 struct memory_limits {
     int64_t memory, scratch;
     const char *folder;
@@ -86,11 +86,11 @@ int64_t memory_base(int64_t threads);
 int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads);
 /* What this process may still take of `bound` for things that it can do without: within what it may
  * map as well, where that is limited (ulimit -v). BLAS waits for ever for what it cannot map. */
-int64_t memory_room_now(int64_t bound, const struct model_sizes *sizes, int64_t threads);
+int64_t memory_usable_now(int64_t bound, const struct model_sizes *sizes, int64_t threads);
 
 /* Of a bound, what arithmetic may use: it does not see small allocations and the holes between
  * them.
  */
-int64_t memory_room(int64_t bound);
+int64_t memory_usable(int64_t bound);
 /* The bound that has so much room. */
 int64_t memory_bound(int64_t room);

@@ -257,7 +257,7 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
                                .base = base_of(p, rank),
                                .evaluation = share_of(&p->costs.evaluation, ranks),
                                .calibration = share_of(&p->costs.calibration, ranks)};
-    const struct memory_limits limits = {.memory = memory_room(rank->memory),
+    const struct memory_limits limits = {.memory = memory_usable(rank->memory),
                                          .scratch = INT64_MAX,
                                          .folder = rank->scratch ? "scratch" : NULL};
     need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
@@ -285,7 +285,7 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
     enum status st = OK;
     const struct curvature_section *c = &p->sweep->curvature;
     int64_t ranks = max64(rank->ranks, 1), base = base_of(p, rank), bytes = 0;
-    int64_t limit = memory_room(rank->memory), room = max64(limit - base, 1);
+    int64_t limit = memory_usable(rank->memory), room = max64(limit - base, 1);
     struct memory_after after = after_of(p, model, rank, ranks);
     if (curvature_asked_for(&c->options)) {
         bool kept = memory_keeps(&after, &c->options, c->warm_start, limit - base);

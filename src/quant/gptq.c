@@ -286,7 +286,7 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     out->prepared = cols * cols * (int64_t)sizeof(float) + inverses;
     out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
     out->running = gptq_sweep_bytes(o, x);
-    if (!x->spread) return;
+    if (!x->distributed) return;
     /* A panel in f32, two on their way in f64, and its corner; columns for the filling, and
      * ScaLAPACK's panels. */
     int64_t doubles = sizeof(double);

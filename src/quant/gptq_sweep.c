@@ -385,7 +385,7 @@ int64_t gptq_sweep_bytes(const struct quant_options *o, const struct quant_exten
     int64_t cols = x->cols, block = o->block_size < cols ? o->block_size : cols;
     int64_t widest = o->group_size > block ? block + o->group_size : block;
     int64_t own = (tile_count(x->rows) + x->ranks - 1) / x->ranks;
-    int64_t tiles = x->spread ? own : x->threads;
+    int64_t tiles = x->distributed ? own : x->threads;
     int64_t scratch = (widest < cols ? widest : cols) * (PITCH + TILE_ROWS) + 3 * block * TILE_ROWS;
     return (tiles * cols * PITCH + x->threads * scratch) * (int64_t)sizeof(float);
 }

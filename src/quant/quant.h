@@ -62,8 +62,8 @@ struct quant_report {
 struct quant_extent {
     int64_t cols, rows;
     int64_t threads;
-    int64_t ranks; /* that share the rows */
-    bool spread;   /* the Hessian is spread over them */
+    int64_t ranks;    /* that share the rows */
+    bool distributed; /* the Hessian is distributed over them */
 };
 
 /* Bytes of a method's own on a rank. */

@@ -79,7 +79,7 @@ static enum status clear_gram(struct workspace *w, int stage, struct err *e)
 {
     enum status st = OK;
     int64_t n = w->sizes.cols[stage];
-    if (!workspace_spread(w, stage)) {
+    if (!workspace_distributed(w, stage)) {
         memset(w->gram[stage], 0, (size_t)(n * n) * sizeof(double));
         return OK;
     }
@@ -101,7 +101,7 @@ static enum status add_gram(struct workspace *w, struct stream *s, const struct 
     int64_t n = r ? r->view.n : 0;
     const int64_t *offset = r ? r->view.offset : nothing;
     const double *bound = w->bound[stage];
-    if (workspace_spread(w, stage)) {
+    if (workspace_distributed(w, stage)) {
         st = group_agree(w->group, st, e);
         if (st == OK) st = dist_gram_add(w->dist[stage], w->acts.in, offset, n, bound, e);
     } else if (st == OK) {
@@ -115,7 +115,7 @@ static enum status add_gram(struct workspace *w, struct stream *s, const struct 
 static enum status collect_gram(struct workspace *w, struct stream *s, int stage, struct err *e)
 {
     double start = clock_seconds();
-    if (workspace_spread(w, stage)) return OK;
+    if (workspace_distributed(w, stage)) return OK;
     enum status st = gram_collect(w->group->comm, workspace_owner(w, stage), w->gram[stage],
                                   w->sizes.cols[stage], e);
     s->seconds.hessian += clock_seconds() - start;

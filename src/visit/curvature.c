@@ -234,12 +234,12 @@ static enum status check_memory(struct part *p, struct err *e)
     const struct curvature_options *o = &v->curvature->options;
     bool warm = v->curvature->vectors != NULL;
     int64_t base = memory_base_now(&sizes, after.threads);
-    int64_t room = memory_room_now(bound, &sizes, after.threads);
+    int64_t room = memory_usable_now(bound, &sizes, after.threads);
     bool keep = measurement_keep(&p->m, memory_keeps(&after, o, warm, room));
     int64_t bytes = base + memory_curvature(&after, o, warm, keep);
     p->planned = bytes;
     ENSURE(
-        bound <= 0 || bytes <= memory_room(bound), ERR_USAGE,
+        bound <= 0 || bytes <= memory_usable(bound), ERR_USAGE,
         "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
         "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
         "curvature.memory, curvature.together or curvature.sequences, give a rank more, or a visit "

@@ -14,7 +14,7 @@ enum status group_agree(const struct visit_group *g, enum status st, struct err 
     return g->size > 1 ? err_agree(g->comm, st, e) : st;
 }
 
-int64_t group_most(const struct visit_group *g, int64_t value)
+int64_t group_max(const struct visit_group *g, int64_t value)
 {
     int64_t most = value;
     if (g->size > 1) MPI_Allreduce(&value, &most, 1, MPI_INT64_T, MPI_MAX, g->comm);

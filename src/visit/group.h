@@ -27,7 +27,7 @@ MUST_USE enum status group_open(MPI_Comm comm, struct visit_group *g, struct err
 void group_close(struct visit_group *g);
 /* As err_agree. */
 MUST_USE enum status group_agree(const struct visit_group *g, enum status st, struct err *e);
-int64_t group_most(const struct visit_group *g, int64_t value);
+int64_t group_max(const struct visit_group *g, int64_t value);
 
 /* Floats that the ranks of a node share; each may write some, and sees all after a sync. */
 struct group_memory {

@@ -22,15 +22,16 @@ done:
 
 static struct quant_input input_of(const struct workspace *w, int stage)
 {
-    bool spread = workspace_spread(w, stage);
+    bool distributed = workspace_distributed(w, stage);
     int owner = workspace_owner(w, stage);
     return (struct quant_input){.team = w->group->size > 1 ? &w->group->team : NULL,
                                 .cols = w->sizes.cols[stage],
                                 .samples = w->samples,
                                 .tokens = w->calibration_tokens,
-                                .gram = !spread && owner == w->group->rank ? w->gram[stage] : NULL,
+                                .gram =
+                                    !distributed && owner == w->group->rank ? w->gram[stage] : NULL,
                                 .owner = owner,
-                                .dist = spread ? w->dist[stage] : NULL};
+                                .dist = distributed ? w->dist[stage] : NULL};
 }
 
 static void release_stage(struct workspace *w, int stage)

@@ -122,7 +122,7 @@ static enum status create_files(struct second_order *s, struct err *e)
             st = weights_file_create(s->base, spill->path, &s->n_linears, &spill->out, e);
         TRY(group_agree(s->group, st, e));
     }
-    s->n_linears = group_most(s->group, s->n_linears);
+    s->n_linears = group_max(s->group, s->n_linears);
 done:
     return st;
 }

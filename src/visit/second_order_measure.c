@@ -98,9 +98,9 @@ static enum status fit(struct measuring *m, const struct model *model, int64_t w
                                        memory_sequences_of(&m->base.mine)};
     int64_t bound = v->run.memory ? v->run.memory : m->s->outer->memory;
     int64_t base = memory_base_now(&sizes, after.threads);
-    int64_t room = bound > 0 ? max64(memory_room(bound) - base, 1) : 0;
+    int64_t room = bound > 0 ? max64(memory_usable(bound) - base, 1) : 0;
     int64_t together = wanted < t->together ? wanted : t->together;
-    int64_t mapped = bound > 0 ? max64(memory_room_now(bound, &sizes, after.threads), 1) : 0;
+    int64_t mapped = bound > 0 ? max64(memory_usable_now(bound, &sizes, after.threads), 1) : 0;
     struct memory_cells fits =
         memory_second_order(&after, t->depth, t->critical, together, t->memory, mapped, true);
     if (!measurement_keep(&m->base, fits.kept))
@@ -142,7 +142,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     TRY(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
     TRY(group_agree(g, fit(m, model, wanted, e), e));
-    m->k = -group_most(g, -m->k);
+    m->k = -group_max(g, -m->k);
     TRY(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
     TRY(check_loss(m->loss, "model", e));
     if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
@@ -292,7 +292,7 @@ static enum status measure(struct second_order *s, const struct model *m, struct
     int64_t *which = NULL, n = 0;
     TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
     for (int64_t i = 0; i < s->n; i++)
-        if (-group_most(s->group, -s->spills[i].linears) == s->n_linears) which[n++] = i;
+        if (-group_max(s->group, -s->spills[i].linears) == s->n_linears) which[n++] = i;
     if (n == 0) goto done;
     st = visit_sequences_get(cache, s->visit, &s->visit->second_order->data, &w.losses.tokens, e);
     TRY(group_agree(s->group, st, e));

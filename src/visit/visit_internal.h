@@ -131,7 +131,7 @@ MUST_USE enum status workspace_init(struct workspace *w, const struct run *r,
                                     struct err *e);
 void workspace_free(struct workspace *w);
 /* The Hessian of the stage is spread over the group. */
-bool workspace_spread(const struct workspace *w, int stage);
+bool workspace_distributed(const struct workspace *w, int stage);
 /* The rank that has it otherwise. */
 static inline int workspace_owner(const struct workspace *w, int stage)
 {

@@ -178,17 +178,17 @@ static void need_agree(const struct visit_group *g, struct memory_need *need,
 {
     struct memory_sequences *of[] = {&need->evaluation, &need->calibration};
     for (int i = 0; i < 2; i++) {
-        of[i]->n = group_most(g, of[i]->n);
-        of[i]->tokens = group_most(g, of[i]->tokens);
-        of[i]->longest = group_most(g, of[i]->longest);
+        of[i]->n = group_max(g, of[i]->n);
+        of[i]->tokens = group_max(g, of[i]->tokens);
+        of[i]->longest = group_max(g, of[i]->longest);
     }
-    need->base = group_most(g, need->base);
-    need->threads = group_most(g, need->threads);
-    need->mates = -group_most(g, -need->mates);
+    need->base = group_max(g, need->base);
+    need->threads = group_max(g, need->threads);
+    need->mates = -group_max(g, -need->mates);
     bool bounded = limits->memory > 0;
-    int64_t most = -group_most(g, bounded ? -limits->memory : -INT64_MAX);
+    int64_t most = -group_max(g, bounded ? -limits->memory : -INT64_MAX);
     limits->memory = most == INT64_MAX ? 0 : most;
-    limits->scratch = -group_most(g, -limits->scratch);
+    limits->scratch = -group_max(g, -limits->scratch);
 }
 
 /* Decides what is kept, where states lie and how many waves there are. */
@@ -197,7 +197,7 @@ static enum status plan_memory(struct run *r, struct err *e)
     enum status st = OK;
     const struct run_options *o = &r->visit->run;
     int64_t bound = o->memory ? o->memory : r->hooks->memory;
-    struct memory_limits limits = {.memory = memory_room(bound)};
+    struct memory_limits limits = {.memory = memory_usable(bound)};
     struct memory_need need = {.threads = omp_get_max_threads(),
                                .ranks = r->group.size,
                                .mates = r->group.node_size,

@@ -3,7 +3,7 @@
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
-bool workspace_spread(const struct workspace *w, int stage)
+bool workspace_distributed(const struct workspace *w, int stage)
 {
     return w->group->size > 1 && !w->options->reproducible &&
            w->sizes.cols[stage] >= w->options->scalapack_from;
@@ -16,7 +16,7 @@ static enum status grams_init(struct workspace *w, bool together, struct err *e)
     int64_t all = 0, most = 0, size[STAGE_N];
     for (int stage = 0; stage < STAGE_N; stage++) {
         int64_t n = w->sizes.cols[stage];
-        size[stage] = workspace_spread(w, stage) ? 0 : n * n;
+        size[stage] = workspace_distributed(w, stage) ? 0 : n * n;
         all += size[stage];
         if (size[stage] > most) most = size[stage];
     }
@@ -101,7 +101,7 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
                             .calibration_tokens = c ? c->offset[c->n] : 0};
     model_sizes(r->model, &w->sizes);
     TRY(group_agree(w->group, local_init(w, &r->plan, streams, n_streams, e), e));
-    w->rounds = group_most(w->group, w->calibration.n);
+    w->rounds = group_max(w->group, w->calibration.n);
     if (n_streams)
         TRY(group_memory_open(w->group, w->sizes.linears, "quantized block", &w->quantized, e));
     bool unrounded = false;

@@ -152,7 +152,7 @@ static void too_little(void **state)
     (void)state;
     struct memory_need need = large_need();
     add(&need, "gptq", HESSIAN_OWN, true, 4);
-    struct memory_limits limits = {memory_room(1 * gib), 0, NULL};
+    struct memory_limits limits = {memory_usable(1 * gib), 0, NULL};
     struct memory_plan p;
     struct err e = {0};
     long long mib = 0;
@@ -161,11 +161,11 @@ static void too_little(void **state)
     assert_non_null(strstr(e.text, "scratch folder"));
     assert_int_equal(sscanf(strstr(e.text, "it takes"), "it takes %lld MiB", &mib), 1);
     /* What it says is the least: that much does, less does not. */
-    limits.memory = memory_room((mib + 1) << 20);
+    limits.memory = memory_usable((mib + 1) << 20);
     assert_int_equal(memory_plan_make(&need, &limits, &p, NULL), OK);
     assert_int_equal(p.wave, 1);
     assert_int_equal(p.kept_tokens < 300, 1);
-    limits.memory = memory_room((mib - 1) << 20);
+    limits.memory = memory_usable((mib - 1) << 20);
     assert_int_equal(memory_plan_make(&need, &limits, &p, NULL), ERR_NOMEM);
 }
 
@@ -191,13 +191,13 @@ static void address_space(void **state)
     assert_int_equal(fscanf(f, "%lld", &pages), 1);
     fclose(f);
     getrlimit(RLIMIT_AS, &was);
-    int64_t free = memory_room_now(bound, NULL, 2);
+    int64_t free = memory_usable_now(bound, NULL, 2);
     assert_true(free > bound / 2 && free < bound);
     for (int64_t more = 512; more <= 8192; more *= 4) {
         struct rlimit low = was;
         low.rlim_cur = (rlim_t)(pages * sysconf(_SC_PAGESIZE) + more * mib);
         assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
-        int64_t room = memory_room_now(bound, NULL, 2);
+        int64_t room = memory_usable_now(bound, NULL, 2);
         setrlimit(RLIMIT_AS, &was);
         assert_true(room < (more - 500) * mib && room > (more - 1500) * mib);
     }

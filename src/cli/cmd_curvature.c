@@ -3,9 +3,9 @@
 #include "cli/cli.h"
 #include "curvature/measure.h"
 #include "eval/dataset.h"
+#include "group/inputs.h"
 #include "memory/memory_after.h"
 #include "util/clock.h"
-#include "visit/visit.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>

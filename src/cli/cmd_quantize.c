@@ -2,9 +2,9 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/single.h"
+#include "measure/weights_file.h"
 #include "quant/quant.h"
 #include "util/mem.h"
-#include "visit/weights_file.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

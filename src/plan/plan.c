@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 #include "eval/dataset.h"
+#include "group/inputs.h"
 #include "linalg/linalg.h"
 #include "plan/plan_keys.h"
 #include "quant/quant.h"

@@ -1,7 +1,7 @@
 /* Tokens counted instead of guessed, where the text and its tokenizer are there. */
+#include "group/inputs.h"
 #include "plan/plan.h"
 #include "util/fsx.h"
-#include "visit/visit_internal.h"
 #include <stdlib.h>
 
 /* A text of more is not read for a plan's sake: some seconds of tokenizing. */

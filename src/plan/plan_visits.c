@@ -1,12 +1,12 @@
 /* Which cells are missing, and the visits that fill them. */
 #include "checkpoint/checkpoint.h"
+#include "measure/curvature.h"
+#include "measure/second_order.h"
+#include "measure/warm.h"
 #include "plan/plan_keys.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/curvature.h"
-#include "visit/second_order.h"
-#include "visit/warm.h"
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>

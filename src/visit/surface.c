@@ -2,12 +2,12 @@
 #include "checkpoint/derived.h"
 #include "config/surface_options.h"
 #include "curvature/plane.h"
+#include "group/lru.h"
+#include "measure/weights_file.h"
 #include "util/agree.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/rng.h"
-#include "visit/visit_internal.h"
-#include "visit/weights_file.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,7 @@ done:
 enum { DIRECTIONS = 2 };
 
 struct surface {
-    struct kept kept; /* its key is all its points' tasks' alike */
+    struct lru lru; /* its key is all its points' tasks' alike */
     int64_t n_folders;
     struct checkpoint **folders;            // (n_folders)
     struct checkpoint *derived[DIRECTIONS]; /* the quantized one, or the two random directions */
@@ -109,13 +109,13 @@ static void drop(void *surface)
     free(s->folders);
     free(s->parts);
     plane_free(&s->plane);
-    free(s->kept.key);
+    free(s->lru.key);
     free(s);
 }
 
 void surface_forget(struct visit_cache *cache)
 {
-    kept_forget(&cache->surfaces, 0, drop);
+    lru_trim(&cache->surfaces, 0, drop);
 }
 
 /* --- quantized weights, as a file over the checkpoint --- */
@@ -291,12 +291,12 @@ static enum status make_surface(const struct visit *v, MPI_Comm group, struct vi
     st = err_agree(group, make_plane(v, group, cache, hooks, s, e), e);
     if (st != OK && !stays(st)) TRY(st);
     if (st != OK) s->failure = *e;
-    s->kept.key = *key;
+    s->lru.key = *key;
     *key = NULL;
-    kept_add(&cache->surfaces, &s->kept);
+    lru_add(&cache->surfaces, &s->lru);
     *out = s;
     s = NULL;
-    kept_forget(&cache->surfaces, SURFACES_KEPT, drop);
+    lru_trim(&cache->surfaces, SURFACES_KEPT, drop);
 done:
     drop(s);
     return st;
@@ -308,7 +308,7 @@ static enum status get_surface(const struct visit *v, MPI_Comm group, struct vis
     enum status st = OK;
     char *key = NULL;
     TRY(surface_key(v, &key, e));
-    *out = kept_find(&cache->surfaces, key);
+    *out = lru_find(&cache->surfaces, key);
     if (*out) {
         const struct err *failure = &(*out)->failure;
         ENSURE(failure->code == OK, failure->code, "%s", failure->text);

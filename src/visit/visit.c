@@ -1,7 +1,9 @@
-/* A visit as text, for the way to its worker. */
+#include "visit/visit.h"
+#include "group/inputs.h"
+#include "measure/curvature.h"
+#include "measure/second_order.h"
 #include "util/mem.h"
-#include "visit/curvature.h"
-#include "visit/visit_internal.h"
+#include "visit/surface.h"
 #include <stdlib.h>
 
 void visit_free(struct visit *v)
@@ -24,6 +26,12 @@ void visit_free(struct visit *v)
     curvature_task_free(v->curvature);
     second_order_task_free(v->second_order);
     *v = (struct visit){0};
+}
+
+void visit_cache_free(struct visit_cache *c)
+{
+    visit_inputs_forget(c);
+    surface_forget(c);
 }
 
 void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n)

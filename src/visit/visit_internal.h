@@ -2,47 +2,16 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "eval/head.h"
+#include "group/group.h"
+#include "group/inputs.h"
+#include "group/provenance.h"
+#include "measure/second_order.h"
 #include "memory/memory.h"
 #include "memory/states.h"
 #include "model/sizes.h"
 #include "quant/quant.h"
-#include "tokenizer/tokenizer.h"
-#include "visit/group.h"
-#include "visit/second_order.h"
 #include "visit/surface.h"
 #include "visit/visit.h"
-
-/* --- kept.c: what is kept between visits, the one used last in front --- */
-
-/* First member of what is kept; its owner frees the key. Zero-initialise a list: NULL. */
-struct kept {
-    struct kept *next; /* used less recently */
-    char *key;
-};
-/* In front. */
-void kept_add(struct kept **list, struct kept *k);
-/* The one of that key, put in front; NULL when there is none. */
-void *kept_find(struct kept **list, const char *key);
-/* Keeps the n used last, and drops the others. */
-void kept_forget(struct kept **list, int64_t n, void (*drop)(void *kept));
-
-/* --- inputs.c: token sequences, kept between visits --- */
-
-/* Calibration and all evaluation datasets (one behind the other) of a visit; borrowed from the
- * cache until the next visit gets its own. */
-struct visit_inputs {
-    const struct sequences *calibration; /* NULL: none */
-    const struct sequences *evaluation;
-    const int64_t *first; // (n_evaluations + 1) first sequence of each dataset
-};
-/* ERR_IO / ERR_FORMAT / ERR_USAGE name the file. */
-MUST_USE enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
-                                      struct visit_inputs *out, struct err *e);
-
-/* The sequences of one data source alone, borrowed for as long. Errors as above. */
-MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v,
-                                         const struct data_options *data,
-                                         const struct sequences **out, struct err *e);
 
 /* --- reader.c: the blocks' weights, one block ahead; collective on the group --- */
 struct block_reader;
@@ -73,7 +42,7 @@ MUST_USE enum status ranges_cut(const struct sequences *s, int64_t tokens, struc
                                 struct err *e);
 void ranges_free(struct ranges *r);
 
-/* --- run.c: one variant's (or the full-precision) hidden states on their way --- */
+/* --- visit_run.c: one variant's (or the full-precision) hidden states on their way --- */
 struct layer_report {
     char *name;
     struct quant_report report;
@@ -166,26 +135,17 @@ MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, const
 /* Forgets what was prepared from the last block's shared Hessians. */
 void quantize_forget(struct workspace *w);
 
-/* --- record.c: results as records --- */
+/* --- visit_record.c: results as records --- */
+
 struct visit_outcome {
-    const struct visit *visit;
-    const char *fingerprint;
+    struct provenance common;
     const struct model *model; /* NULL when it could not be opened */
-    const char *weights_hash;  /* "" likewise */
     const struct visit_inputs *inputs;
-    char utc_start[21];
     double seconds, seconds_read, seconds_forward, seconds_hessian, seconds_head, weight_norm;
-    int64_t memory_planned;                         /* bytes at the peak */
     struct loss_summary *full;                      // (n_evaluations)
     struct surface_place place;                     /* of a point of a surface */
     const struct second_order_result *second_order; /* NULL: not asked for */
 };
-/* Peak resident bytes of this process so far. */
-double record_peak_memory(void);
-/* What all records of a visit have in common; a new reference, NULL when out of memory. failure:
- * NULL or code OK for none. */
-json_t *record_new(const struct visit_outcome *o, const char *type, const char *key,
-                   const struct err *failure);
 /* *out is a new reference. err: the failure that every record of the visit gets, NULL or code OK
  * for none. */
 MUST_USE enum status record_checkpoint(const struct visit_outcome *o, const struct err *failure,
@@ -199,7 +159,7 @@ MUST_USE enum status record_cell(const struct visit_outcome *o, const struct str
                                  const struct paired_summary *paired, const struct err *failure,
                                  json_t **out, struct err *e);
 
-/* --- run.c --- */
+/* --- visit_run.c --- */
 
 /* What a visit holds while it runs. */
 struct run {

@@ -1,10 +1,6 @@
-#include "util/clock.h"
-#include "util/log.h"
 #include "visit/visit_internal.h"
 #include <math.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 static void set_number(json_t *object, const char *name, double value)
 {
@@ -14,35 +10,6 @@ static void set_number(json_t *object, const char *name, double value)
 static void set_integer(json_t *object, const char *name, int64_t value)
 {
     json_object_set_new(object, name, json_integer((json_int_t)value));
-}
-
-double record_peak_memory(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return 1024.0 * (double)usage.ru_maxrss;
-}
-
-static json_t *provenance(const struct visit_outcome *o)
-{
-    char host[256] = "", utc_end[21];
-    gethostname(host, sizeof host - 1);
-    clock_utc(utc_end);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "host", host, "utc_start", o->utc_start,
-                     "utc_end", utc_end, "weights_hash", o->weights_hash, "path", o->visit->path);
-}
-
-json_t *record_new(const struct visit_outcome *o, const char *type, const char *key,
-                   const struct err *failure)
-{
-    bool failed = failure && failure->code != OK;
-    if (failed)
-        log_trace("visit", "%s %s:%s%s", type, o->visit->checkpoint, failure->text, failure->trail);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:{}, s:{}, s:o}", "type", type, "key",
-                     key, "fingerprint", o->fingerprint, "model", o->visit->model, "checkpoint",
-                     o->visit->checkpoint, "status", failed ? "failed" : "done", "message",
-                     failed ? failure->text : "", "values", "datasets", "provenance",
-                     provenance(o));
 }
 
 static json_t *dataset_new(const struct loss_summary *s)
@@ -57,7 +24,7 @@ static json_t *dataset_new(const struct loss_summary *s)
 
 static const char *dataset_name(const struct visit_outcome *o, int64_t i)
 {
-    const char *name = o->visit->evaluations[i].name;
+    const char *name = o->common.visit->evaluations[i].name;
     return name ? name : "evaluation";
 }
 
@@ -67,7 +34,7 @@ static void set_second_order(json_t *record, const struct visit_outcome *o,
 {
     json_t *values = json_object_get(record, "values");
     json_object_set_new(json_object_get(record, "provenance"), "second_order",
-                        json_string(o->visit->second_order->identity));
+                        json_string(o->common.visit->second_order->identity));
     if (r->failure) json_object_set_new(record, "message", json_string(r->failure));
     if (!r->done) return;
     if (r->critical.passes) set_number(values, "critical_sharpness", r->critical.sharpness);
@@ -85,7 +52,7 @@ enum status record_checkpoint(const struct visit_outcome *o, const struct err *f
                               json_t **out, struct err *e)
 {
     enum status st = OK;
-    json_t *record = record_new(o, "checkpoint", o->visit->key, failure);
+    json_t *record = provenance_record(&o->common, "checkpoint", o->common.visit->key, failure);
     ENSURE(record, ERR_NOMEM, "out of memory for a record");
     json_t *values = json_object_get(record, "values");
     set_number(values, "seconds", o->seconds);
@@ -93,15 +60,16 @@ enum status record_checkpoint(const struct visit_outcome *o, const struct err *f
     set_number(values, "seconds_forward", o->seconds_forward);
     set_number(values, "seconds_hessian", o->seconds_hessian);
     set_number(values, "seconds_head", o->seconds_head);
-    set_number(values, "peak_memory", record_peak_memory());
-    if (o->memory_planned) set_number(values, "planned_memory", (double)o->memory_planned);
+    set_number(values, "peak_memory", provenance_peak_memory());
+    if (o->common.memory_planned)
+        set_number(values, "planned_memory", (double)o->common.memory_planned);
     if (failure && failure->code != OK) goto done;
     set_integer(values, "parameters", model_shape(o->model)->parameters);
     set_integer(values, "parameters_non_embedding",
                 model_shape(o->model)->parameters_non_embedding);
     if (o->second_order) set_second_order(record, o, o->second_order);
     set_number(values, "weight_norm", o->weight_norm);
-    for (int64_t i = 0; i < o->visit->n_evaluations; i++) {
+    for (int64_t i = 0; i < o->common.visit->n_evaluations; i++) {
         json_t *d = dataset_new(&o->full[i]);
         set_number(d, "loss_stderr", o->full[i].loss_stderr);
         set_integer(d, "tokens", o->full[i].tokens);
@@ -117,8 +85,8 @@ enum status record_point(const struct visit_outcome *o, const struct err *failur
                          struct err *e)
 {
     enum status st = OK;
-    const struct surface_task *t = o->visit->surface;
-    json_t *record = record_new(o, "point", o->visit->key, failure);
+    const struct surface_task *t = o->common.visit->surface;
+    json_t *record = provenance_record(&o->common, "point", o->common.visit->key, failure);
     ENSURE(record, ERR_NOMEM, "out of memory for a record");
     json_object_set_new(record, "surface", json_string(t->surface));
     json_object_set_new(record, "point", json_string(t->point ? t->point : ""));
@@ -171,12 +139,12 @@ static void set_cell_values(json_t *values, const struct visit_outcome *o, const
     set_number(values, "seconds_factor", s->seconds.factor);
     set_number(values, "seconds_sweep", s->seconds.sweep);
     /* Reading and the head serve all streams of the visit at once. */
-    double streams = 1 + (double)o->visit->n_variants;
+    double streams = 1 + (double)o->common.visit->n_variants;
     set_number(values, "seconds_read", o->seconds_read / streams);
     set_number(values, "seconds_head", o->seconds_head / streams);
     set_number(values, "seconds",
                s->seconds.forward + s->seconds.hessian + s->seconds.factor + s->seconds.sweep);
-    set_number(values, "peak_memory", record_peak_memory());
+    set_number(values, "peak_memory", provenance_peak_memory());
 }
 
 enum status record_cell(const struct visit_outcome *o, const struct stream *s,
@@ -184,7 +152,7 @@ enum status record_cell(const struct visit_outcome *o, const struct stream *s,
                         const struct err *failure, json_t **out, struct err *e)
 {
     enum status st = OK;
-    json_t *record = record_new(o, "cell", s->variant->key, failure);
+    json_t *record = provenance_record(&o->common, "cell", s->variant->key, failure);
     ENSURE(record, ERR_NOMEM, "out of memory for a record");
     set_integer(record, "bits", s->variant->bits);
     json_object_set_new(record, "quantizer", json_string(s->variant->method.name));
@@ -195,7 +163,7 @@ enum status record_cell(const struct visit_outcome *o, const struct stream *s,
     if (s->second_order) set_second_order(record, o, s->second_order);
     for (int64_t i = 0; i < s->n_layers; i++)
         json_array_append_new(layers, layer_new(&s->layers[i], s->second_order));
-    for (int64_t i = 0; i < o->visit->n_evaluations; i++) {
+    for (int64_t i = 0; i < o->common.visit->n_evaluations; i++) {
         json_t *d = dataset_new(&summaries[i]);
         set_number(d, "loss_delta", paired[i].delta);
         set_number(d, "loss_delta_stderr", paired[i].delta_stderr);

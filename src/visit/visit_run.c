@@ -1,11 +1,9 @@
 /* The recipe of one visit: open, streams, blocks, head, records. */
-#include "linalg/linalg.h"
+#include "measure/curvature.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "util/version.h"
-#include "visit/curvature.h"
 #include "visit/visit_internal.h"
 #include <math.h>
 #include <omp.h>
@@ -48,20 +46,6 @@ static void run_free(struct run *r)
     checkpoint_close(r->checkpoint);
 }
 
-enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
-                              char **out, struct err *e)
-{
-    int size;
-    char ranks[64] = "any";
-    bool named = curvature || !o->reproducible;
-    MPI_Comm_size(group, &size);
-    if (named && size == 1) snprintf(ranks, sizeof ranks, "1");
-    if (named && size > 1)
-        snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
-                 (long long)o->scalapack_from);
-    return mem_format(out, e, "qtraj %s; ranks %s; %s", version_text(), ranks, linalg_blas_name());
-}
-
 static enum status streams_init(struct run *r, struct err *e)
 {
     enum status st = OK;
@@ -97,7 +81,7 @@ static enum status open_checkpoint(struct run *r, struct visit_cache *cache, str
                          &r->outcome.place, e));
     else
         TRY(checkpoint_open(r->visit->path, &r->checkpoint, e));
-    r->outcome.weights_hash = checkpoint_hash(r->checkpoint);
+    r->outcome.common.weights_hash = checkpoint_hash(r->checkpoint);
     TRY(model_open(r->checkpoint, &r->model, e));
     r->outcome.model = r->model;
     TRY(visit_inputs_get(cache, r->visit, &r->inputs, e));
@@ -223,7 +207,7 @@ static enum status plan_memory(struct run *r, struct err *e)
               (long long)need.calibration.tokens, (double)r->plan.peak / (1 << 20),
               (double)r->plan.blocks / (1 << 20), (double)r->plan.head / (1 << 20),
               (double)r->plan.scratch / (1 << 20));
-    r->outcome.memory_planned = r->plan.peak + r->plan.shared;
+    r->outcome.common.memory_planned = r->plan.peak + r->plan.shared;
 done:
     return st;
 }
@@ -276,7 +260,7 @@ static enum status finish_second_order(struct run *r, struct visit_cache *cache,
     if (!t || !g) return OK;
     if (r->second_order)
         TRY(second_order_measure(r->second_order, r->model, cache, r->second_order_results,
-                                 &r->outcome.memory_planned, e));
+                                 &r->outcome.common.memory_planned, e));
     if (t->critical && !r->visit->cells_only) {
         TRY(second_order_of_checkpoint(r->visit, g, r->checkpoint, r->model, cache,
                                        &r->of_checkpoint, e));
@@ -341,11 +325,11 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
     TRY(group_open(group, &r.group, e));
     TRY(group_open(MPI_COMM_SELF, &r.self, e));
     if (v->run.threads > 0) omp_set_num_threads((int)v->run.threads);
-    clock_utc(r.outcome.utc_start);
+    clock_utc(r.outcome.common.utc_start);
     TRY(visit_fingerprint(group, &v->run, false, &fingerprint, e));
-    r.outcome.visit = v;
-    r.outcome.fingerprint = fingerprint;
-    r.outcome.weights_hash = "";
+    r.outcome.common.visit = v;
+    r.outcome.common.fingerprint = fingerprint;
+    r.outcome.common.weights_hash = "";
     TRY(streams_init(&r, e));
     enum status worked = err_agree(group, work(&r, cache, &failure), &failure);
     if (worked == ERR_STOPPED || worked == ERR_FULL || worked == ERR_MPI)
@@ -353,7 +337,8 @@ enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache 
     r.outcome.seconds = clock_seconds() - start;
     st = r.group.rank == 0 ? emit_all(&r, &failure, e) : OK;
     TRY(err_agree(group, st, e));
-    if (v->curvature) TRY(visit_curvature(&r.outcome, group, cache, hooks, &failure, e));
+    if (v->curvature)
+        TRY(visit_curvature(&r.outcome.common, r.model, group, cache, hooks, &failure, e));
 done:
     run_free(&r);
     group_close(&r.group);

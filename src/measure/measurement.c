@@ -1,5 +1,5 @@
 /* The curvature of one loss on a group of ranks. */
-#include "visit/measurement.h"
+#include "measure/measurement.h"
 #include "util/agree.h"
 #include "util/bulk.h"
 #include "util/fsx.h"

@@ -1,7 +1,7 @@
 /* curvature: what a visit measures of the curvature of its checkpoint's full-precision loss. */
 #pragma once
-#include "visit/measurement.h"
-#include "visit/visit_internal.h"
+#include "group/provenance.h"
+#include "measure/measurement.h"
 
 /* A checkpoint before, on the chain of a warm start. */
 struct curvature_step {
@@ -28,7 +28,9 @@ MUST_USE enum status curvature_task_from_json(const json_t *json, struct curvatu
 
 /* Measures what the visit's task asks for and emits the record; failure: of the visit as a whole,
  * then that is the record's too. What goes wrong makes a failed record, but for ERR_STOPPED,
- * ERR_FULL, ERR_MPI. Collective on group. */
-MUST_USE enum status visit_curvature(const struct visit_outcome *o, MPI_Comm group,
-                                     struct visit_cache *cache, const struct visit_hooks *hooks,
-                                     const struct err *failure, struct err *e);
+ * ERR_FULL, ERR_MPI. model: NULL
+ * only when failure says why. Collective on group. */
+MUST_USE enum status visit_curvature(const struct provenance *o, const struct model *model,
+                                     MPI_Comm group, struct visit_cache *cache,
+                                     const struct visit_hooks *hooks, const struct err *failure,
+                                     struct err *e);

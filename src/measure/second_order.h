@@ -4,7 +4,8 @@
 #pragma once
 #include "curvature/critical.h"
 #include "curvature/hvp_predict.h"
-#include "visit/visit.h"
+#include "group/group.h"
+#include "group/task.h"
 
 struct second_order_task {
     int depth;                /* enum second_order_depth */
@@ -37,7 +38,6 @@ void second_order_result_free(struct second_order_result *r);
  * visit's, called on through those of second_order_hooks; group: borrowed. All of this is
  * collective on the group. */
 struct second_order;
-struct visit_group;
 MUST_USE enum status second_order_open(const struct visit *v, const struct checkpoint *c,
                                        const struct visit_hooks *hooks,
                                        const struct visit_group *group, bool may_stop,

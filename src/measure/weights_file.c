@@ -1,4 +1,4 @@
-#include "visit/weights_file.h"
+#include "measure/weights_file.h"
 #include "memory/states.h"
 #include "model/describe.h"
 #include "util/mem.h"

@@ -1,6 +1,6 @@
 /* Token sequences that are kept between visits: each visit gets its own, whatever those before it
  * asked for, and they stay where they are while it lasts. */
-#include "visit/visit_internal.h"
+#include "group/inputs.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,8 +72,8 @@ static void each_visit_has_its_own(void **state)
     /* New ones each time, then old ones in every distance. */
     for (int i = 0; i < 6; i++)
         for (int back = 0; back <= i; back++) one_visit(&cache, i - back, all);
-    visit_cache_free(&cache);
-    visit_cache_free(&own);
+    visit_inputs_forget(&cache);
+    visit_inputs_forget(&own);
 }
 
 int main(void)

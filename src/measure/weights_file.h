@@ -2,8 +2,8 @@
  * in which a visit quantizes them. */
 #pragma once
 #include "checkpoint/checkpoint.h"
+#include "group/task.h"
 #include "util/err.h"
-#include "visit/visit.h"
 
 /* The file's header: every linear of the checkpoint, f32; *n_linears of them (NULL: not wanted).
  * Append their numbers in the visit's order, then commit (safetensors.h). ERR_IO, ERR_FULL, errors

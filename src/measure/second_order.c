@@ -1,8 +1,8 @@
-#include "visit/second_order.h"
+#include "measure/second_order.h"
 #include "checkpoint/derived.h"
+#include "measure/second_order_files.h"
+#include "measure/weights_file.h"
 #include "util/mem.h"
-#include "visit/second_order_files.h"
-#include "visit/weights_file.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,9 +2,9 @@
  * and densities are those of a rank alone, with more ranks than layers and than sequences.
  * NP: 1 2 3 5 */
 #include "curvature/vector.h"
+#include "measure/curvature.h"
 #include "util/mem.h"
 #include "util/rng.h"
-#include "visit/curvature.h"
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-#include "visit/warm.h"
+#include "measure/warm.h"
 #include "util/agree.h"
 #include "util/mem.h"
 #include <stdlib.h>

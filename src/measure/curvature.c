@@ -1,11 +1,12 @@
-#include "visit/curvature.h"
+#include "measure/curvature.h"
+#include "group/inputs.h"
+#include "measure/warm.h"
 #include "memory/memory_after.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include "visit/warm.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -83,7 +84,7 @@ done:
 
 /* What a visit's part holds while it runs. */
 struct part {
-    const struct visit_outcome *outcome;
+    const struct provenance *outcome;
     struct measurement m;
     struct warm warm;
     float *start;
@@ -192,9 +193,9 @@ static enum status record_curvature(const struct part *p, const struct err *fail
                                     json_t **out, struct err *e)
 {
     enum status st = OK;
-    const struct visit_outcome *o = p->outcome;
+    const struct provenance *o = p->outcome;
     const struct curvature_options *options = &o->visit->curvature->options;
-    json_t *record = record_new(o, "curvature", o->visit->curvature->key, failure);
+    json_t *record = provenance_record(o, "curvature", o->visit->curvature->key, failure);
     ENSURE(record, ERR_NOMEM, "out of memory for a record");
     json_object_del(record, "datasets");
     json_object_set_new(record, "tables", json_object());
@@ -208,7 +209,7 @@ static enum status record_curvature(const struct part *p, const struct err *fail
                             json_string(p->warm.chain[p->warm.task->n_before]));
     set_number(values, "seconds", seconds);
     if (failure->code != OK) goto done;
-    set_number(values, "peak_memory", record_peak_memory());
+    set_number(values, "peak_memory", provenance_peak_memory());
     set_number(values, "planned_memory", (double)max64(p->planned, o->memory_planned));
     set_values(values, options, p);
     set_tables(json_object_get(record, "tables"), &p->m, &p->c);
@@ -253,7 +254,7 @@ done:
 static enum status measure(struct part *p, struct visit_cache *cache, struct err *e)
 {
     enum status st = OK;
-    const struct visit_outcome *o = p->outcome;
+    const struct provenance *o = p->outcome;
     const struct curvature_task *t = o->visit->curvature;
     struct measurement *m = &p->m;
     struct curvature_request request = {.options = t->options,
@@ -272,13 +273,13 @@ done:
     return st;
 }
 
-enum status visit_curvature(const struct visit_outcome *o, MPI_Comm group,
+enum status visit_curvature(const struct provenance *o, const struct model *model, MPI_Comm group,
                             struct visit_cache *cache, const struct visit_hooks *hooks,
                             const struct err *failure, struct err *e)
 {
     enum status st = OK;
-    struct visit_outcome own = *o;
-    struct part p = {.outcome = &own, .m = {.model = o->model, .group = group, .hooks = hooks}};
+    struct provenance own = *o;
+    struct part p = {.outcome = &own, .m = {.model = model, .group = group, .hooks = hooks}};
     struct err why = *failure;
     json_t *record = NULL;
     char *fingerprint = NULL;

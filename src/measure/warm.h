@@ -3,7 +3,7 @@
  * they depend on: the keys and weights of the checkpoint and of all before it, and the fingerprint.
  * One that is not there is computed again, so that numbers do not depend on what is. */
 #pragma once
-#include "visit/curvature.h"
+#include "measure/curvature.h"
 
 /* Digest of the weights of n >= 1 checkpoints in their order. ERR_IO, ERR_FORMAT: one is not there
  * or broken. */

@@ -1,8 +1,10 @@
 /* second_order_files: the variants' quantized weights on scratch, as second_order.c writes and
  * second_order_measure.c reads them. */
 #pragma once
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
-#include "visit/visit_internal.h"
+#include "group/group.h"
+#include "measure/second_order.h"
 
 struct spill {
     char *path;                  /* NULL once it is open for reading and its name is gone */

@@ -8,7 +8,7 @@
  * communicates any more. */
 #pragma once
 #include "curvature/measure.h"
-#include "visit/visit.h"
+#include "group/task.h"
 #include <mpi.h>
 
 /* Zero-initialise, then fill in the first four; it must stay where it is while it is open. */

@@ -1,16 +1,18 @@
+#include "group/inputs.h"
 #include "eval/dataset.h"
+#include "group/lru.h"
 #include "tokenizer/eos.h"
+#include "tokenizer/tokenizer.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/visit_internal.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Sequences of one list of datasets under one tokenizer. */
 struct input {
-    struct kept kept;
+    struct lru lru;
     struct sequences sequences;
     int64_t *first; // (datasets + 1)
 };
@@ -22,16 +24,15 @@ static void input_free(void *input)
 {
     struct input *i = input;
     if (!i) return;
-    free(i->kept.key);
+    free(i->lru.key);
     free(i->first);
     sequences_free(&i->sequences);
     free(i);
 }
 
-void visit_cache_free(struct visit_cache *c)
+void visit_inputs_forget(struct visit_cache *cache)
 {
-    kept_forget(&c->inputs, 0, input_free);
-    surface_forget(c);
+    lru_trim(&cache->inputs, 0, input_free);
 }
 
 /* Joins parts (n of them) one behind the other; bytes survive only if every part knows them. */
@@ -232,13 +233,13 @@ static enum status get(struct visit_cache *cache, const char *checkpoint,
     struct facts f;
     TRY(facts_read(checkpoint, options, n, &f, e));
     TRY(input_key(options, n, tokenizer, &f, &key, e));
-    *out = kept_find(&cache->inputs, key);
+    *out = lru_find(&cache->inputs, key);
     if (*out) goto done;
     TRY(mem_zero(&input, 1, sizeof *input, "token sequences", e));
-    input->kept.key = key;
+    input->lru.key = key;
     key = NULL;
     TRY(load(options, n, tokenizer, &f, input, e));
-    kept_add(&cache->inputs, &input->kept);
+    lru_add(&cache->inputs, &input->lru);
     *out = input;
     input = NULL;
 done:
@@ -253,7 +254,7 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     enum status st = OK;
     const struct input *calibration = NULL, *evaluation;
     char *tokenizer = NULL;
-    kept_forget(&cache->inputs, INPUTS_KEPT, input_free);
+    lru_trim(&cache->inputs, INPUTS_KEPT, input_free);
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
     if (v->calibration.text || v->calibration.ids)
         TRY(get(cache, v->path, &v->calibration, 1, tokenizer, &calibration, e));

@@ -2,13 +2,14 @@
  * hold unlike numbers of ranks: a variant that fails leaves the others what they are, losses that
  * are not finite. NP: 1 3 */
 #include "checkpoint/derived.h"
+#include "group/inputs.h"
 #include "linalg/linalg.h"
+#include "measure/measurement.h"
+#include "measure/second_order_files.h"
+#include "measure/weights_file.h"
 #include "model/describe.h"
 #include "util/mem.h"
 #include "util/rng.h"
-#include "visit/measurement.h"
-#include "visit/second_order_files.h"
-#include "visit/weights_file.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,7 +127,7 @@ static void bench_open(struct bench *b)
 static void bench_close(struct bench *b)
 {
     assert_int_equal(rmdir(b->dir), 0);
-    visit_cache_free(&b->cache);
+    visit_inputs_forget(&b->cache);
     for (int i = 0; i < b->n; i++) free((float *)(uintptr_t)b->linear[i].w);
     model_close(b->model);
     checkpoint_close(b->base);

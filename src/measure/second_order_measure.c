@@ -1,10 +1,11 @@
 /* What the quantized weights of a visit's variants do to the loss. */
+#include "group/inputs.h"
+#include "measure/measurement.h"
+#include "measure/second_order_files.h"
 #include "memory/memory_after.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include "visit/measurement.h"
-#include "visit/second_order_files.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>

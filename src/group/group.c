@@ -1,4 +1,4 @@
-#include "visit/group.h"
+#include "group/group.h"
 #include "util/agree.h"
 #include "util/bulk.h"
 #include "util/mem.h"

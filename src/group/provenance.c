@@ -1,0 +1,52 @@
+#include "group/provenance.h"
+#include "linalg/linalg.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/version.h"
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+double provenance_peak_memory(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return 1024.0 * (double)usage.ru_maxrss;
+}
+
+static json_t *provenance_of(const struct provenance *o)
+{
+    char host[256] = "", utc_end[21];
+    gethostname(host, sizeof host - 1);
+    clock_utc(utc_end);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "host", host, "utc_start", o->utc_start,
+                     "utc_end", utc_end, "weights_hash", o->weights_hash, "path", o->visit->path);
+}
+
+json_t *provenance_record(const struct provenance *o, const char *type, const char *key,
+                          const struct err *failure)
+{
+    bool failed = failure && failure->code != OK;
+    if (failed)
+        log_trace("visit", "%s %s:%s%s", type, o->visit->checkpoint, failure->text, failure->trail);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:{}, s:{}, s:o}", "type", type, "key",
+                     key, "fingerprint", o->fingerprint, "model", o->visit->model, "checkpoint",
+                     o->visit->checkpoint, "status", failed ? "failed" : "done", "message",
+                     failed ? failure->text : "", "values", "datasets", "provenance",
+                     provenance_of(o));
+}
+
+enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
+                              char **out, struct err *e)
+{
+    int size;
+    char ranks[64] = "any";
+    bool named = curvature || !o->reproducible;
+    MPI_Comm_size(group, &size);
+    if (named && size == 1) snprintf(ranks, sizeof ranks, "1");
+    if (named && size > 1)
+        snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
+                 (long long)o->scalapack_from);
+    return mem_format(out, e, "qtraj %s; ranks %s; %s", version_text(), ranks, linalg_blas_name());
+}

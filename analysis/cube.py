@@ -1,4 +1,4 @@
-"""Opens a results cube and puts its checkpoints in order: what every figure starts from."""
+"""Opens a results cube and orders its checkpoints; used by every figure."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import xarray as xr
 
 
 def open_cube(path):
-    """The cube, read whole (it is small) and closed again, so that a run may go on replacing the file."""
+    """Reads the whole cube (it is small) and closes it, so that a running sweep may replace the file."""
     with xr.open_dataset(path, engine="h5netcdf") as cube:
         return cube.load()
 
@@ -16,20 +16,20 @@ def open_cube(path):
 class Trajectory:
     """The checkpoints of one model in the order of training.
 
-    A model X-… that starts inside the training of a model X is a branch of it: parent is X's trajectory, and fork the
-    place in it of the last checkpoint before the branch's first.
+    A model X-… that starts inside the training of a model X is a branch of X: parent is X's trajectory, and fork the
+    index in it of the last checkpoint before the branch starts.
     """
 
     model: str
     places: np.ndarray  # indices along the cube's checkpoint axis
-    at: np.ndarray  # how far training was, as `progress` has it
+    at: np.ndarray  # progress of training, see progress()
     learning_rate: np.ndarray
     parent: "Trajectory | None" = None
     fork: int = -1
 
     def curve(self, values):
-        """values: one number a checkpoint of every model, by (model, checkpoint). Returns progress and values of
-        this trajectory; a branch begins with the fork, where it left its parent."""
+        """values: one number per (model, checkpoint). Returns the progress and the values of this trajectory;
+        a branch starts with its fork point on the parent."""
         x, y = self.at, values.sel(model=self.model).values[self.places]
         if self.parent is None:
             return x, y
@@ -38,8 +38,8 @@ class Trajectory:
 
 
 def progress(cube):
-    """How far training was at each checkpoint, and what that is called: training tokens, else steps, else the place in
-    the table, the first that the table of every model has."""
+    """Progress of training at each checkpoint, and its axis label: training tokens, steps, or the index in the
+    table, whichever is the first that all models have."""
     for name, label in (("tokens", "Training tokens"), ("step", "Training steps")):
         if np.isfinite(cube[name]).any("checkpoint").all():
             return cube[name], label
@@ -47,7 +47,7 @@ def progress(cube):
 
 
 def trajectories(cube):
-    """Every trajectory of the cube; parents stand before their branches."""
+    """Every trajectory of the cube, parents before their branches."""
     found = {}
     everywhere, _ = progress(cube)
     for model in sorted(cube.model.values, key=len):
@@ -68,6 +68,6 @@ def trajectories(cube):
 
 
 def widths(cube, wanted):
-    """The bit-widths of wanted that the cube has; all that it has if it has none of them."""
+    """The wanted bit-widths that the cube has; if it has none of them, all of its bit-widths."""
     there = [int(bits) for bits in cube.bits.values]
     return [bits for bits in wanted if bits in there] or there

@@ -1,6 +1,6 @@
-"""Relative error beside the curvature of the full-precision loss, along each run: against sharpness (the largest
-eigenvalue of the Hessian) and against the trace of the Hessian with its standard error. Checkpoints are joined in the
-order of training; the last one of a run is ringed."""
+"""Relative error against the curvature of the full-precision loss, for each run: against sharpness (the largest
+eigenvalue of the Hessian) and against the trace of the Hessian with its standard error. Lines join checkpoints in
+training order; a ring marks the last one of a run."""
 
 import numpy as np
 import style
@@ -11,7 +11,7 @@ QUANTITIES = (("sharpness", "sharpness_residual", "Sharpness (largest eigenvalue
 
 
 def measured(cube):
-    """Whether the cube has the curvature that is drawn."""
+    """Whether the cube has the curvature values that this figure draws."""
     return "trace" in cube and any(np.isfinite(cube[name]).any() for name, _, _ in QUANTITIES)
 
 

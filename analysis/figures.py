@@ -22,7 +22,7 @@ def main():
     parser.add_argument("results", type=pathlib.Path, help="the cube (HDF5) that qtraj run wrote")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
     parser.add_argument("--bits", default="3,4", help="bit-widths to show (3,4)")
-    parser.add_argument("--only", help=f"which figures ({', '.join(FIGURES)}); left out: all that the cube has numbers for")
+    parser.add_argument("--only", help=f"which figures ({', '.join(FIGURES)}); default: all that the cube has numbers for")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(FIGURES)
     unknown = [name for name in names if name not in FIGURES]
@@ -43,7 +43,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     for name in names:
         figure = FIGURES[name](cube, bits)
-        if figure is not None:  # the sweep asked for what it shows
+        if figure is not None:  # None: the sweep did not measure what it shows
             style.save(figure, options.out, name)
 
 

@@ -1,4 +1,4 @@
-"""Loss surfaces: contours over each plane, with the points that span it."""
+"""Loss surfaces: contours of the loss on each plane, with the points that span it."""
 
 import numpy as np
 import xarray as xr
@@ -14,12 +14,12 @@ def open_surfaces(cube):
     try:
         with xr.open_dataset(cube.encoding["source"], engine="h5netcdf", group="surfaces") as surfaces:
             return surfaces.load() if surfaces.sizes["row"] else None
-    except OSError:  # a cube of before there were surfaces
+    except OSError:  # written by a version without surfaces
         return None
 
 
 def grid(points):
-    """a, b and loss by (row, column) of a surface's grid; points that are not there yet are NaN."""
+    """a, b and loss by (row, column) of a surface's grid; points that are not finished are NaN."""
     points = points.isel(row=points.point.values == "")
     i, j = (points[name].values.astype(int) for name in ("grid_row", "column"))
     shape = (i.max() + 1, j.max() + 1)
@@ -32,7 +32,7 @@ def grid(points):
 
 
 def levels_of(loss):
-    """Levels that are close together near the valley's floor, where the loss is nearly flat."""
+    """Contour levels, closer together near the minimum, where the loss is nearly flat."""
     known = loss[np.isfinite(loss)]
     low, high = known.min(), np.percentile(known, 98)
     return low + (max(high - low, 1e-9)) * np.linspace(0, 1, LEVELS + 1) ** 2
@@ -79,7 +79,7 @@ def draw_panel(figure, axes, points):
 
 
 def draw(cube, bits):
-    """bits is not used: a surface says itself which width it is of."""
+    """bits is not used: each surface has one bit-width."""
     surfaces = open_surfaces(cube)
     if surfaces is None:
         return None

@@ -1,4 +1,4 @@
-"""What gradient and Hessian say of each cell's loss, against what it is: a panel a width."""
+"""True change of each cell's loss against the change predicted by gradient and Hessian, one panel per bit-width."""
 
 import numpy as np
 

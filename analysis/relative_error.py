@@ -1,4 +1,4 @@
-"""Relative error CE(quantized)/CE - 1 over training, a panel a width: figure 1 of arXiv 2510.06213."""
+"""Relative error CE(quantized)/CE - 1 over training, one panel per bit-width: figure 1 of arXiv 2510.06213."""
 
 import style
 from cube import trajectories, widths

@@ -1,5 +1,5 @@
-"""How the figures look: colours that colour-blind readers tell apart (Okabe and Ito), markers and line styles that
-tell the same without colour, and the learning rate dotted behind."""
+"""Style of the figures: colours that colour-blind readers can distinguish (Okabe and Ito), markers and line styles that
+work without colour, and the learning rate as a dotted line in the background."""
 
 import matplotlib
 
@@ -29,13 +29,13 @@ plt.rcParams.update({
 
 
 def new_figure(rows, columns, height=2.6, sharex=True, sharey=False):
-    """rows × columns panels, each so many inches high."""
+    """A grid of rows × columns panels, each `height` inches high."""
     return plt.subplots(rows, columns, figsize=(1.2 + 3.1 * columns, 0.9 + height * rows), sharex=sharex, sharey=sharey,
                         squeeze=False)
 
 
 def progress_scale(cube, lines):
-    """Unit and name for the axis of training."""
+    """Unit and label of the axis of training progress."""
     _, label = progress(cube)
     most = max(line.at[-1] for line in lines)
     for unit, name in ((1e12, "trillions"), (1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
@@ -45,8 +45,8 @@ def progress_scale(cube, lines):
 
 
 def draw_curve(axes, line, unit, values, errors, series):
-    """One trajectory with its error bars. A branch is dashed, its markers are hollow, and it starts without a marker
-    on the run that it left."""
+    """One trajectory with its error bars. A branch is dashed with hollow markers and starts, without a marker, at its
+    fork point on the parent."""
     colour, marker = SERIES[series % len(SERIES)] if series >= 0 else (BLACK, "*")
     branch = line.parent is not None
     x, y = line.curve(values)
@@ -64,7 +64,7 @@ def has_learning_rate(cube):
 
 
 def draw_learning_rate(axes, lines, unit, cube, named):
-    """Dotted on an axis of its own at the right, behind everything; named: this panel carries the axis' name."""
+    """Dotted, in the background, on a separate axis at the right; named: this panel shows the axis label."""
     if not has_learning_rate(cube):
         return
     most = np.nanmax(cube.learning_rate.values)
@@ -88,7 +88,7 @@ def handle(series, label):
 
 
 def legend(figure, handles, lines, learning_rate):
-    """Below the panels: the series, what a branch looks like, and the learning rate."""
+    """Below the panels: the series, the style of a branch, and the learning rate."""
     if any(line.parent for line in lines):
         handles.append(plt.Line2D([], [], color=GREY, linestyle="--", marker="o", markerfacecolor="white",
                                   label="branch"))

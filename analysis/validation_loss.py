@@ -1,5 +1,5 @@
-"""Loss on the evaluation text over training, at full precision and quantized, a panel a method: figure 2 of
-arXiv 2510.06213. The error bars are those of the difference to full precision, sequence by sequence."""
+"""Loss on the evaluation text over training, at full precision and quantized, one panel per method: figure 2 of
+arXiv 2510.06213. Error bars are paired standard errors of the difference to full precision."""
 
 import style
 from cube import trajectories, widths
@@ -24,7 +24,7 @@ def draw(cube, bits):
             axes.set_title(f"{quantizer}, {dataset}")
             if row == len(datasets) - 1:
                 axes.set_xlabel(label)
-        panels[row][0].set_ylabel("Loss (nats a token)")
+        panels[row][0].set_ylabel("Loss (nats per token)")
     handles = [style.handle(-1, "full precision")]
     handles += [style.handle(i, f"{width} bits") for i, width in enumerate(bits)]
     style.legend(figure, handles, lines, style.has_learning_rate(cube))

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Writes the published calibration and evaluation texts as JSON lines that a sweep file can name.
 
-    jobs/fetch_texts.py --dry-run                 what would be fetched from where; needs no network
+    jobs/fetch_texts.py --dry-run                 list what would be downloaded; needs no network
     jobs/fetch_texts.py --out data                both texts
-    jobs/fetch_texts.py c4 --documents 128        one of them, another number of documents
-    jobs/fetch_texts.py --from c4=FILE.json.gz    from a copy of the hub's file, no network
+    jobs/fetch_texts.py c4 --documents 128        one of them, with another number of documents
+    jobs/fetch_texts.py --from c4=FILE.json.gz    from a local copy of the hub's file, without network
 
-Each text becomes OUT/NAME.jsonl, one {"FIELD": "..."} a line, the first documents of one file of its data set in the order of
-that file. OUT/texts.json says where each came from and holds its digests (SHA-256, and XXH128, which qtraj records, where
-Python's xxhash is installed). A text that is there already with the same origin and digest is left alone, so an interrupted
-run is simply started again. Needs the Python package huggingface_hub to download, pyarrow to read parquet.
+Each text becomes OUT/NAME.jsonl with one {"FIELD": "..."} per line: the first documents of one file of its data set, in file
+order. OUT/texts.json records the origin and the digests of each text (SHA-256, and XXH128, which qtraj records, if
+Python's xxhash is installed). A text that exists with the same origin and digest is not downloaded again, so you can restart
+an interrupted run. Downloading needs the Python package huggingface_hub, reading parquet needs pyarrow.
 
-Exit code 0: all there; 2: bad arguments, a missing package, a download or a file that failed."""
+Exit code 0: all texts exist; 2: bad arguments, a missing package, or a download or file that failed."""
 
 import argparse
 import fnmatch
@@ -38,7 +38,7 @@ TEXTS = {
         "repo": "tiiuae/falcon-refinedweb",
         "file": "data/train-00000-of-05534-*.parquet",
         "field": "content",
-        "documents": 2000,  # some 1.2 million tokens: enough for the 600,000 of the protocol under any tokenizer
+        "documents": 2000,  # about 1.2 million tokens: enough for the 600,000 of the protocol under any tokenizer
         "sweep": "evaluation: [{{name: refinedweb, text: {path}, field: content, length: 2048, tokens: 600000}}]",
     },
 }
@@ -60,7 +60,7 @@ def need(module, why):
 
 
 def download(text, revision):
-    """The hub's file on this machine, and the revision it is of. The hub's library resumes partial downloads."""
+    """Local path of the hub's file, and its revision. The hub's library resumes partial downloads."""
     hub = need("huggingface_hub", "downloading")
     try:
         commit = hub.HfApi().dataset_info(text["repo"], revision=revision).sha
@@ -74,7 +74,7 @@ def download(text, revision):
         path = hub.hf_hub_download(text["repo"], name, repo_type="dataset", revision=commit)
     except Failure:
         raise
-    except Exception as error:  # the hub's library raises a dozen kinds, all for the user to read
+    except Exception as error:  # the hub's library raises many types; show them all to the user
         raise Failure(f"{text['repo']}: {type(error).__name__}: {error}") from error
     return path, name, commit
 
@@ -111,7 +111,7 @@ def documents(path, field):
             if not isinstance(text, str):
                 raise Failure(f"{path}: document {number}: {field} is {type(text).__name__}, expected text")
             yield text
-    except (EOFError, ValueError, zlib.error, OSError) as error:  # pyarrow's own are among them
+    except (EOFError, ValueError, zlib.error, OSError) as error:  # includes pyarrow's errors
         raise Failure(f"{path}: damaged or cut off: {error}") from error
 
 
@@ -142,7 +142,7 @@ def digests(path):
 
 
 def json_line(field, text):
-    """One line; escaped only where UTF-8 cannot say it (half of a surrogate pair)."""
+    """One line of JSON; escaped only where UTF-8 has no encoding (half of a surrogate pair)."""
     try:
         return (json.dumps({field: text}, ensure_ascii=False) + "\n").encode("utf-8")
     except UnicodeEncodeError:
@@ -150,7 +150,7 @@ def json_line(field, text):
 
 
 def publish(path, write):
-    """write(file) into a file beside path that takes its place when it is whole."""
+    """Calls write(file) on a temporary file beside path, which replaces path when complete."""
     part = f"{path}.part.{os.getpid()}"
     try:
         with open(part, "wb") as file:
@@ -192,7 +192,7 @@ def read_manifest(path):
 
 
 def is_there(entry, asked, path):
-    """Whether the text was written from what is asked for and has not changed since."""
+    """Whether the text was made from the requested source and has not changed since."""
     if not isinstance(entry, dict) or any(entry.get(key) != value for key, value in asked.items()):
         return False
     return os.path.isfile(path) and digests(path)["sha256"] == entry.get("sha256")
@@ -282,7 +282,7 @@ def main(argv):
     print("# for the sweep file")
     for name, text in chosen.items():
         path = os.path.abspath(os.path.join(options.out, f"{name}.jsonl"))
-        print(text["sweep"].format(path=json.dumps(path)))  # quoted as YAML quotes too
+        print(text["sweep"].format(path=json.dumps(path)))  # a JSON string is valid YAML
     return 0
 
 

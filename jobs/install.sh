@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian and Ubuntu; elsewhere says what is needed and ends with 2.
+# Installs missing packages on Debian and Ubuntu; on other systems lists what is needed and exits with 2.
 #   jobs/install.sh [build] [text] [analysis] [tests]      default: all four
 set -u
 . "$(dirname "$0")/lib.sh"

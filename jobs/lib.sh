@@ -1,12 +1,12 @@
-# Sourced by the scripts of this folder and by tests/run.sh: where things are, what is missing, how MPI starts.
-# It leaves the caller in the root of the checkout.
+# Sourced by the scripts in this folder and by tests/run.sh: paths, missing packages, MPI environment.
+# Changes the caller's directory to the root of the checkout.
 # shellcheck shell=bash disable=SC2034,SC2046,SC2086
 
 qtraj_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$qtraj_root" || exit 2
 mkdir -p build
 
-# --- what the project needs, by Debian's names ---
+# --- required packages, by their Debian names ---
 packages_build="build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libhdf5-dev
     libscalapack-openmpi-dev libopenblas-dev libyaml-dev libpcre2-dev libutf8proc-dev libjansson-dev libxxhash-dev
     zlib1g-dev libzstd-dev libcmocka-dev"
@@ -33,7 +33,7 @@ packages_of() {
     done
 }
 
-# Of the Debian packages named, those that are not installed. pkgconf took over from pkg-config and provides it.
+# Prints those of the named Debian packages that are not installed. pkgconf replaces and provides pkg-config.
 packages_missing() {
     local installed name
     installed=" $(dpkg-query -W -f='${Package} ${db:Status-Status}\n' "$@" pkgconf 2>/dev/null |
@@ -47,7 +47,7 @@ packages_missing() {
     done
 }
 
-# Sets $as_root to what a command of root's starts with. sudo asks for a password only where a person sits at a terminal.
+# Sets $as_root to the prefix of commands that need root. sudo may ask for a password only on a terminal.
 as_root_find() {
     as_root="env"
     [ "$(id -u)" != 0 ] || return 0
@@ -67,7 +67,7 @@ apt_get() {
 
 package_required() { case " $(echo $packages_build) " in *" $1 "*) ;; *) return 1 ;; esac; }
 
-# Without packages_build nothing works. What cannot be had of the other sets is gone round further on.
+# packages_build are required. Packages of the other sets may be missing; later steps work around that.
 install_debian() {
     local missing name wanted='' required=''
     missing=$(packages_missing $(packages_of "$@"))
@@ -96,7 +96,7 @@ install_debian() {
     [ -z "$wanted" ] || apt_get install --no-install-recommends $wanted || fail "apt-get could not install$wanted"
 }
 
-# Elsewhere: what of the build's needs is not in sight, by the name of the Spack package.
+# Other systems: prints the Spack names of build requirements that were not found.
 missing_elsewhere() {
     local pair
     for pair in cc:gcc cmake:cmake ninja:ninja pkg-config:pkgconf mpicc:openmpi mpirun:openmpi; do
@@ -133,7 +133,7 @@ install_packages() {
     cmake_find
 }
 
-# --- cmake: one that is new enough, else from PyPI into .venv ---
+# --- cmake: an installed one if it is new enough, otherwise from PyPI into .venv ---
 cmake_new_enough() {
     local version
     version=$("$1" --version 2>/dev/null | sed -n '1s/.* version //p')
@@ -148,10 +148,10 @@ cmake_find() {
     venv_install "cmake>=$cmake_least"
 }
 
-# --- Python: the one of the user may be another than Debian's, and without the modules ---
+# --- Python: the user's python3 may not be Debian's and may lack the modules ---
 python_has() { "$1" -W ignore -c "import $(echo "${*:2}" | tr ' ' ,)" >/dev/null 2>&1; }
 
-# venv_install WHAT...: pip into .venv, which is made when it is not there.
+# venv_install PACKAGE...: installs by pip into .venv, which is created if it does not exist.
 venv_install() {
     local python
     if [ ! -x .venv/bin/pip ]; then
@@ -166,7 +166,7 @@ venv_install() {
     .venv/bin/pip install --quiet --disable-pip-version-check "$@" >&2 || fail "pip could not install: $*"
 }
 
-# python_find: sets $python to an interpreter that has the modules of analysis/; makes .venv where none has.
+# python_find: sets $python to an interpreter that has the modules of analysis/; creates .venv if none has them.
 python_find() {
     for python in python3 /usr/bin/python3 "$qtraj_root/.venv/bin/python"; do
         ! python_has "$python" $python_modules || return 0
@@ -177,7 +177,7 @@ python_find() {
 }
 
 # --- the machine ---
-# Cores that this process may use: affinity and the cgroup's quota, whichever is less.
+# Prints the number of cores that this process may use: the smaller of affinity and cgroup quota.
 cores() {
     local n quota period
     n=$(nproc)
@@ -188,7 +188,7 @@ cores() {
     echo "$n"
 }
 
-# Open MPI: root in a container is meant, no warnings about its address spaces, no ranks piled on one core.
+# Open MPI: allow root (containers), no warnings about cross-memory attach, more ranks than cores, no binding to one core.
 mpi_environment() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_rmaps_base_oversubscribe=1
@@ -208,11 +208,11 @@ build_preset() {
         cat "$log" >&2
         fail "build/$1 does not build"
     fi
-    # the step that looks at the git version always runs
+    # the step that reads the git version always runs
     if grep -qE 'Building|Linking' "$log"; then say "build: build/$1"; else say "build: build/$1 is up to date"; fi
 }
 
-# timed NAME FUNCTION...: runs it and adds a line to $times.
+# timed NAME FUNCTION...: runs the function and adds its time to $times.
 times=
 timed() {
     local name=$1 start=$EPOCHREALTIME status=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh clone to figures: installs what is missing, builds, sweeps the small trajectory of configs/quickstart,
-# shows the results and draws them. Started again it finds what is done. Ends with the sweep's exit code.
+# From a fresh clone to figures: installs missing packages, builds, runs the sweep of configs/quickstart, prints the
+# results and draws figures. Started again, it skips what is finished. Exits with the sweep's exit code.
 set -u
 . "$(dirname "$0")/lib.sh"
 
@@ -16,8 +16,8 @@ install() {
     text_find
 }
 
-# The FAQ; where it cannot be had, this project's own pages. Images of containers leave out the documentation of
-# packages that they install, and then the package itself is opened. Sets $overrides.
+# Finds the Debian FAQ; if it is not available, uses this project's documentation. Container images often skip the
+# documentation of packages; then the package is downloaded and unpacked. Sets $overrides.
 text_find() {
     local unpacked=$figures/text
     overrides=()
@@ -37,7 +37,7 @@ text_find() {
     overrides=(--set "calibration.text=$PWD/$text" --set "evaluation[0].text=$PWD/$text")
 }
 
-# One worker a core, one visit each of the eleven checkpoints at most, and the master, which costs no core.
+# One worker per core, at most one per checkpoint (eleven), and the master, which needs no core.
 run_sweep() {
     local workers
     workers=$(cores)
@@ -64,7 +64,7 @@ timed installing install || exit
 timed building build_preset release || exit
 timed "the sweep" run_sweep
 status=$?
-# 1 is a sweep in which cells failed: what there is gets shown and drawn all the same
+# exit code 1: some cells failed; show and draw the others
 if [ $status -le 1 ]; then
     $qtraj show $results
     timed figures draw || say "error: no figures were made"

@@ -1,5 +1,6 @@
 #include "cli/single.h"
 #include "cli/cli.h"
+#include "group/provenance.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -37,8 +38,7 @@ static enum status keep(void *context, const json_t *record, struct err *e)
     bool cell = strcmp(json_text(record, "type", ""), "cell") == 0;
     json_t **to = cell ? &s->cell : &s->checkpoint;
     ENSURE(*to = json_deep_copy(record), ERR_NOMEM, "out of memory for a record");
-    ENSURE(strcmp(json_text(record, "status", ""), "done") == 0, ERR_FORMAT, "%s",
-           json_text(record, "message", "failed"));
+    TRY(provenance_failure(record, e));
 done:
     return st;
 }

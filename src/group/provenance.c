@@ -5,6 +5,7 @@
 #include "util/mem.h"
 #include "util/version.h"
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -30,11 +31,23 @@ json_t *provenance_record(const struct provenance *o, const char *type, const ch
     bool failed = failure && failure->code != OK;
     if (failed)
         log_trace("visit", "%s %s:%s%s", type, o->visit->checkpoint, failure->text, failure->trail);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:{}, s:{}, s:o}", "type", type, "key",
-                     key, "fingerprint", o->fingerprint, "model", o->visit->model, "checkpoint",
-                     o->visit->checkpoint, "status", failed ? "failed" : "done", "message",
-                     failed ? failure->text : "", "values", "datasets", "provenance",
-                     provenance_of(o));
+    json_t *record = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:{}, s:{}, s:o}", "type", type,
+                               "key", key, "fingerprint", o->fingerprint, "model", o->visit->model,
+                               "checkpoint", o->visit->checkpoint, "status",
+                               failed ? "failed" : "done", "message", failed ? failure->text : "",
+                               "values", "datasets", "provenance", provenance_of(o));
+    if (record && failed)
+        json_object_set_new(record, "code", json_string(status_word(failure->code)));
+    return record;
+}
+
+enum status provenance_failure(const json_t *record, struct err *e)
+{
+    enum status st = OK, code = status_of_word(json_text(record, "code", NULL));
+    bool done = strcmp(json_text(record, "status", ""), "done") == 0;
+    ENSURE(done, code == OK ? ERR_FORMAT : code, "%s", json_text(record, "message", "failed"));
+done:
+    return st;
 }
 
 enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,

@@ -18,6 +18,10 @@ double provenance_peak_memory(void);
 json_t *provenance_record(const struct provenance *o, const char *type, const char *key,
                           const struct err *failure);
 
+/* OK for the record of something that was done; else the failure that the record reports: its own
+ * status, its message in e (ERR_FORMAT where an older record names no status). */
+MUST_USE enum status provenance_failure(const json_t *record, struct err *e);
+
 /* What the last bits of a result may depend on: versions, BLAS kernel, ranks of the group (any
  * when the numbers are made not to depend on them, which those of curvature never are). The caller
  * frees. */

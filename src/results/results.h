@@ -15,6 +15,7 @@
  *
  *   {"type", "key" (hex), "fingerprint" (text), "model", "checkpoint", ["bits", "quantizer",]
  *    "status": "done" | "failed" | "not_applicable", "message": text,
+ *    ["code": word of the status (util/err.h) that a failed one failed with; not in the cube,]
  *    "values": {NAME: number, ...},                       scalars, names of record_field
  *    "datasets": {DATASET: {NAME: number, ..., "sequence_loss": [number, ...]}, ...},
  *    "layers": [{"name": tensor, NAME: number, ...}, ...],  cells only

@@ -3,12 +3,30 @@
 #include <stdio.h>
 #include <string.h>
 
+static const struct {
+    const char *word, *text;
+} statuses[] = {
+#define X(id, word, text) [id] = {word, text},
+    STATUS_LIST(X)
+#undef X
+};
+enum { STATUS_N = sizeof statuses / sizeof *statuses };
+
 const char *status_text(enum status st)
 {
-#define X(name, text) [name] = text,
-    static const char *const texts[] = {STATUS_LIST(X)};
-#undef X
-    return (size_t)st < sizeof texts / sizeof *texts ? texts[st] : "unknown status";
+    return (size_t)st < STATUS_N ? statuses[st].text : "unknown status";
+}
+
+const char *status_word(enum status st)
+{
+    return (size_t)st < STATUS_N ? statuses[st].word : "unknown";
+}
+
+enum status status_of_word(const char *word)
+{
+    for (int i = 0; word && i < STATUS_N; i++)
+        if (strcmp(statuses[i].word, word) == 0) return (enum status)i;
+    return ERR_FORMAT;
 }
 
 enum status err_set(struct err *e, enum status code, const char *file, int line, const char *fmt,

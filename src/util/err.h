@@ -8,21 +8,22 @@
 #pragma once
 #include <stddef.h>
 
+/* X(enumerator, word for files, text for people) */
 #define STATUS_LIST(X)                                                                             \
-    X(OK, "ok")                                                                                    \
-    X(ERR_USAGE, "bad argument or config")                                                         \
-    X(ERR_SHAPE, "shapes do not agree")                                                            \
-    X(ERR_IO, "file or storage failure")                                                           \
-    X(ERR_FULL, "no space left")                                                                   \
-    X(ERR_FORMAT, "input is malformed")                                                            \
-    X(ERR_LOCKED, "in use by another run")                                                         \
-    X(ERR_NOMEM, "out of memory")                                                                  \
-    X(ERR_NUMERIC, "numerical failure")                                                            \
-    X(ERR_STOPPED, "stopped by a signal")                                                          \
-    X(ERR_MPI, "communication failure")                                                            \
-    X(ERR_PEER, "another rank failed")
+    X(OK, "ok", "ok")                                                                              \
+    X(ERR_USAGE, "usage", "bad argument or config")                                                \
+    X(ERR_SHAPE, "shape", "shapes do not agree")                                                   \
+    X(ERR_IO, "io", "file or storage failure")                                                     \
+    X(ERR_FULL, "no_space", "no space left")                                                       \
+    X(ERR_FORMAT, "format", "input is malformed")                                                  \
+    X(ERR_LOCKED, "locked", "in use by another run")                                               \
+    X(ERR_NOMEM, "no_memory", "out of memory")                                                     \
+    X(ERR_NUMERIC, "numeric", "numerical failure")                                                 \
+    X(ERR_STOPPED, "stopped", "stopped by a signal")                                               \
+    X(ERR_MPI, "mpi", "communication failure")                                                     \
+    X(ERR_PEER, "peer", "another rank failed")
 
-#define X(name, text) name,
+#define X(id, word, text) id,
 enum status { STATUS_LIST(X) };
 #undef X
 
@@ -38,6 +39,11 @@ struct err {
 
 /* The fixed text of a status: "ok", "file or storage failure", ... */
 const char *status_text(enum status st);
+
+/* The word that stands for a status in files: "ok", "no_memory", ... and back: ERR_FORMAT for a
+ * word that is none of them, or NULL. */
+const char *status_word(enum status st);
+enum status status_of_word(const char *word);
 
 /* Records the first cause in e (later ones are dropped) and returns code. */
 enum status err_set(struct err *e, enum status code, const char *file, int line, const char *fmt,

@@ -3,6 +3,7 @@
 #include "config/surface_options.h"
 #include "curvature/plane.h"
 #include "group/lru.h"
+#include "group/provenance.h"
 #include "measure/weights_file.h"
 #include "util/agree.h"
 #include "util/log.h"
@@ -135,12 +136,8 @@ static enum status write_linear(void *context, const struct variant *v, const st
 
 static enum status look_for_failure(void *context, const json_t *record, struct err *e)
 {
-    enum status st = OK;
     (void)context;
-    ENSURE(strcmp(json_text(record, "status", ""), "done") == 0, ERR_FORMAT, "%s",
-           json_text(record, "message", "failed"));
-done:
-    return st;
+    return provenance_failure(record, e);
 }
 
 static bool forward_stop(void *context)

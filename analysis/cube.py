@@ -1,5 +1,6 @@
 """Opens a results cube and orders its checkpoints; used by every figure."""
 
+import fnmatch
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,24 @@ def open_cube(path):
     """Reads the whole cube (it is small) and closes it, so that a running sweep may replace the file."""
     with xr.open_dataset(path, engine="h5netcdf") as cube:
         return cube.load()
+
+
+def open_group(cube, name):
+    """A group of the cube's file as a data frame of its rows; None if it is not there or empty."""
+    try:
+        with xr.open_dataset(cube.encoding["source"], engine="h5netcdf", group=name) as group:
+            return group.load() if all(group.sizes.values()) else None
+    except OSError:  # the cube of an earlier version
+        return None
+
+
+def choose_models(cube, patterns):
+    """The cube with only the models whose names match one of the shell patterns."""
+    names = [str(name) for name in cube.model.values]
+    chosen = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+    if not chosen:
+        raise ValueError(f"no model is called {', '.join(patterns)}; there are {', '.join(names)}")
+    return cube.sel(model=chosen)
 
 
 @dataclass
@@ -27,10 +46,13 @@ class Trajectory:
     parent: "Trajectory | None" = None
     fork: int = -1
 
+    def own(self, values):
+        """values: one number per (model, checkpoint). Returns those of this trajectory."""
+        return values.sel(model=self.model).values[self.places]
+
     def curve(self, values):
-        """values: one number per (model, checkpoint). Returns the progress and the values of this trajectory;
-        a branch starts with its fork point on the parent."""
-        x, y = self.at, values.sel(model=self.model).values[self.places]
+        """Returns the progress and the values of this trajectory; a branch starts with its fork point on the parent."""
+        x, y = self.at, self.own(values)
         if self.parent is None:
             return x, y
         fork = values.sel(model=self.parent.model).values[self.parent.places[self.fork]]
@@ -67,7 +89,35 @@ def trajectories(cube):
     return list(found.values())
 
 
+def families(cube):
+    """Lists of trajectories that share a panel: a run followed by its branches, in the order of the cube."""
+    lines = trajectories(cube)
+
+    def root(line):
+        return line if line.parent is None else root(line.parent)
+
+    order = [str(name) for name in cube.model.values]
+    roots = sorted((line for line in lines if line.parent is None), key=lambda line: order.index(line.model))
+    return [[line for line in lines if root(line) is first] for first in roots]
+
+
+def checkpoint_labels(cube, line):
+    """A short label for each checkpoint of the trajectory: its step, else its name."""
+    steps = line.own(cube.step)
+    if np.isfinite(steps).all():
+        return [compact(step) for step in steps]
+    return [str(name) for name in line.own(cube.checkpoint_name)]
+
+
+def compact(number):
+    """12000 as 12k."""
+    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= unit:
+            return f"{number / unit:.4g}{name}"
+    return f"{number:.4g}"
+
+
 def widths(cube, wanted):
-    """The wanted bit-widths that the cube has; if it has none of them, all of its bit-widths."""
+    """The wanted bit-widths that the cube has; all of its bit-widths if wanted is None or it has none of them."""
     there = [int(bits) for bits in cube.bits.values]
-    return [bits for bits in wanted if bits in there] or there
+    return [bits for bits in wanted or there if bits in there] or there

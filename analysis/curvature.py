@@ -1,10 +1,12 @@
-"""Relative error against the curvature of the full-precision loss, for each run: against sharpness (the largest
-eigenvalue of the Hessian) and against the trace of the Hessian with its standard error. Lines join checkpoints in
-training order; a ring marks the last one of a run."""
+"""Relative error beside the curvature of the full-precision loss: against sharpness (the largest eigenvalue of the
+Hessian) and against the trace of the Hessian with its standard error. A thin line joins the checkpoints of a run in
+training order, labels are steps, and the text beside each panel gives Spearman's rank correlation over its checkpoints
+with a 95 % interval."""
 
 import numpy as np
+
 import style
-from cube import trajectories, widths
+from cube import checkpoint_labels, families, widths
 
 QUANTITIES = (("sharpness", "sharpness_residual", "Sharpness (largest eigenvalue)"),
               ("trace", "trace_stderr", "Trace of the Hessian"))
@@ -15,42 +17,99 @@ def measured(cube):
     return "trace" in cube and any(np.isfinite(cube[name]).any() for name, _, _ in QUANTITIES)
 
 
-def draw_path(axes, line, x, dx, y, dy, series):
-    colour, marker = style.SERIES[series % len(style.SERIES)]
-    branch = line.parent is not None
-    x, dx, y, dy = (line.curve(values)[1] for values in (x, dx, y, dy))
-    axes.plot(x, y, color=colour, linestyle="--" if branch else "-", linewidth=1, alpha=0.6, zorder=3)
-    axes.plot(x[-1], y[-1], marker="o", markersize=9, markerfacecolor="none", markeredgecolor=colour, zorder=5)
+def ranks(x):
+    """Ranks from 1, equal values the mean of theirs."""
+    order = np.argsort(x, kind="stable")
+    out = np.empty(len(x))
+    out[order] = np.arange(1, len(x) + 1)
+    for value in np.unique(x):
+        out[x == value] = out[x == value].mean()
+    return out
+
+
+def spearman(x, y):
+    """Rank correlation, and its 95 % interval by Fisher's transformation with the variance of Bonett and Wright
+    (Psychometrika 65, 2000); None for it below five points or at ±1, None for both where a side is constant."""
     known = np.isfinite(x) & np.isfinite(y)
-    known[0] &= not branch
-    x, dx, y, dy = (values[known] for values in (x, dx, y, dy))
-    axes.errorbar(x, y, xerr=dx, yerr=dy, color=colour, marker=marker, linestyle="none", capsize=2, elinewidth=1,
-                  markerfacecolor="white" if branch else colour, zorder=4)
+    x, y = ranks(x[known]), ranks(y[known])
+    n = len(x)
+    if n < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None, None
+    rho = float(np.corrcoef(x, y)[0, 1])
+    if n < 5 or abs(rho) > 1 - 1e-12:
+        return rho, None
+    half = 1.96 * np.sqrt((1 + rho**2 / 2) / (n - 3))
+    return rho, tuple(np.tanh(np.arctanh(rho) + side * half) for side in (-1, 1))
+
+
+def correlation_text(name, x, y):
+    rho, interval = spearman(x, y)
+    n = int((np.isfinite(x) & np.isfinite(y)).sum())
+    if rho is None:
+        return f"{name}\n n = {n}"
+    if interval is None:
+        return f"{name}\n ρ = {rho:.2f}, n = {n}"
+    return f"{name}\n ρ = {rho:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def draw_points(axes, line, x, y, series, converged):
+    """x, y: pairs of values and errors. Points whose sharpness has not converged are hollow."""
+    colour, marker = series
+    branch = line.parent is not None
+    axes.plot(line.own(x[0]), line.own(y[0]), color=colour, linestyle="--" if branch else "-", linewidth=0.6, alpha=0.45,
+              zorder=2)
+    done = line.own(converged) != 0
+    for these, hollow in ((done, False), (~done, True)):
+        if not these.any():
+            continue
+        values = [line.own(v)[these] for v in (*x, *y)]
+        axes.errorbar(values[0], values[2], xerr=values[1], yerr=values[3], color=colour, marker=marker,
+                      linestyle="none", capsize=2, elinewidth=0.8, zorder=4, **style.marker_style(colour, branch, hollow))
+
+
+def draw_panel(axes, cube, lines, part, quantity):
+    name, error, _ = quantity
+    converged = cube.sharpness_converged if name == "sharpness" else 1 + 0 * cube[name]
+    place = 1.0
+    for i, quantizer in enumerate(cube.quantizer.values):
+        one = part.sel(quantizer=quantizer)
+        y = (100 * one.loss_relative, 100 * one.loss_relative_stderr)
+        for line in lines:
+            draw_points(axes, line, (cube[name], cube[error]), y, style.series_of(i), converged)
+        text = correlation_text(quantizer, *(np.concatenate([line.own(v) for line in lines]) for v in (cube[name], y[0])))
+        axes.text(1.03, place, text, transform=axes.transAxes, fontsize=7, va="top", color=style.series_of(i)[0])
+        place -= 0.155
+
+
+def label_panel(axes, cube, lines, part, quantity):
+    """Steps at the points of the method that lies highest, where there is space."""
+    best = max(cube.quantizer.values, key=lambda q: np.nan_to_num(part.sel(quantizer=q).loss_relative.max().item(), nan=-1))
+    y = 100 * part.sel(quantizer=best).loss_relative
+    points = [p for line in lines for p in zip(line.own(cube[quantity[0]]), line.own(y))]
+    labels = [label for line in lines for label in checkpoint_labels(cube, line)]
+    style.label_points(axes, points, labels, first=(0, len(lines[0].places) - 1, len(points) - 1))
 
 
 def draw(cube, bits):
-    lines = trajectories(cube)
     bits = widths(cube, bits)
-    datasets = cube.dataset.values
+    groups = families(cube)
     there = [q for q in QUANTITIES if np.isfinite(cube[q[0]]).any()]
-    figure, panels = style.new_figure(len(datasets) * len(bits), len(there), sharex="col", sharey="row")
-    rows = [(dataset, width) for dataset in datasets for width in bits]
-    for row, (dataset, width) in enumerate(rows):
+    rows = [(lines, dataset, width) for lines in groups for dataset in cube.dataset.values for width in bits]
+    figure, panels = style.new_figure(len(rows), len(there), width=4.2, height=2.9)
+    for (lines, dataset, width), row in zip(rows, panels):
         part = cube.sel(dataset=dataset, bits=width)
-        for column, (name, error, label) in enumerate(there):
-            axes = panels[row][column]
-            for series, quantizer in enumerate(cube.quantizer.values):
-                one = part.sel(quantizer=quantizer)
-                for line in lines:
-                    draw_path(axes, line, cube[name], cube[error], 100 * one.loss_relative,
-                              100 * one.loss_relative_stderr, series)
-            axes.spines["right"].set_visible(False)
-            axes.set_title(f"{width} bits, {dataset}")
-            if row == len(rows) - 1:
-                axes.set_xlabel(label)
-        panels[row][0].set_ylabel("Relative error CE(q)/CE − 1 (%)")
-    handles = [style.handle(i, str(name)) for i, name in enumerate(cube.quantizer.values)]
-    handles.append(style.plt.Line2D([], [], color=style.GREY, linestyle="none", marker="o", markersize=9,
-                                    markerfacecolor="none", label="end of a run"))
-    style.legend(figure, handles, lines, learning_rate=False)
+        for axes, quantity in zip(row, there):
+            draw_panel(axes, cube, lines, part, quantity)
+            style.title(axes, lines[0].model, f"{width} bits", dataset)
+            axes.set_xlabel(quantity[2])
+        row[0].set_ylabel("Relative error CE(q)/CE − 1 (%)")
+    everything = [line for lines in groups for line in lines]
+    handles = style.quantizer_handles(cube) + style.context_handles(everything)
+    if "sharpness" in (q[0] for q in there) and (cube.sharpness_converged == 0).any():
+        handles.append(style.plt.Line2D([], [], color=style.GREY, linestyle="none", marker="o",
+                                        label="sharpness not converged", **style.marker_style(style.GREY, hollow=True)))
+    style.finish(figure, handles)
+    for (lines, dataset, width), row in zip(rows, panels):
+        for axes, quantity in zip(row, there):
+            label_panel(axes, cube, lines, cube.sel(dataset=dataset, bits=width), quantity)
     return figure

@@ -1,27 +1,32 @@
 #!/usr/bin/env python3
-"""Draws the figures of a results cube:  figures.py RESULTS.h5 --out DIR [--bits 3,4] [--only NAME,NAME]"""
+"""Draws the figures of a results cube:  figures.py RESULTS.h5 --out DIR [--bits 3,4] [--model NAME] [--only NAME,NAME]"""
 
 import argparse
 import pathlib
 import sys
 
+import agreement
 import curvature
+import layer_errors
 import loss_surface
 import prediction
 import relative_error
+import spectral_density
 import style
 import validation_loss
-from cube import open_cube
+from cube import choose_models, families, open_cube
 
-FIGURES = {"relative_error": relative_error.draw, "validation_loss": validation_loss.draw,
-           "curvature": curvature.draw, "loss_surface": loss_surface.draw, "prediction": prediction.draw}
+FIGURES = {"relative_error": relative_error.draw, "validation_loss": validation_loss.draw, "agreement": agreement.draw,
+           "curvature": curvature.draw, "spectral_density": spectral_density.draw, "layer_errors": layer_errors.draw,
+           "loss_surface": loss_surface.draw, "prediction": prediction.draw}
 
 
 def main():
     parser = argparse.ArgumentParser(description="Draws the figures of a results cube as PNG and PDF.")
     parser.add_argument("results", type=pathlib.Path, help="the cube (HDF5) that qtraj run wrote")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
-    parser.add_argument("--bits", default="3,4", help="bit-widths to show (3,4)")
+    parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
+    parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
     parser.add_argument("--only", help=f"which figures ({', '.join(FIGURES)}); default: all that the cube has numbers for")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(FIGURES)
@@ -29,13 +34,20 @@ def main():
     if unknown:
         parser.error(f"there is no figure {unknown[0]}; there are {', '.join(FIGURES)}")
     try:
-        bits = [int(width) for width in options.bits.split(",")]
+        bits = [int(width) for width in options.bits.split(",")] if options.bits else None
     except ValueError:
         parser.error(f"--bits {options.bits}: expected numbers with commas between, such as 3,4")
     try:
         cube = open_cube(options.results)
     except (OSError, ValueError) as error:
         sys.exit(f"{options.results}: not a results cube that can be read: {error}")
+    if options.model:
+        try:
+            cube = choose_models(cube, options.model.split(","))
+        except ValueError as error:
+            parser.error(f"--model: {error}")
+    if not families(cube):
+        sys.exit(f"{options.results}: none of its checkpoints has a place in training")
     if not curvature.measured(cube) and "curvature" in names:
         if options.only:
             sys.exit(f"{options.results}: no curvature was measured; the sweep file's section curvature asks for it")

@@ -1,21 +1,12 @@
-"""Loss surfaces: contours of the loss on each plane, with the points that span it."""
+"""Loss surfaces: the loss at each point of the grid over each plane, with the points that span it."""
 
 import numpy as np
-import xarray as xr
 
 import style
+from cube import open_group
 from style import plt
 
-LEVELS = 16
-
-
-def open_surfaces(cube):
-    """The points of all surfaces of the cube's file; None if it has none."""
-    try:
-        with xr.open_dataset(cube.encoding["source"], engine="h5netcdf", group="surfaces") as surfaces:
-            return surfaces.load() if surfaces.sizes["row"] else None
-    except OSError:  # written by a version without surfaces
-        return None
+SMOOTH = 15  # points along an axis from which contour lines say something
 
 
 def grid(points):
@@ -31,64 +22,72 @@ def grid(points):
     return out
 
 
-def levels_of(loss):
-    """Contour levels, closer together near the minimum, where the loss is nearly flat."""
-    known = loss[np.isfinite(loss)]
-    low, high = known.min(), np.percentile(known, 98)
-    return low + (max(high - low, 1e-9)) * np.linspace(0, 1, LEVELS + 1) ** 2
-
-
-def label_point(axes, x, y, text, i):
-    axes.plot(x, y, "o", color="white", markeredgecolor=style.BLACK, markersize=6, zorder=5)
-    axes.annotate(text, (x, y), xytext=(6, 6 if i % 2 == 0 else -12), textcoords="offset points", fontsize=8, zorder=6,
-                  bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1})
-
-
-def draw_points(axes, points, plane):
-    exact = points.isel(row=points.point.values != "")
-    x, y, names = exact.a.values, exact.b.values, exact.point.values
-    if plane == "trajectory":
-        axes.plot(x, y, "-o", color="white", markeredgecolor=style.BLACK, markersize=5, linewidth=1.2, zorder=4)
-        x, y, names = x[[0, -1]], y[[0, -1]], names[[0, -1]]
-    for i, name in enumerate(names):
-        label_point(axes, x[i], y[i], str(name), i)
+def axis_of(values):
+    """One coordinate a column (or row), from those that are there."""
+    known = np.flatnonzero(np.isfinite(values))
+    return np.interp(np.arange(len(values)), known, values[known])
 
 
 def axis_names(points, plane):
     if plane == "random":
-        return "first direction", "second direction"
+        return "First direction", "Second direction"
     if plane == "trajectory":
         first, second = (100 * float(points[name].values[0]) for name in ("share_1", "share_2"))
-        return f"first principal axis ({first:.0f} % of the variance)", f"second ({second:.0f} %)"
-    return "along the previous checkpoint", "along what quantization adds"
+        return f"First principal axis ({first:.0f} % of the variance)", f"Second ({second:.0f} %)"
+    return "Towards the previous checkpoint", "Across, towards the quantized weights"
 
 
 def draw_panel(figure, axes, points):
     plane = str(points.plane.values[0])
     a, b, loss = grid(points)
-    levels = levels_of(loss)
-    shown = axes.contourf(a, b, loss, levels=levels, cmap="viridis", extend="max")
-    axes.contour(a, b, loss, levels=levels[1::2], colors="white", linewidths=0.5, alpha=0.6)
-    bar = figure.colorbar(shown, ax=axes, format="%.2f", ticks=levels[::4])
-    bar.set_label(f"loss on {points.dataset.values[0]} (nat)")
-    draw_points(axes, points, plane)
-    x, y = axis_names(points, plane)
-    axes.set(xlabel=x, ylabel=y)
-    what = f", {int(points.bits.values[0])} bits {points.quantizer.values[0]}" if plane == "quantization" else ""
-    axes.set_title(f"{points.model.values[0]}: {points.surface.values[0]}{what}")
+    with np.errstate(all="ignore"):
+        x, y = axis_of(np.nanmean(a, axis=0)), axis_of(np.nanmean(b, axis=1))
+    known = loss[np.isfinite(loss)]
+    low, high = known.min(), max(np.percentile(known, 98), known.min() + 1e-9)
+    shown = axes.pcolormesh(x, y, loss, cmap="viridis", vmin=low, vmax=high, shading="nearest")
+    if min(loss.shape) >= SMOOTH:
+        axes.contour(x, y, loss, levels=np.linspace(low, high, 9)[1:], colors="white", linewidths=0.5, alpha=0.7)
+    bar = figure.colorbar(shown, ax=axes, format="%.3g", extend="max" if known.max() > high else "neither")
+    bar.locator = plt.MaxNLocator(6)
+    bar.update_ticks()
+    bar.set_label(f"Loss on {points.dataset.values[0]} (nats)")
+    exact = points.isel(row=points.point.values != "")
+    axes.plot(exact.a.values, exact.b.values, linestyle="-" if plane == "trajectory" else "none", marker="o",
+              color="white", markeredgecolor=style.BLACK, linewidth=1.2, zorder=5)
+    names = axis_names(points, plane)
+    axes.set(xlabel=names[0], ylabel=names[1])
+    what = f"{int(points.bits.values[0])} bits {points.quantizer.values[0]}" if plane == "quantization" else ""
+    style.title(axes, points.model.values[0], points.surface.values[0], what)
+
+
+def label_panel(axes, points):
+    exact = points.isel(row=points.point.values != "")
+    names = [str(name) for name in exact.point.values]
+    before = set(axes.texts)
+    style.label_points(axes, zip(exact.a.values, exact.b.values), names, first=(0, -1))
+    for text in set(axes.texts) - before:
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8})
 
 
 def draw(cube, bits):
-    """bits is not used: each surface has one bit-width."""
-    surfaces = open_surfaces(cube)
+    """bits is not used: a surface says itself which width it is of."""
+    surfaces = open_group(cube, "surfaces")
     if surfaces is None:
         return None
-    parts = [surfaces.isel(row=surfaces.surface.values == name) for name in dict.fromkeys(surfaces.surface.values)]
-    parts = [part for part in parts if np.isfinite(part.loss.values[part.point.values == ""]).any()]
+    models = [str(name) for name in cube.model.values]
+    names = [name for name in dict.fromkeys(surfaces.surface.values)]
+    parts = [surfaces.isel(row=surfaces.surface.values == name) for name in names]
+    parts = [part for part in parts if np.isfinite(part.loss.values[part.point.values == ""]).any()
+             and str(part.model.values[0]) in models]
     if not parts:
         return None
-    figure, panels = plt.subplots(1, len(parts), figsize=(5.2 * len(parts), 4), squeeze=False)
-    for axes, part in zip(panels[0], parts):
+    columns = min(3, len(parts))
+    figure, panels = style.new_figure(-(-len(parts) // columns), columns, width=4.4, height=3.7)
+    for axes in panels.flat[len(parts):]:
+        axes.set_visible(False)
+    for axes, part in zip(panels.flat, parts):
         draw_panel(figure, axes, part)
-    figure.tight_layout()
+    style.finish(figure, [])
+    for axes, part in zip(panels.flat, parts):
+        label_panel(axes, part)
     return figure

@@ -1,39 +1,67 @@
-"""True change of each cell's loss against the change predicted by gradient and Hessian, one panel per bit-width."""
+"""What gradient and Hessian say of each cell's loss, against what it is: a row a model, a panel a width. Labels are
+steps."""
 
 import numpy as np
 
 import style
-from cube import widths
+from cube import checkpoint_labels, families, widths
 from style import plt
+
+
+def predictions(cells):
+    """Both predictions by (model, checkpoint), and whether their markers are hollow."""
+    return (cells.first_order + cells.second_order, False), (cells.second_order, True)
+
+
+def draw_panel(axes, cube, lines, width):
+    ends = []
+    for i, quantizer in enumerate(cube.quantizer.values):
+        cells = cube.sel(bits=width, quantizer=quantizer)
+        colour, marker = style.series_of(i)
+        for line in lines:
+            true = line.own(cells.true_difference)
+            for predicted, hollow in predictions(cells):
+                x = line.own(predicted)
+                axes.plot(x, true, marker, color=colour, linestyle="none", **style.marker_style(colour, hollow=hollow))
+                ends += [x, true]
+    ends = np.concatenate(ends)
+    if np.isfinite(ends).any():
+        ends = [np.nanmin(ends), np.nanmax(ends)]
+        axes.plot(ends, ends, color=style.GREY, linestyle=":", zorder=1)
+    axes.locator_params(axis="x", nbins=5)
+
+
+def label_panel(axes, cube, lines, width):
+    points, labels = [], []
+    for quantizer in cube.quantizer.values:
+        cells = cube.sel(bits=width, quantizer=quantizer)
+        for line in lines:
+            points += zip(line.own(predictions(cells)[0][0]), line.own(cells.true_difference))
+            labels += checkpoint_labels(cube, line)
+    style.label_points(axes, points, labels, first=(len(points) - 1,))
 
 
 def draw(cube, bits):
     if "second_order" not in cube or not np.isfinite(cube.second_order.values).any():
         return None
-    bits = widths(cube.sel(bits=[width for width in cube.bits.values
-                                 if np.isfinite(cube.second_order.sel(bits=width).values).any()]), bits)
-    figure, panels = plt.subplots(1, len(bits), figsize=(1.2 + 3.4 * len(bits), 3.9), squeeze=False)
-    for axes, width in zip(panels[0], bits):
-        part = cube.sel(bits=width)
-        ends = []
-        for series, quantizer in enumerate(cube.quantizer.values):
-            one = part.sel(quantizer=quantizer)
-            true = one.true_difference.values.ravel()
-            colour, marker = style.SERIES[series % len(style.SERIES)]
-            for predicted, hollow in ((one.first_order + one.second_order, False), (one.second_order, True)):
-                axes.plot(predicted.values.ravel(), true, marker, color=colour, linestyle="none",
-                          markerfacecolor="white" if hollow else colour, alpha=0.9)
-                ends.append(predicted.values.ravel())
-            ends.append(true)
-        ends = np.concatenate(ends)
-        ends = np.array([np.nanmin(ends), np.nanmax(ends)])
-        axes.plot(ends, ends, color=style.GREY, linestyle=":", zorder=1)
-        axes.set_title(f"{width} bits")
-        axes.set_xlabel("predicted: gᵀδ + ½δᵀHδ; hollow: ½δᵀHδ alone (nat)")
-        axes.locator_params(axis="x", nbins=5)
-    panels[0][0].set_ylabel("true difference of loss (nat)")
-    handles = [style.handle(i, str(name)) for i, name in enumerate(cube.quantizer.values)]
+    there = [int(width) for width in cube.bits.values if np.isfinite(cube.second_order.sel(bits=width)).any()]
+    bits = widths(cube.sel(bits=there), bits)
+    groups = [lines for lines in families(cube)
+              if any(np.isfinite(cube.second_order.sel(model=line.model)).any() for line in lines)]
+    figure, panels = style.new_figure(len(groups), len(bits), width=3.4, height=3.3)
+    for lines, row in zip(groups, panels):
+        for axes, width in zip(row, bits):
+            draw_panel(axes, cube, lines, width)
+            style.title(axes, lines[0].model, f"{width} bits")
+            axes.set_xlabel("Predicted difference of loss (nats)")
+        row[0].set_ylabel("True difference of loss (nats)")
+    handles = style.quantizer_handles(cube)
+    handles += [plt.Line2D([], [], color=style.GREY, linestyle="none", marker="o", label=name,
+                           **style.marker_style(style.GREY, hollow=hollow))
+                for name, hollow in (("gᵀδ + ½δᵀHδ", False), ("½δᵀHδ alone", True))]
     handles.append(plt.Line2D([], [], color=style.GREY, linestyle=":", label="equal"))
-    figure.tight_layout(rect=(0, 0.32 / figure.get_figheight(), 1, 1))
-    figure.legend(handles=handles, loc="lower center", ncol=len(handles))
+    style.finish(figure, handles)
+    for lines, row in zip(groups, panels):
+        for axes, width in zip(row, bits):
+            label_panel(axes, cube, lines, width)
     return figure

@@ -1,62 +1,88 @@
-"""Style of the figures: colours that colour-blind readers can distinguish (Okabe and Ito), markers and line styles that
-work without colour, and the learning rate as a dotted line in the background."""
+"""How the figures look: colours that colour-blind readers tell apart (Okabe and Ito), markers and line styles that
+tell the same without colour, and the learning rate dotted behind."""
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
+from matplotlib.ticker import MaxNLocator  # noqa: E402
+from matplotlib.transforms import Bbox  # noqa: E402
 
 from cube import progress  # noqa: E402
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
-SERIES = [(VERMILION, "s"), (BLUE, "o"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"), (BLACK, "X")]
+SERIES = [(VERMILION, "s"), (BLUE, "o"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"), (BLACK, "X"),
+          (VERMILION, "<"), (BLUE, ">"), (GREEN, "p"), (PURPLE, "h"), (ORANGE, "*")]
 GREY = "#767676"
+FULL_PRECISION = (BLACK, "*")
 
 plt.rcParams.update({
     "font.size": 9,
-    "axes.titlesize": 10,
+    "axes.titlesize": 9.5,
     "axes.spines.top": False,
+    "axes.spines.right": False,
     "axes.linewidth": 0.8,
     "legend.frameon": False,
     "lines.linewidth": 1.5,
     "lines.markersize": 4.5,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
+    "figure.dpi": 100,
     "savefig.dpi": 200,
 })
 
 
-def new_figure(rows, columns, height=2.6, sharex=True, sharey=False):
-    """A grid of rows × columns panels, each `height` inches high."""
-    return plt.subplots(rows, columns, figsize=(1.2 + 3.1 * columns, 0.9 + height * rows), sharex=sharex, sharey=sharey,
-                        squeeze=False)
+def series_of(i):
+    """Colour and marker of the i-th series."""
+    return SERIES[i % len(SERIES)]
+
+
+def new_figure(rows, columns, width=3.1, height=2.6, **options):
+    """rows × columns panels, each so many inches wide and high."""
+    return plt.subplots(rows, columns, figsize=(1.2 + width * columns, 0.4 + height * rows), squeeze=False, **options)
 
 
 def progress_scale(cube, lines):
-    """Unit and label of the axis of training progress."""
+    """Unit and name for the axis of training."""
     _, label = progress(cube)
-    most = max(line.at[-1] for line in lines)
+    greatest = max(line.at[-1] for line in lines)
     for unit, name in ((1e12, "trillions"), (1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
-        if most >= unit and label == "Training tokens":
+        if greatest >= unit and label == "Training tokens":
             return unit, f"{label} ({name})"
     return 1.0, label
 
 
+def name_progress(axes, label):
+    """The axis of training: its name, and whole numbers where it counts steps or checkpoints."""
+    axes.set_xlabel(label)
+    if not label.startswith("Training tokens"):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def marker_style(colour, branch=False, hollow=False):
+    """A branch has half-filled markers; hollow ones are values that have not converged."""
+    if hollow:
+        return {"markerfacecolor": "white", "markeredgecolor": colour}
+    if branch:
+        return {"fillstyle": "left", "markerfacecolor": colour, "markerfacecoloralt": "white",
+                "markeredgecolor": colour}
+    return {"markerfacecolor": colour, "markeredgecolor": colour}
+
+
 def draw_curve(axes, line, unit, values, errors, series):
-    """One trajectory with its error bars. A branch is dashed with hollow markers and starts, without a marker, at its
-    fork point on the parent."""
-    colour, marker = SERIES[series % len(SERIES)] if series >= 0 else (BLACK, "*")
+    """One trajectory with its error bars (errors None: none). A branch is dashed, and it starts without a marker on the
+    run that it left."""
+    colour, marker = series
     branch = line.parent is not None
     x, y = line.curve(values)
     axes.plot(x / unit, y, color=colour, linestyle="--" if branch else "-", zorder=3)
-    _, bars = line.curve(errors)
     known = np.isfinite(y)
     known[0] &= not branch
-    x, y, bars = (a[known] for a in (x, y, bars))
-    axes.errorbar(x / unit, y, yerr=bars, color=colour, marker=marker, linestyle="none", capsize=2, elinewidth=1,
-                  markerfacecolor="white" if branch else colour, zorder=4)
+    bars = None if errors is None else line.curve(errors)[1][known]
+    axes.errorbar(x[known] / unit, y[known], yerr=bars, color=colour, marker=marker, linestyle="none", capsize=2,
+                  elinewidth=1, zorder=4, **marker_style(colour, branch))
 
 
 def has_learning_rate(cube):
@@ -64,18 +90,20 @@ def has_learning_rate(cube):
 
 
 def draw_learning_rate(axes, lines, unit, cube, named):
-    """Dotted, in the background, on a separate axis at the right; named: this panel shows the axis label."""
-    if not has_learning_rate(cube):
+    """Dotted on an axis of its own at the right, behind everything; named: this panel carries the axis' name."""
+    rates = np.concatenate([line.learning_rate for line in lines])
+    if not (rates > 0).any():
         return
-    most = np.nanmax(cube.learning_rate.values)
-    power = int(np.floor(np.log10(most)))
+    greatest = np.nanmax(rates)
+    power = int(np.floor(np.log10(greatest)))
     right = axes.twinx()
     for line in lines:
         x, y = line.curve(cube.learning_rate)
         right.plot(x / unit, y / 10.0**power, color=GREY, linestyle=":", linewidth=1.3)
-    right.set_ylim(0, 1.3 * most / 10.0**power)
+    right.set_ylim(0, 1.3 * greatest / 10.0**power)
     right.tick_params(colors=GREY, labelright=named, right=named)
     right.spines["right"].set(color=GREY, visible=named)
+    right.spines["left"].set_visible(False)
     if named:
         right.set_ylabel(f"Learning rate ($10^{{{power}}}$)", color=GREY)
     axes.set_zorder(right.get_zorder() + 1)
@@ -83,19 +111,103 @@ def draw_learning_rate(axes, lines, unit, cube, named):
 
 
 def handle(series, label):
-    colour, marker = SERIES[series % len(SERIES)] if series >= 0 else (BLACK, "*")
+    colour, marker = series
     return plt.Line2D([], [], color=colour, marker=marker, label=label)
 
 
-def legend(figure, handles, lines, learning_rate):
-    """Below the panels: the series, the style of a branch, and the learning rate."""
+def quantizer_handles(cube):
+    return [handle(series_of(i), str(name)) for i, name in enumerate(cube.quantizer.values)]
+
+
+def context_handles(lines, learning_rate=False):
+    """What a branch and the learning rate look like, where there are any."""
+    handles = []
     if any(line.parent for line in lines):
-        handles.append(plt.Line2D([], [], color=GREY, linestyle="--", marker="o", markerfacecolor="white",
-                                  label="branch"))
+        handles.append(plt.Line2D([], [], color=GREY, linestyle="--", marker="o", label="branch",
+                                  **marker_style(GREY, branch=True)))
     if learning_rate:
         handles.append(plt.Line2D([], [], color=GREY, linestyle=":", label="learning rate"))
-    figure.tight_layout(rect=(0, 0.32 / figure.get_figheight(), 1, 1))
-    figure.legend(handles=handles, loc="lower center", ncol=len(handles))
+    return handles
+
+
+def width_of(figure, text, size):
+    """Pixels that a line of text takes."""
+    artist = figure.text(0, 0, text, fontsize=size)
+    width = artist.get_window_extent(figure.canvas.get_renderer()).width
+    artist.remove()
+    return width
+
+
+def wrap(figure, parts, size, room):
+    """The parts joined by commas, in lines of at most `room` pixels. A part that is longer is broken, behind a hyphen or
+    an underscore if there is one."""
+    lines = [""]
+    for i, part in enumerate(parts):
+        part += "," if i + 1 < len(parts) else ""
+        joined = f"{lines[-1]} {part}".strip()
+        if lines[-1] and width_of(figure, joined, size) > room:
+            lines.append(part)
+        else:
+            lines[-1] = joined
+        while width_of(figure, lines[-1], size) > room and len(lines[-1]) > 8:
+            text = lines[-1]
+            fits = max(8, int(len(text) * room / width_of(figure, text, size)) - 1)
+            at = max(text.rfind("-", 4, fits), text.rfind("_", 4, fits)) + 1 or fits
+            lines[-1:] = [text[:at], text[at:]]
+    return "\n".join(lines)
+
+
+def title(axes, *parts):
+    """A panel's title, wrapped to the panel's width."""
+    figure = axes.figure
+    room = axes.get_window_extent().width * 1.1
+    axes.set_title(wrap(figure, [str(part) for part in parts if part], plt.rcParams["axes.titlesize"], room))
+
+
+def finish(figure, handles):
+    """Lays the panels out, with the legend below them in as many columns as the figure is wide enough for."""
+    box = None
+    for columns in range(len(handles), 0, -1):
+        box = figure.legend(handles=handles, loc="lower center", ncol=columns)
+        extent = box.get_window_extent(figure.canvas.get_renderer())
+        if extent.width <= 0.98 * figure.bbox.width or columns == 1:
+            break
+        box.remove()
+    below = 0.0
+    if box is not None:
+        below = extent.height / figure.dpi + 0.1
+        figure.set_size_inches(max(figure.get_figwidth(), extent.width / figure.dpi + 0.1),
+                               figure.get_figheight() + below)
+    figure.tight_layout(rect=(0, below / figure.get_figheight(), 1, 1))
+
+
+# Where a label may stand beside its point: offset in points, and how it is aligned there.
+PLACES = [((6, 4), "left", "bottom"), ((6, -4), "left", "top"), ((-6, 4), "right", "bottom"), ((-6, -4), "right", "top"),
+          ((0, 7), "center", "bottom"), ((0, -7), "center", "top")]
+
+
+def label_points(axes, points, labels, first=()):
+    """Labels as many of the points (x, y) as there is space for, those of `first` before the others: inside the axes,
+    over no other label and no point. Call it when the layout is final."""
+    points = [(x, y) for x, y in points]
+    renderer = axes.figure.canvas.get_renderer()
+    inside = axes.get_window_extent(renderer)
+    at = [axes.transData.transform(point) for point in points]
+    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in at if np.isfinite([x, y]).all()]
+    order = [i % len(points) for i in first] + list(range(len(points)))
+    for i in dict.fromkeys(order):
+        if not np.isfinite(at[i]).all():
+            continue
+        for offset, horizontal, vertical in PLACES:
+            text = axes.annotate(labels[i], points[i], xytext=offset, textcoords="offset points", ha=horizontal,
+                                 va=vertical, fontsize=7, color="#404040", zorder=6)
+            box = text.get_window_extent(renderer)
+            own = Bbox.from_bounds(at[i][0] - 4, at[i][1] - 4, 8, 8)
+            if (inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+                    and not any(box.overlaps(other) for other in taken if other.bounds != own.bounds)):
+                taken.append(box)
+                break
+            text.remove()
 
 
 def save(figure, folder, name):

@@ -1,0 +1,160 @@
+"""Results cubes of made-up numbers, in the form that qtraj writes, for tests of the figures:  make_cubes.py FOLDER
+
+one.h5             one model, three checkpoints
+two_models.h5      two unrelated models of unlike length, one of them with a branch
+six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
+two_datasets.h5    two texts
+many.h5            40 checkpoints of a model with a long name, a spectrum and per-layer errors of 32 blocks
+unconverged.h5     curvature whose sharpness has not converged; no learning rates, steps alone
+surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+import xarray as xr
+
+METHODS = ["rtn", "gptq"]
+SIX = ["rtn", "gptq", "gptq-group-aware-order-g64", "awq-free", "hqq", "gptq-shared-hessian-damping-0.05"]
+KINDS = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj",
+         "mlp.down_proj"]
+
+
+def run(name, n, first=0, tokens=4e9, decay=0.3):
+    """A training run: n checkpoints, learning rate constant and then falling to zero."""
+    at = np.arange(1, n + 1) / n
+    rate = np.minimum(1, (1 - at) / decay) * 4e-4
+    return {"name": name, "step": first + 1000.0 * np.arange(1, n + 1), "rate": rate,
+            "tokens": first * tokens / 1000 / n + tokens * at}
+
+
+def of_checkpoints(runs, rng):
+    """Variables by (model, checkpoint)."""
+    length = max(len(r["step"]) for r in runs)
+    shape = (len(runs), length)
+    out = {name: np.full(shape, np.nan) for name in ("step", "tokens", "learning_rate", "sharpness", "trace",
+                                                     "sharpness_residual", "trace_stderr", "sharpness_converged")}
+    names, kind = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
+    for i, r in enumerate(runs):
+        n = len(r["step"])
+        names[i, :n] = [f"step{int(step):06d}" for step in r["step"]]
+        kind[i, :n] = "stored"
+        out["step"][i, :n], out["tokens"][i, :n], out["learning_rate"][i, :n] = r["step"], r["tokens"], r["rate"]
+        out["sharpness"][i, :n] = 10 + 3 * rng.standard_normal(n)
+        out["sharpness_residual"][i, :n] = 0.02
+        out["sharpness_converged"][i, :n] = 1
+        out["trace"][i, :n] = 500 + 800 * (1 - r["rate"] / 4e-4) + 30 * rng.standard_normal(n)
+        out["trace_stderr"][i, :n] = 25
+    out = {name: (("model", "checkpoint"), values) for name, values in out.items()}
+    out["checkpoint_name"] = (("model", "checkpoint"), names)
+    out["kind"] = (("model", "checkpoint"), kind)
+    return out
+
+
+def cube_of(runs, methods=METHODS, bits=(3, 4), datasets=("wikitext",), seed=0):
+    rng = np.random.default_rng(seed)
+    data = of_checkpoints(runs, rng)
+    length = data["step"][1].shape[1]
+    shape = (len(runs), length, len(bits), len(methods), len(datasets))
+    axes = ("model", "checkpoint", "bits", "quantizer", "dataset")
+    there = np.isfinite(data["step"][1])
+    loss = 3 + 3 * np.exp(-np.arange(length) / max(1, length / 6))
+    baseline = np.where(there[:, :, None], loss[None, :, None] + 0.2 * np.arange(len(datasets)), np.nan)
+    rate = np.nan_to_num(data["learning_rate"][1])
+    grow = (0.3 + np.arange(length) / length)[None, :] * (1.6 - rate / 4e-4)
+    scale = np.array([4.0 ** (3 - b) for b in bits])[None, None, :, None, None]
+    better = np.array([1.7 ** -k for k in range(len(methods))])[None, None, None, :, None]
+    relative = 0.04 * grow[:, :, None, None, None] * scale * better * np.exp(0.1 * rng.standard_normal(shape))
+    relative = np.where(there[:, :, None, None, None], relative, np.nan)
+    delta = relative * baseline[:, :, None, None, :]
+    data |= {"baseline_loss": (axes[:2] + axes[4:], baseline), "baseline_loss_stderr": (axes[:2] + axes[4:], 0.01 * baseline),
+             "loss_relative": (axes, relative), "loss_relative_stderr": (axes, 0.05 * relative), "loss_delta": (axes, delta),
+             "loss_delta_stderr": (axes, 0.05 * delta), "kl_divergence": (axes, 1.1 * delta),
+             "top1_agreement": (axes, np.exp(-3 * delta))}
+    cells = delta[..., 0]
+    data |= {"first_order": (axes[:4], 0.05 * cells), "second_order": (axes[:4], 0.8 * cells),
+             "true_difference": (axes[:4], cells)}
+    return xr.Dataset(data, coords={"model": [r["name"] for r in runs], "checkpoint": np.arange(length),
+                                    "bits": list(bits), "quantizer": list(methods), "dataset": list(datasets)})
+
+
+def layers_of(cube, blocks, quantizer):
+    """Per-layer errors of one method's cells."""
+    rng = np.random.default_rng(1)
+    names = [f"model.layers.{b}.{kind}.weight" for b in range(blocks) for kind in KINDS]
+    model = str(cube.model.values[0])
+    checkpoints = [str(n) for n in cube.checkpoint_name.sel(model=model).values if n]
+    cells = [(c, int(b)) for c in checkpoints for b in cube.bits.values]
+    errors = np.array([[10.0 ** (-b / 2) * (1 + i / 40) for i in range(len(names))] for _, b in cells])
+    return xr.Dataset({"relative_error": (("cell", "layer"), errors * np.exp(0.2 * rng.standard_normal(errors.shape)))},
+                      coords={"cell": np.arange(len(cells)), "layer": np.array(names, dtype=object),
+                              "model": ("cell", np.array([model] * len(cells), dtype=object)),
+                              "checkpoint_name": ("cell", np.array([c for c, _ in cells], dtype=object)),
+                              "bits": ("cell", [b for _, b in cells]),
+                              "quantizer": ("cell", np.array([quantizer] * len(cells), dtype=object))})
+
+
+def spectrum_of(cube):
+    rng = np.random.default_rng(2)
+    model, rows = str(cube.model.values[0]), []
+    for i, name in enumerate(n for n in cube.checkpoint_name.sel(model=model).values if n):
+        for r in range(2):
+            nodes = np.sort(np.append(rng.exponential(1.0 + i / 20, 18), [-0.5, 12.0 + i / 4]))
+            weights = np.exp(-nodes.clip(0)) / np.exp(-nodes.clip(0)).sum()
+            rows += [(model, str(name), r, node, weight) for node, weight in zip(nodes, weights)]
+    columns = list(zip(*rows))
+    return xr.Dataset({"model": ("row", np.array(columns[0], dtype=object)),
+                       "checkpoint_name": ("row", np.array(columns[1], dtype=object)),
+                       "run": ("row", np.array(columns[2], dtype=float)), "node": ("row", np.array(columns[3])),
+                       "weight": ("row", np.array(columns[4]))}, coords={"row": np.arange(len(rows))})
+
+
+def surface(name, plane, model, n, exact):
+    """Rows of one surface: exact points, then an n x n grid of a bowl with a steep side."""
+    side = np.linspace(-1, 1.5, n)
+    rows = [(a, b, label, -1, -1) for label, a, b in exact]
+    rows += [(a, b, "", i, j) for j, b in enumerate(side) for i, a in enumerate(side)]
+    return [{"surface": name, "plane": plane, "model": model, "quantizer": "gptq", "dataset": "wikitext", "bits": 3.0,
+             "point": label, "column": float(i), "grid_row": float(j), "a": a, "b": b, "share_1": 0.8, "share_2": 0.15,
+             "loss": 3 + a * a + 2 * b * b + np.exp(3 * a) / 20} for a, b, label, i, j in rows]
+
+
+def surfaces_of(model, trajectory):
+    rows = surface("quantization", "quantization", model, 7, [("step003000", 0, 0), ("step002000", -0.5, 0), ("quantized", 0.2, 0.6)])
+    rows += surface("trajectory", "trajectory", model, 25,
+                    [(name, -0.8 + 1.6 * k / len(trajectory), 0.4 * np.sin(k)) for k, name in enumerate(trajectory)])
+    rows += surface("random", "random", model, 7, [("step003000", 0, 0)])
+    return xr.Dataset({key: ("row", np.array([row[key] for row in rows],
+                                             dtype=object if isinstance(rows[0][key], str) else float)) for key in rows[0]},
+                      coords={"row": np.arange(len(rows))})
+
+
+def write(folder, name, cube, **groups):
+    path = folder / f"{name}.h5"
+    cube.to_netcdf(path, engine="h5netcdf")
+    for group, data in groups.items():
+        data.to_netcdf(path, engine="h5netcdf", group=group, mode="a")
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder, "one", cube_of([run("SmolLM3-3B", 3)]))
+    runs = [run("SmolLM3-3B", 9), run("SmolLM3-3B-cooldown", 4, first=3000), run("OLMo2-7B", 14, tokens=2e10)]
+    write(folder, "two_models", cube_of(runs))
+    write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
+    write(folder, "two_datasets", cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name")))
+    many = cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)])
+    write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many))
+    plain = cube_of(runs[:1])
+    plain["sharpness_converged"] = plain.sharpness_converged * 0
+    plain["learning_rate"] = plain.learning_rate * np.nan
+    plain["tokens"] = plain.tokens * np.nan
+    write(folder, "unconverged", plain)
+    first = cube_of(runs[:1])
+    write(folder, "surfaces", first, surfaces=surfaces_of("SmolLM3-3B", [str(n) for n in first.checkpoint_name.values[0]]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,16 @@
 # Tests that are not unit tests of one folder: lint, golden, MPI, end to end.
-add_test(NAME lint.layers COMMAND ${CMAKE_SOURCE_DIR}/tests/lint/layers.sh ${CMAKE_SOURCE_DIR})
 add_test(NAME lint.format COMMAND ${CMAKE_SOURCE_DIR}/tests/lint/format.sh ${CMAKE_SOURCE_DIR})
-set_tests_properties(lint.layers lint.format PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
+set(lints lint.format)
+find_program(python NAMES python3 NO_CACHE)
+if(python)
+  foreach(rule layers openmp functions names)
+    add_test(NAME lint.${rule} COMMAND ${python} ${CMAKE_SOURCE_DIR}/tests/lint/source.py ${rule} ${CMAKE_SOURCE_DIR})
+    list(APPEND lints lint.${rule})
+  endforeach()
+  add_test(NAME lint.rules COMMAND ${python} ${CMAKE_SOURCE_DIR}/tests/lint/source_rules.py ${CMAKE_SOURCE_DIR})
+  list(APPEND lints lint.rules)
+endif()
+set_tests_properties(${lints} PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 
 # Each tests/{golden,mpi,e2e}/NAME.sh runs with the binary under test in $QTRAJ; 77 means skipped.
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/golden/*.sh ${CMAKE_SOURCE_DIR}/tests/mpi/*.sh

@@ -23,6 +23,10 @@ for name in relative_error validation_loss curvature loss_surface prediction; do
     done
 done
 
+"$python" "$SOURCE/tests/tools/run_blocks.py" "$SOURCE/docs/cookbook.md" "$work/cube.h5" >"$work/cookbook" 2>&1 ||
+    fail "the cookbook: $(tail -n 20 "$work/cookbook")"
+grep -qx '11 blocks' "$work/cookbook" || fail "the cookbook: $(tail -n 1 "$work/cookbook")"
+
 # what the curves are drawn from: a branch starts on the last stable checkpoint before it, and the rest is left out
 PYTHONPATH=$SOURCE/analysis "$python" - "$work/cube.h5" <<'PY' || fail "the trajectories of the cube are not as expected"
 import sys

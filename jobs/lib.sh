@@ -11,10 +11,11 @@ packages_build="build-essential cmake ninja-build pkg-config libopenmpi-dev open
     libscalapack-openmpi-dev libopenblas-dev libyaml-dev libpcre2-dev libutf8proc-dev libjansson-dev libxxhash-dev
     zlib1g-dev libzstd-dev libcmocka-dev"
 packages_text="debian-faq"
-packages_analysis="python3-h5py python3-numpy python3-matplotlib python3-xarray python3-h5netcdf"
+packages_analysis="python3-h5py python3-numpy python3-matplotlib python3-xarray python3-h5netcdf
+    python3-scipy"
 packages_tests="clang-format-14 hdf5-tools netcdf-bin"
 cmake_least=3.25
-python_modules="h5py numpy matplotlib xarray h5netcdf"
+python_modules="h5py numpy matplotlib xarray h5netcdf scipy"
 
 say() { printf '%s\n' "$*" >&2; }
 

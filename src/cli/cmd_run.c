@@ -1,6 +1,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "measure/surface.h"
 #include "memory/states.h"
 #include "plan/plan.h"
 #include "results/results.h"
@@ -10,8 +11,8 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/surface.h"
 #include "visit/visit.h"
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -138,8 +139,8 @@ static int64_t model_of(const struct master *m, const struct visit *v)
 /* Whether a visit is a point of the same surface as the one before: they read the same files. */
 static bool goes_on(const struct plan_visits *v, int64_t i)
 {
-    const struct surface_task *here = v->visits[i].surface;
-    const struct surface_task *before = i > 0 ? v->visits[i - 1].surface : NULL;
+    const struct surface_task *here = v->visits[i].task[PART_SURFACE];
+    const struct surface_task *before = i > 0 ? v->visits[i - 1].task[PART_SURFACE] : NULL;
     return here && before && strcmp(here->surface, before->surface) == 0;
 }
 
@@ -324,10 +325,11 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     w->port = port;
     TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
     TRY(visit_from_json(json, &visit, e));
+    if (visit.run.threads > 0) omp_set_num_threads((int)visit.run.threads);
     if (piece->n_parts) visit_keep_parts(&visit, piece->parts, piece->n_parts);
     log_trace("sched", "visits %s %s%s with %lld variants%s", visit.model, visit.checkpoint,
-              visit.surface ? ", a point of a surface," : "", (long long)visit.n_variants,
-              visit.curvature ? " and its curvature" : "");
+              visit.task[PART_SURFACE] ? ", a point of a surface," : "",
+              (long long)visit.n_variants, visit.task[PART_CURVATURE] ? " and its curvature" : "");
     TRY(visit_run(&visit, group, &w->cache, &hooks, e));
 done:
     json_decref(json);

@@ -17,7 +17,6 @@ struct input {
     int64_t *first; // (datasets + 1)
 };
 
-/* Between visits. During one, all that it asks for stays where it is. */
 enum { INPUTS_KEPT = 4 };
 
 static void input_free(void *input)
@@ -28,6 +27,11 @@ static void input_free(void *input)
     free(i->first);
     sequences_free(&i->sequences);
     free(i);
+}
+
+void visit_inputs_trim(struct visit_cache *cache)
+{
+    lru_trim(&cache->inputs, INPUTS_KEPT, input_free);
 }
 
 void visit_inputs_forget(struct visit_cache *cache)
@@ -254,7 +258,6 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     enum status st = OK;
     const struct input *calibration = NULL, *evaluation;
     char *tokenizer = NULL;
-    lru_trim(&cache->inputs, INPUTS_KEPT, input_free);
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
     if (v->calibration.text || v->calibration.ids)
         TRY(get(cache, v->path, &v->calibration, 1, tokenizer, &calibration, e));

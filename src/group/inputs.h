@@ -3,7 +3,7 @@
 #include "group/task.h"
 
 /* Calibration and all evaluation datasets (one behind the other) of a visit; borrowed from the
- * cache until the next visit gets its own. */
+ * cache until visit_inputs_trim. */
 struct visit_inputs {
     const struct sequences *calibration; /* NULL: none */
     const struct sequences *evaluation;
@@ -18,7 +18,10 @@ MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct
                                          const struct data_options *data,
                                          const struct sequences **out, struct err *e);
 
-/* Frees the sequences that are kept. */
+/* At the start of a visit: frees all sequences but those used last. During one, all that it asks
+ * for stays where it is. */
+void visit_inputs_trim(struct visit_cache *cache);
+/* Frees all of them. */
 void visit_inputs_forget(struct visit_cache *cache);
 
 /* The tokenizer.json of a checkpoint folder, or of the folder above it, which a trajectory's

@@ -27,3 +27,14 @@ MUST_USE enum status provenance_failure(const json_t *record, struct err *e);
  * frees. */
 MUST_USE enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
                                        char **out, struct err *e);
+
+/* A number of a record: null where it is not finite; and a whole one. */
+static inline void record_number(json_t *object, const char *name, double value)
+{
+    json_object_set_new(object, name, json_number_new(value));
+}
+
+static inline void record_integer(json_t *object, const char *name, int64_t value)
+{
+    json_object_set_new(object, name, json_integer((json_int_t)value));
+}

@@ -16,24 +16,23 @@ struct variant {
     char *key; /* of the cell */
 };
 
+/* What a visit is made of, in the order in which it runs (visit/parts.c has the table). */
+enum part_id { PART_CELLS, PART_SECOND_ORDER, PART_CURVATURE, PART_SURFACE, PART_N };
+
 /* Everything that a worker needs to know. */
 struct visit {
     char *model, *checkpoint; /* labels */
     char *path;               /* the checkpoint's folder */
     char *tokenizer;          /* file, NULL: as visit_tokenizer finds it */
-    char *key;                /* of the checkpoint record */
+    char *key;                /* of the record of the checkpoint, or of the point of a surface */
     struct run_options run;   /* threads, bounds of memory, what states are held as */
     int64_t n_variants;
     struct variant *variants;
     struct data_options calibration; /* neither text nor ids: none */
     int64_t n_evaluations;
     struct data_options *evaluations;
-    bool cells_only; /* another piece of the visit gives the checkpoint's own record, or it is there
-                        and only curvature is missing */
-    struct curvature_task *curvature; /* (curvature.h), NULL: none */
-    struct surface_task *surface;     /* a point of a loss surface instead of the checkpoint at path
-                                         (surface.h); NULL: the checkpoint */
-    struct second_order_task *second_order; /* of each variant (second_order.h); NULL: no */
+    bool cells_only;    /* the checkpoint has its record, or another piece of the visit makes it */
+    void *task[PART_N]; /* of the parts that have one of their own; NULL: not asked for */
 };
 
 /* What outlives a visit: tokenizer and token sequences of the inputs last used, a surface's plane.

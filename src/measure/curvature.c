@@ -8,13 +8,13 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 
 /* --- the task --- */
 
-void curvature_task_free(struct curvature_task *t)
+static void task_free(void *task)
 {
+    struct curvature_task *t = task;
     if (!t) return;
     data_options_free(&t->data);
     free(t->key);
@@ -27,8 +27,9 @@ void curvature_task_free(struct curvature_task *t)
     free(t);
 }
 
-json_t *curvature_task_to_json(const struct curvature_task *t)
+static json_t *task_to_json(const void *task)
 {
+    const struct curvature_task *t = task;
     json_t *json =
         json_pack("{s:s, s:I, s:o, s:o}", "key", t->key, "seed", (json_int_t)t->seed, "options",
                   curvature_options_to_json(&t->options), "data", data_options_to_json(&t->data));
@@ -61,7 +62,7 @@ done:
     return st;
 }
 
-enum status curvature_task_from_json(const json_t *json, struct curvature_task **out, struct err *e)
+static enum status task_from_json(const json_t *json, void **task, struct err *e)
 {
     enum status st = OK;
     struct curvature_task *t = NULL;
@@ -73,58 +74,47 @@ enum status curvature_task_from_json(const json_t *json, struct curvature_task *
     TRY(curvature_options_from_json(json_object_get(json, "options"), &t->options, e));
     TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));
     if (json_object_get(json, "warm")) TRY(warm_from_json(json_object_get(json, "warm"), t, e));
-    *out = t;
+    *task = t;
     t = NULL;
 done:
-    curvature_task_free(t);
+    task_free(t);
     return st;
 }
 
 /* --- the record --- */
 
-/* What a visit's part holds while it runs. */
-struct part {
-    const struct provenance *outcome;
+struct state {
     struct measurement m;
     struct warm warm;
     float *start;
     struct curvature c;
     int64_t planned; /* bytes at the peak */
+    double began;
 };
 
-static void set_number(json_t *object, const char *name, double value)
-{
-    json_object_set_new(object, name, json_number_new(value));
-}
-
-static void set_integer(json_t *object, const char *name, int64_t value)
-{
-    json_object_set_new(object, name, json_integer((json_int_t)value));
-}
-
-static void set_values(json_t *values, const struct curvature_options *o, const struct part *p)
+static void set_values(json_t *values, const struct curvature_options *o, const struct state *p)
 {
     const struct curvature *c = &p->c;
-    set_number(values, "loss", c->loss);
-    set_integer(values, "tokens", p->m.tokens);
-    set_integer(values, "parameters", c->parameters);
-    set_number(values, "gradient_norm", c->gradient_norm);
-    set_integer(values, "products", c->products);
+    record_number(values, "loss", c->loss);
+    record_integer(values, "tokens", p->m.tokens);
+    record_integer(values, "parameters", c->parameters);
+    record_number(values, "gradient_norm", c->gradient_norm);
+    record_integer(values, "products", c->products);
     if (o->sharpness != SHARPNESS_NONE) {
-        set_number(values, "sharpness", c->sharpness.value);
-        set_number(values, "sharpness_residual", c->sharpness.residual);
-        set_integer(values, "sharpness_converged", c->sharpness.converged);
-        set_integer(values, "sharpness_iterations", c->iterations);
-        set_integer(values, "warm_start", p->start != NULL);
+        record_number(values, "sharpness", c->sharpness.value);
+        record_number(values, "sharpness_residual", c->sharpness.residual);
+        record_integer(values, "sharpness_converged", c->sharpness.converged);
+        record_integer(values, "sharpness_iterations", c->iterations);
+        record_integer(values, "warm_start", p->start != NULL);
     }
     if (o->sharpness == SHARPNESS_LANCZOS) {
-        set_number(values, "smallest_eigenvalue", c->smallest.value);
-        set_number(values, "smallest_residual", c->smallest.residual);
+        record_number(values, "smallest_eigenvalue", c->smallest.value);
+        record_number(values, "smallest_residual", c->smallest.residual);
     }
     if (o->trace > 0) {
-        set_number(values, "trace", c->trace.mean);
-        set_number(values, "trace_stderr", c->trace.error);
-        set_integer(values, "trace_probes", c->trace.probes);
+        record_number(values, "trace", c->trace.mean);
+        record_number(values, "trace_stderr", c->trace.error);
+        record_integer(values, "trace_probes", c->trace.probes);
     }
 }
 
@@ -189,13 +179,15 @@ static void set_tables(json_t *tables, const struct measurement *m, const struct
 static const char *const sharpness_names[] = {
     [SHARPNESS_NONE] = "", [SHARPNESS_POWER] = "power", [SHARPNESS_LANCZOS] = "lanczos"};
 
-static enum status record_curvature(const struct part *p, const struct err *failure, double seconds,
+static enum status record_curvature(const struct part_context *context,
+                                    const struct provenance *from, const struct err *failure,
                                     json_t **out, struct err *e)
 {
     enum status st = OK;
-    const struct provenance *o = p->outcome;
-    const struct curvature_options *options = &o->visit->curvature->options;
-    json_t *record = provenance_record(o, "curvature", o->visit->curvature->key, failure);
+    const struct curvature_task *task = context->visit->task[PART_CURVATURE];
+    const struct state *p = context->state[PART_CURVATURE];
+    const struct curvature_options *options = &task->options;
+    json_t *record = provenance_record(from, "curvature", task->key, failure);
     ENSURE(record, ERR_NOMEM, "out of memory for a record");
     json_object_del(record, "datasets");
     json_object_set_new(record, "tables", json_object());
@@ -207,10 +199,10 @@ static enum status record_curvature(const struct part *p, const struct err *fail
     if (p->warm.chain)
         json_object_set_new(provenance, "weights_chain",
                             json_string(p->warm.chain[p->warm.task->n_before]));
-    set_number(values, "seconds", seconds);
+    record_number(values, "seconds", clock_seconds() - p->began);
     if (failure->code != OK) goto done;
-    set_number(values, "peak_memory", provenance_peak_memory());
-    set_number(values, "planned_memory", (double)max64(p->planned, o->memory_planned));
+    record_number(values, "peak_memory", provenance_peak_memory());
+    record_number(values, "planned_memory", (double)max64(p->planned, from->memory_planned));
     set_values(values, options, p);
     set_tables(json_object_get(record, "tables"), &p->m, &p->c);
 done:
@@ -218,22 +210,33 @@ done:
     return st;
 }
 
-/* --- the visit's part --- */
+/* --- the part --- */
+
+static enum status open_state(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    struct state *p = NULL;
+    TRY(mem_zero(&p, 1, sizeof *p, "curvature", e));
+    p->began = clock_seconds();
+    c->state[PART_CURVATURE] = p;
+done:
+    return st;
+}
 
 /* The promise of run.memory_per_rank holds here too: what is bound to break it is not begun.
  * Activations are kept where there is room; the vectors that curvature stores are a setting, since
  * they change last bits, and cannot give way. Collective. */
-static enum status check_memory(struct part *p, struct err *e)
+static enum status check_memory(const struct part_context *c, struct state *p, struct err *e)
 {
     enum status st = OK;
-    const struct visit *v = p->outcome->visit;
+    const struct curvature_task *task = c->visit->task[PART_CURVATURE];
     struct model_sizes sizes;
     model_sizes(p->m.model, &sizes);
-    const struct memory_after after = {&sizes, omp_get_max_threads(), p->m.size,
+    const struct memory_after after = {&sizes, c->threads, p->m.size,
                                        memory_sequences_of(&p->m.mine)};
-    int64_t bound = v->run.memory ? v->run.memory : p->m.hooks->memory;
-    const struct curvature_options *o = &v->curvature->options;
-    bool warm = v->curvature->vectors != NULL;
+    int64_t bound = c->visit->run.memory ? c->visit->run.memory : c->hooks->memory;
+    const struct curvature_options *o = &task->options;
+    bool warm = task->vectors != NULL;
     int64_t base = memory_base_now(&sizes, after.threads);
     int64_t room = memory_usable_now(bound, &sizes, after.threads);
     bool keep = measurement_keep(&p->m, memory_keeps(&after, o, warm, room));
@@ -251,60 +254,72 @@ done:
     return st;
 }
 
-static enum status measure(struct part *p, struct visit_cache *cache, struct err *e)
+static enum status curvature_fingerprint(const struct part_context *c, char **out, struct err *e)
+{
+    return visit_fingerprint(c->group->comm, &c->visit->run, true, out, e);
+}
+
+static enum status run(struct part_context *c, struct err *e)
 {
     enum status st = OK;
-    const struct provenance *o = p->outcome;
-    const struct curvature_task *t = o->visit->curvature;
+    const struct curvature_task *t = c->visit->task[PART_CURVATURE];
+    struct state *p = c->state[PART_CURVATURE];
     struct measurement *m = &p->m;
     struct curvature_request request = {.options = t->options,
                                         .seed = (uint64_t)t->seed,
                                         .keep_vector = t->vectors != NULL && t->followed};
-    st = visit_sequences_get(cache, o->visit, &t->data, &m->sequences, e);
-    if (st == OK && t->vectors) st = warm_open(&p->warm, t, o->visit->path, o->fingerprint, e);
+    char *fingerprint = NULL;
+    p->began = clock_seconds();
+    *m = (struct measurement){.model = c->model, .group = c->group->comm, .hooks = c->hooks};
+    st = curvature_fingerprint(c, &fingerprint, e);
+    if (st == OK) st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
+    if (st == OK && t->vectors) st = warm_open(&p->warm, t, c->visit->path, fingerprint, e);
     TRY(err_agree(m->group, st, e));
     TRY(measurement_open(m, (enum hvp_subset)t->options.subset, e));
-    TRY(err_agree(m->group, check_memory(p, e), e));
+    TRY(err_agree(m->group, check_memory(c, p, e), e));
     if (t->vectors) TRY(warm_start(&p->warm, m, &p->start, e));
     request.start = p->start;
     TRY(measurement_run(m, &request, &p->c, e));
     if (t->vectors) TRY(warm_keep(&p->warm, m, p->c.vector, e));
 done:
-    return st;
-}
-
-enum status visit_curvature(const struct provenance *o, const struct model *model, MPI_Comm group,
-                            struct visit_cache *cache, const struct visit_hooks *hooks,
-                            const struct err *failure, struct err *e)
-{
-    enum status st = OK;
-    struct provenance own = *o;
-    struct part p = {.outcome = &own, .m = {.model = model, .group = group, .hooks = hooks}};
-    struct err why = *failure;
-    json_t *record = NULL;
-    char *fingerprint = NULL;
-    int rank;
-    double start = clock_seconds();
-    MPI_Comm_rank(group, &rank);
-    st = visit_fingerprint(group, &o->visit->run, true, &fingerprint, e);
-    TRY(err_agree(group, st, e));
-    own.fingerprint = fingerprint;
-    if (failure->code == OK) {
-        enum status measured = measure(&p, cache, &why);
-        if (measured == ERR_STOPPED || measured == ERR_FULL || measured == ERR_MPI)
-            FAIL(measured, "%s", why.text);
-        if (measured == OK) err_clear(&why);
-    }
-    if (rank == 0) {
-        TRY(record_curvature(&p, &why, clock_seconds() - start, &record, e));
-        TRY(hooks->emit(hooks->context, record, e));
-    }
-done:
-    json_decref(record);
-    curvature_free(&p.c);
-    free(p.start);
-    warm_close(&p.warm);
-    measurement_close(&p.m);
     free(fingerprint);
     return st;
 }
+
+static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
+{
+    enum status st = OK;
+    struct provenance from = c->provenance;
+    json_t *record = NULL;
+    char *fingerprint = NULL;
+    TRY(curvature_fingerprint(c, &fingerprint, e));
+    from.fingerprint = fingerprint;
+    TRY(record_curvature(c, &from, failure, &record, e));
+    TRY(c->hooks->emit(c->hooks->context, record, e));
+done:
+    json_decref(record);
+    free(fingerprint);
+    return st;
+}
+
+static void close_state(struct part_context *c)
+{
+    struct state *p = c->state[PART_CURVATURE];
+    curvature_free(&p->c);
+    free(p->start);
+    warm_close(&p->warm);
+    measurement_close(&p->m);
+    free(p);
+}
+
+const struct part curvature_part = {
+    .name = "curvature",
+    .of_model = true,
+    .task_free = task_free,
+    .task_to_json = task_to_json,
+    .task_from_json = task_from_json,
+    .open = open_state,
+    .run = run,
+    .emit = emit,
+    .close = close_state,
+};

@@ -1,16 +1,19 @@
 #include "measure/second_order.h"
 #include "checkpoint/derived.h"
-#include "measure/second_order_files.h"
+#include "measure/second_order_internal.h"
 #include "measure/weights_file.h"
 #include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* --- tasks as text --- */
 
-void second_order_task_free(struct second_order_task *t)
+static void task_free(void *task)
 {
+    struct second_order_task *t = task;
     if (!t) return;
     data_options_free(&t->data);
     free(t->previous);
@@ -18,16 +21,16 @@ void second_order_task_free(struct second_order_task *t)
     free(t);
 }
 
-json_t *second_order_task_to_json(const struct second_order_task *t)
+static json_t *task_to_json(const void *task)
 {
+    const struct second_order_task *t = task;
     return json_pack("{s:i, s:b, s:s*, s:o, s:s, s:I, s:f}", "depth", t->depth, "critical",
                      t->critical, "previous", t->previous, "data", data_options_to_json(&t->data),
                      "identity", t->identity, "together", (json_int_t)t->together, "memory",
                      t->memory);
 }
 
-enum status second_order_task_from_json(const json_t *json, struct second_order_task **out,
-                                        struct err *e)
+static enum status task_from_json(const json_t *json, void **task, struct err *e)
 {
     enum status st = OK;
     struct second_order_task *t = NULL;
@@ -40,10 +43,10 @@ enum status second_order_task_from_json(const json_t *json, struct second_order_
     t->memory = json_number_value(json_object_get(json, "memory"));
     TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));
     TRY(mem_string(&t->identity, json_text(json, "identity", ""), e));
-    *out = t;
+    *task = t;
     t = NULL;
 done:
-    second_order_task_free(t);
+    task_free(t);
     return st;
 }
 
@@ -58,38 +61,6 @@ void second_order_result_free(struct second_order_result *r)
 
 /* --- the variants' weights on scratch --- */
 
-static enum status emit(void *context, const json_t *record, struct err *e)
-{
-    const struct visit_hooks *outer = ((struct second_order *)context)->outer;
-    return outer->emit(outer->context, record, e);
-}
-
-static bool should_stop(void *context)
-{
-    const struct visit_hooks *outer = ((struct second_order *)context)->outer;
-    return outer->should_stop && outer->should_stop(outer->context);
-}
-
-static enum status hidden(void *context, const struct model *m, const struct sequences *s,
-                          const float *x, struct err *e)
-{
-    const struct visit_hooks *outer = ((struct second_order *)context)->outer;
-    return outer->hidden(outer->context, m, s, x, e);
-}
-
-static enum status weights(void *context, const struct variant *v, const struct linear *l,
-                           const float *q, struct err *e)
-{
-    enum status st = OK;
-    struct second_order *s = context;
-    struct spill *spill = &s->spills[v - s->visit->variants];
-    if (spill->out) TRY(safetensors_append(spill->out, q, l->rows * l->cols, e));
-    spill->linears++;
-    if (s->outer->weights) TRY(s->outer->weights(s->outer->context, v, l, q, e));
-done:
-    return st;
-}
-
 static bool writes(const struct second_order *s)
 {
     return s->group->node_rank == 0;
@@ -99,9 +70,9 @@ static bool writes(const struct second_order *s)
 static enum status name_file(struct second_order *s, int64_t i, struct err *e)
 {
     enum status st = OK;
-    struct spill *spill = &s->spills[i];
+    struct weights_spill *spill = &s->spills[i];
     const struct visit_group *g = s->group;
-    st = writes(s) ? weights_file_scratch(s->visit, i, &spill->path, e) : OK;
+    st = writes(s) ? weights_file_scratch(s->context->visit->run.scratch, i, &spill->path, e) : OK;
     TRY(group_agree(g, st, e));
     int length = spill->path ? (int)strlen(spill->path) + 1 : 0;
     if (g->node_size > 1) MPI_Bcast(&length, 1, MPI_INT, 0, g->node);
@@ -115,11 +86,12 @@ done:
 static enum status create_files(struct second_order *s, struct err *e)
 {
     enum status st = OK;
-    for (; s->n < s->visit->n_variants; s->n++) {
-        struct spill *spill = &s->spills[s->n];
+    for (; s->n < s->context->visit->n_variants; s->n++) {
+        struct weights_spill *spill = &s->spills[s->n];
         TRY(name_file(s, s->n, e));
         if (writes(s))
-            st = weights_file_create(s->base, spill->path, &s->n_linears, &spill->out, e);
+            st = weights_file_create(s->context->checkpoint, spill->path, &s->n_linears,
+                                     &spill->out, e);
         TRY(group_agree(s->group, st, e));
     }
     s->n_linears = group_max(s->group, s->n_linears);
@@ -127,71 +99,14 @@ done:
     return st;
 }
 
-static enum status prepare(const struct visit *v, struct second_order **out, struct err *e)
-{
-    enum status st = OK;
-    struct second_order *s = NULL;
-    TRY(mem_zero(&s, 1, sizeof *s, "quantized weights", e));
-    s->visit = v;
-    TRY(mem_zero(&s->spills, v->n_variants, sizeof *s->spills, "quantized weights", e));
-    *out = s;
-    s = NULL;
-done:
-    free(s);
-    return st;
-}
-
-enum status second_order_open(const struct visit *v, const struct checkpoint *c,
-                              const struct visit_hooks *hooks, const struct visit_group *group,
-                              bool may_stop, struct second_order **out, struct err *e)
-{
-    enum status st = OK;
-    struct second_order *s = NULL;
-    st = prepare(v, &s, e);
-    if (s) s->group = group;
-    TRY(group_agree(group, st, e));
-    s->may_stop = may_stop;
-    s->base = c;
-    s->outer = hooks;
-    s->own = (struct visit_hooks){.context = s,
-                                  .emit = emit,
-                                  .should_stop = should_stop,
-                                  .weights = weights,
-                                  .hidden = hooks->hidden ? hidden : NULL};
-    TRY(create_files(s, e));
-    *out = s;
-    s = NULL;
-done:
-    second_order_close(s);
-    return st;
-}
-
-const struct visit_hooks *second_order_hooks(const struct second_order *s)
-{
-    return &s->own;
-}
-
-void second_order_close(struct second_order *s)
-{
-    if (!s) return;
-    for (int64_t i = 0; s->spills && i < s->visit->n_variants; i++) {
-        struct spill *spill = &s->spills[i];
-        checkpoint_close(spill->quantized);
-        safetensors_out_close(spill->out);
-        if (spill->path && writes(s)) unlink(spill->path);
-        free(spill->path);
-    }
-    free(s->spills);
-    free(s);
-}
-
-enum status second_order_quantized(struct second_order *s, struct spill *spill, struct err *e)
+enum status second_order_quantized(struct second_order *s, struct weights_spill *spill,
+                                   struct err *e)
 {
     enum status st = spill->out ? safetensors_commit(spill->out, e) : OK;
     safetensors_out_close(spill->out);
     spill->out = NULL;
     TRY(group_agree(s->group, st, e));
-    st = checkpoint_overlay(s->base, spill->path, &spill->quantized, e);
+    st = checkpoint_overlay(s->context->checkpoint, spill->path, &spill->quantized, e);
     TRY(group_agree(s->group, st, e)); /* all have it open */
     if (writes(s)) unlink(spill->path);
     free(spill->path);
@@ -199,3 +114,128 @@ enum status second_order_quantized(struct second_order *s, struct spill *spill, 
 done:
     return st;
 }
+
+/* --- the part --- */
+
+static enum status open_state(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    struct second_order *s = NULL;
+    int64_t n = c->visit->n_variants;
+    bool all = !c->visit->run.reproducible || c->group->size == 1;
+    TRY(mem_zero(&s, 1, sizeof *s, "second order", e));
+    c->state[PART_SECOND_ORDER] = s;
+    s->context = c;
+    s->task = c->visit->task[PART_SECOND_ORDER];
+    s->group = all ? c->group : c->group->rank == 0 ? c->self : NULL;
+    TRY(mem_zero(&s->results, n, sizeof *s->results, "predictions", e));
+    TRY(mem_zero(&s->spills, n, sizeof *s->spills, "quantized weights", e));
+done:
+    return st;
+}
+
+static enum status begin(struct part_context *c, struct err *e)
+{
+    struct second_order *s = c->state[PART_SECOND_ORDER];
+    return s->group ? create_files(s, e) : OK;
+}
+
+static enum status linear(struct part_context *c, const struct variant *v, const struct linear *l,
+                          const float *q, struct err *e)
+{
+    enum status st = OK;
+    const struct second_order *s = c->state[PART_SECOND_ORDER];
+    if (!s->group) return OK;
+    struct weights_spill *spill = &s->spills[v - c->visit->variants];
+    if (spill->out) TRY(safetensors_append(spill->out, q, l->rows * l->cols, e));
+    spill->linears++;
+done:
+    return st;
+}
+
+static enum status run(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    struct second_order *s = c->state[PART_SECOND_ORDER];
+    if (!s->group) return OK;
+    if (s->n > 0) TRY(second_order_measure(s, e));
+    c->provenance.memory_planned = max64(c->provenance.memory_planned, s->planned);
+    if (s->task->critical && !c->visit->cells_only) TRY(second_order_of_checkpoint(s, e));
+done:
+    return st;
+}
+
+/* What the expansion says of one layer. */
+static void annotate_layer(json_t *layer, const struct second_order_result *r)
+{
+    const char *name = json_text(layer, "name", "");
+    int64_t t = 0;
+    while (t < r->n_tensors && strcmp(r->names[t], name) != 0) t++;
+    if (t == r->n_tensors) return;
+    const struct prediction_part *p = &r->prediction.parts[t];
+    record_number(layer, "first_order", p->first_order);
+    record_number(layer, "second_order", p->second_order);
+    if (!isnan(p->diagonal)) record_number(layer, "diagonal", p->diagonal);
+}
+
+static void annotate_cell(json_t *record, const struct second_order_result *r)
+{
+    const struct prediction *p = &r->prediction;
+    json_t *values = json_object_get(record, "values"), *layer;
+    size_t i;
+    record_number(values, "true_difference", r->true_difference);
+    record_number(values, "seconds_second_order", r->seconds);
+    json_array_foreach(json_object_get(record, "layers"), i, layer) annotate_layer(layer, r);
+    if (!p->n_tensors) return;
+    record_number(values, "first_order", p->first_order);
+    record_number(values, "second_order", p->second_order);
+    record_number(values, "curvature_along_delta", 2 * p->second_order / p->squared_norm);
+}
+
+/* Whether it was made or not, the record says for which settings, so that it is tried once. */
+static void annotate(const struct part_context *c, const struct variant *v, json_t *record)
+{
+    const struct second_order *s = c->state[PART_SECOND_ORDER];
+    const struct second_order_result *r =
+        v ? &s->results[v - c->visit->variants] : &s->of_checkpoint;
+    if (!v && !s->task->critical) return;
+    json_object_set_new(json_object_get(record, "provenance"), "second_order",
+                        json_string(s->task->identity));
+    if (r->failure) json_object_set_new(record, "message", json_string(r->failure));
+    if (!r->done) return;
+    if (r->critical.passes)
+        record_number(json_object_get(record, "values"), "critical_sharpness",
+                      r->critical.sharpness);
+    if (v) annotate_cell(record, r);
+}
+
+static void close_state(struct part_context *c)
+{
+    struct second_order *s = c->state[PART_SECOND_ORDER];
+    for (int64_t i = 0; i < c->visit->n_variants; i++) {
+        struct weights_spill *spill = s->spills ? &s->spills[i] : &(struct weights_spill){0};
+        checkpoint_close(spill->quantized);
+        safetensors_out_close(spill->out);
+        if (spill->path && writes(s)) unlink(spill->path);
+        free(spill->path);
+        if (s->results) second_order_result_free(&s->results[i]);
+    }
+    second_order_result_free(&s->of_checkpoint);
+    free(s->results);
+    free(s->spills);
+    free(s);
+}
+
+const struct part second_order_part = {
+    .name = "second_order",
+    .of_cells = true,
+    .task_free = task_free,
+    .task_to_json = task_to_json,
+    .task_from_json = task_from_json,
+    .open = open_state,
+    .begin = begin,
+    .linear = linear,
+    .run = run,
+    .annotate = annotate,
+    .close = close_state,
+};

@@ -1,13 +1,12 @@
 /* What the quantized weights of a visit's variants do to the loss. */
 #include "group/inputs.h"
 #include "measure/measurement.h"
-#include "measure/second_order_files.h"
+#include "measure/second_order_internal.h"
 #include "memory/memory_after.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,9 +64,8 @@ struct measuring {
     int64_t n;               /* numbers of a vector here */
     float *w, *g;            // (n) weights, gradient
     double loss;
-    int64_t k;       /* variants that go together */
-    int64_t planned; /* bytes of the process at the peak */
-    float **delta;   // (k) of n
+    int64_t k;     /* variants that go together */
+    float **delta; // (k) of n
     bool diagonal;
 };
 
@@ -80,9 +78,12 @@ static void measuring_close(struct measuring *m)
     measurement_close(&m->base);
 }
 
+/* The hooks may be asked by the whole group only. */
 static bool stops(const struct second_order *s)
 {
-    return s->may_stop && s->outer->should_stop && s->outer->should_stop(s->outer->context);
+    const struct visit_hooks *hooks = s->context->hooks;
+    return s->group == s->context->group && hooks->should_stop &&
+           hooks->should_stop(hooks->context);
 }
 
 /* How many variants go together on this rank in curvature.memory and run.memory_per_rank, and
@@ -91,13 +92,13 @@ static enum status fit(struct measuring *m, const struct model *model, int64_t w
                        struct err *e)
 {
     enum status st = OK;
-    const struct visit *v = m->s->visit;
-    const struct second_order_task *t = v->second_order;
+    const struct part_context *c = m->s->context;
+    const struct second_order_task *t = m->s->task;
     struct model_sizes sizes;
     model_sizes(model, &sizes);
-    const struct memory_after after = {&sizes, omp_get_max_threads(), m->base.size,
+    const struct memory_after after = {&sizes, c->threads, m->base.size,
                                        memory_sequences_of(&m->base.mine)};
-    int64_t bound = v->run.memory ? v->run.memory : m->s->outer->memory;
+    int64_t bound = c->visit->run.memory ? c->visit->run.memory : c->hooks->memory;
     int64_t base = memory_base_now(&sizes, after.threads);
     int64_t room = bound > 0 ? max64(memory_usable(bound) - base, 1) : 0;
     int64_t together = wanted < t->together ? wanted : t->together;
@@ -107,7 +108,7 @@ static enum status fit(struct measuring *m, const struct model *model, int64_t w
     if (!measurement_keep(&m->base, fits.kept))
         fits = memory_second_order(&after, t->depth, t->critical, together, t->memory, room, false);
     m->k = fits.together;
-    m->planned = base + fits.bytes;
+    m->s->planned = base + fits.bytes;
     const struct memory_cells one =
         memory_second_order(&after, t->depth, t->critical, 1, t->memory, 0, false);
     ENSURE(one.together == 1, ERR_USAGE,
@@ -146,7 +147,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     m->k = -group_max(g, -m->k);
     TRY(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
     TRY(check_loss(m->loss, "model", e));
-    if (m->s->visit->second_order->depth == SECOND_ORDER_NONE) goto done;
+    if (m->s->task->depth == SECOND_ORDER_NONE) goto done;
     TRY(group_agree(g, vectors_open(m, e), e));
     TRY(measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e));
 done:
@@ -186,7 +187,7 @@ done:
 }
 
 /* The variant's loss, change and, where it is asked for, critical sharpness. */
-static enum status measure_quantized(struct measuring *m, struct spill *spill, float *delta,
+static enum status measure_quantized(struct measuring *m, struct weights_spill *spill, float *delta,
                                      struct second_order_result *r, struct err *e)
 {
     enum status st = OK;
@@ -195,8 +196,9 @@ static enum status measure_quantized(struct measuring *m, struct spill *spill, f
     TRY(second_order_quantized(m->s, spill, e));
     TRY(measure_change(m, spill->quantized, delta, &loss, e));
     r->true_difference = loss - m->loss;
-    if (m->s->visit->second_order->critical)
-        TRY(critical_between(m->s->base, spill->quantized, 1, &along, m->loss, &r->critical, e));
+    if (m->s->task->critical)
+        TRY(critical_between(m->s->context->checkpoint, spill->quantized, 1, &along, m->loss,
+                             &r->critical, e));
 done:
     checkpoint_close(spill->quantized);
     spill->quantized = NULL;
@@ -283,86 +285,77 @@ done:
     return st;
 }
 
-static enum status measure(struct second_order *s, const struct model *m, struct visit_cache *cache,
-                           struct second_order_result *results, int64_t *planned, struct err *e)
+static enum status measure(struct second_order *s, struct err *e)
 {
     enum status st = OK;
-    struct measuring w = {.s = s,
-                          .losses = {.group = s->group},
-                          .diagonal = s->visit->second_order->depth == SECOND_ORDER_LAYERS};
+    const struct part_context *c = s->context;
+    struct measuring w = {
+        .s = s, .losses = {.group = s->group}, .diagonal = s->task->depth == SECOND_ORDER_LAYERS};
     int64_t *which = NULL, n = 0;
     TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
     for (int64_t i = 0; i < s->n; i++)
         if (-group_max(s->group, -s->spills[i].linears) == s->n_linears) which[n++] = i;
     if (n == 0) goto done;
-    st = visit_sequences_get(cache, s->visit, &s->visit->second_order->data, &w.losses.tokens, e);
+    st = visit_sequences_get(c->cache, c->visit, &s->task->data, &w.losses.tokens, e);
     TRY(group_agree(s->group, st, e));
-    TRY(measuring_open(&w, m, n, e));
-    *planned = max64(*planned, w.planned);
+    TRY(measuring_open(&w, c->model, n, e));
     for (int64_t i = 0; i < n; i += w.k)
-        TRY(measure_some(&w, which + i, n - i < w.k ? n - i : w.k, results, e));
+        TRY(measure_some(&w, which + i, n - i < w.k ? n - i : w.k, s->results, e));
 done:
     measuring_close(&w);
     free(which);
     return st;
 }
 
-enum status second_order_measure(struct second_order *s, const struct model *m,
-                                 struct visit_cache *cache, struct second_order_result *results,
-                                 int64_t *planned, struct err *e)
+enum status second_order_measure(struct second_order *s, struct err *e)
 {
     enum status st = OK;
     struct err failure = {0};
-    enum status measured = measure(s, m, cache, results, planned, &failure);
+    enum status measured = measure(s, &failure);
     if (measured == ERR_STOPPED) FAIL(measured, "%s", failure.text);
     for (int64_t i = 0; measured != OK && i < s->n; i++)
-        if (!results[i].done && !results[i].failure)
-            TRY(note(s->group, "second_order", &failure, &results[i], e));
+        if (!s->results[i].done && !s->results[i].failure)
+            TRY(note(s->group, "second_order", &failure, &s->results[i], e));
 done:
     return st;
 }
 
-static enum status open_previous(const struct visit *v, struct visit_cache *cache,
-                                 const struct sequences **tokens, struct checkpoint **previous,
-                                 struct err *e)
+static enum status open_previous(const struct second_order *s, const struct sequences **tokens,
+                                 struct checkpoint **previous, struct err *e)
 {
     enum status st = OK;
-    TRY(visit_sequences_get(cache, v, &v->second_order->data, tokens, e));
-    TRY(checkpoint_open(v->second_order->previous, previous, e));
+    TRY(visit_sequences_get(s->context->cache, s->context->visit, &s->task->data, tokens, e));
+    TRY(checkpoint_open(s->task->previous, previous, e));
 done:
     return st;
 }
 
-static enum status measure_checkpoint(const struct visit *v, const struct visit_group *group,
-                                      const struct checkpoint *c, const struct model *m,
-                                      struct visit_cache *cache, struct critical *out,
+static enum status measure_checkpoint(const struct second_order *s, struct critical *out,
                                       struct err *e)
 {
     enum status st = OK;
-    struct losses losses = {.group = group};
+    struct losses losses = {.group = s->group};
     const struct critical_loss along = {loss_of, &losses};
     struct checkpoint *previous = NULL;
     double loss;
-    TRY(group_agree(group, open_previous(v, cache, &losses.tokens, &previous, e), e));
-    TRY(loss_of_model(&losses, m, &loss, e));
+    TRY(group_agree(s->group, open_previous(s, &losses.tokens, &previous, e), e));
+    TRY(loss_of_model(&losses, s->context->model, &loss, e));
     TRY(check_loss(loss, "model", e));
-    TRY(critical_between(c, previous, -1, &along, loss, out, e));
+    TRY(critical_between(s->context->checkpoint, previous, -1, &along, loss, out, e));
 done:
     checkpoint_close(previous);
     return st;
 }
 
-enum status second_order_of_checkpoint(const struct visit *v, const struct visit_group *group,
-                                       const struct checkpoint *c, const struct model *m,
-                                       struct visit_cache *cache, struct second_order_result *out,
-                                       struct err *e)
+enum status second_order_of_checkpoint(struct second_order *s, struct err *e)
 {
     enum status st = OK;
     struct err failure = {0};
+    struct second_order_result *out = &s->of_checkpoint;
     double start = clock_seconds();
-    if (!v->second_order->previous) goto done;
-    out->done = measure_checkpoint(v, group, c, m, cache, &out->critical, &failure) == OK;
-    if (!out->done) TRY(note(group, "critical", &failure, out, e));
+    if (!s->task->previous) goto done;
+    out->done = measure_checkpoint(s, &out->critical, &failure) == OK;
+    if (!out->done) TRY(note(s->group, "critical", &failure, out, e));
     out->seconds = clock_seconds() - start;
 done:
     return st;

@@ -38,12 +38,12 @@ static void remove_leftovers(const char *folder, const char *host)
     if (dir) closedir(dir);
 }
 
-enum status weights_file_scratch(const struct visit *v, int64_t i, char **path, struct err *e)
+enum status weights_file_scratch(const char *scratch, int64_t i, char **path, struct err *e)
 {
     enum status st = OK;
     char *folder = NULL, host[256] = "";
     int64_t room;
-    TRY(scratch_find(v->run.scratch, 1, &folder, &room, e));
+    TRY(scratch_find(scratch, 1, &folder, &room, e));
     ENSURE(folder, ERR_USAGE,
            "no place for quantized weights: surfaces and second_order keep them on scratch, name a "
            "folder with run.scratch");

@@ -1,8 +1,8 @@
 /* Loss surfaces in a plan: their keys and the visits of their points. */
+#include "measure/surface.h"
 #include "plan/plan_keys.h"
 #include "quant/quant.h"
 #include "util/mem.h"
-#include "visit/surface.h"
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,8 +210,10 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     v->n_evaluations = 1;
     int64_t samples = s->entry->samples, *own = &v->evaluations->samples;
     if (samples && (*own == 0 || *own > samples)) *own = samples;
-    TRY(mem_zero(&v->surface, 1, sizeof *v->surface, "a point", e));
-    TRY(fill_task(p, s, &point, k, v->surface, e));
+    struct surface_task *t;
+    TRY(mem_zero(&t, 1, sizeof *t, "a point", e));
+    v->task[PART_SURFACE] = t;
+    TRY(fill_task(p, s, &point, k, t, e));
 done:
     return st;
 }

@@ -189,7 +189,7 @@ static enum status add_curvature(const struct plan *p, const struct plan_checkpo
     const struct curvature_section *from = &p->sweep->curvature;
     struct curvature_task *t = NULL;
     TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
-    v->curvature = t;
+    v->task[PART_CURVATURE] = t;
     t->options = from->options;
     t->seed = from->seed;
     TRY(sweep_curvature_data(p->sweep, &t->data, e));
@@ -217,7 +217,7 @@ static enum status add_second_order(const struct plan *p, const struct plan_chec
     const struct curvature_section *from = &p->sweep->curvature;
     struct second_order_task *t = NULL;
     TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
-    v->second_order = t;
+    v->task[PART_SECOND_ORDER] = t;
     t->depth = from->second_order;
     t->critical = from->critical;
     if (from->critical && c->row > 0) TRY(mem_string(&t->previous, c[-1].path, e));
@@ -271,7 +271,7 @@ static enum status set_cost(const struct plan *p, const struct plan_checkpoint *
     enum status st = OK;
     int64_t i = out->n, n = out->visits[i].n_variants;
     const struct visit *v = &out->visits[i];
-    bool curvature = v->curvature != NULL;
+    bool curvature = v->task[PART_CURVATURE] != NULL;
     out->n_parts[i] = 1 + n + curvature;
     TRY(mem_zero(&out->parts[i], out->n_parts[i], sizeof *out->parts[i], "visits", e));
     out->cost[i] = plan_visit_seconds(p, c->model, which, n, curvature, out->parts[i]);
@@ -310,7 +310,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
                      c->path);
         visits.n_changed += changed;
         visits.n_cells += v->n_variants;
-        visits.n_curvature += v->curvature != NULL;
+        visits.n_curvature += v->task[PART_CURVATURE] != NULL;
         st = set_cost(p, c, which, &visits, e);
         visits.n++;
         TRY(st);

@@ -129,8 +129,7 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
               s->variant->method.name, (long long)s->variant->bits, l->name, report.relative_error,
               report.damping, clock_seconds() - start);
     st = note_layer(s, l, &report, e);
-    if (st == OK && w->hooks->weights)
-        st = w->hooks->weights(w->hooks->context, s->variant, l, q, e);
+    if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, e);
     TRY(group_agree(w->group, st, e));
 done:
     return st;

@@ -112,13 +112,13 @@ static enum status scores_gather(const struct run *r, struct scores *s, struct e
 {
     enum status st = OK;
     double *top1 = NULL;
-    if (r->group.size == 1) return OK;
+    if (r->group->size == 1) return OK;
     const struct sequences *all = r->inputs.evaluation;
-    TRY(group_agree(&r->group, mem_alloc(&top1, s->n, sizeof *top1, "scores", e), e));
+    TRY(group_agree(r->group, mem_alloc(&top1, s->n, sizeof *top1, "scores", e), e));
     for (int64_t i = 0; i < s->n; i++) top1[i] = (double)s->top1[i]; /* counts: exact */
-    TRY(group_gather(&r->group, all, s->nll, e));
-    TRY(group_gather(&r->group, all, s->kl, e));
-    TRY(group_gather(&r->group, all, top1, e));
+    TRY(group_gather(r->group, all, s->nll, e));
+    TRY(group_gather(r->group, all, s->kl, e));
+    TRY(group_gather(r->group, all, top1, e));
     for (int64_t i = 0; i < s->n; i++) s->top1[i] = (int64_t)top1[i];
 done:
     free(top1);
@@ -144,11 +144,11 @@ enum status score_streams(struct run *r, struct stream *const *streams, int64_t 
     struct lineup l = {0};
     struct ranges ranges = {0};
     double start = clock_seconds();
-    TRY(group_agree(&r->group, score_own(r, &l, &ranges, streams, n, e), e));
+    TRY(group_agree(r->group, score_own(r, &l, &ranges, streams, n, e), e));
     TRY(scores_gather(r, &l.full, e));
     for (int64_t i = 0; i < l.n; i++) TRY(scores_gather(r, &l.scores[i], e));
     TRY(summarise(r, &l.full, l.scores, l.alive, l.n, e));
-    r->outcome.seconds_head += clock_seconds() - start;
+    r->seconds_head += clock_seconds() - start;
 done:
     ranges_free(&ranges);
     lineup_free(&l);

@@ -1,9 +1,8 @@
+/* The description of a visit, and its form as text for the way to its worker. */
 #include "visit/visit.h"
-#include "group/inputs.h"
-#include "measure/curvature.h"
-#include "measure/second_order.h"
+#include "measure/surface.h"
 #include "util/mem.h"
-#include "visit/surface.h"
+#include "visit/visit_internal.h"
 #include <stdlib.h>
 
 void visit_free(struct visit *v)
@@ -21,10 +20,9 @@ void visit_free(struct visit *v)
     data_options_free(&v->calibration);
     for (int64_t i = 0; i < v->n_evaluations; i++) data_options_free(&v->evaluations[i]);
     free(v->evaluations);
-    surface_task_free(v->surface);
     run_options_free(&v->run);
-    curvature_task_free(v->curvature);
-    second_order_task_free(v->second_order);
+    for (int i = 0; i < PART_N; i++)
+        if (v->task[i]) visit_part(i)->task_free(v->task[i]);
     *v = (struct visit){0};
 }
 
@@ -53,8 +51,8 @@ void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n)
     }
     v->n_variants = kept;
     if (n == 0 || parts[n - 1] != curvature) {
-        curvature_task_free(v->curvature);
-        v->curvature = NULL;
+        visit_part(PART_CURVATURE)->task_free(v->task[PART_CURVATURE]);
+        v->task[PART_CURVATURE] = NULL;
     }
 }
 
@@ -79,12 +77,10 @@ json_t *visit_to_json(const struct visit *v)
                   run_options_to_json(&v->run), "variants", variants, "evaluations", evaluations);
     if (json && calibrates(v))
         json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
-    if (json && v->surface) json_object_set_new(json, "surface", surface_task_to_json(v->surface));
     if (json) json_object_set_new(json, "cells_only", json_boolean(v->cells_only));
-    if (json && v->curvature)
-        json_object_set_new(json, "curvature", curvature_task_to_json(v->curvature));
-    if (json && v->second_order)
-        json_object_set_new(json, "second_order", second_order_task_to_json(v->second_order));
+    for (int i = 0; json && i < PART_N; i++)
+        if (v->task[i])
+            json_object_set_new(json, visit_part(i)->name, visit_part(i)->task_to_json(v->task[i]));
     return json;
 }
 
@@ -115,8 +111,6 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     const json_t *variants = json_object_get(json, "variants");
     const json_t *evaluations = json_object_get(json, "evaluations");
     const json_t *calibration = json_object_get(json, "calibration");
-    const json_t *surface = json_object_get(json, "surface");
-    const json_t *second = json_object_get(json, "second_order");
     TRY(take_string(json, "model", &v.model, e));
     TRY(take_string(json, "checkpoint", &v.checkpoint, e));
     TRY(take_string(json, "path", &v.path, e));
@@ -133,11 +127,11 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     for (int64_t i = 0; i < v.n_evaluations; i++)
         TRY(data_options_from_json(json_array_get(evaluations, (size_t)i), &v.evaluations[i], e));
     if (calibration) TRY(data_options_from_json(calibration, &v.calibration, e));
-    if (surface) TRY(surface_task_from_json(surface, &v.surface, e));
     v.cells_only = json_is_true(json_object_get(json, "cells_only"));
-    if (json_object_get(json, "curvature"))
-        TRY(curvature_task_from_json(json_object_get(json, "curvature"), &v.curvature, e));
-    if (second) TRY(second_order_task_from_json(second, &v.second_order, e));
+    for (int i = 0; i < PART_N; i++) {
+        const json_t *task = json_object_get(json, visit_part(i)->name);
+        if (task) TRY(visit_part(i)->task_from_json(task, &v.task[i], e));
+    }
     *out = v;
     v = (struct visit){0};
 done:

@@ -4,13 +4,11 @@
 #include "eval/head.h"
 #include "group/group.h"
 #include "group/inputs.h"
-#include "group/provenance.h"
-#include "measure/second_order.h"
+#include "group/part.h"
 #include "memory/memory.h"
 #include "memory/states.h"
 #include "model/sizes.h"
 #include "quant/quant.h"
-#include "visit/surface.h"
 #include "visit/visit.h"
 
 /* --- reader.c: the blocks' weights, one block ahead; collective on the group --- */
@@ -42,14 +40,13 @@ MUST_USE enum status ranges_cut(const struct sequences *s, int64_t tokens, struc
                                 struct err *e);
 void ranges_free(struct ranges *r);
 
-/* --- visit_run.c: one variant's (or the full-precision) hidden states on their way --- */
+/* --- walk.c: one variant's (or the full-precision) hidden states on their way --- */
 struct layer_report {
     char *name;
     struct quant_report report;
 };
 struct stream {
-    const struct variant *variant;                  /* NULL: full precision */
-    const struct second_order_result *second_order; /* NULL: not asked for */
+    const struct variant *variant; /* NULL: full precision */
     const struct quant_method *method;
     bool own, shared; /* whose Hessian it takes, if any */
     bool prefix;      /* each stage sees the block's earlier stages quantized (own only) */
@@ -75,7 +72,7 @@ struct workspace {
     const struct model *model;
     const struct visit_inputs *inputs;   /* this rank's */
     int64_t samples, calibration_tokens; /* of all ranks */
-    const struct visit_hooks *hooks;
+    const struct weights_sink *sink;     /* NULL: none */
     struct model_sizes sizes;
     struct ranges evaluation, calibration;
     struct acts acts; /* of a range */
@@ -135,46 +132,18 @@ MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, const
 /* Forgets what was prepared from the last block's shared Hessians. */
 void quantize_forget(struct workspace *w);
 
-/* --- visit_record.c: results as records --- */
+/* --- walk.c: a model and its variants through the blocks and the head --- */
 
-struct visit_outcome {
-    struct provenance common;
-    const struct model *model; /* NULL when it could not be opened */
-    const struct visit_inputs *inputs;
-    double seconds, seconds_read, seconds_forward, seconds_hessian, seconds_head, weight_norm;
-    struct loss_summary *full;                      // (n_evaluations)
-    struct surface_place place;                     /* of a point of a surface */
-    const struct second_order_result *second_order; /* NULL: not asked for */
-};
-/* *out is a new reference. err: the failure that every record of the visit gets, NULL or code OK
- * for none. */
-MUST_USE enum status record_checkpoint(const struct visit_outcome *o, const struct err *failure,
-                                       json_t **out, struct err *e);
-/* Likewise of a point of a surface. */
-MUST_USE enum status record_point(const struct visit_outcome *o, const struct err *failure,
-                                  json_t **out, struct err *e);
-/* summaries: (n_evaluations) of the variant, NULL when it failed. */
-MUST_USE enum status record_cell(const struct visit_outcome *o, const struct stream *s,
-                                 const struct loss_summary *summaries,
-                                 const struct paired_summary *paired, const struct err *failure,
-                                 json_t **out, struct err *e);
-
-/* --- visit_run.c --- */
-
-/* What a visit holds while it runs. */
+/* What a pass of the blocks holds while it runs. */
 struct run {
-    const struct visit *visit;
+    const struct visit *visit; /* its variants, texts and options */
+    const struct part_context *context;
     const struct visit_hooks *hooks;
-    struct visit_group group;
-    struct visit_group self;                          /* this rank alone */
-    struct second_order *second_order;                /* NULL: not asked for */
-    struct second_order_result *second_order_results; // (n)
-    struct second_order_result of_checkpoint;         /* its critical sharpness */
-    struct visit_outcome outcome;
-    struct checkpoint *checkpoint;
-    struct model *model;
-    struct visit_inputs inputs; /* of all ranks */
-    struct visit_inputs own;    /* this rank's */
+    const struct visit_group *group;
+    const struct model *model;
+    const struct weights_sink *sink; /* of quantized linears; NULL: none */
+    struct visit_inputs inputs;      /* of all ranks */
+    struct visit_inputs own;         /* this rank's */
     struct sequences own_calibration, own_evaluation;
     int64_t first;          /* number of this rank's first evaluation sequence */
     struct stream full;     /* the full-precision stream */
@@ -186,7 +155,50 @@ struct run {
     struct loss_summary *full_summaries; // (datasets)
     struct loss_summary *summaries;      // (n, datasets)
     struct paired_summary *paired;       // (n, datasets)
+    double seconds_read, seconds_head, weight_norm;
 };
+/* Streams of v's variants. model: what is walked; NULL where it could not be opened, then nothing
+ * may be done but reading what failed. Zero-initialise r; walk_free whatever is returned. Not
+ * collective. ERR_USAGE: a method that there is not; ERR_NOMEM. */
+MUST_USE enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
+                               const struct model *model, struct err *e);
+/* Texts, and what memory allows. Collective, as is walk_go. ERR_IO, ERR_FORMAT, ERR_USAGE: a text,
+ * or a calibration that is missing; ERR_NOMEM: run.memory_per_rank is too little. */
+MUST_USE enum status walk_prepare(struct run *r, struct err *e);
+/* All waves. Failures of one variant stand in its stream. ERR_STOPPED; ERR_FULL, ERR_IO: scratch or
+ * the checkpoint; ERR_NOMEM. */
+MUST_USE enum status walk_go(struct run *r, struct err *e);
+void walk_free(struct run *r);
+/* Bytes at the peak of a rank, after walk_prepare. */
+int64_t walk_planned(const struct run *r);
+
+extern const struct part_engine walk_engine;
+
+/* --- cells_record.c: results as records --- */
+
+/* *out is a new reference. failure: of the visit, or NULL or code OK for none. seconds: of the
+ * visit so far. */
+MUST_USE enum status record_checkpoint(const struct part_context *c, const struct run *r,
+                                       const struct err *failure, double seconds, json_t **out,
+                                       struct err *e);
+/* Likewise of variant i. */
+MUST_USE enum status record_cell(const struct part_context *c, const struct run *r, int64_t i,
+                                 const struct err *failure, json_t **out, struct err *e);
+
+extern const struct part cells_part;
+
+/* --- parts.c --- */
+
+/* Part i (enum part_id), and whether the visit asks for it. */
+const struct part *visit_part(int i);
+bool visit_wants(const struct visit *v, int i);
+
+/* Lets every part that the visit asks for add its fields to the record. */
+void parts_annotate(const struct part_context *c, const struct variant *v, json_t *record);
+/* The parts that the visit asks for begin; their sink of quantized weights. */
+MUST_USE enum status parts_begin(struct part_context *c, struct err *e);
+MUST_USE enum status parts_linear(void *context, const struct variant *v, const struct linear *l,
+                                  const float *q, struct err *e);
 
 /* --- wave.c: a batch of variants through all blocks and the head --- */
 

@@ -73,10 +73,10 @@ static enum status pass_full(struct run *r, struct workspace *w, const struct bl
 {
     enum status st = OK;
     if (first) {
-        r->outcome.weight_norm += squared_norm(b);
+        r->weight_norm += squared_norm(b);
         st = forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e);
     }
-    TRY(group_agree(&r->group, st, e));
+    TRY(group_agree(r->group, st, e));
     if (r->full.calibration) TRY(calibrate_block(w, &r->full, b, true, e));
 done:
     return st;
@@ -107,7 +107,7 @@ static enum status pass_blocks(struct run *r, struct workspace *w, struct stream
 {
     enum status st = OK;
     struct block_reader *reader = NULL;
-    TRY(block_reader_open(&r->group, r->model, r->plan.ahead, &reader, e));
+    TRY(block_reader_open(r->group, r->model, r->plan.ahead, &reader, e));
     for (int64_t layer = 0; layer < model_shape(r->model)->layers; layer++) {
         const struct block *b;
         if (r->hooks->should_stop && r->hooks->should_stop(r->hooks->context))
@@ -117,8 +117,8 @@ static enum status pass_blocks(struct run *r, struct workspace *w, struct stream
         for (int64_t i = 0; i < n; i++) TRY(pass_stream(w, streams[i], b, e));
         quantize_forget(w);
     }
-    r->outcome.seconds_read += block_reader_seconds(reader);
-    if (first) r->outcome.weight_norm = sqrt(r->outcome.weight_norm);
+    r->seconds_read += block_reader_seconds(reader);
+    if (first) r->weight_norm = sqrt(r->weight_norm);
 done:
     block_reader_close(reader);
     return st;
@@ -142,7 +142,7 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     struct workspace w = {0};
     bool shared = false;
     for (int64_t i = 0; i < n; i++) shared = shared || streams[i]->shared;
-    TRY(group_agree(&r->group, start_streams(r, streams, n, first, shared, e), e));
+    TRY(group_agree(r->group, start_streams(r, streams, n, first, shared, e), e));
     TRY(workspace_init(&w, r, streams, n, e));
     TRY(pass_blocks(r, &w, streams, n, first, e));
     workspace_free(&w);

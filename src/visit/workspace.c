@@ -92,11 +92,11 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
 {
     enum status st = OK;
     const struct sequences *c = r->inputs.calibration;
-    *w = (struct workspace){.group = &r->group,
+    *w = (struct workspace){.group = r->group,
                             .options = &r->visit->run,
                             .model = r->model,
                             .inputs = &r->own,
-                            .hooks = r->hooks,
+                            .sink = r->sink,
                             .samples = c ? c->n : 0,
                             .calibration_tokens = c ? c->offset[c->n] : 0};
     model_sizes(r->model, &w->sizes);

@@ -54,6 +54,7 @@ static void one_visit(struct visit_cache *cache, int i, const struct sequences *
                             .evaluations = &evaluation};
     const struct sequences *more;
     struct visit_inputs got;
+    visit_inputs_trim(cache);
     OK_OR_FAIL(visit_inputs_get(cache, &v, &got, e));
     for (int turn = 0; turn < 2; turn++) {
         is_row(got.calibration, all, 0);

@@ -5,7 +5,7 @@
 #include "group/inputs.h"
 #include "linalg/linalg.h"
 #include "measure/measurement.h"
-#include "measure/second_order_files.h"
+#include "measure/second_order_internal.h"
 #include "measure/weights_file.h"
 #include "model/describe.h"
 #include "util/mem.h"
@@ -119,7 +119,7 @@ static void bench_open(struct bench *b)
                               .key = name,
                               .run = {.scratch = b->dir},
                               .variants = b->variants,
-                              .second_order = &b->task};
+                              .task = {[PART_SECOND_ORDER] = &b->task}};
     OK_OR_FAIL(visit_sequences_get(&b->cache, &b->visit, &b->task.data, &b->tokens, e));
 }
 
@@ -196,22 +196,30 @@ static void measure(struct bench *b, int64_t n, make *const *made,
                     struct second_order_result *results)
 {
     const struct visit_hooks hooks = {.ranks = 1, .emit = emit};
-    struct second_order *s = NULL;
-    int64_t planned = 0;
-    memset(results, 0, (size_t)n * sizeof *results);
+    struct part_context c = {.visit = &b->visit,
+                             .hooks = &hooks,
+                             .group = &group,
+                             .cache = &b->cache,
+                             .threads = 1,
+                             .checkpoint = b->base,
+                             .model = b->model};
+    const struct part *part = &second_order_part;
     b->visit.n_variants = n;
-    OK_OR_FAIL(second_order_open(&b->visit, b->base, &hooks, &group, false, &s, e));
-    const struct visit_hooks *own = second_order_hooks(s);
+    OK_OR_FAIL(part->open(&c, e));
+    OK_OR_FAIL(part->begin(&c, e));
     for (int64_t i = 0; i < n; i++)
         for (int k = 0; k < b->n; k++) {
             const struct linear *l = &b->linear[k];
             float *q = floats(l->rows * l->cols);
             made[i](b, l, q);
-            OK_OR_FAIL(own->weights(own->context, &b->variants[i], l, q, e));
+            OK_OR_FAIL(part->linear(&c, &b->variants[i], l, q, e));
             free(q);
         }
-    OK_OR_FAIL(second_order_measure(s, b->model, &b->cache, results, &planned, e));
-    second_order_close(s);
+    struct second_order *s = c.state[PART_SECOND_ORDER];
+    OK_OR_FAIL(second_order_measure(s, e));
+    memcpy(results, s->results, (size_t)n * sizeof *results);
+    memset(s->results, 0, (size_t)n * sizeof *results);
+    part->close(&c);
 }
 
 static void expect_same(const struct second_order_result *a, const struct second_order_result *b)

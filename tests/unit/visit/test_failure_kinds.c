@@ -1,7 +1,7 @@
 /* Failures keep their kind: a failed record says which status it was, and what is retained between
  * visits forgets a failure that another try may not meet. */
 #include "group/provenance.h"
-#include "visit/surface.h"
+#include "measure/surface.h"
 #include "visit/visit.h"
 #include <mpi.h>
 #include <setjmp.h>
@@ -103,7 +103,7 @@ static void a_surface_is_tried_again(void **state)
     (void)state;
     quant_options_default(&task.quantized.method.options);
     struct visit v = visit_of(path, &evaluation);
-    v.surface = &task;
+    v.task[PART_SURFACE] = &task;
     v.run.memory = TOO_LITTLE;
     assert_int_equal(run(&v, &cache, &e), ERR_NOMEM);
     v.run.memory = 0;

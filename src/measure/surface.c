@@ -1,11 +1,10 @@
-#include "visit/surface.h"
+#include "measure/surface.h"
 #include "checkpoint/derived.h"
 #include "config/surface_options.h"
 #include "curvature/plane.h"
 #include "group/lru.h"
-#include "group/provenance.h"
 #include "measure/weights_file.h"
-#include "util/agree.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/rng.h"
@@ -16,8 +15,9 @@
 
 /* --- tasks as text --- */
 
-void surface_task_free(struct surface_task *t)
+static void task_free(void *task)
 {
+    struct surface_task *t = task;
     if (!t) return;
     for (int64_t i = 0; i < t->n_paths; i++) free(t->paths[i]);
     free(t->paths);
@@ -28,8 +28,9 @@ void surface_task_free(struct surface_task *t)
     free(t);
 }
 
-json_t *surface_task_to_json(const struct surface_task *t)
+static json_t *task_to_json(const void *task)
 {
+    const struct surface_task *t = task;
     json_t *paths = json_array();
     for (int64_t i = 0; i < t->n_paths; i++) json_array_append_new(paths, json_string(t->paths[i]));
     json_t *json = json_pack("{s:s, s:i, s:o, s:f, s:f, s:I, s:s?, s:I, s:f, s:f}", "surface",
@@ -58,7 +59,7 @@ done:
     return st;
 }
 
-enum status surface_task_from_json(const json_t *json, struct surface_task **out, struct err *e)
+static enum status task_from_json(const json_t *json, void **task, struct err *e)
 {
     enum status st = OK;
     struct surface_task *t = NULL;
@@ -79,10 +80,10 @@ enum status surface_task_from_json(const json_t *json, struct surface_task **out
         TRY(method_entry_from_json(json_object_get(json, "method"), &t->quantized.method, e));
         t->quantized.bits = json_integer_value(json_object_get(json, "bits"));
     }
-    *out = t;
+    *task = t;
     t = NULL;
 done:
-    surface_task_free(t);
+    task_free(t);
     return st;
 }
 
@@ -121,67 +122,27 @@ void surface_forget(struct visit_cache *cache)
 
 /* --- quantized weights, as a file over the checkpoint --- */
 
-struct quantizing {
-    struct safetensors_out *out;
-    const struct visit_hooks *outer;
-};
-
 static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
                                 const float *q, struct err *e)
 {
-    struct quantizing *w = context;
     (void)v;
-    return safetensors_append(w->out, q, l->rows * l->cols, e);
+    return safetensors_append(context, q, l->rows * l->cols, e);
 }
 
-static enum status look_for_failure(void *context, const json_t *record, struct err *e)
-{
-    (void)context;
-    return provenance_failure(record, e);
-}
-
-static bool forward_stop(void *context)
-{
-    const struct visit_hooks *outer = ((struct quantizing *)context)->outer;
-    return outer->should_stop && outer->should_stop(outer->context);
-}
-
-/* A visit of the origin with the one variant, whose weights go to the file. */
-static enum status write_quantized(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                                   const struct visit_hooks *hooks, struct safetensors_out *out,
-                                   struct err *e)
-{
-    enum status st = OK;
-    struct quantizing w = {out, hooks};
-    const struct visit_hooks own = {.context = &w,
-                                    .memory = hooks->memory,
-                                    .ranks = hooks->ranks,
-                                    .emit = look_for_failure,
-                                    .should_stop = forward_stop,
-                                    .weights = write_linear};
-    struct visit quantize = *v; /* shallow */
-    quantize.surface = NULL;
-    quantize.n_variants = 1;
-    quantize.variants = &v->surface->quantized;
-    quantize.n_evaluations = 0;
-    quantize.evaluations = NULL;
-    TRY(visit_run(&quantize, group, cache, &own, e));
-    TRY(safetensors_commit(out, e));
-done:
-    return st;
-}
-
-static enum status open_quantized(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                                  const struct visit_hooks *hooks, const struct checkpoint *base,
+/* The base with its weights quantized as the task says. */
+static enum status open_quantized(const struct part_context *c, struct checkpoint *base,
                                   struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
+    const struct surface_task *t = c->visit->task[PART_SURFACE];
     struct safetensors_out *file = NULL;
     char *path = NULL;
-    st = weights_file_scratch(v, -1, &path, e);
+    st = weights_file_scratch(c->visit->run.scratch, -1, &path, e);
     if (st == OK) st = weights_file_create(base, path, NULL, &file, e);
-    TRY(err_agree(group, st, e));
-    TRY(write_quantized(v, group, cache, hooks, file, e));
+    TRY(group_agree(c->group, st, e));
+    const struct weights_sink sink = {file, write_linear};
+    TRY(c->engine->quantize(c, base, &t->quantized, &sink, e));
+    TRY(group_agree(c->group, safetensors_commit(file, e), e));
     TRY(checkpoint_overlay(base, path, out, e));
 done:
     safetensors_out_close(file);
@@ -222,16 +183,15 @@ done:
     return st;
 }
 
-static enum status make_plane(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                              const struct visit_hooks *hooks, struct surface *s, struct err *e)
+static enum status make_plane(const struct part_context *c, struct surface *s, struct err *e)
 {
     enum status st = OK;
-    const struct surface_task *t = v->surface;
+    const struct surface_task *t = c->visit->task[PART_SURFACE];
     log_trace("visit", "surface %s: its plane is made", t->surface);
-    TRY(err_agree(group, open_folders(s, t, e), e));
+    TRY(group_agree(c->group, open_folders(s, t, e), e));
     switch (t->plane) {
     case SURFACE_QUANTIZATION:
-        TRY(open_quantized(v, group, cache, hooks, s->folders[0], &s->derived[0], e));
+        TRY(open_quantized(c, s->folders[0], &s->derived[0], e));
         s->parts[s->n++] = s->derived[0];
         TRY(measure_plane(s, false, e));
         break;
@@ -255,7 +215,7 @@ done:
 static enum status surface_key(const struct visit *v, char **key, struct err *e)
 {
     enum status st = OK;
-    json_t *json = surface_task_to_json(v->surface);
+    json_t *json = task_to_json(v->task[PART_SURFACE]);
     static const char *const of_point[] = {"point", "exact", "x", "y"};
     for (size_t i = 0; i < sizeof of_point / sizeof *of_point; i++)
         json_object_del(json, of_point[i]);
@@ -278,39 +238,37 @@ static bool stays(enum status failed)
 }
 
 /* All ranks have it, or none: the next point's ranks must agree whether to make it. */
-static enum status make_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                                const struct visit_hooks *hooks, char **key, struct surface **out,
+static enum status make_surface(const struct part_context *c, char **key, struct surface **out,
                                 struct err *e)
 {
     struct surface *s = NULL;
     enum status st = mem_zero(&s, 1, sizeof *s, "a surface", e);
-    TRY(err_agree(group, st, e));
-    st = err_agree(group, make_plane(v, group, cache, hooks, s, e), e);
+    TRY(group_agree(c->group, st, e));
+    st = group_agree(c->group, make_plane(c, s, e), e);
     if (st != OK && !stays(st)) TRY(st);
     if (st != OK) s->failure = *e;
     s->lru.key = *key;
     *key = NULL;
-    lru_add(&cache->surfaces, &s->lru);
+    lru_add(&c->cache->surfaces, &s->lru);
     *out = s;
     s = NULL;
-    lru_trim(&cache->surfaces, SURFACES_KEPT, drop);
+    lru_trim(&c->cache->surfaces, SURFACES_KEPT, drop);
 done:
     drop(s);
     return st;
 }
 
-static enum status get_surface(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                               const struct visit_hooks *hooks, struct surface **out, struct err *e)
+static enum status get_surface(const struct part_context *c, struct surface **out, struct err *e)
 {
     enum status st = OK;
     char *key = NULL;
-    TRY(surface_key(v, &key, e));
-    *out = lru_find(&cache->surfaces, key);
+    TRY(surface_key(c->visit, &key, e));
+    *out = lru_find(&c->cache->surfaces, key);
     if (*out) {
         const struct err *failure = &(*out)->failure;
         ENSURE(failure->code == OK, failure->code, "%s", failure->text);
     } else {
-        TRY(make_surface(v, group, cache, hooks, &key, out, e));
+        TRY(make_surface(c, &key, out, e));
     }
 done:
     free(key);
@@ -318,6 +276,18 @@ done:
 }
 
 /* --- points --- */
+
+/* Where the point lies. */
+struct surface_place {
+    double a, b;        /* lengths along e1, e2; random: numbers of directions */
+    double alpha, beta; /* coefficients of the previous and the quantized weights; else NaN */
+    double share[2];    /* of the checkpoints' variance along e1, e2; else NaN */
+};
+
+struct point {
+    struct surface_place place;
+    struct loss_summary loss;
+};
 
 /* Ends of the grid along axis k. */
 static void bounds(const struct surface *s, const struct surface_task *t, int k, double *low,
@@ -362,24 +332,91 @@ static void locate(const struct surface *s, const struct surface_task *t, double
     place->beta = c[2];
 }
 
-enum status surface_open(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
-                         const struct visit_hooks *hooks, struct checkpoint **out,
-                         struct surface_place *place, struct err *e)
+/* The weighted sum; its parts stay in the cache until another surface is made. */
+static enum status open_point(const struct part_context *c, const struct surface *s,
+                              struct surface_place *place, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
+    const struct surface_task *t = c->visit->task[PART_SURFACE];
     struct checkpoint_part *parts = NULL;
-    double *c = NULL;
-    struct surface *s;
-    TRY(get_surface(v, group, cache, hooks, &s, e));
-    ENSURE(!v->surface->point || (v->surface->exact >= 0 && v->surface->exact < s->n), ERR_FORMAT,
-           "surface %s: no part %lld", v->surface->surface, (long long)v->surface->exact);
-    TRY(mem_alloc(&c, s->n, sizeof *c, "coefficients", e));
+    double *x = NULL;
+    ENSURE(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
+           t->surface, (long long)t->exact);
+    TRY(mem_alloc(&x, s->n, sizeof *x, "coefficients", e));
     TRY(mem_alloc(&parts, s->n, sizeof *parts, "coefficients", e));
-    locate(s, v->surface, c, place);
-    for (int64_t i = 0; i < s->n; i++) parts[i] = (struct checkpoint_part){c[i], s->parts[i]};
+    locate(s, t, x, place);
+    for (int64_t i = 0; i < s->n; i++) parts[i] = (struct checkpoint_part){x[i], s->parts[i]};
     TRY(checkpoint_combine(parts, s->n, out, e));
 done:
-    free(c);
+    free(x);
     free(parts);
     return st;
 }
+
+static enum status open_state(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    struct point *p = NULL;
+    TRY(mem_zero(&p, 1, sizeof *p, "a point of a surface", e));
+    c->state[PART_SURFACE] = p;
+done:
+    return st;
+}
+
+static enum status run(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    struct point *p = c->state[PART_SURFACE];
+    struct surface *s;
+    TRY(get_surface(c, &s, e));
+    TRY(group_agree(c->group, open_point(c, s, &p->place, &c->checkpoint, e), e));
+    c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
+    TRY(c->engine->evaluate(c, c->checkpoint, &p->loss, &c->provenance.memory_planned, e));
+done:
+    return st;
+}
+
+static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
+{
+    enum status st = OK;
+    const struct point *p = c->state[PART_SURFACE];
+    const struct surface_task *t = c->visit->task[PART_SURFACE];
+    json_t *record = provenance_record(&c->provenance, "point", c->visit->key, failure);
+    ENSURE(record, ERR_NOMEM, "out of memory for a record");
+    json_object_set_new(record, "surface", json_string(t->surface));
+    json_object_set_new(record, "point", json_string(t->point ? t->point : ""));
+    json_t *values = json_object_get(record, "values");
+    record_number(values, "seconds", clock_seconds() - c->start);
+    if (failure->code == OK) {
+        record_number(values, "a", p->place.a);
+        record_number(values, "b", p->place.b);
+        record_number(values, "alpha", p->place.alpha);
+        record_number(values, "beta", p->place.beta);
+        record_number(values, "share_1", p->place.share[0]);
+        record_number(values, "share_2", p->place.share[1]);
+        record_number(values, "loss", p->loss.loss);
+        record_number(values, "loss_stderr", p->loss.loss_stderr);
+    }
+    TRY(c->hooks->emit(c->hooks->context, record, e));
+done:
+    json_decref(record);
+    return st;
+}
+
+static void close_state(struct part_context *c)
+{
+    struct point *p = c->state[PART_SURFACE];
+    loss_summary_free(&p->loss);
+    free(p);
+}
+
+const struct part surface_part = {
+    .name = "surface",
+    .task_free = task_free,
+    .task_to_json = task_to_json,
+    .task_from_json = task_from_json,
+    .open = open_state,
+    .run = run,
+    .emit = emit,
+    .close = close_state,
+};

@@ -1,0 +1,116 @@
+/* The cells of a visit and its checkpoint as records. */
+#include "visit/visit_internal.h"
+#include <math.h>
+#include <string.h>
+
+static json_t *dataset_new(const struct loss_summary *s)
+{
+    json_t *d = json_object();
+    record_number(d, "loss", s->loss);
+    record_number(d, "perplexity", s->perplexity);
+    record_number(d, "bits_per_byte", s->bits_per_byte);
+    json_object_set_new(d, "sequence_loss", json_numbers_new(s->sequence_loss, s->n));
+    return d;
+}
+
+static const char *dataset_name(const struct run *r, int64_t i)
+{
+    const char *name = r->visit->evaluations[i].name;
+    return name ? name : "evaluation";
+}
+
+enum status record_checkpoint(const struct part_context *c, const struct run *r,
+                              const struct err *failure, double seconds, json_t **out,
+                              struct err *e)
+{
+    enum status st = OK;
+    json_t *record = provenance_record(&c->provenance, "checkpoint", r->visit->key, failure);
+    ENSURE(record, ERR_NOMEM, "out of memory for a record");
+    json_t *values = json_object_get(record, "values");
+    record_number(values, "seconds", seconds);
+    record_number(values, "seconds_read", r->seconds_read);
+    record_number(values, "seconds_forward", r->full.seconds.forward);
+    record_number(values, "seconds_hessian", r->full.seconds.hessian);
+    record_number(values, "seconds_head", r->seconds_head);
+    record_number(values, "peak_memory", provenance_peak_memory());
+    if (c->provenance.memory_planned)
+        record_number(values, "planned_memory", (double)c->provenance.memory_planned);
+    if (failure && failure->code != OK) goto done;
+    record_integer(values, "parameters", model_shape(r->model)->parameters);
+    record_integer(values, "parameters_non_embedding",
+                   model_shape(r->model)->parameters_non_embedding);
+    record_number(values, "weight_norm", r->weight_norm);
+    for (int64_t i = 0; i < r->visit->n_evaluations; i++) {
+        const struct loss_summary *full = &r->full_summaries[i];
+        json_t *d = dataset_new(full);
+        record_number(d, "loss_stderr", full->loss_stderr);
+        record_integer(d, "tokens", full->tokens);
+        record_integer(d, "bytes", full->bytes);
+        json_object_set_new(json_object_get(record, "datasets"), dataset_name(r, i), d);
+    }
+    parts_annotate(c, NULL, record);
+done:
+    *out = record;
+    return st;
+}
+
+static json_t *layer_new(const struct layer_report *l)
+{
+    json_t *layer = json_pack("{s:s}", "name", l->name);
+    record_number(layer, "error", l->report.error);
+    record_number(layer, "relative_error", l->report.relative_error);
+    record_number(layer, "damping", l->report.damping);
+    record_number(layer, "squared_distance", l->report.squared_distance);
+    return layer;
+}
+
+static void set_cell_values(json_t *values, const struct run *r, const struct stream *s)
+{
+    record_number(values, "weight_distance", sqrt(s->squared_distance));
+    record_number(values, "bits_per_weight", s->bits / s->weights);
+    record_number(values, "seconds_forward", s->seconds.forward);
+    record_number(values, "seconds_hessian", s->seconds.hessian);
+    record_number(values, "seconds_factor", s->seconds.factor);
+    record_number(values, "seconds_sweep", s->seconds.sweep);
+    /* Reading and the head serve all streams of the visit at once. */
+    double streams = 1 + (double)r->n;
+    record_number(values, "seconds_read", r->seconds_read / streams);
+    record_number(values, "seconds_head", r->seconds_head / streams);
+    record_number(values, "seconds",
+                  s->seconds.forward + s->seconds.hessian + s->seconds.factor + s->seconds.sweep);
+    record_number(values, "peak_memory", provenance_peak_memory());
+}
+
+enum status record_cell(const struct part_context *c, const struct run *r, int64_t i,
+                        const struct err *failure, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    const struct stream *s = &r->streams[i];
+    const int64_t datasets = r->visit->n_evaluations;
+    if (!failure || failure->code == OK) failure = &s->err;
+    json_t *record = provenance_record(&c->provenance, "cell", s->variant->key, failure);
+    ENSURE(record, ERR_NOMEM, "out of memory for a record");
+    record_integer(record, "bits", s->variant->bits);
+    json_object_set_new(record, "quantizer", json_string(s->variant->method.name));
+    json_t *layers = json_array();
+    json_object_set_new(record, "layers", layers);
+    if (failure->code != OK) goto done;
+    set_cell_values(json_object_get(record, "values"), r, s);
+    for (int64_t l = 0; l < s->n_layers; l++)
+        json_array_append_new(layers, layer_new(&s->layers[l]));
+    for (int64_t k = 0; k < datasets; k++) {
+        const struct paired_summary *paired = &r->paired[i * datasets + k];
+        json_t *d = dataset_new(&r->summaries[i * datasets + k]);
+        record_number(d, "loss_delta", paired->delta);
+        record_number(d, "loss_delta_stderr", paired->delta_stderr);
+        record_number(d, "loss_relative", paired->relative);
+        record_number(d, "loss_relative_stderr", paired->relative_stderr);
+        record_number(d, "kl_divergence", paired->kl_divergence);
+        record_number(d, "top1_agreement", paired->top1_agreement);
+        json_object_set_new(json_object_get(record, "datasets"), dataset_name(r, k), d);
+    }
+    parts_annotate(c, s->variant, record);
+done:
+    *out = record;
+    return st;
+}

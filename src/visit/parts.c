@@ -1,0 +1,49 @@
+/* The table of a visit's parts, and the loops over it. */
+#include "measure/curvature.h"
+#include "measure/second_order.h"
+#include "measure/surface.h"
+#include "visit/visit_internal.h"
+
+static const struct part *const table[PART_N] = {
+    [PART_CELLS] = &cells_part,
+    [PART_SECOND_ORDER] = &second_order_part,
+    [PART_CURVATURE] = &curvature_part,
+    [PART_SURFACE] = &surface_part,
+};
+
+const struct part *visit_part(int i)
+{
+    return table[i];
+}
+
+bool visit_wants(const struct visit *v, int i)
+{
+    return table[i]->wanted ? table[i]->wanted(v) : v->task[i] != NULL;
+}
+
+enum status parts_begin(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    for (int i = 0; i < PART_N; i++)
+        if (table[i]->begin && visit_wants(c->visit, i)) TRY(table[i]->begin(c, e));
+done:
+    return st;
+}
+
+enum status parts_linear(void *context, const struct variant *v, const struct linear *l,
+                         const float *q, struct err *e)
+{
+    enum status st = OK;
+    struct part_context *c = context;
+    for (int i = 0; i < PART_N; i++)
+        if (table[i]->linear && visit_wants(c->visit, i)) TRY(table[i]->linear(c, v, l, q, e));
+    if (c->hooks->weights) TRY(c->hooks->weights(c->hooks->context, v, l, q, e));
+done:
+    return st;
+}
+
+void parts_annotate(const struct part_context *c, const struct variant *v, json_t *record)
+{
+    for (int i = 0; i < PART_N; i++)
+        if (table[i]->annotate && visit_wants(c->visit, i)) table[i]->annotate(c, v, record);
+}

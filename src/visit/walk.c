@@ -1,0 +1,274 @@
+/* One model and its variants through the blocks and the head: streams, texts, memory, waves. */
+#include "util/log.h"
+#include "util/mem.h"
+#include "visit/visit_internal.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void stream_free(struct stream *s)
+{
+    for (int64_t i = 0; i < s->n_layers; i++) free(s->layers[i].name);
+    free(s->layers);
+    states_close(s->evaluation);
+    states_close(s->calibration);
+    *s = (struct stream){0};
+}
+
+void walk_free(struct run *r)
+{
+    int64_t datasets = r->visit ? r->visit->n_evaluations : 0;
+    for (int64_t i = 0; r->full_summaries && i < datasets; i++)
+        loss_summary_free(&r->full_summaries[i]);
+    for (int64_t i = 0; r->summaries && i < r->n * datasets; i++)
+        loss_summary_free(&r->summaries[i]);
+    free(r->full_summaries);
+    free(r->summaries);
+    free(r->paired);
+    stream_free(&r->full);
+    for (int64_t i = 0; r->streams && i < r->n; i++) stream_free(&r->streams[i]);
+    free(r->streams);
+    free(r->order);
+    free(r->scratch);
+    sequences_free(&r->own_evaluation);
+    sequences_free(&r->own_calibration);
+}
+
+enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
+                      const struct model *model, struct err *e)
+{
+    enum status st = OK;
+    *r = (struct run){
+        .visit = v, .context = c, .hooks = c->hooks, .group = c->group, .model = model};
+    r->n = v->n_variants;
+    TRY(mem_zero(&r->streams, r->n, sizeof *r->streams, "streams", e));
+    for (int64_t i = 0; i < r->n; i++) {
+        struct stream *s = &r->streams[i];
+        s->variant = &r->visit->variants[i];
+        s->method = quant_find(s->variant->method.method);
+        ENSURE(s->method, ERR_USAGE, "%s: unknown method", s->variant->method.method);
+        const struct quant_options *o = &s->variant->method.options;
+        bool needs = s->method->needs & NEEDS_HESSIAN;
+        s->shared = needs && o->hessian == HESSIAN_SHARED;
+        s->own = needs && !s->shared;
+        s->prefix = o->true_sequential;
+        s->unrounded = s->own && o->scale_dtype == SCALE_F16_PACKED;
+    }
+    int64_t cells = r->n * r->visit->n_evaluations;
+    TRY(mem_zero(&r->full_summaries, r->visit->n_evaluations, sizeof *r->full_summaries,
+                 "summaries", e));
+    TRY(mem_zero(&r->summaries, cells, sizeof *r->summaries, "summaries", e));
+    TRY(mem_zero(&r->paired, cells, sizeof *r->paired, "summaries", e));
+done:
+    return st;
+}
+
+/* The texts, and this rank's sequences of them. */
+static enum status share_inputs(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    int64_t first;
+    TRY(visit_inputs_get(r->context->cache, r->visit, &r->inputs, e));
+    TRY(model_check_ids(r->model, r->inputs.evaluation, e));
+    if (r->inputs.calibration) TRY(model_check_ids(r->model, r->inputs.calibration, e));
+    r->own = r->inputs;
+    TRY(group_sequences(r->group, r->inputs.evaluation, &r->own_evaluation, &r->own.evaluation,
+                        &r->first, e));
+    TRY(group_sequences(r->group, r->inputs.calibration, &r->own_calibration, &r->own.calibration,
+                        &first, e));
+done:
+    return st;
+}
+
+/* Variants in the order in which a block serves them: those with the shared Hessian first, one
+ * behind the other what shares its factors, since the Hessians of the others take its place. */
+static enum status order_streams(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    bool *placed = NULL;
+    int64_t n = 0;
+    TRY(mem_zero(&r->order, r->n, sizeof *r->order, "streams", e));
+    TRY(mem_zero(&placed, r->n, sizeof *placed, "streams", e));
+    for (int64_t i = 0; i < r->n; i++) {
+        struct stream *s = &r->streams[i];
+        for (int64_t j = i; j < r->n && s->shared; j++) {
+            struct stream *t = &r->streams[j];
+            if (placed[j] || !t->shared || t->method != s->method ||
+                !quant_shares_prepare(s->method, &s->variant->method.options,
+                                      &t->variant->method.options))
+                continue;
+            r->order[n++] = t;
+            placed[j] = true;
+        }
+    }
+    for (int once = 0; once < 2; once++)
+        for (int64_t i = 0; i < r->n; i++)
+            if (r->streams[i].own && r->streams[i].prefix != once) r->order[n++] = &r->streams[i];
+    for (int64_t i = 0; i < r->n; i++)
+        if (!r->streams[i].own && !r->streams[i].shared) r->order[n++] = &r->streams[i];
+done:
+    free(placed);
+    return st;
+}
+
+/* The full-precision hidden states at the end, for those who ask. */
+static enum status give_hidden(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    const struct sequences *s = r->inputs.evaluation;
+    int64_t tokens = s->offset[s->n];
+    float *buffer = NULL, *x;
+    if (!r->hooks->hidden) return OK;
+    ENSURE(r->group->size == 1, ERR_USAGE, "hidden states are given by a single rank only");
+    if (!states_in_place(r->full.evaluation))
+        TRY(mem_alloc(&buffer, tokens * model_shape(r->model)->hidden, sizeof *buffer,
+                      "hidden states", e));
+    TRY(states_take(r->full.evaluation, 0, tokens, buffer, &x, e));
+    TRY(r->hooks->hidden(r->hooks->context, r->model, s, x, e));
+done:
+    free(buffer);
+    return st;
+}
+
+/* All ranks of a group plan for the one that needs most and has least, so that they plan alike. */
+static void need_agree(const struct visit_group *g, struct memory_need *need,
+                       struct memory_limits *limits)
+{
+    struct memory_sequences *of[] = {&need->evaluation, &need->calibration};
+    for (int i = 0; i < 2; i++) {
+        of[i]->n = group_max(g, of[i]->n);
+        of[i]->tokens = group_max(g, of[i]->tokens);
+        of[i]->longest = group_max(g, of[i]->longest);
+    }
+    need->base = group_max(g, need->base);
+    need->threads = group_max(g, need->threads);
+    need->mates = -group_max(g, -need->mates);
+    bool bounded = limits->memory > 0;
+    int64_t most = -group_max(g, bounded ? -limits->memory : -INT64_MAX);
+    limits->memory = most == INT64_MAX ? 0 : most;
+    limits->scratch = -group_max(g, -limits->scratch);
+}
+
+/* Decides what is kept, where states lie and how many waves there are. */
+static enum status plan_memory(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    const struct run_options *o = &r->visit->run;
+    int64_t bound = o->memory ? o->memory : r->hooks->memory;
+    struct memory_limits limits = {.memory = memory_usable(bound)};
+    struct memory_need need = {.threads = r->context->threads,
+                               .ranks = r->group->size,
+                               .mates = r->group->node_size,
+                               .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
+                               .evaluation = memory_sequences_of(r->own.evaluation),
+                               .calibration = memory_sequences_of(r->own.calibration)};
+    need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    model_sizes(r->model, &need.sizes);
+    need.base = memory_base_now(&need.sizes, need.threads);
+    for (int64_t i = 0; i < r->n; i++)
+        memory_need_add(&need, r->streams[i].method, &r->streams[i].variant->method.options);
+    TRY(group_agree(r->group,
+                    scratch_find(o->scratch, r->hooks->ranks, &r->scratch, &limits.scratch, e), e));
+    need_agree(r->group, &need, &limits);
+    limits.folder = limits.scratch > 0 ? r->scratch : NULL;
+    TRY(group_agree(r->group, memory_plan_make(&need, &limits, &r->plan, e), e));
+    log_trace("memory",
+              "%lld waves of %lld variants, states %s%s, %lld of %lld tokens kept; peak %.0f MiB "
+              "(blocks %.0f, head %.0f), scratch %.0f MiB",
+              (long long)r->plan.waves, (long long)r->plan.wave,
+              r->plan.place.scratch ? "in " : "in memory",
+              r->plan.place.scratch ? r->plan.place.scratch : "", (long long)r->plan.kept_tokens,
+              (long long)need.calibration.tokens, (double)r->plan.peak / (1 << 20),
+              (double)r->plan.blocks / (1 << 20), (double)r->plan.head / (1 << 20),
+              (double)r->plan.scratch / (1 << 20));
+done:
+    return st;
+}
+
+enum status walk_prepare(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    TRY(group_agree(r->group, share_inputs(r, e), e));
+    TRY(group_agree(r->group, order_streams(r, e), e));
+    TRY(plan_memory(r, e));
+done:
+    return st;
+}
+
+int64_t walk_planned(const struct run *r)
+{
+    return r->plan.peak + r->plan.shared;
+}
+
+enum status walk_go(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    int64_t wave = r->plan.wave > 0 ? r->plan.wave : 1;
+    for (int64_t i = 0; i == 0 || i < r->n; i += wave)
+        TRY(wave_run(r, r->order + i, r->n - i < wave ? r->n - i : wave, i == 0, e));
+    TRY(give_hidden(r, e));
+    states_close(r->full.evaluation); /* what comes then has its own */
+    r->full.evaluation = NULL;
+done:
+    return st;
+}
+
+/* --- for parts that lie below the engine --- */
+
+/* Checkpoint c through the blocks, as the visit v describes it. r is to be freed after model. */
+static enum status walk_checkpoint(const struct part_context *context, struct checkpoint *c,
+                                   const struct visit *v, const struct weights_sink *sink,
+                                   struct model **model, struct run *r, struct err *e)
+{
+    enum status st = model_open(c, model, e);
+    if (st == OK) st = walk_init(r, context, v, *model, e);
+    TRY(group_agree(context->group, st, e));
+    r->sink = sink;
+    TRY(walk_prepare(r, e));
+    TRY(walk_go(r, e));
+done:
+    return st;
+}
+
+static enum status quantize(const struct part_context *context, struct checkpoint *c,
+                            const struct variant *variant, const struct weights_sink *sink,
+                            struct err *e)
+{
+    enum status st = OK;
+    struct model *model = NULL;
+    struct run r = {0};
+    struct visit v = *context->visit; /* shallow */
+    v.n_variants = 1;
+    v.variants = (struct variant *)(uintptr_t)variant;
+    v.n_evaluations = 0;
+    TRY(walk_checkpoint(context, c, &v, sink, &model, &r, e));
+    const struct stream *s = &r.streams[0];
+    ENSURE(s->st == OK, s->st, "%s", s->err.text);
+done:
+    walk_free(&r);
+    model_close(model);
+    return st;
+}
+
+static enum status evaluate(const struct part_context *context, struct checkpoint *c,
+                            struct loss_summary *losses, int64_t *planned, struct err *e)
+{
+    enum status st = OK;
+    struct model *model = NULL;
+    struct run r = {0};
+    struct visit v = *context->visit; /* shallow */
+    v.n_variants = 0;
+    TRY(walk_checkpoint(context, c, &v, NULL, &model, &r, e));
+    for (int64_t i = 0; i < v.n_evaluations; i++) {
+        losses[i] = r.full_summaries[i];
+        r.full_summaries[i] = (struct loss_summary){0};
+    }
+    *planned = walk_planned(&r);
+done:
+    walk_free(&r);
+    model_close(model);
+    return st;
+}
+
+const struct part_engine walk_engine = {.quantize = quantize, .evaluate = evaluate};

@@ -114,19 +114,19 @@ enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, st
     doctor_note(d, "library", json_string(linalg_blas_name()));
     doctor_note(d, "sgemm_gflops", json_real(r->rates.sgemm / giga));
     doctor_note(d, "dgemm_gflops", json_real(r->rates.dgemm / giga));
-    doctor_note(d, "dgemm_gflops_a_thread", json_real(f.own / giga));
+    doctor_note(d, "dgemm_gflops_a_thread", json_real(f.cblas / giga));
     doctor_note(d, "scalapack_calls", json_string(f.library));
     doctor_note(d, "scalapack_dgemm_gflops_a_thread", json_real(f.dgemm / giga));
-    if (f.own < slow_dgemm())
+    if (f.cblas < slow_dgemm())
         doctor_warn(d, "install an optimised OpenBLAS for this CPU (its pthread or serial build)",
                     "dgemm reaches %.2g GFLOP/s a thread: a reference BLAS, or a busy machine",
-                    f.own / giga);
-    if (f.dgemm < 0.5 * f.own)
+                    f.cblas / giga);
+    if (f.dgemm < 0.5 * f.cblas)
         doctor_warn(d,
                     "choose OpenBLAS as libblas.so.3 and liblapack.so.3 "
                     "(update-alternatives --config libblas.so.3-$(uname -m)-linux-gnu)",
                     "ScaLAPACK calls %s, which reaches %.2g GFLOP/s beside %.2g", f.library,
-                    f.dgemm / giga, f.own / giga);
+                    f.dgemm / giga, f.cblas / giga);
     check_core_type(d);
 done:
     return st;

@@ -76,7 +76,7 @@ static void slice_logits(const struct model *m, const float *x, int64_t n, float
 {
     int64_t C = model_shape(m)->hidden, V = model_shape(m)->vocab;
     model_final_norm(m, x, n, hidden);
-    gemm_nt(logits, V, hidden, C, model_head(m), C, n, V, C);
+    gemm_nt(logits, V, hidden, C, model_head(m), C, n, V, C, 0);
 }
 
 /* keep: leave the probabilities for the variants. */

@@ -1,6 +1,6 @@
-/* The Cholesky factor that GPTQ wants: H = R Rᵀ with R upper. LAPACK has only lower times its
- * transpose from the top, so the blocked loop is ours and runs from the last block upwards; LAPACK
- * factors the diagonal blocks, turned by 180 degrees. */
+/* The Cholesky factor that GPTQ needs: H = R Rᵀ with R upper triangular. LAPACK factors H = L Lᵀ
+ * only, from the first row down. So the blocked loop is written here and runs from the last block
+ * up; LAPACK factors the diagonal blocks with rows and columns reversed. */
 #include "linalg/linalg.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -15,9 +15,9 @@ void dtrtri_(const char *uplo, const char *diag, const blasint *n, double *a, co
 
 enum { CHOL_BLOCK = 192 };
 
-/* A diagonal block of order m at a, in place. With J the reversal and J A J = G Gᵀ, G lower, the
- * factor is J G J. Row-major lower is LAPACK's upper. Returns -1, or the failed pivot's index
- * within the block. */
+/* Factors the diagonal block of order m at a, in place: with J the reversal of the indices and
+ * J A J = G Gᵀ, G lower triangular, R = J G J. A row-major lower triangle is LAPACK's upper one.
+ * Returns -1, or the index within the block of the pivot that failed. */
 static int64_t diagonal_factor(double *a, int64_t lda, int64_t m, double *flip)
 {
     blasint order = (blasint)m, info = 0;
@@ -26,14 +26,14 @@ static int64_t diagonal_factor(double *a, int64_t lda, int64_t m, double *flip)
     dpotrf_("U", &order, flip, &order, &info);
     if (info > 0) return m - info;
     for (int64_t i = 0; i < m; i++) {
-        /* OpenBLAS lets a NaN pivot pass. */
+        /* OpenBLAS does not report a NaN pivot. */
         if (!(flip[i * m + i] > 0 && isfinite(flip[i * m + i]))) return m - 1 - i;
         for (int64_t j = 0; j <= i; j++) a[(m - 1 - i) * lda + (m - 1 - j)] = flip[i * m + j];
     }
     return -1;
 }
 
-/* Rows above the diagonal block [k, k + m): A_ik <- A_ik R_kk⁻ᵀ. */
+/* Rows above the diagonal block [k, k + m): A_ik becomes A_ik R_kk⁻ᵀ. */
 static void panel_solve(double *a, int64_t n, int64_t k, int64_t m)
 {
 #pragma omp parallel for schedule(dynamic)
@@ -43,7 +43,7 @@ static void panel_solve(double *a, int64_t n, int64_t k, int64_t m)
                     a + i * n + k, (blasint)n);
 }
 
-/* One tile of what is left: A_ij -= R_ik R_jkᵀ, upper triangle only on the diagonal. */
+/* One tile of the remaining matrix: A_ij -= R_ik R_jkᵀ; of a diagonal tile the upper triangle. */
 static void tile_update(double *a, int64_t n, int64_t k, int64_t m, int64_t i, int64_t j)
 {
     blasint rows = (blasint)min64(CHOL_BLOCK, k - i), cols = (blasint)min64(CHOL_BLOCK, k - j);
@@ -56,7 +56,7 @@ static void tile_update(double *a, int64_t n, int64_t k, int64_t m, int64_t i, i
                     (blasint)n);
 }
 
-static void rest_update(double *a, int64_t n, int64_t k, int64_t m)
+static void remaining_update(double *a, int64_t n, int64_t k, int64_t m)
 {
     int64_t tiles = (k + CHOL_BLOCK - 1) / CHOL_BLOCK;
 #pragma omp parallel for schedule(dynamic)
@@ -72,14 +72,14 @@ enum status chol_upper(double *a, int64_t n, struct err *e)
     double *flip = NULL;
     TRY(mem_zero(&flip, CHOL_BLOCK * CHOL_BLOCK, sizeof *flip, "a diagonal block", e));
     for (int64_t end = n; end > 0;) {
-        /* Whole blocks counted from the start, so that tiles above are whole. */
+        /* Blocks are counted from the first row, so that all tiles above are whole. */
         int64_t k = (end - 1) / CHOL_BLOCK * CHOL_BLOCK, m = end - k;
         int64_t bad = diagonal_factor(a + k * n + k, n, m, flip);
         ENSURE(bad < 0, ERR_NUMERIC,
                "the matrix of order %lld is not positive definite at channel %lld", (long long)n,
                (long long)(k + bad));
         panel_solve(a, n, k, m);
-        rest_update(a, n, k, m);
+        remaining_update(a, n, k, m);
         end = k;
     }
     for (int64_t i = 1; i < n; i++) memset(a + i * n, 0, (size_t)i * sizeof *a);

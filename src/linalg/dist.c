@@ -1,10 +1,11 @@
-/* The grid, the storage and ScaLAPACK's factorisation. */
+/* The distributed matrix: process grid, storage, memory needs, and factorisation by ScaLAPACK. */
 #include "linalg/dist_internal.h"
 #include "linalg/linalg.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static enum status storage_make(struct dist *d, struct err *e)
     enum status st = OK;
     d->n_rows = cyclic_count(&d->rows, d->n, d->row);
     d->n_cols = cyclic_count(&d->cols, d->n, d->col);
-    /* Columns a multiple of a page apart would fall into the same few lines of a cache. */
+    /* Columns whose distance is a multiple of 4 KiB would compete for the same few cache lines. */
     d->lda = d->n_rows % 512 == 0 ? d->n_rows + 8 : d->n_rows;
     ENSURE(d->n < INT_MAX && d->lda * d->n_cols < INT_MAX, ERR_SHAPE,
            "%lld x %lld numbers of a matrix of order %lld on one rank are beyond ScaLAPACK's "
@@ -92,7 +93,7 @@ struct dist_shape dist_shape(const struct dist *d)
     return (struct dist_shape){d->rows.procs, d->cols.procs, d->rows.block};
 }
 
-/* Rows and columns of the largest part of one of so many ranks. */
+/* Rows and columns of the largest part that a rank holds. */
 static struct dist_shape largest_part(int64_t n, int64_t ranks)
 {
     struct dist_shape s = shape_choose((struct dist_shape){0}, n, ranks);
@@ -108,20 +109,19 @@ int64_t dist_bytes(int64_t n, int64_t ranks)
 
 int64_t dist_factor_bytes(int64_t n, int64_t ranks)
 {
-    enum { PANELS = 2 }; /* of PBLAS, measured; the strips of the filling before it are less */
+    enum { PANELS = 2 }; /* of PBLAS, as measured; the buffers of dist_fill before it are smaller */
     struct dist_shape part = largest_part(n, ranks);
     return PANELS * part.block * (part.rows + part.cols) * (int64_t)sizeof(double);
 }
 
 int64_t dist_summing_bytes(int64_t n)
 {
-    enum { BUFFERS = 3 }; /* a panel's sums, what is sent and what arrives */
-    int64_t rows = gram_panel_rows(n);
-    return BUFFERS * (rows < n ? rows : n) * n * (int64_t)sizeof(double);
+    enum { BUFFERS = 3 }; /* the panel's sums, send buffer, receive buffer */
+    return BUFFERS * min64(gram_panel_rows(n), n) * n * (int64_t)sizeof(double);
 }
 
-/* Index in the layout of the first pivot of this rank that is no positive number, or n. OpenBLAS
- * lets a NaN pass. */
+/* Index in the layout of the first pivot on this rank that is not a positive number, or n. OpenBLAS
+ * does not report a NaN. */
 static int64_t bad_pivot(const struct dist *d)
 {
     for (int64_t i = 0; i < d->n; i++)

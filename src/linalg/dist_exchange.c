@@ -1,3 +1,4 @@
+/* All-to-all exchanges of doubles with counts that differ from rank to rank. */
 #include "linalg/dist_internal.h"
 #include "util/mem.h"
 #include <limits.h>
@@ -23,8 +24,8 @@ void exchange_free(struct exchange *x)
     *x = (struct exchange){0};
 }
 
-static enum status room(const int *n, int *at, int ranks, double **buffer, int64_t *capacity,
-                        struct err *e)
+static enum status buffer_grow(const int *n, int *at, int ranks, double **buffer, int64_t *capacity,
+                               struct err *e)
 {
     enum status st = OK;
     int64_t total = 0;
@@ -39,17 +40,17 @@ static enum status room(const int *n, int *at, int ranks, double **buffer, int64
     free(*buffer);
     *buffer = NULL;
     *capacity = 0;
-    TRY(mem_alloc(buffer, total, sizeof **buffer, "numbers on their way between ranks", e));
+    TRY(mem_alloc(buffer, total, sizeof **buffer, "an exchange between ranks", e));
     *capacity = total;
 done:
     return st;
 }
 
-enum status exchange_room(struct exchange *x, struct err *e)
+enum status exchange_alloc(struct exchange *x, struct err *e)
 {
     enum status st = OK;
-    TRY(room(x->send_n, x->send_at, x->ranks, &x->send, &x->send_capacity, e));
-    TRY(room(x->recv_n, x->recv_at, x->ranks, &x->recv, &x->recv_capacity, e));
+    TRY(buffer_grow(x->send_n, x->send_at, x->ranks, &x->send, &x->send_capacity, e));
+    TRY(buffer_grow(x->recv_n, x->recv_at, x->ranks, &x->recv, &x->recv_capacity, e));
 done:
     return st;
 }

@@ -1,17 +1,17 @@
-/* The lower triangle from the upper one: element (i, j) comes from the two channels that stand
- * there in the order asked for, wherever their sum lies. Sender and receiver walk a strip of
- * columns in the same order, rows downwards and columns inside them, so that no place travels with
- * a value.
- */
+/* Fills the lower triangle from the upper one: element (i, j) is the sum of the two channels that
+ * the requested order puts at i and j, wherever that sum is stored. Sender and receiver walk
+ * through a strip of columns in the same order, row by row, so that only values are sent and no
+ * indices. */
 #include "linalg/dist_internal.h"
 #include "util/agree.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdbool.h>
 #include <stdlib.h>
 
 enum { STRIP = 64 };
 
-/* Owner on the grid and place in the owner's part, as a row and as a column. */
+/* Who holds index i as a row and as a column of the grid, and its local row and column there. */
 struct place {
     int32_t row_proc, col_proc, row, col;
 };
@@ -19,10 +19,10 @@ struct place {
 struct walk {
     const struct dist *d;
     int64_t begin, end;  /* columns of the strip */
-    int64_t *at;         // (n) place i of the layout is filled from place at[i] of the sums
-    struct place *to;    // (n) of i
-    struct place *from;  // (n) of at[i]
-    int *filled, *taken; // (ranks) numbers packed and unpacked so far
+    int64_t *at;         // (n) index i of the layout is filled from index at[i] of the sums
+    struct place *to;    // (n) of index i
+    struct place *from;  // (n) of index at[i]
+    int *packed, *taken; // (ranks) numbers packed and unpacked so far
 };
 
 static struct place place_of(const struct dist *d, int64_t i)
@@ -40,8 +40,8 @@ static enum status walk_make(struct walk *w, const struct dist *d, const int64_t
     TRY(mem_alloc(&w->at, n, sizeof *w->at, "the order of columns", e));
     TRY(mem_alloc(&w->to, n, sizeof *w->to, "places of columns", e));
     TRY(mem_alloc(&w->from, n, sizeof *w->from, "places of columns", e));
-    TRY(mem_zero(&w->filled, 2 * (int64_t)d->ranks, sizeof *w->filled, "counts of ranks", e));
-    w->taken = w->filled + d->ranks;
+    TRY(mem_zero(&w->packed, 2 * (int64_t)d->ranks, sizeof *w->packed, "counts of ranks", e));
+    w->taken = w->packed + d->ranks;
     for (int64_t i = 0; i < n; i++) {
         w->at[i] = order ? n - 1 - order[n - 1 - i] : i;
         w->to[i] = place_of(d, i);
@@ -56,16 +56,16 @@ static void walk_free(struct walk *w)
     free(w->at);
     free(w->to);
     free(w->from);
-    free(w->filled);
+    free(w->packed);
 }
 
-/* Row i of the strip, as far as it lies below the diagonal. */
+/* End of the strip's columns that lie below the diagonal in row i. */
 static int64_t row_end(const struct walk *w, int64_t i)
 {
-    return i < w->end ? i : w->end;
+    return min64(i, w->end);
 }
 
-/* The sums of row i that this rank has: counted by the rank they go to, or (x->send) packed. */
+/* The sums for row i that this rank holds: counts them by receiving rank, or packs them. */
 static void row_send(struct walk *w, int64_t i, struct exchange *x, bool pack)
 {
     const struct dist *d = w->d;
@@ -76,18 +76,18 @@ static void row_send(struct walk *w, int64_t i, struct exchange *x, bool pack)
     int32_t base = w->to[i].row_proc * cols;
     for (int64_t j = w->begin, end = row_end(w, i); j < end; j++) {
         const struct place *fj = &w->from[j];
-        bool above = w->at[i] < w->at[j]; /* the sum stands in at[i]'s row */
+        bool above = w->at[i] < w->at[j]; /* the sum is stored in row at[i] */
         if (above ? !as_row || fj->col_proc != col : !as_col || fj->row_proc != row) continue;
         int32_t to = base + w->to[j].col_proc;
         if (!pack)
             x->send_n[to]++;
         else
-            x->send[x->send_at[to] + w->filled[to]++] =
+            x->send[x->send_at[to] + w->packed[to]++] =
                 above ? d->a[fj->col * d->lda + fi->row] : d->a[fi->col * d->lda + fj->row];
     }
 }
 
-/* The same walk on the other side; i is a row of this rank. */
+/* The same walk on the receiving side, for a row i that this rank holds. */
 static void row_receive(struct walk *w, int64_t i, double scale, struct exchange *x, bool unpack)
 {
     const struct dist *d = w->d;
@@ -112,12 +112,12 @@ static enum status strip_pack(struct walk *w, struct exchange *x, struct err *e)
 {
     enum status st = OK;
     const struct dist *d = w->d;
-    for (int r = 0; r < d->ranks; r++) x->send_n[r] = x->recv_n[r] = w->filled[r] = w->taken[r] = 0;
+    for (int r = 0; r < d->ranks; r++) x->send_n[r] = x->recv_n[r] = w->packed[r] = w->taken[r] = 0;
     for (int64_t i = w->begin + 1; i < d->n; i++) {
         row_send(w, i, x, false);
         if (w->to[i].row_proc == d->row) row_receive(w, i, 0, x, false);
     }
-    TRY(exchange_room(x, e));
+    TRY(exchange_alloc(x, e));
     for (int64_t i = w->begin + 1; i < d->n; i++) row_send(w, i, x, true);
 done:
     return st;
@@ -133,7 +133,7 @@ enum status dist_fill(struct dist *d, const int64_t *order, double scale, const 
     if (st == OK) st = walk_make(&w, d, order, e);
     TRY(err_agree(d->comm, st, e));
     for (w.begin = 0; w.begin < d->n; w.begin = w.end) {
-        w.end = w.begin + STRIP < d->n ? w.begin + STRIP : d->n;
+        w.end = min64(w.begin + STRIP, d->n);
         TRY(err_agree(d->comm, strip_pack(&w, &x, e), e));
         TRY(exchange_run(&x, d->comm, e));
         for (int64_t i = w.begin + 1; i < d->n; i++)

@@ -1,6 +1,7 @@
-/* Gram sums straight into the layout: each rank sums a panel of rows over its own tokens, the
- * panel's parts go to their owners, and an owner adds them up in the order of the ranks. A panel
- * goes over in pieces, so that what arrives does not grow with the group. */
+/* Distributed Gram sums, panel by panel: each rank sums a panel of rows over its own tokens and
+ * sends every element to the rank that holds it, which adds the ranks' parts in the order of the
+ * ranks. A panel is exchanged in pieces, so that the receive buffer does not grow with the group.
+ */
 #include "linalg/dist_internal.h"
 #include "linalg/linalg.h"
 #include "util/agree.h"
@@ -10,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows [row, end) of the sums' upper triangle. Channels (a, b), a <= b, are element (n-1-b, n-1-a)
- * of the layout: in its upper triangle, columns n-end .. n-row. A place of the grid gets its part
- * of a piece column by column. */
+/* Rows [row, end) of the upper triangle of the sums. Channels (a, b), a <= b, are element
+ * (n-1-b, n-1-a) of the layout: in its upper triangle, columns [n-end, n-row). A rank receives its
+ * part of a piece column by column. */
 struct panel {
     int64_t row, end;
     double *sums;          // (end - row, n - row)
-    int64_t *at;           // (grid rows, end - row) where a column starts in what its place gets
-    int64_t piece, pieces; /* columns piece, piece + pieces, ... go over together */
+    int64_t *at;           // (grid rows, end - row) where a column starts in its rank's buffer
+    int64_t piece, pieces; /* columns piece, piece + pieces, ... are exchanged together */
 };
 
 int64_t dist_pieces(const struct cyclic *rows, const struct cyclic *cols, int64_t width)
@@ -30,7 +31,7 @@ int64_t dist_pieces(const struct cyclic *rows, const struct cyclic *cols, int64_
     return pieces;
 }
 
-/* Fills at; counts: numbers that each rank gets of the piece in hand. */
+/* Fills at; counts (ranks) = numbers of the current piece that each rank receives. */
 static void panel_place(const struct dist *d, struct panel *p, int *counts)
 {
     int64_t width = p->end - p->row, first = d->n - p->end;
@@ -45,7 +46,7 @@ static void panel_place(const struct dist *d, struct panel *p, int *counts)
     }
 }
 
-/* The sums' row that is column j of the layout, from the layout's row 0 on backwards. */
+/* Column j of the layout as the panel stores it: a row, read backwards from layout row 0 on. */
 static const double *panel_column(const struct dist *d, const struct panel *p, int64_t j)
 {
     return p->sums + (d->n - 1 - j - p->row) * (d->n - p->row) + d->n - 1 - p->row;
@@ -70,13 +71,7 @@ static void panel_pack(const struct dist *d, const struct panel *p, const struct
     }
 }
 
-/* Adds n numbers of this rank's column j that one rank has sent, and those that it has summed
- * itself. */
-static void column_add(double *to, const double *from, int64_t n)
-{
-    for (int64_t l = 0; l < n; l++) to[l] += from[l];
-}
-
+/* Adds this rank's own sums to the n numbers of its column. */
 static void column_add_own(const struct dist *d, double *to, const double *column, int64_t n)
 {
     int64_t block = d->rows.block;
@@ -86,7 +81,7 @@ static void column_add_own(const struct dist *d, double *to, const double *colum
     }
 }
 
-/* Adds what all ranks have summed, in the order of the ranks. */
+/* Adds all ranks' sums, in the order of the ranks. */
 static void panel_add(struct dist *d, const struct panel *p, const struct exchange *x)
 {
     int64_t first = d->n - p->end, width = p->end - p->row;
@@ -102,13 +97,13 @@ static void panel_add(struct dist *d, const struct panel *p, const struct exchan
             if (r == d->rank)
                 column_add_own(d, to, column, rows);
             else
-                column_add(to, from, rows);
+                for (int64_t l = 0; l < rows; l++) to[l] += from[l];
             if (diagonal) *diagonal += r == d->rank ? column[-j] : from[rows];
         }
     }
 }
 
-/* What this rank has summed goes to the other ranks; its own part stays. */
+/* Packs the sums that other ranks hold; this rank's own part is not sent. */
 static enum status panel_send(const struct dist *d, struct panel *p, struct exchange *x,
                               struct err *e)
 {
@@ -116,7 +111,7 @@ static enum status panel_send(const struct dist *d, struct panel *p, struct exch
     panel_place(d, p, x->send_n);
     for (int r = 0; r < d->ranks; r++) x->recv_n[r] = r == d->rank ? 0 : x->send_n[d->rank];
     x->send_n[d->rank] = 0;
-    TRY(exchange_room(x, e));
+    TRY(exchange_alloc(x, e));
     panel_pack(d, p, x);
 done:
     return st;
@@ -177,7 +172,7 @@ enum status dist_diagonal(struct dist *d, double *diagonal, struct err *e)
 {
     enum status st = OK;
     TRY(err_agree(d->comm, sums_check(d, e), e));
-    /* One owner an element: the sum is a copy. */
+    /* Each element is nonzero on one rank only: the sum is a copy. */
     ENSURE(MPI_Allreduce(d->diagonal, diagonal, (int)d->n, MPI_DOUBLE, MPI_SUM, d->comm) ==
                MPI_SUCCESS,
            ERR_MPI, "MPI_Allreduce failed");

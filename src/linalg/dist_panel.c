@@ -1,4 +1,4 @@
-/* Panels of R: every rank packs its part of them, and all ranks get all parts. */
+/* Panels of R: every rank contributes its part, and all ranks receive all parts (allgather). */
 #include "linalg/dist_internal.h"
 #include "util/agree.h"
 #include "util/mem.h"
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Columns [begin, end) of R and rows [0, end) are elements (i, j) of the layout with i >= n - end
- * and n - end <= j < n - begin. Place (r, c) has `rows` times `cols` of them, from local indices
+/* Columns [begin, end) and rows [0, end) of R are the elements (i, j) of the layout with i >= n -
+ * end and n - end <= j < n - begin. A rank holds `rows` times `cols` of them, from local indices
  * row0 and col0 on. */
 struct part {
     int64_t row0, rows, col0, cols;
@@ -23,7 +23,7 @@ static struct part part_of(const struct dist *d, int64_t begin, int64_t end, int
     return p;
 }
 
-static enum status panel_room(const struct dist *d, struct dist_panel *p, struct err *e)
+static enum status panel_alloc(const struct dist *d, struct dist_panel *p, struct err *e)
 {
     enum status st = OK;
     int64_t total = 0, own = 0;
@@ -49,7 +49,7 @@ enum status dist_panel_start(const struct dist *d, int64_t begin, int64_t end, s
 {
     enum status st = OK;
     *p = (struct dist_panel){.begin = begin, .end = end};
-    TRY(err_agree(d->comm, panel_room(d, p, e), e));
+    TRY(err_agree(d->comm, panel_alloc(d, p, e), e));
     struct part part = part_of(d, begin, end, d->rank);
     for (int64_t j = 0; j < part.cols; j++)
         memcpy(p->send + j * part.rows, d->a + (part.col0 + j) * d->lda + part.row0,
@@ -62,7 +62,7 @@ done:
     return st;
 }
 
-/* The part of one rank into its places of r and corner; what lies below R's diagonal are sums. */
+/* Copies one rank's part to r and corner. Below R's diagonal the layout holds sums: zeros there. */
 static void part_unpack(const struct dist *d, const struct dist_panel *p, int rank, float *r,
                         double *corner)
 {
@@ -95,7 +95,7 @@ done:
 
 void dist_panel_free(struct dist_panel *p)
 {
-    /* A collective cannot be taken back: every rank has started it, so it ends. */
+    /* A collective cannot be cancelled; every rank has started it, so it completes. */
     if (p->active) MPI_Wait(&p->request, MPI_STATUS_IGNORE);
     free(p->send);
     free(p->recv);

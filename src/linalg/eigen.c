@@ -12,7 +12,7 @@ void dstev_(const char *jobz, const blasint *n, double *d, double *e, double *z,
 
 enum { ORDER_MAX = 1 << 15 };
 
-/* LAPACK may loop or write garbage on NaN. */
+/* Given a NaN, LAPACK may loop forever or write garbage. */
 static bool all_finite(const double *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -46,7 +46,7 @@ enum status symmetric_eigen(int64_t n, double *a, double *w, struct err *e)
     double *work = NULL, best = 0;
     blasint order = (blasint)n, lda = n > 0 ? order : 1, lwork = -1, info = 0;
     TRY(check(n, all_finite(a, n * n), e));
-    /* The row-major upper triangle is LAPACK's lower one, and its columns are our rows. */
+    /* LAPACK is column-major: our upper triangle is its lower one, its columns are our rows. */
     dsyev_("V", "L", &order, a, &lda, w, &best, &lwork, &info);
     TRY(converged("dsyev", n, info, e));
     lwork = (blasint)best;

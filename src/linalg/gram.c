@@ -1,3 +1,4 @@
+/* Gram matrices of layer inputs: f32 products over tiles of tokens, added in f64. */
 #include "linalg/linalg.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -8,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Side of a block of h that one thread sums: small matrices need more blocks than cores, large ones
- * blocks that pay for BLAS's packing. A function of n alone, so that the shapes of all products,
- * and with them the bits, are too. */
+/* Side of the blocks of h that one thread sums at a time: small matrices need more blocks than
+ * there are cores, large ones need blocks large enough to pay for BLAS's packing. It depends on n
+ * alone, so that the shapes of all products, and with them the bits, do too. */
 static int64_t block_side(int64_t n)
 {
     return n <= 1024 ? 128 : n <= 4096 ? 256 : 512;
@@ -22,17 +23,16 @@ int64_t gram_bytes(int64_t n, int64_t threads)
     return threads * side * side * (int64_t)sizeof(float);
 }
 
-/* What is summed. */
 struct tokens {
     const float *x; // (T, n)
     int64_t n;
     const int64_t *offset;
     int64_t n_seq;
     const double *bound; // (n) or NULL
-    int64_t side;
+    int64_t side;        /* of a block */
 };
 
-/* h block += the f32 products, upper triangle only where the block lies on the diagonal. */
+/* Adds the f32 sums of one block to h; of a diagonal block only the upper triangle. */
 static void block_add(double *h, int64_t pitch, const float *sum, int64_t side, int64_t rows,
                       int64_t cols, bool diagonal)
 {
@@ -43,8 +43,9 @@ static void block_add(double *h, int64_t pitch, const float *sum, int64_t side, 
     }
 }
 
-/* The same with every product rounded to a multiple of 2^-50 bi bj first: a number beside 6 bi bj
- * keeps no smaller digits. All sums below 8 bi bj are then exact, whatever their order. */
+/* The same with every f32 sum rounded to a multiple of 2^-50 bi bj first, by adding and subtracting
+ * 6 bi bj, next to which f64 has no smaller digits. All sums below 8 bi bj are then exact, whatever
+ * their order. */
 static void block_add_exact(double *h, int64_t pitch, const float *sum, int64_t side, int64_t rows,
                             int64_t cols, bool diagonal, const double *bi, const double *bj)
 {
@@ -58,8 +59,8 @@ static void block_add_exact(double *h, int64_t pitch, const float *sum, int64_t 
     }
 }
 
-/* One block (i0, j0) of the Gram over all token tiles, in the order of the tokens; h is where it
- * lies, with the given pitch. */
+/* Sums the block at row i0, column j0 of the Gram matrix over all tiles, in the order of the
+ * tokens. h: the block's first element, with that row pitch; sum: scratch of one thread. */
 static void block_sum(double *h, int64_t pitch, const struct tokens *x, int64_t i0, int64_t j0,
                       float *sum)
 {
@@ -83,7 +84,7 @@ static void block_sum(double *h, int64_t pitch, const struct tokens *x, int64_t 
     }
 }
 
-/* Block number b of the upper triangle of k x k blocks, row by row. */
+/* Row and column of block number b, counting the upper triangle of k x k blocks row by row. */
 static void block_place(int64_t b, int64_t k, int64_t *i, int64_t *j)
 {
     int64_t row = 0;
@@ -112,8 +113,8 @@ static enum status sums_make(float **sums, int64_t side, struct err *e)
                     e);
 }
 
-enum status gram_add_exact(double *h, const float *x, int64_t n, const int64_t *offset,
-                           int64_t n_seq, const double *bound, struct err *e)
+enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
+                     const double *bound, struct err *e)
 {
     enum status st = OK;
     float *sums = NULL;
@@ -131,12 +132,6 @@ enum status gram_add_exact(double *h, const float *x, int64_t n, const int64_t *
 done:
     free(sums);
     return st;
-}
-
-enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
-                     struct err *e)
-{
-    return gram_add_exact(h, x, n, offset, n_seq, NULL, e);
 }
 
 int64_t gram_panel_rows(int64_t n)
@@ -165,7 +160,7 @@ done:
     return st;
 }
 
-void gram_bound_raise(float *most, const float *x, int64_t n, int64_t tokens)
+void gram_bound_raise(float *maximum, const float *x, int64_t n, int64_t tokens)
 {
     enum { STRIP = 512 };
 #pragma omp parallel for schedule(static)
@@ -174,17 +169,17 @@ void gram_bound_raise(float *most, const float *x, int64_t n, int64_t tokens)
         for (int64_t t = 0; t < tokens; t++)
             for (int64_t i = a; i < end; i++) {
                 float size = fabsf(x[t * n + i]);
-                most[i] = size <= most[i] ? most[i] : size; /* a NaN stays */
+                maximum[i] = size <= maximum[i] ? maximum[i] : size; /* a NaN stays */
             }
     }
 }
 
-void gram_bound_make(double *bound, const float *most, int64_t n, int64_t tokens)
+void gram_bound_make(double *bound, const float *maximum, int64_t n, int64_t tokens)
 {
     double root = sqrt((double)(tokens > 0 ? tokens : 1));
     for (int64_t i = 0; i < n; i++) {
         int exponent;
-        bound[i] = root * (double)most[i];
+        bound[i] = root * (double)maximum[i];
         if (!isfinite(bound[i]) || bound[i] == 0) continue;
         frexp(bound[i], &exponent);
         bound[i] = ldexp(1, exponent);

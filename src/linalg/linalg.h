@@ -1,59 +1,63 @@
-/* linalg: the dense kernels everything rests on. BLAS runs single-threaded; parallelism is OpenMP
+/* linalg: dense linear algebra on one process. BLAS runs single-threaded; parallelism is OpenMP
  * around it, over tiles whose shapes depend on the problem alone, so that results do not depend on
- * the number of threads. Only this folder calls BLAS and LAPACK.
- */
+ * the number of threads (docs/decisions/0003-numbers-and-threads.md). Only this folder calls BLAS
+ * and LAPACK. Nothing here communicates. The caller owns every array; matrices are row-major. */
 #pragma once
+#include "linalg/matmul.h"
 #include "util/err.h"
 #include <stdint.h>
 
-/* Call once a process: BLAS to one thread. */
+/* Sets BLAS to one thread. Call once per process, before any other function here. */
 void linalg_setup(void);
-/* "OpenBLAS 0.3.21 Haswell": library and kernel in use, for fingerprints. Static string. */
+/* Library, version and kernel in use, "OpenBLAS 0.3.21 Haswell", for fingerprints. Static string;
+ * thread-safe. */
 const char *linalg_blas_name(void);
 
-/* y (T, n) with row pitch ldy = x (T, k) with pitch ldx times W (n, k)ᵀ; one thread, one sgemm. */
-void gemm_nt(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, int64_t ldw,
-             int64_t T, int64_t n, int64_t k);
-/* y (T, n) = x (T, k) times B (k, n); beta 0 or 1. */
-void gemm_nn(float *y, int64_t ldy, const float *x, int64_t ldx, const float *b, int64_t ldb,
-             int64_t T, int64_t n, int64_t k, float beta);
-/* y (m, n) = Aᵀ B with A (k, m), B (k, n); beta 0 or 1. */
-void gemm_tn(float *y, int64_t ldy, const float *a, int64_t lda, const float *b, int64_t ldb,
-             int64_t m, int64_t n, int64_t k, float beta);
+/* --- Gram matrices of layer inputs, XᵀX --- */
 
+/* Most tokens that are summed in f32 before the sum is added to the f64 total. */
 enum { TOKEN_TILE = 256 };
 
-/* h (n, n) f64, upper triangle: += sum of x_t x_tᵀ over the rows of x (T, n) f32. Sums in f32 tiles
- * of at most TOKEN_TILE rows, cut at the sequence ends offset[0..n_seq] (relative to x), added into
- * f64 in order. Parallel. */
+/* Adds the sum of x_t x_tᵀ over the tokens t to the upper triangle of h (n, n), f64; the lower
+ * triangle stays untouched. x (T, n), f32: the tokens of n_seq sequences, sequence s being rows
+ * offset[s] to offset[s + 1]. Sums run in f32 over tiles of at most TOKEN_TILE tokens of one
+ * sequence, and tiles are added in f64 in the order of the tokens. Parallel.
+ *
+ * bound (n) from gram_bound_make, or NULL. With a bound every tile's sum is rounded to a multiple
+ * of 2^-50 bound_i bound_j first, so that all f64 additions are exact: the result is the same bit
+ * for bit in whatever order and grouping (sequences, ranges, ranks) the tiles are added.
+ * ERR_SHAPE: a sequence ends before it starts; ERR_NOMEM. */
 MUST_USE enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset,
-                              int64_t n_seq, struct err *e);
-/* Bytes that gram_add takes while it runs. */
+                              int64_t n_seq, const double *bound, struct err *e);
+/* Bytes of scratch memory that gram_add takes on so many threads. */
 int64_t gram_bytes(int64_t n, int64_t threads);
 
-/* The same with sums that are equal bit for bit in whatever order and grouping they are made: by
- * sequence, range or rank. bound (n) from gram_bound_make over all tokens of all calls; NULL: as
- * gram_add. What it costs in precision is 2^-50 bound_i bound_j an addition. */
-MUST_USE enum status gram_add_exact(double *h, const float *x, int64_t n, const int64_t *offset,
-                                    int64_t n_seq, const double *bound, struct err *e);
-/* Rows [row, row + gram_panel_rows(n)) of the upper triangle alone, `row` a multiple of that:
- * panel (rows that exist, n - row) = the sums of columns row.. on; below the diagonal: 0. */
+/* The same sums for the rows [row, row + gram_panel_rows(n)) alone, `row` a multiple of
+ * gram_panel_rows(n). Overwrites panel (rows that exist, n - row): its column j is column row + j
+ * of the Gram matrix; entries below the diagonal are 0. Parameters and errors as gram_add. */
 MUST_USE enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n,
                                 const int64_t *offset, int64_t n_seq, const double *bound,
                                 struct err *e);
 int64_t gram_panel_rows(int64_t n);
-/* most (n): raised to the greatest |x| of each channel (NaN stays); then bound (n) = a power of two
- * beyond sqrt(tokens) most, for all `tokens` that will be summed. */
-void gram_bound_raise(float *most, const float *x, int64_t n, int64_t tokens);
-void gram_bound_make(double *bound, const float *most, int64_t n, int64_t tokens);
 
-/* Factor H = R Rᵀ with R upper triangular, positive diagonal (a Cholesky of the index-reversed H:
- * docs/math/gptq.md), in place in f64: on entry the upper triangle of H (n, n) row-major, on exit R
- * there, zeros below. ERR_NUMERIC: not positive definite (or not finite), a is garbage; raise the
- * damping and start from H again. Parallel. */
+/* Raises maximum (n) to the largest |x| of each channel of x (tokens, n); start with zeros. A NaN
+ * stays. Parallel. */
+void gram_bound_raise(float *maximum, const float *x, int64_t n, int64_t tokens);
+/* bound (n) = for each channel a power of two above sqrt(tokens) maximum, `tokens` being all tokens
+ * that will be summed by all ranks: by Cauchy-Schwarz no sum of x_i x_j exceeds bound_i bound_j
+ * (docs/decisions/0008-distributed-hessian.md). */
+void gram_bound_make(double *bound, const float *maximum, int64_t n, int64_t tokens);
+
+/* --- triangular factors, f64 --- */
+
+/* Factors H = R Rᵀ with R upper triangular and a positive diagonal: a Cholesky factorisation of H
+ * with its indices reversed (docs/math/gptq.md). In place: on entry the upper triangle of H in
+ * a (n, n), on exit R there and zeros below. Parallel.
+ * ERR_NUMERIC: H is not positive definite or not finite, and a is garbage: start again from H with
+ * more damping. ERR_NOMEM. */
 MUST_USE enum status chol_upper(double *a, int64_t n, struct err *e);
 
-/* inv (m, m) = inverse of the upper triangular leading block a[i0.., i0..] of order m (row pitch
- * lda); zeros below. */
+/* inv (m, m) = inverse of the upper triangular diagonal block of order m that starts at row and
+ * column i0 of a (row pitch lda); zeros below the diagonal. ERR_NUMERIC: singular. */
 MUST_USE enum status triangular_inverse(double *inv, const double *a, int64_t lda, int64_t i0,
                                         int64_t m, struct err *e);

@@ -8,10 +8,10 @@
 #define cblas_gemm cblas_sgemm
 #endif
 
-/* Rows and columns of the result in one BLAS call. */
+/* Rows and columns of the result that one BLAS call computes. */
 enum { TILE_M = 256, TILE_N = 1024, TILE_TN = 512 };
 
-#define TILE_FUNCTION(name, ta, tb)                                                                \
+#define GEMM_FUNCTION(name, ta, tb)                                                                \
     void name(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,        \
               int64_t m, int64_t n, int64_t k, real beta)                                          \
     {                                                                                              \
@@ -20,13 +20,13 @@ enum { TILE_M = 256, TILE_N = 1024, TILE_TN = 512 };
                    b, (blasint)ldb, beta, y, (blasint)ldy);                                        \
     }
 
-TILE_FUNCTION(tile_nt, CblasNoTrans, CblasTrans)
-TILE_FUNCTION(tile_nn, CblasNoTrans, CblasNoTrans)
-TILE_FUNCTION(tile_tn, CblasTrans, CblasNoTrans)
+GEMM_FUNCTION(gemm_nt, CblasNoTrans, CblasTrans)
+GEMM_FUNCTION(gemm_nn, CblasNoTrans, CblasNoTrans)
+GEMM_FUNCTION(gemm_tn, CblasTrans, CblasNoTrans)
 
-/* One loop for the three: a step of a row of the result moves a by a_row, one of a column moves b
- * by b_col. */
-#define MAT_FUNCTION(name, tile, tile_m, tile_n, a_row, b_col)                                     \
+/* The loop over tiles is the same for all three: the next row of the result is a_row elements
+ * further in a, the next column b_col elements further in b. */
+#define MAT_FUNCTION(name, gemm, tile_m, tile_n, a_row, b_col)                                     \
     void name(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,        \
               int64_t m, int64_t n, int64_t k, real beta)                                          \
     {                                                                                              \
@@ -35,11 +35,11 @@ TILE_FUNCTION(tile_tn, CblasTrans, CblasNoTrans)
                                                               i++)                                 \
         {                                                                                          \
             int64_t r = i / across * (tile_m), c = i % across * (tile_n);                          \
-            tile(y + r * ldy + c, ldy, a + r * (a_row), lda, b + c * (b_col), ldb,                 \
+            gemm(y + r * ldy + c, ldy, a + r * (a_row), lda, b + c * (b_col), ldb,                 \
                  min64(m - r, tile_m), min64(n - c, tile_n), k, beta);                             \
         }                                                                                          \
     }
 
-MAT_FUNCTION(mat_nt, tile_nt, TILE_M, TILE_N, lda, ldb)
-MAT_FUNCTION(mat_nn, tile_nn, TILE_M, TILE_N, lda, 1)
-MAT_FUNCTION(mat_tn, tile_tn, TILE_TN, TILE_TN, 1, 1)
+MAT_FUNCTION(mat_nt, gemm_nt, TILE_M, TILE_N, lda, ldb)
+MAT_FUNCTION(mat_nn, gemm_nn, TILE_M, TILE_N, lda, 1)
+MAT_FUNCTION(mat_tn, gemm_tn, TILE_TN, TILE_TN, 1, 1)

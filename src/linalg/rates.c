@@ -5,7 +5,6 @@
 #include <cblas.h>
 #include <dlfcn.h>
 #include <omp.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,106 +12,106 @@ void dgemm_(const char *transa, const char *transb, const blasint *m, const blas
             const blasint *k, const double *alpha, const double *a, const blasint *lda,
             const double *b, const blasint *ldb, const double *beta, double *c, const blasint *ldc);
 
-enum { ORDER = 384, OPERANDS = 3 };
+/* Square matrices of this order; a product has three of them. */
+enum { ORDER = 384, ELEMENTS = ORDER * ORDER, MATRICES = 3 };
 
-static void fill(double *a, int64_t n)
+/* c = a bᵀ, the three matrices one behind the other. */
+typedef void product(void *matrices);
+
+static void product_f32(void *matrices)
 {
-    for (int64_t i = 0; i < n; i++) a[i] = (double)(i % 97) / 97 - 0.5;
+    float *a = matrices;
+    gemm_nt(a + 2 * ELEMENTS, ORDER, a, ORDER, a + ELEMENTS, ORDER, ORDER, ORDER, ORDER, 0);
 }
 
-/* One thread's products until the time is up; returns how many. */
-static int64_t multiply(double *room, bool wide, double until)
+static void product_f64(void *matrices)
 {
-    const int64_t n = (int64_t)ORDER * ORDER;
+    double *a = matrices;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, ORDER, ORDER, ORDER, 1.0, a, ORDER,
+                a + ELEMENTS, ORDER, 0.0, a + 2 * ELEMENTS, ORDER);
+}
+
+static void product_fortran(void *matrices)
+{
+    double *a = matrices;
+    const blasint order = ORDER;
+    const double one = 1, zero = 0;
+    dgemm_("N", "T", &order, &order, &order, &one, a, &order, a + ELEMENTS, &order, &zero,
+           a + 2 * ELEMENTS, &order);
+}
+
+/* Repeats the product on one thread until the clock reads `until`, at least once; returns how
+ * often. */
+static int64_t repeat(product *f, void *matrices, double until)
+{
     int64_t done = 0;
-    for (; clock_seconds() < until; done++) {
-        if (wide) {
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, ORDER, ORDER, ORDER, 1.0, room,
-                        ORDER, room + n, ORDER, 0.0, room + 2 * n, ORDER);
-        } else {
-            float *f = (float *)room;
-            gemm_nt(f + 2 * n, ORDER, f, ORDER, f + n, ORDER, ORDER, ORDER, ORDER);
-        }
-    }
+    do {
+        f(matrices);
+        done++;
+    } while (clock_seconds() < until);
     return done;
 }
 
-/* All threads start together; the first product of each is not counted. */
-static double rate(double *room, int threads, bool wide, double seconds)
+/* FLOP/s of all threads together. They start together; the first product of each is not counted. */
+static double rate(product *f, double *buffer, int threads, double seconds)
 {
-    const int64_t n = (int64_t)ORDER * ORDER;
     int64_t products = 0;
     double start = 0, end = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : products) reduction(max : end)
     {
-        double *own = room + omp_get_thread_num() * OPERANDS * n;
-        multiply(own, wide, clock_seconds() + 1e-3);
+        double *matrices = buffer + (int64_t)omp_get_thread_num() * MATRICES * ELEMENTS;
+        repeat(f, matrices, 0);
 #pragma omp barrier
 #pragma omp single
         start = clock_seconds();
-        products = multiply(own, wide, start + seconds);
+        products = repeat(f, matrices, start + seconds);
         end = clock_seconds();
     }
-    return 2.0 * ORDER * (double)n * (double)products / (end - start);
+    return 2.0 * ORDER * ELEMENTS * (double)products / (end - start);
+}
+
+static enum status matrices_make(double **out, int threads, struct err *e)
+{
+    enum status st = OK;
+    int64_t n = (int64_t)threads * MATRICES * ELEMENTS;
+    TRY(mem_alloc(out, n, sizeof **out, "matrices for a measurement", e));
+    for (int64_t i = 0; i < n; i++) (*out)[i] = (double)(i % 97) / 97 - 0.5;
+done:
+    return st;
 }
 
 enum status linalg_rates_measure(double seconds, struct linalg_rates *out, struct err *e)
 {
     enum status st = OK;
-    double *room = NULL;
-    const int64_t n = (int64_t)ORDER * ORDER;
-    /* More threads than cores are no faster, and thousands are more than OpenBLAS has room for. */
+    double *buffer = NULL;
+    /* More threads than cores are no faster, and OpenBLAS has no buffers for thousands of them. */
     int threads = omp_get_max_threads(), cores = omp_get_num_procs();
     if (threads > cores) threads = cores;
-    TRY(mem_alloc(&room, threads * OPERANDS * n, sizeof *room, "matrices for a measurement", e));
-
-    fill(room, threads * OPERANDS * n);
+    TRY(matrices_make(&buffer, threads, e));
     *out = (struct linalg_rates){.threads = threads};
-    out->dgemm = rate(room, threads, true, seconds);
-    float *f = (float *)room;
-    for (int64_t i = 0; i < 2 * threads * OPERANDS * n; i++) f[i] = (float)(i % 89) / 89 - 0.5f;
-    out->sgemm = rate(room, threads, false, seconds);
+    out->dgemm = rate(product_f64, buffer, threads, seconds);
+    float *f = (float *)buffer;
+    for (int64_t i = 0; i < 2 * (int64_t)threads * MATRICES * ELEMENTS; i++)
+        f[i] = (float)(i % 89) / 89 - 0.5f;
+    out->sgemm = rate(product_f32, buffer, threads, seconds);
 done:
-    free(room);
+    free(buffer);
     return st;
-}
-
-/* One thread's rate of either interface. */
-static double rate_of_one(double *room, bool fortran, double seconds)
-{
-    const int64_t n = (int64_t)ORDER * ORDER;
-    const blasint order = ORDER;
-    const double one = 1, zero = 0;
-    int64_t products = -1; /* the first is not counted */
-    double start = 0, now = 0;
-    do {
-        if (fortran)
-            dgemm_("N", "T", &order, &order, &order, &one, room, &order, room + n, &order, &zero,
-                   room + 2 * n, &order);
-        else
-            cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, ORDER, ORDER, ORDER, 1.0, room,
-                        ORDER, room + n, ORDER, 0.0, room + 2 * n, ORDER);
-        now = clock_seconds();
-        if (++products == 0) start = now;
-    } while (now - start < seconds || products == 0);
-    return 2.0 * ORDER * (double)n * (double)products / (now - start);
 }
 
 enum status linalg_fortran_measure(double seconds, struct linalg_fortran *out, struct err *e)
 {
     enum status st = OK;
-    double *room = NULL;
-    const int64_t n = (int64_t)ORDER * ORDER;
+    double *buffer = NULL;
     Dl_info from;
     *out = (struct linalg_fortran){0};
-    TRY(mem_alloc(&room, OPERANDS * n, sizeof *room, "matrices for a measurement", e));
-    fill(room, OPERANDS * n);
+    TRY(matrices_make(&buffer, 1, e));
     void *symbol = dlsym(RTLD_DEFAULT, "dgemm_");
     if (symbol && dladdr(symbol, &from) && from.dli_fname)
         snprintf(out->library, sizeof out->library, "%s", from.dli_fname);
-    out->own = rate_of_one(room, false, seconds);
-    out->dgemm = rate_of_one(room, true, seconds);
+    out->cblas = rate(product_f64, buffer, 1, seconds);
+    out->dgemm = rate(product_fortran, buffer, 1, seconds);
 done:
-    free(room);
+    free(buffer);
     return st;
 }

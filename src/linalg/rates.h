@@ -1,21 +1,22 @@
-/* rates: what this machine's BLAS reaches, for plans and `qtraj doctor`. */
+/* rates: measures how fast BLAS is on this machine, for the cost model of plans and for `qtraj
+ * doctor`. Local to the process. */
 #pragma once
 #include "util/err.h"
 
 struct linalg_rates {
-    double sgemm, dgemm; /* FLOP/s of all OpenMP threads together, one product a thread */
-    int threads;
+    double sgemm, dgemm; /* FLOP/s of all OpenMP threads together, one product per thread */
+    int threads;         /* that were measured: at most one per core */
 };
+/* Runs f64 and then f32 products for about `seconds` each. ERR_NOMEM. */
+MUST_USE enum status linalg_rates_measure(double seconds, struct linalg_rates *out, struct err *e);
 
-/* The dgemm that Fortran libraries (ScaLAPACK) call: on some systems another library than ours, the
- * slow reference one by default. */
+/* The Fortran interface dgemm_ that ScaLAPACK calls: on some systems it comes from another library
+ * than cblas_dgemm, by default from the slow reference BLAS. */
 struct linalg_fortran {
-    double dgemm;      /* FLOP/s of one thread */
-    double own;        /* FLOP/s of one thread of the dgemm called here */
-    char library[256]; /* that it comes from */
+    double dgemm; /* FLOP/s of one thread through dgemm_ */
+    double cblas; /* FLOP/s of one thread through cblas_dgemm, which the program itself calls */
+    char library[256]; /* file that dgemm_ comes from, "" where unknown */
 };
+/* Runs each for about `seconds`. ERR_NOMEM. */
 MUST_USE enum status linalg_fortran_measure(double seconds, struct linalg_fortran *out,
                                             struct err *e);
-
-/* Multiplies for about `seconds` each. ERR_NOMEM. */
-MUST_USE enum status linalg_rates_measure(double seconds, struct linalg_rates *out, struct err *e);

@@ -74,7 +74,7 @@ static void attend(const struct head *h, int64_t q0, int64_t n, float *scores)
     for (int64_t k0 = start; k0 < end; k0 += KEY_TILE) {
         int64_t keys = end - k0 < KEY_TILE ? end - k0 : KEY_TILE;
         gemm_nt(scores, keys, h->q + q0 * h->width, h->width, h->k + k0 * h->width, h->width, n,
-                keys, h->D);
+                keys, h->D, 0);
         for (int64_t i = 0; i < n; i++) {
             int64_t last = q0 + i, hi = last + 1 - k0 < keys ? last + 1 - k0 : keys;
             int64_t lo = h->window > 0 && last - h->window + 1 > k0 ? last - h->window + 1 - k0 : 0;

@@ -47,21 +47,21 @@ static void visible(const struct head *h, const struct span *s, int64_t i, int64
 static void scores(const struct head *h, const struct span *s, real *y, const real *a, int64_t lda,
                    const real *b, int64_t ldb, real beta)
 {
-    tile_nt(y, s->keys, a + s->q0 * lda, lda, b + s->k0 * ldb, ldb, s->n, s->keys, h->D, beta);
+    gemm_nt(y, s->keys, a + s->q0 * lda, lda, b + s->k0 * ldb, ldb, s->n, s->keys, h->D, beta);
 }
 
 /* y of the queries = scores times b of the keys. */
 static void to_queries(const struct head *h, const struct span *s, real *y, int64_t ldy,
                        const real *p, const real *b, real beta)
 {
-    tile_nn(y + s->q0 * ldy, ldy, p, s->keys, b + s->k0 * h->W, h->W, s->n, h->D, s->keys, beta);
+    gemm_nn(y + s->q0 * ldy, ldy, p, s->keys, b + s->k0 * h->W, h->W, s->n, h->D, s->keys, beta);
 }
 
 /* y of the keys += scoresᵀ times a of the queries. */
 static void to_keys(const struct head *h, const struct span *s, real *y, const real *p,
                     const real *a, int64_t lda)
 {
-    tile_tn(y + s->k0 * h->W, h->W, p, s->keys, a + s->q0 * lda, lda, s->keys, h->D, s->n, 1);
+    gemm_tn(y + s->k0 * h->W, h->W, p, s->keys, a + s->q0 * lda, lda, s->keys, h->D, s->n, 1);
 }
 
 static void value_tile(const struct head *h, const struct span *s)

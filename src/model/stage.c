@@ -130,7 +130,7 @@ static void run_piece(const struct piece *p, const struct tile *t, const float *
 {
     int64_t cols = p->l->cols;
     float *y = out + t->row * ld + p->column;
-    gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols);
+    gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
     if (p->l->bias) kern_add_row(y, ld, p->l->bias + p->r0, t->n, p->n);
 }
 

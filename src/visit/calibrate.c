@@ -105,7 +105,7 @@ static enum status add_gram(struct workspace *w, struct stream *s, const struct 
         st = group_agree(w->group, st, e);
         if (st == OK) st = dist_gram_add(w->dist[stage], w->acts.in, offset, n, bound, e);
     } else if (st == OK) {
-        st = gram_add_exact(w->gram[stage], w->acts.in, w->sizes.cols[stage], offset, n, bound, e);
+        st = gram_add(w->gram[stage], w->acts.in, w->sizes.cols[stage], offset, n, bound, e);
     }
     s->seconds.hessian += clock_seconds() - start;
     return st;

@@ -239,7 +239,7 @@ static void bench_gptq(int64_t rows, int64_t n, int64_t T)
     printf("\nGPTQ of a (%lld, %lld) matrix, %lld tokens; sgemm of its forward: %.1f GF/s\n",
            (long long)rows, (long long)n, (long long)T, 1e-9 * sgemm);
     BEST(seconds, RUNS, memset(g, 0, sizeof *g * (size_t)(n * n));
-         must(gram_add(g, in, n, offset, 1, &e), &e));
+         must(gram_add(g, in, n, offset, 1, NULL, &e), &e));
     print_rate("Gram (f32 tiles, f64 sums)", (double)(n * n * T), seconds, sgemm);
     printf(", error %.1e\n", gram_residual(g, in, n, T));
 

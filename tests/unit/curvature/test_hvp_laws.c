@@ -147,8 +147,12 @@ static double plain_loss(const struct hvp_fixture *f)
     for (int64_t i = 0; i < f->s.n; i++)
         for (int64_t t = f->s.offset[i]; t + 1 < f->s.offset[i + 1]; t++, scored++) {
             double sum = 0;
-            gemm_nt(z, V, x + t * C, C, model_head(f->model), C, 1, V, C);
-            for (int64_t k = 0; k < V; k++) sum += exp((double)z[k]);
+            for (int64_t k = 0; k < V; k++) {
+                z[k] = 0;
+                for (int64_t c = 0; c < C; c++)
+                    z[k] += x[t * C + c] * model_head(f->model)[k * C + c];
+                sum += exp((double)z[k]);
+            }
             loss += log(sum) - (double)z[f->s.ids[t + 1]];
         }
     model_acts_free(&a);

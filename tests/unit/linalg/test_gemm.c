@@ -57,7 +57,7 @@ static void test_products(void **state)
         float *y = matrix(s.T * ldy, 1), *x = matrix(s.T * ldx, 2), *w = matrix(s.n * ldw, 3);
         float *b = matrix(s.k * ldb, 4), *a = matrix(s.k * lda, 5);
         y[s.n] = 42;
-        gemm_nt(y, ldy, x, ldx, w, ldw, s.T, s.n, s.k);
+        gemm_nt(y, ldy, x, ldx, w, ldw, s.T, s.n, s.k, 0);
         product_check(y, ldy, x, ldx, 1, w, 1, ldw, s, 0);
         gemm_nn(y, ldy, x, ldx, b, ldb, s.T, s.n, s.k, 0);
         product_check(y, ldy, x, ldx, 1, b, ldb, 1, s, 0);
@@ -81,14 +81,14 @@ static void test_edges(void **state)
 {
     (void)state;
     float y[2] = {NAN, NAN}, x[4] = {1, 2, 3, 4}, w[2] = {5, 6};
-    gemm_nt(y, 1, x, 2, w, 2, 2, 1, 2);
+    gemm_nt(y, 1, x, 2, w, 2, 2, 1, 2, 0);
     assert_true(y[0] == 17 && y[1] == 39);
     y[0] = NAN;
     gemm_nn(y, 1, x, 2, w, 1, 2, 1, 2, 0);
     assert_true(y[0] == 17 && y[1] == 39);
     gemm_tn(y, 1, x, 1, w, 1, 1, 1, 0, 0);
     assert_true(y[0] == 0);
-    gemm_nt(NULL, 1, x, 2, w, 2, 0, 1, 2);
+    gemm_nt(NULL, 1, x, 2, w, 2, 0, 1, 2, 0);
     gemm_nn(NULL, 1, x, 2, w, 1, 2, 0, 2, 0);
 }
 

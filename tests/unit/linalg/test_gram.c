@@ -37,7 +37,7 @@ static void test_against_loops(void **state)
     float *x = tokens_make(640, n);
     double *h = square_make(n), before = 7;
     h[1] = before;
-    assert_int_equal(gram_add(h, x, n, offset, 4, NULL), OK);
+    assert_int_equal(gram_add(h, x, n, offset, 4, NULL, NULL), OK);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
             /* One f32 accumulator a tile: rounding errors follow the sum of the sizes. */
@@ -60,14 +60,14 @@ static void test_exact(void **state)
     float *x = tokens_make(700, n);
     double *h = square_make(n), *g = square_make(n);
     for (int64_t i = 0; i < 700 * n; i++) x[i] = rintf(x[i] * 8);
-    assert_int_equal(gram_add(h, x, n, whole, 1, NULL), OK);
-    assert_int_equal(gram_add(g, x, n, cut, 3, NULL), OK);
+    assert_int_equal(gram_add(h, x, n, whole, 1, NULL, NULL), OK);
+    assert_int_equal(gram_add(g, x, n, cut, 3, NULL, NULL), OK);
     assert_memory_equal(h, g, (size_t)(n * n) * sizeof *h);
     /* offsets are relative to x; two calls make one sum */
     memset(g, 0, (size_t)(n * n) * sizeof *g);
-    assert_int_equal(gram_add(g, x, n, two, 1, NULL), OK);
+    assert_int_equal(gram_add(g, x, n, two, 1, NULL, NULL), OK);
     const int64_t rest[] = {0, 500};
-    assert_int_equal(gram_add(g, x + 200 * n, n, rest, 1, NULL), OK);
+    assert_int_equal(gram_add(g, x + 200 * n, n, rest, 1, NULL, NULL), OK);
     assert_memory_equal(h, g, (size_t)(n * n) * sizeof *h);
     free(x), free(h), free(g);
 }
@@ -79,9 +79,9 @@ static void test_threads(void **state)
     float *x = tokens_make(900, n);
     double *h = square_make(n), *g = square_make(n);
     omp_set_num_threads(1);
-    assert_int_equal(gram_add(h, x, n, offset, 2, NULL), OK);
+    assert_int_equal(gram_add(h, x, n, offset, 2, NULL, NULL), OK);
     omp_set_num_threads(3);
-    assert_int_equal(gram_add(g, x, n, offset, 2, NULL), OK);
+    assert_int_equal(gram_add(g, x, n, offset, 2, NULL, NULL), OK);
     assert_memory_equal(h, g, (size_t)(n * n) * sizeof *h);
     free(x), free(h), free(g);
 }
@@ -93,10 +93,10 @@ static void test_edges(void **state)
     float x[3] = {1, 2, 3};
     double h = 5;
     struct err e = {0};
-    assert_int_equal(gram_add(&h, x, 1, empty, 1, &e), OK);
-    assert_int_equal(gram_add(&h, x, 1, empty, 0, &e), OK);
+    assert_int_equal(gram_add(&h, x, 1, empty, 1, NULL, &e), OK);
+    assert_int_equal(gram_add(&h, x, 1, empty, 0, NULL, &e), OK);
     assert_true(h == 5);
-    assert_int_equal(gram_add(&h, x, 1, bad, 2, &e), ERR_SHAPE);
+    assert_int_equal(gram_add(&h, x, 1, bad, 2, NULL, &e), ERR_SHAPE);
     assert_non_null(strstr(e.text, "sequence 1"));
 }
 

@@ -44,7 +44,7 @@ static inline struct layer layer_make(int64_t rows, int64_t cols, int64_t tokens
             l.x[t * cols + j] = last * expf(2.0f * sinf((float)(j * j)));
         }
     }
-    if (gram_add(l.gram, l.x, cols, offset, 1, NULL) != OK) abort();
+    if (gram_add(l.gram, l.x, cols, offset, 1, NULL, NULL) != OK) abort();
     l.input = (struct quant_input){.cols = cols, .samples = 1, .tokens = tokens, .gram = l.gram};
     return l;
 }

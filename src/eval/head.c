@@ -1,8 +1,9 @@
-/* The output matrix and what is measured on its logits, slice by slice of positions. */
 #include "eval/head.h"
+#include "eval/metric.h"
 #include "linalg/linalg.h"
 #include "tensor/kern.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -22,53 +23,50 @@ static int64_t slice_length(const struct model *m)
     return slice_of(model_shape(m));
 }
 
-int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_streams)
+int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_variants)
 {
-    int64_t P = slice_of(m), logits = n_streams > 0 ? 3 : 1;
+    int64_t P = slice_of(m), logits = n_variants > 0 ? 3 : 1;
     return threads * (P * m->hidden + (logits * P + 1) * m->vocab) * (int64_t)sizeof(float);
+}
+
+enum status head_text_spans(const struct sequences *s, struct span **out, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_alloc(out, s->n, sizeof **out, "spans", e));
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t row = s->offset[i];
+        (*out)[i] = (struct span){
+            .row = row, .n = s->offset[i + 1] - row - 1, .target = s->ids + row + 1, .unit = i};
+    }
+done:
+    return st;
 }
 
 enum status scores_init(struct scores *s, int64_t n, struct err *e)
 {
-    enum status st = OK;
-    memset(s, 0, sizeof *s);
     s->n = n;
-    TRY(mem_zero(&s->nll, n, sizeof *s->nll, "scores", e));
-    TRY(mem_zero(&s->kl, n, sizeof *s->kl, "scores", e));
-    TRY(mem_zero(&s->top1, n, sizeof *s->top1, "scores", e));
-done:
-    if (st != OK) scores_free(s);
-    return st;
+    return mem_zero(&s->sum, n * metrics_sums(), sizeof *s->sum, "scores", e);
 }
 
 void scores_free(struct scores *s)
 {
-    free(s->nll);
-    free(s->kl);
-    free(s->top1);
-    memset(s, 0, sizeof *s);
+    free(s->sum);
+    *s = (struct scores){0};
 }
 
-/* Sums over the positions of one slice. */
-struct sums {
-    double nll, kl;
-    int64_t top1;
-};
+struct scores scores_part(const struct scores *s, int64_t first, int64_t last)
+{
+    return (struct scores){.n = last - first, .sum = s->sum + first * metrics_sums()};
+}
 
-/* Consecutive scored positions of one sequence. */
-struct slice {
-    int64_t sequence, start, n;
-};
-
-/* What the full-precision stream leaves for the variants, and room for their logits. */
+/* What the full-precision stream leaves for the variants, and buffers for their logits. */
 struct scratch {
-    float *hidden; // (P, C) after the final norm
-    float *full;   // (P, V) logits
-    float *p;      // (P, V) probabilities
-    float *logits; // (P, V) of a variant
-    float *row;    // (V) exponentials of one position
-    double *log_sum;
-    int64_t *top; // (P) most likely token
+    float *hidden;       // (P, C) after the final norm
+    float *full;         // (P, V) logits
+    float *p;            // (P, V) probabilities
+    float *logits;       // (P, V) of a variant
+    float *row;          // (V) exponentials of one position
+    struct position *at; // (P) of the full-precision stream
 };
 
 static void slice_logits(const struct model *m, const float *x, int64_t n, float *hidden,
@@ -79,36 +77,42 @@ static void slice_logits(const struct model *m, const float *x, int64_t n, float
     gemm_nt(logits, V, hidden, C, model_head(m), C, n, V, C, 0);
 }
 
-/* keep: leave the probabilities for the variants. */
-static struct sums score_full(const struct scratch *w, const int32_t *next, int64_t n, int64_t V,
-                              bool keep)
+/* What the logits (V) say of a position; weights (V) are filled. */
+static struct position position_of(const float *logits, float *weights, int32_t target, int64_t V)
 {
-    struct sums sums = {.top1 = n};
-    for (int64_t i = 0; i < n; i++) {
-        const float *x = w->full + i * V;
-        float top = kern_max(x, V, &w->top[i]), *p = keep ? w->p + i * V : w->row;
-        double sum = kern_exp_sum(p, x, V, top);
-        w->log_sum[i] = (double)top + log(sum);
-        sums.nll += w->log_sum[i] - (double)x[next[i]];
-        if (keep) kern_scale(p, (float)(1 / sum), V);
-    }
-    return sums;
+    struct position at = {.target = target, .vocab = V, .logits = logits, .weights = weights};
+    float top = kern_max(logits, V, &at.top);
+    double sum = kern_exp_sum(weights, logits, V, top);
+    at.scale = (float)(1 / sum);
+    at.log_sum = (double)top + log(sum);
+    return at;
 }
 
-static struct sums score_variant(const struct scratch *w, const int32_t *next, int64_t n, int64_t V)
+/* keep: leave the probabilities for the variants. */
+static void score_full(const struct scratch *w, const struct span *slice, int64_t V, bool keep,
+                       double *sums)
 {
-    struct sums sums = {0};
-    for (int64_t i = 0; i < n; i++) {
-        const float *z = w->logits + i * V;
-        int64_t first;
-        float top = kern_max(z, V, &first);
-        double sum = kern_exp_sum(w->row, z, V, top), log_sum = (double)top + log(sum);
-        sums.nll += log_sum - (double)z[next[i]];
-        sums.kl += kern_kl(w->full + i * V, w->p + i * V, z, w->row, (float)(1 / sum), V,
-                           (float)(log_sum - w->log_sum[i]));
-        sums.top1 += first == w->top[i];
+    for (int64_t i = 0; i < slice->n; i++) {
+        struct position *at = &w->at[i];
+        float *p = keep ? w->p + i * V : w->row;
+        *at = position_of(w->full + i * V, p, slice->target[i], V);
+        at->full = at;
+        if (keep) {
+            kern_scale(p, at->scale, V);
+            at->scale = 1;
+        }
+        metrics_accumulate(at, sums);
     }
-    return sums;
+}
+
+static void score_variant(const struct scratch *w, const struct span *slice, int64_t V,
+                          double *sums)
+{
+    for (int64_t i = 0; i < slice->n; i++) {
+        struct position at = position_of(w->logits + i * V, w->row, slice->target[i], V);
+        at.full = &w->at[i];
+        metrics_accumulate(&at, sums);
+    }
 }
 
 static void scratch_free(struct scratch *w)
@@ -118,8 +122,7 @@ static void scratch_free(struct scratch *w)
     free(w->p);
     free(w->logits);
     free(w->row);
-    free(w->log_sum);
-    free(w->top);
+    free(w->at);
 }
 
 static enum status scratch_init(struct scratch *w, const struct model *m, bool variants,
@@ -127,12 +130,10 @@ static enum status scratch_init(struct scratch *w, const struct model *m, bool v
 {
     enum status st = OK;
     int64_t P = slice_length(m), C = model_shape(m)->hidden, V = model_shape(m)->vocab;
-    memset(w, 0, sizeof *w);
     TRY(mem_alloc(&w->hidden, P * C, sizeof(float), "hidden states of a slice", e));
     TRY(mem_alloc(&w->full, P * V, sizeof(float), "logits of a slice", e));
     TRY(mem_alloc(&w->row, V, sizeof(float), "exponentials of a position", e));
-    TRY(mem_alloc(&w->log_sum, P, sizeof(double), "sums of a slice", e));
-    TRY(mem_alloc(&w->top, P, sizeof(int64_t), "top tokens of a slice", e));
+    TRY(mem_alloc(&w->at, P, sizeof *w->at, "positions of a slice", e));
     if (!variants) goto done;
     TRY(mem_alloc(&w->p, P * V, sizeof(float), "probabilities of a slice", e));
     TRY(mem_alloc(&w->logits, P * V, sizeof(float), "logits of a slice", e));
@@ -140,79 +141,67 @@ done:
     return st;
 }
 
-/* Everything about one slice: out (1 + n_streams) sums, the full-precision stream first. */
-static void score_slice(const struct model *m, const struct sequences *s, const struct slice *at,
-                        const float *full, const float *const *stream, int64_t n_streams,
-                        const struct scratch *w, struct sums *out)
+/* Everything about one slice: sums (n_streams, metrics_sums()), zeroed before. */
+static void score_slice(const struct model *m, const struct span *slice, const float *const *x,
+                        int64_t n_streams, const struct scratch *w, double *sums)
 {
     int64_t C = model_shape(m)->hidden, V = model_shape(m)->vocab;
-    int64_t row = s->offset[at->sequence] + at->start;
-    const int32_t *next = s->ids + row + 1;
-    slice_logits(m, full + row * C, at->n, w->hidden, w->full);
-    out[0] = score_full(w, next, at->n, V, n_streams > 0);
-    for (int64_t k = 0; k < n_streams; k++) {
-        slice_logits(m, stream[k] + row * C, at->n, w->hidden, w->logits);
-        out[1 + k] = score_variant(w, next, at->n, V);
+    slice_logits(m, x[0] + slice->row * C, slice->n, w->hidden, w->full);
+    score_full(w, slice, V, n_streams > 1, sums);
+    for (int64_t k = 1; k < n_streams; k++) {
+        slice_logits(m, x[k] + slice->row * C, slice->n, w->hidden, w->logits);
+        score_variant(w, slice, V, sums + k * metrics_sums());
     }
 }
 
-/* The slices of all sequences, cut inside each from its start. */
-static enum status cut_slices(const struct sequences *s, int64_t length, struct slice **out,
-                              int64_t *n, struct err *e)
+/* Slices of at most `length` positions, cut inside each span from its start. */
+static enum status cut_slices(const struct span *spans, int64_t n_spans, int64_t length,
+                              struct span **out, int64_t *n, struct err *e)
 {
     enum status st = OK;
-    struct slice *slices = NULL;
-    int64_t count = 0;
-    for (int64_t i = 0; i < s->n; i++)
-        count += (s->offset[i + 1] - s->offset[i] + length - 2) / length;
-    TRY(mem_alloc(&slices, count, sizeof *slices, "slices", e));
-    count = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        int64_t scored = s->offset[i + 1] - s->offset[i] - 1;
-        for (int64_t t = 0; t < scored; t += length)
-            slices[count++] = (struct slice){i, t, scored - t < length ? scored - t : length};
-    }
-    *out = slices;
-    *n = count;
+    *n = 0;
+    for (int64_t i = 0; i < n_spans; i++) *n += (spans[i].n + length - 1) / length;
+    TRY(mem_alloc(out, *n, sizeof **out, "slices", e));
+    struct span *slice = *out;
+    for (int64_t i = 0; i < n_spans; i++)
+        for (int64_t t = 0; t < spans[i].n; t += length)
+            *slice++ = (struct span){.row = spans[i].row + t,
+                                     .n = min64(spans[i].n - t, length),
+                                     .target = spans[i].target + t,
+                                     .unit = spans[i].unit};
 done:
     return st;
 }
 
-/* Adds the slices' sums to their sequences, in order. */
-static void gather(const struct slice *slices, int64_t n, const struct sums *sums, int64_t pitch,
-                   struct scores *out)
+/* Adds the slices' sums to their units, in order. */
+static void add_slices(const struct span *slices, int64_t n, const double *sums, int64_t pitch,
+                       struct scores *out)
 {
-    memset(out->nll, 0, (size_t)out->n * sizeof *out->nll);
-    memset(out->kl, 0, (size_t)out->n * sizeof *out->kl);
-    memset(out->top1, 0, (size_t)out->n * sizeof *out->top1);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t q = slices[i].sequence;
-        out->nll[q] += sums[i * pitch].nll;
-        out->kl[q] += sums[i * pitch].kl;
-        out->top1[q] += sums[i * pitch].top1;
-    }
+    int64_t k = metrics_sums();
+    memset(out->sum, 0, (size_t)(out->n * k) * sizeof *out->sum);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < k; j++) out->sum[slices[i].unit * k + j] += sums[i * pitch + j];
 }
 
-enum status head_score(const struct model *m, const struct sequences *s, const float *full,
-                       const float *const *stream, int64_t n_streams, struct scores *full_scores,
-                       struct scores *scores, struct err *e)
+enum status head_score(const struct model *m, const struct span *spans, int64_t n_spans,
+                       const float *const *x, int64_t n_streams, struct scores *scores,
+                       struct err *e)
 {
     enum status st = OK;
-    struct slice *slices = NULL;
-    struct sums *sums = NULL;
+    struct span *slices = NULL;
+    double *sums = NULL;
     struct scratch *scratch = NULL;
-    int64_t n, pitch = 1 + n_streams, threads = omp_get_max_threads();
-    TRY(cut_slices(s, slice_length(m), &slices, &n, e));
-    if (threads > n) threads = n > 0 ? n : 1;
-    TRY(mem_alloc(&sums, n * pitch, sizeof *sums, "sums of the slices", e));
+    int64_t n, pitch = n_streams * metrics_sums(), threads = omp_get_max_threads();
+    TRY(cut_slices(spans, n_spans, slice_length(m), &slices, &n, e));
+    threads = max64(min64(threads, n), 1);
+    TRY(mem_zero(&sums, n * pitch, sizeof *sums, "sums of the slices", e));
     TRY(mem_zero(&scratch, threads, sizeof *scratch, "scratch of the head", e));
-    for (int64_t i = 0; i < threads; i++) TRY(scratch_init(&scratch[i], m, n_streams > 0, e));
+    for (int64_t i = 0; i < threads; i++) TRY(scratch_init(&scratch[i], m, n_streams > 1, e));
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads)
     for (int64_t i = 0; i < n; i++)
-        score_slice(m, s, &slices[i], full, stream, n_streams, &scratch[omp_get_thread_num()],
-                    sums + i * pitch);
-    gather(slices, n, sums, pitch, full_scores);
-    for (int64_t k = 0; k < n_streams; k++) gather(slices, n, sums + 1 + k, pitch, &scores[k]);
+        score_slice(m, &slices[i], x, n_streams, &scratch[omp_get_thread_num()], sums + i * pitch);
+    for (int64_t k = 0; k < n_streams; k++)
+        add_slices(slices, n, sums + k * metrics_sums(), pitch, &scores[k]);
 done:
     for (int64_t i = 0; scratch && i < threads; i++) scratch_free(&scratch[i]);
     free(scratch);
@@ -231,7 +220,7 @@ enum status head_logits(const struct model *m, const float *x, int64_t T, float 
     TRY(mem_alloc(&hidden, threads * P * C, sizeof *hidden, "hidden states", e));
 #pragma omp parallel for schedule(static) num_threads((int)threads)
     for (int64_t t = 0; t < T; t += P)
-        slice_logits(m, x + t * C, T - t < P ? T - t : P, hidden + omp_get_thread_num() * P * C,
+        slice_logits(m, x + t * C, min64(T - t, P), hidden + omp_get_thread_num() * P * C,
                      logits + t * V);
 done:
     free(hidden);

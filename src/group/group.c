@@ -229,8 +229,8 @@ done:
     return st;
 }
 
-enum status group_gather(const struct visit_group *g, const struct sequences *s, double *numbers,
-                         struct err *e)
+enum status group_gather(const struct visit_group *g, const struct sequences *s, int64_t width,
+                         double *numbers, struct err *e)
 {
     enum status st = OK;
     int *counts = NULL;
@@ -239,8 +239,8 @@ enum status group_gather(const struct visit_group *g, const struct sequences *s,
     TRY(group_agree(g, st, e));
     int *offsets = counts + g->size;
     for (int r = 0; r < g->size; r++) {
-        offsets[r] = (int)first_of(g, s, r);
-        counts[r] = (int)(first_of(g, s, r + 1) - offsets[r]);
+        offsets[r] = (int)(first_of(g, s, r) * width);
+        counts[r] = (int)(first_of(g, s, r + 1) * width - offsets[r]);
     }
     ENSURE(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, numbers, counts, offsets, MPI_DOUBLE,
                           g->comm) == MPI_SUCCESS,

@@ -57,6 +57,7 @@ MUST_USE enum status group_rows(const struct visit_group *g, const struct group_
 MUST_USE enum status group_sequences(const struct visit_group *g, const struct sequences *s,
                                      struct sequences *kept, const struct sequences **out,
                                      int64_t *first, struct err *e);
-/* numbers (of all sequences of s): every rank has filled those of its own and gets all. */
+/* numbers (s->n, width): every rank has filled the rows of its own sequences and gets all.
+ * ERR_NOMEM, ERR_MPI. */
 MUST_USE enum status group_gather(const struct visit_group *g, const struct sequences *s,
-                                  double *numbers, struct err *e);
+                                  int64_t width, double *numbers, struct err *e);

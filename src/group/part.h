@@ -4,7 +4,6 @@
  * A visit is a source of weights and parts. The parts run one after the other in the order of the
  * table, each on all ranks of the group; what they have in common is the context. */
 #pragma once
-#include "eval/head.h"
 #include "group/group.h"
 #include "group/provenance.h"
 #include "group/task.h"
@@ -42,10 +41,10 @@ struct part_engine {
     enum status (*quantize)(const struct part_context *context, struct checkpoint *c,
                             const struct variant *variant, const struct weights_sink *sink,
                             struct err *e);
-    /* losses (n_evaluations of the visit): the full-precision losses of checkpoint c; *planned:
-     * bytes of a rank at the peak. Free each with loss_summary_free. */
+    /* *datasets (a new reference): {DATASET: {FIELD: number, ...}, ...}, what the metrics say of
+     * checkpoint c in full precision; *planned: bytes of a rank at the peak. */
     enum status (*evaluate)(const struct part_context *context, struct checkpoint *c,
-                            struct loss_summary *losses, int64_t *planned, struct err *e);
+                            json_t **datasets, int64_t *planned, struct err *e);
 };
 
 /* Functions that are NULL have nothing to do. All but those of tasks are collective on the

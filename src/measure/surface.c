@@ -286,7 +286,7 @@ struct surface_place {
 
 struct point {
     struct surface_place place;
-    struct loss_summary loss;
+    json_t *datasets; /* what the metrics say of it: one dataset */
 };
 
 /* Ends of the grid along axis k. */
@@ -371,7 +371,7 @@ static enum status run(struct part_context *c, struct err *e)
     TRY(get_surface(c, &s, e));
     TRY(group_agree(c->group, open_point(c, s, &p->place, &c->checkpoint, e), e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
-    TRY(c->engine->evaluate(c, c->checkpoint, &p->loss, &c->provenance.memory_planned, e));
+    TRY(c->engine->evaluate(c, c->checkpoint, &p->datasets, &c->provenance.memory_planned, e));
 done:
     return st;
 }
@@ -394,8 +394,9 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
         record_number(values, "beta", p->place.beta);
         record_number(values, "share_1", p->place.share[0]);
         record_number(values, "share_2", p->place.share[1]);
-        record_number(values, "loss", p->loss.loss);
-        record_number(values, "loss_stderr", p->loss.loss_stderr);
+        const json_t *dataset = json_object_iter_value(json_object_iter(p->datasets));
+        json_object_set(values, "loss", json_object_get(dataset, "loss"));
+        json_object_set(values, "loss_stderr", json_object_get(dataset, "loss_stderr"));
     }
     TRY(c->hooks->emit(c->hooks->context, record, e));
 done:
@@ -406,7 +407,7 @@ done:
 static void close_state(struct part_context *c)
 {
     struct point *p = c->state[PART_SURFACE];
-    loss_summary_free(&p->loss);
+    json_decref(p->datasets);
     free(p);
 }
 

@@ -3,20 +3,17 @@
 #include <math.h>
 #include <string.h>
 
-static json_t *dataset_new(const struct loss_summary *s)
+json_t *record_datasets(const struct run *r, const struct scores *scores, enum metric_scope scope)
 {
-    json_t *d = json_object();
-    record_number(d, "loss", s->loss);
-    record_number(d, "perplexity", s->perplexity);
-    record_number(d, "bits_per_byte", s->bits_per_byte);
-    json_object_set_new(d, "sequence_loss", json_numbers_new(s->sequence_loss, s->n));
-    return d;
-}
-
-static const char *dataset_name(const struct run *r, int64_t i)
-{
-    const char *name = r->visit->evaluations[i].name;
-    return name ? name : "evaluation";
+    json_t *datasets = json_object();
+    const int64_t *first = r->inputs.first;
+    for (int64_t i = 0; i < r->visit->n_evaluations; i++) {
+        const char *name = r->visit->evaluations[i].name;
+        json_object_set_new(datasets, name ? name : "evaluation",
+                            metrics_record(r->inputs.evaluation, first[i], first[i + 1],
+                                           scores->sum, r->full.scores.sum, scope));
+    }
+    return datasets;
 }
 
 enum status record_checkpoint(const struct part_context *c, const struct run *r,
@@ -40,14 +37,7 @@ enum status record_checkpoint(const struct part_context *c, const struct run *r,
     record_integer(values, "parameters_non_embedding",
                    model_shape(r->model)->parameters_non_embedding);
     record_number(values, "weight_norm", r->weight_norm);
-    for (int64_t i = 0; i < r->visit->n_evaluations; i++) {
-        const struct loss_summary *full = &r->full_summaries[i];
-        json_t *d = dataset_new(full);
-        record_number(d, "loss_stderr", full->loss_stderr);
-        record_integer(d, "tokens", full->tokens);
-        record_integer(d, "bytes", full->bytes);
-        json_object_set_new(json_object_get(record, "datasets"), dataset_name(r, i), d);
-    }
+    json_object_set_new(record, "datasets", record_datasets(r, &r->full.scores, METRIC_CHECKPOINT));
     parts_annotate(c, NULL, record);
 done:
     *out = record;
@@ -86,7 +76,6 @@ enum status record_cell(const struct part_context *c, const struct run *r, int64
 {
     enum status st = OK;
     const struct stream *s = &r->streams[i];
-    const int64_t datasets = r->visit->n_evaluations;
     if (!failure || failure->code == OK) failure = &s->err;
     json_t *record = provenance_record(&c->provenance, "cell", s->variant->key, failure);
     ENSURE(record, ERR_NOMEM, "out of memory for a record");
@@ -98,17 +87,7 @@ enum status record_cell(const struct part_context *c, const struct run *r, int64
     set_cell_values(json_object_get(record, "values"), r, s);
     for (int64_t l = 0; l < s->n_layers; l++)
         json_array_append_new(layers, layer_new(&s->layers[l]));
-    for (int64_t k = 0; k < datasets; k++) {
-        const struct paired_summary *paired = &r->paired[i * datasets + k];
-        json_t *d = dataset_new(&r->summaries[i * datasets + k]);
-        record_number(d, "loss_delta", paired->delta);
-        record_number(d, "loss_delta_stderr", paired->delta_stderr);
-        record_number(d, "loss_relative", paired->relative);
-        record_number(d, "loss_relative_stderr", paired->relative_stderr);
-        record_number(d, "kl_divergence", paired->kl_divergence);
-        record_number(d, "top1_agreement", paired->top1_agreement);
-        json_object_set_new(json_object_get(record, "datasets"), dataset_name(r, k), d);
-    }
+    json_object_set_new(record, "datasets", record_datasets(r, &s->scores, METRIC_CELL));
     parts_annotate(c, s->variant, record);
 done:
     *out = record;

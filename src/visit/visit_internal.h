@@ -2,6 +2,7 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "eval/head.h"
+#include "eval/metric.h"
 #include "group/group.h"
 #include "group/inputs.h"
 #include "group/part.h"
@@ -54,6 +55,7 @@ struct stream {
                          only) */
     struct states *evaluation;  // (evaluation tokens, C)
     struct states *calibration; // (calibration tokens, C) or NULL
+    struct scores scores;       /* of all evaluation sequences, once they are scored */
     enum status st;             /* failed streams stand still */
     struct err err;
     int64_t n_layers, layers_capacity;
@@ -151,10 +153,7 @@ struct run {
     struct stream *streams; // (n)
     struct stream **order;  // (n) as they go through a block
     struct memory_plan plan;
-    char *scratch;                       /* folder, NULL: none */
-    struct loss_summary *full_summaries; // (datasets)
-    struct loss_summary *summaries;      // (n, datasets)
-    struct paired_summary *paired;       // (n, datasets)
+    char *scratch; /* folder, NULL: none */
     double seconds_read, seconds_head, weight_norm;
 };
 /* Streams of v's variants. model: what is walked; NULL where it could not be opened, then nothing
@@ -184,6 +183,9 @@ MUST_USE enum status record_checkpoint(const struct part_context *c, const struc
 /* Likewise of variant i. */
 MUST_USE enum status record_cell(const struct part_context *c, const struct run *r, int64_t i,
                                  const struct err *failure, json_t **out, struct err *e);
+/* What the metrics say of a scored stream: {DATASET: {FIELD: number, ...}, ...}. A new reference;
+ * NULL when out of memory. */
+json_t *record_datasets(const struct run *r, const struct scores *scores, enum metric_scope scope);
 
 extern const struct part cells_part;
 
@@ -208,6 +210,7 @@ MUST_USE enum status wave_run(struct run *r, struct stream *const *streams, int6
 
 /* --- score.c --- */
 
-/* Scores those of the streams that still stand beside the full-precision one. */
+/* Fills the scores of the full-precision stream and of those of the streams that have not failed.
+ * Collective on the group; every rank gets all scores. ERR_NOMEM, ERR_IO, ERR_MPI. */
 MUST_USE enum status score_streams(struct run *r, struct stream *const *streams, int64_t n,
                                    struct err *e);

@@ -13,19 +13,12 @@ void stream_free(struct stream *s)
     free(s->layers);
     states_close(s->evaluation);
     states_close(s->calibration);
+    scores_free(&s->scores);
     *s = (struct stream){0};
 }
 
 void walk_free(struct run *r)
 {
-    int64_t datasets = r->visit ? r->visit->n_evaluations : 0;
-    for (int64_t i = 0; r->full_summaries && i < datasets; i++)
-        loss_summary_free(&r->full_summaries[i]);
-    for (int64_t i = 0; r->summaries && i < r->n * datasets; i++)
-        loss_summary_free(&r->summaries[i]);
-    free(r->full_summaries);
-    free(r->summaries);
-    free(r->paired);
     stream_free(&r->full);
     for (int64_t i = 0; r->streams && i < r->n; i++) stream_free(&r->streams[i]);
     free(r->streams);
@@ -55,11 +48,6 @@ enum status walk_init(struct run *r, const struct part_context *c, const struct 
         s->prefix = o->true_sequential;
         s->unrounded = s->own && o->scale_dtype == SCALE_F16_PACKED;
     }
-    int64_t cells = r->n * r->visit->n_evaluations;
-    TRY(mem_zero(&r->full_summaries, r->visit->n_evaluations, sizeof *r->full_summaries,
-                 "summaries", e));
-    TRY(mem_zero(&r->summaries, cells, sizeof *r->summaries, "summaries", e));
-    TRY(mem_zero(&r->paired, cells, sizeof *r->paired, "summaries", e));
 done:
     return st;
 }
@@ -252,7 +240,7 @@ done:
 }
 
 static enum status evaluate(const struct part_context *context, struct checkpoint *c,
-                            struct loss_summary *losses, int64_t *planned, struct err *e)
+                            json_t **datasets, int64_t *planned, struct err *e)
 {
     enum status st = OK;
     struct model *model = NULL;
@@ -260,10 +248,7 @@ static enum status evaluate(const struct part_context *context, struct checkpoin
     struct visit v = *context->visit; /* shallow */
     v.n_variants = 0;
     TRY(walk_checkpoint(context, c, &v, NULL, &model, &r, e));
-    for (int64_t i = 0; i < v.n_evaluations; i++) {
-        losses[i] = r.full_summaries[i];
-        r.full_summaries[i] = (struct loss_summary){0};
-    }
+    *datasets = record_datasets(&r, &r.full.scores, METRIC_CHECKPOINT);
     *planned = walk_planned(&r);
 done:
     walk_free(&r);

@@ -4,6 +4,7 @@
  * widened one block ahead, as in a visit, while the blocks compute. FLOPs of a block: 2 P T for its
  * P linear weights and T tokens, 2 T² C a sequence for causal attention (half of both products). */
 #include "bench.h"
+#include "eval/metric.h"
 #include "model/block.h"
 #include "visit/visit_internal.h"
 
@@ -132,21 +133,23 @@ static void head(struct bench *b)
 {
     struct err e = {0};
     const struct model_shape *m = model_shape(b->model);
-    struct scores full = {0}, scores[2] = {{0}, {0}};
-    const float *stream[2] = {b->x, b->x};
+    struct scores scores[3];
+    struct span *spans;
+    const float *x[3] = {b->x, b->x, b->x};
     double seconds, flops = 2.0 * (double)(m->hidden * m->vocab * b->tokens);
     double rate = flops / sgemm_seconds(b->tokens, m->vocab, m->hidden, PASSES);
-    must(scores_init(&full, b->s.n, &e), &e);
-    for (int i = 0; i < 2; i++) must(scores_init(&scores[i], b->s.n, &e), &e);
-    BEST(seconds, PASSES,
-         must(head_score(b->model, &b->s, b->x, stream, 2, &full, scores, &e), &e));
+    must(head_text_spans(&b->s, &spans, &e), &e);
+    for (int i = 0; i < 3; i++) must(scores_init(&scores[i], b->s.n, &e), &e);
+    BEST(seconds, PASSES, must(head_score(b->model, spans, b->s.n, x, 3, scores, &e), &e));
+    json_t *record = metrics_record(&b->s, 0, b->s.n, scores[1].sum, scores[0].sum, METRIC_CELL);
     printf(
         "  head, 3 streams: logits, cross-entropy, KL, top-1\n    %-27s %8.4f s %8.1f GF/s %6.2f "
         "of sgemm (%.1f GF/s); KL of equal streams %.1e\n",
         "", seconds, 3e-9 * flops / seconds, 3 * flops / seconds / rate, 1e-9 * rate,
-        scores[0].kl[0]);
-    scores_free(&full);
-    for (int i = 0; i < 2; i++) scores_free(&scores[i]);
+        json_number_get(json_object_get(record, "kl_divergence")));
+    json_decref(record);
+    free(spans);
+    for (int i = 0; i < 3; i++) scores_free(&scores[i]);
 }
 
 int main(int argc, char **argv)

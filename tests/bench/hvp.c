@@ -32,6 +32,7 @@ static enum status forward(struct bench *b, struct err *e)
     enum status st = OK;
     struct acts a = {0};
     struct scores scores = {0};
+    struct span *spans = NULL;
     struct block block = {0};
     float *x = NULL;
     const struct model_shape *m = model_shape(b->model);
@@ -45,8 +46,10 @@ static enum status forward(struct bench *b, struct err *e)
         model_block_forward(b->model, &block, &b->s, x, &a);
         model_block_free(&block);
     }
-    TRY(head_score(b->model, &b->s, x, NULL, 0, &scores, NULL, e));
+    TRY(head_text_spans(&b->s, &spans, e));
+    TRY(head_score(b->model, spans, b->s.n, &(const float *){x}, 1, &scores, e));
 done:
+    free(spans);
     scores_free(&scores);
     model_acts_free(&a);
     free(x);

@@ -1,5 +1,6 @@
 /* The head's scores against sums over whole logits in f64, and the statistics by hand. */
 #include "eval/head.h"
+#include "eval/metric.h"
 #include "linalg/linalg.h"
 #include "tensor/kern_ref.h"
 #include <math.h>
@@ -53,6 +54,45 @@ static int teardown(void **state)
     return 0;
 }
 
+/* The first sum of the metric that has this field, of unit i. */
+static double sum_of(const struct scores *x, const char *field, int64_t i)
+{
+    int64_t column = 0;
+    for (int k = 0; metrics[k]; column += metrics[k++]->n_sums)
+        for (const struct metric_field *f = metrics[k]->fields; f->name; f++)
+            if (strcmp(f->name, field) == 0) return x->sum[i * metrics_sums() + column];
+    fail_msg("no metric has %s", field);
+    return 0;
+}
+static double nll_of(const struct scores *x, int64_t i)
+{
+    return sum_of(x, "loss", i);
+}
+static double kl_of(const struct scores *x, int64_t i)
+{
+    return sum_of(x, "kl_divergence", i);
+}
+static int64_t top1_of(const struct scores *x, int64_t i)
+{
+    return (int64_t)sum_of(x, "top1_agreement", i);
+}
+
+/* Scores the streams of `s`, full precision first. */
+static void score(const float *const *x, int64_t n_streams, struct scores *out)
+{
+    struct err e = {0};
+    struct span *spans;
+    for (int64_t k = 0; k < n_streams; k++) must(scores_init(&out[k], N, &e), &e);
+    must(head_text_spans(&s, &spans, &e), &e);
+    must(head_score(model, spans, N, x, n_streams, out, &e), &e);
+    free(spans);
+}
+
+static void scores_free_all(struct scores *x, int n)
+{
+    for (int k = 0; k < n; k++) scores_free(&x[k]);
+}
+
 /* nll, kl and agreement of sequence i from whole logits. */
 static void by_hand(const float *x, const float *z, int64_t i, double *nll, double *kl,
                     int64_t *top1)
@@ -77,11 +117,9 @@ static void scores_match_whole_logits(void **state)
 {
     (void)state;
     struct err e = {0};
-    struct scores of_full, of[2];
-    const float *streams[2] = {near, far}, *all[3] = {full, near, far};
+    struct scores of[3];
+    const float *all[3] = {full, near, far};
     float *logits[3];
-    must(scores_init(&of_full, N, &e), &e);
-    for (int k = 0; k < 2; k++) must(scores_init(&of[k], N, &e), &e);
     for (int k = 0; k < 3; k++) {
         logits[k] = malloc(sizeof(float) * TOKENS * V);
         for (int64_t i = 0; i < N; i++) /* the same slices as the scores: same bits */
@@ -89,82 +127,93 @@ static void scores_match_whole_logits(void **state)
                              logits[k] + offsets[i] * V, &e),
                  &e);
     }
-    must(head_score(model, &s, full, streams, 2, &of_full, of, &e), &e);
-    for (int64_t i = 0; i < N; i++) {
-        double nll, kl;
-        int64_t top1;
-        by_hand(logits[0], logits[0], i, &nll, &kl, &top1);
-        assert_true(fabs(of_full.nll[i] - nll) <= 1e-7 * nll);
-        assert_true(of_full.kl[i] == 0 && of_full.top1[i] == top1);
-        for (int k = 0; k < 2; k++) {
-            by_hand(logits[0], logits[1 + k], i, &nll, &kl, &top1);
-            assert_true(fabs(of[k].nll[i] - nll) <= 1e-7 * nll);
-            if (!(fabs(of[k].kl[i] - kl) <= 3e-6 * kl))
-                fail_msg("stream %d, sequence %d: KL %.9g, expected %.9g", k, (int)i, of[k].kl[i],
-                         kl);
-            assert_int_equal(of[k].top1[i], top1);
+    score(all, 3, of);
+    for (int64_t i = 0; i < N; i++)
+        for (int k = 0; k < 3; k++) {
+            double nll, kl;
+            int64_t top1;
+            by_hand(logits[0], logits[k], i, &nll, &kl, &top1);
+            assert_true(fabs(nll_of(&of[k], i) - nll) <= 1e-7 * nll);
+            if (k == 0) assert_true(kl_of(&of[k], i) == 0);
+            if (k > 0 && !(fabs(kl_of(&of[k], i) - kl) <= 3e-6 * kl))
+                fail_msg("stream %d, sequence %d: KL %.9g, expected %.9g", k, (int)i,
+                         kl_of(&of[k], i), kl);
+            assert_int_equal(top1_of(&of[k], i), top1);
         }
-    }
-    assert_true(of[0].kl[0] > 0 && of[0].kl[0] < 1e-4 * of[1].kl[0]);
-    assert_true(of_full.nll[1] == 0 && of[1].top1[1] == 0);
+    assert_true(kl_of(&of[1], 0) > 0 && kl_of(&of[1], 0) < 1e-4 * kl_of(&of[2], 0));
+    assert_true(nll_of(&of[0], 1) == 0 && top1_of(&of[2], 1) == 0);
     for (int k = 0; k < 3; k++) free(logits[k]);
-    scores_free(&of_full);
-    for (int k = 0; k < 2; k++) scores_free(&of[k]);
+    scores_free_all(of, 3);
 }
 
 static void same_bits_for_any_threads(void **state)
 {
     (void)state;
-    struct err e = {0};
-    struct scores f[3], v[3];
-    const float *stream = far;
+    struct scores of[3][2];
+    const float *x[2] = {full, far};
     for (int k = 0; k < 3; k++) {
         omp_set_num_threads(k + 1);
-        must(scores_init(&f[k], N, &e), &e);
-        must(scores_init(&v[k], N, &e), &e);
-        must(head_score(model, &s, full, &stream, 1, &f[k], &v[k], &e), &e);
-        assert_memory_equal(f[k].nll, f[0].nll, N * sizeof(double));
-        assert_memory_equal(v[k].nll, v[0].nll, N * sizeof(double));
-        assert_memory_equal(v[k].kl, v[0].kl, N * sizeof(double));
+        score(x, 2, of[k]);
+        for (int i = 0; i < 2; i++)
+            assert_memory_equal(of[k][i].sum, of[0][i].sum,
+                                (size_t)(N * metrics_sums()) * sizeof(double));
     }
-    for (int k = 0; k < 3; k++) scores_free(&f[k]), scores_free(&v[k]);
+    for (int k = 0; k < 3; k++) scores_free_all(of[k], 2);
 }
 
 /* A stream compared with itself diverges by nothing at all. */
 static void same_stream_has_no_divergence(void **state)
 {
     (void)state;
-    struct err e = {0};
-    struct scores f, v;
-    const float *stream = full;
-    must(scores_init(&f, N, &e), &e);
-    must(scores_init(&v, N, &e), &e);
-    must(head_score(model, &s, full, &stream, 1, &f, &v, &e), &e);
+    struct scores of[2];
+    score((const float *[]){full, full}, 2, of);
     for (int i = 0; i < N; i++) {
-        assert_true(v.kl[i] == 0 && v.nll[i] == f.nll[i]);
-        assert_int_equal(v.top1[i], offsets[i + 1] - offsets[i] - 1);
+        assert_true(kl_of(&of[1], i) == 0 && nll_of(&of[1], i) == nll_of(&of[0], i));
+        assert_int_equal(top1_of(&of[1], i), offsets[i + 1] - offsets[i] - 1);
     }
-    scores_free(&f);
-    scores_free(&v);
+    scores_free_all(of, 2);
 }
 
 /* A broken stream gives NaN, not a hang or a number. */
 static void nan_stays_nan(void **state)
 {
     (void)state;
-    struct err e = {0};
-    struct scores f, v;
+    struct scores of[2];
     static float broken[TOKENS * C];
-    const float *stream = broken;
     memcpy(broken, full, sizeof broken);
     broken[3] = NAN;
-    must(scores_init(&f, N, &e), &e);
-    must(scores_init(&v, N, &e), &e);
-    must(head_score(model, &s, full, &stream, 1, &f, &v, &e), &e);
-    assert_true(isnan(v.nll[0]) && isnan(v.kl[0]));
-    assert_true(v.nll[2] == f.nll[2]);
-    scores_free(&f);
-    scores_free(&v);
+    score((const float *[]){full, broken}, 2, of);
+    assert_true(isnan(nll_of(&of[1], 0)) && isnan(kl_of(&of[1], 0)));
+    assert_true(nll_of(&of[1], 2) == nll_of(&of[0], 2));
+    scores_free_all(of, 2);
+}
+
+/* Some positions of some sequences, with targets of their own, two spans in one unit: what the
+ * choices of a question need. */
+static void spans_choose_positions(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    enum { CHOICES = 2, LAST = 259 };
+    const float *x = full;
+    struct scores of;
+    float logits[2 * V];
+    int32_t target[] = {7, 200};
+    const struct span spans[] = {
+        {.row = LAST, .n = 1, .target = &target[0], .unit = 1},
+        {.row = 299, .n = 1, .target = &target[1], .unit = 0},
+        {.row = LAST, .n = 1, .target = &target[1], .unit = 1},
+    };
+    must(scores_init(&of, CHOICES, &e), &e);
+    must(head_score(model, spans, 3, &x, 1, &of, &e), &e);
+    for (int i = 0; i < 2; i++)
+        must(head_logits(model, full + (i ? 299 : LAST) * C, 1, logits + i * V, &e), &e);
+    double p[V], first = ref_softmax(p, logits, V), second = ref_softmax(p, logits + V, V);
+    double both = 2 * first - logits[7] - logits[200], one = second - logits[V + 200];
+    assert_true(fabs(nll_of(&of, 1) - both) <= 1e-6 * both);
+    assert_true(fabs(nll_of(&of, 0) - one) <= 1e-6 * one);
+    assert_int_equal(top1_of(&of, 1), 2);
+    scores_free(&of);
 }
 
 static bool close_to(double a, double b)
@@ -172,60 +221,64 @@ static bool close_to(double a, double b)
     return fabs(a - b) <= 1e-12 * fabs(b);
 }
 
+/* A number of a dataset's record. */
+static double number(const json_t *record, const char *field)
+{
+    const json_t *value = json_object_get(record, field);
+    if (!value) fail_msg("no field %s", field);
+    return json_number_get(value);
+}
+
 /* Three sequences of 5 tokens: losses 2, 3, 4 and 2.2, 3.1, 4.6. */
 static void statistics_by_hand(void **state)
 {
     (void)state;
-    struct err e = {0};
     int64_t offset[] = {0, 5, 10, 15};
     int32_t some[15], length[15];
-    double nll[] = {8, 12, 16}, variant_nll[] = {8.8, 12.4, 18.4}, kl[] = {0.1, 0.2, 0.3};
-    int64_t top1[] = {4, 3, 2};
+    /* Sums in the order of the table: nll, kl, top1. */
+    double f[] = {8, 0, 4, 12, 0, 4, 16, 0, 4};
+    double v[] = {8.8, 0.1, 4, 12.4, 0.2, 3, 18.4, 0.3, 2};
+    assert_int_equal(metrics_sums(), 3);
     for (int i = 0; i < 15; i++) some[i] = 0, length[i] = i % 5 ? 3 : 100;
     struct sequences three = {.n = 3, .offset = offset, .ids = some, .bytes = length};
-    struct scores f = {.n = 3, .nll = nll, .kl = kl, .top1 = top1};
-    struct scores v = {.n = 3, .nll = variant_nll, .kl = kl, .top1 = top1};
-    struct loss_summary a, b;
-    struct paired_summary p;
-    must(loss_summarise(&three, &f, &a, &e), &e);
-    must(loss_summarise(&three, &v, &b, &e), &e);
-    paired_summarise(&a, &b, &v, &p);
-    assert_true(close_to(a.loss, 3) && close_to(a.loss_stderr, 1 / sqrt(3)));
-    assert_true(close_to(a.perplexity, exp(3)));
-    assert_int_equal(a.tokens, 12);
-    assert_int_equal(a.bytes, 36);
-    assert_true(close_to(a.bits_per_byte, 36 / (log(2) * 36)));
-    assert_true(close_to(p.delta, 0.3) && close_to(p.delta_stderr, sqrt(0.07 / 3)));
-    assert_true(close_to(p.relative, 0.1));
+    json_t *a = metrics_record(&three, 0, 3, f, f, METRIC_CHECKPOINT);
+    json_t *p = metrics_record(&three, 0, 3, v, f, METRIC_CELL);
+    assert_true(close_to(number(a, "loss"), 3) && close_to(number(a, "loss_stderr"), 1 / sqrt(3)));
+    assert_true(close_to(number(a, "perplexity"), exp(3)));
+    assert_int_equal(json_integer_value(json_object_get(a, "tokens")), 12);
+    assert_int_equal(json_integer_value(json_object_get(a, "bytes")), 36);
+    assert_true(close_to(number(a, "bits_per_byte"), 36 / (log(2) * 36)));
+    assert_null(json_object_get(a, "loss_delta"));
+    assert_true(close_to(number(p, "loss"), 3.3) && !json_object_get(p, "loss_stderr"));
+    assert_true(close_to(number(p, "loss_delta"), 0.3) &&
+                close_to(number(p, "loss_delta_stderr"), sqrt(0.07 / 3)));
+    assert_true(close_to(number(p, "loss_relative"), 0.1));
     /* residuals v - 1.1 f: 0, -0.2, 0.2 */
-    assert_true(close_to(p.relative_stderr, sqrt(0.04 / 3) / 3));
-    assert_true(close_to(p.kl_divergence, 0.05) && close_to(p.top1_agreement, 0.75));
-    loss_summary_free(&a);
-    loss_summary_free(&b);
-    three.n = 1;
+    assert_true(close_to(number(p, "loss_relative_stderr"), sqrt(0.04 / 3) / 3));
+    assert_true(close_to(number(p, "kl_divergence"), 0.05) &&
+                close_to(number(p, "top1_agreement"), 0.75));
+    json_decref(a);
+    json_decref(p);
     three.bytes = NULL;
-    must(loss_summarise(&three, &f, &a, &e), &e);
-    assert_true(isnan(a.loss_stderr) && isnan(a.bits_per_byte) && a.loss == 2);
-    loss_summary_free(&a);
+    a = metrics_record(&three, 1, 2, f, f, METRIC_CHECKPOINT);
+    assert_true(isnan(number(a, "loss_stderr")) && isnan(number(a, "bits_per_byte")));
+    assert_true(number(a, "loss") == 3);
+    json_decref(a);
 }
 
 /* Unequal lengths: a mean over sequences; one-token sequences do not count. */
 static void unequal_lengths(void **state)
 {
     (void)state;
-    struct err e = {0};
     int64_t offset[] = {0, 3, 4, 15};
-    double nll[] = {2, 0, 30}, zero[3] = {0};
-    int64_t top1[3] = {2, 0, 10};
+    double f[] = {2, 0, 2, 0, 0, 0, 30, 0, 10};
     struct sequences three = {.n = 3, .offset = offset};
-    struct scores f = {.n = 3, .nll = nll, .kl = zero, .top1 = top1};
-    struct loss_summary a;
-    struct paired_summary p;
-    must(loss_summarise(&three, &f, &a, &e), &e);
-    paired_summarise(&a, &a, &f, &p);
-    assert_true(close_to(a.loss, 2) && isnan(a.sequence_loss[1]) && a.tokens == 12);
-    assert_true(p.delta == 0 && p.delta_stderr == 0 && p.relative == 0 && p.top1_agreement == 1);
-    loss_summary_free(&a);
+    json_t *a = metrics_record(&three, 0, 3, f, f, METRIC_CHECKPOINT | METRIC_CELL);
+    assert_true(close_to(number(a, "loss"), 2) && number(a, "tokens") == 12);
+    assert_true(isnan(json_number_get(json_array_get(json_object_get(a, "sequence_loss"), 1))));
+    assert_true(number(a, "loss_delta") == 0 && number(a, "loss_delta_stderr") == 0 &&
+                number(a, "loss_relative") == 0 && number(a, "top1_agreement") == 1);
+    json_decref(a);
 }
 
 int main(void)
@@ -235,6 +288,7 @@ int main(void)
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(same_stream_has_no_divergence),
         cmocka_unit_test(nan_stays_nan),
+        cmocka_unit_test(spans_choose_positions),
         cmocka_unit_test(statistics_by_hand),
         cmocka_unit_test(unequal_lengths),
     };

@@ -1,6 +1,7 @@
 /* The forward pass against transformers in f32, for every family, through the head. */
 #include "checkpoint/checkpoint.h"
 #include "eval/head.h"
+#include "eval/metric.h"
 #include "linalg/linalg.h"
 #include <math.h>
 #include <omp.h>
@@ -113,7 +114,7 @@ static void meets_transformers(void **state)
     const char *name = *state;
     struct fixture f;
     struct scores scores;
-    struct loss_summary l;
+    struct span *spans;
     fixture_open(name, &f);
     int64_t T = f.s.offset[f.s.n], n = T * model_shape(f.model)->vocab;
     float *x = forward(f.model, &f.s, T), *logits = malloc((size_t)n * sizeof *logits);
@@ -122,17 +123,23 @@ static void meets_transformers(void **state)
     double top = largest_difference(f.logits, zero, n);
     double off = largest_difference(f.logits, logits, n);
     OK_OR_FAIL(scores_init(&scores, f.s.n, e));
-    OK_OR_FAIL(head_score(f.model, &f.s, x, NULL, 0, &scores, NULL, e));
-    OK_OR_FAIL(loss_summarise(&f.s, &scores, &l, e));
-    double loss_off = fabs(l.loss / f.loss - 1), seq_off = 0;
-    for (int64_t i = 0; i < f.s.n; i++)
-        seq_off = fmax(seq_off, fabs(l.sequence_loss[i] / f.per_seq[i] - 1));
+    OK_OR_FAIL(head_text_spans(&f.s, &spans, e));
+    OK_OR_FAIL(head_score(f.model, spans, f.s.n, &(const float *){x}, 1, &scores, e));
+    json_t *d = metrics_record(&f.s, 0, f.s.n, scores.sum, scores.sum, METRIC_CHECKPOINT);
+    const json_t *list = json_object_get(d, "sequence_loss");
+    double loss_off = fabs(json_number_get(json_object_get(d, "loss")) / f.loss - 1), seq_off = 0;
+    assert_int_equal(json_array_size(list), f.s.n);
+    for (int64_t i = 0; i < f.s.n; i++) {
+        double loss = json_number_get(json_array_get(list, (size_t)i));
+        seq_off = fmax(seq_off, fabs(loss / f.per_seq[i] - 1));
+    }
     printf("%-20s logits %.1e  loss %.1e  sequences %.1e\n", name, off / top, loss_off, seq_off);
     assert_true(top > 1);
     assert_true(off <= 1e-5 * top);
     assert_true(loss_off <= 1e-6);
     assert_true(seq_off <= 1e-6);
-    loss_summary_free(&l);
+    json_decref(d);
+    free(spans);
     scores_free(&scores);
     free(zero);
     free(logits);

@@ -1,0 +1,83 @@
+/* metric: what the head measures, as a table.
+ *
+ * A metric adds something up over scored positions and makes fields of a record from the sums. It
+ * is a const struct in its own file (small relatives share one), a line of the table in metric.c,
+ * and a line of the results' field table for each of its fields.
+ *
+ * Its sums pass through the same steps as those of all others: in f64 over the positions of a
+ * slice, in order; over the slices of a unit, in order; a unit is scored by one rank, and what each
+ * rank has is copied to all. So no sum depends on the number of ranks or threads. A unit of a text
+ * is a sequence.
+ */
+#pragma once
+#include "model/sequences.h"
+#include "util/json.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One scored position of one stream, as the head sees it. */
+struct position {
+    int32_t target;       /* the token whose probability counts; in a text the next one */
+    int64_t vocab;        /* V */
+    const float *logits;  // (V)
+    const float *weights; // (V) probability of token v: scale * weights[v]
+    float scale;          /* 1 for the full-precision stream when variants are scored beside it */
+    double log_sum;       /* log-probability of token v: logits[v] - log_sum */
+    int64_t top;          /* most likely token; the first wins ties */
+    const struct position *full; /* the same position of the full-precision stream, whose own `full`
+                                    is itself */
+};
+
+/* One dataset of one stream, scored. */
+struct scored {
+    const struct sequences *sequences;
+    const double *sum;  // (sequences->n, pitch) of the stream, from the metric's first sum on
+    const double *full; // likewise of the full-precision stream: the same pointer for that one
+    int64_t pitch;
+};
+
+/* Tokens of sequence i that are scored: all but the first. */
+static inline int64_t scored_tokens(const struct scored *x, int64_t i)
+{
+    int64_t tokens = x->sequences->offset[i + 1] - x->sequences->offset[i];
+    return tokens > 1 ? tokens - 1 : 0;
+}
+
+/* Mean over all scored tokens of the metric's first sum; NaN when there is no such token. */
+double scored_mean(const struct scored *x);
+
+/* Whose record has a field: of the full-precision checkpoint, of a cell (one variant of it). */
+enum metric_scope { METRIC_CHECKPOINT = 1, METRIC_CELL = 2 };
+
+struct metric_field {
+    const char *name; /* in records */
+    unsigned scopes;  /* METRIC_CHECKPOINT | METRIC_CELL */
+    bool integer;
+    double (*value)(const struct scored *x); /* NaN: there is no such number */
+    /* Instead of value: the field is a list with a number for each sequence. */
+    double (*each)(const struct scored *x, int64_t i);
+};
+
+enum { METRIC_FIELDS_MAX = 12 };
+
+struct metric {
+    int n_sums;
+    /* Adds what the position gives to sums (n_sums). Called by many threads at once. */
+    void (*accumulate)(const struct position *p, double *sums);
+    struct metric_field fields[METRIC_FIELDS_MAX]; /* the first one without a name ends them */
+};
+
+/* The table; NULL behind the last line. */
+extern const struct metric *const metrics[];
+
+/* Sums of all metrics together: the pitch of rows of sums. */
+int64_t metrics_sums(void);
+
+/* Lets every metric add what the position gives to sums (metrics_sums()). */
+void metrics_accumulate(const struct position *p, double *sums);
+
+/* What a record says of a dataset, sequences [first, end) of s: the fields of that scope. sum,
+ * full: (s->n, metrics_sums()) of the stream and of the full-precision one. A new reference; NULL
+ * when out of memory. */
+json_t *metrics_record(const struct sequences *s, int64_t first, int64_t end, const double *sum,
+                       const double *full, enum metric_scope scope);

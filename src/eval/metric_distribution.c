@@ -1,0 +1,29 @@
+/* How far a variant's next-token distributions are from those of full precision: KL divergence and
+ * top-1 agreement, means over the scored tokens. */
+#include "eval/metric.h"
+#include "tensor/kern.h"
+
+static void add_kl(const struct position *p, double *sum)
+{
+    const struct position *full = p->full;
+    if (p == full) return;
+    *sum += kern_kl(full->logits, full->weights, p->logits, p->weights, p->scale, p->vocab,
+                    (float)(p->log_sum - full->log_sum));
+}
+
+const struct metric metric_kl_divergence = {
+    .n_sums = 1,
+    .accumulate = add_kl,
+    .fields = {{.name = "kl_divergence", .scopes = METRIC_CELL, .value = scored_mean}},
+};
+
+static void add_agreement(const struct position *p, double *count)
+{
+    *count += p->top == p->full->top;
+}
+
+const struct metric metric_top1_agreement = {
+    .n_sums = 1,
+    .accumulate = add_agreement,
+    .fields = {{.name = "top1_agreement", .scopes = METRIC_CELL, .value = scored_mean}},
+};

@@ -1,0 +1,133 @@
+/* Cross-entropy and what follows from it: perplexity, bits per byte, and the paired difference from
+ * full precision. Statistics over the sequences that have a scored token; formulas:
+ * docs/math/statistics.md. */
+#include "eval/metric.h"
+#include "eval/moments.h"
+
+static void accumulate(const struct position *p, double *nll)
+{
+    *nll += p->log_sum - (double)p->logits[p->target];
+}
+
+/* Mean over the scored tokens of sequence i; NaN when it has none. */
+static double mean_of(const struct scored *x, const double *nll, int64_t i)
+{
+    int64_t tokens = scored_tokens(x, i);
+    return tokens ? nll[i * x->pitch] / (double)tokens : NAN;
+}
+
+static double sequence_loss(const struct scored *x, int64_t i)
+{
+    return mean_of(x, x->sum, i);
+}
+
+static struct moments loss_moments(const struct scored *x, const double *nll)
+{
+    struct moments m = {0};
+    for (int64_t i = 0; i < x->sequences->n; i++)
+        if (scored_tokens(x, i)) moments_add(&m, mean_of(x, nll, i));
+    return m;
+}
+
+static double loss(const struct scored *x)
+{
+    struct moments m = loss_moments(x, x->sum);
+    return moments_mean(&m);
+}
+
+static double loss_stderr(const struct scored *x)
+{
+    struct moments m = loss_moments(x, x->sum);
+    return moments_stderr(&m);
+}
+
+static double perplexity(const struct scored *x)
+{
+    return exp(loss(x));
+}
+
+static double tokens(const struct scored *x)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < x->sequences->n; i++) sum += scored_tokens(x, i);
+    return (double)sum;
+}
+
+static double bytes(const struct scored *x)
+{
+    const struct sequences *s = x->sequences;
+    int64_t sum = 0;
+    for (int64_t i = 0; s->bytes && i < s->n; i++)
+        for (int64_t t = s->offset[i] + 1; t < s->offset[i + 1]; t++) sum += s->bytes[t];
+    return (double)sum;
+}
+
+/* NaN when bytes are not known. */
+static double bits_per_byte(const struct scored *x)
+{
+    double nll = 0, of_text = bytes(x);
+    for (int64_t i = 0; i < x->sequences->n; i++) nll += x->sum[i * x->pitch];
+    return of_text > 0 ? nll / (M_LN2 * of_text) : NAN;
+}
+
+/* Of v - ratio f over the sequences, v a variant's loss and f that of full precision. */
+static struct moments paired(const struct scored *x, double ratio)
+{
+    struct moments m = {0};
+    for (int64_t i = 0; i < x->sequences->n; i++) {
+        double f = mean_of(x, x->full, i), v = mean_of(x, x->sum, i);
+        if (!isnan(f)) moments_add(&m, v - ratio * f);
+    }
+    return m;
+}
+
+static double delta(const struct scored *x)
+{
+    struct moments m = paired(x, 1);
+    return moments_mean(&m);
+}
+
+static double delta_stderr(const struct scored *x)
+{
+    struct moments m = paired(x, 1);
+    return moments_stderr(&m);
+}
+
+static double full_loss(const struct scored *x)
+{
+    struct moments m = loss_moments(x, x->full);
+    return moments_mean(&m);
+}
+
+static double relative(const struct scored *x)
+{
+    return loss(x) / full_loss(x) - 1;
+}
+
+static double relative_stderr(const struct scored *x)
+{
+    double f = full_loss(x);
+    struct moments m = paired(x, loss(x) / f);
+    return moments_stderr(&m) / fabs(f);
+}
+
+enum { BOTH = METRIC_CHECKPOINT | METRIC_CELL };
+
+const struct metric metric_loss = {
+    .n_sums = 1,
+    .accumulate = accumulate,
+    .fields =
+        {
+            {.name = "loss", .scopes = BOTH, .value = loss},
+            {.name = "loss_stderr", .scopes = METRIC_CHECKPOINT, .value = loss_stderr},
+            {.name = "perplexity", .scopes = BOTH, .value = perplexity},
+            {.name = "bits_per_byte", .scopes = BOTH, .value = bits_per_byte},
+            {.name = "tokens", .scopes = METRIC_CHECKPOINT, .integer = true, .value = tokens},
+            {.name = "bytes", .scopes = METRIC_CHECKPOINT, .integer = true, .value = bytes},
+            {.name = "sequence_loss", .scopes = BOTH, .each = sequence_loss},
+            {.name = "loss_delta", .scopes = METRIC_CELL, .value = delta},
+            {.name = "loss_delta_stderr", .scopes = METRIC_CELL, .value = delta_stderr},
+            {.name = "loss_relative", .scopes = METRIC_CELL, .value = relative},
+            {.name = "loss_relative_stderr", .scopes = METRIC_CELL, .value = relative_stderr},
+        },
+};

@@ -1,5 +1,6 @@
 /* What stands outside the blocks: its weights, and the embedding. */
 #include "curvature/hvp_engine.h"
+#include "tensor/row.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, str
         w->at.p[at] = w->owned[at];
 #pragma omp parallel for schedule(static)
         for (int64_t k = 0; k < elements; k++) w->owned[at][k] = from[k];
-        if (along.p[at]) diff_axpy(w->owned[at], h->step, along.p[at], elements);
+        if (along.p[at]) row_axpy(w->owned[at], h->step, along.p[at], elements);
     }
     if (h->m->spec.shape.tied) w->at.p[OUTER_HEAD] = w->at.p[OUTER_EMBED];
 done:
@@ -77,6 +78,6 @@ void hvp_embed_back(const struct hvp *h, const real *g, real *table)
 #pragma omp parallel for schedule(static)
     for (int64_t c = 0; c < C; c += COLUMNS)
         for (int64_t t = 0; t < T; t++)
-            diff_add(table + h->s->ids[t] * C + c, table + h->s->ids[t] * C + c, g + t * C + c,
-                     C - c < COLUMNS ? C - c : COLUMNS);
+            row_add(table + h->s->ids[t] * C + c, table + h->s->ids[t] * C + c, g + t * C + c,
+                    C - c < COLUMNS ? C - c : COLUMNS);
 }

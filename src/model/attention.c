@@ -2,6 +2,7 @@
  * 2018; Dao et al. 2022), so that a thread needs one small tile of scores whatever the length. */
 #include "linalg/linalg.h"
 #include "model/block.h"
+#include "tensor/row.h"
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -34,8 +35,8 @@ static void prepare_heads(const struct spec *s, const struct block *b, const str
             kern_rms_norm(x + h * stride, width, x + h * stride, width, norm, t->n, D,
                           (float)s->eps);
     if (!(s->flags[b->layer] & LAYER_NO_ROPE))
-        kern_rope(x, width, heads, stride, a->cosine + t->pos * s->rope.half,
-                  a->sine + t->pos * s->rope.half, t->n, s->rope.half);
+        row_rope(x, width, heads, stride, a->cosine + t->pos * s->rope.half,
+                 a->sine + t->pos * s->rope.half, t->n, s->rope.half, false);
 }
 
 void attention_prepare(const struct spec *s, const struct block *b, const struct tile *t,
@@ -43,7 +44,7 @@ void attention_prepare(const struct spec *s, const struct block *b, const struct
 {
     int64_t width = qkv_width(s), D = s->shape.head_dim, q, k, v;
     int64_t stride = s->fused ? 3 * D : D;
-    if (s->clip > 0) kern_clip(a->inner + t->row * width, width, (float)s->clip, t->n, width);
+    if (s->clip > 0) row_clip(a->inner + t->row * width, width, (float)s->clip, t->n, width);
     qkv_columns(s, 0, &q, &k, &v);
     prepare_heads(s, b, t, a, q, stride, s->shape.heads, b->extra->p[EXTRA_Q_NORM]);
     prepare_heads(s, b, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);

@@ -1,5 +1,6 @@
 /* The MLP's activation, and the sums of the residual stream. */
 #include "model/diff_ops.h"
+#include "tensor/row.h"
 #include <math.h>
 #include <string.h>
 
@@ -168,7 +169,7 @@ static void sum_forward(const struct diff_op *op, const struct diff_pass *p,
 #pragma omp parallel for schedule(static) num_threads(w->threads)
     for (int64_t i = 0; i < w->n_tiles; i++) {
         int64_t from = w->tiles[i].row * C;
-        diff_add(l->b[op->y] + from, l->b[op->a] + from, l->b[op->b] + from, w->tiles[i].n * C);
+        row_add(l->b[op->y] + from, l->b[op->a] + from, l->b[op->b] + from, w->tiles[i].n * C);
     }
 }
 
@@ -186,7 +187,7 @@ static void sum_backward(const struct diff_op *op, const struct diff_pass *p,
             int64_t from = w->tiles[i].row * C, n = w->tiles[i].n * C;
             const real *g = l->b[op->y] + from;
             if (add[k])
-                diff_axpy(l->b[to[k]] + from, 1, g, n);
+                row_axpy(l->b[to[k]] + from, 1, g, n);
             else
                 memcpy(l->b[to[k]] + from, g, (size_t)n * sizeof *g);
         }

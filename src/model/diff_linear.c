@@ -1,6 +1,7 @@
 /* The linear layers of a stage, whose outputs stand side by side. */
 #include "linalg/matmul.h"
 #include "model/diff_ops.h"
+#include "tensor/row.h"
 
 enum { COLUMNS = 256, ROWS = 64 };
 
@@ -13,7 +14,7 @@ static void add_columns(real *g, const real *x, int64_t ldx, int64_t T, int64_t 
         int64_t m = n - c < COLUMNS ? n - c : COLUMNS;
         for (int64_t t = 0; t < T; t += ROWS) {
             real part[COLUMNS] = {0};
-            diff_add_columns(part, x + t * ldx + c, ldx, T - t < ROWS ? T - t : ROWS, m);
+            row_sum(part, x + t * ldx + c, ldx, T - t < ROWS ? T - t : ROWS, m);
             for (int64_t i = 0; i < m; i++) sum[i] += (double)part[i];
         }
         for (int64_t i = 0; i < m; i++) g[c + i] += (real)sum[i];
@@ -26,7 +27,7 @@ static void add_bias(const struct diff_pass *p, real *y, int64_t ldy, const real
     if (!b) return;
 #pragma omp parallel for schedule(static) num_threads(w->threads)
     for (int64_t i = 0; i < w->n_tiles; i++)
-        diff_add_row(y + w->tiles[i].row * ldy, ldy, b, w->tiles[i].n, n);
+        row_add_bias(y + w->tiles[i].row * ldy, ldy, b, w->tiles[i].n, n);
 }
 
 /* The k-th linear of the program in its stage; `column` of its first output. */

@@ -1,6 +1,6 @@
 /* Lanes, working memory, and the weights of a block in `real`. */
 #include "model/diff_block.h"
-#include "tensor/diff.h"
+#include "tensor/row.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>
@@ -207,7 +207,7 @@ enum status diff_weights_load(const struct model *m, int64_t layer,
     TRY(take(&w, slots, n, e));
     for (int i = 0; i < n; i++) {
         const real *d = *diff_param(&along, &slots[i]);
-        if (d) diff_axpy(*diff_param(&w.params, &slots[i]), step, d, slot_elements(&slots[i]));
+        if (d) row_axpy(*diff_param(&w.params, &slots[i]), step, d, slot_elements(&slots[i]));
     }
     *out = w;
     memset(&w, 0, sizeof w);

@@ -1,5 +1,6 @@
 /* Norms of whole rows and of heads, clipping and RoPE. */
 #include "model/diff_ops.h"
+#include "tensor/row.h"
 #include <string.h>
 
 /* Where a norm reads and writes: `heads` runs of n values, `stride` apart, in each row. */
@@ -164,8 +165,8 @@ static void rotate(const struct diff_pass *p, const struct part *o, const struct
 {
     int64_t W = p->program->width[DIFF_QKV], half = p->spec->rope.half;
     if (p->spec->flags[p->layer] & LAYER_NO_ROPE) return;
-    diff_rope(l->b[DIFF_QKV] + t->row * W + o->column, W, o->heads, o->stride,
-              p->work->cosine + t->pos * half, p->work->sine + t->pos * half, t->n, half, backward);
+    row_rope(l->b[DIFF_QKV] + t->row * W + o->column, W, o->heads, o->stride,
+             p->work->cosine + t->pos * half, p->work->sine + t->pos * half, t->n, half, backward);
 }
 
 static void prepare_forward(const struct diff_pass *p, bool tangent)
@@ -180,9 +181,8 @@ static void prepare_forward(const struct diff_pass *p, bool tangent)
         const struct tile *t = &w->tiles[i];
         int64_t from = t->row * W;
         real *raw = l->b[DIFF_RAW] + from;
-        if (clip > 0 && tangent)
-            diff_clip_mask(raw, p->value->b[DIFF_RAW] + from, W, clip, t->n, W);
-        if (clip > 0 && !tangent) diff_clip(raw, W, clip, t->n, W);
+        if (clip > 0 && tangent) row_clip_mask(raw, p->value->b[DIFF_RAW] + from, W, clip, t->n, W);
+        if (clip > 0 && !tangent) row_clip(raw, W, clip, t->n, W);
         memcpy(l->b[DIFF_QKV] + from, raw, (size_t)(t->n * W) * sizeof *raw);
         for (int k = 0; k < 2; k++) {
             if (p->spec->qk_norm != QK_NONE)
@@ -212,8 +212,8 @@ static void prepare_backward(const struct diff_pass *p, bool tangent)
     if (clip > 0)
 #pragma omp parallel for schedule(static) num_threads(w->threads)
         for (int64_t i = 0; i < w->n_tiles; i++)
-            diff_clip_mask(l->b[DIFF_RAW] + w->tiles[i].row * W,
-                           p->value->b[DIFF_RAW] + w->tiles[i].row * W, W, clip, w->tiles[i].n, W);
+            row_clip_mask(l->b[DIFF_RAW] + w->tiles[i].row * W,
+                          p->value->b[DIFF_RAW] + w->tiles[i].row * W, W, clip, w->tiles[i].n, W);
 }
 
 void diff_prepare_value(const struct diff_op *op, const struct diff_pass *p)

@@ -1,6 +1,7 @@
 /* The stages of a block, forward. */
 #include "linalg/linalg.h"
 #include "model/block.h"
+#include "tensor/row.h"
 #include <string.h>
 
 /* Tokens and rows of a weight matrix in one GEMM: square, so that packing costs least for its size.
@@ -131,7 +132,7 @@ static void run_piece(const struct piece *p, const struct tile *t, const float *
     int64_t cols = p->l->cols;
     float *y = out + t->row * ld + p->column;
     gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
-    if (p->l->bias) kern_add_row(y, ld, p->l->bias + p->r0, t->n, p->n);
+    if (p->l->bias) row_add_bias(y, ld, p->l->bias + p->r0, t->n, p->n);
 }
 
 /* The sublayer's output joins the residual stream. With parallel residual the attention's waits in
@@ -146,8 +147,8 @@ static void leave(const struct spec *s, const struct block *b, int stage, const 
     if (stage == STAGE_O && s->parallel) return;
     if (s->arch->place == NORM_POST)
         norm_rows(s, b->extra->p[norm], b->extra->p[norm + 1], y, n, y);
-    if (s->parallel) kern_add(y, a->branch + t->row * C, n * C);
-    kern_add(x, y, n * C);
+    if (s->parallel) row_axpy(y, 1, a->branch + t->row * C, n * C);
+    row_axpy(x, 1, y, n * C);
 }
 
 void model_stage_output(const struct model *m, const struct block *b, int stage,

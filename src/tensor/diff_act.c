@@ -1,4 +1,4 @@
-/* Derivatives of the activations: f, f' and f'' of a short run, then the product rule. */
+/* Derivatives of the activations: f, f' and f'' of a short run of values, then the product rule. */
 #include "tensor/diff.h"
 #include "tensor/diff_lane.h"
 

@@ -1,4 +1,5 @@
-/* diff_lane: kern_lane in the scalar type `real`. Only diff_*.c include it. */
+/* diff_lane: the helpers of kern_lane.h in the scalar type `real`. Only diff_*.c and row.c include
+ * it. */
 #pragma once
 #include "tensor/kern_lane.h"
 #include "tensor/real.h"
@@ -17,7 +18,7 @@
 #define REAL(x)             (x##f)
 #endif
 
-/* total = the sum of `term`, an expression in i, over [from, to), in LANES partial sums. */
+/* total = the sum of the expression `term` over i in [from, to), in LANES partial sums. */
 #define REAL_SUM(total, i, from, to, term)                                                         \
     do {                                                                                           \
         real lane_[LANES] = {0};                                                                   \

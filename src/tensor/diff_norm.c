@@ -1,9 +1,8 @@
-/* Derivatives of RMSNorm and LayerNorm. With h the normed row, h = (x - mean) r, r = 1 / sqrt(var +
- * eps), and <.> a row's mean:
- *   dh = r (dx - <dx> - h <h dx>),  dr = -r^2 <h dx>
- * where the terms with <dx> are LayerNorm's only. The same map takes adjoints back, u = w gy:
+/* Derivatives of RMSNorm and LayerNorm. With h = (x - mean) r the normalised row, r = 1 / sqrt(var
+ * + eps), and <.> the mean over a row: dh = r (dx - <dx> - h <h dx>),  dr = -r^2 <h dx> where only
+ * LayerNorm has the term <dx>. The map is symmetric, so adjoints have the same form, with u = w gy:
  *   gx = r (u - <u> - h <h u>)
- * whose tangent is the product rule over r, u and h. */
+ * and their tangent follows by the product rule over r, u and h. */
 #include "tensor/diff.h"
 #include "tensor/diff_lane.h"
 

@@ -39,8 +39,8 @@ bool dtype_is_float(enum dtype t)
     return (unsigned)t < DTYPE_N && types[t].is_float;
 }
 
-/* The loops below go in tiles of a fixed length: the compiler makes vectors of those at any
- * optimisation level, where it would keep a loop of unknown length scalar at -O2. */
+/* The loops below run over tiles of fixed length: the compiler vectorises those at any optimisation
+ * level, but not a loop of unknown length at -O2. */
 enum { TILE = 64 };
 
 static inline float float_of_bits(uint32_t bits)
@@ -128,7 +128,7 @@ void dtype_widen(float *dst, const void *src, enum dtype t, int64_t n)
     case DTYPE_BF16:
         widen_all_bf16(dst, src, n);
         break;
-    default: /* callers check dtype_is_float; what slips through shall not look like weights */
+    default: /* callers check dtype_is_float; anything else must not look like weights */
         for (int64_t i = 0; i < n; i++) dst[i] = NAN;
     }
 }

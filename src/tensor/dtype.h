@@ -1,4 +1,4 @@
-/* dtype: the element types of stored tensors, and their exact widening to f32. */
+/* dtype: the element types of stored tensors, and their conversion to and from f32. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,21 +18,22 @@ enum dtype {
     DTYPE_N
 };
 
-/* Bytes of an element. */
+/* Bytes per element; 0 for an unknown type. */
 size_t dtype_size(enum dtype t);
-/* Name as in safetensors headers: "BF16". */
+/* Name as in safetensors headers, "BF16"; "unknown" for an unknown type. Static string. */
 const char *dtype_name(enum dtype t);
-/* The type of that name, DTYPE_N if there is none. */
+/* The type of that name; DTYPE_N: there is none. */
 enum dtype dtype_find(const char *name);
+/* Whether it is a floating-point type. */
 bool dtype_is_float(enum dtype t);
 
-/* dst (n) = src (n elements of a floating type, any alignment, little endian). Exact for F32, F16,
- * BF16 (subnormals, infinities and NaN included); F64 rounds to nearest even. src and dst may not
- * overlap. */
+/* dst (n) = src, n little-endian elements of a floating-point type at any alignment. Exact for F32,
+ * F16 and BF16, with subnormals, infinities and NaN; F64 rounds to nearest even. Other types give
+ * NaN. src and dst must not overlap. */
 void dtype_widen(float *dst, const void *src, enum dtype t, int64_t n);
 
-/* The nearest f16, ties to even, as an f32: infinity from 65520 on, subnormals kept. */
+/* x rounded to f16, ties to even, as an f32; infinity from 65520 on; subnormals are exact. */
 float dtype_round_f16(float x);
 
-/* dst (n) = src rounded to bf16, half to even; overflow becomes infinity, NaN stays NaN. */
+/* dst (n) = src rounded to bf16, ties to even; overflow becomes infinity, NaN stays NaN. */
 void dtype_narrow_bf16(uint16_t *dst, const float *src, int64_t n);

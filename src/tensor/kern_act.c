@@ -1,4 +1,4 @@
-/* Activations, and the small elementwise steps around the linear layers. */
+/* Activations of the forward pass, products and scaling. */
 #include "tensor/kern.h"
 #include "tensor/kern_lane.h"
 #include <math.h>
@@ -54,51 +54,8 @@ KERNEL(void, kern_mul, (float *y, const float *x, int64_t n), (y, x, n))
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
 }
 
-KERNEL(void, kern_add, (float *y, const float *x, int64_t n), (y, x, n))
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] += x[i];
-}
-
 KERNEL(void, kern_scale, (float *y, float c, int64_t n), (y, c, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] *= c;
-}
-
-KERNEL(void, kern_add_row, (float *y, int64_t ldy, const float *b, int64_t T, int64_t n),
-       (y, ldy, b, T, n))
-{
-    for (int64_t t = 0; t < T; t++)
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) y[t * ldy + i] += b[i];
-}
-
-KERNEL(void, kern_clip, (float *y, int64_t ldy, float c, int64_t T, int64_t n), (y, ldy, c, T, n))
-{
-    for (int64_t t = 0; t < T; t++) {
-        float *row = y + t * ldy;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            float v = row[i] > c ? c : row[i];
-            row[i] = v < -c ? -c : v;
-        }
-    }
-}
-
-KERNEL(void, kern_rope,
-       (float *x, int64_t ld, int64_t heads, int64_t stride, const float *cosine, const float *sine,
-        int64_t T, int64_t half),
-       (x, ld, heads, stride, cosine, sine, T, half))
-{
-    for (int64_t t = 0; t < T; t++, cosine += half, sine += half)
-        for (int64_t h = 0; h < heads; h++) {
-            float *restrict low = x + t * ld + h * stride, *restrict high = low + half;
-#pragma omp simd
-            for (int64_t j = 0; j < half; j++) {
-                float u = low[j], v = high[j];
-                low[j] = u * cosine[j] - v * sine[j];
-                high[j] = v * cosine[j] + u * sine[j];
-            }
-        }
 }

@@ -1,5 +1,5 @@
-/* kern_lane: what the vector kernels share: functions of one value, and sums in LANES explicit
- * partial sums. Only kern_*.c and diff_*.c include it. */
+/* kern_lane: helpers that the vector kernels share: functions of one value, and sums as LANES
+ * explicit partial sums. Only kern_*.c and diff_lane.h include it. */
 #pragma once
 #include "tensor/kernel.h"
 #include "tensor/real.h"
@@ -9,7 +9,7 @@
 
 enum { LANES = 16 };
 
-/* Sum of the partial sums, always in the same order. */
+/* The sum of LANES partial sums, always in the same order; overwrites them. */
 KERN_LANE real lanes_sum(real *lane)
 {
     for (int half = LANES / 2; half > 0; half /= 2)
@@ -17,6 +17,7 @@ KERN_LANE real lanes_sum(real *lane)
     return lane[0];
 }
 
+/* The largest of n values; -infinity for none. */
 KERN_LANE real lane_largest(const real *x, int64_t n)
 {
     real lane[LANES];
@@ -30,6 +31,7 @@ KERN_LANE real lane_largest(const real *x, int64_t n)
     return lane[0];
 }
 
+/* 2^n for -126 <= n <= 127. */
 KERN_LANE float lane_power2(int32_t n)
 {
     uint32_t bits = (uint32_t)(n + 127) << 23;
@@ -39,7 +41,7 @@ KERN_LANE float lane_power2(int32_t n)
 }
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite's two-part constant); returns r. Adding and
- * subtracting 1.5 * 2^23 rounds to the nearest integer, whose bits then stand in the mantissa. */
+ * subtracting 1.5 * 2^23 rounds to the nearest integer, whose bits are then in the mantissa. */
 KERN_LANE float lane_reduce(float x, int32_t *n)
 {
     const float round = 12582912.0f;

@@ -1,13 +1,15 @@
-/* kernel: how a vector kernel is written. Included by the files that hold kernels, no header.
+/* kernel: how a vector kernel is written. Only source files with kernels include it, no header.
  *
  *     KERNEL(float, kern_sum, (const float *x, int64_t n), (x, n))
  *     {
  *         ... a plain loop ...
  *     }
  *
- * defines kern_sum, whose body is compiled once for each instruction set; tensor/isa.h chooses when
- * it is called. Numbers are the same for all: the build allows no contraction to fused
- * multiply-adds, and a sum whose order the compiler could change is written as partial sums. */
+ * defines kern_sum, whose body is compiled once per instruction set; tensor/isa.h chooses one at
+ * each call. All sets give the same bits: the build forbids fused multiply-adds, and sums are
+ * written as explicit partial sums wherever the compiler could change their order. KERNEL_STATIC:
+ * the same for a static function. KERN_LANE: marks helpers, which are inlined into every version.
+ */
 #pragma once
 #include "tensor/isa.h"
 
@@ -15,9 +17,9 @@
 #define KERNEL_SETS
 #endif
 
-/* Lets the compiler compute both sides of a choice, which may raise floating-point flags that
- * nobody reads; values stay what they are. Without it loops with a choice stay scalar below
- * AVX-512. */
+/* Allows the compiler to compute both sides of a ?:, which may raise floating-point flags that
+ * nobody reads but changes no value. Without it, loops with a ?: are not vectorised below AVX-512.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
 #endif

@@ -1,6 +1,6 @@
-/* real: the scalar of the derivative kernels. One source makes two libraries: f32, the program's,
- * and with QTRAJ_REAL_F64 an f64 one for tests, whose symbols end in _f64 so that a test can link
- * both. A header of such code renames what it declares: #define diff_x REAL_NAME(diff_x). */
+/* real: the scalar type of the derivatives' code, which is compiled twice: in f32 for the program,
+ * and with QTRAJ_REAL_F64 in f64 for tests. The f64 symbols end in _f64, so that a test can link
+ * both; the headers rename what they declare: #define diff_x REAL_NAME(diff_x). */
 #pragma once
 
 #ifdef QTRAJ_REAL_F64

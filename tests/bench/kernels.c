@@ -5,6 +5,7 @@
 #include "quant/quant.h"
 #include "tensor/dtype.h"
 #include "tensor/kern_ref.h"
+#include "tensor/row.h"
 
 enum { N = 49152, ROWS = 64, RUNS = 5 };
 static float *x, *z, *w, *y, *p;
@@ -60,8 +61,8 @@ static float cosine[POSITIONS * HALF], sine[POSITIONS * HALF];
 static void run_rope(float *to, int row)
 {
     memcpy(to, x + row * N, N * sizeof *to);
-    kern_rope(to, N / POSITIONS, N / POSITIONS / (2 * HALF), 2 * HALF, cosine, sine, POSITIONS,
-              HALF);
+    row_rope(to, N / POSITIONS, N / POSITIONS / (2 * HALF), 2 * HALF, cosine, sine, POSITIONS, HALF,
+             false);
 }
 static void ref_rope_row(double *to)
 {

@@ -4,6 +4,7 @@
 #include "tensor/diff.h"
 #include "tensor/isa.h"
 #include "tensor/kern.h"
+#include "tensor/row.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,11 +80,11 @@ static void activations(int64_t n)
 static void small_steps(int64_t n)
 {
     kern_mul(out[0], in[1], n);
-    kern_add(out[1], in[2], n);
+    row_axpy(out[1], 1, in[2], n);
     kern_scale(out[2], 0.3f, n);
-    kern_add_row(out[3], n, in[4], 1, n);
-    kern_clip(out[4], n, 0.5f, 1, n);
-    kern_rope(out[5], n, 2, n / 2, in[6], in[7], 1, n / 4);
+    row_add_bias(out[3], n, in[4], 1, n);
+    row_clip(out[4], n, 0.5f, 1, n);
+    row_rope(out[5], n, 2, n / 2, in[6], in[7], 1, n / 4, false);
 }
 
 static void diff_norms(int64_t n)
@@ -103,11 +104,11 @@ static void diff_activations(int64_t n)
     for (int f = DIFF_SILU; f <= DIFF_GELU_TANH; f++) {
         diff_act(f, out[f], in[0], in[1], n);
         diff_act_tangent(f, out[3], in[0], in[2], in[1], in[3], n);
-        diff_add(out[4], out[4], out[3], n);
+        row_add(out[4], out[4], out[3], n);
         diff_act_adjoint(f, out[3], out[5], in[0], in[1], in[4], n);
-        diff_add(out[6], out[3], out[5], n);
+        row_add(out[6], out[3], out[5], n);
         diff_act_adjoint_tangent(f, out[3], out[5], in[0], in[2], in[1], in[3], in[4], in[5], n);
-        diff_axpy(out[7], (real)0.3, out[3], n);
+        row_axpy(out[7], (real)0.3, out[3], n);
     }
 }
 
@@ -145,11 +146,11 @@ static void diff_losses(int64_t n)
 
 static void diff_rows(int64_t n)
 {
-    diff_rope(out[0], n, 2, n / 2, in[6], in[7], 1, n / 4, true);
-    diff_add_row(out[1], n, in[4], 1, n);
-    diff_add_columns(out[2], in[3], n, 1, n);
-    diff_clip(out[3], n, (real)0.5, 1, n);
-    diff_clip_mask(out[4], in[3], n, (real)0.5, 1, n);
+    row_rope(out[0], n, 2, n / 2, in[6], in[7], 1, n / 4, true);
+    row_add_bias(out[1], n, in[4], 1, n);
+    row_sum(out[2], in[3], n, 1, n);
+    row_clip(out[3], n, (real)0.5, 1, n);
+    row_clip_mask(out[4], in[3], n, (real)0.5, 1, n);
 }
 
 static const struct {

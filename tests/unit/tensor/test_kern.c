@@ -1,6 +1,7 @@
 /* Every vector kernel against its reference in f64, with every instruction set that runs here. */
 #include "tensor/isa.h"
 #include "tensor/kern_ref.h"
+#include "tensor/row.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,7 +164,7 @@ static void rope_rotates(void **ignored)
     }
     fill(x_, T * LD, 1.0f);
     memcpy(y_, x_, T * LD * sizeof *x_);
-    kern_rope(y_, LD, HEADS, D, cosine, sine, T, HALF);
+    row_rope(y_, LD, HEADS, D, cosine, sine, T, HALF, false);
     for (int t = 0; t < T; t++)
         for (int h = 0; h < HEADS; h++) {
             const float *x = x_ + t * LD + h * D, *y = y_ + t * LD + h * D;
@@ -263,14 +264,14 @@ static void small_steps(void **ignored)
 {
     (void)ignored;
     float y[6] = {1, -2, 3, -4, 5, -6}, b[2] = {10, 20}, u[6] = {2, 2, 2, 2, 2, 2};
-    kern_add_row(y, 3, b, 2, 2);
+    row_add_bias(y, 3, b, 2, 2);
     const float added[6] = {11, 18, 3, 6, 25, -6};
     assert_memory_equal(y, added, sizeof y);
-    kern_clip(y, 3, 12, 2, 3);
+    row_clip(y, 3, 12, 2, 3);
     const float clipped[6] = {11, 12, 3, 6, 12, -6};
     assert_memory_equal(y, clipped, sizeof y);
     kern_mul(y, u, 6);
-    kern_add(y, u, 6);
+    row_axpy(y, 1, u, 6);
     const float last[6] = {24, 26, 8, 14, 26, -10};
     assert_memory_equal(y, last, sizeof y);
 }

@@ -1,15 +1,18 @@
-#include "tensor/kern_ref.h"
+/* kern_ref: the kernels of tensor/kern.h as their formulas read, in f64 with libm: what tests and
+ * benches compare with. */
+#pragma once
+#include "tensor/kern.h"
 #include <math.h>
 
-void ref_rms_norm(double *y, const float *x, const float *w, int64_t n, double eps)
+static inline void ref_rms_norm(double *y, const float *x, const float *w, int64_t n, double eps)
 {
     double squares = 0;
     for (int64_t i = 0; i < n; i++) squares += (double)x[i] * x[i];
     for (int64_t i = 0; i < n; i++) y[i] = w[i] * x[i] / sqrt(squares / (double)n + eps);
 }
 
-void ref_layer_norm(double *y, const float *x, const float *w, const float *b, int64_t n,
-                    double eps)
+static inline void ref_layer_norm(double *y, const float *x, const float *w, const float *b,
+                                  int64_t n, double eps)
 {
     double mean = 0, var = 0;
     for (int64_t i = 0; i < n; i++) mean += x[i];
@@ -20,28 +23,29 @@ void ref_layer_norm(double *y, const float *x, const float *w, const float *b, i
         y[i] = (w ? w[i] : 1.0) * (x[i] - mean) / sqrt(var + eps) + (b ? b[i] : 0.0);
 }
 
-double ref_silu(double x)
+static inline double ref_silu(double x)
 {
     return x / (1 + exp(-x));
 }
 
-double ref_gelu(double x)
+static inline double ref_gelu(double x)
 {
     return 0.5 * x * erfc(-x * 0.70710678118654752440);
 }
 
-double ref_gelu_tanh(double x)
+static inline double ref_gelu_tanh(double x)
 {
     return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 
-double ref_xielu(double x, const struct xielu *c)
+static inline double ref_xielu(double x, const struct xielu *c)
 {
     if (x > 0) return c->a * x * x + c->beta * x;
     return c->b * (expm1(fmin(x, c->eps)) - x) + c->beta * x;
 }
 
-void ref_rope(double *y, const float *x, const double *angle, int64_t half)
+/* Rotates one head of 2 half values by the angles. */
+static inline void ref_rope(double *y, const float *x, const double *angle, int64_t half)
 {
     for (int64_t j = 0; j < half; j++) {
         y[j] = x[j] * cos(angle[j]) - x[j + half] * sin(angle[j]);
@@ -49,7 +53,8 @@ void ref_rope(double *y, const float *x, const double *angle, int64_t half)
     }
 }
 
-double ref_softmax(double *y, const float *x, int64_t n)
+/* y (n) = softmax of x; returns log of the sum of e^x. */
+static inline double ref_softmax(double *y, const float *x, int64_t n)
 {
     double m = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++) m = fmax(m, x[i]);
@@ -58,7 +63,8 @@ double ref_softmax(double *y, const float *x, int64_t n)
     return m + log(sum);
 }
 
-double ref_kl(const float *x, const float *z, int64_t n)
+/* KL(softmax(x) || softmax(z)). */
+static inline double ref_kl(const float *x, const float *z, int64_t n)
 {
     double mx = -INFINITY, mz = -INFINITY, sx = 0, sz = 0, kl = 0;
     for (int64_t i = 0; i < n; i++) mx = fmax(mx, x[i]), mz = fmax(mz, z[i]);

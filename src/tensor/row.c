@@ -1,8 +1,7 @@
-/* The linear pieces around the linear layers. */
-#include "tensor/diff.h"
+#include "tensor/row.h"
 #include "tensor/diff_lane.h"
 
-KERNEL(void, diff_rope,
+KERNEL(void, row_rope,
        (real * x, int64_t ld, int64_t heads, int64_t stride, const real *cosine, const real *sine,
         int64_t T, int64_t half, bool backward),
        (x, ld, heads, stride, cosine, sine, T, half, backward))
@@ -20,19 +19,19 @@ KERNEL(void, diff_rope,
         }
 }
 
-KERNEL(void, diff_add, (real * y, const real *a, const real *b, int64_t n), (y, a, b, n))
+KERNEL(void, row_add, (real * y, const real *a, const real *b, int64_t n), (y, a, b, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
-KERNEL(void, diff_axpy, (real * y, real c, const real *x, int64_t n), (y, c, x, n))
+KERNEL(void, row_axpy, (real * y, real c, const real *x, int64_t n), (y, c, x, n))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] += c * x[i];
 }
 
-KERNEL(void, diff_add_row, (real * y, int64_t ldy, const real *b, int64_t T, int64_t n),
+KERNEL(void, row_add_bias, (real * y, int64_t ldy, const real *b, int64_t T, int64_t n),
        (y, ldy, b, T, n))
 {
     for (int64_t t = 0; t < T; t++)
@@ -40,7 +39,7 @@ KERNEL(void, diff_add_row, (real * y, int64_t ldy, const real *b, int64_t T, int
         for (int64_t i = 0; i < n; i++) y[t * ldy + i] += b[i];
 }
 
-KERNEL(void, diff_add_columns, (real * y, const real *x, int64_t ldx, int64_t T, int64_t n),
+KERNEL(void, row_sum, (real * y, const real *x, int64_t ldx, int64_t T, int64_t n),
        (y, x, ldx, T, n))
 {
     for (int64_t t = 0; t < T; t++)
@@ -48,7 +47,7 @@ KERNEL(void, diff_add_columns, (real * y, const real *x, int64_t ldx, int64_t T,
         for (int64_t i = 0; i < n; i++) y[i] += x[t * ldx + i];
 }
 
-KERNEL(void, diff_clip, (real * y, int64_t ldy, real c, int64_t T, int64_t n), (y, ldy, c, T, n))
+KERNEL(void, row_clip, (real * y, int64_t ldy, real c, int64_t T, int64_t n), (y, ldy, c, T, n))
 {
     for (int64_t t = 0; t < T; t++) {
         real *row = y + t * ldy;
@@ -60,7 +59,7 @@ KERNEL(void, diff_clip, (real * y, int64_t ldy, real c, int64_t T, int64_t n), (
     }
 }
 
-KERNEL(void, diff_clip_mask, (real * y, const real *x, int64_t ld, real c, int64_t T, int64_t n),
+KERNEL(void, row_clip_mask, (real * y, const real *x, int64_t ld, real c, int64_t T, int64_t n),
        (y, x, ld, c, T, n))
 {
     for (int64_t t = 0; t < T; t++)

@@ -1,5 +1,6 @@
 #include "checkpoint/pytorch.h"
 #include "checkpoint/shards.h"
+#include "checkpoint/derived.h"
 #include "checkpoint/source.h"
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
@@ -136,9 +137,16 @@ done:
     return st;
 }
 
+void checkpoint_retain(const struct checkpoint *c)
+{
+    ((struct checkpoint *)(uintptr_t)c)->more_owners++;
+}
+
 void checkpoint_close(struct checkpoint *c)
 {
-    if (!c) return;
+    if (!c || c->more_owners-- > 0) return;
+    for (int64_t i = 0; i < c->n_parts; i++)
+        checkpoint_close((struct checkpoint *)(uintptr_t)c->parts[i].checkpoint);
     for (int64_t i = 0; i < c->n_files; i++) safetensors_close(&c->files[i]);
     free(c->files);
     free(c->parts);

@@ -15,7 +15,10 @@ struct checkpoint;
  * folder, file and place: a missing folder, a shard that the index names and the folder lacks, a
  * tensor that the index puts elsewhere, a shard name that leaves the folder. */
 MUST_USE enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e);
+/* Closes it for its last owner; NULL: nothing. */
 void checkpoint_close(struct checkpoint *c);
+/* One more owner, who closes it too. Not thread-safe. */
+void checkpoint_retain(const struct checkpoint *c);
 
 const char *checkpoint_dir(const struct checkpoint *c);
 const json_t *checkpoint_config(const struct checkpoint *c);

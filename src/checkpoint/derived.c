@@ -23,7 +23,7 @@ static enum status derived_new(const struct checkpoint_part *parts, int64_t n,
     c->n = base->n;
     TRY(mem_alloc(&c->parts, n, sizeof *c->parts, base->dir, e));
     memcpy(c->parts, parts, (size_t)n * sizeof *parts);
-    c->n_parts = n;
+    for (; c->n_parts < n; c->n_parts++) checkpoint_retain(parts[c->n_parts].checkpoint);
     *out = c;
     c = NULL;
 done:

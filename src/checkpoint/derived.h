@@ -1,6 +1,6 @@
 /* derived: checkpoints made of others while they are read: weighted sums, a file laid over a
  * folder, random directions. They are used, and closed with checkpoint_close, as a folder is; the
- * checkpoints that they are made of are borrowed and must outlive them. config.json and the list of
+ * checkpoints that they are made of stay open as long. config.json and the list of
  * tensors are the first one's. No weights are stored. */
 #pragma once
 #include "checkpoint/checkpoint.h"

@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint.h"
 
 struct checkpoint {
+    int64_t more_owners; /* beyond the first, see checkpoint_retain */
     char *dir;
     json_t *config; /* owned, also where it is another checkpoint's */
     char config_hash[HASH_HEX], hash[HASH_HEX];
@@ -18,7 +19,8 @@ struct checkpoint {
     int64_t n_files;
     struct safetensors *files;
 
-    /* What a derived checkpoint is made of; the first part is the one whose tensors it has. */
+    /* What a derived checkpoint is made of, retained; the first part is the one whose tensors it
+     * has. */
     int64_t n_parts;
     struct checkpoint_part *parts; // (n_parts)
     uint64_t stream;               /* of random directions */

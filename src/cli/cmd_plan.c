@@ -44,8 +44,9 @@ static json_t *visit_json(const struct plan *p, const struct plan_checkpoint *c,
                                                cell_state(v, view, key), "key", key));
     }
     return json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:s*}", "model", m->name, "checkpoint",
-                     m->rows[c->row].checkpoint, "path", c->path, "present", fsx_is_dir(c->path),
-                     "key", c->key, "cells", cells, "curvature", curvature_state(c, view));
+                     m->rows[c->row].checkpoint, "path", weights_folder(&c->weights), "present",
+                     weights_present(&c->weights), "key", c->key, "cells", cells, "curvature",
+                     curvature_state(c, view));
 }
 
 static enum status print_json(const struct plan *p, const struct results_view *view,
@@ -104,7 +105,7 @@ static void print_text(const struct plan *p, const struct results_view *view)
         const struct plan_checkpoint *c = &p->checkpoints[i];
         const struct model_entry *m = &p->sweep->models[c->model];
         printf("%-20s %-32s%s", m->name, m->rows[c->row].checkpoint,
-               fsx_is_dir(c->path) ? "" : "  (not on disk)");
+               weights_present(&c->weights) ? "" : "  (not on disk)");
         print_cells(p, c, view);
         putchar('\n');
     }
@@ -128,7 +129,8 @@ static enum status set_rates(struct plan *p, const char *rate, const char **from
     } else {
         const char *folder = NULL;
         for (int64_t i = 0; i < p->n_checkpoints && !folder; i++)
-            if (fsx_is_dir(p->checkpoints[i].path)) folder = p->checkpoints[i].path;
+            if (weights_present(&p->checkpoints[i].weights))
+                folder = weights_folder(&p->checkpoints[i].weights);
         TRY(cost_rates_measure(folder, &p->costs.rates, e));
         *from = "measured now";
     }

@@ -2,7 +2,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/single.h"
-#include "measure/weights_file.h"
+#include "group/weights_file.h"
 #include "quant/quant.h"
 #include "util/mem.h"
 #include <math.h>

@@ -49,7 +49,7 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     struct visit_cache cache = {0};
     TRY(mem_string(&s->visit.model, "", e));
     TRY(mem_string(&s->visit.checkpoint, dir, e));
-    TRY(mem_string(&s->visit.path, dir, e));
+    TRY(mem_string(&s->visit.weights.path, dir, e));
     TRY(mem_string(&s->visit.key, "", e));
     if (tokenizer) TRY(mem_string(&s->visit.tokenizer, tokenizer, e));
     s->hooks.context = s;

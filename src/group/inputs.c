@@ -107,11 +107,11 @@ static enum status find_tokenizer(const struct visit *v, bool text, char **path,
     char *found;
     if (!text) return mem_string(path, "", e);
     if (v->tokenizer) return mem_string(path, v->tokenizer, e);
-    TRY(visit_tokenizer(v->path, &found, e));
+    TRY(visit_tokenizer(weights_folder(&v->weights), &found, e));
     ENSURE(found, ERR_IO,
            "%s: no tokenizer.json there or in the folder above; name one with the sweep file's "
            "models[].tokenizer or --tokenizer",
-           v->path);
+           weights_folder(&v->weights));
     *path = found;
 done:
     return st;
@@ -260,8 +260,10 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     char *tokenizer = NULL;
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
     if (v->calibration.text || v->calibration.ids)
-        TRY(get(cache, v->path, &v->calibration, 1, tokenizer, &calibration, e));
-    TRY(get(cache, v->path, v->evaluations, v->n_evaluations, tokenizer, &evaluation, e));
+        TRY(get(cache, weights_folder(&v->weights), &v->calibration, 1, tokenizer, &calibration,
+                e));
+    TRY(get(cache, weights_folder(&v->weights), v->evaluations, v->n_evaluations, tokenizer,
+            &evaluation, e));
     *out = (struct visit_inputs){.calibration = calibration ? &calibration->sequences : NULL,
                                  .evaluation = &evaluation->sequences,
                                  .first = evaluation->first};
@@ -278,7 +280,7 @@ enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v
     const struct input *input;
     char *tokenizer = NULL;
     TRY(find_tokenizer(v, data->text != NULL, &tokenizer, e));
-    TRY(get(cache, v->path, data, 1, tokenizer, &input, e));
+    TRY(get(cache, weights_folder(&v->weights), data, 1, tokenizer, &input, e));
     *out = &input->sequences;
 done:
     free(tokenizer);

@@ -22,7 +22,8 @@ static json_t *provenance_of(const struct provenance *o)
     gethostname(host, sizeof host - 1);
     clock_utc(utc_end);
     return json_pack("{s:s, s:s, s:s, s:s, s:s}", "host", host, "utc_start", o->utc_start,
-                     "utc_end", utc_end, "weights_hash", o->weights_hash, "path", o->visit->path);
+                     "utc_end", utc_end, "weights_hash", o->weights_hash, "path",
+                     weights_folder(&o->visit->weights));
 }
 
 json_t *provenance_record(const struct provenance *o, const char *type, const char *key,

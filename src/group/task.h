@@ -1,6 +1,7 @@
 /* task: the description of one visit, and what connects it with its caller. */
 #pragma once
 #include "config/sweep.h"
+#include "group/weights.h"
 #include "model/model.h"
 #include "util/err.h"
 #include "util/json.h"
@@ -10,19 +11,13 @@
 
 struct lru;
 
-struct variant {
-    struct method_entry method; /* its bits list is not used */
-    int64_t bits;
-    char *key; /* of the cell */
-};
-
 /* What a visit is made of, in the order in which it runs (visit/parts.c has the table). */
 enum part_id { PART_CELLS, PART_SECOND_ORDER, PART_CURVATURE, PART_SURFACE, PART_N };
 
 /* Everything that a worker needs to know. */
 struct visit {
     char *model, *checkpoint; /* labels */
-    char *path;               /* the checkpoint's folder */
+    struct weights weights;   /* of the checkpoint */
     char *tokenizer;          /* file, NULL: as visit_tokenizer finds it */
     char *key;                /* of the record of the checkpoint, or of the point of a surface */
     struct run_options run;   /* threads, bounds of memory, what states are held as */

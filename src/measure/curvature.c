@@ -20,7 +20,7 @@ static void task_free(void *task)
     free(t->key);
     free(t->vectors);
     for (int64_t i = 0; i < t->n_before; i++) {
-        free(t->before[i].path);
+        weights_free(&t->before[i].weights);
         free(t->before[i].key);
     }
     free(t->before);
@@ -36,8 +36,9 @@ static json_t *task_to_json(const void *task)
     if (!json || !t->vectors) return json;
     json_t *before = json_array();
     for (int64_t i = 0; i < t->n_before; i++)
-        json_array_append_new(
-            before, json_pack("{s:s, s:s}", "path", t->before[i].path, "key", t->before[i].key));
+        json_array_append_new(before, json_pack("{s:o, s:s}", "weights",
+                                                weights_to_json(&t->before[i].weights), "key",
+                                                t->before[i].key));
     json_object_set_new(json, "warm",
                         json_pack("{s:s, s:o, s:b}", "vectors", t->vectors, "before", before,
                                   "followed", t->followed));
@@ -55,7 +56,7 @@ static enum status warm_from_json(const json_t *json, struct curvature_task *t, 
     for (int64_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(list, (size_t)i);
         t->n_before++;
-        TRY(mem_string(&t->before[i].path, json_text(one, "path", ""), e));
+        TRY(weights_from_json(json_object_get(one, "weights"), &t->before[i].weights, e));
         TRY(mem_string(&t->before[i].key, json_text(one, "key", ""), e));
     }
 done:
@@ -273,7 +274,7 @@ static enum status run(struct part_context *c, struct err *e)
     *m = (struct measurement){.model = c->model, .group = c->group->comm, .hooks = c->hooks};
     st = curvature_fingerprint(c, &fingerprint, e);
     if (st == OK) st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
-    if (st == OK && t->vectors) st = warm_open(&p->warm, t, c->visit->path, fingerprint, e);
+    if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, fingerprint, e);
     TRY(err_agree(m->group, st, e));
     TRY(measurement_open(m, (enum hvp_subset)t->options.subset, e));
     TRY(err_agree(m->group, check_memory(c, p, e), e));

@@ -5,7 +5,8 @@
 
 /* A checkpoint before, on the chain of a warm start. */
 struct curvature_step {
-    char *path, *key;
+    struct weights weights;
+    char *key; /* of its record */
 };
 
 struct curvature_task {

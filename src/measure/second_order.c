@@ -1,7 +1,7 @@
 #include "measure/second_order.h"
 #include "checkpoint/derived.h"
+#include "group/weights_file.h"
 #include "measure/second_order_internal.h"
-#include "measure/weights_file.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -16,6 +16,7 @@ static void task_free(void *task)
     struct second_order_task *t = task;
     if (!t) return;
     data_options_free(&t->data);
+    if (t->previous) weights_free(t->previous);
     free(t->previous);
     free(t->identity);
     free(t);
@@ -24,21 +25,24 @@ static void task_free(void *task)
 static json_t *task_to_json(const void *task)
 {
     const struct second_order_task *t = task;
-    return json_pack("{s:i, s:b, s:s*, s:o, s:s, s:I, s:f}", "depth", t->depth, "critical",
-                     t->critical, "previous", t->previous, "data", data_options_to_json(&t->data),
-                     "identity", t->identity, "together", (json_int_t)t->together, "memory",
-                     t->memory);
+    return json_pack("{s:i, s:b, s:o*, s:o, s:s, s:I, s:f}", "depth", t->depth, "critical",
+                     t->critical, "previous", t->previous ? weights_to_json(t->previous) : NULL,
+                     "data", data_options_to_json(&t->data), "identity", t->identity, "together",
+                     (json_int_t)t->together, "memory", t->memory);
 }
 
 static enum status task_from_json(const json_t *json, void **task, struct err *e)
 {
     enum status st = OK;
     struct second_order_task *t = NULL;
-    const char *previous = json_text(json, "previous", NULL);
+    const json_t *previous = json_object_get(json, "previous");
     TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
     t->depth = (int)json_integer_value(json_object_get(json, "depth"));
     t->critical = json_is_true(json_object_get(json, "critical"));
-    if (previous) TRY(mem_string(&t->previous, previous, e));
+    if (previous) {
+        TRY(mem_zero(&t->previous, 1, sizeof *t->previous, "a task", e));
+        TRY(weights_from_json(previous, t->previous, e));
+    }
     t->together = json_integer_value(json_object_get(json, "together"));
     t->memory = json_number_value(json_object_get(json, "memory"));
     TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));

@@ -325,7 +325,7 @@ static enum status open_previous(const struct second_order *s, const struct sequ
 {
     enum status st = OK;
     TRY(visit_sequences_get(s->context->cache, s->context->visit, &s->task->data, tokens, e));
-    TRY(checkpoint_open(s->task->previous, previous, e));
+    TRY(weights_open(s->task->previous, NULL, previous, e));
 done:
     return st;
 }

@@ -1,17 +1,13 @@
 #include "measure/surface.h"
-#include "checkpoint/derived.h"
 #include "config/surface_options.h"
 #include "curvature/plane.h"
 #include "group/lru.h"
-#include "measure/weights_file.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "util/rng.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- tasks as text --- */
 
@@ -19,42 +15,31 @@ static void task_free(void *task)
 {
     struct surface_task *t = task;
     if (!t) return;
-    for (int64_t i = 0; i < t->n_paths; i++) free(t->paths[i]);
-    free(t->paths);
+    for (int64_t i = 0; i < t->n; i++) weights_free(&t->parts[i]);
+    free(t->parts);
     free(t->surface);
     free(t->point);
-    free(t->quantized.key);
-    method_entry_free(&t->quantized.method);
     free(t);
 }
 
 static json_t *task_to_json(const void *task)
 {
     const struct surface_task *t = task;
-    json_t *paths = json_array();
-    for (int64_t i = 0; i < t->n_paths; i++) json_array_append_new(paths, json_string(t->paths[i]));
-    json_t *json = json_pack("{s:s, s:i, s:o, s:f, s:f, s:I, s:s?, s:I, s:f, s:f}", "surface",
-                             t->surface, "plane", t->plane, "paths", paths, "margin", t->margin,
-                             "radius", t->radius, "seed", (json_int_t)t->seed, "point", t->point,
-                             "exact", (json_int_t)t->exact, "x", t->x, "y", t->y);
-    if (json && t->plane == SURFACE_QUANTIZATION) {
-        json_object_set_new(json, "method", method_entry_to_json(&t->quantized.method));
-        json_object_set_new(json, "bits", json_integer((json_int_t)t->quantized.bits));
-    }
-    return json;
+    json_t *parts = json_array();
+    for (int64_t i = 0; i < t->n; i++) json_array_append_new(parts, weights_to_json(&t->parts[i]));
+    return json_pack("{s:s, s:i, s:o, s:f, s:f, s:s?, s:I, s:f, s:f}", "surface", t->surface,
+                     "plane", t->plane, "parts", parts, "margin", t->margin, "radius", t->radius,
+                     "point", t->point, "exact", (json_int_t)t->exact, "x", t->x, "y", t->y);
 }
 
-static enum status take_paths(const json_t *paths, struct surface_task *t, struct err *e)
+static enum status parts_from_json(const json_t *parts, struct surface_task *t, struct err *e)
 {
     enum status st = OK;
-    int64_t n = (int64_t)json_array_size(paths);
-    TRY(mem_zero(&t->paths, n, sizeof *t->paths, "paths", e));
-    for (int64_t i = 0; i < n; i++) {
-        const char *path = json_string_value(json_array_get(paths, (size_t)i));
-        ENSURE(path, ERR_FORMAT, "visit: a path of its surface is no text");
-        TRY(mem_string(&t->paths[t->n_paths++], path, e));
-    }
-    ENSURE(n > 0, ERR_FORMAT, "visit: its surface has no paths");
+    int64_t n = (int64_t)json_array_size(parts);
+    ENSURE(n > 0, ERR_FORMAT, "visit: its surface has no parts");
+    TRY(mem_zero(&t->parts, n, sizeof *t->parts, "sources of weights", e));
+    for (; t->n < n; t->n++)
+        TRY(weights_from_json(json_array_get(parts, (size_t)t->n), &t->parts[t->n], e));
 done:
     return st;
 }
@@ -67,19 +52,13 @@ static enum status task_from_json(const json_t *json, void **task, struct err *e
     TRY(mem_zero(&t, 1, sizeof *t, "a point of a surface", e));
     TRY(mem_string(&t->surface, json_text(json, "surface", ""), e));
     if (point) TRY(mem_string(&t->point, point, e));
-    TRY(take_paths(json_object_get(json, "paths"), t, e));
+    TRY(parts_from_json(json_object_get(json, "parts"), t, e));
     t->plane = (int)json_integer_value(json_object_get(json, "plane"));
     t->margin = json_number_value(json_object_get(json, "margin"));
     t->radius = json_number_value(json_object_get(json, "radius"));
-    t->seed = json_integer_value(json_object_get(json, "seed"));
     t->exact = json_integer_value(json_object_get(json, "exact"));
     t->x = json_number_value(json_object_get(json, "x"));
     t->y = json_number_value(json_object_get(json, "y"));
-    if (t->plane == SURFACE_QUANTIZATION) {
-        TRY(mem_string(&t->quantized.key, "", e));
-        TRY(method_entry_from_json(json_object_get(json, "method"), &t->quantized.method, e));
-        t->quantized.bits = json_integer_value(json_object_get(json, "bits"));
-    }
     *task = t;
     t = NULL;
 done:
@@ -89,15 +68,10 @@ done:
 
 /* --- what is kept of a surface --- */
 
-enum { DIRECTIONS = 2 };
-
 struct surface {
-    struct lru lru; /* its key is all its points' tasks' alike */
-    int64_t n_folders;
-    struct checkpoint **folders;            // (n_folders)
-    struct checkpoint *derived[DIRECTIONS]; /* the quantized one, or the two random directions */
+    struct lru lru; /* its key: what the tasks of all its points have in common */
     int64_t n;
-    const struct checkpoint **parts; // (n) of the plane, borrowed from the above
+    struct checkpoint **parts; // (n) of the plane
     struct plane plane;
     struct err failure; /* why it has none */
 };
@@ -106,9 +80,7 @@ static void drop(void *surface)
 {
     struct surface *s = surface;
     if (!s) return;
-    for (int i = 0; i < DIRECTIONS; i++) checkpoint_close(s->derived[i]);
-    for (int64_t i = 0; i < s->n_folders; i++) checkpoint_close(s->folders[i]);
-    free(s->folders);
+    for (int64_t i = 0; i < s->n; i++) checkpoint_close(s->parts[i]);
     free(s->parts);
     plane_free(&s->plane);
     free(s->lru.key);
@@ -120,60 +92,14 @@ void surface_forget(struct visit_cache *cache)
     lru_trim(&cache->surfaces, 0, drop);
 }
 
-/* --- quantized weights, as a file over the checkpoint --- */
-
-static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
-                                const float *q, struct err *e)
-{
-    (void)v;
-    return safetensors_append(context, q, l->rows * l->cols, e);
-}
-
-/* The base with its weights quantized as the task says. */
-static enum status open_quantized(const struct part_context *c, struct checkpoint *base,
-                                  struct checkpoint **out, struct err *e)
-{
-    enum status st = OK;
-    const struct surface_task *t = c->visit->task[PART_SURFACE];
-    struct safetensors_out *file = NULL;
-    char *path = NULL;
-    st = weights_file_scratch(c->visit->run.scratch, -1, &path, e);
-    if (st == OK) st = weights_file_create(base, path, NULL, &file, e);
-    TRY(group_agree(c->group, st, e));
-    const struct weights_sink sink = {file, write_linear};
-    TRY(c->engine->quantize(c, base, &t->quantized, &sink, e));
-    TRY(group_agree(c->group, safetensors_commit(file, e), e));
-    TRY(checkpoint_overlay(base, path, out, e));
-done:
-    safetensors_out_close(file);
-    /* Held open as long as it is needed, without a name. */
-    if (path) unlink(path);
-    free(path);
-    return st;
-}
-
 /* --- planes --- */
-
-static enum status open_folders(struct surface *s, const struct surface_task *t, struct err *e)
-{
-    enum status st = OK;
-    TRY(mem_zero(&s->folders, t->n_paths, sizeof *s->folders, "checkpoints", e));
-    TRY(mem_zero(&s->parts, t->n_paths + DIRECTIONS, sizeof *s->parts, "checkpoints", e));
-    for (int64_t i = 0; i < t->n_paths; i++) {
-        TRY(checkpoint_open(t->paths[i], &s->folders[i], e));
-        s->parts[s->n++] = s->folders[i];
-        s->n_folders++;
-    }
-done:
-    return st;
-}
 
 static enum status measure_plane(struct surface *s, bool principal, struct err *e)
 {
     enum status st = OK;
     double *gram = NULL;
     TRY(mem_alloc(&gram, s->n * s->n, sizeof *gram, "Gram matrix", e));
-    TRY(plane_gram(s->parts, s->n, gram, e));
+    TRY(plane_gram((const struct checkpoint *const *)s->parts, s->n, gram, e));
     if (principal)
         TRY(plane_principal(gram, s->n, &s->plane, e));
     else
@@ -188,24 +114,12 @@ static enum status make_plane(const struct part_context *c, struct surface *s, s
     enum status st = OK;
     const struct surface_task *t = c->visit->task[PART_SURFACE];
     log_trace("visit", "surface %s: its plane is made", t->surface);
-    TRY(group_agree(c->group, open_folders(s, t, e), e));
-    switch (t->plane) {
-    case SURFACE_QUANTIZATION:
-        TRY(open_quantized(c, s->folders[0], &s->derived[0], e));
-        s->parts[s->n++] = s->derived[0];
-        TRY(measure_plane(s, false, e));
-        break;
-    case SURFACE_TRAJECTORY:
-        TRY(measure_plane(s, true, e));
-        break;
-    default:
-        for (int i = 0; i < DIRECTIONS; i++) {
-            TRY(checkpoint_random(s->folders[0], rng_stream((uint64_t)t->seed, (uint64_t)i),
-                                  &s->derived[i], e));
-            s->parts[s->n++] = s->derived[i];
-        }
+    TRY(group_agree(c->group, mem_zero(&s->parts, t->n, sizeof *s->parts, "checkpoints", e), e));
+    for (; s->n < t->n; s->n++) TRY(weights_open(&t->parts[s->n], c, &s->parts[s->n], e));
+    if (t->plane == SURFACE_RANDOM)
         TRY(plane_of_directions(&s->plane, e));
-    }
+    else
+        TRY(measure_plane(s, t->plane == SURFACE_TRAJECTORY, e));
     log_trace("visit", "surface %s: %lld parts", t->surface, (long long)s->n);
 done:
     return st;
@@ -332,24 +246,22 @@ static void locate(const struct surface *s, const struct surface_task *t, double
     place->beta = c[2];
 }
 
-/* The weighted sum; its parts stay in the cache until another surface is made. */
+/* The weighted sum of the parts, which are open. */
 static enum status open_point(const struct part_context *c, const struct surface *s,
                               struct surface_place *place, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
     const struct surface_task *t = c->visit->task[PART_SURFACE];
-    struct checkpoint_part *parts = NULL;
     double *x = NULL;
     ENSURE(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
            t->surface, (long long)t->exact);
     TRY(mem_alloc(&x, s->n, sizeof *x, "coefficients", e));
-    TRY(mem_alloc(&parts, s->n, sizeof *parts, "coefficients", e));
     locate(s, t, x, place);
-    for (int64_t i = 0; i < s->n; i++) parts[i] = (struct checkpoint_part){x[i], s->parts[i]};
-    TRY(checkpoint_combine(parts, s->n, out, e));
+    const struct weights point = {
+        .kind = WEIGHTS_SUM, .n = s->n, .parts = t->parts, .coefficients = x};
+    TRY(weights_open_from(&point, c, s->parts, out, e));
 done:
     free(x);
-    free(parts);
     return st;
 }
 

@@ -7,11 +7,9 @@
 struct surface_task {
     char *surface; /* label */
     int plane;     /* enum surface_plane */
-    int64_t n_paths;
-    char **paths;             // (n_paths) folders: the origin, then what else spans the plane
-    struct variant quantized; /* plane through quantized weights: of which method and width */
-    double margin, radius;    /* as in struct surface_entry */
-    int64_t seed;             /* of random directions */
+    int64_t n;
+    struct weights *parts; // (n) what spans the plane; the first is its origin
+    double margin, radius; /* as in struct surface_entry */
 
     char *point;   /* label of an exact point; NULL: of the grid */
     int64_t exact; /* an exact point: which part */

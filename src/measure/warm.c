@@ -5,39 +5,38 @@
 #include <string.h>
 #include <unistd.h>
 
-/* chain = digest of what it was ("" at the start) and the weights at path. */
-static enum status chain_on(const char *path, char chain[HASH_HEX], struct err *e)
+/* chain = digest of what it was ("" at the start) and the weights. */
+static enum status chain_on(const struct weights *w, char chain[HASH_HEX], struct err *e)
 {
     enum status st = OK;
-    struct checkpoint *c = NULL;
-    char text[2 * HASH_HEX];
-    TRY(checkpoint_open(path, &c, e));
-    snprintf(text, sizeof text, "%s %s", chain, checkpoint_hash(c));
+    char text[2 * HASH_HEX], hash[HASH_HEX];
+    TRY(weights_hash(w, hash, e));
+    snprintf(text, sizeof text, "%s %s", chain, hash);
     hash_text(text, chain);
 done:
-    checkpoint_close(c);
     return st;
 }
 
-enum status warm_chain(const char *const *paths, int64_t n, char out[HASH_HEX], struct err *e)
+enum status warm_chain(const struct weights *const *of, int64_t n, char out[HASH_HEX],
+                       struct err *e)
 {
     enum status st = OK;
     out[0] = '\0';
-    for (int64_t i = 0; i < n; i++) TRY(chain_on(paths[i], out, e));
+    for (int64_t i = 0; i < n; i++) TRY(chain_on(of[i], out, e));
 done:
     return st;
 }
 
-enum status warm_open(struct warm *w, const struct curvature_task *task, const char *path,
-                      const char *fingerprint, struct err *e)
+enum status warm_open(struct warm *w, const struct curvature_task *task,
+                      const struct weights *weights, const char *fingerprint, struct err *e)
 {
     enum status st = OK;
     int64_t n = task->n_before;
-    *w = (struct warm){.task = task, .path = path, .fingerprint = fingerprint};
+    *w = (struct warm){.task = task, .weights = weights, .fingerprint = fingerprint};
     TRY(mem_zero(&w->chain, n + 1, sizeof *w->chain, "digests of checkpoints", e));
     for (int64_t i = 0; i <= n; i++) {
         if (i > 0) memcpy(w->chain[i], w->chain[i - 1], HASH_HEX);
-        st = chain_on(i < n ? task->before[i].path : path, w->chain[i], e);
+        st = chain_on(i < n ? &task->before[i].weights : weights, w->chain[i], e);
         if (st != OK) err_prefix(e, "warm start");
         TRY(st);
     }
@@ -135,16 +134,17 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
                                         .start = start,
                                         .keep_vector = true};
     request.options.trace = request.options.density = 0;
-    st = checkpoint_open(w->task->before[i].path, &checkpoint, e);
+    st = weights_open(&w->task->before[i].weights, NULL, &checkpoint, e);
     if (st == OK) st = model_open(checkpoint, &model, e);
     TRY(err_agree(like->group, st, e));
     m.model = model;
     TRY(measurement_open(&m, (enum hvp_subset)request.options.subset, e));
     ENSURE(hvp_n(m.h) == hvp_n(like->h), ERR_SHAPE, "warm start: %s has %lld parameters, %s %lld",
-           w->task->before[i].path, (long long)hvp_n(m.h), w->path, (long long)hvp_n(like->h));
+           weights_folder(&w->task->before[i].weights), (long long)hvp_n(m.h),
+           weights_folder(w->weights), (long long)hvp_n(like->h));
     st = measurement_run(&m, &request, &c, e);
     if (st != OK) {
-        err_prefix(e, "warm start: %s", w->task->before[i].path);
+        err_prefix(e, "warm start: %s", weights_folder(&w->task->before[i].weights));
         goto done;
     }
     TRY(keep(w, i, &m, c.vector, e));

@@ -7,17 +7,19 @@
 
 /* Digest of the weights of n >= 1 checkpoints in their order. ERR_IO, ERR_FORMAT: one is not there
  * or broken. */
-MUST_USE enum status warm_chain(const char *const *paths, int64_t n, char out[HASH_HEX],
+MUST_USE enum status warm_chain(const struct weights *const *of, int64_t n, char out[HASH_HEX],
                                 struct err *e);
 
 struct warm {
     const struct curvature_task *task;
-    const char *path, *fingerprint; /* of the checkpoint itself */
-    char (*chain)[HASH_HEX];        // (n_before + 1) of each checkpoint and all before it
+    const struct weights *weights; /* of the checkpoint itself */
+    const char *fingerprint;
+    char (*chain)[HASH_HEX]; // (n_before + 1) of each checkpoint and all before it
 };
 /* ERR_IO, ERR_FORMAT as warm_chain. Close it whatever is returned. */
-MUST_USE enum status warm_open(struct warm *w, const struct curvature_task *task, const char *path,
-                               const char *fingerprint, struct err *e);
+MUST_USE enum status warm_open(struct warm *w, const struct curvature_task *task,
+                               const struct weights *weights, const char *fingerprint,
+                               struct err *e);
 void warm_close(struct warm *w);
 
 /* *start (this rank's part, owned by the caller) = the vector of the checkpoint before, NULL for

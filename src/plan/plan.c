@@ -19,7 +19,7 @@ enum { KEY_SCHEMA = 1 };
 
 void plan_free(struct plan *p)
 {
-    for (int64_t i = 0; i < p->n_checkpoints; i++) free(p->checkpoints[i].path);
+    for (int64_t i = 0; i < p->n_checkpoints; i++) weights_free(&p->checkpoints[i].weights);
     free(p->checkpoints);
     for (int64_t i = 0; i < p->n_surfaces; i++) free(p->surfaces[i].checkpoints);
     free(p->surfaces);
@@ -237,6 +237,18 @@ done:
     return st;
 }
 
+/* Where the weights of a row come from. */
+static enum status find_weights(const struct model_entry *m, int64_t row, struct weights *out,
+                                struct err *e)
+{
+    enum status st = OK;
+    const char *name = m->rows[row].checkpoint;
+    TRY(mem_string(&out->name, name, e));
+    TRY(replace(m->path, "{checkpoint}", name, &out->path, e));
+done:
+    return st;
+}
+
 /* The settings that keys of checkpoints hash. */
 struct identities {
     json_t *evaluations, *curvature;
@@ -248,24 +260,28 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     enum status st = OK;
     const struct model_entry *m = &p->sweep->models[model];
     struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
-    char tokenizer[HASH_HEX];
+    char tokenizer[HASH_HEX], *recipe = NULL;
     *c = (struct plan_checkpoint){.model = model, .row = row};
-    TRY(replace(m->path, "{checkpoint}", m->rows[row].checkpoint, &c->path, e));
-    TRY(plan_tokenizer_identity(p, m, c->path, tokenizer, e));
-    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*}", "schema", KEY_SCHEMA, "model",
-                              m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
+    TRY(find_weights(m, row, &c->weights, e));
+    TRY(weights_recipe(&c->weights, &recipe, e));
+    TRY(plan_tokenizer_identity(p, m, weights_folder(&c->weights), tokenizer, e));
+    /* A stored checkpoint's keys hash its name alone. */
+    const char *made = recipe[0] ? recipe : NULL;
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*}", "schema", KEY_SCHEMA,
+                              "model", m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
                               tokenizer, "evaluations", of->evaluations, "activations",
-                              plan_activations(p->sweep)),
+                              plan_activations(p->sweep), "recipe", made),
                     c->key, e));
     /* A warm start makes a checkpoint's curvature depend on that of the one before. */
     bool warm = p->sweep->curvature.warm_start;
     if (of->curvature)
-        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*}", "schema", KEY_SCHEMA, "model",
-                                  m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
-                                  tokenizer, "curvature", of->curvature, "after",
-                                  warm ? row > 0 ? c[-1].curvature_key : "" : NULL),
+        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*}", "schema", KEY_SCHEMA,
+                                  "model", m->name, "checkpoint", m->rows[row].checkpoint,
+                                  "tokenizer", tokenizer, "curvature", of->curvature, "after",
+                                  warm ? row > 0 ? c[-1].curvature_key : "" : NULL, "recipe", made),
                         c->curvature_key, e));
 done:
+    free(recipe);
     return st;
 }
 
@@ -337,31 +353,45 @@ enum status plan_make_draft(const struct sweep *s, struct plan *out, struct err 
 
 /* --- the plan as a record --- */
 
-static json_t *model_record(const struct plan *p, int64_t model)
+static enum status checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
+                                     json_t *list, struct err *e)
 {
-    const struct model_entry *m = &p->sweep->models[model];
-    json_t *list = json_array();
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        const struct plan_checkpoint *c = &p->checkpoints[i];
-        if (c->model != model) continue;
-        const struct trajectory_row *row = &m->rows[c->row];
-        json_array_append_new(
-            list,
-            json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s*}", "name", row->checkpoint,
-                      "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
-                      "learning_rate", json_number_new(row->learning_rate), "phase", row->phase,
-                      "kind", "stored", "recipe", "", "key", c->key, "curvature_key",
-                      c->curvature_key[0] ? c->curvature_key : NULL));
-    }
-    return json_pack("{s:s, s:o}", "name", m->name, "checkpoints", list);
+    enum status st = OK;
+    const struct trajectory_row *row = &p->sweep->models[c->model].rows[c->row];
+    char *recipe = NULL;
+    TRY(weights_recipe(&c->weights, &recipe, e));
+    json_array_append_new(
+        list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s*}", "name", row->checkpoint,
+                        "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
+                        "learning_rate", json_number_new(row->learning_rate), "phase", row->phase,
+                        "kind", weights_kind_name(&c->weights), "recipe", recipe, "key", c->key,
+                        "curvature_key", c->curvature_key[0] ? c->curvature_key : NULL));
+done:
+    free(recipe);
+    return st;
 }
 
-static json_t *axes_record(const struct plan *p)
+static enum status models_record(const struct plan *p, json_t *models, struct err *e)
 {
+    enum status st = OK;
+    for (int64_t i = 0; i < p->sweep->n_models; i++) {
+        json_t *list = json_array();
+        json_array_append_new(
+            models, json_pack("{s:s, s:o}", "name", p->sweep->models[i].name, "checkpoints", list));
+        for (int64_t k = 0; k < p->n_checkpoints; k++)
+            if (p->checkpoints[k].model == i)
+                TRY(checkpoint_record(p, &p->checkpoints[k], list, e));
+    }
+done:
+    return st;
+}
+
+static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
+{
+    enum status st = OK;
     const struct sweep *s = p->sweep;
     json_t *models = json_array(), *bits = json_array(), *quantizers = json_array(),
            *datasets = json_array(), *variants = json_array();
-    for (int64_t i = 0; i < s->n_models; i++) json_array_append_new(models, model_record(p, i));
     for (int64_t i = 0; i < p->n_bits; i++)
         json_array_append_new(bits, json_integer((json_int_t)p->bits[i]));
     for (int64_t i = 0; i < s->n_methods; i++)
@@ -374,9 +404,13 @@ static json_t *axes_record(const struct plan *p)
                                                   (json_int_t)v->bits, "quantizer", v->method->name,
                                                   "key", v->key, "applicable", v->applicable));
     }
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "type", "plan", "name", s->name,
+    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "type", "plan", "name", s->name,
                      "models", models, "bits", bits, "quantizers", quantizers, "datasets", datasets,
                      "variants", variants);
+    ENSURE(*out, ERR_NOMEM, "out of memory for the plan");
+    TRY(models_record(p, models, e));
+done:
+    return st;
 }
 
 enum status plan_record(const struct plan *p, const char *command, json_t **out, struct err *e)
@@ -384,11 +418,11 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     enum status st = OK;
     char host[256] = "", utc[21], mpi[MPI_MAX_LIBRARY_VERSION_STRING];
     int n;
-    json_t *record = axes_record(p), *libraries = NULL;
+    json_t *record = NULL, *libraries = NULL;
+    TRY(axes_record(p, &record, e));
     gethostname(host, sizeof host - 1);
     clock_utc(utc);
     MPI_Get_library_version(mpi, &n);
-    ENSURE(record, ERR_NOMEM, "out of memory for the plan");
     libraries = json_pack("{s:s, s:s, s:s}", "blas", linalg_blas_name(), "mpi", mpi, "jansson",
                           JANSSON_VERSION);
     json_object_set_new(record, "version", json_string(version_release()));

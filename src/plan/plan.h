@@ -28,7 +28,7 @@ struct plan_variant {
 
 struct plan_checkpoint {
     int64_t model, row;
-    char *path;
+    struct weights weights;
     char key[HASH_HEX];
     char curvature_key[HASH_HEX]; /* "": not asked for */
 };

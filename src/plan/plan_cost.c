@@ -47,9 +47,10 @@ static void find_shapes(const struct plan *p, struct plan_costs *c)
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *at = &p->checkpoints[i];
         struct plan_model *m = &c->models[at->model];
-        if (m->known || strcmp(at->path, last) == 0) continue;
-        m->known = read_config(at->path, m) || read_config_above(at->path, m);
-        last = at->path;
+        const char *folder = weights_folder(&at->weights);
+        if (m->known || strcmp(folder, last) == 0) continue;
+        m->known = read_config(folder, m) || read_config_above(folder, m);
+        last = folder;
     }
 }
 

@@ -3,6 +3,7 @@
 #include "plan/plan_keys.h"
 #include "quant/quant.h"
 #include "util/mem.h"
+#include "util/rng.h"
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,11 @@ static const char *checkpoint_name(const struct plan *p, const struct plan_surfa
 {
     const struct plan_checkpoint *c = &p->checkpoints[s->checkpoints[k]];
     return p->sweep->models[c->model].rows[c->row].checkpoint;
+}
+
+static const struct plan_checkpoint *origin_of(const struct plan *p, const struct plan_surface *s)
+{
+    return &p->checkpoints[s->checkpoints[0]];
 }
 
 /* --- what a surface is made of --- */
@@ -70,7 +76,7 @@ static enum status make_key(struct plan *p, struct plan_surface *s, const json_t
     char tokenizer[HASH_HEX], variant[HASH_HEX] = "";
     json_t *names = json_array(), *data = NULL;
     TRY(plan_tokenizer_identity(p, &p->sweep->models[s->model],
-                                p->checkpoints[s->checkpoints[0]].path, tokenizer, e));
+                                weights_folder(&origin_of(p, s)->weights), tokenizer, e));
     TRY(plan_data_identity(p, s->dataset, &data, e));
     if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
     for (int64_t i = 0; i < s->n; i++)
@@ -162,6 +168,30 @@ json_t *plan_surfaces_record(const struct plan *p)
 
 /* --- visits --- */
 
+/* The checkpoints, then the quantized one, or the two random directions. */
+static enum status fill_parts(const struct plan *p, const struct plan_surface *s,
+                              struct surface_task *t, struct err *e)
+{
+    enum status st = OK;
+    enum { DIRECTIONS = 2 };
+    const struct weights *origin = &origin_of(p, s)->weights;
+    TRY(mem_zero(&t->parts, s->n + DIRECTIONS, sizeof *t->parts, "sources of weights", e));
+    for (; t->n < s->n; t->n++)
+        TRY(weights_copy(&p->checkpoints[s->checkpoints[t->n]].weights, &t->parts[t->n], e));
+    if (s->quantizer) {
+        struct weights *w = &t->parts[t->n++];
+        TRY(weights_derive(WEIGHTS_QUANTIZED, origin, w, e));
+        TRY(variant_copy(s->quantizer, s->entry->bits, "", &w->variant, e));
+    }
+    for (uint64_t i = 0; s->entry->plane == SURFACE_RANDOM && i < DIRECTIONS; i++) {
+        struct weights *w = &t->parts[t->n++];
+        TRY(weights_derive(WEIGHTS_RANDOM, origin, w, e));
+        w->stream = rng_stream((uint64_t)p->sweep->seed, i);
+    }
+done:
+    return st;
+}
+
 static enum status fill_task(const struct plan *p, const struct plan_surface *s,
                              const struct results_point *point, int64_t k, struct surface_task *t,
                              struct err *e)
@@ -173,19 +203,9 @@ static enum status fill_task(const struct plan *p, const struct plan_surface *s,
     t->plane = entry->plane;
     t->margin = entry->margin;
     t->radius = entry->radius;
-    t->seed = p->sweep->seed;
     t->exact = point->label ? k : -1;
     results_point_place(point, &t->x, &t->y);
-    TRY(mem_zero(&t->paths, s->n, sizeof *t->paths, "paths", e));
-    for (; t->n_paths < s->n; t->n_paths++)
-        TRY(mem_string(&t->paths[t->n_paths], p->checkpoints[s->checkpoints[t->n_paths]].path, e));
-    if (!s->quantizer) goto done;
-    json_t *json = method_entry_to_json(s->quantizer);
-    st = method_entry_from_json(json, &t->quantized.method, e);
-    json_decref(json);
-    TRY(st);
-    TRY(mem_string(&t->quantized.key, "", e));
-    t->quantized.bits = entry->bits;
+    TRY(fill_parts(p, s, t, e));
 done:
     return st;
 }
@@ -199,7 +219,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     struct results_point point = point_at(p, s, k);
     TRY(mem_string(&v->model, m->name, e));
     TRY(mem_string(&v->checkpoint, checkpoint_name(p, s, 0), e));
-    TRY(mem_string(&v->path, p->checkpoints[s->checkpoints[0]].path, e));
+    TRY(weights_copy(&origin_of(p, s)->weights, &v->weights, e));
     if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
     TRY(mem_string(&v->key, key, e));
     TRY(run_options_copy(&sweep->run, &v->run, e));

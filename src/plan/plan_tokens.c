@@ -1,7 +1,6 @@
 /* Tokens counted instead of guessed, where the text and its tokenizer are there. */
 #include "group/inputs.h"
 #include "plan/plan.h"
-#include "util/fsx.h"
 #include <stdlib.h>
 
 /* A text of more is not read for a plan's sake: some seconds of tokenizing. */
@@ -26,8 +25,9 @@ struct cost_tokens plan_tokens(const struct plan *p, struct visit_cache *cache,
         const struct plan_checkpoint *c = &p->checkpoints[i];
         const struct sequences *found;
         struct err none = {0};
-        const struct visit v = {.path = c->path, .tokenizer = p->sweep->models[c->model].tokenizer};
-        if (!fsx_is_dir(c->path)) continue;
+        const struct visit v = {.weights = c->weights, /* shallow */
+                                .tokenizer = p->sweep->models[c->model].tokenizer};
+        if (!weights_present(&c->weights)) continue;
         /* What is wrong with the text or the tokenizer is the visit's to say. */
         if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = tokens_of(found);
         err_clear(&none);

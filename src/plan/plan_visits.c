@@ -1,10 +1,8 @@
 /* Which cells are missing, and the visits that fill them. */
-#include "checkpoint/checkpoint.h"
 #include "measure/curvature.h"
 #include "measure/second_order.h"
 #include "measure/warm.h"
 #include "plan/plan_keys.h"
-#include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <fnmatch.h>
@@ -92,28 +90,10 @@ bool plan_missing(const struct results_view *view, const char *key,
  * changes nothing. */
 static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
 {
-    struct checkpoint *checkpoint = NULL;
     const char *recorded = json_text(json_object_get(record, "provenance"), "weights_hash", "");
-    bool changed = false;
-    if (!recorded[0] || !fsx_is_dir(c->path)) return false;
-    if (checkpoint_open(c->path, &checkpoint, NULL) == OK)
-        changed = strcmp(checkpoint_hash(checkpoint), recorded) != 0;
-    checkpoint_close(checkpoint);
-    return changed;
-}
-
-static enum status add_variant(struct visit *v, const struct plan_variant *from, const char *key,
-                               struct err *e)
-{
-    enum status st = OK;
-    struct variant *to = &v->variants[v->n_variants];
-    to->bits = from->bits;
-    TRY(mem_alloc(&to->key, HASH_HEX, 1, "a key", e));
-    memcpy(to->key, key, HASH_HEX);
-    v->n_variants++;
-    TRY(method_entry_copy(from->method, &to->method, e));
-done:
-    return st;
+    char now[HASH_HEX];
+    return recorded[0] && weights_present(&c->weights) &&
+           weights_hash(&c->weights, now, NULL) == OK && strcmp(now, recorded) != 0;
 }
 
 static enum status fill_visit(const struct plan *p, const struct plan_checkpoint *c,
@@ -124,7 +104,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     const struct model_entry *m = &s->models[c->model];
     TRY(mem_string(&v->model, m->name, e));
     TRY(mem_string(&v->checkpoint, m->rows[c->row].checkpoint, e));
-    TRY(mem_string(&v->path, c->path, e));
+    TRY(weights_copy(&c->weights, &v->weights, e));
     if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
     TRY(mem_string(&v->key, c->key, e));
     TRY(run_options_copy(&s->run, &v->run, e));
@@ -147,11 +127,11 @@ static bool chain_changed(const struct plan *p, const struct plan_checkpoint *c,
     bool changed = false;
     const char *was = json_text(json_object_get(record, "provenance"), "weights_chain", "");
     if (!p->sweep->curvature.warm_start || !was[0]) return false;
-    const char **paths = NULL;
-    if (mem_zero(&paths, c->row + 1, sizeof *paths, "paths", NULL) != OK) return false;
-    for (int64_t i = 0; i <= c->row; i++) paths[i] = c[i - c->row].path;
-    if (warm_chain(paths, c->row + 1, now, NULL) == OK) changed = strcmp(now, was) != 0;
-    free(paths);
+    const struct weights **of = NULL;
+    if (mem_zero(&of, c->row + 1, sizeof *of, "sources of weights", NULL) != OK) return false;
+    for (int64_t i = 0; i <= c->row; i++) of[i] = &c[i - c->row].weights;
+    if (warm_chain(of, c->row + 1, now, NULL) == OK) changed = strcmp(now, was) != 0;
+    free(of);
     return changed;
 }
 
@@ -175,7 +155,7 @@ static enum status add_chain(const struct plan *p, const struct plan_checkpoint 
     for (int64_t i = 0; i < c->row; i++) {
         const struct plan_checkpoint *one = c - c->row + i;
         t->n_before++;
-        TRY(mem_string(&t->before[i].path, one->path, e));
+        TRY(weights_copy(&one->weights, &t->before[i].weights, e));
         TRY(mem_string(&t->before[i].key, one->curvature_key, e));
     }
 done:
@@ -220,7 +200,10 @@ static enum status add_second_order(const struct plan *p, const struct plan_chec
     v->task[PART_SECOND_ORDER] = t;
     t->depth = from->second_order;
     t->critical = from->critical;
-    if (from->critical && c->row > 0) TRY(mem_string(&t->previous, c[-1].path, e));
+    if (from->critical && c->row > 0) {
+        TRY(mem_zero(&t->previous, 1, sizeof *t->previous, "a task", e));
+        TRY(weights_copy(&c[-1].weights, t->previous, e));
+    }
     t->together = from->options.together;
     t->memory = from->options.memory;
     TRY(sweep_curvature_data(p->sweep, &t->data, e));
@@ -251,7 +234,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         if (!variant_chosen(variant, choice)) continue;
         if (!plan_missing(view, key, &own) && !lacks_prediction(p, view, key)) continue;
         which[v->n_variants] = i;
-        TRY(add_variant(v, variant, key, e));
+        TRY(variant_copy(variant->method, variant->bits, key, &v->variants[v->n_variants++], e));
         *wanted = true;
     }
     if (p->second_order[0] && *wanted) TRY(add_second_order(p, c, v, e));
@@ -307,7 +290,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
         if (!wanted) continue;
         if (changed)
             log_warn("%s: weights have changed since their results were recorded; doing it again",
-                     c->path);
+                     weights_folder(&c->weights));
         visits.n_changed += changed;
         visits.n_cells += v->n_variants;
         visits.n_curvature += v->task[PART_CURVATURE] != NULL;

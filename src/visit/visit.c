@@ -9,13 +9,10 @@ void visit_free(struct visit *v)
 {
     free(v->model);
     free(v->checkpoint);
-    free(v->path);
+    weights_free(&v->weights);
     free(v->tokenizer);
     free(v->key);
-    for (int64_t i = 0; i < v->n_variants; i++) {
-        method_entry_free(&v->variants[i].method);
-        free(v->variants[i].key);
-    }
+    for (int64_t i = 0; i < v->n_variants; i++) variant_free(&v->variants[i]);
     free(v->variants);
     data_options_free(&v->calibration);
     for (int64_t i = 0; i < v->n_evaluations; i++) data_options_free(&v->evaluations[i]);
@@ -45,8 +42,7 @@ void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n)
             v->variants[kept++] = *variant;
             next++;
         } else {
-            method_entry_free(&variant->method);
-            free(variant->key);
+            variant_free(variant);
         }
     }
     v->n_variants = kept;
@@ -65,16 +61,13 @@ json_t *visit_to_json(const struct visit *v)
 {
     json_t *variants = json_array(), *evaluations = json_array();
     for (int64_t i = 0; i < v->n_variants; i++)
-        json_array_append_new(variants,
-                              json_pack("{s:I, s:s, s:o}", "bits", (json_int_t)v->variants[i].bits,
-                                        "key", v->variants[i].key, "method",
-                                        method_entry_to_json(&v->variants[i].method)));
+        json_array_append_new(variants, variant_to_json(&v->variants[i]));
     for (int64_t i = 0; i < v->n_evaluations; i++)
         json_array_append_new(evaluations, data_options_to_json(&v->evaluations[i]));
-    json_t *json =
-        json_pack("{s:s, s:s, s:s, s:s?, s:s, s:o, s:o, s:o}", "model", v->model, "checkpoint",
-                  v->checkpoint, "path", v->path, "tokenizer", v->tokenizer, "key", v->key, "run",
-                  run_options_to_json(&v->run), "variants", variants, "evaluations", evaluations);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:o, s:s?, s:s, s:o, s:o, s:o}", "model", v->model, "checkpoint", v->checkpoint,
+        "weights", weights_to_json(&v->weights), "tokenizer", v->tokenizer, "key", v->key, "run",
+        run_options_to_json(&v->run), "variants", variants, "evaluations", evaluations);
     if (json && calibrates(v))
         json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
     if (json) json_object_set_new(json, "cells_only", json_boolean(v->cells_only));
@@ -94,16 +87,6 @@ done:
     return st;
 }
 
-static enum status take_variant(const json_t *json, struct variant *out, struct err *e)
-{
-    enum status st = OK;
-    TRY(take_string(json, "key", &out->key, e));
-    TRY(method_entry_from_json(json_object_get(json, "method"), &out->method, e));
-    out->bits = json_integer_value(json_object_get(json, "bits"));
-done:
-    return st;
-}
-
 enum status visit_from_json(const json_t *json, struct visit *out, struct err *e)
 {
     enum status st = OK;
@@ -113,7 +96,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     const json_t *calibration = json_object_get(json, "calibration");
     TRY(take_string(json, "model", &v.model, e));
     TRY(take_string(json, "checkpoint", &v.checkpoint, e));
-    TRY(take_string(json, "path", &v.path, e));
+    TRY(weights_from_json(json_object_get(json, "weights"), &v.weights, e));
     TRY(take_string(json, "key", &v.key, e));
     TRY(run_options_from_json(json_object_get(json, "run"), &v.run, e));
     if (json_is_string(json_object_get(json, "tokenizer")))
@@ -121,7 +104,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     v.n_variants = (int64_t)json_array_size(variants);
     TRY(mem_zero(&v.variants, v.n_variants, sizeof *v.variants, "variants", e));
     for (int64_t i = 0; i < v.n_variants; i++)
-        TRY(take_variant(json_array_get(variants, (size_t)i), &v.variants[i], e));
+        TRY(variant_from_json(json_array_get(variants, (size_t)i), &v.variants[i], e));
     v.n_evaluations = (int64_t)json_array_size(evaluations);
     TRY(mem_zero(&v.evaluations, v.n_evaluations, sizeof *v.evaluations, "datasets", e));
     for (int64_t i = 0; i < v.n_evaluations; i++)

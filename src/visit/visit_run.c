@@ -19,7 +19,7 @@ static enum status open_checkpoint(struct part_context *c, struct err *e)
     for (int i = 0; i < PART_N; i++)
         needed = needed || (visit_part(i)->of_model && visit_wants(c->visit, i));
     if (!needed) return OK;
-    TRY(checkpoint_open(c->visit->path, &c->checkpoint, e));
+    TRY(weights_open(&c->visit->weights, c, &c->checkpoint, e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
     TRY(model_open(c->checkpoint, &c->model, e));
 done:

@@ -26,7 +26,7 @@ static struct data_options rows(char *name, int64_t skip, int64_t samples)
 static const struct sequences *both(struct visit_cache *cache)
 {
     static char path[] = FIXTURES "/models/llama", name[] = "both";
-    const struct visit v = {.path = path};
+    const struct visit v = {.weights = {.path = path}};
     const struct data_options data = rows(name, 0, 0);
     const struct sequences *s;
     OK_OR_FAIL(visit_sequences_get(cache, &v, &data, &s, e));
@@ -48,7 +48,7 @@ static void one_visit(struct visit_cache *cache, int i, const struct sequences *
     char name[3][16];
     for (int k = 0; k < 3; k++) snprintf(name[k], sizeof name[k], "%c%d", "ced"[k], i);
     struct data_options evaluation = rows(name[1], 1, 1), data = rows(name[2], 1, 0);
-    const struct visit v = {.path = path,
+    const struct visit v = {.weights = {.path = path},
                             .calibration = rows(name[0], 0, 1),
                             .n_evaluations = 1,
                             .evaluations = &evaluation};

@@ -3,10 +3,10 @@
  * are not finite. NP: 1 3 */
 #include "checkpoint/derived.h"
 #include "group/inputs.h"
+#include "group/weights_file.h"
 #include "linalg/linalg.h"
 #include "measure/measurement.h"
 #include "measure/second_order_internal.h"
-#include "measure/weights_file.h"
 #include "model/describe.h"
 #include "util/mem.h"
 #include "util/rng.h"
@@ -115,7 +115,7 @@ static void bench_open(struct bench *b)
                                          .memory = 1};
     b->visit = (struct visit){.model = name,
                               .checkpoint = name,
-                              .path = path,
+                              .weights = {.path = path},
                               .key = name,
                               .run = {.scratch = b->dir},
                               .variants = b->variants,

@@ -47,7 +47,7 @@ static struct visit visit_of(char *folder, struct data_options *evaluation)
     *evaluation = (struct data_options){.name = name, .ids = ids};
     return (struct visit){.model = name,
                           .checkpoint = name,
-                          .path = folder,
+                          .weights = {.path = folder},
                           .key = name,
                           .n_evaluations = 1,
                           .evaluations = evaluation};
@@ -87,21 +87,28 @@ static void old_records_are_of_the_format(void **state)
 /* A point of the plane through a quantized checkpoint, in too little memory first. */
 static void a_surface_is_tried_again(void **state)
 {
-    char *folders[] = {path, before};
     struct data_options evaluation;
     struct visit_cache cache = {0};
     struct err e;
+    struct weights origin = {.path = path};
+    struct weights parts[] = {
+        {.path = path},
+        {.path = before},
+        {.kind = WEIGHTS_QUANTIZED,
+         .n = 1,
+         .parts = &origin,
+         .variant = {.method = {.name = rtn, .method = rtn}, .bits = 4, .key = name}},
+    };
     struct surface_task task = {
         .surface = name,
         .plane = SURFACE_QUANTIZATION,
-        .n_paths = 2,
-        .paths = folders,
-        .quantized = {.method = {.name = rtn, .method = rtn}, .bits = 4, .key = name},
+        .n = 3,
+        .parts = parts,
         .x = 0.5,
         .y = 0.5,
     };
     (void)state;
-    quant_options_default(&task.quantized.method.options);
+    quant_options_default(&parts[2].variant.method.options);
     struct visit v = visit_of(path, &evaluation);
     v.task[PART_SURFACE] = &task;
     v.run.memory = TOO_LITTLE;

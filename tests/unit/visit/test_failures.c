@@ -59,7 +59,7 @@ static void visit_watched(struct watch *w, int64_t scalapack_from)
     }
     const struct visit v = {.model = name,
                             .checkpoint = name,
-                            .path = path,
+                            .weights = {.path = path},
                             .key = none,
                             .run = {.scalapack_from = scalapack_from},
                             .n_variants = 2,

@@ -1,4 +1,4 @@
-#include "measure/weights_file.h"
+#include "group/weights_file.h"
 #include "memory/states.h"
 #include "model/describe.h"
 #include "util/mem.h"

@@ -1,0 +1,144 @@
+/* Sources of weights: opened, told apart, and back from JSON; what is made of others holds them
+ * open. */
+#include "checkpoint/derived.h"
+#include "group/weights.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char path[] = CONFIGS "/quickstart/trajectory/step001200";
+static char before[] = CONFIGS "/quickstart/trajectory/step001100";
+static char name[] = "step1200", rtn[] = "rtn";
+
+#define OK_OR_FAIL(call)                                                                           \
+    do {                                                                                           \
+        struct err err_ = {0}, *e = &err_;                                                         \
+        if ((call) != OK) fail_msg("%s", err_.text);                                               \
+    } while (0)
+
+static struct weights stored[] = {{.name = name, .path = path}, {.path = before}};
+static double halves[] = {0.5, 0.5};
+static const struct weights sum = {
+    .kind = WEIGHTS_SUM, .n = 2, .parts = stored, .coefficients = halves};
+
+/* Through JSON's text. */
+static struct weights through_text(const struct weights *w)
+{
+    struct weights out;
+    json_t *json = weights_to_json(w), *again;
+    char *text = json_dumps(json, JSON_COMPACT);
+    OK_OR_FAIL(json_read_text("weights", text, strlen(text), &again, e));
+    OK_OR_FAIL(weights_from_json(again, &out, e));
+    free(text);
+    json_decref(json);
+    json_decref(again);
+    return out;
+}
+
+static void a_sum_is_that_of_its_parts(void **state)
+{
+    struct checkpoint_part parts[] = {{0.5, NULL}, {0.5, NULL}};
+    struct checkpoint *c, *folder[2], *want;
+    struct weights again = through_text(&sum);
+    char hash[HASH_HEX];
+    float got[2], expected[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        OK_OR_FAIL(checkpoint_open(stored[i].path, &folder[i], e));
+        parts[i].checkpoint = folder[i];
+    }
+    OK_OR_FAIL(checkpoint_combine(parts, 2, &want, e));
+    for (int i = 0; i < 2; i++) checkpoint_close(folder[i]);
+    OK_OR_FAIL(weights_open(&again, NULL, &c, e));
+    OK_OR_FAIL(weights_hash(&sum, hash, e));
+    assert_string_equal(checkpoint_hash(c), checkpoint_hash(want));
+    assert_string_equal(checkpoint_hash(c), hash);
+    const struct tensor_entry *t = checkpoint_tensor(c, 0);
+    OK_OR_FAIL(checkpoint_read_range(c, t, 0, 2, got, e));
+    OK_OR_FAIL(checkpoint_read_range(want, checkpoint_tensor(want, 0), 0, 2, expected, e));
+    assert_memory_equal(got, expected, sizeof got);
+    checkpoint_close(c);
+    checkpoint_close(want);
+    weights_free(&again);
+}
+
+static void recipes_name_stored_weights(void **state)
+{
+    char *text;
+    struct weights quantized, again;
+    (void)state;
+    OK_OR_FAIL(weights_recipe(&stored[0], &text, e));
+    assert_string_equal(text, "");
+    free(text);
+    OK_OR_FAIL(weights_recipe(&sum, &text, e));
+    assert_string_equal(text,
+                        "sum(0.5 step1200, 0.5 " CONFIGS "/quickstart/trajectory/step001100)");
+    free(text);
+    OK_OR_FAIL(weights_derive(WEIGHTS_QUANTIZED, &stored[0], &quantized, e));
+    struct method_entry method = {.name = rtn, .method = rtn};
+    quant_options_default(&method.options);
+    OK_OR_FAIL(variant_copy(&method, 3, "", &quantized.variant, e));
+    again = through_text(&quantized);
+    OK_OR_FAIL(weights_recipe(&again, &text, e));
+    assert_string_equal(text, "rtn 3(step1200)");
+    assert_string_equal(weights_folder(&again), path);
+    assert_true(weights_present(&again));
+    struct checkpoint *c = NULL;
+    struct err err = {0};
+    assert_int_equal(weights_open(&again, NULL, &c, &err), ERR_USAGE);
+    assert_null(c);
+    free(text);
+    weights_free(&quantized);
+    weights_free(&again);
+}
+
+static void random_directions_keep_their_stream(void **state)
+{
+    char hash[2][HASH_HEX];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct weights w, again;
+        OK_OR_FAIL(weights_derive(WEIGHTS_RANDOM, &stored[0], &w, e));
+        w.stream = UINT64_C(0xfedcba9876543210) + (uint64_t)i;
+        again = through_text(&w);
+        assert_true(again.stream == w.stream);
+        OK_OR_FAIL(weights_hash(&again, hash[i], e));
+        weights_free(&w);
+        weights_free(&again);
+    }
+    assert_string_not_equal(hash[0], hash[1]);
+}
+
+static void malformed(const char *text)
+{
+    struct weights w = {0};
+    struct err err = {0};
+    json_t *json;
+    OK_OR_FAIL(json_read_text("weights", text, strlen(text), &json, e));
+    assert_int_equal(weights_from_json(json, &w, &err), ERR_FORMAT);
+    json_decref(json);
+}
+
+static void malformed_ones_are_refused(void **state)
+{
+    (void)state;
+    malformed("{\"kind\":\"borrowed\",\"path\":\"x\"}");
+    malformed("{\"kind\":\"stored\"}");
+    malformed("{\"kind\":\"sum\",\"parts\":[]}");
+    malformed("{\"kind\":\"sum\",\"parts\":[{\"kind\":\"stored\",\"path\":\"x\"}]}");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sum_is_that_of_its_parts),
+        cmocka_unit_test(recipes_name_stored_weights),
+        cmocka_unit_test(random_directions_keep_their_stream),
+        cmocka_unit_test(malformed_ones_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All tests: the dev build (warnings are errors) with everything, then the unit tests under the address and
-# undefined-behaviour sanitizers. Installs what is missing first. Ends with ctest's summaries, those that failed last;
+# undefined-behaviour sanitizers. Installs missing packages first. Ends with ctest's summaries, failed ones last;
 # the exit code is 0 only if every test of both passed.
 set -u
 . "$(dirname "$0")/../jobs/lib.sh"
@@ -10,7 +10,7 @@ install() {
     python_find
 }
 
-# test_preset NAME: ctest's report goes to the terminal and to a log.
+# test_preset NAME: prints ctest's report and writes it to a log.
 test_preset() {
     ctest --preset "$1" --parallel "$(cores)" --no-compress-output 2>&1 | tee "build/$1/ctest.log"
     return "${PIPESTATUS[0]}"

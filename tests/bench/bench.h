@@ -1,5 +1,5 @@
-/* bench: what the bench programs share. A figure is the best of several runs, since machines are
- * shared; a rate is told as a share of sgemm's, taken in the same run with the same threads. */
+/* bench: helpers of the bench programs. Every figure is the best of several runs, because machines
+ * are shared; rates are relative to sgemm's, measured in the same run with the same threads. */
 #pragma once
 #include "linalg/linalg.h"
 #include "tensor/isa.h"
@@ -39,7 +39,7 @@ static inline float *noise(int64_t n, float scale)
     return x;
 }
 
-/* seconds = the least that the statement took in `runs` runs. */
+/* seconds = the minimum time of the statement over `runs` runs. */
 #define BEST(seconds, runs, statement)                                                             \
     do {                                                                                           \
         (seconds) = INFINITY;                                                                      \
@@ -51,8 +51,8 @@ static inline float *noise(int64_t n, float scale)
         }                                                                                          \
     } while (0)
 
-/* y (T, n) = x (T, k) W (n, k)ᵀ, the rows of x dealt out in one piece a thread: what BLAS reaches
- * at these shapes when nothing else is to be done. Returns seconds, best of `runs`. */
+/* y (T, n) = x (T, k) W (n, k)ᵀ, one part of x's rows per thread: the rate of BLAS alone at these
+ * shapes. Returns seconds, best of `runs`. */
 static inline double sgemm_seconds(int64_t T, int64_t n, int64_t k, int runs)
 {
     float *x = noise(T * k, 1), *w = noise(n * k, 1), *y = room(T * n, sizeof *y);

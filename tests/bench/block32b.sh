@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A checkpoint of blocks of OLMo2-32B's shape, quantized to 4 bits by a group of two ranks; needs about 14 GB of memory,
-# 8 GB of disk and, on two cores, some ten minutes. Prints the time of each phase, what ScaLAPACK did, the peak of memory as
-# planned and as it was, and ends with the same once more after a kill -9 in the middle.
+# Quantizes blocks of OLMo2-32B's shape to 4 bits with a group of two ranks. Needs about 14 GB of memory, 8 GB of disk and, on
+# two cores, about ten minutes. Prints the time of each phase, ScaLAPACK's work, the planned and the measured peak memory;
+# then does the same with a kill -9 in the middle and a restart.
 #   QTRAJ=build/release/qtraj tests/bench/block32b.sh [hidden [intermediate [layers [heads [kv heads]]]]]
-# A smaller shape is also compared with one rank and LAPACK: 1280 6912 2 10 2 takes a minute.
-# Set PYTHON to an interpreter with numpy and h5py; FOLDER to where the files go (removed at the end); KILL=0 leaves out the second part.
+# Smaller shapes are also compared with one rank and LAPACK: 1280 6912 2 10 2 takes a minute.
+# Set PYTHON to an interpreter with numpy and h5py; FOLDER to the folder for files (removed at the end); KILL=0 skips the second part.
 set -eu
 hidden=${1:-5120} intermediate=${2:-27648} layers=${3:-2} heads=${4:-40} kv=${5:-8}
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -30,7 +30,7 @@ evaluation: [{name: random, ids: "ids.safetensors:evaluation"}]
 run: {ranks_per_group: 2, memory_per_rank: ${MEMORY:-7G}}
 END
 
-# Greatest VmHWM of each process of this run, their sum, and the greatest sum of proportional sizes (shared pages once).
+# Maximum VmHWM of each process of this run, their sum, and the maximum sum of proportional sizes (shared pages count once).
 watch_memory() {
     local most=0 pids sum
     while [ -d "$work" ] && [ ! -e "$work/stop" ]; do

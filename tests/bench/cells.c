@@ -1,6 +1,6 @@
-/* What orchestration costs: seconds to plan a million cells, and microseconds a cell of a run whose
+/* Cost of orchestration: seconds to plan a million cells, and microseconds per cell of a run whose
  * cells do nothing, journal included. bench_cells [CELLS [FOLDER]] under mpirun; the journal goes
- * to FOLDER, by default here. */
+ * to FOLDER (default: the current folder). */
 #include "bench.h"
 #include "plan/plan.h"
 #include "results/results.h"
@@ -105,7 +105,7 @@ static enum status tick(void *context, struct err *e)
     return st;
 }
 
-/* A cell's record without its layers. */
+/* A cell's record without layers. */
 static enum status work(void *context, MPI_Comm group, const struct sched_piece *piece,
                         struct sched_port *port, struct err *e)
 {

@@ -1,7 +1,7 @@
-/* What a group of ranks reaches with the distributed Hessian, beside what the same ranks reach with
- * plain products at the same time:
+/* Rates of the distributed Hessian in a group of ranks, relative to plain matrix products on the
+ * same ranks at the same time:
  *   mpirun -n 2 build/release/bench_dist [n] [tokens]        default 8192 2048
- * Tokens are of all ranks together: fewer pay worse for the exchange of the sums that ends them.
+ * Tokens are the total over all ranks: with few, the final exchange of the sums weighs more.
  * Prints the rates of the factorisation, filling included, and of the
  * Gram sums, each as a share of dgemm's or sgemm's. One thread a rank unless OMP_NUM_THREADS says
  * more (then the products run one a thread too). */

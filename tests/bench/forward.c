@@ -1,4 +1,4 @@
-/* Forward of whole blocks and the head as shares of sgemm's rate at the same shapes, in one run:
+/* Rates of the forward pass of whole blocks and of the head, relative to sgemm at the same shapes:
  *   build/release/bench_forward DIR [sequences length]      default 2 2048
  * DIR: a checkpoint of at least two blocks, e.g. of make_checkpoint.py. Weights are read and
  * widened one block ahead, as in a visit, while the blocks compute. FLOPs of a block: 2 P T for its
@@ -11,7 +11,7 @@
 enum { PASSES = 4 };
 
 struct bench {
-    struct visit_group group; /* of this process alone */
+    struct visit_group group; /* of this rank alone */
     struct checkpoint *checkpoint;
     struct model *model;
     struct sequences s;
@@ -53,7 +53,7 @@ static void close_all(struct bench *b)
     group_close(&b->group);
 }
 
-/* All linears of a block one after the other, as sgemm alone would do them. */
+/* All linears of a block one after the other by plain sgemm. */
 static double sgemm_block(const struct bench *b)
 {
     struct err e = {0};
@@ -66,8 +66,8 @@ static double sgemm_block(const struct bench *b)
     return seconds;
 }
 
-/* Seconds a block when all are walked with the reader ahead; the first read, which nothing hides,
- * is not counted. */
+/* Seconds per block when all blocks are read ahead; the first read, which overlaps with nothing, is
+ * not counted. */
 static double walk(struct bench *b, double *waited)
 {
     struct err e = {0};
@@ -93,7 +93,7 @@ static const char *const parts[STAGE_N][2] = {{"norm", "q, k, v; q/k norm, RoPE"
                                               {"norm", "gate, up"},
                                               {"activation", "down; norm, residual"}};
 
-/* What each stage takes, without reading: all sequences at a time. */
+/* Seconds of each stage without reading; all sequences at once. */
 static void stages(struct bench *b, double rate)
 {
     struct err e = {0};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One visit of a checkpoint of Pythia-160M's shape by groups of 1 and more ranks, one thread each: wall time of the whole
-# visit, and how the losses differ.
+# One visit of a checkpoint of Pythia-160M's shape with groups of 1 and more ranks, one thread each: wall time of the whole
+# visit, and the difference of the losses.
 #   QTRAJ=build/release/qtraj tests/bench/groups.sh [ranks ...]      default 1 2
 # SEQUENCES calibration sequences of 1024 tokens (16), half as many for evaluation. PYTHON needs numpy and h5py.
 set -eu
@@ -29,7 +29,7 @@ evaluation: [{name: random, ids: "ids.safetensors:evaluation"}]
 END
 
 for ranks in "$@"; do
-    # Rank 0 only waits, and sleeps at that.
+    # Rank 0 only sleeps.
     QTRAJ_TRACE=visit mpirun -n $((ranks + 1)) "$QTRAJ" run "$work/sweep.yaml" --set "results=$ranks.h5" \
         --set "run.ranks_per_group=$ranks" ${SET:+--set "$SET"} 2>&1 | grep 'block 11' | tail -1
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Curvature of one checkpoint by groups of 1 and more ranks, one thread each, their vectors cut between them: seconds of
-# gradient and products, the memory of a rank as measured and as planned, how the sharpness differs.
+# Curvature of one checkpoint with groups of 1 and more ranks, one thread each, vectors distributed: seconds of gradient
+# and products, measured and planned memory per rank, difference of the sharpness.
 #   QTRAJ=build/release/qtraj tests/bench/groups_curvature.sh [ranks ...]      default 1 2
 # SEQUENCES of 512 tokens (4), PRODUCTS of Lanczos (3). PYTHON needs numpy and h5py.
 set -eu
@@ -28,7 +28,7 @@ curvature: {sharpness: lanczos, products: $products, tolerance: 1e-9, data: {ids
 END
 
 for ranks in "$@"; do
-    # Rank 0 only waits, and sleeps at that.
+    # Rank 0 only sleeps.
     mpirun -n $((ranks + 1)) "$QTRAJ" run "$work/sweep.yaml" --set "results=$ranks.h5" --set "run.ranks_per_group=$ranks" 2>/dev/null
 done
 "$python" - "$work" "$@" <<'END'

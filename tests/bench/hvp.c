@@ -1,10 +1,10 @@
-/* Cost of Hessian-vector products in forwards of the same tokens, interleaved so that a busy
- * machine slows both; and the memory of one product. Random tokens.
+/* Cost of Hessian-vector products in units of forward passes of the same tokens, interleaved so
+ * that a busy machine slows both; and the memory of one product. Random tokens.
  *
  * usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES [COLUMNS [ROWS]]]]
- * ROUNDS 0: one product and the peak memory alone. COLUMNS, ROWS: the head's slices of the
- * vocabulary and of positions, instead of its own. Prints one JSON object; times are the least of
- * the rounds, in seconds. */
+ * ROUNDS 0: only one product and its peak memory. COLUMNS, ROWS: the head's slices of the
+ * vocabulary and of positions, instead of its own. Prints one JSON object; times are the minimum
+ * over the rounds, in seconds. */
 #include "curvature/hvp.h"
 #include "curvature/hvp_engine.h"
 #include "curvature/vector.h"
@@ -72,7 +72,7 @@ static enum status gradient(struct bench *b, struct err *e)
     return hvp_gradient(b->h, b->hv[0], &loss, e);
 }
 
-/* With activations kept, of which the first product finds none. */
+/* With retained activations; the first product has none yet. */
 enum { FORWARD, GRADIENT, ONE, SEVERAL, KEPT_FIRST, KEPT, WHAT_N };
 static const struct {
     const char *name;
@@ -86,7 +86,7 @@ static const struct {
     [KEPT] = {"product_kept", one},
 };
 
-/* With QTRAJ_BENCH_CPU set the processor's time, for one thread on a machine that others use. */
+/* With QTRAJ_BENCH_CPU: processor time, for a single thread on a shared machine. */
 static double seconds(void)
 {
     struct timespec t;
@@ -129,7 +129,7 @@ done:
     return st;
 }
 
-/* MiB that the process held at most. */
+/* Peak memory of the process in MiB. */
 static double peak(void)
 {
     char line[256];

@@ -1,5 +1,5 @@
-/* Rates of the kernels beside their errors against f64: row kernels for each instruction set, then
- * the parallel parts of GPTQ as shares of sgemm's rate.
+/* Rates of the kernels and their errors against f64: row kernels for each instruction set, then
+ * the parallel parts of GPTQ relative to sgemm.
  *   build/release/bench_kernels [rows cols tokens]      default 1536 576 8192 */
 #include "bench.h"
 #include "quant/quant.h"
@@ -13,7 +13,7 @@ static double *want;
 
 struct kernel {
     const char *name;
-    double flops;                    /* an element, transcendental functions counted as one */
+    double flops;                    /* per element; transcendental functions count as one */
     void (*run)(float *to, int row); /* on row `row` of the inputs */
     void (*reference)(double *to);   /* of row 0; NULL: checked elsewhere */
 };
@@ -82,7 +82,7 @@ static void ref_softmax_row(double *to)
     ref_softmax(to, x, N);
 }
 
-/* log sum e^x: a row's part of the cross-entropy. */
+/* log sum e^x, the part of the cross-entropy that depends on a row's logits. */
 static void run_loss(float *to, int row)
 {
     int64_t first;
@@ -121,7 +121,7 @@ static const struct kernel kernels[] = {
     {"KL", 14, run_kl, ref_kl_row},
 };
 
-/* Greatest error over the values, relative to the greatest value. */
+/* Maximum error over the values, relative to the largest value. */
 static double worst_error(const struct kernel *k)
 {
     bool scalar = k->run == run_loss || k->run == run_kl;
@@ -193,7 +193,7 @@ static double factor_residual(const double *h, const double *r, int64_t n)
     return sqrt(miss / size);
 }
 
-/* Greatest error of a few entries of the Gram matrix, relative to its diagonal. */
+/* Maximum error of some entries of the Gram matrix, relative to its diagonal. */
 static double gram_residual(const double *h, const float *in, int64_t n, int64_t T)
 {
     double worst = 0;

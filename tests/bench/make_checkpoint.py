@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a random checkpoint of any family and shape in Hugging Face layout, for benches and tests of scale.
+"""Writes a random checkpoint of any family and shape in Hugging Face layout, for benches and scale tests.
 
 The tensors' names and shapes come from `qtraj inspect config.json`, so every family that qtraj reads can be made.
 

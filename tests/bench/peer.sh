@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# One checkpoint, one bit-width, own Hessian: qtraj beside another program on the same machine, one after the other.
+# One checkpoint, one bit-width, own Hessian: qtraj and another program, one after the other on the same machine.
 #   QTRAJ=build/release/qtraj tests/bench/peer.sh [PEER_COMMAND ...]
-# The peer is called as PEER_COMMAND DIR IDS.safetensors BITS THREADS and prints JSON with seconds.total, e.g. a script that
-# loads with transformers and quantizes block by block with the reference GPTQ. Without one, only qtraj is timed.
-# Shapes: llama, h 576, I 1536, 30 layers, 9 heads, 3 of keys, vocabulary 49152, bf16, random; 16 x 512 tokens each to calibrate and to
-# evaluate. PYTHON (with numpy) makes them; THREADS: 2 unless set; WORK: where they are kept, else a temporary folder.
+# The peer is called as PEER_COMMAND DIR IDS.safetensors BITS THREADS and must print JSON with seconds.total, e.g. a script that
+# loads with transformers and quantizes block by block with the reference GPTQ. Without a peer, only qtraj is timed.
+# Shapes: llama, h 576, I 1536, 30 layers, 9 heads, 3 key/value heads, vocabulary 49152, bf16, random; 16 x 512 tokens each for calibration
+# and evaluation. PYTHON (with numpy) makes them; THREADS (default 2); WORK: folder to keep them, default a temporary one.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 qtraj=${QTRAJ:?set QTRAJ to the binary} python=${PYTHON:-python3} threads=${THREADS:-2}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""qtraj tokenize beside the `tokenizers` package (PyPI) on the same text, one thread each; ids must be equal.
+"""qtraj tokenize compared with the `tokenizers` package (PyPI) on the same text, one thread each; ids must be equal.
 
 The text is repeated to 10 MB and cut into documents at line ends. qtraj's time is the whole command, start, loading of the
 tokenizer and printing of ids included; the package's is encoding alone.

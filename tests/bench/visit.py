@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What variants cost inside a visit, and what a visit takes of memory.
+"""Cost of variants inside a visit, and memory of a visit.
 
 usage: visit.py QTRAJ [costs] [memory] [third] [--hidden 576 --intermediate 1536 --heads 9 --layers 4 --vocab 6554]
                 [--calibration 16] [--evaluation 32] [--length 512] [--threads 2] [--work DIR] [--cpu]
@@ -46,7 +46,7 @@ class Bench:
         return path
 
     def run(self, name, layers, methods, **run):
-        """Runs a sweep of one visit; its seconds, and the cube."""
+        """Runs a sweep of one visit; returns its seconds and the cube."""
         results = f"{self.work}/{name}.h5"
         for path in (results, results[:-3] + ".journal"):
             if os.path.exists(path):
@@ -75,7 +75,7 @@ def of_checkpoint(cube, name):
 
 
 def parts(cube):
-    """Full precision and the variants, as the cube has them."""
+    """Losses of full precision and of the variants, from the cube."""
     full = sum(of_checkpoint(cube, f"seconds_{part}") for part in ("read", "forward", "hessian", "head"))
     cells = cube["seconds"][()]
     return full + float(cells[cells == cells].sum())

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Every kind of bad input: the exit code, one error line that names file and place, no hang, nothing lost beside it.
+# Every kind of bad input: exit code, one error line that names file and position, no hang, no other result lost.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json
 
 trajectory=$SOURCE/configs/quickstart/trajectory
 own_text "$work/text.txt"
 
-# write_sweep [NAME=TEXT] ...: a small sweep of good input, with parts replaced.
+# write_sweep [NAME=TEXT] ...: writes a small valid sweep with some parts replaced.
 write_sweep() {
     local extra='' bits='[3]' methods='[{method: rtn, group_size: 64}]' text=text.txt checkpoints=good "$@"
     {
@@ -30,7 +30,7 @@ $extra
 YAML
 }
 
-# expect NAME CODE PATTERN ... : what the last command left: its exit code, and exactly one error line, which has every
+# expect NAME CODE PATTERN ... : checks the last command: its exit code, and exactly one error line that matches every
 # pattern.
 expect() {
     local name=$1 code=$2 got=$status lines pattern
@@ -50,7 +50,7 @@ sweep() {
 
 line_of() { grep -n -m 1 -- "$1" "$work/sweep.yaml" | cut -d : -f 1; }
 
-# --- the sweep file: nothing starts, 2 ---
+# --- the sweep file: nothing starts, exit code 2 ---
 cp -r "$trajectory/step000500" "$work/good"
 
 write_sweep extra='bitz: [3]'
@@ -69,7 +69,7 @@ write_sweep methods='[{method: gptx}]'
 sweep
 expect "unknown method" 2 gptx gptq
 
-# options that do not go together: in a sweep and by flags
+# options that contradict each other: in a sweep and as flags
 write_sweep methods='[{method: gptq, order: group, group_size: -1}]'
 sweep
 expect "groups of no size in order" 2 "order: group needs a group_size"
@@ -106,7 +106,7 @@ launch 60 1 status "$work/sweep.yaml"
 status=$?
 expect "the status of what has not begun" 2 sweep.yaml bad.journal
 
-# --- results that are not this sweep's to replace: nothing is written, 2 ---
+# --- existing files at `results` that are no results of this sweep: nothing is written, exit code 2 ---
 write_sweep
 cp "$work/text.txt" "$work/mine.txt"
 sed -i 's/bad.h5/mine.txt/' "$work/sweep.yaml"
@@ -122,7 +122,7 @@ sweep
 expect "results where nothing can be made" 2 "error: /sys/qtraj"
 ! grep -qF "No such file" "$work/err" || fail "the message names another cause: $(cat "$work/err")"
 
-# --- checkpoints: their cells fail, the others are done, 1; alone, 2 ---
+# --- bad checkpoints: their cells fail, the others are done, exit code 1; in single-checkpoint commands 2 ---
 faults="truncated header_length shape missing"
 for fault in $faults; do "$python" "$SOURCE/tests/tools/break_checkpoint.py" "$work/good" "$work/$fault" "$fault"; done
 
@@ -183,7 +183,7 @@ sweep
 rm "$work/warm.h5"
 "$QTRAJ" status "$work/warm.h5" | grep -qF "good (curvature)" || fail "without a cube status does not read its journal"
 
-# --- what is printed goes nowhere: 2 ---
+# --- stdout cannot be written: exit code 2 ---
 for command in options methods "inspect $work/good" "status $work/bad.h5" "show $work/bad.h5" \
     "eval $work/good --text $work/text.txt --length 64 --samples 2 --tokenizer $trajectory/tokenizer.json"; do
     # shellcheck disable=SC2086
@@ -208,7 +208,7 @@ code=$?
 [ $code = 3 ] || fail "SIGTERM: exit code $code, expected 3: $(cat "$work/first")"
 [ ! -e "$work/locked.h5.lock" ] || fail "the stopped run left its lock"
 
-# --- a scratch folder that is not there: before anything is done, not in every cell ---
+# --- a missing scratch folder: fails at the start, not in every cell ---
 write_sweep
 for ranks in 1 3; do
     launch 60 $ranks run "$work/sweep.yaml" --set "run.scratch=$work/none"
@@ -216,7 +216,7 @@ for ranks in 1 3; do
     expect "no scratch, $ranks ranks" 2 "run.scratch: $work/none is not a folder"
 done
 
-# --- a full disk: 3, and what is finished stays ---
+# --- a full disk: exit code 3, finished cells stay ---
 mkdir "$work/disk"
 if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=64k qtraj-test "$work/disk" 2>/dev/null; then
     trap 'umount "$work/disk"; rm -rf "$work"' EXIT
@@ -230,7 +230,7 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=64k qtraj-test "$work/disk" 2>/d
     mount -o remount,size=4m "$work/disk"
     sweep
     [ $status = 0 ] || fail "after the disk was full: exit code $status, expected 0: $(cat "$work/err")"
-    # Only one rank of a group writes there: the others must hear of it.
+    # Only one rank of a group writes there: the others must get the error.
     write_sweep checkpoints="good other" extra='curvature: {second_order: total, sequences: 2, length: 64}'
     sed -i 's,bad.h5,group.h5,' "$work/sweep.yaml"
     rm -r "$work"/disk/*

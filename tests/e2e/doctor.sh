@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# qtraj doctor: what it says is there, and each thing that is wrong on purpose has its warning and remedy.
+# qtraj doctor: its findings are correct, and each deliberate problem gets a warning with a remedy.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json
 
-# doctor NAME COMMAND...: runs, keeps NAME.json; the exit code is 1 just when there are warnings.
+# doctor NAME COMMAND...: runs it, stores NAME.json; the exit code must be 1 if and only if there are warnings.
 doctor() {
     local name=$1 code=0
     shift
@@ -25,7 +25,7 @@ for rate in ("sgemm_gflops", "dgemm_gflops_a_thread", "scalapack_dgemm_gflops_a_
 PY
 }
 
-# has NAME ABOUT TEXT: a warning about it that contains the text.
+# has NAME ABOUT TEXT: checks that there is a warning about ABOUT that contains TEXT.
 has() {
     "$python" - "$work/$1.json" "$2" "$3" <<'PY' || fail "$1: no warning about $2 with \"$3\""
 import json, sys
@@ -62,7 +62,7 @@ if [ "$(nproc)" -gt 1 ]; then
     doctor limit env -u OMP_NUM_THREADS OMP_THREAD_LIMIT=1 "$QTRAJ" doctor --json --scratch scratch
     has limit ranks "OpenMP starts 1 of"
 fi
-# of several ranks the first one waits: the others have its share of the node
+# with several ranks the first one only waits: the others get its share of the node
 doctor ranks mpirun -n 2 --oversubscribe "$QTRAJ" doctor --json --scratch scratch
 grep -q '"ranks": 2' ranks.json && grep -q '"workers": 1' ranks.json || fail "ranks: not two, one of which works"
 ! grep -q "wait for each other" ranks.json || fail "ranks: the master counts as a worker"

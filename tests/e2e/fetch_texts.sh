@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# jobs/fetch_texts.py from local copies and from a stand-in for the hub's library: lines, digests, resuming, messages.
+# jobs/fetch_texts.py with local copies and with a fake hub library: lines, digests, resuming, messages.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json
 
@@ -13,7 +13,7 @@ with gzip.open("c4.json.gz", "wt", encoding="utf-8") as file:
     file.write("\n".join(lines) + "\n")
 PY
 
-# fetch CODE ARGUMENT ...: runs the script, its streams in out and err.
+# fetch CODE ARGUMENT ...: runs the script, stdout and stderr go to files out and err, checks the exit code.
 fetch() {
     local want=$1 got=0
     shift
@@ -22,7 +22,7 @@ fetch() {
 }
 said() { grep -qF -- "$1" err || fail "no \"$1\" in: $(cat err)"; }
 
-# nothing is imported, read or written by a dry run
+# a dry run imports, reads and writes nothing
 "$python" -S "$script" --dry-run --out dry >out || fail "the dry run failed"
 [ ! -e dry ] || fail "the dry run made a folder"
 grep -q 'allenai/c4 (main), en/c4-train.00001-of-01024.json.gz' out || fail "the dry run does not name C4: $(cat out)"
@@ -41,7 +41,7 @@ assert entry["source_sha256"] == hashlib.sha256(open("c4.json.gz", "rb").read())
 assert (entry["documents"], entry["bytes"], entry["field"]) == (5, len(lines), "text"), entry
 PY
 
-# what is there stays, what changed since or is asked for otherwise is made anew
+# existing texts are kept; texts that changed or are requested with other settings are written anew
 fetch 0 c4 --from c4=c4.json.gz --documents 5 --out texts
 said "texts/c4.jsonl: there already"
 cp texts/c4.jsonl whole
@@ -51,7 +51,7 @@ cmp -s texts/c4.jsonl whole || fail "a changed text was not made anew"
 fetch 0 c4 --from c4=c4.json.gz --documents 3 --out texts
 [ "$(wc -l <texts/c4.jsonl)" = 3 ] || fail "not 3 documents"
 
-# a failure leaves the earlier text and no part behind
+# after a failure the earlier text is unchanged and no partial file is left
 fetch 2 c4 --from c4=c4.json.gz --documents 7 --out texts
 said "c4.json.gz: 6 documents, expected 7"
 [ "$(wc -l <texts/c4.jsonl)" = 3 ] || fail "the earlier text is gone"
@@ -72,7 +72,7 @@ echo '[]' >texts/texts.json
 fetch 2 c4 --from c4=c4.json.gz --documents 3 --out texts
 said "texts.json: expected an object"
 
-# by the hub's library: a file by its name, one by a pattern, and a commit that is recorded
+# with the hub's library: a file by name, one by pattern, and the recorded commit
 mkdir hub
 cat >hub/huggingface_hub.py <<'PY'
 class HfApi:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# kill -9 of a whole MPI job at $QTRAJ_KILLS moments (3) spread over its run time. A restart, with another number of
-# workers, must end with the cube of an undisturbed run, to the bit.
+# Kills a whole MPI job with kill -9 at $QTRAJ_KILLS moments (3) distributed over its run time. A restart with another number
+# of workers must end with the cube of an undisturbed run, bit for bit.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 kills=${QTRAJ_KILLS:-3}
-# what a killed job leaves behind of Open MPI's own goes with the scratch folder
+# files that a killed Open MPI job leaves behind are removed with the scratch folder
 export TMPDIR=$work OMPI_MCA_btl_vader_backing_directory=$work
 
 trajectory=$SOURCE/configs/quickstart/trajectory
@@ -20,7 +20,7 @@ calibration: {text: text.txt, length: 128, samples: 16}
 evaluation: [{name: own, text: text.txt, length: 128, skip: 16, samples: 32}]
 YAML
 
-# Starts a job in a session of its own, ends all of it by kill -9 after so many seconds.
+# Starts a job in its own session and kills all of it with kill -9 after SECONDS.
 kill_after() {
     local session
     setsid mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" --set "results=$2" >"$work/out" 2>"$work/err" </dev/null &

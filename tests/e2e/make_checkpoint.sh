@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The benches' random checkpoints: every family that the binary knows, every type, in shards, config alone. A random model's loss is
-# near that of guessing.
+# The benches' random checkpoints: every family that the binary knows, every type, in shards, config only. The loss of a random
+# model is close to that of uniform guessing.
 . "$SOURCE/tests/tools/lib.sh"
 need_python numpy
 
@@ -8,7 +8,7 @@ make() { "$python" "$SOURCE/tests/bench/make_checkpoint.py" "$QTRAJ" "$@" 2>"$wo
 shape=(--hidden 64 --layers 2 --heads 4 --intermediate 96 --vocab 200)
 "$python" "$SOURCE/tests/bench/make_ids.py" "$work/ids.safetensors" 200 e=4,60
 
-# guesses DIR: it evaluates, to about log 200.
+# guesses DIR: evaluates the checkpoint; the loss must be about log 200.
 guesses() {
     "$QTRAJ" eval "$1" --ids "$work/ids.safetensors:e" --json >"$work/out" 2>"$work/err" || { fail "$1: $(cat "$work/err")"; return; }
     "$python" -c 'import json, math, sys; sys.exit(abs(json.load(open(sys.argv[1]))["loss"] - math.log(200)) > 1)' "$work/out" || fail "$1: $(head -c 60 "$work/out")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Texts as people have them, through the commands: layouts, separators, patterns, compression, what is not UTF-8, and what
-# a change of these does to a sweep's cells.
+# Texts in real-world forms, through the commands: layouts, separators, patterns, compression, invalid UTF-8, and how a
+# change of these affects a sweep's cells.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json
 
@@ -19,11 +19,11 @@ work.joinpath("part-2.jsonl").write_bytes(gzip.compress(b"".join(lines[5:])))
 work.joinpath("bad.jsonl").write_bytes(b"".join(lines).replace(b"a", b"\xff", 3))
 PY
 
-# score ARGUMENT ...: the loss of the checkpoint on a text, as JSON in $work/out.
+# score ARGUMENT ...: writes the loss of the checkpoint on a text as JSON to $work/out.
 score() {
     timeout 120 "$QTRAJ" eval "$checkpoint" --tokenizer "$tokenizer" --json "$@" >"$work/out" 2>"$work/err"
 }
-# told KEY: a number of the last score; sequences: how many there were.
+# told KEY: prints a number of the last score; sequences: prints their number.
 told() {
     "$python" -c 'import json, sys
 d = json.load(open(sys.argv[1]))
@@ -65,7 +65,7 @@ refused '--separator eos' 'separator eos: no eos_token in a tokenizer_config.jso
 refused '--min-length 100000' '13 documents too short'
 refused '--layout pakced' 'did you mean packed?'
 
-# a sweep: the same text otherwise cut is another result, the same files elsewhere are not
+# a sweep: a text that is cut differently gives another result, moving its files does not
 mkdir "$work/moved"
 cp "$work"/part-?.jsonl "$work/moved"
 printf 'checkpoint\nstep001200\n' >"$work/one.csv"

@@ -1,5 +1,5 @@
-/* The input is a pickle: interpreted by itself, then as the data.pkl of an archive that is sound
- * but for it, with storages "0" to "3" of 64 bytes. */
+/* The input is a pickle: interpreted by itself, then as the data.pkl of an otherwise valid archive
+ * with storages "0" to "3" of 64 bytes. */
 #include "checkpoint/pickle.h"
 #include "checkpoint/pytorch.h"
 #include "fuzz.h"

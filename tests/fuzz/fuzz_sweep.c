@@ -1,4 +1,4 @@
-/* The input is a sweep file, and behind NUL bytes its trajectory (trajectory.csv beside it) and up
+/* The input is a sweep file and, after NUL bytes, its trajectory (trajectory.csv beside it) and up
  * to two overrides. */
 #include "config/sweep.h"
 #include "fuzz.h"
@@ -32,7 +32,7 @@ static void write_file(const char *path, const char *text, size_t n)
     fuzz_expect(f && fwrite(text, 1, n, f) == n && fclose(f) == 0, "a file");
 }
 
-/* What was read comes back from its JSON form as it is. */
+/* Settings survive a round trip through JSON. */
 static void round_trip(const struct sweep *s)
 {
     json_t *all = sweep_to_json(s);

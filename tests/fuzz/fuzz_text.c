@@ -1,4 +1,4 @@
-/* The input is a text; its first byte picks one of the tokenizers of tests/fixtures/tokenizers. */
+/* The input is a text; its first byte selects a tokenizer of tests/fixtures/tokenizers. */
 #include "fuzz.h"
 #include "tokens.h"
 

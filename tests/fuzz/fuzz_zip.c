@@ -1,5 +1,5 @@
-/* The input is a pytorch_model.bin: opened, and every tensor read. fuzz_pickle looks deeper into
- * the pickle in it. */
+/* The input is a pytorch_model.bin: opened, and every tensor read. fuzz_pickle tests the pickle
+ * inside it. */
 #include "checkpoint/pytorch.h"
 #include "fuzz.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Feeds every file of the folders named on the command line to a fuzz target once, without
- * libFuzzer: the corpus as a test. A file that takes longer than it should fails too. */
+ * libFuzzer: runs the corpus as a test. An input that takes too long fails too. */
 #include "fuzz.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-/* CPU seconds for one input, of which the sanitizers take most; without them all are far below. */
+/* Limit of CPU seconds per input; the sanitizers need most of it, without them all inputs are far
+ * below. */
 enum { SECONDS_MAX = 5 };
 
 static double cpu_seconds(void)
@@ -22,7 +23,7 @@ static void replay_file(const char *path)
     FILE *f = fopen(path, "rb");
     long n = -1;
     if (f && fseek(f, 0, SEEK_END) == 0) n = ftell(f);
-    uint8_t *data = malloc(n > 0 ? (size_t)n : 1); /* exactly, so that ASan sees its end */
+    uint8_t *data = malloc(n > 0 ? (size_t)n : 1); /* exact size: ASan sees its end */
     if (!f || n < 0 || !data) {
         fprintf(stderr, "%s cannot be read\n", path);
         exit(1);
@@ -30,7 +31,7 @@ static void replay_file(const char *path)
     rewind(f);
     if (fread(data, 1, (size_t)n, f) != (size_t)n) exit(1);
     fclose(f);
-    fprintf(stderr, "%s\n", path); /* the last line says who failed */
+    fprintf(stderr, "%s\n", path); /* the last line names the failing input */
     double start = cpu_seconds();
     LLVMFuzzerTestOneInput(data, (size_t)n);
     fuzz_expect(cpu_seconds() - start < SECONDS_MAX, "an answer within seconds");

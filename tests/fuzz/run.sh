@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh [SECONDS [NAME...]]: builds the preset `fuzz` and runs each fuzz target (or those named) for that long, 600 by
-# default, two at a time. What it has learned stays in build/fuzz/corpus, findings in build/fuzz/findings. Exits 1 if
-# there are any.
+# run.sh [SECONDS [NAME...]]: builds the preset `fuzz` and runs each fuzz target (or those named) for SECONDS (600
+# by default), two at a time. New inputs stay in build/fuzz/corpus, findings in build/fuzz/findings. Exits with 1 if there
+# are findings.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) && cd "$here/../.." || exit
 seconds=${1:-600}

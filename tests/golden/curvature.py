@@ -33,7 +33,7 @@ def answers(name):
 
 
 def probes(name):
-    """Loss, gradient norms and v'Hv of the signs of four streams; small by cancellation, so beside |v||Hv|."""
+    """Loss, gradient norms and v'Hv for random signs; it may cancel, so errors are relative to |v||Hv|."""
     want = answers(name)
     size = None
     for salt in range(4):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A small sweep with a branch, and the figures of its cube.
+# Draws the figures of a small sweep with a branch.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy matplotlib xarray h5netcdf
 own_text "$work/text.txt"
@@ -27,7 +27,7 @@ done
     fail "the cookbook: $(tail -n 20 "$work/cookbook")"
 grep -qx '11 blocks' "$work/cookbook" || fail "the cookbook: $(tail -n 1 "$work/cookbook")"
 
-# what the curves are drawn from: a branch starts on the last stable checkpoint before it, and the rest is left out
+# the data of the curves: a branch starts at the last stable checkpoint before it; padding and averages are skipped
 PYTHONPATH=$SOURCE/analysis "$python" - "$work/cube.h5" <<'PY' || fail "the trajectories of the cube are not as expected"
 import sys
 import numpy as np
@@ -46,7 +46,7 @@ PY
 echo "not a cube" >"$work/no.h5"
 "$python" "$SOURCE/analysis/figures.py" "$work/no.h5" --out "$work/none" 2>"$work/err" && fail "a text file was drawn"
 [ "$(wc -l <"$work/err")" = 1 ] || fail "a text file instead of a cube: $(cat "$work/err")"
-# trajectories that have only steps, or names alone
+# trajectories that have only steps, or only names
 for columns in checkpoint,step checkpoint; do
     printf '%s\nstep000500,1\nstep000700,2\n' "$columns" | cut -d , -f "1-$(tr ',' '\n' <<<"$columns" | wc -l)" >"$work/plain.csv"
     launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/$columns.h5" --set 'bits=[3]' \

@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: reading safetensors, and checks that are printed and counted."""
+"""Helpers of the scripts in this folder: reading safetensors, and checks that are printed and counted."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# qtraj inspect of published models from their config.json alone: parameters with and without embeddings, and the stages
-# of a block, whose shapes must add up to the same numbers.
+# qtraj inspect of published models from config.json only: parameters with and without embeddings, and the stages of a
+# block, whose shapes must add up to the same numbers.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json
 
@@ -10,8 +10,8 @@ import json, pathlib, subprocess, sys
 binary, work = sys.argv[1], pathlib.Path(sys.argv[2])
 LLAMA = ["q q_proj", "q k_proj", "q v_proj", "o o_proj", "m gate_proj", "m up_proj", "d down_proj"]
 NEOX = ["q query_key_value", "o dense", "m dense_h_to_4h", "d dense_4h_to_h"]
-# the config as published (what says nothing of shapes is left out), parameters without embedding and head, all,
-# and the linears of a block: stages of one input share a letter
+# the published config (without keys that do not affect shapes), parameters without embedding and head, all parameters,
+# and the linears of a block: linears of one stage share a letter
 MODELS = {
     "pythia-1b": ({"architectures": ["GPTNeoXForCausalLM"], "hidden_act": "gelu", "hidden_size": 2048,
                    "intermediate_size": 8192, "layer_norm_eps": 1e-05, "max_position_embeddings": 2048,

@@ -1,4 +1,4 @@
-# The presets against the packages themselves, run on padded batches of documents of unequal length.
+# The presets against the packages, on padded batches of documents of unequal length.
 set -eu
 for python in python3 /usr/bin/python3; do
     "$python" -c 'import numpy' 2>/dev/null && exec "$python" "$SOURCE/tests/golden/presets.py" "$QTRAJ" "$SOURCE/tests/fixtures"

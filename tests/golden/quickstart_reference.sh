@@ -15,6 +15,6 @@ launch 900 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$wo
 
 compare() { "$python" "$SOURCE/tests/tools/compare_reference.py" "$work/cube.h5" "$SOURCE/configs/quickstart/reference.json" "$@"; }
 compare || fail "the results differ from the reference"
-# the test of the test: round-to-nearest must not pass for GPTQ
+# test of the test: round-to-nearest must fail as GPTQ
 compare rtn >/dev/null && fail "round-to-nearest passes for GPTQ"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# qtraj tokenize against the answers of the tokenizers library: every case of the fixtures, and of the real tokenizers
-# that lie beside the checkout, if they do, with and without special tokens.
+# qtraj tokenize against results of the tokenizers library: every case of the fixtures, and of real tokenizers beside the
+# checkout if they exist, with and without special tokens.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json
 
@@ -42,7 +42,7 @@ sys.exit(failures > 0)
 PY
 "$python" "$work/tokenize.py" "$QTRAJ" "$SOURCE" || fail "ids differ"
 
-# what is no JSON string, and a text line by line
+# input that is no JSON string, and a text line by line
 [ "$(printf '"a"\n{"a": 1}\n' | "$QTRAJ" tokenize "$SOURCE/tests/fixtures/tokenizers/gpt2/tokenizer.json" --json 2>"$work/err")" ] ||
     fail "no ids of the line before a bad one"
 grep -q 'line 2: expected a JSON string' "$work/err" || fail "the message: $(cat "$work/err")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Curvature in a sweep: its numbers are those of qtraj curvature, on one rank and several; it is added to finished cells, fails
-# and is done again by itself.
+# Curvature in a sweep: same numbers as qtraj curvature, on one rank and several; it can be added to finished cells, and it
+# fails and is repeated independently of them.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py
 
@@ -22,7 +22,7 @@ expect() { # WHAT FOUND EXPECTED
     [ "$2" = "$3" ] || fail "$1: $2, expected $3"
 }
 
-# A finished sweep without curvature; then curvature alone is done.
+# A finished sweep without curvature; then only curvature is computed.
 launch 300 1 run "$work/sweep.yaml" || fail "sweep without curvature: $(cat "$work/err")"
 expect "not asked for" "$(value results.h5 curvature_status | sort -u)" 3
 cp "$work/results.journal" "$work/before.journal"
@@ -36,7 +36,7 @@ launch 60 1 run "$work/sweep.yaml" --set "$section" || fail "nothing to do: $(ca
 grep -q "nothing to do" "$work/err" || fail "done again: $(cat "$work/err")"
 cp "$work/results.h5" "$work/alone.h5"
 
-# Another text to evaluate on, or another batch of cells, leaves it alone.
+# Another evaluation text, or other cells, do not affect it.
 more='evaluation=[{name: text, text: text.txt, length: 128, skip: 3, samples: 3}, {name: more, text: text.txt, length: 128, samples: 1}]'
 "$QTRAJ" plan "$work/sweep.yaml" --set "$section" --set "$more" --set 'bits=[3,4]' >"$work/plan"
 expect "curvature after the evaluation has changed" "$(grep -c 'rtn 3\. 4\.  curvature\*' "$work/plan")" 3
@@ -67,7 +67,7 @@ compare alone three
 "$QTRAJ" rebuild "$work/rebuilt.h5" "$work/results.journal" && "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/alone.h5" "$work/rebuilt.h5" ||
     fail "the rebuilt cube differs"
 
-# A warm start: recorded, the same bits whichever ranks did it and whether or not the vectors are there, nothing left behind.
+# A warm start: recorded; the same bits whichever ranks ran it and whether or not the vectors existed; no files left.
 warm=${section%\}}', warm_start: true}'
 launch 300 1 run "$work/sweep.yaml" --set "$warm" --set results=warm.h5 || fail "warm start: $(cat "$work/err")"
 expect "warm started" "$(value warm.h5 sharpness_warm_start | tr '\n' ' ')" "0 1 1 "
@@ -78,7 +78,7 @@ compare first warm3
 launch 300 1 run "$work/sweep.yaml" --set "$warm" --set results=warm.h5 --redo --only 'checkpoint=step001200' || fail "redo"
 compare first warm
 
-# The same weights twice: the second time it starts from what the first came to.
+# The same weights twice: the second measurement starts from the result of the first.
 mkdir "$work/twice" && ln -s "$quickstart/trajectory/step001200" "$work/twice/a" && ln -s "$quickstart/trajectory/step001200" "$work/twice/b"
 cp "$quickstart/trajectory/tokenizer.json" "$work/twice"
 printf 'checkpoint,step\na,1\nb,2\n' >"$work/twice.csv"
@@ -87,7 +87,7 @@ launch 300 1 run "$work/sweep.yaml" --set "$warm" --set results=twice.h5 --set "
 expect "the residual falls" "$(value twice.h5 sharpness_residual | "$python" -c 'a, b = map(float, open(0)); print(b < a)')" True
 [ -e "$work/twice.h5.vectors" ] && fail "vectors are left"
 
-# What fails is its own record with a message; the cells stay done.
+# A failure is a separate record with a message; the cells stay done.
 launch 60 1 run "$work/sweep.yaml" --set "$section" --set curvature.memory=0.001
 expect "exit code of a failed curvature" $? 1
 expect "failed" "$(value results.h5 curvature_status | sort -u)" 2

@@ -1,5 +1,5 @@
-# One sweep in groups of 1 to 4 ranks: the same numbers nearly, bit for bit for the same group size and, if
-# `reproducible` says so, for any; with factors made by one rank and by ScaLAPACK.
+# One sweep in groups of 1 to 4 ranks: nearly the same numbers; bit for bit for the same group size and, with
+# `reproducible`, for any; with factors computed by one rank and by ScaLAPACK.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py
 
@@ -36,7 +36,7 @@ for ranks in 2 3 4; do
     run "exact$ranks" "$ranks" --set run.reproducible=true
     compare exact1 "exact$ranks"
 done
-# Whatever is computed again for want of memory, and wherever a range of sequences ends.
+# Independent of what is recomputed to save memory and of where a range of sequences ends.
 launch 300 4 run "$work/sweep.yaml" --set results=none.h5 --set run.ranks_per_group=3 --set run.memory_per_rank=1M
 least=$("$QTRAJ" status "$work/none.h5" | sed -n 's/.*it takes \([0-9]*\) MiB.*/\1/p' | head -1)
 run tight 3 --set run.reproducible=true --set "run.memory_per_rank=$((least + 2))M"
@@ -49,7 +49,7 @@ END
 run again 3
 compare group3 again
 "$QTRAJ" show "$work/group2.h5"
-# What plan says of groups that nobody asked for: as many ranks as one visit takes, and each within its memory.
+# qtraj plan with automatic groups: as many ranks as one visit needs, each within its memory.
 "$QTRAJ" plan "$SOURCE/configs/scale/sizes.yaml" --json --rate 2000 --set run.threads=16 --set run.memory_per_rank=16G \
     >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
 "$python" - "$work/plan.json" <<'END' || fail "plan: groups"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Curvature, second-order predictions and critical sharpness by groups of 1 to 5 ranks, more than the model has layers: the
-# same within 1e-4 (f32 sums in another order), bit for bit for the same group; warm starts; vectors that no rank alone has
-# room for; a rank's failure is everybody's.
+# Curvature, second-order predictions and critical sharpness in groups of 1 to 5 ranks, more than the model has layers: the
+# same within 1e-4 (f32 sums in another order), bit for bit for the same group size; warm starts; vectors that do not fit on
+# one rank; a failure on one rank fails all.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
@@ -67,7 +67,7 @@ for ranks in (2, 3, 5):
 sys.exit(bad != 0)
 PYTHON
 
-# Where no bit of a cell may depend on the ranks, none of its second order does.
+# With `reproducible`, no bit of a cell, its second order included, depends on the ranks.
 run exact1 1 --set run.reproducible=true || fail "reproducible: $(cat "$work/err")"
 run exact3 3 --set run.reproducible=true || fail "reproducible in a group: $(cat "$work/err")"
 "$python" - "$work/exact1.h5" "$work/exact3.h5" <<'PYTHON' || fail "reproducible second orders differ"
@@ -78,7 +78,7 @@ names += [f"layers/{n}" for n in ("first_order", "second_order", "diagonal")]
 bad = [n for n in names if a[n][()].tobytes() != b[n][()].tobytes()]
 sys.exit(f"differ: {bad}" if bad else 0)
 PYTHON
-# Curvature is not among that: its fingerprint says how many ranks there were all the same, and with it the name of a vector.
+# This does not apply to curvature: its fingerprint, and with it the file name of a vector, contains the number of ranks.
 "$python" - "$work" <<'PYTHON' || fail "fingerprints of reproducible curvature"
 import h5py, sys
 bad = 0
@@ -91,7 +91,7 @@ same = [set(h5py.File(f"{sys.argv[1]}/{n}.h5")["curvature/fingerprint"][()]) for
 sys.exit(bad or same[0] != same[1])
 PYTHON
 
-# Vectors that one rank has no room for: a group holds them in parts.
+# Vectors that do not fit on one rank: a group distributes them.
 little=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 64}')
 parameters=$("$python" -c 'import h5py, sys; print(int(h5py.File(sys.argv[1])["curvature_parameters"][()].max()))' "$work/group1.h5")
 little+=(--set "curvature.memory=$("$python" -c "print($parameters * 4 * 2.5 / 2**30)")")
@@ -99,7 +99,7 @@ run little1 1 "${little[@]}" && fail "four vectors fit into two"
 "$QTRAJ" status "$work/little1.h5" | grep -q "Lanczos needs 4 vectors" || fail "no message about vectors: $("$QTRAJ" status "$work/little1.h5")"
 run little3 3 "${little[@]}" || fail "vectors in parts: $(cat "$work/err")"
 
-# A warm start's vectors are in parts too: the same bits when they are computed again, and nothing is left of them.
+# A warm start's vectors are distributed too: the same bits if they are recomputed, and no files are left.
 warm=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 64, warm_start: true}')
 run warm 3 "${warm[@]}" || fail "warm start: $(cat "$work/err")"
 cp "$work/warm.h5" "$work/first.h5"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A group of ranks over two hosts gives the cube of the same group on one, bit for bit: weights are shared on each host and
-# sent between them, quantized rows cross, Hessians are summed, factored and dealt out over both. The hosts are namespaces of
-# this machine, with a name, a network and a /dev/shm of their own and a cable between them; skipped where the kernel or a
-# container does not let us make those, and with an MPI other than Open MPI.
+# sent between them, quantized rows are exchanged, Hessians are summed, factored and distributed over both. The hosts are
+# namespaces of this machine, each with its own name, network and /dev/shm, connected by a virtual cable. Skipped if the
+# kernel or a container forbids namespaces, and with an MPI other than Open MPI.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py
 
-# This script runs a second time inside: as the first host, which has the cable's near end.
+# The script starts itself again inside the namespaces, as the first host, which has the near end of the cable.
 if [ -z "${QTRAJ_HOSTS:-}" ]; then
     mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "not Open MPI"
     command -v ip >/dev/null && command -v nsenter >/dev/null || skip "no iproute2 or nsenter here"
@@ -33,7 +33,7 @@ ip addr add $near/24 dev cable
 ip link set cable up
 nsenter -t $other -n sh -c "ip addr add $far/24 dev cable; ip link set cable up"
 
-# In the place of ssh: mpirun says a host and a command.
+# Replaces ssh: mpirun passes a host and a command.
 cat >"$work/agent" <<END
 #!/bin/sh
 [ "\$1" = $far ] || exit 1
@@ -42,7 +42,7 @@ exec nsenter -t $other -n -u -m sh -c "\$*"
 END
 chmod +x "$work/agent"
 
-# over NEAR FAR COMMAND ...: qtraj with so many ranks on the two hosts.
+# over NEAR FAR COMMAND ...: runs qtraj with NEAR and FAR ranks on the two hosts.
 over() {
     local here=$1 there=$2
     shift 2
@@ -67,7 +67,7 @@ evaluation:
   - {name: docs, text: text.txt, length: 200, skip: 12, samples: 9}
 END
 
-# same NAME NEAR FAR SETTINGS: a group of all ranks but the master, which is on the near host.
+# same NAME NEAR FAR SETTINGS: one group of all ranks except the master, which is on the near host.
 same() {
     local name=$1 here=$2 there=$3 group=$(($2 + $3 - 1)) settings=()
     shift 3
@@ -84,7 +84,7 @@ same uneven 2 3 run.scalapack_from=1
 same exact 3 1 run.reproducible=true
 same curvature 2 2 'curvature={sharpness: lanczos, products: 3, second_order: layers, critical: true, sequences: 3, length: 32}'
 
-# Ranks of a host share weights in /dev/shm, which containers keep small: enough of it or a message, no hang and no crash.
+# Ranks of a host share weights in /dev/shm, which is small in containers: if it is too small, a message, no hang, no crash.
 export OMPI_MCA_btl=self,tcp # which takes none of it
 for size in 64k 1m 2m 3m 4m 64m; do
     mount -t tmpfs -o size=$size none /dev/shm

@@ -1,8 +1,8 @@
-# memory_per_rank is a promise and changes no number: the same sweep with as much memory as it likes, with a third of
-# what that takes (states on scratch), without scratch (several waves), with 1, 3 and 5 ranks, in a family with a parallel
-# residual too: the same cube bit for bit, no rank above its bound, and the plan's peak within 15 % of the measured one.
-# ranks_per_group is auto: more ranks a visit would change last digits, so they come after scratch and waves.
-# Then bf16 states, in memory and on scratch: one and the same cube again, though not that of f32.
+# memory_per_rank is a hard limit and changes no number: the same sweep with unlimited memory, with a third of what that
+# takes (states on scratch), without scratch (several waves), with 1, 3 and 5 ranks, also in a family with a parallel
+# residual: the same cube bit for bit, no rank above its limit, and the planned peak within 15 % of the measured one.
+# ranks_per_group is auto: more ranks per visit would change last digits, so they are chosen after scratch and waves.
+# Then bf16 states, in memory and on scratch: again one cube bit for bit, but different from that of f32.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
@@ -35,7 +35,7 @@ evaluation:
 run: {threads: 1}
 YAML
 
-# run NAME RANKS SETTING ...: a cube of its own; what the plan chose is in NAME.trace.
+# run NAME RANKS SETTING ...: makes NAME.h5; the choices of the memory plan are in NAME.trace.
 run() {
     local name=$1 ranks=$2 settings=()
     shift 2
@@ -46,10 +46,10 @@ run() {
     tail -n 2 "$work/$name.trace"
 }
 
-# says NAME PATTERN: what a visit of that run chose.
+# says NAME PATTERN: checks what a visit of that run chose.
 says() { grep -q "$2" "$work/$1.trace" || fail "$1: expected '$2' in: $(cat "$work/$1.trace")"; }
 
-# peaks NAME BOUND (MiB, 0: none). A measured peak is its process's so far: that of its dearest visit.
+# peaks NAME BOUND (MiB, 0: none). A measured peak is that of the process so far, so of its largest visit.
 peaks() {
     "$python" - "$work/$1.h5" "$2" <<'PY' || fail "$1: peaks"
 import sys
@@ -82,7 +82,7 @@ peaks third "$third"
 peaks third-3 "$third"
 peaks third-5 "$third"
 peaks waves "$tight"
-# planned NAME "WAVES SCRATCH" SETTING ...: what qtraj plan says of that run before it: its peak within 15 %, and how it is done.
+# planned NAME "WAVES SCRATCH" SETTING ...: checks qtraj plan's prediction of that run: peak within 15 %, waves and scratch.
 planned() {
     local name=$1 how=$2 settings=()
     shift 2
@@ -120,7 +120,7 @@ print("bf16 changes losses by up to", np.abs(a - b).max())
 assert len(a) == len(b) > 0 and 0 < np.abs(a - b).max() < 0.05
 PY
 
-# Too little: every cell says how much would do.
+# Too little memory: every cell's message names the minimum.
 launch 60 1 run "$work/sweep.yaml" --set "results=$work/little.h5" --set run.memory_per_rank=30M
 [ $? = 1 ] || fail "too little: $(cat "$work/err")"
 "$QTRAJ" status "$work/little.h5" | grep -q "memory_per_rank of .* is too little" || fail "too little: no message"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The memory of curvature and of the second order of cells: predicted within 15 % of a process's peak for curvature alone and
-# behind cells, where vectors count most, where hidden states do and where logits in slices of the vocabulary do, within the
-# promise of memory_per_rank, with activations kept where there is room and without, refused when that is too little, in groups
-# that `auto` makes for it, and on qtraj plan.
+# The memory of curvature and of the second order of cells: predicted within 15 % of a process's peak, for curvature alone and
+# after cells, where vectors, hidden states or logits in slices of the vocabulary dominate; within memory_per_rank; with
+# activations retained if they fit and recomputed otherwise; refused if memory is too small; in groups that `auto` forms; and in
+# qtraj plan.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
@@ -59,7 +59,7 @@ print(-(-m["least"] // 2**20), m["ranks"])' "$work/plan.json")
 sys.exit(not json.load(open(sys.argv[1]))["cost"]["models"][0]["memory"]["fits"])' "$work/plan.json" ||
         fail "$least MiB are not enough for $ranks: $1 ${4:-}"
 }
-# What has room for it keeps activations; with a little less they are made again: less memory, the same bits.
+# With enough memory activations are retained; with a little less they are recomputed: less memory, the same bits.
 without_keeping() { # NAME OPTIONS PEAK: sets peak
     local name=$1 options=$2 bound=$(($3 * 19 / 20))
     sed "s/^results: .*/results: again.h5/" "$work/$name.yaml" >"$work/again.yaml"
@@ -96,7 +96,7 @@ check() { # NAME OPTIONS: a sweep's curvature alone, then behind cells with thei
     planned "$name" "$options" "$peak" "run.memory_per_rank=$((peak * 11 / 10))M"
     group "$name" "$options" "$peak"
 }
-# What one rank has no room for: `auto` takes two, who hold the vectors in parts.
+# Vectors that do not fit on one rank: `auto` takes two ranks, which distribute them.
 group() { # NAME OPTIONS PEAK
     local name=$1 options=$2 bound=$(($3 * 9 / 10)) peak
     launch 120 3 run "$work/$name.yaml" --set results=group.h5 --set "curvature={$options, second_order: total}" \
@@ -106,7 +106,7 @@ group() { # NAME OPTIONS PEAK
     "$python" -c 'import h5py, sys; assert "ranks 2" in str(h5py.File(sys.argv[1])["cells/fingerprint"].asstr()[0])' \
         "$work/group.h5" || fail "$name: auto takes no group of two"
     rm -f "$work"/group.*
-    # Of the other's 110 MiB 30 are the process before it begins, for which a plan takes 48.
+    # Of the other's 110 MiB the process uses 30 before its first visit; a plan assumes 48.
     [ "$name" = wide ] || return 0
     planned "$name" "$options" "$peak" run.ranks_per_group=2
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A sweep by a preset: documents of unequal length, padded and counted, alone and in a group of ranks; what the cube keeps of
-# the preset; that values, not names, make a cell.
+# A sweep with a preset: documents of unequal length, counted padding, on one rank and in a group; what the cube stores of the
+# preset; cells are identified by values, not by names.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py json
 
@@ -32,7 +32,7 @@ differ() { "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work
 
 export QTRAJ_TRACE=memory
 run counted 1 --set run.reproducible=true
-# documents are counted, padding included, and the plan says what the visit finds
+# tokens of documents are counted, padding included, and the plan's counts equal the visit's
 tokens=$(sed -n 's/.* of \([0-9]*\) tokens kept.*/\1/p' "$work/err" | sort -u)
 "$QTRAJ" plan "$work/sweep.yaml" --json --rate 100 >"$work/plan.json" || fail "plan"
 "$python" - "$work" "$tokens" <<'PY' || fail "the plan's calibration tokens are not the visit's, $tokens"
@@ -55,7 +55,7 @@ assert (loss["masked"] == loss["none"]).all(), loss
 assert loss["counted"][0] != loss["none"][0] and loss["counted"][1] == loss["none"][1], loss  # gptq, rtn
 PY
 
-# every value stands in the cube
+# every value is in the cube
 "$python" - "$work/counted.h5" <<'PY' || fail "the resolved sweep is not as expected"
 import json, sys, h5py
 config = json.loads(h5py.File(sys.argv[1])["provenance/config"].asstr()[()])
@@ -68,7 +68,7 @@ layers = h5py.File(sys.argv[1])["layers/damping"][...]
 assert (abs(layers[0] - 0.05) < 1e-12).all(), layers
 PY
 
-# the same values without the preset are the same cells
+# the same values written out give the same cells
 "$python" - "$work" <<'PY'
 import json, sys, h5py
 work = sys.argv[1]

@@ -1,5 +1,5 @@
-# The second-order prediction of each cell: close to the true difference where the change is small, parts that add up to the
-# whole, the same with 1 and 3 ranks, nothing else of a cell changed by it, made once when it is asked for later.
+# The second-order prediction of each cell: close to the true difference if the change is small, parts add up to the whole, the
+# same with 1 and 3 ranks, no other value of a cell changes, computed once if it is requested later.
 . "$(dirname "$0")/../tools/lib.sh"
 need_python h5py
 
@@ -26,7 +26,7 @@ launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" "${ask[@]}" |
 grep -q "8 cells to do" "$work/err" || fail "asked for later, cells are made again: $(cat "$work/err")"
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" "${ask[@]}" || fail "again: $(cat "$work/err")"
 grep -q "nothing to do" "$work/err" || fail "asked for again: $(cat "$work/err")"
-# What a killed run has left on scratch goes; what is alive, another host's or somebody else's stays.
+# Files that a killed run left on scratch are removed; those of live processes, other hosts or other users stay.
 mkdir "$work/scratch"
 sleep 0 & gone=$!
 wait $gone
@@ -76,7 +76,7 @@ for i in range(len(cells["row"])):
     along = 2 * second / cells["weight_distance"][i] ** 2
     check(abs(cells["curvature_along_delta"][i] / along - 1) < 1e-5, f"row {i}: curvature along the change")
     check((numpy.sign(layers["diagonal"][i]) != 0).all(), f"row {i}: diagonal")
-    # Of a quadratic loss 2 second / -first; where the first order is uphill the loss rises at once.
+    # For a quadratic loss it is 2 second / -first; if the first order is positive the loss rises at once.
     sharp = cells["critical_sharpness_delta"][i]
     check(sharp == three["cells/critical_sharpness_delta"][i], f"row {i}: critical sharpness depends on the ranks")
     check(sharp >= 0, f"row {i}: critical sharpness {sharp}")

@@ -1,5 +1,5 @@
-# Loss surfaces: the three points of a plane are, bit for bit, what `qtraj eval` says of their checkpoints; the same surfaces
-# with 1 and 3 ranks; an interrupted run goes on, and a finer grid keeps the points it shares with a coarser one.
+# Loss surfaces: the three points that span a plane equal, bit for bit, `qtraj eval` of their checkpoints; the same surfaces
+# with 1 and 3 ranks; an interrupted run resumes, and a finer grid reuses the points of a coarser one.
 . "$(dirname "$0")/../tools/lib.sh"
 need_python h5py
 
@@ -24,7 +24,7 @@ launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" || fail "thre
 compare one three
 ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 
-# The three checkpoints as folders, measured by the command for single ones.
+# The three checkpoints as folders, measured with qtraj eval.
 loss() {
     "$QTRAJ" eval "$1" --text "$work/text.txt" --length 200 --skip 12 --samples 7 --tokenizer "$tokenizer" --json 2>/dev/null |
         "$python" -c 'import json, sys; print(repr(json.load(sys.stdin)["loss"]))'
@@ -51,7 +51,7 @@ for line in open(f"{work}/want"):
     bad += len(at) != 1 or got != float(want)
 cell = cube["loss"][0, 3, 0, 0, 0]
 bad += cell != points["loss"][[i for i in at]][0]
-# The middle of the random directions' grid is the origin itself, through the weighted sum's code.
+# The centre of the random plane's grid is the origin, computed through the weighted sum.
 middle = [points["loss"][i] for i in range(len(points["loss"])) if points["surface"][i] == "random"
           and (points["point"][i] == "step001200" or (points["column"][i], points["grid_row"][i]) == (1, 1))]
 bad += len(middle) != 2 or middle[0] != middle[1]
@@ -59,7 +59,7 @@ bad += any(points["status"] != 1)
 sys.exit(int(bad) != 0)
 PYTHON
 
-# A plane that is none: its points fail with a reason, the cells do not.
+# A degenerate plane: its points fail with a reason, the cells do not.
 mkdir "$work/same"
 cp -r "$quickstart/trajectory/step000100" "$work/same/a"
 cp -r "$quickstart/trajectory/step000100" "$work/same/b"
@@ -73,7 +73,7 @@ QTRAJ_TRACE=visit "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/same.h5" 
 grep -q "surface quantization: 0 points done, 7 failed" "$work/out" && grep -q "span no plane" "$work/out" ||
     fail "status of a plane that is none: $(cat "$work/out")"
 
-# Stopped on the way: what is finished stays; a finer grid does only what it adds.
+# Stopped midway: finished points stay; a finer grid computes only new points.
 "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/part.h5" --only surface=run >/dev/null 2>"$work/err" || fail "--only"
 grep -q "13 of 32 points" "$work/err" || fail "--only surface: $(cat "$work/err")"
 "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/part.h5" --set 'surfaces[1].columns=5' --only surface=run \

@@ -37,7 +37,7 @@ def main():
         header[TENSOR]["shape"].reverse()
         rewrite(path, header, data)
     elif fault == "missing":
-        # the name goes, its bytes stay: what remains is a well-formed file
+        # removes the name but not the bytes: the file stays well-formed
         header["unused"] = header.pop(TENSOR)
         rewrite(path, header, data)
     elif fault == "nan":

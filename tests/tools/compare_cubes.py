@@ -29,7 +29,7 @@ def is_text(dataset):
 
 
 def bits(values):
-    """Values as they can be compared bit for bit, NaN with NaN included."""
+    """Values in a form that compares bit for bit, NaN equal to NaN."""
     values = np.atleast_1d(np.asarray(values))
     return values.view(f"u{values.dtype.itemsize}") if values.dtype.kind == "f" else values
 
@@ -52,7 +52,7 @@ def compare_attributes(name, a, b):
 
 
 def near(x, y, relative):
-    """Places where numbers differ by more than that; infinity is near itself alone."""
+    """Indices where numbers differ by more than the tolerance; infinity equals only itself."""
     equal = (x == y) | (np.isnan(x) & np.isnan(y))
     size = np.maximum(1, np.maximum(np.abs(x), np.abs(y)))
     with np.errstate(invalid="ignore"):

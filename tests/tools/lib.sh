@@ -1,5 +1,5 @@
 # Sourced by the scripts of tests/e2e, tests/mpi and tests/golden, which ctest starts with $QTRAJ and $SOURCE set.
-# Makes a scratch folder $work, which goes at the end; counts failures; skips with 77.
+# Creates a scratch folder $work, removed at the end; counts failures; exits with 77 to skip.
 # shellcheck shell=bash
 set -u
 : "${QTRAJ:?the binary under test}" "${SOURCE:?the root of the sources}"
@@ -21,14 +21,14 @@ fail() {
     failures=$((failures + 1))
 }
 
-# The last line of a test.
+# Call at the end of a test.
 finish() {
     [ $failures = 0 ] && echo "all good" && exit 0
     echo "$failures failed"
     exit 1
 }
 
-# Sets $python to an interpreter that has the modules; skips where there is none.
+# Sets $python to an interpreter that has the modules; skips the test if there is none.
 need_python() {
     local modules
     modules=$(echo "$*" | tr ' ' ,)
@@ -40,26 +40,26 @@ need_python() {
 
 faq=/usr/share/doc/debian/FAQ/debian-faq.en.txt.gz
 
-# launch SECONDS RANKS COMMAND ...: qtraj under mpirun, its output in $work/out and $work/err; 124 is a hang.
+# launch SECONDS RANKS COMMAND ...: runs qtraj under mpirun, output in $work/out and $work/err; exit code 124 means a hang.
 launch() {
     local seconds=$1 ranks=$2
     shift 2
     timeout -k 5 "$seconds" mpirun -n "$ranks" "$QTRAJ" "$@" >"$work/out" 2>"$work/err" </dev/null
 }
 
-# compare A B [ARGUMENT ...]: the cubes A.h5 and B.h5 in $work, timings aside.
+# compare A B [ARGUMENT ...]: compares the cubes A.h5 and B.h5 in $work, except volatile variables.
 compare() {
     "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" "${@:3}" >"$work/differences" ||
         fail "$1 and $2: $(cat "$work/differences")"
 }
 
-# own_text FILE: English prose and C that is here wherever the tests are.
+# own_text FILE: writes English prose and C from this repository, so that no download is needed.
 own_text() { cat "$SOURCE"/docs/*.md "$SOURCE"/src/*/*.h >"$1"; }
 
 quickstart=$SOURCE/configs/quickstart
 
-# quickstart_sweep LINES: $work/sweep.yaml is standard input and, of the quickstart's trajectory, the lines that sed's LINES
-# takes; $work/text.txt a text for it.
+# quickstart_sweep LINES: writes $work/sweep.yaml from standard input plus a model with the rows of the quickstart's
+# trajectory that the sed expression LINES prints, and a text $work/text.txt.
 quickstart_sweep() {
     own_text "$work/text.txt"
     sed -n "$1" "$quickstart/trajectory.csv" >"$work/trajectory.csv"

@@ -1,5 +1,5 @@
-"""overlay_checkpoint.py BASE WEIGHTS.safetensors OUT: a copy of the checkpoint folder BASE with the tensors of WEIGHTS in
-place of its own. Plain Python; BASE has one model.safetensors."""
+"""overlay_checkpoint.py BASE WEIGHTS.safetensors OUT: a copy of the checkpoint folder BASE with its tensors replaced by those
+of WEIGHTS. Plain Python; BASE has one model.safetensors."""
 import json
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Reads a .safetensors file into numpy arrays with the standard library and numpy alone."""
+"""Reads a .safetensors file into numpy arrays using only the standard library and numpy."""
 import json
 import struct
 

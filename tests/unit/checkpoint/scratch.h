@@ -25,7 +25,7 @@ static inline int scratch_teardown(void **state)
     return system(command);
 }
 
-/* Path of a file in it, valid until the next call but seven. */
+/* Path of a file in it, valid for seven more calls. */
 static inline const char *scratch_path(const char *name)
 {
     static char paths[8][512];
@@ -38,7 +38,7 @@ static inline const char *scratch_path(const char *name)
 static inline const char *scratch_put(const char *name, const void *data, size_t n)
 {
     const char *path = scratch_path(name);
-    unlink(path); /* a file cut to nothing and written again may wait for the disk */
+    unlink(path); /* rewriting a truncated file may wait for the disk */
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(data, 1, n, f), n);

@@ -1,4 +1,4 @@
-/* checkpoint: single files, shards and .bin, and what is wrong with a folder. */
+/* checkpoint: single files, shards and .bin files, and invalid folders. */
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/scratch.h"
 #include "util/fsx.h"
@@ -127,7 +127,8 @@ static void test_integer_tensors_are_not_weights(void **state)
     checkpoint_close(c);
 }
 
-/* All shards of a folder hold what the index says, each tensor read from its own file. */
+/* Every shard holds the tensors that the index assigns to it, and each tensor is read from its
+ * file. */
 static void test_shards(void **state)
 {
     (void)state;
@@ -177,7 +178,7 @@ static void test_missing_parts(void **state)
     refuse(dir, ERR_FORMAT, "model.safetensors");
 }
 
-/* n times what between head and tail. */
+/* head, n times `between`, tail. */
 static void replace_repeated(const char *dir, const char *file, const char *what, size_t n)
 {
     size_t one = strlen(what);
@@ -223,11 +224,11 @@ static void test_bad_indexes(void **state)
     }
     edit_index(dir, shard, "model-00007-of-00006.safetensors");
     refuse(dir, ERR_IO, "model-00007-of-00006.safetensors: not there, but");
-    edit_index(dir, shard, "model-00003-of-00006.safetensors"); /* 2 is never opened */
+    edit_index(dir, shard, "model-00003-of-00006.safetensors"); /* shard 2 is never opened */
     refuse(dir, ERR_FORMAT, "says so");
     edit_index(dir, "\"model.norm.weight\"", "\"model.other.weight\"");
     refuse(dir, ERR_FORMAT, "no tensor model.other.weight");
-    /* the index puts a tensor into another shard than the one that holds it */
+    /* the index assigns a tensor to another shard than the one that holds it */
     edit_index(dir, "\"model.norm.weight\": \"model-00005", "\"model.norm.weight\": \"model-00001");
     refuse(dir, ERR_FORMAT, "lies in this file, but");
     replace(dir, "model.safetensors.index.json", "{\"weight_map\": {}}");
@@ -267,7 +268,7 @@ static void test_hash(void **state)
     memcpy(first, checkpoint_hash(c), 33);
     checkpoint_close(c);
     assert_int_equal(strlen(first), 32);
-    c = open_ok(FIXTURES "/models/olmo2"); /* another place, the same checkpoint */
+    c = open_ok(FIXTURES "/models/olmo2"); /* another folder, the same checkpoint */
     assert_string_equal(checkpoint_hash(c), first);
     checkpoint_close(c);
 

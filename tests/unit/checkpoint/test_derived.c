@@ -1,4 +1,4 @@
-/* derived: weighted sums, overlays and random directions against sums made here. */
+/* derived: weighted sums, overlays and random directions against sums computed here. */
 #include "checkpoint/derived.h"
 #include "checkpoint/scratch.h"
 #include <math.h>
@@ -98,7 +98,7 @@ static void test_sum_is_rounded_once(void **state)
     close_three(&t);
 }
 
-/* A range is a part of the whole, wherever the chunks lie. */
+/* A range equals the same part of the whole, wherever chunks end. */
 static void check_range(const struct checkpoint *c)
 {
     struct err e = {0};
@@ -188,7 +188,7 @@ static void test_overlay(void **state)
     const char *path = scratch_path("over.safetensors");
     write_one(path, matrix, t->shape[0], t->shape[1], 3);
     assert_int_equal(checkpoint_overlay(base, path, &over, &e), OK);
-    assert_int_equal(unlink(path), 0); /* held open */
+    assert_int_equal(unlink(path), 0); /* stays open */
     float *x = read_ok(over, matrix, &n);
     for (int64_t k = 0; k < n; k++) assert_true(x[k] == 3 + (float)k);
     check_range(over);

@@ -1,5 +1,5 @@
-/* pytorch: archives made here byte by byte: what a state dict may hold is read, all else refused.
- */
+/* pytorch: archives built here byte by byte. Everything that a state dict may contain is read,
+ * everything else is refused. */
 #include "checkpoint/pytorch.h"
 #include "checkpoint/scratch.h"
 #include "checkpoint/tensor_file.h"
@@ -28,7 +28,7 @@ static void add_number(struct bytes *b, uint64_t value, size_t size)
 struct archive {
     struct bytes file, directory;
     int n, method, flags;
-    int zip64; /* sizes, offsets and the end record in the form of large files */
+    int zip64; /* sizes, offsets and the end record in zip64 form */
 };
 
 static struct archive *archive_new(void)
@@ -44,7 +44,7 @@ static void add_member(struct archive *a, const char *name, const void *data, si
     add(&a->file, "PK\3\4\0\0", 6);
     add_number(&a->file, (uint64_t)a->flags, 2);
     add_number(&a->file, (uint64_t)a->method, 2);
-    add_number(&a->file, 0, 8); /* time and sizes: not looked at here */
+    add_number(&a->file, 0, 8); /* time and sizes: not read here */
     add_number(&a->file, 0, 8);
     add_number(&a->file, length, 2);
     add_number(&a->file, padding, 2);
@@ -247,7 +247,7 @@ static void test_dtypes(void **state)
     }
 }
 
-/* Nothing but the known names passes, and a known one in another role does not either. */
+/* Only the known names are accepted, and a known one only in its proper role. */
 static void test_foreign_globals(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void test_tensors_that_do_not_fit(void **state)
                 "storage data/1 is not in the archive");
     refuse_path(PUT_TENSOR(TENSOR("Float", "0", "\5", "\0")), "has 24 bytes where 5 F32");
     refuse_path(PUT_TENSOR(TENSOR("Long", "0", "\6", "\0")), "has 24 bytes where 6 I64");
-    /* strides of a dimension of one, and of an empty tensor, mean nothing */
+    /* strides of a dimension of one, and of an empty tensor, are ignored */
     struct safetensors s = open_path(PUT_TENSOR(SHAPED("K\1K\6\x86", "K\x63K\1\x86", "K\0")));
     safetensors_close(&s);
     s = open_path(PUT_TENSOR(SHAPED("K\0K\5\x86", "K\x63K\x4f\x86", "K\6")));
@@ -405,8 +405,8 @@ static void test_truncated(void **state)
     free(bytes);
 }
 
-/* Every bit of the pickle and of the archive's directory flipped: opened or refused, and whatever
- * was opened stays within the file. */
+/* Every bit of the pickle and of the archive's directory flipped: the file is opened or refused,
+ * and an opened one never reads outside the file. */
 static void test_flipped(void **state)
 {
     (void)state;
@@ -437,7 +437,7 @@ static void test_flipped(void **state)
     free(bytes);
 }
 
-/* A pickle that is nothing but containers, and one of marks. */
+/* A pickle that consists of containers only, and one of marks only. */
 static void test_bombs(void **state)
 {
     (void)state;
@@ -457,8 +457,8 @@ static void test_bombs(void **state)
 
 #define ADD(b, literal) add(b, literal, sizeof(literal) - 1)
 
-/* Pickles in which small instructions stand for much: the name of a tensor put again and again by
- * its memo, and a storage's key that is a book. */
+/* Short pickles that expand: a tensor's name repeated through the memo, and a very long storage
+ * key. */
 static void test_memo_bombs(void **state)
 {
     (void)state;
@@ -483,7 +483,7 @@ static void test_memo_bombs(void **state)
     assert_true(clock_seconds() - start < 10);
 }
 
-/* The last `sign` in a good archive of the large form, and n bytes of it set at `at` behind it. */
+/* Finds the last `sign` in a valid zip64 archive and sets n bytes at offset `at` after it. */
 static const char *spoil_zip64(const char *sign, size_t at, const char *bytes, size_t n)
 {
     struct archive *a = archive_new();
@@ -505,23 +505,23 @@ static void test_damaged_zip64(void **state)
 {
     (void)state;
     static const char ones[] = "\xff\xff\xff\xff\xff\xff\xff\xff", most[] = "\0\0\0\0\0\0\0\x7f";
-    check_tensor(open_path(spoil_zip64("PK\6\6", 0, "PK\6\6", 4)), "w"); /* nothing spoilt */
+    check_tensor(open_path(spoil_zip64("PK\6\6", 0, "PK\6\6", 4)), "w"); /* nothing modified */
     refuse_path(spoil_zip64("PK\6\7", 0, "P", 1 + 1), "zip64 locator is missing");
     refuse_path(spoil_zip64("PK\6\7", 8, ones, 8), "zip64 record lies outside");
     refuse_path(spoil_zip64("PK\6\7", 8, most, 8), "zip64 record lies outside");
     refuse_path(spoil_zip64("PK\6\7", 8, "\0\0", 2), "zip64 record is damaged");
-    for (size_t at = 40; at <= 48; at += 8) { /* the directory's size and place */
+    for (size_t at = 40; at <= 48; at += 8) { /* size and offset of the directory */
         refuse_path(spoil_zip64("PK\6\6", at, ones, 8), "directory lies outside");
         refuse_path(spoil_zip64("PK\6\6", at, most, 8), "directory lies outside");
     }
     refuse_path(spoil_zip64("PK\6\6", 32, ones, 8),
                 "too short for its 18446744073709551615 members");
-    /* the last member's sizes and place: name m/data/0, an extra field of 6 bytes, then these */
+    /* size and offset of the last member: name m/data/0, an extra field of 6 bytes, then these */
     for (size_t at = 46 + 8 + 6 + 4; at < 46 + 8 + 6 + 4 + 24; at += 8) {
         refuse_path(spoil_zip64("PK\1\2", at, ones, 8), "m/data/0");
         refuse_path(spoil_zip64("PK\1\2", at, most, 8), "m/data/0");
     }
-    refuse_path(spoil_zip64("PK\1\2", 46 + 8 + 6 + 2, "\x10", 1), "m/data/0"); /* cut short */
+    refuse_path(spoil_zip64("PK\1\2", 46 + 8 + 6 + 2, "\x10", 1), "m/data/0"); /* truncated */
 }
 
 /* A member whose local header would reach beyond the end of the file. */
@@ -557,7 +557,7 @@ static void test_hash_follows_the_checksums(void **state)
     safetensors_close(&s);
     char *entry = memmem(bytes, n, "PK\1\2", 4);
     assert_non_null(entry);
-    entry[16] ^= 1; /* the checksum that the directory keeps of the first member */
+    entry[16] ^= 1; /* the checksum of the first member in the directory */
     s = open_path(scratch_put("three.bin", bytes, n));
     assert_string_not_equal(s.hash, first);
     safetensors_close(&s);

@@ -1,4 +1,4 @@
-/* safetensors: what is written comes back, and a file that is wrong in any way gives a message. */
+/* safetensors: round trips, and an error message for every kind of invalid file. */
 #include "checkpoint/safetensors.h"
 #include "util/fsx.h"
 #include <math.h>
@@ -19,7 +19,7 @@ static char path[512];
 static void put(const char *name, const void *data, size_t n)
 {
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    unlink(path); /* a file cut to nothing and written again may wait for the disk */
+    unlink(path); /* rewriting a truncated file may wait for the disk */
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(data, 1, n, f), n);
@@ -220,8 +220,8 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Nesting and sheer size end in a message: n times `what` behind "{\"a\":", then `tail`. A second
- * each without sanitizers; the limit leaves room for them. */
+/* Deep nesting and large size end with a message: n times `what` after "{\"a\":", then `tail`. Each
+ * takes a second without sanitizers; the time limit allows for sanitizers. */
 static void refuse_repeated(const char *what, size_t n, const char *tail, const char *part)
 {
     size_t one = strlen(what), last = strlen(tail), length = 5 + one * n + last;
@@ -290,7 +290,7 @@ static void test_truncated_everywhere(void **state)
     free(bytes);
 }
 
-/* Every byte of the header flipped, one at a time: opened or refused, but never a crash. */
+/* Every byte of the header flipped, one at a time: the file is opened or refused, never a crash. */
 static void test_flipped_header(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void test_hash_sees_size_header_and_data(void **state)
     open_ok(&s);
     memcpy(hash[0], s.hash, 33);
     safetensors_close(&s);
-    static const long places[] = {0, 199999}; /* the first and the last byte are in the samples */
+    static const long places[] = {0, 199999}; /* the samples include both ends */
     for (int i = 0; i < 2; i++) {
         put_file(header, sizeof header - 1, 200000);
         FILE *f = fopen(path, "r+b");

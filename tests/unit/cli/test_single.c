@@ -1,4 +1,4 @@
-/* The single-checkpoint commands' visit: what fails keeps its kind, down to the exit code. */
+/* The visit of the single-checkpoint commands: a failure keeps its status, up to the exit code. */
 #include "cli/cli.h"
 #include "cli/single.h"
 #include "util/mem.h"

@@ -1,5 +1,5 @@
 /* Bad sweep files: each gives one clear line, none crashes or hangs. bad/NAME.yaml must give
- * exactly "NAME.yaml:" and what bad/NAME.txt holds. */
+ * exactly "NAME.yaml:" followed by the content of bad/NAME.txt. */
 #include "config/sweep.h"
 #include "util/fsx.h"
 #include <glob.h>
@@ -23,7 +23,7 @@ static void check_file(const char *yaml)
     assert_int_equal(fsx_read(name, 0, &expected, NULL, &e), OK);
     expected[strcspn(expected, "\n")] = '\0';
     enum status st = sweep_read(yaml, NULL, 0, &s, &e);
-    /* only a file that is not there is an I/O error */
+    /* only a missing file is an I/O error */
     assert_int_equal(st, strcmp(yaml, "no_table.yaml") == 0 ? ERR_IO : ERR_USAGE);
     snprintf(whole, sizeof whole, "%s:%s", yaml, expected);
     assert_string_equal(e.text, whole);
@@ -43,7 +43,7 @@ static void test_files(void **state)
     globfree(&found);
 }
 
-/* The status of a text as a sweep file; its message in e. The file's folder has trajectories. */
+/* The status of a text as a sweep file; its message in e. Trajectories are in the file's folder. */
 static enum status read_text(const char *text, size_t n, struct err *e)
 {
     char path[] = "/tmp/qtraj_bad_XXXXXX";
@@ -112,8 +112,8 @@ static void test_no_file(void **state)
     sweep_free(&s);
 }
 
-/* A valid file cut at each byte, and with each byte replaced: an answer, no crash, no leak (under
- * the address sanitizer). */
+/* A valid file truncated at each byte, and with each byte replaced: a result, no crash, no leak
+ * (under the address sanitizer). */
 static void test_damaged(void **state)
 {
     (void)state;
@@ -126,7 +126,7 @@ static void test_damaged(void **state)
     for (size_t cut = 0; cut < n; cut++) {
         err_clear(&e);
         enum status st = read_text(text, cut, &e);
-        /* paths lead out of the folder, so that none of these files is a whole sweep */
+        /* paths point out of the folder, so none of these files is a complete sweep */
         assert_true(st == ERR_USAGE || st == ERR_IO);
         assert_true(e.text[0] && !strchr(e.text, '\n'));
     }
@@ -136,7 +136,7 @@ static void test_damaged(void **state)
         err_clear(&e);
         enum status st = read_text(text, n, &e);
         assert_true(st == OK || st == ERR_USAGE || st == ERR_IO);
-        read += st == ERR_IO; /* got as far as the trajectory */
+        read += st == ERR_IO; /* parsed up to the trajectory */
         text[i] = kept;
     }
     assert_true(read > 0);

@@ -1,4 +1,4 @@
-/* Options of curvature: flags, defaults, what holds between them, JSON and back. */
+/* Options of curvature: flags, defaults, checks of combinations, JSON round trip. */
 #include "config/curvature_options.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* The engine behind the tables: flags, names, messages, and the tables themselves. */
+/* The options engine: flags, names, messages, and the tables themselves. */
 #include "config/tables.h"
 #include "options/nearest.h"
 #include <setjmp.h>
@@ -95,7 +95,7 @@ static void test_data_flags(void **state)
     assert_int_equal(data_options_finish(&d, "calibration-", &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "--calibration-text: text or ids is missing"));
     take(&d, "calibration-", "--calibration-text=first.txt");
-    take(&d, "calibration-", "--calibration-text=${HOME}/null"); /* the shell's work, not ours */
+    take(&d, "calibration-", "--calibration-text=${HOME}/null"); /* not expanded in flags */
     take(&d, "calibration-", "--calibration-length=64");
     assert_string_equal(d.text, "${HOME}/null");
     err_clear(&e);
@@ -178,7 +178,7 @@ static void test_path(void **state)
         {"$QT_A/$x/{y}", "d", "d/$QT_A/$x/{y}"},
     };
     setenv("QT_A", "/abs", 1);
-    setenv("QT_B", "${QT_A}", 1); /* what a variable holds is not expanded again */
+    setenv("QT_B", "${QT_A}", 1); /* a variable's value is not expanded again */
     setenv("QT_EMPTY", "", 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(option_path(cases[i][0], cases[i][1], &path, &e), OK);
@@ -193,7 +193,7 @@ static void test_path(void **state)
     }
 }
 
-/* Messages stay one line of sane length whatever they quote. */
+/* Messages stay one line of limited length whatever they quote. */
 static void test_show(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void check_table(const struct option_table *t)
         for (int64_t j = 0; j < i; j++) assert_string_not_equal(o->name, t->options[j].name);
         bool text = o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS;
         bool whole = text || o->type == OPTION_INTS || o->type == OPTION_LIST;
-        /* options_default owns nothing, so these have no written default; the others need one */
+        /* options_default allocates nothing, so these have no default text; the others need one */
         assert_true(whole ? o->fallback == NULL : o->fallback || o->type == OPTION_GROUP);
         assert_true((o->type == OPTION_GROUP || o->type == OPTION_LIST) == (o->table != NULL));
         assert_true((o->type == OPTION_CHOICE) == (o->choices != NULL));

@@ -1,4 +1,4 @@
-/* Presets: what they set, what wins over them, what contradicts them. */
+/* Presets: what they set, what overrides them, what contradicts them. */
 #include "config/sweep.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void test_inherited(void **state)
     read_ok(NULL, 0, &s);
     const struct quant_options *q = &s.methods[0].options;
     assert_int_equal(s.methods[0].preset, PRESET_GPTQMODEL_4);
-    assert_int_equal(q->group_size, 64); /* stands beside it */
+    assert_int_equal(q->group_size, 64); /* written beside the preset */
     assert_int_equal(q->order, ORDER_ACTIVATION);
     assert_true(q->damping == 0.05 && q->damping_increment == 0.01 && q->range_search == 0);
     assert_true(q->symmetric && q->true_sequential && q->hessian_per_token && !q->static_groups);
@@ -57,7 +57,7 @@ static void test_inherited(void **state)
     assert_int_equal(s.evaluations[0].length, 2048);
     assert_int_equal(s.evaluations[0].padding, PADDING_NONE);
     assert_int_equal(s.evaluations[1].follow, 0);
-    assert_int_equal(s.evaluations[2].follow, 0); /* stored ids are no blocks of a text */
+    assert_int_equal(s.evaluations[2].follow, 0); /* stored ids are not blocks of a text */
     sweep_free(&s);
 }
 
@@ -94,14 +94,14 @@ static void test_contradictions(void **state)
     refuse(set, 1,
            "--set methods[1].preset=gptqmodel-5: methods[1].preset: gptqmodel-5 fixes the "
            "calibration too, but calibration has the preset gptqmodel-4");
-    set[1] = "calibration.preset=none"; /* whoever says so knows */
+    set[1] = "calibration.preset=none"; /* preset: none accepts the keys as written */
     read_ok(set, 2, &s);
     assert_int_equal(s.methods[0].options.order, ORDER_ACTIVATION);
     assert_int_equal(s.methods[1].options.order, ORDER_GROUP);
     assert_int_equal(s.calibration.padding, PADDING_NONE);
     assert_int_equal(s.calibration.length, 2048);
     sweep_free(&s);
-    set[0] = "preset=null"; /* a method's preset alone forgets the calibration */
+    set[0] = "preset=null"; /* a preset at the method alone does not set the calibration */
     set[1] = "methods[0].preset=gptqmodel-4";
     refuse(set, 2, "calibration has the preset none");
     set[2] = "calibration.preset=gptqmodel-4";
@@ -125,7 +125,7 @@ static void test_contradictions(void **state)
     refuse(set, 1, "evaluation[1].follow: is for text with layout: packed");
 }
 
-/* Workers read the values, whatever preset they come from. */
+/* Workers get the values, whatever preset set them. */
 static void test_json(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void test_json(void **state)
     sweep_free(&s);
 }
 
-/* Every rule reads: no preset names a key or a value that there is not. */
+/* Every line of the presets is valid: known keys and values only. */
 static void test_every_rule(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Good sweep files: every value arrives, defaults, overrides, the JSON form and back. */
+/* Good sweep files: every value is read; defaults, overrides, JSON round trip. */
 #include "config/sweep.h"
 #include <math.h>
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static void test_models(void **state)
     assert_true(s.models[0].rows[1].learning_rate == 4e-3);
     assert_true(s.models[0].rows[2].tokens == 2457600.5);
     assert_string_equal(s.models[0].rows[2].phase, "decay");
-    /* one row needs no {checkpoint}; what the table lacks is marked so */
+    /* one row needs no {checkpoint}; values that the table lacks are marked as missing */
     assert_string_equal(s.models[1].path, "/models/main");
     assert_null(s.models[1].tokenizer);
     assert_int_equal(s.models[1].n_rows, 1);
@@ -152,7 +152,7 @@ static void test_quickstart(void **state)
     sweep_free(&s);
 }
 
-/* Copies the index-th block of the page's YAML to out. */
+/* Copies the index-th YAML block of the page to out. */
 static void doc_block(int index, FILE *out)
 {
     char line[512];
@@ -171,7 +171,7 @@ static void doc_block(int index, FILE *out)
     fclose(in);
 }
 
-/* What docs/sweep-file.md shows is read as it says. */
+/* The examples of docs/sweep-file.md are read as the page says. */
 static void test_documentation(void **state)
 {
     (void)state;
@@ -232,9 +232,9 @@ static void test_overrides(void **state)
     assert_int_equal(s.evaluations[0].tokens, 0);
     assert_string_equal(s.evaluations[1].text, "/data/a=b.txt");
     assert_string_equal(s.evaluations[1].name, "a=b");
-    assert_int_equal(s.run.threads, 4); /* the last one holds */
+    assert_int_equal(s.run.threads, 4); /* the last one wins */
     sweep_free(&s);
-    /* a section that the file lacks, and one that has nothing behind its key */
+    /* a section that the file lacks, and an empty section */
     static const char *const grow[] = {"run.threads=5", "calibration.text=c.txt",
                                        "calibration.length=16"};
     read_ok(minimal, grow, 3, &s);
@@ -306,7 +306,7 @@ static void test_override_depth(void **state)
     free(text);
 }
 
-/* JSON is YAML: the JSON form, read as a sweep file, gives itself again. */
+/* JSON is YAML: the JSON form, read as a sweep file, gives the same JSON again. */
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static void test_round_trip(void **state)
     FILE *out = fdopen(fd, "w");
     assert_int_equal(json_dumpf(json, out, JSON_INDENT(1)), 0);
     fclose(out);
-    /* its paths were resolved relative to this test's folder, absolute ones stay */
+    /* its paths were resolved relative to this test's folder; absolute paths are unchanged */
     read_ok(path, NULL, 0, &again);
     remove(path);
     back = sweep_to_json(&again);
@@ -331,7 +331,7 @@ static void test_round_trip(void **state)
     sweep_free(&again);
 }
 
-/* What is asked for of curvature stays in the copy that a cube keeps, whatever it is. */
+/* The copy that the cube stores contains the curvature options, whatever they are. */
 static void test_curvature_is_kept(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void test_curvature_is_kept(void **state)
     }
 }
 
-/* Curvature takes the first tokens of the sequences that are evaluated, whatever their source. */
+/* Curvature uses the first tokens of the evaluated sequences, whatever their source. */
 static void test_curvature_data(void **state)
 {
     (void)state;
@@ -378,7 +378,7 @@ static void test_method_json(void **state)
     (void)state;
     struct sweep s;
     read_ok(file, NULL, 0, &s);
-    s.methods[0].options.damping = nextafter(0.1, 1); /* all bits must come back */
+    s.methods[0].options.damping = nextafter(0.1, 1); /* all bits must survive */
     for (int64_t i = 0; i < s.n_methods; i++) {
         struct method_entry m;
         struct err e = {0};

@@ -1,4 +1,4 @@
-/* Trajectory tables: CSV as people write it, and one clear line for what is wrong. */
+/* Trajectory tables: CSV in the forms that people write, and one clear line for each error. */
 #include "config/trajectory.h"
 #include <math.h>
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static void test_columns(void **state)
     assert_true(l.rows[0].tokens == 2.5e12);
     assert_true(l.rows[0].learning_rate == 1e-4);
     assert_string_equal(l.rows[0].phase, "decay");
-    assert_string_equal(l.rows[1].checkpoint, "a"); /* the file's order is kept */
+    assert_string_equal(l.rows[1].checkpoint, "a"); /* the file's order is preserved */
     assert_int_equal(l.rows[1].step, -1);
     assert_true(isnan(l.rows[1].tokens) && isnan(l.rows[1].learning_rate));
     assert_string_equal(l.rows[1].phase, "");
@@ -129,7 +129,7 @@ static void test_bad(void **state)
     assert_int_equal(trajectory_read("/nonexistent.csv", &l.rows, &l.n, &l.e), ERR_IO);
 }
 
-/* Names are looked up in less than the square of their number. */
+/* Looking up names takes less than quadratic time in their number. */
 static void test_large(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void test_large(void **state)
     free(text);
 }
 
-/* Each beginning of a table is read or refused. */
+/* Every truncation of a table is read or refused. */
 static void test_cut(void **state)
 {
     (void)state;

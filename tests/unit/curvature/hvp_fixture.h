@@ -1,4 +1,4 @@
-/* hvp_fixture: a parity fixture opened for derivatives, in the scalar type of the build. */
+/* hvp_fixture: a parity fixture opened for derivatives, in the scalar type `real`. */
 #pragma once
 #include "checkpoint/tensor_file.h"
 #include "curvature/hvp.h"
@@ -20,7 +20,7 @@
         if ((call) != OK) fail_msg("%s", err_.text);                                               \
     } while (0)
 
-/* What the build holds against f64 references. */
+/* Tolerances against f64 references. */
 #ifdef QTRAJ_REAL_F64
 static const double tolerance = 1e-9;
 #else
@@ -49,8 +49,7 @@ static inline void *must_alloc(int64_t n, size_t size)
     return p;
 }
 
-/* QTRAJ_PARITY_FIXTURES names a folder of whole fixtures to be used in place of the trimmed ones.
- */
+/* QTRAJ_PARITY_FIXTURES names a folder of complete fixtures to use instead of the trimmed ones. */
 static inline void hvp_fixture_dir(char *dir, size_t size, const char *name)
 {
     const char *whole = getenv("QTRAJ_PARITY_FIXTURES");
@@ -70,7 +69,7 @@ static inline void hvp_fixture_open(struct hvp_fixture *f, const char *name, enu
     OK_OR_FAIL(model_open(f->checkpoint, &f->model, e));
     OK_OR_FAIL(safetensors_open(path, &f->answers, e));
     if (!safetensors_find(&f->answers,
-                          "grad_norms")) { /* a trimmed fixture: in a file of their own */
+                          "grad_norms")) { /* trimmed fixtures have them in a separate file */
         safetensors_close(&f->answers);
         snprintf(path, sizeof path, "%s/derivatives.safetensors", dir);
         OK_OR_FAIL(safetensors_open(path, &f->answers, e));
@@ -93,7 +92,7 @@ static inline void hvp_fixture_close(struct hvp_fixture *f)
     checkpoint_close(f->checkpoint);
 }
 
-/* An answer in f64, whichever way it is stored; NULL: the fixture has none. The caller frees. */
+/* A reference value as f64, however it is stored; NULL: the fixture has none. The caller frees. */
 static inline double *hvp_answer(const struct hvp_fixture *f, const char *name, int64_t *n)
 {
     const struct tensor_entry *t = safetensors_find(&f->answers, name);
@@ -147,7 +146,7 @@ static inline double norm(int64_t n, const real *x)
     return sqrt(dot(n, x, x));
 }
 
-/* A test of every family. */
+/* Runs a test for every family. */
 #define EACH_FIXTURE(tests, n, function)                                                           \
     for (int i_ = 0; i_ < FIXTURES_N; i_++) {                                                      \
         static char names_[FIXTURES_N][96];                                                        \

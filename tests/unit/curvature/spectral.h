@@ -20,7 +20,8 @@ struct spectral {
     double *reflect[2]; // (n) unit vectors; the first NULL: A is diagonal
     double *x;          // (n)
     int64_t products;
-    int64_t fail_at; /* product that fails, with `failure`, or gives NaN if that is OK; 0: none */
+    int64_t fail_at; /* number of the product that fails with `failure`, or returns NaN if failure
+                        is OK; 0: none */
     enum status failure;
 };
 

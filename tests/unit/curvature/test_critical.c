@@ -1,4 +1,4 @@
-/* critical: the step where a known function turns; the loss of a model along a line. */
+/* critical: the step at which a known function starts to rise; the loss of a model along a line. */
 #include "curvature/critical.h"
 #include "curvature/hvp.h"
 #include <math.h>
@@ -64,7 +64,8 @@ static void test_ends(void **state)
     assert_true(c.low <= 7 && 7 < c.high && c.low >= c.high * 15 / 16);
 }
 
-/* Weights at the other end that are no numbers are not a loss that rises at once. */
+/* If the weights at the other end are not finite, the result is an error, not a loss that rises at
+ * once. */
 static void test_no_number(void **state)
 {
     (void)state;
@@ -89,8 +90,8 @@ static enum status loss_of(void *context, enum status st, struct checkpoint *c, 
     return st;
 }
 
-/* From the last checkpoint of the quickstart back to the first the loss rises; the step at which it
- * does is bracketed by losses of the combined weights, and a whole step is the other checkpoint. */
+/* From the last checkpoint of the quickstart back to the first the loss rises; losses of the
+ * combined weights bracket the step at which it does, and a step of 1 is the other checkpoint. */
 static void test_between(void **state)
 {
     (void)state;

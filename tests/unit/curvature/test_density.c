@@ -1,5 +1,5 @@
 /* Spectral densities: moments of the start vector's spectral measure, all eigenvalues when there
- * are steps enough, and the same density without stored vectors. */
+ * are enough steps, and the same density without stored vectors. */
 #include "curvature/density.h"
 #include "spectral.h"
 
@@ -35,7 +35,7 @@ static double moment_exact(struct spectral *s, uint64_t stream, int power)
     return sum;
 }
 
-/* M steps have the moments up to 2 M - 1 right: Gauss. */
+/* M steps integrate moments up to 2 M - 1 exactly (Gauss quadrature). */
 static void test_moments(void **state)
 {
     (void)state;
@@ -57,7 +57,8 @@ static void test_moments(void **state)
     spectral_free(&s);
 }
 
-/* Enough steps: the nodes are the eigenvalues; the weights are the start's shares in them. */
+/* Enough steps: the nodes are the eigenvalues; the weights are the start vector's squared
+ * components. */
 static void test_all_eigenvalues(void **state)
 {
     (void)state;
@@ -75,7 +76,7 @@ static void test_all_eigenvalues(void **state)
             assert_true(isnan(d.node[r * 40 + i]) && isnan(d.weight[r * 40 + i]));
     }
     density_free(&d);
-    /* Three different eigenvalues: three nodes. */
+    /* Three distinct eigenvalues: three nodes. */
     for (int i = 0; i < SMALL; i++) s.value[i] = i % 3;
     assert_int_equal(density_estimate(&s.op, &o, &d, NULL), OK);
     assert_true(d.count[0] == 3 && d.products == 6 && fabs(d.node[2] - 2) < 1e-6);
@@ -84,14 +85,16 @@ static void test_all_eigenvalues(void **state)
     spectral_free(&s);
 }
 
-/* A smooth step at a quarter; quadrature of a step that jumps would be no better than a node. */
+/* A smooth step at a quarter; a quadrature of a discontinuous step could be wrong by a whole node.
+ */
 static double step(double x)
 {
     return 1 / (1 + exp((x - 0.25) / 0.05));
 }
 
-/* The share of the spectrum below a cut and at the top, from 60 steps: right within the noise of 16
- * probes, and the same without stored vectors, whose copies of converged nodes change nothing. */
+/* The fraction of the spectrum below a cut and at the top, from 60 steps: correct within the noise
+ * of 16 probes, and the same without stored vectors, although converged nodes then appear several
+ * times. */
 static void test_share(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@ static void close_to(double x, double y, double scale, const char *what)
         fail_msg("%s: %.12g, expected %.12g within %g of %g", what, x, y, tolerance, scale);
 }
 
-/* Norms of the parts of x against `norms`, on the scale of each part but no finer than a thousandth
+/* Norms of the parts of x against `norms`, relative to each part's norm but at least a thousandth
  * of the whole. */
 static void check_norms(const struct hvp_fixture *f, const real *x, const char *answer)
 {
@@ -25,8 +25,8 @@ static void check_norms(const struct hvp_fixture *f, const real *x, const char *
     free(norms);
 }
 
-/* Stored elements (all of a tensor or its first rows): the difference on the scale of the tensor's
- * part. */
+/* Stored elements (all of a tensor or its first rows): the difference relative to the norm of the
+ * tensor's part. */
 static int check_elements(const struct hvp_fixture *f, const real *x, const char *prefix)
 {
     int found = 0;
@@ -43,7 +43,7 @@ static int check_elements(const struct hvp_fixture *f, const real *x, const char
             double d = (double)x[t->offset + k] - want[k];
             apart += d * d, whole += want[k] * want[k];
         }
-        /* An answer rounded to f32 cannot show more. */
+        /* a reference rounded to f32 limits the accuracy */
         double floor = narrow ? 6e-8 / tolerance : 0;
         close_to(sqrt(apart), 0, sqrt(whole) * fmax(1, floor), name);
         free(want);
@@ -52,7 +52,7 @@ static int check_elements(const struct hvp_fixture *f, const real *x, const char
     return found;
 }
 
-/* A family without torch's answers is tested by its laws alone (test_hvp_laws.c). */
+/* A family without reference values from torch is tested by test_hvp_laws.c only. */
 static void open_answered(struct hvp_fixture *f, const char *name, const char *answer)
 {
     hvp_fixture_open(f, name, HVP_ALL);
@@ -95,7 +95,7 @@ static void gradient_in_slices(void **state)
     check_gradient(*state, true);
 }
 
-/* All judged on the scale of |v| |Hv|, which the sum v'Hv may be far below. */
+/* All errors are relative to |v| |Hv|, because the sum v'Hv may be far smaller. */
 static void check_products(const char *name, bool sliced, int salts)
 {
     struct hvp_fixture f;

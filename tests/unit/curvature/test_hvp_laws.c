@@ -1,17 +1,16 @@
-/* What must hold of derivatives whatever their values: symmetry, central differences, sums over
- * sequences, principal submatrices; and what the numbers may not depend on. Sequences of unequal
+/* Properties of derivatives that hold for any values: symmetry, central differences, sums over
+ * sequences, principal submatrices; and what results must not depend on. Sequences of unequal
  * length, longer than the tiles of attention, in all families. REAL: f32 f64 */
 #include "curvature/hvp_engine.h"
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"
 #include "model/block.h"
 
-/* None scored, shorter than a tile of queries, a tile and more. */
+/* Lengths: no scored token, less than a tile of queries, a tile and more. */
 static const int64_t lengths[] = {1, 30, 100, 2};
 enum { LENGTHS_N = sizeof lengths / sizeof *lengths };
 
-/* The fixture's model on tokens of our own; window: attention sees that many tokens in its last
- * layer. */
+/* The fixture's model on our tokens; window: in its last layer attention sees that many tokens. */
 static void open_ragged(struct hvp_fixture *f, const char *name, enum hvp_subset subset,
                         int64_t window)
 {
@@ -75,7 +74,7 @@ static void symmetric(void **state)
     hvp_fixture_close(&f);
 }
 
-/* At weights + step v: what, of both signs. */
+/* The quantity at weights + step v and weights - step v. */
 static real *gradient_at(const struct hvp_fixture *f, const real *v, double step, double *loss)
 {
     real *g = hvp_vector(f);
@@ -85,9 +84,9 @@ static real *gradient_at(const struct hvp_fixture *f, const real *v, double step
     return g;
 }
 
-/* In f32 the gradient's own rounding over the step is what is left. Families whose derivative jumps
- * (clipping, xIELU) may meet a jump; f32's long step would meet many of clipping's, which is
- * therefore left out there. */
+/* In f32 the remaining error is the gradient's rounding divided by the step. Families whose
+ * derivative is discontinuous (clipping, xIELU) may cross a jump; the long step of f32 would cross
+ * many of clipping's, so clipping is skipped there. */
 static void central_differences(const struct hvp_fixture *f, bool jumps)
 {
     double step = sizeof(real) == 8 ? 1e-5 : 4e-3, up, down;
@@ -127,7 +126,7 @@ static void agrees_under_a_window(void **state)
     hvp_fixture_close(&f);
 }
 
-/* The loss of the program's own forward pass, softmax in f64. */
+/* The loss of the program's forward pass, softmax in f64. */
 static double plain_loss(const struct hvp_fixture *f)
 {
     int64_t T = f->s.offset[f->s.n], C = model_shape(f->model)->hidden;
@@ -173,8 +172,8 @@ static void loss_of_the_forward_pass(void **state)
     }
 }
 
-/* Loss, gradient and products do not depend on how the head is cut: in parts of the vocabulary,
- * the last one narrower; in single entries; in positions. */
+/* Loss, gradient and products do not depend on the slices of the head: parts of the vocabulary with
+ * a narrower last one, single entries, positions. */
 static void any_slices(void **state)
 {
     enum { K = 2 };
@@ -208,7 +207,7 @@ static void any_slices(void **state)
     hvp_fixture_close(&f);
 }
 
-/* Bit for bit: probes alone or together, any number of threads, activations kept or not. */
+/* Bit for bit: probes alone or together, any number of threads, activations retained or not. */
 static void check_bits(const char *name, bool sliced)
 {
     enum { K = 2 };
@@ -259,7 +258,7 @@ static void derivatives_take(struct hvp_fixture *f, real *const v[2], struct der
     OK_OR_FAIL(hvp_apply(f->h, 2, (const real *const *)v, d->hv, e));
 }
 
-/* As they are, a product before the gradient and products behind it. */
+/* One product before the gradient, and products after it. */
 static void expect_derivatives(struct hvp_fixture *f, real *const v[2],
                                const struct derivatives *expected, struct derivatives *found)
 {
@@ -272,7 +271,8 @@ static void expect_derivatives(struct hvp_fixture *f, real *const v[2],
     for (int i = 0; i < 2; i++) assert_memory_equal(expected->hv[i], found->hv[i], bytes);
 }
 
-/* Bit for bit the same with activations kept, for whatever the loss depends on meanwhile. */
+/* Bit for bit the same with retained activations, after anything that the loss depends on has
+ * changed. */
 static void check_kept(const char *name, enum hvp_subset subset)
 {
     struct hvp_fixture f;
@@ -317,8 +317,8 @@ static void same_bits_kept_of_subsets(void **state)
         check_kept("olmo2", (enum hvp_subset)subset);
 }
 
-/* No buffer of logits is larger than this however large the vocabulary, and no logit is computed
- * twice while it is of a size that models have. */
+/* No buffer of logits exceeds this size for any vocabulary, and for the vocabularies of real models
+ * no logit is computed twice. */
 static void slices_by_default(void **state)
 {
     (void)state;
@@ -330,8 +330,8 @@ static void slices_by_default(void **state)
     }
 }
 
-/* The sequences dealt out to handles, with one common number of scored tokens; and other
- * chunks. */
+/* The sequences distributed over handles with one common number of scored tokens; and other chunk
+ * sizes. */
 static void sums_over_sequences(void **state)
 {
     struct hvp_fixture f;
@@ -370,14 +370,14 @@ static void sums_over_sequences(void **state)
     hvp_fixture_close(&f);
 }
 
-/* The subset's product is the part of the whole product of a vector that is zero elsewhere. */
+/* A subset's product equals its part of the whole product with a vector that is zero elsewhere. */
 static void principal_submatrices(void **state)
 {
     for (int s = HVP_MAT2D; s < HVP_SUBSETS; s++) {
         struct hvp_fixture all, sub;
         open_ragged(&all, *state, HVP_ALL, 0);
         open_ragged(&sub, *state, (enum hvp_subset)s, 0);
-        assert_true(s == HVP_MAT2D ? sub.n <= all.n : sub.n < all.n); /* olmo: matrices alone */
+        assert_true(s == HVP_MAT2D ? sub.n <= all.n : sub.n < all.n); /* olmo: has matrices only */
         real *v = normals(&sub, 1), *wide = hvp_vector(&all), *back = hvp_vector(&sub);
         real *from = hvp_vector(&all), *w = hvp_vector(&sub);
         OK_OR_FAIL(hvp_weights(all.h, from, e));
@@ -439,7 +439,8 @@ static void what_cannot_be(void **state)
     hvp_fixture_close(&f);
 }
 
-/* Norms before and after, parallel residual, no parameters but matrices, tied with biases. */
+/* Norms before and after, parallel residual, models whose only parameters are matrices, tied ones
+ * with biases. */
 static const char *const wirings[] = {"olmo2", "gpt_neox_parallel", "olmo", "opensci"};
 
 int main(void)

@@ -1,4 +1,5 @@
-/* The loss of a position whose logits come in slices, against sums done directly. REAL: f32 f64 */
+/* The loss of a position whose logits are processed in slices, against direct sums. REAL: f32 f64
+ */
 #include "tensor/diff.h"
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 enum { N = 1000, TARGET = 640 };
 static const double weight = 0.125;
 
-/* Logits whose largest one comes early, late or at the target, far above the others or not; their
+/* Logits whose maximum is early, late or at the target, far above the others or not; their
  * tangents. */
 static void fill(int which, real *z, real *dz)
 {
@@ -22,7 +23,7 @@ static void fill(int which, real *z, real *dz)
         dz[i] = (real)(cos(3 * i) + 0.5);
     }
     if (which == 3) z[TARGET] = 200;
-    if (which == 4) z[0] = 3000; /* e^-3000 is nothing, and no more than that */
+    if (which == 4) z[0] = 3000; /* e^-3000 underflows to zero */
 }
 
 struct answer {
@@ -56,7 +57,7 @@ static void in_slices(const real *z, const real *dz, int width, struct answer *o
     }
     memcpy(a, z, sizeof a);
     mean /= s.sum;
-    for (int pass = 0; pass < 2; pass++) /* the adjoints of all first: p is the target's slice's */
+    for (int pass = 0; pass < 2; pass++) /* all adjoints first: p is the target slice's */
         for (int at = 0; at < N; at += width) {
             int n = N - at < width ? N - at : width, t = TARGET - at;
             if (t < 0 || t >= n) t = -1;

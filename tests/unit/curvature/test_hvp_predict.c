@@ -1,9 +1,9 @@
-/* The second-order prediction: its error falls with the third power of the change, its parts add
- * up, a tensor's diagonal is that of the tensor's own Hessian. REAL: f32 f64 */
+/* The second-order prediction: its error decreases with the third power of the change, its parts
+ * add up, a tensor's diagonal term uses the Hessian of that tensor. REAL: f32 f64 */
 #include "curvature/hvp_predict.h"
 #include "hvp_fixture.h"
 
-/* What rounding the rows of the weights to `levels` steps a side changes: round to nearest. */
+/* The weight change of rounding the rows to nearest with `levels` steps on each side of zero. */
 static real *rounding(const struct hvp_fixture *f, int levels)
 {
     real *w = hvp_vector(f), *d = hvp_vector(f);
@@ -71,7 +71,7 @@ static void third_power(void **state)
     hvp_fixture_close(&f);
 }
 
-/* Two changes at once are what each is alone; parts add up. */
+/* Two changes in one call give the same as each alone; the parts add up. */
 static void parts_add_up(void **state)
 {
     struct hvp_fixture f;
@@ -103,7 +103,7 @@ static void parts_add_up(void **state)
     hvp_fixture_close(&f);
 }
 
-/* A change in one tensor only: its diagonal is the whole. */
+/* A change in a single tensor: its diagonal term is the whole. */
 static void diagonal_is_one_tensors(void **state)
 {
     struct hvp_fixture f;
@@ -128,7 +128,8 @@ static void diagonal_is_one_tensors(void **state)
     hvp_fixture_close(&f);
 }
 
-/* A change without a finite product has no prediction; the one beside it is what it is alone. */
+/* A change without a finite product has no prediction; the other change's prediction is not
+ * affected. */
 static void one_is_infinite(void **state)
 {
     struct hvp_fixture f;
@@ -144,7 +145,7 @@ static void one_is_infinite(void **state)
     assert_true(alone.second_order == p[1].second_order);
     for (int64_t t = 0; t < alone.n_tensors; t++)
         assert_true(alone.parts[t].diagonal == p[1].parts[t].diagonal);
-    /* One number that is not finite is enough. */
+    /* A single non-finite number is enough. */
     alone.parts[alone.n_tensors - 1].diagonal = NAN;
     assert_true(prediction_is_finite(&alone, false) && !prediction_is_finite(&alone, true));
     prediction_free(&alone);

@@ -1,6 +1,6 @@
-/* Vectors cut over ranks, one rank after the other: what a rank keeps of gradient, products and
- * weights is its run of the whole ones, bit for bit, whatever the cut. Here every rank has all
- * sequences, so that its sums are the whole ones. REAL: f32 f64 */
+/* Vectors distributed over ranks, simulated one rank after the other: a rank's part of gradient,
+ * products and weights is the same part of the whole ones, bit for bit, however they are split.
+ * Here every rank has all sequences, so that its sums are the whole ones. REAL: f32 f64 */
 #include "curvature/hvp_engine.h"
 #include "curvature/hvp_predict.h"
 #include "hvp_fixture.h"
@@ -9,7 +9,7 @@
 enum { K = 2 };
 
 struct ranks {
-    int64_t n, first, here; /* of the whole vector; the rank's run */
+    int64_t n, first, here; /* the whole vector; the rank's part */
     const real *mine[K];    /* its parts of the probes */
     const real *whole[K];   // (n) the probes
     int64_t brought, folded, largest;
@@ -42,12 +42,12 @@ static enum status fold(void *context, int64_t at, int64_t n, real *whole, real 
         if (at + i >= r->first && at + i < r->first + r->here) mine[at + i - r->first] += whole[i];
     r->folded += n;
     r->largest = n > r->largest ? n : r->largest;
-    memset(whole, 255, (size_t)n * sizeof *whole); /* NaN: nobody may read it again */
+    memset(whole, 255, (size_t)n * sizeof *whole); /* NaN: must not be read again */
 done:
     return st;
 }
 
-/* A tied matrix is summed by each of its two uses: another order. */
+/* A tied matrix is the sum of its two uses, added in another order. */
 static void expect_run(const struct hvp_fixture *f, const real *found, const real *whole,
                        int64_t first, int64_t n, const char *what)
 {
@@ -119,7 +119,7 @@ static void check_rank(struct hvp_fixture *f, const struct whole *w, int rank, i
         OK_OR_FAIL(hvp_apply(h, K, (const real *const *)mine, mine + K, e));
         for (int j = 0; j < K; j++)
             expect_run(f, mine[K + j], w->hv[j], r.first, r.here, "product");
-        /* Tangents come twice but for those outside the blocks; the sums go once. */
+        /* Tangents are gathered twice, those outside the blocks once; sums are reduced once. */
         assert_true(r.folded >= K * f->n && r.brought > K * f->n && r.brought <= 2 * K * f->n);
         assert_true(r.largest < f->n);
     }
@@ -149,8 +149,8 @@ static void parts_of_the_whole(void **state)
     hvp_fixture_close(&f);
 }
 
-/* Of a subset: what is outside it does not move, and is neither sent nor kept. More ranks than
- * numbers leave some with none. */
+/* Of a subset: parameters outside it do not move and are neither sent nor stored. With more ranks
+ * than elements some ranks have none. */
 static void subsets(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void subsets(void **state)
     }
 }
 
-/* A prediction's sums are over the ranks: here each rank's add up to the whole one. */
+/* A prediction's sums over the ranks' parts add up to the whole. */
 static void predictions(void **state)
 {
     (void)state;
@@ -216,7 +216,8 @@ static void predictions(void **state)
     hvp_fixture_close(&f);
 }
 
-/* Whichever message of h's product fails, the call ends with that, and is good again afterwards. */
+/* Whichever message of h's product fails, the call returns that failure, and h works again
+ * afterwards. */
 static void check_failures(struct hvp *h, struct ranks *r, real *hv)
 {
     r->calls = 0;
@@ -245,7 +246,7 @@ static void failures(void **state)
     r.whole[0] = v;
     hvp_share_over(f.h, &share);
     check_failures(f.h, &r, hv);
-    /* Before activations are there to be kept, too. */
+    /* Also before there are activations to retain. */
     hvp_keep(f.h, true);
     for (r.fail_at = 1; r.fail_at <= 5; r.fail_at++) {
         r.calls = 0;

@@ -1,5 +1,6 @@
-/* The whole Hessians of the tiny models, column by column, and in f32 what the estimates make of
- * the products: eigenvalues, trace and density against those of the f64 Hessian. REAL: f32 f64 */
+/* The whole Hessians of the tiny models, column by column, and in f32 the estimates of eigenvalues,
+ * trace and density from Hessian-vector products, against those of the f64 Hessian. REAL: f32 f64
+ */
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"
 
@@ -77,8 +78,8 @@ static void estimates_of_tiny(void **state)
     assert_true(fabs(trace.mean - hvp_answer_one(&f, "hessian.trace")) <= 3 * trace.error);
     trace_estimate_free(&trace);
 
-    /* Nodes and weights integrate 1, x and x^2 exactly for each start, so the means over starts are
-     * estimates of tr H / n and |H|^2 / n with the errors of random signs. */
+    /* Nodes and weights integrate 1, x and x^2 exactly for each start, so the means over starts
+     * estimate tr H / n and |H|^2 / n with the variance of random signs. */
     struct density_options d = {.runs = 16, .steps = 40, .seed = 2};
     struct density density;
     double moment[3] = {0}, powers[5] = {0};

@@ -16,7 +16,7 @@ static void check_pair(const struct spectral *s, struct eigenpair p, const float
     assert_true(p.converged);
     assert_true(fabs(p.value - want) <= within);
     assert_true(fabs(norm - 1) < 1e-6);
-    /* The bound is the residual, up to what f32 vectors and restarts in f32 lose. */
+    /* The bound equals the residual, up to the rounding of f32 vectors and restarts in f32. */
     assert_true(fabs(residual - p.residual) <= 3e-6 * scale);
 }
 
@@ -45,7 +45,7 @@ static void check_ends(struct spectral *s, int64_t vectors, double tolerance, do
     free(low);
 }
 
-/* A bulk around zero, and ends. */
+/* A bulk around zero, and outlying eigenvalues at both ends. */
 static void make(struct spectral *s, int64_t n, double top, double bottom)
 {
     spectral_init(s, n, 20, 1);
@@ -113,7 +113,7 @@ static void test_small(void **state)
         }
 }
 
-/* One end alone needs no more products than both, and a fraction of power iteration's. */
+/* One end alone needs no more products than both, and a fraction of those of power iteration. */
 static void test_economy(void **state)
 {
     (void)state;
@@ -134,8 +134,8 @@ static void test_economy(void **state)
     o.want = LANCZOS_DOMINANT;
     assert_int_equal(lanczos_ends(&s.op, &o, NULL, NULL, &both, NULL), OK);
     assert_true(both.iterations == one.iterations && both.dominant.value == one.largest.value);
-    /* Warm: from its own vector it has little left to do; a start in an invariant subspace
-     * without the ends does not hide them. */
+    /* Warm start: from its own vector the iteration ends quickly; a start in an invariant subspace
+     * without the ends still finds them. */
     o.want = LANCZOS_LARGEST;
     assert_int_equal(lanczos_ends(&s.op, &o, v, NULL, &one, NULL), OK);
     o.start = v;
@@ -209,7 +209,7 @@ static void test_faults(void **state)
     struct lanczos_options o = {BOTH, 1e-5, 9, 5, 3, NULL};
     assert_int_equal(lanczos_ends(&s.op, &o, NULL, NULL, &r, NULL), OK);
     assert_true(!r.largest.converged && r.iterations == 9 && s.products == 9);
-    s.fail_at = s.products + 7; /* behind a restart */
+    s.fail_at = s.products + 7; /* after a restart */
     assert_int_equal(lanczos_ends(&s.op, &o, NULL, NULL, &r, &e), ERR_NUMERIC);
     assert_non_null(strstr(e.text, "product 7"));
     s.fail_at = s.products + 2;

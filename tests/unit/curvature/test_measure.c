@@ -1,4 +1,4 @@
-/* What curvature_measure puts together, of operators with known spectra cut into tensors. */
+/* curvature_measure on operators with known spectra that are divided into tensors. */
 #include "curvature/measure.h"
 #include "spectral.h"
 
@@ -38,7 +38,7 @@ static void near(double x, double y, double error)
     if (!(fabs(x - y) <= error)) fail_msg("%.9g, expected %.9g within %.2g", x, y, error);
 }
 
-/* What every test starts from: nothing is asked for yet. */
+/* Defaults of every test: nothing is requested yet. */
 struct fixture {
     struct dense d;
     struct curvature_request r;
@@ -127,8 +127,8 @@ static void everything(void **state)
     near(sum, f->c.vhv, 1e-9 * fabs(f->c.vhv));
 }
 
-/* Probes, densities and start vectors of one seed share nothing: a trace does not depend on what
- * else is asked for. */
+/* Probes, densities and start vectors of one seed use different random numbers: a trace does not
+ * depend on what else is requested. */
 static void parts_are_independent(void **state)
 {
     struct fixture *f = *state;
@@ -142,8 +142,8 @@ static void parts_are_independent(void **state)
     assert_true(f->c.trace.mean == mean && f->c.trace.error == error);
 }
 
-/* trace_error: probes are added until the standard error is within it, or trace_most is reached;
- * those of the shorter run come first. */
+/* trace_error: probes are added until the standard error is small enough or trace_most is reached;
+ * the first ones are those of a shorter run. */
 static void trace_to_a_target(void **state)
 {
     struct fixture *f = *state;
@@ -183,7 +183,8 @@ static void warm_start_goes_on(void **state)
     curvature_free(&cold);
 }
 
-/* Fewer vectors than Lanczos and Hutch++ need are refused with what to do; restarts come before. */
+/* Fewer vectors than Lanczos and Hutch++ need are refused with a remedy; before that, Lanczos
+ * restarts. */
 static void memory(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* plane: coordinates and coefficients against points made here, the Gram matrix against one summed
- * over whole tensors. */
+/* plane: coordinates and coefficients against points constructed here, the Gram matrix against one
+ * summed over whole tensors. */
 #include "curvature/plane.h"
 #include "util/rng.h"
 #include <math.h>
@@ -50,7 +50,7 @@ static double distance(const double *x, const double *y)
     return sqrt(sum);
 }
 
-/* The axes are orthonormal: distances on the plane are those in the space. */
+/* The axes are orthonormal: distances in the plane equal those in weight space. */
 static void check_lengths(const struct plane *p, double x[][DIM])
 {
     const double at[][2] = {{0, 0}, {3, 0}, {0, 4}, {-1.5, 2.25}, {20, -7}};
@@ -98,7 +98,7 @@ static void test_principal(void **state)
     point_at(&p, x, 0, 0, a);
     assert_true(distance(a, mean) < 1e-10);
     for (int i = 0; i < N; i++) {
-        /* A point's projection is the plane's nearest point: what is left is orthogonal. */
+        /* A point's projection is the nearest point of the plane: the residual is orthogonal. */
         point_at(&p, x, p.at[0][i], p.at[1][i], a);
         double hypotenuse = distance(x[i], mean), leg = distance(a, mean), rest = distance(x[i], a);
         assert_true(fabs(hypotenuse * hypotenuse - leg * leg - rest * rest) <

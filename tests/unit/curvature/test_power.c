@@ -1,4 +1,5 @@
-/* Power iteration: PyHessian's rule step by step, the rule on the residual, warm starts, faults. */
+/* Power iteration: PyHessian's rule step by step, the rule on the residual, warm starts, failures.
+ */
 #include "curvature/power.h"
 #include "curvature/vector.h"
 #include "spectral.h"
@@ -66,7 +67,7 @@ static void test_pyhessian_rule(void **state)
     struct spectral s;
     float v[N];
     struct power_result r;
-    /* Tiny eigenvalues too: the guard of 1e-6 shows there. */
+    /* Tiny eigenvalues too, where the guard of 1e-6 matters. */
     const double scales[] = {1, 1e-3, 1e-6};
     for (uint64_t stream = 0; stream < 12; stream++) {
         int64_t iterations, cap = stream == 3 ? 4 : 100;
@@ -83,7 +84,7 @@ static void test_pyhessian_rule(void **state)
     }
 }
 
-/* It stops far from the eigenvalue when the spectrum is crowded, and the residual tells. */
+/* It stops far from the eigenvalue when the spectrum is crowded, and the residual shows it. */
 static void test_residual_tells(void **state)
 {
     (void)state;
@@ -110,7 +111,7 @@ static void test_warm_start(void **state)
     o.start = v;
     assert_int_equal(power_iterate(&s.op, &o, again, &warm, NULL), OK);
     assert_true(warm.iterations < cold.iterations && fabs(warm.top.value - 5) < 1e-4);
-    /* From an eigenvector that is not the top one it still finds the top one. */
+    /* Started from another eigenvector, it still finds the top one. */
     memset(s.x, 0, N * sizeof *s.x);
     s.x[60] = 1;
     spectral_reflect(&s, 1);

@@ -1,5 +1,5 @@
-/* Estimates on vectors that are cut over ranks: those of a rank alone, the same bits on all ranks,
- * with restarts and without, with fewer numbers than ranks. NP: 1 2 3 5 */
+/* Estimates on distributed vectors: the results of a single rank, the same bits on all ranks, with
+ * and without restarts, with fewer elements than ranks. NP: 1 2 3 5 */
 #include "curvature/density.h"
 #include "curvature/lanczos.h"
 #include "curvature/trace.h"
@@ -9,7 +9,7 @@
 
 static int rank, size;
 
-/* The known operator, its vectors cut: each product gathers the whole vector. */
+/* The known operator with distributed vectors: each product gathers the whole vector. */
 struct cut {
     struct spectral whole;
     struct operator op;
@@ -115,7 +115,7 @@ static void cuts(void **state)
     }
 }
 
-/* Random vectors are the same however they are cut; sums nearly. */
+/* Random vectors do not depend on how they are distributed; sums agree up to rounding. */
 static void vectors(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void traces(void **state)
     cut_free(&c);
 }
 
-/* Memory is a rank's: more of them keep all vectors where one cannot. */
+/* Memory is per rank: several ranks store all vectors where one cannot. */
 static void densities(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Traces: exact where they must be, right within their standard errors elsewhere, split by part. */
+/* Traces: exact where they must be, elsewhere correct within their standard errors, split into
+ * parts. */
 #include "curvature/trace.h"
 #include "spectral.h"
 
@@ -40,7 +41,7 @@ static void check_sums(const struct trace_estimate *r)
     assert_true(fabs(sum - r->mean) < 1e-12 * (1 + fabs(r->mean)));
 }
 
-/* Of a diagonal matrix every probe gives the very trace. */
+/* For a diagonal matrix every probe gives the exact trace. */
 static void test_diagonal_is_exact(void **state)
 {
     (void)state;
@@ -101,7 +102,7 @@ static void test_unbiased(void **state)
     spectral_free(&s);
 }
 
-/* Hutch++ has less variance at the same cost, and none where the sketch spans the range. */
+/* Hutch++ has less variance at the same cost, and none if the sketch spans the range. */
 static void test_hutchpp(void **state)
 {
     (void)state;
@@ -122,14 +123,14 @@ static void test_hutchpp(void **state)
     }
     part_traces(&s, parts);
     assert_int_equal(trace_estimate(&s.op, &o, &plus, NULL), OK);
-    assert_true(plus.products == 10 + 6 + 10); /* the basis has the rank's 6 vectors */
+    assert_true(plus.products == 10 + 6 + 10); /* the basis has 6 vectors, the rank of the matrix */
     assert_true(fabs(plus.mean - want) < 1e-4 && plus.error < 1e-4);
     for (int t = 0; t < PARTS; t++) assert_true(fabs(plus.part[t] - parts[t]) < 1e-4);
     trace_estimate_free(&plus);
     spectral_free(&s);
 }
 
-/* The numbers do not depend on how many probes go together. */
+/* Results do not depend on how many probes share a call. */
 static void test_together(void **state)
 {
     (void)state;
@@ -173,7 +174,7 @@ static void test_target(void **state)
     spectral_free(&s);
 }
 
-/* Errors of groups come from the samples: two parts in one group are one larger part. */
+/* Errors of groups come from the samples: two parts in one group behave as one larger part. */
 static void test_groups(void **state)
 {
     (void)state;
@@ -217,7 +218,7 @@ static void test_faults(void **state)
     o.together = 1;
     assert_int_equal(trace_estimate(&s.op, &o, &r, NULL), OK);
     trace_estimate_free(&r);
-    o.probes = 6; /* a third of them and two times the probes of one, though more may go together */
+    o.probes = 6; /* 2 vectors of the sketch, 2 for each of 2 probes in a call */
     o.together = 8;
     o.memory = 6 * N * 4;
     assert_int_equal(trace_estimate(&s.op, &o, &r, NULL), OK);

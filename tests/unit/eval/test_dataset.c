@@ -1,5 +1,5 @@
-/* dataset: texts in every wrapping become the sequences that the tokenizer's ids, put together by
- * hand here, give. */
+/* dataset: texts in every file format and layout become the sequences that are put together here by
+ * hand from the tokenizer's ids. */
 #include "checkpoint/safetensors.h"
 #include "eval/dataset.h"
 #include "util/fsx.h"
@@ -76,7 +76,7 @@ static void load(const struct data_options *d, const struct tokenizer *t, struct
     assert_string_equal(hash, again);
     assert_int_equal(s->offset[0], 0);
     bool framed = d->special_tokens || d->separator ||
-                  d->padding == PADDING_COUNTED; /* what is added has no bytes */
+                  d->padding == PADDING_COUNTED; /* added tokens have no bytes */
     for (int64_t i = 0; t && i < s->offset[s->n]; i++)
         if (!framed || s->bytes[i]) assert_int_equal(s->bytes[i], tokenizer_id_bytes(t, s->ids[i]));
 }
@@ -98,7 +98,7 @@ static const char *const documents[] = {
     "日本語のテキスト, 한국어 and emoji 👩‍🚀 in one document"};
 enum { N_DOCUMENTS = sizeof documents / sizeof *documents };
 
-/* The documents as JSON lines with noise around them: blank lines, CRLF, other fields. */
+/* The documents as JSON lines with irregularities: blank lines, CRLF, other fields. */
 static void json_lines(char *out)
 {
     out += sprintf(out, "\n");
@@ -142,12 +142,12 @@ static void test_packed_in_every_wrapping(void **state)
     check_packed(put_text("a.jsonl", text), "text", ids, n);
     size_t made = gzip(text, strlen(text), packed, sizeof packed);
     check_packed(put("b.jsonl", packed, made), "text", ids, n);
-    /* two gzip members, two zstd frames, cut in the middle of a line */
+    /* two gzip members, two zstd frames, split in the middle of a line */
     size_t cut = strlen(text) / 2, first = gzip(text, cut, packed, sizeof packed);
     made = first + gzip(text + cut, strlen(text) - cut, packed + first, sizeof packed - first);
     check_packed(put("c", packed, made), "text", ids, n);
     made = ZSTD_compress(packed, sizeof packed, text, strlen(text), 3);
-    check_packed(put("d.gz", packed, made), "text", ids, n); /* by content, not by name */
+    check_packed(put("d.gz", packed, made), "text", ids, n); /* detected by content, not by name */
     first = ZSTD_compress(packed, sizeof packed, text, cut, 3);
     made = first +
            ZSTD_compress(packed + first, sizeof packed - first, text + cut, strlen(text) - cut, 3);
@@ -202,7 +202,7 @@ static void test_one_document_a_sequence(void **state)
             if (m > 20) m = 20;
             assert_int_equal(s.offset[n + 1] - s.offset[n], m);
             assert_memory_equal(s.ids + s.offset[n], ids, (size_t)m * sizeof *ids);
-            assert_int_equal(s.bytes[s.offset[n]] == 0, k); /* BOS is no text */
+            assert_int_equal(s.bytes[s.offset[n]] == 0, k); /* BOS counts no bytes */
             n++;
         }
         assert_int_equal(s.n, n);
@@ -211,7 +211,7 @@ static void test_one_document_a_sequence(void **state)
     }
 }
 
-/* Documents as they are: no cut, short ones dropped, the first so many of the file. */
+/* One document per sequence: not cut, short ones dropped, only the first N of the file. */
 static void test_documents_of_their_own_length(void **state)
 {
     (void)state;
@@ -252,8 +252,8 @@ static void test_documents_of_their_own_length(void **state)
     refuse(&d, plain, ERR_USAGE, "length is 0, expected 2 or more");
 }
 
-/* Behind every document the separator, around it what the post-processor adds; both without
- * bytes, although the same tokens inside a text have them. */
+/* A separator after every document and the tokens of the post-processor around it; both count no
+ * bytes, although the same tokens inside a text do. */
 static void test_packed_with_separator(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void test_packed_with_separator(void **state)
     refuse(&d, plain, ERR_USAGE, "no eos_token in a tokenizer_config.json");
 }
 
-/* The end of text by the file beside the tokenizer. */
+/* The end-of-text token named by the file beside the tokenizer. */
 static void test_eos(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static void test_eos(void **state)
     tokenizer_close(t);
 }
 
-/* Files and patterns in the order given; matches sorted within their pattern alone. */
+/* Files and patterns are read in the given order; matches are sorted only within their pattern. */
 static void test_several_texts(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static void test_limits(void **state)
     d.skip = 1;
     d.samples = 3;
     d.tokens = 0;
-    d.cut = 5; /* of the same blocks the first tokens */
+    d.cut = 5; /* the first tokens of the same blocks */
     load(&d, plain, &s);
     assert_int_equal(s.n, 3);
     for (int64_t i = 0; i < 3; i++) {
@@ -425,7 +425,7 @@ static void test_globs_are_sorted(void **state)
                  encode(plain, documents[4], false, ids));
 }
 
-/* Runs load with stderr in a file; out (a string) is what it said. */
+/* Runs load with stderr redirected to a file; out (a string) is what it printed. */
 static void load_listening(const struct data_options *d, char *out, size_t room)
 {
     struct sequences s;
@@ -445,7 +445,7 @@ static void load_listening(const struct data_options *d, char *out, size_t room)
     fclose(f);
 }
 
-/* What is replaced is said once a file, and counted over what was read of it alone. */
+/* Replacements are reported once per file and counted only in the part that was read. */
 static void test_replaced_is_reported(void **state)
 {
     (void)state;
@@ -469,7 +469,7 @@ static void test_replaced_is_reported(void **state)
     assert_null(strstr(said, "u-c"));
 }
 
-/* Ill-formed UTF-8 and lone surrogates become U+FFFD, escaped backslashes stay. */
+/* Ill-formed UTF-8 and lone surrogates become U+FFFD, escaped backslashes are unchanged. */
 static void test_careless_text(void **state)
 {
     (void)state;
@@ -525,7 +525,7 @@ static void test_refusals(void **state)
     put("bad", bomb, 1 << 20);
     refuse(&d, plain, ERR_FORMAT, "bad:1: not JSON");
     free(bomb);
-    /* an error behind the limit is not met */
+    /* an error after the limit is not reached */
     put_text("late", "{\"text\": \"good enough for four tokens\"}\n{\"text\": \"cut\n");
     d.samples = 1;
     struct sequences s;
@@ -534,7 +534,8 @@ static void test_refusals(void **state)
     sequences_free(&s);
 }
 
-/* A compressed file cut at any byte: a message or, for a few bytes, a plain text, never a part. */
+/* A compressed file truncated at any byte: an error or, for a few bytes, a plain text, never a
+ * partial text. */
 static void test_truncated_compression(void **state)
 {
     (void)state;
@@ -619,7 +620,7 @@ static void test_stored_ids(void **state)
 
     put_ids(-2);
     refuse(&d, NULL, ERR_FORMAT, "tensor one: id -2 at element 9 is negative");
-    put_ids(-1); /* fills up the end of a row */
+    put_ids(-1); /* pads the end of a row */
     load(&d, NULL, &s);
     assert_int_equal(s.offset[1], 9);
     sequences_free(&s);
@@ -705,7 +706,7 @@ static void test_arrangement(void **state)
     refuse(&d, NULL, ERR_USAGE, "no sequence has a second token");
     d.skip = d.samples = 0;
     d.min_length = 2;
-    d.within_positions = true; /* the visit puts the model's positions into length */
+    d.within_positions = true; /* the visit sets length to the model's maximum position */
     d.length = 3;
     load(&d, NULL, &s);
     expect_ids(&s, (const int32_t[]){10, 11, 20, 21, 22, 40, 41, 42, 50, 51, 52}, 11);
@@ -720,7 +721,7 @@ static void test_arrangement(void **state)
     refuse(&d, NULL, ERR_FORMAT, "id -1 at place 1 of a row");
 }
 
-/* range(0, tokens - length - 1, length) is what `follow: 2` takes. */
+/* `follow: 2` keeps the blocks of range(0, tokens - length - 1, length). */
 static void test_follow(void **state)
 {
     (void)state;
@@ -747,7 +748,7 @@ static int large_line(char *out, int i)
     return sprintf(out, "%07d is line number %d of this text.%.*s", i, i, i % 60, dots);
 }
 
-/* Many batches: order is kept, and what is left out is only the last partial block. */
+/* Many batches: the order is preserved, and only the last partial block is dropped. */
 static void test_large(void **state)
 {
     (void)state;

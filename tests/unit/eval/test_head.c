@@ -1,4 +1,4 @@
-/* The head's scores against sums over whole logits in f64, and the statistics by hand. */
+/* The head's scores against f64 sums over all logits, and the statistics by hand. */
 #include "eval/head.h"
 #include "eval/metric.h"
 #include "linalg/linalg.h"
@@ -93,7 +93,7 @@ static void scores_free_all(struct scores *x, int n)
     for (int k = 0; k < n; k++) scores_free(&x[k]);
 }
 
-/* nll, kl and agreement of sequence i from whole logits. */
+/* nll, kl and agreement of sequence i from all logits. */
 static void by_hand(const float *x, const float *z, int64_t i, double *nll, double *kl,
                     int64_t *top1)
 {
@@ -161,7 +161,7 @@ static void same_bits_for_any_threads(void **state)
     for (int k = 0; k < 3; k++) scores_free_all(of[k], 2);
 }
 
-/* A stream compared with itself diverges by nothing at all. */
+/* A stream compared with itself has divergence exactly 0. */
 static void same_stream_has_no_divergence(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void same_stream_has_no_divergence(void **state)
     scores_free_all(of, 2);
 }
 
-/* A broken stream gives NaN, not a hang or a number. */
+/* A stream with NaN gives NaN, not a hang or a number. */
 static void nan_stays_nan(void **state)
 {
     (void)state;

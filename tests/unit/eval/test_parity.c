@@ -25,7 +25,7 @@ static const char *const fixtures[] = {
     "apertus", "gpt_neox_parallel", "gpt_neox_sequential", "qwen2",   "qwen3", "opensci",
 };
 
-/* One fixture and its reference answers. */
+/* One fixture and its reference outputs. */
 struct fixture {
     struct checkpoint *checkpoint;
     struct model *model;
@@ -82,7 +82,7 @@ static void fixture_close(struct fixture *f)
     checkpoint_close(f->checkpoint);
 }
 
-/* Hidden states behind the last block; the caller frees. room: tokens that the acts hold. */
+/* Hidden states after the last block; the caller frees. room: tokens that fit the acts. */
 static float *forward(const struct model *m, const struct sequences *s, int64_t room)
 {
     struct acts a;

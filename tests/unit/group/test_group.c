@@ -1,4 +1,5 @@
-/* Ranks that share a visit: who has which sequences, and the memory of a node. NP: 1 2 3 4 */
+/* Ranks that share a visit: the distribution of sequences, and shared memory on a node. NP: 1 2 3 4
+ */
 #include "group/group.h"
 #include "linalg/linalg.h"
 #include "util/mem.h"
@@ -24,7 +25,7 @@ static struct sequences sequences_of(const int64_t *lengths, int64_t n)
     return s;
 }
 
-/* Every sequence once, in order; no rank has more than its share and a sequence. */
+/* Every sequence is assigned once, in order; no rank has more than its share plus one sequence. */
 static void test_sequences(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Token sequences that are kept between visits: each visit gets its own, whatever those before it
- * asked for, and they stay where they are while it lasts. */
+/* Token sequences cached between visits: each visit gets its own inputs, whatever earlier visits
+ * requested, and they stay valid during the visit. */
 #include "group/inputs.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static char ids[] = FIXTURES "/models/llama/reference.safetensors:input_ids"; /*
         if ((call) != OK) fail_msg("%s", err_.text);                                               \
     } while (0)
 
-/* One row of the file, or both; of another name each time, so that the cache holds many. */
+/* One row of the file, or both; under a new name each time, so that the cache holds many. */
 static struct data_options rows(char *name, int64_t skip, int64_t samples)
 {
     return (struct data_options){.name = name, .ids = ids, .skip = skip, .samples = samples};
@@ -41,7 +41,8 @@ static void is_row(const struct sequences *s, const struct sequences *all, int r
     assert_memory_equal(s->ids, all->ids + all->offset[row], bytes);
 }
 
-/* Number i: calibrates on the first row, evaluates on the second; curvature asks in between. */
+/* Visit i: calibrates on the first row, evaluates on the second; curvature requests its data in
+ * between. */
 static void one_visit(struct visit_cache *cache, int i, const struct sequences *all)
 {
     static char path[] = FIXTURES "/models/llama";
@@ -70,7 +71,7 @@ static void each_visit_has_its_own(void **state)
     (void)state;
     struct visit_cache cache = {0}, own = {0};
     const struct sequences *all = both(&own);
-    /* New ones each time, then old ones in every distance. */
+    /* New ones each time, then earlier ones at every distance. */
     for (int i = 0; i < 6; i++)
         for (int back = 0; back <= i; back++) one_visit(&cache, i - back, all);
     visit_inputs_forget(&cache);

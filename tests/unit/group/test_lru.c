@@ -1,4 +1,4 @@
-/* What is kept between visits: the order of use, and what is dropped. */
+/* The cache between visits: order of use, and which items are dropped. */
 #include "group/lru.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@ static struct lru things[THINGS];
 static char keys[THINGS][2];
 static int64_t dropped;
 
-/* Counts in base 10 which were dropped, the first one in front. */
+/* Records in base 10 which items were dropped, the first one in front. */
 static void drop(void *item)
 {
     dropped = 10 * dropped + ((struct lru *)item - things) + 1;

@@ -73,7 +73,7 @@ static void test_threads(void **state)
     free(h), free(g);
 }
 
-/* A pivot that cannot be: the message names the channel. With H = diag except one entry, the first
+/* An impossible pivot: the message names the channel. With H = diag except one entry, the first
  * failing channel from the end is known. */
 static void test_failures(void **state)
 {

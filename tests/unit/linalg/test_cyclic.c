@@ -32,8 +32,8 @@ static void test_counting(void **state)
     check((struct cyclic){43008, 64, 7});
 }
 
-/* A matrix of order 43008 (Apertus 70B) spread over a few ranks: all parts together are the whole,
- * and no product wraps. */
+/* A matrix of order 43008 (Apertus 70B) distributed over a few ranks: all parts together are the
+ * whole, and no product overflows. */
 static void test_large(void **state)
 {
     (void)state;

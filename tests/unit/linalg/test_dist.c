@@ -1,4 +1,4 @@
-/* The distributed matrix against the local one, on every grid that the ranks allow. NP: 1 2 3 4 */
+/* The distributed matrix against the local one, on every possible grid of the ranks. NP: 1 2 3 4 */
 #include "linalg/dist_internal.h"
 #include "linalg/linalg.h"
 #include "util/mem.h"
@@ -58,7 +58,7 @@ static void problem_free(struct problem *p)
     free(p->diagonal);
 }
 
-/* A permutation without a pattern, or none. */
+/* A pseudorandom permutation, or none. */
 static void problem_make(struct problem *p, int64_t n, bool permuted, const double *bound)
 {
     *p = (struct problem){.n = n, .scale = 0.37};
@@ -154,7 +154,7 @@ static void try_shape(int64_t n, bool permuted, struct dist_shape shape)
     for (int64_t i = 0; i < n; i++)
         assert_true(fabs(diagonal[i] - p.gram[i * n + i]) <= 1e-12 * p.gram[i * n + i]);
     double *want = serial_factor(&p);
-    /* A try that must fail, then one on what is left, twice. */
+    /* A factorization that must fail, then one from the remaining sums, twice. */
     if (n > 3) {
         double kept = p.diagonal[n / 2];
         p.diagonal[n / 2] = -1;
@@ -192,7 +192,7 @@ static void test_grids(void **state)
     assert_null(d);
 }
 
-/* With a bound the sums are the serial ones, bit for bit: so then is the diagonal. */
+/* With a bound the sums, and hence the diagonal, equal the serial ones bit for bit. */
 static void test_exact_sums(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void test_exact_sums(void **state)
     problem_free(&p);
 }
 
-/* Sums (n, n) off the diagonal, of all ranks together. */
+/* Off-diagonal sums (n, n) of all ranks together. */
 static double *sums_of(const struct dist *d)
 {
     int64_t n = d->n;
@@ -227,7 +227,7 @@ static double *sums_of(const struct dist *d)
     return all;
 }
 
-/* Pieces that a panel goes over in, and the grid, change no bit of the sums. */
+/* Neither the pieces in which a panel is exchanged nor the grid change any bit of the sums. */
 static void test_pieces(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void test_pieces(void **state)
     problem_free(&p);
 }
 
-/* Numbers that arrive at most at a place of the grid at a time. */
+/* Maximum number of elements that one process of the grid receives at a time. */
 static int64_t arriving(const struct cyclic *rows, const struct cyclic *cols, int64_t width,
                         int64_t pieces)
 {
@@ -277,7 +277,7 @@ static int64_t arriving(const struct cyclic *rows, const struct cyclic *cols, in
     return (rows->procs * cols->procs - 1) * most;
 }
 
-/* What dist_summing_bytes counts for what arrives, however many ranks there are. */
+/* The receive buffer that dist_summing_bytes counts, for any number of ranks. */
 static void test_arriving(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void test_arriving(void **state)
         }
 }
 
-/* One rank's bad number is every rank's error. */
+/* A bad number on one rank is an error on every rank. */
 static void test_not_finite(void **state)
 {
     (void)state;
@@ -325,11 +325,11 @@ static void test_sizes(void **state)
     (void)state;
     struct dist *d;
     struct err e = {0};
-    /* Apertus 70B on two ranks: 7.4 GB each, and no 32-bit number on the way. */
+    /* Apertus 70B on two ranks: 7.4 GB each, and no 32-bit overflow. */
     assert_true(dist_summing_bytes(43008) == (int64_t)3 * 512 * 43008 * 8);
     assert_true(dist_bytes(43008, 2) > (int64_t)43008 * 43008 * 4);
     assert_true(dist_bytes(43008, 2) < (int64_t)43008 * 43008 * 4 + ((int64_t)1 << 29));
-    /* 2 x 2: panels of 128 columns, of half of the rows and half of the columns. */
+    /* 2 x 2: panels of 128 columns, half of the rows and half of the columns per rank. */
     assert_true(dist_factor_bytes(43008, 4) == (int64_t)2 * 128 * 43008 * 8);
     assert_true(dist_factor_bytes(43008, 32) < dist_factor_bytes(43008, 31) / 2);
     if (ranks > 1) return;

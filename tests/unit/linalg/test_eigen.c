@@ -36,7 +36,7 @@ static void test_symmetric(void **state)
             for (int64_t j = 0; j <= i; j++) a[i * n + j] = a[j * n + i] = x[j];
         }
         memcpy(v, a, sizeof v);
-        /* Only the upper triangle counts. */
+        /* Only the upper triangle is read. */
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < i; j++) v[i * n + j] = 99;
         assert_int_equal(symmetric_eigen(n, v, w, NULL), OK);

@@ -76,7 +76,7 @@ static void test_products(void **state)
     }
 }
 
-/* beta 0 must not read y: it may hold NaN. No terms: zeros. Nothing to do: nothing done. */
+/* beta 0 must not read y, which may hold NaN. No terms give zeros; empty results write nothing. */
 static void test_edges(void **state)
 {
     (void)state;

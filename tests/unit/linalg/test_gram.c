@@ -33,14 +33,15 @@ static double *square_make(int64_t n)
 static void test_against_loops(void **state)
 {
     (void)state;
-    const int64_t offset[] = {0, 300, 300, 301, 640}, n = 300; /* three blocks a side */
+    const int64_t offset[] = {0, 300, 300, 301, 640}, n = 300; /* three blocks per side */
     float *x = tokens_make(640, n);
     double *h = square_make(n), before = 7;
     h[1] = before;
     assert_int_equal(gram_add(h, x, n, offset, 4, NULL, NULL), OK);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
-            /* One f32 accumulator a tile: rounding errors follow the sum of the sizes. */
+            /* One f32 accumulator per tile: rounding errors are proportional to the sum of
+             * magnitudes. */
             double sum = i == 0 && j == 1 ? before : 0, size = 0;
             for (int64_t t = 0; j >= i && t < 640; t++) {
                 double term = (double)x[t * n + i] * (double)x[t * n + j];
@@ -52,7 +53,7 @@ static void test_against_loops(void **state)
     free(x), free(h);
 }
 
-/* Integers are exact in f32, so that the cut must not matter at all. */
+/* Integers are exact in f32, so the tiling must not matter at all. */
 static void test_exact(void **state)
 {
     (void)state;
@@ -63,7 +64,7 @@ static void test_exact(void **state)
     assert_int_equal(gram_add(h, x, n, whole, 1, NULL, NULL), OK);
     assert_int_equal(gram_add(g, x, n, cut, 3, NULL, NULL), OK);
     assert_memory_equal(h, g, (size_t)(n * n) * sizeof *h);
-    /* offsets are relative to x; two calls make one sum */
+    /* offsets are relative to x; two calls add up to one sum */
     memset(g, 0, (size_t)(n * n) * sizeof *g);
     assert_int_equal(gram_add(g, x, n, two, 1, NULL, NULL), OK);
     const int64_t rest[] = {0, 500};

@@ -1,5 +1,5 @@
-/* A loss whose sequences and vectors are cut over ranks: gradient, products, eigenvalues, traces
- * and densities are those of a rank alone, with more ranks than layers and than sequences.
+/* A loss with distributed sequences and vectors: gradient, products, eigenvalues, traces and
+ * densities are those of a single rank, also with more ranks than layers and than sequences.
  * NP: 1 2 3 5 */
 #include "curvature/vector.h"
 #include "measure/curvature.h"
@@ -36,7 +36,7 @@ struct opened {
     struct sequences s;
 };
 
-/* Sequences of unequal length; with three ranks one has a single short one, with five one none. */
+/* Sequences of unequal length; of three ranks one has a single short one, of five one has none. */
 static void open_folder(struct opened *o, const char *dir)
 {
     static const int64_t lengths[] = {20, 7, 31, 2};
@@ -149,7 +149,7 @@ static void vectors(void **state)
     }
 }
 
-/* -1: without bound. */
+/* -1: no limit. */
 static void limit_files(int64_t bytes)
 {
     struct rlimit limit;
@@ -181,8 +181,8 @@ static void vector_files(void **state)
     if (rank == 0) assert_int_equal(truncate(path, 8), 0);
     assert_false(measurement_vector_read(&m, path, found));
     assert_int_not_equal(measurement_vector_write(&m, "/dev/null/vector", given, NULL), OK);
-    /* The user's share of the disk is full: as on a full disk, and no piece is left in the folder.
-     */
+    /* The user's quota is exhausted: treated as a full disk, and no partial file is left in the
+     * folder. */
     if (rank == 0) limit_files(s->total * 2);
     struct err e = {0};
     assert_int_equal(measurement_vector_write(&m, path, given, &e), ERR_FULL);
@@ -277,7 +277,7 @@ static void stops_together(void **state)
     close_model(&o);
 }
 
-/* One rank fails before its k-th product; the others learn of it wherever they are. */
+/* One rank fails before its k-th product; the others detect it wherever they are. */
 struct faulty {
     const struct operator* inner;
     int64_t products, fail_at;
@@ -325,8 +325,8 @@ static void one_fails(void **state)
     close_model(&o);
 }
 
-/* One rank cannot read the middle of the model, once it is open: the others are in the middle of a
- * product then. */
+/* One rank cannot read the middle of the model after it was opened; the others are in the middle of
+ * a product at that time. */
 static void one_cannot_read(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The account of variants' second order on a real model, by a rank alone and by a group whose nodes
- * hold unlike numbers of ranks: a variant that fails leaves the others what they are, losses that
- * are not finite. NP: 1 3 */
+/* Second order of variants on a real model, on a single rank and in a group whose nodes have
+ * unequal numbers of ranks: a failing variant does not affect the others; non-finite losses.
+ * NP: 1 3 */
 #include "checkpoint/derived.h"
 #include "group/inputs.h"
 #include "group/weights_file.h"
@@ -23,7 +23,7 @@
 
 static struct visit_group group;
 
-/* Rank 0 is alone on its node, the others share one. */
+/* Rank 0 is alone on its node; the others share a node. */
 static void pretend_nodes(struct visit_group *g)
 {
     if (g->size == 1) return;
@@ -39,7 +39,7 @@ static void pretend_nodes(struct visit_group *g)
         if ((call) != OK) fail_msg("%s", err_.text);                                               \
     } while (0)
 
-/* --- a model, one of whose neurons is never on --- */
+/* --- a model with a neuron that is never active --- */
 
 enum { LINEARS = 64, VARIANTS = 3 };
 static const char gate[] = "model.layers.0.mlp.gate_proj.weight";
@@ -50,7 +50,7 @@ struct bench {
     struct checkpoint *folder, *base;
     struct model *model;
     int n;
-    struct linear linear[LINEARS]; /* w: the base's, owned; (rows, cols) */
+    struct linear linear[LINEARS]; /* w: base's weights, owned; (rows, cols) */
     char names[LINEARS][DESCRIBE_NAME];
     struct visit_cache cache;
     const struct sequences *tokens;
@@ -164,8 +164,8 @@ static void infinite(const struct bench *b, const struct linear *l, float *q)
     q[0] = INFINITY;
 }
 
-/* Along the gradient the loss falls. What leaves the neuron that is off grows too, and nobody sees
- * it until it is too large for f32, beyond FLT_MAX / huge steps. */
+/* Along the gradient the loss falls. The outgoing weights of the inactive neuron grow too, without
+ * effect until they overflow f32, beyond FLT_MAX / huge steps. */
 static const float huge = 2e38F;
 
 static void downhill(const struct bench *b, const struct linear *l, float *q)
@@ -252,7 +252,7 @@ static void one_fails(void **state)
     bench_close(&b);
 }
 
-/* The step at which the loss begins to be not finite is where it rises. */
+/* The step at which the loss becomes non-finite counts as a rise. */
 static void infinite_along(void **state)
 {
     (void)state;

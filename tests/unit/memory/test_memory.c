@@ -1,4 +1,4 @@
-/* The memory plan: what it chooses, in which order, and what it says when nothing fits. */
+/* The memory plan: its choices, their order, and its message when nothing fits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ static void steps_in_order(void **state)
     assert_int_equal(all.kept_tokens, 262144);
     assert_null(all.place.scratch);
     assert_int_equal(all.waves, 1);
-    /* 7 streams of evaluation, 4 of calibration; 8 KiB a token. */
+    /* 7 streams of evaluation, 4 of calibration; 8 KiB per token. */
     assert_int_equal(all.part[MEMORY_STATES], (7 * 600064 + 4 * 262144) * INT64_C(8192));
     assert_int_equal(all.part[MEMORY_KEPT], 262144 * INT64_C(8192) * 4);
 
@@ -90,7 +90,8 @@ static void steps_in_order(void **state)
     assert_null(waves.place.scratch);
     assert_true(waves.waves > 1);
     assert_true(waves.wave * waves.waves >= 6);
-    /* Some scratch: fewer waves than with none, since a wave's states have to fit it or memory. */
+    /* With some scratch: fewer waves than without, because the states of a wave must fit scratch or
+     * memory. */
     struct memory_plan some = plan(&need, 10 * gib, 30 * gib);
     assert_true(some.waves > 1 && some.place.scratch);
 }
@@ -160,7 +161,7 @@ static void too_little(void **state)
     assert_non_null(strstr(e.text, "memory_per_rank of 1024 MiB is too little"));
     assert_non_null(strstr(e.text, "scratch folder"));
     assert_int_equal(sscanf(strstr(e.text, "it takes"), "it takes %lld MiB", &mib), 1);
-    /* What it says is the least: that much does, less does not. */
+    /* The reported minimum is exact: that much is enough, less is not. */
     limits.memory = memory_usable((mib + 1) << 20);
     assert_int_equal(memory_plan_make(&need, &limits, &p, NULL), OK);
     assert_int_equal(p.wave, 1);
@@ -179,7 +180,7 @@ static void no_variants(void **state)
     assert_int_equal(p.part[MEMORY_STATES], 600064 * INT64_C(8192));
 }
 
-/* Room in memory is none where it cannot be mapped, beside what BLAS and threads map. */
+/* Memory that cannot be mapped is not available, nor is what BLAS and threads map. */
 static void address_space(void **state)
 {
     (void)state;

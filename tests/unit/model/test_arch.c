@@ -1,4 +1,5 @@
-/* config.json into shapes: the published sizes of every family, both wordings, and bad input. */
+/* config.json into shapes: the published sizes of every family, the key names of transformers 4 and
+ * 5, and invalid input. */
 #include "model/arch.h"
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +21,7 @@ static enum status read_text(const char *text, struct spec *s, struct err *e)
 }
 
 /* Published models: h, L, heads, key/value heads, I, V, head_dim (0: not in the config), tied, and
- * their parameters without embedding and in all. */
+ * their parameters without embedding and in total. */
 static const struct {
     const char *name, *type;
     int64_t h, layers, heads, kv, I, V, head_dim;
@@ -85,7 +86,7 @@ static void published_sizes(void **state)
     "256, \"num_attention_heads\": " heads
 #define LLAMA "{\"model_type\": \"llama\", " SHAPE("4")
 
-/* What a broken config says: the status, and words of the message. */
+/* Expected status and words of the message for an invalid config. */
 static const struct {
     const char *text;
     enum status status;
@@ -176,7 +177,8 @@ static void wordings_of_4_and_5_agree(void **state)
     assert_true(fabs(a.rope.inv[1] * sqrt(500) - 1) < 1e-6);
 }
 
-/* Apertus scales RoPE when its config says nothing, and does not when it says null. */
+/* Apertus scales RoPE if its config does not mention it, and does not scale if the config says
+ * null. */
 static void apertus_scales_by_default(void **state)
 {
     (void)state;
@@ -215,7 +217,7 @@ static void layers_without_rope(void **state)
     assert_int_equal(flagged(&s, LAYER_NO_ROPE), 0x81);
 }
 
-/* A window only where use_sliding_window asks for it. */
+/* A window is set only if use_sliding_window asks for it. */
 static void windows_only_when_asked(void **state)
 {
     (void)state;

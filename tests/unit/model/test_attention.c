@@ -1,5 +1,5 @@
-/* Attention in pieces against the whole softmax in f64: long sequences, grouped heads, the fused
- * layout, windows. */
+/* Tiled attention against the full softmax in f64: long sequences, grouped heads, the fused layout,
+ * windows. */
 #include "linalg/linalg.h"
 #include "model/block.h"
 #include <math.h>
@@ -19,7 +19,7 @@ static float uniform(void)
 }
 
 /* out (D) = attention of query position t of one head, the sequence starting at row 0 of qkv; keys
- * from `valid` on are filling, and what sees no other key is 0. */
+ * from `valid` on are padding, and a query that sees no other key gets 0. */
 static void plain(const struct spec *s, const float *qkv, int64_t head, int64_t t, int64_t valid,
                   double *out)
 {
@@ -79,8 +79,8 @@ static void check(int64_t heads, int64_t kv_heads, bool fused, int64_t window)
     check_valid(heads, kv_heads, fused, window, NULL);
 }
 
-/* Fillings that end within a tile of queries, of keys, and between; what is filled up sees the real
- * tokens too. */
+/* Padding that starts inside a tile of queries, a tile of keys, and between tiles; padding queries
+ * see the real tokens too. */
 static void filled_up(void **state)
 {
     (void)state;

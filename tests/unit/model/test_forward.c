@@ -1,4 +1,4 @@
-/* The forward pass: what its numbers may not depend on, and checkpoints that do not fit their
+/* The forward pass: what its results must not depend on, and checkpoints that do not match their
  * config. */
 #include "linalg/linalg.h"
 #include "model/block.h"
@@ -87,7 +87,7 @@ static void same_bits_however_it_is_cut(void **state)
     close_fixture(&o);
 }
 
-/* Later tokens change nothing before them. */
+/* Later tokens do not affect earlier ones. */
 static void causal(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void causal(void **state)
     close_fixture(&o);
 }
 
-/* A shallow copy with other weights is a variant; the block itself stays as it was. */
+/* A shallow copy with other weights is a variant; the block itself is unchanged. */
 static void variant_by_shallow_copy(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void ids_outside_the_vocabulary(void **state)
     close_fixture(&o);
 }
 
-/* The fixture's weights under a config with one key changed. */
+/* The fixture's weights with one changed key of the config. */
 static enum status open_changed(const char *fixture, const char *key, json_t *value, struct err *e)
 {
     char dir[] = "/tmp/qtraj_model_XXXXXX", from[600], path[600];
@@ -240,7 +240,7 @@ static void tensors_that_do_not_fit(void **state)
     must(open_changed("llama", "rms_norm_eps", json_real(1e-3), &e), &e);
 }
 
-/* What the config denies is not skipped in silence. */
+/* Tensors that the config excludes are not skipped silently. */
 static void tensors_left_over(void **state)
 {
     (void)state;

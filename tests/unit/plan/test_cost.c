@@ -40,7 +40,7 @@ static struct method_entry method_of(char *name)
     return m;
 }
 
-/* A 7B model has 2 P T FLOPs a forward pass, attention T² h a block more (causal, two products). */
+/* A forward pass takes 2 P T FLOPs, plus T² h per block for attention (causal, two products). */
 static void forwards(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void variants(void **state)
     double sweep = layers * (4 * h * h * h + 2 * inner * h * h + h * inner * inner);
     assert_true(own.flop[COST_SWEEP] > sweep && own.flop[COST_SWEEP] < 1.02 * sweep);
     assert_true(own.bytes == 0);
-    /* With the shared Hessian the variant itself does not calibrate. */
+    /* With the shared Hessian the variant has no calibration of its own. */
     method.options.hessian = HESSIAN_SHARED;
     struct cost shared = cost_variant(&m, &method, &eval, &cal);
     struct cost hessian = cost_shared_hessian(&m, &cal);
@@ -89,8 +89,8 @@ static void variants(void **state)
     assert_true(plain.flop[COST_HESSIAN] == 0 && plain.flop[COST_SWEEP] > 0);
 }
 
-/* Curvature in forwards of its tokens (docs/math/hvp.md): 4 a gradient, 11 a product; a loss 1, a
- * critical step 6. OLMo2 has 7 linears a block. */
+/* Curvature in units of forward passes of its tokens (docs/math/hvp.md): 4 for a gradient, 11 for a
+ * product, 1 for a loss, 6 for critical sharpness. OLMo2 has 7 linears per block. */
 static void derivatives(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void seconds_and_corrections(void **state)
     assert_float_equal(cost_seconds(&c, &fast, NULL), one / 2, 1e-9 * one);
     fast.read = c.bytes / 1e6; /* reading takes longer than computing */
     assert_float_equal(cost_seconds(&c, &fast, NULL), 1e6, 1);
-    /* Forward took thrice as long in one record, once as long in another: twice. */
+    /* Forward took three times the expected time in one record, once in another: factor two. */
     struct cost_measured sums = {0};
     for (int times = 1; times <= 3; times += 2) {
         json_t *record = json_pack("{s:{s:f, s:s}}", "values", "seconds_forward",
@@ -157,7 +157,7 @@ static void tokens_from_options(void **state)
     assert_true(t.tokens == 6400 && t.squares == 640000 && !t.guessed);
     d.tokens = 5050;
     assert_int_equal(cost_tokens_of(&d).sequences, 50);
-    d.tokens = d.samples = 0; /* all of 450 kB: 100,000 tokens, about */
+    d.tokens = d.samples = 0; /* the whole text of 450 kB: about 100,000 tokens */
     t = cost_tokens_of(&d);
     assert_true(t.guessed && t.sequences > 500 && t.sequences < 2000);
     d.skip = 10;
@@ -169,7 +169,7 @@ static void tokens_from_options(void **state)
     assert_int_equal(t.sequences, 1024);
     assert_true(t.guessed && t.tokens == 1024 * 128.0);
     d = (struct data_options){.text = absent, .layout = LAYOUT_DOCUMENT, .documents = 1024};
-    t = cost_tokens_of(&d); /* a preset's, its text not there yet */
+    t = cost_tokens_of(&d); /* from a preset whose text does not exist yet */
     assert_int_equal(t.sequences, 1024);
     d.padding = PADDING_COUNTED;
     d.batch = 1;
@@ -199,7 +199,7 @@ static void write_ids(const char *name, const char *shape)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Rows of a matrix are sequences as they stand, whatever `length` is; one row alone is cut. */
+/* Rows of a matrix are whole sequences for any `length`; a single row is cut. */
 static void tokens_of_ids(void **state)
 {
     (void)state;

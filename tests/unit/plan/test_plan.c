@@ -1,4 +1,4 @@
-/* Plans: what a key depends on, which visits a finished result leaves. */
+/* Plans: what a key depends on, and which visits remain when some results are finished. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static bool same_key(const char *first, const char *second, int64_t quantizer)
     return strcmp(a, b) == 0;
 }
 
-/* What leaves the numbers alone leaves the keys alone. */
+/* Settings that do not change results do not change keys. */
 static void keys_survive_a_larger_sweep(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void keys_follow_what_a_number_depends_on(void **state)
     drop(&m);
 }
 
-/* Whether the last checkpoint's curvature has one key under both sweeps. */
+/* Whether the last checkpoint's curvature has the same key in both sweeps. */
 static bool same_curvature(const char *first, const char *second, const char *changed)
 {
     struct made plain, other;
@@ -142,7 +142,8 @@ static bool same_curvature(const char *first, const char *second, const char *ch
     return same;
 }
 
-/* Curvature has keys of its own, which follow its options and text; cells know nothing of it. */
+/* Curvature has separate keys, which depend on its options and text; cells do not depend on them.
+ */
 static void keys_of_curvature(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void keys_of_curvature(void **state)
     assert_false(same_curvature(asked, NULL, "curvature.data={text: sweep.yaml, length: 64}"));
 }
 
-/* The text's content counts, not its name. */
+/* The text's content matters, not its name. */
 static void keys_follow_the_text(void **state)
 {
     (void)state;
@@ -187,7 +188,7 @@ static void keys_follow_the_text(void **state)
     assert_string_not_equal(a, b);
 }
 
-/* A method's own bits: other widths are no cells of its. */
+/* A method with its own bits has no cells at other widths. */
 static void visits_hold_the_applicable_cells(void **state)
 {
     (void)state;
@@ -213,7 +214,7 @@ static void visits_hold_the_applicable_cells(void **state)
     drop(&m);
 }
 
-/* What the account of second order adds: to each cell, and once to visits that have cells. */
+/* Cost that second order adds: to each cell, and once to visits that have cells. */
 static void visits_cost_their_second_order(void **state)
 {
     (void)state;
@@ -227,13 +228,13 @@ static void visits_cost_their_second_order(void **state)
     double without = plan_visit_seconds(&plain.plan, 0, which, 2, false, parts[0]);
     double with = plan_visit_seconds(&account.plan, 0, which, 2, false, parts[1]);
     double once = cost_seconds(&m->second_order, &account.plan.costs.rates, NULL);
-    /* Computing hides reading, so the sum may be less. */
+    /* Computing overlaps with reading, so the sum may be less. */
     assert_true(once > 0 && with > without && with <= (without + once) * (1 + 1e-9));
     for (int i = 1; i < 3; i++) {
         double more = parts[1][i] - parts[0][i];
         assert_true(i == 1 || fabs(more - cell) <= 1e-9 * more);
         cell = more;
-        assert_true(more > 2 * once); /* a loss and a product beside a loss and a gradient */
+        assert_true(more > 2 * once); /* a loss and a product more */
     }
     assert_true(plan_visit_seconds(&account.plan, 0, NULL, 0, false, parts[1]) ==
                 plan_visit_seconds(&plain.plan, 0, NULL, 0, false, parts[0]));
@@ -246,7 +247,7 @@ static void visits_cost_their_second_order(void **state)
     drop(&account);
 }
 
-/* A visit as text and back. */
+/* JSON round trip of a visit. */
 static void visits_survive_the_way(void **state)
 {
     (void)state;
@@ -288,7 +289,7 @@ static int tear_down(void **state)
     return rmdir(folder);
 }
 
-/* More ranks change last digits; scratch and waves do not, so they come first. */
+/* More ranks change the last digits; scratch and waves do not, so they come first. */
 static void more_ranks_come_last(void **state)
 {
     (void)state;
@@ -316,7 +317,7 @@ static void more_ranks_come_last(void **state)
     assert_int_equal(plan_model_ranks(&m.plan, 0, which, 4, &rank), 1);
     rank.memory = low;
     assert_true(plan_model_ranks(&m.plan, 0, which, 4, &rank) > 1);
-    /* What a process takes before its first visit counts as it was found. */
+    /* The measured memory of a process before its first visit is counted. */
     rank.base = memory_base(1) - (8 << 20);
     assert_int_equal(plan_model_ranks(&m.plan, 0, which, 4, &rank), 1);
     drop(&m);

@@ -1,4 +1,4 @@
-/* fixture: tensors of a reference file, for tests that may not use the checkpoint folder. */
+/* fixture: tensors of a reference file, for tests that may not include the checkpoint folder. */
 #pragma once
 #include "config/sweep.h"
 #include "quant/quant.h"

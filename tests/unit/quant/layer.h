@@ -1,4 +1,4 @@
-/* layer: a made-up linear layer with correlated inputs, for tests of quantizers. */
+/* layer: a synthetic linear layer with correlated inputs, for tests of quantizers. */
 #pragma once
 #include "linalg/linalg.h"
 #include "quant/quant.h"
@@ -65,7 +65,7 @@ static inline struct quant_options options_make(int64_t group_size)
                                   .true_sequential = true};
 }
 
-/* q (rows, cols) is new memory of the caller, whatever the status. */
+/* q (rows, cols) is allocated for the caller, whatever the status. */
 static inline enum status layer_quantize(const struct layer *l, const struct quant_method *m,
                                          int64_t bits, const struct quant_options *o, float **q,
                                          struct quant_report *report, struct err *e)

@@ -1,4 +1,4 @@
-/* What every method of the table must hold. */
+/* The contract of every method in the table. */
 #include "layer.h"
 #include "tensor/isa.h"
 #include <omp.h>
@@ -41,7 +41,7 @@ static void test_table(void **state)
     assert_non_null(quant_nearest_name("something else"));
 }
 
-/* Bit for bit, and in the report, for one thread and three, twice. */
+/* Results and report are bitwise equal for one thread, for three, and when repeated. */
 static void test_threads(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void test_threads(void **state)
     layer_free(&l);
 }
 
-/* Nor does a code depend on the instruction set. */
+/* Codes do not depend on the instruction set. */
 static void test_isa(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A group of a row holds at most 2^bits values, on a grid of that many steps. */
+/* A group of a row has at most 2^bits distinct values, on a grid of that many steps. */
 static void group_check(const float *q, int64_t n, int64_t bits)
 {
     float sorted[512], step = INFINITY;
@@ -163,8 +163,8 @@ static void test_range(void **state)
     layer_free(&l);
 }
 
-/* Rows know nothing of each other: an outlier, a row of zeros, a positive row stay by themselves,
- * and a row alone gives the same bits as among others. */
+/* Rows are independent: an outlier, a row of zeros and a positive row do not affect others, and a
+ * row alone gives the same bits as among others. */
 static void test_rows(void **state)
 {
     (void)state;
@@ -216,7 +216,8 @@ static void test_small(void **state)
     }
 }
 
-/* Channels without input: nothing that is not finite, and where the Hessian says so, zero. */
+/* Channels without input: all results are finite, and zero if the Hessian shows that the channel is
+ * dead. */
 static void test_dead(void **state)
 {
     (void)state;
@@ -273,7 +274,7 @@ static void test_not_finite(void **state)
     }
 }
 
-/* Weights so small that a scale would vanish. */
+/* Weights so small that a scale would underflow. */
 static void test_tiny_weights(void **state)
 {
     (void)state;

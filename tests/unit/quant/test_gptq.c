@@ -1,4 +1,4 @@
-/* GPTQ against the textbook form, and identities that hold whatever the numbers. */
+/* GPTQ against the textbook form, and identities that hold for any numbers. */
 #include "layer.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ struct line {
     float scale, zero;
 };
 
-/* The grid in f32, as it is defined: the end of a symmetric range is a tie there. */
+/* The grid in f32 as defined: the end of a symmetric range is a tie there. */
 static struct line line_fit(const double *w, int64_t n, float maxq, bool symmetric)
 {
     float low = 0, high = 0;
@@ -59,17 +59,16 @@ static double line_round(double x, struct line line, float maxq)
     return (double)(line.scale * (fminf(fmaxf(code, 0), maxq) - line.zero));
 }
 
-/* A quotient this near to a tie may fall to either side with the rounding errors of f32. Where a
- * symmetric group begins a block this is common: the weight that sets the scale is at the end of
- * the range by construction, and the last bit of what it was compensated by, which belongs to the
- * BLAS's kernel, decides. */
+/* A quotient this close to a tie may round either way in f32. If a symmetric group begins a block
+ * this is common: the weight that sets the scale is at the end of the range by construction, and
+ * the last bit of its compensation, which depends on the BLAS kernel, decides. */
 static bool near_tie(double quotient)
 {
     return fabs(fabs(quotient - floor(quotient)) - 0.5) < 1e-4;
 }
 
-/* The textbook form in f64: U with H^-1 = Uᵀ U, errors pushed into the later columns of the block
- * at once, into later blocks at its end. One row; w changes. *soft: it met a tie. */
+/* The textbook form in f64: U with H^-1 = Uᵀ U; errors are propagated at once within the block and
+ * at its end to later blocks. One row; w changes. *soft: it met a tie. */
 static double textbook_row(double *w, double *q, const double *u, int64_t n, int64_t bits,
                            const struct quant_options *o, bool *soft)
 {
@@ -117,9 +116,9 @@ static double textbook(const struct layer *l, int64_t bits, const struct quant_o
 
 enum { ROWS = 24, COLS = 230 };
 
-/* Groups and blocks of all proportions: groups that lie inside a block, cross its end, span several
- * or the whole row, divide nothing. Rows without a tie have the textbook's codes, every one: scales
- * from stale or too fresh weights would change most of them. */
+/* Groups and blocks of all proportions: groups inside a block, across its end, over several blocks,
+ * over the whole row; sizes that do not divide. Rows without a tie have exactly the textbook's
+ * codes: scales from weights with too few or too many updates would change most of them. */
 static void test_textbook(void **state)
 {
     (void)state;
@@ -146,7 +145,7 @@ static void test_textbook(void **state)
                     fail_msg("group %d, block %d, kind %d: row %d differs", (int)sizes[s][0],
                              (int)sizes[s][1], kind, i);
             }
-            /* A tie that falls to the other side makes another loss of the same size in its row. */
+            /* A tie that rounds the other way changes the row's loss by a similar amount. */
             double allowed = soft_rows == before ? 1e-4 : 0.2 * (soft_rows - before) / ROWS;
             assert_true(fabs(2 * r.error - loss) < allowed * loss);
             free(q);
@@ -196,7 +195,7 @@ static void test_report(void **state)
     layer_free(&l);
 }
 
-/* Channels that have nothing to do with each other leave nothing to make up for. */
+/* Uncorrelated channels need no compensation. */
 static void test_diagonal(void **state)
 {
     (void)state;
@@ -209,7 +208,7 @@ static void test_diagonal(void **state)
             struct quant_options o = options_make(groups[g]);
             struct quant_report r;
             o.order = order;
-            o.static_groups = order == ORDER_ACTIVATION; /* else groups are other columns */
+            o.static_groups = order == ORDER_ACTIVATION; /* else groups have other columns */
             float *p = quantize(&l, "rtn", 3, &o, &r), *q = quantize(&l, "gptq", 3, &o, &r);
             for (int64_t i = 0; i < 70 * 150; i++) assert_true(p[i] == q[i]);
             free(p), free(q);
@@ -238,7 +237,7 @@ static void test_scaled(void **state)
     layer_free(&l);
 }
 
-/* Blocks are bookkeeping, if no scale is found inside them. */
+/* Blocks do not change results if no scale is determined inside them. */
 static void test_blocks(void **state)
 {
     (void)state;
@@ -257,7 +256,7 @@ static void test_blocks(void **state)
     layer_free(&l);
 }
 
-/* GPTQ is there to beat rounding, and the order of the activations to beat GPTQ. */
+/* GPTQ must have less error than rounding, and act-order less than GPTQ. */
 static void test_better(void **state)
 {
     (void)state;
@@ -276,7 +275,8 @@ static void test_better(void **state)
     layer_free(&l);
 }
 
-/* An indefinite Hessian: damping in steps of ten, told in the report, and in the end an error. */
+/* An indefinite Hessian: damping is raised tenfold, the report says so, and finally it is an error.
+ */
 static void test_damping(void **state)
 {
     (void)state;
@@ -315,8 +315,8 @@ static void test_damping(void **state)
     layer_free(&l);
 }
 
-/* Groups as they stand in W, whatever the order they are visited in: so a row of one group, and
- * groups that are longer than the row, are visited as they stand or by falling diagonal. */
+/* The group order uses the groups as they are in W: a row of one group, and groups longer than the
+ * row, are processed in natural order or by decreasing diagonal. */
 static void test_group_order(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void test_group_order(void **state)
     float *q = quantize(&l, "gptq", 3, &o, &r);
     assert_memory_equal(p, q, 70 * 96 * sizeof *p);
     free(p), free(q);
-    o.group_size = 96; /* one group: all of it ordered */
+    o.group_size = 96; /* one group: ordered as a whole */
     q = quantize(&l, "gptq", 3, &o, &r);
     o.order = ORDER_ACTIVATION;
     p = quantize(&l, "gptq", 3, &o, &r);
@@ -342,7 +342,7 @@ static void test_group_order(void **state)
     layer_free(&l);
 }
 
-/* A range that was searched has the smaller error it was searched for. */
+/* A searched range has a smaller error by the measure of the search. */
 static void test_range_search(void **state)
 {
     (void)state;

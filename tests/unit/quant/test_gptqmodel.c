@@ -39,7 +39,7 @@ static struct quant_input input_make(struct fixture_tensor h)
     return (struct quant_input){.cols = n, .samples = 1, .tokens = 2, .gram = gram};
 }
 
-/* unrounded: room for those weights too, or NULL. */
+/* unrounded: buffer for those weights too, or NULL. */
 static float *layer_run(const struct quant_input *in, struct fixture_tensor w,
                         const struct quant_options *o, int64_t bits, float *unrounded,
                         struct quant_report *report)
@@ -63,7 +63,7 @@ static float *layer_run(const struct quant_input *in, struct fixture_tensor w,
     return q;
 }
 
-/* How many weights are not what codes, scale and zero say. */
+/* Number of weights that differ from code, scale and zero. */
 static int64_t differing(const struct fixture *f, const char *setting, const float *q, int64_t rows,
                          int64_t cols, int64_t group)
 {
@@ -142,8 +142,9 @@ static void test_settings(void **state)
     assert_true(t.equal >= 94);
 }
 
-/* rankdef: fewer tokens than channels, and the damping asked for is enough. indef: steps of 0.01
- * until it is; the inverse is then so near to none that the reference's own f32 codes are soft. */
+/* rankdef: fewer tokens than channels, and the requested damping is enough. indef: raised in steps
+ * of 0.01 until it is enough; the inverse is then so ill-conditioned that the reference's f32 codes
+ * are uncertain. */
 static void test_damping(void **state)
 {
     (void)state;
@@ -204,9 +205,9 @@ static int64_t damp_case(const struct fixture *f, const char *name, int last_res
     return st == OK ? differ : -1;
 }
 
-/* Damping to 1 and then six floors (GPTQModel since 5.2). floor: the fourth, 1e-3 of the greatest
- * entry, together with a damping of 0.81; what is on the diagonal is told as a share of its mean.
- * fail: rounded to nearest, and no figure that would need a factor. */
+/* Damping up to 1 and then six floors (GPTQModel since 5.2). floor: the fourth one, 1e-3 of the
+ * largest entry, together with a damping of 0.81; the report gives the sum on the diagonal as a
+ * share of its mean. fail: rounded to nearest, and no figures that need a factor. */
 static void test_last_resort(void **state)
 {
     (void)state;
@@ -239,7 +240,7 @@ static void test_last_resort(void **state)
     fixture_close(&f);
 }
 
-/* Half a unit in the last place of f16 at the scale; the codes are those of f32. */
+/* Half a unit in the last place of f16 at the scale; the codes are those of f32 scales. */
 static void test_scale_dtype(void **state)
 {
     (void)state;
@@ -269,7 +270,7 @@ static void test_scale_dtype(void **state)
         }
     printf("scale f16: %lld weights are not code times rounded scale, %lld moved\n",
            (long long)differ, (long long)rounded);
-    /* A scale of this layer and the package's may be an ulp apart, and round apart. */
+    /* The scales of qtraj and of the package may differ by an ulp and then round differently. */
     assert_true(differ <= w.dim[0] * w.dim[1] / 1000);
     assert_true(rounded > w.dim[0] * w.dim[1] / 2);
     assert_true(r.error == wide.error);

@@ -39,7 +39,7 @@ static double *gram_make(struct fixture_tensor x)
     return h;
 }
 
-/* Runs a method on a layer; q (rows, cols) is the caller's. */
+/* Runs a method on a layer; q (rows, cols) belongs to the caller. */
 static struct quant_report layer_run(const char *method, const char *setting,
                                      const struct quant_input *in, struct fixture_tensor w,
                                      float *q)
@@ -78,7 +78,7 @@ static void test_rtn(void **state)
         {
             if (strncmp(key, "rtn.", 4) != 0) continue;
             layer_run("rtn", key + 4, NULL, w, q);
-            /* numbers, not bytes: a zero may have either sign */
+            /* numbers, not bytes: zero may have either sign */
             const float *expected = fixture_get(&f, key).f;
             for (int64_t i = 0; i < w.dim[0] * w.dim[1]; i++) assert_true(q[i] == expected[i]);
             cases++;
@@ -89,7 +89,7 @@ static void test_rtn(void **state)
     assert_int_equal(cases, 48);
 }
 
-/* The Hessian from the inputs is the reference's, which summed in f32. */
+/* The Hessian from the inputs equals the reference's, which was summed in f32. */
 static void test_hessian(void **state)
 {
     (void)state;
@@ -114,8 +114,8 @@ struct tally {
     int cases, equal;
 };
 
-/* One setting: how many codes differ, and the error. The reference works in f32: a tie that falls
- * the other way disturbs the rest of its row. */
+/* One setting: number of differing codes, and the error. The reference works in f32: a tie that
+ * rounds the other way disturbs the rest of its row. */
 static void gptq_case(const struct fixture *f, const struct quant_input *in, const char *key,
                       struct tally *t)
 {
@@ -124,8 +124,8 @@ static void gptq_case(const struct fixture *f, const struct quant_input *in, con
     int64_t n = w.dim[0] * w.dim[1], differ = 0;
     float *q = malloc((size_t)n * sizeof *q);
     struct quant_report r = layer_run("gptq", key + 5, in, w, q);
-    /* Scales that are found on the way have the rounding of what was carried; a code is a step of
-     * at least absmax / 255 of them. */
+    /* Scales determined during the sweep contain the rounding of the compensation; one code is a
+     * step of at least absmax / 255. */
     for (int64_t i = 0; i < n; i++)
         differ += fabsf(q[i] - expected[i]) > 1e-4f * fabsf(expected[i]) + 1e-7f;
     double error = json_number_get(json_object_get(json_object_get(f->meta, "error"), key + 5));

@@ -1,5 +1,5 @@
-/* Ranks that share a matrix: the same codes and the same report as one rank alone, bit for bit when
- * one rank has the Hessian; nearly when it is spread out. NP: 1 2 3 4 */
+/* Ranks that share a matrix: the same codes and report as a single rank, bit for bit if one rank
+ * has the Hessian, approximately if it is distributed. NP: 1 2 3 4 */
 #include "layer.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 static struct quant_team team;
 
-/* What the others' rows are in q before a run. */
+/* Value of the other ranks' rows of q before a run. */
 static const float UNTOUCHED = 1e30f;
 
 struct outcome {
@@ -24,7 +24,7 @@ static void outcome_free(struct outcome *o)
     free(o->q);
 }
 
-/* All rows from those who made them; fails if a rank wrote another's. */
+/* Gathers all rows from the ranks that made them; fails if a rank wrote another rank's row. */
 static void gather(const struct layer *l, float *q)
 {
     for (int r = 0; r < team.size; r++) {
@@ -80,7 +80,7 @@ static struct quant_options case_options(int i)
     return o;
 }
 
-/* The Hessian stands on one rank, another one each time. */
+/* One rank has the Hessian, a different one each time. */
 static void test_owner(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void test_owner(void **state)
     layer_free(&l);
 }
 
-/* The layer's inputs as sequences, which stay whole wherever they are summed. */
+/* The layer's inputs as sequences, which stay whole on whichever rank sums them. */
 enum { SEQUENCES = 5 };
 
 static void sequences_make(const struct layer *l, int64_t *offset)
@@ -119,7 +119,7 @@ static void gram_again(struct layer *l)
     assert_int_equal(gram_add(l->gram, l->x, l->cols, offset, SEQUENCES, NULL, NULL), OK);
 }
 
-/* Each rank sums some of them. */
+/* Each rank sums some sequences. */
 static struct dist *spread(const struct layer *l)
 {
     struct dist *d;
@@ -167,8 +167,8 @@ static void test_spread(void **state)
     layer_free(&l);
 }
 
-/* Without damping, channels that are sums of others have no factor: the damping is raised, on all
- * ranks alike; where it may not be, the last resort is rounding to nearest. */
+/* Without damping, channels that are sums of others make H singular: the damping is raised on all
+ * ranks equally; if it may not be raised, the last resort is rounding to nearest. */
 static void test_dampings(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static void test_dampings(void **state)
     near(a.report.error, b.report.error, 1e-4);
     outcome_free(&a), outcome_free(&b), outcome_free(&c);
 
-    /* A negative diagonal of the order of the matrix is beyond all that. */
+    /* A negative diagonal as large as the matrix: no damping helps. */
     for (int64_t i = 0; i < 96 * 96; i++) l.gram[i] = i % 97 == 0 ? 1 : 40;
     a = run(&l, m, 4, &o, &whole);
     assert_int_equal(a.st, ERR_NUMERIC);
@@ -208,7 +208,7 @@ static void test_dampings(void **state)
     layer_free(&l);
 }
 
-/* One rank's bad weight fails all. */
+/* A bad weight on one rank fails all ranks. */
 static void test_bad_weight(void **state)
 {
     (void)state;

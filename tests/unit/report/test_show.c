@@ -1,7 +1,7 @@
-/* Tables for people and rows for machines: what is on the page is what is in the records. */
+/* Tables for people and rows for machines: the output shows what the records hold. */
 #include "results/sample.h"
 
-/* What results_show or results_status (o NULL) prints; the caller frees. */
+/* Output of results_show, or of results_status if o is NULL; the caller frees. */
 static char *printed(const struct results_view *v, const struct show_options *o, bool json)
 {
     char *text = NULL;
@@ -39,7 +39,7 @@ static void tables(void **state)
     free(text);
 }
 
-/* All lines of a block are equally wide, so columns stand below each other. */
+/* All lines of a block have the same width, so columns are aligned. */
 static void columns_align(void **state)
 {
     const struct results_view *v = *state;
@@ -68,7 +68,7 @@ static void csv(void **state)
     char *text = printed(v, &o, false), number[64];
     int lines = 0;
     for (const char *p = text; *p; p++) lines += *p == '\n';
-    assert_int_equal(lines, 1 + 4 * 3); /* head; checkpoints by quantizers */
+    assert_int_equal(lines, 1 + 4 * 3); /* header; checkpoints by quantizers */
     assert_true(has(text, "model,checkpoint,step,tokens,learning_rate,phase,kind,recipe,bits,"
                           "quantizer,dataset,status,message,loss,"));
     snprintf(number, sizeof number, ",3,rtn,c4,done,,%.17g,", sample_value(11));
@@ -78,7 +78,7 @@ static void csv(void **state)
     free(text);
     text =
         printed(v, &(struct show_options){.csv = true, .bits = 2, .quantizer = "gptq-g64"}, false);
-    assert_int_equal(strncmp(text, "model,", 6), 0); /* no rows, but their names */
+    assert_int_equal(strncmp(text, "model,", 6), 0); /* no rows, only column names */
     assert_ptr_equal(strchr(text, '\n') + 1, text + strlen(text));
     free(text);
 }
@@ -165,7 +165,7 @@ static void status_json(void **state)
     free(text);
 }
 
-/* A sweep wider than the page goes into several blocks, each with the checkpoints' columns. */
+/* A sweep wider than the page is split into blocks; each repeats the checkpoints' columns. */
 static void wide_tables_are_split(void **state)
 {
     (void)state;

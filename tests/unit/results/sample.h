@@ -1,6 +1,6 @@
-/* A small sweep's records: two trajectories of unequal length, three quantizers of which one lacks
- * a width, two texts, with everything that makes records awkward: NaN and infinite results, a
- * failed checkpoint, failed and pending cells, unequal layers, labels beyond ASCII. */
+/* Records of a small sweep: two trajectories of unequal length, three quantizers of which one lacks
+ * a width, two texts, and all difficult cases: NaN and infinite results, a failed checkpoint,
+ * failed and pending cells, unequal layers, labels beyond ASCII. */
 #pragma once
 #include "results/results.h"
 #include "util/fsx.h"
@@ -59,7 +59,7 @@ static inline json_t *sample_plan(void)
 }
 
 static const char *const sample_checkpoint_keys[] = {"k-a", "k-b", "k-c", "k-d"};
-/* The last checkpoint's curvature is not asked for, that of the average still pending. */
+/* The last checkpoint's curvature is not requested, that of the average is pending. */
 static const char *const sample_curvature_keys[] = {"h-a", "h-b", "h-c", "h-d"};
 static const char *const sample_checkpoint_names[] = {"step100", "step200", "lawa",
                                                       "broken, \"one\""};
@@ -136,7 +136,7 @@ static inline void sample_layers(json_t *record, int seed)
     json_object_set_new(record, "layers", layers);
 }
 
-/* v: place in the plan's variants. */
+/* v: index of the plan's variant. */
 static inline json_t *sample_cell(int c, int v)
 {
     char key[HASH_HEX];
@@ -151,7 +151,7 @@ static inline json_t *sample_cell(int c, int v)
         if (c != 3) json_object_set_new(r, "message", json_string("layers.1.q: not finite"));
         return r;
     }
-    if (c == 0 && v == 2) /* done all the same */
+    if (c == 0 && v == 2) /* done nevertheless */
         json_object_set_new(r, "message", json_string("second_order: no room"));
     sample_layers(r, v);
     sample_set(json_object_get(r, "values"), "weight_distance", sample_value(v));
@@ -193,7 +193,7 @@ static inline json_t *sample_curvature(int c)
 
 enum { SAMPLE_POINTS = 9 };
 
-/* k: place in the plan's surface, exact points first. */
+/* k: index of the point in the plan's surface, exact points first. */
 static inline void sample_point_key(int k, char key[HASH_HEX])
 {
     static const char *const exact[] = {"step200", "step100", "quantized"};
@@ -226,8 +226,8 @@ static inline json_t *sample_point(int k)
     return r;
 }
 
-/* Appends what a run would: plan, checkpoints with their cells; the average is still pending but
- * for its own record. */
+/* Appends the records of a run: plan, checkpoints with their cells; the average is pending except
+ * for its checkpoint record. */
 static inline void sample_fill(struct journal *j)
 {
     json_t *r = sample_plan();

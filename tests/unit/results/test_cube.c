@@ -1,12 +1,13 @@
-/* Records → journal → view → cube → view → cube: nothing is lost but the difference between NaN and
- * absent. */
+/* Records → journal → view → cube → view → cube: nothing is lost except the difference between NaN
+ * and absent. */
 #include "sample.h"
 #include <hdf5.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/* A record as a cube gives it back: without NaN and "", which a cube cannot tell from absent. */
+/* A record as read back from a cube: without NaN and "", which a cube cannot distinguish from
+ * absent. */
 static json_t *without_nan(const json_t *value)
 {
     json_t *copy = json_deep_copy(value);
@@ -105,8 +106,8 @@ static void round_trip(void **state)
     sample_remove(folder);
 }
 
-/* A damaged cube is refused with a message, never a crash; most damage shows in the checksums of
- * chunks, and what lies outside them must at least not break the reader. */
+/* A damaged cube is refused with a message, never a crash; most damage is detected by the checksums
+ * of chunks, and damage elsewhere must not crash the reader. */
 static void damaged_cubes(void **state)
 {
     (void)state;
@@ -115,7 +116,7 @@ static void damaged_cubes(void **state)
     size_t n;
     assert_int_equal(cube_write(path, v, NULL), OK);
     assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
-    /* Cuts inside the seal behind the HDF5 bytes leave a whole cube without one. */
+    /* Truncation inside the seal after the HDF5 bytes leaves a whole cube without a seal. */
     for (size_t cut = 8; cut + 64 < n; cut += n / 40) {
         struct results_view *back;
         struct err e = {0};
@@ -131,7 +132,7 @@ static void damaged_cubes(void **state)
     sample_remove(folder);
 }
 
-/* A bit flipped anywhere is noticed; in the seal's own mark it does no harm. */
+/* A flipped bit anywhere is detected; in the seal's marker it is harmless. */
 static void flipped_bits(void **state)
 {
     (void)state;
@@ -204,8 +205,7 @@ static void not_results(void **state)
     sample_remove(folder);
 }
 
-/* A cube of a later program: h5py and others change it without renewing the seal, which then is
- * gone. */
+/* A cube modified later: h5py and other programs do not renew the seal, which then is lost. */
 static void another_schema(void **state)
 {
     (void)state;
@@ -225,8 +225,8 @@ static void another_schema(void **state)
     sample_remove(folder);
 }
 
-/* No room for the new cube: the old one stays, the temporary one goes. In a child, since the limit
- * is the process's. */
+/* No space for the new cube: the old one stays, the temporary file is removed. In a child process,
+ * because the limit applies to the process. */
 static void full_disk_keeps_the_old(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void no_such_folder(void **state)
     sample_remove(folder);
 }
 
-/* A plan of which nothing has been run, and one without evaluation texts. */
+/* A plan of which nothing has run, and one without evaluation texts. */
 static void bare_plans(void **state)
 {
     (void)state;
@@ -354,13 +354,13 @@ static void large_cubes(void **state)
     sample_remove(folder);
 }
 
-/* layers/ and surfaces/ have names of their own. */
+/* layers/ and surfaces/ have their own field names. */
 static enum record_scope group_of(const struct record_field *f)
 {
     return f->scope == SCOPE_LAYER || f->scope == SCOPE_POINT ? f->scope : SCOPE_CHECKPOINT;
 }
 
-/* Names in the cube are unique, and no axis or trajectory variable has one of them. */
+/* Names in the cube are unique and differ from axes and trajectory variables. */
 static void variables_have_names_of_their_own(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The journal: what is acknowledged is read back, what is torn or damaged is noticed. */
+/* The journal: acknowledged records are read back, incomplete or damaged ones are detected. */
 #include "sample.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* The warnings about damage are expected here, by the thousand. */
+/* Thousands of warnings about damage are expected here. */
 static int silence(void)
 {
     int kept = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY);
@@ -101,7 +101,8 @@ static void doubles_keep_their_bits(void **state)
     sample_remove(folder);
 }
 
-/* Cut at every byte: whole lines stay, the rest goes, and the file takes records again. */
+/* Truncated at every byte: whole lines stay, the rest is removed, and the file accepts records
+ * again. */
 static void torn_at_every_byte(void **state)
 {
     (void)state;
@@ -133,7 +134,7 @@ static void torn_at_every_byte(void **state)
     sample_remove(folder);
 }
 
-/* One bit flipped anywhere: refused, or all records that come back are true ones. */
+/* One bit flipped anywhere: refused, or all records read back are genuine. */
 static void every_bit_flipped(void **state)
 {
     (void)state;
@@ -160,7 +161,7 @@ static void every_bit_flipped(void **state)
             assert_true(next < 3);
         }
         lost += 3 - journal_n(j);
-        /* Damage touches one line, or two when it makes or hides their end. */
+        /* Damage affects one line, or two if it adds or removes a line end. */
         assert_true(journal_n(j) >= 1);
         journal_close(j);
     }
@@ -188,7 +189,7 @@ static void not_a_journal(void **state)
         assert_int_equal(journal_open(path, &j, &e), ERR_FORMAT);
         assert_non_null(strstr(e.text, path));
         assert_int_equal(fsx_read(path, 0, &after, &n, NULL), OK);
-        assert_string_equal(after, bad[i]); /* somebody's file: left as it was */
+        assert_string_equal(after, bad[i]); /* someone else's file: not modified */
         free(after);
     }
     err_clear(&e);
@@ -213,7 +214,7 @@ static void a_newer_schema(void **state)
     sample_remove(folder);
 }
 
-/* Appends until it fails, then looks at what is there. */
+/* Appends until it fails, then checks the file. */
 static void fill_up(const char *path)
 {
     struct journal *j, *again;
@@ -238,7 +239,7 @@ static void fill_up(const char *path)
     journal_close(j);
 }
 
-/* In a child, since the limit is the process's: all of its files, cmocka's output included. */
+/* In a child process, because the limit applies to all of its files, including cmocka's output. */
 static void file_size_limit(void **state)
 {
     (void)state;
@@ -267,7 +268,7 @@ static void file_size_limit(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_int_equal(fsx_read(path, 0, &data, &size, NULL), OK);
     assert_true(size > 3000 && size <= 4096);
-    assert_int_equal(data[size - 1], '\n'); /* no torn line */
+    assert_int_equal(data[size - 1], '\n'); /* no incomplete line */
     free(data);
     free(path);
     sample_remove(folder);
@@ -284,7 +285,7 @@ static void full_disk(void **state)
         skip();
     }
     fill_up(path);
-    /* Room again: the same file goes on where it was. */
+    /* Space again: the same file continues where it was. */
     assert_int_equal(mount("tmpfs", folder, "tmpfs", MS_REMOUNT, "size=64k"), 0);
     struct journal *j;
     assert_int_equal(journal_open(path, &j, NULL), OK);
@@ -361,7 +362,7 @@ static void view_chooses(void **state)
     assert_int_equal(journal_append(j, plan, NULL), OK);
     put(j, "a", "failed", 1);
     put(j, "a", "done", 2);
-    put(j, "a", "failed", 3); /* a later failure does not hide what is done */
+    put(j, "a", "failed", 3); /* a later failure does not replace a finished result */
     put(j, "b", "done", 4);
     put(j, "b", "done", 5);
     put(j, "c", "failed", 6);
@@ -379,7 +380,7 @@ static void view_chooses(void **state)
     assert_int_equal(journal_append(j, second, NULL), OK);
     assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
     assert_string_equal(json_text(results_view_plan(v), "name", ""), "second");
-    assert_null(results_view_end(v)); /* another run has begun */
+    assert_null(results_view_end(v)); /* another run has started */
     json_decref(second);
     json_decref(plan);
     journal_close(j);

@@ -1,4 +1,4 @@
-/* One run at a time; what a dead one left is taken over by exactly one. */
+/* One run at a time; exactly one other run takes over the lock of a dead one. */
 #include "sample.h"
 #include <signal.h>
 #include <sys/stat.h>
@@ -80,7 +80,7 @@ static void dead_holder_is_replaced(void **state)
     sample_remove(folder);
 }
 
-/* A killed holder whose parent has not waited for it still has its number. */
+/* A killed holder that its parent has not reaped still has its process id. */
 static void zombie_is_dead(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void zombie_is_dead(void **state)
     sample_remove(folder);
 }
 
-/* Our own lock with one thing changed: who may take it over. */
+/* Our lock with one thing changed: who may take it over. */
 static enum status take_with(const char *key, json_t *value)
 {
     char *folder = sample_folder(), *results = sample_path(folder, "x.h5");
@@ -131,7 +131,7 @@ static void only_the_certainly_dead(void **state)
     assert_int_equal(take_with("pid_namespace", json_string("pid:[1]")), ERR_LOCKED);
     assert_int_equal(take_with("pid", json_string("?")), ERR_LOCKED);
     assert_int_equal(take_with("boot_id", json_string("an earlier boot")), OK);
-    assert_int_equal(take_with("start", json_integer(1)), OK); /* the number was used again */
+    assert_int_equal(take_with("start", json_integer(1)), OK); /* the process id was reused */
 }
 
 static void garbage_is_not_taken_over(void **state)
@@ -150,8 +150,8 @@ static void garbage_is_not_taken_over(void **state)
     sample_remove(folder);
 }
 
-/* Many takers at once of one stale lock: exactly one gets it. Winners keep it until all have tried:
- * the pipe tells, its end is closed when the last child has said so. */
+/* Many processes compete for one stale lock: exactly one gets it. The winner holds it until all
+ * have tried; the pipe signals this when the last child has closed its end. */
 static void one_of_many_takers(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Who gets what: every part once, the longest first, tasks cut only where groups would wait, costs
- * corrected by measured times, files where they were read. */
+/* Assignment of work: every part once, longest first, tasks cut only if groups would wait, costs
+ * corrected by measured times, files preferred where they were read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,7 +115,7 @@ static void the_longest_comes_first(void **state)
     queue_close(q);
 }
 
-/* A whole number of tasks a group: no shared part is repeated. */
+/* A whole number of tasks per group: no shared part is repeated. */
 static void tasks_stay_whole_while_all_groups_work(void **state)
 {
     (void)state;
@@ -148,14 +148,14 @@ static void a_cut_that_saves_little_is_not_made(void **state)
     fill(1, 10, 2, 0.4);
     struct sched_simulation s = simulate(1, 4);
     assert_int_equal(s.pieces, 1);
-    /* What cannot be cut is not. */
+    /* Tasks without parts are not cut. */
     fill(1, 10, 0, 0);
     s = simulate(1, 4);
     assert_int_equal(s.pieces, 1);
     assert_float_equal(s.idle, 0.75, 1e-9);
 }
 
-/* Never worse than without cuts, much better on the whole, never better than possible. */
+/* Never worse than without cuts, much better in total, never better than possible. */
 static void cuts_help(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void times_correct_costs(void **state)
     struct queue_piece piece = take(q, 0, 5);
     assert_int_equal(piece.task, 1);
     assert_float_equal(piece.expected, 2.5, 1e-9);
-    piece = take(q, 1, 5); /* no time of this kind yet: as the others */
+    piece = take(q, 1, 5); /* no measured time of this kind yet: corrected like the others */
     assert_float_equal(piece.expected, 2, 1e-9);
     queue_close(q);
 }
@@ -207,7 +207,7 @@ static void files_stay_on_their_node(void **state)
     queue_finish(q, 2, 1, false);
     assert_int_equal(tasks[take(q, 2, 1).task].files, files);
     queue_finish(q, 2, 2, false);
-    /* Not at any price: a task that is clearly longer goes first. */
+    /* But a task that is clearly longer goes first. */
     queue_close(q);
     fill(3, 1, 0, 0);
     tasks[1].cost = 2;

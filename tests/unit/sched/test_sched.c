@@ -45,7 +45,7 @@ static enum status tick(void *context, struct err *e)
     return OK;
 }
 
-/* Ranks that every task asks for; from 1 to 5; 3 or 4. */
+/* Number of ranks that every task asks for; 1 to 5; 3 or 4. */
 enum { MIXED = 0, LARGE = -1 };
 static int64_t asked;
 
@@ -68,8 +68,8 @@ static enum status work(void *context, MPI_Comm group, const struct sched_piece 
     ENSURE(sum == size, ERR_MPI, "group of %d met %d", size, sum);
     int64_t wanted = ranks_wanted(atoi(task)), workers = world_size > 1 ? world_size - 1 : 1;
     if (wanted > workers) wanted = workers;
-    /* Ranks that are left over when there are no smaller tasks make a group larger: five ranks
-     * work on tasks of three or four all together. */
+    /* Ranks left over when there are no smaller tasks enlarge a group: five ranks work together on
+     * tasks of three or four. */
     ENSURE(size == wanted || (asked > 0 && size > wanted && size < 2 * wanted) ||
                (asked == LARGE && size == workers),
            ERR_MPI, "task %s wants %lld ranks and has %d", task, (long long)wanted, size);
@@ -180,7 +180,7 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* While one group works, the master and all others wait, for it and for the end. */
+/* While one group works, the master and all other groups wait for it and for the end. */
 static void waiting_costs_no_core(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void waiting_costs_no_core(void **state)
     assert_true(spent < 0.3);
 }
 
-/* Last: the signal's flag stays. */
+/* Last, because the signal's flag is never reset. */
 static void usr1_drains(void **state)
 {
     (void)state;

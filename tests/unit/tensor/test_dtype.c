@@ -16,7 +16,7 @@ static uint32_t bits_of(float f)
     return u;
 }
 
-/* The value of a binary floating format by its definition, apart from how dtype.c does it. */
+/* The value of a binary floating-point format by its definition, independent of dtype.c. */
 static double value_of(unsigned h, int exponent_bits, int mantissa_bits)
 {
     int bias = (1 << (exponent_bits - 1)) - 1;
@@ -67,7 +67,7 @@ static void test_every_f16(void **state)
     check_all(DTYPE_F16, 5, 10);
 }
 
-/* Lengths around the tile, source at odd addresses, nothing written behind the end. */
+/* Lengths around the tile size, source at odd addresses, nothing written beyond the end. */
 static void test_lengths_and_alignment(void **state)
 {
     (void)state;
@@ -132,7 +132,8 @@ static void test_names(void **state)
     assert_false(dtype_is_float(DTYPE_N));
 }
 
-/* Every f16 stays; between two of them the nearer, at the middle the even one. */
+/* Every f16 is unchanged; a value between two of them rounds to the nearer, halfway to the even
+ * one. */
 static void test_round_f16(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The kernels give the same bits whatever instruction set runs them, for lengths that fill vectors
- * and lengths that do not; and the environment chooses the set. That each set computes the right
- * thing is test_kern.c's part. */
+/* The kernels give the same bits with every instruction set, for lengths that fill vectors and
+ * lengths that do not; and the environment selects the set. test_kern.c tests that each set
+ * computes the right values. */
 #include "tensor/diff.h"
 #include "tensor/isa.h"
 #include "tensor/kern.h"
@@ -25,7 +25,7 @@ static real uniform(void)
     return (real)((double)(seed >> 11) / 4503599627370496.0 - 1.0);
 }
 
-/* In the ranges that the kernels meet: in[0] activations and logits, in[1] near them. */
+/* Inputs in the ranges that the kernels meet: in[0] activations and logits, in[1] near them. */
 static void fill(void)
 {
     seed = 7;
@@ -186,7 +186,7 @@ static void same_bits(void **ignored)
                 if (isa == ISA_PLAIN) {
                     memcpy(plain, out, sizeof plain);
                     memcpy(plain_value, value, sizeof value);
-                    assert_memory_not_equal(out, in, sizeof in); /* it did something */
+                    assert_memory_not_equal(out, in, sizeof in); /* the kernel changed its output */
                 }
                 if (memcmp(plain, out, sizeof out) != 0 ||
                     memcmp(plain_value, value, sizeof value) != 0)

@@ -98,7 +98,7 @@ static void norms_match(void **ignored)
     }
 }
 
-/* The mean is taken out before the squares: a large offset may not cost the variance. */
+/* The mean is subtracted before squaring: a large offset must not degrade the variance. */
 static void layer_norm_keeps_a_small_variance(void **ignored)
 {
     (void)ignored;
@@ -174,7 +174,7 @@ static void rope_rotates(void **ignored)
         }
 }
 
-/* A row taken in pieces is the softmax of the whole row. */
+/* A softmax computed in pieces equals the softmax of the whole row. */
 static void softmax_in_pieces(void **ignored)
 {
     (void)ignored;
@@ -223,8 +223,8 @@ static void maximum_is_the_first(void **ignored)
     assert_int_equal(first, 0);
 }
 
-/* KL of logits that differ by noise of many sizes, down to 1e-11 nats. An error of the sums' logs,
- * which are f32 inside a run (half an ulp, 6e-8), enters by half its square. */
+/* KL of logits that differ by noise of many sizes, down to 1e-11 nats. An error of the logs of the
+ * sums, which are f32 inside a run (half an ulp, 6e-8), enters as half its square. */
 static void kl_is_right_however_small(void **ignored)
 {
     (void)ignored;

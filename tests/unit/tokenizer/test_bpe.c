@@ -41,7 +41,7 @@ static int32_t rank_by_search(const struct bpe *b, int32_t left, int32_t right)
     return INT32_MAX;
 }
 
-/* The definition: again and again, the leftmost pair of the lowest rank. */
+/* The definition: repeatedly merge the leftmost pair of lowest rank. */
 static int64_t merge_by_definition(const struct bpe *b, int32_t *s, int64_t n)
 {
     for (;;) {
@@ -94,8 +94,8 @@ static void test_merges(void **state)
     model_close(&m);
 }
 
-/* Words of a text without pre-tokenizer are cut before marks; the ids must be those of the uncut
- * word. */
+/* Words of a text without pre-tokenizer are cut before marks (▁); the ids must be those of the
+ * uncut word. */
 static void test_cuts_at_marks(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ static void test_cuts_at_marks(void **state)
     model_close(&m);
 }
 
-/* A vocabulary with a token that has a mark behind something else forbids the cuts. */
+/* A vocabulary with a token that has a mark after another character forbids these cuts. */
 static void test_no_cut(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void test_no_cut(void **state)
     model_close(&m);
 }
 
-/* n log n: a quadratic merge would take hours here. What comes back must decode to the text. */
+/* n log n: a quadratic merge would take hours here. Decoding must give back the text. */
 static void test_long_words(void **state)
 {
     (void)state;

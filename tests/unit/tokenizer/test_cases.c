@@ -1,4 +1,5 @@
-/* Every case that the library tokenizers (Python, 0.23.3) answered: ids, ids with BOS, decoding. */
+/* Every case for which the library tokenizers (Python, 0.23.3) gave reference values: ids, ids with
+ * BOS, decoding. */
 #include "tokenizer/tokenizer.h"
 #include "util/json.h"
 #include "util/mem.h"
@@ -65,8 +66,8 @@ static void check_case(const struct tokenizer *t, const char *name, size_t i, co
     }
 }
 
-/* Byte-level tokens stand for their bytes of the text, whatever the text is; where the normalizer
- * changes it, for those of the normalised text, which decoding gives back. */
+/* Byte-level tokens stand for their bytes of the text, for any text; if the normalizer changes it,
+ * for the bytes of the normalized text, which decoding returns. */
 static void check_bytes(const struct tokenizer *t, const json_t *o)
 {
     const json_t *back = json_object_get(o, "decoded"), *ids = json_object_get(o, "ids");
@@ -109,7 +110,7 @@ static void test_byte_fallback(void **state)
         run_cases(FIXTURES "/tokenizers", marked[i], false);
 }
 
-/* The tokenizers of real models are not ours to keep in the tree. */
+/* The tokenizers of real models may not be stored in this repository. */
 static void test_real(void **state)
 {
     (void)state;

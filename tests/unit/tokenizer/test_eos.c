@@ -1,5 +1,5 @@
-/* Special tokens by name: what the template adds, tokens by their text, the end of a text by the
- * files beside a tokenizer.json. */
+/* Special tokens by name: what the template adds, tokens by their text, the end-of-text token by
+ * the files beside a tokenizer.json. */
 #include "tokenizer/eos.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/utf8.h"
@@ -85,7 +85,7 @@ static void test_tokens(void **state)
     tokenizer_close(t);
 }
 
-/* st, e, id: what a call gave; want or, where it is to fail, code and a part of the message. */
+/* st, e, id: result of a call; want, or if it must fail, code and a part of the message. */
 static void check_call(enum status st, const struct err *e, int32_t id, int32_t want,
                        enum status code, const char *part)
 {
@@ -138,7 +138,7 @@ static void check_pad(const struct tokenizer *t, int32_t want, enum status code,
     check_call(st, &e, id, want, code, part);
 }
 
-/* The order in which Tokenicer asks. */
+/* The order in which Tokenicer looks. */
 static void test_pad(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_pad(void **state)
     struct tokenizer *t = open_own();
     check_pad(t, 0, ERR_USAGE, "no eos_token");
     put("config.json", "{\"eos_token_id\": 3}");
-    check_pad(t, 3, OK, NULL); /* nothing else is left */
+    check_pad(t, 3, OK, NULL); /* nothing else is available */
     put("special_tokens_map.json", "{\"pad_token\": \"ab\"}");
     check_pad(t, 2, OK, NULL);
     put("tokenizer_config.json", "{\"pad_token\": {\"content\": \"b\"}, \"eos_token\": \"a\"}");
@@ -157,7 +157,7 @@ static void test_pad(void **state)
     put("config.json", "{\"eos_token_id\": 3, \"pad_token_id\": 9}");
     check_pad(t, 9, OK, NULL);
     put("config.json", "{\"eos_token_id\": 3, \"bos_token_id\": 9, \"pad_token_id\": 9}");
-    check_pad(t, 1, OK, NULL); /* that of a text's start or end does not count */
+    check_pad(t, 1, OK, NULL); /* the start or end token of a text is not used */
     put("config.json", "{\"eos_token_id\": 3, \"pad_token_id\": 3}");
     check_pad(t, 1, OK, NULL);
     put("tokenizer_config.json", "{\"pad_token\": null}");
@@ -168,13 +168,13 @@ static void test_pad(void **state)
     put("config.json", "{\"eos_token_id\": 1, \"pad_token_id\": 10}");
     check_pad(t, 0, ERR_USAGE, "that config.json names (by its id)");
 
-    /* a checkpoint's own config.json, where it does not lie beside the tokenizer */
+    /* a checkpoint's config.json that is not beside the tokenizer */
     int32_t id;
     struct err e = {0};
     assert_int_equal(tokenizer_pad(t, &(struct pad_hint){9, 0, 1}, &id, &e), OK);
     assert_int_equal(id, 9);
     assert_int_equal(tokenizer_pad(t, &(struct pad_hint){1, 0, 1}, &id, &e), OK);
-    assert_int_equal(id, 1); /* the end of a text, for want of another */
+    assert_int_equal(id, 1); /* the end-of-text token, because there is no other */
     put("config.json", NULL);
     assert_int_equal(tokenizer_pad(t, &(struct pad_hint){-1, -1, -1}, &id, &e), ERR_USAGE);
     tokenizer_close(t);

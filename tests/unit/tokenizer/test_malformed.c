@@ -1,4 +1,5 @@
-/* Damaged and unsupported tokenizer.json files: one status, one message that says what. */
+/* Damaged and unsupported tokenizer.json files: one status, and one message that says what is
+ * wrong. */
 #include "tokenizer/tokenizer.h"
 #include "util/clock.h"
 #include "util/fsx.h"
@@ -94,7 +95,7 @@ static const struct {
     {ERR_FORMAT, "\"decoders\" must be an array", "{'decoder':{'type':'Sequence'}," MODEL "}"},
 };
 
-/* The rows are written with ' for ". */
+/* The rows use ' in place of ". */
 static void test_rows(void **state)
 {
     (void)state;
@@ -131,7 +132,7 @@ static void test_nesting(void **state)
     }
 }
 
-/* n times what between head and tail, written with ' for ". */
+/* head, n times `what`, tail, written with ' in place of ". */
 static void refuse_repeated(const char *head, const char *what, size_t n, const char *tail,
                             enum status want, const char *words)
 {
@@ -151,7 +152,7 @@ static void refuse_repeated(const char *head, const char *what, size_t n, const 
     free(text);
 }
 
-/* Short files that would stand for much. */
+/* Short files that would expand to huge ones. */
 static void test_bombs(void **state)
 {
     (void)state;
@@ -184,7 +185,7 @@ static void test_bombs(void **state)
                     "", 0, "'}}}", ERR_FORMAT, "regular expression");
 }
 
-/* A text that the pattern of the file explodes on. */
+/* A text on which the file's pattern takes exponential time. */
 static void test_explosion(void **state)
 {
     (void)state;
@@ -213,7 +214,7 @@ static void test_explosion(void **state)
     tokenizer_close(t);
 }
 
-/* A file cut anywhere is refused by the parser, which says where. */
+/* A file truncated anywhere is refused by the parser, which says where. */
 static void test_truncated(void **state)
 {
     (void)state;

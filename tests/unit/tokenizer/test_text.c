@@ -1,4 +1,4 @@
-/* Invalid UTF-8 against Python's own answers, and regular expressions where PCRE2 and Oniguruma
+/* Invalid UTF-8 against Python's results, and regular expressions on which PCRE2 and Oniguruma
  * disagree. */
 #include "tokenizer/pattern.h"
 #include "tokenizer/tokenizer.h"
@@ -92,7 +92,7 @@ static void expect_refusal(const char *regex, enum status want, const char *word
 static void test_shorthands(void **state)
 {
     (void)state;
-    expect_match("\\s", "\xE1\xA0\x8E ", 3, 4);            /* U+180E is no White_Space */
+    expect_match("\\s", "\xE1\xA0\x8E ", 3, 4);            /* U+180E is not White_Space */
     expect_match("[^\\s]", "\xC2\x85 \xE1\xA0\x8E", 3, 6); /* U+0085 is */
     expect_match("\\S+", " \xE2\x80\xA8xy\xE3\x80\x80", 4, 6);
     expect_match("\\w+", "-e\xCC\x81_\xE2\x80\xBF-", 1, 8); /* marks and connectors are \w */
@@ -119,11 +119,11 @@ static void test_refusals(void **state)
     expect_refusal("a(?i)b|c", ERR_USAGE, "(?i)");
     expect_refusal("\\p{N}{1,3}+", ERR_USAGE, "{1,3}+");
     expect_refusal("a{,3}", ERR_USAGE, "{,3}");
-    expect_refusal("\\C", ERR_USAGE, "\\C"); /* would cut a character */
+    expect_refusal("\\C", ERR_USAGE, "\\C"); /* would split a character */
     expect_refusal("(*LIMIT_MATCH=9)a", ERR_USAGE, "(*");
 }
 
-/* A pattern that tries twice as much for each further byte ends with a message, and soon. */
+/* A pattern whose time doubles with each further byte ends with a message, and soon. */
 static void test_explosion(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void test_explosion(void **state)
     }
 }
 
-/* More nesting than the JIT's stack holds: the interpreter takes over. */
+/* More nesting than the JIT's stack can hold: the interpreter takes over. */
 static void test_deep_match(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Every component and option in the settings that the main fixtures do not have; variants.json was
- * made by make_variants.py with the library's answers. */
+/* Every component and option with settings that the main fixtures lack; make_variants.py made
+ * variants.json with the library's results. */
 #include "tokenizer/tokenizer.h"
 #include "util/json.h"
 #include "util/mem.h"
@@ -39,7 +39,7 @@ static struct tokenizer *open_document(const json_t *root)
     return t;
 }
 
-/* The variant's base with its members set and tokens dropped. */
+/* The variant's base with its members replaced and tokens removed. */
 static struct tokenizer *open_variant(const json_t *v)
 {
     char base[100];
@@ -96,7 +96,8 @@ static void test_variants(void **state)
     json_decref(root);
 }
 
-/* Ids of all cases of a tokenizer by several threads at once, against one thread's. */
+/* Ids of all cases of a tokenizer from several threads at once, compared with those of one thread.
+ */
 static void test_threads(void **state)
 {
     (void)state;
@@ -163,7 +164,7 @@ static void test_marked_bytes(void **state)
     assert_int_equal(tokenizer_encode(t, text, sizeof text - 1, true, &ids, &n, &e), OK);
     assert_int_equal(ids[0], 1);
     for (int64_t i = 1; i < n; i++) sum += tokenizer_id_bytes(t, ids[i]);
-    assert_int_equal(sum, sizeof text - 1 + 1); /* and the ▁ that the normalizer puts in front */
+    assert_int_equal(sum, sizeof text - 1 + 1); /* and the ▁ that the normalizer prepends */
     assert_int_equal(tokenizer_id_bytes(t, 1), strlen("<s>"));
     free(ids);
     tokenizer_close(t);

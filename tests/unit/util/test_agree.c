@@ -1,4 +1,4 @@
-/* Ranks leave a step together, and the same way. NP: 1 2 3 */
+/* Ranks leave a step together with the same status. NP: 1 2 3 */
 #include "util/agree.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,8 @@ static void one_has_failed(void **state)
     }
 }
 
-/* Each in its own way: all go on with what the lowest says. Nobody has to read it. */
+/* Each rank fails differently: all return the status of the lowest rank. Nobody has to read the
+ * text. */
 static void all_have_failed(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@ static void *room_of(int64_t n, size_t size)
     return p;
 }
 
-/* Number i of rank r: of very different sizes, so that every other order rounds differently. */
+/* Element i of rank r: of very different magnitudes, so that any other order rounds differently. */
 static double number(int r, int64_t i)
 {
     static const double sizes[] = {1, 1e7, 1e-3, 3e5};

@@ -1,6 +1,6 @@
 /* NP: 1 2 3
- * Limits of memory and cores from a made-up /proc and /sys, from Slurm's variables, and shared out
- * over the ranks of a node. */
+ * Limits of memory and cores from a simulated /proc and /sys and from Slurm's variables, and their
+ * division among the ranks of a node. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,7 +114,7 @@ static void test_version_1(void **state)
     assert_int_equal(l.cores, 1); /* half a core still runs one thread */
 }
 
-/* A container without a namespace of its own names a group that it cannot see. */
+/* A container without its own namespace names a cgroup that is not visible. */
 static void test_container_shows_the_mount_point(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void test_shares(void **state)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     struct limits l = {.memory = 60 * gib, .cores = 12, .process_memory = INT64_MAX};
-    /* Not bound: everybody may run on the same 12 CPUs. */
+    /* Not bound: all ranks may run on the same 12 CPUs. */
     l.cpus.bits[0] = 0xfff;
     struct limits_share s = share(&l, true);
     assert_int_equal(s.ranks, size);
@@ -198,20 +198,20 @@ static void test_shares(void **state)
     assert_int_equal(s.cores, 12 / size);
     assert_int_equal(s.memory, 60 * gib / size);
     assert_true(s.bound == (size == 1));
-    /* A master that waits leaves its part to the others. */
+    /* A master that waits leaves its share to the others. */
     if (size > 1) {
         s = share(&l, rank > 0);
         assert_int_equal(s.workers, size - 1);
         assert_int_equal(s.cores, rank == 0 ? 1 : 12 / (size - 1));
         assert_int_equal(s.memory, 60 * gib / (size - 1));
     }
-    /* Bound to two CPUs each, beyond the first word too. */
+    /* Bound to two CPUs each, also beyond the first word. */
     l.cpus = (struct cpu_set){0};
     l.cpus.bits[rank] = 0x3;
     s = share(&l, true);
     assert_int_equal(s.cores, 2);
     assert_true(s.bound);
-    /* A quota of the job holds for all of them together. */
+    /* The job's quota applies to all ranks together. */
     l.cores = size;
     l.process_memory = gib;
     s = share(&l, true);

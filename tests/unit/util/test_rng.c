@@ -15,7 +15,7 @@ static void check_signs(uint64_t stream, const char *want)
     for (int64_t i = 0; i < n; i++) assert_true(v[i] == (want[i] == '+' ? 1.0f : -1.0f));
 }
 
-/* The first signs that the fixtures' own program printed. */
+/* The first signs that the fixtures' program printed. */
 static void test_signs_are_the_probes(void **state)
 {
     (void)state;
@@ -32,7 +32,7 @@ static void test_streams(void **state)
     assert_true(rng_stream(1, 0) != rng_stream(2, 0));
 }
 
-/* Any piece of a stream is the stream there, whatever parity it begins and ends with. */
+/* Any part of a stream can be generated alone, whatever parity it begins and ends with. */
 static void test_pieces(void **state)
 {
     (void)state;
@@ -49,8 +49,8 @@ static void test_pieces(void **state)
     }
 }
 
-/* Moments of 2^18 normals against theirs, at five standard errors; no correlation with the
- * neighbour or with the next stream; the tail is there. */
+/* Moments of 2^18 normals within five standard errors; no correlation with the neighbour or with
+ * the next stream; the tail exists. */
 static void test_normals(void **state)
 {
     (void)state;

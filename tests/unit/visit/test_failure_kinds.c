@@ -1,5 +1,5 @@
-/* Failures keep their kind: a failed record says which status it was, and what is retained between
- * visits forgets a failure that another try may not meet. */
+/* Failures keep their kind: a failed record contains its status, and a failure that another try may
+ * not meet is not cached between visits. */
 #include "group/provenance.h"
 #include "measure/surface.h"
 #include "visit/visit.h"
@@ -16,7 +16,7 @@ static char before[] = CONFIGS "/quickstart/trajectory/step001100";
 static char ids[] = FIXTURES "/models/llama/reference.safetensors:input_ids"; /* two rows */
 static char name[] = "m", rtn[] = "rtn";
 
-enum { TOO_LITTLE = 1 << 20 }; /* bytes of memory: no model fits */
+enum { TOO_LITTLE = 1 << 20 }; /* bytes of memory: too little for any model */
 
 /* The last record of a visit. */
 static enum status take(void *context, const json_t *record, struct err *e)
@@ -84,7 +84,7 @@ static void old_records_are_of_the_format(void **state)
     json_decref(record);
 }
 
-/* A point of the plane through a quantized checkpoint, in too little memory first. */
+/* A point of the plane through a quantized checkpoint, first with too little memory. */
 static void a_surface_is_tried_again(void **state)
 {
     struct data_options evaluation;

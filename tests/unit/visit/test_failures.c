@@ -1,5 +1,5 @@
-/* A failure of one rank in the middle of a visit fails the variant on every rank and is never a
- * hang. NP: 1 2 3 4 */
+/* A failure of one rank in the middle of a visit fails the variant on every rank and never hangs.
+ * NP: 1 2 3 4 */
 #include "group/group.h"
 #include "linalg/linalg.h"
 #include "visit/visit.h"
@@ -14,7 +14,7 @@ static struct visit_group group;
 
 struct watch {
     int fails_on;      /* rank whose hook fails, -1: none */
-    int64_t at, calls; /* its call of that number */
+    int64_t at, calls; /* number of the call that fails */
     int64_t done, failed;
     char message[512];
 };
@@ -72,8 +72,8 @@ static void visit_watched(struct watch *w, int64_t scalapack_from)
     visit_cache_free(&cache);
 }
 
-/* A failure in the middle of one variant on any rank fails that variant on all, with its text, and
- * the other goes on. */
+/* A failure in the middle of one variant on any rank fails that variant on all ranks, with its
+ * text; the other variant continues. */
 static void test_failures(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Hidden states: where they lie changes nothing; ranges: views of whole sequences. */
+/* Hidden states: where they are stored changes nothing; ranges: views of whole sequences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* In the place of the C library's: file systems of networks cannot reserve room. */
+/* Replaces the C library's function: network file systems cannot reserve space. */
 static bool can_reserve = true;
 int fallocate(int fd, int mode, off_t offset, off_t n)
 {
@@ -36,7 +36,7 @@ static struct states *open_states(const char *scratch, enum dtype type)
     return s;
 }
 
-/* Ranges that do not divide the rows, each changed twice in its turn. */
+/* Ranges that do not divide the rows, each changed twice. */
 static void work_on(struct states *s, float *buffer)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -55,7 +55,7 @@ static void work_on(struct states *s, float *buffer)
         }
 }
 
-/* States are taken before anything was put: to have a place for the embeddings. */
+/* States are taken before anything was put: to provide memory for the embeddings. */
 static void taken_at_once(bool reserved)
 {
     float *buffer = malloc(sizeof *buffer * TOKENS * WIDTH), *x;
@@ -122,7 +122,7 @@ static void scratch_that_cannot_be(void **state)
     free(folder);
 }
 
-/* A disk that is full shows when room is reserved. */
+/* A full disk is detected when space is reserved. */
 static void full_scratch(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void full_scratch(void **state)
     struct states *s = NULL;
     struct err e = {0};
     enum status st = states_open(&place, (int64_t)1 << 40, 1 << 10, "test states", &s, &e);
-    assert_true(st == ERR_FULL || st == ERR_IO); /* EFBIG where files cannot be that long */
+    assert_true(st == ERR_FULL || st == ERR_IO); /* EFBIG if files cannot be that long */
     assert_non_null(strstr(e.text, "/tmp"));
     assert_null(s);
 }
@@ -150,7 +150,7 @@ static void rounding_to_bf16(void **state)
         dtype_narrow_bf16(&h, &cases[i].from, 1);
         assert_int_equal(h, cases[i].to);
     }
-    const uint32_t quiet = 0x7f800001u; /* a NaN whose mantissa lies in the lost bits alone */
+    const uint32_t quiet = 0x7f800001u; /* a NaN whose mantissa is only in the lost bits */
     float nan_bits, back;
     uint16_t h;
     memcpy(&nan_bits, &quiet, sizeof nan_bits);

@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "quant/quant.h"
 #include "util/json.h"
+#include <stdlib.h>
 
 static enum status parse(const char *usage, int argc, char **argv, bool *json, bool *help,
                          struct err *e)
@@ -50,15 +51,17 @@ static enum status run_methods(MPI_Comm world, int argc, char **argv, int *code,
     bool json = false, help;
     const struct quant_method *m;
     json_t *list = json_array();
+    char *options = NULL;
     (void)world;
     (void)code;
     TRY(parse(methods_usage, argc, argv, &json, &help, e));
     for (int i = 0; !help && (m = quant_at(i)) != NULL; i++) {
-        bool needs = m->needs & NEEDS_HESSIAN;
+        bool needs = quant_calibrates(m);
+        TRY(quant_option_names(m, &options, e));
         if (!json)
             printf("%-10s bits %lld to %lld%s\n    %s\n    options: %s\n", m->name,
                    (long long)m->bits_min, (long long)m->bits_max,
-                   needs ? ", needs calibration" : "", m->doc, m->options);
+                   needs ? ", needs calibration" : "", m->doc, options);
         json_t *presets = json_array();
         for (int k = PRESET_NONE + 1; preset_name(k); k++) {
             if (!preset_concerns(k, m->name)) continue;
@@ -71,10 +74,13 @@ static enum status run_methods(MPI_Comm world, int argc, char **argv, int *code,
                               json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:o}", "name", m->name,
                                         "doc", m->doc, "bits_min", (json_int_t)m->bits_min,
                                         "bits_max", (json_int_t)m->bits_max, "calibration", needs,
-                                        "options", m->options, "presets", presets));
+                                        "options", options, "presets", presets));
+        free(options);
+        options = NULL;
     }
     if (json && !help) print_json(json_incref(list));
 done:
+    free(options);
     json_decref(list);
     return st;
 }

@@ -83,18 +83,17 @@ static enum status set_up(struct quantize *o, struct err *e)
     if (o->samples && o->calibration.samples == o->preset_samples)
         o->calibration.samples = o->samples;
     TRY(data_options_check_scored(&o->evaluation, "evaluation-", e));
-    ENSURE(!(method->needs & NEEDS_HESSIAN) || is_given(&o->calibration), ERR_USAGE,
+    ENSURE(!quant_calibrates(method) || is_given(&o->calibration), ERR_USAGE,
            "%s calibrates: give --calibration-text or --calibration-ids", method->name);
     TRY(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
     v->n_variants = 1;
     v->variants[0].bits = o->bits;
     v->variants[0].method.options = o->entry.options;
-    v->variants[0].method.n_bits = 1; /* what quant_check looks at */
-    v->variants[0].method.bits[0] = o->bits;
     TRY(mem_string(&v->variants[0].key, "", e));
     TRY(mem_string(&v->variants[0].method.name, o->method, e));
     TRY(mem_string(&v->variants[0].method.method, o->method, e));
-    TRY(quant_check(&v->variants[0].method, e));
+    TRY(quant_check(o->method, &o->entry.options, &o->bits, 1, e));
+    if (o->weights) TRY(quant_check_weights(method, "--weights", e));
     if (is_given(&o->calibration)) {
         TRY(data_options_finish(&o->calibration, "calibration-", e));
         v->calibration = o->calibration;

@@ -72,13 +72,6 @@ static const struct rule *rule_at(int preset, const char *section, const char *m
     return NULL;
 }
 
-static const struct option *option_find(const struct option_table *t, const char *name)
-{
-    for (int64_t i = 0; i < t->n; i++)
-        if (strcmp(t->options[i].name, name) == 0) return &t->options[i];
-    return NULL;
-}
-
 /* What the rule says, as if it stood in the file. */
 static enum status rule_apply(const struct rule *r, const struct option_table *t, void *entry,
                               struct err *e)
@@ -90,10 +83,11 @@ static enum status rule_apply(const struct rule *r, const struct option_table *t
     TRY(yaml_read_text(r->values, strlen(r->values), &place, &values, e));
     for (int64_t i = 0; i < values->n; i++) {
         const struct node *value = values->items[i];
-        const struct option *o = option_find(t, value->key);
+        size_t base;
+        const struct option *o = options_find(t, value->key, &base);
         const struct option_scope scope = {NULL, value->key, 0, value, &source};
         ENSURE(o, ERR_USAGE, "preset %s: no option %s", preset_names[r->preset], value->key);
-        TRY(options_read_value(o, &scope, entry, e));
+        TRY(options_read_value(o, &scope, (char *)entry + base, e));
     }
 done:
     node_free(values);

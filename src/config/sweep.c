@@ -197,6 +197,9 @@ json_t *sweep_to_json(const struct sweep *s)
     json_t *curvature = json_object_get(json, "curvature");
     if (!s->curvature.data.text && !s->curvature.data.ids) json_object_del(curvature, "data");
     if (!curvature_section_asks(&s->curvature)) json_object_del(json, "curvature");
+    json_t *entry;
+    size_t i;
+    json_array_foreach(json_object_get(json, "methods"), i, entry) method_json_own(entry);
     return json;
 }
 

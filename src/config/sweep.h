@@ -7,6 +7,7 @@
 #pragma once
 #include "config/curvature_options.h"
 #include "config/surface_options.h"
+#include "quant/quant_options.h"
 #include "util/err.h"
 #include "util/json.h"
 #include <stdbool.h>
@@ -21,43 +22,6 @@ enum preset {
     PRESET_GPTQMODEL_5,
     PRESET_N
 };
-
-/* How the column sweep of a method walks the input channels. */
-enum quant_order { ORDER_NONE, ORDER_ACTIVATION, ORDER_GROUP };
-
-/* What the scales of quantized weights are stored as. Later layers are calibrated on the stored
- * weights; packed: on those whose scales are still f32, since scales are rounded behind the last
- * layer. */
-enum scale_dtype { SCALE_F32, SCALE_F16, SCALE_F16_PACKED };
-
-/* What is left to try where a Hessian cannot be factored with any damping. */
-enum last_resort { RESORT_NONE, RESORT_ROUND, RESORT_FLOOR };
-
-/* Whose inputs a Hessian is summed over: the variant's own quantized prefix's, or the
- * full-precision model's, which all variants of a checkpoint that ask for it share. */
-enum quant_hessian { HESSIAN_OWN, HESSIAN_SHARED };
-
-/* The options of every quantization method; a method uses those that concern it (struct
- * quant_method says which). */
-struct quant_options {
-    int64_t group_size; /* columns that share a scale; -1: the whole row */
-    bool symmetric;
-    int order;      /* enum quant_order */
-    double damping; /* share of mean(diag H) added to the diagonal */
-    int64_t block_size;
-    bool true_sequential;     /* each stage sees the block's earlier stages quantized */
-    bool static_groups;       /* scales of all groups from the original weights, before the sweep */
-    double damping_increment; /* step by which damping is raised where the factorisation fails; 0:
-                                 ten times, at most thrice */
-    double range_search; /* exponent of the error that the search of a smaller range makes least; 0:
-                            no search */
-    bool hessian_per_token; /* H is a mean over tokens, not sequences: matters for dead channels */
-    int scale_dtype;        /* enum scale_dtype: codes come from scales in f32 in any case */
-    int last_resort;        /* enum last_resort */
-    int hessian;            /* enum quant_hessian */
-};
-
-enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };
 
 struct method_entry {
     char *name;   /* label on the cube's quantizer axis; by default the method's own */
@@ -218,24 +182,9 @@ MUST_USE enum status run_options_from_json(const json_t *json, struct run_option
                                            struct err *e);
 void run_options_free(struct run_options *r);
 
-/* Command line flags of the same tables: "--group-size 64" or "--group-size=64" sets group_size,
- * boolean `symmetric` is set by --symmetric and unset by --asymmetric. *used = arguments taken (0:
- * not a flag of this table). argv[0] is the flag. ERR_USAGE with the flag's name and what was
- * expected. */
-MUST_USE enum status quant_options_flag(struct quant_options *q, int argc, char **argv, int *used,
-                                        struct err *e);
-void quant_options_default(struct quant_options *q);
-/* The flags with their meaning, one a line, for --help. */
-void quant_options_print_flags(FILE *out);
-/* Name of the i-th option, NULL behind the last. */
-const char *quant_options_key(int64_t i);
-/* Whether the option of that name differs from its default, or between two. */
-bool quant_options_changed(const struct quant_options *q, const char *key);
-bool quant_options_differ(const struct quant_options *a, const struct quant_options *b,
-                          const char *key);
-
-/* The same for a data source: "--PREFIXtext FILE", "--PREFIXids FILE:KEY", "--PREFIXlength 512",
- * ... with a prefix such as "calibration-" or "". Texts replace (and free) earlier ones. */
+/* Command line flags of a data source: "--PREFIXtext FILE", "--PREFIXids FILE:KEY",
+ * "--PREFIXlength 512", ... with a prefix such as "calibration-" or "". Texts replace (and free)
+ * earlier ones. *used as quant_options_flag. */
 MUST_USE enum status data_options_flag(struct data_options *d, const char *prefix, int argc,
                                        char **argv, int *used, struct err *e);
 /* After the flags: exactly one of text and ids, and a name. ERR_USAGE. */

@@ -3,10 +3,6 @@
 #include <math.h>
 
 /* In the order of their enums. */
-static const char *const orders[] = {"none", "activation", "group", NULL};
-static const char *const scale_dtypes[] = {"f32", "f16", "f16-packed", NULL};
-static const char *const last_resorts[] = {"none", "round", "floor", NULL};
-static const char *const hessians[] = {"own", "shared", NULL};
 static const char *const paddings[] = {"none", "counted", "masked", NULL};
 static const char *const sorts[] = {"none", "length", NULL};
 static const char *const activations[] = {"f32", "bf16", NULL};
@@ -14,105 +10,6 @@ static const char *const layouts[] = {"packed", "document", NULL};
 
 #define TABLE(rows, type)                                                                          \
     .options = (rows), .n = sizeof(rows) / sizeof *(rows), .size = sizeof(struct type)
-
-/* The same keys stand in an entry of `methods` and, for command line flags, alone. */
-#define QUANT_KEYS(AT)                                                                             \
-    {.name = "group_size",                                                                         \
-     .doc = "columns that share one scale; -1: the whole row",                                     \
-     .type = OPTION_INT,                                                                           \
-     .offset = AT(group_size),                                                                     \
-     .fallback = "128",                                                                            \
-     .low = 1,                                                                                     \
-     .high = INT64_MAX,                                                                            \
-     .has_special = true,                                                                          \
-     .special = -1},                                                                               \
-        {.name = "symmetric",                                                                      \
-         .doc = "range of a group centred on zero; false: from its least to its greatest weight",  \
-         .type = OPTION_BOOL,                                                                      \
-         .offset = AT(symmetric),                                                                  \
-         .fallback = "true",                                                                       \
-         .unset = "asymmetric"},                                                                   \
-        {.name = "order",                                                                          \
-         .doc = "columns are quantized as they stand (none), by falling diagonal of the Hessian "  \
-                "(activation), or so inside each group and group by group (group)",                \
-         .type = OPTION_CHOICE,                                                                    \
-         .offset = AT(order),                                                                      \
-         .fallback = "none",                                                                       \
-         .choices = orders},                                                                       \
-        {.name = "damping",                                                                        \
-         .doc = "share of the mean of the Hessian's diagonal that is added to it",                 \
-         .type = OPTION_REAL,                                                                      \
-         .offset = AT(damping),                                                                    \
-         .fallback = "0.01",                                                                       \
-         .least = 0,                                                                               \
-         .most = 1},                                                                               \
-        {.name = "block_size",                                                                     \
-         .doc = "columns quantized before the rest of the matrix is updated",                      \
-         .type = OPTION_INT,                                                                       \
-         .offset = AT(block_size),                                                                 \
-         .fallback = "128",                                                                        \
-         .low = 1,                                                                                 \
-         .high = INT64_MAX},                                                                       \
-        {.name = "true_sequential",                                                                \
-         .doc = "each stage of a block sees the block's earlier stages quantized",                 \
-         .type = OPTION_BOOL,                                                                      \
-         .offset = AT(true_sequential),                                                            \
-         .fallback = "true"},                                                                      \
-        {.name = "static_groups",                                                                  \
-         .doc = "scales of all groups from the original weights, before the sweep",                \
-         .type = OPTION_BOOL,                                                                      \
-         .offset = AT(static_groups),                                                              \
-         .fallback = "false"},                                                                     \
-        {.name = "damping_increment",                                                              \
-         .doc = "step by which damping is raised where the Hessian cannot be factored; 0: ten "    \
-                "times, at most thrice",                                                           \
-         .type = OPTION_REAL,                                                                      \
-         .offset = AT(damping_increment),                                                          \
-         .fallback = "0",                                                                          \
-         .least = 0,                                                                               \
-         .most = 1},                                                                               \
-        {.name = "range_search",                                                                   \
-         .doc = "exponent of the error that the search of a smaller range makes least (GPTQ's "    \
-                "mse: 2.4); 0: no search",                                                         \
-         .type = OPTION_REAL,                                                                      \
-         .offset = AT(range_search),                                                               \
-         .fallback = "0",                                                                          \
-         .least = 0,                                                                               \
-         .most = 16},                                                                              \
-        {.name = "hessian_per_token",                                                              \
-         .doc = "the Hessian is a mean over tokens instead of sequences; tells only where input "  \
-                "channels are dead",                                                               \
-         .type = OPTION_BOOL,                                                                      \
-         .offset = AT(hessian_per_token),                                                          \
-         .fallback = "false"},                                                                     \
-        {.name = "scale_dtype",                                                                    \
-         .doc = "what the scales are stored as: the weights are code times stored scale, the "     \
-                "codes come from the scale in f32; f16-packed: later layers are calibrated on "    \
-                "weights whose scales are not rounded yet, as GPTQModel rounds when it packs",     \
-         .type = OPTION_CHOICE,                                                                    \
-         .offset = AT(scale_dtype),                                                                \
-         .fallback = "f32",                                                                        \
-         .choices = scale_dtypes},                                                                 \
-        {.name = "last_resort",                                                                    \
-         .doc = "where no damping lets the Hessian be factored: the cell fails (none), the layer " \
-                "is rounded to nearest (round), or first a floor of 1e-6 to 0.1 of its greatest "  \
-                "entry is put under the diagonal (floor)",                                         \
-         .type = OPTION_CHOICE,                                                                    \
-         .offset = AT(last_resort),                                                                \
-         .fallback = "none",                                                                       \
-         .choices = last_resorts},                                                                 \
-    {                                                                                              \
-        .name = "hessian",                                                                         \
-        .doc = "of the inputs that the variant's own quantized layers give (own), or of the "      \
-               "full-precision model's, one for all variants of a checkpoint (shared)",            \
-        .type = OPTION_CHOICE, .offset = AT(hessian), .fallback = "own", .choices = hessians       \
-    }
-
-#define IN_QUANT(key)  offsetof(struct quant_options, key)
-#define IN_METHOD(key) offsetof(struct method_entry, options.key)
-
-static const struct option quant_keys[] = {QUANT_KEYS(IN_QUANT)};
-const struct option_table quant_table = {TABLE(quant_keys, quant_options)};
 
 static const struct option method_keys[] = {
     {.name = "name",
@@ -142,7 +39,7 @@ static const struct option method_keys[] = {
      .otherwise = "the sweep's",
      .low = QUANT_BITS_MIN,
      .high = QUANT_BITS_MAX},
-    QUANT_KEYS(IN_METHOD),
+    {.type = OPTION_KEYS, .table = &quant_table, .offset = offsetof(struct method_entry, options)},
 };
 const struct option_table method_table = {TABLE(method_keys, method_entry), .begin = method_begin,
                                           .finish = method_finish};

@@ -106,24 +106,21 @@ static bool is_distributed(const struct memory_need *need, int stage)
 void memory_need_add(struct memory_need *need, const struct quant_method *method,
                      const struct quant_options *options)
 {
-    bool hessian = method->needs & NEEDS_HESSIAN;
-    if (!hessian)
-        need->plain++;
-    else if (options->hessian == HESSIAN_SHARED)
-        need->shared++;
-    else if (options->true_sequential)
-        need->own++;
-    else
-        need->own_at_once++;
-    if (hessian && options->hessian == HESSIAN_OWN && options->scale_dtype == SCALE_F16_PACKED)
-        need->unrounded = true;
+    const struct quant_needs n = quant_needs_of(method, options);
+    int64_t *kind = n.shared       ? &need->shared
+                    : n.sequential ? &need->own
+                    : n.own        ? &need->own_at_once
+                                   : &need->plain;
+    ++*kind;
+    quant_needs_add(&need->needs, &n);
     for (int stage = 0; stage < STAGE_N && method->memory; stage++) {
         struct quant_memory m = {0};
         const struct quant_extent extent = {.cols = need->sizes.cols[stage],
                                             .rows = need->sizes.rows[stage],
                                             .threads = need->threads,
                                             .ranks = max64(need->ranks, 1),
-                                            .distributed = is_distributed(need, stage)};
+                                            .distributed =
+                                                n.distributed && is_distributed(need, stage)};
         method->memory(options, &extent, &m);
         take_greater(&need->stage[stage], &m);
     }
@@ -177,31 +174,39 @@ static int64_t kept_per_token(const struct memory_need *need)
     return (s->in_width + (s->parallel ? s->shape.hidden : 0)) * FLOAT;
 }
 
-static int64_t hessians_of(const struct memory_need *need, const struct batch *b)
+/* Bytes of a statistic of a stage; and what summing it takes, before anything is prepared from it.
+ */
+static int64_t sums_of(const struct memory_need *need, int stage, int statistic, int64_t *summing)
+{
+    const struct statistic *s = statistic_at(statistic);
+    int64_t n = need->sizes.cols[stage], bytes = 0, beside = 0;
+    bool large = s->add_distributed && is_distributed(need, stage);
+    if (!(need->needs.statistics & WANTS(statistic))) return 0;
+    if (large && need->needs.distributed) {
+        bytes += s->distributed(n, need->ranks);
+        beside = s->adding_distributed(n);
+    }
+    if (!large || need->needs.whole) {
+        bytes += s->count(n) * DOUBLE;
+        if (need->ranks > 1 && s->reducing) beside = max64(beside, s->reducing(n, need->ranks));
+    }
+    *summing = max64(*summing, (s->adding ? s->adding(n, need->threads) : 0) + beside);
+    return bytes;
+}
+
+static int64_t statistics_of(const struct memory_need *need, const struct batch *b,
+                             int64_t *summing)
 {
     int64_t all = 0, largest = 0;
+    *summing = 0;
+    if (!b->shared && !b->own && !b->own_at_once) return 0;
     for (int stage = 0; stage < STAGE_N; stage++) {
-        int64_t n = need->sizes.cols[stage];
-        int64_t bytes = is_distributed(need, stage) ? dist_bytes(n, need->ranks) : n * n * DOUBLE;
+        int64_t bytes = 0;
+        for (int k = 0; k < STATISTIC_N; k++) bytes += sums_of(need, stage, k, summing);
         all += bytes;
         largest = max64(largest, bytes);
     }
-    return b->shared || b->own_at_once ? all : b->own ? largest : 0;
-}
-
-/* What summing them takes, before anything is prepared from them. */
-static int64_t summing_of(const struct memory_need *need, const struct batch *b)
-{
-    int64_t bytes = 0;
-    if (!b->shared && !b->own && !b->own_at_once) return 0;
-    for (int stage = 0; stage < STAGE_N; stage++) {
-        int64_t n = need->sizes.cols[stage], beside = 0;
-        if (need->ranks > 1)
-            beside = is_distributed(need, stage) ? dist_summing_bytes(n)
-                                                 : gram_collect_bytes(n, need->ranks);
-        bytes = max64(bytes, gram_bytes(n, need->threads) + beside);
-    }
-    return bytes;
+    return b->shared || b->own_at_once ? all : largest;
 }
 
 static int64_t quantizer_of(const struct memory_need *need, const struct batch *b)
@@ -242,7 +247,7 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     int64_t states = states_of(need, b), final = state_bytes(need, &need->evaluation, 1 + b->n);
     part[MEMORY_BASE] = need->base;
     int64_t quantized = b->n ? s->linears : 0;
-    if (need->unrounded && (b->own || b->own_at_once)) quantized += s->linears;
+    if (need->needs.unrounded && (b->own || b->own_at_once)) quantized += s->linears;
     int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT;
     int64_t own = shared / max64(need->mates, 1);
     /* Weights that only the forward passes need are not resident while Hessians are: the quantized
@@ -256,8 +261,9 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
     part[MEMORY_KEPT] =
         b->own ? min64(p->kept_tokens, need->calibration.tokens) * kept_per_token(need) : 0;
-    part[MEMORY_HESSIANS] = hessians_of(need, b);
-    part[MEMORY_QUANTIZER] = b->n ? max64(quantizer_of(need, b), summing_of(need, b)) : 0;
+    int64_t summing;
+    part[MEMORY_HESSIANS] = statistics_of(need, b, &summing);
+    part[MEMORY_QUANTIZER] = b->n ? max64(quantizer_of(need, b), summing) : 0;
     p->blocks = 0;
     for (int i = 0; i < MEMORY_PART_N; i++) p->blocks += part[i];
     p->head =

@@ -26,11 +26,11 @@ struct memory_need {
     int64_t scalapack_from; /* Hessians from there on are spread over the group; 0: none */
     int64_t base;           /* bytes of the process without weights and states; see memory_base */
     struct memory_sequences evaluation, calibration;
-    /* Variants in the order in which they are served: with the shared Hessian, with their own stage
-     * by stage, with their own all stages at once, with none. */
+    /* Variants in the order in which they are served: with shared statistics, with their own stage
+     * by stage, with their own of all stages at once, with none. */
     int64_t shared, own, own_at_once, plain;
-    bool unrounded; /* some of those with their own keep a second quantized block */
-    struct quant_memory stage[STAGE_N]; /* the dearest of the methods */
+    struct quant_needs needs;           /* of any of them */
+    struct quant_memory stage[STAGE_N]; /* the largest of the methods */
     enum dtype type;                    /* of the hidden states between blocks */
 };
 

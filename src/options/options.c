@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 32 }; /* keys of one table */
+enum { OPTIONS_MAX = 128 }; /* keys of one table */
 
 static void *field(void *entry, size_t offset)
 {
@@ -325,6 +325,7 @@ enum status options_read_value(const struct option *o, const struct option_scope
     case OPTION_INTS:
         return read_ints(o, s, field(entry, o->count), at, e);
     case OPTION_GROUP:
+    case OPTION_KEYS:
         return read_table(o->table, s, at, e);
     case OPTION_LIST:
         return read_entries(o, s, entry, e);
@@ -332,20 +333,43 @@ enum status options_read_value(const struct option *o, const struct option_scope
     return OK;
 }
 
-static const struct option *find(const struct option_table *t, const char *name)
+const struct option *options_find(const struct option_table *t, const char *name, size_t *base)
 {
-    for (int64_t i = 0; i < t->n; i++)
-        if (strcmp(t->options[i].name, name) == 0) return &t->options[i];
+    *base = 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i], *inner;
+        if (o->type != OPTION_KEYS) {
+            if (strcmp(o->name, name) == 0) return o;
+        } else if ((inner = options_find(o->table, name, base)) != NULL) {
+            *base += o->offset;
+            return inner;
+        }
+    }
     return NULL;
+}
+
+/* Appends the table's keys to the n names there are. */
+static int64_t names_of(const struct option_table *t, const char *names[OPTIONS_MAX], int64_t n)
+{
+    for (int64_t i = 0; i < t->n && n < OPTIONS_MAX; i++) {
+        const struct option *o = &t->options[i];
+        if (o->type == OPTION_KEYS)
+            n = names_of(o->table, names, n);
+        else
+            names[n++] = o->name;
+    }
+    return n;
 }
 
 /* "a, b, c" */
 static void list_names(const struct option_table *t, char *text, size_t size)
 {
+    const char *names[OPTIONS_MAX];
+    int64_t count = names_of(t, names, 0);
     size_t n = 0;
     text[0] = '\0';
-    for (int64_t i = 0; i < t->n && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", t->options[i].name);
+    for (int64_t i = 0; i < count && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", names[i]);
 }
 
 static enum status __attribute__((format(printf, 3, 4)))
@@ -363,30 +387,39 @@ static enum status fail_unknown(const struct option_table *t, const struct optio
 {
     const char *names[OPTIONS_MAX];
     char known[OPTION_EXPECTED];
-    for (int64_t i = 0; i < t->n; i++) names[i] = t->options[i].name;
-    const char *near = nearest_name(s->name, names, t->n);
+    const char *near = nearest_name(s->name, names, names_of(t, names, 0));
     if (near) return fail_at_key(s, e, "unknown key, did you mean %s?", near);
     list_names(t, known, sizeof known);
     return fail_at_key(s, e, "unknown key; known here: %s", known);
 }
 
+/* The first of the n items that gives the key; --set key=null takes back what the file says. */
+static const struct node *given(const struct node *map, int64_t n, const char *key)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const struct node *item = map->items[i];
+        bool taken_back = item->kind == NODE_NULL && item->place.override;
+        if (!taken_back && strcmp(item->key, key) == 0) return item;
+    }
+    return NULL;
+}
+
 static enum status read_keys(const struct option_table *t, const struct option_scope *s, void *out,
-                             const struct node **given, struct err *e)
+                             struct err *e)
 {
     enum status st = OK;
     for (int64_t i = 0; i < s->node->n; i++) {
         const struct node *n = s->node->items[i];
         struct option_scope inner = {s, n->key, 0, n, s->source};
-        const struct option *o = find(t, n->key);
+        size_t base;
+        const struct option *o = options_find(t, n->key, &base);
         if (!o) TRY(fail_unknown(t, &inner, e));
-        const struct node **seen = &given[o - t->options];
-        if (*seen)
+        const struct node *seen = given(s->node, i, n->key);
+        if (seen)
             TRY(fail_at_key(&inner, e, "repeated key, first on line %lld",
-                            (long long)(*seen)->key_place.line));
-        /* --set key=null takes back what the file says. */
+                            (long long)seen->key_place.line));
         if (n->kind == NODE_NULL && n->place.override) continue;
-        *seen = n;
-        TRY(options_read_value(o, &inner, out, e));
+        TRY(options_read_value(o, &inner, field(out, base), e));
     }
 done:
     return st;
@@ -396,7 +429,6 @@ static enum status read_table(const struct option_table *t, const struct option_
                               struct err *e)
 {
     enum status st = OK;
-    const struct node *given[OPTIONS_MAX] = {NULL};
     options_default(t, out);
     if (s->node->kind != NODE_MAP) {
         char known[OPTION_EXPECTED], found[NODE_SHOWN];
@@ -405,10 +437,10 @@ static enum status read_table(const struct option_table *t, const struct option_
         TRY(fail_here(s, e, "expected a mapping with the keys %s, found %s", known, found));
     }
     if (t->begin) TRY(t->begin(out, s, e));
-    TRY(read_keys(t, s, out, given, e));
+    TRY(read_keys(t, s, out, e));
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
-        if (!o->required || given[i]) continue;
+        if (!o->required || given(s->node, s->node->n, o->name)) continue;
         char expected[OPTION_EXPECTED];
         option_expected(o, expected);
         TRY(options_fail(s, o->name, e, "missing, expected %s", expected));
@@ -434,7 +466,7 @@ void options_default(const struct option_table *t, void *out)
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         void *at = field(out, o->offset);
-        if (o->type == OPTION_GROUP) options_default(o->table, at);
+        if (o->type == OPTION_GROUP || o->type == OPTION_KEYS) options_default(o->table, at);
         if (!o->fallback) continue;
         /* Defaults may lie outside the range: -1 and nan stand for "not given". */
         if (o->type == OPTION_INT && o->word && strcmp(o->fallback, o->word) == 0)
@@ -455,7 +487,7 @@ void options_free(const struct option_table *t, void *out)
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         void *at = field(out, o->offset);
-        if (o->type == OPTION_GROUP) options_free(o->table, at);
+        if (o->type == OPTION_GROUP || o->type == OPTION_KEYS) options_free(o->table, at);
         if (o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS)
             free(*(char **)at);
         if (o->type != OPTION_LIST) continue;
@@ -477,7 +509,8 @@ static enum status own_texts(const struct option_table *t, void *to, enum status
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         char **text = field(to, o->offset), *copy = NULL;
-        if (o->type == OPTION_GROUP) st = own_texts(o->table, text, st, e);
+        if (o->type == OPTION_GROUP || o->type == OPTION_KEYS)
+            st = own_texts(o->table, text, st, e);
         if (o->type != OPTION_TEXT && o->type != OPTION_PATH && o->type != OPTION_PATHS) continue;
         if (*text && st == OK && !(copy = strdup(*text)))
             st = err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for settings");

@@ -18,6 +18,7 @@ enum option_type {
     OPTION_PATHS,  /* char *, one or several of them, resolved, one a line */
     OPTION_INTS,   /* int64_t array inside the struct, all different */
     OPTION_GROUP,  /* a struct inside the struct */
+    OPTION_KEYS,   /* likewise, but its table's keys stand among those of this one */
     OPTION_LIST    /* pointer to an array of structs */
 };
 
@@ -40,7 +41,7 @@ struct option {
     const char *const *choices; /* CHOICE: NULL behind the last */
     bool file_only;             /* no flag */
     const char *unset;          /* BOOL: the flag that makes it false; NULL: "no-" + name */
-    const struct option_table *table; /* GROUP, LIST */
+    const struct option_table *table; /* GROUP, KEYS, LIST */
 };
 
 /* Where in the settings a value stands. */
@@ -85,6 +86,10 @@ void options_free(const struct option_table *t, void *out);
  * ERR_NOMEM. */
 MUST_USE enum status options_copy(const struct option_table *t, const void *from, void *to,
                                   struct err *e);
+
+/* The key of that name, also behind OPTION_KEYS; NULL: none. *base is the offset of the struct that
+ * holds its value inside the table's struct. */
+const struct option *options_find(const struct option_table *t, const char *name, size_t *base);
 
 /* Reads one value into its place (for flags and table cells). */
 MUST_USE enum status options_read_value(const struct option *o, const struct option_scope *scope,

@@ -16,8 +16,8 @@ static bool names(const char *arg, size_t n, const char *prefix, const char *nam
 
 static bool has_flag(const struct option *o)
 {
-    return !o->file_only && o->type != OPTION_GROUP && o->type != OPTION_LIST &&
-           o->type != OPTION_INTS;
+    return !o->file_only && o->type != OPTION_GROUP && o->type != OPTION_KEYS &&
+           o->type != OPTION_LIST && o->type != OPTION_INTS;
 }
 
 /* The flag that makes a bool false. */
@@ -30,11 +30,18 @@ static void unset_name(const struct option *o, char name[OPTION_NAME])
 }
 
 static const struct option *find_flag(const struct option_table *t, const char *prefix,
-                                      const char *arg, size_t n, bool *unset)
+                                      const char *arg, size_t n, bool *unset, size_t *base)
 {
+    *base = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         char opposite[OPTION_NAME];
+        if (o->type == OPTION_KEYS) {
+            const struct option *inner = find_flag(o->table, prefix, arg, n, unset, base);
+            if (!inner) continue;
+            *base += o->offset;
+            return inner;
+        }
         unset_name(o, opposite);
         *unset = o->type == OPTION_BOOL && names(arg, n, prefix, opposite);
         if (*unset || (has_flag(o) && names(arg, n, prefix, o->name))) return o;
@@ -68,8 +75,10 @@ enum status options_flag(const struct option_table *t, const char *prefix, void 
     size_t n = strcspn(argv[0], "=");
     const char *value = argv[0][n] ? argv[0] + n + 1 : NULL;
     bool unset = false;
-    const struct option *o = find_flag(t, prefix, argv[0] + 2, n - 2, &unset);
+    size_t base;
+    const struct option *o = find_flag(t, prefix, argv[0] + 2, n - 2, &unset, &base);
     if (!o) return OK;
+    entry = (char *)entry + base;
     TRY(mem_format(&flag, e, "%.*s", (int)n, argv[0]));
     char expected[OPTION_EXPECTED];
     option_expected(o, expected);
@@ -91,6 +100,7 @@ void options_print_flags(const struct option_table *t, const char *prefix, FILE 
 {
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
+        if (o->type == OPTION_KEYS) options_print_flags(o->table, prefix, out);
         if (!has_flag(o)) continue;
         char name[OPTION_NAME], line[3 * OPTION_NAME], expected[OPTION_EXPECTED];
         snprintf(name, sizeof name, "%s", o->name);

@@ -72,6 +72,7 @@ static json_t *value_to_json(const struct option *o, const char *entry)
     case OPTION_INTS:
         return ints_to_json(at, *(const int64_t *)count);
     case OPTION_GROUP:
+    case OPTION_KEYS:
         return options_to_json(o->table, at);
     case OPTION_LIST:
         memcpy(&entries, at, sizeof entries);
@@ -86,7 +87,11 @@ json_t *options_to_json(const struct option_table *t, const void *entry)
     for (int64_t i = 0; object && i < t->n; i++) {
         const struct option *o = &t->options[i];
         if (is_absent(o, entry)) continue;
-        if (json_object_set_new(object, o->name, value_to_json(o, entry)) != 0) {
+        json_t *value = value_to_json(o, entry);
+        int failed = o->type == OPTION_KEYS ? json_object_update(object, value)
+                                            : json_object_set(object, o->name, value);
+        json_decref(value);
+        if (failed) {
             json_decref(object);
             return NULL;
         }

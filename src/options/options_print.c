@@ -69,6 +69,7 @@ void option_expected(const struct option *o, char text[OPTION_EXPECTED])
         expected_int(o, "a list of integers, each", text);
         break;
     case OPTION_GROUP:
+    case OPTION_KEYS:
         snprintf(text, OPTION_EXPECTED, "a mapping");
         break;
     case OPTION_LIST:
@@ -89,12 +90,15 @@ static void print_tail(const struct option *o, FILE *out)
     fprintf(out, "\n      %s\n", o->doc);
 }
 
-static void print_section(const struct option_table *t, const char *title, FILE *out)
+static void print_keys(const struct option_table *t, FILE *out)
 {
-    fprintf(out, "%s\n", title);
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         char expected[OPTION_EXPECTED];
+        if (o->type == OPTION_KEYS) {
+            print_keys(o->table, out);
+            continue;
+        }
         option_expected(o, expected);
         fprintf(out, "  %-16s  %s", o->name, expected);
         print_tail(o, out);
@@ -103,13 +107,12 @@ static void print_section(const struct option_table *t, const char *title, FILE 
 
 void options_print(const struct option_table *t, FILE *out)
 {
-    print_section(t, "top level", out);
+    fputs("top level\n", out);
+    print_keys(t, out);
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         if (!o->table) continue;
-        char title[OPTION_NAME];
-        snprintf(title, sizeof title, "\n%s%s", o->name,
-                 o->type == OPTION_LIST ? "[] (each entry)" : "");
-        print_section(o->table, title, out);
+        fprintf(out, "\n%s%s\n", o->name, o->type == OPTION_LIST ? "[] (each entry)" : "");
+        print_keys(o->table, out);
     }
 }

@@ -58,27 +58,52 @@ struct cost cost_shared(const struct model_sizes *m, const struct cost_tokens *e
         .bytes = bytes_a_weight * (double)m->shape.parameters};
 }
 
-/* Sums over the stages of all blocks. docs/math/gptq.md: a factor is n³/3, the sweep rows n². */
-static void hessians(const struct model_sizes *m, const struct cost_tokens *calibration,
-                     struct cost *c)
+/* Taking the statistics: the calibration tokens' forward pass and the sums over their inputs. */
+static void calibrate(const struct model_sizes *m, const struct quant_needs *needs,
+                      const struct cost_tokens *calibration, struct cost *c)
 {
-    for (int i = 0; i < STAGE_N; i++) {
-        double n = (double)m->cols[i], layers = (double)m->shape.layers;
-        c->flop[COST_HESSIAN] += layers * n * n * calibration->tokens;
-        c->flop[COST_FACTOR] += layers * n * n * n / 3;
-    }
+    c->flop[COST_FORWARD] += forward(m, calibration);
+    for (int i = 0; i < STAGE_N; i++)
+        for (int k = 0; k < STATISTIC_N; k++)
+            if (needs->statistics & WANTS(k) && statistic_at(k)->flop)
+                c->flop[COST_HESSIAN] += (double)m->shape.layers *
+                                         statistic_at(k)->flop(m->cols[i]) * calibration->tokens;
 }
 
-struct cost cost_shared_hessian(const struct model_sizes *m, const struct cost_tokens *calibration)
+/* What a method says of its own work; prepares is for those whose statistics are not shared. */
+static void add_method(const struct model_sizes *m, const struct method_entry *method,
+                       const struct cost_tokens *calibration, bool prepares, bool runs,
+                       struct cost *c)
+{
+    const struct quant_method *q = quant_find(method->method);
+    double layers = (double)m->shape.layers, passes = 0;
+    for (int i = 0; q && q->cost && i < STAGE_N; i++) {
+        struct quant_cost one = {0};
+        q->cost(&method->options, m->all_rows[i], m->cols[i], &one);
+        if (prepares) c->flop[COST_FACTOR] += layers * one.prepare;
+        if (runs) c->flop[COST_SWEEP] += layers * one.run;
+        if (one.passes > passes) passes = one.passes;
+    }
+    if (runs) c->flop[COST_FORWARD] += passes * forward(m, calibration);
+}
+
+struct cost cost_shared_statistics(const struct model_sizes *m, const struct method_entry *methods,
+                                   int64_t n, const struct cost_tokens *calibration)
 {
     struct cost c = {0};
-    c.flop[COST_FORWARD] = forward(m, calibration);
-    hessians(m, calibration, &c);
+    struct quant_needs all = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const struct quant_method *q = quant_find(methods[i].method);
+        if (!q) continue;
+        const struct quant_needs needs = quant_needs_of(q, &methods[i].options);
+        if (!needs.shared) continue;
+        /* Most of them share what they prepare: that of the first counts. */
+        if (!all.shared) add_method(m, &methods[i], calibration, true, false, &c);
+        quant_needs_add(&all, &needs);
+    }
+    if (all.shared) calibrate(m, &all, calibration, &c);
     return c;
 }
-
-/* Rounding a weight: scale, division, clamp, code; and each range that a search tries. */
-enum { FLOP_ROUND = 40, RANGES_TRIED = 80, FLOP_RANGE = 8 };
 
 struct cost cost_variant(const struct model_sizes *m, const struct method_entry *method,
                          const struct cost_tokens *evaluation,
@@ -87,17 +112,10 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
     struct cost c = {
         .flop = {[COST_FORWARD] = forward(m, evaluation), [COST_HEAD] = head(m, evaluation)}};
     const struct quant_method *q = quant_find(method->method);
-    double layers = (double)m->shape.layers, weight = FLOP_ROUND;
-    if (method->options.range_search > 0) weight += RANGES_TRIED * FLOP_RANGE;
-    c.flop[COST_SWEEP] = weight * layers * (double)m->linears;
-    if (!q || !(q->needs & NEEDS_HESSIAN)) return c;
-    for (int i = 0; i < STAGE_N; i++) {
-        double n = (double)m->cols[i];
-        c.flop[COST_SWEEP] += layers * (double)m->all_rows[i] * n * n;
-    }
-    if (method->options.hessian == HESSIAN_SHARED) return c;
-    c.flop[COST_FORWARD] += forward(m, calibration);
-    hessians(m, calibration, &c);
+    if (!q) return c;
+    const struct quant_needs needs = quant_needs_of(q, &method->options);
+    add_method(m, method, calibration, needs.own, true, &c);
+    if (needs.own) calibrate(m, &needs, calibration, &c);
     return c;
 }
 

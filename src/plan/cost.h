@@ -44,13 +44,14 @@ struct cost_tokens cost_tokens_of(const struct data_options *d);
  * precision with the evaluation, score it. */
 struct cost cost_shared(const struct model_sizes *m, const struct cost_tokens *evaluation,
                         double bytes_a_weight);
-/* What one variant adds. Its calibration costs nothing where the visit's shared Hessian serves it.
- */
+/* What one variant adds. Its calibration costs nothing where shared statistics serve it. */
 struct cost cost_variant(const struct model_sizes *m, const struct method_entry *method,
                          const struct cost_tokens *evaluation,
                          const struct cost_tokens *calibration);
-/* The visit's shared Hessian and its factors, once. */
-struct cost cost_shared_hessian(const struct model_sizes *m, const struct cost_tokens *calibration);
+/* The statistics that those of the n methods share that ask for it, and what is prepared from them,
+ * once. Nothing where none asks. */
+struct cost cost_shared_statistics(const struct model_sizes *m, const struct method_entry *methods,
+                                   int64_t n, const struct cost_tokens *calibration);
 /* Curvature with so many products with the Hessian at most. */
 struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens *tokens,
                            int64_t products);

@@ -129,12 +129,7 @@ static json_t *concerning(const struct method_entry *m, const struct quant_metho
     json_t *value;
     json_object_foreach(all, key, value)
     {
-        size_t n = strlen(key);
-        for (const char *p = method->options; (p = strstr(p, key)) != NULL; p += n)
-            if ((p == method->options || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0')) {
-                json_object_set(kept, key, value);
-                break;
-            }
+        if (quant_concerns(method, key)) json_object_set(kept, key, value);
     }
     json_decref(all);
     return kept;
@@ -144,11 +139,10 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                              const json_t *calibration, char key[HASH_HEX], struct err *e)
 {
     const struct quant_method *method = quant_find(m->method);
-    bool calibrates = method->needs & NEEDS_HESSIAN;
     return plan_digest(json_pack("{s:s, s:I, s:o, s:O?, s:I}", "method", m->method, "bits",
                                  (json_int_t)bits, "options", concerning(m, method), "calibration",
-                                 calibrates ? (json_t *)(uintptr_t)calibration : NULL, "seed",
-                                 (json_int_t)p->sweep->seed),
+                                 quant_calibrates(method) ? (json_t *)(uintptr_t)calibration : NULL,
+                                 "seed", (json_int_t)p->sweep->seed),
                        key, e);
 }
 
@@ -159,11 +153,12 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
     TRY(mem_zero(&p->variants, s->n_methods * p->n_bits, sizeof *p->variants, "variants", e));
     for (int64_t i = 0; i < s->n_methods; i++) {
         const struct method_entry *m = &s->methods[i];
-        TRY(quant_check(m, e));
+        TRY(quant_check(m->method, &m->options, m->bits, m->n_bits, e));
         const struct quant_method *method = quant_find(m->method);
-        bool calibrates = method->needs & NEEDS_HESSIAN;
-        ENSURE(!calibrates || calibration, ERR_USAGE,
+        ENSURE(!quant_calibrates(method) || calibration, ERR_USAGE,
                "calibration: missing; method %s needs calibration text", m->method);
+        if (plan_accounts(&s->curvature))
+            TRY(quant_check_weights(method, "curvature: second_order, critical", e));
         for (int64_t b = 0; b < p->n_bits; b++) {
             struct plan_variant *v = &p->variants[p->n_variants++];
             *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};

@@ -1,6 +1,7 @@
 #include "plan/plan_cost.h"
 #include "memory/memory_after.h"
 #include "plan/plan.h"
+#include "plan/plan_keys.h"
 #include "quant/quant.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -65,7 +66,7 @@ static void add_tokens(struct cost_tokens *to, const struct cost_tokens *more)
     if (more->longest > to->longest) to->longest = more->longest;
 }
 
-static bool accounts_asked_for(const struct curvature_section *c)
+bool plan_accounts(const struct curvature_section *c)
 {
     return c->second_order != SECOND_ORDER_NONE || c->critical;
 }
@@ -81,8 +82,7 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
         struct cost_tokens one = plan_tokens(p, &cache, &s->evaluations[i]);
         add_tokens(&c->evaluation, &one);
     }
-    if (!accounts_asked_for(&s->curvature) && !curvature_asked_for(&s->curvature.options))
-        goto done;
+    if (!plan_accounts(&s->curvature) && !curvature_asked_for(&s->curvature.options)) goto done;
     TRY(sweep_curvature_data(s, &data, e));
     c->curvature = plan_tokens(p, &cache, &data);
 done:
@@ -96,13 +96,14 @@ static void cost_model(const struct plan *p, const struct plan_costs *c, struct 
     const struct curvature_section *s = &p->sweep->curvature;
     const struct curvature_options *o = &s->options;
     m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_a_weight);
-    m->hessian = cost_shared_hessian(&m->sizes, &c->calibration);
+    m->statistics =
+        cost_shared_statistics(&m->sizes, p->sweep->methods, p->sweep->n_methods, &c->calibration);
     if (curvature_asked_for(o))
         m->curvature = cost_curvature(&m->sizes, &c->curvature, curvature_products_most(o));
     for (int64_t i = 0; i < p->n_variants; i++)
         m->variants[i] =
             cost_variant(&m->sizes, p->variants[i].method, &c->evaluation, &c->calibration);
-    if (!accounts_asked_for(s)) return;
+    if (!plan_accounts(s)) return;
     m->second_order = cost_second_order(&m->sizes, &c->curvature, s->second_order, s->critical);
     const struct cost cell =
         cost_second_order_cell(&m->sizes, &c->curvature, s->second_order, s->critical);
@@ -139,10 +140,10 @@ done:
     return st;
 }
 
-static bool shares_hessian(const struct plan_variant *v)
+static bool shares_statistics(const struct plan_variant *v)
 {
     const struct quant_method *q = quant_find(v->method->method);
-    return q && q->needs & NEEDS_HESSIAN && v->method->options.hessian == HESSIAN_SHARED;
+    return q && quant_needs_of(q, &v->method->options).shared;
 }
 
 static struct cost shared_cost(const struct plan *p, int64_t model, const int64_t *variants,
@@ -151,8 +152,8 @@ static struct cost shared_cost(const struct plan *p, int64_t model, const int64_
     const struct plan_model *m = &p->costs.models[model];
     struct cost c = m->shared;
     for (int64_t i = 0; i < n; i++)
-        if (shares_hessian(&p->variants[variants[i]])) {
-            cost_add(&c, &m->hessian, 1);
+        if (shares_statistics(&p->variants[variants[i]])) {
+            cost_add(&c, &m->statistics, 1);
             break;
         }
     if (n > 0) cost_add(&c, &m->second_order, 1);
@@ -293,7 +294,7 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
         bytes = base + memory_curvature(&after, &c->options, c->warm_start, kept);
     }
     if (p->sweep->run.reproducible) after = after_of(p, model, rank, 1);
-    if (n > 0 && accounts_asked_for(c)) {
+    if (n > 0 && plan_accounts(c)) {
         int64_t together = n < c->options.together ? n : c->options.together;
         bytes = max64(bytes, base + memory_second_order(&after, c->second_order, c->critical,
                                                         together, c->options.memory,

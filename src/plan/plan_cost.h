@@ -14,7 +14,7 @@ struct plan_model {
     struct model_sizes sizes;
     double bytes_a_weight;
     struct cost shared;       /* every piece of a visit */
-    struct cost hessian;      /* more, if a variant uses the visit's shared Hessian */
+    struct cost statistics;   /* more, if a variant uses shared statistics */
     struct cost curvature;    /* of the full-precision loss */
     struct cost second_order; /* more, if there are cells whose second order is asked for */
     struct cost *variants;    // (n_variants of the plan), with the second order of each

@@ -26,6 +26,11 @@ bool plan_missing(const struct results_view *view, const char *key,
 /* What hidden states are held as, for keys: NULL for f32, which was there first. */
 const char *plan_activations(const struct sweep *s);
 
+/* --- plan_cost.c --- */
+/* Whether the section asks for what the weights of each variant predict (second order, critical
+ * sharpness). */
+bool plan_accounts(const struct curvature_section *c);
+
 /* --- plan_surfaces.c --- */
 /* Fills p->surfaces; the checkpoints are there. calibration: its identity, or NULL. ERR_USAGE. */
 MUST_USE enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct err *e);

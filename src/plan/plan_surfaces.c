@@ -64,6 +64,7 @@ static enum status find_parts(const struct plan *p, struct plan_surface *s, stru
     ENSURE(entry->bits >= method->bits_min && entry->bits <= method->bits_max, ERR_USAGE,
            "surfaces: %s: %lld bits; %s takes %lld to %lld", entry->name, (long long)entry->bits,
            method->name, (long long)method->bits_min, (long long)method->bits_max);
+    TRY(quant_check_weights(method, "surfaces", e));
 done:
     return st;
 }
@@ -223,7 +224,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
     TRY(mem_string(&v->key, key, e));
     TRY(run_options_copy(&sweep->run, &v->run, e));
-    if (s->quantizer && quant_find(s->quantizer->method)->needs & NEEDS_HESSIAN)
+    if (s->quantizer && quant_calibrates(quant_find(s->quantizer->method)))
         TRY(data_options_copy(&sweep->calibration, &v->calibration, e));
     TRY(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
     TRY(data_options_copy(s->dataset, v->evaluations, e));

@@ -1,17 +1,17 @@
 /* GPTQ (Frantar et al. 2022) on the factor H = R Rᵀ alone. */
 #include "quant/gptq.h"
 #include "linalg/linalg.h"
-#include "quant/quant_table.h"
+#include "quant/grid.h"
 #include "quant/report.h"
-#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void gptq_release(struct quant_prepared *p)
+static void gptq_release(void *prepared)
 {
+    struct gptq_prepared *p = prepared;
     if (!p) return;
     for (int64_t i = 0; p->blocks && i < p->n_blocks; i++) free(p->blocks[i].inverse);
     free(p->blocks);
@@ -25,7 +25,7 @@ static enum status gram_check(const struct quant_input *in, struct err *e)
 {
     enum status st = OK;
     for (int64_t i = 0; i < in->cols; i++) {
-        const double *g = in->gram + i * in->cols;
+        const double *g = in->statistic[STATISTIC_GRAM] + i * in->cols;
         for (int64_t j = i; j < in->cols; j++)
             ENSURE(isfinite(g[j]), ERR_NUMERIC,
                    "the Hessian of input channels %lld and %lld is %g: the activations before this "
@@ -40,7 +40,7 @@ done:
 
 /* diagonal (cols) of H from that of its sums, 1 where a channel had no input; p->dead marks those.
  */
-static enum status diagonal_make(struct quant_prepared *p, const struct quant_input *in,
+static enum status diagonal_make(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
     enum status st = OK;
@@ -91,7 +91,7 @@ static void groups_rank(struct ranked *ranks, int64_t n, int64_t group)
     }
 }
 
-static enum status order_make(struct quant_prepared *p, const double *diagonal, struct err *e)
+static enum status order_make(struct gptq_prepared *p, const double *diagonal, struct err *e)
 {
     enum status st = OK;
     struct ranked *ranks = NULL;
@@ -120,13 +120,14 @@ static enum status diagonal_sums(const struct quant_input *in, double *sums, str
         goto done;
     }
     TRY(gram_check(in, e));
-    for (int64_t i = 0; i < in->cols; i++) sums[i] = in->gram[i * in->cols + i];
+    const double *gram = in->statistic[STATISTIC_GRAM];
+    for (int64_t i = 0; i < in->cols; i++) sums[i] = gram[i * in->cols + i];
 done:
     return st;
 }
 
 /* Everything but the factor: collective where the sums are spread out. */
-static enum status prepare_order(struct quant_prepared *p, const struct quant_input *in,
+static enum status prepare_order(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
     enum status st = OK;
@@ -138,7 +139,7 @@ done:
 }
 
 /* All of it by this rank alone. */
-static enum status prepare_alone(struct quant_prepared *p, const struct quant_input *in,
+static enum status prepare_alone(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
     enum status st = OK;
@@ -156,7 +157,7 @@ done:
 }
 
 /* What a rank that did not factor needs room for before it is told. */
-static enum status share_room(struct quant_prepared *p, bool ordered, bool with_dead, struct err *e)
+static enum status share_room(struct gptq_prepared *p, bool ordered, bool with_dead, struct err *e)
 {
     enum status st = OK;
     if (ordered && !p->order)
@@ -167,14 +168,14 @@ done:
     return st;
 }
 
-static enum status prepare_room(struct quant_prepared **out, const struct quant_input *in,
+static enum status prepare_room(struct gptq_prepared **out, const struct quant_input *in,
                                 const struct quant_options *options, double **diagonal,
                                 struct err *e)
 {
     enum status st = OK;
     int64_t n = in->cols;
     TRY(mem_zero(out, 1, sizeof **out, "a Hessian's factor", e));
-    struct quant_prepared *p = *out;
+    struct gptq_prepared *p = *out;
     p->options = *options;
     p->cols = n;
     p->dist = in->dist;
@@ -186,10 +187,10 @@ done:
 }
 
 static enum status gptq_prepare(const struct quant_input *in, const struct quant_options *options,
-                                struct quant_prepared **out, struct err *e)
+                                void **out, struct err *e)
 {
     enum status st = OK;
-    struct quant_prepared *p = NULL;
+    struct gptq_prepared *p = NULL;
     double *diagonal = NULL;
     *out = NULL;
     st = prepare_room(&p, in, options, &diagonal, e);
@@ -209,13 +210,14 @@ done:
 }
 
 /* The owner's work to the other ranks of the team. */
-static enum status gptq_share(const struct quant_input *in, struct quant_prepared *p,
-                              enum status prepared, struct err *e)
+static enum status gptq_share(const struct quant_input *in, void *prepared, enum status made,
+                              struct err *e)
 {
     enum status st = OK;
+    struct gptq_prepared *p = prepared;
     const struct quant_team *t = in->team;
-    if (!t || in->dist) return prepared;
-    TRY(team_agree(t, prepared, e));
+    if (!t || in->dist) return made;
+    TRY(team_agree(t, made, e));
     struct {
         double damping, lambda;
         bool ordered, dead;
@@ -245,14 +247,14 @@ static double share(double a, double b)
 static enum status gptq_run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
     enum status st = OK;
-    const struct quant_prepared *p = job->prepared;
+    const struct gptq_prepared *p = job->prepared;
     struct gptq_sums sums;
     ENSURE(p && p->cols == job->cols, ERR_SHAPE,
            "the weights have %lld columns, the Hessian's factor %lld", (long long)job->cols,
            p ? (long long)p->cols : 0LL);
     TRY(team_agree(job->team, job_check(job, e), e));
     TRY(gptq_sweep(job, &sums, e));
-    TRY(job_report(job, p->options.group_size, report, e));
+    TRY(job_report(job, grid_bits(job), report, e));
     ENSURE(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");
     report->damping = p->damping;
     if (isnan(p->damping)) goto done; /* R is not the Hessian's */
@@ -296,21 +298,34 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
         cols * reach * ((int64_t)sizeof(float) + 2 * doubles) + 3 * reach * reach * doubles;
 }
 
+/* docs/math/gptq.md: a factor is n³/3, the sweep rows n². */
+static void gptq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
+                      struct quant_cost *out)
+{
+    double n = (double)cols;
+    out->prepare = n * n * n / 3;
+    out->run = grid_flop(rows, cols, o) + (double)rows * n * n;
+}
+
 const struct quant_method quant_gptq = {
     .name = "gptq",
     .doc = "column by column, each column's error made up for by those behind it (Hessian of the "
            "calibration inputs)",
-    .needs = NEEDS_HESSIAN,
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
+    .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .options = "group_size symmetric order damping damping_increment block_size true_sequential "
                "static_groups range_search hessian_per_token scale_dtype last_resort hessian",
+    .check = gptq_check,
+    .statistics = WANTS(STATISTIC_GRAM),
+    .distributed = true,
+    .unrounded = true,
     .prepare_options = "group_size order damping damping_increment block_size static_groups "
                        "hessian_per_token last_resort",
-    .check = gptq_check,
     .prepare = gptq_prepare,
     .share = gptq_share,
     .release = gptq_release,
-    .memory = gptq_memory,
     .run = gptq_run,
+    .memory = gptq_memory,
+    .cost = gptq_cost,
 };

@@ -13,7 +13,7 @@ struct gptq_block {
 };
 
 /* Columns are counted in the order of the sweep, if it is not said otherwise. */
-struct quant_prepared {
+struct gptq_prepared {
     struct quant_options options; /* those it was made with */
     int64_t cols;
     int64_t *order; // (cols) position in the sweep -> column of W; NULL: as they stand
@@ -41,11 +41,11 @@ double gptq_scale(const struct quant_input *in, const struct quant_options *o);
 /* Factors H with diagonal (cols, by column of W), into h (cols, cols) or, where the sums are spread
  * out (then collective, h NULL), in place. Sets damping and lambda. ERR_NUMERIC: no damping that
  * the options allow helps. */
-MUST_USE enum status gptq_factor(struct quant_prepared *p, const struct quant_input *in,
+MUST_USE enum status gptq_factor(struct gptq_prepared *p, const struct quant_input *in,
                                  const double *diagonal, double *h, struct err *e);
 /* The blocks' bounds, and room for their inverses; then the inverses of R = r (cols, cols). */
-MUST_USE enum status gptq_blocks(struct quant_prepared *p, bool inverses, struct err *e);
-MUST_USE enum status gptq_inverses(struct quant_prepared *p, const double *r, struct err *e);
+MUST_USE enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e);
+MUST_USE enum status gptq_inverses(struct gptq_prepared *p, const double *r, struct err *e);
 
 /* --- gptq_sweep.c --- */
 

@@ -18,10 +18,11 @@ double gptq_scale(const struct quant_input *in, const struct quant_options *o)
  * entries are zero already: its inputs all were. Every entry is rounded to f32, because the
  * reference's H is f32: near a tie between two codes the last bits of H decide, and then its own
  * are the better ones. Beside the damping, an ulp of f32 is nothing; the factorisation is f64. */
-static void hessian_fill(double *h, const struct quant_prepared *p, const struct quant_input *in,
+static void hessian_fill(double *h, const struct gptq_prepared *p, const struct quant_input *in,
                          const double *diagonal, double lambda)
 {
     int64_t n = in->cols;
+    const double *gram = in->statistic[STATISTIC_GRAM];
     double scale = gptq_scale(in, &p->options);
 #pragma omp parallel for schedule(dynamic, 16)
     for (int64_t i = 0; i < n; i++) {
@@ -29,14 +30,14 @@ static void hessian_fill(double *h, const struct quant_prepared *p, const struct
         h[i * n + i] = (double)((float)diagonal[a] + (float)lambda);
         for (int64_t j = i + 1; j < n; j++) {
             int64_t b = p->order ? p->order[j] : j;
-            double sum = a < b ? in->gram[a * n + b] : in->gram[b * n + a];
+            double sum = a < b ? gram[a * n + b] : gram[b * n + a];
             h[i * n + j] = (double)(float)(scale * sum);
         }
     }
 }
 
 /* One try with lambda on the diagonal, into h (cols, cols) or where the sums are spread out. */
-static enum status factor_try(const struct quant_prepared *p, const struct quant_input *in,
+static enum status factor_try(const struct gptq_prepared *p, const struct quant_input *in,
                               const double *diagonal, double *h, struct err *e)
 {
     enum status st = OK;
@@ -67,7 +68,7 @@ static double damping_next(const struct quant_options *o, double damping, int fa
 
 /* Raises the damping until h, with `floor` under its diagonal, has a factor. ERR_NUMERIC when the
  * last damping did not help either. */
-static enum status damping_find(struct quant_prepared *p, const struct quant_input *in,
+static enum status damping_find(struct gptq_prepared *p, const struct quant_input *in,
                                 const double *diagonal, double floor, double *h, struct err *e)
 {
     enum status st = OK;
@@ -90,7 +91,7 @@ static enum status damping_find(struct quant_prepared *p, const struct quant_inp
 }
 
 /* Without errors to make up for, the sweep rounds to nearest: R = I. */
-static void factor_identity(struct quant_prepared *p, double *h)
+static void factor_identity(struct gptq_prepared *p, double *h)
 {
     p->damping = NAN;
     p->lambda = 0;
@@ -103,7 +104,7 @@ enum { FLOORS = 6 };
 
 /* GPTQModel's way (hessian_inverse since 5.2): damping alone, then over floors of 1e-6, 1e-5, ...
  * of the greatest entry, then rounding to nearest. */
-enum status gptq_factor(struct quant_prepared *p, const struct quant_input *in,
+enum status gptq_factor(struct gptq_prepared *p, const struct quant_input *in,
                         const double *diagonal, double *h, struct err *e)
 {
     double most = 0;
@@ -124,7 +125,7 @@ enum status gptq_factor(struct quant_prepared *p, const struct quant_input *in,
 }
 
 /* Where the blocks lie and how far their groups reach. */
-static void block_bounds(struct gptq_block *b, int64_t i, const struct quant_prepared *p)
+static void block_bounds(struct gptq_block *b, int64_t i, const struct gptq_prepared *p)
 {
     int64_t size = min64(p->options.block_size, p->cols), group = p->options.group_size;
     b->begin = i * size;
@@ -137,7 +138,7 @@ static void block_bounds(struct gptq_block *b, int64_t i, const struct quant_pre
     if (b->reach < b->end) b->reach = b->end;
 }
 
-enum status gptq_blocks(struct quant_prepared *p, bool inverses, struct err *e)
+enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
 {
     enum status st = OK;
     int64_t size = min64(p->options.block_size, p->cols);
@@ -155,7 +156,7 @@ done:
     return st;
 }
 
-enum status gptq_inverses(struct quant_prepared *p, const double *r, struct err *e)
+enum status gptq_inverses(struct gptq_prepared *p, const double *r, struct err *e)
 {
     enum status st = OK;
     double *inverse = NULL;

@@ -43,7 +43,7 @@ struct panel {
 
 struct sweep_state {
     const struct quant_job *job;
-    const struct quant_prepared *p;
+    const struct gptq_prepared *p;
     struct tile *t;
     struct scratch *s;
     struct panel panel;
@@ -144,7 +144,7 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
  * at whole rows, but before it looks at static groups. */
 static void groups_fit(const struct quant_job *job, struct tile *t)
 {
-    const struct quant_prepared *p = job->prepared;
+    const struct gptq_prepared *p = job->prepared;
     int64_t n = p->cols, group = p->options.group_size;
     bool whole = group < 0;
     const struct tile_columns c = {.dead = whole ? NULL : p->dead};
@@ -159,7 +159,7 @@ static void groups_fit(const struct quant_job *job, struct tile *t)
 
 static void tile_begin(const struct quant_job *job, struct tile *t, int64_t row)
 {
-    const struct quant_prepared *p = job->prepared;
+    const struct gptq_prepared *p = job->prepared;
     const struct tile_columns c = {.order = p->order, .dead = p->dead};
     t->row = row;
     memset(t->loss, 0, sizeof t->loss);
@@ -194,7 +194,7 @@ static void tiles_free(struct tile *t, int64_t n)
 }
 
 /* n tiles that the caller frees with tiles_free, also after a failure. */
-static enum status tiles_make(const struct quant_prepared *p, int64_t n, struct tile **out,
+static enum status tiles_make(const struct gptq_prepared *p, int64_t n, struct tile **out,
                               struct err *e)
 {
     enum status st = OK;
@@ -227,7 +227,7 @@ static enum status scratch_make(const struct quant_job *job, int n, struct scrat
                                 struct err *e)
 {
     enum status st = OK;
-    const struct quant_prepared *p = job->prepared;
+    const struct gptq_prepared *p = job->prepared;
     int64_t longest = p->blocks[0].end;
     TRY(mem_zero(out, n, sizeof **out, "scratch of threads", e));
     for (int i = 0; i < n; i++) {
@@ -250,7 +250,7 @@ done:
 /* What a rank works with: the sums of all rows' tiles, of which it fills its own. */
 struct work {
     const struct quant_job *job;
-    const struct quant_prepared *p;
+    const struct gptq_prepared *p;
     int64_t first, end, n; /* its tiles */
     int threads;
     struct scratch *scratch; // (threads)
@@ -292,7 +292,7 @@ static void arrival_free(struct arrival *a)
     free(a->inverse);
 }
 
-static enum status arrival_make(const struct quant_prepared *p, struct arrival *a, struct err *e)
+static enum status arrival_make(const struct gptq_prepared *p, struct arrival *a, struct err *e)
 {
     enum status st = OK;
     int64_t m = p->widest * p->widest;
@@ -305,7 +305,7 @@ done:
 }
 
 /* Waits for block b's panel. */
-static enum status arrival_take(const struct quant_prepared *p, const struct gptq_block *b,
+static enum status arrival_take(const struct gptq_prepared *p, const struct gptq_block *b,
                                 struct dist_panel *panel, struct arrival *a, struct err *e)
 {
     enum status st = OK;
@@ -326,7 +326,7 @@ done:
 }
 
 /* Panel k, unless there is none behind the last. */
-static enum status panel_start(const struct quant_prepared *p, int64_t k, struct dist_panel *panel,
+static enum status panel_start(const struct gptq_prepared *p, int64_t k, struct dist_panel *panel,
                                struct err *e)
 {
     if (k >= p->n_blocks) return OK;
@@ -338,7 +338,7 @@ static enum status panel_start(const struct quant_prepared *p, int64_t k, struct
 static enum status sweep_panels(struct work *w, struct err *e)
 {
     enum status st = OK;
-    const struct quant_prepared *p = w->p;
+    const struct gptq_prepared *p = w->p;
     struct dist_panel panel[2] = {{0}, {0}};
     struct arrival a = {0};
     TRY(team_agree(w->job->team, arrival_make(p, &a, e), e));

@@ -1,7 +1,30 @@
 #include "quant/grid.h"
 #include "tensor/dtype.h"
 #include "tensor/kernel.h"
+#include "util/num.h"
 #include <math.h>
+
+int64_t grid_group(const struct quant_options *o, int64_t cols)
+{
+    return o->group_size < 0 || o->group_size > cols ? cols : o->group_size;
+}
+
+double grid_bits(const struct quant_job *job)
+{
+    int64_t n = job->cols > 0 ? job->cols : 1, group = max64(grid_group(job->options, n), 1);
+    int64_t groups = (n + group - 1) / group;
+    return (double)job->bits + (double)(groups * (16 + job->bits)) / (double)n;
+}
+
+/* Rounding a weight: scale, division, clamp, code; and each range that a search tries. */
+enum { FLOP_ROUND = 40, RANGES_TRIED = 80, FLOP_RANGE = 8 };
+
+double grid_flop(int64_t rows, int64_t cols, const struct quant_options *o)
+{
+    double weight = FLOP_ROUND;
+    if (o->range_search > 0) weight += RANGES_TRIED * FLOP_RANGE;
+    return weight * (double)rows * (double)cols;
+}
 
 static float code_max(int64_t bits)
 {
@@ -84,7 +107,7 @@ static void range_search(struct grid *g, const float *low, const float *high, co
     double least[TILE_ROWS];
     struct grid trial;
     for (int r = 0; r < TILE_ROWS; r++) least[r] = INFINITY;
-    for (int step = 0; step < 80; step++) {
+    for (int step = 0; step < RANGES_TRIED; step++) {
         float factor = (float)(1 - step / 100.0);
         range_grid(&trial, low, high, factor, kind);
         trial_judge(g, least, &trial, t, n, kind);

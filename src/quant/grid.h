@@ -4,7 +4,7 @@
  * grid. Divisions are true divisions and ties go to the even integer: a weight at the end of a
  * symmetric range is an exact tie, and a reciprocal would send it to another code. */
 #pragma once
-#include "config/sweep.h"
+#include "quant/quant.h"
 #include "quant/tile.h"
 
 /* One group's scale and zero for each row of a tile. */
@@ -33,6 +33,13 @@ static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_opt
 {
     return (struct grid_kind){bits, o->symmetric, o->range_search, o->scale_dtype};
 }
+
+/* Columns of a group: those that options ask for, of a row at most. */
+int64_t grid_group(const struct quant_options *o, int64_t cols);
+/* Bits of a weight: codes, scales of 16 bits, zeros of as many bits as the codes. */
+double grid_bits(const struct quant_job *job);
+/* FLOPs of rounding, ranges that are searched included, for plans. */
+double grid_flop(int64_t rows, int64_t cols, const struct quant_options *o);
 
 /* q = the nearest values on the grid for one column x of a tile. */
 void grid_round(float *q, const float *x, const struct grid *g, int64_t bits);

@@ -1,6 +1,12 @@
-/* table: the methods. A new one is a file, a line here and a line in quant_table.c. */
+/* table: the methods and the statistics of their inputs. A new one is one line here; everything
+ * else (enumerators, declarations, tables) is made from these lists. */
 #pragma once
-#include "quant/quant.h"
 
-extern const struct quant_method quant_rtn;
-extern const struct quant_method quant_gptq;
+/* METHOD_RTN is `const struct quant_method quant_rtn` (quant.h), defined in a file of its own. */
+#define QUANT_METHODS(X)                                                                           \
+    X(RTN, rtn)                                                                                    \
+    X(GPTQ, gptq)
+
+/* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
+ * or a file of its own. */
+#define QUANT_STATISTICS(X) X(GRAM, gram)

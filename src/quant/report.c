@@ -45,13 +45,12 @@ static double row_distance(const float *w, const float *q, int64_t n)
     return sum;
 }
 
-enum status job_report(const struct quant_job *job, int64_t group_size, struct quant_report *report,
-                       struct err *e)
+enum status job_report(const struct quant_job *job, double bits_per_weight,
+                       struct quant_report *report, struct err *e)
 {
     enum status st = OK;
     double *distance = NULL, sum = 0;
-    int64_t n = job->cols, groups = group_size < 0 ? 1 : (n + group_size - 1) / group_size;
-    int64_t first, end;
+    int64_t n = job->cols, first, end;
     team_own_rows(job->team, job->rows, &first, &end);
     st = mem_zero(&distance, job->rows, sizeof *distance, "distances of rows", e);
     TRY(team_agree(job->team, st, e));
@@ -71,8 +70,7 @@ enum status job_report(const struct quant_job *job, int64_t group_size, struct q
         .error = NAN,
         .relative_error = NAN,
         .damping = NAN,
-        .bits_per_weight =
-            (double)job->bits + (double)(groups * (16 + job->bits)) / (double)(n > 0 ? n : 1),
+        .bits_per_weight = bits_per_weight,
     };
 done:
     free(distance);

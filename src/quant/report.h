@@ -6,8 +6,7 @@
  * collective. */
 MUST_USE enum status job_check(const struct quant_job *job, struct err *e);
 
-/* Fills squared_distance and bits_per_weight (group_size -1: the whole row) and sets the rest to
- * NaN. ERR_NUMERIC when q is not finite. Parallel; collective
- * on the team. */
-MUST_USE enum status job_report(const struct quant_job *job, int64_t group_size,
+/* Fills squared_distance and bits_per_weight and sets the rest to NaN. ERR_NUMERIC when q is not
+ * finite. Parallel; collective on the team. */
+MUST_USE enum status job_report(const struct quant_job *job, double bits_per_weight,
                                 struct quant_report *report, struct err *e);

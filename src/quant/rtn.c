@@ -1,6 +1,5 @@
 /* Round to nearest: each weight by itself, groups of columns on grids of their own. */
 #include "quant/grid.h"
-#include "quant/quant_table.h"
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -26,8 +25,7 @@ static enum status rtn_run(const struct quant_job *job, struct quant_report *rep
 {
     enum status st = OK;
     float *scratch = NULL;
-    int64_t asked = job->options->group_size;
-    int64_t group = asked < 0 ? job->cols : min64(asked, job->cols);
+    int64_t group = grid_group(job->options, job->cols);
     int64_t first, end;
     team_own_rows(job->team, job->rows, &first, &end);
     st = job_check(job, e);
@@ -38,7 +36,7 @@ static enum status rtn_run(const struct quant_job *job, struct quant_report *rep
 #pragma omp parallel for schedule(dynamic)
     for (int64_t row = first; row < end; row += TILE_ROWS)
         tile_quantize(job, row, group, scratch + omp_get_thread_num() * group * TILE_ROWS);
-    TRY(job_report(job, asked, report, e));
+    TRY(job_report(job, grid_bits(job), report, e));
 done:
     free(scratch);
     return st;
@@ -47,17 +45,23 @@ done:
 static void rtn_memory(const struct quant_options *o, const struct quant_extent *x,
                        struct quant_memory *out)
 {
-    int64_t group = o->group_size < 0 ? x->cols : min64(o->group_size, x->cols);
-    out->running = x->threads * group * TILE_ROWS * (int64_t)sizeof(float);
+    out->running = x->threads * grid_group(o, x->cols) * TILE_ROWS * (int64_t)sizeof(float);
+}
+
+static void rtn_cost(const struct quant_options *o, int64_t rows, int64_t cols,
+                     struct quant_cost *out)
+{
+    out->run = grid_flop(rows, cols, o);
 }
 
 const struct quant_method quant_rtn = {
     .name = "rtn",
     .doc = "round to nearest: no calibration, scales from the range of each group",
-    .needs = NEEDS_NOTHING,
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
+    .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .options = "group_size symmetric range_search scale_dtype",
-    .memory = rtn_memory,
     .run = rtn_run,
+    .memory = rtn_memory,
+    .cost = rtn_cost,
 };

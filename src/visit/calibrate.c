@@ -75,14 +75,14 @@ static void end_half(struct workspace *w, int64_t range, const struct block *b, 
 
 /* --- sums over all ranks --- */
 
-static enum status clear_gram(struct workspace *w, int stage, struct err *e)
+static enum status clear_sums(struct workspace *w, const struct stream *s, int stage, struct err *e)
 {
     enum status st = OK;
     int64_t n = w->sizes.cols[stage];
-    if (!workspace_distributed(w, stage)) {
-        memset(w->gram[stage], 0, (size_t)(n * n) * sizeof(double));
-        return OK;
-    }
+    for (int k = 0; k < STATISTIC_N; k++)
+        if (workspace_whole(w, s, stage, k))
+            memset(w->sums[k][stage], 0, (size_t)statistic_at(k)->count(n) * sizeof(double));
+    if (!workspace_distributed(w, s, stage)) return OK;
     dist_free(w->dist[stage]);
     w->dist[stage] = NULL;
     TRY(dist_make(w->group->comm, n, (struct dist_shape){0}, &w->dist[stage], e));
@@ -90,39 +90,54 @@ done:
     return st;
 }
 
-/* Adds the range's stage input, which stands in the acts; r NULL: this rank has no range left. st:
- * how making it went. A spread Hessian hears of all ranks' ranges at a time. */
-static enum status add_gram(struct workspace *w, struct stream *s, const struct range *r, int stage,
+/* Adds the range's stage input, which stands in the acts, to what the stream wants to know of it;
+ * r NULL: this rank has no range left. made: how making the input went. Collective where the stage
+ * has a distributed sum: every rank passes one range per call. */
+static enum status add_sums(struct workspace *w, struct stream *s, const struct range *r, int stage,
                             enum status made, struct err *e)
 {
     static const int64_t nothing[1] = {0};
     double start = clock_seconds();
     enum status st = made;
-    int64_t n = r ? r->view.n : 0;
-    const int64_t *offset = r ? r->view.offset : nothing;
-    const double *bound = w->bound[stage];
-    if (workspace_distributed(w, stage)) {
+    const struct statistic_range range = {.x = w->acts.in,
+                                          .cols = w->sizes.cols[stage],
+                                          .offset = r ? r->view.offset : nothing,
+                                          .n = r ? r->view.n : 0,
+                                          .bound = w->bound[stage],
+                                          .tokens = w->calibration_tokens};
+    for (int k = 0; k < STATISTIC_N && st == OK; k++)
+        if (workspace_whole(w, s, stage, k))
+            st = statistic_at(k)->add(w->sums[k][stage], &range, e);
+    if (workspace_distributed(w, s, stage)) {
         st = group_agree(w->group, st, e);
-        if (st == OK) st = dist_gram_add(w->dist[stage], w->acts.in, offset, n, bound, e);
-    } else if (st == OK) {
-        st = gram_add(w->gram[stage], w->acts.in, w->sizes.cols[stage], offset, n, bound, e);
+        if (st == OK) st = statistic_gram.add_distributed(w->dist[stage], &range, e);
     }
     s->seconds.hessian += clock_seconds() - start;
     return st;
 }
 
-/* All ranges are summed: to the owner with it. */
-static enum status collect_gram(struct workspace *w, struct stream *s, int stage, struct err *e)
+/* All ranges are summed: over the ranks. */
+static enum status reduce_sums(struct workspace *w, struct stream *s, int stage, struct err *e)
 {
+    enum status st = OK;
     double start = clock_seconds();
-    if (workspace_distributed(w, stage)) return OK;
-    enum status st = gram_collect(w->group->comm, workspace_owner(w, stage), w->gram[stage],
-                                  w->sizes.cols[stage], e);
+    for (int k = 0; k < STATISTIC_N && st == OK; k++)
+        if (workspace_whole(w, s, stage, k))
+            st = statistic_at(k)->reduce(w->group->comm, workspace_owner(w, stage),
+                                         w->sums[k][stage], w->sizes.cols[stage], e);
     s->seconds.hessian += clock_seconds() - start;
     return st;
 }
 
-/* --- reproducible sums: how large the inputs are at most, over all ranks --- */
+/* --- reproducible sums: the largest inputs of each channel, over all ranks --- */
+
+static bool needs_bounds(const struct workspace *w, const struct stream *s)
+{
+    bool bounded = false;
+    for (int k = 0; k < STATISTIC_N; k++)
+        bounded = bounded || (s->needs.statistics & WANTS(k) && statistic_at(k)->bounded);
+    return bounded && w->options->reproducible;
+}
 
 static void clear_most(struct workspace *w)
 {
@@ -212,7 +227,7 @@ static enum status sum_stage(struct workspace *w, struct stream *s, const struct
         bool there = i < w->calibration.n;
         struct own_buffers before = {w->acts.in, w->acts.branch};
         if (there) st = range_input(w, s, b, stage, i, &before, e);
-        st = add_gram(w, s, there ? range_at(w, i) : NULL, stage, st, e);
+        st = add_sums(w, s, there ? range_at(w, i) : NULL, stage, st, e);
         buffers_leave(w, before);
     }
     return group_agree(w->group, st, e);
@@ -223,13 +238,13 @@ enum status calibrate_stage(struct workspace *w, struct stream *s, const struct 
 {
     enum status st = OK;
     double start = clock_seconds(), hessian = s->seconds.hessian;
-    TRY(clear_gram(w, stage, e));
+    TRY(clear_sums(w, s, stage, e));
     for (int64_t i = 0; st == OK && i < w->calibration.n; i++)
         st = advance_range(w, s, b, stage, i, e);
     TRY(group_agree(w->group, st, e));
-    if (w->options->reproducible) TRY(bound_stage(w, s, b, stage, e));
+    if (needs_bounds(w, s)) TRY(bound_stage(w, s, b, stage, e));
     TRY(sum_stage(w, s, b, stage, e));
-    TRY(collect_gram(w, s, stage, e));
+    TRY(reduce_sums(w, s, stage, e));
     s->seconds.forward += clock_seconds() - start - (s->seconds.hessian - hessian);
 done:
     return st;
@@ -262,14 +277,14 @@ static enum status range_stages(struct workspace *w, struct stream *s, const str
     enum status st = made;
     for (int stage = 0; stage < STAGE_N; stage++) {
         if (r && st == OK) stage_input(w, r, b, stage, x);
-        st = add_gram(w, s, r, stage, st, e);
+        st = add_sums(w, s, r, stage, st, e);
         if (r && st == OK) stage_output(w, r, b, stage, x);
     }
     return st;
 }
 
-/* One stage's bound needs all ranges first: a pass a stage would be dear, so the bounds of all are
- * found in one. */
+/* A stage's bound needs all ranges first. One pass per stage is too expensive, so that one pass
+ * finds the bounds of all stages. */
 static enum status bound_block(struct workspace *w, struct stream *s, const struct block *b,
                                struct err *e)
 {
@@ -303,8 +318,8 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
 {
     enum status st = OK;
     double start = clock_seconds(), hessian = s->seconds.hessian;
-    for (int stage = 0; stage < STAGE_N; stage++) TRY(clear_gram(w, stage, e));
-    if (w->options->reproducible) TRY(bound_block(w, s, b, e));
+    for (int stage = 0; stage < STAGE_N; stage++) TRY(clear_sums(w, s, stage, e));
+    if (needs_bounds(w, s)) TRY(bound_block(w, s, b, e));
     for (int64_t i = 0; st == OK && i < w->rounds; i++) {
         const struct range *r = i < w->calibration.n ? range_at(w, i) : NULL;
         float *x = w->x;
@@ -316,7 +331,7 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
         if (r && advance && st == OK) st = states_put(s->calibration, r->row, r->tokens, x, e);
     }
     TRY(group_agree(w->group, st, e));
-    for (int stage = 0; stage < STAGE_N; stage++) TRY(collect_gram(w, s, stage, e));
+    for (int stage = 0; stage < STAGE_N; stage++) TRY(reduce_sums(w, s, stage, e));
     s->seconds.forward += clock_seconds() - start - (s->seconds.hessian - hessian);
 done:
     return st;

@@ -20,18 +20,24 @@ done:
     return st;
 }
 
-static struct quant_input input_of(const struct workspace *w, int stage)
+static const struct quant_team *team_of(const struct workspace *w)
 {
-    bool distributed = workspace_distributed(w, stage);
-    int owner = workspace_owner(w, stage);
-    return (struct quant_input){.team = w->group->size > 1 ? &w->group->team : NULL,
-                                .cols = w->sizes.cols[stage],
-                                .samples = w->samples,
-                                .tokens = w->calibration_tokens,
-                                .gram =
-                                    !distributed && owner == w->group->rank ? w->gram[stage] : NULL,
-                                .owner = owner,
-                                .dist = distributed ? w->dist[stage] : NULL};
+    return w->group->size > 1 ? &w->group->team : NULL;
+}
+
+static struct quant_input input_of(const struct workspace *w, const struct stream *s, int stage)
+{
+    struct quant_input in = {.team = team_of(w),
+                             .cols = w->sizes.cols[stage],
+                             .samples = w->samples,
+                             .tokens = w->calibration_tokens,
+                             .owner = workspace_owner(w, stage)};
+    for (int k = 0; k < STATISTIC_N; k++)
+        if (workspace_whole(w, s, stage, k) &&
+            (statistic_at(k)->everywhere || in.owner == w->group->rank))
+            in.statistic[k] = w->sums[k][stage];
+    if (workspace_distributed(w, s, stage)) in.dist = w->dist[stage];
+    return in;
 }
 
 static void release_stage(struct workspace *w, int stage)
@@ -40,8 +46,8 @@ static void release_stage(struct workspace *w, int stage)
     w->prepared[stage] = NULL;
 }
 
-/* A stream's own Hessian has served. */
-static void drop_hessian(struct workspace *w, int stage)
+/* A stream's own statistics have served. */
+static void drop_stage(struct workspace *w, int stage)
 {
     release_stage(w, stage);
     dist_free(w->dist[stage]);
@@ -58,13 +64,13 @@ void quantize_forget(struct workspace *w)
 static bool serves(const struct workspace *w, const struct stream *s)
 {
     const struct stream *p = w->prepared_for;
-    return p && s->shared && p->shared && p->method == s->method &&
+    return p && s->needs.shared && p->needs.shared && p->method == s->method &&
            quant_shares_prepare(s->method, &p->variant->method.options,
                                 &s->variant->method.options);
 }
 
 /* What the linears of a stage share, in w->prepared, for stages [first, end): each is prepared
- * where its Hessian is, one rank beside the other, then copied to all. */
+ * where its statistics are, one rank beside the other, then copied to all. */
 static enum status prepare_stages(struct workspace *w, struct stream *s, int first, int end,
                                   struct err *e)
 {
@@ -73,16 +79,18 @@ static enum status prepare_stages(struct workspace *w, struct stream *s, int fir
     double start = clock_seconds();
     if (!s->method->prepare) return OK;
     for (int stage = first; stage < end; stage++) {
-        const struct quant_input input = input_of(w, stage);
+        const struct quant_input input = input_of(w, s, stage);
         made[stage] = w->prepared[stage] == NULL;
         if (made[stage])
             own[stage] =
                 s->method->prepare(&input, &s->variant->method.options, &w->prepared[stage], e);
     }
     for (int stage = first; stage < end; stage++) {
-        const struct quant_input input = input_of(w, stage);
+        const struct quant_input input = input_of(w, s, stage);
         if (!made[stage]) continue;
-        enum status shared = s->method->share(&input, w->prepared[stage], own[stage], e);
+        enum status shared = s->method->share
+                                 ? s->method->share(&input, w->prepared[stage], own[stage], e)
+                                 : group_agree(w->group, own[stage], e);
         if (st == OK) st = shared;
     }
     s->seconds.factor += clock_seconds() - start;
@@ -90,7 +98,7 @@ static enum status prepare_stages(struct workspace *w, struct stream *s, int fir
 }
 
 /* A variant's block as it is stored, and as it is while what comes behind is calibrated: shallow
- * copies, the same where the stream is not s->unrounded. */
+ * copies, the same where the stream is not s->needs.unrounded. */
 struct outcome {
     struct block *stored, prefix;
 };
@@ -99,18 +107,20 @@ struct outcome {
  * streams that do not want them. */
 static float *unrounded_of(const struct workspace *w, const struct stream *s, const float *q)
 {
-    return s->unrounded ? w->unrounded.at + (q - w->quantized.at) : NULL;
+    return s->needs.unrounded ? w->unrounded.at + (q - w->quantized.at) : NULL;
 }
 
 static enum status quantize_linear(struct workspace *w, struct stream *s, const struct linear *l,
-                                   const struct quant_input *input, float *q, struct err *e)
+                                   int number, const struct quant_input *input, float *q,
+                                   struct err *e)
 {
     enum status st = OK;
     struct quant_report report = {0};
     float *unrounded = unrounded_of(w, s, q);
-    const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
+    const struct quant_job job = {.team = team_of(w),
                                   .bits = s->variant->bits,
                                   .options = &s->variant->method.options,
+                                  .linear = number,
                                   .rows = l->rows,
                                   .cols = l->cols,
                                   .w = l->w,
@@ -140,22 +150,22 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
                                    int first, int end, struct outcome *to, struct err *e)
 {
     enum status st = OK;
-    bool needs = s->method->needs & NEEDS_HESSIAN;
+    bool wants = s->needs.statistics != 0;
     /* A rank needs its own rows of the weights from here on, not all that the forward read. */
-    if (needs) group_pages_forget(w->group, b->linear[0].w, w->sizes.linears);
-    if (needs) TRY(prepare_stages(w, s, first, end, e));
+    if (wants) group_pages_forget(w->group, b->linear[0].w, w->sizes.linears);
+    TRY(prepare_stages(w, s, first, end, e));
     float *q = w->quantized.at;
     for (int i = 0; i < b->n_linears; q += b->linear[i].rows * b->linear[i].cols, i++) {
         int stage = b->linear[i].stage;
         struct quant_input input = {0};
         if (stage < first || stage >= end) continue;
-        if (needs) input = input_of(w, stage);
-        TRY(quantize_linear(w, s, &b->linear[i], needs ? &input : NULL, q, e));
+        if (wants) input = input_of(w, s, stage);
+        TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, e));
         to->stored->linear[i].w = q;
-        to->prefix.linear[i].w = s->unrounded ? unrounded_of(w, s, q) : q;
+        to->prefix.linear[i].w = s->needs.unrounded ? unrounded_of(w, s, q) : q;
     }
 done:
-    for (int stage = first; needs && !s->shared && stage < end; stage++) drop_hessian(w, stage);
+    for (int stage = first; !s->needs.shared && stage < end; stage++) drop_stage(w, stage);
     return st;
 }
 
@@ -209,9 +219,9 @@ enum status quantize_block(struct workspace *w, struct stream *s, const struct b
     struct outcome to = {.stored = quantized, .prefix = *quantized};
     if (!serves(w, s)) quantize_forget(w);
     w->prepared_for = s;
-    if (!s->own)
+    if (!s->needs.own)
         TRY(quantize_all(w, s, b, &to, e));
-    else if (s->prefix)
+    else if (s->needs.sequential)
         TRY(quantize_in_sequence(w, s, b, &to, e));
     else
         TRY(quantize_at_once(w, s, b, &to, e));

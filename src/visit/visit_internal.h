@@ -49,10 +49,7 @@ struct layer_report {
 struct stream {
     const struct variant *variant; /* NULL: full precision */
     const struct quant_method *method;
-    bool own, shared; /* whose Hessian it takes, if any */
-    bool prefix;      /* each stage sees the block's earlier stages quantized (own only) */
-    bool unrounded;   /* what comes behind a layer is calibrated before its scales are rounded (own
-                         only) */
+    struct quant_needs needs;   /* full precision: those of the wave's variants that share them */
     struct states *evaluation;  // (evaluation tokens, C)
     struct states *calibration; // (calibration tokens, C) or NULL
     struct scores scores;       /* of all evaluation sequences, once they are scored */
@@ -79,17 +76,19 @@ struct workspace {
     struct ranges evaluation, calibration;
     struct acts acts; /* of a range */
     float *x;         // (range, C) hidden states of a range that are not worked on in place
-    float *kept, *kept_branch;     // (kept tokens, in_width), (kept tokens, C) see calibrate.c
-    int64_t kept_ranges;           /* the first so many calibration ranges are kept */
-    int64_t rounds;                /* calibration ranges of the rank that has most of them */
-    struct group_memory quantized; // all linears of one block, dequantized
-    struct group_memory unrounded; // the same for streams that calibrate so, if there are any
-    double *grams, *gram[STAGE_N]; // (cols, cols) upper triangle; one place for all, or one each
-    struct dist *dist[STAGE_N];    /* those that are spread over the group instead */
-    float *most;                   // (in_width) reproducible: greatest inputs of a stage
-    double *bound[STAGE_N];        // (cols) likewise, see gram_bound_make
-    /* What the shared Hessians of the block in hand were prepared into last, and for whom. */
-    struct quant_prepared *prepared[STAGE_N];
+    float *kept, *kept_branch;          // (kept tokens, in_width), (kept tokens, C) see calibrate.c
+    int64_t kept_ranges;                /* the first so many calibration ranges are kept */
+    int64_t rounds;                     /* calibration ranges of the rank that has most of them */
+    struct group_memory quantized;      // all linears of one block, dequantized
+    struct group_memory unrounded;      // the same for streams that calibrate so, if there are any
+    double *sums[STATISTIC_N][STAGE_N]; /* of a stage's inputs; the stages have one place in memory,
+                                           or one each */
+    double *memory[STATISTIC_N];        /* owners of the sums */
+    struct dist *dist[STAGE_N];         /* Gram matrices that are distributed over the group */
+    float *most;                        // (in_width) reproducible: largest inputs of a stage
+    double *bound[STAGE_N];             // (cols) likewise, see gram_bound_make
+    /* What the shared statistics of the block in hand were prepared into last, and for whom. */
+    void *prepared[STAGE_N];
     const struct stream *prepared_for;
 };
 struct run;
@@ -98,19 +97,22 @@ MUST_USE enum status workspace_init(struct workspace *w, const struct run *r,
                                     struct stream *const *streams, int64_t n_streams,
                                     struct err *e);
 void workspace_free(struct workspace *w);
-/* The Hessian of the stage is spread over the group. */
-bool workspace_distributed(const struct workspace *w, int stage);
-/* The rank that has it otherwise. */
+/* Whether the stream's Gram matrix of the stage is summed distributed over the group. */
+bool workspace_distributed(const struct workspace *w, const struct stream *s, int stage);
+/* Whether the statistic of the stage is summed whole for the stream. The full-precision stream may
+ * sum both, for variants of both kinds. */
+bool workspace_whole(const struct workspace *w, const struct stream *s, int stage, int statistic);
+/* The rank of the group that gets the whole sums. */
 static inline int workspace_owner(const struct workspace *w, int stage)
 {
     return stage % w->group->size;
 }
 
-/* --- calibrate.c: calibration sequences through a block, summing Gram matrices --- */
+/* --- calibrate.c: calibration sequences through a block, summing statistics --- */
 
-/* Sums the Gram matrix of the stage's input over all ranks, into w->gram[stage] of its owner or
- * w->dist[stage]; collective, every rank leaves with the same status. b's earlier stages are
- * quantized. Stages in order; calibrate_end behind the last moves the stream to the block's end. */
+/* Sums what the stream needs to know of the stage's input over all ranks, into w->sums[.][stage]
+ * and w->dist[stage]; collective, every rank leaves with the same status. b's earlier stages are
+ * quantized. Stages in order; after the last, calibrate_end moves the stream to the block's end. */
 MUST_USE enum status calibrate_stage(struct workspace *w, struct stream *s, const struct block *b,
                                      int stage, struct err *e);
 MUST_USE enum status calibrate_end(struct workspace *w, struct stream *s, const struct block *b,
@@ -127,11 +129,11 @@ MUST_USE enum status forward_block(struct workspace *w, struct stream *s, const 
 /* --- quantize.c: one block of one variant --- */
 
 /* Quantizes the block for the stream, moves its calibration states through it, and gives the
- * quantized block (a shallow copy into w->quantized, good until the next call). A stream with the
- * shared Hessian finds the sums of the full-precision stream in w->gram. */
+ * quantized block (a shallow copy into w->quantized, good until the next call). A stream that
+ * shares statistics finds those of the full-precision stream in w->sums. */
 MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
                                     struct block *quantized, struct err *e);
-/* Forgets what was prepared from the last block's shared Hessians. */
+/* Forgets what was prepared from the last block's shared statistics. */
 void quantize_forget(struct workspace *w);
 
 /* --- walk.c: a model and its variants through the blocks and the head --- */

@@ -41,12 +41,7 @@ enum status walk_init(struct run *r, const struct part_context *c, const struct 
         s->variant = &r->visit->variants[i];
         s->method = quant_find(s->variant->method.method);
         ENSURE(s->method, ERR_USAGE, "%s: unknown method", s->variant->method.method);
-        const struct quant_options *o = &s->variant->method.options;
-        bool needs = s->method->needs & NEEDS_HESSIAN;
-        s->shared = needs && o->hessian == HESSIAN_SHARED;
-        s->own = needs && !s->shared;
-        s->prefix = o->true_sequential;
-        s->unrounded = s->own && o->scale_dtype == SCALE_F16_PACKED;
+        s->needs = quant_needs_of(s->method, &s->variant->method.options);
     }
 done:
     return st;
@@ -80,9 +75,9 @@ static enum status order_streams(struct run *r, struct err *e)
     TRY(mem_zero(&placed, r->n, sizeof *placed, "streams", e));
     for (int64_t i = 0; i < r->n; i++) {
         struct stream *s = &r->streams[i];
-        for (int64_t j = i; j < r->n && s->shared; j++) {
+        for (int64_t j = i; j < r->n && s->needs.shared; j++) {
             struct stream *t = &r->streams[j];
-            if (placed[j] || !t->shared || t->method != s->method ||
+            if (placed[j] || !t->needs.shared || t->method != s->method ||
                 !quant_shares_prepare(s->method, &s->variant->method.options,
                                       &t->variant->method.options))
                 continue;
@@ -92,9 +87,10 @@ static enum status order_streams(struct run *r, struct err *e)
     }
     for (int once = 0; once < 2; once++)
         for (int64_t i = 0; i < r->n; i++)
-            if (r->streams[i].own && r->streams[i].prefix != once) r->order[n++] = &r->streams[i];
+            if (r->streams[i].needs.own && r->streams[i].needs.sequential != once)
+                r->order[n++] = &r->streams[i];
     for (int64_t i = 0; i < r->n; i++)
-        if (!r->streams[i].own && !r->streams[i].shared) r->order[n++] = &r->streams[i];
+        if (!r->streams[i].needs.own && !r->streams[i].needs.shared) r->order[n++] = &r->streams[i];
 done:
     free(placed);
     return st;

@@ -34,18 +34,19 @@ done:
 /* All streams start from the same embeddings. The full-precision stream walks with evaluation
  * sequences once, with calibration sequences whenever a variant shares its Hessian. */
 static enum status start_streams(struct run *r, struct stream *const *streams, int64_t n,
-                                 bool first, bool shared, struct err *e)
+                                 bool first, struct err *e)
 {
     enum status st = OK;
     const struct sequences *eval = r->own.evaluation, *cal = r->own.calibration;
     for (int64_t i = 0; i < n; i++)
-        ENSURE(cal || !(streams[i]->own || streams[i]->shared), ERR_USAGE,
+        ENSURE(cal || !(streams[i]->needs.own || streams[i]->needs.shared), ERR_USAGE,
                "calibration: %s needs it and none is given", streams[i]->method->name);
     if (first) TRY(embed(r, eval, "evaluation states", &r->full.evaluation, e));
-    if (shared) TRY(embed(r, cal, "calibration states", &r->full.calibration, e));
+    if (r->full.needs.shared) TRY(embed(r, cal, "calibration states", &r->full.calibration, e));
     for (int64_t i = 0; i < n; i++) {
         TRY(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
-        if (streams[i]->own) TRY(embed(r, cal, "calibration states", &streams[i]->calibration, e));
+        if (streams[i]->needs.own)
+            TRY(embed(r, cal, "calibration states", &streams[i]->calibration, e));
     }
 done:
     return st;
@@ -135,14 +136,21 @@ static void drop_calibration(struct run *r, struct stream *const *streams, int64
     }
 }
 
+/* The full-precision stream gathers what the variants that share its statistics need. */
+static void share_needs(struct run *r, struct stream *const *streams, int64_t n)
+{
+    r->full.needs = (struct quant_needs){0};
+    for (int64_t i = 0; i < n; i++)
+        if (streams[i]->needs.shared) quant_needs_add(&r->full.needs, &streams[i]->needs);
+}
+
 enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
                      struct err *e)
 {
     enum status st = OK;
     struct workspace w = {0};
-    bool shared = false;
-    for (int64_t i = 0; i < n; i++) shared = shared || streams[i]->shared;
-    TRY(group_agree(r->group, start_streams(r, streams, n, first, shared, e), e));
+    share_needs(r, streams, n);
+    TRY(group_agree(r->group, start_streams(r, streams, n, first, e), e));
     TRY(workspace_init(&w, r, streams, n, e));
     TRY(pass_blocks(r, &w, streams, n, first, e));
     workspace_free(&w);

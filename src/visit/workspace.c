@@ -1,30 +1,57 @@
-#include "linalg/linalg.h"
+/* The memory that all streams of a wave use one after the other. */
 #include "util/mem.h"
+#include "util/num.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
-bool workspace_distributed(const struct workspace *w, int stage)
+/* A Gram matrix of so many channels is distributed over the group, for those who take it so. */
+static bool is_large(const struct workspace *w, int stage)
 {
     return w->group->size > 1 && !w->options->reproducible &&
            w->sizes.cols[stage] >= w->options->scalapack_from;
 }
 
-/* One stage after the other needs one Hessian at a time, all at once needs room for each. */
-static enum status grams_init(struct workspace *w, bool together, struct err *e)
+bool workspace_distributed(const struct workspace *w, const struct stream *s, int stage)
+{
+    return s->needs.statistics & WANTS(STATISTIC_GRAM) && s->needs.distributed &&
+           is_large(w, stage);
+}
+
+bool workspace_whole(const struct workspace *w, const struct stream *s, int stage, int statistic)
+{
+    bool large = statistic_at(statistic)->add_distributed && is_large(w, stage);
+    return s->needs.statistics & WANTS(statistic) && (s->needs.whole || !large);
+}
+
+/* Numbers that the whole sums of a stage take, of each statistic. */
+static int64_t sums_of(const struct workspace *w, struct stream *const *streams, int64_t n,
+                       int stage, int statistic)
+{
+    bool whole = false;
+    for (int64_t i = 0; i < n; i++)
+        whole = whole || workspace_whole(w, streams[i], stage, statistic);
+    return whole ? statistic_at(statistic)->count(w->sizes.cols[stage]) : 0;
+}
+
+/* One stage after the other needs the sums of one stage at a time; all at once, those of each. */
+static enum status sums_init(struct workspace *w, struct stream *const *streams, int64_t n,
+                             bool together, struct err *e)
 {
     enum status st = OK;
-    int64_t all = 0, most = 0, size[STAGE_N];
-    for (int stage = 0; stage < STAGE_N; stage++) {
-        int64_t n = w->sizes.cols[stage];
-        size[stage] = workspace_distributed(w, stage) ? 0 : n * n;
-        all += size[stage];
-        if (size[stage] > most) most = size[stage];
-    }
-    TRY(mem_alloc(&w->grams, together ? all : most, sizeof *w->grams, "Hessians", e));
-    double *at = w->grams;
-    for (int stage = 0; stage < STAGE_N; stage++) {
-        w->gram[stage] = at;
-        if (together) at += size[stage];
+    for (int k = 0; k < STATISTIC_N; k++) {
+        int64_t all = 0, largest = 0, size[STAGE_N];
+        for (int stage = 0; stage < STAGE_N; stage++) {
+            size[stage] = sums_of(w, streams, n, stage, k);
+            all += size[stage];
+            largest = max64(largest, size[stage]);
+        }
+        TRY(mem_alloc(&w->memory[k], together ? all : largest, sizeof(double),
+                      statistic_at(k)->name, e));
+        double *at = w->memory[k];
+        for (int stage = 0; stage < STAGE_N; stage++) {
+            w->sums[k][stage] = at;
+            if (together) at += size[stage];
+        }
     }
 done:
     return st;
@@ -42,15 +69,10 @@ done:
     return st;
 }
 
-static enum status calibration_init(struct workspace *w, const struct memory_plan *plan,
-                                    bool prefix, bool together, struct err *e)
+/* What stage-by-stage streams keep between two passes over the ranges. */
+static enum status kept_init(struct workspace *w, const struct memory_plan *plan, struct err *e)
 {
     enum status st = OK;
-    ENSURE(w->inputs->calibration, ERR_USAGE, "calibration: a method needs it and none is given");
-    TRY(ranges_cut(w->inputs->calibration, plan->range_tokens, &w->calibration, e));
-    TRY(grams_init(w, together, e));
-    TRY(bounds_init(w, e));
-    if (!prefix) goto done;
     int64_t kept = 0;
     for (int64_t i = 0; i < w->calibration.n; i++) {
         int64_t end = w->calibration.range[i].row + w->calibration.range[i].tokens;
@@ -70,15 +92,22 @@ static enum status local_init(struct workspace *w, const struct memory_plan *pla
                               struct stream *const *streams, int64_t n_streams, struct err *e)
 {
     enum status st = OK;
-    bool calibrates = false, prefix = false, together = false;
+    bool calibrates = false, sequential = false, together = false;
     for (int64_t i = 0; i < n_streams; i++) {
-        const struct stream *s = streams[i];
+        const struct quant_needs *s = &streams[i]->needs;
         calibrates = calibrates || s->own || s->shared;
-        prefix = prefix || (s->own && s->prefix);
-        together = together || s->shared || (s->own && !s->prefix);
+        sequential = sequential || s->sequential;
+        together = together || s->shared || (s->own && !s->sequential);
     }
     TRY(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));
-    if (calibrates) TRY(calibration_init(w, plan, prefix, together, e));
+    if (calibrates) {
+        ENSURE(w->inputs->calibration, ERR_USAGE,
+               "calibration: a method needs it and none is given");
+        TRY(ranges_cut(w->inputs->calibration, plan->range_tokens, &w->calibration, e));
+        TRY(sums_init(w, streams, n_streams, together, e));
+        TRY(bounds_init(w, e));
+    }
+    if (sequential) TRY(kept_init(w, plan, e));
     int64_t tokens = w->evaluation.tokens;
     if (w->calibration.tokens > tokens) tokens = w->calibration.tokens;
     TRY(model_acts_init(w->model, tokens, &w->acts, e));
@@ -105,7 +134,7 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
     if (n_streams)
         TRY(group_memory_open(w->group, w->sizes.linears, "quantized block", &w->quantized, e));
     bool unrounded = false;
-    for (int64_t i = 0; i < n_streams; i++) unrounded = unrounded || streams[i]->unrounded;
+    for (int64_t i = 0; i < n_streams; i++) unrounded = unrounded || streams[i]->needs.unrounded;
     if (unrounded)
         TRY(group_memory_open(w->group, w->sizes.linears, "quantized block, scales not rounded",
                               &w->unrounded, e));
@@ -124,7 +153,7 @@ void workspace_free(struct workspace *w)
     free(w->kept_branch);
     group_memory_close(&w->quantized);
     group_memory_close(&w->unrounded);
-    free(w->grams);
+    for (int k = 0; k < STATISTIC_N; k++) free(w->memory[k]);
     free(w->most);
     for (int stage = 0; stage < STAGE_N; stage++) {
         free(w->bound[stage]);

@@ -231,7 +231,7 @@ static void bench_gptq(int64_t rows, int64_t n, int64_t T)
     struct err e = {0};
     const struct quant_method *m = quant_find("gptq");
     struct quant_options o;
-    struct quant_prepared *prepared = NULL;
+    void *prepared = NULL;
     struct quant_report report;
     const int64_t offset[2] = {0, T};
     float *in = noise(T * n, 1), *weights = noise(rows * n, 0.05f), *q = room(rows * n, sizeof *q);
@@ -250,7 +250,8 @@ static void bench_gptq(int64_t rows, int64_t n, int64_t T)
     printf(", residual %.1e\n", factor_residual(g, r, n));
 
     quant_options_default(&o);
-    const struct quant_input input = {.cols = n, .samples = 1, .tokens = T, .gram = g};
+    const struct quant_input input = {
+        .cols = n, .samples = 1, .tokens = T, .statistic[STATISTIC_GRAM] = g};
     struct quant_job job = {
         .bits = 4, .options = &o, .rows = rows, .cols = n, .w = weights, .q = q, .input = &input};
     BEST(seconds, RUNS, if (prepared) m->release(prepared);

@@ -78,7 +78,7 @@ static void variants(void **state)
     /* With the shared Hessian the variant has no calibration of its own. */
     method.options.hessian = HESSIAN_SHARED;
     struct cost shared = cost_variant(&m, &method, &eval, &cal);
-    struct cost hessian = cost_shared_hessian(&m, &cal);
+    struct cost hessian = cost_shared_statistics(&m, &method, 1, &cal);
     assert_true(shared.flop[COST_HESSIAN] == 0 && shared.flop[COST_FACTOR] == 0);
     cost_add(&shared, &hessian, 1);
     for (int i = 0; i < COST_PHASE_N; i++)

@@ -9,9 +9,10 @@
 
 struct layer {
     int64_t rows, cols;
-    float *w;     // (rows, cols)
-    float *x;     // (tokens, cols) inputs
-    double *gram; // (cols, cols) upper triangle
+    float *w;                  // (rows, cols)
+    float *x;                  // (tokens, cols) inputs
+    double *sums[STATISTIC_N]; /* of the inputs */
+    double *gram;              /* one of them: (cols, cols) upper triangle */
     struct quant_input input;
 };
 
@@ -33,7 +34,6 @@ static inline struct layer layer_make(int64_t rows, int64_t cols, int64_t tokens
     uint64_t state = (uint64_t)(rows * 1009 + cols);
     const int64_t offset[] = {0, tokens};
     if (mem_zero(&l.w, rows * cols, sizeof *l.w, "weights", NULL) != OK ||
-        mem_zero(&l.gram, cols * cols, sizeof *l.gram, "a Gram", NULL) != OK ||
         mem_zero(&l.x, tokens * cols, sizeof *l.x, "inputs", NULL) != OK)
         abort();
     for (int64_t i = 0; i < rows * cols; i++) l.w[i] = 0.05f * noise(&state);
@@ -44,8 +44,17 @@ static inline struct layer layer_make(int64_t rows, int64_t cols, int64_t tokens
             l.x[t * cols + j] = last * expf(2.0f * sinf((float)(j * j)));
         }
     }
-    if (gram_add(l.gram, l.x, cols, offset, 1, NULL, NULL) != OK) abort();
-    l.input = (struct quant_input){.cols = cols, .samples = 1, .tokens = tokens, .gram = l.gram};
+    l.input = (struct quant_input){.cols = cols, .samples = 1, .tokens = tokens};
+    const struct statistic_range all = {
+        .x = l.x, .cols = cols, .offset = offset, .n = 1, .tokens = tokens};
+    for (int k = 0; k < STATISTIC_N; k++) {
+        const struct statistic *s = statistic_at(k);
+        if (mem_zero(&l.sums[k], s->count(cols), sizeof(double), s->name, NULL) != OK ||
+            s->add(l.sums[k], &all, NULL) != OK)
+            abort();
+        l.input.statistic[k] = l.sums[k];
+    }
+    l.gram = l.sums[STATISTIC_GRAM];
     return l;
 }
 
@@ -53,16 +62,15 @@ static inline void layer_free(struct layer *l)
 {
     free(l->w);
     free(l->x);
-    free(l->gram);
+    for (int k = 0; k < STATISTIC_N; k++) free(l->sums[k]);
 }
 
 static inline struct quant_options options_make(int64_t group_size)
 {
-    return (struct quant_options){.group_size = group_size,
-                                  .symmetric = true,
-                                  .damping = 0.01,
-                                  .block_size = 128,
-                                  .true_sequential = true};
+    struct quant_options o;
+    quant_options_default(&o);
+    o.group_size = group_size;
+    return o;
 }
 
 /* q (rows, cols) is allocated for the caller, whatever the status. */
@@ -70,8 +78,8 @@ static inline enum status layer_quantize(const struct layer *l, const struct qua
                                          int64_t bits, const struct quant_options *o, float **q,
                                          struct quant_report *report, struct err *e)
 {
-    struct quant_prepared *prepared = NULL;
-    const struct quant_input *in = m->needs & NEEDS_HESSIAN ? &l->input : NULL;
+    void *prepared = NULL;
+    const struct quant_input *in = m->statistics ? &l->input : NULL;
     if (mem_alloc(q, l->rows * l->cols, sizeof **q, "result", NULL) != OK) abort();
     enum status st = m->prepare ? m->prepare(in, o, &prepared, e) : OK;
     struct quant_job job = {.bits = bits,

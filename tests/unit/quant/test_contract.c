@@ -103,7 +103,7 @@ static void test_more_bits(void **state)
             struct quant_report r;
             free(quantize(&l, m, bits, &o, &r));
             assert_true(r.squared_distance > 0 && r.bits_per_weight >= (double)bits);
-            if (m->needs & NEEDS_HESSIAN) {
+            if (m->statistics & WANTS(STATISTIC_GRAM)) {
                 assert_true(r.error > 0 && r.relative_error > 0 && r.relative_error < 1);
                 assert_true(bits == m->bits_min || r.relative_error < before.relative_error);
             } else {
@@ -231,7 +231,7 @@ static void test_dead(void **state)
         struct quant_options o = options_make(32);
         struct quant_report r;
         float *q = quantize(&l, m, m->bits_max, &o, &r);
-        for (int64_t i = 0; i < l.rows && m->needs & NEEDS_HESSIAN; i++)
+        for (int64_t i = 0; i < l.rows && m->statistics & WANTS(STATISTIC_GRAM); i++)
             assert_true(q[i * 96 + 40] == 0);
         free(q);
         q = quantize(&none, m, m->bits_max, &o, &r); /* no input at all */
@@ -295,18 +295,16 @@ static void test_check(void **state)
 {
     (void)state;
     struct err e = {0};
-    struct method_entry m = {.name = (char *)"x", .method = (char *)"gptq", .n_bits = 1};
-    m.bits[0] = 4;
-    quant_options_default(&m.options);
-    assert_int_equal(quant_check(&m, &e), OK);
-    m.options.damping = 0.05;
-    assert_int_equal(quant_check(&m, &e), OK);
-    m.method = (char *)"rtn";
-    assert_int_equal(quant_check(&m, &e), ERR_USAGE);
+    const int64_t bits = 4;
+    struct quant_options o;
+    quant_options_default(&o);
+    assert_int_equal(quant_check("gptq", &o, &bits, 1, &e), OK);
+    o.damping = 0.05;
+    assert_int_equal(quant_check("gptq", &o, &bits, 1, &e), OK);
+    assert_int_equal(quant_check("rtn", &o, &bits, 1, &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "rtn has no option damping"));
     err_clear(&e);
-    m.method = (char *)"gtpq";
-    assert_int_equal(quant_check(&m, &e), ERR_USAGE);
+    assert_int_equal(quant_check("gtpq", &o, &bits, 1, &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "did you mean gptq"));
 }
 

@@ -36,7 +36,8 @@ static struct quant_input input_make(struct fixture_tensor h)
     int64_t n = h.dim[0];
     assert_int_equal(mem_zero(&gram, n * n, sizeof *gram, "a Gram", NULL), OK);
     for (int64_t i = 0; i < n * n; i++) gram[i] = (double)h.f[i];
-    return (struct quant_input){.cols = n, .samples = 1, .tokens = 2, .gram = gram};
+    return (struct quant_input){
+        .cols = n, .samples = 1, .tokens = 2, .statistic[STATISTIC_GRAM] = gram};
 }
 
 /* unrounded: buffer for those weights too, or NULL. */
@@ -45,7 +46,7 @@ static float *layer_run(const struct quant_input *in, struct fixture_tensor w,
                         struct quant_report *report)
 {
     const struct quant_method *m = quant_find("gptq");
-    struct quant_prepared *prepared = NULL;
+    void *prepared = NULL;
     struct err e = {0};
     float *q = malloc((size_t)(w.dim[0] * w.dim[1]) * sizeof *q);
     struct quant_job job = {.bits = bits,
@@ -112,7 +113,7 @@ static void setting_check(const struct fixture *f, const char *setting, struct t
     t->cases++;
     t->equal += differ == 0;
     free(q);
-    free((double *)in.gram);
+    free((double *)in.statistic[STATISTIC_GRAM]);
 }
 
 static void test_settings(void **state)
@@ -173,7 +174,7 @@ static void test_damping(void **state)
         assert_true(fabs(r.damping - damping) < 1e-12);
         assert_true((double)differ <= (indefinite ? 1e-2 : 1e-3) * (double)n);
         free(q);
-        free((double *)in.gram);
+        free((double *)in.statistic[STATISTIC_GRAM]);
     }
     fixture_close(&f);
 }
@@ -183,7 +184,7 @@ static int64_t damp_case(const struct fixture *f, const char *name, int last_res
 {
     char key[32];
     struct quant_options o;
-    struct quant_prepared *prepared = NULL;
+    void *prepared = NULL;
     struct fixture_tensor w = fixture_get(f, "W");
     int64_t n = w.dim[0] * w.dim[1], differ = 0, bits = setting_parse("b4_g32_sym", &o);
     const struct quant_method *m = quant_find("gptq");
@@ -201,7 +202,7 @@ static int64_t damp_case(const struct fixture *f, const char *name, int last_res
     for (int64_t i = 0; q && i < n; i++)
         differ += fabsf(q[i] - expected[i]) > 1e-4f * fabsf(expected[i]) + 1e-7f;
     free(q);
-    free((double *)in.gram);
+    free((double *)in.statistic[STATISTIC_GRAM]);
     return st == OK ? differ : -1;
 }
 
@@ -276,7 +277,7 @@ static void test_scale_dtype(void **state)
     assert_true(r.error == wide.error);
     free(p);
     free(q);
-    free((double *)in.gram);
+    free((double *)in.statistic[STATISTIC_GRAM]);
     fixture_close(&f);
 }
 

@@ -46,7 +46,7 @@ static struct quant_report layer_run(const char *method, const char *setting,
 {
     const struct quant_method *m = quant_find(method);
     struct quant_options o;
-    struct quant_prepared *prepared = NULL;
+    void *prepared = NULL;
     struct quant_report report;
     struct err e = {0};
     struct quant_job job = {.bits = setting_parse(setting, &o),
@@ -152,8 +152,10 @@ static void test_gptq(void **state)
         assert_true(fixture_open(&f, FIXTURES "/gptq", layers[l]));
         struct fixture_tensor x = fixture_get(&f, "X");
         double *gram = gram_make(x);
-        struct quant_input in = {
-            .cols = x.dim[2], .samples = x.dim[0], .tokens = x.dim[0] * x.dim[1], .gram = gram};
+        struct quant_input in = {.cols = x.dim[2],
+                                 .samples = x.dim[0],
+                                 .tokens = x.dim[0] * x.dim[1],
+                                 .statistic[STATISTIC_GRAM] = gram};
         json_object_foreach(f.header, key, value) if (strncmp(key, "gptq.", 5) == 0)
             gptq_case(&f, &in, key, &t);
         free(gram);

@@ -40,7 +40,7 @@ static struct outcome run(const struct layer *l, const struct quant_method *m, i
                           const struct quant_options *o, const struct quant_input *in)
 {
     struct outcome out = {0};
-    struct quant_prepared *prepared = NULL;
+    void *prepared = NULL;
     assert_int_equal(mem_alloc(&out.q, l->rows * l->cols, sizeof *out.q, "result", NULL), OK);
     for (int64_t i = 0; i < l->rows * l->cols; i++) out.q[i] = UNTOUCHED;
     out.st = m->prepare ? m->prepare(in, o, &prepared, &out.err) : OK;
@@ -92,7 +92,8 @@ static void test_owner(void **state)
             struct quant_input in = l.input;
             in.team = &team;
             in.owner = i % team.size;
-            if (team.rank != in.owner) in.gram = NULL;
+            for (int s = 0; s < STATISTIC_N; s++)
+                if (team.rank != in.owner && !statistic_at(s)->everywhere) in.statistic[s] = NULL;
             struct outcome a = alone(&l, m, m->bits_min, &o), b = run(&l, m, m->bits_min, &o, &in);
             if (b.st != OK) fail_msg("%s: %s", m->name, b.err.text);
             assert_int_equal(a.st, OK);
@@ -146,7 +147,7 @@ static void test_spread(void **state)
     gram_again(&l);
     struct quant_input in = l.input;
     in.team = &team;
-    in.gram = NULL;
+    in.statistic[STATISTIC_GRAM] = NULL;
     in.dist = spread(&l);
     for (int i = 0; i < CASES; i++) {
         struct quant_options o = case_options(i);
@@ -181,7 +182,7 @@ static void test_dampings(void **state)
     struct quant_input in = l.input, whole = l.input;
     in.team = whole.team = &team;
     whole.owner = team.size - 1;
-    if (team.rank != whole.owner) whole.gram = NULL;
+    if (team.rank != whole.owner) whole.statistic[STATISTIC_GRAM] = NULL;
     in.dist = spread(&l);
     struct quant_options o = options_make(32);
     o.damping = 0;

@@ -10,10 +10,11 @@ hidden=${1:-5120} intermediate=${2:-27648} layers=${3:-2} heads=${4:-40} kv=${5:
 here=$(cd "$(dirname "$0")/../.." && pwd)
 QTRAJ=$(realpath "${QTRAJ:-$here/build/release/qtraj}")
 python=${PYTHON:-python3}
-work=$(mktemp -d "${FOLDER:-/tmp}/block32b.XXXXXX")
+work=$(realpath "$(mktemp -d "${FOLDER:-/tmp}/block32b.XXXXXX")")
 trap 'rm -rf "$work"' EXIT
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMPI_MCA_btl_vader_single_copy_mechanism=none
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
+. "$here/jobs/lib.sh"
+mpi_environment
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMPI_MCA_mpi_yield_when_idle=1
 
 "$python" "$here/tests/bench/make_checkpoint.py" "$QTRAJ" "$work/model/one" --family olmo2 --hidden "$hidden" --layers "$layers" \
     --heads "$heads" --kv-heads "$kv" --intermediate "$intermediate" --vocab 1024 >/dev/null

@@ -8,10 +8,11 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 QTRAJ=$(realpath "${QTRAJ:-$here/build/release/qtraj}")
 python=${PYTHON:-python3} sequences=${SEQUENCES:-4} products=${PRODUCTS:-3}
 [ $# -gt 0 ] || set -- 1 2
-work=$(mktemp -d "${FOLDER:-/tmp}/groups.XXXXXX")
+work=$(realpath "$(mktemp -d "${FOLDER:-/tmp}/groups.XXXXXX")")
 trap 'rm -rf "$work"' EXIT
-export OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
+. "$here/jobs/lib.sh"
+mpi_environment
+export OMP_NUM_THREADS=1 OMPI_MCA_mpi_yield_when_idle=1
 
 "$python" "$here/tests/bench/make_checkpoint.py" "$QTRAJ" "$work/model/one" --family llama --hidden 768 --layers 6 --heads 12 \
     --intermediate 2048 --vocab 8192 >/dev/null

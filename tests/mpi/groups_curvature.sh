@@ -106,5 +106,5 @@ cp "$work/warm.h5" "$work/first.h5"
 run warm 3 "${warm[@]}" --redo --only 'checkpoint=step001200' || fail "warm start again: $(cat "$work/err")"
 compare first warm
 [ -e "$work/warm.h5.vectors" ] && fail "vectors are left"
-ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+ls "$TMPDIR"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 finish

@@ -40,7 +40,7 @@ launch 300 1 run "$work/sweep.yaml" --set "results=$work/small.h5" "${ask[@]}" -
     fail "little memory: $(cat "$work/err")"
 launch 300 3 run "$work/sweep.yaml" --set "results=$work/alone.h5" --set 'curvature={critical: true, sequences: 2, length: 64}' ||
     fail "critical alone: $(cat "$work/err")"
-ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+ls "$TMPDIR"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 
 "$python" - "$work" <<'PYTHON' || fail "numbers"
 import h5py, numpy, sys

@@ -22,7 +22,7 @@ YAML
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/one.h5" || fail "one rank: $(cat "$work/err")"
 launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" || fail "three ranks: $(cat "$work/err")"
 compare one three
-ls "${TMPDIR:-/tmp}"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+ls "$TMPDIR"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 
 # The three checkpoints as folders, measured with qtraj eval.
 loss() {

@@ -7,6 +7,9 @@ set -u
 work=$(mktemp -d)
 failures=0
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/tmp"
+unset SLURM_TMPDIR
+export TMPDIR=$work/tmp # run.scratch too
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none OMP_NUM_THREADS=1

@@ -1,6 +1,6 @@
 /* checkpoint: single files, shards and .bin files, and invalid folders. */
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/scratch.h"
+#include "scratch.h"
 #include "util/fsx.h"
 #include <sys/stat.h>
 
@@ -37,7 +37,7 @@ static const char *clone(const char *fixture, const char *name)
 {
     char command[1200];
     snprintf(command, sizeof command, "rm -rf %s/%s; mkdir %s/%s && ln -s %s/%s/* %s/%s/",
-             scratch_dir, name, scratch_dir, name, FIXTURES, fixture, scratch_dir, name);
+             scratch_dir(), name, scratch_dir(), name, FIXTURES, fixture, scratch_dir(), name);
     assert_int_equal(system(command), 0);
     return scratch_path(name);
 }
@@ -160,7 +160,7 @@ static void test_shards(void **state)
 static void test_missing_parts(void **state)
 {
     (void)state;
-    refuse("/nonexistent/folder", ERR_IO, "/nonexistent/folder: no such folder");
+    refuse(scratch_path("absent"), ERR_IO, "/absent: no such folder");
     refuse(FIXTURES "/models/llama/config.json", ERR_IO, "no such folder");
     const char *dir = clone("models/llama", "missing");
     replace(dir, "model.safetensors", NULL);
@@ -369,5 +369,5 @@ int main(void)
         cmocka_unit_test(test_safetensors_come_first),
         cmocka_unit_test(test_bin_shard_missing),
     };
-    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

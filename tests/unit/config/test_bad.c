@@ -1,6 +1,7 @@
 /* Bad sweep files: each gives one clear line, none crashes or hangs. bad/NAME.yaml must give
  * exactly "NAME.yaml:" followed by the content of bad/NAME.txt. */
 #include "config/sweep.h"
+#include "scratch.h"
 #include "util/fsx.h"
 #include <glob.h>
 #include <setjmp.h>
@@ -105,10 +106,10 @@ static void test_no_file(void **state)
     (void)state;
     struct err e = {0};
     struct sweep s;
-    assert_int_equal(sweep_read("/nonexistent/sweep.yaml", NULL, 0, &s, &e), ERR_IO);
-    assert_non_null(strstr(e.text, "/nonexistent/sweep.yaml: No such file"));
+    assert_int_equal(sweep_read(scratch_path("absent.yaml"), NULL, 0, &s, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "/absent.yaml: No such file"));
     err_clear(&e);
-    assert_int_equal(sweep_read("/tmp", NULL, 0, &s, &e), ERR_IO);
+    assert_int_equal(sweep_read(scratch_dir(), NULL, 0, &s, &e), ERR_IO);
     sweep_free(&s);
 }
 

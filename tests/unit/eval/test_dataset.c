@@ -503,8 +503,10 @@ static void test_careless_text(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    struct data_options d = options("/nonexistent/x.txt", "text", LAYOUT_PACKED, 2);
-    refuse(&d, plain, ERR_IO, "/nonexistent/x.txt");
+    char absent[sizeof dir + 7];
+    snprintf(absent, sizeof absent, "%s/absent", dir);
+    struct data_options d = options(absent, "text", LAYOUT_PACKED, 2);
+    refuse(&d, plain, ERR_IO, absent);
     d.text = dir;
     refuse(&d, plain, ERR_IO, dir);
     d.text = path;

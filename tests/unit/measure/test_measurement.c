@@ -164,10 +164,10 @@ static void vector_files(void **state)
     (void)state;
     struct opened o;
     struct measurement m;
-    char path[64];
-    long pid = getpid();
-    MPI_Bcast(&pid, 1, MPI_LONG, 0, MPI_COMM_WORLD);
-    snprintf(path, sizeof path, "/tmp/qtraj-test-%ld/vector", pid);
+    char dir[] = "/tmp/qtraj-test-XXXXXX", path[64];
+    if (rank == 0) assert_non_null(mkdtemp(dir));
+    MPI_Bcast(dir, sizeof dir, MPI_CHAR, 0, MPI_COMM_WORLD);
+    snprintf(path, sizeof path, "%s/made/vector", dir);
     open_model(&o, "tiny_llama");
     measure(&o, MPI_COMM_WORLD, HVP_ALL, &m);
     const struct space *s = hvp_space(m.h);
@@ -192,6 +192,7 @@ static void vector_files(void **state)
         assert_int_equal(unlink(path), 0);
         *strrchr(path, '/') = '\0';
         assert_int_equal(rmdir(path), 0);
+        assert_int_equal(rmdir(dir), 0);
     }
     free(given);
     free(found);

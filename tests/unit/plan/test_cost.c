@@ -147,8 +147,9 @@ static void seconds_and_corrections(void **state)
 static void tokens_from_options(void **state)
 {
     (void)state;
-    char name[] = "/tmp/qtraj-cost-XXXXXX", absent[] = "/tmp/no such text";
+    char name[] = "/tmp/qtraj-cost-XXXXXX", absent[sizeof name + 7];
     int fd = mkstemp(name);
+    snprintf(absent, sizeof absent, "%s.absent", name);
     assert_true(fd >= 0 && ftruncate(fd, 450000) == 0);
     close(fd);
     struct data_options d = {.text = name, .layout = LAYOUT_PACKED, .length = 100, .samples = 64};

@@ -193,7 +193,9 @@ static void not_a_journal(void **state)
         free(after);
     }
     err_clear(&e);
-    assert_int_equal(journal_open_readonly("/nonexistent/x.journal", &j, &e), ERR_IO);
+    free(path);
+    path = sample_path(folder, "absent.journal");
+    assert_int_equal(journal_open_readonly(path, &j, &e), ERR_IO);
     free(path);
     sample_remove(folder);
 }

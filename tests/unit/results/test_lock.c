@@ -218,8 +218,11 @@ static void no_folder(void **state)
     (void)state;
     struct lock *l;
     struct err e = {0};
-    assert_int_equal(lock_take("/nonexistent/x.h5", &l, &e), ERR_IO);
-    assert_non_null(strstr(e.text, "/nonexistent/x.h5.lock"));
+    char *folder = sample_folder(), *path = sample_path(folder, "absent/x.h5");
+    assert_int_equal(lock_take(path, &l, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "/absent/x.h5.lock"));
+    free(path);
+    sample_remove(folder);
 }
 
 int main(void)

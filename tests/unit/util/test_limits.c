@@ -158,7 +158,9 @@ static void test_nothing_there(void **state)
     (void)state;
     struct err e = {0};
     struct limits l;
-    assert_int_equal(limits_read("/tmp/no such root", &l, &e), ERR_IO);
+    char absent[80];
+    snprintf(absent, sizeof absent, "%s/absent", root);
+    assert_int_equal(limits_read(absent, &l, &e), ERR_IO);
     put("/proc/self/mountinfo", "nonsense\n1 2 - cgroup\n");
     put("/proc/self/cgroup", "no colons\n::\n4:memory\n");
     assert_int_equal(get().memory, 64 * gib);

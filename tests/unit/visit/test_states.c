@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "scratch.h"
 #include "util/rng.h"
 #include "visit/visit_internal.h"
 #include <errno.h>
@@ -60,7 +61,7 @@ static void taken_at_once(bool reserved)
 {
     float *buffer = malloc(sizeof *buffer * TOKENS * WIDTH), *x;
     can_reserve = reserved;
-    struct states *s = open_states("/tmp", DTYPE_F32);
+    struct states *s = open_states(scratch_dir(), DTYPE_F32);
     can_reserve = true;
     assert_int_equal(states_take(s, 0, TOKENS, buffer, &x, NULL), OK);
     work_on(s, buffer);
@@ -82,7 +83,8 @@ static void same_wherever_they_lie(void **state)
     size_t bytes = sizeof(float) * TOKENS * WIDTH;
     float *buffer = malloc(bytes), *a = malloc(bytes), *b = malloc(bytes);
     for (int t = 0; t < 2; t++) {
-        struct states *memory = open_states(NULL, types[t]), *disk = open_states("/tmp", types[t]);
+        struct states *memory = open_states(NULL, types[t]),
+                      *disk = open_states(scratch_dir(), types[t]);
         work_on(memory, buffer);
         work_on(disk, buffer);
         assert_int_equal(states_copy(memory, 0, TOKENS, a, NULL), OK);
@@ -103,21 +105,21 @@ static void same_wherever_they_lie(void **state)
 static void scratch_that_cannot_be(void **state)
 {
     (void)state;
-    const struct states_place nowhere = {"/nonexistent/scratch", DTYPE_F32};
+    const struct states_place nowhere = {scratch_path("absent"), DTYPE_F32};
     struct states *s = NULL;
     struct err e = {0};
     char *folder;
     int64_t room;
     assert_int_equal(states_open(&nowhere, TOKENS, WIDTH, "test states", &s, &e), ERR_IO);
-    assert_non_null(strstr(e.text, "/nonexistent/scratch"));
+    assert_non_null(strstr(e.text, nowhere.scratch));
     assert_null(s);
     err_clear(&e);
-    assert_int_equal(scratch_find("/nonexistent/scratch", 1, &folder, &room, &e), ERR_IO);
+    assert_int_equal(scratch_find(nowhere.scratch, 1, &folder, &room, &e), ERR_IO);
     assert_non_null(strstr(e.text, "run.scratch"));
     assert_int_equal(scratch_find("off", 1, &folder, &room, NULL), OK);
     assert_null(folder);
-    assert_int_equal(scratch_find("/tmp", 1, &folder, &room, NULL), OK);
-    assert_string_equal(folder, "/tmp");
+    assert_int_equal(scratch_find(scratch_dir(), 1, &folder, &room, NULL), OK);
+    assert_string_equal(folder, scratch_dir());
     assert_true(room > 0);
     free(folder);
 }
@@ -126,12 +128,12 @@ static void scratch_that_cannot_be(void **state)
 static void full_scratch(void **state)
 {
     (void)state;
-    const struct states_place place = {"/tmp", DTYPE_F32};
+    const struct states_place place = {scratch_dir(), DTYPE_F32};
     struct states *s = NULL;
     struct err e = {0};
     enum status st = states_open(&place, (int64_t)1 << 40, 1 << 10, "test states", &s, &e);
     assert_true(st == ERR_FULL || st == ERR_IO); /* EFBIG if files cannot be that long */
-    assert_non_null(strstr(e.text, "/tmp"));
+    assert_non_null(strstr(e.text, scratch_dir()));
     assert_null(s);
 }
 

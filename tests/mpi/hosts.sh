@@ -15,7 +15,7 @@ if [ -z "${QTRAJ_HOSTS:-}" ]; then
     unshare "${user[@]}" --net --uts --mount sh -c 'hostname near && mount -t tmpfs none /dev/shm && ip link add cable type veth peer name end' \
         2>/dev/null || skip "hosts cannot be made here"
     rm -rf "$work"
-    QTRAJ_HOSTS=1 exec unshare "${user[@]}" --net --uts --mount bash "$0"
+    QTRAJ_HOSTS=1 TMPDIR=$(dirname "$work") exec unshare "${user[@]}" --net --uts --mount bash "$0"
 fi
 
 near=10.7.0.1 far=10.7.0.2

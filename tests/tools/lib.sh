@@ -4,7 +4,7 @@
 set -u
 : "${QTRAJ:?the binary under test}" "${SOURCE:?the root of the sources}"
 
-work=$(mktemp -d)
+work=$(mktemp -d) || exit 2
 failures=0
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"

@@ -1,0 +1,114 @@
+/* JSON: places of errors, numbers that JSON lacks, every bit of a double. */
+#include "scratch.h"
+#include "util/json.h"
+#include <float.h>
+#include <math.h>
+
+static enum status parse(const char *text, size_t n, json_t **out, struct err *e)
+{
+    *out = NULL;
+    err_clear(e);
+    return json_read_text("name", text, n, out, e);
+}
+
+static void errors_say_where(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *expected;
+    } bad[] = {
+        {"", "name:1:"},
+        {"{\"a\": 1,\n  2}", "name:2:"},
+        {"{\"a\": 1, \"a\": 2}", "duplicate"},
+        {"[1] 2", "end of file expected"},
+        {"[nan]", "name:1:"},
+        {"[\"\xff\"]", "name:1:"},
+    };
+    struct err e = {0};
+    json_t *json;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(parse(bad[i].text, strlen(bad[i].text), &json, &e), ERR_FORMAT);
+        if (!strstr(e.text, bad[i].expected))
+            fail_msg("%s: %s, not %s", bad[i].text, e.text, bad[i].expected);
+        assert_null(json);
+    }
+    assert_int_equal(parse("[1]x", 3, &json, &e), OK); /* n bytes, no NUL behind them */
+    json_decref(json);
+    assert_int_equal(parse("[\"a\\u0000b\"]", 12, &json, &e), OK);
+    assert_int_equal(json_string_length(json_array_get(json, 0)), 3);
+    json_decref(json);
+}
+
+static void files(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    json_t *json = NULL;
+    assert_int_equal(json_read_file(scratch_path("absent.json"), &json, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "absent.json: No such file"));
+    err_clear(&e);
+    const char *path = scratch_put("bad.json", "[\n1,]", 5);
+    assert_int_equal(json_read_file(path, &json, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "bad.json:2:"));
+    path = scratch_put("good.json", "{\"a\": [1, 2]}\n", 14);
+    assert_int_equal(json_read_file(path, &json, NULL), OK);
+    assert_int_equal(json_array_size(json_object_get(json, "a")), 2);
+    json_decref(json);
+}
+
+/* Numbers come back from a text with the bits that they had. */
+static void numbers_keep_their_bits(void **state)
+{
+    (void)state;
+    const double values[] = {0.1,     1e300,  -DBL_MAX,        DBL_MIN,  0x1p-1074,
+                             1.0 / 3, 0x1p53, 123456789012.25, INFINITY, -INFINITY};
+    enum { N = sizeof values / sizeof *values };
+    json_t *array = json_numbers_new(values, N), *back;
+    struct err e = {0};
+    assert_int_equal(json_array_size(array), N);
+    char *text = json_dumps(array, JSON_COMPACT);
+    if (parse(text, strlen(text), &back, &e) != OK) fail_msg("%s", e.text);
+    for (size_t i = 0; i < N; i++) {
+        double value = json_number_get(json_array_get(back, i));
+        assert_memory_equal(&value, &values[i], sizeof value);
+    }
+    assert_non_null(strstr(text, "\"inf\",\"-inf\""));
+    free(text);
+    json_decref(array);
+    json_decref(back);
+}
+
+static void numbers_that_are_none(void **state)
+{
+    (void)state;
+    json_t *nan = json_number_new(NAN), *integer = json_integer(7), *other = json_string("x");
+    assert_string_equal(json_string_value(nan), "nan");
+    assert_true(isnan(json_number_get(nan)));
+    assert_true(json_number_get(integer) == 7);
+    assert_true(isnan(json_number_get(other)));
+    assert_true(isnan(json_number_get(NULL)));
+    json_decref(nan);
+    json_decref(integer);
+    json_decref(other);
+}
+
+static void texts_with_a_default(void **state)
+{
+    (void)state;
+    json_t *object = json_pack("{s:s, s:i}", "a", "b", "n", 1);
+    assert_string_equal(json_text(object, "a", "x"), "b");
+    assert_string_equal(json_text(object, "n", "x"), "x");
+    assert_string_equal(json_text(object, "absent", "x"), "x");
+    assert_null(json_text(NULL, "a", NULL));
+    json_decref(object);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_say_where),        cmocka_unit_test(files),
+        cmocka_unit_test(numbers_keep_their_bits), cmocka_unit_test(numbers_that_are_none),
+        cmocka_unit_test(texts_with_a_default),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

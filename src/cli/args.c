@@ -94,7 +94,7 @@ enum status args_parse(const struct args *a, const char *usage, int argc, char *
     for (int i = 1; i < argc;) {
         int used = 1;
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help(a, usage);
+            if (!a->silent) print_help(a, usage);
             *help = true;
             goto done;
         }

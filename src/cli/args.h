@@ -27,7 +27,7 @@ struct args {
     enum status (*other)(void *context, int argc, char **argv, int *used, struct err *e);
     void *context;
     void (*more)(FILE *out); /* prints those other flags for --help; may be NULL */
-    const char *note;        /* printed below the flags by --help; may be NULL */
+    bool silent;             /* another rank answers --help */
 };
 
 /* Parses argv[1..]; what is no flag goes into positional, between min and max of them. ERR_USAGE

@@ -73,8 +73,9 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
         {"--scratch", ARG_TEXT, &scratch, "DIR", "folder of run.scratch (default: as a run's)"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
-    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
     MPI_Comm_rank(world, &rank);
+    const struct args args = {
+        .table = table, .n = sizeof table / sizeof *table, .silent = rank != 0};
     TRY(args_parse(&args, usage, argc, argv, NULL, 0, 0, NULL, &help, e));
     if (help) goto done;
     TRY(doctor_ask_ranks(world, &ranks, e));

@@ -53,7 +53,8 @@ static void master_free(struct master *m)
 
 /* --- before: arguments, plan, journal, tasks --- */
 
-static enum status parse(struct master *m, int argc, char **argv, bool *help, struct err *e)
+static enum status parse(struct master *m, int rank, int argc, char **argv, bool *help,
+                         struct err *e)
 {
     enum status st = OK;
     const char *retry = NULL;
@@ -64,7 +65,8 @@ static enum status parse(struct master *m, int argc, char **argv, bool *help, st
         {"--retry", ARG_TEXT, &retry, "failed", "do failed cells again"},
         {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "do finished cells again"},
     };
-    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
+    const struct args args = {
+        .table = table, .n = sizeof table / sizeof *table, .silent = rank != 0};
     TRY(args_parse(&args, usage, argc, argv, &m->path, 1, 1, NULL, help, e));
     ENSURE(!retry || strcmp(retry, "failed") == 0, ERR_USAGE, "--retry %s: expected failed", retry);
     m->choice.retry_failed = retry != NULL;
@@ -469,7 +471,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     int rank;
     MPI_Comm_rank(world, &rank);
     sched_catch_signals();
-    st = parse(&m, argc, argv, &help, e);
+    st = parse(&m, rank, argc, argv, &help, e);
     m.worker = find_workers(world);
     if (st == OK) st = join(argc, argv, &command, e);
     if (st == OK && !help && rank == 0) st = prepare(&m, command, e);

@@ -13,56 +13,83 @@
 
 static const char usage[] = "plan SWEEP.yaml [--set KEY=VALUE] [--rate GFLOPS] [--simulate N] ...";
 
-static const char *cell_state(const struct plan_variant *v, const struct results_view *view,
-                              const char *key)
+/* What is there of the plan, and where the rows of the next checkpoint begin. */
+struct plan_states {
+    const struct plan *plan;
+    const struct results_view *view;
+    struct inventory all;
+    int64_t next[KINDS_MAX];
+};
+
+static enum result_state cell_state(const struct plan_states *p, const struct plan_checkpoint *c,
+                                    const struct plan_variant *v, char key[HASH_HEX])
 {
-    if (!v->applicable) return "not_applicable";
-    const json_t *record = view ? results_view_find(view, key) : NULL;
-    return record ? json_text(record, "status", "") : "pending";
+    results_cell_key(c->key, v->key, key);
+    if (!v->applicable) return STATE_NOT_APPLICABLE;
+    return result_state_of(p->view ? results_view_find(p->view, key) : NULL);
 }
 
-/* NULL: not asked for. */
-static const char *curvature_state(const struct plan_checkpoint *c, const struct results_view *view)
+/* The row that a kind has of the checkpoint alone, of which rows are asked for in the order of the
+ * plan; NULL: the kind tells records apart by more, is the checkpoint's own, or has none. */
+static const struct row *own_row(struct plan_states *p, int kind, const struct plan_checkpoint *c)
 {
-    if (!c->curvature_key[0]) return NULL;
-    const json_t *record = view ? results_view_find(view, c->curvature_key) : NULL;
-    return record ? json_text(record, "status", "") : "pending";
+    const struct rows *r = &p->all.rows[kind];
+    if (r->kind->whole_grid || !r->kind->axes[0] || r->kind->axes[2]) return NULL;
+    int64_t i = p->next[kind];
+    if (i >= r->n || r->rows[i].at[AXIS_MODEL] != c->model ||
+        r->rows[i].at[AXIS_CHECKPOINT] != c->row)
+        return NULL;
+    p->next[kind] = rows_next(r, i);
+    return &r->rows[i];
 }
 
 /* One object a visit, its cells inside. */
-static json_t *visit_json(const struct plan *p, const struct plan_checkpoint *c,
-                          const struct results_view *view)
+static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c)
 {
-    const struct model_entry *m = &p->sweep->models[c->model];
+    const struct model_entry *m = &p->plan->sweep->models[c->model];
     json_t *cells = json_array();
-    for (int64_t i = 0; i < p->n_variants; i++) {
-        const struct plan_variant *v = &p->variants[i];
+    for (int64_t i = 0; i < p->plan->n_variants; i++) {
+        const struct plan_variant *v = &p->plan->variants[i];
         char key[HASH_HEX];
-        results_cell_key(c->key, v->key, key);
-        json_array_append_new(cells, json_pack("{s:I, s:s, s:s, s:s}", "bits", (json_int_t)v->bits,
-                                               "quantizer", v->method->name, "status",
-                                               cell_state(v, view, key), "key", key));
+        const char *state = result_state_words[cell_state(p, c, v, key)];
+        json_array_append_new(cells,
+                              json_pack("{s:I, s:s, s:s, s:s}", "bits", (json_int_t)v->bits,
+                                        "quantizer", v->method->name, "status", state, "key", key));
     }
-    return json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:s*}", "model", m->name, "checkpoint",
-                     m->rows[c->row].checkpoint, "path", weights_folder(&c->weights), "present",
-                     weights_present(&c->weights), "key", c->key, "cells", cells, "curvature",
-                     curvature_state(c, view));
+    json_t *visit =
+        json_pack("{s:s, s:s, s:s, s:b, s:s, s:o}", "model", m->name, "checkpoint",
+                  m->rows[c->row].checkpoint, "path", weights_folder(&c->weights), "present",
+                  weights_present(&c->weights), "key", c->key, "cells", cells);
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct row *row = own_row(p, k, c);
+        if (row)
+            json_object_set_new(visit, results_kinds[k]->name,
+                                json_string(result_state_words[result_state_of(row->record)]));
+    }
+    return visit;
 }
 
-static enum status print_json(const struct plan *p, const struct results_view *view,
-                              const struct plan_report *report, struct err *e)
+static struct result_counts count_cells(const struct plan_states *p)
+{
+    return rows_count(&p->all.rows[kind_place_of(&kind_cell)], -1);
+}
+
+static enum status print_json(struct plan_states *p, const struct plan_report *report,
+                              struct err *e)
 {
     enum status st = OK;
-    struct plan_counts n;
+    const struct plan *plan = p->plan;
+    const struct result_counts n = count_cells(p);
+    const int64_t not_applicable = n.by_state[STATE_NOT_APPLICABLE];
     json_t *visits = json_array();
-    plan_count(p, view, &n);
-    for (int64_t i = 0; i < p->n_checkpoints; i++)
-        json_array_append_new(visits, visit_json(p, &p->checkpoints[i], view));
-    json_t *json =
-        json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "name", p->sweep->name,
-                  "results", p->sweep->results, "draft", p->draft, "cells", (json_int_t)n.cells,
-                  "done", (json_int_t)n.done, "failed", (json_int_t)n.failed, "not_applicable",
-                  (json_int_t)n.not_applicable, "visits", visits, "cost", plan_report_json(report));
+    for (int64_t i = 0; i < plan->n_checkpoints; i++)
+        json_array_append_new(visits, visit_json(p, &plan->checkpoints[i]));
+    json_t *json = json_pack(
+        "{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "name", plan->sweep->name, "results",
+        plan->sweep->results, "draft", plan->draft, "cells",
+        (json_int_t)(n.records + not_applicable), "done", (json_int_t)n.by_state[STATE_DONE],
+        "failed", (json_int_t)n.by_state[STATE_FAILED], "not_applicable",
+        (json_int_t)not_applicable, "visits", visits, "cost", plan_report_json(report));
     ENSURE(json, ERR_NOMEM, "out of memory");
     json_dumpf(json, stdout, JSON_INDENT(1) | JSON_SORT_KEYS);
     putchar('\n');
@@ -71,48 +98,57 @@ done:
     return st;
 }
 
-static char mark_of(const char *state)
+static char mark_of(enum result_state state)
 {
-    return strcmp(state, "done") == 0 ? '*' : strcmp(state, "failed") == 0 ? '!' : '.';
+    static const char marks[STATE_N] = {'.', '*', '!', ' '};
+    return marks[state];
 }
 
-/* The states of a visit's cells in a line: "gptq 2. 3. 4*  rtn 2! 3*  curvature.". */
-static void print_cells(const struct plan *p, const struct plan_checkpoint *c,
-                        const struct results_view *view)
+/* The states of a visit's records in a line: "gptq 2. 3. 4*  rtn 2! 3*  curvature.". */
+static void print_states(struct plan_states *p, const struct plan_checkpoint *c)
 {
-    for (int64_t i = 0; i < p->n_variants; i++) {
-        const struct plan_variant *v = &p->variants[i];
-        char key[HASH_HEX];
-        results_cell_key(c->key, v->key, key);
-        const char *state = cell_state(v, view, key);
-        char mark = v->applicable ? mark_of(state) : ' ';
-        if (i % p->n_bits == 0) printf("  %s", v->method->name);
+    for (int64_t i = 0; i < p->plan->n_variants; i++) {
+        const struct plan_variant *v = &p->plan->variants[i];
+        char key[HASH_HEX], mark = mark_of(cell_state(p, c, v, key));
+        if (i % p->plan->n_bits == 0) printf("  %s", v->method->name);
         if (mark != ' ') printf(" %lld%c", (long long)v->bits, mark);
     }
-    const char *curvature = curvature_state(c, view);
-    if (curvature) printf("  curvature%c", mark_of(curvature));
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct row *row = own_row(p, k, c);
+        if (row) printf("  %s%c", results_kinds[k]->name, mark_of(result_state_of(row->record)));
+    }
 }
 
-static void print_text(const struct plan *p, const struct results_view *view)
+static void print_counts(const struct result_counts *n)
 {
-    struct plan_counts n;
-    plan_count(p, view, &n);
-    printf("%s: %lld visits, %lld cells (* done %lld, ! failed %lld, . pending %lld) into %s\n",
-           p->sweep->name, (long long)p->n_checkpoints, (long long)(n.cells - n.not_applicable),
-           (long long)n.done, (long long)n.failed,
-           (long long)(n.cells - n.done - n.failed - n.not_applicable), p->sweep->results);
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        const struct plan_checkpoint *c = &p->checkpoints[i];
-        const struct model_entry *m = &p->sweep->models[c->model];
+    printf("(* done %lld, ! failed %lld, . pending %lld)", (long long)n->by_state[STATE_DONE],
+           (long long)n->by_state[STATE_FAILED], (long long)n->by_state[STATE_PENDING]);
+}
+
+static void print_text(struct plan_states *p)
+{
+    const struct plan *plan = p->plan;
+    const struct result_counts cells = count_cells(p);
+    printf("%s: %lld visits, %lld cells ", plan->sweep->name, (long long)plan->n_checkpoints,
+           (long long)cells.records);
+    print_counts(&cells);
+    printf(" into %s\n", plan->sweep->results);
+    for (int64_t i = 0; i < plan->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &plan->checkpoints[i];
+        const struct model_entry *m = &plan->sweep->models[c->model];
         printf("%-20s %-32s%s", m->name, m->rows[c->row].checkpoint,
                weights_present(&c->weights) ? "" : "  (not on disk)");
-        print_cells(p, c, view);
+        print_states(p, c);
         putchar('\n');
     }
-    if (n.points > 0)
-        printf("surfaces: %lld points, a visit each (* done %lld, ! failed %lld, . pending %lld)\n",
-               (long long)n.points, (long long)n.points_done, (long long)n.points_failed,
-               (long long)(n.points - n.points_done - n.points_failed));
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct result_counts n = rows_count(&p->all.rows[k], -1);
+        if (results_kinds[k]->report != REPORT_PARTS || !n.records) continue;
+        printf("%ss: %lld %s, a visit each ", results_kinds[k]->part, (long long)n.records,
+               results_kinds[k]->noun);
+        print_counts(&n);
+        putchar('\n');
+    }
 }
 
 /* The rates that costs are turned into time with. */
@@ -159,6 +195,7 @@ static enum status report(struct plan *p, const struct results_view *view,
     enum status st = OK;
     const struct run_options *o = &p->sweep->run;
     struct plan_report r = {0};
+    struct plan_states states = {.plan = p, .view = view};
     const char *from = "";
     if (o->threads) omp_set_num_threads((int)o->threads);
     TRY(set_rates(p, a->rate, &from, e));
@@ -167,13 +204,15 @@ static enum status report(struct plan *p, const struct results_view *view,
                          rank_memory(p->sweep), &r, e));
     r.rates_from = from;
     if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
+    TRY(plan_inventory(p, view, &states.all, e));
     if (a->json) {
-        TRY(print_json(p, view, &r, e));
+        TRY(print_json(&states, &r, e));
     } else {
-        if (!a->brief) print_text(p, view);
+        if (!a->brief) print_text(&states);
         plan_report_print(&r);
     }
 done:
+    inventory_close(&states.all);
     plan_report_free(&r);
     return st;
 }

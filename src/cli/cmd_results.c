@@ -2,7 +2,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "config/sweep.h"
-#include "results/results.h"
+#include "report/results_report.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -61,6 +61,8 @@ static enum status run_show(MPI_Comm world, int argc, char **argv, int *code, st
     const struct arg table[] = {
         {"--csv", ARG_SWITCH, &o.csv, NULL, "one row a cell and dataset, all numbers"},
         {"--json", ARG_SWITCH, &o.json, NULL, "the same as JSON"},
+        {"--kind", ARG_TEXT, &o.kind, "KIND",
+         "rows of checkpoint, cell (default), curvature or point, with --csv or --json"},
         {"--model", ARG_TEXT, &o.model, "NAME", "one model"},
         {"--quantizer", ARG_TEXT, &o.quantizer, "NAME", "one quantizer"},
         {"--dataset", ARG_TEXT, &o.dataset, "NAME", "one dataset"},
@@ -72,7 +74,7 @@ static enum status run_show(MPI_Comm world, int argc, char **argv, int *code, st
     TRY(args_parse(&args, show_usage, argc, argv, &path, 1, 1, NULL, &help, e));
     if (help) goto done;
     TRY(open_view(path, &view, e));
-    TRY(results_show(view, &o, stdout, e));
+    TRY(report_show(view, &o, stdout, e));
 done:
     results_view_close(view);
     return st;
@@ -100,7 +102,7 @@ static enum status run_status(MPI_Comm world, int argc, char **argv, int *code, 
     TRY(args_parse(&args, status_usage, argc, argv, &path, 1, 1, NULL, &help, e));
     if (help) goto done;
     TRY(open_view(path, &view, e));
-    TRY(results_status(view, json, stdout, e));
+    TRY(report_status(view, json, stdout, e));
 done:
     results_view_close(view);
     return st;

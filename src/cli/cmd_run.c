@@ -341,18 +341,46 @@ done:
 
 /* --- after --- */
 
+/* One line a kind of result: how many records are how far. */
+static void print_counts(const struct master *m, const struct inventory *all, const char *verdict)
+{
+    for (int i = 0; results_kinds[i]; i++) {
+        const struct kind *k = results_kinds[i];
+        const struct result_counts n = rows_count(&all->rows[i], -1);
+        const bool main = k->report == REPORT_MODELS;
+        char pending[32] = "";
+        if (k->report == REPORT_NONE || (!main && !n.records)) continue;
+        if (main)
+            snprintf(pending, sizeof pending, ", %lld pending",
+                     (long long)n.by_state[STATE_PENDING]);
+        log_info("%s: %s%lld of %lld %s%s%s%s done, %lld failed%s%s", m->sweep.results, k->prefix,
+                 (long long)n.by_state[STATE_DONE], (long long)n.records, k->noun,
+                 k->part ? " of " : "", k->part ? k->part : "", k->part ? "s" : "",
+                 (long long)n.by_state[STATE_FAILED], pending, main ? verdict : "");
+    }
+}
+
+static bool any_failed(const struct inventory *all)
+{
+    for (int i = 0; results_kinds[i]; i++)
+        if (results_kinds[i]->report != REPORT_NONE &&
+            rows_count(&all->rows[i], -1).by_state[STATE_FAILED])
+            return true;
+    return false;
+}
+
 static enum status finish(struct master *m, const struct sched_outcome *outcome, int *code,
                           struct err *e)
 {
     enum status st = OK;
     struct results_view *view = NULL;
-    struct plan_counts counts;
+    struct inventory all = {0};
     json_t *end = NULL;
     char utc[21];
     TRY(sync_journal(m, e));
     TRY(results_view_of_journal(m->journal, &view, e));
-    plan_count(&m->plan, view, &counts);
-    bool failed = counts.failed || counts.points_failed || counts.curvature_failed;
+    TRY(plan_inventory(&m->plan, view, &all, e));
+    bool failed = any_failed(&all);
     *code = outcome->end != SCHED_DONE ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
     clock_utc(utc);
     if (m->visits.n) {
@@ -366,25 +394,15 @@ static enum status finish(struct master *m, const struct sched_outcome *outcome,
     }
     if (m->cube_stale) TRY(write_cube(m, e));
     progress_print(&m->progress, true);
-    int64_t pending = counts.cells - counts.done - counts.failed - counts.not_applicable;
-    log_info("%s: %lld of %lld cells done, %lld failed, %lld pending%s", m->sweep.results,
-             (long long)counts.done, (long long)(counts.cells - counts.not_applicable),
-             (long long)counts.failed, (long long)pending,
-             m->visits.n == 0             ? "; nothing to do"
-             : outcome->end == SCHED_DONE ? ""
-                                          : "; stopped, resumable");
-    if (counts.points)
-        log_info("%s: %lld of %lld points of surfaces done, %lld failed", m->sweep.results,
-                 (long long)counts.points_done, (long long)counts.points,
-                 (long long)counts.points_failed);
-    if (counts.curvature)
-        log_info("%s: curvature of %lld of %lld checkpoints done, %lld failed", m->sweep.results,
-                 (long long)counts.curvature_done, (long long)counts.curvature,
-                 (long long)counts.curvature_failed);
+    print_counts(m, &all,
+                 m->visits.n == 0             ? "; nothing to do"
+                 : outcome->end == SCHED_DONE ? ""
+                                              : "; stopped, resumable");
     if (failed)
         log_info("qtraj status %s says why some failed; qtraj run --retry failed does them again",
                  m->sweep.results);
 done:
+    inventory_close(&all);
     json_decref(end);
     results_view_close(view);
     return st;

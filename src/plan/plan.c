@@ -21,7 +21,10 @@ void plan_free(struct plan *p)
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) weights_free(&p->checkpoints[i].weights);
     free(p->checkpoints);
-    for (int64_t i = 0; i < p->n_surfaces; i++) free(p->surfaces[i].checkpoints);
+    for (int64_t i = 0; i < p->n_surfaces; i++) {
+        free(p->surfaces[i].checkpoints);
+        free(p->surfaces[i].points.exact);
+    }
     free(p->surfaces);
     free(p->variants);
     plan_costs_free(&p->costs);
@@ -399,9 +402,10 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
                                                   (json_int_t)v->bits, "quantizer", v->method->name,
                                                   "key", v->key, "applicable", v->applicable));
     }
-    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "type", "plan", "name", s->name,
-                     "models", models, "bits", bits, "quantizers", quantizers, "datasets", datasets,
-                     "variants", variants);
+    *out =
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*}", "type", "plan", "name", s->name,
+                  "models", models, "bits", bits, "quantizers", quantizers, "datasets", datasets,
+                  "variants", variants, "surfaces", p->n_surfaces ? plan_surfaces_record(p) : NULL);
     ENSURE(*out, ERR_NOMEM, "out of memory for the plan");
     TRY(models_record(p, models, e));
 done:
@@ -428,43 +432,19 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     json_object_set_new(record, "utc", json_string(utc));
     json_object_set_new(record, "config", sweep_to_json(p->sweep));
     json_object_set(record, "inputs", p->inputs);
-    if (p->n_surfaces) json_object_set_new(record, "surfaces", plan_surfaces_record(p));
 done:
     *out = record;
     return st;
 }
 
-static void count_curvature(const struct plan_checkpoint *c, const struct results_view *view,
-                            struct plan_counts *out)
+enum status plan_inventory(const struct plan *p, const struct results_view *view,
+                           struct inventory *out, struct err *e)
 {
-    if (!c->curvature_key[0]) return;
-    const json_t *record = view ? results_view_find(view, c->curvature_key) : NULL;
-    bool done = strcmp(json_text(record, "status", ""), "done") == 0;
-    out->curvature++;
-    out->curvature_done += done;
-    out->curvature_failed += record && !done;
-}
-
-void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out)
-{
-    *out = (struct plan_counts){0};
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        count_curvature(&p->checkpoints[i], view, out);
-        for (int64_t j = 0; j < p->n_variants; j++) {
-            char key[HASH_HEX];
-            out->cells++;
-            if (!p->variants[j].applicable) {
-                out->not_applicable++;
-                continue;
-            }
-            results_cell_key(p->checkpoints[i].key, p->variants[j].key, key);
-            const json_t *record = view ? results_view_find(view, key) : NULL;
-            if (!record) continue;
-            if (strcmp(json_text(record, "status", ""), "done") == 0)
-                out->done++;
-            else
-                out->failed++;
-        }
-    }
-    plan_surfaces_count(p, view, out);
+    enum status st = OK;
+    json_t *record = NULL;
+    TRY(axes_record(p, &record, e));
+    TRY(inventory_open(record, view, out, e));
+done:
+    json_decref(record);
+    return st;
 }

@@ -12,7 +12,7 @@
 #pragma once
 #include "config/sweep.h"
 #include "plan/plan_cost.h"
-#include "results/results.h"
+#include "results/kind.h"
 #include "util/err.h"
 #include "visit/visit.h"
 #include <stdbool.h>
@@ -41,6 +41,7 @@ struct plan_surface {
     int64_t n, *checkpoints; /* places in the plan; the first is the origin, the next one what the
                                 first axis points to, or the trajectory's */
     char key[HASH_HEX];
+    struct results_surface points; /* its list is owned */
 };
 
 struct plan {
@@ -102,10 +103,7 @@ MUST_USE enum status plan_visits_make(const struct plan *p, const struct results
                                       struct err *e);
 void plan_visits_free(struct plan_visits *v);
 
-/* Cells of the plan by state. */
-struct plan_counts {
-    int64_t cells, done, failed, not_applicable;
-    int64_t points, points_done, points_failed;          /* of surfaces */
-    int64_t curvature, curvature_done, curvature_failed; /* of checkpoints */
-};
-void plan_count(const struct plan *p, const struct results_view *view, struct plan_counts *out);
+/* The records that it asks for, and what the view (NULL: nothing is finished) has of them: for
+ * counts. *out is closed by the caller. ERR_NOMEM. */
+MUST_USE enum status plan_inventory(const struct plan *p, const struct results_view *view,
+                                    struct inventory *out, struct err *e);

@@ -41,5 +41,3 @@ int64_t plan_surfaces_points(const struct plan *p);
 MUST_USE enum status plan_surfaces_visits(const struct plan *p, const struct results_view *view,
                                           const struct plan_choice *choice,
                                           struct plan_visits *visits, struct err *e);
-void plan_surfaces_count(const struct plan *p, const struct results_view *view,
-                         struct plan_counts *out);

@@ -97,6 +97,24 @@ done:
     return st;
 }
 
+/* --- points --- */
+
+/* Exact points: every checkpoint, and the quantized one; of random directions the origin. */
+static enum status make_points(const struct plan *p, struct plan_surface *s, struct err *e)
+{
+    enum status st = OK;
+    bool quantized = s->entry->plane == SURFACE_QUANTIZATION;
+    s->points = (struct results_surface){.key = s->key,
+                                         .n_exact = s->n + quantized,
+                                         .columns = s->entry->columns,
+                                         .rows = s->entry->rows};
+    TRY(mem_zero(&s->points.exact, s->points.n_exact, sizeof *s->points.exact, "points", e));
+    for (int64_t k = 0; k < s->n; k++) s->points.exact[k] = checkpoint_name(p, s, k);
+    if (quantized) s->points.exact[s->n] = "quantized";
+done:
+    return st;
+}
+
 enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct err *e)
 {
     enum status st = OK;
@@ -107,42 +125,17 @@ enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct
         s->entry = &sweep->surfaces[i];
         TRY(find_parts(p, s, e));
         TRY(make_key(p, s, calibration, e));
+        TRY(make_points(p, s, e));
     }
 done:
     return st;
 }
 
-/* --- points --- */
-
-/* Exact points: every checkpoint, and the quantized one; of random directions the origin. */
-static int64_t n_exact(const struct plan_surface *s)
-{
-    return s->n + (s->entry->plane == SURFACE_QUANTIZATION);
-}
-
-static int64_t n_points(const struct plan_surface *s)
-{
-    return n_exact(s) + s->entry->columns * s->entry->rows;
-}
-
 int64_t plan_surfaces_points(const struct plan *p)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < p->n_surfaces; i++) n += n_points(&p->surfaces[i]);
+    for (int64_t i = 0; i < p->n_surfaces; i++) n += results_surface_points(&p->surfaces[i].points);
     return n;
-}
-
-/* The k-th point, exact ones first. */
-static struct results_point point_at(const struct plan *p, const struct plan_surface *s, int64_t k)
-{
-    struct results_point point = {.columns = s->entry->columns, .rows = s->entry->rows};
-    if (k < n_exact(s)) {
-        point.label = k < s->n ? checkpoint_name(p, s, k) : "quantized";
-    } else {
-        point.i = (k - n_exact(s)) % point.columns;
-        point.j = (k - n_exact(s)) / point.columns;
-    }
-    return point;
 }
 
 json_t *plan_surfaces_record(const struct plan *p)
@@ -152,8 +145,8 @@ json_t *plan_surfaces_record(const struct plan *p)
         const struct plan_surface *s = &p->surfaces[i];
         const struct surface_entry *entry = s->entry;
         json_t *exact = json_array();
-        for (int64_t k = 0; k < n_exact(s); k++)
-            json_array_append_new(exact, json_string(point_at(p, s, k).label));
+        for (int64_t k = 0; k < s->points.n_exact; k++)
+            json_array_append_new(exact, json_string(s->points.exact[k]));
         json_t *json =
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s}", "name", entry->name,
                       "plane", surface_plane_name(entry->plane), "model", entry->model,
@@ -217,7 +210,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     enum status st = OK;
     const struct sweep *sweep = p->sweep;
     const struct model_entry *m = &sweep->models[s->model];
-    struct results_point point = point_at(p, s, k);
+    struct results_point point = results_surface_point(&s->points, k);
     TRY(mem_string(&v->model, m->name, e));
     TRY(mem_string(&v->checkpoint, checkpoint_name(p, s, 0), e));
     TRY(weights_copy(&origin_of(p, s)->weights, &v->weights, e));
@@ -244,9 +237,9 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
                               struct plan_visits *visits, struct err *e)
 {
     enum status st = OK;
-    for (int64_t k = 0; k < n_points(s); k++) {
+    for (int64_t k = 0; k < results_surface_points(&s->points); k++) {
         char key[HASH_HEX];
-        struct results_point point = point_at(p, s, k);
+        struct results_point point = results_surface_point(&s->points, k);
         results_point_key(s->key, &point, key);
         if (!plan_missing(view, key, choice)) continue;
         struct visit *v = &visits->visits[visits->n];
@@ -276,24 +269,4 @@ enum status plan_surfaces_visits(const struct plan *p, const struct results_view
     }
 done:
     return st;
-}
-
-void plan_surfaces_count(const struct plan *p, const struct results_view *view,
-                         struct plan_counts *out)
-{
-    for (int64_t i = 0; i < p->n_surfaces; i++) {
-        const struct plan_surface *s = &p->surfaces[i];
-        for (int64_t k = 0; k < n_points(s); k++) {
-            char key[HASH_HEX];
-            struct results_point point = point_at(p, s, k);
-            out->points++;
-            results_point_key(s->key, &point, key);
-            const json_t *record = view ? results_view_find(view, key) : NULL;
-            if (!record) continue;
-            if (strcmp(json_text(record, "status", ""), "done") == 0)
-                out->points_done++;
-            else
-                out->points_failed++;
-        }
-    }
 }

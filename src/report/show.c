@@ -1,93 +1,75 @@
 #include "report/show.h"
+#include "results/cube_build.h"
 #include <errno.h>
 #include <string.h>
 
-bool show_wants_model(const struct show *s, int64_t model)
+bool show_wants(const struct show *s, int axis, int64_t at)
 {
-    const char *name = s->options->model;
-    return !name || strcmp(name, s->axes.models[model].name) == 0;
+    return s->wanted[axis] < 0 || s->wanted[axis] == at;
 }
 
-bool show_wants_dataset(const struct show *s, int64_t dataset)
-{
-    const char *name = s->options->dataset;
-    return !name || (dataset >= 0 && strcmp(name, s->axes.datasets[dataset]) == 0);
-}
-
-bool show_wants_variant(const struct show *s, const struct axis_variant *v)
-{
-    const char *name = s->options->quantizer;
-    return v->applicable && (!name || strcmp(name, s->axes.quantizers[v->quantizer_at]) == 0) &&
-           (!s->options->bits || s->options->bits == s->axes.bits[v->bits_at]);
-}
-
-/* --- options that choose nothing --- */
-
-static void append(char *list, size_t size, const char *name)
-{
-    size_t n = strlen(list);
-    snprintf(list + n, size - n, "%s%s", n ? ", " : "", name);
-}
-
-static enum status refuse(const char *axis, const char *wanted, const char *list, struct err *e)
+/* Where the label asked for (NULL, 0: any) lies on an axis. ERR_USAGE lists those that there are.
+ */
+static enum status choose(struct show *s, int axis, const char *word, const char *text,
+                          int64_t number, struct err *e)
 {
     enum status st = OK;
-    FAIL(ERR_USAGE, "no %s %s in these results; there are: %s", axis, wanted, list);
+    const struct axes *a = &s->cube->all.axes;
+    const struct axis_labels *l = &a->labels[axis];
+    char list[256] = "", one[64];
+    s->wanted[axis] = -1;
+    if (!text && !number) return OK;
+    s->wanted[axis] = text ? axis_find_text(a, axis, text) : axis_find_number(a, axis, number);
+    if (s->wanted[axis] >= 0) return OK;
+    for (int64_t i = 0; i < l->n; i++) {
+        size_t n = strlen(list);
+        snprintf(one, sizeof one, "%lld", l->numbers ? (long long)l->numbers[i] : 0);
+        snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", l->texts ? l->texts[i] : one);
+    }
+    snprintf(one, sizeof one, "%lld", (long long)number);
+    FAIL(ERR_USAGE, "no %s %s in these results; there are: %s", word, text ? text : one, list);
 done:
     return st;
 }
 
-static enum status check_label(const char *axis, const char *wanted, const char *const *labels,
-                               int64_t n, struct err *e)
-{
-    char list[256] = "";
-    if (!wanted) return OK;
-    for (int64_t i = 0; i < n; i++) {
-        if (strcmp(wanted, labels[i]) == 0) return OK;
-        append(list, sizeof list, labels[i]);
-    }
-    return refuse(axis, wanted, list, e);
-}
-
-static enum status check_model(const struct show *s, struct err *e)
-{
-    char list[256] = "";
-    for (int64_t i = 0; i < s->axes.n_models; i++) {
-        if (show_wants_model(s, i)) return OK;
-        append(list, sizeof list, s->axes.models[i].name);
-    }
-    return s->options->model ? refuse("model", s->options->model, list, e) : OK;
-}
-
-static enum status check_bits(const struct show *s, struct err *e)
-{
-    char list[256] = "", number[32];
-    if (!s->options->bits) return OK;
-    for (int64_t i = 0; i < s->axes.n_bits; i++) {
-        if (s->axes.bits[i] == s->options->bits) return OK;
-        snprintf(number, sizeof number, "%lld", (long long)s->axes.bits[i]);
-        append(list, sizeof list, number);
-    }
-    snprintf(number, sizeof number, "%lld", (long long)s->options->bits);
-    return refuse("bit-width", number, list, e);
-}
-
-enum status results_show(const struct results_view *v, const struct show_options *o, FILE *out,
-                         struct err *e)
+/* The rows of the kind that was asked for. */
+static enum status choose_kind(const struct show *s, const struct rows **out, struct err *e)
 {
     enum status st = OK;
-    struct show s = {.view = v, .options = o, .out = out};
-    TRY(axes_of_plan(results_view_plan(v), &s.axes, e));
-    TRY(check_model(&s, e));
-    TRY(check_bits(&s, e));
-    TRY(check_label("quantizer", o->quantizer, s.axes.quantizers, s.axes.n_quantizers, e));
-    TRY(check_label("dataset", o->dataset, s.axes.datasets, s.axes.n_datasets, e));
+    const char *name = s->options->kind ? s->options->kind : kind_cell.name;
+    char list[256] = "";
+    for (int i = 0; results_kinds[i]; i++) {
+        size_t n = strlen(list);
+        *out = &s->cube->all.rows[i];
+        if (strcmp(results_kinds[i]->name, name) == 0) return OK;
+        snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", results_kinds[i]->name);
+    }
+    FAIL(ERR_USAGE, "no kind of result %s; there are: %s", name, list);
+done:
+    return st;
+}
+
+enum status report_show(const struct results_view *v, const struct show_options *o, FILE *out,
+                        struct err *e)
+{
+    enum status st = OK;
+    struct cube cube = {0};
+    struct show s = {.cube = &cube, .options = o, .out = out};
+    const struct rows *rows = NULL;
+    memset(s.wanted, -1, sizeof s.wanted);
+    TRY(inventory_open(results_view_plan(v), v, &cube.all, e));
+    TRY(cube_add_grid(&cube, e));
+    TRY(choose(&s, AXIS_MODEL, "model", o->model, 0, e));
+    TRY(choose(&s, AXIS_BITS, "bit-width", NULL, o->bits, e));
+    TRY(choose(&s, AXIS_QUANTIZER, "quantizer", o->quantizer, 0, e));
+    TRY(choose(&s, AXIS_DATASET, "dataset", o->dataset, 0, e));
+    TRY(choose_kind(&s, &rows, e));
     if (o->csv || o->json)
-        TRY(show_rows(&s, e));
+        TRY(show_rows(&s, rows, e));
     else
         TRY(show_tables(&s, e));
     ENSURE(fflush(out) == 0 && !ferror(out), ERR_IO, "cannot write the table: %s", strerror(errno));
 done:
-    axes_free(&s.axes);
+    cube_free(&cube);
     return st;
 }

@@ -1,75 +1,104 @@
-/* Results as rows for machines: every number that the cube has for a cell, under the same names. */
+/* Results as rows for machines: every number that the cube has along a row's axes, under the same
+ * names. */
 #include "report/show.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* NaN has no JSON: null, as for what was not measured; status tells them apart. */
-static json_t *number(const json_t *value)
+/* A grid variable at the row's place. NaN has no JSON: null, as for what was not measured or is not
+ * on one of the axes; status tells them apart. */
+static json_t *element(const struct show *s, const struct cube_variable *x, const struct row *row)
 {
-    double x = json_number_get(value);
-    if (isnan(x)) return json_null();
-    return json_is_integer(value) ? json_integer(json_integer_value(value)) : json_number_new(x);
+    int64_t at = cube_place(s->cube, x, row);
+    if (at < 0) return json_null();
+    if (x->type == FIELD_TEXT) return json_string(x->data.t[at]);
+    if (x->type == FIELD_STATUS) return json_string(result_state_words[x->data.s[at]]);
+    if (x->type == FIELD_INTEGER)
+        return x->data.i[at] < 0 ? json_null() : json_integer((json_int_t)x->data.i[at]);
+    return isnan(x->data.d[at]) ? json_null() : json_number_new(x->data.d[at]);
 }
 
-static const json_t *values_of(const json_t *record, const struct record_field *f,
-                               const char *dataset)
+static void set_axis(json_t *out, const struct rows *r, const struct row *row,
+                     const struct axis *axis)
 {
-    if (f->scope != SCOPE_CELL_DATASET && f->scope != SCOPE_CHECKPOINT_DATASET)
-        return json_object_get(record, "values");
-    return dataset ? json_object_get(json_object_get(record, "datasets"), dataset) : NULL;
+    const char *text = NULL;
+    int64_t number = 0;
+    int place = axis_place_of(axis);
+    row_label(r, row, place, &text, &number);
+    json_object_set_new(out, axis->name,
+                        row->at[place] < 0 ? json_null()
+                        : text             ? json_string(text)
+                                           : json_integer((json_int_t)number));
 }
 
-static void set_labels(json_t *out, const struct show *s, const struct cube_row *row)
+/* Where it is on the axes, by the checkpoint's name, which comes with all that the trajectory
+ * tables say of it. */
+static void set_labels(json_t *out, const struct show *s, const struct rows *r,
+                       const struct row *row)
 {
-    const struct axis_model *m = &s->axes.models[row->at[DIM_MODEL]];
-    const struct axis_checkpoint *c = &m->checkpoints[row->at[DIM_CHECKPOINT]];
-    int64_t d = row->at[DIM_DATASET];
-    json_object_set_new(out, "model", json_string(m->name));
-    json_object_set_new(out, "checkpoint", json_string(c->name));
-    json_object_set_new(out, "step", c->step < 0 ? json_null() : json_integer((json_int_t)c->step));
-    json_object_set_new(out, "tokens", isnan(c->tokens) ? json_null() : json_number_new(c->tokens));
-    json_object_set_new(out, "learning_rate",
-                        isnan(c->learning_rate) ? json_null() : json_number_new(c->learning_rate));
-    json_object_set_new(out, "phase", json_string(c->phase));
-    json_object_set_new(out, "kind", json_string(c->kind));
-    json_object_set_new(out, "recipe", json_string(c->recipe));
-    json_object_set_new(out, "bits", json_integer((json_int_t)s->axes.bits[row->at[DIM_BITS]]));
-    json_object_set_new(out, "quantizer", json_string(s->axes.quantizers[row->at[DIM_QUANTIZER]]));
-    json_object_set_new(out, "dataset", d < 0 ? json_null() : json_string(s->axes.datasets[d]));
-    json_object_set_new(out, "status", json_string(cube_status_words[cube_status_of(row->record)]));
-    json_object_set_new(out, "message", json_string(json_text(row->record, "message", "")));
+    for (int i = 0; r->kind->axes[i]; i++) {
+        if (r->kind->axes[i] != &axis_checkpoint) {
+            set_axis(out, r, row, r->kind->axes[i]);
+            continue;
+        }
+        for (int64_t k = 0; k < s->cube->n; k++) {
+            const struct cube_variable *x = s->cube->variables[k];
+            bool name = strcmp(x->name, "checkpoint_name") == 0;
+            if (!x->of && !x->is_scale)
+                json_object_set_new(out, name ? axis_checkpoint.name : x->name, element(s, x, row));
+        }
+    }
+    if (r->kind->inner) set_axis(out, r, row, r->kind->inner);
+}
+
+/* Numbers along these axes; what is asked for most stands first: those of the inner axis, then
+ * those of most axes. */
+static void set_numbers(json_t *out, const struct show *s, const struct rows *r,
+                        const struct row *row)
+{
+    int inner = r->kind->inner ? axis_place_of(r->kind->inner) : -1;
+    for (int with_inner = 1; with_inner >= 0; with_inner--)
+        for (int rank = CUBE_RANK; rank > 0; rank--)
+            for (int64_t k = 0; k < s->cube->n; k++) {
+                const struct cube_variable *x = s->cube->variables[k];
+                bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
+                if (!x->of || !number || x->rank != rank || !cube_is_along(x, r->kind)) continue;
+                if ((x->dims[rank - 1] == inner) == with_inner)
+                    json_object_set_new(out, x->name, element(s, x, row));
+            }
+}
+
+/* A field of the row's record. */
+static void set_field(json_t *out, const struct rows *r, const struct row *row,
+                      const struct field *f)
+{
+    const json_t *value = row_value(r, row, f);
+    if (f->type == FIELD_STATUS)
+        json_object_set_new(out, f->name,
+                            json_string(result_state_words[result_state_of(row->record)]));
+    else if (f->place == FRAME_KEY)
+        json_object_set_new(out, f->name, json_string(row->key));
+    else if (f->type == FIELD_TEXT)
+        json_object_set_new(out, f->name,
+                            json_string(json_is_string(value) ? json_string_value(value) : ""));
+    else
+        json_object_set_new(out, f->name,
+                            isnan(json_number_get(value)) ? json_null() : json_deep_copy(value));
 }
 
 /* A new object, its keys in the order of the columns; NULL when out of memory. */
-static json_t *row_object(const struct show *s, const struct cube_row *row)
+static json_t *row_object(const struct show *s, const struct rows *r, const struct row *row)
 {
-    const struct record_field *f;
     json_t *out = json_object();
-    int64_t d = row->at[DIM_DATASET];
-    const char *dataset = d < 0 ? NULL : s->axes.datasets[d];
-    const struct axis_checkpoint *c =
-        &s->axes.models[row->at[DIM_MODEL]].checkpoints[row->at[DIM_CHECKPOINT]];
-    const json_t *checkpoint = results_view_find(s->view, c->key);
-    const json_t *curvature =
-        c->curvature_key ? results_view_find(s->view, c->curvature_key) : NULL;
     if (!out) return NULL;
-    set_labels(out, s, row);
-    /* What is asked for most stands first. */
-    static const enum record_scope order[] = {SCOPE_CELL_DATASET, SCOPE_CHECKPOINT_DATASET,
-                                              SCOPE_CELL, SCOPE_CHECKPOINT, SCOPE_CURVATURE};
-    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
-        for (int i = 0; (f = record_field_at(i)); i++) {
-            if (f->scope != order[k]) continue;
-            bool of_cell = f->scope == SCOPE_CELL || f->scope == SCOPE_CELL_DATASET;
-            const json_t *of = of_cell                       ? row->record
-                               : f->scope == SCOPE_CURVATURE ? curvature
-                                                             : checkpoint;
-            const json_t *values = values_of(of, f, dataset);
-            json_object_set_new(out, f->variable, number(json_object_get(values, f->name)));
-        }
-    json_object_set_new(out, "key", json_string(row->key));
-    json_object_set_new(out, "fingerprint", json_string(json_text(row->record, "fingerprint", "")));
+    set_labels(out, s, r, row);
+    for (const struct field *f = r->kind->fields; f->name; f++)
+        if (f->place == IN_LABELS || f->place == IN_RECORD) set_field(out, r, row, f);
+    set_numbers(out, s, r, row);
+    for (const struct field *f = r->kind->fields; f->name; f++) {
+        bool of_frame = !r->kind->axes[0] && f->place == IN_VALUES;
+        if (of_frame || f->place == FRAME_KEY || f->place == FRAME_TEXT) set_field(out, r, row, f);
+    }
     return out;
 }
 
@@ -111,19 +140,18 @@ static void print_csv_row(json_t *row, bool names, FILE *out)
 
 /* --- both --- */
 
-static bool wanted(const struct show *s, const struct cube_row *row)
+static bool wanted(const struct show *s, const struct row *row)
 {
-    const struct axis_variant variant = {
-        .bits_at = row->at[DIM_BITS], .quantizer_at = row->at[DIM_QUANTIZER], .applicable = true};
-    return show_wants_model(s, row->at[DIM_MODEL]) && show_wants_dataset(s, row->at[DIM_DATASET]) &&
-           show_wants_variant(s, &variant);
+    for (int i = 0; i < AXES_MAX; i++)
+        if (!show_wants(s, i, row->at[i])) return false;
+    return true;
 }
 
-static enum status print_row(const struct show *s, const struct cube_row *row, bool names,
-                             struct err *e)
+static enum status print_row(const struct show *s, const struct rows *r, const struct row *row,
+                             bool names, struct err *e)
 {
     enum status st = OK;
-    json_t *object = row_object(s, row);
+    json_t *object = row_object(s, r, row);
     ENSURE(object, ERR_NOMEM, "out of memory for a row");
     if (s->options->csv)
         print_csv_row(object, names, s->out);
@@ -134,21 +162,18 @@ done:
     return st;
 }
 
-enum status show_rows(const struct show *s, struct err *e)
+enum status show_rows(const struct show *s, const struct rows *rows, struct err *e)
 {
     enum status st = OK;
-    struct cube_rows rows = {0};
     bool csv = s->options->csv, first = true;
-    TRY(cube_rows_of_cells(&s->axes, s->view, &rows, e));
-    if (csv && rows.n) TRY(print_row(s, &rows.rows[0], true, e));
-    for (int64_t i = 0; i < rows.n; i++) {
-        if (!wanted(s, &rows.rows[i])) continue;
+    if (csv && rows->n) TRY(print_row(s, rows, &rows->rows[0], true, e));
+    for (int64_t i = 0; i < rows->n; i++) {
+        if (!wanted(s, &rows->rows[i])) continue;
         if (!csv) fputs(first ? "[\n" : ",\n", s->out);
-        TRY(print_row(s, &rows.rows[i], false, e));
+        TRY(print_row(s, rows, &rows->rows[i], false, e));
         first = false;
     }
     if (!csv) fputs(first ? "[]\n" : "\n]\n", s->out);
 done:
-    free(rows.rows);
     return st;
 }

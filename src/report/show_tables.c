@@ -25,10 +25,10 @@ static void letter_of(int64_t i, char text[8])
     text[k] = '\0';
 }
 
-static enum status note(struct notes *notes, const json_t *record, char letter[8], struct err *e)
+/* The letter of a failed record's message. */
+static enum status note(struct notes *notes, const char *message, char letter[8], struct err *e)
 {
     enum status st = OK;
-    const char *message = json_text(record, "message", "");
     int64_t i = 0;
     while (i < notes->n && strcmp(notes->messages[i], message) != 0) i++;
     if (i == notes->n) {
@@ -73,33 +73,55 @@ static void percent_text(double value, double error, int decimals, char text[64]
 struct page {
     const struct show *show;
     struct notes *notes;
-    const struct axis_model *model;
-    const char *dataset;
-    int64_t n; /* variants wanted, by quantizer, then bits */
+    struct row at; /* its model and dataset; checkpoint, bits and quantizer change */
+    int64_t n;     /* variants wanted, by quantizer, then bits */
     const struct axis_variant **variants;
     int *decimals; /* of each variant's column */
 };
 
-static const json_t *cell_record(const struct page *p, int64_t checkpoint, int64_t variant)
+static const struct axis_labels *labels(const struct page *p, int axis)
 {
-    char key[HASH_HEX];
-    results_cell_key(p->model->checkpoints[checkpoint].key, p->variants[variant]->key, key);
-    return results_view_find(p->show->view, key);
+    return &p->show->cube->all.axes.labels[axis];
 }
 
-static double dataset_number(const json_t *record, const char *dataset, const char *name)
+static int64_t n_checkpoints(const struct page *p)
 {
-    const json_t *datasets = json_object_get(record, "datasets");
-    return json_number_get(json_object_get(json_object_get(datasets, dataset), name));
+    return p->show->cube->all.axes.models[p->at.at[AXIS_MODEL]].n;
+}
+
+static void go_to(struct page *p, int64_t checkpoint, int64_t variant)
+{
+    p->at.at[AXIS_CHECKPOINT] = checkpoint;
+    if (variant < 0) return;
+    p->at.at[AXIS_BITS] = p->variants[variant]->bits_at;
+    p->at.at[AXIS_QUANTIZER] = p->variants[variant]->quantizer_at;
+}
+
+static double real_here(const struct page *p, const char *name)
+{
+    const struct cube_variable *x = cube_find(p->show->cube, name);
+    return x->data.d[cube_place(p->show->cube, x, &p->at)];
+}
+
+static int64_t integer_here(const struct page *p, const char *name)
+{
+    const struct cube_variable *x = cube_find(p->show->cube, name);
+    return x->data.i[cube_place(p->show->cube, x, &p->at)];
+}
+
+static const char *text_here(const struct page *p, const char *name)
+{
+    const struct cube_variable *x = cube_find(p->show->cube, name);
+    return x->data.t[cube_place(p->show->cube, x, &p->at)];
 }
 
 /* Two digits of the column's smallest standard error, so that a column's numbers align. */
-static int column_decimals(const struct page *p, int64_t variant)
+static int column_decimals(struct page *p, int64_t variant)
 {
     double least = INFINITY;
-    for (int64_t c = 0; c < p->model->n; c++) {
-        double error =
-            dataset_number(cell_record(p, c, variant), p->dataset, "loss_relative_stderr");
+    for (int64_t c = 0; c < n_checkpoints(p); c++) {
+        go_to(p, c, variant);
+        double error = real_here(p, "loss_relative_stderr");
         if (error > 0 && error < least) least = error;
     }
     if (isinf(least)) return 2;
@@ -107,108 +129,111 @@ static int column_decimals(const struct page *p, int64_t variant)
     return decimals < 1 ? 1 : decimals > 3 ? 3 : decimals;
 }
 
-static enum status put_head(const struct page *p, struct table *t, struct err *e)
+static enum status put_head(struct page *p, struct table *t, struct err *e)
 {
     enum status st = OK;
     static const char *const names[LEFT] = {
         [NAME] = "checkpoint", [STEP] = "step",   [TOKENS] = "tokens",
         [RATE] = "lr",         [PHASE] = "phase", [LOSS] = "loss"};
     bool there[LEFT] = {[NAME] = true, [LOSS] = true};
-    for (int64_t c = 0; c < p->model->n; c++) {
-        const struct axis_checkpoint *from = &p->model->checkpoints[c];
-        there[STEP] |= from->step >= 0;
-        there[TOKENS] |= !isnan(from->tokens);
-        there[RATE] |= !isnan(from->learning_rate);
-        there[PHASE] |= from->phase[0] != '\0';
+    for (int64_t c = 0; c < n_checkpoints(p); c++) {
+        go_to(p, c, -1);
+        there[STEP] |= integer_here(p, "step") >= 0;
+        there[TOKENS] |= !isnan(real_here(p, "tokens"));
+        there[RATE] |= !isnan(real_here(p, "learning_rate"));
+        there[PHASE] |= text_here(p, "phase")[0] != '\0';
     }
     TRY(table_add_row(t, e));
     for (int64_t k = 0; k < LEFT; k++)
         if (there[k]) TRY(table_set(t, k, e, "%s", names[k]));
     for (int64_t i = 0; i < p->n; i++)
         TRY(table_set(t, LEFT + i, e, "%s %lld",
-                      p->show->axes.quantizers[p->variants[i]->quantizer_at],
-                      (long long)p->show->axes.bits[p->variants[i]->bits_at]));
+                      labels(p, AXIS_QUANTIZER)->texts[p->variants[i]->quantizer_at],
+                      (long long)labels(p, AXIS_BITS)->numbers[p->variants[i]->bits_at]));
     t->align_left[NAME] = t->align_left[PHASE] = true;
 done:
     return st;
 }
 
-static enum status put_checkpoint(const struct page *p, int64_t checkpoint, struct table *t,
-                                  struct err *e)
+/* Sets a cell of the table to a number, or to the mark of a record without one: its state and its
+ * message are the variables of these names. */
+static enum status put_result(const struct page *p, struct table *t, int64_t column,
+                              const char *number, const char *status, const char *message,
+                              struct err *e)
 {
     enum status st = OK;
-    char text[32], letter[8];
-    const struct axis_checkpoint *c = &p->model->checkpoints[checkpoint];
-    const json_t *record = results_view_find(p->show->view, c->key);
-    double loss = dataset_number(record, p->dataset, "loss");
-    TRY(table_set(t, NAME, e, "%s", c->name));
-    if (c->step >= 0) TRY(table_set(t, STEP, e, "%lld", (long long)c->step));
-    if (!isnan(c->tokens)) {
-        count_text(c->tokens, text);
-        TRY(table_set(t, TOKENS, e, "%s", text));
-    }
-    if (!isnan(c->learning_rate)) TRY(table_set(t, RATE, e, "%.3g", c->learning_rate));
-    if (c->phase[0]) TRY(table_set(t, PHASE, e, "%s", c->phase));
-    switch (cube_status_of(record)) {
-    case STATUS_DONE:
-        TRY(table_set(t, LOSS, e, "%.4f", loss));
+    const struct cube_variable *x = cube_find(p->show->cube, status);
+    char letter[8];
+    switch (x->data.s[cube_place(p->show->cube, x, &p->at)]) {
+    case STATE_DONE:
+        TRY(table_set(t, column, e, "%s", number));
         break;
-    case STATUS_FAILED:
-        TRY(note(p->notes, record, letter, e));
-        TRY(table_set(t, LOSS, e, "%s", letter));
+    case STATE_FAILED:
+        TRY(note(p->notes, text_here(p, message), letter, e));
+        TRY(table_set(t, column, e, "%s", letter));
         break;
-    default:
+    case STATE_PENDING:
         p->notes->pending = true;
-        TRY(table_set(t, LOSS, e, "…"));
-    }
-done:
-    return st;
-}
-
-static enum status put_cell(const struct page *p, int64_t checkpoint, int64_t variant,
-                            struct table *t, struct err *e)
-{
-    enum status st = OK;
-    char text[64], letter[8];
-    const json_t *record = cell_record(p, checkpoint, variant);
-    switch (cube_status_of(record)) {
-    case STATUS_DONE:
-        percent_text(dataset_number(record, p->dataset, "loss_relative"),
-                     dataset_number(record, p->dataset, "loss_relative_stderr"),
-                     p->decimals[variant], text);
-        TRY(table_set(t, LEFT + variant, e, "%s", text));
-        break;
-    case STATUS_FAILED:
-        TRY(note(p->notes, record, letter, e));
-        TRY(table_set(t, LEFT + variant, e, "%s", letter));
-        break;
-    case STATUS_PENDING:
-        p->notes->pending = true;
-        TRY(table_set(t, LEFT + variant, e, "…"));
+        TRY(table_set(t, column, e, "…"));
         break;
     default:
         p->notes->not_measured = true;
-        TRY(table_set(t, LEFT + variant, e, "-"));
+        TRY(table_set(t, column, e, "-"));
     }
 done:
     return st;
 }
 
-static enum status print_page(const struct page *p, struct err *e)
+static enum status put_checkpoint(const struct page *p, struct table *t, struct err *e)
+{
+    enum status st = OK;
+    char text[32];
+    int64_t step = integer_here(p, "step");
+    double tokens = real_here(p, "tokens"), rate = real_here(p, "learning_rate");
+    TRY(table_set(t, NAME, e, "%s", text_here(p, "checkpoint_name")));
+    if (step >= 0) TRY(table_set(t, STEP, e, "%lld", (long long)step));
+    if (!isnan(tokens)) {
+        count_text(tokens, text);
+        TRY(table_set(t, TOKENS, e, "%s", text));
+    }
+    if (!isnan(rate)) TRY(table_set(t, RATE, e, "%.3g", rate));
+    if (text_here(p, "phase")[0]) TRY(table_set(t, PHASE, e, "%s", text_here(p, "phase")));
+    snprintf(text, sizeof text, "%.4f", real_here(p, "baseline_loss"));
+    TRY(put_result(p, t, LOSS, text, "checkpoint_status", "checkpoint_message", e));
+done:
+    return st;
+}
+
+static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct table *t,
+                                      struct err *e)
+{
+    enum status st = OK;
+    char text[64];
+    TRY(table_add_row(t, e));
+    go_to(p, checkpoint, -1);
+    TRY(put_checkpoint(p, t, e));
+    for (int64_t i = 0; i < p->n; i++) {
+        go_to(p, checkpoint, i);
+        percent_text(real_here(p, "loss_relative"), real_here(p, "loss_relative_stderr"),
+                     p->decimals[i], text);
+        TRY(put_result(p, t, LEFT + i, text, "status", "message", e));
+    }
+done:
+    return st;
+}
+
+static enum status print_page(struct page *p, struct err *e)
 {
     enum status st = OK;
     struct table t = {0};
     for (int64_t i = 0; i < p->n; i++) p->decimals[i] = column_decimals(p, i);
     fprintf(p->show->out,
             "%s, %s: relative error CE(quantized) / CE - 1 in percent, ± standard error\n\n",
-            p->model->name, p->dataset);
+            labels(p, AXIS_MODEL)->texts[p->at.at[AXIS_MODEL]],
+            labels(p, AXIS_DATASET)->texts[p->at.at[AXIS_DATASET]]);
     TRY(table_init(&t, LEFT + p->n, LEFT, e));
     TRY(put_head(p, &t, e));
-    for (int64_t c = 0; c < p->model->n; c++) {
-        TRY(table_add_row(&t, e));
-        TRY(put_checkpoint(p, c, &t, e));
-        for (int64_t i = 0; i < p->n; i++) TRY(put_cell(p, c, i, &t, e));
-    }
+    for (int64_t c = 0; c < n_checkpoints(p); c++) TRY(put_checkpoint_row(p, c, &t, e));
     TRY(table_print(&t, table_page_width(p->show->out), p->show->out, e));
     putc('\n', p->show->out);
 done:
@@ -218,16 +243,19 @@ done:
 
 /* --- all of them --- */
 
-static enum status choose_variants(const struct show *s, struct page *p, struct err *e)
+static enum status choose_variants(struct page *p, struct err *e)
 {
     enum status st = OK;
-    TRY(mem_zero(&p->variants, s->axes.n_variants, sizeof *p->variants, "variants", e));
-    TRY(mem_zero(&p->decimals, s->axes.n_variants, sizeof *p->decimals, "variants", e));
-    for (int64_t q = 0; q < s->axes.n_quantizers; q++)
-        for (int64_t b = 0; b < s->axes.n_bits; b++)
-            for (int64_t i = 0; i < s->axes.n_variants; i++) {
-                const struct axis_variant *v = &s->axes.variants[i];
-                if (v->quantizer_at == q && v->bits_at == b && show_wants_variant(s, v))
+    const struct show *s = p->show;
+    const struct axes *a = &s->cube->all.axes;
+    TRY(mem_zero(&p->variants, a->n_variants, sizeof *p->variants, "variants", e));
+    TRY(mem_zero(&p->decimals, a->n_variants, sizeof *p->decimals, "variants", e));
+    for (int64_t q = 0; q < a->labels[AXIS_QUANTIZER].n; q++)
+        for (int64_t b = 0; b < a->labels[AXIS_BITS].n; b++)
+            for (int64_t i = 0; i < a->n_variants; i++) {
+                const struct axis_variant *v = &a->variants[i];
+                if (v->quantizer_at == q && v->bits_at == b && v->applicable &&
+                    show_wants(s, AXIS_QUANTIZER, q) && show_wants(s, AXIS_BITS, b))
                     p->variants[p->n++] = v;
             }
 done:
@@ -250,12 +278,12 @@ enum status show_tables(const struct show *s, struct err *e)
     enum status st = OK;
     struct notes notes = {0};
     struct page page = {.show = s, .notes = &notes};
-    TRY(choose_variants(s, &page, e));
-    for (int64_t m = 0; m < s->axes.n_models; m++)
-        for (int64_t d = 0; d < s->axes.n_datasets; d++) {
-            if (!show_wants_model(s, m) || !show_wants_dataset(s, d)) continue;
-            page.model = &s->axes.models[m];
-            page.dataset = s->axes.datasets[d];
+    TRY(choose_variants(&page, e));
+    for (int64_t m = 0; m < s->cube->all.axes.labels[AXIS_MODEL].n; m++)
+        for (int64_t d = 0; d < s->cube->all.axes.labels[AXIS_DATASET].n; d++) {
+            if (!show_wants(s, AXIS_MODEL, m) || !show_wants(s, AXIS_DATASET, d)) continue;
+            page.at.at[AXIS_MODEL] = m;
+            page.at.at[AXIS_DATASET] = d;
             TRY(print_page(&page, e));
         }
     print_notes(&notes, s->out);

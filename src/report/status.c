@@ -1,86 +1,60 @@
-/* How far a sweep is, and why cells or curvature failed. */
+/* How far a sweep is, and why records failed. */
+#include "report/results_report.h"
 #include "report/text_table.h"
-#include "results/cube.h"
+#include "results/kind.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct counts {
-    int64_t checkpoints, cells, by_status[STATUS_N];
-    int64_t curvature[STATUS_N]; /* of checkpoints; not applicable: not asked for */
+/* One record of a checkpoint. */
+struct entry {
+    const struct rows *rows;
+    const struct row *row;
 };
 
 struct report {
     const struct results_view *view;
-    struct axes axes;
-    struct counts *models; // (n_models)
-    struct counts total;
+    struct inventory all;
+    int64_t n;
+    struct entry *entries; /* those of one checkpoint behind each other, in the order of the plan */
     FILE *out;
 };
 
-static const json_t *cell_record(const struct report *r, const struct axis_checkpoint *c,
-                                 const struct axis_variant *v)
-{
-    char key[HASH_HEX];
-    results_cell_key(c->key, v->key, key);
-    return results_view_find(r->view, key);
-}
-
-static const json_t *curvature_record(const struct report *r, const struct axis_checkpoint *c)
-{
-    return c->curvature_key ? results_view_find(r->view, c->curvature_key) : NULL;
-}
-
-static void add(struct counts *to, const struct counts *from)
-{
-    to->checkpoints += from->checkpoints;
-    to->cells += from->cells;
-    for (int k = 0; k < STATUS_N; k++) {
-        to->by_status[k] += from->by_status[k];
-        to->curvature[k] += from->curvature[k];
-    }
-}
-
-static enum status count(struct report *r, struct err *e)
+/* Records of all kinds that checkpoints have. */
+static enum status collect_entries(struct report *r, struct err *e)
 {
     enum status st = OK;
-    TRY(mem_zero(&r->models, r->axes.n_models, sizeof *r->models, "counts", e));
-    for (int64_t m = 0; m < r->axes.n_models; m++) {
-        const struct axis_model *model = &r->axes.models[m];
-        struct counts *n = &r->models[m];
-        n->checkpoints = model->n;
-        for (int64_t c = 0; c < model->n; c++) {
-            const struct axis_checkpoint *checkpoint = &model->checkpoints[c];
-            for (int64_t i = 0; i < r->axes.n_variants; i++) {
-                const struct axis_variant *v = &r->axes.variants[i];
-                enum cube_status state = v->applicable
-                                             ? cube_status_of(cell_record(r, checkpoint, v))
-                                             : STATUS_NOT_APPLICABLE;
-                n->by_status[state]++;
-                n->cells += state != STATUS_NOT_APPLICABLE;
+    const struct axes *a = &r->all.axes;
+    int64_t next[KINDS_MAX] = {0}, most = 0;
+    for (int k = 0; results_kinds[k]; k++) most += r->all.rows[k].n_records;
+    TRY(mem_zero(&r->entries, most, sizeof *r->entries, "records", e));
+    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++)
+        for (int64_t c = 0; c < a->models[m].n; c++)
+            for (int k = 0; results_kinds[k]; k++) {
+                const struct rows *rows = &r->all.rows[k];
+                while (next[k] < rows->n && rows->rows[next[k]].at[AXIS_MODEL] == m &&
+                       rows->rows[next[k]].at[AXIS_CHECKPOINT] == c) {
+                    r->entries[r->n++] = (struct entry){rows, &rows->rows[next[k]]};
+                    next[k] = rows_next(rows, next[k]);
+                }
             }
-            n->curvature[checkpoint->curvature_key ? cube_status_of(curvature_record(r, checkpoint))
-                                                   : STATUS_NOT_APPLICABLE]++;
-        }
-        add(&r->total, n);
-    }
 done:
     return st;
 }
 
-/* --- text --- */
+/* --- counts as text --- */
 
-static enum status put_counts(struct table *t, const char *name, const struct counts *n,
-                              struct err *e)
+static enum status put_counts(struct table *t, const char *name, int64_t checkpoints,
+                              const struct result_counts *n, struct err *e)
 {
     enum status st = OK;
-    const int64_t numbers[] = {n->checkpoints,
-                               n->cells,
-                               n->by_status[STATUS_DONE],
-                               n->by_status[STATUS_FAILED],
-                               n->by_status[STATUS_PENDING],
-                               n->by_status[STATUS_NOT_APPLICABLE]};
+    const int64_t numbers[] = {checkpoints,
+                               n->records,
+                               n->by_state[STATE_DONE],
+                               n->by_state[STATE_FAILED],
+                               n->by_state[STATE_PENDING],
+                               n->by_state[STATE_NOT_APPLICABLE]};
     TRY(table_add_row(t, e));
     TRY(table_set(t, 0, e, "%s", name));
     for (int k = 0; k < 6; k++) TRY(table_set(t, k + 1, e, "%lld", (long long)numbers[k]));
@@ -88,19 +62,24 @@ done:
     return st;
 }
 
-static enum status print_counts(const struct report *r, struct err *e)
+static enum status print_models(const struct report *r, const struct rows *rows, struct err *e)
 {
     enum status st = OK;
-    static const char *const heads[] = {"model",  "checkpoints", "cells",         "done",
-                                        "failed", "pending",     "not applicable"};
+    const char *const heads[] = {"model",  "checkpoints", rows->kind->noun, "done",
+                                 "failed", "pending",     "not applicable"};
     struct table t = {0};
+    int64_t checkpoints = 0;
+    struct result_counts all = rows_count(rows, -1);
     TRY(table_init(&t, 7, 7, e));
     t.align_left[0] = true;
     TRY(table_add_row(&t, e));
     for (int k = 0; k < 7; k++) TRY(table_set(&t, k, e, "%s", heads[k]));
-    for (int64_t m = 0; m < r->axes.n_models; m++)
-        TRY(put_counts(&t, r->axes.models[m].name, &r->models[m], e));
-    if (r->axes.n_models != 1) TRY(put_counts(&t, "all", &r->total, e));
+    for (int64_t m = 0; m < rows->n_parts; m++) {
+        struct result_counts n = rows_count(rows, m);
+        checkpoints += r->all.axes.models[m].n;
+        TRY(put_counts(&t, rows->parts[m].name, r->all.axes.models[m].n, &n, e));
+    }
+    if (rows->n_parts != 1) TRY(put_counts(&t, "all", checkpoints, &all, e));
     TRY(table_print(&t, table_page_width(r->out), r->out, e));
 done:
     table_free(&t);
@@ -110,125 +89,119 @@ done:
 static void print_one_line(const char *text, FILE *out)
 {
     for (; *text; text++) putc((unsigned char)*text < ' ' ? ' ' : *text, out);
+    putc('\n', out);
 }
 
-/* Of that status and with that message, NULL: with any. A record that is done has one when a part
- * of it could not be found. */
-static bool says(const json_t *record, enum cube_status status, const char *message)
+/* "curvature of checkpoints: 2 done, ..." or, of a part, "surface NAME: 2 points done, ...", and
+ * why the first of its failed records did. */
+static void print_line(const struct report *r, const struct rows *rows, int64_t part)
+{
+    const struct kind *k = rows->kind;
+    struct result_counts n = rows_count(rows, part);
+    if (part < 0)
+        fprintf(r->out, "%s%s: %lld", k->prefix, k->noun, (long long)n.by_state[STATE_DONE]);
+    else
+        fprintf(r->out, "%s %s: %lld %s", k->part, rows->parts[part].name,
+                (long long)n.by_state[STATE_DONE], k->noun);
+    fprintf(r->out, " done, %lld failed, %lld pending\n", (long long)n.by_state[STATE_FAILED],
+            (long long)n.by_state[STATE_PENDING]);
+    if (part < 0 || !n.message) return;
+    fprintf(r->out, "  failed: ");
+    print_one_line(n.message, r->out);
+}
+
+static enum status print_counts(const struct report *r, struct err *e)
+{
+    enum status st = OK;
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct rows *rows = &r->all.rows[k];
+        enum kind_report form = rows->kind->report;
+        if (form == REPORT_MODELS) TRY(print_models(r, rows, e));
+        if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
+        for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);
+    }
+done:
+    return st;
+}
+
+/* --- messages --- */
+
+/* Of that state and with that message, NULL: with any. A record that is done has one when a part of
+ * it could not be found. */
+static bool says(const json_t *record, enum result_state state, const char *message)
 {
     const char *own = json_text(record, "message", "");
-    if (cube_status_of(record) != status) return false;
-    return message ? strcmp(own, message) == 0 : status == STATUS_FAILED || own[0];
+    if (result_state_of(record) != state) return false;
+    return message ? strcmp(own, message) == 0 : state == STATE_FAILED || own[0];
 }
 
-static bool curvature_asked_for(const struct report *r)
+/* The entries of the checkpoint of entry i, i to before the one that this returns. */
+static int64_t checkpoint_end(const struct report *r, int64_t i)
 {
-    return r->total.curvature[STATUS_NOT_APPLICABLE] < r->total.checkpoints;
+    const int64_t *at = r->entries[i].row->at;
+    while (i < r->n && r->entries[i].row->at[AXIS_MODEL] == at[AXIS_MODEL] &&
+           r->entries[i].row->at[AXIS_CHECKPOINT] == at[AXIS_CHECKPOINT])
+        i++;
+    return i;
 }
 
-static void print_curvature(const struct report *r)
+/* Which of its checkpoint's records it is: "gptq 3", "curvature"; "" of the checkpoint itself. */
+static void print_which(const struct entry *entry, const char *before, FILE *out)
 {
-    const int64_t *n = r->total.curvature;
-    if (curvature_asked_for(r))
-        fprintf(r->out, "curvature of checkpoints: %lld done, %lld failed, %lld pending\n",
-                (long long)n[STATUS_DONE], (long long)n[STATUS_FAILED],
-                (long long)n[STATUS_PENDING]);
+    const struct kind *k = entry->rows->kind;
+    int n = 0;
+    while (k->axes[n]) n++;
+    if (k->whole_grid) return;
+    fputs(before, out);
+    if (n == 2) fputs(k->name, out);
+    for (int i = n - 1; i >= 2; i--) {
+        const char *text = NULL;
+        int64_t number = 0;
+        row_label(entry->rows, entry->row, axis_place_of(k->axes[i]), &text, &number);
+        fputs(i < n - 1 ? " " : "", out);
+        if (text)
+            fputs(text, out);
+        else
+            fprintf(out, "%lld", (long long)number);
+    }
 }
 
-/* One line a message: the checkpoint, the cells that have it, and the message. */
-static void print_message(const struct report *r, const char *model,
-                          const struct axis_checkpoint *c, enum cube_status status,
+/* One line a message: the checkpoint, those of its records that have it, and the message. */
+static void print_message(const struct report *r, int64_t from, int64_t to, enum result_state state,
                           const char *message)
 {
-    int64_t n = 0;
-    fprintf(r->out, "  %s %s", model, c->name);
-    for (int64_t i = 0; i < r->axes.n_variants; i++) {
-        const struct axis_variant *v = &r->axes.variants[i];
-        if (!v->applicable || !says(cell_record(r, c, v), status, message)) continue;
-        fprintf(r->out, "%s%s %lld", n++ ? ", " : " (", r->axes.quantizers[v->quantizer_at],
-                (long long)r->axes.bits[v->bits_at]);
+    const struct entry *first = &r->entries[from];
+    const char *before = " (";
+    fprintf(r->out, "  %s %s", r->all.axes.labels[AXIS_MODEL].texts[first->row->at[AXIS_MODEL]],
+            row_checkpoint(first->rows, first->row)->name);
+    for (int64_t i = from; i < to; i++) {
+        const struct entry *entry = &r->entries[i];
+        if (entry->rows->kind->whole_grid || !says(entry->row->record, state, message)) continue;
+        print_which(entry, before, r->out);
+        before = ", ";
     }
-    if (says(curvature_record(r, c), status, message))
-        fprintf(r->out, "%scurvature", n++ ? ", " : " (");
-    fprintf(r->out, "%s: ", n ? ")" : "");
+    fprintf(r->out, "%s: ", before[0] == ',' ? ")" : "");
     print_one_line(message, r->out);
-    putc('\n', r->out);
 }
 
-/* The i-th of a checkpoint's records: its own, those of its cells, and that of its curvature. */
-static const json_t *record_at(const struct report *r, const struct axis_checkpoint *c, int64_t i)
-{
-    if (i == 0) return results_view_find(r->view, c->key);
-    if (i > r->axes.n_variants) return curvature_record(r, c);
-    const struct axis_variant *v = &r->axes.variants[i - 1];
-    return v->applicable ? cell_record(r, c, v) : NULL;
-}
-
-static void print_checkpoint(const struct report *r, const char *model,
-                             const struct axis_checkpoint *c, enum cube_status status,
-                             const char *head, bool *any)
-{
-    for (int64_t i = 0; i <= r->axes.n_variants + 1; i++) {
-        const json_t *record = record_at(r, c, i);
-        bool said = false;
-        if (!says(record, status, NULL)) continue;
-        const char *message = json_text(record, "message", "");
-        for (int64_t k = 0; k < i && !said; k++) said = says(record_at(r, c, k), status, message);
-        if (said) continue;
-        if (!*any) fprintf(r->out, "%s:\n", head);
-        *any = true;
-        print_message(r, model, c, status, message);
-    }
-}
-
-static void print_messages(const struct report *r, enum cube_status status, const char *head)
+static void print_messages(const struct report *r, enum result_state state, const char *head)
 {
     bool any = false;
-    for (int64_t m = 0; m < r->axes.n_models; m++)
-        for (int64_t c = 0; c < r->axes.models[m].n; c++)
-            print_checkpoint(r, r->axes.models[m].name, &r->axes.models[m].checkpoints[c], status,
-                             head, &any);
-}
-
-/* A line a surface, and why the first of its failed points did. */
-static enum status print_surfaces(const struct report *r, struct err *e)
-{
-    enum status st = OK;
-    for (int64_t i = 0; i < r->axes.n_surfaces; i++) {
-        const char *message;
-        int64_t n[STATUS_N];
-        TRY(cube_surface_state(&r->axes.surfaces[i], r->view, n, &message, e));
-        fprintf(r->out, "surface %s: %lld points done, %lld failed, %lld pending\n",
-                r->axes.surfaces[i].name, (long long)n[STATUS_DONE], (long long)n[STATUS_FAILED],
-                (long long)n[STATUS_PENDING]);
-        if (!message) continue;
-        fprintf(r->out, "  failed: ");
-        print_one_line(message, r->out);
-        putc('\n', r->out);
+    for (int64_t from = 0, to; from < r->n; from = to) {
+        to = checkpoint_end(r, from);
+        for (int64_t i = from; i < to; i++) {
+            const json_t *record = r->entries[i].row->record;
+            bool said = false;
+            if (!says(record, state, NULL)) continue;
+            const char *message = json_text(record, "message", "");
+            for (int64_t k = from; k < i && !said; k++)
+                said = says(r->entries[k].row->record, state, message);
+            if (said) continue;
+            if (!any) fprintf(r->out, "%s:\n", head);
+            any = true;
+            print_message(r, from, to, state, message);
+        }
     }
-done:
-    return st;
-}
-
-static enum status surfaces_json(const struct report *r, json_t **out, struct err *e)
-{
-    enum status st = OK;
-    json_t *list = json_array();
-    for (int64_t i = 0; i < r->axes.n_surfaces; i++) {
-        const char *message;
-        int64_t n[STATUS_N];
-        TRY(cube_surface_state(&r->axes.surfaces[i], r->view, n, &message, e));
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:s*}", "surface",
-                                              r->axes.surfaces[i].name, "done",
-                                              (json_int_t)n[STATUS_DONE], "failed",
-                                              (json_int_t)n[STATUS_FAILED], "pending",
-                                              (json_int_t)n[STATUS_PENDING], "message", message));
-    }
-    *out = list;
-    list = NULL;
-done:
-    json_decref(list);
-    return st;
 }
 
 static void print_end(const struct report *r)
@@ -252,11 +225,9 @@ static enum status print_text(const struct report *r, struct err *e)
             json_text(plan, "utc", ""), json_text(plan, "host", ""),
             json_text(plan, "version", ""));
     TRY(print_counts(r, e));
-    print_curvature(r);
-    TRY(print_surfaces(r, e));
     putc('\n', r->out);
-    print_messages(r, STATUS_FAILED, "failed");
-    print_messages(r, STATUS_DONE, "done, but in part");
+    print_messages(r, STATE_FAILED, "failed");
+    print_messages(r, STATE_DONE, "done, but in part");
     print_end(r);
 done:
     return st;
@@ -264,69 +235,98 @@ done:
 
 /* --- JSON --- */
 
-static json_t *counts_json(const char *name, const struct counts *n)
+static json_t *counts_json(const struct result_counts *n)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "model", name, "checkpoints",
-                     (json_int_t)n->checkpoints, "cells", (json_int_t)n->cells, "done",
-                     (json_int_t)n->by_status[STATUS_DONE], "failed",
-                     (json_int_t)n->by_status[STATUS_FAILED], "pending",
-                     (json_int_t)n->by_status[STATUS_PENDING], "not_applicable",
-                     (json_int_t)n->by_status[STATUS_NOT_APPLICABLE]);
+    return json_pack("{s:I, s:I, s:I}", "done", (json_int_t)n->by_state[STATE_DONE], "failed",
+                     (json_int_t)n->by_state[STATE_FAILED], "pending",
+                     (json_int_t)n->by_state[STATE_PENDING]);
 }
 
-/* One object a record of that status that says something; those of checkpoints have no bits and
- * quantizer, those of their curvature say so. */
-static json_t *messages_json(const struct report *r, enum cube_status status)
+static json_t *model_json(const char *name, int64_t checkpoints, const struct rows *rows,
+                          int64_t part)
+{
+    struct result_counts n = rows_count(rows, part);
+    json_t *json = json_pack("{s:s, s:I, s:I}", "model", name, "checkpoints",
+                             (json_int_t)checkpoints, rows->kind->noun, (json_int_t)n.records);
+    json_object_update_new(json, counts_json(&n));
+    json_object_set_new(json, "not_applicable",
+                        json_integer((json_int_t)n.by_state[STATE_NOT_APPLICABLE]));
+    return json;
+}
+
+static void set_models(const struct report *r, const struct rows *rows, json_t *all)
+{
+    json_t *models = json_array();
+    int64_t checkpoints = 0;
+    for (int64_t m = 0; m < rows->n_parts; m++) {
+        int64_t n = r->all.axes.models[m].n;
+        checkpoints += n;
+        json_array_append_new(models, model_json(rows->parts[m].name, n, rows, m));
+    }
+    json_object_set_new(all, "models", models);
+    json_object_set_new(all, "all", model_json("all", checkpoints, rows, -1));
+}
+
+static json_t *parts_json(const struct rows *rows)
 {
     json_t *list = json_array();
-    for (int64_t m = 0; m < r->axes.n_models; m++)
-        for (int64_t c = 0; c < r->axes.models[m].n; c++)
-            for (int64_t i = 0; i <= r->axes.n_variants + 1; i++) {
-                const struct axis_checkpoint *at = &r->axes.models[m].checkpoints[c];
-                const json_t *record = record_at(r, at, i);
-                if (!says(record, status, NULL)) continue;
-                json_t *one =
-                    json_pack("{s:s, s:s, s:s}", "model", r->axes.models[m].name, "checkpoint",
-                              at->name, "message", json_text(record, "message", ""));
-                if (i > r->axes.n_variants) {
-                    json_object_set_new(one, "curvature", json_true());
-                } else if (i > 0) {
-                    const struct axis_variant *v = &r->axes.variants[i - 1];
-                    json_object_set_new(one, "bits",
-                                        json_integer((json_int_t)r->axes.bits[v->bits_at]));
-                    json_object_set_new(one, "quantizer",
-                                        json_string(r->axes.quantizers[v->quantizer_at]));
-                }
-                json_array_append_new(list, one);
-            }
+    for (int64_t i = 0; i < rows->n_parts; i++) {
+        struct result_counts n = rows_count(rows, i);
+        json_t *one = json_pack("{s:s}", rows->kind->part, rows->parts[i].name);
+        json_object_update_new(one, counts_json(&n));
+        if (n.message) json_object_set_new(one, "message", json_string(n.message));
+        json_array_append_new(list, one);
+    }
     return list;
+}
+
+static void set_counts(const struct report *r, json_t *all)
+{
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct rows *rows = &r->all.rows[k];
+        struct result_counts n = rows_count(rows, -1);
+        enum kind_report form = rows->kind->report;
+        if (form == REPORT_MODELS) set_models(r, rows, all);
+        if (form == REPORT_ALL && rows->n)
+            json_object_set_new(all, rows->kind->json, counts_json(&n));
+        if (form == REPORT_PARTS && rows->n_parts)
+            json_object_set_new(all, rows->kind->json, parts_json(rows));
+    }
+}
+
+/* One object a record of that state that says something: which one it is, and what it says. */
+static enum status messages_json(const struct report *r, enum result_state state, json_t *list,
+                                 struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; i < r->n; i++) {
+        const struct entry *entry = &r->entries[i];
+        const struct kind *k = entry->rows->kind;
+        if (!says(entry->row->record, state, NULL)) continue;
+        json_t *one = json_object();
+        json_array_append_new(list, one);
+        TRY(row_identify(entry->rows, entry->row, one, e));
+        json_object_set_new(one, "message",
+                            json_string(json_text(entry->row->record, "message", "")));
+        if (!k->whole_grid && !k->axes[2]) json_object_set_new(one, k->name, json_true());
+    }
+done:
+    return st;
 }
 
 static enum status print_json(const struct report *r, struct err *e)
 {
     enum status st = OK;
     const json_t *plan = results_view_plan(r->view);
-    json_t *models = json_array();
-    for (int64_t m = 0; m < r->axes.n_models; m++)
-        json_array_append_new(models, counts_json(r->axes.models[m].name, &r->models[m]));
-    json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""), "version",
-        json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""), "models", models, "all",
-        counts_json("all", &r->total), "failures", messages_json(r, STATUS_FAILED), "in_part",
-        messages_json(r, STATUS_DONE), "end", results_view_end(r->view));
+    json_t *failures = json_array(), *in_part = json_array();
+    json_t *all =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""), "version",
+                  json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""), "failures",
+                  failures, "in_part", in_part, "end", results_view_end(r->view));
     ENSURE(all, ERR_NOMEM, "out of memory for the status");
-    if (curvature_asked_for(r)) {
-        const int64_t *n = r->total.curvature;
-        json_object_set_new(all, "curvature",
-                            json_pack("{s:I, s:I, s:I}", "done", (json_int_t)n[STATUS_DONE],
-                                      "failed", (json_int_t)n[STATUS_FAILED], "pending",
-                                      (json_int_t)n[STATUS_PENDING]));
-    }
-    if (r->axes.n_surfaces) {
-        json_t *surfaces;
-        TRY(surfaces_json(r, &surfaces, e));
-        json_object_set_new(all, "surfaces", surfaces);
-    }
+    TRY(messages_json(r, STATE_FAILED, failures, e));
+    TRY(messages_json(r, STATE_DONE, in_part, e));
+    set_counts(r, all);
     ENSURE(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ERR_IO, "cannot write the status");
     putc('\n', r->out);
 done:
@@ -334,12 +334,12 @@ done:
     return st;
 }
 
-enum status results_status(const struct results_view *v, bool json, FILE *out, struct err *e)
+enum status report_status(const struct results_view *v, bool json, FILE *out, struct err *e)
 {
     enum status st = OK;
     struct report r = {.view = v, .out = out};
-    TRY(axes_of_plan(results_view_plan(v), &r.axes, e));
-    TRY(count(&r, e));
+    TRY(inventory_open(results_view_plan(v), v, &r.all, e));
+    TRY(collect_entries(&r, e));
     if (json)
         TRY(print_json(&r, e));
     else
@@ -347,7 +347,7 @@ enum status results_status(const struct results_view *v, bool json, FILE *out, s
     ENSURE(fflush(out) == 0 && !ferror(out), ERR_IO, "cannot write the status: %s",
            strerror(errno));
 done:
-    free(r.models);
-    axes_free(&r.axes);
+    free(r.entries);
+    inventory_close(&r.all);
     return st;
 }

@@ -1,19 +1,42 @@
-/* axes: the axes of a plan record as plain structs. Texts are borrowed from the record. */
+/* axes: the axes of the cube's grid, and what a plan record says of them. Texts are borrowed from
+ * the record. */
 #pragma once
 #include "util/err.h"
 #include "util/json.h"
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { AXES_MAX = 8 };
+
+/* An axis: a dimension of the cube with a coordinate of the same name. */
+struct axis {
+    const char *name;
+    const char *plan; /* the plan's list of its labels; of an inner axis (kind.h) also the key in
+                         records. NULL: 0, 1, ..., places in the longest trajectory */
+    const char *long_name;
+    bool number;   /* labels are integers, else texts or objects with a "name" */
+    bool optional; /* plans without the list have no labels */
+};
+
+/* All axes, in the order in which variables have them; NULL behind the last (kinds.c). The code
+ * names the first ones by their places. */
+extern const struct axis *const results_axes[AXES_MAX + 1];
+enum axis_place { AXIS_MODEL, AXIS_CHECKPOINT, AXIS_BITS, AXIS_QUANTIZER, AXIS_DATASET };
+/* Its place in results_axes. */
+int axis_place_of(const struct axis *axis);
+
+struct axis_labels {
+    int64_t n;
+    const char **texts; // (n), or
+    int64_t *numbers;   // (n)
+};
+
 struct axis_checkpoint {
-    const char *name, *phase, *kind, *recipe, *key;
-    const char *curvature_key;    /* NULL: not asked for */
-    int64_t step;                 /* -1: not given */
-    double tokens, learning_rate; /* NaN: not given */
+    const char *name, *key;
+    const json_t *plan; /* all that the plan says of it */
 };
 
 struct axis_model {
-    const char *name;
     int64_t n;
     struct axis_checkpoint *checkpoints;
 };
@@ -24,23 +47,18 @@ struct axis_variant {
     bool applicable;
 };
 
-struct axis_surface {
-    const char *name, *plane, *model, *checkpoint, *quantizer, *dataset, *key;
-    int64_t bits; /* -1: none */
-    int64_t columns, rows;
-    const json_t *exact; /* labels */
-};
-
 struct axes {
-    int64_t n_models, n_checkpoints /* of the longest trajectory */, n_bits, n_quantizers,
-        n_datasets, n_variants, n_surfaces;
-    struct axis_model *models;
-    int64_t *bits;
-    const char **quantizers, **datasets;
-    struct axis_variant *variants;
-    struct axis_surface *surfaces;
+    const json_t *plan;
+    struct axis_labels labels[AXES_MAX]; /* by place in results_axes */
+    struct axis_model *models;           // (labels[AXIS_MODEL].n)
+    int64_t n_variants;
+    struct axis_variant *variants; // (n_variants), in the order of the plan
 };
 
-/* ERR_FORMAT names the key of the plan that is missing or of a wrong type. */
+/* Borrows the plan. ERR_FORMAT names the key of the plan that is missing or of a wrong type. */
 MUST_USE enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e);
 void axes_free(struct axes *a);
+
+/* Where a label lies on an axis of texts or numbers; -1: nowhere. */
+int64_t axis_find_text(const struct axes *a, int axis, const char *text);
+int64_t axis_find_number(const struct axes *a, int axis, int64_t number);

@@ -1,191 +1,164 @@
-/* The frames checkpoints/, cells/ and curvature/: flat columns of one length, one row a
- * (checkpoint, dataset), (cell, dataset) or checkpoint, taken from the grid; and sequences/, the
- * flat array that the first two point into. */
-#include "results/cube.h"
+/* The data frames, one a kind: flat columns of one length, one row for each record or, if it has an
+ * inner axis, each of its labels. What is on the grid is taken from there. And sequences/, the flat
+ * array that frames point into. */
+#include "results/cube_build.h"
 #include "util/mem.h"
 #include <string.h>
 
 /* One of the frames while it is made. */
 struct frame {
     struct cube *cube;
-    const struct axes *axes;
-    const struct cube_rows *rows;
-    const char *group;
-    enum cube_dim_place dim;
+    const struct kind *kind;
+    const struct rows *rows;
+    int dim;
 };
 
-static enum status add_column(const struct frame *f, const char *name, enum cube_type type,
-                              const char *units, const char *long_name, struct cube_variable **out,
-                              struct err *e)
+static enum status add_column(const struct frame *f, const char *name, enum field_type type,
+                              const char *long_name, struct cube_variable **out, struct err *e)
 {
-    const struct cube_variable like = {.group = f->group,
-                                       .name = name,
-                                       .type = type,
-                                       .rank = 1,
-                                       .dims = {f->dim},
-                                       .units = units,
-                                       .long_name = long_name};
-    return cube_add(f->cube, &like, out, e);
+    return cube_add_column(f->cube, f->kind->group, f->dim, name, type, long_name, out, e);
 }
 
-static enum status add_numbers(const struct frame *f, struct err *e)
+static enum status add_number(const struct frame *f, struct err *e)
 {
     enum status st = OK;
-    struct cube_variable *row, *cell;
-    bool of_cells = f->dim == DIM_CELL_ROW;
-    TRY(add_column(f, "row", CUBE_INTEGER, "1", "number of the row", &row, e));
-    row->is_scale = true;
-    for (int64_t i = 0; i < f->rows->n; i++) row->data.i[i] = i;
-    if (f->dim == DIM_CURVATURE_ROW) goto done;
-    TRY(add_column(f, of_cells ? "cell" : "checkpoint_number", CUBE_INTEGER, "1",
-                   of_cells ? "number of the cell, as in layers/" : "number of the checkpoint",
-                   &cell, e));
-    for (int64_t i = 0; i < f->rows->n; i++) {
-        cell->data.i[i] = f->rows->rows[i].cell;
-    }
+    struct cube_variable *x;
+    TRY(cube_add_count(f->cube, f->dim, "number of the row", e));
+    if (!f->kind->inner) goto done;
+    TRY(add_column(f, f->kind->number, FIELD_INTEGER, f->kind->number_long_name, &x, e));
+    for (int64_t i = 0; i < x->n; i++) x->data.i[i] = f->rows->rows[i].number;
 done:
     return st;
 }
 
 /* The label of each row on one axis. */
-static enum status add_label(const struct frame *f, enum cube_dim_place axis, struct err *e)
+static enum status add_label(const struct frame *f, const struct axis *axis, struct err *e)
 {
     enum status st = OK;
     struct cube_variable *x;
-    const struct axes *a = f->axes;
-    bool number = axis == DIM_CHECKPOINT || axis == DIM_BITS;
-    TRY(add_column(f, f->cube->dims[axis].name, number ? CUBE_INTEGER : CUBE_TEXT,
-                   number ? "1" : NULL, "label on the axis of that name", &x, e));
-    for (int64_t i = 0; i < f->rows->n; i++) {
-        int64_t at = f->rows->rows[i].at[axis];
-        if (at < 0) continue;
-        if (axis == DIM_MODEL) x->data.t[i] = a->models[at].name;
-        if (axis == DIM_CHECKPOINT) x->data.i[i] = at;
-        if (axis == DIM_BITS) x->data.i[i] = a->bits[at];
-        if (axis == DIM_QUANTIZER) x->data.t[i] = a->quantizers[at];
-        if (axis == DIM_DATASET) x->data.t[i] = a->datasets[at];
-    }
+    TRY(add_column(f, axis->name, axis->number ? FIELD_INTEGER : FIELD_TEXT,
+                   "label on the axis of that name", &x, e));
+    for (int64_t i = 0; i < x->n; i++)
+        row_label(f->rows, &f->rows->rows[i], axis_place_of(axis), &x->data.t[i], &x->data.i[i]);
 done:
     return st;
 }
 
-/* A grid variable seen along the rows. */
-static enum status add_gathered(const struct frame *f, const struct cube_variable *from,
-                                struct err *e)
+static enum status add_labels(const struct frame *f, struct err *e)
 {
     enum status st = OK;
-    struct cube_variable *x;
-    TRY(add_column(f, from->name, from->type, from->units, from->long_name, &x, e));
-    x->volatile_ = from->volatile_;
-    x->may_miss = from->may_miss;
-    for (int64_t i = 0; i < f->rows->n; i++) {
-        int64_t at = cube_place(f->cube, from, &f->rows->rows[i]);
-        if (at < 0) continue;
-        if (from->type == CUBE_DOUBLE) x->data.d[i] = from->data.d[at];
-        if (from->type == CUBE_INTEGER) x->data.i[i] = from->data.i[at];
-        if (from->type == CUBE_STATUS) x->data.s[i] = from->data.s[at];
-        if (from->type == CUBE_TEXT) x->data.t[i] = from->data.t[at];
-    }
+    for (int i = 0; f->kind->axes[i]; i++) TRY(add_label(f, f->kind->axes[i], e));
+    if (f->kind->inner) TRY(add_label(f, f->kind->inner, e));
 done:
     return st;
 }
+
+/* --- from the grid --- */
 
 static bool is_column(const struct frame *f, const struct cube_variable *x)
 {
-    bool of_cell = x->rank > 2 && x->dims[2] == DIM_BITS;
-    if (f->dim == DIM_CURVATURE_ROW) return x->in_cells || x->of_curvature;
-    return f->dim == DIM_CELL_ROW ? of_cell || x->in_cells : !of_cell;
+    bool wanted = !x->of || x->of == f->kind || f->kind->whole_grid;
+    return x->group[0] == '\0' && !x->is_scale && wanted && cube_is_along(x, f->kind);
 }
 
-static enum status add_all_gathered(const struct frame *f, struct err *e)
+/* Grid variables seen along the rows. */
+static enum status add_gathered(const struct frame *f, struct err *e)
 {
     enum status st = OK;
-    for (int64_t i = 0, n = f->cube->n; i < n; i++) {
-        const struct cube_variable *x = f->cube->variables[i];
-        if (x->group[0] != '\0' || x->is_scale) continue;
-        if (is_column(f, x)) TRY(add_gathered(f, x, e));
+    for (int64_t k = 0, n = f->cube->n; k < n; k++) {
+        const struct cube_variable *from = f->cube->variables[k];
+        struct cube_variable like = *from, *x;
+        size_t size = cube_element_size[from->type];
+        if (!is_column(f, from)) continue;
+        like.group = f->kind->group;
+        like.rank = 1;
+        like.dims[0] = f->dim;
+        like.coordinates = NULL;
+        TRY(cube_add(f->cube, &like, &x, e));
+        for (int64_t i = 0; i < x->n; i++) {
+            int64_t at = cube_place(f->cube, from, &f->rows->rows[i]);
+            if (at >= 0)
+                memcpy((char *)x->data.any + (size_t)i * size,
+                       (const char *)from->data.any + (size_t)at * size, size);
+        }
     }
 done:
     return st;
 }
 
-static enum status add_identity(const struct frame *f, struct err *e)
+/* --- what is not on the grid --- */
+
+static enum status add_field(const struct frame *f, const struct field *field, struct err *e)
 {
     enum status st = OK;
-    struct cube_variable *key, *fingerprint, *provenance;
-    TRY(add_column(f, "key", CUBE_TEXT, NULL, "digest of settings and inputs", &key, e));
-    TRY(add_column(f, "fingerprint", CUBE_TEXT, NULL, "what the last bits may depend on",
-                   &fingerprint, e));
-    TRY(add_column(f, "provenance", CUBE_TEXT, NULL, "host, times and paths (JSON)", &provenance,
-                   e));
-    provenance->volatile_ = true;
-    for (int64_t i = 0; i < f->rows->n; i++) {
-        const struct cube_row *row = &f->rows->rows[i];
-        fingerprint->data.t[i] = json_text(row->record, "fingerprint", "");
-        if (i > 0 && row[-1].cell == row->cell) {
-            key->data.t[i] = key->data.t[i - 1];
-            provenance->data.t[i] = provenance->data.t[i - 1];
-            continue;
-        }
-        char *copy;
-        TRY(mem_string(&copy, row->key, e));
-        TRY(cube_own(f->cube, copy, e));
-        key->data.t[i] = copy;
-        TRY(cube_json(f->cube, json_object_get(row->record, "provenance"), &provenance->data.t[i],
-                      e));
+    struct cube_variable like = cube_variable_of(field), *x;
+    like.group = f->kind->group;
+    like.rank = 1;
+    like.dims[0] = f->dim;
+    TRY(cube_add(f->cube, &like, &x, e));
+    for (int64_t i = 0; i < x->n; i++) {
+        const struct row *row = &f->rows->rows[i];
+        bool again = i > 0 && row[-1].number == row->number && field->place != IN_INNER;
+        if (again && field->type == FIELD_TEXT)
+            x->data.t[i] = x->data.t[i - 1];
+        else
+            TRY(cube_put_field(f->cube, x, i, f->rows, row, field, e));
     }
+done:
+    return st;
+}
+
+static enum status add_rest(const struct frame *f, struct err *e)
+{
+    enum status st = OK;
+    for (const struct field *field = f->kind->fields; field->name; field++)
+        if (!kind_on_grid(f->kind, field)) TRY(add_field(f, field, e));
 done:
     return st;
 }
 
 /* --- sequences --- */
 
-static const json_t *sequence_loss(const struct axes *a, const struct cube_row *row)
+static const json_t *sequence_loss(const struct rows *r, int64_t i)
 {
-    if (row->at[DIM_DATASET] < 0) return NULL;
-    const json_t *datasets = json_object_get(row->record, "datasets");
-    return json_object_get(json_object_get(datasets, a->datasets[row->at[DIM_DATASET]]),
-                           "sequence_loss");
+    static const struct field field = {.name = "sequence_loss", .place = IN_INNER};
+    return row_value(r, &r->rows[i], &field);
 }
 
-/* Every row's start and count in sequences/loss, behind what is already there. */
-static enum status add_spans(const struct frame *f, struct err *e)
+/* Every row's start and count in sequences/loss; *total: what is already there. */
+static enum status add_spans(const struct frame *f, int64_t *total, struct err *e)
 {
     enum status st = OK;
     struct cube_variable *start, *count;
-    TRY(add_column(f, "sequence_start", CUBE_INTEGER, "1",
+    if (!f->kind->sequences) return OK;
+    TRY(add_column(f, "sequence_start", FIELD_INTEGER,
                    "place of the row's first sequence in sequences/loss", &start, e));
-    TRY(add_column(f, "sequence_count", CUBE_INTEGER, "1",
+    TRY(add_column(f, "sequence_count", FIELD_INTEGER,
                    "the row's number of sequences in sequences/loss", &count, e));
     for (int64_t i = 0; i < f->rows->n; i++) {
-        int64_t n = (int64_t)json_array_size(sequence_loss(f->axes, &f->rows->rows[i]));
-        start->data.i[i] = f->cube->dims[DIM_SEQUENCE].n;
-        count->data.i[i] = n;
-        f->cube->dims[DIM_SEQUENCE].n += n;
+        start->data.i[i] = *total;
+        count->data.i[i] = (int64_t)json_array_size(sequence_loss(f->rows, i));
+        *total += count->data.i[i];
     }
 done:
     return st;
 }
 
-static enum status add_sequences(struct cube *c, const struct axes *a,
-                                 const struct cube_rows *const parts[2], struct err *e)
+static enum status add_sequences(struct cube *c, int64_t total, struct err *e)
 {
     enum status st = OK;
     struct cube_variable *x;
+    int dim;
     int64_t at = 0;
-    const struct cube_variable like = {
-        .group = "sequences",
-        .name = "loss",
-        .type = CUBE_DOUBLE,
-        .rank = 1,
-        .dims = {DIM_SEQUENCE},
-        .may_miss = true,
-        .units = "nat",
-        .long_name = "cross-entropy per token of each sequence, rows of checkpoints/, then cells/"};
-    TRY(cube_add(c, &like, &x, e));
-    for (int k = 0; k < 2; k++)
-        for (int64_t i = 0; i < parts[k]->n; i++) {
-            const json_t *list = sequence_loss(a, &parts[k]->rows[i]);
+    TRY(cube_add_dim(c, "sequences", "sequence", total, &dim, e));
+    TRY(cube_add_column(
+        c, "sequences", dim, "loss", FIELD_REAL,
+        "cross-entropy per token of each sequence, rows of checkpoints/, then cells/", &x, e));
+    x->may_miss = true;
+    x->units = "nat";
+    for (int k = 0; results_kinds[k]; k++)
+        for (int64_t i = 0; results_kinds[k]->sequences && i < c->all.rows[k].n; i++) {
+            const json_t *list = sequence_loss(&c->all.rows[k], i);
             for (size_t s = 0; s < json_array_size(list); s++)
                 x->data.d[at++] = json_number_get(json_array_get(list, s));
         }
@@ -193,31 +166,20 @@ done:
     return st;
 }
 
-static enum status add_frame(const struct frame *f, struct err *e)
+enum status cube_add_frames(struct cube *c, struct err *e)
 {
     enum status st = OK;
-    TRY(add_numbers(f, e));
-    enum cube_dim_place last = f->dim == DIM_CURVATURE_ROW ? DIM_CHECKPOINT : DIM_DATASET;
-    for (enum cube_dim_place axis = DIM_MODEL; axis <= last; axis++)
-        if (f->dim == DIM_CELL_ROW || (axis != DIM_BITS && axis != DIM_QUANTIZER))
-            TRY(add_label(f, axis, e));
-    TRY(add_all_gathered(f, e));
-    TRY(add_identity(f, e));
-    if (f->dim != DIM_CURVATURE_ROW) TRY(add_spans(f, e));
-done:
-    return st;
-}
-
-enum status cube_build_frames(struct cube *c, const struct axes *a,
-                              const struct cube_rows *checkpoints, const struct cube_rows *cells,
-                              const struct cube_rows *curvature, struct err *e)
-{
-    enum status st = OK;
-    const struct cube_rows *const parts[2] = {checkpoints, cells};
-    TRY(add_frame(&(struct frame){c, a, checkpoints, "checkpoints", DIM_CHECKPOINT_ROW}, e));
-    TRY(add_frame(&(struct frame){c, a, cells, "cells", DIM_CELL_ROW}, e));
-    TRY(add_frame(&(struct frame){c, a, curvature, "curvature", DIM_CURVATURE_ROW}, e));
-    TRY(add_sequences(c, a, parts, e));
+    int64_t sequences = 0;
+    for (int k = 0; results_kinds[k]; k++) {
+        struct frame f = {c, results_kinds[k], &c->all.rows[k], 0};
+        TRY(cube_add_dim(c, f.kind->group, "row", f.rows->n, &f.dim, e));
+        TRY(add_number(&f, e));
+        TRY(add_labels(&f, e));
+        TRY(add_gathered(&f, e));
+        TRY(add_rest(&f, e));
+        TRY(add_spans(&f, &sequences, e));
+    }
+    TRY(add_sequences(c, sequences, e));
 done:
     return st;
 }

@@ -1,6 +1,6 @@
-/* A cube back into records: the plan lies in it as text, and the frames checkpoints/, cells/ and
- * curvature/ hold one row for each (checkpoint, dataset), (cell, dataset) and checkpoint of that
- * plan, in its order. */
+/* A cube back into records: the plan lies in it as text, and each kind's data frame has the rows
+ * that the kind finds in that plan, in its order. Numbers that later versions added are not missed
+ * in the cubes of earlier ones. */
 #include "results/h5.h"
 #include "results/view.h"
 #include "util/fsx.h"
@@ -9,19 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One column that was read. */
+/* One column that was read; data.any NULL: it is not there. */
 struct column {
-    enum cube_type type;
+    enum field_type type;
     int64_t n;
     union cube_data data;
-};
-
-enum { FIELDS_MAX = 128 };
-
-/* One of the flat tables, whose rows name their row in curvature/. */
-struct table_reader {
-    int64_t n;
-    struct column row, columns[RECORD_COLUMNS_MAX];
 };
 
 struct reader {
@@ -30,32 +22,25 @@ struct reader {
     struct axes axes;
     struct results_view *view;
     struct column sequences;
-    struct column layer_names;
-    struct column layers[FIELDS_MAX]; /* by place in the field table, (cells, layers) */
-    struct table_reader tables[RECORD_TABLES];
 };
 
-/* What the frames differ in. */
-struct frame_kind {
-    const char *group, *type, *status, *message;
-    enum record_scope scope, dataset_scope; /* the same: its rows have no datasets */
+/* One of the tables, whose rows name their record; `at`: the next that was not taken. */
+struct table_reader {
+    int64_t n, at;
+    struct column number, *columns; // (fields of the table)
 };
-static const struct frame_kind frame_checkpoints = {"checkpoints",       "checkpoint",
-                                                    "checkpoint_status", "checkpoint_message",
-                                                    SCOPE_CHECKPOINT,    SCOPE_CHECKPOINT_DATASET};
-static const struct frame_kind frame_cells = {"cells",   "cell",     "status",
-                                              "message", SCOPE_CELL, SCOPE_CELL_DATASET};
-static const struct frame_kind frame_curvature = {"curvature",        "curvature",
-                                                  "curvature_status", "curvature_message",
-                                                  SCOPE_CURVATURE,    SCOPE_CURVATURE};
 
-/* One frame while it is read. */
+/* One kind while it is read. */
 struct frame_reader {
-    const struct frame_kind *kind;
-    struct cube_rows rows;
-    struct column status, message, fingerprint, provenance, start, count;
-    struct column fields[FIELDS_MAX]; /* by place in the field table */
+    const struct kind *kind;
+    struct rows rows;
+    struct column *fields; // (fields of the kind)
+    struct column start, count;
+    struct column part_names, *parts; // (fields of the list)
+    struct table_reader *tables;      // (tables of the kind)
 };
+
+/* --- columns --- */
 
 static void column_free(struct column *c)
 {
@@ -63,7 +48,7 @@ static void column_free(struct column *c)
 }
 
 static enum status read_column(const struct reader *r, const char *group, const char *name,
-                               enum cube_type type, int64_t n, struct column *out, struct err *e)
+                               enum field_type type, int64_t n, struct column *out, struct err *e)
 {
     enum status st = OK;
     char *path = NULL;
@@ -76,210 +61,296 @@ done:
     return st;
 }
 
+static int64_t count_fields(const struct field *fields)
+{
+    int64_t n = 0;
+    while (fields[n].name) n++;
+    return n;
+}
+
+static void columns_free(struct column *columns, const struct field *fields)
+{
+    for (int64_t i = 0; columns && i < count_fields(fields); i++) column_free(&columns[i]);
+    free(columns);
+}
+
+/* Those that records have, n rows each. *out is freed with columns_free. */
+static enum status read_columns(const struct reader *r, const char *group,
+                                const struct field *fields, int64_t n, struct column **out,
+                                struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_zero(out, count_fields(fields), sizeof **out, "columns", e));
+    for (int64_t i = 0; fields[i].name; i++) {
+        const struct field *f = &fields[i];
+        bool number = f->place == IN_VALUES || f->place == IN_INNER || f->place == IN_LIST;
+        if (f->place == IN_LABELS || f->place == IN_PROVENANCE || f->place == FRAME_KEY) continue;
+        if (number && !h5_has(r->file, group, f->variable)) continue;
+        TRY(read_column(r, group, f->variable, f->type, n, &(*out)[i], e));
+    }
+done:
+    return st;
+}
+
 static const char *text_at(const struct column *c, int64_t i)
 {
     return c->data.t[i] ? c->data.t[i] : "";
 }
 
-/* A number of the cube; NULL when it says nothing. */
-static json_t *number_at(const struct column *c, int64_t i)
+/* Value i as records have it. */
+static json_t *value_at(const struct column *c, int64_t i)
 {
-    if (!c->data.any) return NULL;
-    if (c->type == CUBE_INTEGER)
-        return c->data.i[i] < 0 ? NULL : json_integer((json_int_t)c->data.i[i]);
-    return isnan(c->data.d[i]) ? NULL : json_number_new(c->data.d[i]);
+    if (c->type == FIELD_TEXT) return json_string(text_at(c, i));
+    if (c->type == FIELD_INTEGER) return json_integer((json_int_t)c->data.i[i]);
+    return json_number_new(c->data.d[i]);
 }
 
-/* --- a frame's columns --- */
-
-static bool has_datasets(const struct frame_kind *k)
+/* Sets object[name] to a number of the cube, if that says anything. */
+static void set_number(json_t *object, const char *name, const struct column *c, int64_t i)
 {
-    return k->dataset_scope != k->scope;
+    if (!c->data.any) return;
+    if (c->type == FIELD_INTEGER ? c->data.i[i] >= 0 : !isnan(c->data.d[i]))
+        json_object_set_new(object, name, value_at(c, i));
+}
+
+/* --- a kind's columns --- */
+
+static enum status read_list(const struct reader *r, struct frame_reader *f, struct err *e)
+{
+    enum status st = OK;
+    const struct record_list *l = f->kind->list;
+    int64_t n;
+    TRY(h5_count(r->file, r->path, l->group, l->axis, &n, e));
+    TRY(read_column(r, l->group, l->axis, FIELD_TEXT, n, &f->part_names, e));
+    TRY(read_columns(r, l->group, l->fields, f->rows.n_records * n, &f->parts, e));
+done:
+    return st;
+}
+
+static enum status read_tables(const struct reader *r, struct frame_reader *f, struct err *e)
+{
+    enum status st = OK;
+    const struct record_table *table = f->kind->tables;
+    int64_t n = 0;
+    while (table[n].name) n++;
+    TRY(mem_zero(&f->tables, n, sizeof *f->tables, "tables", e));
+    for (struct table_reader *t = f->tables; table->name; table++, t++) {
+        TRY(h5_count(r->file, r->path, table->group, f->kind->number, &t->n, e));
+        TRY(read_column(r, table->group, f->kind->number, FIELD_INTEGER, t->n, &t->number, e));
+        TRY(read_columns(r, table->group, table->columns, t->n, &t->columns, e));
+    }
+done:
+    return st;
 }
 
 static enum status read_frame(const struct reader *r, struct frame_reader *f, struct err *e)
 {
     enum status st = OK;
-    const struct record_field *field;
-    const struct frame_kind *k = f->kind;
-    int64_t n = f->rows.n;
-    TRY(read_column(r, k->group, k->status, CUBE_STATUS, n, &f->status, e));
-    TRY(read_column(r, k->group, k->message, CUBE_TEXT, n, &f->message, e));
-    TRY(read_column(r, k->group, "fingerprint", CUBE_TEXT, n, &f->fingerprint, e));
-    TRY(read_column(r, k->group, "provenance", CUBE_TEXT, n, &f->provenance, e));
-    if (has_datasets(k)) {
-        TRY(read_column(r, k->group, "sequence_start", CUBE_INTEGER, n, &f->start, e));
-        TRY(read_column(r, k->group, "sequence_count", CUBE_INTEGER, n, &f->count, e));
+    const struct kind *k = f->kind;
+    TRY(read_columns(r, k->group, k->fields, f->rows.n, &f->fields, e));
+    if (k->sequences) {
+        TRY(read_column(r, k->group, "sequence_start", FIELD_INTEGER, f->rows.n, &f->start, e));
+        TRY(read_column(r, k->group, "sequence_count", FIELD_INTEGER, f->rows.n, &f->count, e));
     }
-    for (int i = 0; (field = record_field_at(i)) && i < FIELDS_MAX; i++)
-        if (field->scope == k->scope || field->scope == k->dataset_scope)
-            TRY(read_column(r, k->group, field->variable,
-                            field->integer ? CUBE_INTEGER : CUBE_DOUBLE, n, &f->fields[i], e));
+    if (k->list) TRY(read_list(r, f, e));
+    if (k->tables) TRY(read_tables(r, f, e));
 done:
     return st;
 }
 
 static void frame_free(struct frame_reader *f)
 {
-    struct column *const columns[] = {&f->status,     &f->message, &f->fingerprint,
-                                      &f->provenance, &f->start,   &f->count};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) column_free(columns[i]);
-    for (int i = 0; i < FIELDS_MAX; i++) column_free(&f->fields[i]);
-    free(f->rows.rows);
+    const struct kind *k = f->kind;
+    columns_free(f->fields, k->fields);
+    column_free(&f->start);
+    column_free(&f->count);
+    column_free(&f->part_names);
+    if (k->list) columns_free(f->parts, k->list->fields);
+    for (int64_t i = 0; f->tables && k->tables[i].name; i++) {
+        column_free(&f->tables[i].number);
+        columns_free(f->tables[i].columns, k->tables[i].columns);
+    }
+    free(f->tables);
+    rows_free(&f->rows);
 }
 
 /* --- records --- */
 
-/* {NAME: number} of one scope at row i. */
-static json_t *numbers_of(const struct frame_reader *f, enum record_scope scope, int64_t i)
+/* Sets what row i says of one place in the record. */
+static void set_numbers(const struct frame_reader *f, enum field_place place, int64_t i,
+                        json_t *object)
 {
-    const struct record_field *field;
-    json_t *out = json_object();
-    for (int k = 0; out && (field = record_field_at(k)) && k < FIELDS_MAX; k++) {
-        json_t *value = field->scope == scope ? number_at(&f->fields[k], i) : NULL;
-        if (value) json_object_set_new(out, field->name, value);
-    }
-    return out;
+    for (int64_t k = 0; f->kind->fields[k].name; k++)
+        if (f->kind->fields[k].place == place)
+            set_number(object, f->kind->fields[k].name, &f->fields[k], i);
 }
 
-static enum status add_dataset(const struct reader *r, const struct frame_reader *f, int64_t i,
-                               json_t *datasets, struct err *e)
+static enum status add_inner(const struct reader *r, const struct frame_reader *f, int64_t i,
+                             json_t *record, struct err *e)
 {
     enum status st = OK;
-    int64_t start = f->start.data.i[i], n = f->count.data.i[i];
-    json_t *numbers = numbers_of(f, f->kind->dataset_scope, i), *list = NULL;
+    const char *label = NULL;
+    json_t *numbers = json_object(), *list = NULL;
     ENSURE(numbers, ERR_NOMEM, "out of memory for a record");
-    ENSURE(start >= 0 && n >= 0 && start <= r->sequences.n && n <= r->sequences.n - start,
-           ERR_FORMAT, "%s: %s/sequence_start: row %lld points behind sequences/loss", r->path,
-           f->kind->group, (long long)i);
-    if (n > 0) {
-        ENSURE(list = json_numbers_new(r->sequences.data.d + start, n), ERR_NOMEM,
-               "out of memory for a record");
-        json_object_set_new(numbers, "sequence_loss", list);
+    row_label(&f->rows, &f->rows.rows[i], axis_place_of(f->kind->inner), &label, NULL);
+    set_numbers(f, IN_INNER, i, numbers);
+    if (f->kind->sequences) {
+        int64_t start = f->start.data.i[i], n = f->count.data.i[i];
+        ENSURE(start >= 0 && n >= 0 && start <= r->sequences.n && n <= r->sequences.n - start,
+               ERR_FORMAT, "%s: %s/sequence_start: row %lld points behind sequences/loss", r->path,
+               f->kind->group, (long long)i);
+        if (n > 0) {
+            ENSURE(list = json_numbers_new(r->sequences.data.d + start, n), ERR_NOMEM,
+                   "out of memory for a record");
+            json_object_set_new(numbers, "sequence_loss", list);
+        }
     }
-    if (json_object_size(numbers) == 0) goto done;
-    json_object_set(datasets, r->axes.datasets[f->rows.rows[i].at[DIM_DATASET]], numbers);
+    if (label && json_object_size(numbers) > 0) json_object_set(record, label, numbers);
 done:
     json_decref(numbers);
     return st;
 }
 
-static json_t *layers_of(const struct reader *r, int64_t cell)
+static json_t *list_of(const struct frame_reader *f, int64_t number)
 {
-    const struct record_field *field;
+    const struct record_list *l = f->kind->list;
+    int64_t n = f->part_names.n;
     json_t *out = json_array();
-    for (int64_t l = 0; out && l < r->layer_names.n; l++) {
-        json_t *layer = json_pack("{s:s}", "name", text_at(&r->layer_names, l));
-        for (int k = 0; (field = record_field_at(k)) && k < FIELDS_MAX; k++) {
-            json_t *value = number_at(&r->layers[k], cell * r->layer_names.n + l);
-            if (value) json_object_set_new(layer, field->name, value);
-        }
-        if (json_object_size(layer) > 1)
-            json_array_append_new(out, layer);
+    for (int64_t i = 0; out && i < n; i++) {
+        json_t *part = json_pack("{s:s}", l->label, text_at(&f->part_names, i));
+        for (int64_t k = 0; l->fields[k].name; k++)
+            set_number(part, l->fields[k].name, &f->parts[k], number * n + i);
+        if (json_object_size(part) > 1)
+            json_array_append_new(out, part);
         else
-            json_decref(layer);
+            json_decref(part);
     }
     return out;
 }
 
-/* Value i of a table's column; NaN is a value there. */
-static json_t *value_at(const struct column *c, int64_t i)
-{
-    if (c->type == CUBE_TEXT) return json_string(text_at(c, i));
-    return c->type == CUBE_INTEGER ? json_integer((json_int_t)c->data.i[i])
-                                   : json_number_new(c->data.d[i]);
-}
-
-/* {TABLE: {COLUMN: [...]}} of row i of curvature/: tables without rows are left out. */
-static json_t *tables_of(const struct reader *r, int64_t i)
+/* {COLUMN: [...]} of a record, NaN included; NULL: it has no rows there. */
+static json_t *table_of(const struct record_table *table, struct table_reader *t, int64_t number)
 {
     json_t *out = json_object();
-    for (int t = 0; out && t < RECORD_TABLES; t++) {
-        const struct record_table *table = &record_tables[t];
-        const struct table_reader *from = &r->tables[t];
-        json_t *columns = json_object();
-        for (int k = 0; columns && k < table->n; k++) {
-            json_t *list = json_array();
-            for (int64_t row = 0; row < from->n; row++)
-                if (from->row.data.i[row] == i)
-                    json_array_append_new(list, value_at(&from->columns[k], row));
-            if (json_array_size(list) > 0)
-                json_object_set_new(columns, table->columns[k].name, list);
-            else
-                json_decref(list);
-        }
-        if (json_object_size(columns) > 0)
-            json_object_set_new(out, table->name, columns);
+    int64_t from, to;
+    while (t->at < t->n && t->number.data.i[t->at] < number) t->at++;
+    from = to = t->at;
+    while (to < t->n && t->number.data.i[to] == number) to++;
+    t->at = to;
+    for (int64_t k = 0; out && to > from && table->columns[k].name; k++) {
+        json_t *list = json_array();
+        if (!t->columns[k].data.any) continue;
+        for (int64_t i = from; i < to; i++)
+            json_array_append_new(list, value_at(&t->columns[k], i));
+        json_object_set_new(out, table->columns[k].name, list);
+    }
+    if (json_object_size(out) > 0) return out;
+    json_decref(out);
+    return NULL;
+}
+
+static enum status add_long_ones(struct frame_reader *f, int64_t number, json_t *record,
+                                 struct err *e)
+{
+    enum status st = OK;
+    const struct record_table *tables = f->kind->tables;
+    json_t *all = tables ? json_object() : NULL;
+    for (int64_t i = 0; tables && tables[i].name; i++) {
+        json_t *one = table_of(&tables[i], &f->tables[i], number);
+        if (one) json_object_set_new(all, tables[i].name, one);
+    }
+    if (tables)
+        ENSURE(json_object_set_new(record, "tables", all) == 0, ERR_NOMEM,
+               "out of memory for a record");
+    if (f->kind->list)
+        ENSURE(json_object_set_new(record, f->kind->list->name, list_of(f, number)) == 0, ERR_NOMEM,
+               "out of memory for a record");
+done:
+    return st;
+}
+
+/* What stands in the record itself, and its provenance. */
+static enum status set_texts(const struct reader *r, const struct frame_reader *f, int64_t i,
+                             json_t *record, struct err *e)
+{
+    enum status st = OK;
+    json_t *value;
+    for (int64_t k = 0; f->kind->fields[k].name; k++) {
+        const struct field *field = &f->kind->fields[k];
+        const struct column *c = &f->fields[k];
+        if (!c->data.any || (field->type != FIELD_TEXT && field->type != FIELD_STATUS)) continue;
+        if (field->type == FIELD_STATUS)
+            value = json_string(result_state_words[c->data.s[i]]);
+        else if (field->place != FRAME_JSON)
+            value = json_string(text_at(c, i));
+        else if (!text_at(c, i)[0])
+            continue;
         else
-            json_decref(columns);
+            TRY(json_read_text(r->path, text_at(c, i), strlen(text_at(c, i)), &value, e));
+        ENSURE(json_object_set_new(record, field->name, value) == 0, ERR_FORMAT,
+               "%s: %s/%s: row %lld does not make a record", r->path, f->kind->group,
+               field->variable, (long long)i);
     }
-    return out;
-}
-
-static enum status end_record(const struct reader *r, const struct frame_reader *f, int64_t i,
-                              json_t *record, struct err *e)
-{
-    enum status st = OK;
-    const struct cube_row *row = &f->rows.rows[i];
-    if (has_datasets(f->kind))
-        ENSURE(json_object_set_new(record, "datasets", json_object()) == 0, ERR_NOMEM,
-               "out of memory for a record");
-    if (f->kind == &frame_curvature)
-        ENSURE(json_object_set_new(record, "tables", tables_of(r, i)) == 0, ERR_NOMEM,
-               "out of memory for a record");
-    if (f->kind != &frame_cells) goto done;
-    json_object_set_new(record, "bits", json_integer((json_int_t)r->axes.bits[row->at[DIM_BITS]]));
-    json_object_set_new(record, "quantizer",
-                        json_string(r->axes.quantizers[row->at[DIM_QUANTIZER]]));
-    json_object_set_new(record, "layers", layers_of(r, row->cell));
 done:
     return st;
 }
 
-/* What all types of records have; *out is owned by the caller. */
-static enum status start_record(const struct reader *r, const struct frame_reader *f, int64_t i,
-                                json_t **out, struct err *e)
+/* The record of rows i to before next. */
+static enum status add_record(const struct reader *r, struct frame_reader *f, int64_t i,
+                              int64_t next, struct err *e)
 {
     enum status st = OK;
-    const struct cube_row *row = &f->rows.rows[i];
-    const struct axis_model *m = &r->axes.models[row->at[DIM_MODEL]];
-    const char *text = text_at(&f->provenance, i);
-    json_t *provenance = NULL;
-    int status = f->status.data.s[i];
-    ENSURE(status < STATUS_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", r->path, f->kind->group,
-           f->kind->status, (long long)i, status);
-    if (text[0]) TRY(json_read_text(r->path, text, strlen(text), &provenance, e));
-    *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o*}", "type", f->kind->type, "key",
-                     row->key, "fingerprint", text_at(&f->fingerprint, i), "model", m->name,
-                     "checkpoint", m->checkpoints[row->at[DIM_CHECKPOINT]].name, "status",
-                     cube_status_words[status], "message", text_at(&f->message, i), "values",
-                     numbers_of(f, f->kind->scope, i), "provenance", json_incref(provenance));
-    ENSURE(*out, ERR_FORMAT, "%s: %s: row %lld does not make a record", r->path, f->kind->group,
+    const struct row *row = &f->rows.rows[i];
+    json_t *record =
+        json_pack("{s:s, s:s, s:{}}", "type", f->kind->name, "key", row->key, "values");
+    ENSURE(record, ERR_FORMAT, "%s: %s: row %lld does not make a record", r->path, f->kind->group,
            (long long)i);
-done:
-    json_decref(provenance);
-    return st;
-}
-
-static enum status add_records(const struct reader *r, const struct frame_reader *f, struct err *e)
-{
-    enum status st = OK;
-    json_t *record = NULL;
-    for (int64_t i = 0, next; i < f->rows.n; i = next) {
-        for (next = i + 1; next < f->rows.n; next++)
-            if (f->rows.rows[next].cell != f->rows.rows[i].cell) break;
-        if (f->status.data.s[i] == STATUS_PENDING) continue;
-        TRY(start_record(r, f, i, &record, e));
-        TRY(end_record(r, f, i, record, e));
-        for (int64_t k = i; k < next; k++)
-            if (f->rows.rows[k].at[DIM_DATASET] >= 0)
-                TRY(add_dataset(r, f, k, json_object_get(record, "datasets"), e));
-        TRY(view_add(r->view, record, e));
-        json_decref(record);
-        record = NULL;
+    TRY(row_identify(&f->rows, row, record, e));
+    TRY(set_texts(r, f, i, record, e));
+    set_numbers(f, IN_VALUES, i, json_object_get(record, "values"));
+    if (f->kind->inner) {
+        json_t *inner = json_object();
+        ENSURE(json_object_set_new(record, f->kind->inner->plan, inner) == 0, ERR_NOMEM,
+               "out of memory for a record");
+        for (; i < next; i++) TRY(add_inner(r, f, i, inner, e));
     }
+    TRY(add_long_ones(f, row->number, record, e));
+    TRY(view_add(r->view, record, e));
 done:
     json_decref(record);
+    return st;
+}
+
+/* The column of the states. */
+static enum status find_states(const struct reader *r, const struct frame_reader *f,
+                               const uint8_t **out, struct err *e)
+{
+    enum status st = OK;
+    int64_t k = 0;
+    while (f->kind->fields[k].type != FIELD_STATUS) k++;
+    *out = f->fields[k].data.s;
+    for (int64_t i = 0; i < f->rows.n; i++)
+        ENSURE((*out)[i] < STATE_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", r->path,
+               f->kind->group, f->kind->fields[k].variable, (long long)i, (*out)[i]);
+done:
+    return st;
+}
+
+static enum status read_kind(const struct reader *r, const struct kind *k, struct err *e)
+{
+    enum status st = OK;
+    struct frame_reader f = {.kind = k};
+    const uint8_t *states;
+    TRY(rows_make(k, &r->axes, NULL, &f.rows, e));
+    if (f.rows.n == 0) goto done;
+    TRY(read_frame(r, &f, e));
+    TRY(find_states(r, &f, &states, e));
+    for (int64_t i = 0, next; i < f.rows.n; i = next) {
+        next = rows_next(&f.rows, i);
+        if (states[i] != STATE_PENDING) TRY(add_record(r, &f, i, next, e));
+    }
+done:
+    frame_free(&f);
     return st;
 }
 
@@ -290,7 +361,7 @@ static enum status read_json(const struct reader *r, const char *name, json_t **
     enum status st = OK;
     struct column c = {0};
     *out = NULL;
-    TRY(read_column(r, "provenance", name, CUBE_TEXT, 1, &c, e));
+    TRY(read_column(r, "provenance", name, FIELD_TEXT, 1, &c, e));
     const char *text = text_at(&c, 0);
     if (text[0]) TRY(json_read_text(r->path, text, strlen(text), out, e));
 done:
@@ -298,90 +369,23 @@ done:
     return st;
 }
 
-static enum status read_plan(struct reader *r, struct err *e)
+static enum status read_all(struct reader *r, struct err *e)
 {
     enum status st = OK;
-    json_t *plan = NULL;
+    json_t *plan = NULL, *end = NULL;
+    int64_t n;
     TRY(read_json(r, "plan", &plan, e));
     ENSURE(plan, ERR_FORMAT, "%s: provenance/plan is empty", r->path);
     TRY(view_add(r->view, plan, e));
     TRY(axes_of_plan(results_view_plan(r->view), &r->axes, e));
-done:
-    json_decref(plan);
-    return st;
-}
-
-static enum status read_long_ones(struct reader *r, int64_t cells, struct err *e)
-{
-    enum status st = OK;
-    const struct record_field *field;
-    int64_t n;
-    TRY(h5_count(r->file, r->path, "sequences/loss", &n, e));
-    TRY(read_column(r, "sequences", "loss", CUBE_DOUBLE, n, &r->sequences, e));
-    TRY(h5_count(r->file, r->path, "layers/layer", &n, e));
-    TRY(read_column(r, "layers", "layer", CUBE_TEXT, n, &r->layer_names, e));
-    for (int i = 0; (field = record_field_at(i)) && i < FIELDS_MAX; i++)
-        if (field->scope == SCOPE_LAYER)
-            TRY(read_column(r, "layers", field->variable, CUBE_DOUBLE, cells * n, &r->layers[i],
-                            e));
-done:
-    return st;
-}
-
-static enum status read_tables(struct reader *r, struct err *e)
-{
-    enum status st = OK;
-    static const enum cube_type types[] = {
-        [COLUMN_TEXT] = CUBE_TEXT, [COLUMN_INTEGER] = CUBE_INTEGER, [COLUMN_REAL] = CUBE_DOUBLE};
-    for (int i = 0; i < RECORD_TABLES; i++) {
-        const struct record_table *table = &record_tables[i];
-        struct table_reader *t = &r->tables[i];
-        char name[96];
-        snprintf(name, sizeof name, "%s/curvature_row", table->group);
-        TRY(h5_count(r->file, r->path, name, &t->n, e));
-        TRY(read_column(r, table->group, "curvature_row", CUBE_INTEGER, t->n, &t->row, e));
-        for (int k = 0; k < table->n; k++)
-            TRY(read_column(r, table->group, table->columns[k].name, types[table->columns[k].type],
-                            t->n, &t->columns[k], e));
-    }
-done:
-    return st;
-}
-
-static void tables_free(struct reader *r)
-{
-    for (int i = 0; i < RECORD_TABLES; i++) {
-        column_free(&r->tables[i].row);
-        for (int k = 0; k < RECORD_COLUMNS_MAX; k++) column_free(&r->tables[i].columns[k]);
-    }
-}
-
-static enum status read_all(struct reader *r, struct err *e)
-{
-    enum status st = OK;
-    struct frame_reader checkpoints = {.kind = &frame_checkpoints}, cells = {.kind = &frame_cells},
-                        curvature = {.kind = &frame_curvature};
-    json_t *end = NULL;
-    TRY(read_plan(r, e));
-    TRY(cube_rows_of_checkpoints(&r->axes, NULL, &checkpoints.rows, e));
-    TRY(cube_rows_of_cells(&r->axes, NULL, &cells.rows, e));
-    TRY(cube_rows_of_curvature(&r->axes, NULL, &curvature.rows, e));
-    TRY(read_long_ones(r, cells.rows.n_cells, e));
-    TRY(read_tables(r, e));
-    TRY(read_frame(r, &checkpoints, e));
-    TRY(read_frame(r, &cells, e));
-    TRY(read_frame(r, &curvature, e));
-    TRY(add_records(r, &checkpoints, e));
-    TRY(add_records(r, &cells, e));
-    TRY(add_records(r, &curvature, e));
-    TRY(cube_read_surfaces(r->file, r->path, &r->axes, r->view, e));
+    TRY(h5_count(r->file, r->path, "sequences", "loss", &n, e));
+    TRY(read_column(r, "sequences", "loss", FIELD_REAL, n, &r->sequences, e));
+    for (int i = 0; results_kinds[i]; i++) TRY(read_kind(r, results_kinds[i], e));
     TRY(read_json(r, "end", &end, e));
     if (end) TRY(view_add(r->view, end, e));
 done:
+    json_decref(plan);
     json_decref(end);
-    frame_free(&checkpoints);
-    frame_free(&cells);
-    frame_free(&curvature);
     return st;
 }
 
@@ -426,9 +430,6 @@ done:
     results_view_close(r.view);
     axes_free(&r.axes);
     column_free(&r.sequences);
-    column_free(&r.layer_names);
-    tables_free(&r);
-    for (int i = 0; i < FIELDS_MAX; i++) column_free(&r.layers[i]);
     h5_loud(&saved);
     return st;
 }

@@ -1,5 +1,6 @@
 /* The cube as a netCDF-4 file: every axis a dimension scale, attributes after CF-1.10. Made in
  * memory, written as plain bytes, read back, compared, published. */
+#include "results/cube_build.h"
 #include "results/h5.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -11,6 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of an element in a file. */
+static const size_t element_bytes[FIELD_TYPES] = {
+    [FIELD_REAL] = 8, [FIELD_INTEGER] = 8, [FIELD_STATUS] = 1, [FIELD_TEXT] = 16};
+
 enum { CHUNKED_FROM = 8192, CHUNK_BYTES = 1 << 18, DEFLATE = 4 };
 
 /* What is open while a file is made. */
@@ -18,7 +23,7 @@ struct writer {
     const char *name; /* for messages */
     hid_t file;
     const struct cube *cube;
-    hid_t scales[DIM_N];
+    hid_t *scales; // (dims of the cube), -1: not made yet
 };
 
 /* --- one variable --- */
@@ -26,11 +31,6 @@ struct writer {
 static enum status make_path(const struct cube_variable *x, char **out, struct err *e)
 {
     return mem_format(out, e, "%s%s%s", x->group, x->group[0] ? "/" : "", x->name);
-}
-
-static size_t bytes_of(enum cube_type type)
-{
-    return type == CUBE_STATUS ? 1 : type == CUBE_TEXT ? 16 : 8;
 }
 
 /* Small variables lie whole, and texts do, whose bytes are elsewhere and which HDF5 does not
@@ -41,12 +41,12 @@ static enum status set_layout(hid_t properties, const struct cube_variable *x, c
 {
     enum status st = OK;
     hsize_t chunk[CUBE_RANK];
-    size_t bytes = (size_t)x->n * bytes_of(x->type);
-    if (bytes < CHUNKED_FROM || x->type == CUBE_TEXT) goto done;
+    size_t bytes = (size_t)x->n * element_bytes[x->type];
+    if (bytes < CHUNKED_FROM || x->type == FIELD_TEXT) goto done;
     memcpy(chunk, shape, sizeof chunk);
     for (;;) {
         int longest = 0;
-        size_t size = bytes_of(x->type);
+        size_t size = element_bytes[x->type];
         for (int k = 0; k < x->rank; k++) {
             size *= chunk[k];
             if (chunk[k] > chunk[longest]) longest = k;
@@ -65,7 +65,7 @@ static enum status set_fill(hid_t properties, const struct cube_variable *x, str
 {
     enum status st = OK;
     if (!x->may_miss) goto done;
-    if (x->type == CUBE_DOUBLE)
+    if (x->type == FIELD_REAL)
         H5_ENSURE(H5Pset_fill_value(properties, H5T_NATIVE_DOUBLE, &(double){NAN}) >= 0, ERR_IO,
                   x->name, "fill value");
     else
@@ -104,14 +104,14 @@ done:
 static enum status put_status_attributes(hid_t set, struct err *e)
 {
     enum status st = OK;
-    uint8_t values[STATUS_N];
+    uint8_t values[STATE_N];
     char meanings[128] = "";
-    for (int i = 0; i < STATUS_N; i++) {
+    for (int i = 0; i < STATE_N; i++) {
         size_t n = strlen(meanings);
         values[i] = (uint8_t)i;
-        snprintf(meanings + n, sizeof meanings - n, "%s%s", i ? " " : "", cube_status_words[i]);
+        snprintf(meanings + n, sizeof meanings - n, "%s%s", i ? " " : "", result_state_words[i]);
     }
-    TRY(h5_put_array(set, "flag_values", CUBE_STATUS, values, STATUS_N, e));
+    TRY(h5_put_array(set, "flag_values", FIELD_STATUS, values, STATE_N, e));
     TRY(h5_put_text(set, "flag_meanings", meanings, e));
 done:
     return st;
@@ -123,12 +123,12 @@ static enum status put_attributes(hid_t set, const struct cube_variable *x, stru
     if (x->long_name) TRY(h5_put_text(set, "long_name", x->long_name, e));
     if (x->units) TRY(h5_put_text(set, "units", x->units, e));
     if (x->coordinates) TRY(h5_put_text(set, "coordinates", x->coordinates, e));
-    if (x->may_miss && x->type == CUBE_DOUBLE)
-        TRY(h5_put_array(set, "_FillValue", CUBE_DOUBLE, &(double){NAN}, 1, e));
-    if (x->may_miss && x->type == CUBE_INTEGER)
-        TRY(h5_put_array(set, "_FillValue", CUBE_INTEGER, &(int64_t){-1}, 1, e));
-    if (x->type == CUBE_STATUS) TRY(put_status_attributes(set, e));
-    if (x->volatile_) TRY(h5_put_array(set, "volatile", CUBE_INTEGER, &(int64_t){1}, 1, e));
+    if (x->may_miss && x->type == FIELD_REAL)
+        TRY(h5_put_array(set, "_FillValue", FIELD_REAL, &(double){NAN}, 1, e));
+    if (x->may_miss && x->type == FIELD_INTEGER)
+        TRY(h5_put_array(set, "_FillValue", FIELD_INTEGER, &(int64_t){-1}, 1, e));
+    if (x->type == FIELD_STATUS) TRY(put_status_attributes(set, e));
+    if (x->volatile_) TRY(h5_put_array(set, "volatile", FIELD_INTEGER, &(int64_t){1}, 1, e));
 done:
     return st;
 }
@@ -168,14 +168,14 @@ done:
 /* --- the file --- */
 
 /* netCDF's form of an axis without coordinates: a dataset of its length that is never written. */
-static enum status put_bare_dimension(struct writer *w, enum cube_dim_place d, struct err *e)
+static enum status put_bare_dimension(struct writer *w, int d, struct err *e)
 {
     enum status st = OK;
     const struct cube_dim *dim = &w->cube->dims[d];
     char label[80];
     const struct cube_variable x = {.group = dim->group,
                                     .name = dim->name,
-                                    .type = CUBE_STATUS,
+                                    .type = FIELD_STATUS,
                                     .rank = 1,
                                     .dims = {d},
                                     .n = 0 /* nothing to write, no chunks */};
@@ -194,16 +194,19 @@ static enum status put_scales(struct writer *w, struct err *e)
         const struct cube_variable *x = w->cube->variables[i];
         if (x->is_scale) TRY(put_variable(w, x, &w->scales[x->dims[0]], e));
     }
-    for (int d = 0; d < DIM_N; d++)
-        if (w->scales[d] < 0) TRY(put_bare_dimension(w, (enum cube_dim_place)d, e));
+    for (int d = 0; d < (int)w->cube->n_dims; d++)
+        if (w->scales[d] < 0) TRY(put_bare_dimension(w, d, e));
 done:
     return st;
 }
 
+/* If it is not there yet. */
 static enum status put_group(const struct writer *w, const char *name, struct err *e)
 {
     enum status st = OK;
-    hid_t group = -1, properties = H5Pcreate(H5P_GROUP_CREATE);
+    hid_t group = -1, properties = -1;
+    if (!name[0] || H5Lexists(w->file, name, H5P_DEFAULT) > 0) return OK;
+    properties = H5Pcreate(H5P_GROUP_CREATE);
     H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0 &&
                   H5Pset_link_creation_order(properties,
                                              H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >= 0,
@@ -225,7 +228,7 @@ static enum status put_root_attributes(const struct writer *w, struct err *e)
     TRY(h5_put_text(root, "title", w->cube->title, e));
     TRY(h5_put_text(root, "source", w->cube->source, e));
     TRY(h5_put_text(root, "history", w->cube->history, e));
-    TRY(h5_put_array(root, "schema_version", CUBE_INTEGER, &(int64_t){CUBE_SCHEMA}, 1, e));
+    TRY(h5_put_array(root, "schema_version", FIELD_INTEGER, &(int64_t){CUBE_SCHEMA}, 1, e));
 done:
     if (root >= 0) H5Gclose(root);
     return st;
@@ -234,11 +237,8 @@ done:
 static enum status put_all(struct writer *w, struct err *e)
 {
     enum status st = OK;
-    static const char *const groups[] = {"checkpoints", "cells",    "sequences", "layers",
-                                         "curvature",   "surfaces", "provenance"};
     TRY(put_root_attributes(w, e));
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) TRY(put_group(w, groups[i], e));
-    for (int i = 0; i < RECORD_TABLES; i++) TRY(put_group(w, record_tables[i].group, e));
+    for (int64_t i = 0; i < w->cube->n; i++) TRY(put_group(w, w->cube->variables[i]->group, e));
     TRY(put_scales(w, e));
     for (int64_t i = 0; i < w->cube->n; i++) {
         const struct cube_variable *x = w->cube->variables[i];
@@ -258,13 +258,15 @@ static enum status make_image(const struct cube *c, const char *name, char **dat
 {
     enum status st = OK;
     struct writer w = {.name = name, .file = -1, .cube = c};
-    for (int d = 0; d < DIM_N; d++) w.scales[d] = -1;
+    TRY(mem_alloc(&w.scales, c->n_dims, sizeof *w.scales, "dimensions", e));
+    for (int64_t d = 0; d < c->n_dims; d++) w.scales[d] = -1;
     TRY(h5_create(name, &w.file, e));
     st = put_all(&w, e);
-    for (int d = 0; d < DIM_N; d++)
+    for (int64_t d = 0; d < c->n_dims; d++)
         if (w.scales[d] >= 0) H5Dclose(w.scales[d]);
     if (st == OK) st = h5_image(w.file, name, data, n, e);
 done:
+    free(w.scales);
     if (w.file >= 0) H5Fclose(w.file);
     return st;
 }
@@ -305,10 +307,10 @@ static enum status verify_variable(hid_t file, const char *name, const struct cu
     bool same = true;
     TRY(make_path(x, &path, e));
     TRY(h5_read(file, name, path, x->type, x->n, &found, e));
-    if (x->type == CUBE_TEXT)
+    if (x->type == FIELD_TEXT)
         for (int64_t i = 0; i < x->n && same; i++) same = same_text(found.t[i], x->data.t[i]);
     else
-        same = memcmp(found.any, x->data.any, (size_t)x->n * bytes_of(x->type)) == 0;
+        same = memcmp(found.any, x->data.any, (size_t)x->n * element_bytes[x->type]) == 0;
     ENSURE(same, ERR_IO, "%s: %s was not read back as it was written", name, path);
 done:
     h5_free_data(&found, x->type, x->n);

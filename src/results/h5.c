@@ -98,34 +98,25 @@ done:
 
 /* --- types and attributes --- */
 
-enum status h5_type(enum cube_type type, bool in_file, hid_t *out, struct err *e)
+enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *e)
 {
     enum status st = OK;
-    hid_t made;
-    switch (type) {
-    case CUBE_DOUBLE:
-        made = H5Tcopy(in_file ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE);
-        break;
-    case CUBE_INTEGER:
-        made = H5Tcopy(in_file ? H5T_STD_I64LE : H5T_NATIVE_INT64);
-        break;
-    case CUBE_STATUS:
-        made = H5Tcopy(in_file ? H5T_STD_U8LE : H5T_NATIVE_UINT8);
-        break;
-    default:
-        made = H5Tcopy(H5T_C_S1);
-        break;
-    }
-    *out = made;
-    H5_ENSURE(made >= 0, ERR_IO, "cube", "type");
-    if (type != CUBE_TEXT) goto done;
-    H5_ENSURE(H5Tset_size(made, H5T_VARIABLE) >= 0 && H5Tset_cset(made, H5T_CSET_UTF8) >= 0, ERR_IO,
+    const hid_t types[FIELD_TYPES][2] = {
+        [FIELD_REAL] = {H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE},
+        [FIELD_INTEGER] = {H5T_NATIVE_INT64, H5T_STD_I64LE},
+        [FIELD_STATUS] = {H5T_NATIVE_UINT8, H5T_STD_U8LE},
+        [FIELD_TEXT] = {H5T_C_S1, H5T_C_S1},
+    };
+    *out = H5Tcopy(types[type][in_file]);
+    H5_ENSURE(*out >= 0, ERR_IO, "cube", "type");
+    if (type != FIELD_TEXT) goto done;
+    H5_ENSURE(H5Tset_size(*out, H5T_VARIABLE) >= 0 && H5Tset_cset(*out, H5T_CSET_UTF8) >= 0, ERR_IO,
               "cube", "text type");
 done:
     return st;
 }
 
-static enum status put_attribute(hid_t object, const char *key, enum cube_type type, hid_t space,
+static enum status put_attribute(hid_t object, const char *key, enum field_type type, hid_t space,
                                  const void *values, struct err *e)
 {
     enum status st = OK;
@@ -147,13 +138,13 @@ enum status h5_put_text(hid_t object, const char *key, const char *text, struct 
     enum status st = OK;
     hid_t space = H5Screate(H5S_SCALAR);
     H5_ENSURE(space >= 0, ERR_IO, key, "dataspace");
-    TRY(put_attribute(object, key, CUBE_TEXT, space, &text, e));
+    TRY(put_attribute(object, key, FIELD_TEXT, space, &text, e));
 done:
     if (space >= 0) H5Sclose(space);
     return st;
 }
 
-enum status h5_put_array(hid_t object, const char *key, enum cube_type type, const void *values,
+enum status h5_put_array(hid_t object, const char *key, enum field_type type, const void *values,
                          int64_t n, struct err *e)
 {
     enum status st = OK;
@@ -183,22 +174,25 @@ done:
     return st;
 }
 
-enum status h5_count(hid_t file, const char *name, const char *path, int64_t *n, struct err *e)
+bool h5_has(hid_t file, const char *group, const char *variable)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", group, variable);
+    return H5Lexists(file, group, H5P_DEFAULT) > 0 && H5Lexists(file, path, H5P_DEFAULT) > 0;
+}
+
+enum status h5_count(hid_t file, const char *name, const char *group, const char *variable,
+                     int64_t *n, struct err *e)
 {
     hid_t set = -1;
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", group, variable);
     enum status st = open_dataset(file, name, path, &set, n, e);
     if (set >= 0) H5Dclose(set);
     return st;
 }
 
-static const size_t memory_size[] = {
-    [CUBE_DOUBLE] = sizeof(double),
-    [CUBE_INTEGER] = sizeof(int64_t),
-    [CUBE_STATUS] = sizeof(uint8_t),
-    [CUBE_TEXT] = sizeof(char *),
-};
-
-enum status h5_read(hid_t file, const char *name, const char *path, enum cube_type type, int64_t n,
+enum status h5_read(hid_t file, const char *name, const char *path, enum field_type type, int64_t n,
                     union cube_data *out, struct err *e)
 {
     enum status st = OK;
@@ -209,7 +203,7 @@ enum status h5_read(hid_t file, const char *name, const char *path, enum cube_ty
     ENSURE(found == n, ERR_FORMAT, "%s: %s: %lld values, expected %lld", name, path,
            (long long)found, (long long)n);
     TRY(h5_type(type, false, &in_memory, e));
-    TRY(mem_zero(&data.any, n, memory_size[type], path, e));
+    TRY(mem_zero(&data.any, n, cube_element_size[type], path, e));
     if (n > 0)
         H5_ENSURE(H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.any) >= 0, ERR_FORMAT,
                   name, path);
@@ -222,10 +216,10 @@ done:
     return st;
 }
 
-void h5_free_data(union cube_data *data, enum cube_type type, int64_t n)
+void h5_free_data(union cube_data *data, enum field_type type, int64_t n)
 {
     if (!data->any) return;
-    for (int64_t i = 0; type == CUBE_TEXT && i < n; i++)
+    for (int64_t i = 0; type == FIELD_TEXT && i < n; i++)
         if (data->t[i]) H5free_memory((void *)(uintptr_t)data->t[i]);
     free(data->any);
     data->any = NULL;

@@ -36,23 +36,20 @@ MUST_USE enum status h5_open_image(const char *name, char *data, size_t n, hid_t
 
 /* The types of elements in memory and in a file. A text is variable-length UTF-8; *type is closed
  * by the caller. */
-MUST_USE enum status h5_type(enum cube_type type, bool in_file, hid_t *out, struct err *e);
+MUST_USE enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *e);
 
 /* Attributes of an open object. */
 MUST_USE enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e);
-MUST_USE enum status h5_put_array(hid_t object, const char *key, enum cube_type type,
+MUST_USE enum status h5_put_array(hid_t object, const char *key, enum field_type type,
                                   const void *values, int64_t n, struct err *e);
 
 /* Reads a whole dataset of that type and number of elements; *out is freed with h5_free_data. A
  * zero-length text may come back as NULL. ERR_FORMAT. */
-MUST_USE enum status h5_read(hid_t file, const char *name, const char *path, enum cube_type type,
+MUST_USE enum status h5_read(hid_t file, const char *name, const char *path, enum field_type type,
                              int64_t n, union cube_data *out, struct err *e);
-/* The number of elements of a dataset. */
-MUST_USE enum status h5_count(hid_t file, const char *name, const char *path, int64_t *n,
-                              struct err *e);
-void h5_free_data(union cube_data *data, enum cube_type type, int64_t n);
-
-/* The points of surfaces/ as records into the view. The caller has opened the file and knows the
- * plan's axes. ERR_FORMAT. */
-MUST_USE enum status cube_read_surfaces(hid_t file, const char *name, const struct axes *a,
-                                        struct results_view *v, struct err *e);
+/* Whether a group has a variable. */
+bool h5_has(hid_t file, const char *group, const char *variable);
+/* The number of elements of a variable. ERR_FORMAT. */
+MUST_USE enum status h5_count(hid_t file, const char *name, const char *group, const char *variable,
+                              int64_t *n, struct err *e);
+void h5_free_data(union cube_data *data, enum field_type type, int64_t n);

@@ -11,15 +11,15 @@
  *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
  *                 "exit_code": n}
  *
- * checkpoint, cell and curvature records:
+ * The kinds of result are a table (kind.h), which says what each has of the following:
  *
  *   {"type", "key" (hex), "fingerprint" (text), "model", "checkpoint", ["bits", "quantizer",]
  *    "status": "done" | "failed" | "not_applicable", "message": text,
  *    ["code": word of the status (util/err.h) that a failed one failed with; not in the cube,]
- *    "values": {NAME: number, ...},                       scalars, names of record_field
+ *    "values": {NAME: number, ...},                       scalars
  *    "datasets": {DATASET: {NAME: number, ..., "sequence_loss": [number, ...]}, ...},
  *    "layers": [{"name": tensor, NAME: number, ...}, ...],  cells only
- *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          curvature only, as record_table
+ *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          curvature only
  *    "provenance": {"host", "utc_start", "utc_end", "weights_hash", ...}}
  *
  * point records have "surface" and "point" (the label of an exact point, "" on the grid) in place
@@ -54,53 +54,26 @@
 
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);
 
-/* A point of a surface: exact, by its label (label NULL: of the grid), or column i of `columns` and
- * row j of `rows`. The key depends on where on the grid's sides the point lies, so that a grid of
- * twice the density keeps every other point. */
+/* A loss surface: points that are exactly a checkpoint or the quantized weights, by their labels,
+ * then those of a grid, row by row. */
+struct results_surface {
+    const char *key;
+    int64_t n_exact, columns, rows;
+    const char **exact; // (n_exact), borrowed
+};
+/* A point: an exact one by its label (NULL: of the grid), or column i of `columns` and row j of
+ * `rows`. */
 struct results_point {
     const char *label;
     int64_t i, j, columns, rows;
 };
+int64_t results_surface_points(const struct results_surface *s);
+struct results_point results_surface_point(const struct results_surface *s, int64_t k);
+/* The key depends on where on the grid's sides the point lies, so that a grid of twice the density
+ * keeps every other point. */
 void results_point_key(const char *surface_key, const struct results_point *p, char out[HASH_HEX]);
 /* Where it lies on the grid's sides, 0 to 1. */
 void results_point_place(const struct results_point *p, double *x, double *y);
-
-/* --- what is measured: one line a quantity; cube, show and docs/cube.md follow this table --- */
-enum record_scope {
-    SCOPE_CHECKPOINT,
-    SCOPE_CHECKPOINT_DATASET,
-    SCOPE_CELL,
-    SCOPE_CELL_DATASET,
-    SCOPE_LAYER,
-    SCOPE_CURVATURE,
-    SCOPE_POINT /* of a loss surface */
-};
-struct record_field {
-    const char *name;     /* in records */
-    const char *variable; /* in the cube and in tables: docs/decisions/0001 */
-    enum record_scope scope;
-    bool integer;
-    bool volatile_; /* timings, memory: may differ between two runs that are otherwise equal */
-    const char *units, *long_name;
-};
-/* Line i, NULL behind the last. */
-const struct record_field *record_field_at(int i);
-
-/* Long results of a curvature record: columns of one length, flat in the cube, where the rows of
- * all checkpoints lie behind each other. */
-enum column_type { COLUMN_TEXT, COLUMN_INTEGER, COLUMN_REAL };
-struct record_column {
-    const char *name;
-    enum column_type type;
-    const char *units, *long_name; /* units: NULL for texts */
-};
-enum { RECORD_TABLES = 3, RECORD_COLUMNS_MAX = 8 };
-struct record_table {
-    const char *name, *group; /* in records; in the cube */
-    int n;
-    struct record_column columns[RECORD_COLUMNS_MAX];
-};
-extern const struct record_table record_tables[RECORD_TABLES];
 
 /* --- journal: append-only lines "CHECKSUM JSON\n", the truth --- */
 struct journal;
@@ -156,16 +129,3 @@ const json_t *results_view_find(const struct results_view *v, const char *key);
  * publishes it over path; on any error the old file stays and the temporary one goes. The same view
  * gives the same bytes. ERR_FULL, ERR_IO, ERR_FORMAT (a malformed plan), ERR_NOMEM. */
 MUST_USE enum status cube_write(const char *path, const struct results_view *v, struct err *e);
-
-/* --- tables for people and machines --- */
-struct show_options {
-    bool csv, json;
-    const char *model, *quantizer, *dataset; /* NULL: all */
-    int64_t bits;                            /* 0: all */
-};
-MUST_USE enum status results_show(const struct results_view *v, const struct show_options *o,
-                                  FILE *out, struct err *e);
-/* Counts of done, failed, not applicable and pending cells, by model; the messages of failed cells;
- * when and how the last run ended. */
-MUST_USE enum status results_status(const struct results_view *v, bool json, FILE *out,
-                                    struct err *e);

@@ -1,4 +1,5 @@
 #include "results/view.h"
+#include "results/kind.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -32,17 +33,6 @@ static void replace(json_t **held, json_t *record)
     *held = record;
 }
 
-static bool is_done(const json_t *record)
-{
-    return strcmp(json_text(record, "status", ""), "done") == 0;
-}
-
-static bool is_kept(const char *type)
-{
-    return strcmp(type, "checkpoint") == 0 || strcmp(type, "cell") == 0 ||
-           strcmp(type, "curvature") == 0 || strcmp(type, "point") == 0;
-}
-
 enum status view_add(struct results_view *v, const json_t *borrowed, struct err *e)
 {
     enum status st = OK;
@@ -54,9 +44,9 @@ enum status view_add(struct results_view *v, const json_t *borrowed, struct err 
     else
         replace(&v->end, NULL);
     if (strcmp(type, "plan") == 0) replace(&v->plan, record);
-    if (!is_kept(type) || !key) goto done;
+    if (!kind_find(type) || !key) goto done;
     const json_t *old = json_object_get(v->records, key);
-    if (old && is_done(old) && !is_done(record)) goto done;
+    if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) goto done;
     ENSURE(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
 done:
     return st;

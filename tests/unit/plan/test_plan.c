@@ -194,15 +194,18 @@ static void visits_hold_the_applicable_cells(void **state)
     (void)state;
     struct made m;
     struct plan_visits visits;
-    struct plan_counts counts;
+    struct inventory all;
     struct plan_choice choice = {0};
     make(&m, "methods[1].bits=[4]", NULL);
     assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
     assert_int_equal(visits.n, 8);
     assert_int_equal(visits.n_cells, 8 * 3);
-    plan_count(&m.plan, NULL, &counts);
-    assert_int_equal(counts.cells, 8 * 4);
-    assert_int_equal(counts.not_applicable, 8);
+    assert_int_equal(plan_inventory(&m.plan, NULL, &all, NULL), OK);
+    const struct result_counts cells = rows_count(&all.rows[kind_place_of(&kind_cell)], -1);
+    assert_int_equal(cells.records + cells.by_state[STATE_NOT_APPLICABLE], 8 * 4);
+    assert_int_equal(cells.by_state[STATE_NOT_APPLICABLE], 8);
+    assert_int_equal(cells.by_state[STATE_PENDING], 8 * 3);
+    inventory_close(&all);
     plan_visits_free(&visits);
 
     char *only[] = {(char[]){"checkpoint=step000[39]00"}, (char[]){"bits=4"}};

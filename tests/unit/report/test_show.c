@@ -1,14 +1,15 @@
 /* Tables for people and rows for machines: the output shows what the records hold. */
+#include "report/results_report.h"
 #include "results/sample.h"
 
-/* Output of results_show, or of results_status if o is NULL; the caller frees. */
+/* Output of report_show, or of report_status if o is NULL; the caller frees. */
 static char *printed(const struct results_view *v, const struct show_options *o, bool json)
 {
     char *text = NULL;
     size_t n = 0;
     struct err e = {0};
     FILE *f = open_memstream(&text, &n);
-    enum status st = o ? results_show(v, o, f, &e) : results_status(v, json, f, &e);
+    enum status st = o ? report_show(v, o, f, &e) : report_status(v, json, f, &e);
     fclose(f);
     if (st != OK) fail_msg("%s%s", e.text, e.trail);
     return text;
@@ -114,6 +115,41 @@ static void json_rows(void **state)
     free(text);
 }
 
+/* Rows of every kind have its labels, its numbers, and those of others along its axes. */
+static void rows_of_every_kind(void **state)
+{
+    const struct results_view *v = *state;
+    static const struct {
+        const char *kind, *name;
+        int rows, filled; /* how many have a number of that name */
+    } expected[] = {{"checkpoint", "baseline_loss", 8, 6}, {"checkpoint", "sharpness", 8, 2},
+                    {"cell", "sharpness", 40, 10},         {"curvature", "sharpness", 3, 1},
+                    {"curvature", "weight_norm", 3, 3},    {"point", "loss", 9, 7}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const struct show_options o = {.json = true, .kind = expected[i].kind};
+        char *text = printed(v, &o, false);
+        json_t *rows = sample_parse(text), *row;
+        size_t k;
+        int filled = 0;
+        assert_int_equal(json_array_size(rows), expected[i].rows);
+        json_array_foreach(rows, k, row)
+        {
+            const json_t *value = json_object_get(row, expected[i].name);
+            filled += !isnan(json_number_get(value));
+            assert_non_null(value);
+            assert_non_null(json_object_get(row, "status"));
+            assert_int_equal(json_object_get(row, "kl_divergence") != NULL,
+                             strcmp(expected[i].kind, "cell") == 0);
+        }
+        assert_int_equal(filled, expected[i].filled);
+        json_decref(rows);
+        free(text);
+    }
+    struct err e = {0};
+    assert_int_equal(report_show(v, &(struct show_options){.kind = "x"}, stdout, &e), ERR_USAGE);
+    assert_true(has(e.text, "checkpoint, cell, curvature, point"));
+}
+
 static void bad_choices(void **state)
 {
     const struct results_view *v = *state;
@@ -122,7 +158,7 @@ static void bad_choices(void **state)
     static const char *const known[] = {"small, größer", "rtn, gptq, gptq-g64", "faq, c4", "2, 3"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         struct err e = {0};
-        assert_int_equal(results_show(v, &options[i], stdout, &e), ERR_USAGE);
+        assert_int_equal(report_show(v, &options[i], stdout, &e), ERR_USAGE);
         assert_true(has(e.text, known[i]));
     }
 }
@@ -218,7 +254,7 @@ static void malformed_plans(void **state)
         assert_int_equal(journal_open(path, &j, NULL), OK);
         assert_int_equal(journal_append(j, plan, NULL), OK);
         assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
-        assert_int_equal(results_status(v, false, stdout, &e), ERR_FORMAT);
+        assert_int_equal(report_status(v, false, stdout, &e), ERR_FORMAT);
         assert_true(has(e.text, keys[i]));
         err_clear(&e);
         assert_int_equal(cube_write(cube, v, &e), ERR_FORMAT);
@@ -254,6 +290,7 @@ int main(void)
         cmocka_unit_test(columns_align),
         cmocka_unit_test(csv),
         cmocka_unit_test(json_rows),
+        cmocka_unit_test(rows_of_every_kind),
         cmocka_unit_test(bad_choices),
         cmocka_unit_test(status_text_form),
         cmocka_unit_test(status_json),

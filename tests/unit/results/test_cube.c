@@ -164,26 +164,6 @@ static void flipped_bits(void **state)
     sample_remove(folder);
 }
 
-/* docs/cube.md names every variable. */
-static void schema_is_documented(void **state)
-{
-    (void)state;
-    char *text, name[96];
-    const struct record_field *f;
-    assert_int_equal(fsx_read(FIXTURES "/../../docs/cube.md", 0, &text, NULL, NULL), OK);
-    for (int i = 0; (f = record_field_at(i)); i++) {
-        snprintf(name, sizeof name, "`%s`", f->variable);
-        if (!strstr(text, name)) fail_msg("docs/cube.md lacks %s", name);
-    }
-    for (int t = 0; t < RECORD_TABLES; t++)
-        for (int k = -1; k < record_tables[t].n; k++) {
-            snprintf(name, sizeof name, k < 0 ? "**`%s/`**" : "`%s`",
-                     k < 0 ? record_tables[t].group : record_tables[t].columns[k].name);
-            if (!strstr(text, name)) fail_msg("docs/cube.md lacks %s", name);
-        }
-    free(text);
-}
-
 static void not_results(void **state)
 {
     (void)state;
@@ -356,55 +336,6 @@ static void large_cubes(void **state)
     sample_remove(folder);
 }
 
-/* layers/ and surfaces/ have their own field names. */
-static enum record_scope group_of(const struct record_field *f)
-{
-    return f->scope == SCOPE_LAYER || f->scope == SCOPE_POINT ? f->scope : SCOPE_CHECKPOINT;
-}
-
-/* Names in the cube are unique and differ from axes and trajectory variables. */
-static void variables_have_names_of_their_own(void **state)
-{
-    (void)state;
-    static const char *const others[] = {"model",
-                                         "checkpoint",
-                                         "bits",
-                                         "quantizer",
-                                         "dataset",
-                                         "checkpoint_name",
-                                         "step",
-                                         "tokens",
-                                         "learning_rate",
-                                         "phase",
-                                         "kind",
-                                         "recipe",
-                                         "status",
-                                         "message",
-                                         "checkpoint_status",
-                                         "checkpoint_message",
-                                         "weights_hash",
-                                         "curvature_status",
-                                         "curvature_message",
-                                         "curvature_subset",
-                                         "sharpness_method",
-                                         "row",
-                                         "cell",
-                                         "key",
-                                         "fingerprint",
-                                         "provenance"};
-    const struct record_field *f, *g;
-    assert_null(record_field_at(-1));
-    for (int i = 0; (f = record_field_at(i)); i++) {
-        assert_true(f->name[0] && f->variable[0] && f->units[0] && f->long_name[0]);
-        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            assert_string_not_equal(f->variable, others[k]);
-        for (int l = 0; l < i; l++) {
-            g = record_field_at(l);
-            assert_true(group_of(f) != group_of(g) || strcmp(f->variable, g->variable) != 0);
-        }
-    }
-}
-
 /* --- other readers --- */
 
 static bool can(const char *command)
@@ -464,14 +395,12 @@ int main(void)
         cmocka_unit_test(round_trip),
         cmocka_unit_test(damaged_cubes),
         cmocka_unit_test(flipped_bits),
-        cmocka_unit_test(schema_is_documented),
         cmocka_unit_test(another_schema),
         cmocka_unit_test(not_results),
         cmocka_unit_test(full_disk_keeps_the_old),
         cmocka_unit_test(no_such_folder),
         cmocka_unit_test(bare_plans),
         cmocka_unit_test(large_cubes),
-        cmocka_unit_test(variables_have_names_of_their_own),
         cmocka_unit_test(other_readers),
         cmocka_unit_test(tools_of_hdf5_and_netcdf),
     };

@@ -1,0 +1,181 @@
+#include "results/cube.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const size_t cube_element_size[FIELD_TYPES] = {
+    [FIELD_REAL] = sizeof(double),
+    [FIELD_INTEGER] = sizeof(int64_t),
+    [FIELD_STATUS] = sizeof(uint8_t),
+    [FIELD_TEXT] = sizeof(char *),
+};
+
+static void fill(struct cube_variable *x)
+{
+    for (int64_t i = 0; i < x->n; i++) {
+        if (x->type == FIELD_REAL) x->data.d[i] = NAN;
+        if (x->type == FIELD_INTEGER) x->data.i[i] = -1;
+        if (x->type == FIELD_STATUS) x->data.s[i] = STATE_NOT_APPLICABLE;
+        if (x->type == FIELD_TEXT) x->data.t[i] = "";
+    }
+}
+
+enum status cube_add_dim(struct cube *c, const char *group, const char *name, int64_t n, int *out,
+                         struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_grow(&c->dims, c->n_dims, &c->dims_capacity, sizeof *c->dims, e));
+    c->dims[c->n_dims] = (struct cube_dim){group, name, n};
+    *out = (int)c->n_dims++;
+done:
+    return st;
+}
+
+enum status cube_add(struct cube *c, const struct cube_variable *like, struct cube_variable **out,
+                     struct err *e)
+{
+    enum status st = OK;
+    struct cube_variable *x = NULL;
+    TRY(mem_alloc(&x, 1, sizeof *x, "a variable", e));
+    *x = *like;
+    x->n = 1;
+    x->data.any = NULL;
+    for (int k = 0; k < x->rank; k++)
+        ENSURE(!__builtin_mul_overflow(x->n, c->dims[x->dims[k]].n, &x->n), ERR_NOMEM,
+               "%s: too many elements", x->name);
+    TRY(mem_alloc(&x->data.any, x->n, cube_element_size[x->type], x->name, e));
+    fill(x);
+    TRY(mem_grow(&c->variables, c->n, &c->capacity, sizeof *c->variables, e));
+    *out = c->variables[c->n++] = x;
+    x = NULL;
+done:
+    if (x) free(x->data.any);
+    free(x);
+    return st;
+}
+
+enum status cube_add_column(struct cube *c, const char *group, int dim, const char *name,
+                            enum field_type type, const char *long_name, struct cube_variable **out,
+                            struct err *e)
+{
+    const struct cube_variable like = {.group = group,
+                                       .name = name,
+                                       .type = type,
+                                       .rank = dim >= 0,
+                                       .dims = {dim},
+                                       .units = type == FIELD_INTEGER ? "1" : NULL,
+                                       .long_name = long_name};
+    return cube_add(c, &like, out, e);
+}
+
+struct cube_variable cube_variable_of(const struct field *f)
+{
+    return (struct cube_variable){.name = f->variable,
+                                  .type = f->type,
+                                  .volatile_ = f->rerun == VOLATILE,
+                                  .may_miss = f->type == FIELD_REAL || f->type == FIELD_INTEGER,
+                                  .units = f->units,
+                                  .long_name = f->long_name};
+}
+
+enum status cube_add_count(struct cube *c, int dim, const char *long_name, struct err *e)
+{
+    enum status st = OK;
+    struct cube_variable *x;
+    TRY(cube_add_column(c, c->dims[dim].group, dim, c->dims[dim].name, FIELD_INTEGER, long_name, &x,
+                        e));
+    x->is_scale = true;
+    for (int64_t i = 0; i < x->n; i++) x->data.i[i] = i;
+done:
+    return st;
+}
+
+enum status cube_own(struct cube *c, char *text, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_grow(&c->owned, c->n_owned, &c->owned_capacity, sizeof *c->owned, e));
+    c->owned[c->n_owned++] = text;
+    text = NULL;
+done:
+    free(text);
+    return st;
+}
+
+enum status cube_json(struct cube *c, const json_t *value, const char **out, struct err *e)
+{
+    enum status st = OK;
+    *out = "";
+    if (!value) goto done;
+    char *text = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    ENSURE(text, ERR_NOMEM, "out of memory for a JSON text");
+    TRY(cube_own(c, text, e));
+    *out = text;
+done:
+    return st;
+}
+
+void cube_put(struct cube_variable *x, int64_t i, const json_t *value)
+{
+    if (x->type == FIELD_REAL) x->data.d[i] = json_number_get(value);
+    if (x->type == FIELD_INTEGER && json_is_integer(value))
+        x->data.i[i] = json_integer_value(value);
+    if (x->type == FIELD_TEXT && json_is_string(value)) x->data.t[i] = json_string_value(value);
+}
+
+enum status cube_put_field(struct cube *c, struct cube_variable *x, int64_t i, const struct rows *r,
+                           const struct row *row, const struct field *f, struct err *e)
+{
+    if (f->type == FIELD_STATUS)
+        x->data.s[i] = (uint8_t)result_state_of(row->record);
+    else if (f->place == FRAME_KEY)
+        x->data.t[i] = row->key;
+    else if (f->place == FRAME_JSON)
+        return cube_json(c, json_object_get(row->record, f->name), &x->data.t[i], e);
+    else
+        cube_put(x, i, row_value(r, row, f));
+    return OK;
+}
+
+const struct cube_variable *cube_find(const struct cube *c, const char *name)
+{
+    for (int64_t i = 0; i < c->n; i++)
+        if (c->variables[i]->group[0] == '\0' && strcmp(c->variables[i]->name, name) == 0)
+            return c->variables[i];
+    return NULL;
+}
+
+bool cube_is_along(const struct cube_variable *x, const struct kind *k)
+{
+    for (int d = 0; d < x->rank; d++) {
+        const struct axis *axis = results_axes[x->dims[d]];
+        bool found = axis == k->inner;
+        for (int i = 0; k->axes[i]; i++) found |= axis == k->axes[i];
+        if (!found) return false;
+    }
+    return true;
+}
+
+int64_t cube_place(const struct cube *c, const struct cube_variable *x, const struct row *row)
+{
+    int64_t place = 0;
+    for (int k = 0; k < x->rank; k++) {
+        if (row->at[x->dims[k]] < 0) return -1;
+        place = place * c->dims[x->dims[k]].n + row->at[x->dims[k]];
+    }
+    return place;
+}
+
+void cube_free(struct cube *c)
+{
+    for (int64_t i = 0; i < c->n; i++) {
+        free(c->variables[i]->data.any);
+        free(c->variables[i]);
+    }
+    for (int64_t i = 0; i < c->n_owned; i++) free(c->owned[i]);
+    inventory_close(&c->all);
+    free(c->dims);
+    free(c->variables);
+    free(c->owned);
+    *c = (struct cube){0};
+}

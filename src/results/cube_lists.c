@@ -1,0 +1,203 @@
+/* What is long about a record: lists of equal parts as (record, part) and tables as flat columns,
+ * each with what says whose rows they are. */
+#include "results/cube_build.h"
+#include "util/mem.h"
+#include <string.h>
+
+/* --- whose rows they are --- */
+
+static const json_t *columns_of(const struct row *row, const struct record_table *t)
+{
+    return json_object_get(json_object_get(row->record, "tables"), t->name);
+}
+
+/* Rows that a record has in a table: those of its first column. Of a list (t NULL) it has one. */
+static int64_t count_of(const struct row *row, const struct record_table *t)
+{
+    return t ? (int64_t)json_array_size(json_object_get(columns_of(row, t), t->columns[0].name))
+             : 1;
+}
+
+static const char *label_name(const struct axis *axis)
+{
+    return axis == &axis_checkpoint ? "checkpoint_name" : axis->name;
+}
+
+/* The labels of each record on its kind's axes, along a dimension; t as in count_of. */
+static enum status add_labels(struct cube *c, const struct rows *r, const struct record_table *t,
+                              int dim, struct err *e)
+{
+    enum status st = OK;
+    for (int k = 0; r->kind->axes[k]; k++) {
+        const struct axis *axis = r->kind->axes[k];
+        bool name = axis == &axis_checkpoint;
+        struct cube_variable *x;
+        int64_t at = 0;
+        TRY(cube_add_column(c, c->dims[dim].group, dim, label_name(axis),
+                            axis->number && !name ? FIELD_INTEGER : FIELD_TEXT,
+                            r->kind->axis_long_names[k], &x, e));
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
+            const struct row *row = &r->rows[i];
+            for (int64_t j = 0, n = count_of(row, t); j < n; j++, at++)
+                if (name)
+                    x->data.t[at] = row_checkpoint(r, row)->name;
+                else
+                    row_label(r, row, axis_place_of(axis), &x->data.t[at], &x->data.i[at]);
+        }
+    }
+done:
+    return st;
+}
+
+/* --- lists --- */
+
+/* *names: part's name → place, in the order in which they appear. The caller json_decrefs it. */
+static enum status collect_names(const struct rows *r, json_t **names, struct err *e)
+{
+    enum status st = OK;
+    const struct record_list *l = r->kind->list;
+    size_t k;
+    json_t *part;
+    ENSURE(*names = json_object(), ERR_NOMEM, "out of memory for names");
+    for (int64_t i = 0; i < r->n; i = rows_next(r, i))
+        json_array_foreach(json_object_get(r->rows[i].record, l->name), k, part)
+        {
+            const char *name = json_text(part, l->label, "");
+            if (json_object_get(*names, name)) continue;
+            json_t *place = json_integer((json_int_t)json_object_size(*names));
+            ENSURE(json_object_set_new(*names, name, place) == 0, ERR_NOMEM,
+                   "out of memory for names");
+        }
+done:
+    return st;
+}
+
+static enum status add_names(struct cube *c, const struct record_list *l, json_t *names, int dim,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct cube_variable *x;
+    const char *name;
+    json_t *place;
+    TRY(cube_add_column(c, l->group, dim, l->axis, FIELD_TEXT, l->long_name, &x, e));
+    x->is_scale = true;
+    json_object_foreach(names, name, place)
+    {
+        /* The cube outlives the table of names. */
+        char *copy;
+        TRY(mem_string(&copy, name, e));
+        TRY(cube_own(c, copy, e));
+        x->data.t[json_integer_value(place)] = copy;
+    }
+done:
+    return st;
+}
+
+static enum status add_list_field(struct cube *c, const struct rows *r, const struct field *f,
+                                  const json_t *names, const int dims[2], const char *coordinates,
+                                  struct err *e)
+{
+    enum status st = OK;
+    const struct record_list *l = r->kind->list;
+    struct cube_variable like = cube_variable_of(f), *x;
+    size_t k;
+    json_t *part;
+    like.group = l->group;
+    like.rank = 2;
+    memcpy(like.dims, dims, 2 * sizeof *dims);
+    like.coordinates = coordinates;
+    TRY(cube_add(c, &like, &x, e));
+    for (int64_t i = 0; i < r->n; i = rows_next(r, i))
+        json_array_foreach(json_object_get(r->rows[i].record, l->name), k, part)
+        {
+            int64_t at = json_integer_value(json_object_get(names, json_text(part, l->label, "")));
+            cube_put(x, r->rows[i].number * c->dims[dims[1]].n + at,
+                     json_object_get(part, f->name));
+        }
+done:
+    return st;
+}
+
+static enum status add_list(struct cube *c, const struct rows *r, struct err *e)
+{
+    enum status st = OK;
+    const struct record_list *l = r->kind->list;
+    json_t *names = NULL;
+    char *number, *coordinates;
+    int dims[2];
+    TRY(collect_names(r, &names, e));
+    TRY(cube_add_dim(c, l->group, r->kind->name, r->n_records, &dims[0], e));
+    TRY(cube_add_dim(c, l->group, l->axis, (int64_t)json_object_size(names), &dims[1], e));
+    TRY(mem_format(&number, e, "number of the %s", r->kind->name));
+    TRY(cube_own(c, number, e));
+    TRY(mem_string(&coordinates, label_name(r->kind->axes[0]), e));
+    TRY(cube_own(c, coordinates, e));
+    for (int k = 1; r->kind->axes[k]; k++) {
+        TRY(mem_format(&coordinates, e, "%s %s", coordinates, label_name(r->kind->axes[k])));
+        TRY(cube_own(c, coordinates, e));
+    }
+    TRY(cube_add_count(c, dims[0], number, e));
+    TRY(add_labels(c, r, NULL, dims[0], e));
+    TRY(add_names(c, l, names, dims[1], e));
+    for (const struct field *f = l->fields; f->name; f++)
+        TRY(add_list_field(c, r, f, names, dims, coordinates, e));
+done:
+    json_decref(names);
+    return st;
+}
+
+/* --- tables --- */
+
+static enum status add_table_column(struct cube *c, const struct rows *r,
+                                    const struct record_table *t, const struct field *f, int dim,
+                                    struct err *e)
+{
+    enum status st = OK;
+    struct cube_variable like = cube_variable_of(f), *x;
+    int64_t at = 0;
+    like.group = t->group;
+    like.rank = 1;
+    like.dims[0] = dim;
+    TRY(cube_add(c, &like, &x, e));
+    for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
+        const json_t *values = json_object_get(columns_of(&r->rows[i], t), f->name);
+        for (int64_t k = 0, n = count_of(&r->rows[i], t); k < n; k++)
+            cube_put(x, at++, json_array_get(values, (size_t)k));
+    }
+done:
+    return st;
+}
+
+static enum status add_table(struct cube *c, const struct rows *r, const struct record_table *t,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct cube_variable *of;
+    int64_t total = 0, at = 0;
+    int dim;
+    for (int64_t i = 0; i < r->n; i = rows_next(r, i)) total += count_of(&r->rows[i], t);
+    TRY(cube_add_dim(c, t->group, "row", total, &dim, e));
+    TRY(cube_add_count(c, dim, "number of the row", e));
+    TRY(cube_add_column(c, t->group, dim, r->kind->number, FIELD_INTEGER, r->kind->number_long_name,
+                        &of, e));
+    for (int64_t i = 0; i < r->n; i = rows_next(r, i))
+        for (int64_t k = 0, n = count_of(&r->rows[i], t); k < n; k++)
+            of->data.i[at++] = r->rows[i].number;
+    TRY(add_labels(c, r, t, dim, e));
+    for (const struct field *f = t->columns; f->name; f++)
+        TRY(add_table_column(c, r, t, f, dim, e));
+done:
+    return st;
+}
+
+enum status cube_add_lists(struct cube *c, struct err *e)
+{
+    enum status st = OK;
+    for (int i = 0; results_kinds[i]; i++) {
+        if (results_kinds[i]->list) TRY(add_list(c, &c->all.rows[i], e));
+        const struct record_table *t = results_kinds[i]->tables;
+        for (; t && t->name; t++) TRY(add_table(c, &c->all.rows[i], t, e));
+    }
+done:
+    return st;
+}

@@ -1,0 +1,65 @@
+/* Full-precision results of one (model, checkpoint), by evaluation text. */
+#include "results/kind.h"
+
+static const struct field fields[] = {
+    {"status", "checkpoint_status", IN_RECORD, FIELD_STATUS, STABLE, NULL,
+     "how far it is; NaN beside done is a result"},
+    {"message", "checkpoint_message", IN_RECORD, FIELD_TEXT, STABLE, NULL, "why it failed"},
+    {"weights_hash", "weights_hash", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
+     "digest of the checkpoint's weights"},
+
+    {"parameters", "parameters", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "parameters, embeddings included"},
+    {"parameters_non_embedding", "parameters_non_embedding", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "parameters without the token embeddings and the output matrix"},
+    {"weight_norm", "weight_norm", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "Euclidean norm of all weights"},
+    {"critical_sharpness", "critical_sharpness", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "2/step at which the loss begins to rise along the way from the checkpoint before, in units "
+     "of that way, on curvature's tokens"},
+    {"seconds", "checkpoint_seconds", IN_VALUES, FIELD_REAL, VOLATILE, "s",
+     "wall time of the visit of the checkpoint"},
+    {"seconds_read", "checkpoint_seconds_read", IN_VALUES, FIELD_REAL, VOLATILE, "s",
+     "time spent waiting for weights"},
+    {"seconds_forward", "checkpoint_seconds_forward", IN_VALUES, FIELD_REAL, VOLATILE, "s",
+     "time of the full-precision forward pass"},
+    {"seconds_hessian", "checkpoint_seconds_hessian", IN_VALUES, FIELD_REAL, VOLATILE, "s",
+     "time of the Hessian sums that variants share"},
+    {"seconds_head", "checkpoint_seconds_head", IN_VALUES, FIELD_REAL, VOLATILE, "s",
+     "time at the output matrix, all variants together"},
+    {"peak_memory", "checkpoint_peak_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
+     "peak resident memory of a process of the group so far"},
+    {"planned_memory", "checkpoint_planned_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
+     "peak memory that the visit was planned to take"},
+
+    {"loss", "baseline_loss", IN_INNER, FIELD_REAL, STABLE, "nat",
+     "full-precision cross-entropy per token"},
+    {"loss_stderr", "baseline_loss_stderr", IN_INNER, FIELD_REAL, STABLE, "nat",
+     "standard error of the full-precision cross-entropy, over sequences"},
+    {"perplexity", "baseline_perplexity", IN_INNER, FIELD_REAL, STABLE, "1",
+     "full-precision perplexity"},
+    {"bits_per_byte", "baseline_bits_per_byte", IN_INNER, FIELD_REAL, STABLE, "bit byte-1",
+     "full-precision cross-entropy per byte of text"},
+    {"tokens", "baseline_tokens", IN_INNER, FIELD_INTEGER, STABLE, "1", "tokens scored"},
+    {"bytes", "baseline_bytes", IN_INNER, FIELD_INTEGER, STABLE, "1", "bytes of text scored"},
+
+    KEY_FIELD,
+    FINGERPRINT_FIELD,
+    PROVENANCE_FIELD,
+    {0},
+};
+
+const struct kind kind_checkpoint = {
+    .name = "checkpoint",
+    .group = "checkpoints",
+    .axes = {&axis_model, &axis_checkpoint},
+    .inner = &axis_dataset,
+    .fields = fields,
+    .sequences = true,
+    .plan_key = "key",
+    .number = "checkpoint_number",
+    .number_long_name = "number of the checkpoint",
+    .whole_grid = true,
+    .report = REPORT_NONE,
+    .noun = "checkpoints",
+};

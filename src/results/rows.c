@@ -1,0 +1,220 @@
+/* Which records a plan asks for, and how far they are: the rows of a kind. */
+#include "results/kind.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *const result_state_words[STATE_N] = {
+    [STATE_PENDING] = "pending",
+    [STATE_DONE] = "done",
+    [STATE_FAILED] = "failed",
+    [STATE_NOT_APPLICABLE] = "not_applicable",
+};
+
+enum result_state result_state_of(const json_t *record)
+{
+    const char *word = json_text(record, "status", "");
+    if (!record) return STATE_PENDING;
+    for (int i = 0; i < STATE_N; i++)
+        if (strcmp(word, result_state_words[i]) == 0) return (enum result_state)i;
+    return STATE_FAILED;
+}
+
+/* --- making them --- */
+
+enum status rows_reserve(struct rows *r, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    struct row *larger = NULL;
+    if (r->n + n <= r->capacity) return OK;
+    TRY(mem_alloc(&larger, r->n + n, sizeof *larger, "rows", e));
+    if (r->n) memcpy(larger, r->rows, (size_t)r->n * sizeof *larger);
+    free(r->rows);
+    r->rows = larger;
+    r->capacity = r->n + n;
+done:
+    return st;
+}
+
+enum status rows_add_part(struct rows *r, const char *name, struct err *e)
+{
+    enum status st = OK;
+    TRY(mem_grow(&r->parts, r->n_parts, &r->parts_capacity, sizeof *r->parts, e));
+    r->parts[r->n_parts++] = (struct rows_part){.name = name};
+done:
+    return st;
+}
+
+static bool has_axis(const struct kind *k, const struct axis *axis)
+{
+    for (int i = 0; k->axes[i]; i++)
+        if (k->axes[i] == axis) return true;
+    return false;
+}
+
+enum status rows_add(struct rows *r, const struct row *like, struct err *e)
+{
+    enum status st = OK;
+    struct row row = *like;
+    const struct axis *inner = r->kind->inner;
+    int place = inner ? axis_place_of(inner) : 0;
+    int64_t n = inner ? r->axes->labels[place].n : 0;
+    for (int i = 0; i < AXES_MAX; i++)
+        if (!results_axes[i] || !has_axis(r->kind, results_axes[i])) row.at[i] = -1;
+    row.number = r->n_records++;
+    row.part = r->n_parts - 1;
+    for (int64_t i = 0; i < n || i == 0; i++) {
+        TRY(mem_grow(&r->rows, r->n, &r->capacity, sizeof *r->rows, e));
+        if (i < n) row.at[place] = i;
+        r->rows[r->n++] = row;
+        json_incref(row.labels);
+    }
+done:
+    return st;
+}
+
+/* One record for each checkpoint that the plan asks it for. */
+static enum status add_checkpoints(struct rows *r, struct err *e)
+{
+    enum status st = OK;
+    const struct axes *a = r->axes;
+    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++) {
+        TRY(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], e));
+        for (int64_t c = 0; c < a->models[m].n; c++) {
+            const char *key = json_text(a->models[m].checkpoints[c].plan, r->kind->plan_key, NULL);
+            struct row row = {.at = {m, c}};
+            r->parts[m].not_applicable += !key;
+            if (!key) continue;
+            snprintf(row.key, sizeof row.key, "%s", key);
+            TRY(rows_add(r, &row, e));
+        }
+    }
+done:
+    return st;
+}
+
+enum status rows_make(const struct kind *k, const struct axes *a, const struct results_view *v,
+                      struct rows *out, struct err *e)
+{
+    enum status st = OK;
+    struct rows r = {.kind = k, .axes = a};
+    TRY(k->plan_key ? add_checkpoints(&r, e) : k->add_rows(a, &r, e));
+    for (int64_t i = 0; v && i < r.n; i++) r.rows[i].record = results_view_find(v, r.rows[i].key);
+    *out = r;
+    r = (struct rows){0};
+done:
+    rows_free(&r);
+    return st;
+}
+
+void rows_free(struct rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++) json_decref(r->rows[i].labels);
+    free(r->rows);
+    free(r->parts);
+    *r = (struct rows){0};
+}
+
+/* --- reading them --- */
+
+int64_t rows_next(const struct rows *r, int64_t i)
+{
+    int64_t next = i + 1;
+    while (next < r->n && r->rows[next].number == r->rows[i].number) next++;
+    return next;
+}
+
+void row_label(const struct rows *r, const struct row *row, int axis, const char **text,
+               int64_t *number)
+{
+    const struct axis_labels *l = &r->axes->labels[axis];
+    int64_t at = row->at[axis];
+    if (at < 0) return;
+    if (l->texts)
+        *text = l->texts[at];
+    else
+        *number = l->numbers[at];
+}
+
+const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct row *row)
+{
+    return &r->axes->models[row->at[AXIS_MODEL]].checkpoints[row->at[AXIS_CHECKPOINT]];
+}
+
+enum status row_identify(const struct rows *r, const struct row *row, json_t *record, struct err *e)
+{
+    enum status st = OK;
+    const struct kind *k = r->kind;
+    int failed = 0;
+    for (int i = 0; k->identity && k->identity[i]; i++)
+        failed |=
+            json_object_set(record, k->identity[i], json_object_get(row->labels, k->identity[i]));
+    for (int i = 0; k->axes[i]; i++) {
+        const char *text = NULL;
+        int64_t number = 0;
+        row_label(r, row, axis_place_of(k->axes[i]), &text, &number);
+        if (k->axes[i] == &axis_checkpoint) text = row_checkpoint(r, row)->name;
+        failed |= json_object_set_new(record, k->axes[i]->name,
+                                      text ? json_string(text) : json_integer(number));
+    }
+    ENSURE(!failed, ERR_NOMEM, "out of memory for a record");
+done:
+    return st;
+}
+
+const json_t *row_value(const struct rows *r, const struct row *row, const struct field *f)
+{
+    const struct axis *inner = r->kind->inner;
+    const json_t *in = row->record;
+    if (f->place == IN_VALUES) in = json_object_get(in, "values");
+    if (f->place == IN_PROVENANCE) in = json_object_get(in, "provenance");
+    if (f->place == IN_LABELS) in = row->labels;
+    if (f->place == IN_INNER) {
+        const char *label = NULL;
+        row_label(r, row, axis_place_of(inner), &label, NULL);
+        in = label ? json_object_get(json_object_get(in, inner->plan), label) : NULL;
+    }
+    return json_object_get(in, f->name);
+}
+
+/* --- counting --- */
+
+struct result_counts rows_count(const struct rows *r, int64_t part)
+{
+    struct result_counts out = {0};
+    for (int64_t i = 0; i < r->n_parts; i++)
+        if (part < 0 || part == i) out.by_state[STATE_NOT_APPLICABLE] += r->parts[i].not_applicable;
+    for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
+        const struct row *row = &r->rows[i];
+        enum result_state state = result_state_of(row->record);
+        if (part >= 0 && row->part != part) continue;
+        out.by_state[state]++;
+        out.records += state != STATE_NOT_APPLICABLE;
+        if (state == STATE_FAILED && !out.message)
+            out.message = json_text(row->record, "message", "");
+    }
+    return out;
+}
+
+/* --- all kinds --- */
+
+enum status inventory_open(const json_t *plan, const struct results_view *v, struct inventory *out,
+                           struct err *e)
+{
+    enum status st = OK;
+    *out = (struct inventory){.plan = json_incref((json_t *)plan)};
+    TRY(axes_of_plan(plan, &out->axes, e));
+    for (int i = 0; results_kinds[i]; i++)
+        TRY(rows_make(results_kinds[i], &out->axes, v, &out->rows[i], e));
+done:
+    if (st != OK) inventory_close(out);
+    return st;
+}
+
+void inventory_close(struct inventory *all)
+{
+    for (int i = 0; i < KINDS_MAX; i++) rows_free(&all->rows[i]);
+    axes_free(&all->axes);
+    json_decref(all->plan);
+    *all = (struct inventory){0};
+}

@@ -1,0 +1,202 @@
+/* The table of kinds: what holds for every kind, and docs/cube.md, which must say what it says. */
+#include "results/cube_build.h"
+#include "sample.h"
+
+static const struct field *field_of(const struct kind *k, const char *name)
+{
+    for (const struct field *f = k->fields; f->name; f++)
+        if (strcmp(f->name, name) == 0 && f->place != IN_VALUES && f->place != IN_INNER) return f;
+    fail_msg("%s: no field %s", k->name, name);
+    return NULL;
+}
+
+static void every_kind_is_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; results_kinds[i]; i++) {
+        const struct kind *k = results_kinds[i];
+        assert_ptr_equal(kind_find(k->name), k);
+        assert_true(k->group && k->noun && (!k->plan_key != !k->add_rows));
+        assert_int_equal(field_of(k, "status")->type, FIELD_STATUS);
+        assert_int_equal(field_of(k, "message")->place, IN_RECORD);
+        assert_int_equal(field_of(k, "key")->place, FRAME_KEY);
+        assert_int_equal(field_of(k, "fingerprint")->place, FRAME_TEXT);
+        assert_int_equal(field_of(k, "provenance")->rerun, VOLATILE);
+        assert_true(k->axes[0] || k->identity);
+        assert_true(!k->axes[0] || (k->axes[0] == &axis_model && k->axes[1] == &axis_checkpoint));
+        assert_true((!k->inner && !k->tables) || (k->number && k->number_long_name));
+        assert_true(!k->inner || (k->inner->plan && !k->inner->number));
+        assert_true((k->report != REPORT_ALL && k->report != REPORT_PARTS) ||
+                    (k->prefix && k->json && (k->report == REPORT_ALL || k->part)));
+        for (int a = 0; k->axes[a]; a++) {
+            assert_true(axis_place_of(k->axes[a]) < AXES_MAX && k->axes[a]->long_name[0]);
+            assert_true((!k->list && !k->tables) || k->axis_long_names[a]);
+        }
+    }
+    assert_null(kind_find("plan"));
+    for (int i = 0; i <= AXIS_DATASET; i++)
+        assert_string_equal(
+            results_axes[i]->name,
+            ((const char *const[]){"model", "checkpoint", "bits", "quantizer", "dataset"})[i]);
+}
+
+/* Names of records and of the cube are unique where they stand. */
+static void names_are_unique(void **state)
+{
+    const struct cube *c = *state;
+    for (int64_t i = 0; i < c->n; i++) {
+        const struct cube_variable *x = c->variables[i];
+        bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
+        assert_true(x->name[0] && x->long_name[0] && (!number || x->units[0]));
+        for (int64_t j = 0; j < i; j++)
+            assert_true(strcmp(x->group, c->variables[j]->group) != 0 ||
+                        strcmp(x->name, c->variables[j]->name) != 0);
+    }
+    for (int i = 0; results_kinds[i]; i++)
+        for (const struct field *f = results_kinds[i]->fields; f->name; f++)
+            for (const struct field *g = results_kinds[i]->fields; g < f; g++)
+                assert_true(f->place != g->place || strcmp(f->name, g->name) != 0);
+}
+
+/* --- docs/cube.md --- */
+
+/* The names of its dimensions: "cell, layer". */
+static void axes_text(const struct cube *c, const struct cube_variable *x, char out[128])
+{
+    out[0] = '\0';
+    for (int d = 0; d < x->rank; d++) {
+        size_t n = strlen(out);
+        snprintf(out + n, 128 - n, "%s%s", d ? ", " : "", c->dims[x->dims[d]].name);
+    }
+}
+
+/* The line of a variable in the tables of docs/cube.md. */
+static void line_text(const struct cube_variable *x, char out[512])
+{
+    static const char *const types[] = {[FIELD_REAL] = "real",
+                                        [FIELD_INTEGER] = "integer",
+                                        [FIELD_STATUS] = "status",
+                                        [FIELD_TEXT] = "text"};
+    int n = snprintf(out, 512, "| `%s` | %s | %s | ", x->name, types[x->type],
+                     x->units ? x->units : "");
+    for (const char *p = x->long_name; *p; p++)
+        n += snprintf(out + n, 512 - (size_t)n, "%s%c", *p == '|' ? "\\" : "", *p);
+    snprintf(out + n, 512 - (size_t)n, "%s |", x->volatile_ ? " (volatile)" : "");
+}
+
+/* A column of a data frame that repeats a variable of the grid, or an axis. */
+static bool is_repeated(const struct cube *c, const struct cube_variable *x)
+{
+    bool frame = false;
+    for (int i = 0; results_kinds[i]; i++)
+        frame |= results_kinds[i]->axes[0] && strcmp(results_kinds[i]->group, x->group) == 0;
+    return frame && cube_find(c, x->name);
+}
+
+/* The heading above a table says its group and dimensions: "### `layers/` (cell, layer)". */
+static void read_heading(const char *line, char group[64], char axes[128])
+{
+    const char *tick = strchr(line, '`'), *open = strchr(line, '(');
+    snprintf(group, 64, "%.*s", tick ? (int)strcspn(tick + 1, "/`") : 0, tick ? tick + 1 : "");
+    snprintf(axes, 128, "%.*s", open ? (int)strcspn(open + 1, ")") : 0, open ? open + 1 : "");
+}
+
+static int64_t find_variable(const struct cube *c, const char *group, const char *line)
+{
+    size_t n = strcspn(line + 3, "`");
+    for (int64_t i = 0; i < c->n; i++) {
+        const char *name = c->variables[i]->name;
+        if (strcmp(c->variables[i]->group, group) == 0 && strlen(name) == n &&
+            strncmp(name, line + 3, n) == 0)
+            return i;
+    }
+    fail_msg("docs/cube.md: the cube has no variable in %s/ for: %s", group, line);
+    return -1;
+}
+
+/* Every variable has its line under a heading with its group and dimensions, with its type, units
+ * and meaning, and every line is that of a variable. */
+static void the_schema_is_documented(void **state)
+{
+    const struct cube *c = *state;
+    char *text, *save = NULL, group[64] = "", axes[128] = "", expected[512], dims[128];
+    bool *seen = calloc((size_t)c->n, 1);
+    assert_int_equal(fsx_read(FIXTURES "/../../docs/cube.md", 0, &text, NULL, NULL), OK);
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        if (line[0] == '#') read_heading(line, group, axes);
+        if (strncmp(line, "| `", 3) != 0) continue;
+        int64_t i = find_variable(c, group, line);
+        line_text(c->variables[i], expected);
+        assert_string_equal(line, expected);
+        axes_text(c, c->variables[i], dims);
+        if (!c->variables[i]->is_scale) assert_string_equal(axes, dims);
+        assert_false(seen[i]);
+        seen[i] = true;
+    }
+    for (int64_t i = 0; i < c->n; i++) {
+        line_text(c->variables[i], expected);
+        if (!seen[i] && !is_repeated(c, c->variables[i]))
+            fail_msg("docs/cube.md lacks, in %s/: %s", c->variables[i]->group, expected);
+    }
+    free(seen);
+    free(text);
+}
+
+/* --- counts --- */
+
+static void counts(void **state)
+{
+    const struct cube *c = *state;
+    static const int64_t expected[][STATE_N] = {
+        [0] = {0, 3, 1, 0}, [1] = {5, 9, 6, 4}, [2] = {1, 1, 1, 1}, [3] = {1, 7, 1, 0}};
+    struct inventory bare;
+    for (int k = 0; k < 4; k++) {
+        struct result_counts n = rows_count(&c->all.rows[k], -1), parts = {0};
+        for (int64_t i = 0; i < c->all.rows[k].n_parts; i++)
+            parts.records += rows_count(&c->all.rows[k], i).records;
+        for (int s = 0; s < STATE_N; s++) assert_int_equal(n.by_state[s], expected[k][s]);
+        assert_int_equal(n.records, expected[k][STATE_PENDING] + expected[k][STATE_DONE] +
+                                        expected[k][STATE_FAILED]);
+        assert_int_equal(n.records, parts.records);
+        assert_non_null(n.message);
+    }
+    assert_int_equal(inventory_open(c->all.plan, NULL, &bare, NULL), OK);
+    struct result_counts n = rows_count(&bare.rows[1], -1);
+    assert_int_equal(n.by_state[STATE_PENDING], n.records);
+    assert_null(n.message);
+    inventory_close(&bare);
+}
+
+static struct cube cube;
+static struct results_view *view;
+static char *shared_folder;
+
+static int setup(void **state)
+{
+    struct err e = {0};
+    shared_folder = sample_folder();
+    view = sample_view(shared_folder, true);
+    if (cube_build(view, &cube, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    *state = &cube;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    cube_free(&cube);
+    results_view_close(view);
+    sample_remove(shared_folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_is_whole),
+        cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(the_schema_is_documented),
+        cmocka_unit_test(counts),
+    };
+    return cmocka_run_group_tests_name("kinds", tests, setup, teardown);
+}

@@ -8,158 +8,49 @@ static const char *const methods[] = {"none", "power", "lanczos", NULL};
 static const char *const depths[] = {"none", "total", "layers", NULL};
 static const char *const stops[] = {"pyhessian", "residual", NULL};
 
-/* The same keys stand in a sweep's `curvature` and, for command line flags, alone. */
-#define CURVATURE_KEYS(AT)                                                                         \
-    {.name = "subset",                                                                             \
-     .doc = "parameters: all, 2-D tensors (mat2d), those inside blocks (blocks2d), what "          \
-            "quantization touches (quantized)",                                                    \
-     .type = OPTION_CHOICE,                                                                        \
-     .offset = AT(subset),                                                                         \
-     .fallback = "all",                                                                            \
-     .choices = subsets},                                                                          \
-        {.name = "sharpness",                                                                      \
-         .doc = "eigenvalue of largest magnitude by power iteration, or the largest (and an "      \
-                "estimate of "                                                                     \
-                "the smallest) by Lanczos",                                                        \
-         .type = OPTION_CHOICE,                                                                    \
-         .offset = AT(sharpness),                                                                  \
-         .fallback = "none",                                                                       \
-         .choices = methods},                                                                      \
-        {.name = "stop",                                                                           \
-         .doc = "when power iteration stops: PyHessian's rule, or the residual",                   \
-         .type = OPTION_CHOICE,                                                                    \
-         .offset = AT(stop),                                                                       \
-         .fallback = "pyhessian",                                                                  \
-         .choices = stops},                                                                        \
-        {.name = "tolerance",                                                                      \
-         .doc = "of the sharpness: change (pyhessian) or residual, relative to the eigenvalue",    \
-         .type = OPTION_REAL,                                                                      \
-         .offset = AT(tolerance),                                                                  \
-         .fallback = "0.001",                                                                      \
-         .least = 0,                                                                               \
-         .most = 1},                                                                               \
-        {.name = "products",                                                                       \
-         .doc = "Hessian-vector products that the sharpness may take",                             \
-         .type = OPTION_INT,                                                                       \
-         .offset = AT(products),                                                                   \
-         .fallback = "100",                                                                        \
-         .low = 1,                                                                                 \
-         .high = 1000000},                                                                         \
-        {.name = "smallest",                                                                       \
-         .doc = "Lanczos goes on until the smallest eigenvalue has converged as well",             \
-         .type = OPTION_BOOL,                                                                      \
-         .offset = AT(smallest),                                                                   \
-         .fallback = "false"},                                                                     \
-        {.name = "trace",                                                                          \
-         .doc = "probes of the trace, each a product; 0: no trace",                                \
-         .type = OPTION_INT,                                                                       \
-         .offset = AT(trace),                                                                      \
-         .fallback = "0",                                                                          \
-         .low = 0,                                                                                 \
-         .high = 1000000},                                                                         \
-        {.name = "trace_error",                                                                    \
-         .doc = "go on until the trace's relative standard error is this; 0: take `trace` probes", \
-         .type = OPTION_REAL,                                                                      \
-         .offset = AT(trace_error),                                                                \
-         .fallback = "0",                                                                          \
-         .least = 0,                                                                               \
-         .most = 1},                                                                               \
-        {.name = "trace_most",                                                                     \
-         .doc = "probes at most on the way to trace_error",                                        \
-         .type = OPTION_INT,                                                                       \
-         .offset = AT(trace_most),                                                                 \
-         .fallback = "100",                                                                        \
-         .low = 1,                                                                                 \
-         .high = 1000000},                                                                         \
-        {.name = "hutchpp",                                                                        \
-         .doc =                                                                                    \
-             "spend the trace's products as Hutch++ does; refused where its vectors do not fit",   \
-         .type = OPTION_BOOL,                                                                      \
-         .offset = AT(hutchpp),                                                                    \
-         .fallback = "false"},                                                                     \
-        {.name = "together",                                                                       \
-         .doc = "probes that share a pass through the model, as far as memory allows",             \
-         .type = OPTION_INT,                                                                       \
-         .offset = AT(together),                                                                   \
-         .fallback = "8",                                                                          \
-         .low = 1,                                                                                 \
-         .high = 1024},                                                                            \
-        {.name = "density",                                                                        \
-         .doc = "Lanczos steps of a run of the spectral density; 0: no density",                   \
-         .type = OPTION_INT,                                                                       \
-         .offset = AT(density),                                                                    \
-         .fallback = "0",                                                                          \
-         .low = 0,                                                                                 \
-         .high = 10000},                                                                           \
-        {.name = "density_runs",                                                                   \
-         .doc = "runs of the spectral density, each from a random vector",                         \
-         .type = OPTION_INT,                                                                       \
-         .offset = AT(density_runs),                                                               \
-         .fallback = "1",                                                                          \
-         .low = 1,                                                                                 \
-         .high = 10000},                                                                           \
-    {                                                                                              \
-        .name = "memory",                                                                          \
-        .doc = "GiB that stored vectors may take on a rank; Lanczos takes at most 32 and "         \
-               "restarts, a density does without",                                                 \
-        .type = OPTION_REAL, .offset = AT(memory), .fallback = "16", .least = 0, .most = 1 << 20   \
-    }
-
-#define AT(key) offsetof(struct curvature_options, key)
-static const struct option flag_keys[] = {CURVATURE_KEYS(AT)};
-#define IN_SECTION(key) (offsetof(struct curvature_section, options) + AT(key))
-static const struct option section_keys[] = {
-    CURVATURE_KEYS(IN_SECTION),
-    {.name = "sequences",
-     .doc = "sequences of the text that are differentiated",
-     .type = OPTION_INT,
-     .offset = offsetof(struct curvature_section, sequences),
-     .fallback = "4",
-     .low = 1,
-     .high = 1000000},
-    {.name = "length",
-     .doc = "tokens of each that are, its first ones; own: all",
-     .type = OPTION_INT,
-     .offset = offsetof(struct curvature_section, length),
-     .fallback = "own",
-     .low = 2,
-     .high = 1 << 24,
-     .has_special = true,
-     .special = 0,
-     .word = "own"},
-    {.name = "data",
-     .doc = "text of its own",
-     .type = OPTION_GROUP,
-     .offset = offsetof(struct curvature_section, data),
-     .otherwise = "the first evaluation text",
-     .table = &data_table},
-    {.name = "seed",
-     .doc = "seed of start vectors and probes",
-     .type = OPTION_INT,
-     .offset = offsetof(struct curvature_section, seed),
-     .fallback = "0",
-     .low = 0,
-     .high = INT64_MAX},
-    {.name = "warm_start",
-     .doc = "the sharpness starts from the eigenvector of the checkpoint before; results then hang "
-            "on that one too",
-     .type = OPTION_BOOL,
-     .offset = offsetof(struct curvature_section, warm_start),
-     .fallback = "false"},
-    {.name = "second_order",
-     .doc = "predicts the change of loss of every cell from gradient and Hessian, one product a "
-            "cell (total), and one more for each layer alone (layers)",
-     .type = OPTION_CHOICE,
-     .offset = offsetof(struct curvature_section, second_order),
-     .fallback = "none",
-     .choices = depths},
-    {.name = "critical",
-     .doc =
-         "critical sharpness, by forward passes alone: of each checkpoint along the way from the "
-         "one before, of each cell along the change of its weights",
-     .type = OPTION_BOOL,
-     .offset = offsetof(struct curvature_section, critical),
-     .fallback = "false"},
+static const struct option keys[] = {
+    OPTION(curvature_options, subset, CHOICE,
+           "parameters: all, 2-D tensors (mat2d), those inside blocks (blocks2d), what "
+           "quantization touches (quantized)",
+           .fallback = "all", .choices = subsets),
+    OPTION(curvature_options, sharpness, CHOICE,
+           "eigenvalue of largest magnitude by power iteration, or the largest (and an estimate of "
+           "the smallest) by Lanczos",
+           .fallback = "none", .choices = methods),
+    OPTION(curvature_options, stop, CHOICE,
+           "when power iteration stops: PyHessian's rule, or the residual", .fallback = "pyhessian",
+           .choices = stops),
+    OPTION(curvature_options, tolerance, REAL,
+           "of the sharpness: change (pyhessian) or residual, relative to the eigenvalue",
+           .fallback = "0.001", .least = 0, .most = 1),
+    OPTION(curvature_options, products, INT, "Hessian-vector products that the sharpness may take",
+           .fallback = "100", .low = 1, .high = 1000000),
+    OPTION(curvature_options, smallest, BOOL,
+           "Lanczos goes on until the smallest eigenvalue has converged as well",
+           .fallback = "false"),
+    OPTION(curvature_options, trace, INT, "probes of the trace, each a product; 0: no trace",
+           .fallback = "0", .low = 0, .high = 1000000),
+    OPTION(curvature_options, trace_error, REAL,
+           "go on until the trace's relative standard error is this; 0: take `trace` probes",
+           .fallback = "0", .least = 0, .most = 1),
+    OPTION(curvature_options, trace_most, INT, "probes at most on the way to trace_error",
+           .fallback = "100", .low = 1, .high = 1000000),
+    OPTION(curvature_options, hutchpp, BOOL,
+           "spend the trace's products as Hutch++ does; refused where its vectors do not fit",
+           .fallback = "false"),
+    OPTION(curvature_options, together, INT,
+           "probes that share a pass through the model, as far as memory allows", .fallback = "8",
+           .low = 1, .high = 1024),
+    OPTION(curvature_options, density, INT,
+           "Lanczos steps of a run of the spectral density; 0: no density", .fallback = "0",
+           .low = 0, .high = 10000),
+    OPTION(curvature_options, density_runs, INT,
+           "runs of the spectral density, each from a random vector", .fallback = "1", .low = 1,
+           .high = 10000),
+    OPTION(curvature_options, memory, REAL,
+           "GiB that stored vectors may take on a rank; Lanczos takes at most 32 and restarts, a "
+           "density does without",
+           .fallback = "16", .least = 0, .most = 1 << 20),
 };
 
 /* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
@@ -184,6 +75,35 @@ done:
     return st;
 }
 
+static const struct option_table curvature_table = {OPTION_ROWS(keys, curvature_options),
+                                                    .finish = finish};
+
+static const struct option section_keys[] = {
+    {.type = OPTION_KEYS,
+     .table = &curvature_table,
+     .offset = offsetof(struct curvature_section, options)},
+    OPTION(curvature_section, sequences, INT, "sequences of the text that are differentiated",
+           .fallback = "4", .low = 1, .high = 1000000),
+    OPTION(curvature_section, length, INT, "tokens of each that are, its first ones; own: all",
+           .fallback = "own", .low = 2, .high = 1 << 24, OPTION_SPECIAL(0, "own")),
+    OPTION(curvature_section, data, GROUP, "text of its own",
+           .otherwise = "the first evaluation text", .table = &data_table),
+    OPTION(curvature_section, seed, INT, "seed of start vectors and probes", .fallback = "0",
+           .low = 0, .high = INT64_MAX),
+    OPTION(curvature_section, warm_start, BOOL,
+           "the sharpness starts from the eigenvector of the checkpoint before; results then hang "
+           "on that one too",
+           .fallback = "false"),
+    OPTION(curvature_section, second_order, CHOICE,
+           "predicts the change of loss of every cell from gradient and Hessian, one product a "
+           "cell (total), and one more for each layer alone (layers)",
+           .fallback = "none", .choices = depths),
+    OPTION(curvature_section, critical, BOOL,
+           "critical sharpness, by forward passes alone: of each checkpoint along the way from the "
+           "one before, of each cell along the change of its weights",
+           .fallback = "false"),
+};
+
 bool curvature_section_asks(const struct curvature_section *c)
 {
     return curvature_asked_for(&c->options) || c->second_order != SECOND_ORDER_NONE || c->critical;
@@ -206,14 +126,7 @@ done:
     return st;
 }
 
-static const struct option_table curvature_table = {.options = flag_keys,
-                                                    .n = sizeof flag_keys / sizeof *flag_keys,
-                                                    .size = sizeof(struct curvature_options),
-                                                    .finish = finish};
-const struct option_table curvature_section_table = {.options = section_keys,
-                                                     .n =
-                                                         sizeof section_keys / sizeof *section_keys,
-                                                     .size = sizeof(struct curvature_section),
+const struct option_table curvature_section_table = {OPTION_ROWS(section_keys, curvature_section),
                                                      .finish = section_finish};
 
 void curvature_options_default(struct curvature_options *o)

@@ -1,4 +1,5 @@
 /* Sources of token sequences: what holds between their keys, their JSON form and flags. */
+#include "config/preset.h"
 #include "config/tables.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -84,7 +85,7 @@ static enum status name_after_file(struct data_options *d, struct err *e)
     return mem_format(&d->name, e, "%.*s", (int)n, base);
 }
 
-enum status data_finish(void *entry, const struct option_scope *scope, struct err *e)
+static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     enum status st = OK;
     struct data_options *d = entry;
@@ -95,6 +96,74 @@ enum status data_finish(void *entry, const struct option_scope *scope, struct er
 done:
     return st;
 }
+
+/* In the order of their enums. */
+static const char *const paddings[] = {"none", "counted", "masked", NULL};
+static const char *const sorts[] = {"none", "length", NULL};
+static const char *const layouts[] = {"packed", "document", NULL};
+
+static const struct option keys[] = {
+    OPTION(data_options, name, TEXT, "label on the cube's dataset axis, each only once",
+           .otherwise = "the file's name without its extension"),
+    OPTION(data_options, text, PATHS,
+           "text to tokenize: plain (one document a file) or JSON lines, gzip or zstd of either; "
+           "several files in a list, or by patterns such as part-*.jsonl",
+           .otherwise = "none, ids are given instead"),
+    OPTION(data_options, field, TEXT, "field of a JSON line that holds the text",
+           .otherwise = "the file is plain text"),
+    OPTION(data_options, ids, PATH,
+           "FILE.safetensors:KEY, an integer tensor (sequences, length) of token ids",
+           .otherwise = "none, text is given instead"),
+    OPTION(data_options, layout, CHOICE,
+           "all documents in a row, cut into blocks of `length` (packed), or a sequence each, cut "
+           "at `length` (document)",
+           .fallback = "packed", .choices = layouts),
+    OPTION(data_options, length, INT, "tokens of a sequence; none: documents are not cut",
+           .fallback = "2048", .low = 2, .high = 1 << 24, OPTION_SPECIAL(0, "none")),
+    OPTION(data_options, special_tokens, BOOL,
+           "each document gets the tokens that the tokenizer's post-processor adds (BOS)",
+           .fallback = "false"),
+    OPTION(data_options, separator, TEXT,
+           "token put behind each packed document: its text, or eos for the model's own",
+           .otherwise = "none"),
+    OPTION(data_options, documents, INT, "documents read at most; 0: all", .fallback = "0",
+           .low = 0, .high = INT64_MAX),
+    OPTION(data_options, min_length, INT,
+           "documents of fewer tokens, added ones included, and rows of ids, are left out",
+           .fallback = "0", .low = 0, .high = INT64_MAX),
+    OPTION(data_options, skip, INT, "sequences left out at the start", .fallback = "0", .low = 0,
+           .high = INT64_MAX),
+    OPTION(data_options, samples, INT, "sequences at most; 0: all", .fallback = "0", .low = 0,
+           .high = INT64_MAX),
+    OPTION(data_options, tokens, INT, "tokens at most, in whole sequences; 0: all", .fallback = "0",
+           .low = 0, .high = INT64_MAX),
+    OPTION(data_options, cut, INT,
+           "tokens that are used of each sequence, its first ones, when all that is above has "
+           "chosen the sequences; none: all",
+           .fallback = "none", .low = 2, .high = 1 << 24, OPTION_SPECIAL(0, "none")),
+    OPTION(data_options, within_positions, BOOL,
+           "sequences are cut at the model's max_position_embeddings too", .fallback = "false"),
+    OPTION(data_options, follow, INT,
+           "tokens that must come behind a packed block, or it is dropped", .fallback = "0",
+           .low = 0, .high = 1 << 24),
+    OPTION(data_options, sort, CHOICE,
+           "order of the sequences that are kept: as they come (none), longest first (length)",
+           .fallback = "none", .choices = sorts),
+    OPTION(data_options, batch, INT, "calibration sequences that are padded together",
+           .fallback = "1", .low = 1, .high = INT64_MAX),
+    OPTION(data_options, padding, CHOICE,
+           "calibration sequences shorter than the longest of their batch are filled up on the "
+           "right, and that counts in the Hessian (counted) or not (masked, the same as none)",
+           .fallback = "none", .choices = paddings),
+    OPTION(data_options, pad_id, INT,
+           "token that they are filled with; auto: as config.json and the tokenizer's files say",
+           .fallback = "auto", .low = 0, .high = INT32_MAX, OPTION_SPECIAL(-1, "auto")),
+    OPTION(data_options, preset, CHOICE,
+           "defaults of these keys by a published protocol (listed below)", .fallback = "none",
+           .otherwise = "the sweep's", .choices = preset_names, .file_only = true),
+};
+const struct option_table data_table = {OPTION_ROWS(keys, data_options), .begin = data_begin,
+                                        .finish = finish};
 
 enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e)
 {

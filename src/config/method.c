@@ -1,15 +1,32 @@
 /* Entries of `methods` and copies of other sections. */
+#include "config/preset.h"
 #include "config/tables.h"
 #include "quant/quant.h"
 #include "util/mem.h"
 #include <string.h>
 
-enum status method_finish(void *entry, const struct option_scope *scope, struct err *e)
+static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     (void)scope;
     struct method_entry *m = entry;
     return m->name ? OK : mem_string(&m->name, m->method, e);
 }
+
+static const struct option keys[] = {
+    OPTION(method_entry, name, TEXT, "label on the cube's quantizer axis, each only once",
+           .otherwise = "the method"),
+    OPTION(method_entry, method, TEXT, "a name that `qtraj methods` lists", .required = true),
+    OPTION(method_entry, preset, CHOICE,
+           "defaults of this method's options by a published protocol (listed below)",
+           .fallback = "none", .otherwise = "the sweep's", .choices = preset_names,
+           .file_only = true),
+    OPTION(method_entry, bits, INTS, "widths of this method alone",
+           .count = offsetof(struct method_entry, n_bits), .capacity = QUANT_BITS_N,
+           .otherwise = "the sweep's", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX),
+    {.type = OPTION_KEYS, .table = &quant_table, .offset = offsetof(struct method_entry, options)},
+};
+const struct option_table method_table = {OPTION_ROWS(keys, method_entry), .begin = method_begin,
+                                          .finish = finish};
 
 enum status method_entry_copy(const struct method_entry *from, struct method_entry *to,
                               struct err *e)

@@ -11,13 +11,13 @@
 
 /* ---- models ---- */
 
-void model_release(void *entry)
+static void model_release(void *entry)
 {
     struct model_entry *m = entry;
     trajectory_free(m->rows, m->n_rows);
 }
 
-enum status model_finish(void *entry, const struct option_scope *scope, struct err *e)
+static enum status model_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     enum status st = OK;
     struct model_entry *m = entry;
@@ -35,6 +35,20 @@ enum status model_finish(void *entry, const struct option_scope *scope, struct e
 done:
     return st;
 }
+
+static const struct option model_keys[] = {
+    OPTION(model_entry, name, TEXT, "label on the cube's model axis, each only once",
+           .required = true),
+    OPTION(model_entry, trajectory, PATH, "CSV table of the checkpoints in training order",
+           .required = true),
+    OPTION(model_entry, path, PATH,
+           "Hugging Face folder of a checkpoint; {checkpoint} stands for its name in the table",
+           .required = true),
+    OPTION(model_entry, tokenizer, PATH, "tokenizer.json of all checkpoints",
+           .otherwise = "tokenizer.json of each checkpoint's folder"),
+};
+const struct option_table model_table = {OPTION_ROWS(model_keys, model_entry),
+                                         .finish = model_finish, .release = model_release};
 
 /* ---- between the entries ---- */
 
@@ -147,7 +161,7 @@ _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct surface_entry, name) == 0,
                "check_names reads the first field");
 
-enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e)
+static enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     enum status st = OK;
     struct sweep *s = entry;
@@ -166,6 +180,39 @@ done:
 }
 
 /* ---- the file ---- */
+
+enum { ENTRIES_MAX = 10000 };
+
+static const struct option sweep_keys[] = {
+    OPTION(sweep, name, TEXT, "name of the sweep", .required = true),
+    OPTION(sweep, results, PATH, "the results cube (HDF5); its journal lies beside it",
+           .required = true),
+    OPTION(sweep, preset, CHOICE,
+           "a published protocol: defaults of methods, calibration and evaluation (listed below)",
+           .fallback = "none", .choices = preset_names),
+    OPTION(sweep, seed, INT, "seed of everything random", .fallback = "0", .low = 0,
+           .high = INT64_MAX),
+    OPTION(sweep, models, LIST, "the training runs", .count = offsetof(struct sweep, n_models),
+           .required = true, .low = 1, .high = ENTRIES_MAX, .table = &model_table),
+    OPTION(sweep, bits, INTS, "bit-widths that every method without its own is run at",
+           .count = offsetof(struct sweep, n_bits), .capacity = QUANT_BITS_N,
+           .otherwise = "each method has its own", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX),
+    OPTION(sweep, methods, LIST, "the quantizers", .count = offsetof(struct sweep, n_methods),
+           .required = true, .low = 1, .high = ENTRIES_MAX, .table = &method_table),
+    OPTION(sweep, calibration, GROUP, "text that methods with a Hessian are calibrated on",
+           .otherwise = "none, if no method needs it", .table = &data_table),
+    OPTION_AT("evaluation", sweep, evaluations, LIST, "texts that losses are measured on",
+              .count = offsetof(struct sweep, n_evaluations), .required = true, .low = 1,
+              .high = ENTRIES_MAX, .table = &data_table),
+    OPTION(sweep, curvature, GROUP,
+           "sharpness, trace and spectrum of the full-precision loss's Hessian, at each checkpoint",
+           .otherwise = "none", .table = &curvature_section_table),
+    OPTION(sweep, surfaces, LIST, "planes through weight space on which the loss is measured",
+           .count = offsetof(struct sweep, n_surfaces), .otherwise = "none", .high = ENTRIES_MAX,
+           .table = &surface_table),
+    OPTION(sweep, run, GROUP, "how the work is spread", .table = &run_table),
+};
+const struct option_table sweep_table = {OPTION_ROWS(sweep_keys, sweep), .finish = sweep_finish};
 
 enum status sweep_read(const char *path, const char *const *overrides, int64_t n, struct sweep *out,
                        struct err *e)

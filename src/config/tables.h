@@ -13,11 +13,3 @@ extern const struct option_table row_table; /* columns of a trajectory */
 
 /* Takes from the JSON form of an entry of `methods` the options that its method cannot have. */
 void method_json_own(json_t *entry);
-
-/* Hooks of the tables (option_table.finish and .release). */
-enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e);
-enum status model_finish(void *entry, const struct option_scope *scope, struct err *e);
-enum status method_finish(void *entry, const struct option_scope *scope, struct err *e);
-enum status data_finish(void *entry, const struct option_scope *scope, struct err *e);
-enum status run_finish(void *entry, const struct option_scope *scope, struct err *e);
-void model_release(void *entry);

@@ -3,8 +3,23 @@
 #include "options/nearest.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const struct option row_columns[] = {
+    OPTION(trajectory_row, checkpoint, TEXT, "name of the checkpoint, each only once",
+           .required = true),
+    OPTION(trajectory_row, step, INT, "optimizer steps done", .fallback = "-1",
+           .otherwise = "unknown", .low = 0, .high = INT64_MAX),
+    OPTION(trajectory_row, tokens, REAL, "training tokens seen", .fallback = "nan",
+           .otherwise = "unknown", .least = 0, .most = INFINITY),
+    OPTION(trajectory_row, learning_rate, REAL, "learning rate at that step", .fallback = "nan",
+           .otherwise = "unknown", .least = 0, .most = INFINITY),
+    OPTION(trajectory_row, phase, TEXT, "part of the schedule: warmup, stable, decay, ...",
+           .otherwise = "unknown"),
+};
+const struct option_table row_table = {OPTION_ROWS(row_columns, trajectory_row)};
 
 enum { COLUMNS_MAX = 16, TABLE_BYTES = 16 << 20 };
 

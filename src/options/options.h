@@ -2,7 +2,7 @@
  *
  * A line of a table says a key's name, type, place in its struct, default, range and meaning. From
  * it come reading and checking (YAML, JSON, --set, flags), defaults, the JSON form, the listing of
- * `qtraj options`, and freeing. A new key is one line in tables.c and one field in its struct. */
+ * `qtraj options`, and freeing. A new key is one line of a table and one field of its struct. */
 #pragma once
 #include "options/node.h"
 #include <stddef.h>
@@ -44,6 +44,17 @@ struct option {
     const struct option_table *table; /* GROUP, KEYS, LIST */
 };
 
+/* A line of a table: the key of the same name as a member of struct ENTRY, its type, its meaning,
+ * and what else the table says of it, as designators. OPTION_AT: the key has a name of its own. */
+#define OPTION(entry, member, kind, ...) OPTION_AT(#member, entry, member, kind, __VA_ARGS__)
+#define OPTION_AT(key, entry, member, kind, meaning, ...)                                          \
+    {                                                                                              \
+        .name = key, .type = OPTION_##kind, .offset = offsetof(struct entry, member),              \
+        .doc = meaning, __VA_ARGS__                                                                \
+    }
+/* An INT's value outside its range, and the word for it (NULL: none). */
+#define OPTION_SPECIAL(value, text) .has_special = true, .special = (value), .word = (text)
+
 /* Where in the settings a value stands. */
 struct option_scope {
     const struct option_scope *up; /* NULL: the root */
@@ -72,6 +83,10 @@ struct option_table {
     /* Frees what no key describes; may be NULL. */
     void (*release)(void *entry);
 };
+
+/* The members of a table that say which keys (an array) describe which struct. */
+#define OPTION_ROWS(rows, entry)                                                                   \
+    .options = (rows), .n = sizeof(rows) / sizeof *(rows), .size = sizeof(struct entry)
 
 /* Fills *out from a mapping. On failure *out is zeroed and owns nothing. source->code with place,
  * the key's full name, what was expected and the nearest known key; ERR_NOMEM. */

@@ -1,4 +1,4 @@
-# Every tests/bench/NAME.c as a program bench_NAME: in every build, so that they stay true; `bench` builds them alone.
+# Every tests/bench/NAME.c becomes a program bench_NAME. All builds compile them, so that they stay valid; target `bench` builds only these.
 add_custom_target(bench)
 file(GLOB benches CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/bench/*.c)
 foreach(source IN LISTS benches)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """qtraj tokenize compared with the `tokenizers` package (PyPI) on the same text, one thread each; ids must be equal.
 
-The text is repeated to 10 MB and cut into documents at line ends. qtraj's time is the whole command, start, loading of the
-tokenizer and printing of ids included; the package's is encoding alone.
+The text is repeated to 10 MB and cut into documents at line ends. qtraj's time is that of the whole command, including
+start, loading the tokenizer and printing ids; the package's is encoding only.
 
 usage: tokenizer.py QTRAJ TOKENIZER.json TEXT[.gz] [DOCUMENT_BYTES]
 """

@@ -4,13 +4,13 @@
 usage: visit.py QTRAJ [costs] [memory] [third] [--hidden 576 --intermediate 1536 --heads 9 --layers 4 --vocab 6554]
                 [--calibration 16] [--evaluation 32] [--length 512] [--threads 2] [--work DIR] [--cpu]
 
-costs   the whole visit beside the sum of its parts (to be 1.1 or less); 8 gptq variants with own Hessians beside eight
-        visits of one each (0.7 or less), and with the shared one beside a visit of one (3.5 or less)
-memory  peak of 32 layers beside that of 4 (1.05 or less), and planned beside measured peaks (within 15 %)
-third   memory_per_rank cut to a third of what the first run took: the same cube, nobody above the bound
+costs   time of the whole visit relative to the sum of its parts (target 1.1 or less), of 8 gptq variants with own Hessians to
+        eight visits of one variant (0.7 or less), and with the shared Hessian to a visit of one variant (3.5 or less)
+memory  peak of 32 layers relative to 4 (1.05 or less), and planned relative to measured peaks (within 15 %)
+third   memory_per_rank a third of what the first run used: the same cube, no rank above the limit
 
-Wall times; --cpu: processor times of the whole processes instead, for machines that others use (OMP_WAIT_POLICY=passive).
-The default shape is a 135M llama's with fewer layers and as much less vocabulary, so that blocks and head weigh as in it.
+Wall times; --cpu: processor times of the whole processes instead, for shared machines (OMP_WAIT_POLICY=passive).
+The default shape is a 135M llama with proportionally fewer layers and vocabulary, so blocks and head have the same share.
 """
 import argparse
 import json

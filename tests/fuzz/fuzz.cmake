@@ -1,5 +1,5 @@
 # Every tests/fuzz/fuzz_NAME.c: in the preset `fuzz` (QTRAJ_FUZZ, clang) a libFuzzer program, target `fuzz` builds all;
-# in the others a program that replays tests/fuzz/corpus/NAME, run as the unit test fuzz.NAME.
+# in other presets a program that replays tests/fuzz/corpus/NAME, run as the unit test fuzz.NAME.
 function(qtraj_fuzz name)
   if(QTRAJ_FUZZ)
     add_executable(fuzz_${name} tests/fuzz/fuzz_${name}.c)

@@ -1,5 +1,5 @@
 """qtraj curvature on the parity fixtures, against gradients, products, eigenvalues and whole Hessians in float64
-(tests/fixtures/models/*/derivatives.safetensors; tests/fixtures/models/trim.py copies them from those that torch made).
+(tests/fixtures/models/*/derivatives.safetensors; computed by torch and trimmed by tests/fixtures/models/trim.py).
 
 usage: curvature.py QTRAJ MODELS
 """

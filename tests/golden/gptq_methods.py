@@ -1,6 +1,6 @@
 """Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq and by RTN, and the last block's
-weights for the group-aware order (tests/fixtures/gptq/methods_llama). Data-free losses within 1e-5, sequential ones within 1e-3: the
-random model amplifies a code that flips at a tie.
+weights for the group-aware order (tests/fixtures/gptq/methods_llama). Tolerances: 1e-5 for losses without calibration, 1e-3 for
+sequential ones, because the random model amplifies every code that flips at a tie.
 
 usage: gptq_methods.py QTRAJ FIXTURES
 """

@@ -1,10 +1,10 @@
 """The presets gptqmodel-4 and gptqmodel-5 against GPTQModel 4.2.5 and 5.8.0 (tests/fixtures/presets): documents of unequal length,
-one a sample, too short ones dropped, batches of three; padding counted, or masked, sorted and cut at the model's positions.
+one per sample, short ones dropped, batches of three; padding counted, or masked, sorted and cut at the model's maximum position.
 
-The package goes on calibrating with weights whose scales are f32 and rounds these when it packs, as the presets do (scale_dtype:
-f16-packed): every block must meet its codes up to ties, its stored weights, its losses of layers, and the loss of what it stores.
-That later layers feel which weights they are calibrated on shows with f16, which calibrates on the stored ones: up to 2^-11 of a
-weight, and this tiny random model amplifies every code that flips for it (gptq_models.py).
+The package calibrates later layers on weights with f32 scales and rounds the scales when it packs; the presets do the same
+(scale_dtype: f16-packed). Codes (except ties), stored weights, losses of layers and the loss of the stored weights must agree for every
+block. scale_dtype f16, which calibrates on the stored weights, gives other codes: weights differ by up to 2^-11, and this tiny random
+model amplifies every code that flips (gptq_models.py).
 
 usage: presets.py QTRAJ FIXTURES
 """

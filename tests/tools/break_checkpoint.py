@@ -2,9 +2,9 @@
 
 truncated      the file ends in the middle of its tensors
 header_length  the header claims to be longer than the file
-shape          the first mlp.down_proj.weight has its two sides exchanged
-missing        that tensor is not there
-nan            its first weight (bf16) is no number
+shape          the first mlp.down_proj.weight has its dimensions swapped
+missing        that tensor is missing
+nan            its first weight (bf16) is NaN
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Draws every figure of cubes and looks at where its texts stand:  check_figures.py ANALYSIS FOLDER CUBE...
+"""Draws every figure of cubes and checks the positions of their texts:  check_figures.py ANALYSIS FOLDER CUBE...
 
-Fails where a text (title, label, tick label, legend entry) lies outside the canvas or over another one, where a figure
-is wider than a page can show, and where a legend lacks a method. Writes the pictures to FOLDER/CUBE/."""
+Fails if a text (title, label, tick label, legend entry) is outside the canvas or overlaps another, if a figure is wider
+than a page, or if a legend lacks a method. Writes the pictures to FOLDER/CUBE/."""
 
 import pathlib
 import sys

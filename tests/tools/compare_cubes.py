@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """compare_cubes.py A.h5 B.h5 [--relative R]: every dataset of two results cubes, bit for bit.
 
-What may differ between two runs of one sweep is left out: variables with the attribute volatile (timings, memory,
-hosts, times), the root's history, and in provenance/config the path of the results and how the run was spread over
-ranks and threads. --relative leaves out fingerprints too, which know the ranks of a group, and lets numbers of f64
-differ by R times the greater of 1 and their size. Exits 1 and lists the differences when there are any.
+Ignores what may differ between two runs of one sweep: variables with the attribute volatile (timings, memory, hosts,
+times), the root's history, and in provenance/config the path of the results and the ranks and threads of the run.
+--relative also ignores fingerprints, which contain the number of ranks of a group, and allows f64 numbers to differ by R
+times the maximum of 1 and their magnitude. Exits 1 and lists the differences when there are any.
 """
 
 import argparse

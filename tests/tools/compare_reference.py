@@ -1,13 +1,13 @@
-"""compare_reference.py CUBE REFERENCE.json [LABEL]: a cube of the quickstart trajectory against what transformers and
-the reference GPTQ gave for it. LABEL: the quantizer that is held to be GPTQ (gptq). Exits 1 when something is off.
+"""compare_reference.py CUBE REFERENCE.json [LABEL]: compares a cube of the quickstart trajectory with the results of
+transformers and the reference GPTQ. LABEL: the quantizer to compare with GPTQ (default gptq). Exits 1 on a mismatch.
 
-Full-precision losses within 1e-6 relative, those of round-to-nearest within 1e-5; GPTQ's relative errors within 5 % of
-themselves or 4e-4, whichever is more, at 2 bits within 1 % or 1e-4.
+Full-precision losses within 1e-6 relative, those of round-to-nearest within 1e-5; GPTQ's relative errors within 5 % or 4e-4,
+whichever is more, at 2 bits within 1 % or 1e-4.
 
-A group's largest weight lies half-way between two codes (absmax / (2 absmax / (2^bits - 1))), so at 3 and 4 bits one unit in
-the last place of it, which the order of f32 sums decides, moves it by a whole step, and all later layers follow. At 2
-bits the division is exact, nothing flips, and all agree. About half of the cells equal the reference to 1e-5; where a code
-flips the relative error moves by a standard deviation of about 3e-4.
+A group's largest weight is exactly half-way between two codes (absmax / (2 absmax / (2^bits - 1))). At 3 and 4 bits a
+difference of one unit in the last place, which depends on the order of f32 sums, moves it by a whole step and changes all later
+layers. At 2 bits the division is exact and no code flips. About half of the cells equal the reference to 1e-5; in the others the
+relative error differs by a standard deviation of about 3e-4.
 """
 
 import json

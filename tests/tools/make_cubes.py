@@ -1,11 +1,11 @@
-"""Results cubes of made-up numbers, in the form that qtraj writes, for tests of the figures:  make_cubes.py FOLDER
+"""Writes results cubes with synthetic numbers, in qtraj's format, for tests of the figures:  make_cubes.py FOLDER
 
 one.h5             one model, three checkpoints
-two_models.h5      two unrelated models of unlike length, one of them with a branch
+two_models.h5      two unrelated models of different length, one of them with a branch
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
 two_datasets.h5    two texts
 many.h5            40 checkpoints of a model with a long name, a spectrum and per-layer errors of 32 blocks
-unconverged.h5     curvature whose sharpness has not converged; no learning rates, steps alone
+unconverged.h5     curvature whose sharpness has not converged; no learning rates, only steps
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
 """
 

@@ -42,7 +42,7 @@ static int64_t work(const struct spec *s, const struct hvp_extent *x)
 static int64_t weights(const struct spec *s)
 {
     struct slot slots[SLOTS_MAX];
-    int n = slots_of_block(s, slots);
+    int n = slots_of(s, 0, slots);
     return block_floats(slots, n) * (int64_t)sizeof(float) + READ_BUFFER;
 }
 

@@ -28,9 +28,9 @@ static real *borrowed(const float *from, const real *along)
 enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, struct err *e)
 {
     enum status st = OK;
-    struct slot slots[OUTER_N];
+    struct slot slots[SLOTS_MAX];
     struct hvp_outer along;
-    int n = slots_outside(&h->m->spec, slots);
+    int n = slots_of(&h->m->spec, -1, slots);
     memset(w, 0, sizeof *w);
     hvp_params_outer(h, h->direction, &along);
     for (int i = 0; i < n; i++) {

@@ -66,12 +66,12 @@ static void layer_forward(struct run *r, const struct layer *l)
 {
     for (int64_t c = 0; c < r->s->n_chunks; c++) {
         struct diff_pass p = pass_of(r, l, c, false);
-        if (!r->known) diff_values(&p);
+        if (!r->known) diff_run(DIFF_VALUE, &p);
         for (int64_t j = 0; j < r->c.k; j++) {
             struct diff_params v;
             hvp_params(r->c.h, r->c.v[j], l->at, &v);
             set_tangents(r, &p, c, j, &v);
-            diff_tangents(&p);
+            diff_run(DIFF_TANGENT, &p);
         }
     }
 }
@@ -87,21 +87,21 @@ static void layer_backward(struct run *r, const struct layer *l)
     for (int64_t c = 0; c < s->n_chunks; c++) {
         int64_t at = s->chunks[c].row * s->C;
         struct diff_pass p = pass_of(r, l, c, true);
-        if (!s->kept) diff_values(&p);
+        if (!s->kept) diff_run(DIFF_VALUE, &p);
         p.adjoint = lane(s, s->adjoint, l->at, c);
         p.adjoint->b[DIFF_X0] = p.adjoint->b[DIFF_X2] = s->gx + at;
         p.g = r->c.g ? &g : NULL;
-        if (!r->known) diff_adjoints(&p);
+        if (!r->known) diff_run(DIFF_ADJOINT, &p);
         for (int64_t j = 0; j < r->c.k; j++) {
             struct diff_params v, hv;
             hvp_params(r->c.h, r->c.v[j], l->at, &v);
             hvp_params(r->c.h, r->c.hv[j], l->at, &hv);
             set_tangents(r, &p, c, j, &v);
-            if (!s->kept) diff_tangents(&p);
+            if (!s->kept) diff_run(DIFF_TANGENT, &p);
             p.g = &hv;
             p.adjoint_tangent = &s->adjoint_tangent;
             p.adjoint_tangent->b[DIFF_X0] = p.adjoint_tangent->b[DIFF_X2] = s->dgx + j * TC + at;
-            diff_adjoint_tangents(&p);
+            diff_run(DIFF_ADJOINT_TANGENT, &p);
         }
     }
 }

@@ -34,12 +34,11 @@ int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset)
 {
     struct slot slots[SLOTS_MAX];
     int64_t numbers = 0;
-    int n = slots_outside(s, slots);
-    for (int i = 0; i < n; i++)
-        if (member(subset, &slots[i], -1)) numbers += slot_elements(&slots[i]);
-    n = slots_of_block(s, slots);
-    for (int i = 0; i < n; i++)
-        if (member(subset, &slots[i], 0)) numbers += s->shape.layers * slot_elements(&slots[i]);
+    for (int64_t layer = -1; layer < s->shape.layers; layer++) {
+        int n = slots_of(s, layer, slots);
+        for (int i = 0; i < n; i++)
+            if (member(subset, &slots[i], layer)) numbers += slot_elements(&slots[i]);
+    }
     return numbers;
 }
 
@@ -47,10 +46,10 @@ int64_t hvp_room(const struct spec *s, enum hvp_subset subset)
 {
     struct slot slots[SLOTS_MAX];
     int64_t block = 0, matrix = 0, rest = 0;
-    int n = slots_of_block(s, slots);
+    int n = slots_of(s, 0, slots);
     for (int i = 0; i < n; i++)
         if (member(subset, &slots[i], 0)) block += slot_elements(&slots[i]);
-    n = slots_outside(s, slots);
+    n = slots_of(s, -1, slots);
     for (int i = 0; i < n; i++) {
         int64_t numbers = member(subset, &slots[i], -1) ? slot_elements(&slots[i]) : 0;
         if (slots[i].n_dims == 2)
@@ -78,7 +77,7 @@ static enum status add_lines(struct hvp *h, enum hvp_subset subset, int64_t laye
 {
     enum status st = OK;
     struct slot slots[SLOTS_MAX];
-    int n = layer < 0 ? slots_outside(&h->m->spec, slots) : slots_of_block(&h->m->spec, slots);
+    int n = slots_of(&h->m->spec, layer, slots);
     for (int i = 0; i < n; i++) {
         char name[NAME_MAX_LEN], *copy;
         if (!member(subset, &slots[i], layer)) continue;

@@ -1,4 +1,4 @@
-/* Working memory of the stages. */
+/* Activations and scratch memory of the stages (struct acts). */
 #include "linalg/linalg.h"
 #include "model/block.h"
 #include "util/mem.h"

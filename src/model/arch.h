@@ -1,15 +1,15 @@
-/* arch: what a family of architectures is, and what one model makes of it.
- *
- * A family is a const struct arch: the names of its tensors, the defaults of its config fields and
- * flags. A spec is the family plus one config.json: everything that the shared code interprets.
- * Internal to this folder and to curvature/hvp*. */
+/* arch: descriptions of architectures. A family is a const struct arch: tensor names, wiring, and
+ * defaults of config.json's keys. A spec is a family plus one config.json: all that the shared code
+ * needs to know of a model. Internal to this folder and to curvature/hvp*. Nothing here
+ * communicates.
+ */
 #pragma once
 #include "model/hfconfig.h"
 #include "model/model.h"
 #include "model/rope.h"
 #include "tensor/kern.h"
 
-/* The linear layers that a block may have, in the order of the stages. */
+/* The linear layers that a block may have, in the order of the stages (model.h). */
 enum role {
     ROLE_Q,
     ROLE_K,
@@ -36,23 +36,23 @@ enum { LAYERS_MAX = 1024, LAYER_NO_ROPE = 1, LAYER_WINDOW = 2 };
 struct spec {
     const struct arch *arch;
     struct model_shape shape;
-    double eps; /* f32 kernels round it, as the models' own code does */
+    double eps; /* of the norms; the f32 kernels round it to f32, as transformers does */
     enum qk_norm qk_norm;
     enum activation activation;
-    bool gated, fused, parallel;
+    bool gated, fused, parallel; /* gated MLP; fused q, k, v; parallel residual */
     bool bias_qkv, bias_o, bias_mlp;
-    double clip; /* bound of q, k and v; 0: none */
+    double clip; /* q, k and v are clipped to [-clip, clip]; 0: not */
     struct rope rope;
-    int64_t window;            /* of the layers flagged LAYER_WINDOW */
-    uint8_t flags[LAYERS_MAX]; // (L) LAYER_*
+    int64_t window;            /* tokens that attention sees in layers flagged LAYER_WINDOW */
+    uint8_t flags[LAYERS_MAX]; // (L) LAYER_* bits
 };
 
 struct arch {
-    const char *name, *alias, *doc; /* model_type; another that means the same, or NULL */
+    const char *name, *alias, *doc; /* model_type; a second one or NULL; one line for people */
 
-    /* Tensor names. ".weight" and ".bias" are appended; NULL: the family has none. */
+    /* Tensor names without ".weight" and ".bias"; NULL: the family has no such tensor. */
     const char *embed, *final_norm, *head;
-    const char *layers; /* prefix, "model.layers." */
+    const char *layers; /* prefix of the blocks, "model.layers." */
     const char *linear[ROLE_N];
     const char *attn_norm, *mlp_norm;
     const char *q_norm, *k_norm, *q_norm_alias, *k_norm_alias;
@@ -63,27 +63,32 @@ struct arch {
     enum qk_norm qk_norm;
     enum bias_rule bias_qkv, bias_o, bias_mlp;
 
-    /* config.json: keys that differ and defaults of absent ones. */
-    const char *eps_key; /* NULL: eps is fixed */
+    /* config.json: names of keys that differ between families, and values of absent keys. */
+    const char *eps_key; /* NULL: eps is no key, but fixed */
     double eps;
     struct rope_defaults rope;
     bool tied, attention_bias, mlp_bias;
-    int64_t kv_heads, head_dim; /* when the key is absent; 0: heads, hidden / heads */
+    int64_t kv_heads, head_dim; /* 0: as many as heads; hidden / heads */
     const char *activation;
-    /* Reads the keys that only this family has; NULL: none. */
+    /* Optional: reads keys that only this family has, after all others. */
     enum status (*configure)(const struct hfconfig *c, struct spec *s, struct err *e);
 };
 
-/* config.json into a spec; `name` is the file for messages. */
+/* Reads config.json into *out; `name`: the file, for messages. ERR_USAGE: a family or feature that
+ * is not supported; ERR_FORMAT: a wrong or missing key. */
 MUST_USE enum status spec_read(const json_t *config, const char *name, struct spec *out,
                                struct err *e);
-/* Flags the layers that see a sliding window: use_sliding_window and sliding_window must ask for
- * it, and layer_types names the layers; without layer_types, all from first_layer on, and only
- * those without RoPE if no_rope_only. */
+/* For configure: flags the layers with sliding-window attention, if use_sliding_window and
+ * sliding_window ask for it. layer_types names the layers; if it is absent, they are all from
+ * first_layer on, or only those of them without RoPE if no_rope_only. ERR_FORMAT. */
 MUST_USE enum status spec_read_window(const struct hfconfig *c, struct spec *s, int64_t first_layer,
                                       bool no_rope_only, struct err *e);
 
-/* What a block has beside linears. The bias of a norm stands behind its weight. */
+/* The same with first_layer = max_window_layers, as Qwen2 and Qwen3 do. */
+MUST_USE enum status spec_read_upper_window(const struct hfconfig *c, struct spec *s,
+                                            struct err *e);
+
+/* Tensors of a block other than linears. The bias of a norm follows its weight. */
 enum {
     EXTRA_ATTN_NORM,
     EXTRA_ATTN_NORM_BIAS,
@@ -97,25 +102,25 @@ enum {
     EXTRA_EPS,
     EXTRA_N
 };
+/* Tensors outside the blocks. */
 enum { OUTER_EMBED, OUTER_NORM, OUTER_NORM_BIAS, OUTER_HEAD, OUTER_N };
 enum slot_kind { SLOT_WEIGHT, SLOT_BIAS, SLOT_EXTRA, SLOT_OUTER };
 
-/* One tensor that a model must have. */
+/* One tensor of a model, by its spec. */
 struct slot {
-    const char *part, *alias, *suffix; /* name: layer prefix + part (or alias) + suffix */
+    const char *part, *alias, *suffix; /* name: prefix of the layer, part (or alias), suffix */
     enum slot_kind kind;
-    int index;    /* of the linear in the block, EXTRA_* or OUTER_* */
-    int role;     /* of a weight or bias */
+    int index;    /* number of the linear in the block, EXTRA_* or OUTER_* */
+    int role;     /* of a linear's weight or bias */
     int n_dims;   /* 0: one number, stored as [] or [1] */
-    bool buffer;  /* not a parameter, and may be missing */
+    bool buffer;  /* not a parameter; may be missing */
     int64_t n[2]; /* shape */
 };
 enum { SLOTS_MAX = 2 * LINEARS_MAX + EXTRA_N };
-/* The tensors of a block, weights in the order of the stages; and those outside. Return how many.
- */
-int slots_of_block(const struct spec *s, struct slot slots[SLOTS_MAX]);
-int slots_outside(const struct spec *s, struct slot slots[OUTER_N]);
+/* Fills slots with the tensors of a block (the same in all layers; linears in the order of the
+ * stages), or for layer < 0 with those outside the blocks. Returns how many. */
+int slots_of(const struct spec *s, int64_t layer, struct slot slots[SLOTS_MAX]);
 int64_t slot_elements(const struct slot *t);
-/* Stage, rows and columns of a role. */
+/* Stage of a linear layer; rows and columns of its weight. */
 int role_stage(int role);
 void role_shape(const struct spec *s, int role, int64_t *rows, int64_t *cols);

@@ -5,28 +5,17 @@
 
 static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
 {
-    enum status st = OK;
-    bool normed;
-    TRY(hf_bool(c, "qk_layernorm", true, &normed, e));
+    bool normed = true;
+    enum status st = hf_bool(c, "qk_layernorm", true, &normed, e);
     if (!normed) s->qk_norm = QK_NONE;
-done:
     return st;
 }
 
 const struct arch arch_opensci = {
     .name = "opensci",
     .doc = "open-sci-ref: Qwen3 with biases in attention and MLP",
-    .embed = "model.embed_tokens",
+    ARCH_LLAMA_NAMES,
     .final_norm = "model.norm",
-    .head = "lm_head",
-    .layers = "model.layers.",
-    .linear = {[ROLE_Q] = "self_attn.q_proj",
-               [ROLE_K] = "self_attn.k_proj",
-               [ROLE_V] = "self_attn.v_proj",
-               [ROLE_O] = "self_attn.o_proj",
-               [ROLE_GATE] = "mlp.gate_proj",
-               [ROLE_UP] = "mlp.up_proj",
-               [ROLE_DOWN] = "mlp.down_proj"},
     .attn_norm = "input_layernorm",
     .mlp_norm = "post_attention_layernorm",
     .q_norm = "self_attn.q_layernorm",

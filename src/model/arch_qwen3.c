@@ -2,30 +2,11 @@
 #include "model/arch.h"
 #include "model/arch_table.h"
 
-static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
-{
-    enum status st = OK;
-    int64_t first;
-    TRY(hf_int(c, "max_window_layers", 28, 0, &first, e));
-    TRY(spec_read_window(c, s, first, false, e));
-done:
-    return st;
-}
-
 const struct arch arch_qwen3 = {
     .name = "qwen3",
     .doc = "Qwen3: Llama with per-head q/k RMSNorm",
-    .embed = "model.embed_tokens",
+    ARCH_LLAMA_NAMES,
     .final_norm = "model.norm",
-    .head = "lm_head",
-    .layers = "model.layers.",
-    .linear = {[ROLE_Q] = "self_attn.q_proj",
-               [ROLE_K] = "self_attn.k_proj",
-               [ROLE_V] = "self_attn.v_proj",
-               [ROLE_O] = "self_attn.o_proj",
-               [ROLE_GATE] = "mlp.gate_proj",
-               [ROLE_UP] = "mlp.up_proj",
-               [ROLE_DOWN] = "mlp.down_proj"},
     .attn_norm = "input_layernorm",
     .mlp_norm = "post_attention_layernorm",
     .q_norm = "self_attn.q_norm",
@@ -41,5 +22,5 @@ const struct arch arch_qwen3 = {
     .kv_heads = 32,
     .head_dim = 128,
     .activation = "silu",
-    .configure = configure,
+    .configure = spec_read_upper_window,
 };

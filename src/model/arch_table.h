@@ -1,9 +1,19 @@
-/* arch_table: every family. A new one is its arch_*.c, a line here and a line in the table. */
+/* arch_table: the table of all families. A new family is its arch_*.c, a declaration here and an
+ * entry in the table of arch_table.c (docs/adding-a-family.md). */
 #pragma once
 #include "model/arch.h"
 
 extern const struct arch arch_llama, arch_olmo, arch_olmo2, arch_smollm3, arch_apertus;
 extern const struct arch arch_gpt_neox, arch_qwen2, arch_qwen3, arch_opensci;
 
-/* The names of all families, "llama, olmo, ...", into text. */
+/* The tensor names of Llama that most families use, as initialisers of struct arch: embedding,
+ * head, attention and gated MLP. Norms differ and are named by each family. */
+#define ARCH_LLAMA_NAMES                                                                           \
+    .embed = "model.embed_tokens", .head = "lm_head", .layers = "model.layers.",                   \
+    .linear = {[ROLE_Q] = "self_attn.q_proj", [ROLE_K] = "self_attn.k_proj",                       \
+               [ROLE_V] = "self_attn.v_proj", [ROLE_O] = "self_attn.o_proj",                       \
+               [ROLE_GATE] = "mlp.gate_proj", [ROLE_UP] = "mlp.up_proj",                           \
+               [ROLE_DOWN] = "mlp.down_proj"}
+
+/* text (size bytes) = the names of all families, "llama, olmo, ...", cut where it is full. */
 void arch_list(char *text, size_t size);

@@ -1,5 +1,6 @@
-/* Causal self-attention with the softmax taken piecewise over the keys (Milakov and Gimelshein
- * 2018; Dao et al. 2022), so that a thread needs one small tile of scores whatever the length. */
+/* Causal self-attention of the forward pass. The softmax runs over the keys piece by piece (Milakov
+ * and Gimelshein 2018; Dao et al. 2022), so that a thread needs one small tile of scores at any
+ * length. */
 #include "linalg/linalg.h"
 #include "model/block.h"
 #include "tensor/row.h"
@@ -21,7 +22,7 @@ void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int
     *v = s->fused ? *k + D : D * (m->heads + m->kv_heads + kv);
 }
 
-/* q/k norm and RoPE of `heads` heads of the tile that start at column `column`, `stride` apart. */
+/* q/k norm and RoPE of `heads` heads, the first at column `column`, `stride` columns apart. */
 static void prepare_heads(const struct spec *s, const struct block *b, const struct tile *t,
                           struct acts *a, int64_t column, int64_t stride, int64_t heads,
                           const float *norm)
@@ -50,12 +51,12 @@ void attention_prepare(const struct spec *s, const struct block *b, const struct
     prepare_heads(s, b, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);
 }
 
-/* One head of a sequence, as attend sees it: rows from the sequence's start. */
+/* One head of a sequence; row 0 is the sequence's first token. */
 struct head {
     const float *q, *k, *v; // (T, D) pitch `width`
     float *out;             // (T, D) pitch `ld`
     int64_t width, ld, D, window;
-    int64_t valid; /* keys that are no filling; 0: all */
+    int64_t valid; /* keys that are not padding; 0: all */
 };
 
 static void zero_rows(const struct head *h, int64_t row, int64_t n)
@@ -64,13 +65,13 @@ static void zero_rows(const struct head *h, int64_t row, int64_t n)
         memset(h->out + i * h->ld, 0, (size_t)h->D * sizeof(float));
 }
 
-/* Query rows [q0, q0 + n) against all keys that they may see. */
+/* Attention of the queries [q0, q0 + n) over all keys that they see. */
 static void attend(const struct head *h, int64_t q0, int64_t n, float *scores)
 {
     float m[QUERY_TILE], l[QUERY_TILE], scale = 1.0f / sqrtf((float)h->D);
     int64_t start = h->window > 0 && q0 >= h->window ? q0 - h->window + 1 : 0;
     int64_t end = h->valid > 0 && h->valid < q0 + n ? h->valid : q0 + n;
-    if (start >= end) zero_rows(h, q0, n); /* a window with nothing but filling in it */
+    if (start >= end) zero_rows(h, q0, n); /* the window holds padding only */
     for (int64_t i = 0; i < n; i++) m[i] = -INFINITY, l[i] = 0;
     for (int64_t k0 = start; k0 < end; k0 += KEY_TILE) {
         int64_t keys = end - k0 < KEY_TILE ? end - k0 : KEY_TILE;

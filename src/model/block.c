@@ -1,4 +1,4 @@
-/* Loading the weights of one block. */
+/* Loads the weights of one block. */
 #include "model/block.h"
 #include "util/mem.h"
 #include <math.h>
@@ -20,14 +20,12 @@ int64_t block_floats(const struct slot *slots, int n)
     return size;
 }
 
-/* log(1 + e^x) without overflow. */
-static double softplus(double x)
+double softplus(double x)
 {
     return fmax(x, 0) + log1p(exp(-fabs(x)));
 }
 
-/* The learned scalars with their softplus taken (Huang and Schlag 2024; f32 as transformers has
- * it). */
+/* The learned scalars after softplus, rounded to f32 as in transformers (Huang and Schlag 2024). */
 static void xielu_derive(struct block_extra *x)
 {
     const float *const *p = x->p;
@@ -63,22 +61,23 @@ done:
 int64_t model_block_floats(const struct model *m)
 {
     struct slot slots[SLOTS_MAX];
-    int n = slots_of_block(&m->spec, slots);
+    int n = slots_of(&m->spec, 0, slots);
     return block_floats(slots, n);
 }
 
-/* Deals the slots out over the parts, each to the one that has least so far. */
-static bool mine(const struct slot *slots, int n, int slot, struct model_part part)
+/* Whether this part reads the slot: slots go in their order to the part with the fewest elements.
+ */
+static bool part_reads(const struct slot *slots, int n, int slot, struct model_part part)
 {
     int64_t load[SLOTS_MAX] = {0};
-    int taker = 0, parts = part.parts < SLOTS_MAX ? part.parts : SLOTS_MAX;
+    int reader = 0, parts = part.parts < SLOTS_MAX ? part.parts : SLOTS_MAX;
     for (int i = 0; i <= slot && i < n; i++) {
-        taker = 0;
+        reader = 0;
         for (int k = 1; k < parts; k++)
-            if (load[k] < load[taker]) taker = k;
-        load[taker] += slot_elements(&slots[i]);
+            if (load[k] < load[reader]) reader = k;
+        load[reader] += slot_elements(&slots[i]);
     }
-    return taker == part.part;
+    return reader == part.part;
 }
 
 enum status model_block_read(const struct model *m, int64_t layer, struct model_part part,
@@ -87,14 +86,14 @@ enum status model_block_read(const struct model *m, int64_t layer, struct model_
     enum status st = OK;
     struct block b = {.layer = layer, .storage = storage, .borrowed = true};
     struct slot slots[SLOTS_MAX];
-    int n = slots_of_block(&m->spec, slots);
+    int n = slots_of(&m->spec, 0, slots);
     int64_t at = 0;
     TRY(mem_zero(&b.extra, 1, sizeof *b.extra, "block", e));
     for (int i = 0; i < n; i++) {
         char name[NAME_MAX_LEN];
         slot_name(m, &slots[i], layer, name);
         if (slots[i].buffer && !checkpoint_find(m->checkpoint, name)) continue;
-        if (mine(slots, n, i, part)) TRY(slot_read(m, &slots[i], layer, storage + at, e));
+        if (part_reads(slots, n, i, part)) TRY(slot_read(m, &slots[i], layer, storage + at, e));
         TRY(place(m, layer, &slots[i], &b, storage + at, e));
         at += padded(slot_elements(&slots[i]));
     }

@@ -1,5 +1,5 @@
-/* block: the insides of a model and of a block. Internal to this folder and to
- * curvature/hvp*. */
+/* block: internal structs and functions of a model and of a block, for this folder and for
+ * curvature/hvp* only. */
 #pragma once
 #include "model/arch.h"
 
@@ -12,51 +12,56 @@ struct model {
     float *norm, *norm_bias;       // (C) owned; NULL when the family has none
 };
 
-/* What a block has beside its linears. */
+/* Tensors of a block other than its linears. */
 struct block_extra {
-    const float *p[EXTRA_N]; /* by EXTRA_*; NULL when the family has none */
+    const float *p[EXTRA_N]; /* by EXTRA_*, in the block's storage; NULL: the family has none */
     struct xielu xielu;
 };
 
-/* Tokens of one sequence that are worked on together: rows [row, row + n) of the acts, at positions
- * pos.. of a sequence that starts at row `first`. valid: rows of the sequence that may be attended
- * to; 0: all. */
+/* A run of tokens of one sequence: rows [row, row + n), at positions pos.. of a sequence that
+ * starts at row `first`. valid: tokens of the sequence that are not padding; 0: all. */
 struct tile {
     int64_t row, first, pos, n, valid;
 };
 
-/* The whole name of a slot's tensor, the alias if the checkpoint has only that. layer < 0: outside
- * the blocks. */
+/* name = the full name of a slot's tensor in the checkpoint; with the slot's alias if the
+ * checkpoint has only that. layer < 0: outside the blocks. */
 enum { NAME_MAX_LEN = 256 };
 void slot_name(const struct model *m, const struct slot *t, int64_t layer, char name[NAME_MAX_LEN]);
-/* dst (elements) = the slot's tensor in f32. */
+/* dst (elements) = the slot's tensor in f32. ERR_FORMAT: it is missing; errors of the checkpoint.
+ */
 MUST_USE enum status slot_read(const struct model *m, const struct slot *t, int64_t layer,
                                float *dst, struct err *e);
 
-/* What the checkpoint stores beyond the slots: known buffers and a tied head are left alone, other
- * strangers too, with a warning. ERR_FORMAT for a tensor that the family has and this config.json
- * denies (a bias, a q/k norm), and for layers beyond its last. */
+/* Checks the tensors of the checkpoint that are not in the slots. Known buffers and a tied head are
+ * ignored; unknown tensors too, with a warning. ERR_FORMAT: a tensor that the family has but this
+ * config.json rules out (a bias, a q/k norm), or a layer beyond the last. */
 MUST_USE enum status leftover_check(const struct model *m, struct err *e);
 
-/* y = the family's norm of x, T rows of C. w, b as in struct block_extra. y may be x. */
+/* y (T, C) = the family's norm of the rows of x with weight w and bias b (block_extra). y may be x.
+ */
 void norm_rows(const struct spec *s, const float *w, const float *b, const float *x, int64_t T,
                float *y);
 
-/* STAGE_O's input: attention of the rotated q, k, v in a->inner, heads side by side in a->in. */
+/* The input of STAGE_O: a->in = attention over the prepared q, k, v in a->inner, all heads side by
+ * side. Parallel. */
 void attention_forward(const struct spec *s, int64_t layer, struct acts *a);
-/* Clipping, q/k norm and RoPE of one tile of a->inner. */
+/* Clips, norms (q/k norm) and rotates (RoPE) one tile of q, k, v in a->inner, in place. */
 void attention_prepare(const struct spec *s, const struct block *b, const struct tile *t,
                        struct acts *a);
-/* Values of q, k and v of one token, and where those of a head start. */
+/* Values of q, k and v of a token together, and the columns where those of a head start. */
 int64_t qkv_width(const struct spec *s);
 void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int64_t *v);
 
-/* Floats of a token in acts' in and inner. */
+/* Floats per token in acts' in and inner. */
 void acts_widths(const struct spec *s, int64_t *in, int64_t *inner);
-/* Floats that the slots of a block take, each padded to a cache line. */
+/* Floats that the tensors of a block take in its storage, each padded to whole cache lines. */
 int64_t block_floats(const struct slot *slots, int n);
-/* Cuts the sequences [s0, s1) into a->tiles of at most `tokens` tokens. */
+/* Cuts the sequences [s0, s1) into a->tiles of at most `tokens` tokens of one sequence. */
 void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens);
-/* Fills the table of angles for all positions below n. */
+/* Fills the table of RoPE angles for all positions below n. */
 void acts_angles(const struct spec *s, struct acts *a, int64_t n);
+/* log(1 + e^x) without overflow. */
+double softplus(double x);
+/* Queries and keys in a tile of attention scores. */
 enum { QUERY_TILE = 64, KEY_TILE = 512 };

@@ -1,21 +1,16 @@
-/* The MLP's activation, and the sums of the residual stream. */
+/* Derivatives of the MLP's activation and of the additions of the residual stream. */
 #include "model/diff_ops.h"
 #include "tensor/row.h"
 #include <math.h>
 #include <string.h>
 
-/* log(1 + e^x) without overflow, and its derivative. */
-static double softplus(double x)
-{
-    return fmax(x, 0) + log1p(exp(-fabs(x)));
-}
-
+/* The derivative of softplus. */
 static double sigmoid(double x)
 {
     return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
 }
 
-/* xIELU's scalars: a = softplus(alpha_p), b = beta + softplus(alpha_n), along with the tangents. */
+/* xIELU's scalars, a = softplus(alpha_p) and b = beta + softplus(alpha_n), and their tangents. */
 static struct diff_xielu xielu_of(const struct diff_pass *p)
 {
     real *const *w = p->w->extra;
@@ -30,8 +25,8 @@ static struct diff_xielu xielu_of(const struct diff_pass *p)
     return c;
 }
 
-/* From the adjoints of a and b, summed over the tiles, to those of the alphas; with `tangent` to
- * their tangents: d (sigmoid g) = sigmoid dg + sigmoid' dalpha g. */
+/* Adds the adjoints of the alphas, from those of a and b summed over the tiles; with `tangent` the
+ * tangents of the adjoints: d (sigmoid g) = sigmoid dg + sigmoid' dalpha g. */
 static void xielu_scalars(const struct diff_pass *p, bool tangent)
 {
     static const int extra[2] = {EXTRA_ALPHA_P, EXTRA_ALPHA_N};
@@ -49,7 +44,7 @@ static void xielu_scalars(const struct diff_pass *p, bool tangent)
     }
 }
 
-/* One row of everything that the activation touches. */
+/* One token's row of all arrays that the activation reads or writes; NULL: not in this form. */
 struct row {
     const real *x, *up, *dx, *dup, *gy, *dgy;
     real *y, *dy, *gx, *gup, *dgx, *dgup;
@@ -78,46 +73,26 @@ static struct row row_of(const struct diff_op *op, const struct diff_pass *p, in
     return r;
 }
 
-enum form { VALUE, TANGENT, ADJOINT, ADJOINT_TANGENT };
-
-static void xielu_row(enum form form, const struct diff_xielu *c, const struct row *r, int64_t n,
-                      double sums[4])
+static void xielu_row(enum diff_form form, const struct diff_xielu *c, const struct row *r,
+                      int64_t n, double sums[4])
 {
-    switch (form) {
-    case VALUE:
-        diff_xielu(c, r->y, r->x, n);
-        break;
-    case TANGENT:
-        diff_xielu_tangent(c, r->dy, r->x, r->dx, n);
-        break;
-    case ADJOINT:
-        diff_xielu_adjoint(c, r->gx, r->x, r->gy, n, sums);
-        break;
-    case ADJOINT_TANGENT:
+    if (form == DIFF_VALUE) diff_xielu(c, r->y, r->x, n);
+    if (form == DIFF_TANGENT) diff_xielu_tangent(c, r->dy, r->x, r->dx, n);
+    if (form == DIFF_ADJOINT) diff_xielu_adjoint(c, r->gx, r->x, r->gy, n, sums);
+    if (form == DIFF_ADJOINT_TANGENT)
         diff_xielu_adjoint_tangent(c, r->dgx, r->x, r->dx, r->gy, r->dgy, n, sums, sums + 2);
-        break;
-    }
 }
 
-static void act_row(enum form form, enum diff_activation f, const struct row *r, int64_t n)
+static void act_row(enum diff_form form, enum diff_activation f, const struct row *r, int64_t n)
 {
-    switch (form) {
-    case VALUE:
-        diff_act(f, r->y, r->x, r->up, n);
-        break;
-    case TANGENT:
-        diff_act_tangent(f, r->dy, r->x, r->dx, r->up, r->dup, n);
-        break;
-    case ADJOINT:
-        diff_act_adjoint(f, r->gx, r->gup, r->x, r->up, r->gy, n);
-        break;
-    case ADJOINT_TANGENT:
+    if (form == DIFF_VALUE) diff_act(f, r->y, r->x, r->up, n);
+    if (form == DIFF_TANGENT) diff_act_tangent(f, r->dy, r->x, r->dx, r->up, r->dup, n);
+    if (form == DIFF_ADJOINT) diff_act_adjoint(f, r->gx, r->gup, r->x, r->up, r->gy, n);
+    if (form == DIFF_ADJOINT_TANGENT)
         diff_act_adjoint_tangent(f, r->dgx, r->dgup, r->x, r->dx, r->up, r->dup, r->gy, r->dgy, n);
-        break;
-    }
 }
 
-static void activate(enum form form, const struct diff_op *op, const struct diff_pass *p)
+void diff_activate(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
     static const enum diff_activation known[] = {
         [ACT_SILU] = DIFF_SILU, [ACT_GELU] = DIFF_GELU, [ACT_GELU_TANH] = DIFF_GELU_TANH};
@@ -138,27 +113,7 @@ static void activate(enum form form, const struct diff_op *op, const struct diff
                 act_row(form, known[p->spec->activation], &r, n);
         }
     }
-    if (xielu && form >= ADJOINT) xielu_scalars(p, form == ADJOINT_TANGENT);
-}
-
-void diff_activate_value(const struct diff_op *op, const struct diff_pass *p)
-{
-    activate(VALUE, op, p);
-}
-
-void diff_activate_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    activate(TANGENT, op, p);
-}
-
-void diff_activate_adjoint(const struct diff_op *op, const struct diff_pass *p)
-{
-    activate(ADJOINT, op, p);
-}
-
-void diff_activate_adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    activate(ADJOINT_TANGENT, op, p);
+    if (xielu && form >= DIFF_ADJOINT) xielu_scalars(p, form == DIFF_ADJOINT_TANGENT);
 }
 
 static void sum_forward(const struct diff_op *op, const struct diff_pass *p,
@@ -173,7 +128,7 @@ static void sum_forward(const struct diff_op *op, const struct diff_pass *p,
     }
 }
 
-/* Both terms take the whole adjoint. */
+/* Each term of a sum gets the whole adjoint of the sum. */
 static void sum_backward(const struct diff_op *op, const struct diff_pass *p,
                          const struct diff_lane *l)
 {
@@ -193,22 +148,7 @@ static void sum_backward(const struct diff_op *op, const struct diff_pass *p,
         }
 }
 
-void diff_sum_value(const struct diff_op *op, const struct diff_pass *p)
+void diff_sum(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
-    sum_forward(op, p, p->value);
-}
-
-void diff_sum_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    sum_forward(op, p, p->tangent);
-}
-
-void diff_sum_adjoint(const struct diff_op *op, const struct diff_pass *p)
-{
-    sum_backward(op, p, p->adjoint);
-}
-
-void diff_sum_adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    sum_backward(op, p, p->adjoint_tangent);
+    (form < DIFF_ADJOINT ? sum_forward : sum_backward)(op, p, diff_lane_written(form, p));
 }

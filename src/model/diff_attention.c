@@ -1,6 +1,6 @@
 /* Causal attention and its derivatives, tiled over the queries: a tile holds the scores of
- * QUERY_TILE queries against the keys that they may see. Keys and values collect adjoints from many
- * queries, so a thread takes one key/value head of one sequence with all queries that read it. */
+ * QUERY_TILE queries against the keys that they may see. The adjoint of a key or value is a sum
+ * over many queries, so a thread takes one key/value head of one sequence with all its queries. */
 #include "linalg/matmul.h"
 #include "model/diff_ops.h"
 #include "tensor/diff.h"
@@ -8,7 +8,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* The scores of a tile. */
+/* Scratch arrays of a tile: probabilities, their tangents, adjoints, tangents of the adjoints. */
 enum { P, DP, G, DG, PLANES };
 
 /* One query head, and its key/value head, of one sequence: rows from the sequence's start. */
@@ -43,21 +43,21 @@ static void visible(const struct head *h, const struct span *s, int64_t i, int64
     *hi = last + 1 - s->k0;
 }
 
-/* y (n, keys) = a of the queries times b of the keys. */
+/* y (n, keys) = beta y + rows of the queries in a times rows of the keys in bᵀ. */
 static void scores(const struct head *h, const struct span *s, real *y, const real *a, int64_t lda,
                    const real *b, int64_t ldb, real beta)
 {
     gemm_nt(y, s->keys, a + s->q0 * lda, lda, b + s->k0 * ldb, ldb, s->n, s->keys, h->D, beta);
 }
 
-/* y of the queries = scores times b of the keys. */
+/* Rows of the queries in y = beta y + p (n, keys) times rows of the keys in b. */
 static void to_queries(const struct head *h, const struct span *s, real *y, int64_t ldy,
                        const real *p, const real *b, real beta)
 {
     gemm_nn(y + s->q0 * ldy, ldy, p, s->keys, b + s->k0 * h->W, h->W, s->n, h->D, s->keys, beta);
 }
 
-/* y of the keys += scoresᵀ times a of the queries. */
+/* Rows of the keys in y += pᵀ times rows of the queries in a. */
 static void to_keys(const struct head *h, const struct span *s, real *y, const real *p,
                     const real *a, int64_t lda)
 {
@@ -192,8 +192,8 @@ static void zero_rows(real *x, int64_t ld, int64_t T, int64_t n)
     for (int64_t t = 0; t < T; t++) memset(x + t * ld, 0, (size_t)n * sizeof *x);
 }
 
-/* One key/value head of one sequence at a time; its adjoints in `tangent` or adjoint lane start at
- * zero. */
+/* One key/value head of one sequence at a time; first zeroes its adjoints, or with `tangent` their
+ * tangents. */
 static void each_group(const struct diff_pass *p, bool tangent,
                        void (*tile)(const struct head *h, const struct span *s))
 {
@@ -213,26 +213,13 @@ static void each_group(const struct diff_pass *p, bool tangent,
         }
 }
 
-void diff_attend_value(const struct diff_op *op, const struct diff_pass *p)
+void diff_attend(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
+    static void (*const tiles[DIFF_FORMS])(const struct head *h, const struct span *s) = {
+        value_tile, tangent_tile, adjoint_tile, adjoint_tangent_tile};
     (void)op;
-    each_head(p, value_tile);
-}
-
-void diff_attend_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    (void)op;
-    each_head(p, tangent_tile);
-}
-
-void diff_attend_adjoint(const struct diff_op *op, const struct diff_pass *p)
-{
-    (void)op;
-    each_group(p, false, adjoint_tile);
-}
-
-void diff_attend_adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    (void)op;
-    each_group(p, true, adjoint_tangent_tile);
+    if (form < DIFF_ADJOINT)
+        each_head(p, tiles[form]);
+    else
+        each_group(p, form == DIFF_ADJOINT_TANGENT, tiles[form]);
 }

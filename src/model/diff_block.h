@@ -1,36 +1,33 @@
-/* diff: a block forward and backward, and the tangents of both (Pearlmutter 1994), in the scalar
- * type `real`. docs/math/hvp.md derives it.
+/* diff_block: the forward and backward pass of a block and the tangents of both (Pearlmutter 1994),
+ * in the scalar type `real`; derived in docs/math/hvp.md. Local to the process.
  *
- * A block is a short program of operations on named buffers; each operation has four forms (value,
- * tangent, adjoint, tangent of the adjoint), and a pass runs one form over the program. The wiring
- * of a family is thus written once, in diff_program.c.
+ * A block is a short program of operations on named buffers. Each operation has four forms (value,
+ * tangent, adjoint, tangent of the adjoint), and diff_run runs one form of the whole program. So
+ * the wiring of all families is written once, in diff_program.c.
  *
- * A lane is one set of the buffers for the tokens of a chunk: values, tangents, adjoints, or
- * tangents of the adjoints. */
+ * A lane is one set of the buffers for the tokens of a chunk: the values, the tangents, the
+ * adjoints, or the tangents of the adjoints. */
 #pragma once
 #include "model/block.h"
 #include "model/model.h"
 #include "tensor/diff.h"
 #include "tensor/real.h"
 
-#define diff_program          REAL_NAME(diff_program)
-#define diff_lane_init        REAL_NAME(diff_lane_init)
-#define diff_lane_free        REAL_NAME(diff_lane_free)
-#define diff_lane_bytes       REAL_NAME(diff_lane_bytes)
-#define diff_work_init        REAL_NAME(diff_work_init)
-#define diff_work_bytes       REAL_NAME(diff_work_bytes)
-#define diff_work_free        REAL_NAME(diff_work_free)
-#define diff_work_cut         REAL_NAME(diff_work_cut)
-#define diff_values           REAL_NAME(diff_values)
-#define diff_tangents         REAL_NAME(diff_tangents)
-#define diff_adjoints         REAL_NAME(diff_adjoints)
-#define diff_adjoint_tangents REAL_NAME(diff_adjoint_tangents)
-#define diff_param            REAL_NAME(diff_param)
-#define diff_weights_load     REAL_NAME(diff_weights_load)
-#define diff_weights_free     REAL_NAME(diff_weights_free)
-#define diff_angles           REAL_NAME(diff_angles)
-#define diff_norm_of          REAL_NAME(diff_norm_of)
-#define diff_partial_add      REAL_NAME(diff_partial_add)
+#define diff_program      REAL_NAME(diff_program)
+#define diff_lane_init    REAL_NAME(diff_lane_init)
+#define diff_lane_free    REAL_NAME(diff_lane_free)
+#define diff_lane_bytes   REAL_NAME(diff_lane_bytes)
+#define diff_work_init    REAL_NAME(diff_work_init)
+#define diff_work_bytes   REAL_NAME(diff_work_bytes)
+#define diff_work_free    REAL_NAME(diff_work_free)
+#define diff_work_cut     REAL_NAME(diff_work_cut)
+#define diff_run          REAL_NAME(diff_run)
+#define diff_param        REAL_NAME(diff_param)
+#define diff_weights_load REAL_NAME(diff_weights_load)
+#define diff_weights_free REAL_NAME(diff_weights_free)
+#define diff_angles       REAL_NAME(diff_angles)
+#define diff_norm_of      REAL_NAME(diff_norm_of)
+#define diff_partial_add  REAL_NAME(diff_partial_add)
 
 enum diff_buffer {
     DIFF_X0,   // (T, C) the block's input
@@ -51,17 +48,17 @@ enum diff_buffer {
 };
 
 struct diff_lane {
-    real *b[DIFF_BUFFERS]; /* X0 and X2 are the caller's; NULL: not in the program */
-    real *log_sum;         // (T, NH) of the attention's softmaxes, in the lane of values
-    real *storage;
+    real *b[DIFF_BUFFERS]; /* X0 and X2: set by the caller; NULL: not in the program */
+    real *log_sum;         // (T, NH) log-sums of the attention's softmaxes; in the lane of values
+    real *storage;         /* owner of the buffers and log_sum */
 };
 
-/* One number for each tensor of a block: weights, directions, or where gradients are added up.
- * NULL: the family has none, or it is not wanted. */
+/* A pointer for each tensor of a block: to weights, to a direction, or to where a gradient is
+ * summed up. NULL: the family has no such tensor, or it is not wanted. Borrowed. */
 struct diff_params {
     real *weight[LINEARS_MAX], *bias[LINEARS_MAX], *extra[EXTRA_N];
 };
-/* The entry of a slot of a block. */
+/* The entry for a block's slot. */
 real **diff_param(struct diff_params *p, const struct slot *t);
 
 enum diff_kind {
@@ -78,99 +75,104 @@ struct diff_op {
     enum diff_kind kind;
     int arg;                  /* norm: EXTRA_*_NORM; linear: stage */
     enum diff_buffer a, b, y; /* y = op(a); addition: y = a + b */
-    bool add_a, add_b;        /* adjoints: another consumer has already left its part */
-    bool backward;            /* values and tangents: y is needed by the adjoints */
+    bool add_a, add_b;        /* backward: add to the adjoint of a, b; another reader wrote first */
+    bool backward;            /* the adjoints need the value of y */
 };
-/* Buffers by number: which of them something is about. */
+/* A set of buffers. */
 struct diff_set {
     bool has[DIFF_BUFFERS];
 };
 struct diff_program {
     int n;
     struct diff_op op[12];
-    struct diff_set inside; /* used, and not X0 or X2 */
+    struct diff_set inside; /* buffers that the program uses, without X0 and X2 */
     /* Of those: values (and tangents) that later passes read; adjoints that their tangents read. */
     struct diff_set read, adjoint_read;
-    int64_t width[DIFF_BUFFERS];
+    int64_t width[DIFF_BUFFERS]; /* values per token */
     int n_linears;
-    struct linear linear[LINEARS_MAX]; /* stage, rows and cols alone */
+    struct linear linear[LINEARS_MAX]; /* stage, rows and cols only */
 };
+/* Writes the program of all blocks of a model. */
 void diff_program(const struct spec *s, struct diff_program *out);
 
-/* A lane for up to `tokens` tokens that owns the set's buffers; the others are those of `rest`,
- * which outlives it (NULL: none is missing). heads: of the attention whose log_sum it has, 0: none.
- */
+/* Makes a lane for up to `tokens` tokens that owns the buffers of the set and borrows the others
+ * from `rest`, which must outlive it (NULL: the set is complete). heads: of the attention, for
+ * log_sum; 0: a lane without it. ERR_NOMEM. */
 MUST_USE enum status diff_lane_init(struct diff_lane *l, const struct diff_program *p,
                                     const struct diff_set *set, const struct diff_lane *rest,
                                     int64_t tokens, int64_t heads, struct err *e);
 void diff_lane_free(struct diff_lane *l);
+/* Bytes of such a lane. */
 int64_t diff_lane_bytes(const struct diff_program *p, const struct diff_set *set, int64_t tokens,
                         int64_t heads);
 
-/* What the passes need beside lanes. */
+/* What the passes need besides lanes: the chunk, tables and scratch arrays. */
 struct diff_work {
-    int64_t tokens;       /* of the chunk in hand */
-    const int64_t *first; // (n_sequences + 1) first row of each of its sequences
+    int64_t tokens;       /* of the current chunk */
+    const int64_t *first; // (n_sequences + 1) first row of each of its sequences; borrowed
     int64_t n_sequences;
-    struct tile *tiles; /* the chunk in short runs of tokens, within sequences */
+    struct tile *tiles; // (n_tiles) the chunk cut into short runs of tokens of one sequence
     int64_t n_tiles, max_tiles;
-    real *cosine, *sine; // (longest sequence, half)
+    real *cosine, *sine; // (longest, half) of the RoPE angles
     real *partial;       // (max_tiles, 2 width) sums over the tokens of a tile
     int64_t partial_width;
     double *scalars;    // (max_tiles, 4) the same for xIELU's scalars
     real *ones, *zeros; // (partial_width)
     real *scores;       // (threads, 4, QUERY_TILE, longest sequence)
-    int64_t longest;
+    int64_t longest;    /* tokens of the longest sequence */
     int threads;
 };
-/* For chunks of at most that many tokens and sequences, none longer than `longest`. */
+/* For chunks of at most that many tokens and sequences, none longer than `longest`. ERR_NOMEM;
+ * ERR_FORMAT: config.json. */
 MUST_USE enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t tokens,
                                     int64_t sequences, int64_t longest, struct err *e);
 void diff_work_free(struct diff_work *w);
+/* Bytes that diff_work_init allocates on so many threads. */
 int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences, int64_t longest,
                         int64_t threads);
-/* The chunk of n sequences whose rows start at first[0] = 0, ..., first[n] (borrowed). */
+/* Sets the current chunk: n sequences, sequence i being rows first[i] to first[i + 1], first[0] =
+ * 0; `first` is borrowed. */
 void diff_work_cut(struct diff_work *w, const int64_t *first, int64_t n);
 
-/* One pass over one chunk of one block. */
+/* The arguments of a pass over one chunk of one block; all pointers are borrowed. */
 struct diff_pass {
     const struct spec *spec;
     const struct diff_program *program;
     int64_t layer;
     struct diff_work *work;
     const struct diff_params *w; /* the weights */
-    const struct diff_params *v; /* their tangents */
-    const struct diff_params *g; /* adjoints or their tangents are added here */
+    const struct diff_params *v; /* their tangents; NULL in forms without tangents */
+    const struct diff_params *g; /* the parameters' adjoints (or tangents of them) are added here */
     struct diff_lane *value, *tangent, *adjoint, *adjoint_tangent;
-    bool again; /* values and tangents: only what the adjoints need */
+    bool again; /* forward forms: only run operations whose results the adjoints need */
 };
-/* From value->b[X0] everything up to value->b[X2]. Parallel inside, like the three below. */
-void diff_values(const struct diff_pass *p);
-/* Needs values. */
-void diff_tangents(const struct diff_pass *p);
-/* Needs values and adjoint->b[X2]; leaves adjoint->b[X0]. */
-void diff_adjoints(const struct diff_pass *p);
-/* Needs all three and adjoint_tangent->b[X2]. */
-void diff_adjoint_tangents(const struct diff_pass *p);
+/* Runs one form over the block. Forward forms compute X2 of their lane from X0; backward forms
+ * compute X0 of their lane from X2. Each form needs the lanes of those before it: tangents and
+ * adjoints need the values, tangents of the adjoints need all three. Parallel inside (OpenMP). */
+enum diff_form { DIFF_VALUE, DIFF_TANGENT, DIFF_ADJOINT, DIFF_ADJOINT_TANGENT, DIFF_FORMS };
+void diff_run(enum diff_form form, const struct diff_pass *p);
 
-/* The weights of a block in `real`, moved by step * direction where direction has entries. */
+/* The weights of a block in `real`. */
 struct diff_weights {
     struct block block;
-    struct diff_params params; /* into block's storage, or into `wide` */
+    struct diff_params params; /* point into block's storage or, in f64, into `wide` */
     real *wide;
 };
+/* Loads them and adds step * direction where direction has entries. Errors as model_block_load. */
 MUST_USE enum status diff_weights_load(const struct model *m, int64_t layer,
                                        const struct diff_params *direction, real step,
                                        struct diff_weights *out, struct err *e);
 void diff_weights_free(struct diff_weights *w);
 
-/* cosine and sine (n, half) of the positions below n. ERR_FORMAT: config.json. */
+/* cosine, sine (n, half) = those of the RoPE angles of the positions below n. ERR_FORMAT:
+ * config.json.
+ */
 MUST_USE enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine,
                                  struct err *e);
 
-/* The kernel's view of the family's norm of n values (the q/k norm when `rms`); absent weights and
- * tangents become ones and zeros. */
+/* The arguments of diff.h's norm kernels for the family's norm of n values, or for the q/k norm if
+ * `rms`. weight_bias and tangent (or NULL) have the weight and the bias; NULL entries: 1 and 0. */
 struct diff_norm diff_norm_of(const struct spec *s, const struct diff_work *w, int64_t n, bool rms,
                               const real *const weight_bias[2], const real *const tangent[2]);
-/* gw, gb (n) += the partial sums of the work's tiles; either may be NULL. */
+/* gw, gb (n) += the sums in w->partial over all tiles; either may be NULL. */
 void diff_partial_add(const struct diff_work *w, int64_t n, real *gw, real *gb);

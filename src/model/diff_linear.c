@@ -1,11 +1,12 @@
-/* The linear layers of a stage, whose outputs stand side by side. */
+/* Derivatives of the linear layers of a stage, whose outputs lie side by side in a row. */
 #include "linalg/matmul.h"
 #include "model/diff_ops.h"
 #include "tensor/row.h"
 
 enum { COLUMNS = 256, ROWS = 64 };
 
-/* g (n) += the sums of the columns of x (T, n): rows in short runs in `real`, runs in f64. */
+/* g (n) += the column sums of x (T, n): in `real` over runs of ROWS rows, which are added in f64.
+ */
 static void add_columns(real *g, const real *x, int64_t ldx, int64_t T, int64_t n, int threads)
 {
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -30,13 +31,14 @@ static void add_bias(const struct diff_pass *p, real *y, int64_t ldy, const real
         row_add_bias(y + w->tiles[i].row * ldy, ldy, b, w->tiles[i].n, n);
 }
 
-/* The k-th linear of the program in its stage; `column` of its first output. */
+/* Loops over the program's linears k of the stage; the body advances `column`, where k's outputs
+ * start. */
 #define EACH_LINEAR(k, column)                                                                     \
     int64_t column = 0;                                                                            \
     for (int k = 0; k < p->program->n_linears; k++)                                                \
         if (p->program->linear[k].stage == op->arg)
 
-void diff_linear_value(const struct diff_op *op, const struct diff_pass *p)
+static void value(const struct diff_op *op, const struct diff_pass *p)
 {
     const real *x = p->value->b[op->a];
     int64_t ld = p->program->width[op->y], T = p->work->tokens;
@@ -50,7 +52,7 @@ void diff_linear_value(const struct diff_op *op, const struct diff_pass *p)
     }
 }
 
-void diff_linear_tangent(const struct diff_op *op, const struct diff_pass *p)
+static void tangent(const struct diff_op *op, const struct diff_pass *p)
 {
     const real *x = p->value->b[op->a], *dx = p->tangent->b[op->a];
     int64_t ld = p->program->width[op->y], T = p->work->tokens;
@@ -65,7 +67,7 @@ void diff_linear_tangent(const struct diff_op *op, const struct diff_pass *p)
     }
 }
 
-void diff_linear_adjoint(const struct diff_op *op, const struct diff_pass *p)
+static void adjoint(const struct diff_op *op, const struct diff_pass *p)
 {
     const real *x = p->value->b[op->a];
     real *gx = p->adjoint->b[op->a];
@@ -81,7 +83,7 @@ void diff_linear_adjoint(const struct diff_op *op, const struct diff_pass *p)
     }
 }
 
-void diff_linear_adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
+static void adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
 {
     const real *x = p->value->b[op->a], *dx = p->tangent->b[op->a];
     real *dgx = p->adjoint_tangent->b[op->a];
@@ -100,4 +102,11 @@ void diff_linear_adjoint_tangent(const struct diff_op *op, const struct diff_pas
         if (p->g->bias[k]) add_columns(p->g->bias[k], dgy, ld, T, n, p->work->threads);
         column += n;
     }
+}
+
+void diff_linear(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
+{
+    static void (*const forms[DIFF_FORMS])(const struct diff_op *op, const struct diff_pass *p) = {
+        value, tangent, adjoint, adjoint_tangent};
+    forms[form](op, p);
 }

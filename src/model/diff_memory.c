@@ -1,4 +1,4 @@
-/* Lanes, working memory, and the weights of a block in `real`. */
+/* Memory of the derivatives of a block: lanes, scratch arrays, and its weights in `real`. */
 #include "model/diff_block.h"
 #include "tensor/row.h"
 #include "util/mem.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROW_TILE = 64 }; /* tokens of a run in the row-wise kernels */
+enum { ROW_TILE = 64 }; /* tokens per tile in the row-wise kernels */
 
 static int64_t numbers(const struct diff_program *p, const struct diff_set *set, int64_t tokens,
                        int64_t heads)
@@ -55,7 +55,7 @@ static int64_t partial_width(const struct model_shape *n)
     return max64(n->hidden, n->heads * n->head_dim);
 }
 
-static int64_t tiles_most(int64_t tokens, int64_t sequences)
+static int64_t tiles_max(int64_t tokens, int64_t sequences)
 {
     return tokens / ROW_TILE + sequences;
 }
@@ -63,7 +63,7 @@ static int64_t tiles_most(int64_t tokens, int64_t sequences)
 int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences, int64_t longest,
                         int64_t threads)
 {
-    int64_t width = partial_width(&s->shape), tiles = tiles_most(tokens, sequences);
+    int64_t width = partial_width(&s->shape), tiles = tiles_max(tokens, sequences);
     int64_t numbers = 2 * longest * s->rope.half + 2 * width + tiles * 2 * width +
                       threads * 4 * QUERY_TILE * longest;
     return numbers * (int64_t)sizeof(real) +
@@ -79,7 +79,7 @@ enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t t
     w->threads = omp_get_max_threads();
     w->longest = longest;
     w->partial_width = partial_width(n);
-    w->max_tiles = tiles_most(tokens, sequences);
+    w->max_tiles = tiles_max(tokens, sequences);
     TRY(mem_alloc(&w->tiles, w->max_tiles, sizeof *w->tiles, "tiles", e));
     TRY(mem_alloc(&w->cosine, longest * m->spec.rope.half, sizeof(real), "RoPE table", e));
     TRY(mem_alloc(&w->sine, longest * m->spec.rope.half, sizeof(real), "RoPE table", e));
@@ -163,7 +163,7 @@ static const float *loaded(const struct block *b, const struct slot *t)
 }
 
 #ifdef QTRAJ_REAL_F64
-/* Widened copies of everything loaded. */
+/* Fills w->params: with f64 copies of the loaded tensors, or in f32 with the tensors themselves. */
 static enum status take(struct diff_weights *w, const struct slot *slots, int n, struct err *e)
 {
     enum status st = OK;
@@ -202,7 +202,7 @@ enum status diff_weights_load(const struct model *m, int64_t layer,
     struct diff_weights w = {0};
     struct diff_params along = *direction;
     struct slot slots[SLOTS_MAX];
-    int n = slots_of_block(&m->spec, slots);
+    int n = slots_of(&m->spec, 0, slots);
     TRY(model_block_load(m, layer, &w.block, e));
     TRY(take(&w, slots, n, e));
     for (int i = 0; i < n; i++) {

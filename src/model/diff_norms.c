@@ -1,9 +1,9 @@
-/* Norms of whole rows and of heads, clipping and RoPE. */
+/* Derivatives of the norms of rows and of heads, of clipping and of RoPE. */
 #include "model/diff_ops.h"
 #include "tensor/row.h"
 #include <string.h>
 
-/* Where a norm reads and writes: `heads` runs of n values, `stride` apart, in each row. */
+/* Where a norm reads and writes: in each row `heads` runs of n values, `stride` apart. */
 struct place {
     enum diff_buffer x, y;
     int64_t column, stride, heads;
@@ -33,7 +33,7 @@ void diff_partial_add(const struct diff_work *w, int64_t n, real *gw, real *gb)
         }
 }
 
-/* The start of a tile's run of a head in a lane's buffer. */
+/* The first value of a tile in a lane's buffer, for one head. */
 static real *start(const struct diff_pass *p, const struct diff_lane *l, enum diff_buffer b,
                    const struct tile *t, const struct place *at, int64_t head)
 {
@@ -54,7 +54,7 @@ static void place_forward(const struct diff_pass *p, const struct diff_norm *f,
     }
 }
 
-/* Adjoints or their tangents for all tiles; parameters' parts go to g. */
+/* Adjoints, or their tangents, for all tiles; adds those of the parameters to gw and gb. */
 static void place_backward(const struct diff_pass *p, const struct diff_norm *f,
                            const struct place *at, bool tangent, bool add, real *gw, real *gb)
 {
@@ -81,7 +81,7 @@ static void place_backward(const struct diff_pass *p, const struct diff_norm *f,
     diff_partial_add(w, f->n, gw, gb);
 }
 
-/* An entry of an optional set of parameters. */
+/* An entry of a set of parameters; NULL without the set. */
 static real *extra(const struct diff_params *g, int index)
 {
     return g ? g->extra[index] : NULL;
@@ -94,49 +94,28 @@ static struct diff_norm row_norm(const struct diff_op *op, const struct diff_pas
     return diff_norm_of(p->spec, p->work, p->spec->shape.hidden, false, w, v);
 }
 
-static void rows_forward(const struct diff_op *op, const struct diff_pass *p, bool tangent)
+void diff_rows(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
     const struct diff_work *w = p->work;
     const struct diff_norm f = row_norm(op, p);
     const struct place at = {.x = op->a, .y = op->y, .heads = 1};
+    bool tangent = diff_is_tangent(form);
+    if (form >= DIFF_ADJOINT) {
+        place_backward(p, &f, &at, tangent, op->add_a, extra(p->g, op->arg),
+                       extra(p->g, op->arg + 1));
+        return;
+    }
 #pragma omp parallel for schedule(static) num_threads(w->threads)
     for (int64_t i = 0; i < w->n_tiles; i++) place_forward(p, &f, &at, &w->tiles[i], tangent);
 }
 
-static void rows_backward(const struct diff_op *op, const struct diff_pass *p, bool tangent)
-{
-    const struct diff_norm f = row_norm(op, p);
-    const struct place at = {.x = op->a, .y = op->y, .heads = 1};
-    place_backward(p, &f, &at, tangent, op->add_a, extra(p->g, op->arg), extra(p->g, op->arg + 1));
-}
+/* --- between the projections and the attention: clipping, q/k norm, RoPE --- */
 
-void diff_rows_value(const struct diff_op *op, const struct diff_pass *p)
-{
-    rows_forward(op, p, false);
-}
-
-void diff_rows_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    rows_forward(op, p, true);
-}
-
-void diff_rows_adjoint(const struct diff_op *op, const struct diff_pass *p)
-{
-    rows_backward(op, p, false);
-}
-
-void diff_rows_adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    rows_backward(op, p, true);
-}
-
-/* --- between the projections and the attention --- */
-
-/* The queries (which 0) or keys (1) of all heads, and their norm. */
+/* The queries (which = 0) or the keys (1) of all heads, and their norm. */
 struct part {
     struct place at;
     struct diff_norm norm;
-    int extra;
+    int extra; /* EXTRA_* of the norm's weight */
     int64_t stride, heads, column;
 };
 
@@ -216,26 +195,8 @@ static void prepare_backward(const struct diff_pass *p, bool tangent)
                           p->value->b[DIFF_RAW] + w->tiles[i].row * W, W, clip, w->tiles[i].n, W);
 }
 
-void diff_prepare_value(const struct diff_op *op, const struct diff_pass *p)
+void diff_prepare(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
     (void)op;
-    prepare_forward(p, false);
-}
-
-void diff_prepare_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    (void)op;
-    prepare_forward(p, true);
-}
-
-void diff_prepare_adjoint(const struct diff_op *op, const struct diff_pass *p)
-{
-    (void)op;
-    prepare_backward(p, false);
-}
-
-void diff_prepare_adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
-{
-    (void)op;
-    prepare_backward(p, true);
+    (form < DIFF_ADJOINT ? prepare_forward : prepare_backward)(p, diff_is_tangent(form));
 }

@@ -1,10 +1,11 @@
-/* The wiring of a block, once for all passes. */
+/* Writes the program of a block: which operation reads and writes which buffers, in all families.
+ */
 #include "model/diff_block.h"
 #include <string.h>
 
 struct builder {
     struct diff_program *p;
-    enum diff_buffer at; /* last result */
+    enum diff_buffer at; /* output of the last operation */
 };
 
 static void add_op(struct builder *b, enum diff_kind kind, int arg, enum diff_buffer from,
@@ -21,8 +22,9 @@ static void add_sum(struct builder *b, enum diff_buffer x, enum diff_buffer bran
     b->p->op[b->p->n - 1].b = branch;
 }
 
-/* Which adjoints find a part of another consumer already there (the program runs backwards), and
- * which values the adjoints ask for: all inputs but those of additions. */
+/* Finds the adjoints that several operations contribute to (all but the first to run, in the
+ * backward order, must add), and the values that adjoints need: all inputs except those of
+ * additions. */
 static void analyse(struct diff_program *p)
 {
     bool seen[DIFF_BUFFERS] = {false}, needed[DIFF_BUFFERS] = {false};
@@ -36,8 +38,8 @@ static void analyse(struct diff_program *p)
     }
 }
 
-/* What passes read that come later than the one that writes it: inputs, and adjoints of outputs, of
- * what is not linear, or has weights. Of the steps from RAW to QKV rotations alone need neither. */
+/* Finds what later passes read: the inputs, and the adjoints of the outputs, of every operation
+ * that is not linear or has weights. DIFF_PREPARE is linear when it only rotates. */
 static void find_read(const struct spec *s, struct diff_program *p)
 {
     for (int i = 0; i < p->n; i++) {
@@ -87,7 +89,7 @@ void diff_program(const struct spec *s, struct diff_program *out)
     bool pre = s->arch->place == NORM_PRE;
     memset(out, 0, sizeof *out);
     widths(s, out);
-    int n = slots_of_block(s, slots);
+    int n = slots_of(s, 0, slots);
     for (int i = 0; i < n; i++)
         if (slots[i].kind == SLOT_WEIGHT)
             out->linear[out->n_linears++] = (struct linear){
@@ -95,7 +97,7 @@ void diff_program(const struct spec *s, struct diff_program *out)
     attention_ops(&b, pre);
     enum diff_buffer branch = b.at;
     if (!s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
-    if (s->parallel) b.at = DIFF_X0; /* the MLP reads the block's own input */
+    if (s->parallel) b.at = DIFF_X0; /* the MLP reads the block's input */
     mlp_ops(&b, pre);
     enum diff_buffer last = b.at;
     if (s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);

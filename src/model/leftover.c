@@ -1,13 +1,13 @@
-/* Tensors of a checkpoint that its model has no slot for. Old exports carry buffers that may be
- * left alone; a bias that the config denies, or a layer beyond its last, means that config and
- * weights are not of one model. */
+/* Checks tensors of a checkpoint that its model has no slot for. Old exports contain buffers, which
+ * are ignored. A bias that the config rules out, or a layer beyond the last, means that config.json
+ * and weights belong to different models. */
 #include "model/block.h"
 #include "util/log.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Made anew from the config wherever they are needed: rotary tables, causal masks, and the value
- * that masks with. */
+/* Buffers that follow from the config: RoPE tables, causal masks, and the value of masked scores.
+ */
 static const char *const buffers[] = {"rotary_emb.inv_freq", ".attention.bias",
                                       ".attention.masked_bias"};
 
@@ -24,7 +24,7 @@ static bool is_buffer(const char *name)
     return false;
 }
 
-/* name is part (or NULL) + suffix. */
+/* Whether name is part + suffix; false if part is NULL. */
 static bool is(const char *name, const char *part, const char *suffix)
 {
     size_t n = part ? strlen(part) : 0;
@@ -39,7 +39,7 @@ static bool in_slots(const char *name, const struct slot *slots, int n)
     return false;
 }
 
-/* A weight or bias of something that the family has, whatever the config says. */
+/* Whether it is a weight or bias that models of the family may have, whatever this config says. */
 static bool of_family(const struct arch *a, const char *name, bool in_block)
 {
     const char *const block[] = {a->attn_norm, a->mlp_norm,     a->q_norm,
@@ -54,7 +54,8 @@ static bool of_family(const struct arch *a, const char *name, bool in_block)
     return false;
 }
 
-/* Splits "model.layers.3.mlp..." into 3 and "mlp..."; false outside the blocks. */
+/* Splits "model.layers.3.mlp..." into layer 3 and "mlp..."; false for tensors outside the blocks.
+ */
 static bool split_layer(const struct arch *a, const char **name, int64_t *layer)
 {
     size_t n = strlen(a->layers);
@@ -67,8 +68,8 @@ static bool split_layer(const struct arch *a, const char **name, int64_t *layer)
     return true;
 }
 
-/* *left: no slot has it, and it is none of the known buffers. */
-static enum status check_one(const struct model *m, const char *whole, bool *left, struct err *e)
+/* *unknown = it is neither in a slot nor a known buffer. */
+static enum status check_one(const struct model *m, const char *whole, bool *unknown, struct err *e)
 {
     enum status st = OK;
     const struct arch *a = m->spec.arch;
@@ -76,9 +77,9 @@ static enum status check_one(const struct model *m, const char *whole, bool *lef
     const char *name = whole;
     int64_t layer = -1, layers = m->spec.shape.layers;
     bool in_block = split_layer(a, &name, &layer);
-    int n = in_block ? slots_of_block(&m->spec, slots) : slots_outside(&m->spec, slots);
+    int n = slots_of(&m->spec, layer, slots);
     bool tied_head = m->spec.shape.tied && is(name, a->head, ".weight");
-    *left = false;
+    *unknown = false;
     if (is_buffer(whole) || tied_head) goto done;
     ENSURE(layer < layers, ERR_FORMAT,
            "%s: tensor %s is of layer %lld, but config.json has %lld layers (num_hidden_layers): "
@@ -89,7 +90,7 @@ static enum status check_one(const struct model *m, const char *whole, bool *lef
            "%s: tensor %s is stored, but by config.json this model has none: a key of it "
            "(attention_bias, mlp_bias, ...) is wrong or missing",
            checkpoint_dir(m->checkpoint), whole);
-    *left = true;
+    *unknown = true;
 done:
     return st;
 }
@@ -101,9 +102,9 @@ enum status leftover_check(const struct model *m, struct err *e)
     long long n = 0;
     for (int64_t i = 0; i < checkpoint_n_tensors(m->checkpoint); i++) {
         const char *name = checkpoint_tensor(m->checkpoint, i)->name;
-        bool left;
-        TRY(check_one(m, name, &left, e));
-        if (left && n++ == 0) first = name;
+        bool unknown;
+        TRY(check_one(m, name, &unknown, e));
+        if (unknown && n++ == 0) first = name;
     }
     if (n > 0)
         log_warn("%s: %lld tensors that no %s has are ignored, the first is %s",

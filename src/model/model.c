@@ -1,4 +1,4 @@
-/* Opening a model: what is outside the blocks. */
+/* Opens a model: checks its tensors and loads those outside the blocks. */
 #include "model/block.h"
 #include "util/mem.h"
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void shape_text(int n_dims, const int64_t *shape, char *text, size_t size
     if (used < size) snprintf(text + used, size - used, ")");
 }
 
-/* That the checkpoint has the tensor as the config says. */
+/* Checks that the checkpoint has the tensor with the shape that the config implies. */
 static enum status slot_check(const struct model *m, const struct slot *t, int64_t layer,
                               struct err *e)
 {
@@ -71,11 +71,10 @@ static enum status check_all(const struct model *m, struct err *e)
 {
     enum status st = OK;
     struct slot slots[SLOTS_MAX];
-    int n = slots_outside(&m->spec, slots);
-    for (int i = 0; i < n; i++) TRY(slot_check(m, &slots[i], -1, e));
-    n = slots_of_block(&m->spec, slots);
-    for (int64_t layer = 0; layer < m->spec.shape.layers; layer++)
+    for (int64_t layer = -1; layer < m->spec.shape.layers; layer++) {
+        int n = slots_of(&m->spec, layer, slots);
         for (int i = 0; i < n; i++) TRY(slot_check(m, &slots[i], layer, e));
+    }
 done:
     return st;
 }
@@ -83,12 +82,12 @@ done:
 static enum status load_outside(struct model *m, struct err *e)
 {
     enum status st = OK;
-    struct slot slots[OUTER_N];
+    struct slot slots[SLOTS_MAX];
     float **const field[OUTER_N] = {[OUTER_EMBED] = &m->embed,
                                     [OUTER_NORM] = &m->norm,
                                     [OUTER_NORM_BIAS] = &m->norm_bias,
                                     [OUTER_HEAD] = &m->head};
-    int n = slots_outside(&m->spec, slots);
+    int n = slots_of(&m->spec, -1, slots);
     for (int i = 0; i < n; i++) {
         float **dst = field[slots[i].index];
         TRY(mem_alloc(dst, slot_elements(&slots[i]), sizeof(float), slots[i].part, e));

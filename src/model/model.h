@@ -1,18 +1,17 @@
-/* model: the decoder architectures. A checkpoint becomes a list of blocks; a block is a short list
- * of stages; a stage is the linear layers that share one input. Everything that walks a model
- * (evaluation, calibration, later curvature) walks stages, so a new family is one arch_*.c file and
- * one line in arch_table.c.
+/* model: decoder models, opened from a checkpoint. A model is a list of blocks; a block runs in
+ * four stages; a stage is the linear layers that share one input. Evaluation and calibration run
+ * models stage by stage (derivatives: diff_block.h). All families share this code; a family is one
+ * arch_*.c file and one line in arch_table.c. Nothing here communicates.
  *
  * Letters: T tokens, C hidden size, V vocabulary, L layers, NH heads, NKV key/value heads, HD head
  * size, I intermediate size. Weights are row-major (out, in); y = W x + b.
  *
- * Stages of a block, always in this order (algorithms: GPTQ "true sequential" subsets), and their
+ * Stages of a block, always in this order (the subsets of GPTQ's "true sequential"), and their
  * inputs:
- *   STAGE_QKV   q, k, v (or the fused qkv)   the normed block input (post-norm families: as it is)
- *   STAGE_O     the attention output         attention of the rotated q, k and v
- *   STAGE_UP    gate and up (or up alone)    the normed residual stream (parallel residual: the
- *                                            block input again, with the MLP's own norm)
- *   STAGE_DOWN  the MLP output               the activation
+ *   STAGE_QKV   q, k, v (or the fused qkv)   the normed block input (not normed if norms come
+ * after) STAGE_O     the attention output         attention of the rotated q, k and v STAGE_UP gate
+ * and up (or up alone)    the normed residual stream (parallel residual: the block input again,
+ * with the MLP's own norm) STAGE_DOWN  the MLP output               the activation
  */
 #pragma once
 #include "checkpoint/checkpoint.h"
@@ -26,66 +25,70 @@ enum { LINEARS_MAX = 7 };
 
 /* One linear layer of a block. */
 struct linear {
-    char *name; /* in the checkpoint, e.g. "model.layers.3.mlp.up_proj.weight"; owned by the block's
-                   storage */
+    char *name; /* in the checkpoint, "model.layers.3.mlp.up_proj.weight"; owned by the loaded block
+                 */
     int stage;
     int64_t rows, cols;
-    const float
-        *w; // (rows, cols), borrowed from the block's storage or replaced by a quantized one
+    const float *w; // (rows, cols) borrowed: the block's storage, or quantized weights in its place
     const float *bias; // (rows) or NULL
 };
 
-/* The weights of one block, widened to f32. A shallow copy whose linears' w point elsewhere is how
- * a variant's quantized block is made. */
+/* The weights of one block in f32. The quantized block of a variant is a shallow copy whose
+ * linears' w point to quantized weights. */
 struct block {
     int64_t layer;
     int n_linears;
     struct linear linear[LINEARS_MAX]; /* ordered by stage */
-    struct block_extra *extra;         /* norms and scalars, see block.c */
-    float *storage;                    /* owner of all numbers; NULL in a shallow copy */
-    bool borrowed;                     /* the storage is the caller's */
+    struct block_extra *extra;         /* norms and scalars (block.h); owned by the loaded block */
+    float *storage;                    /* all weights; NULL in a shallow copy */
+    bool borrowed;                     /* the storage is the caller's: model_block_free keeps it */
 };
 
 struct model_shape {
     int64_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
-    bool tied;
-    int64_t parameters, parameters_non_embedding; /* norms and biases counted; a tied head once */
+    bool tied; /* the output matrix is the embedding */
+    int64_t parameters,
+        parameters_non_embedding; /* with norms and biases; a tied head counts once */
 };
 
 struct model; /* configuration, embedding, final norm and head */
 
-/* The family's name in the table of architectures ("llama", "smollm3", ...), NULL if config.json
- * names none of them. */
+/* The family of a model_type of config.json ("llama", "smollm3", ...); NULL: not supported. */
 struct arch;
 const struct arch *arch_find(const char *model_type);
+/* Its name, and one line that describes it. Static strings. */
 const char *arch_name(const struct arch *a);
 const char *arch_doc(const struct arch *a);
-/* i-th line of the table, NULL behind the last. */
+/* The i-th family of the table, NULL after the last. */
 const struct arch *arch_at(int i);
 
-/* Reads config.json (both wordings, transformers 4 and 5), checks that every tensor is there with
- * the right shape, and loads what is outside the blocks. The checkpoint is kept and must outlive
- * the model. ERR_FORMAT / ERR_SHAPE name file and key or tensor; ERR_USAGE: a family or feature
- * that is not supported, by name. */
+/* Reads config.json (as transformers 4 or 5 writes it), checks that every tensor is there with the
+ * right shape, and loads what is outside the blocks. The model borrows the checkpoint, which must
+ * outlive it. ERR_FORMAT, ERR_SHAPE: the text names file and key or tensor; ERR_USAGE: a family or
+ * feature that is not supported; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status model_open(struct checkpoint *c, struct model **out, struct err *e);
+/* NULL: does nothing. */
 void model_close(struct model *m);
 
 const struct model_shape *model_shape(const struct model *m);
 
-/* The shape from config.json alone (no weights needed), for plans and `inspect`. */
+/* The shape and the family from config.json alone, without weights; `name`: the file, for messages.
+ * ERR_FORMAT, ERR_USAGE as model_open. */
 MUST_USE enum status model_shape_read(const json_t *config, const char *name,
                                       struct model_shape *out, const struct arch **arch,
                                       struct err *e);
 
-/* Loads one block. out owns; free with model_block_free. Thread-safe, so that it can run ahead of
- * the computation. */
+/* Loads one block; free with model_block_free. Thread-safe: a reader thread may load the next block
+ * during the computation. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status model_block_load(const struct model *m, int64_t layer, struct block *out,
                                       struct err *e);
+/* Frees what the block owns and clears it; does nothing to a shallow copy. */
 void model_block_free(struct block *b);
 
-/* The same in parts, for ranks that share memory: part number `part` of `parts` reads some of the
- * tensors into storage (model_block_floats), which stays the caller's; all parts lay out the block
- * alike. When all parts are there, each completes its block. */
+/* Loading in parts, for ranks that share memory: each of `parts` callers reads some of the tensors
+ * into storage (model_block_floats numbers, owned by the caller), laid out alike by all. After all
+ * parts have been read, every caller calls model_block_complete on its block, which computes what
+ * depends on loaded values. Local; errors as model_block_load. */
 struct model_part {
     int part, parts;
 };
@@ -94,54 +97,55 @@ MUST_USE enum status model_block_read(const struct model *m, int64_t layer, stru
                                       float *storage, struct block *out, struct err *e);
 void model_block_complete(struct block *b);
 
-/* Working memory for the stages of up to `tokens` tokens, whole sequences. */
+/* Activations of the stages, for up to `tokens` tokens in whole sequences. */
 struct acts {
     int64_t tokens;
-    float *in; // (T, in_width) input of the stage in hand
+    float *in; // (T, in_width) input of the current stage
     int64_t in_width;
-    float *inner; // (T, inner_width) what passes between the stages: q, k, v, then gate and up
+    float *inner; // (T, inner_width) outputs that later stages read: q, k, v, then gate and up
     int64_t inner_width;
-    float *branch; // (T, C) output of the linear of STAGE_O, before it joins the residual
+    float *branch; // (T, C) output of STAGE_O before it is added to the residual stream
 
-    /* Internal: the range cut into tiles, cos and sin of the positions met so far, and a tile of
-     * attention scores for each thread. */
+    /* Internal: the range cut into tiles, cos and sin of the RoPE angles for the first `positions`
+     * positions, and a tile of attention scores per thread. */
     struct tile *tiles;
     int64_t n_tiles, positions;
-    float *cosine, *sine; // (T, half of the rotated values of a head)
+    float *cosine, *sine; // (T, rotated values of a head / 2)
     float *scores;
     int threads;
 };
+/* For at most `tokens` tokens on as many threads as OpenMP has now; ERR_NOMEM. */
 MUST_USE enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a,
                                      struct err *e);
 void model_acts_free(struct acts *a);
 
-/* The stage's input for sequences [s0, s1), into a->in with row pitch = the stage's cols
- * (contiguous). x is the residual stream of all sequences, absolute offsets; acts are relative to
- * offset[s0]. Stages are called in order, input then output, for the same range and acts. Parallel
- * inside (OpenMP) over tiles of tokens of one sequence and over heads or rows; numbers do not
- * depend on the number of threads or on the range. */
+/* Computes the stage's input for the sequences [s0, s1): a->in (tokens, cols of the stage), row 0
+ * being token offset[s0]. x: residual stream of all sequences. Call the stages in order, input then
+ * output, for the same range and acts. Parallel (OpenMP) over tiles of tokens of one sequence and
+ * over heads or rows; numbers depend neither on the number of threads nor on the range. */
 void model_stage_input(const struct model *m, const struct block *b, int stage,
                        const struct sequences *s, int64_t s0, int64_t s1, const float *x,
                        struct acts *a);
 
-/* Runs the stage's linears on a->in and what follows them; STAGE_O and STAGE_DOWN update x. */
+/* Applies the stage's linears to a->in and what follows them; STAGE_O and STAGE_DOWN update x.
+ * Parallel as above. */
 void model_stage_output(const struct model *m, const struct block *b, int stage,
                         const struct sequences *s, int64_t s0, int64_t s1, float *x,
                         struct acts *a);
 
-/* All stages for all sequences, in ranges that fit a (at least one sequence each: a->tokens >= the
- * longest). */
+/* Runs all stages for all sequences, in ranges of sequences that fit a; a->tokens must be at least
+ * the longest sequence. */
 void model_block_forward(const struct model *m, const struct block *b, const struct sequences *s,
                          float *x, struct acts *a);
 
-/* ERR_FORMAT: an id outside the vocabulary (which, where). */
+/* ERR_FORMAT: a token id is outside the vocabulary; the text says which and where. */
 MUST_USE enum status model_check_ids(const struct model *m, const struct sequences *s,
                                      struct err *e);
-/* x (offset[n], C) = embeddings of the ids. Errors as model_check_ids. */
+/* x (offset[n], C) = the embeddings of the ids. Parallel. Errors as model_check_ids. */
 MUST_USE enum status model_embed(const struct model *m, const struct sequences *s, float *x,
                                  struct err *e);
 
-/* y (T, C) = final norm of x (T, C). */
+/* y (T, C) = the final norm of x (T, C). One thread. y may be x. */
 void model_final_norm(const struct model *m, const float *x, int64_t T, float *y);
-/* The output matrix (V, C), borrowed. */
+/* The output matrix (V, C), borrowed; the embedding if tied. */
 const float *model_head(const struct model *m);

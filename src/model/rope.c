@@ -1,5 +1,5 @@
-/* Formulas: transformers' modeling_rope_utils, whose tables are f32; the same roundings here, so
- * that an f32 forward meets its logits. */
+/* The formulas are those of transformers' modeling_rope_utils, with the same roundings to f32, so
+ * that an f32 forward pass reproduces its logits. */
 #include "model/rope.h"
 #include "tensor/real.h"
 #include <math.h>
@@ -19,7 +19,7 @@
 #define real_sin sinf
 #endif
 
-/* The values a scaling may need; what the type does not use stays unread. */
+/* What the scalings read. */
 struct scaling {
     const struct hfconfig *c;
     double theta, factor;
@@ -32,12 +32,6 @@ static void inverse_plain(struct rope *r, const struct scaling *s)
         r->inv[j] = 1 / real_pow((real)s->theta, (real)(2 * j) / (real)s->dim);
 }
 
-static enum status scale_default(struct rope *r, struct scaling *s, struct err *e)
-{
-    (void)r, (void)s, (void)e;
-    return OK;
-}
-
 static enum status scale_linear(struct rope *r, struct scaling *s, struct err *e)
 {
     enum status st = OK;
@@ -47,7 +41,8 @@ done:
     return st;
 }
 
-/* Llama 3.1: long wavelengths slowed down by the factor, short ones kept, a blend between. */
+/* Llama 3.1: divides the frequencies of long wavelengths by the factor, leaves short ones unchanged
+ * and blends in between. */
 static void blend_llama3(struct rope *r, double factor, double low, double high, double original)
 {
     for (int64_t j = 0; j < r->half; j++) {
@@ -97,8 +92,9 @@ done:
     return st;
 }
 
-/* YaRN (Peng et al. 2023): dimensions that turn more than beta_fast times over the original
- * context stay, those below beta_slow are interpolated, a ramp between. */
+/* YaRN (Peng et al. 2023): dimensions that turn more than beta_fast times over the original context
+ * stay unchanged, those that turn less than beta_slow times are interpolated, with a ramp between.
+ */
 static enum status scale_yarn(struct rope *r, struct scaling *s, struct err *e)
 {
     enum status st = OK;
@@ -131,7 +127,7 @@ static const struct {
     const char *name;
     enum status (*apply)(struct rope *r, struct scaling *s, struct err *e);
 } types[] = {
-    {"default", scale_default},
+    {"default", NULL},
     {"linear", scale_linear},
     {"llama3", scale_llama3},
     {"yarn", scale_yarn},
@@ -140,15 +136,15 @@ static const struct {
 static enum status apply_type(const char *name, struct rope *r, struct scaling *s, struct err *e)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i].name, name) == 0) return types[i].apply(r, s, e);
+        if (strcmp(types[i].name, name) == 0) return types[i].apply ? types[i].apply(r, s, e) : OK;
     return err_set(e, ERR_USAGE, __FILE__, __LINE__,
                    "%s: %srope_type \"%s\" is not supported (supported: default, linear, llama3, "
                    "yarn)",
                    s->c->name, s->c->prefix, name);
 }
 
-/* theta and the rotated share stand in the rope object (5) or at the top (4, GPT-NeoX by other
- * names). */
+/* theta and the rotated fraction are in the rope object (transformers 5) or at the top level (4; in
+ * GPT-NeoX under other names). */
 static enum status read_base(const struct hfconfig *c, const struct hfconfig *object, bool found,
                              const struct rope_defaults *d, double *theta, double *partial,
                              struct err *e)

@@ -1,34 +1,36 @@
-/* rope: rotary position embedding (Su et al. 2021) with the scalings of long-context models. */
+/* rope: rotary position embeddings (Su et al. 2021) with the scalings of long-context models. */
 #pragma once
 #include "model/hfconfig.h"
 
 enum { ROPE_HALF_MAX = 512 };
 
 struct rope {
-    int64_t half;             /* pairs that are rotated in each head */
-    float inv[ROPE_HALF_MAX]; // (half) radians a position, scaling applied
-    float scale;              /* factor on cos and sin (yarn), else 1 */
+    int64_t half;             /* rotated pairs per head */
+    float inv[ROPE_HALF_MAX]; // (half) radians per position, after scaling
+    float scale;              /* factor on cos and sin (yarn); else 1 */
 };
-/* The same in f64, as the f64 build of the derivatives has it: rope.c is compiled for both. */
+/* The same in f64, for the f64 build of the derivatives: rope.c is compiled for both. */
 struct rope_f64 {
     int64_t half;
     double inv[ROPE_HALF_MAX];
     double scale;
 };
 
-/* What a family takes when config.json is silent. */
+/* What a family uses for keys that config.json lacks. */
 struct rope_defaults {
-    double theta, partial; /* partial: share of the head that is rotated */
+    double theta, partial; /* partial: fraction of the head that is rotated */
     bool llama3;           /* scaling llama3 with factor 8, low 1, high 4, original 8192 */
 };
 
-/* Reads rope_parameters (transformers 5) or rope_theta and rope_scaling (4), GPT-NeoX's
- * rotary_emb_base and rotary_pct too. ERR_USAGE: a rope type that is not supported; ERR_FORMAT. */
+/* Reads rope_parameters (transformers 5), or rope_theta and rope_scaling (4), or GPT-NeoX's
+ * rotary_emb_base and rotary_pct. ERR_USAGE: a rope type that is not supported; ERR_FORMAT. */
 MUST_USE enum status rope_read(const struct hfconfig *c, int64_t head_dim,
                                const struct rope_defaults *d, struct rope *out, struct err *e);
 
-/* cosine, sine (half) of one position, in f32 as torch has them. */
+/* cosine, sine (half) = cos and sin of the angles of one position, computed in f32 as torch does.
+ */
 void rope_angles(const struct rope *r, int64_t position, float *cosine, float *sine);
+/* The same two in f64. */
 MUST_USE enum status rope_read_f64(const struct hfconfig *c, int64_t head_dim,
                                    const struct rope_defaults *d, struct rope_f64 *out,
                                    struct err *e);

@@ -1,5 +1,6 @@
 #include "model/sequences.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdlib.h>
 
 enum status sequences_init(struct sequences *s, int64_t n, int64_t tokens, int with_bytes,
@@ -26,10 +27,7 @@ void sequences_free(struct sequences *s)
 
 int64_t sequences_longest(const struct sequences *s)
 {
-    int64_t most = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        int64_t T = s->offset[i + 1] - s->offset[i];
-        if (T > most) most = T;
-    }
-    return most;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s->n; i++) longest = max64(longest, s->offset[i + 1] - s->offset[i]);
+    return longest;
 }

@@ -4,14 +4,14 @@
 static void sizes_of(const struct spec *spec, struct model_sizes *out)
 {
     struct slot slots[SLOTS_MAX];
-    int n = slots_outside(spec, slots);
+    int n = slots_of(spec, -1, slots);
     *out = (struct model_sizes){.shape = spec->shape,
                                 .spec = *spec,
                                 .parallel = spec->parallel,
                                 .rope = 2 * spec->rope.half};
     acts_widths(spec, &out->in_width, &out->inner_width);
     for (int i = 0; i < n; i++) out->outside += slot_elements(&slots[i]);
-    n = slots_of_block(spec, slots);
+    n = slots_of(spec, 0, slots);
     out->block = block_floats(slots, n);
     for (int i = 0; i < n; i++) {
         const struct slot *s = &slots[i];

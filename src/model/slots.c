@@ -1,4 +1,4 @@
-/* The list of tensors that a spec asks for: what is checked, counted and loaded is this one list.
+/* The list of tensors that a model has, by its spec. Checking, counting and loading use this list.
  */
 #include "model/arch.h"
 
@@ -48,115 +48,104 @@ int64_t slot_elements(const struct slot *t)
     return n;
 }
 
+static struct slot slot_make(enum slot_kind kind, int index, const char *part, const char *suffix)
+{
+    return (struct slot){.kind = kind, .index = index, .part = part, .suffix = suffix};
+}
+
+static struct slot vector_slot(enum slot_kind kind, int index, const char *part, const char *suffix,
+                               int64_t n)
+{
+    struct slot t = slot_make(kind, index, part, suffix);
+    t.n_dims = 1;
+    t.n[0] = n;
+    return t;
+}
+
+static struct slot matrix_slot(enum slot_kind kind, int index, const char *part, int64_t rows,
+                               int64_t cols)
+{
+    struct slot t = slot_make(kind, index, part, ".weight");
+    t.n_dims = 2;
+    t.n[0] = rows;
+    t.n[1] = cols;
+    return t;
+}
+
 static int add_linears(const struct spec *s, struct slot *slots)
 {
     int n = 0, index = 0;
     for (int role = 0; role < ROLE_N; role++) {
         const char *part = s->arch->linear[role];
-        if (!part) continue;
         int64_t rows, cols;
+        if (!part) continue;
         role_shape(s, role, &rows, &cols);
-        slots[n++] = (struct slot){.part = part,
-                                   .suffix = ".weight",
-                                   .kind = SLOT_WEIGHT,
-                                   .index = index,
-                                   .role = role,
-                                   .n_dims = 2,
-                                   .n = {rows, cols}};
-        if (has_bias(s, role))
-            slots[n++] = (struct slot){.part = part,
-                                       .suffix = ".bias",
-                                       .kind = SLOT_BIAS,
-                                       .index = index,
-                                       .role = role,
-                                       .n_dims = 1,
-                                       .n = {rows}};
+        slots[n] = matrix_slot(SLOT_WEIGHT, index, part, rows, cols);
+        slots[n++].role = role;
+        if (has_bias(s, role)) {
+            slots[n] = vector_slot(SLOT_BIAS, index, part, ".bias", rows);
+            slots[n++].role = role;
+        }
         index++;
     }
     return n;
 }
 
-static int add_norm(const char *part, const char *alias, enum slot_kind kind, int index,
-                    int bias_index, int64_t n, struct slot *slots)
+/* The weight of a norm of n values and, in families with LayerNorm, its bias at the next index;
+ * none if part is NULL. */
+static int add_norm(const struct spec *s, enum slot_kind kind, int index, const char *part,
+                    int64_t n, struct slot *slots)
 {
-    int used = 0;
     if (!part) return 0;
-    slots[used++] = (struct slot){.part = part,
-                                  .alias = alias,
-                                  .suffix = ".weight",
-                                  .kind = kind,
-                                  .index = index,
-                                  .n_dims = 1,
-                                  .n = {n}};
-    if (bias_index >= 0)
-        slots[used++] = (struct slot){.part = part,
-                                      .suffix = ".bias",
-                                      .kind = kind,
-                                      .index = bias_index,
-                                      .n_dims = 1,
-                                      .n = {n}};
-    return used;
+    slots[0] = vector_slot(kind, index, part, ".weight", n);
+    if (s->arch->norm != NORM_LAYER) return 1;
+    slots[1] = vector_slot(kind, index + 1, part, ".bias", n);
+    return 2;
+}
+
+static int add_qk_norm(const struct spec *s, int index, const char *part, const char *alias,
+                       int64_t heads, struct slot *slots)
+{
+    if (!part) return 0;
+    int64_t n = s->shape.head_dim * (s->qk_norm == QK_PROJECTION ? heads : 1);
+    slots[0] = vector_slot(SLOT_EXTRA, index, part, ".weight", n);
+    slots[0].alias = alias;
+    return 1;
 }
 
 static int add_xielu(struct slot *slots)
 {
-    static const struct slot scalars[] = {
-        {.part = "mlp.act_fn.alpha_p", .suffix = "", .kind = SLOT_EXTRA, .index = EXTRA_ALPHA_P},
-        {.part = "mlp.act_fn.alpha_n", .suffix = "", .kind = SLOT_EXTRA, .index = EXTRA_ALPHA_N},
-        {.part = "mlp.act_fn.beta",
-         .suffix = "",
-         .kind = SLOT_EXTRA,
-         .index = EXTRA_BETA,
-         .buffer = true},
-        {.part = "mlp.act_fn.eps",
-         .suffix = "",
-         .kind = SLOT_EXTRA,
-         .index = EXTRA_EPS,
-         .buffer = true},
-    };
-    enum { N = sizeof scalars / sizeof *scalars };
-    for (int i = 0; i < N; i++) slots[i] = scalars[i];
-    return N;
+    slots[0] = slot_make(SLOT_EXTRA, EXTRA_ALPHA_P, "mlp.act_fn.alpha_p", "");
+    slots[1] = slot_make(SLOT_EXTRA, EXTRA_ALPHA_N, "mlp.act_fn.alpha_n", "");
+    slots[2] = slot_make(SLOT_EXTRA, EXTRA_BETA, "mlp.act_fn.beta", "");
+    slots[3] = slot_make(SLOT_EXTRA, EXTRA_EPS, "mlp.act_fn.eps", "");
+    slots[2].buffer = slots[3].buffer = true;
+    return 4;
 }
 
-int slots_of_block(const struct spec *s, struct slot slots[SLOTS_MAX])
+static int block_slots(const struct spec *s, struct slot *slots)
 {
     const struct arch *a = s->arch;
     const struct model_shape *m = &s->shape;
-    bool bias = a->norm == NORM_LAYER, whole = s->qk_norm == QK_PROJECTION;
     int n = add_linears(s, slots);
-    n += add_norm(a->attn_norm, NULL, SLOT_EXTRA, EXTRA_ATTN_NORM, bias ? EXTRA_ATTN_NORM_BIAS : -1,
-                  m->hidden, slots + n);
-    n += add_norm(a->mlp_norm, NULL, SLOT_EXTRA, EXTRA_MLP_NORM, bias ? EXTRA_MLP_NORM_BIAS : -1,
-                  m->hidden, slots + n);
+    n += add_norm(s, SLOT_EXTRA, EXTRA_ATTN_NORM, a->attn_norm, m->hidden, slots + n);
+    n += add_norm(s, SLOT_EXTRA, EXTRA_MLP_NORM, a->mlp_norm, m->hidden, slots + n);
     if (s->qk_norm != QK_NONE) {
-        n += add_norm(a->q_norm, a->q_norm_alias, SLOT_EXTRA, EXTRA_Q_NORM, -1,
-                      m->head_dim * (whole ? m->heads : 1), slots + n);
-        n += add_norm(a->k_norm, a->k_norm_alias, SLOT_EXTRA, EXTRA_K_NORM, -1,
-                      m->head_dim * (whole ? m->kv_heads : 1), slots + n);
+        n += add_qk_norm(s, EXTRA_Q_NORM, a->q_norm, a->q_norm_alias, m->heads, slots + n);
+        n += add_qk_norm(s, EXTRA_K_NORM, a->k_norm, a->k_norm_alias, m->kv_heads, slots + n);
     }
     if (s->activation == ACT_XIELU) n += add_xielu(slots + n);
     return n;
 }
 
-int slots_outside(const struct spec *s, struct slot slots[OUTER_N])
+int slots_of(const struct spec *s, int64_t layer, struct slot slots[SLOTS_MAX])
 {
     const struct arch *a = s->arch;
+    int64_t V = s->shape.vocab, C = s->shape.hidden;
+    if (layer >= 0) return block_slots(s, slots);
     int n = 0;
-    slots[n++] = (struct slot){.part = a->embed,
-                               .suffix = ".weight",
-                               .kind = SLOT_OUTER,
-                               .index = OUTER_EMBED,
-                               .n_dims = 2,
-                               .n = {s->shape.vocab, s->shape.hidden}};
-    n += add_norm(a->final_norm, NULL, SLOT_OUTER, OUTER_NORM,
-                  a->norm == NORM_LAYER ? OUTER_NORM_BIAS : -1, s->shape.hidden, slots + n);
-    if (!s->shape.tied)
-        slots[n++] = (struct slot){.part = a->head,
-                                   .suffix = ".weight",
-                                   .kind = SLOT_OUTER,
-                                   .index = OUTER_HEAD,
-                                   .n_dims = 2,
-                                   .n = {s->shape.vocab, s->shape.hidden}};
+    slots[n++] = matrix_slot(SLOT_OUTER, OUTER_EMBED, a->embed, V, C);
+    n += add_norm(s, SLOT_OUTER, OUTER_NORM, a->final_norm, C, slots + n);
+    if (!s->shape.tied) slots[n++] = matrix_slot(SLOT_OUTER, OUTER_HEAD, a->head, V, C);
     return n;
 }

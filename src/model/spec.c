@@ -1,4 +1,4 @@
-/* config.json into a spec, and its shape and parameter counts. */
+/* Reads config.json into a spec, with shape and parameter counts. */
 #include "model/arch.h"
 #include "model/arch_table.h"
 #include <math.h>
@@ -18,8 +18,8 @@ done:
     return st;
 }
 
-/* Hugging Face's rule: a missing number of key/value heads is the class default, null is all heads.
- * GPT-NeoX (fused q, k, v) has no such key. */
+/* The rule of transformers: without num_key_value_heads the class default applies; null means as
+ * many as heads. GPT-NeoX (fused q, k, v) has no such key. */
 static enum status read_heads(const struct hfconfig *c, const struct arch *a, struct model_shape *m,
                               struct err *e)
 {
@@ -133,9 +133,9 @@ static void count_parameters(struct spec *s)
 {
     struct slot slots[SLOTS_MAX];
     int64_t block = 0, outside = 0, embedding = 0;
-    int n = slots_of_block(s, slots);
+    int n = slots_of(s, 0, slots);
     for (int i = 0; i < n; i++) block += slots[i].buffer ? 0 : slot_elements(&slots[i]);
-    n = slots_outside(s, slots);
+    n = slots_of(s, -1, slots);
     for (int i = 0; i < n; i++) {
         bool matrix = slots[i].index == OUTER_EMBED || slots[i].index == OUTER_HEAD;
         *(matrix ? &embedding : &outside) += slot_elements(&slots[i]);
@@ -182,6 +182,16 @@ enum status spec_read_window(const struct hfconfig *c, struct spec *s, int64_t f
         bool by_rule = i >= first_layer && (!no_rope_only || s->flags[i] & LAYER_NO_ROPE);
         if (types ? strcmp(type, "sliding_attention") == 0 : by_rule) s->flags[i] |= LAYER_WINDOW;
     }
+done:
+    return st;
+}
+
+enum status spec_read_upper_window(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    enum status st = OK;
+    int64_t first;
+    TRY(hf_int(c, "max_window_layers", 28, 0, &first, e));
+    TRY(spec_read_window(c, s, first, false, e));
 done:
     return st;
 }

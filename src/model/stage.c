@@ -1,11 +1,11 @@
-/* The stages of a block, forward. */
+/* The forward pass of a block, stage by stage. */
 #include "linalg/linalg.h"
 #include "model/block.h"
 #include "tensor/row.h"
+#include "util/num.h"
 #include <string.h>
 
-/* Tokens and rows of a weight matrix in one GEMM: square, so that packing costs least for its size.
- */
+/* Tokens, and rows of the weight matrix, in one GEMM: square, where packing costs least. */
 enum { GEMM_TOKENS = 2 * TOKEN_TILE, GEMM_ROWS = 512 };
 
 static int64_t stage_cols(const struct block *b, int stage)
@@ -15,7 +15,7 @@ static int64_t stage_cols(const struct block *b, int stage)
     return 0;
 }
 
-/* Sum of the rows of the stage's linears: their outputs stand side by side. */
+/* Output values per token of the stage's linears together, which lie side by side. */
 static int64_t stage_rows(const struct block *b, int stage)
 {
     int64_t rows = 0;
@@ -24,7 +24,7 @@ static int64_t stage_rows(const struct block *b, int stage)
     return rows;
 }
 
-/* The sublayer's input: normed before it, or as it is where norms come after. */
+/* The sublayer's input: normed, or copied in families whose norms come after the sublayer. */
 static void enter(const struct spec *s, const struct block *b, int norm, const float *x, int64_t T,
                   float *y)
 {
@@ -84,8 +84,8 @@ void model_stage_input(const struct model *m, const struct block *b, int stage,
     }
 }
 
-/* Rows in a GEMM of a matrix of `rows`: equal parts of about GEMM_ROWS, in whole vectors, since a
- * short last one would cost nearly as much packing as a long one. */
+/* Rows per GEMM of a weight matrix: equal parts of about GEMM_ROWS, a multiple of 16, because
+ * packing for a short last part would cost nearly as much as for a long one. */
 static int64_t gemm_rows(int64_t rows)
 {
     int64_t parts = (rows + GEMM_ROWS / 2) / GEMM_ROWS;
@@ -93,23 +93,22 @@ static int64_t gemm_rows(int64_t rows)
     return (rows + parts * 16 - 1) / (parts * 16) * 16;
 }
 
-/* One piece of a stage's work: rows [r0, r0 + n) of one linear, whose output stands at `column`. */
+/* A piece of a stage: rows [r0, r0 + n) of one linear, whose outputs start at `column`. */
 struct piece {
     const struct linear *l;
     int64_t r0, n, column;
 };
 
-/* The i-th piece of the stage; false behind the last. */
+/* The i-th piece of the stage; false after the last. */
 static bool stage_piece(const struct block *b, int stage, int64_t i, struct piece *p)
 {
     int64_t column = 0;
     for (int k = 0; k < b->n_linears; k++) {
         const struct linear *l = &b->linear[k];
         if (l->stage != stage) continue;
-        int64_t most = gemm_rows(l->rows), chunks = (l->rows + most - 1) / most, r0 = i * most;
+        int64_t part = gemm_rows(l->rows), chunks = (l->rows + part - 1) / part, r0 = i * part;
         if (i < chunks) {
-            int64_t n = l->rows - r0 < most ? l->rows - r0 : most;
-            *p = (struct piece){.l = l, .r0 = r0, .n = n, .column = column + r0};
+            *p = (struct piece){l, r0, min64(l->rows - r0, part), column + r0};
             return true;
         }
         i -= chunks;
@@ -135,8 +134,8 @@ static void run_piece(const struct piece *p, const struct tile *t, const float *
     if (p->l->bias) row_add_bias(y, ld, p->l->bias + p->r0, t->n, p->n);
 }
 
-/* The sublayer's output joins the residual stream. With parallel residual the attention's waits in
- * a->branch until the MLP has read the block's own input. */
+/* Adds the sublayer's output y to the residual stream x. With parallel residual, the attention's
+ * output stays in a->branch until the MLP has read the block's input. */
 static void leave(const struct spec *s, const struct block *b, int stage, const struct tile *t,
                   float *y, float *x, const struct acts *a)
 {
@@ -178,7 +177,8 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
 void model_block_forward(const struct model *m, const struct block *b, const struct sequences *s,
                          float *x, struct acts *a)
 {
-    int64_t enough = (int64_t)a->threads * 4 * TOKEN_TILE; /* beyond it, caches are worth more */
+    int64_t enough = (int64_t)a->threads * 4 *
+                     TOKEN_TILE; /* more tokens than this lose more in the caches than they gain */
     for (int64_t s0 = 0, s1; s0 < s->n; s0 = s1) {
         for (s1 = s0 + 1; s1 < s->n; s1++) {
             int64_t tokens = s->offset[s1 + 1] - s->offset[s0];

@@ -151,7 +151,7 @@ struct cost cost_second_order_cell(const struct model_sizes *m, const struct cos
                                    int depth, bool critical)
 {
     struct slot slots[SLOTS_MAX];
-    int n = slots_of_block(&m->spec, slots);
+    int n = slots_of(&m->spec, 0, slots);
     int64_t products = depth != SECOND_ORDER_NONE;
     for (int i = 0; depth == SECOND_ORDER_LAYERS && i < n; i++)
         if (slots[i].kind == SLOT_WEIGHT) products += m->shape.layers;

@@ -1,3 +1,4 @@
+/* Rank 0 of a run: it hands out pieces of tasks and takes results; alone, it does the work too. */
 #include "sched/queue.h"
 #include "sched/sched_internal.h"
 #include "util/clock.h"
@@ -12,7 +13,7 @@ struct class
 {
     int64_t ranks;
     int64_t first, n; /* in the master's tasks */
-    int64_t *node;    // (groups that there can be) where their leaders live
+    int64_t *node;    // (groups of this class at most) the node of each leader
     struct queue *queue;
 };
 
@@ -20,15 +21,15 @@ struct master {
     MPI_Comm world;
     const int *node; // (ranks)
     const struct sched_sink *sink;
-    struct sched_task *tasks; // (n) by falling ranks
+    struct sched_task *tasks; // (n) by decreasing ranks
     int64_t n, workers;
     int64_t n_classes;
-    struct class *classes; // (n_classes) by falling ranks
-    int64_t alive;         /* leaders that have not been told END */
-    struct class **in;     // (ranks) class of the leader's piece, NULL: it has none in hand
-    int64_t *group;        // (ranks) number of its group there
+    struct class *classes; // (n_classes) by decreasing ranks
+    int64_t alive;         /* leaders that have not got END */
+    struct class **in;     // (ranks) class of the leader's piece, NULL: it has none
+    int64_t *group;        // (ranks) number of its group in that class
     bool stopping;         /* nothing more is handed out */
-    bool stop_sent;        /* pieces in hand were told to stop */
+    bool stop_sent;        /* leaders with a piece have got STOP */
     bool dropped;          /* some piece was dropped */
     enum status st;        /* first failure */
 };
@@ -66,8 +67,8 @@ done:
     return st;
 }
 
-/* Whether ranks left over when a group splits for class c are enough for some class behind it. What
- * is finished by then plays no part: sizes of groups do not depend on who was faster. */
+/* Whether the ranks left over when a group splits for class c are enough for a later class. It does
+ * not matter what is finished by then: sizes of groups must not depend on who was faster. */
 static bool rest_is_of_use(const struct master *m, const struct class *c, int64_t size)
 {
     for (const struct class *i = c + 1; i < m->classes + m->n_classes; i++)
@@ -75,7 +76,7 @@ static bool rest_is_of_use(const struct master *m, const struct class *c, int64_
     return false;
 }
 
-/* The group becomes several, for tasks that ask for fewer ranks. */
+/* Splits the group for tasks that ask for fewer ranks. */
 static enum status split_group(struct master *m, const struct class *c, int64_t size, int leader,
                                struct err *e)
 {
@@ -88,8 +89,8 @@ static enum status split_group(struct master *m, const struct class *c, int64_t 
     return sched_post(m->world, leader, TAG_SPLIT, message, e);
 }
 
-/* A group of a class gets a piece of that class while there is one; then it splits for the next
- * class that has something left. */
+/* A group gets a piece of its class while there is one; then it splits for the next class that is
+ * not empty. */
 static enum status answer_ready(struct master *m, int leader, const char *text, struct err *e)
 {
     enum status st = OK;
@@ -117,31 +118,25 @@ done:
     return st;
 }
 
-static int64_t finished(const struct master *m)
+static int64_t sum_over_classes(const struct master *m, int64_t (*of)(const struct queue *))
 {
-    int64_t total = 0;
-    for (int64_t i = 0; i < m->n_classes; i++) total += queue_finished(m->classes[i].queue);
-    return total;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < m->n_classes; i++) sum += of(m->classes[i].queue);
+    return sum;
 }
 
-static int64_t pieces(const struct master *m)
-{
-    int64_t total = 0;
-    for (int64_t i = 0; i < m->n_classes; i++) total += queue_pieces(m->classes[i].queue);
-    return total;
-}
-
-/* The leader's piece is over, one way or another. */
+/* The leader's piece has ended, finished or dropped. */
 static void end_piece(struct master *m, int leader, bool dropped)
 {
     queue_finish(m->in[leader]->queue, m->group[leader], clock_seconds(), dropped);
     m->in[leader] = NULL;
     m->dropped = m->dropped || dropped;
     log_trace("sched", "rank %d %s; %lld of %lld tasks finished", leader,
-              dropped ? "dropped its piece" : "is done", (long long)finished(m), (long long)m->n);
+              dropped ? "dropped its piece" : "is done",
+              (long long)sum_over_classes(m, queue_finished), (long long)m->n);
 }
 
-/* A piece that could not be done for a reason that concerns the run: its status. */
+/* The status of a piece that failed for a reason that ends the run. */
 static enum status broken(int leader, const char *message, struct err *e)
 {
     int code = ERR_PEER, text = 0;
@@ -178,7 +173,7 @@ done:
     return st;
 }
 
-/* Signals and failures become "hand out nothing more" or "drop what is in hand". */
+/* On a signal or a failure: hands out nothing more, or has the pieces in flight dropped as well. */
 static enum status steer(struct master *m, struct err *e)
 {
     enum status st = OK;
@@ -200,7 +195,7 @@ static int more_ranks(const void *a, const void *b)
     return (x->ranks < y->ranks) - (x->ranks > y->ranks);
 }
 
-/* The tasks as they will be run: with as many ranks as there are, by falling ranks. */
+/* The tasks by decreasing ranks, none with more ranks than there are. */
 static enum status tasks_make(struct master *m, const struct sched_task *tasks, struct err *e)
 {
     enum status st = OK;
@@ -210,7 +205,7 @@ static enum status tasks_make(struct master *m, const struct sched_task *tasks, 
         if (tasks[i].ranks < 1) m->tasks[i].ranks = 1;
         if (tasks[i].ranks > m->workers) m->tasks[i].ranks = m->workers;
     }
-    /* Stable, as glibc's qsort is not for certain: ties are the queue's to order by cost. */
+    /* Need not be stable: the queue orders tasks of as many ranks by their cost. */
     qsort(m->tasks, (size_t)m->n, sizeof *m->tasks, more_ranks);
 done:
     return st;
@@ -251,7 +246,7 @@ static enum status master_init(struct master *m, const struct sched_task *tasks,
     int size;
     MPI_Comm_size(m->world, &size);
     m->workers = size - 1;
-    m->alive = 1; /* all of them together, to begin with */
+    m->alive = 1; /* at first all workers are one group */
     TRY(mem_zero(&m->in, size, sizeof *m->in, "leaders", e));
     TRY(mem_zero(&m->group, size, sizeof *m->group, "leaders", e));
     TRY(tasks_make(m, tasks, e));
@@ -293,8 +288,8 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_task 
         patient_pause(&pause);
     }
     if (m.st == OK) note_status(&m, sink->tick(sink->context, e));
-    outcome->finished = finished(&m);
-    outcome->pieces = pieces(&m);
+    outcome->finished = sum_over_classes(&m, queue_finished);
+    outcome->pieces = sum_over_classes(&m, queue_pieces);
     outcome->end = outcome->finished == n                       ? SCHED_DONE
                    : m.dropped || sched_signal() == SIGNAL_STOP ? SCHED_STOPPED
                                                                 : SCHED_DRAINED;
@@ -304,7 +299,7 @@ done:
     return st;
 }
 
-/* Takes one piece after the other until something ends it. */
+/* Runs one piece after the other. */
 static enum status work_alone(MPI_Comm world, struct queue *q, const struct sched_task *tasks,
                               const struct sched_work *work, const struct sched_sink *sink,
                               struct sched_outcome *outcome, struct err *e)

@@ -6,25 +6,25 @@
 
 enum { NOWHERE = -1, LOOK_AROUND = 32 };
 
-/* Tasks within this share of the longest are as good for the end of the run. */
+/* Tasks at least this long, relative to the longest, may be handed out in its place. */
 static const double about_as_long = 0.95;
-/* A task this much longer than an even share of what is left is cut: shares are never quite even,
- * and pieces repeat the shared part. */
+/* A task is cut only if it is longer than an even share of the remaining work by this much: shares
+ * are never exactly even, and every piece repeats the shared part. */
 static const double slack = 0.2;
 /* Cutting a task must save at least this share of its time. */
-
 static const double worth_cutting = 0.1;
 
-/* What is left of a task. */
-struct left {
-    int64_t n;      /* parts not handed out; tasks without parts: 1 until handed out */
-    int64_t out;    /* pieces in hand */
-    int64_t *parts; // (n) in the order of falling cost, inside the queue's store
-    double cost;    /* shared part and what is left, not corrected */
+/* The part of a task that is not handed out yet. */
+struct remaining {
+    int64_t n;      /* parts not handed out; a task without parts: 1 until handed out */
+    int64_t out;    /* pieces in flight */
+    int64_t *parts; // (n) by decreasing cost, inside the queue's store
+    double cost;    /* of the shared part and the n parts, as planned */
     bool started, dropped;
 };
 
-struct hand {
+/* The piece that a group is working on. */
+struct in_flight {
     bool busy;
     int64_t task;
     double cost, start, expected;
@@ -40,16 +40,16 @@ struct queue {
     const struct sched_task *tasks;
     int64_t n, n_groups, n_kinds, n_files;
     const int64_t *node;
-    struct left *left; // (n)
-    int64_t *store;    /* the parts of all tasks and hands */
-    bool *skip;        // (most parts of a task) working memory
-    int64_t *heap;     // (n_heap) tasks of which something is left, the longest at the top
+    struct remaining *remaining; // (n)
+    int64_t *store;              /* the parts of all tasks and of all pieces in flight */
+    bool *skip;                  // (most parts of a task) working memory
+    int64_t *heap;               // (n_heap) tasks not handed out completely, the longest first
     int64_t n_heap;
-    double total;           /* cost of what is left, corrected */
-    struct hand *hands;     // (n_groups)
-    struct measured *kinds; // (n_kinds)
+    double total;                /* corrected cost of all remaining parts */
+    struct in_flight *in_flight; // (n_groups)
+    struct measured *kinds;      // (n_kinds)
     struct measured all;
-    double *ratio;   // (n_kinds) what the heap's order rests on
+    double *ratio;   // (n_kinds) taken / planned, as used in the heap's order
     int64_t *reader; // (n_files) node that read the files last
     int64_t finished, pieces, ends, reordered_at;
 };
@@ -57,11 +57,11 @@ struct queue {
 void queue_close(struct queue *q)
 {
     if (!q) return;
-    free(q->left);
+    free(q->remaining);
     free(q->store);
     free(q->skip);
     free(q->heap);
-    free(q->hands);
+    free(q->in_flight);
     free(q->kinds);
     free(q->ratio);
     free(q->reader);
@@ -77,11 +77,10 @@ static double corrected(const struct queue *q, int64_t task, double cost)
 
 static double length_left(const struct queue *q, int64_t task)
 {
-    return corrected(q, task, q->left[task].cost);
+    return corrected(q, task, q->remaining[task].cost);
 }
 
-/* How much longer tasks of the kind take than planned; kinds of which none is finished go by the
- * others. */
+/* Time taken / time planned of finished tasks of the kind; of all kinds while this one has none. */
 static double measured_ratio(const struct queue *q, int64_t kind)
 {
     const struct measured *m = &q->kinds[kind];
@@ -92,7 +91,7 @@ static double measured_ratio(const struct queue *q, int64_t kind)
 
 /* --- the heap --- */
 
-/* The same order on every run: at equal length the earlier task. */
+/* Ties go to the earlier task, so that the order is the same on every run. */
 static bool longer(const struct queue *q, int64_t a, int64_t b)
 {
     double x = length_left(q, a), y = length_left(q, b);
@@ -139,8 +138,8 @@ static void heap_remove(struct queue *q, int64_t i)
     sift_down(q, i);
 }
 
-/* New ratios make a new order once they have moved by a tenth and twice as many pieces are behind
- * them: a few times a run. */
+/* Reorders the heap by new ratios once one has changed by a tenth and twice as many pieces have
+ * ended as at the last time: a few times per run. */
 static void learn(struct queue *q)
 {
     bool moved = false;
@@ -160,14 +159,14 @@ struct part {
     double cost;
 };
 
-static int dearest_first(const void *a, const void *b)
+static int expensive_first(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
     if (x->cost != y->cost) return x->cost < y->cost ? 1 : -1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static enum status sort_parts(const struct sched_task *t, struct left *l, struct err *e)
+static enum status sort_parts(const struct sched_task *t, struct remaining *r, struct err *e)
 {
     enum status st = OK;
     struct part *parts = NULL;
@@ -176,10 +175,10 @@ static enum status sort_parts(const struct sched_task *t, struct left *l, struct
         ENSURE(isfinite(t->parts[i]) && t->parts[i] >= 0, ERR_USAGE, "a part costs %g",
                t->parts[i]);
         parts[i] = (struct part){.index = i, .cost = t->parts[i]};
-        l->cost += t->parts[i];
+        r->cost += t->parts[i];
     }
-    qsort(parts, (size_t)t->n_parts, sizeof *parts, dearest_first);
-    for (int64_t i = 0; i < t->n_parts; i++) l->parts[i] = parts[i].index;
+    qsort(parts, (size_t)t->n_parts, sizeof *parts, expensive_first);
+    for (int64_t i = 0; i < t->n_parts; i++) r->parts[i] = parts[i].index;
 done:
     free(parts);
     return st;
@@ -188,14 +187,14 @@ done:
 static enum status take_in(struct queue *q, struct err *e)
 {
     enum status st = OK;
-    int64_t *room = q->store;
+    int64_t *next = q->store;
     for (int64_t i = 0; i < q->n; i++) {
         const struct sched_task *t = &q->tasks[i];
-        struct left *l = &q->left[i];
+        struct remaining *r = &q->remaining[i];
         ENSURE(isfinite(t->cost) && t->cost >= 0, ERR_USAGE, "a task costs %g", t->cost);
-        *l = (struct left){.n = t->n_parts ? t->n_parts : 1, .parts = room, .cost = t->cost};
-        if (t->n_parts) TRY(sort_parts(t, l, e));
-        room += t->n_parts;
+        *r = (struct remaining){.n = t->n_parts ? t->n_parts : 1, .parts = next, .cost = t->cost};
+        if (t->n_parts) TRY(sort_parts(t, r, e));
+        next += t->n_parts;
         q->heap[q->n_heap++] = i;
     }
 done:
@@ -216,17 +215,17 @@ enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_grou
         if (tasks[i].kind >= q->n_kinds) q->n_kinds = tasks[i].kind + 1;
         if (tasks[i].files > q->n_files) q->n_files = tasks[i].files;
     }
-    TRY(mem_zero(&q->left, n, sizeof *q->left, "queue", e));
+    TRY(mem_zero(&q->remaining, n, sizeof *q->remaining, "queue", e));
     TRY(mem_zero(&q->store, parts + n_groups * most, sizeof *q->store, "queue", e));
     TRY(mem_zero(&q->skip, most, sizeof *q->skip, "queue", e));
     TRY(mem_zero(&q->heap, n, sizeof *q->heap, "queue", e));
-    TRY(mem_zero(&q->hands, n_groups, sizeof *q->hands, "queue", e));
+    TRY(mem_zero(&q->in_flight, n_groups, sizeof *q->in_flight, "queue", e));
     TRY(mem_zero(&q->kinds, q->n_kinds, sizeof *q->kinds, "queue", e));
     TRY(mem_zero(&q->ratio, q->n_kinds, sizeof *q->ratio, "queue", e));
     TRY(mem_zero(&q->reader, q->n_files, sizeof *q->reader, "queue", e));
     for (int64_t i = 0; i < q->n_kinds; i++) q->ratio[i] = 1;
     for (int64_t i = 0; i < q->n_files; i++) q->reader[i] = NOWHERE;
-    for (int64_t i = 0; i < n_groups; i++) q->hands[i].parts = q->store + parts + i * most;
+    for (int64_t i = 0; i < n_groups; i++) q->in_flight[i].parts = q->store + parts + i * most;
     TRY(take_in(q, e));
     heap_order(q);
     *out = q;
@@ -243,7 +242,7 @@ static int64_t node_of(const struct queue *q, int64_t group)
     return q->node ? q->node[group] : group;
 }
 
-/* 2: the node has the files, 1: nobody has, 0: another node has. */
+/* 2: the node has read the files, 1: no node has, 0: another node has. */
 static int nearness(const struct queue *q, int64_t task, int64_t node)
 {
     int64_t files = q->tasks[task].files;
@@ -251,7 +250,7 @@ static int nearness(const struct queue *q, int64_t task, int64_t node)
     return reader == node ? 2 : reader == NOWHERE;
 }
 
-/* Place in the heap of the task to take: the top, or one about as long that is nearer. */
+/* Heap index of the task to take: the top, or one about as long whose files the node has read. */
 static int64_t choose(const struct queue *q, int64_t node)
 {
     int64_t best = 0;
@@ -266,27 +265,27 @@ static int64_t choose(const struct queue *q, int64_t node)
     return best;
 }
 
-/* An even share for each group of all that is left, work in hand included. */
+/* Remaining work per group, the pieces in flight included. */
 static double even_share(const struct queue *q, double now)
 {
     double sum = q->total;
     for (int64_t g = 0; g < q->n_groups; g++) {
-        const struct hand *h = &q->hands[g];
-        if (h->busy && h->start + h->expected > now) sum += h->start + h->expected - now;
+        const struct in_flight *f = &q->in_flight[g];
+        if (f->busy && f->start + f->expected > now) sum += f->start + f->expected - now;
     }
     return sum / (double)q->n_groups;
 }
 
-/* How many of the parts left, from the dearest on, make a piece of at most `share`; at least one.
- * *cost: of the piece; q->skip: the others. */
+/* Selects remaining parts, the most expensive first, for a piece that takes at most `share`; at
+ * least one. Returns their number; *cost: of the piece; q->skip marks the others. */
 static int64_t fit_parts(struct queue *q, int64_t task, double share, double *cost)
 {
     const struct sched_task *t = &q->tasks[task];
-    const struct left *l = &q->left[task];
+    const struct remaining *r = &q->remaining[task];
     int64_t n = 0;
     *cost = t->cost;
-    for (int64_t i = 0; i < l->n; i++) {
-        double more = *cost + t->parts[l->parts[i]];
+    for (int64_t i = 0; i < r->n; i++) {
+        double more = *cost + t->parts[r->parts[i]];
         q->skip[i] = n > 0 && corrected(q, task, more) > share;
         if (q->skip[i]) continue;
         *cost = more;
@@ -301,106 +300,106 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Moves the parts that are not skipped into the hand. */
-static void move_parts(struct queue *q, struct left *l, struct hand *h)
+/* Moves the parts that are not skipped from the task to the group's piece. */
+static void move_parts(struct queue *q, struct remaining *r, struct in_flight *f)
 {
     int64_t kept = 0, moved = 0;
-    for (int64_t i = 0; i < l->n; i++)
+    for (int64_t i = 0; i < r->n; i++)
         if (q->skip[i])
-            l->parts[kept++] = l->parts[i];
+            r->parts[kept++] = r->parts[i];
         else
-            h->parts[moved++] = l->parts[i];
-    l->n = kept;
-    qsort(h->parts, (size_t)moved, sizeof *h->parts, ascending);
+            f->parts[moved++] = r->parts[i];
+    r->n = kept;
+    qsort(f->parts, (size_t)moved, sizeof *f->parts, ascending);
 }
 
-/* Number of parts for the hand. The task is cut when it is longer than its even share and a piece
- * saves enough of its time. */
-static int64_t cut(struct queue *q, int64_t task, struct hand *h, double now)
+/* Moves parts of the task to the group's piece and returns their number: all of them, unless the
+ * task is longer than an even share and a piece saves enough of its time. */
+static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double now)
 {
     const struct sched_task *t = &q->tasks[task];
-    struct left *l = &q->left[task];
+    struct remaining *r = &q->remaining[task];
     double whole = length_left(q, task), share = (1 + slack) * q->total / (double)q->n_groups;
-    int64_t n = l->n, fitting;
-    h->cost = l->cost;
+    int64_t n = r->n, fitting;
+    f->cost = r->cost;
     memset(q->skip, 0, (size_t)n * sizeof *q->skip);
     if (whole > share && n > 1) share = (1 + slack) * even_share(q, now);
     if (whole > share && n > 1) {
         double cost;
         fitting = fit_parts(q, task, share, &cost);
         if (corrected(q, task, cost) <= (1 - worth_cutting) * whole) {
-            h->cost = cost;
+            f->cost = cost;
             n = fitting;
         } else {
             memset(q->skip, 0, (size_t)n * sizeof *q->skip);
         }
     }
-    move_parts(q, l, h);
-    l->cost -= h->cost - t->cost;
+    move_parts(q, r, f);
+    r->cost -= f->cost - t->cost;
     return n;
 }
 
-/* The group has it now. */
-static void hold(struct queue *q, int64_t group, int64_t task, double now)
+/* The piece is in flight from now on. */
+static void launch(struct queue *q, int64_t group, int64_t task, double now)
 {
-    struct hand *h = &q->hands[group];
-    struct left *l = &q->left[task];
+    struct in_flight *f = &q->in_flight[group];
+    struct remaining *r = &q->remaining[task];
     int64_t files = q->tasks[task].files;
-    h->busy = true;
-    h->task = task;
-    h->start = now;
-    h->expected = corrected(q, task, h->cost);
-    l->started = true;
-    l->out++;
+    f->busy = true;
+    f->task = task;
+    f->start = now;
+    f->expected = corrected(q, task, f->cost);
+    r->started = true;
+    r->out++;
     q->pieces++;
     if (files > 0) q->reader[files - 1] = node_of(q, group);
 }
 
 bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *out)
 {
-    struct hand *h = &q->hands[group];
+    struct in_flight *f = &q->in_flight[group];
     if (q->n_heap == 0) return false;
     int64_t place = choose(q, node_of(q, group)), task = q->heap[place], n = 0;
-    struct left *l = &q->left[task];
+    struct remaining *r = &q->remaining[task];
     double before = length_left(q, task);
-    bool whole = !l->started;
+    bool whole = !r->started;
     if (q->tasks[task].n_parts) {
-        n = cut(q, task, h, now);
+        n = cut(q, task, f, now);
     } else {
-        h->cost = l->cost;
-        l->n = 0;
+        f->cost = r->cost;
+        r->n = 0;
     }
-    hold(q, group, task, now);
+    launch(q, group, task, now);
     q->total -= before;
-    if (l->n == 0) {
+    if (r->n == 0) {
         heap_remove(q, place);
     } else {
         q->total += length_left(q, task);
         sift_down(q, place);
     }
     *out = (struct queue_piece){.task = task,
-                                .parts = h->parts,
+                                .parts = f->parts,
                                 .n_parts = n,
-                                .whole = whole && l->n == 0,
-                                .expected = h->expected};
+                                .whole = whole && r->n == 0,
+                                .expected = f->expected};
     return true;
 }
 
 void queue_finish(struct queue *q, int64_t group, double now, bool dropped)
 {
-    struct hand *h = &q->hands[group];
-    if (!h->busy) return;
-    struct left *l = &q->left[h->task];
-    struct measured *kind = &q->kinds[q->tasks[h->task].kind];
-    h->busy = false;
-    l->out--;
-    l->dropped = l->dropped || dropped;
-    if (l->n == 0 && l->out == 0 && !l->dropped) q->finished++;
+    struct in_flight *f = &q->in_flight[group];
+    if (!f->busy) return;
+    struct remaining *r = &q->remaining[f->task];
+    struct measured *kind = &q->kinds[q->tasks[f->task].kind];
+    f->busy = false;
+    r->out--;
+    r->dropped = r->dropped || dropped;
+    if (r->n == 0 && r->out == 0 && !r->dropped) q->finished++;
     if (dropped) return;
-    double taken = now - h->start;
-    kind->planned += h->cost;
+    double taken = now - f->start;
+    kind->planned += f->cost;
     kind->taken += taken;
-    q->all.planned += h->cost;
+    q->all.planned += f->cost;
     q->all.taken += taken;
     q->ends++;
     learn(q);

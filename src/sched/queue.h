@@ -1,19 +1,19 @@
-/* queue: which piece of which task a group that asks gets next. Time is an argument, so that the
+/* queue: decides which piece of which task a group gets next. Time is an argument, so that the
  * master and a simulation (simulate.h) decide alike.
  *
- * The longest task first. A task is handed out whole while that keeps no group waiting at the end,
- * because its pieces repeat its shared part; one that alone would take longer than an even share of
- * all that is left is cut, and what is not handed out stays together. Costs are corrected by how
- * long finished tasks of the same kind took. Between tasks of about the same length a group takes
- * one whose files its node has read.
+ * The longest task goes first. Since each piece of a task repeats its shared part, a task is handed
+ * out whole unless it alone would take longer than an even share of the remaining work; then it is
+ * cut, and the rest of it stays one task. Costs are corrected by how long finished tasks of the
+ * same kind took. Among tasks of about the same length a group takes one whose files its node has
+ * read.
  */
 #pragma once
 #include "sched/sched.h"
 
 struct queue;
 
-/* tasks stay the caller's and must outlive the queue; node (n_groups) says where each group lives,
- * NULL: each on a node of its own. ERR_NOMEM, ERR_USAGE (a cost that is no number). */
+/* tasks (n) is borrowed and must outlive the queue; node (n_groups): the node of each group, NULL:
+ * one node per group. The caller closes. ERR_NOMEM; ERR_USAGE: a cost is negative or not finite. */
 MUST_USE enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_groups,
                                 const int64_t *node, struct queue **out, struct err *e);
 void queue_close(struct queue *q);
@@ -26,15 +26,15 @@ struct queue_piece {
     double expected;      /* cost, corrected */
 };
 
-/* The next piece for the group, which must not have one in hand; false: nothing is left. */
+/* The next piece for the group, which must not have one; false: everything is handed out. */
 bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *out);
 
-/* The group's piece is finished. dropped: it is not, and will not be given out again. */
+/* The group's piece has ended. dropped: unfinished; it is not handed out again. */
 void queue_finish(struct queue *q, int64_t group, double now, bool dropped);
 
-/* Nothing is left to be handed out. */
+/* True if everything is handed out. */
 bool queue_empty(const struct queue *q);
 
-/* Tasks of which every part is finished; pieces that were handed out in all. */
+/* Tasks of which every part is finished; pieces handed out so far. */
 int64_t queue_finished(const struct queue *q);
 int64_t queue_pieces(const struct queue *q);

@@ -3,7 +3,7 @@
 #include "util/mem.h"
 #include <stdlib.h>
 
-/* Every rank's node, known by its lowest rank. Collective on world. */
+/* nodes (ranks of world) = the node of each rank, named by its lowest rank. Collective on world. */
 static enum status find_nodes(MPI_Comm world, int *nodes, struct err *e)
 {
     enum status st = OK;
@@ -35,8 +35,8 @@ int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t ra
     return ((rank + 1) * groups - 1) / ranks;
 }
 
-/* Every rank's node, and one group of all ranks behind the master; MPI_COMM_NULL there. Collective
- * on world. */
+/* The node of every rank, and one group of all ranks but the master, which gets MPI_COMM_NULL.
+ * Collective on world. */
 static enum status gather(MPI_Comm world, int **nodes, MPI_Comm *group, struct err *e)
 {
     enum status st = OK;

@@ -1,4 +1,4 @@
-/* What master, worker and port share. */
+/* sched_internal: messages and functions that master, worker and port share. */
 #pragma once
 #include "sched/sched.h"
 #include "util/patient.h"
@@ -19,38 +19,41 @@ enum tag {
 struct sched_port {
     MPI_Comm world;                /* master is its rank 0 */
     MPI_Comm group;                /* leader is its rank 0 */
-    int64_t class;                 /* ranks that its tasks ask for; 0: it has had none yet */
-    const struct sched_sink *sink; /* a single rank: results go straight to the sink; else NULL */
-    enum status sink_status;       /* of the sink, once it has failed */
-    bool stop;                     /* the master has said so */
+    int64_t class;                 /* ranks that its tasks ask for; 0: it has had no task yet */
+    const struct sched_sink *sink; /* a single rank: where results go; else NULL */
+    enum status sink_status;       /* the first failure of the sink */
+    bool stop;                     /* the master sent STOP */
 };
 
+/* Which signal has arrived so far; SIGTERM and SIGINT go before SIGUSR1. */
 enum signal_state { SIGNAL_NONE, SIGNAL_DRAIN, SIGNAL_STOP };
 enum signal_state sched_signal(void);
 
-/* Receives the probed message as a NUL-terminated text; the caller frees. */
+/* Receives the probed message as a NUL-terminated text; the caller frees. ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text,
                                    struct err *e);
+/* Sends a text without its NUL. ERR_MPI. */
 MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e);
 
-/* A piece on its way: a line with its parts ("-", "0", "1,4"), then the text. The caller frees
- * *out. */
+/* A piece as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller
+ * frees *out. ERR_NOMEM. */
 MUST_USE enum status sched_piece_write(const char *text, const int64_t *parts, int64_t n,
                                        char **out, struct err *e);
-/* *parts is the caller's; out borrows it and the message. ERR_MPI. */
+/* The way back. The caller frees *parts; *out borrows it and the message. ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status sched_piece_read(const char *message, int64_t **parts, struct sched_piece *out,
                                       struct err *e);
 
-/* How a group of `ranks` splits for tasks that ask for `class` of them. */
+/* How a group splits for tasks that ask for `class` ranks. */
 struct sched_split {
     int64_t class;
-    bool rest; /* what is left over becomes a group of its own; else it is spread over the others */
+    bool rest; /* the ranks left over become a group; else they make the other groups larger */
 };
-/* Number of the groups, and the one that a rank comes into. */
+/* Number of groups that `ranks` ranks split into, and the group of one rank. */
 int64_t sched_split_count(const struct sched_split *s, int64_t ranks);
 int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t rank);
 
-/* node (ranks of world): where each rank lives. */
+/* The three ways through sched_run: of rank 0, of the other ranks, of a single rank. node (ranks of
+ * world): the node of each rank. */
 MUST_USE enum status master_run(MPI_Comm world, const int *node, const struct sched_task *tasks,
                                 int64_t n, const struct sched_sink *sink,
                                 struct sched_outcome *outcome, struct err *e);

@@ -1,3 +1,4 @@
+/* Which signals stop or drain a run. */
 #include "sched/sched_internal.h"
 #include <signal.h>
 

@@ -3,7 +3,7 @@
 #include "util/mem.h"
 #include <stdlib.h>
 
-/* The group that is free next; among those the first. */
+/* The group that is free next; ties go to the first. */
 static int64_t next_free(const double *until, int64_t n)
 {
     int64_t best = 0;
@@ -17,7 +17,7 @@ enum status sched_simulate(const struct sched_task *tasks, int64_t n, int64_t n_
 {
     enum status st = OK;
     struct queue *q = NULL;
-    double *until = NULL; // (n_groups) end of the piece in hand
+    double *until = NULL; // (n_groups) when the piece in flight ends
     struct sched_simulation s = {.n_groups = n_groups};
     ENSURE(n_groups >= 1, ERR_USAGE, "%lld groups, expected at least 1", (long long)n_groups);
     TRY(mem_zero(&until, n_groups, sizeof *until, "groups", e));

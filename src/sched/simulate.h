@@ -1,15 +1,16 @@
-/* simulate: what the queue (queue.h) would do with tasks that take exactly as long as planned. */
+/* simulate: the schedule that the queue (queue.h) makes if tasks take exactly as long as planned.
+ */
 #pragma once
 #include "sched/sched.h"
 
 struct sched_simulation {
     double makespan; /* until the last piece ends */
-    double work;     /* sum of what the groups did, shared parts repeated */
-    double least;    /* sum of the tasks in one piece each */
+    double work;     /* sum over all pieces, repeated shared parts included */
+    double least;    /* the same if no task were cut */
     double idle;     /* share of makespan x groups that groups waited */
     int64_t pieces, n_groups;
 };
 
-/* ERR_NOMEM, ERR_USAGE. */
+/* ERR_NOMEM; ERR_USAGE: no groups, or a cost that is no number. */
 MUST_USE enum status sched_simulate(const struct sched_task *tasks, int64_t n, int64_t n_groups,
                                     struct sched_simulation *out, struct err *e);

@@ -1,10 +1,11 @@
+/* The ranks that work: they take pieces from the master, and split when it says so. */
 #include "sched/sched_internal.h"
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The leader waits for a TASK, a SPLIT or the END. */
+/* The leader waits for TASK, SPLIT or END. */
 static enum status next_task(struct sched_port *port, int *tag, char **task, struct err *e)
 {
     enum status st = OK;
@@ -28,13 +29,13 @@ static enum status next_task(struct sched_port *port, int *tag, char **task, str
         if (*tag == TAG_TASK || *tag == TAG_SPLIT || *tag == TAG_END) goto done;
         free(*task);
         *task = NULL;
-        pause = 0; /* a STOP that crossed the end of the last task */
+        pause = 0; /* a STOP that was sent before the last task had ended */
     }
 done:
     return st;
 }
 
-/* The leader's task reaches the group; ranks other than the leader wait without burning a core. */
+/* Gives the leader's message to all ranks of the group, which wait for it without using a core. */
 static enum status share_task(struct sched_port *port, int *tag, char **task, struct err *e)
 {
     enum status st = OK;
@@ -67,7 +68,7 @@ done:
     return st;
 }
 
-/* The group becomes several; this rank goes on in its own. */
+/* Splits the group; this rank continues in its part. */
 static enum status split_group(struct sched_port *port, const char *message, struct err *e)
 {
     enum status st = OK;
@@ -91,7 +92,7 @@ done:
     return st;
 }
 
-/* The master ends the run with this status. */
+/* Has the master end the run with this status. */
 static enum status post_broken(struct sched_port *port, enum status why, const char *text,
                                struct err *e)
 {

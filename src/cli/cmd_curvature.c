@@ -1,13 +1,11 @@
-#include "checkpoint/checkpoint.h"
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "curvature/measure.h"
-#include "eval/dataset.h"
 #include "group/inputs.h"
-#include "memory/memory_after.h"
+#include "measure/curvature.h"
+#include "measure/measurement.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 
 static const char usage[] =
@@ -15,76 +13,52 @@ static const char usage[] =
     "[--trace N] ...";
 
 /* All that is open while a checkpoint is measured. */
-struct measurement {
+struct measured {
     struct data_options data;
     struct curvature_request request;
-    struct tokenizer *tokenizer;
-    struct sequences sequences;
+    struct visit_cache cache;
     struct checkpoint *checkpoint;
     struct model *model;
-    struct hvp *h;
-    struct subject subject;
+    struct measurement m;
     struct curvature result;
-    int64_t tokens; /* scored */
     double seconds;
 };
 
-static void close_all(struct measurement *m)
+static void close_all(struct measured *m)
 {
     curvature_free(&m->result);
-    subject_free(&m->subject);
-    hvp_close(m->h);
+    measurement_close(&m->m);
     model_close(m->model);
     checkpoint_close(m->checkpoint);
-    sequences_free(&m->sequences);
-    tokenizer_close(m->tokenizer);
+    visit_inputs_forget(&m->cache);
     data_options_free(&m->data);
 }
 
 /* --- measuring --- */
 
-static enum status load_tokens(struct measurement *m, const char *dir, const char *tokenizer,
-                               struct err *e)
+/* Activations are kept in nine tenths of what this process may have, as in a sweep. */
+static void keep_activations(struct measured *m)
 {
-    enum status st = OK;
-    char *found = NULL, hash[33];
-    if (m->data.text && !tokenizer) {
-        TRY(visit_tokenizer(dir, &found, e));
-        ENSURE(found, ERR_IO,
-               "%s: no tokenizer.json there or in the folder above; name one with --tokenizer",
-               dir);
-    }
-    if (m->data.text) TRY(tokenizer_open(tokenizer ? tokenizer : found, &m->tokenizer, e));
-    TRY(dataset_load(&m->data, m->tokenizer, &m->sequences, hash, e));
-done:
-    free(found);
-    return st;
+    const struct curvature_task task = {.options = m->request.options};
+    struct memory_fit fit;
+    struct err why = {0};
+    if (measurement_fit(&m->m, &curvature_part, &task, 0, cli_share()->memory / 10 * 9, &fit,
+                        &why) != OK)
+        log_trace("memory", "%s", why.text);
 }
 
-/* In nine tenths of what this process may have, as in a sweep. */
-static bool may_keep(const struct measurement *m)
-{
-    struct model_sizes sizes;
-    model_sizes(m->model, &sizes);
-    const struct memory_after after = {&sizes, omp_get_max_threads(), 1,
-                                       memory_sequences_of(&m->sequences)};
-    int64_t room = memory_usable_now(cli_share()->memory / 10 * 9, &sizes, after.threads);
-    return memory_keeps(&after, &m->request.options, false, room);
-}
-
-static enum status measure(struct measurement *m, const char *dir, const char *tokenizer,
-                           struct err *e)
+static enum status measure(struct measured *m, char *dir, char *tokenizer, struct err *e)
 {
     enum status st = OK;
     double start = clock_seconds();
-    TRY(checkpoint_open(dir, &m->checkpoint, e));
+    const struct visit visit = {.weights = {.path = dir}, .tokenizer = tokenizer};
+    TRY(weights_open(&visit.weights, NULL, &m->checkpoint, e));
     TRY(model_open(m->checkpoint, &m->model, e));
-    TRY(load_tokens(m, dir, tokenizer, e));
-    TRY(hvp_open(m->model, &m->sequences, (enum hvp_subset)m->request.options.subset, &m->h, e));
-    hvp_keep(m->h, may_keep(m));
-    m->tokens = hvp_scored(m->h);
-    TRY(subject_of_hvp(m->h, &m->subject, e));
-    st = curvature_measure(&m->subject, &m->request, &m->result, e);
+    m->m = (struct measurement){.model = m->model, .group = MPI_COMM_SELF};
+    TRY(visit_sequences_get(&m->cache, &visit, &m->data, &m->m.sequences, e));
+    TRY(measurement_open(&m->m, (enum hvp_subset)m->request.options.subset, e));
+    keep_activations(m);
+    st = measurement_run(&m->m, &m->request, &m->result, e);
     if (st != OK) err_prefix(e, "%s", dir);
     m->seconds = clock_seconds() - start;
 done:
@@ -98,38 +72,40 @@ static void set(json_t *out, const char *key, double value)
     json_object_set_new(out, key, isfinite(value) ? json_real(value) : json_null());
 }
 
-static void set_integer(json_t *out, const char *key, int64_t value)
-{
-    json_object_set_new(out, key, json_integer((json_int_t)value));
-}
-
 /* {TENSOR: value}, NULL for no values */
-static json_t *by_tensor(const struct measurement *m, const double *values)
+static json_t *by_tensor(const struct measured *m, const double *values)
 {
     json_t *out = values ? json_object() : NULL;
-    for (int64_t i = 0; values && i < m->subject.n_tensors; i++)
-        set(out, m->subject.tensors[i].name, values[i]);
+    for (int64_t i = 0; values && i < m->m.subject.n_tensors; i++)
+        set(out, m->m.subject.tensors[i].name, values[i]);
     return out;
 }
 
-static void set_sharpness(json_t *out, const struct measurement *m)
+/* Of Lanczos, beside what the cube has. */
+static void set_sharpness(json_t *out, const struct measured *m)
 {
     const struct curvature *c = &m->result;
-    const bool lanczos = m->request.options.sharpness == SHARPNESS_LANCZOS;
-    if (m->request.options.sharpness == SHARPNESS_NONE) return;
-    set(out, "sharpness", c->sharpness.value);
-    set(out, "residual", c->sharpness.residual);
-    json_object_set_new(out, "converged", json_boolean(c->sharpness.converged));
-    set_integer(out, "iterations", c->iterations);
-    set(out, "dominant", c->dominant.value);
-    if (!lanczos) return;
-    set(out, "smallest", c->smallest.value);
-    set(out, "smallest_residual", c->smallest.residual);
-    set_integer(out, "restarts", c->restarts);
-    set_integer(out, "vectors", c->vectors);
+    const int kind = m->request.options.sharpness;
+    if (kind != SHARPNESS_NONE) set(out, "dominant", c->dominant.value);
+    if (kind != SHARPNESS_LANCZOS) return;
+    record_integer(out, "restarts", c->restarts);
+    record_integer(out, "vectors", c->vectors);
 }
 
-static void set_trace(json_t *out, const struct measurement *m)
+/* The cube's numbers; null where one is not finite. */
+static json_t *values_new(const struct measured *m)
+{
+    json_t *out = json_object(), *value;
+    const char *key;
+    curvature_values(out, &m->request.options, &m->result);
+    json_object_foreach(out, key, value)
+    {
+        if (!isfinite(json_number_get(value))) json_object_set_new(out, key, json_null());
+    }
+    return out;
+}
+
+static void set_trace(json_t *out, const struct measured *m)
 {
     const struct curvature *c = &m->result;
     json_t *layers = json_array(), *kinds = json_array();
@@ -139,15 +115,12 @@ static void set_trace(json_t *out, const struct measurement *m)
         if (p->kind[0])
             json_object_set_new(one, "kind", json_string(p->kind));
         else
-            set_integer(one, "layer", p->layer);
-        set_integer(one, "elements", p->elements);
+            record_integer(one, "layer", p->layer);
+        record_integer(one, "elements", p->elements);
         set(one, "trace", p->trace);
         set(one, "trace_stderr", p->error);
         json_array_append_new(p->kind[0] ? kinds : layers, one);
     }
-    set(out, "trace", c->trace.mean);
-    set(out, "trace_stderr", c->trace.error);
-    set_integer(out, "trace_probes", c->trace.probes);
     json_object_set_new(out, "trace_by_layer", layers);
     json_object_set_new(out, "trace_by_kind", kinds);
     json_object_set_new(out, "traces", by_tensor(m, c->trace.part));
@@ -164,17 +137,14 @@ static void set_density(json_t *out, const struct density *d)
     json_object_set_new(out, "density", runs);
 }
 
-static enum status print_json(const struct measurement *m, struct err *e)
+static enum status print_json(const struct measured *m, struct err *e)
 {
     enum status st = OK;
     const struct curvature *c = &m->result;
-    json_t *out = json_object();
-    set(out, "loss", c->loss);
-    set_integer(out, "tokens", m->tokens);
+    json_t *out = values_new(m);
+    record_integer(out, "tokens", m->m.tokens);
     json_object_set_new(out, "subset",
                         json_string(hvp_subset_name((enum hvp_subset)m->request.options.subset)));
-    set_integer(out, "parameters", c->parameters);
-    set(out, "gradient_norm", c->gradient_norm);
     json_object_set_new(out, "gradient_norms", by_tensor(m, c->gradient_norms));
     set_sharpness(out, m);
     if (m->request.options.trace > 0) set_trace(out, m);
@@ -184,7 +154,6 @@ static enum status print_json(const struct measurement *m, struct err *e)
         json_object_set_new(out, "vhv_per_tensor", by_tensor(m, c->vhv_per_tensor));
         json_object_set_new(out, "hv_norms", by_tensor(m, c->hv_norms));
     }
-    set_integer(out, "products", c->products);
     set(out, "seconds", m->seconds);
     ENSURE(out && json_dumpf(out, stdout, JSON_COMPACT) == 0, ERR_NOMEM, "out of memory");
     putchar('\n');
@@ -195,7 +164,7 @@ done:
 
 /* --- for people --- */
 
-static void print_sharpness(const struct measurement *m)
+static void print_sharpness(const struct measured *m)
 {
     const struct curvature *c = &m->result;
     if (m->request.options.sharpness == SHARPNESS_NONE) return;
@@ -207,7 +176,7 @@ static void print_sharpness(const struct measurement *m)
                c->smallest.residual);
 }
 
-static void print_trace(const struct measurement *m)
+static void print_trace(const struct measured *m)
 {
     const struct curvature *c = &m->result;
     if (m->request.options.trace == 0) return;
@@ -230,10 +199,10 @@ static void print_trace(const struct measurement *m)
     }
 }
 
-static void print_text(const struct measurement *m)
+static void print_text(const struct measured *m)
 {
     const struct curvature *c = &m->result;
-    printf("loss %.6f nats, %lld tokens scored\n", c->loss, (long long)m->tokens);
+    printf("loss %.6f nats, %lld tokens scored\n", c->loss, (long long)m->m.tokens);
     printf("gradient norm %.6g, %lld parameters (%s)\n", c->gradient_norm, (long long)c->parameters,
            hvp_subset_name((enum hvp_subset)m->request.options.subset));
     print_sharpness(m);
@@ -253,7 +222,7 @@ static void print_text(const struct measurement *m)
 static enum status flag(void *context, int argc, char **argv, int *used, struct err *e)
 {
     enum status st = OK;
-    struct measurement *m = context;
+    struct measured *m = context;
     TRY(data_options_flag(&m->data, "", argc, argv, used, e));
     if (*used == 0) TRY(curvature_options_flag(&m->request.options, argc, argv, used, e));
 done:
@@ -269,7 +238,7 @@ static void print_flags(FILE *out)
 static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
 {
     enum status st = OK;
-    struct measurement m = {0};
+    struct measured m = {0};
     const char *dir, *tokenizer = NULL;
     static const int64_t none = INT64_MIN;
     int64_t probe = none, seed = 0;
@@ -301,7 +270,7 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
     m.request.probe = probe != none;
     m.request.salt = (uint64_t)probe;
     m.request.seed = (uint64_t)seed;
-    TRY(measure(&m, dir, tokenizer, e));
+    TRY(measure(&m, (char *)(uintptr_t)dir, (char *)(uintptr_t)tokenizer, e));
     if (json)
         TRY(print_json(&m, e));
     else

@@ -328,7 +328,7 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
     TRY(visit_from_json(json, &visit, e));
     if (visit.run.threads > 0) omp_set_num_threads((int)visit.run.threads);
-    if (piece->n_parts) visit_keep_parts(&visit, piece->parts, piece->n_parts);
+    if (piece->n_parts) visit_keep_pieces(&visit, piece->parts, piece->n_parts);
     log_trace("sched", "visits %s %s%s with %lld variants%s", visit.model, visit.checkpoint,
               visit.task[PART_SURFACE] ? ", a point of a surface," : "",
               (long long)visit.n_variants, visit.task[PART_CURVATURE] ? " and its curvature" : "");

@@ -74,10 +74,9 @@ static void predict_memory(const struct plan *p, const int64_t *which, int64_t t
 static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, struct plan_line *l)
 {
     const struct plan *p = r->plan;
-    bool curvature = curvature_asked_for(&p->sweep->curvature.options);
     l->n_variants = n;
     l->visits = p->sweep->models[l->model].n_rows;
-    l->cost = plan_visit_cost(p, l->model, which, n, curvature);
+    l->cost = plan_visit_cost(p, l->model, which, n);
     predict_memory(p, which, r->threads, r->memory, l);
     /* Every wave reads the checkpoint again. */
     if (l->memory.waves > 1) l->cost.bytes *= (double)l->memory.waves;

@@ -7,6 +7,8 @@
 #include "group/group.h"
 #include "group/provenance.h"
 #include "group/task.h"
+#include "memory/cost.h"
+#include "memory/memory_after.h"
 
 struct part_engine;
 
@@ -24,6 +26,12 @@ struct part_context {
     void *state[PART_N]; /* each part's own, owned by it */
     const struct part_engine *engine;
 };
+
+/* Bytes that a rank may take; 0: no bound. */
+static inline int64_t part_bound(const struct part_context *c)
+{
+    return c->visit->run.memory ? c->visit->run.memory : c->hooks->memory;
+}
 
 /* Where a pass of the blocks leaves quantized weights, in the order of the blocks' linears. */
 struct weights_sink {
@@ -60,6 +68,17 @@ struct part {
     /* A new reference, NULL when out of memory; and back, *task owned by the caller. */
     json_t *(*task_to_json)(const void *task);
     enum status (*task_from_json)(const json_t *json, void **task, struct err *e);
+
+    /* What it adds to a visit's work on such a text: once, and for each of its cells. */
+    void (*cost)(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+                 struct cost *once, struct cost *cell);
+    /* What it takes after the blocks (memory_after.h), for plans and for a rank that begins.
+     * may_keep: activations may be kept. ERR_NOMEM, ERR_USAGE: too little; *out is set all the
+     * same. */
+    enum status (*memory)(const void *task, const struct memory_after *a, bool may_keep,
+                          struct memory_fit *out, struct err *e);
+    bool in_fixed_order; /* one rank does it where no bit may depend on how many there are
+                            (run.reproducible) */
 
     /* Makes its state, also where the checkpoint could not be opened. */
     enum status (*open)(struct part_context *c, struct err *e);

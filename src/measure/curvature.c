@@ -1,7 +1,6 @@
 #include "measure/curvature.h"
 #include "group/inputs.h"
 #include "measure/warm.h"
-#include "memory/memory_after.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -89,15 +88,13 @@ struct state {
     struct warm warm;
     float *start;
     struct curvature c;
-    int64_t planned; /* bytes at the peak */
+    struct memory_fit fit;
     double began;
 };
 
-static void set_values(json_t *values, const struct curvature_options *o, const struct state *p)
+void curvature_values(json_t *values, const struct curvature_options *o, const struct curvature *c)
 {
-    const struct curvature *c = &p->c;
     record_number(values, "loss", c->loss);
-    record_integer(values, "tokens", p->m.tokens);
     record_integer(values, "parameters", c->parameters);
     record_number(values, "gradient_norm", c->gradient_norm);
     record_integer(values, "products", c->products);
@@ -106,7 +103,6 @@ static void set_values(json_t *values, const struct curvature_options *o, const 
         record_number(values, "sharpness_residual", c->sharpness.residual);
         record_integer(values, "sharpness_converged", c->sharpness.converged);
         record_integer(values, "sharpness_iterations", c->iterations);
-        record_integer(values, "warm_start", p->start != NULL);
     }
     if (o->sharpness == SHARPNESS_LANCZOS) {
         record_number(values, "smallest_eigenvalue", c->smallest.value);
@@ -203,8 +199,11 @@ static enum status record_curvature(const struct part_context *context,
     record_number(values, "seconds", clock_seconds() - p->began);
     if (failure->code != OK) goto done;
     record_number(values, "peak_memory", provenance_peak_memory());
-    record_number(values, "planned_memory", (double)max64(p->planned, from->memory_planned));
-    set_values(values, options, p);
+    record_number(values, "planned_memory", (double)max64(p->fit.bytes, from->memory_planned));
+    record_integer(values, "tokens", p->m.tokens);
+    curvature_values(values, options, &p->c);
+    if (options->sharpness != SHARPNESS_NONE)
+        record_integer(values, "warm_start", p->start != NULL);
     set_tables(json_object_get(record, "tables"), &p->m, &p->c);
 done:
     *out = record;
@@ -224,35 +223,20 @@ done:
     return st;
 }
 
-/* The promise of run.memory_per_rank holds here too: what is bound to break it is not begun.
- * Activations are kept where there is room; the vectors that curvature stores are a setting, since
- * they change last bits, and cannot give way. Collective. */
-static enum status check_memory(const struct part_context *c, struct state *p, struct err *e)
+static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+                 struct cost *once, struct cost *cell)
 {
-    enum status st = OK;
-    const struct curvature_task *task = c->visit->task[PART_CURVATURE];
-    struct model_sizes sizes;
-    model_sizes(p->m.model, &sizes);
-    const struct memory_after after = {&sizes, c->threads, p->m.size,
-                                       memory_sequences_of(&p->m.mine)};
-    int64_t bound = c->visit->run.memory ? c->visit->run.memory : c->hooks->memory;
-    const struct curvature_options *o = &task->options;
-    bool warm = task->vectors != NULL;
-    int64_t base = memory_base_now(&sizes, after.threads);
-    int64_t room = memory_usable_now(bound, &sizes, after.threads);
-    bool keep = measurement_keep(&p->m, memory_keeps(&after, o, warm, room));
-    int64_t bytes = base + memory_curvature(&after, o, warm, keep);
-    p->planned = bytes;
-    ENSURE(
-        bound <= 0 || bytes <= memory_usable(bound), ERR_USAGE,
-        "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
-        "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
-        "curvature.memory, curvature.together or curvature.sequences, give a rank more, or a visit "
-        "more ranks (run.ranks_per_group)",
-        (double)bound / 0x1p20, (double)memory_bound(bytes) / 0x1p20,
-        (long long)p->m.subject.hessian.space.most, (long long)after.tokens.tokens);
-done:
-    return st;
+    const struct curvature_task *c = task;
+    (void)cell;
+    if (curvature_asked_for(&c->options))
+        *once = cost_curvature(m, t, curvature_products_most(&c->options));
+}
+
+static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+                          struct memory_fit *out, struct err *e)
+{
+    const struct curvature_task *t = task;
+    return memory_fit_curvature(a, &t->options, t->vectors != NULL, may_keep, out, e);
 }
 
 static enum status curvature_fingerprint(const struct part_context *c, char **out, struct err *e)
@@ -277,7 +261,7 @@ static enum status run(struct part_context *c, struct err *e)
     if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, fingerprint, e);
     TRY(err_agree(m->group, st, e));
     TRY(measurement_open(m, (enum hvp_subset)t->options.subset, e));
-    TRY(err_agree(m->group, check_memory(c, p, e), e));
+    TRY(measurement_fit(m, &curvature_part, t, 0, part_bound(c), &p->fit, e));
     if (t->vectors) TRY(warm_start(&p->warm, m, &p->start, e));
     request.start = p->start;
     TRY(measurement_run(m, &request, &p->c, e));
@@ -319,6 +303,8 @@ const struct part curvature_part = {
     .task_free = task_free,
     .task_to_json = task_to_json,
     .task_from_json = task_from_json,
+    .cost = cost,
+    .memory = memory,
     .open = open_state,
     .run = run,
     .emit = emit,

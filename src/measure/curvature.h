@@ -23,3 +23,6 @@ struct curvature_task {
 };
 
 extern const struct part curvature_part;
+
+/* The numbers that the options ask for, under the names of the cube. */
+void curvature_values(json_t *values, const struct curvature_options *o, const struct curvature *c);

@@ -7,6 +7,7 @@
 #include "util/num.h"
 #include <errno.h>
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,12 +201,28 @@ void measurement_close(struct measurement *m)
     free(m->room);
 }
 
-bool measurement_keep(struct measurement *m, bool keep)
+enum status measurement_fit(struct measurement *m, const struct part *part, const void *task,
+                            int64_t variants, int64_t bound, struct memory_fit *out, struct err *e)
 {
-    int mine = keep, all = 0;
-    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, m->group);
+    const int64_t threads = omp_get_max_threads();
+    struct model_sizes sizes;
+    model_sizes(m->model, &sizes);
+    const struct memory_after after = {.sizes = &sizes,
+                                       .threads = threads,
+                                       .ranks = m->size,
+                                       .tokens = memory_sequences_of(&m->mine),
+                                       .variants = variants,
+                                       .base = memory_base_now(&sizes, threads),
+                                       .bound = bound,
+                                       .spare = memory_usable_now(bound, &sizes, threads)};
+    struct err why = {0};
+    enum status st = part->memory(task, &after, true, out, &why);
+    int all = out->kept;
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, m->group);
+    if (out->kept && !all) st = part->memory(task, &after, false, out, &why);
     hvp_keep(m->h, all);
-    return all;
+    if (st != OK) st = err_set(e, st, __FILE__, __LINE__, "%s", why.text);
+    return err_agree(m->group, st, e);
 }
 
 enum status measurement_run(struct measurement *m, const struct curvature_request *request,

@@ -8,7 +8,7 @@
  * communicates any more. */
 #pragma once
 #include "curvature/measure.h"
-#include "group/task.h"
+#include "group/part.h"
 #include <mpi.h>
 
 /* Zero-initialise, then fill in the first four; it must stay where it is while it is open. */
@@ -31,8 +31,12 @@ struct measurement {
  * sequence has two tokens. Close it whatever is returned. */
 MUST_USE enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e);
 void measurement_close(struct measurement *m);
-/* From now on products keep activations (hvp_keep) if all ranks say so; returns whether they do. */
-bool measurement_keep(struct measurement *m, bool keep);
+/* How the part does its task within `bound` bytes (0: none) of each rank (struct part's memory):
+ * from now on products keep activations if there is room on all of them. variants: that it
+ * predicts. ERR_NOMEM, ERR_USAGE: too little. */
+MUST_USE enum status measurement_fit(struct measurement *m, const struct part *part,
+                                     const void *task, int64_t variants, int64_t bound,
+                                     struct memory_fit *out, struct err *e);
 /* What has been done with h or the subject since the ranks were last together ended with st here:
  * OK if it did on all ranks, else the failure of all, as err_agree. */
 MUST_USE enum status measurement_end(struct measurement *m, enum status st, struct err *e);

@@ -121,6 +121,22 @@ done:
 
 /* --- the part --- */
 
+static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+                 struct cost *once, struct cost *cell)
+{
+    const struct second_order_task *s = task;
+    *once = cost_second_order(m, t, s->depth, s->critical);
+    *cell = cost_second_order_cell(m, t, s->depth, s->critical);
+}
+
+static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+                          struct memory_fit *out, struct err *e)
+{
+    const struct second_order_task *t = task;
+    return memory_fit_second_order(a, t->depth, t->critical, t->together, t->memory, may_keep, out,
+                                   e);
+}
+
 static enum status open_state(struct part_context *c, struct err *e)
 {
     enum status st = OK;
@@ -236,6 +252,9 @@ const struct part second_order_part = {
     .task_free = task_free,
     .task_to_json = task_to_json,
     .task_from_json = task_from_json,
+    .cost = cost,
+    .memory = memory,
+    .in_fixed_order = true,
     .open = open_state,
     .begin = begin,
     .linear = linear,

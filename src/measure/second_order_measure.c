@@ -2,10 +2,8 @@
 #include "group/inputs.h"
 #include "measure/measurement.h"
 #include "measure/second_order_internal.h"
-#include "memory/memory_after.h"
 #include "util/clock.h"
 #include "util/mem.h"
-#include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,42 +84,6 @@ static bool stops(const struct second_order *s)
            hooks->should_stop(hooks->context);
 }
 
-/* How many variants go together on this rank in curvature.memory and run.memory_per_rank, and
- * whether activations are kept. Their numbers do not depend on it. Collective. */
-static enum status fit(struct measuring *m, const struct model *model, int64_t wanted,
-                       struct err *e)
-{
-    enum status st = OK;
-    const struct part_context *c = m->s->context;
-    const struct second_order_task *t = m->s->task;
-    struct model_sizes sizes;
-    model_sizes(model, &sizes);
-    const struct memory_after after = {&sizes, c->threads, m->base.size,
-                                       memory_sequences_of(&m->base.mine)};
-    int64_t bound = c->visit->run.memory ? c->visit->run.memory : c->hooks->memory;
-    int64_t base = memory_base_now(&sizes, after.threads);
-    int64_t room = bound > 0 ? max64(memory_usable(bound) - base, 1) : 0;
-    int64_t together = wanted < t->together ? wanted : t->together;
-    int64_t mapped = bound > 0 ? max64(memory_usable_now(bound, &sizes, after.threads), 1) : 0;
-    struct memory_cells fits =
-        memory_second_order(&after, t->depth, t->critical, together, t->memory, mapped, true);
-    if (!measurement_keep(&m->base, fits.kept))
-        fits = memory_second_order(&after, t->depth, t->critical, together, t->memory, room, false);
-    m->k = fits.together;
-    m->s->planned = base + fits.bytes;
-    const struct memory_cells one =
-        memory_second_order(&after, t->depth, t->critical, 1, t->memory, 0, false);
-    ENSURE(one.together == 1, ERR_USAGE,
-           "vectors of %lld numbers for one variant do not fit curvature.memory, %.3g GiB",
-           (long long)m->n, t->memory);
-    ENSURE(m->k > 0, ERR_USAGE,
-           "run.memory_per_rank of %.0f MiB is too little for the second order of one variant: it "
-           "takes %.0f MiB; give a rank more memory",
-           (double)bound / 0x1p20, (double)memory_bound(base + one.bytes) / 0x1p20);
-done:
-    return st;
-}
-
 static enum status vectors_open(struct measuring *m, struct err *e)
 {
     enum status st = OK;
@@ -140,11 +102,15 @@ static enum status measuring_open(struct measuring *m, const struct model *model
 {
     enum status st = OK;
     const struct visit_group *g = m->s->group;
+    struct memory_fit fit;
     m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g->comm};
     TRY(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
-    TRY(group_agree(g, fit(m, model, wanted, e), e));
-    m->k = -group_max(g, -m->k);
+    /* Numbers do not depend on how many variants go together. */
+    TRY(measurement_fit(&m->base, &second_order_part, m->s->task, wanted, part_bound(m->s->context),
+                        &fit, e));
+    m->s->planned = fit.bytes;
+    m->k = -group_max(g, -fit.together);
     TRY(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
     TRY(check_loss(m->loss, "model", e));
     if (m->s->task->depth == SECOND_ORDER_NONE) goto done;

@@ -103,6 +103,12 @@ static bool is_distributed(const struct memory_need *need, int stage)
            need->sizes.cols[stage] >= need->scalapack_from;
 }
 
+void memory_need_options(struct memory_need *need, const struct run_options *o)
+{
+    need->type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    need->scalapack_from = o->reproducible ? 0 : o->scalapack_from;
+}
+
 void memory_need_add(struct memory_need *need, const struct quant_method *method,
                      const struct quant_options *options)
 {

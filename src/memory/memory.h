@@ -4,6 +4,7 @@
  * how often the blocks are walked. Everything here is arithmetic on shapes; it needs no weights.
  */
 #pragma once
+#include "config/sweep.h"
 #include "memory/states.h"
 #include "model/sizes.h"
 #include "quant/quant.h"
@@ -77,6 +78,8 @@ MUST_USE enum status memory_plan_make(const struct memory_need *need,
                                       const struct memory_limits *limits, struct memory_plan *out,
                                       struct err *e);
 
+/* Sets what need takes from the options: type, scalapack_from. */
+void memory_need_options(struct memory_need *need, const struct run_options *o);
 /* Counts a variant and its method's memory into need (sizes and threads are set). */
 void memory_need_add(struct memory_need *need, const struct quant_method *method,
                      const struct quant_options *options);

@@ -33,8 +33,8 @@ static int64_t vector_of(const struct memory_after *a, enum hvp_subset subset)
     return numbers_of(a, subset) * (int64_t)sizeof(float);
 }
 
-int64_t memory_curvature(const struct memory_after *a, const struct curvature_options *o, bool warm,
-                         bool kept)
+static int64_t curvature_peak(const struct memory_after *a, const struct curvature_options *o,
+                              bool warm, bool kept)
 {
     enum hvp_subset subset = (enum hvp_subset)o->subset;
     const struct hvp_bytes calls = calls_of(a, subset, kept);
@@ -42,10 +42,24 @@ int64_t memory_curvature(const struct memory_after *a, const struct curvature_op
     return outside(a) + more + curvature_bytes(o, numbers_of(a, subset), &calls);
 }
 
-bool memory_keeps(const struct memory_after *a, const struct curvature_options *o, bool warm,
-                  int64_t room)
+/* Vectors that curvature stores are a setting, since they change last bits, and do not give way. */
+enum status memory_fit_curvature(const struct memory_after *a, const struct curvature_options *o,
+                                 bool warm, bool may_keep, struct memory_fit *out, struct err *e)
 {
-    return curvature_products_most(o) > 0 && memory_curvature(a, o, warm, true) <= room;
+    enum status st = OK;
+    out->together = o->together;
+    out->kept =
+        may_keep && curvature_products_most(o) > 0 && curvature_peak(a, o, warm, true) <= a->spare;
+    out->bytes = a->base + curvature_peak(a, o, warm, out->kept);
+    ENSURE(a->bound <= 0 || out->bytes <= memory_usable(a->bound), ERR_NOMEM,
+           "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
+           "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
+           "curvature.memory, curvature.together or curvature.sequences, give a rank more, or a "
+           "visit more ranks (run.ranks_per_group)",
+           (double)a->bound / 0x1p20, (double)memory_bound(out->bytes) / 0x1p20,
+           (long long)numbers_of(a, (enum hvp_subset)o->subset), (long long)a->tokens.tokens);
+done:
+    return st;
 }
 
 /* Vectors of k cells: weights and gradient; of each its change, the product and, for the diagonal,
@@ -70,26 +84,47 @@ static int64_t cells_bytes(const struct memory_after *a, int depth, bool critica
     return outside(a) + max64(predicted, measured);
 }
 
-static struct memory_cells cells_fit(const struct memory_after *a, int depth, bool critical,
-                                     int64_t together, double vectors, int64_t room, bool kept)
+static bool vectors_fit(const struct memory_after *a, int depth, int64_t k, double vectors)
 {
-    struct memory_cells c = {.kept = kept};
-    for (int64_t k = together; k > 0 && c.together == 0; k--) {
-        c.bytes = cells_bytes(a, depth, critical, k, kept);
-        if ((depth == SECOND_ORDER_NONE || (double)vectors_of(a, depth, k) <= vectors * 0x1p30) &&
-            (room <= 0 || c.bytes <= room))
-            c.together = k;
-    }
-    return c;
+    return depth == SECOND_ORDER_NONE || (double)vectors_of(a, depth, k) <= vectors * 0x1p30;
 }
 
-struct memory_cells memory_second_order(const struct memory_after *a, int depth, bool critical,
-                                        int64_t together, double vectors, int64_t room,
-                                        bool may_keep)
+/* The most variants for which there is room (0: no bound); *bytes: what they take, one where there
+ * is not even room for that. */
+static int64_t cells_together(const struct memory_after *a, int depth, bool critical,
+                              int64_t together, double vectors, int64_t room, bool kept,
+                              int64_t *bytes)
 {
-    struct memory_cells c = {0};
-    if (depth == SECOND_ORDER_NONE) together = 1;
-    if (may_keep && depth != SECOND_ORDER_NONE && room > 0)
-        c = cells_fit(a, depth, critical, together, vectors, room, true);
-    return c.together > 0 ? c : cells_fit(a, depth, critical, together, vectors, room, false);
+    for (int64_t k = together; k > 0; k--) {
+        *bytes = cells_bytes(a, depth, critical, k, kept);
+        if (vectors_fit(a, depth, k, vectors) && (room <= 0 || *bytes <= room)) return k;
+    }
+    return 0;
+}
+
+enum status memory_fit_second_order(const struct memory_after *a, int depth, bool critical,
+                                    int64_t together, double vectors, bool may_keep,
+                                    struct memory_fit *out, struct err *e)
+{
+    enum status st = OK;
+    bool predicts = depth != SECOND_ORDER_NONE;
+    int64_t room = a->bound > 0 ? max64(memory_usable(a->bound) - a->base, 1) : 0, bytes = 0;
+    together = predicts ? min64(a->variants, together) : 1;
+    *out = (struct memory_fit){0};
+    if (may_keep && predicts && room > 0)
+        out->together =
+            cells_together(a, depth, critical, together, vectors, max64(a->spare, 1), true, &bytes);
+    out->kept = out->together > 0;
+    if (!out->kept)
+        out->together = cells_together(a, depth, critical, together, vectors, room, false, &bytes);
+    out->bytes = a->base + bytes;
+    ENSURE(out->together > 0 || vectors_fit(a, depth, 1, vectors), ERR_USAGE,
+           "vectors of %lld numbers for one variant do not fit curvature.memory, %.3g GiB",
+           (long long)numbers_of(a, HVP_QUANTIZED), vectors);
+    ENSURE(out->together > 0, ERR_NOMEM,
+           "run.memory_per_rank of %.0f MiB is too little for the second order of one variant: it "
+           "takes %.0f MiB; give a rank more memory",
+           (double)a->bound / 0x1p20, (double)memory_bound(out->bytes) / 0x1p20);
+done:
+    return st;
 }

@@ -27,6 +27,8 @@ void plan_free(struct plan *p)
     }
     free(p->surfaces);
     free(p->variants);
+    for (int i = 0; i < PART_N; i++)
+        if (p->task[i]) visit_part(i)->task_free(p->task[i]);
     plan_costs_free(&p->costs);
     json_decref(p->inputs);
     *p = (struct plan){0};
@@ -149,6 +151,12 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                        key, e);
 }
 
+/* Whether the weights of each variant are measured with. */
+static bool predicts(const struct sweep *s)
+{
+    return s->curvature.second_order != SECOND_ORDER_NONE || s->curvature.critical;
+}
+
 static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)
 {
     enum status st = OK;
@@ -160,8 +168,7 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
         const struct quant_method *method = quant_find(m->method);
         ENSURE(!quant_calibrates(method) || calibration, ERR_USAGE,
                "calibration: missing; method %s needs calibration text", m->method);
-        if (plan_accounts(&s->curvature))
-            TRY(quant_check_weights(method, "curvature: second_order, critical", e));
+        if (predicts(s)) TRY(quant_check_weights(method, "curvature: second_order, critical", e));
         for (int64_t b = 0; b < p->n_bits; b++) {
             struct plan_variant *v = &p->variants[p->n_variants++];
             *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
@@ -302,7 +309,7 @@ static enum status second_order_identity(struct plan *p, struct err *e)
     const struct curvature_section *c = &p->sweep->curvature;
     struct data_options data = {0};
     json_t *text;
-    if (c->second_order == SECOND_ORDER_NONE && !c->critical) return OK;
+    if (!predicts(p->sweep)) return OK;
     TRY(sweep_curvature_data(p->sweep, &data, e));
     TRY(plan_data_identity(p, &data, &text, e));
     TRY(plan_digest(json_pack("{s:i, s:i, s:b, s:o}", "schema", 1, "depth", c->second_order,
@@ -328,6 +335,7 @@ static enum status make(const struct sweep *s, bool look_ahead, struct plan *out
     TRY(make_checkpoints(&p, &of, e));
     TRY(plan_surfaces_make(&p, calibration, e));
     TRY(second_order_identity(&p, e));
+    TRY(plan_tasks_make(&p, NULL, p.task, e));
     TRY(plan_costs_make(&p, &p.costs, e));
     *out = p;
     p = (struct plan){0};

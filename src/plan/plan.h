@@ -54,6 +54,8 @@ struct plan {
     struct plan_checkpoint *checkpoints;
     int64_t n_surfaces;
     struct plan_surface *surfaces;
+    void *task[PART_N]; /* of a visit's parts, but for what differs between checkpoints; NULL: not
+                           asked for */
     char second_order[HASH_HEX]; /* settings of the prediction of each cell; "": not asked for */
     json_t *inputs;              /* path → digest */
     bool look_ahead;             /* made by plan_make_draft */

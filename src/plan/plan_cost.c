@@ -1,5 +1,4 @@
 #include "plan/plan_cost.h"
-#include "memory/memory_after.h"
 #include "plan/plan.h"
 #include "plan/plan_keys.h"
 #include "quant/quant.h"
@@ -66,11 +65,6 @@ static void add_tokens(struct cost_tokens *to, const struct cost_tokens *more)
     if (more->longest > to->longest) to->longest = more->longest;
 }
 
-bool plan_accounts(const struct curvature_section *c)
-{
-    return c->second_order != SECOND_ORDER_NONE || c->critical;
-}
-
 static enum status count_tokens(const struct plan *p, struct plan_costs *c, struct err *e)
 {
     enum status st = OK;
@@ -82,7 +76,7 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
         struct cost_tokens one = plan_tokens(p, &cache, &s->evaluations[i]);
         add_tokens(&c->evaluation, &one);
     }
-    if (!plan_accounts(&s->curvature) && !curvature_asked_for(&s->curvature.options)) goto done;
+    if (!p->task[PART_SECOND_ORDER] && !p->task[PART_CURVATURE]) goto done;
     TRY(sweep_curvature_data(s, &data, e));
     c->curvature = plan_tokens(p, &cache, &data);
 done:
@@ -93,21 +87,18 @@ done:
 
 static void cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
 {
-    const struct curvature_section *s = &p->sweep->curvature;
-    const struct curvature_options *o = &s->options;
     m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_a_weight);
     m->statistics =
         cost_shared_statistics(&m->sizes, p->sweep->methods, p->sweep->n_methods, &c->calibration);
-    if (curvature_asked_for(o))
-        m->curvature = cost_curvature(&m->sizes, &c->curvature, curvature_products_most(o));
     for (int64_t i = 0; i < p->n_variants; i++)
         m->variants[i] =
             cost_variant(&m->sizes, p->variants[i].method, &c->evaluation, &c->calibration);
-    if (!plan_accounts(s)) return;
-    m->second_order = cost_second_order(&m->sizes, &c->curvature, s->second_order, s->critical);
-    const struct cost cell =
-        cost_second_order_cell(&m->sizes, &c->curvature, s->second_order, s->critical);
-    for (int64_t i = 0; i < p->n_variants; i++) cost_add(&m->variants[i], &cell, 1);
+    for (int k = 0; k < PART_N; k++) {
+        struct cost cell = {0};
+        if (!p->task[k]) continue;
+        visit_part(k)->cost(p->task[k], &m->sizes, &c->curvature, &m->once[k], &cell);
+        for (int64_t i = 0; i < p->n_variants; i++) cost_add(&m->variants[i], &cell, 1);
+    }
 }
 
 /* Nothing is known: a second for everything, about. */
@@ -146,6 +137,7 @@ static bool shares_statistics(const struct plan_variant *v)
     return q && quant_needs_of(q, &v->method->options).shared;
 }
 
+/* What the pieces of such a visit share. */
 static struct cost shared_cost(const struct plan *p, int64_t model, const int64_t *variants,
                                int64_t n)
 {
@@ -156,29 +148,32 @@ static struct cost shared_cost(const struct plan *p, int64_t model, const int64_
             cost_add(&c, &m->statistics, 1);
             break;
         }
-    if (n > 0) cost_add(&c, &m->second_order, 1);
+    for (int k = 0; n > 0 && k < PART_N; k++)
+        if (visit_part(k)->of_cells) cost_add(&c, &m->once[k], 1);
     return c;
 }
 
-double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
-                          bool curvature, double *parts)
+double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants,
+                          const struct visit *v, double *pieces)
 {
     const struct plan_model *m = &p->costs.models[model];
     const struct cost_rates *r = &p->costs.rates;
-    struct cost shared = shared_cost(p, model, variants, n);
-    parts[0] = 0;
-    for (int64_t i = 0; i < n; i++) parts[1 + i] = cost_seconds(&m->variants[variants[i]], r, NULL);
-    if (curvature) parts[1 + n] = cost_seconds(&m->curvature, r, NULL);
+    struct cost shared = shared_cost(p, model, variants, v->n_variants);
+    *pieces++ = 0;
+    for (int64_t i = 0; i < v->n_variants; i++)
+        *pieces++ = cost_seconds(&m->variants[variants[i]], r, NULL);
+    for (int k = 0; k < PART_N; k++)
+        if (visit_has_piece(v, k)) *pieces++ = cost_seconds(&m->once[k], r, NULL);
     return cost_seconds(&shared, r, NULL);
 }
 
-struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
-                            bool curvature)
+struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n)
 {
     const struct plan_model *m = &p->costs.models[model];
     struct cost c = shared_cost(p, model, variants, n);
     for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
-    if (curvature) cost_add(&c, &m->curvature, 1);
+    for (int k = 0; k < PART_N; k++)
+        if (!visit_part(k)->of_cells) cost_add(&c, &m->once[k], 1);
     return c;
 }
 
@@ -249,20 +244,18 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
                                 int64_t n, const struct plan_rank *rank, struct memory_plan *out,
                                 struct err *e)
 {
-    const struct run_options *o = &p->sweep->run;
-    int64_t ranks = rank->ranks > 1 ? rank->ranks : 1;
+    int64_t ranks = max64(rank->ranks, 1);
     struct memory_need need = {.sizes = p->costs.models[model].sizes,
                                .threads = rank->threads,
                                .ranks = ranks,
-                               .mates = rank->mates < ranks ? rank->mates : ranks,
-                               .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
+                               .mates = min64(rank->mates, ranks),
                                .base = base_of(p, rank),
                                .evaluation = share_of(&p->costs.evaluation, ranks),
                                .calibration = share_of(&p->costs.calibration, ranks)};
     const struct memory_limits limits = {.memory = memory_usable(rank->memory),
                                          .scratch = INT64_MAX,
                                          .folder = rank->scratch ? "scratch" : NULL};
-    need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    memory_need_options(&need, &p->sweep->run);
     for (int64_t i = 0; i < n; i++) {
         const struct method_entry *m = p->variants[variants[i]].method;
         memory_need_add(&need, quant_find(m->method), &m->options);
@@ -270,46 +263,34 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
     return memory_plan_make(&need, &limits, out, e);
 }
 
-/* The ranks' share of what comes after the blocks. */
-static struct memory_after after_of(const struct plan *p, int64_t model,
-                                    const struct plan_rank *rank, int64_t ranks)
-{
-    return (struct memory_after){&p->costs.models[model].sizes, rank->threads, ranks,
-                                 dealt_of(&p->costs.curvature, ranks)};
-}
-
-/* Curvature and the second-order account, which keep activations where there is room; they come
- * after the blocks and cannot give way further. The latter is one rank's alone where no bit may
- * depend on their number. */
+/* What comes after the blocks and cannot give way further. */
 static enum status add_after(const struct plan *p, int64_t model, int64_t n,
                              const struct plan_rank *rank, struct memory_plan *out, struct err *e)
 {
     enum status st = OK;
-    const struct curvature_section *c = &p->sweep->curvature;
-    int64_t ranks = max64(rank->ranks, 1), base = base_of(p, rank), bytes = 0;
-    int64_t limit = memory_usable(rank->memory), room = max64(limit - base, 1);
-    struct memory_after after = after_of(p, model, rank, ranks);
-    if (curvature_asked_for(&c->options)) {
-        bool kept = memory_keeps(&after, &c->options, c->warm_start, limit - base);
-        bytes = base + memory_curvature(&after, &c->options, c->warm_start, kept);
+    const int64_t base = base_of(p, rank), usable = memory_usable(rank->memory);
+    struct memory_after after = {.sizes = &p->costs.models[model].sizes,
+                                 .threads = rank->threads,
+                                 .variants = n,
+                                 .base = base,
+                                 .bound = rank->memory,
+                                 .spare = usable - base};
+    out->after = 0;
+    for (int i = 0; i < PART_N; i++) {
+        const struct part *part = visit_part(i);
+        struct memory_fit fit;
+        struct err why = {0};
+        if (!p->task[i] || (part->of_cells && n == 0)) continue;
+        after.ranks =
+            part->in_fixed_order && p->sweep->run.reproducible ? 1 : max64(rank->ranks, 1);
+        after.tokens = dealt_of(&p->costs.curvature, after.ranks);
+        enum status fits = part->memory(p->task[i], &after, true, &fit, &why);
+        out->after = max64(out->after, fit.bytes);
+        /* What no memory would cure is for the visit to say. */
+        if (fits == ERR_NOMEM && st == OK)
+            st = err_set(e, fits, __FILE__, __LINE__, "%s", why.text);
     }
-    if (p->sweep->run.reproducible) after = after_of(p, model, rank, 1);
-    if (n > 0 && plan_accounts(c)) {
-        int64_t together = n < c->options.together ? n : c->options.together;
-        bytes = max64(bytes, base + memory_second_order(&after, c->second_order, c->critical,
-                                                        together, c->options.memory,
-                                                        rank->memory > 0 ? room : 0, true)
-                                        .bytes);
-    }
-    out->after = bytes;
-    out->peak = max64(out->peak, bytes);
-    ENSURE(
-        rank->memory <= 0 || bytes <= limit, ERR_NOMEM,
-        "memory_per_rank of %.0f MiB is too little for the curvature section, which takes %.0f "
-        "MiB: lower curvature.memory, curvature.together or curvature.sequences, give a rank more, "
-        "or a visit more ranks (run.ranks_per_group)",
-        (double)rank->memory / 0x1p20, (double)memory_bound(bytes) / 0x1p20);
-done:
+    out->peak = max64(out->peak, out->after);
     return st;
 }
 

@@ -2,12 +2,12 @@
  * of one training run have one shape. Known from one config.json in the model's folders or the
  * one above them (a checkpoint that is not there yet); without any, costs are alike. */
 #pragma once
+#include "group/task.h"
+#include "memory/cost.h"
 #include "memory/memory.h"
-#include "plan/cost.h"
 #include "results/results.h"
 
 struct plan;
-struct visit_cache;
 
 struct plan_model {
     bool known; /* some checkpoint's config.json could be read */
@@ -15,9 +15,8 @@ struct plan_model {
     double bytes_a_weight;
     struct cost shared;       /* every piece of a visit */
     struct cost statistics;   /* more, if a variant uses shared statistics */
-    struct cost curvature;    /* of the full-precision loss */
-    struct cost second_order; /* more, if there are cells whose second order is asked for */
-    struct cost *variants;    // (n_variants of the plan), with the second order of each
+    struct cost once[PART_N]; /* more, of each part of a visit */
+    struct cost *variants;    // (n_variants of the plan), with what parts add to each cell
 };
 
 struct plan_costs {
@@ -40,14 +39,13 @@ void plan_costs_free(struct plan_costs *c);
 /* Corrects the rates by the phases' seconds of the finished records of this plan. */
 void plan_costs_learn(struct plan *p, const struct results_view *view);
 
-/* Of a checkpoint of the model with these variants (borrowed indices into the plan's). parts (1 +
- * n, and one more with curvature): what the parts of its visit (visit.h) add; returns what they
- * share. Seconds. */
-double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
-                          bool curvature, double *parts);
-/* The whole visit. */
-struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
-                            bool curvature);
+/* Of a visit v of the model; variants (borrowed indices into the plan's): which of the plan's it
+ * has. pieces (visit_pieces): what each adds; returns what they share. Seconds. */
+double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants,
+                          const struct visit *v, double *pieces);
+/* The whole visit of a checkpoint with n of the plan's variants, and all parts asked for. */
+struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants,
+                            int64_t n);
 
 /* A rank as it is planned for. */
 struct plan_rank {

@@ -26,10 +26,11 @@ bool plan_missing(const struct results_view *view, const char *key,
 /* What hidden states are held as, for keys: NULL for f32, which was there first. */
 const char *plan_activations(const struct sweep *s);
 
-/* --- plan_cost.c --- */
-/* Whether the section asks for what the weights of each variant predict (second order, critical
- * sharpness). */
-bool plan_accounts(const struct curvature_section *c);
+/* --- plan_visits.c --- */
+/* task[part] of the parts that the sweep asks for of every checkpoint: of c, or (NULL) but for what
+ * differs between them. The caller frees, whatever is returned. */
+MUST_USE enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c,
+                                     void **task, struct err *e);
 
 /* --- plan_surfaces.c --- */
 /* Fills p->surfaces; the checkpoints are there. calibration: its identity, or NULL. ERR_USAGE. */

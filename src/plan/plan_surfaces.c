@@ -243,9 +243,9 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
         results_point_key(s->key, &point, key);
         if (!plan_missing(view, key, choice)) continue;
         struct visit *v = &visits->visits[visits->n];
-        double own;
+        double own; /* of the only piece */
         visits->kind[visits->n] = p->sweep->n_models + s->model;
-        visits->cost[visits->n++] = plan_visit_seconds(p, s->model, NULL, 0, false, &own);
+        visits->cost[visits->n++] = plan_visit_seconds(p, s->model, NULL, v, &own);
         visits->n_points++;
         TRY(fill_visit(p, s, k, key, v, e));
     }

@@ -148,8 +148,6 @@ static enum status add_chain(const struct plan *p, const struct plan_checkpoint 
                              struct curvature_task *t, struct err *e)
 {
     enum status st = OK;
-    if (!p->sweep->curvature.warm_start) return OK;
-    TRY(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
     t->followed = c->row + 1 < p->sweep->models[c->model].n_rows;
     TRY(mem_zero(&t->before, c->row, sizeof *t->before, "checkpoints before", e));
     for (int64_t i = 0; i < c->row; i++) {
@@ -162,19 +160,21 @@ done:
     return st;
 }
 
-static enum status add_curvature(const struct plan *p, const struct plan_checkpoint *c,
-                                 struct visit *v, struct err *e)
+static enum status add_curvature(const struct plan *p, const struct plan_checkpoint *c, void **task,
+                                 struct err *e)
 {
     enum status st = OK;
     const struct curvature_section *from = &p->sweep->curvature;
     struct curvature_task *t = NULL;
     TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
-    v->task[PART_CURVATURE] = t;
+    *task = t;
     t->options = from->options;
     t->seed = from->seed;
     TRY(sweep_curvature_data(p->sweep, &t->data, e));
-    TRY(mem_string(&t->key, c->curvature_key, e));
-    TRY(add_chain(p, c, t, e));
+    TRY(mem_string(&t->key, c ? c->curvature_key : "", e));
+    if (p->sweep->curvature.warm_start)
+        TRY(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
+    if (c && t->vectors) TRY(add_chain(p, c, t, e));
 done:
     return st;
 }
@@ -191,16 +191,16 @@ static bool lacks_prediction(const struct plan *p, const struct results_view *vi
 }
 
 static enum status add_second_order(const struct plan *p, const struct plan_checkpoint *c,
-                                    struct visit *v, struct err *e)
+                                    void **task, struct err *e)
 {
     enum status st = OK;
     const struct curvature_section *from = &p->sweep->curvature;
     struct second_order_task *t = NULL;
     TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
-    v->task[PART_SECOND_ORDER] = t;
+    *task = t;
     t->depth = from->second_order;
     t->critical = from->critical;
-    if (from->critical && c->row > 0) {
+    if (from->critical && c && c->row > 0) {
         TRY(mem_zero(&t->previous, 1, sizeof *t->previous, "a task", e));
         TRY(weights_copy(&c[-1].weights, t->previous, e));
     }
@@ -208,6 +208,17 @@ static enum status add_second_order(const struct plan *p, const struct plan_chec
     t->memory = from->options.memory;
     TRY(sweep_curvature_data(p->sweep, &t->data, e));
     TRY(mem_string(&t->identity, p->second_order, e));
+done:
+    return st;
+}
+
+enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c, void **task,
+                            struct err *e)
+{
+    enum status st = OK;
+    if (p->second_order[0]) TRY(add_second_order(p, c, &task[PART_SECOND_ORDER], e));
+    if (curvature_asked_for(&p->sweep->curvature.options))
+        TRY(add_curvature(p, c, &task[PART_CURVATURE], e));
 done:
     return st;
 }
@@ -237,11 +248,11 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         TRY(variant_copy(variant->method, variant->bits, key, &v->variants[v->n_variants++], e));
         *wanted = true;
     }
-    if (p->second_order[0] && *wanted) TRY(add_second_order(p, c, v, e));
+    if (p->second_order[0] && *wanted) TRY(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
     v->cells_only = !*wanted;
     if (c->curvature_key[0] && !plan_choice_names(choice, "bits") &&
         !plan_choice_names(choice, "quantizer") && curvature_missing(p, c, view, &own)) {
-        TRY(add_curvature(p, c, v, e));
+        TRY(add_curvature(p, c, &v->task[PART_CURVATURE], e));
         *wanted = true;
     }
 done:
@@ -252,13 +263,13 @@ static enum status set_cost(const struct plan *p, const struct plan_checkpoint *
                             const int64_t *which, struct plan_visits *out, struct err *e)
 {
     enum status st = OK;
-    int64_t i = out->n, n = out->visits[i].n_variants;
+    int64_t i = out->n;
     const struct visit *v = &out->visits[i];
-    bool curvature = v->task[PART_CURVATURE] != NULL;
-    out->n_parts[i] = 1 + n + curvature;
+    out->n_parts[i] = visit_pieces(v);
     TRY(mem_zero(&out->parts[i], out->n_parts[i], sizeof *out->parts[i], "visits", e));
-    out->cost[i] = plan_visit_seconds(p, c->model, which, n, curvature, out->parts[i]);
-    if (n == 0 && v->cells_only) out->cost[i] = 0; /* curvature alone walks the blocks itself */
+    out->cost[i] = plan_visit_seconds(p, c->model, which, v, out->parts[i]);
+    if (v->n_variants == 0 && v->cells_only)
+        out->cost[i] = 0; /* curvature alone walks the blocks itself */
     out->kind[i] = c->model;
 done:
     return st;

@@ -29,26 +29,39 @@ void visit_cache_free(struct visit_cache *c)
     surface_forget(c);
 }
 
-void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n)
+bool visit_has_piece(const struct visit *v, int i)
 {
-    int64_t kept = 0, next = 0;
-    int64_t curvature = v->n_variants + 1;
-    bool first = n > 0 && parts[0] == 0;
-    if (!first) v->cells_only = true;
-    if (first) next = 1;
+    return v->task[i] && !visit_part(i)->of_cells && visit_part(i)->of_model;
+}
+
+int64_t visit_pieces(const struct visit *v)
+{
+    int64_t n = 1 + v->n_variants;
+    for (int i = 0; i < PART_N; i++) n += visit_has_piece(v, i);
+    return n;
+}
+
+static bool among(const int64_t *pieces, int64_t n, int64_t piece)
+{
+    while (n > 0 && pieces[n - 1] != piece) n--;
+    return n > 0;
+}
+
+void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
+{
+    int64_t kept = 0, piece = 1;
+    if (!among(pieces, n, 0)) v->cells_only = true;
     for (int64_t i = 0; i < v->n_variants; i++) {
-        struct variant *variant = &v->variants[i];
-        if (next < n && parts[next] == i + 1) {
-            v->variants[kept++] = *variant;
-            next++;
-        } else {
-            variant_free(variant);
-        }
+        if (among(pieces, n, piece++))
+            v->variants[kept++] = v->variants[i];
+        else
+            variant_free(&v->variants[i]);
     }
     v->n_variants = kept;
-    if (n == 0 || parts[n - 1] != curvature) {
-        visit_part(PART_CURVATURE)->task_free(v->task[PART_CURVATURE]);
-        v->task[PART_CURVATURE] = NULL;
+    for (int i = 0; i < PART_N; i++) {
+        if (!visit_has_piece(v, i) || among(pieces, n, piece++)) continue;
+        visit_part(i)->task_free(v->task[i]);
+        v->task[i] = NULL;
     }
 }
 

@@ -7,16 +7,24 @@
  * docs/architecture.md.
  */
 #pragma once
-#include "group/task.h"
+#include "group/part.h"
 
 void visit_free(struct visit *v);
 /* A new reference, NULL when out of memory; and back. */
 json_t *visit_to_json(const struct visit *v);
 MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, struct err *e);
 
-/* A visit can be run in pieces. Its parts: 0 is the checkpoint's own record, i + 1 its variant i,
- * the last one its curvature, if that is asked for. Keeps the n parts (ascending) of v. */
-void visit_keep_parts(struct visit *v, const int64_t *parts, int64_t n);
+/* Part i (enum part_id) of all visits. */
+const struct part *visit_part(int i);
+/* Whether the visit asks for it; whether it can run without the cells, as a piece of its own. */
+bool visit_wants(const struct visit *v, int i);
+bool visit_has_piece(const struct visit *v, int i);
+
+/* A visit can be run in pieces: 0 is the checkpoint's own record, i + 1 its variant i, then come
+ * the parts with a piece of their own, in their order. How many there are; keeps the n pieces
+ * (ascending) of v. The point of a surface is one piece, 0. */
+int64_t visit_pieces(const struct visit *v);
+void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n);
 
 void visit_cache_free(struct visit_cache *c);
 

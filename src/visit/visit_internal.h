@@ -193,10 +193,6 @@ extern const struct part cells_part;
 
 /* --- parts.c --- */
 
-/* Part i (enum part_id), and whether the visit asks for it. */
-const struct part *visit_part(int i);
-bool visit_wants(const struct visit *v, int i);
-
 /* Lets every part that the visit asks for add its fields to the record. */
 void parts_annotate(const struct part_context *c, const struct variant *v, json_t *record);
 /* The parts that the visit asks for begin; their sink of quantized weights. */

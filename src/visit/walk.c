@@ -139,15 +139,13 @@ static enum status plan_memory(struct run *r, struct err *e)
 {
     enum status st = OK;
     const struct run_options *o = &r->visit->run;
-    int64_t bound = o->memory ? o->memory : r->hooks->memory;
-    struct memory_limits limits = {.memory = memory_usable(bound)};
+    struct memory_limits limits = {.memory = memory_usable(part_bound(r->context))};
     struct memory_need need = {.threads = r->context->threads,
                                .ranks = r->group->size,
                                .mates = r->group->node_size,
-                               .scalapack_from = o->reproducible ? 0 : o->scalapack_from,
                                .evaluation = memory_sequences_of(r->own.evaluation),
                                .calibration = memory_sequences_of(r->own.calibration)};
-    need.type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    memory_need_options(&need, o);
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);
     for (int64_t i = 0; i < r->n; i++)

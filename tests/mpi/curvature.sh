@@ -49,9 +49,9 @@ expect "cells after curvature has changed" "$(grep -c 'rtn 3\*  curvature\.' "$w
 "$python" - "$work/alone.h5" "$work/single.json" <<'EOF' || fail "the sweep and qtraj curvature differ"
 import json, sys, h5py
 cube, one = h5py.File(sys.argv[1]), json.load(open(sys.argv[2]))
-names = {"sharpness": "sharpness", "sharpness_residual": "residual", "smallest_eigenvalue": "smallest", "trace": "trace",
+names = {"sharpness": "sharpness", "sharpness_residual": "sharpness_residual", "smallest_eigenvalue": "smallest_eigenvalue", "trace": "trace",
          "trace_stderr": "trace_stderr", "gradient_norm": "gradient_norm", "curvature_loss": "loss", "curvature_tokens": "tokens",
-         "curvature_products": "products", "sharpness_iterations": "iterations", "curvature_parameters": "parameters"}
+         "curvature_products": "products", "sharpness_iterations": "sharpness_iterations", "curvature_parameters": "parameters"}
 bad = [f"{a}: {cube[a][0, 1]!r} {one[b]!r}" for a, b in names.items() if cube[a][0, 1] != one[b]]
 rows = cube["spectral_density/curvature_row"][()] == 1
 bad += ["density"] * (list(cube["spectral_density/node"][rows]) != one["density"][0]["nodes"])

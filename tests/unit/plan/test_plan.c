@@ -223,14 +223,15 @@ static void visits_cost_their_second_order(void **state)
     (void)state;
     struct made plain, account;
     const int64_t which[] = {0, 2};
+    const struct visit none = {0}, two = {.n_variants = 2};
     double parts[2][3], cell = 0;
     make(&plain, NULL, NULL);
     make(&account, "curvature={second_order: total, data: {text: text.txt, length: 64}}", NULL);
     assert_true(plain.plan.costs.models[0].known && account.plan.costs.models[0].known);
     const struct plan_model *m = &account.plan.costs.models[0];
-    double without = plan_visit_seconds(&plain.plan, 0, which, 2, false, parts[0]);
-    double with = plan_visit_seconds(&account.plan, 0, which, 2, false, parts[1]);
-    double once = cost_seconds(&m->second_order, &account.plan.costs.rates, NULL);
+    double without = plan_visit_seconds(&plain.plan, 0, which, &two, parts[0]);
+    double with = plan_visit_seconds(&account.plan, 0, which, &two, parts[1]);
+    double once = cost_seconds(&m->once[PART_SECOND_ORDER], &account.plan.costs.rates, NULL);
     /* Computing overlaps with reading, so the sum may be less. */
     assert_true(once > 0 && with > without && with <= (without + once) * (1 + 1e-9));
     for (int i = 1; i < 3; i++) {
@@ -239,10 +240,10 @@ static void visits_cost_their_second_order(void **state)
         cell = more;
         assert_true(more > 2 * once); /* a loss and a product more */
     }
-    assert_true(plan_visit_seconds(&account.plan, 0, NULL, 0, false, parts[1]) ==
-                plan_visit_seconds(&plain.plan, 0, NULL, 0, false, parts[0]));
-    struct cost whole = plan_visit_cost(&account.plan, 0, which, 2, false);
-    double second = cost_flop(&m->second_order);
+    assert_true(plan_visit_seconds(&account.plan, 0, NULL, &none, parts[1]) ==
+                plan_visit_seconds(&plain.plan, 0, NULL, &none, parts[0]));
+    struct cost whole = plan_visit_cost(&account.plan, 0, which, 2);
+    double second = cost_flop(&m->once[PART_SECOND_ORDER]);
     for (int i = 0; i < 2; i++) second += m->variants[which[i]].flop[COST_SECOND_ORDER];
     assert_float_equal(whole.flop[COST_SECOND_ORDER] / second, 1, 1e-9);
     assert_true(whole.flop[COST_CURVATURE] == 0);

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "plan/cost.h"
+#include "memory/cost.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

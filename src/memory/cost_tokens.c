@@ -1,6 +1,6 @@
 /* How many tokens a data source will give, without reading its text. */
 #include "checkpoint/safetensors.h"
-#include "plan/cost.h"
+#include "memory/cost.h"
 #include "util/mem.h"
 #include <glob.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "plan/cost.h"
+#include "memory/cost.h"
 #include "linalg/rates.h"
 #include "quant/quant.h"
 #include "util/clock.h"

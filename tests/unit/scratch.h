@@ -1,5 +1,5 @@
-/* scratch: a fresh folder for what a test writes, made at its first use and removed when the
- * process that made it ends. */
+/* scratch: a new folder for files that a test writes, created at first use and removed when the
+ * process that created it ends. */
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Flags of a command: values, lists, what is refused, --help, flags of others. */
+/* Flags of a command: values, lists, invalid ones, --help, flags that a callback handles. */
 #include "cli/args.h"
 #include "scratch.h"
 
@@ -12,7 +12,7 @@ struct parsed {
     int n;
 };
 
-/* Takes --other and the word behind it. */
+/* Takes --other and the next word. */
 static enum status other(void *context, int argc, char **argv, int *used, struct err *e)
 {
     (void)e;
@@ -22,7 +22,7 @@ static enum status other(void *context, int argc, char **argv, int *used, struct
     return OK;
 }
 
-/* Parses the words of a line, between 1 and 2 of which are no flags. */
+/* Parses the words of a line; 1 or 2 of them are positional. */
 static enum status parse(const char *line, struct parsed *p, struct err *e)
 {
     static char words[200], command[] = "command";
@@ -91,7 +91,7 @@ static void refusals(void **state)
     }
 }
 
-/* --help asks for nothing else. */
+/* --help needs no other argument. */
 static void help(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Exit codes, alike on all ranks, and what goes to which stream. NP: 1 3 */
+/* Exit codes, the same on all ranks, and output on stdout and stderr. NP: 1 3 */
 #include "cli/cli.h"
 #include "scratch.h"
 #include <fcntl.h>
@@ -78,7 +78,7 @@ static void commands(void **state)
     }
 }
 
-/* A disk that is full behind > must not pass for a result. */
+/* If stdout is redirected to a full disk, the command must fail. */
 static void output_that_cannot_be_written(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
-/* The line of a run's progress: when it is printed, and what it says. */
+/* The progress line of a run: when it is printed, and its text. */
 #include "cli/progress.h"
 #include "scratch.h"
 #include "util/clock.h"
 #include <fcntl.h>
 
-/* What is printed now. */
+/* Text printed by this call. */
 static const char *printed(struct progress *p, bool last)
 {
     static char text[300];
@@ -19,7 +19,7 @@ static const char *printed(struct progress *p, bool last)
     return text;
 }
 
-/* As if all that is known had begun and been printed so many seconds ago. */
+/* Sets start and last print this many seconds back. */
 static void back_date(struct progress *p, double seconds)
 {
     p->start -= seconds;

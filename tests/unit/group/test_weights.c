@@ -1,5 +1,4 @@
-/* Sources of weights: opened, told apart, and back from JSON; what is made of others holds them
- * open. */
+/* Sources of weights: opening, identity, JSON round trip; derived sources keep their parts open. */
 #include "checkpoint/derived.h"
 #include "group/weights.h"
 #include <setjmp.h>
@@ -25,7 +24,7 @@ static double halves[] = {0.5, 0.5};
 static const struct weights sum = {
     .kind = WEIGHTS_SUM, .n = 2, .parts = stored, .coefficients = halves};
 
-/* Through JSON's text. */
+/* JSON round trip through text. */
 static struct weights through_text(const struct weights *w)
 {
     struct weights out;

@@ -1,4 +1,4 @@
-/* The table of kinds: what holds for every kind, and docs/cube.md, which must say what it says. */
+/* The table of kinds: properties of every kind, and docs/cube.md, which must agree with it. */
 #include "results/cube_build.h"
 #include "sample.h"
 
@@ -40,7 +40,7 @@ static void every_kind_is_whole(void **state)
             ((const char *const[]){"model", "checkpoint", "bits", "quantizer", "dataset"})[i]);
 }
 
-/* Names of records and of the cube are unique where they stand. */
+/* Names in records and in the cube are unique within their place. */
 static void names_are_unique(void **state)
 {
     const struct cube *c = *state;
@@ -84,7 +84,7 @@ static void line_text(const struct cube_variable *x, char out[512])
     snprintf(out + n, 512 - (size_t)n, "%s |", x->volatile_ ? " (volatile)" : "");
 }
 
-/* A column of a data frame that repeats a variable of the grid, or an axis. */
+/* A data frame's column that repeats a grid variable or an axis. */
 static bool is_repeated(const struct cube *c, const struct cube_variable *x)
 {
     bool frame = false;
@@ -93,7 +93,7 @@ static bool is_repeated(const struct cube *c, const struct cube_variable *x)
     return frame && cube_find(c, x->name);
 }
 
-/* The heading above a table says its group and dimensions: "### `layers/` (cell, layer)". */
+/* The heading above a table names its group and dimensions: "### `layers/` (cell, layer)". */
 static void read_heading(const char *line, char group[64], char axes[128])
 {
     const char *tick = strchr(line, '`'), *open = strchr(line, '(');

@@ -1,5 +1,5 @@
-/* kern_ref: the kernels of tensor/kern.h as their formulas read, in f64 with libm: what tests and
- * benches compare with. */
+/* kern_ref: the kernels of tensor/kern.h directly from their formulas, in f64 with libm, as the
+ * reference of tests and benches. */
 #pragma once
 #include "tensor/kern.h"
 #include <math.h>

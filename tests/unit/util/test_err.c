@@ -30,8 +30,7 @@ static void macros_pass_the_first_cause(void **state)
     assert_string_equal(e.text, "number 1");
     assert_non_null(strstr(e.file, "test_err.c"));
     assert_non_null(strstr(e.trail, "test_err.c:"));
-    assert_int_equal(middle(2, &e),
-                     ERR_FULL); /* the status is the call's, the record the first's */
+    assert_int_equal(middle(2, &e), ERR_FULL); /* status of this call, record of the first */
     assert_int_equal(e.code, ERR_NUMERIC);
     assert_string_equal(e.text, "number 1");
     err_clear(&e);
@@ -63,7 +62,7 @@ static void prefixes(void **state)
     assert_string_equal(e.text, "sweep.yaml: a.csv:3: no such file");
 }
 
-/* What does not fit is cut; the record stays a text. */
+/* Text that does not fit is truncated; the record stays NUL-terminated. */
 static void long_texts(void **state)
 {
     (void)state;

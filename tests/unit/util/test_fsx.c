@@ -1,4 +1,4 @@
-/* Whole files, files that appear complete or not at all, paths. */
+/* Reading whole files, atomic writes, paths. */
 #include "scratch.h"
 #include "util/fsx.h"
 #include <errno.h>
@@ -28,7 +28,7 @@ static void whole_files(void **state)
     free(data);
 }
 
-/* What is no regular file is refused, a FIFO without waiting for its writer. */
+/* Anything but a regular file is refused; a FIFO without waiting for a writer. */
 static void only_files_are_read(void **state)
 {
     (void)state;
@@ -54,7 +54,7 @@ static void is(const char *path, const char *expected)
     free(data);
 }
 
-/* Bytes that a file of this process may have; -1: what the system allows. */
+/* Sets the file size limit of this process in bytes; -1: the system's maximum. */
 static void limit_files(int64_t bytes)
 {
     struct rlimit limit;
@@ -63,7 +63,7 @@ static void limit_files(int64_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* A write that fails leaves what was there, and nothing beside it. */
+/* A failed write leaves the old file and no temporary file. */
 static void all_or_nothing(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* JSON: places of errors, numbers that JSON lacks, every bit of a double. */
+/* JSON: positions of errors, numbers that JSON lacks, exact doubles. */
 #include "scratch.h"
 #include "util/json.h"
 #include <float.h>
@@ -32,7 +32,7 @@ static void errors_say_where(void **state)
             fail_msg("%s: %s, not %s", bad[i].text, e.text, bad[i].expected);
         assert_null(json);
     }
-    assert_int_equal(parse("[1]x", 3, &json, &e), OK); /* n bytes, no NUL behind them */
+    assert_int_equal(parse("[1]x", 3, &json, &e), OK); /* n bytes, no NUL after them */
     json_decref(json);
     assert_int_equal(parse("[\"a\\u0000b\"]", 12, &json, &e), OK);
     assert_int_equal(json_string_length(json_array_get(json, 0)), 3);
@@ -56,7 +56,7 @@ static void files(void **state)
     json_decref(json);
 }
 
-/* Numbers come back from a text with the bits that they had. */
+/* Numbers are bitwise equal after a round trip through text. */
 static void numbers_keep_their_bits(void **state)
 {
     (void)state;

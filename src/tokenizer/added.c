@@ -32,9 +32,7 @@ static enum status read_token(struct added *a, const json_t *o, struct err *e)
     TRY(component_bool(o, where, "single_word", false, &t->single_word, e));
     TRY(component_bool(o, where, "lstrip", false, &t->lstrip, e));
     TRY(component_bool(o, where, "rstrip", false, &t->rstrip, e));
-    TRY(mem_alloc(&t->content, (int64_t)t->n + 1, 1, "added token", e));
-    memcpy(t->content, content, t->n);
-    t->content[t->n] = 0;
+    TRY(bytes_copy(&t->content, content, t->n, "added token", e));
     if (id > a->max_id) a->max_id = id;
     a->n++;
 done:
@@ -119,8 +117,7 @@ static enum status normalize_token(struct added_token *t, const struct normalize
     free(t->content);
     t->content = NULL;
     t->n = text->n;
-    TRY(mem_alloc(&t->content, (int64_t)t->n + 1, 1, "added token", e));
-    memcpy(t->content, text->data, t->n + 1);
+    TRY(bytes_copy(&t->content, text->data, t->n, "added token", e));
 done:
     return st;
 }

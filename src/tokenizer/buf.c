@@ -31,10 +31,34 @@ enum status buf_add(struct buf *b, const char *text, size_t n, struct err *e)
     return OK;
 }
 
+enum status buf_add_replaced(struct buf *b, const char *text, size_t n, const char *from,
+                             size_t n_from, const char *to, size_t n_to, struct err *e)
+{
+    enum status st = OK;
+    const char *end = text + n, *hit;
+    while ((hit = memmem(text, (size_t)(end - text), from, n_from))) {
+        TRY(buf_add(b, text, (size_t)(hit - text), e));
+        TRY(buf_add(b, to, n_to, e));
+        text = hit + n_from;
+    }
+    TRY(buf_add(b, text, (size_t)(end - text), e));
+done:
+    return st;
+}
+
 void buf_free(struct buf *b)
 {
     free(b->data);
     *b = (struct buf){0};
+}
+
+enum status bytes_copy(char **out, const char *bytes, size_t n, const char *what, struct err *e)
+{
+    enum status st = mem_alloc(out, (int64_t)n + 1, 1, what, e);
+    if (st != OK) return st;
+    memcpy(*out, bytes, n);
+    (*out)[n] = 0;
+    return OK;
 }
 
 enum status ids_reserve(struct ids *ids, int64_t more, struct err *e)

@@ -1,24 +1,36 @@
-/* buf: a growing string of bytes, and a growing array of ids. Zero-initialised ones are empty. */
+/* buf: a growing string of bytes, and a growing array of ids. Zero-initialised ones are empty; what
+ * can fail returns ERR_NOMEM and leaves them as they were. */
 #pragma once
 #include "util/err.h"
 #include <stddef.h>
 #include <stdint.h>
 
 struct buf {
-    char *data; /* always a NUL behind the n bytes once anything was reserved */
+    char *data; /* a NUL follows the n bytes once anything was reserved */
     size_t n, cap;
 };
 
-/* Makes room for `more` bytes and a NUL behind what is there. ERR_NOMEM. */
+/* Makes room for `more` bytes and a NUL after the n that are there. */
 MUST_USE enum status buf_reserve(struct buf *b, size_t more, struct err *e);
+/* Appends n bytes of text, which do not lie in b. */
 MUST_USE enum status buf_add(struct buf *b, const char *text, size_t n, struct err *e);
+/* Appends n bytes of text with every `from` (n_from > 0 bytes) replaced by `to`, from the left. */
+MUST_USE enum status buf_add_replaced(struct buf *b, const char *text, size_t n, const char *from,
+                                      size_t n_from, const char *to, size_t n_to, struct err *e);
+/* Frees b's memory and empties it. */
 void buf_free(struct buf *b);
+
+/* *out = a copy of n bytes, followed by a NUL; the caller frees. `what` stands in the message. */
+MUST_USE enum status bytes_copy(char **out, const char *bytes, size_t n, const char *what,
+                                struct err *e);
 
 struct ids {
     int32_t *id;
     int64_t n, cap;
 };
 
-/* Makes room for `more` ids; the caller may then write id[n], ... and raise n. ERR_NOMEM. */
+/* Makes room for `more` ids: the caller may then write id[n], ... and raise n. Free with free(id).
+ */
 MUST_USE enum status ids_reserve(struct ids *ids, int64_t more, struct err *e);
+/* Appends n ids, which do not lie in *ids. */
 MUST_USE enum status ids_add(struct ids *ids, const int32_t *id, int64_t n, struct err *e);

@@ -1,13 +1,50 @@
 #include "tokenizer/component.h"
+#include "tokenizer/buf.h"
+#include "tokenizer/utf8.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-enum status component_type(const json_t *o, const char *where, const char **type, struct err *e)
+/* Sequences in Sequences; steps of a normalizer or decoder; times longer that they make a text. */
+enum { DEPTH_MAX = 8, STEPS_MAX = 16, GROWTH_MAX = 64 };
+
+static enum status refuse(const struct component *c, const char *type, struct err *e)
 {
     enum status st = OK;
-    ENSURE(json_is_object(o), ERR_FORMAT, "%s: expected an object", where);
-    *type = json_text(o, "type", NULL);
-    ENSURE(*type, ERR_FORMAT, "%s: has no \"type\"", where);
+    char known[160];
+    int n = 0;
+    for (int i = 0; c->types[i]; i++)
+        n += snprintf(known + n, sizeof known - (size_t)n, "%s, ", c->types[i]);
+    FAIL(ERR_USAGE, "%s %s is not supported (%sSequence are)", c->where, type, known);
 done:
     return st;
+}
+
+static enum status read_any(const struct component *c, const json_t *o, int depth, void *out,
+                            struct err *e)
+{
+    enum status st = OK;
+    char where[64];
+    const json_t *list;
+    ENSURE(json_is_object(o), ERR_FORMAT, "%s: expected an object", c->where);
+    const char *type = json_text(o, "type", NULL);
+    ENSURE(type, ERR_FORMAT, "%s: has no \"type\"", c->where);
+    if (c->check) TRY(c->check(out, type, e));
+    for (int i = 0; c->types[i]; i++)
+        if (strcmp(type, c->types[i]) == 0) return c->read(out, i, o, e);
+    if (strcmp(type, "Sequence") != 0) return refuse(c, type, e);
+    ENSURE(depth < DEPTH_MAX, ERR_FORMAT, "%s: Sequences nested too deep", c->where);
+    snprintf(where, sizeof where, "%s Sequence", c->where);
+    TRY(component_array(o, where, c->list, &list, e));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        TRY(read_any(c, json_array_get(list, i), depth + 1, out, e));
+done:
+    return st;
+}
+
+enum status component_read(const struct component *c, const json_t *value, void *out, struct err *e)
+{
+    return !value || json_is_null(value) ? OK : read_any(c, value, 0, out, e);
 }
 
 enum status component_bool(const json_t *o, const char *where, const char *key, bool otherwise,
@@ -31,6 +68,17 @@ enum status component_text(const json_t *o, const char *where, const char *key, 
     ENSURE(json_is_string(v), ERR_FORMAT, "%s: \"%s\" must be a string", where, key);
     *text = json_string_value(v);
     *n = json_string_length(v);
+done:
+    return st;
+}
+
+enum status component_character(const json_t *o, const char *where, const char *key,
+                                const char **text, size_t *n, struct err *e)
+{
+    enum status st = OK;
+    TRY(component_text(o, where, key, text, n, e));
+    ENSURE(*n > 0 && *n == (size_t)utf8_length((*text)[0]), ERR_FORMAT,
+           "%s: \"%s\" must be one character", where, key);
 done:
     return st;
 }
@@ -73,16 +121,38 @@ done:
     return st;
 }
 
+enum status component_replacement(const json_t *o, const char *where, struct replacement *out,
+                                  struct err *e)
+{
+    enum status st = OK;
+    const char *from, *to;
+    bool regex;
+    TRY(component_pattern(o, where, &from, &out->n_from, &regex, e));
+    ENSURE(!regex, ERR_USAGE, "%s: a Regex pattern is not supported", where);
+    ENSURE(out->n_from > 0, ERR_FORMAT, "%s: the pattern is empty", where);
+    TRY(component_text(o, where, "content", &to, &out->n_to, e));
+    TRY(bytes_copy(&out->from, from, out->n_from, where, e));
+    TRY(bytes_copy(&out->to, to, out->n_to, where, e));
+done:
+    return st;
+}
+
+void replacement_free(struct replacement *r)
+{
+    free(r->from);
+    free(r->to);
+}
+
 enum status component_step(int64_t n, double *growth, const char *where, size_t n_from, size_t n_to,
                            struct err *e)
 {
     enum status st = OK;
     double times = (double)n_to / (double)n_from;
-    ENSURE(n < COMPONENT_STEPS, ERR_USAGE, "%s: more than %d steps", where, COMPONENT_STEPS);
+    ENSURE(n < STEPS_MAX, ERR_USAGE, "%s: more than %d steps", where, STEPS_MAX);
     *growth = (*growth > 0 ? *growth : 1) * (times > 1 ? times : 1);
-    ENSURE(*growth <= COMPONENT_GROWTH, ERR_USAGE,
+    ENSURE(*growth <= GROWTH_MAX, ERR_USAGE,
            "%s: its steps may make a text %.3g times as long; at most %d times is supported", where,
-           *growth, COMPONENT_GROWTH);
+           *growth, GROWTH_MAX);
 done:
     return st;
 }

@@ -1,40 +1,65 @@
-/* component: typed members of the parts of a tokenizer.json, with messages that name them. */
+/* component: the parts of a tokenizer.json that have a "type" (normalizer, pre_tokenizer,
+ * post_processor, decoder), and their typed members. `where` names the part in messages, as in
+ * "pre_tokenizer Split". */
 #pragma once
 #include "util/json.h"
 
-enum {
-    COMPONENT_DEPTH = 8,  /* of Sequences within Sequences */
-    COMPONENT_STEPS = 16, /* of a normalizer or decoder */
-    COMPONENT_GROWTH = 64 /* times longer that one may make a text */
+/* How one of the four parts is read. */
+struct component {
+    const char *where;        /* "pre_tokenizer" */
+    const char *list;         /* member of a Sequence that holds its components */
+    const char *const *types; /* that are supported besides Sequence; NULL behind the last */
+    /* Before each component, Sequences included; NULL: nothing. */
+    enum status (*check)(const void *out, const char *type, struct err *e);
+    /* Reads o, whose type is types[type], into out. */
+    enum status (*read)(void *out, int type, const json_t *o, struct err *e);
 };
 
-/* One more step of a normalizer or decoder, which puts up to n_to bytes for n_from: *growth (0 at
- * first) is how many times longer all of them may make a text, n how many were there before. A
- * few hundred bytes of doubling steps would else eat all memory. ERR_USAGE. */
+/* Reads the components of value, which may be NULL or null (none), in order; Sequences are
+ * flattened. ERR_FORMAT: no object, no type, Sequences nested too deep; ERR_USAGE: a type that is
+ * not supported, by name; what check and read return. */
+MUST_USE enum status component_read(const struct component *c, const json_t *value, void *out,
+                                    struct err *e);
+
+/* Counts one more step of a normalizer or decoder, which writes up to n_to bytes for n_from read.
+ * n: steps before it; *growth (0 at first): how many times longer all of them may make a text. A
+ * few hundred bytes of steps that double a text would else fill the memory. ERR_USAGE: more than 16
+ * steps, or 64 times. */
 MUST_USE enum status component_step(int64_t n, double *growth, const char *where, size_t n_from,
                                     size_t n_to, struct err *e);
 
-/* The "type" of a component; `where` ("pre_tokenizer") stands in messages. ERR_FORMAT when it is no
- * object or has no type. */
-MUST_USE enum status component_type(const json_t *o, const char *where, const char **type,
-                                    struct err *e);
+/* The members below: ERR_FORMAT when one is missing or of another type. Texts and arrays are
+ * borrowed from o. */
 
-/* A member that may be absent or null (then `otherwise`). ERR_FORMAT for another type. */
+/* A member that may be missing or null: then *value = otherwise. */
 MUST_USE enum status component_bool(const json_t *o, const char *where, const char *key,
                                     bool otherwise, bool *value, struct err *e);
 
-/* The string member `key` (borrowed); ERR_FORMAT when absent or of another type. */
+/* A string, UTF-8, of *n bytes. */
 MUST_USE enum status component_text(const json_t *o, const char *where, const char *key,
                                     const char **text, size_t *n, struct err *e);
 
-/* An integer in 0..max. ERR_FORMAT. */
+/* A string of one character. */
+MUST_USE enum status component_character(const json_t *o, const char *where, const char *key,
+                                         const char **text, size_t *n, struct err *e);
+
+/* An integer in 0..max. */
 MUST_USE enum status component_int(const json_t *o, const char *where, const char *key, int64_t max,
                                    int64_t *value, struct err *e);
 
-/* The array member `key` (borrowed). ERR_FORMAT. */
 MUST_USE enum status component_array(const json_t *o, const char *where, const char *key,
                                      const json_t **array, struct err *e);
 
-/* "pattern": {"String": ...} or {"Regex": ...}. ERR_FORMAT. */
+/* "pattern": {"String": text} or {"Regex": text}. */
 MUST_USE enum status component_pattern(const json_t *o, const char *where, const char **text,
                                        size_t *n, bool *regex, struct err *e);
+
+/* A text that replaces another. */
+struct replacement {
+    char *from, *to; /* owned, each followed by a NUL */
+    size_t n_from, n_to;
+};
+/* "pattern" (a String, not empty) and "content". ERR_USAGE for a Regex; ERR_NOMEM. */
+MUST_USE enum status component_replacement(const json_t *o, const char *where,
+                                           struct replacement *out, struct err *e);
+void replacement_free(struct replacement *r);

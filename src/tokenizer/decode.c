@@ -5,61 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The order of `types`. */
+enum kind { BYTE_LEVEL, REPLACE, BYTE_FALLBACK, FUSE, STRIP, METASPACE };
+
 struct decoder_step {
-    enum { BYTE_LEVEL, REPLACE, BYTE_FALLBACK, FUSE, STRIP, METASPACE } kind;
-    char *from, *to; /* owned. REPLACE; METASPACE and STRIP: `from` is the character */
-    size_t n_from, n_to;
-    int64_t start, stop; /* STRIP: at most so many at either end */
-    bool drops_first;    /* METASPACE: none at the start of the first token */
+    enum kind kind;
+    struct replacement text; /* REPLACE; METASPACE: a character by a space; STRIP: `from` */
+    int64_t start, stop;     /* STRIP: at most so many at either end */
+    bool drops_first;        /* METASPACE: none at the start of the first token */
 };
 
 /* ---- reading ---- */
 
-static enum status copy_member(const json_t *o, const char *where, const char *key, char **out,
-                               size_t *n, struct err *e)
+static enum status read_character(struct replacement *r, const json_t *o, const char *where,
+                                  const char *key, struct err *e)
 {
     enum status st = OK;
     const char *text;
-    TRY(component_text(o, where, key, &text, n, e));
-    TRY(mem_alloc(out, (int64_t)*n + 1, 1, "decoder", e));
-    memcpy(*out, text, *n + 1);
-done:
-    return st;
-}
-
-static enum status read_byte_level(struct decoder_step *s, const json_t *o, struct err *e)
-{
-    (void)o, (void)e;
-    s->kind = BYTE_LEVEL;
-    return OK;
-}
-
-static enum status read_byte_fallback(struct decoder_step *s, const json_t *o, struct err *e)
-{
-    (void)o, (void)e;
-    s->kind = BYTE_FALLBACK;
-    return OK;
-}
-
-static enum status read_fuse(struct decoder_step *s, const json_t *o, struct err *e)
-{
-    (void)o, (void)e;
-    s->kind = FUSE;
-    return OK;
-}
-
-static enum status read_replace(struct decoder_step *s, const json_t *o, struct err *e)
-{
-    enum status st = OK;
-    const char *text;
-    bool regex;
-    s->kind = REPLACE;
-    TRY(component_pattern(o, "decoder Replace", &text, &s->n_from, &regex, e));
-    ENSURE(!regex, ERR_USAGE, "decoder Replace: a Regex pattern is not supported");
-    ENSURE(s->n_from > 0, ERR_FORMAT, "decoder Replace: the pattern is empty");
-    TRY(mem_alloc(&s->from, (int64_t)s->n_from + 1, 1, "decoder", e));
-    memcpy(s->from, text, s->n_from + 1);
-    TRY(copy_member(o, "decoder Replace", "content", &s->to, &s->n_to, e));
+    TRY(component_character(o, where, key, &text, &r->n_from, e));
+    TRY(bytes_copy(&r->from, text, r->n_from, "decoder", e));
 done:
     return st;
 }
@@ -67,10 +31,7 @@ done:
 static enum status read_strip(struct decoder_step *s, const json_t *o, struct err *e)
 {
     enum status st = OK;
-    s->kind = STRIP;
-    TRY(copy_member(o, "decoder Strip", "content", &s->from, &s->n_from, e));
-    ENSURE(s->n_from > 0 && s->n_from == (size_t)utf8_length(s->from[0]), ERR_FORMAT,
-           "decoder Strip: \"content\" must be one character");
+    TRY(read_character(&s->text, o, "decoder Strip", "content", e));
     TRY(component_int(o, "decoder Strip", "start", INT32_MAX, &s->start, e));
     TRY(component_int(o, "decoder Strip", "stop", INT32_MAX, &s->stop, e));
 done:
@@ -81,69 +42,45 @@ static enum status read_metaspace(struct decoder_step *s, const json_t *o, struc
 {
     enum status st = OK;
     bool prefix;
-    s->kind = METASPACE;
-    TRY(copy_member(o, "decoder Metaspace", "replacement", &s->from, &s->n_from, e));
-    ENSURE(s->n_from > 0 && s->n_from == (size_t)utf8_length(s->from[0]), ERR_FORMAT,
-           "decoder Metaspace: \"replacement\" must be one character");
+    TRY(read_character(&s->text, o, "decoder Metaspace", "replacement", e));
+    TRY(bytes_copy(&s->text.to, " ", s->text.n_to = 1, "decoder", e));
     TRY(component_bool(o, "decoder Metaspace", "add_prefix_space", true, &prefix, e));
     s->drops_first = strcmp(json_text(o, "prepend_scheme", prefix ? "always" : "never"), "never");
 done:
     return st;
 }
 
-static const struct {
-    const char *type;
-    enum status (*read)(struct decoder_step *s, const json_t *o, struct err *e);
-} types[] = {
-    {"ByteLevel", read_byte_level},
-    {"Replace", read_replace},
-    {"ByteFallback", read_byte_fallback},
-    {"Fuse", read_fuse},
-    {"Strip", read_strip},
-    {"Metaspace", read_metaspace},
-};
-
-static enum status read_any(struct decoder *d, const json_t *o, int depth, struct err *e)
+static enum status read_step(void *out, int type, const json_t *o, struct err *e)
 {
     enum status st = OK;
-    const char *type;
-    const json_t *list;
-    TRY(component_type(o, "decoder", &type, e));
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(type, types[i].type) == 0) {
-            TRY(mem_grow(&d->step, d->n, &d->cap, sizeof *d->step, e));
-            struct decoder_step *s = &d->step[d->n++];
-            *s = (struct decoder_step){0};
-            TRY(types[i].read(s, o, e));
-            bool replaces = s->kind == REPLACE;
-            return component_step(d->n - 1, &d->growth, "decoder", replaces ? s->n_from : 1,
-                                  replaces ? s->n_to : 1, e);
-        }
-    ENSURE(strcmp(type, "Sequence") == 0, ERR_USAGE,
-           "decoder %s is not supported (ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, "
-           "Sequence are)",
-           type);
-    ENSURE(depth < COMPONENT_DEPTH, ERR_FORMAT, "decoder: Sequences nested too deep");
-    TRY(component_array(o, "decoder Sequence", "decoders", &list, e));
-    for (size_t i = 0; i < json_array_size(list); i++)
-        TRY(read_any(d, json_array_get(list, i), depth + 1, e));
+    struct decoder *d = out;
+    TRY(mem_grow(&d->step, d->n, &d->cap, sizeof *d->step, e));
+    struct decoder_step *s = &d->step[d->n++];
+    *s = (struct decoder_step){.kind = (enum kind)type};
+    if (s->kind == REPLACE) TRY(component_replacement(o, "decoder Replace", &s->text, e));
+    if (s->kind == STRIP) TRY(read_strip(s, o, e));
+    if (s->kind == METASPACE) TRY(read_metaspace(s, o, e));
+    bool replaces = s->kind == REPLACE;
+    TRY(component_step(d->n - 1, &d->growth, "decoder", replaces ? s->text.n_from : 1,
+                       replaces ? s->text.n_to : 1, e));
 done:
     return st;
 }
 
 enum status decoder_read(struct decoder *d, const json_t *value, struct err *e)
 {
+    static const char *const types[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip",
+                                        "Metaspace", NULL};
+    static const struct component component = {
+        .where = "decoder", .list = "decoders", .types = types, .read = read_step};
     bytelevel_init(&d->alphabet);
     d->present = value && !json_is_null(value);
-    return d->present ? read_any(d, value, 0, e) : OK;
+    return component_read(&component, value, d, e);
 }
 
 void decoder_free(struct decoder *d)
 {
-    for (int64_t i = 0; i < d->n; i++) {
-        free(d->step[i].from);
-        free(d->step[i].to);
-    }
+    for (int64_t i = 0; i < d->n; i++) replacement_free(&d->step[i].text);
     free(d->step);
 }
 
@@ -196,21 +133,6 @@ static enum status do_byte_level(const struct decoder *d, const struct strings *
     TRY(strings_close(out, e));
 done:
     buf_free(&bytes);
-    return st;
-}
-
-static enum status add_replaced(const struct decoder_step *step, const char *s, size_t n,
-                                const char *to, size_t n_to, struct buf *out, struct err *e)
-{
-    enum status st = OK;
-    const char *end = s + n, *hit;
-    while ((hit = memmem(s, (size_t)(end - s), step->from, step->n_from))) {
-        TRY(buf_add(out, s, (size_t)(hit - s), e));
-        TRY(buf_add(out, to, n_to, e));
-        s = hit + step->n_from;
-    }
-    TRY(buf_add(out, s, (size_t)(end - s), e));
-done:
     return st;
 }
 
@@ -269,12 +191,12 @@ done:
 static enum status strip_one(const struct decoder_step *step, const char *s, size_t n,
                              struct strings *out, struct err *e)
 {
-    size_t m = step->n_from;
-    for (int64_t i = 0; i < step->start && n >= m && memcmp(s, step->from, m) == 0; i++) {
+    size_t m = step->text.n_from;
+    for (int64_t i = 0; i < step->start && n >= m && memcmp(s, step->text.from, m) == 0; i++) {
         s += m;
         n -= m;
     }
-    for (int64_t i = 0; i < step->stop && n >= m && memcmp(s + n - m, step->from, m) == 0; i++)
+    for (int64_t i = 0; i < step->stop && n >= m && memcmp(s + n - m, step->text.from, m) == 0; i++)
         n -= m;
     return strings_add(out, s, n, e);
 }
@@ -284,6 +206,7 @@ static enum status do_each(const struct decoder_step *step, const struct strings
                            struct strings *out, struct err *e)
 {
     enum status st = OK;
+    const struct replacement *r = &step->text;
     for (int64_t i = 0; i < in->n; i++) {
         size_t n;
         const char *s = strings_get(in, i, &n);
@@ -291,9 +214,8 @@ static enum status do_each(const struct decoder_step *step, const struct strings
             TRY(strip_one(step, s, n, out, e));
             continue;
         }
-        const char *to = step->kind == REPLACE ? step->to : " ";
-        size_t n_to = step->kind == REPLACE ? step->n_to : i == 0 && step->drops_first ? 0 : 1;
-        TRY(add_replaced(step, s, n, to, n_to, &out->text, e));
+        bool drops = step->kind == METASPACE && i == 0 && step->drops_first;
+        TRY(buf_add_replaced(&out->text, s, n, r->from, r->n_from, r->to, drops ? 0 : r->n_to, e));
         TRY(strings_close(out, e));
     }
 done:
@@ -365,10 +287,9 @@ enum status decoder_token_bytes(const struct decoder *d, const char *s, size_t n
         } else if (step->kind == BYTE_FALLBACK) {
             if (fallback_byte(text.data, text.n) < 0) continue;
             TRY(buf_add(&next, "?", 1, e)); /* any one byte */
-        } else if (step->kind == REPLACE) {
-            TRY(add_replaced(step, text.data, text.n, step->to, step->n_to, &next, e));
-        } else if (step->kind == METASPACE) {
-            TRY(add_replaced(step, text.data, text.n, " ", 1, &next, e));
+        } else if (step->kind == REPLACE || step->kind == METASPACE) {
+            const struct replacement *r = &step->text;
+            TRY(buf_add_replaced(&next, text.data, text.n, r->from, r->n_from, r->to, r->n_to, e));
         } else {
             continue; /* Fuse changes nothing; Strip only acts at the ends of a text */
         }

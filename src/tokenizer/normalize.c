@@ -6,97 +6,56 @@
 #include <string.h>
 #include <utf8proc.h>
 
+/* The order of `types`. */
+enum kind { NFC, PREPEND, REPLACE };
+
 struct normalizer_step {
-    enum { NFC, PREPEND, REPLACE } kind;
-    char *from, *to; /* owned; PREPEND puts `to` in front */
-    size_t n_from, n_to;
+    enum kind kind;
+    struct replacement text; /* PREPEND puts `to` in front */
 };
 
-/* A copy with a NUL behind it. */
-static enum status copy_text(char **out, const char *s, size_t n, struct err *e)
-{
-    enum status st = mem_alloc(out, (int64_t)n + 1, 1, "normalizer", e);
-    if (st != OK) return st;
-    memcpy(*out, s, n);
-    (*out)[n] = 0;
-    return OK;
-}
-
-static enum status read_prepend(struct normalizer_step *s, const json_t *o, struct err *e)
+static enum status read_prepend(struct replacement *r, const json_t *o, struct err *e)
 {
     enum status st = OK;
     const char *text;
-    s->kind = PREPEND;
-    TRY(component_text(o, "normalizer Prepend", "prepend", &text, &s->n_to, e));
-    TRY(copy_text(&s->to, text, s->n_to, e));
+    TRY(component_text(o, "normalizer Prepend", "prepend", &text, &r->n_to, e));
+    TRY(bytes_copy(&r->to, text, r->n_to, "normalizer", e));
 done:
     return st;
 }
 
-static enum status read_replace(struct normalizer_step *s, const json_t *o, struct err *e)
+static enum status read_step(void *out, int type, const json_t *o, struct err *e)
 {
     enum status st = OK;
-    const char *from, *to;
-    bool regex;
-    s->kind = REPLACE;
-    TRY(component_pattern(o, "normalizer Replace", &from, &s->n_from, &regex, e));
-    ENSURE(!regex, ERR_USAGE, "normalizer Replace: a Regex pattern is not supported");
-    ENSURE(s->n_from > 0, ERR_FORMAT, "normalizer Replace: the pattern is empty");
-    TRY(component_text(o, "normalizer Replace", "content", &to, &s->n_to, e));
-    TRY(copy_text(&s->from, from, s->n_from, e));
-    TRY(copy_text(&s->to, to, s->n_to, e));
-done:
-    return st;
-}
-
-static enum status read_one(struct normalizer *z, const json_t *o, const char *type, struct err *e)
-{
-    enum status st = OK;
+    struct normalizer *z = out;
     TRY(mem_grow(&z->step, z->n, &z->cap, sizeof *z->step, e));
     struct normalizer_step *s = &z->step[z->n++];
-    *s = (struct normalizer_step){.kind = NFC};
-    if (strcmp(type, "NFC") == 0)
-        return component_step(z->n - 1, &z->growth, "normalizer", 1, 1, e);
-    if (strcmp(type, "Prepend") == 0)
-        TRY(read_prepend(s, o, e));
-    else if (strcmp(type, "Replace") == 0)
-        TRY(read_replace(s, o, e));
-    else
-        FAIL(ERR_USAGE, "normalizer %s is not supported (NFC, Prepend, Replace, Sequence are)",
-             type);
-    /* in front of a single byte, the worst case */
-    TRY(component_step(z->n - 1, &z->growth, "normalizer", s->n_from ? s->n_from : 1,
-                       s->n_from ? s->n_to : 1 + s->n_to, e));
-done:
-    return st;
-}
-
-static enum status read_any(struct normalizer *z, const json_t *o, int depth, struct err *e)
-{
-    enum status st = OK;
-    const char *type;
-    const json_t *list;
-    TRY(component_type(o, "normalizer", &type, e));
-    if (strcmp(type, "Sequence") != 0) return read_one(z, o, type, e);
-    ENSURE(depth < COMPONENT_DEPTH, ERR_FORMAT, "normalizer: Sequences nested too deep");
-    TRY(component_array(o, "normalizer Sequence", "normalizers", &list, e));
-    for (size_t i = 0; i < json_array_size(list); i++)
-        TRY(read_any(z, json_array_get(list, i), depth + 1, e));
+    *s = (struct normalizer_step){.kind = (enum kind)type};
+    size_t from = 1, to = 1; /* at worst: bytes written for bytes read */
+    if (s->kind == PREPEND) {
+        TRY(read_prepend(&s->text, o, e));
+        to = 1 + s->text.n_to;
+    } else if (s->kind == REPLACE) {
+        TRY(component_replacement(o, "normalizer Replace", &s->text, e));
+        from = s->text.n_from;
+        to = s->text.n_to;
+    }
+    TRY(component_step(z->n - 1, &z->growth, "normalizer", from, to, e));
 done:
     return st;
 }
 
 enum status normalizer_read(struct normalizer *z, const json_t *value, struct err *e)
 {
-    return !value || json_is_null(value) ? OK : read_any(z, value, 0, e);
+    static const char *const types[] = {"NFC", "Prepend", "Replace", NULL};
+    static const struct component component = {
+        .where = "normalizer", .list = "normalizers", .types = types, .read = read_step};
+    return component_read(&component, value, z, e);
 }
 
 void normalizer_free(struct normalizer *z)
 {
-    for (int64_t i = 0; i < z->n; i++) {
-        free(z->step[i].from);
-        free(z->step[i].to);
-    }
+    for (int64_t i = 0; i < z->n; i++) replacement_free(&z->step[i].text);
     free(z->step);
 }
 
@@ -142,36 +101,19 @@ done:
     return st;
 }
 
-static enum status replace(struct buf *out, const char *s, size_t n,
-                           const struct normalizer_step *step, struct err *e)
-{
-    enum status st = OK;
-    const char *end = s + n, *hit;
-    while ((hit = memmem(s, (size_t)(end - s), step->from, step->n_from))) {
-        TRY(buf_add(out, s, (size_t)(hit - s), e));
-        TRY(buf_add(out, step->to, step->n_to, e));
-        s = hit + step->n_from;
-    }
-    TRY(buf_add(out, s, (size_t)(end - s), e));
-done:
-    return st;
-}
-
 static enum status apply_step(const struct normalizer_step *step, struct buf *out, const char *s,
                               size_t n, struct err *e)
 {
     enum status st = OK;
+    const struct replacement *r = &step->text;
     switch (step->kind) {
     case NFC:
-        TRY(compose(out, s, n, e));
-        break;
+        return compose(out, s, n, e);
     case REPLACE:
-        TRY(replace(out, s, n, step, e));
-        break;
+        return buf_add_replaced(out, s, n, r->from, r->n_from, r->to, r->n_to, e);
     case PREPEND:
-        if (n) TRY(buf_add(out, step->to, step->n_to, e));
+        if (n) TRY(buf_add(out, r->to, r->n_to, e));
         TRY(buf_add(out, s, n, e));
-        break;
     }
 done:
     return st;

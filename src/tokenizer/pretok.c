@@ -110,9 +110,8 @@ static enum status read_metaspace(struct pretok *p, const json_t *o, struct err 
     int scheme;
     TRY(component_bool(o, "pre_tokenizer Metaspace", "add_prefix_space", true, &prefix, e));
     TRY(component_bool(o, "pre_tokenizer Metaspace", "split", true, &split, e));
-    TRY(component_text(o, "pre_tokenizer Metaspace", "replacement", &text, &s.n_replacement, e));
-    ENSURE(s.n_replacement > 0 && s.n_replacement == (size_t)utf8_length(text[0]), ERR_FORMAT,
-           "pre_tokenizer Metaspace: \"replacement\" must be one character");
+    TRY(component_character(o, "pre_tokenizer Metaspace", "replacement", &text, &s.n_replacement,
+                            e));
     if (!name) name = prefix ? "always" : "never";
     TRY(find_name(schemes, 3, name, "Metaspace: prepend_scheme", &scheme, e));
     s.scheme = (enum scheme)scheme;
@@ -123,39 +122,31 @@ done:
     return st;
 }
 
-static const struct {
-    const char *type;
-    enum status (*read)(struct pretok *p, const json_t *o, struct err *e);
-} types[] = {
-    {"Split", read_split},
-    {"Digits", read_digits},
-    {"ByteLevel", read_byte_level},
-    {"Metaspace", read_metaspace},
-};
-
-static enum status read_any(struct pretok *p, const json_t *o, int depth, struct err *e)
+static enum status check_order(const void *out, const char *type, struct err *e)
 {
     enum status st = OK;
-    const char *type;
-    const json_t *list;
-    TRY(component_type(o, "pre_tokenizer", &type, e));
+    const struct pretok *p = out;
     ENSURE(!p->byte_level, ERR_USAGE, "pre_tokenizer: %s after ByteLevel is not supported", type);
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(type, types[i].type) == 0) return types[i].read(p, o, e);
-    ENSURE(strcmp(type, "Sequence") == 0, ERR_USAGE,
-           "pre_tokenizer %s is not supported (Split, Digits, ByteLevel, Metaspace, Sequence are)",
-           type);
-    ENSURE(depth < COMPONENT_DEPTH, ERR_FORMAT, "pre_tokenizer: Sequences nested too deep");
-    TRY(component_array(o, "pre_tokenizer Sequence", "pretokenizers", &list, e));
-    for (size_t i = 0; i < json_array_size(list); i++)
-        TRY(read_any(p, json_array_get(list, i), depth + 1, e));
 done:
     return st;
 }
 
+static enum status read_any(void *out, int type, const json_t *o, struct err *e)
+{
+    static enum status (*const readers[])(struct pretok *, const json_t *, struct err *) = {
+        read_split, read_digits, read_byte_level, read_metaspace};
+    return readers[type](out, o, e);
+}
+
 enum status pretok_read(struct pretok *p, const json_t *value, struct err *e)
 {
-    return !value || json_is_null(value) ? OK : read_any(p, value, 0, e);
+    static const char *const types[] = {"Split", "Digits", "ByteLevel", "Metaspace", NULL};
+    static const struct component component = {.where = "pre_tokenizer",
+                                               .list = "pretokenizers",
+                                               .types = types,
+                                               .check = check_order,
+                                               .read = read_any};
+    return component_read(&component, value, p, e);
 }
 
 void pretok_free(struct pretok *p)
@@ -258,13 +249,7 @@ static enum status metaspace(const struct pretok_step *step, struct buf *out, co
     out->n = 0;
     if (!has && (step->scheme == ALWAYS || (step->scheme == FIRST && at_start)))
         TRY(buf_add(out, r, n_r, e));
-    for (size_t i = 0; i < n;) {
-        const char *space = memchr(s + i, ' ', n - i);
-        size_t stop = space ? (size_t)(space - s) : n;
-        TRY(buf_add(out, s + i, stop - i, e));
-        if (space) TRY(buf_add(out, r, n_r, e));
-        i = stop + 1;
-    }
+    TRY(buf_add_replaced(out, s, n, " ", 1, r, n_r, e));
 done:
     return st;
 }

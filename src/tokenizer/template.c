@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Published ones add one or two; lists of lists would multiply. */
-enum { TEMPLATE_IDS = 256 };
+enum { TEMPLATE_IDS = 256, TEMPLATE_PROCESSING = 1 };
 
 static enum status add_special(struct ids *out, const json_t *tokens, const char *name,
                                int64_t n_ids, struct err *e)
@@ -29,7 +29,7 @@ done:
 }
 
 /* Of several templates in a row, the later one stands around what the earlier ones made. */
-static enum status read_template(struct template *t, const json_t *o, int64_t n_ids, struct err *e)
+static enum status read_template(struct template *t, const json_t *o, struct err *e)
 {
     enum status st = OK;
     const json_t *single, *tokens = json_object_get(o, "special_tokens");
@@ -41,7 +41,7 @@ static enum status read_template(struct template *t, const json_t *o, int64_t n_
         const json_t *special = json_object_get(piece, "SpecialToken");
         if (special) {
             const char *name = json_text(special, "id", "");
-            TRY(add_special(text_seen ? &own.after : &own.before, tokens, name, n_ids, e));
+            TRY(add_special(text_seen ? &own.after : &own.before, tokens, name, t->n_ids, e));
         } else {
             ENSURE(json_object_get(piece, "Sequence") && !text_seen, ERR_FORMAT,
                    "post_processor: \"single\" must be SpecialTokens and one Sequence");
@@ -61,29 +61,19 @@ done:
     return st;
 }
 
-static enum status read_any(struct template *t, const json_t *o, int64_t n_ids, int depth,
-                            struct err *e)
+static enum status read_any(void *out, int type, const json_t *o, struct err *e)
 {
-    enum status st = OK;
-    const char *type;
-    const json_t *list;
-    TRY(component_type(o, "post_processor", &type, e));
-    if (strcmp(type, "ByteLevel") == 0) return OK; /* moves offsets only */
-    if (strcmp(type, "TemplateProcessing") == 0) return read_template(t, o, n_ids, e);
-    ENSURE(strcmp(type, "Sequence") == 0, ERR_USAGE,
-           "post_processor %s is not supported (ByteLevel, TemplateProcessing, Sequence are)",
-           type);
-    ENSURE(depth < COMPONENT_DEPTH, ERR_FORMAT, "post_processor: Sequences nested too deep");
-    TRY(component_array(o, "post_processor Sequence", "processors", &list, e));
-    for (size_t i = 0; i < json_array_size(list); i++)
-        TRY(read_any(t, json_array_get(list, i), n_ids, depth + 1, e));
-done:
-    return st;
+    /* ByteLevel moves offsets only. */
+    return type == TEMPLATE_PROCESSING ? read_template(out, o, e) : OK;
 }
 
 enum status template_read(struct template *t, const json_t *value, int64_t n_ids, struct err *e)
 {
-    return !value || json_is_null(value) ? OK : read_any(t, value, n_ids, 0, e);
+    static const char *const types[] = {"ByteLevel", "TemplateProcessing", NULL};
+    static const struct component component = {
+        .where = "post_processor", .list = "processors", .types = types, .read = read_any};
+    t->n_ids = n_ids;
+    return component_read(&component, value, t, e);
 }
 
 void template_free(struct template *t)

@@ -6,10 +6,12 @@
 struct template
 {
     struct ids before, after;
+    int64_t n_ids; /* ids are smaller */
 };
 
-/* value may be NULL or null. n_ids bounds the ids. ERR_FORMAT, ERR_USAGE (an unsupported one, by
- * name), ERR_NOMEM. */
+/* Reads "post_processor"; value may be NULL or null. n_ids: what the ids must be smaller than.
+ * Zero-initialise t; template_free whatever is returned. ERR_FORMAT; ERR_USAGE: a component that is
+ * not supported, by name; ERR_NOMEM. */
 MUST_USE enum status template_read(struct template *t, const json_t *value, int64_t n_ids,
                                    struct err *e);
 void template_free(struct template *t);

@@ -77,17 +77,9 @@ int64_t utf8_count_ill_formed(const char *s, size_t n)
 
 int32_t utf8_get(const char *s)
 {
-    const unsigned char *u = (const unsigned char *)s;
-    switch (utf8_length(s[0])) {
-    case 1:
-        return u[0];
-    case 2:
-        return (u[0] & 0x1F) << 6 | (u[1] & 0x3F);
-    case 3:
-        return (u[0] & 0x0F) << 12 | (u[1] & 0x3F) << 6 | (u[2] & 0x3F);
-    default:
-        return (u[0] & 0x07) << 18 | (u[1] & 0x3F) << 12 | (u[2] & 0x3F) << 6 | (u[3] & 0x3F);
-    }
+    utf8proc_int32_t code;
+    utf8proc_iterate((const utf8proc_uint8_t *)s, utf8_length(s[0]), &code);
+    return code;
 }
 
 int utf8_put(int32_t code, char out[4])

@@ -59,7 +59,7 @@ static enum status open_files(struct checkpoint *c, const struct shards *s, stru
             memcpy(c->entries + n, c->files[i].entries, (size_t)c->files[i].n * sizeof *c->entries);
         n += c->files[i].n;
     }
-    qsort(c->entries, (size_t)n, sizeof *c->entries, tensor_entry_compare);
+    qsort(c->entries, (size_t)n, sizeof *c->entries, name_compare);
     for (int64_t i = 1; i < n; i++)
         ENSURE(strcmp(c->entries[i - 1].name, c->entries[i].name) != 0, ERR_FORMAT,
                "tensor %s stands both in %s and in %s", c->entries[i].name,
@@ -183,9 +183,7 @@ const struct tensor_entry *checkpoint_tensor(const struct checkpoint *c, int64_t
 
 const struct tensor_entry *checkpoint_find(const struct checkpoint *c, const char *name)
 {
-    const struct tensor_entry key = {.name = (char *)(uintptr_t)name};
-    if (c->n == 0) return NULL;
-    return bsearch(&key, c->entries, (size_t)c->n, sizeof key, tensor_entry_compare);
+    return c->n ? bsearch(&name, c->entries, (size_t)c->n, sizeof *c->entries, name_compare) : NULL;
 }
 
 enum status checkpoint_read_f32(const struct checkpoint *c, const char *name, int n_dims,

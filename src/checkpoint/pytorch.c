@@ -155,19 +155,13 @@ done:
     return st;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    const struct pickle_tensor *x = a, *y = b;
-    return strcmp(x->name, y->name);
-}
-
 static enum status make_entries(struct safetensors *s, const struct zip *z, const char *prefix,
                                 struct pickle_tensor *tensors, int64_t n, struct err *e)
 {
     enum status st = OK;
     TRY(mem_zero(&s->entries, n, sizeof *s->entries, s->path, e));
     s->n = n;
-    qsort(tensors, (size_t)n, sizeof *tensors, compare_names);
+    qsort(tensors, (size_t)n, sizeof *tensors, name_compare);
     for (int64_t i = 1; i < n; i++)
         ENSURE(strcmp(tensors[i - 1].name, tensors[i].name) != 0, ERR_FORMAT,
                "%s: tensor %s stands twice in it", s->path, tensors[i].name);

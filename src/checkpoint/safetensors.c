@@ -205,7 +205,7 @@ static enum status parse_header(struct safetensors *s, const json_t *root, int64
         TRY(parse_tensor(s->path, name, value, data, size, t, e));
     }
     TRY(check_cover(s, data, size, e));
-    qsort(s->entries, (size_t)s->n, sizeof *s->entries, tensor_entry_compare);
+    qsort(s->entries, (size_t)s->n, sizeof *s->entries, name_compare);
 done:
     return st;
 }

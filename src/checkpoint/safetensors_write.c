@@ -1,3 +1,4 @@
+/* The writer of safetensors files. */
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
@@ -17,20 +18,6 @@ struct safetensors_out {
     int64_t at, filled;           /* the tensor in hand and its elements so far */
     bool committed;
 };
-
-static enum status write_all(struct safetensors_out *o, const void *data, int64_t n, struct err *e)
-{
-    enum status st = OK;
-    int64_t put = 0;
-    while (put < n) {
-        ssize_t r = write(o->fd, (const char *)data + put, (size_t)(n - put));
-        if (r < 0 && errno == EINTR) continue;
-        ENSURE(r > 0, fsx_errno_status(errno), "%s: %s", o->temporary, strerror(errno));
-        put += r;
-    }
-done:
-    return st;
-}
 
 static enum status add_tensor(struct safetensors_out *o, json_t *root,
                               const struct tensor_shape *from, int64_t *end, struct err *e)
@@ -72,8 +59,8 @@ static enum status write_header(struct safetensors_out *o, const json_t *root, s
     memset(header, ' ', padded);
     ENSURE(n > 0 && json_dumpb(root, header, n, JSON_COMPACT) == n, ERR_NOMEM,
            "%s: cannot make the header", o->path);
-    TRY(write_all(o, &padded, sizeof padded, e));
-    TRY(write_all(o, header, (int64_t)padded, e));
+    TRY(fsx_write(o->fd, o->temporary, &padded, sizeof padded, e));
+    TRY(fsx_write(o->fd, o->temporary, header, padded, e));
 done:
     free(header);
     return st;
@@ -124,7 +111,7 @@ enum status safetensors_append(struct safetensors_out *o, const float *data, int
     ENSURE(n_elements > 0 && n_elements <= t->n_elements - o->filled, ERR_SHAPE,
            "%s: tensor %s: %lld elements given where %lld of its %lld are left", o->path, t->name,
            (long long)n_elements, (long long)(t->n_elements - o->filled), (long long)t->n_elements);
-    TRY(write_all(o, data, n_elements * (int64_t)sizeof *data, e));
+    TRY(fsx_write(o->fd, o->temporary, data, (size_t)n_elements * sizeof *data, e));
     o->filled += n_elements;
 done:
     return st;

@@ -1,4 +1,5 @@
 #include "checkpoint/shards.h"
+#include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -22,11 +23,6 @@ static bool stays_in_folder(const char *name)
 {
     return name[0] != '\0' && !strchr(name, '/') && strcmp(name, ".") != 0 &&
            strcmp(name, "..") != 0;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static enum status add_file(struct shards *s, int64_t *capacity, const char *name, struct err *e)
@@ -59,7 +55,7 @@ static enum status list_files(struct shards *s, struct err *e)
         TRY(add_file(s, &capacity, file, e));
     }
     ENSURE(s->n > 0, ERR_FORMAT, "%s: weight_map names no tensor", s->index);
-    qsort(s->files, (size_t)s->n, sizeof *s->files, compare_names);
+    qsort(s->files, (size_t)s->n, sizeof *s->files, name_compare);
 done:
     json_decref(seen);
     return st;
@@ -68,17 +64,13 @@ done:
 static enum status read_index(struct shards *s, struct err *e)
 {
     enum status st = OK;
-    char *text = NULL;
-    size_t n;
     json_t *root = NULL;
-    TRY(fsx_read(s->index, INDEX_BYTES_MAX, &text, &n, e));
-    TRY(json_read_text(s->index, text, n, &root, e));
+    TRY(json_read_file(s->index, INDEX_BYTES_MAX, &root, e));
     s->map = json_incref(json_object_get(root, "weight_map"));
     ENSURE(json_is_object(s->map), ERR_FORMAT, "%s: no object \"weight_map\"", s->index);
     TRY(list_files(s, e));
 done:
     json_decref(root);
-    free(text);
     return st;
 }
 

@@ -66,10 +66,9 @@ bool tensor_entry_count(struct tensor_entry *t)
     return !__builtin_mul_overflow(t->n_elements, (int64_t)dtype_size(t->dtype), &t->n_bytes);
 }
 
-int tensor_entry_compare(const void *a, const void *b)
+int name_compare(const void *a, const void *b)
 {
-    const struct tensor_entry *x = a, *y = b;
-    return strcmp(x->name, y->name);
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 void tensor_shape_text(const int64_t *shape, int n_dims, char *text, size_t size)
@@ -91,9 +90,7 @@ void safetensors_close(struct safetensors *s)
 
 const struct tensor_entry *safetensors_find(const struct safetensors *s, const char *name)
 {
-    const struct tensor_entry key = {.name = (char *)(uintptr_t)name};
-    if (s->n == 0) return NULL;
-    return bsearch(&key, s->entries, (size_t)s->n, sizeof key, tensor_entry_compare);
+    return s->n ? bsearch(&name, s->entries, (size_t)s->n, sizeof *s->entries, name_compare) : NULL;
 }
 
 /* Reads go through a buffer that stays in the cache while its elements are converted. */

@@ -18,8 +18,9 @@ MUST_USE enum status tensor_file_hash(int fd, const char *path, const void *head
  * product does not fit. */
 bool tensor_entry_count(struct tensor_entry *t);
 
-/* Bytewise order of names, for qsort and bsearch over entries. */
-int tensor_entry_compare(const void *a, const void *b);
+/* For qsort and bsearch: bytewise order of structs whose first member is their name (char *). The
+ * key of a search is the address of such a pointer. */
+int name_compare(const void *a, const void *b);
 
 /* "[2, 3]" into text. */
 void tensor_shape_text(const int64_t *shape, int n_dims, char *text, size_t size);

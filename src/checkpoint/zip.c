@@ -136,12 +136,6 @@ done:
     return st;
 }
 
-static int compare_members(const void *a, const void *b)
-{
-    const struct zip_member *x = a, *y = b;
-    return strcmp(x->name, y->name);
-}
-
 enum status zip_open(const char *path, int fd, int64_t size, struct zip *out, struct err *e)
 {
     enum status st = OK;
@@ -158,7 +152,7 @@ enum status zip_open(const char *path, int fd, int64_t size, struct zip *out, st
         TRY(read_entry(&z, z.directory + at, z.n_directory - at, &used, e));
         at += used;
     }
-    qsort(z.members, (size_t)z.n, sizeof *z.members, compare_members);
+    qsort(z.members, (size_t)z.n, sizeof *z.members, name_compare);
     for (int64_t i = 1; i < z.n; i++)
         ENSURE(strcmp(z.members[i - 1].name, z.members[i].name) != 0, ERR_FORMAT,
                "%s: two members are called %s", path, z.members[i].name);
@@ -179,9 +173,7 @@ void zip_free(struct zip *z)
 
 const struct zip_member *zip_find(const struct zip *z, const char *name)
 {
-    const struct zip_member key = {.name = (char *)(uintptr_t)name};
-    if (z->n == 0) return NULL;
-    return bsearch(&key, z->members, (size_t)z->n, sizeof key, compare_members);
+    return z->n ? bsearch(&name, z->members, (size_t)z->n, sizeof *z->members, name_compare) : NULL;
 }
 
 enum status zip_locate(const struct zip *z, const struct zip_member *m, int64_t *offset,

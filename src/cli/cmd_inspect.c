@@ -28,7 +28,7 @@ static enum status open_all(struct inspection *o, bool tensors, struct err *e)
         TRY(mem_format(&o->config_file, e, "%s/config.json", o->path));
     else
         TRY(mem_string(&o->config_file, o->path, e));
-    TRY(json_read_file(o->config_file, &o->config, e));
+    TRY(json_read_file(o->config_file, 0, &o->config, e));
     TRY(model_shape_read(o->config, o->config_file, &o->shape, &o->arch, e));
     bool folder = fsx_is_dir(o->path);
     ENSURE(folder || !tensors, ERR_USAGE, "--tensors: %s is no checkpoint's folder", o->path);

@@ -18,11 +18,6 @@ static int64_t slice_of(const struct model_shape *m)
     return m->vocab > VOCAB_LARGE ? SLICE_LARGE : SLICE;
 }
 
-static int64_t slice_length(const struct model *m)
-{
-    return slice_of(model_shape(m));
-}
-
 int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_variants)
 {
     int64_t P = slice_of(m), logits = n_variants > 0 ? 3 : 1;
@@ -129,7 +124,7 @@ static enum status scratch_init(struct scratch *w, const struct model *m, bool v
                                 struct err *e)
 {
     enum status st = OK;
-    int64_t P = slice_length(m), C = model_shape(m)->hidden, V = model_shape(m)->vocab;
+    int64_t P = slice_of(model_shape(m)), C = model_shape(m)->hidden, V = model_shape(m)->vocab;
     TRY(mem_alloc(&w->hidden, P * C, sizeof(float), "hidden states of a slice", e));
     TRY(mem_alloc(&w->full, P * V, sizeof(float), "logits of a slice", e));
     TRY(mem_alloc(&w->row, V, sizeof(float), "exponentials of a position", e));
@@ -192,7 +187,7 @@ enum status head_score(const struct model *m, const struct span *spans, int64_t 
     double *sums = NULL;
     struct scratch *scratch = NULL;
     int64_t n, pitch = n_streams * metrics_sums(), threads = omp_get_max_threads();
-    TRY(cut_slices(spans, n_spans, slice_length(m), &slices, &n, e));
+    TRY(cut_slices(spans, n_spans, slice_of(model_shape(m)), &slices, &n, e));
     threads = max64(min64(threads, n), 1);
     TRY(mem_zero(&sums, n * pitch, sizeof *sums, "sums of the slices", e));
     TRY(mem_zero(&scratch, threads, sizeof *scratch, "scratch of the head", e));
@@ -215,7 +210,7 @@ enum status head_logits(const struct model *m, const float *x, int64_t T, float 
 {
     enum status st = OK;
     int64_t V = model_shape(m)->vocab, C = model_shape(m)->hidden;
-    int64_t threads = omp_get_max_threads(), P = slice_length(m);
+    int64_t threads = omp_get_max_threads(), P = slice_of(model_shape(m));
     float *hidden = NULL;
     TRY(mem_alloc(&hidden, threads * P * C, sizeof *hidden, "hidden states", e));
 #pragma omp parallel for schedule(static) num_threads((int)threads)

@@ -11,18 +11,7 @@ enum { LENIENT = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL };
 /* Value of the four hex digits behind "\u" at s, -1 if they are not there. */
 static int escape_value(const char *s, const char *end)
 {
-    int value = 0;
-    if (end - s < 6 || s[0] != '\\' || s[1] != 'u') return -1;
-    for (int i = 2; i < 6; i++) {
-        char c = s[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0) return -1;
-        value = 16 * value + digit;
-    }
-    return value;
+    return end - s >= 6 && s[0] == '\\' && s[1] == 'u' ? utf8_hex(s + 2, 4) : -1;
 }
 
 static bool is_high(int code)
@@ -89,8 +78,7 @@ enum status jsonline_text(const char *line, size_t size, const char *field, char
     ENSURE(value, ERR_FORMAT, "no field \"%s\"", field);
     ENSURE(json_is_string(value), ERR_FORMAT, "field \"%s\" is not a string", field);
     *n = json_string_length(value);
-    TRY(mem_alloc(text, (int64_t)*n + 1, 1, "text of a document", e));
-    memcpy(*text, json_string_value(value), *n + 1);
+    TRY(bytes_copy(text, json_string_value(value), *n, "text of a document", e));
 done:
     json_decref(root);
     return st;

@@ -31,14 +31,12 @@ static struct moments loss_moments(const struct scored *x, const double *nll)
 
 static double loss(const struct scored *x)
 {
-    struct moments m = loss_moments(x, x->sum);
-    return moments_mean(&m);
+    return moments_mean(loss_moments(x, x->sum));
 }
 
 static double loss_stderr(const struct scored *x)
 {
-    struct moments m = loss_moments(x, x->sum);
-    return moments_stderr(&m);
+    return moments_stderr(loss_moments(x, x->sum));
 }
 
 static double perplexity(const struct scored *x)
@@ -83,20 +81,17 @@ static struct moments paired(const struct scored *x, double ratio)
 
 static double delta(const struct scored *x)
 {
-    struct moments m = paired(x, 1);
-    return moments_mean(&m);
+    return moments_mean(paired(x, 1));
 }
 
 static double delta_stderr(const struct scored *x)
 {
-    struct moments m = paired(x, 1);
-    return moments_stderr(&m);
+    return moments_stderr(paired(x, 1));
 }
 
 static double full_loss(const struct scored *x)
 {
-    struct moments m = loss_moments(x, x->full);
-    return moments_mean(&m);
+    return moments_mean(loss_moments(x, x->full));
 }
 
 static double relative(const struct scored *x)
@@ -107,8 +102,7 @@ static double relative(const struct scored *x)
 static double relative_stderr(const struct scored *x)
 {
     double f = full_loss(x);
-    struct moments m = paired(x, loss(x) / f);
-    return moments_stderr(&m) / fabs(f);
+    return moments_stderr(paired(x, loss(x) / f)) / fabs(f);
 }
 
 enum { BOTH = METRIC_CHECKPOINT | METRIC_CELL };

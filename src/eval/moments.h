@@ -18,13 +18,13 @@ static inline void moments_add(struct moments *m, double x)
 }
 
 /* NaN of no number. */
-static inline double moments_mean(const struct moments *m)
+static inline double moments_mean(struct moments m)
 {
-    return m->n ? m->mean : NAN;
+    return m.n ? m.mean : NAN;
 }
 
 /* Standard error of the mean; NaN of fewer than two numbers. */
-static inline double moments_stderr(const struct moments *m)
+static inline double moments_stderr(struct moments m)
 {
-    return m->n > 1 ? sqrt(m->squares / (double)(m->n - 1) / (double)m->n) : NAN;
+    return m.n > 1 ? sqrt(m.squares / (double)(m.n - 1) / (double)m.n) : NAN;
 }

@@ -133,7 +133,7 @@ static enum status positions_read(const char *checkpoint, int64_t *positions, st
     char *file = NULL;
     json_t *config = NULL;
     TRY(mem_format(&file, e, "%s/config.json", checkpoint));
-    TRY(json_read_file(file, &config, e));
+    TRY(json_read_file(file, 0, &config, e));
     *positions = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && *positions <= 0; i++)
         *positions = json_integer_value(json_object_get(config, keys[i]));

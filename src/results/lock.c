@@ -157,7 +157,7 @@ static enum status take_over(struct lock *l, const char *temporary, const json_t
     /* File systems without flock leave a small window between two takers of a stale lock. */
     while (flock(fd, LOCK_EX) != 0 && errno == EINTR) continue;
     if (!is_file_at(fd, l->path)) goto done;
-    if (json_read_file(l->path, &holder, NULL) != OK) {
+    if (json_read_file(l->path, 0, &holder, NULL) != OK) {
         if (!is_file_at(fd, l->path)) goto done;
         FAIL(ERR_LOCKED, "%s: not readable as a lock; delete it if no run is going on", l->path);
     }

@@ -136,20 +136,10 @@ done:
     return st;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
 /* The value of "<0x41>", or -1 for other tokens. */
 static int fallback_byte(const char *s, size_t n)
 {
-    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>') return -1;
-    int high = hex_digit(s[3]), low = hex_digit(s[4]);
-    return high < 0 || low < 0 ? -1 : 16 * high + low;
+    return n == 6 && memcmp(s, "<0x", 3) == 0 && s[5] == '>' ? utf8_hex(s + 3, 2) : -1;
 }
 
 /* A run of bytes is one string if it is valid UTF-8, else one U+FFFD a byte. */

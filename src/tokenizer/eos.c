@@ -38,19 +38,16 @@ static enum status ask(const char *folder, const char *file, const char *key, st
                        struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *text = NULL;
-    size_t n;
+    char *path = NULL;
     json_t *root = NULL;
     TRY(fsx_join(folder, file, &path, e));
     if (!fsx_is_file(path)) goto done;
-    TRY(fsx_read(path, EOS_BYTES_MAX, &text, &n, e));
-    TRY(json_read_text(path, text, n, &root, e));
+    TRY(json_read_file(path, EOS_BYTES_MAX, &root, e));
     ENSURE(json_is_object(root), ERR_FORMAT, "%s: expected a JSON object", path);
     out->file = file;
     TRY(take(json_object_get(root, key), out, e));
 done:
     json_decref(root);
-    free(text);
     free(path);
     return st;
 }

@@ -7,7 +7,6 @@
 #include "tokenizer/pretok.h"
 #include "tokenizer/template.h"
 #include "tokenizer/utf8.h"
-#include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +65,7 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
     enum status st = OK;
     struct tokenizer *t = NULL;
     json_t *root = NULL;
-    char *text = NULL;
-    size_t n;
-    TRY(fsx_read(path, TOKENIZER_BYTES_MAX, &text, &n, e));
-    TRY(json_read_text(path, text, n, &root, e));
+    TRY(json_read_file(path, TOKENIZER_BYTES_MAX, &root, e));
     TRY(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
     TRY(mem_string(&t->path, path, e));
     if ((st = read_document(t, root, e)) != OK) {
@@ -81,7 +77,6 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
 done:
     tokenizer_close(t);
     json_decref(root);
-    free(text);
     return st;
 }
 

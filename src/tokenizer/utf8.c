@@ -1,4 +1,5 @@
 #include "tokenizer/utf8.h"
+#include <ctype.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -80,6 +81,17 @@ int32_t utf8_get(const char *s)
     utf8proc_int32_t code;
     utf8proc_iterate((const utf8proc_uint8_t *)s, utf8_length(s[0]), &code);
     return code;
+}
+
+int utf8_hex(const char *s, int n)
+{
+    int value = 0;
+    for (int i = 0; i < n; i++) {
+        const char c = s[i];
+        if (!isxdigit((unsigned char)c)) return -1;
+        value = 16 * value + (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+    }
+    return value;
 }
 
 int utf8_put(int32_t code, char out[4])

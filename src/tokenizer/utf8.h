@@ -23,6 +23,9 @@ int32_t utf8_get(const char *s);
 /* Writes 1 to 4 bytes to out and returns how many. */
 int utf8_put(int32_t code, char out[4]);
 
+/* Value of n hexadecimal digits; -1 when a character is none. */
+int utf8_hex(const char *s, int n);
+
 /* Bytes of a well-formed character by its first byte. */
 static inline int utf8_length(char first)
 {

@@ -74,21 +74,28 @@ done:
     return st;
 }
 
+enum status fsx_write(int fd, const char *path, const void *data, size_t n, struct err *e)
+{
+    enum status st = OK;
+    for (size_t put = 0; put < n;) {
+        ssize_t r = write(fd, (const char *)data + put, n - put);
+        if (r < 0 && errno == EINTR) continue;
+        ENSURE(r > 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+        put += (size_t)r;
+    }
+done:
+    return st;
+}
+
 enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e)
 {
     enum status st = OK;
     char *temporary = NULL;
     int fd = -1;
-    size_t put = 0;
     TRY(mem_format(&temporary, e, "%s.tmp.%ld", path, (long)getpid()));
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", temporary, strerror(errno));
-    while (put < n) {
-        ssize_t r = write(fd, (const char *)data + put, n - put);
-        if (r < 0 && errno == EINTR) continue;
-        ENSURE(r > 0, fsx_errno_status(errno), "%s: %s", temporary, strerror(errno));
-        put += (size_t)r;
-    }
+    TRY(fsx_write(fd, temporary, data, n, e));
     int closed = close(fd);
     fd = -1;
     ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", temporary, strerror(errno));

@@ -13,6 +13,10 @@ MUST_USE enum status fsx_open(const char *path, int *fd, int64_t *size, struct e
 MUST_USE enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n,
                               struct err *e);
 
+/* Writes n bytes to fd, however many writes that takes; path stands in messages. ERR_FULL, ERR_IO.
+ */
+MUST_USE enum status fsx_write(int fd, const char *path, const void *data, size_t n, struct err *e);
+
 /* Writes path.tmp.PID, fsyncs, renames over path, fsyncs the folder. ERR_FULL when the disk is
  * full, else ERR_IO. */
 MUST_USE enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e);

@@ -17,12 +17,12 @@ done:
     return st;
 }
 
-enum status json_read_file(const char *path, json_t **out, struct err *e)
+enum status json_read_file(const char *path, size_t max_bytes, json_t **out, struct err *e)
 {
     enum status st = OK;
     char *text = NULL;
     size_t n;
-    TRY(fsx_read(path, 0, &text, &n, e));
+    TRY(fsx_read(path, max_bytes, &text, &n, e));
     TRY(json_read_text(path, text, n, out, e));
 done:
     free(text);

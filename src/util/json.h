@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Parses a file or a text of n bytes; `name` stands in messages as "name:line:column: ...".
- * Duplicate keys are errors. *out is owned by the caller (json_decref). ERR_IO, ERR_FORMAT. */
-MUST_USE enum status json_read_file(const char *path, json_t **out, struct err *e);
+/* Parses a file (of at most max_bytes; 0: no limit) or a text of n bytes; `name` stands in messages
+ * as "name:line:column: ...". Duplicate keys are errors. *out is owned by the caller (json_decref).
+ * ERR_IO, ERR_FORMAT. */
+MUST_USE enum status json_read_file(const char *path, size_t max_bytes, json_t **out,
+                                    struct err *e);
 MUST_USE enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
                                     struct err *e);
 

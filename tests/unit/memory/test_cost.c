@@ -22,7 +22,7 @@ static struct model_sizes sizes_of(const char *model)
     json_t *config;
     struct model_sizes sizes;
     snprintf(path, sizeof path, CONFIGS "/scale/shapes/%s/config.json", model);
-    assert_int_equal(json_read_file(path, &config, &e), OK);
+    assert_int_equal(json_read_file(path, 0, &config, &e), OK);
     assert_int_equal(model_sizes_read(config, path, &sizes, &e), OK);
     json_decref(config);
     return sizes;

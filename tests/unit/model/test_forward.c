@@ -196,7 +196,7 @@ static enum status open_changed(const char *fixture, const char *key, json_t *va
     json_t *config = NULL;
     assert_non_null(mkdtemp(dir));
     snprintf(from, sizeof from, "%s/models/%s/config.json", FIXTURES, fixture);
-    must(json_read_file(from, &config, e), e);
+    must(json_read_file(from, 0, &config, e), e);
     json_object_set_new(config, key, value);
     snprintf(path, sizeof path, "%s/config.json", dir);
     assert_int_equal(json_dump_file(config, path, 0), 0);

@@ -34,7 +34,7 @@ static inline bool fixture_open(struct fixture *f, const char *folder, const cha
     if (json_read_text(path, f->data + 8, size, &f->header, NULL) != OK) abort();
     f->body = f->data + 8 + size;
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
-    if (json_read_file(path, &f->meta, NULL) != OK) abort();
+    if (json_read_file(path, 0, &f->meta, NULL) != OK) abort();
     return true;
 }
 

@@ -9,7 +9,7 @@ static json_t *lock_text(const char *results)
     char *path;
     json_t *json;
     assert_int_equal(mem_format(&path, NULL, "%s.lock", results), OK);
-    assert_int_equal(json_read_file(path, &json, NULL), OK);
+    assert_int_equal(json_read_file(path, 0, &json, NULL), OK);
     free(path);
     return json;
 }

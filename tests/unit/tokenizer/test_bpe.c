@@ -20,7 +20,7 @@ static void model_open(struct model *m, const char *path, bool byte_level)
 {
     struct err e = {0};
     *m = (struct model){0};
-    assert_int_equal(json_read_file(path, &m->root, &e), OK);
+    assert_int_equal(json_read_file(path, 0, &m->root, &e), OK);
     const json_t *model = json_object_get(m->root, "model");
     assert_int_equal(vocab_read(&m->vocab, json_object_get(model, "vocab"), -1, &e), OK);
     assert_int_equal(bpe_read(&m->bpe, model, &m->vocab, byte_level, &e), OK);

@@ -18,7 +18,7 @@ static struct tokenizer *open_in(const char *folder, const char *name, json_t **
     struct tokenizer *t = NULL;
     char *path;
     assert_int_equal(mem_format(&path, &e, "%s/%s/cases.json", folder, name), OK);
-    assert_int_equal(json_read_file(path, cases, &e), OK);
+    assert_int_equal(json_read_file(path, 0, cases, &e), OK);
     free(path);
     assert_int_equal(mem_format(&path, &e, "%s/%s/tokenizer.json", folder, name), OK);
     if (tokenizer_open(path, &t, &e) != OK) fail_msg("%s", e.text);

@@ -46,7 +46,7 @@ static void test_invalid_utf8(void **state)
     json_t *root, *row;
     size_t i;
     struct tokenizer *t = NULL;
-    assert_int_equal(json_read_file(FIXTURES "/tokenizers/invalid_utf8.json", &root, &e), OK);
+    assert_int_equal(json_read_file(FIXTURES "/tokenizers/invalid_utf8.json", 0, &root, &e), OK);
     assert_int_equal(tokenizer_open(FIXTURES "/tokenizers/llama3/tokenizer.json", &t, &e), OK);
     assert_true(json_array_size(root) > 400);
     json_array_foreach(root, i, row)

@@ -19,7 +19,7 @@ static json_t *read_fixture(const char *name)
     json_t *root = NULL;
     char *path;
     assert_int_equal(mem_format(&path, &e, FIXTURES "/tokenizers/%s", name), OK);
-    if (json_read_file(path, &root, &e) != OK) fail_msg("%s", e.text);
+    if (json_read_file(path, 0, &root, &e) != OK) fail_msg("%s", e.text);
     free(path);
     return root;
 }

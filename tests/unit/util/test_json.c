@@ -44,14 +44,16 @@ static void files(void **state)
     (void)state;
     struct err e = {0};
     json_t *json = NULL;
-    assert_int_equal(json_read_file(scratch_path("absent.json"), &json, &e), ERR_IO);
+    assert_int_equal(json_read_file(scratch_path("absent.json"), 0, &json, &e), ERR_IO);
     assert_non_null(strstr(e.text, "absent.json: No such file"));
     err_clear(&e);
     const char *path = scratch_put("bad.json", "[\n1,]", 5);
-    assert_int_equal(json_read_file(path, &json, &e), ERR_FORMAT);
+    assert_int_equal(json_read_file(path, 0, &json, &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, "bad.json:2:"));
+    err_clear(&e);
     path = scratch_put("good.json", "{\"a\": [1, 2]}\n", 14);
-    assert_int_equal(json_read_file(path, &json, NULL), OK);
+    assert_int_equal(json_read_file(path, 13, &json, &e), ERR_FORMAT); /* too large */
+    assert_int_equal(json_read_file(path, 14, &json, NULL), OK);
     assert_int_equal(json_array_size(json_object_get(json, "a")), 2);
     json_decref(json);
 }

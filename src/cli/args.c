@@ -72,9 +72,12 @@ done:
     return st;
 }
 
-static void print_help(const struct args *a, const char *usage)
+static void print_help(const struct args *a, const struct call *c)
 {
-    printf("usage: qtraj %s\n", usage);
+    int rank;
+    MPI_Comm_rank(c->world, &rank);
+    if (rank != 0) return;
+    printf("usage: qtraj %s\n", c->command->arguments);
     for (int i = 0; i < a->n; i++) {
         char flag[80];
         snprintf(flag, sizeof flag, "%s %s", a->table[i].name,
@@ -84,30 +87,28 @@ static void print_help(const struct args *a, const char *usage)
     if (a->more) a->more(stdout);
 }
 
-enum status args_parse(const struct args *a, const char *usage, int argc, char **argv,
-                       const char **positional, int min, int max, int *n_positional, bool *help,
+enum status args_parse(const struct args *a, struct call *c, const char **positional, int n,
                        struct err *e)
 {
     enum status st = OK;
-    int n = 0;
-    *help = false;
-    for (int i = 1; i < argc;) {
-        int used = 1;
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            if (!a->silent) print_help(a, usage);
-            *help = true;
+    const char *usage = c->command->arguments;
+    int found = 0, used;
+    for (int i = 1; i < c->argc; i += used) {
+        char *word = c->argv[i];
+        used = 1;
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+            print_help(a, c);
+            c->help = true;
             goto done;
         }
-        if (argv[i][0] == '-' && argv[i][1]) {
-            TRY(take(a, argc - i, argv + i, &used, e));
+        if (word[0] == '-' && word[1]) {
+            TRY(take(a, c->argc - i, c->argv + i, &used, e));
         } else {
-            ENSURE(n < max, ERR_USAGE, "%s: unexpected; usage: qtraj %s", argv[i], usage);
-            positional[n++] = argv[i];
+            ENSURE(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s", word, usage);
+            positional[found++] = word;
         }
-        i += used;
     }
-    ENSURE(n >= min, ERR_USAGE, "usage: qtraj %s", usage);
-    if (n_positional) *n_positional = n;
+    ENSURE(found == n, ERR_USAGE, "usage: qtraj %s", usage);
 done:
     return st;
 }

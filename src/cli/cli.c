@@ -59,9 +59,24 @@ const struct limits_share *cli_share(void)
     return &share;
 }
 
-/* As many OpenMP threads as this rank has cores, unless the user says otherwise. Several ranks on a
- * node that are not bound see all of its cores each: OpenMP's own default would start that many
- * threads in each of them. Collective on comm; limits that cannot be read change nothing. */
+int64_t cli_memory(void)
+{
+    return limits_usable(share.memory);
+}
+
+enum status cli_print_json(json_t *json, size_t flags, struct err *e)
+{
+    enum status st = OK;
+    ENSURE(json && json_dumpf(json, stdout, flags) == 0, ERR_NOMEM, "out of memory");
+    putchar('\n');
+done:
+    json_decref(json);
+    return st;
+}
+
+/* As many OpenMP threads as this rank has cores, unless the user says otherwise: ranks that are not
+ * bound see all cores of their node, and OpenMP's default would start that many threads in each.
+ * Collective on comm; limits that cannot be read change nothing. */
 static void set_threads(MPI_Comm comm, bool works)
 {
     struct err e = {0};
@@ -98,7 +113,8 @@ static bool choose_kernels(MPI_Comm comm, int rank)
     return st == OK;
 }
 
-/* What was printed has arrived: a full disk behind a > must not pass for a result. */
+/* Fails if what was printed could not be written: a full disk behind > must not pass for a result.
+ */
 static enum status flush_output(struct err *e)
 {
     enum status st = OK;
@@ -109,15 +125,15 @@ done:
     return st;
 }
 
-/* Runs on this rank alone; the one line of an error is printed here. */
-static int run(const struct command *c, MPI_Comm world, int argc, char **argv)
+/* Returns the exit code; prints the one line of an error. */
+static int run(struct call *c)
 {
     struct err e = {0};
-    int rank, code = EXIT_DONE;
-    MPI_Comm_rank(world, &rank);
-    enum status st = c->run(world, argc, argv, &code, &e);
+    int rank;
+    MPI_Comm_rank(c->world, &rank);
+    enum status st = c->command->run(c, &e);
     if (st == OK && rank == 0) st = flush_output(&e);
-    if (st == OK) return code;
+    if (st == OK) return c->code;
     if (rank == 0 && e.code != OK) log_error("%s", e.text);
     log_trace("err", "%s%s", e.text, e.trail);
     return cli_exit_code(st);
@@ -129,8 +145,12 @@ int cli_main(MPI_Comm world, int argc, char **argv)
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     if (size > 1) log_rank(rank);
-    const struct command *c = argc > 1 ? find(argv[1]) : NULL;
-    if (!c) {
+    struct call c = {.command = argc > 1 ? find(argv[1]) : NULL,
+                     .world = world,
+                     .argc = argc - 1,
+                     .argv = argv + 1,
+                     .code = EXIT_DONE};
+    if (!c.command) {
         bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
                                  strcmp(argv[1], "help") == 0);
         if (rank == 0 && argc > 1 && !help) log_error("%s: unknown command", argv[1]);
@@ -138,11 +158,11 @@ int cli_main(MPI_Comm world, int argc, char **argv)
         return help ? EXIT_DONE : EXIT_BAD_INPUT;
     }
     if (!choose_kernels(world, rank)) return EXIT_BAD_INPUT;
-    if (c->all_ranks)
-        set_threads(world, !c->rank_0_waits || size == 1 || rank > 0);
+    if (c.command->all_ranks)
+        set_threads(world, !c.command->rank_0_waits || size == 1 || rank > 0);
     else if (rank == 0)
         set_threads(MPI_COMM_SELF, true);
-    if (c->all_ranks || rank == 0) code = run(c, world, argc - 1, argv + 1);
+    if (c.command->all_ranks || rank == 0) code = run(&c);
     if (size > 1) {
         MPI_Request request;
         MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);

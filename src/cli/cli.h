@@ -1,8 +1,8 @@
-/* cli: one command, one file. A command parses its arguments, calls down, prints: human text on
- * stderr, results on stdout.
+/* cli: the commands, one file each (close relatives share one). A command parses its arguments,
+ * calls the layers below and prints: results on stdout, everything else on stderr.
  */
 #pragma once
-#include "util/err.h"
+#include "util/json.h"
 #include "util/limits.h"
 #include <mpi.h>
 #include <stdbool.h>
@@ -19,22 +19,39 @@ enum exit_code {
     EXIT_INTERNAL = 4
 };
 
-/* The exit code that a status of bad input, storage or our own fault stands for. */
+/* The exit code that a command ends with if it fails with that status. */
 int cli_exit_code(enum status st);
+
+struct command;
+
+/* A command as it was called, on one rank. */
+struct call {
+    const struct command *command;
+    MPI_Comm world;
+    int argc;
+    char **argv; // (argc) argv[0] is the command's name
+    int code;    /* enum exit_code if the status is OK; EXIT_DONE unless the command sets it */
+    bool help;   /* --help was answered (args_parse), there is nothing to do */
+};
 
 struct command {
     const char *name;
     const char *arguments; /* one line of usage */
     const char *doc;
-    bool all_ranks; /* runs on every rank of the communicator; else on rank 0 while the others wait
-                     */
-    bool rank_0_waits; /* when there are others, rank 0 computes nothing and needs no cores */
-    /* argv[0] is the command's name. *code: exit code when the status is OK. */
-    enum status (*run)(MPI_Comm world, int argc, char **argv, int *code, struct err *e);
+    bool all_ranks;    /* collective on world; else it runs on rank 0 while the others wait */
+    bool rank_0_waits; /* with several ranks, rank 0 does not compute and needs no cores */
+    enum status (*run)(struct call *c, struct err *e);
 };
 
-/* This rank's part of its node, as found at the start; zeros where limits cannot be read. */
+/* This rank's share of its node, as found at the start; zeros if limits cannot be read. */
 const struct limits_share *cli_share(void);
+/* The part of its memory that this rank may plan with, in bytes. */
+int64_t cli_memory(void);
+
+/* Prints a JSON value and a newline on stdout. flags: jansson's. json is taken over; NULL:
+ * ERR_NOMEM.
+ */
+MUST_USE enum status cli_print_json(json_t *json, size_t flags, struct err *e);
 
 /* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. */
 int cli_main(MPI_Comm world, int argc, char **argv);

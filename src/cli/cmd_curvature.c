@@ -8,10 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const char usage[] =
-    "curvature DIR (--text FILE|--ids FILE:KEY) [--sharpness power|lanczos] "
-    "[--trace N] ...";
-
 /* All that is open while a checkpoint is measured. */
 struct measured {
     struct data_options data;
@@ -42,8 +38,7 @@ static void keep_activations(struct measured *m)
     const struct curvature_task task = {.options = m->request.options};
     struct memory_fit fit;
     struct err why = {0};
-    if (measurement_fit(&m->m, &curvature_part, &task, 0, cli_share()->memory / 10 * 9, &fit,
-                        &why) != OK)
+    if (measurement_fit(&m->m, &curvature_part, &task, 0, cli_memory(), &fit, &why) != OK)
         log_trace("memory", "%s", why.text);
 }
 
@@ -139,7 +134,6 @@ static void set_density(json_t *out, const struct density *d)
 
 static enum status print_json(const struct measured *m, struct err *e)
 {
-    enum status st = OK;
     const struct curvature *c = &m->result;
     json_t *out = values_new(m);
     record_integer(out, "tokens", m->m.tokens);
@@ -155,11 +149,7 @@ static enum status print_json(const struct measured *m, struct err *e)
         json_object_set_new(out, "hv_norms", by_tensor(m, c->hv_norms));
     }
     set(out, "seconds", m->seconds);
-    ENSURE(out && json_dumpf(out, stdout, JSON_COMPACT) == 0, ERR_NOMEM, "out of memory");
-    putchar('\n');
-done:
-    json_decref(out);
-    return st;
+    return cli_print_json(out, JSON_COMPACT, e);
 }
 
 /* --- for people --- */
@@ -235,31 +225,25 @@ static void print_flags(FILE *out)
     curvature_options_print_flags(out);
 }
 
-static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct measured m = {0};
     const char *dir, *tokenizer = NULL;
     static const int64_t none = INT64_MIN;
     int64_t probe = none, seed = 0;
-    bool json = false, help;
+    bool json = false;
     const struct arg table[] = {
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--probe", ARG_INTEGER, &probe, "SALT", "v'Hv of the signs of that stream"},
         {"--seed", ARG_INTEGER, &seed, "N", "seed of start vectors and probes (0)"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
-    (void)world;
-    (void)code;
     data_options_default(&m.data);
     curvature_options_default(&m.request.options);
-    const struct args args = {.table = table,
-                              .n = sizeof table / sizeof *table,
-                              .other = flag,
-                              .context = &m,
-                              .more = print_flags};
-    TRY(args_parse(&args, usage, argc, argv, &dir, 1, 1, NULL, &help, e));
-    if (help) goto done;
+    const struct args args = {ARGS(table), .other = flag, .context = &m, .more = print_flags};
+    TRY(args_parse(&args, c, &dir, 1, e));
+    if (c->help) goto done;
     TRY(data_options_finish(&m.data, "", e));
     TRY(data_options_check_scored(&m.data, "", e));
     TRY(curvature_options_finish(&m.request.options, e));
@@ -282,7 +266,8 @@ done:
 
 const struct command cmd_curvature = {
     .name = "curvature",
-    .arguments = usage,
+    .arguments = "curvature DIR (--text FILE|--ids FILE:KEY) [--sharpness power|lanczos] "
+                 "[--trace N] ...",
     .doc = "gradient, sharpness, trace and spectrum of one checkpoint",
     .run = run,
 };

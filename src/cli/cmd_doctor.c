@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] = "doctor [--results DIR] [--scratch DIR] [--json]";
-
 static void print_value(const char *name, const json_t *value)
 {
     size_t n = strlen(name);
@@ -60,10 +58,10 @@ done:
     return st;
 }
 
-static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
-    bool json = false, help;
+    bool json = false;
     const char *results = ".", *scratch = NULL;
     struct doctor_ranks ranks = {0};
     struct doctor d = {0};
@@ -73,24 +71,21 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
         {"--scratch", ARG_TEXT, &scratch, "DIR", "folder of run.scratch (default: as a run's)"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
-    MPI_Comm_rank(world, &rank);
-    const struct args args = {
-        .table = table, .n = sizeof table / sizeof *table, .silent = rank != 0};
-    TRY(args_parse(&args, usage, argc, argv, NULL, 0, 0, NULL, &help, e));
-    if (help) goto done;
-    TRY(doctor_ask_ranks(world, &ranks, e));
+    MPI_Comm_rank(c->world, &rank);
+    const struct args args = {ARGS(table)};
+    TRY(args_parse(&args, c, NULL, 0, e));
+    if (c->help) goto done;
+    TRY(doctor_ask_ranks(c->world, &ranks, e));
     if (rank != 0) goto done;
     d = (struct doctor){.findings = json_object(), .warnings = json_array()};
     TRY(examine(&d, &ranks, results, scratch, e));
     if (json) {
-        json_t *both = json_pack("{s:O, s:O}", "findings", d.findings, "warnings", d.warnings);
-        json_dumpf(both, stdout, JSON_INDENT(1));
-        putchar('\n');
-        json_decref(both);
+        TRY(cli_print_json(json_pack("{s:O, s:O}", "findings", d.findings, "warnings", d.warnings),
+                           JSON_INDENT(1), e));
     } else {
         print_text(&d);
     }
-    *code = json_array_size(d.warnings) ? EXIT_WARNINGS : EXIT_DONE;
+    c->code = json_array_size(d.warnings) ? EXIT_WARNINGS : EXIT_DONE;
 done:
     json_decref(d.findings);
     json_decref(d.warnings);
@@ -99,7 +94,7 @@ done:
 
 const struct command cmd_doctor = {
     .name = "doctor",
-    .arguments = usage,
+    .arguments = "doctor [--results DIR] [--scratch DIR] [--json]",
     .doc = "what a run meets on this machine, and remedies; exit code 1 with warnings",
     .all_ranks = true,
     .rank_0_waits = true,

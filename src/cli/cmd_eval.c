@@ -6,9 +6,6 @@
 #include "util/mem.h"
 #include <stdlib.h>
 
-static const char usage[] =
-    "eval DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--json]";
-
 struct eval {
     struct single single; /* first, so that it is the hooks' context too */
     struct data_options data;
@@ -71,7 +68,6 @@ done:
 
 static enum status print(const struct eval *o, bool json, struct err *e)
 {
-    enum status st = OK;
     const json_t *record = o->single.checkpoint;
     const json_t *d = json_object_get(json_object_get(record, "datasets"), "evaluation");
     if (!json) {
@@ -87,12 +83,7 @@ static enum status print(const struct eval *o, bool json, struct err *e)
         single_number(record, "loss_stderr"), "perplexity", single_number(record, "perplexity"),
         "bits_per_byte", single_number(record, "bits_per_byte"), "tokens",
         json_object_get(d, "tokens"), "loss_per_sequence", json_object_get(d, "sequence_loss"));
-    ENSURE(out, ERR_NOMEM, "out of memory");
-    json_dumpf(out, stdout, JSON_COMPACT);
-    putchar('\n');
-done:
-    json_decref(out);
-    return st;
+    return cli_print_json(out, JSON_COMPACT, e);
 }
 
 static enum status data_flag(void *context, int argc, char **argv, int *used, struct err *e)
@@ -105,27 +96,22 @@ static void print_flags(FILE *out)
     data_options_print_flags("", out);
 }
 
-static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct eval o = {0};
     const char *dir, *tokenizer = NULL;
-    bool json = false, help;
+    bool json = false;
     const struct arg table[] = {
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--logits", ARG_TEXT, &o.logits, "OUT", "write the logits to a safetensors file"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
-    (void)world;
-    (void)code;
     data_options_default(&o.data);
-    const struct args args = {.table = table,
-                              .n = sizeof table / sizeof *table,
-                              .other = data_flag,
-                              .context = &o.data,
+    const struct args args = {ARGS(table), .other = data_flag, .context = &o.data,
                               .more = print_flags};
-    TRY(args_parse(&args, usage, argc, argv, &dir, 1, 1, NULL, &help, e));
-    if (help) goto done;
+    TRY(args_parse(&args, c, &dir, 1, e));
+    if (c->help) goto done;
     TRY(data_options_check_scored(&o.data, "", e));
     TRY(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
@@ -139,7 +125,7 @@ done:
 
 const struct command cmd_eval = {
     .name = "eval",
-    .arguments = usage,
+    .arguments = "eval DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--json]",
     .doc = "the loss of one checkpoint",
     .run = run,
 };

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "inspect DIR|config.json [--tensors] [--json]";
-
 struct inspection {
     const char *path;
     char *config_file;
@@ -141,26 +139,23 @@ static void print_text(const struct inspection *o, const json_t *json)
         print_tensors("tensors on disk:", json_object_get(json, "tensors"));
 }
 
-static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct inspection o = {0};
-    bool json = false, tensors = false, help;
+    bool json = false, tensors = false;
     json_t *out = NULL;
     const struct arg table[] = {
         {"--tensors", ARG_SWITCH, &tensors, NULL, "every tensor on disk too"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
-    (void)world;
-    (void)code;
-    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
-    TRY(args_parse(&args, usage, argc, argv, &o.path, 1, 1, NULL, &help, e));
-    if (help) goto done;
+    const struct args args = {ARGS(table)};
+    TRY(args_parse(&args, c, &o.path, 1, e));
+    if (c->help) goto done;
     TRY(open_all(&o, tensors, e));
     TRY(inspect_json(&o, tensors, &out, e));
     if (json) {
-        json_dumpf(out, stdout, JSON_INDENT(1));
-        putchar('\n');
+        TRY(cli_print_json(json_incref(out), JSON_INDENT(1), e));
     } else {
         print_text(&o, out);
     }
@@ -174,7 +169,7 @@ done:
 
 const struct command cmd_inspect = {
     .name = "inspect",
-    .arguments = usage,
+    .arguments = "inspect DIR|config.json [--tensors] [--json]",
     .doc = "family, shape, stages and parameter counts of a checkpoint",
     .run = run,
 };

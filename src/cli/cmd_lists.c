@@ -7,55 +7,39 @@
 #include "util/json.h"
 #include <stdlib.h>
 
-static enum status parse(const char *usage, int argc, char **argv, bool *json, bool *help,
-                         struct err *e)
+/* Commands that take no flag but, with a place for it, --json. */
+static enum status parse(struct call *c, bool *json, struct err *e)
 {
     const struct arg table[] = {{"--json", ARG_SWITCH, json, NULL, "for machines"}};
     const struct args args = {.table = table, .n = json ? 1 : 0};
-    return args_parse(&args, usage, argc, argv, NULL, 0, 0, NULL, help, e);
+    return args_parse(&args, c, NULL, 0, e);
 }
 
-static void print_json(json_t *json)
-{
-    json_dumpf(json, stdout, JSON_INDENT(1));
-    putchar('\n');
-    json_decref(json);
-}
-
-static const char options_usage[] = "options";
-
-static enum status run_options(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run_options(struct call *c, struct err *e)
 {
     enum status st = OK;
-    bool help;
-    (void)world;
-    (void)code;
-    TRY(parse(options_usage, argc, argv, NULL, &help, e));
-    if (!help) sweep_print_options(stdout);
+    TRY(parse(c, NULL, e));
+    if (!c->help) sweep_print_options(stdout);
 done:
     return st;
 }
 
 const struct command cmd_options = {
     .name = "options",
-    .arguments = options_usage,
+    .arguments = "options",
     .doc = "every key of a sweep file: type, default, range, meaning",
     .run = run_options,
 };
 
-static const char methods_usage[] = "methods [--json]";
-
-static enum status run_methods(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run_methods(struct call *c, struct err *e)
 {
     enum status st = OK;
-    bool json = false, help;
+    bool json = false;
     const struct quant_method *m;
     json_t *list = json_array();
     char *options = NULL;
-    (void)world;
-    (void)code;
-    TRY(parse(methods_usage, argc, argv, &json, &help, e));
-    for (int i = 0; !help && (m = quant_at(i)) != NULL; i++) {
+    TRY(parse(c, &json, e));
+    for (int i = 0; !c->help && (m = quant_at(i)) != NULL; i++) {
         bool needs = quant_calibrates(m);
         TRY(quant_option_names(m, &options, e));
         if (!json)
@@ -78,7 +62,7 @@ static enum status run_methods(MPI_Comm world, int argc, char **argv, int *code,
         free(options);
         options = NULL;
     }
-    if (json && !help) print_json(json_incref(list));
+    if (json && !c->help) TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
 done:
     free(options);
     json_decref(list);
@@ -87,29 +71,24 @@ done:
 
 const struct command cmd_methods = {
     .name = "methods",
-    .arguments = methods_usage,
+    .arguments = "methods [--json]",
     .doc = "the quantization methods and the options that concern each",
     .run = run_methods,
 };
 
-static const char architectures_usage[] = "architectures [--json]";
-
-static enum status run_architectures(MPI_Comm world, int argc, char **argv, int *code,
-                                     struct err *e)
+static enum status run_architectures(struct call *c, struct err *e)
 {
     enum status st = OK;
-    bool json = false, help;
+    bool json = false;
     const struct arch *a;
     json_t *list = json_array();
-    (void)world;
-    (void)code;
-    TRY(parse(architectures_usage, argc, argv, &json, &help, e));
-    for (int i = 0; !help && (a = arch_at(i)) != NULL; i++) {
+    TRY(parse(c, &json, e));
+    for (int i = 0; !c->help && (a = arch_at(i)) != NULL; i++) {
         if (!json) printf("%-12s %s\n", arch_name(a), arch_doc(a));
         json_array_append_new(list,
                               json_pack("{s:s, s:s}", "name", arch_name(a), "doc", arch_doc(a)));
     }
-    if (json && !help) print_json(json_incref(list));
+    if (json && !c->help) TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
 done:
     json_decref(list);
     return st;
@@ -117,7 +96,7 @@ done:
 
 const struct command cmd_architectures = {
     .name = "architectures",
-    .arguments = architectures_usage,
+    .arguments = "architectures [--json]",
     .doc = "the model families that can be read",
     .run = run_architectures,
 };

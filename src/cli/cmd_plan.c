@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "plan SWEEP.yaml [--set KEY=VALUE] [--rate GFLOPS] [--simulate N] ...";
-
 /* What is there of the plan, and where the rows of the next checkpoint begin. */
 struct plan_states {
     const struct plan *plan;
@@ -90,11 +88,8 @@ static enum status print_json(struct plan_states *p, const struct plan_report *r
         (json_int_t)(n.records + not_applicable), "done", (json_int_t)n.by_state[STATE_DONE],
         "failed", (json_int_t)n.by_state[STATE_FAILED], "not_applicable",
         (json_int_t)not_applicable, "visits", visits, "cost", plan_report_json(report));
-    ENSURE(json, ERR_NOMEM, "out of memory");
-    json_dumpf(json, stdout, JSON_INDENT(1) | JSON_SORT_KEYS);
-    putchar('\n');
+    TRY(cli_print_json(json, JSON_INDENT(1) | JSON_SORT_KEYS, e));
 done:
-    json_decref(json);
     return st;
 }
 
@@ -179,7 +174,7 @@ static int64_t rank_memory(const struct sweep *s)
 {
     struct limits l;
     if (s->run.memory) return s->run.memory;
-    return limits_read("", &l, NULL) == OK ? l.memory / 10 * 9 : 0;
+    return limits_read("", &l, NULL) == OK ? limits_usable(l.memory) : 0;
 }
 
 struct plan_arguments {
@@ -217,11 +212,10 @@ done:
     return st;
 }
 
-static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct plan_arguments a = {.group = 1};
-    bool help;
     struct sweep sweep = {0};
     struct plan plan = {0};
     char *journal_file = NULL;
@@ -238,11 +232,9 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
         {"--brief", ARG_SWITCH, &a.brief, NULL, "models and totals without the list of visits"},
         {"--json", ARG_SWITCH, &a.json, NULL, "for machines"},
     };
-    (void)world;
-    (void)code;
-    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
-    TRY(args_parse(&args, usage, argc, argv, &a.path, 1, 1, NULL, &help, e));
-    if (help) goto done;
+    const struct args args = {ARGS(table)};
+    TRY(args_parse(&args, c, &a.path, 1, e));
+    if (c->help) goto done;
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
     TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
     TRY(plan_make_draft(&sweep, &plan, e));
@@ -270,7 +262,7 @@ done:
 
 const struct command cmd_plan = {
     .name = "plan",
-    .arguments = usage,
+    .arguments = "plan SWEEP.yaml [--set KEY=VALUE] [--rate GFLOPS] [--simulate N] ...",
     .doc = "visits and cells of a sweep: state, cost, memory, time",
     .run = run,
 };

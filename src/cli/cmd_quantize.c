@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "quantize DIR --method M --bits B [--calibration-text FILE] ...";
-
 struct quantize {
     struct single single; /* first, so that it is the hooks' context too */
     const char *dir, *method, *weights;
@@ -142,10 +140,8 @@ static enum status print_json(const struct quantize *o, struct err *e)
     ENSURE(out, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(out, numbers[i], single_number(cell, numbers[i]));
-    json_dumpf(out, stdout, JSON_COMPACT);
-    putchar('\n');
+    TRY(cli_print_json(out, JSON_COMPACT, e));
 done:
-    json_decref(out);
     return st;
 }
 
@@ -199,12 +195,12 @@ done:
     return st;
 }
 
-static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct quantize o = {0};
     const char *tokenizer = NULL, *preset = NULL; /* preset: read ahead of the rest */
-    bool json = false, help;
+    bool json = false;
     const struct arg table[] = {
         {"--method", ARG_TEXT, &o.method, "M", "qtraj methods lists them"},
         {"--preset", ARG_TEXT, &preset, "P", "a protocol's defaults, which `qtraj options` lists"},
@@ -216,16 +212,10 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
         {"--weights", ARG_TEXT, &o.weights, "OUT", "write the dequantized weights"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
-    (void)world;
-    (void)code;
-    TRY(start_from_preset(&o, argc, argv, e));
-    const struct args args = {.table = table,
-                              .n = sizeof table / sizeof *table,
-                              .other = other_flag,
-                              .context = &o,
-                              .more = print_flags};
-    TRY(args_parse(&args, usage, argc, argv, &o.dir, 1, 1, NULL, &help, e));
-    if (help) goto done;
+    TRY(start_from_preset(&o, c->argc, c->argv, e));
+    const struct args args = {ARGS(table), .other = other_flag, .context = &o, .more = print_flags};
+    TRY(args_parse(&args, c, &o.dir, 1, e));
+    if (c->help) goto done;
     TRY(set_up(&o, e));
     if (o.weights) TRY(open_weights(&o, e));
     if (o.weights) o.single.hooks.weights = write_weights;
@@ -245,7 +235,7 @@ done:
 
 const struct command cmd_quantize = {
     .name = "quantize",
-    .arguments = usage,
+    .arguments = "quantize DIR --method M --bits B [--calibration-text FILE] ...",
     .doc = "quantize one checkpoint, report its loss and layer errors",
     .run = run,
 };

@@ -49,13 +49,10 @@ done:
     return st;
 }
 
-static const char show_usage[] = "show RESULTS [--csv|--json] [--model M] [--bits B] ...";
-
-static enum status run_show(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run_show(struct call *c, struct err *e)
 {
     enum status st = OK;
     const char *path;
-    bool help;
     struct show_options o = {0};
     struct results_view *view = NULL;
     const struct arg table[] = {
@@ -68,11 +65,9 @@ static enum status run_show(MPI_Comm world, int argc, char **argv, int *code, st
         {"--dataset", ARG_TEXT, &o.dataset, "NAME", "one dataset"},
         {"--bits", ARG_INTEGER, &o.bits, "B", "one bit-width"},
     };
-    (void)world;
-    (void)code;
-    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
-    TRY(args_parse(&args, show_usage, argc, argv, &path, 1, 1, NULL, &help, e));
-    if (help) goto done;
+    const struct args args = {ARGS(table)};
+    TRY(args_parse(&args, c, &path, 1, e));
+    if (c->help) goto done;
     TRY(open_view(path, &view, e));
     TRY(report_show(view, &o, stdout, e));
 done:
@@ -82,25 +77,21 @@ done:
 
 const struct command cmd_show = {
     .name = "show",
-    .arguments = show_usage,
+    .arguments = "show RESULTS [--csv|--json] [--model M] [--bits B] ...",
     .doc = "print results as a table",
     .run = run_show,
 };
 
-static const char status_usage[] = "status RESULTS|SWEEP.yaml [--json]";
-
-static enum status run_status(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run_status(struct call *c, struct err *e)
 {
     enum status st = OK;
     const char *path;
-    bool help, json = false;
+    bool json = false;
     struct results_view *view = NULL;
     const struct arg table[] = {{"--json", ARG_SWITCH, &json, NULL, "for machines"}};
-    (void)world;
-    (void)code;
-    const struct args args = {.table = table, .n = 1};
-    TRY(args_parse(&args, status_usage, argc, argv, &path, 1, 1, NULL, &help, e));
-    if (help) goto done;
+    const struct args args = {ARGS(table)};
+    TRY(args_parse(&args, c, &path, 1, e));
+    if (c->help) goto done;
     TRY(open_view(path, &view, e));
     TRY(report_status(view, json, stdout, e));
 done:
@@ -110,24 +101,19 @@ done:
 
 const struct command cmd_status = {
     .name = "status",
-    .arguments = status_usage,
+    .arguments = "status RESULTS|SWEEP.yaml [--json]",
     .doc = "count finished and failed cells, say why they failed",
     .run = run_status,
 };
 
-static const char rebuild_usage[] = "rebuild OUT.h5 JOURNAL";
-
-static enum status run_rebuild(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run_rebuild(struct call *c, struct err *e)
 {
     enum status st = OK;
     const char *paths[2];
-    bool help;
     struct journal *journal = NULL;
     struct results_view *view = NULL;
-    (void)world;
-    (void)code;
-    TRY(args_parse(&(struct args){0}, rebuild_usage, argc, argv, paths, 2, 2, NULL, &help, e));
-    if (help) goto done;
+    TRY(args_parse(&(struct args){0}, c, paths, 2, e));
+    if (c->help) goto done;
     TRY(journal_open_readonly(paths[1], &journal, e));
     TRY(results_view_of_journal(journal, &view, e));
     TRY(cube_write(paths[0], view, e));
@@ -140,7 +126,7 @@ done:
 
 const struct command cmd_rebuild = {
     .name = "rebuild",
-    .arguments = rebuild_usage,
+    .arguments = "rebuild OUT.h5 JOURNAL",
     .doc = "make the cube from a journal alone",
     .run = run_rebuild,
 };

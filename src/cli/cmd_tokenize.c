@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "tokenize TOKENIZER.json [--special] [--json]";
-
 static enum status print_ids(const int32_t *ids, int64_t n, bool json)
 {
     if (json) putchar('[');
@@ -39,11 +37,11 @@ done:
     return st;
 }
 
-static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct err *e)
+static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     const char *path;
-    bool json = false, special = false, help;
+    bool json = false, special = false;
     struct tokenizer *t = NULL;
     char *line = NULL;
     size_t capacity = 0;
@@ -53,11 +51,9 @@ static enum status run(MPI_Comm world, int argc, char **argv, int *code, struct 
         {"--json", ARG_SWITCH, &json, NULL,
          "each line of stdin a JSON string, each line out a JSON array of ids"},
     };
-    (void)world;
-    (void)code;
-    const struct args args = {.table = table, .n = sizeof table / sizeof *table};
-    TRY(args_parse(&args, usage, argc, argv, &path, 1, 1, NULL, &help, e));
-    if (help) goto done;
+    const struct args args = {ARGS(table)};
+    TRY(args_parse(&args, c, &path, 1, e));
+    if (c->help) goto done;
     TRY(tokenizer_open(path, &t, e));
     for (int64_t number = 1; (n = getline(&line, &capacity, stdin)) >= 0; number++) {
         if (n && line[n - 1] == '\n') n--;
@@ -71,7 +67,7 @@ done:
 
 const struct command cmd_tokenize = {
     .name = "tokenize",
-    .arguments = usage,
+    .arguments = "tokenize TOKENIZER.json [--special] [--json]",
     .doc = "ids of the text on stdin, a line each",
     .run = run,
 };

@@ -54,7 +54,7 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     if (tokenizer) TRY(mem_string(&s->visit.tokenizer, tokenizer, e));
     s->hooks.context = s;
     s->hooks.emit = keep;
-    s->hooks.memory = cli_share()->memory / 10 * 9;
+    s->hooks.memory = cli_memory();
     s->hooks.ranks = 1;
     TRY(visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e));
 done:

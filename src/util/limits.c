@@ -38,6 +38,11 @@ void limits_lower_cores(struct limits *l, int64_t cores, const char *from)
     snprintf(l->cores_from, sizeof l->cores_from, "%s", from);
 }
 
+int64_t limits_usable(int64_t bytes)
+{
+    return bytes / 10 * 9;
+}
+
 /* --- CPU sets --- */
 
 static void set_add(struct cpu_set *s, int64_t cpu)

@@ -34,6 +34,10 @@ struct limits {
  * left out. */
 MUST_USE enum status limits_read(const char *root, struct limits *out, struct err *e);
 
+/* The part of so many bytes that may be planned with: nine tenths, the rest is for what no plan
+ * counts. */
+int64_t limits_usable(int64_t bytes);
+
 /* A rank's part of its node. */
 struct limits_share {
     int64_t memory;  /* bytes: an equal part for every working rank */

@@ -6,10 +6,9 @@ enum { WORDS_MAX = 12 };
 
 struct parsed {
     bool on, help;
-    const char *text, *positional[3];
+    const char *text, *positional[2];
     int64_t number;
     struct arg_list list;
-    int n;
 };
 
 /* Takes --other and the next word. */
@@ -22,12 +21,13 @@ static enum status other(void *context, int argc, char **argv, int *used, struct
     return OK;
 }
 
-/* Parses the words of a line; 1 or 2 of them are positional. */
+/* Parses the words of a line, two of which are no flags. */
 static enum status parse(const char *line, struct parsed *p, struct err *e)
 {
-    static char words[200], command[] = "command";
-    char *argv[WORDS_MAX] = {command};
-    int argc = 1;
+    static const struct command command = {.name = "command", .arguments = "command A B"};
+    static char words[200], name[] = "command";
+    char *argv[WORDS_MAX] = {name};
+    struct call c = {.command = &command, .world = MPI_COMM_SELF, .argc = 1, .argv = argv};
     *p = (struct parsed){.text = "unset"};
     const struct arg table[] = {
         {"--on", ARG_SWITCH, &p->on, NULL, "a switch"},
@@ -35,12 +35,13 @@ static enum status parse(const char *line, struct parsed *p, struct err *e)
         {"--number", ARG_INTEGER, &p->number, "N", "a number"},
         {"--list", ARG_LIST, &p->list, "X", "may repeat"},
     };
-    const struct args args = {
-        .table = table, .n = sizeof table / sizeof *table, .other = other, .context = &p->text};
+    const struct args args = {ARGS(table), .other = other, .context = &p->text};
     snprintf(words, sizeof words, "%s", line);
-    for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) argv[c.argc++] = word;
     err_clear(e);
-    return args_parse(&args, "command A [B]", argc, argv, p->positional, 1, 2, &p->n, &p->help, e);
+    enum status st = args_parse(&args, &c, p->positional, 2, e);
+    p->help = c.help;
+    return st;
 }
 
 static void values(void **state)
@@ -59,29 +60,28 @@ static void values(void **state)
     assert_int_equal(p.list.n, 2);
     assert_string_equal(p.list.items[0], "x");
     assert_string_equal(p.list.items[1], "y");
-    assert_int_equal(p.n, 2);
     assert_string_equal(p.positional[0], "one");
     assert_string_equal(p.positional[1], "two");
     arg_list_free(&p.list);
     assert_null(p.list.items);
-    assert_int_equal(parse("one --other way", &p, &e), OK);
+    assert_int_equal(parse("one --other way two", &p, &e), OK);
     assert_string_equal(p.text, "way");
-    assert_int_equal(p.n, 1);
 }
 
 static void refusals(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
-        {"", "usage: qtraj command A [B]"},
+        {"", "usage: qtraj command A B"},
+        {"one", "usage: qtraj command A B"},
         {"one two three", "three: unexpected"},
-        {"one --onn", "--onn: unknown flag"},
-        {"one --on=yes", "--on takes no value"},
-        {"one --text", "--text needs a value: TEXT"},
-        {"one --number 1.5", "--number: \"1.5\" is not an integer"},
-        {"one --number=", "is not an integer"},
-        {"one --number 99999999999999999999", "is not an integer"},
-        {"one --other", "--other: unknown flag"},
+        {"one two --onn", "--onn: unknown flag"},
+        {"one two --on=yes", "--on takes no value"},
+        {"one two --text", "--text needs a value: TEXT"},
+        {"one two --number 1.5", "--number: \"1.5\" is not an integer"},
+        {"one two --number=", "is not an integer"},
+        {"one two --number 99999999999999999999", "is not an integer"},
+        {"one two --other", "--other: unknown flag"},
     };
     struct err e = {0};
     struct parsed p;
@@ -103,12 +103,15 @@ static void help(void **state)
     assert_true(p.help);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),
         cmocka_unit_test(refusals),
         cmocka_unit_test(help),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    MPI_Init(&argc, &argv);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    MPI_Finalize();
+    return failed;
 }

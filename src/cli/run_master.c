@@ -1,0 +1,314 @@
+#include "cli/run_master.h"
+#include "measure/surface.h"
+#include "results/results.h"
+#include "util/clock.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "visit/visit.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void run_master_free(struct run_master *m)
+{
+    arg_list_free(&m->set);
+    arg_list_free(&m->only);
+    for (int64_t i = 0; m->tasks && i < m->visits.n; i++) free(m->tasks[i].text);
+    free(m->tasks);
+    plan_visits_free(&m->visits);
+    journal_close(m->journal);
+    lock_release(m->lock);
+    plan_free(&m->plan);
+    sweep_free(&m->sweep);
+}
+
+/* --- before: plan, journal, tasks --- */
+
+/* True if the newest plan of the journal has the same axes, settings and inputs. */
+static bool plan_known(const struct journal *j, const json_t *plan)
+{
+    static const char *const keys[] = {"name",     "models", "bits",   "quantizers", "datasets",
+                                       "variants", "config", "inputs", "surfaces"};
+    for (int64_t i = journal_n(j) - 1; i >= 0; i--) {
+        const json_t *r = journal_record(j, i);
+        if (strcmp(json_text(r, "type", ""), "plan") != 0) continue;
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            if (!json_equal(json_object_get(r, keys[k]), json_object_get(plan, keys[k])))
+                return false;
+        return true;
+    }
+    return false;
+}
+
+/* The command as it was given is part of the cube's provenance. */
+static enum status append_plan(struct run_master *m, int argc, char **argv, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL;
+    char *command = NULL;
+    TRY(mem_string(&command, argv[0], e));
+    for (int i = 1; i < argc; i++) {
+        char *shorter = command;
+        st = mem_format(&command, e, "%s %s", shorter, argv[i]);
+        free(shorter);
+        TRY(st);
+    }
+    TRY(plan_record(&m->plan, command, &record, e));
+    if (plan_known(m->journal, record)) goto done;
+    TRY(journal_append(m->journal, record, e));
+    m->unsynced = m->cube_stale = true;
+done:
+    json_decref(record);
+    free(command);
+    return st;
+}
+
+/* *out (models) = ranks that a visit of each model takes: what the sweep says, or the least that
+ * its memory needs. */
+static enum status find_ranks(struct run_master *m, int64_t **out, struct err *e)
+{
+    enum status st = OK;
+    const struct run_options *o = &m->sweep.run;
+    struct plan_rank rank = m->worker;
+    int64_t *variants = NULL;
+    TRY(mem_zero(out, m->sweep.n_models, sizeof **out, "models", e));
+    TRY(mem_zero(&variants, m->plan.n_variants, sizeof *variants, "variants", e));
+    for (int64_t i = 0; i < m->plan.n_variants; i++) variants[i] = i;
+    if (o->memory) rank.memory = o->memory;
+    if (o->threads > 0) rank.threads = o->threads;
+    rank.scratch = !o->scratch || strcmp(o->scratch, "off") != 0;
+    for (int64_t i = 0; i < m->sweep.n_models; i++) {
+        (*out)[i] = o->ranks_per_group;
+        if (o->ranks_per_group < 1)
+            (*out)[i] = plan_model_ranks(&m->plan, i, variants, m->plan.n_variants, &rank);
+        log_trace("sched", "%s: %lld ranks a visit", m->sweep.models[i].name, (long long)(*out)[i]);
+    }
+done:
+    free(variants);
+    return st;
+}
+
+static int64_t model_of(const struct run_master *m, const struct visit *v)
+{
+    int64_t i = 0;
+    while (i < m->sweep.n_models - 1 && strcmp(m->sweep.models[i].name, v->model) != 0) i++;
+    return i;
+}
+
+/* Points of one surface read the same files. */
+static bool same_surface_as_before(const struct plan_visits *v, int64_t i)
+{
+    const struct surface_task *here = v->visits[i].task[PART_SURFACE];
+    const struct surface_task *before = i > 0 ? v->visits[i - 1].task[PART_SURFACE] : NULL;
+    return here && before && strcmp(here->surface, before->surface) == 0;
+}
+
+static enum status make_tasks(struct run_master *m, struct err *e)
+{
+    enum status st = OK;
+    int64_t *ranks = NULL;
+    TRY(find_ranks(m, &ranks, e));
+    TRY(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
+    for (int64_t i = 0; i < m->visits.n; i++) {
+        json_t *json = visit_to_json(&m->visits.visits[i]);
+        m->tasks[i] = (struct sched_task){
+            .cost = m->visits.cost[i],
+            .n_parts = m->visits.n_parts[i],
+            .parts = m->visits.parts[i],
+            .kind = m->visits.kind[i],
+            .files = same_surface_as_before(&m->visits, i) ? m->tasks[i - 1].files : 1 + i,
+            .ranks = ranks[model_of(m, &m->visits.visits[i])],
+            .text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL};
+        json_decref(json);
+        ENSURE(m->tasks[i].text, ERR_NOMEM, "out of memory for the tasks");
+    }
+done:
+    free(ranks);
+    return st;
+}
+
+/* The cube will replace the file at its path, which must be an earlier cube of this journal. */
+static enum status check_place(const char *results, const char *journal, struct err *e)
+{
+    enum status st = OK;
+    if (access(results, F_OK) != 0) goto done;
+    ENSURE(fsx_is_file(results), ERR_USAGE, "results: %s is not a file that can be replaced",
+           results);
+    ENSURE(fsx_is_file(journal), ERR_USAGE,
+           "results: %s is there and its journal %s is not: a run would write over it; move it "
+           "away, or name another file",
+           results, journal);
+done:
+    return st;
+}
+
+enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    struct results_view *view = NULL;
+    TRY(sweep_read(m->path, (const char *const *)m->set.items, m->set.n, &m->sweep, e));
+    TRY(plan_make(&m->sweep, &m->plan, e));
+    TRY(fsx_make_parent(m->sweep.results, e));
+    TRY(lock_take(m->sweep.results, &m->lock, e));
+    TRY(journal_path(m->sweep.results, &path, e));
+    TRY(check_place(m->sweep.results, path, e));
+    TRY(journal_open(path, &m->journal, e));
+    TRY(append_plan(m, argc, argv, e));
+    TRY(results_view_of_journal(m->journal, &view, e));
+    plan_costs_learn(&m->plan, view);
+    TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
+    TRY(make_tasks(m, e));
+    if (!fsx_is_file(m->sweep.results)) m->cube_stale = true;
+done:
+    results_view_close(view);
+    free(path);
+    return st;
+}
+
+/* --- during: results into the journal, the cube from time to time --- */
+
+void run_master_start(struct run_master *m)
+{
+    const struct plan_visits *v = &m->visits;
+    progress_start(&m->progress, v->n_cells + v->n_points);
+    m->cube_written = clock_seconds();
+    if (v->n_cells || v->n > v->n_points)
+        log_info("%lld visits, %lld cells to do", (long long)(v->n - v->n_points),
+                 (long long)v->n_cells);
+    if (v->n_curvature) log_info("curvature of %lld checkpoints to do", (long long)v->n_curvature);
+    if (v->n_points) log_info("%lld points of surfaces to do", (long long)v->n_points);
+}
+
+enum status run_master_accept(void *context, const char *result, struct err *e)
+{
+    enum status st = OK;
+    struct run_master *m = context;
+    json_t *record = NULL;
+    TRY(json_read_text("result", result, strlen(result), &record, e));
+    TRY(journal_append(m->journal, record, e));
+    if (!m->unsynced) m->unsynced_since = clock_seconds();
+    m->unsynced = m->cube_stale = true;
+    const char *type = json_text(record, "type", "");
+    if (strcmp(type, "cell") != 0 && strcmp(type, "point") != 0) goto done;
+    if (strcmp(json_text(record, "status", ""), "done") == 0)
+        m->waiting_done++;
+    else
+        m->waiting_failed++;
+done:
+    json_decref(record);
+    return st;
+}
+
+static enum status sync_journal(struct run_master *m, struct err *e)
+{
+    enum status st = OK;
+    if (!m->unsynced) return OK;
+    TRY(journal_sync(m->journal, e));
+    m->unsynced = false;
+    progress_add(&m->progress, m->waiting_done, m->waiting_failed);
+    m->waiting_done = m->waiting_failed = 0;
+done:
+    return st;
+}
+
+static enum status write_cube(struct run_master *m, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    double start = clock_seconds();
+    TRY(results_view_of_journal(m->journal, &view, e));
+    TRY(cube_write(m->sweep.results, view, e));
+    m->cube_stale = false;
+    m->cube_written = clock_seconds();
+    m->cube_seconds = m->cube_written - start;
+done:
+    results_view_close(view);
+    return st;
+}
+
+/* One fdatasync makes all records durable that arrive within some milliseconds. Writing the cube
+ * may take 1 % of the time; it is also written at the end. */
+enum status run_master_tick(void *context, struct err *e)
+{
+    enum status st = OK;
+    struct run_master *m = context;
+    const double together = 5e-3;
+    if (m->unsynced && clock_seconds() - m->unsynced_since >= together) TRY(sync_journal(m, e));
+    double since = clock_seconds() - m->cube_written;
+    if (m->cube_stale && since > 10 && since > 100 * m->cube_seconds) TRY(write_cube(m, e));
+    progress_print(&m->progress, false);
+done:
+    return st;
+}
+
+/* --- after --- */
+
+/* One line per kind of result: how many records are done and failed. */
+static void print_counts(const struct run_master *m, const struct inventory *all,
+                         const char *verdict)
+{
+    for (int i = 0; results_kinds[i]; i++) {
+        const struct kind *k = results_kinds[i];
+        const struct result_counts n = rows_count(&all->rows[i], -1);
+        const bool main = k->report == REPORT_MODELS;
+        char pending[32] = "";
+        if (k->report == REPORT_NONE || (!main && !n.records)) continue;
+        if (main)
+            snprintf(pending, sizeof pending, ", %lld pending",
+                     (long long)n.by_state[STATE_PENDING]);
+        log_info("%s: %s%lld of %lld %s%s%s%s done, %lld failed%s%s", m->sweep.results, k->prefix,
+                 (long long)n.by_state[STATE_DONE], (long long)n.records, k->noun,
+                 k->part ? " of " : "", k->part ? k->part : "", k->part ? "s" : "",
+                 (long long)n.by_state[STATE_FAILED], pending, main ? verdict : "");
+    }
+}
+
+static bool any_failed(const struct inventory *all)
+{
+    for (int i = 0; results_kinds[i]; i++)
+        if (results_kinds[i]->report != REPORT_NONE &&
+            rows_count(&all->rows[i], -1).by_state[STATE_FAILED])
+            return true;
+    return false;
+}
+
+enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome, int *code,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    struct inventory all = {0};
+    json_t *end = NULL;
+    char utc[21];
+    TRY(sync_journal(m, e));
+    TRY(results_view_of_journal(m->journal, &view, e));
+    TRY(plan_inventory(&m->plan, view, &all, e));
+    bool failed = any_failed(&all);
+    *code = outcome->end != SCHED_DONE ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
+    clock_utc(utc);
+    if (m->visits.n) {
+        end = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status",
+                        outcome->end == SCHED_DONE ? "done" : "stopped", "utc", utc, "exit_code",
+                        *code);
+        ENSURE(end, ERR_NOMEM, "out of memory for the end record");
+        TRY(journal_append(m->journal, end, e));
+        TRY(journal_sync(m->journal, e));
+        m->cube_stale = true;
+    }
+    if (m->cube_stale) TRY(write_cube(m, e));
+    progress_print(&m->progress, true);
+    print_counts(m, &all,
+                 m->visits.n == 0             ? "; nothing to do"
+                 : outcome->end == SCHED_DONE ? ""
+                                              : "; stopped, resumable");
+    if (failed)
+        log_info("qtraj status %s says why some failed; qtraj run --retry failed does them again",
+                 m->sweep.results);
+done:
+    inventory_close(&all);
+    json_decref(end);
+    results_view_close(view);
+    return st;
+}

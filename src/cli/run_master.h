@@ -1,0 +1,43 @@
+/* run_master: what rank 0 does in `qtraj run`: it plans, makes the tasks, takes results into the
+ * journal and renews the cube. */
+#pragma once
+#include "cli/args.h"
+#include "cli/progress.h"
+#include "plan/plan.h"
+#include "sched/sched.h"
+
+/* Zero-initialise; run_master_free. The arguments are known on every rank, the rest on rank 0. */
+struct run_master {
+    const char *path; /* of the sweep file */
+    struct arg_list set, only;
+    struct plan_choice choice;
+    struct plan_rank worker; /* what every worker has at least, and how many there are */
+    struct sweep sweep;
+    struct plan plan;
+    struct lock *lock;
+    struct journal *journal;
+    struct plan_visits visits;
+    struct sched_task *tasks;             // (visits.n)
+    bool unsynced, cube_stale;            /* the journal, the cube lack records */
+    double unsynced_since;                /* clock_seconds */
+    int64_t waiting_done, waiting_failed; /* cells in the journal that are not durable yet */
+    double cube_written, cube_seconds;    /* clock_seconds of the last time, and how long it took */
+    struct progress progress;
+};
+void run_master_free(struct run_master *m);
+
+/* Before the tasks run: reads the sweep, takes the lock, opens the journal and makes the tasks of
+ * what is missing. Wants the arguments and m->worker; argv is for the provenance. ERR_USAGE,
+ * ERR_IO, ERR_LOCKED and others: the sweep, its inputs, the results' folder. */
+MUST_USE enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e);
+
+/* Starts the clocks and says what there is to do. */
+void run_master_start(struct run_master *m);
+
+/* While they run: hooks of struct sched_sink, whose context is m. Errors as of journal and cube. */
+MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
+MUST_USE enum status run_master_tick(void *m, struct err *e);
+
+/* Afterwards: the last record and cube, and one line per kind of result. *code: the exit code. */
+MUST_USE enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome,
+                                       int *code, struct err *e);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 128 }; /* keys of one table */
+enum { OPTIONS_MAX = 128, KNOWN = 320 }; /* keys of one table; a list of their names */
 
 static void *field(void *entry, size_t offset)
 {
@@ -361,15 +361,19 @@ static int64_t names_of(const struct option_table *t, const char *names[OPTIONS_
     return n;
 }
 
-/* "a, b, c" */
+/* "a, b, c", and "..." where there are too many. */
 static void list_names(const struct option_table *t, char *text, size_t size)
 {
     const char *names[OPTIONS_MAX];
     int64_t count = names_of(t, names, 0);
     size_t n = 0;
     text[0] = '\0';
-    for (int64_t i = 0; i < count && n < size; i++)
+    for (int64_t i = 0; i < count; i++) {
+        bool last = i + 1 == count;
+        if (n + strlen(names[i]) + (last ? 3 : 8) > size) names[i] = "...", last = true;
         n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", names[i]);
+        if (last) break;
+    }
 }
 
 static enum status __attribute__((format(printf, 3, 4)))
@@ -386,7 +390,7 @@ static enum status fail_unknown(const struct option_table *t, const struct optio
                                 struct err *e)
 {
     const char *names[OPTIONS_MAX];
-    char known[OPTION_EXPECTED];
+    char known[KNOWN];
     const char *near = nearest_name(s->name, names, names_of(t, names, 0));
     if (near) return fail_at_key(s, e, "unknown key, did you mean %s?", near);
     list_names(t, known, sizeof known);
@@ -431,7 +435,7 @@ static enum status read_table(const struct option_table *t, const struct option_
     enum status st = OK;
     options_default(t, out);
     if (s->node->kind != NODE_MAP) {
-        char known[OPTION_EXPECTED], found[NODE_SHOWN];
+        char known[KNOWN], found[NODE_SHOWN];
         list_names(t, known, sizeof known);
         node_show(s->node, found);
         TRY(fail_here(s, e, "expected a mapping with the keys %s, found %s", known, found));

@@ -5,7 +5,8 @@
 /* METHOD_RTN is `const struct quant_method quant_rtn` (quant.h), defined in a file of its own. */
 #define QUANT_METHODS(X)                                                                           \
     X(RTN, rtn)                                                                                    \
-    X(GPTQ, gptq)
+    X(GPTQ, gptq)                                                                                  \
+    X(HQQ, hqq)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */

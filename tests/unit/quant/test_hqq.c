@@ -1,0 +1,113 @@
+/* hqq against the package of that name (tests/fixtures/hqq). */
+#include "fixture.h"
+#include "layer.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static const char *const layers[] = {"48x96", "32x128"}; /* 96 is no multiple of a group of 64 */
+static const char *const settings[] = {"b2", "b3", "b4", "b4_rz", "b4_rz_noopt", "b8"};
+
+static struct quant_options options_of(const char *setting, int64_t *bits)
+{
+    struct quant_options o = options_make(64);
+    struct err e = {0};
+    int used;
+    char flag[] = "--round-zero", never[] = "never", always[] = "always", none[] = "0";
+    char steps[] = "--optimize-steps";
+    char *rounds[] = {flag, strstr(setting, "_rz") ? always : never}, *stop[] = {steps, none};
+    *bits = setting[1] - '0';
+    assert_int_equal(quant_options_flag(&o, 2, rounds, &used, &e), OK);
+    assert_int_equal(used, 2);
+    if (strstr(setting, "_noopt")) assert_int_equal(quant_options_flag(&o, 2, stop, &used, &e), OK);
+    return o;
+}
+
+static struct fixture_tensor tensor(const struct fixture *f, const char *layer, const char *setting,
+                                    const char *name)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.%s%s%s", layer, setting, *setting ? "." : "", name);
+    struct fixture_tensor t = fixture_get(f, key);
+    assert_non_null(t.data);
+    return t;
+}
+
+/* Codes are equal but for ties that the order of a sum decides: then the value is a step away. */
+static int64_t case_check(const struct fixture *f, const char *layer, const char *setting)
+{
+    int64_t bits, differ = 0;
+    struct quant_options o = options_of(setting, &bits);
+    struct fixture_tensor w = tensor(f, layer, "", "W");
+    struct fixture_tensor codes = tensor(f, layer, setting, "codes");
+    struct fixture_tensor scale = tensor(f, layer, setting, "scale");
+    struct fixture_tensor zero = tensor(f, layer, setting, "zero");
+    const struct layer l = {.rows = w.dim[0], .cols = w.dim[1], .w = (float *)(uintptr_t)w.f};
+    struct quant_report r;
+    struct err e = {0};
+    float *q;
+    if (layer_quantize(&l, quant_find("hqq"), bits, &o, &q, &r, &e) != OK) fail_msg("%s", e.text);
+    for (int64_t i = 0; i < l.rows * l.cols; i++) {
+        float expected =
+            ((float)((const uint8_t *)codes.data)[i] - zero.f[i / 64]) * scale.f[i / 64];
+        float miss = fabsf(q[i] - expected), step = scale.f[i / 64];
+        assert_true(miss <= 1.01f * step);
+        differ += miss > 1e-5f * (fabsf(zero.f[i / 64]) + 1) * step;
+    }
+    assert_float_equal(r.bits_per_weight, (double)bits + 0.5, 1e-12);
+    assert_true(isnan(r.error) && isnan(r.relative_error) && isnan(r.damping));
+    free(q);
+    return differ;
+}
+
+static void test_package(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    assert_true(fixture_open(&f, FIXTURES "/hqq", "hqq"));
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 6; k++) {
+            int64_t differ = case_check(&f, layers[i], settings[k]);
+            if (differ) printf("%s %s: %lld differ\n", layers[i], settings[k], (long long)differ);
+            assert_true(differ <= 2);
+        }
+    fixture_close(&f);
+}
+
+/* At 4 bits, and only there, the zero starts as an integer unless it is said otherwise; steps lower
+ * the norm that they are for. */
+static void test_options(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(70, 96, 100);
+    const struct quant_method *m = quant_find("hqq");
+    for (int64_t bits = 3; bits <= 4; bits++) {
+        int64_t ignored;
+        struct quant_options automatic = options_make(64), same, other;
+        same = options_of(bits == 4 ? "b4_rz" : "b3", &ignored);
+        other = options_of(bits == 4 ? "b4" : "b3_rz", &ignored);
+        struct quant_report r;
+        float *a, *b, *c;
+        assert_int_equal(layer_quantize(&l, m, bits, &automatic, &a, &r, NULL), OK);
+        assert_int_equal(layer_quantize(&l, m, bits, &same, &b, &r, NULL), OK);
+        assert_int_equal(layer_quantize(&l, m, bits, &other, &c, &r, NULL), OK);
+        assert_memory_equal(a, b, 70 * 96 * sizeof *a);
+        assert_memory_not_equal(a, c, 70 * 96 * sizeof *a);
+        free(a), free(b), free(c);
+    }
+    assert_int_equal(quant_options_owner("round_zero"), METHOD_HQQ);
+    assert_int_equal(quant_options_owner("group_size"), -1);
+    layer_free(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_package),
+        cmocka_unit_test(test_options),
+    };
+    linalg_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -18,37 +18,21 @@ static json_t *element(const struct show *s, const struct cube_variable *x, cons
     return isnan(x->data.d[at]) ? json_null() : json_number_new(x->data.d[at]);
 }
 
-static void set_axis(json_t *out, const struct rows *r, const struct row *row,
-                     const struct axis *axis)
-{
-    const char *text = NULL;
-    int64_t number = 0;
-    int place = axis_place_of(axis);
-    row_label(r, row, place, &text, &number);
-    json_object_set_new(out, axis->name,
-                        row->at[place] < 0 ? json_null()
-                        : text             ? json_string(text)
-                                           : json_integer((json_int_t)number));
-}
-
-/* Where it is on the axes, by the checkpoint's name, which comes with all that the trajectory
- * tables say of it. */
+/* Where it is on the axes; in place of the checkpoint's number all that the trajectory tables say
+ * of it, its name first. */
 static void set_labels(json_t *out, const struct show *s, const struct rows *r,
                        const struct row *row)
 {
-    for (int i = 0; r->kind->axes[i]; i++) {
-        if (r->kind->axes[i] != &axis_checkpoint) {
-            set_axis(out, r, row, r->kind->axes[i]);
-            continue;
-        }
+    for (int i = 0; results_axes[i]; i++)
         for (int64_t k = 0; k < s->cube->n; k++) {
             const struct cube_variable *x = s->cube->variables[k];
-            bool name = strcmp(x->name, "checkpoint_name") == 0;
-            if (!x->of && !x->is_scale)
+            const bool of_axis = results_axes[i] == &axis_checkpoint
+                                     ? !x->of && !x->is_scale
+                                     : x->is_scale && x->dims[0] == i;
+            const bool name = strcmp(x->name, "checkpoint_name") == 0;
+            if (of_axis && cube_is_along(x, r->kind))
                 json_object_set_new(out, name ? axis_checkpoint.name : x->name, element(s, x, row));
         }
-    }
-    if (r->kind->inner) set_axis(out, r, row, r->kind->inner);
 }
 
 /* Numbers along these axes; what is asked for most stands first: those of the inner axis, then

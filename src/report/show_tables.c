@@ -97,22 +97,30 @@ static void go_to(struct page *p, int64_t checkpoint, int64_t variant)
     p->at.at[AXIS_QUANTIZER] = p->variants[variant]->quantizer_at;
 }
 
-static double real_here(const struct page *p, const char *name)
+/* A grid variable, and which of its elements belongs to the page's place. */
+static const struct cube_variable *here(const struct page *p, const char *name, int64_t *i)
 {
     const struct cube_variable *x = cube_find(p->show->cube, name);
-    return x->data.d[cube_place(p->show->cube, x, &p->at)];
+    *i = cube_place(p->show->cube, x, &p->at);
+    return x;
 }
 
-static int64_t integer_here(const struct page *p, const char *name)
+static double real_here(const struct page *p, const char *name)
 {
-    const struct cube_variable *x = cube_find(p->show->cube, name);
-    return x->data.i[cube_place(p->show->cube, x, &p->at)];
+    int64_t i;
+    return here(p, name, &i)->data.d[i];
 }
 
 static const char *text_here(const struct page *p, const char *name)
 {
-    const struct cube_variable *x = cube_find(p->show->cube, name);
-    return x->data.t[cube_place(p->show->cube, x, &p->at)];
+    int64_t i;
+    return here(p, name, &i)->data.t[i];
+}
+
+static int64_t step_here(const struct page *p)
+{
+    int64_t i;
+    return here(p, "step", &i)->data.i[i];
 }
 
 /* Two digits of the column's smallest standard error, so that a column's numbers align. */
@@ -138,7 +146,7 @@ static enum status put_head(struct page *p, struct table *t, struct err *e)
     bool there[LEFT] = {[NAME] = true, [LOSS] = true};
     for (int64_t c = 0; c < n_checkpoints(p); c++) {
         go_to(p, c, -1);
-        there[STEP] |= integer_here(p, "step") >= 0;
+        there[STEP] |= step_here(p) >= 0;
         there[TOKENS] |= !isnan(real_here(p, "tokens"));
         there[RATE] |= !isnan(real_here(p, "learning_rate"));
         there[PHASE] |= text_here(p, "phase")[0] != '\0';
@@ -188,7 +196,7 @@ static enum status put_checkpoint(const struct page *p, struct table *t, struct 
 {
     enum status st = OK;
     char text[32];
-    int64_t step = integer_here(p, "step");
+    int64_t step = step_here(p);
     double tokens = real_here(p, "tokens"), rate = real_here(p, "learning_rate");
     TRY(table_set(t, NAME, e, "%s", text_here(p, "checkpoint_name")));
     if (step >= 0) TRY(table_set(t, STEP, e, "%lld", (long long)step));

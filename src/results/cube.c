@@ -69,14 +69,19 @@ enum status cube_add_column(struct cube *c, const char *group, int dim, const ch
     return cube_add(c, &like, out, e);
 }
 
-struct cube_variable cube_variable_of(const struct field *f)
+enum status cube_add_field(struct cube *c, const struct field *f, const char *group, int rank,
+                           const int *dims, struct cube_variable **out, struct err *e)
 {
-    return (struct cube_variable){.name = f->variable,
-                                  .type = f->type,
-                                  .volatile_ = f->rerun == VOLATILE,
-                                  .may_miss = f->type == FIELD_REAL || f->type == FIELD_INTEGER,
-                                  .units = f->units,
-                                  .long_name = f->long_name};
+    struct cube_variable like = {.group = group,
+                                 .name = f->variable,
+                                 .type = f->type,
+                                 .rank = rank,
+                                 .volatile_ = f->rerun == VOLATILE,
+                                 .may_miss = f->type == FIELD_REAL || f->type == FIELD_INTEGER,
+                                 .units = f->units,
+                                 .long_name = f->long_name};
+    memcpy(like.dims, dims, (size_t)rank * sizeof *dims);
+    return cube_add(c, &like, out, e);
 }
 
 enum status cube_add_count(struct cube *c, int dim, const char *long_name, struct err *e)
@@ -121,6 +126,14 @@ void cube_put(struct cube_variable *x, int64_t i, const json_t *value)
     if (x->type == FIELD_INTEGER && json_is_integer(value))
         x->data.i[i] = json_integer_value(value);
     if (x->type == FIELD_TEXT && json_is_string(value)) x->data.t[i] = json_string_value(value);
+}
+
+void cube_copy(struct cube_variable *x, int64_t i, const struct cube_variable *from, int64_t j)
+{
+    const size_t size = cube_element_size[x->type];
+    if (j >= 0)
+        memcpy((char *)x->data.any + (size_t)i * size,
+               (const char *)from->data.any + (size_t)j * size, size);
 }
 
 enum status cube_put_field(struct cube *c, struct cube_variable *x, int64_t i, const struct rows *r,

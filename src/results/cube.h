@@ -60,8 +60,10 @@ MUST_USE enum status cube_add(struct cube *c, const struct cube_variable *like,
 MUST_USE enum status cube_add_column(struct cube *c, const char *group, int dim, const char *name,
                                      enum field_type type, const char *long_name,
                                      struct cube_variable **out, struct err *e);
-/* A variable that has the type, texts and fill value of a field; the caller sets group and dims. */
-struct cube_variable cube_variable_of(const struct field *f);
+/* The same for a field, with its texts and fill value, along some dimensions. */
+MUST_USE enum status cube_add_field(struct cube *c, const struct field *f, const char *group,
+                                    int rank, const int *dims, struct cube_variable **out,
+                                    struct err *e);
 /* The coordinate of a dimension: 0, 1, .... */
 MUST_USE enum status cube_add_count(struct cube *c, int dim, const char *long_name, struct err *e);
 
@@ -78,7 +80,10 @@ MUST_USE enum status cube_put_field(struct cube *c, struct cube_variable *x, int
                                     const struct rows *r, const struct row *row,
                                     const struct field *f, struct err *e);
 
-/* The grid variable of that name; NULL: there is none. */
+/* Sets element i to element j (-1: none, i stays) of a variable of the same type. */
+void cube_copy(struct cube_variable *x, int64_t i, const struct cube_variable *from, int64_t j);
+
+/* The grid variable (or coordinate) of that name; NULL: there is none. */
 const struct cube_variable *cube_find(const struct cube *c, const char *name);
 /* Whether a grid variable has no other axes than those of the kind. */
 bool cube_is_along(const struct cube_variable *x, const struct kind *k);

@@ -31,56 +31,31 @@ done:
     return st;
 }
 
-/* The label of each row on one axis. */
-static enum status add_label(const struct frame *f, const struct axis *axis, struct err *e)
-{
-    enum status st = OK;
-    struct cube_variable *x;
-    TRY(add_column(f, axis->name, axis->number ? FIELD_INTEGER : FIELD_TEXT,
-                   "label on the axis of that name", &x, e));
-    for (int64_t i = 0; i < x->n; i++)
-        row_label(f->rows, &f->rows->rows[i], axis_place_of(axis), &x->data.t[i], &x->data.i[i]);
-done:
-    return st;
-}
-
-static enum status add_labels(const struct frame *f, struct err *e)
-{
-    enum status st = OK;
-    for (int i = 0; f->kind->axes[i]; i++) TRY(add_label(f, f->kind->axes[i], e));
-    if (f->kind->inner) TRY(add_label(f, f->kind->inner, e));
-done:
-    return st;
-}
-
 /* --- from the grid --- */
 
 static bool is_column(const struct frame *f, const struct cube_variable *x)
 {
     bool wanted = !x->of || x->of == f->kind || f->kind->whole_grid;
-    return x->group[0] == '\0' && !x->is_scale && wanted && cube_is_along(x, f->kind);
+    return x->group[0] == '\0' && wanted && cube_is_along(x, f->kind);
 }
 
-/* Grid variables seen along the rows. */
+/* Grid variables and labels of the axes, seen along the rows. */
 static enum status add_gathered(const struct frame *f, struct err *e)
 {
     enum status st = OK;
     for (int64_t k = 0, n = f->cube->n; k < n; k++) {
         const struct cube_variable *from = f->cube->variables[k];
         struct cube_variable like = *from, *x;
-        size_t size = cube_element_size[from->type];
         if (!is_column(f, from)) continue;
         like.group = f->kind->group;
         like.rank = 1;
         like.dims[0] = f->dim;
         like.coordinates = NULL;
+        if (from->is_scale) like.long_name = "label on the axis of that name";
+        like.is_scale = false;
         TRY(cube_add(f->cube, &like, &x, e));
-        for (int64_t i = 0; i < x->n; i++) {
-            int64_t at = cube_place(f->cube, from, &f->rows->rows[i]);
-            if (at >= 0)
-                memcpy((char *)x->data.any + (size_t)i * size,
-                       (const char *)from->data.any + (size_t)at * size, size);
-        }
+        for (int64_t i = 0; i < x->n; i++)
+            cube_copy(x, i, from, cube_place(f->cube, from, &f->rows->rows[i]));
     }
 done:
     return st;
@@ -91,11 +66,8 @@ done:
 static enum status add_field(const struct frame *f, const struct field *field, struct err *e)
 {
     enum status st = OK;
-    struct cube_variable like = cube_variable_of(field), *x;
-    like.group = f->kind->group;
-    like.rank = 1;
-    like.dims[0] = f->dim;
-    TRY(cube_add(f->cube, &like, &x, e));
+    struct cube_variable *x;
+    TRY(cube_add_field(f->cube, field, f->kind->group, 1, &f->dim, &x, e));
     for (int64_t i = 0; i < x->n; i++) {
         const struct row *row = &f->rows->rows[i];
         bool again = i > 0 && row[-1].number == row->number && field->place != IN_INNER;
@@ -174,7 +146,6 @@ enum status cube_add_frames(struct cube *c, struct err *e)
         struct frame f = {c, results_kinds[k], &c->all.rows[k], 0};
         TRY(cube_add_dim(c, f.kind->group, "row", f.rows->n, &f.dim, e));
         TRY(add_number(&f, e));
-        TRY(add_labels(&f, e));
         TRY(add_gathered(&f, e));
         TRY(add_rest(&f, e));
         TRY(add_spans(&f, &sequences, e));

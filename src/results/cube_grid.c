@@ -41,12 +41,8 @@ static enum status add_trajectories(struct cube *c, struct err *e)
     enum status st = OK;
     int64_t longest = c->all.axes.labels[AXIS_CHECKPOINT].n;
     for (const struct field *f = trajectory; f->name; f++) {
-        struct cube_variable like = cube_variable_of(f), *x;
-        like.group = "";
-        like.rank = 2;
-        like.dims[0] = AXIS_MODEL;
-        like.dims[1] = AXIS_CHECKPOINT;
-        TRY(cube_add(c, &like, &x, e));
+        struct cube_variable *x;
+        TRY(cube_add_field(c, f, "", 2, (int[]){AXIS_MODEL, AXIS_CHECKPOINT}, &x, e));
         for (int64_t m = 0; m < c->all.axes.labels[AXIS_MODEL].n; m++)
             for (int64_t k = 0; k < c->all.axes.models[m].n; k++)
                 cube_put(x, m * longest + k,
@@ -60,13 +56,13 @@ static enum status add_field(struct cube *c, const struct rows *r, const struct 
                              struct err *e)
 {
     enum status st = OK;
-    struct cube_variable like = cube_variable_of(f), *x;
-    like.group = "";
-    like.of = r->kind;
-    like.coordinates = trajectory_names;
-    for (int i = 0; r->kind->axes[i]; i++) like.dims[like.rank++] = axis_place_of(r->kind->axes[i]);
-    if (f->place == IN_INNER) like.dims[like.rank++] = axis_place_of(r->kind->inner);
-    TRY(cube_add(c, &like, &x, e));
+    struct cube_variable *x;
+    int dims[CUBE_RANK], rank = 0;
+    for (; r->kind->axes[rank]; rank++) dims[rank] = axis_place_of(r->kind->axes[rank]);
+    if (f->place == IN_INNER) dims[rank++] = axis_place_of(r->kind->inner);
+    TRY(cube_add_field(c, f, "", rank, dims, &x, e));
+    x->of = r->kind;
+    x->coordinates = trajectory_names;
     for (int64_t i = 0; i < r->n; i++) {
         int64_t at = cube_place(c, x, &r->rows[i]);
         if (at >= 0) TRY(cube_put_field(c, x, at, r, &r->rows[i], f, e));

@@ -29,21 +29,14 @@ static enum status add_labels(struct cube *c, const struct rows *r, const struct
 {
     enum status st = OK;
     for (int k = 0; r->kind->axes[k]; k++) {
-        const struct axis *axis = r->kind->axes[k];
-        bool name = axis == &axis_checkpoint;
+        const struct cube_variable *from = cube_find(c, label_name(r->kind->axes[k]));
         struct cube_variable *x;
         int64_t at = 0;
-        TRY(cube_add_column(c, c->dims[dim].group, dim, label_name(axis),
-                            axis->number && !name ? FIELD_INTEGER : FIELD_TEXT,
+        TRY(cube_add_column(c, c->dims[dim].group, dim, from->name, from->type,
                             r->kind->axis_long_names[k], &x, e));
-        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
-            const struct row *row = &r->rows[i];
-            for (int64_t j = 0, n = count_of(row, t); j < n; j++, at++)
-                if (name)
-                    x->data.t[at] = row_checkpoint(r, row)->name;
-                else
-                    row_label(r, row, axis_place_of(axis), &x->data.t[at], &x->data.i[at]);
-        }
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i))
+            for (int64_t j = 0, n = count_of(&r->rows[i], t); j < n; j++)
+                cube_copy(x, at++, from, cube_place(c, from, &r->rows[i]));
     }
 done:
     return st;
@@ -99,14 +92,11 @@ static enum status add_list_field(struct cube *c, const struct rows *r, const st
 {
     enum status st = OK;
     const struct record_list *l = r->kind->list;
-    struct cube_variable like = cube_variable_of(f), *x;
+    struct cube_variable *x;
     size_t k;
     json_t *part;
-    like.group = l->group;
-    like.rank = 2;
-    memcpy(like.dims, dims, 2 * sizeof *dims);
-    like.coordinates = coordinates;
-    TRY(cube_add(c, &like, &x, e));
+    TRY(cube_add_field(c, f, l->group, 2, dims, &x, e));
+    x->coordinates = coordinates;
     for (int64_t i = 0; i < r->n; i = rows_next(r, i))
         json_array_foreach(json_object_get(r->rows[i].record, l->name), k, part)
         {
@@ -153,12 +143,9 @@ static enum status add_table_column(struct cube *c, const struct rows *r,
                                     struct err *e)
 {
     enum status st = OK;
-    struct cube_variable like = cube_variable_of(f), *x;
+    struct cube_variable *x;
     int64_t at = 0;
-    like.group = t->group;
-    like.rank = 1;
-    like.dims[0] = dim;
-    TRY(cube_add(c, &like, &x, e));
+    TRY(cube_add_field(c, f, t->group, 1, &dim, &x, e));
     for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
         const json_t *values = json_object_get(columns_of(&r->rows[i], t), f->name);
         for (int64_t k = 0, n = count_of(&r->rows[i], t); k < n; k++)

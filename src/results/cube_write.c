@@ -4,8 +4,6 @@
 #include "results/h5.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <hdf5_hl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -61,18 +59,12 @@ done:
     return st;
 }
 
-static enum status set_fill(hid_t properties, const struct cube_variable *x, struct err *e)
+/* NULL: none. */
+static const void *fill_value(const struct cube_variable *x)
 {
-    enum status st = OK;
-    if (!x->may_miss) goto done;
-    if (x->type == FIELD_REAL)
-        H5_ENSURE(H5Pset_fill_value(properties, H5T_NATIVE_DOUBLE, &(double){NAN}) >= 0, ERR_IO,
-                  x->name, "fill value");
-    else
-        H5_ENSURE(H5Pset_fill_value(properties, H5T_NATIVE_INT64, &(int64_t){-1}) >= 0, ERR_IO,
-                  x->name, "fill value");
-done:
-    return st;
+    static const double real = NAN;
+    static const int64_t integer = -1;
+    return !x->may_miss ? NULL : x->type == FIELD_REAL ? (const void *)&real : &integer;
 }
 
 static enum status create_dataset(const struct writer *w, const struct cube_variable *x, hid_t *set,
@@ -87,8 +79,12 @@ static enum status create_dataset(const struct writer *w, const struct cube_vari
     H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0, ERR_IO, x->name,
               "properties");
     TRY(set_layout(properties, x, shape, e));
-    TRY(set_fill(properties, x, e));
     TRY(h5_type(x->type, true, &type, e));
+    if (fill_value(x))
+        H5_ENSURE(H5Pset_fill_value(properties,
+                                    x->type == FIELD_REAL ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64,
+                                    fill_value(x)) >= 0,
+                  ERR_IO, x->name, "fill value");
     space = x->rank ? H5Screate_simple(x->rank, shape, NULL) : H5Screate(H5S_SCALAR);
     H5_ENSURE(space >= 0, ERR_IO, x->name, "dataspace");
     *set = H5Dcreate2(w->file, path, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
@@ -123,10 +119,7 @@ static enum status put_attributes(hid_t set, const struct cube_variable *x, stru
     if (x->long_name) TRY(h5_put_text(set, "long_name", x->long_name, e));
     if (x->units) TRY(h5_put_text(set, "units", x->units, e));
     if (x->coordinates) TRY(h5_put_text(set, "coordinates", x->coordinates, e));
-    if (x->may_miss && x->type == FIELD_REAL)
-        TRY(h5_put_array(set, "_FillValue", FIELD_REAL, &(double){NAN}, 1, e));
-    if (x->may_miss && x->type == FIELD_INTEGER)
-        TRY(h5_put_array(set, "_FillValue", FIELD_INTEGER, &(int64_t){-1}, 1, e));
+    if (fill_value(x)) TRY(h5_put_array(set, "_FillValue", x->type, fill_value(x), 1, e));
     if (x->type == FIELD_STATUS) TRY(put_status_attributes(set, e));
     if (x->volatile_) TRY(h5_put_array(set, "volatile", FIELD_INTEGER, &(int64_t){1}, 1, e));
 done:
@@ -273,26 +266,6 @@ done:
 
 /* --- to disk and back --- */
 
-static enum status write_bytes(const char *path, const char *data, size_t n, struct err *e)
-{
-    enum status st = OK;
-    size_t put = 0;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    int code = fd < 0 ? errno : 0;
-    while (code == 0 && put < n) {
-        ssize_t r = write(fd, data + put, n - put);
-        if (r > 0)
-            put += (size_t)r;
-        else if (r == 0 || errno != EINTR)
-            code = r == 0 ? EIO : errno;
-    }
-    if (fd >= 0 && close(fd) != 0 && code == 0) code = errno;
-    ENSURE(code == 0, code == ENOSPC || code == EDQUOT || code == EFBIG ? ERR_FULL : ERR_IO,
-           "%s: cannot write %zu bytes: %s", path, n, strerror(code));
-done:
-    return st;
-}
-
 static bool same_text(const char *a, const char *b)
 {
     return strcmp(a ? a : "", b ? b : "") == 0;
@@ -348,7 +321,7 @@ enum status cube_write(const char *path, const struct results_view *v, struct er
     TRY(mem_format(&temporary, e, "%s.tmp.%ld", path, (long)getpid()));
     TRY(cube_build(v, &c, e));
     TRY(make_image(&c, temporary, &image, &n, e));
-    TRY(write_bytes(temporary, image, n, e));
+    TRY(fsx_write_file(temporary, image, n, e));
     TRY(verify(&c, temporary, image, n, e));
     TRY(fsx_publish(temporary, path, e));
 done:

@@ -116,44 +116,36 @@ done:
     return st;
 }
 
-static enum status put_attribute(hid_t object, const char *key, enum field_type type, hid_t space,
-                                 const void *values, struct err *e)
+/* n values, -1: one that is no array. */
+static enum status put_attribute(hid_t object, const char *key, enum field_type type,
+                                 const void *values, int64_t n, struct err *e)
 {
     enum status st = OK;
     hid_t in_file = -1, in_memory = -1, attribute = -1;
+    hid_t space = n < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
+    H5_ENSURE(space >= 0, ERR_IO, key, "dataspace");
     TRY(h5_type(type, true, &in_file, e));
     TRY(h5_type(type, false, &in_memory, e));
     attribute = H5Acreate2(object, key, in_file, space, H5P_DEFAULT, H5P_DEFAULT);
-    H5_ENSURE(attribute >= 0, ERR_IO, key, "attribute");
-    H5_ENSURE(H5Awrite(attribute, in_memory, values) >= 0, ERR_IO, key, "attribute");
+    H5_ENSURE(attribute >= 0 && H5Awrite(attribute, in_memory, values) >= 0, ERR_IO, key,
+              "attribute");
 done:
     if (attribute >= 0) H5Aclose(attribute);
     if (in_memory >= 0) H5Tclose(in_memory);
     if (in_file >= 0) H5Tclose(in_file);
+    if (space >= 0) H5Sclose(space);
     return st;
 }
 
 enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e)
 {
-    enum status st = OK;
-    hid_t space = H5Screate(H5S_SCALAR);
-    H5_ENSURE(space >= 0, ERR_IO, key, "dataspace");
-    TRY(put_attribute(object, key, FIELD_TEXT, space, &text, e));
-done:
-    if (space >= 0) H5Sclose(space);
-    return st;
+    return put_attribute(object, key, FIELD_TEXT, &text, -1, e);
 }
 
 enum status h5_put_array(hid_t object, const char *key, enum field_type type, const void *values,
                          int64_t n, struct err *e)
 {
-    enum status st = OK;
-    hid_t space = H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
-    H5_ENSURE(space >= 0, ERR_IO, key, "dataspace");
-    TRY(put_attribute(object, key, type, space, values, e));
-done:
-    if (space >= 0) H5Sclose(space);
-    return st;
+    return put_attribute(object, key, type, values, n, e);
 }
 
 /* --- reading --- */

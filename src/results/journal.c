@@ -135,37 +135,6 @@ done:
     return st;
 }
 
-static enum status journal_new(const char *path, struct journal **out, struct err *e)
-{
-    enum status st = OK;
-    struct journal *j = NULL;
-    TRY(mem_zero(&j, 1, sizeof *j, "journal", e));
-    j->fd = -1;
-    TRY(mem_string(&j->path, path, e));
-    *out = j;
-    j = NULL;
-done:
-    free(j);
-    return st;
-}
-
-enum status journal_open_readonly(const char *path, struct journal **out, struct err *e)
-{
-    enum status st = OK;
-    struct journal *j = NULL;
-    char *data = NULL;
-    size_t n;
-    TRY(journal_new(path, &j, e));
-    TRY(fsx_read(path, 0, &data, &n, e));
-    TRY(take_lines(j, data, n, e));
-    *out = j;
-    j = NULL;
-done:
-    free(data);
-    journal_close(j);
-    return st;
-}
-
 /* --- writing --- */
 
 /* The whole of data at the end of the file, or nothing. */
@@ -202,14 +171,15 @@ done:
     return st;
 }
 
-static enum status read_and_cut(struct journal *j, struct err *e)
+/* Takes in what the file holds, and cuts a torn tail if it is open for writing. */
+static enum status read_file(struct journal *j, struct err *e)
 {
     enum status st = OK;
     char *data = NULL;
     size_t n;
     TRY(fsx_read(j->path, 0, &data, &n, e));
     TRY(take_lines(j, data, n, e));
-    if ((int64_t)n == j->size) goto done;
+    if (j->fd < 0 || (int64_t)n == j->size) goto done;
     log_warn("%s: cut a torn tail of %lld bytes: the last write of an earlier run was not finished",
              j->path, (long long)((int64_t)n - j->size));
     ENSURE(ftruncate(j->fd, (off_t)j->size) == 0, fsx_errno_status(errno), "%s: cannot be cut: %s",
@@ -219,17 +189,21 @@ done:
     return st;
 }
 
-enum status journal_open(const char *path, struct journal **out, struct err *e)
+static enum status open_file(const char *path, bool write, struct journal **out, struct err *e)
 {
     enum status st = OK;
     struct journal *j = NULL;
     struct stat info;
-    TRY(journal_new(path, &j, e));
-    j->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    ENSURE(j->fd >= 0 && fstat(j->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", path,
-           strerror(errno));
-    if (info.st_size > 0) TRY(read_and_cut(j, e));
-    if (j->size == 0) {
+    TRY(mem_zero(&j, 1, sizeof *j, "journal", e));
+    j->fd = -1;
+    TRY(mem_string(&j->path, path, e));
+    if (write) {
+        j->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        ENSURE(j->fd >= 0 && fstat(j->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", path,
+               strerror(errno));
+    }
+    if (!write || info.st_size > 0) TRY(read_file(j, e));
+    if (write && j->size == 0) {
         TRY(append_text(j, header_json, e));
         TRY(journal_sync(j, e));
         TRY(fsx_sync_parent(path, e));
@@ -239,6 +213,16 @@ enum status journal_open(const char *path, struct journal **out, struct err *e)
 done:
     journal_close(j);
     return st;
+}
+
+enum status journal_open(const char *path, struct journal **out, struct err *e)
+{
+    return open_file(path, true, out, e);
+}
+
+enum status journal_open_readonly(const char *path, struct journal **out, struct err *e)
+{
+    return open_file(path, false, out, e);
 }
 
 enum status journal_append(struct journal *j, json_t *record, struct err *e)

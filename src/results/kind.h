@@ -3,8 +3,8 @@
  * A kind is a type of record in the journal: which records a plan asks for, what they hold, and
  * under which names the cube has it. Cube, show, status, counts, rebuild and docs/cube.md follow
  * the table `results_kinds`; no code elsewhere asks which kind a record is of. A new kind is a file
- * kind_NAME.c and its line in kinds.c (with an axis of its own: two lines); a new quantity is one
- * line of its kind's fields.
+ * kind_NAME.c and its name in the list of kinds.c (an axis of its own: in that of the axes, too); a
+ * new quantity is one line of its kind's fields.
  *
  * Two records of one key are one result: the view keeps one that is done before one that failed,
  * then the newer (view_add, the only place that decides it).
@@ -83,12 +83,13 @@ struct row {
     int64_t part;         /* of rows.parts */
     char key[HASH_HEX];
     const json_t *record; /* NULL: pending */
-    json_t *labels;       /* of fields IN_LABELS; NULL: none */
+    json_t *labels;       /* of fields IN_LABELS, beside those of its part; NULL: none */
 };
 
 /* What records are counted by: a trajectory, a surface. */
 struct rows_part {
     const char *name;
+    const json_t *labels;   /* of fields IN_LABELS that all its rows share, borrowed; NULL: none */
     int64_t not_applicable; /* records that the axes have a place for but the plan does not want */
 };
 
@@ -108,11 +109,11 @@ MUST_USE enum status rows_make(const struct kind *k, const struct axes *a,
                                const struct results_view *v, struct rows *out, struct err *e);
 void rows_free(struct rows *r);
 
-/* For kind.add_rows: room for that many rows more; a new part, which later rows belong to; a row
- * like that one for each label of the inner axis (one, if there is none). Copies *like and takes a
- * reference of its labels. ERR_NOMEM. */
-MUST_USE enum status rows_reserve(struct rows *r, int64_t n, struct err *e);
-MUST_USE enum status rows_add_part(struct rows *r, const char *name, struct err *e);
+/* For kind.add_rows: a new part, which later rows belong to (of a kind on the grid: the models,
+ * made before); a row like that one for each label of the inner axis (one, if there is none).
+ * Copies *like and takes a reference of its labels. ERR_NOMEM. */
+MUST_USE enum status rows_add_part(struct rows *r, const char *name, const json_t *labels,
+                                   struct err *e);
 MUST_USE enum status rows_add(struct rows *r, const struct row *like, struct err *e);
 
 /* The first row of the record behind that of row i. */
@@ -150,9 +151,11 @@ struct kind {
     const struct record_table *tables; /* ends with a name NULL; NULL: none */
 
     /* Its records: one for each checkpoint whose entry in the plan has this key, or what add_rows
-     * finds in the plan (rows_add for each; identity: which of its labels records have). */
+     * finds for checkpoint c of model m (of a kind not on the grid: called once, for the whole
+     * plan). identity: which of its labels records have. */
     const char *plan_key;
-    enum status (*add_rows)(const struct axes *a, struct rows *out, struct err *e);
+    enum status (*add_rows)(const struct axes *a, int64_t m, int64_t c, struct rows *out,
+                            struct err *e);
     const char *const *identity; /* ends with NULL; NULL: the labels on the axes */
 
     /* In the cube: the column by which rows of an inner axis and of tables name their record, and
@@ -170,15 +173,12 @@ struct kind {
 /* NULL behind the last (kinds.c). */
 enum { KINDS_MAX = 8 };
 extern const struct kind *const results_kinds[KINDS_MAX + 1];
-extern const struct kind kind_checkpoint, kind_cell, kind_curvature, kind_point;
+extern const struct kind kind_cell; /* what tables for people are about */
 extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer, axis_dataset;
 
 /* The kind of records of that type; NULL: it is none. Its place in results_kinds. */
 const struct kind *kind_find(const char *type);
 int kind_place_of(const struct kind *k);
-/* The field of that name in that place; NULL: there is none. */
-const struct field *kind_field(const struct kind *k, enum field_place place, const char *name);
-
 /* Whether the cube has the field on the grid, along the axes of its kind. */
 bool kind_on_grid(const struct kind *k, const struct field *f);
 

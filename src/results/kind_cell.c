@@ -100,20 +100,17 @@ void results_cell_key(const char *checkpoint_key, const char *variant_key, char 
     hash_text(text, out);
 }
 
-static enum status add_rows(const struct axes *a, struct rows *out, struct err *e)
+static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
+                            struct err *e)
 {
     enum status st = OK;
-    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++) {
-        TRY(rows_add_part(out, a->labels[AXIS_MODEL].texts[m], e));
-        for (int64_t c = 0; c < a->models[m].n; c++)
-            for (int64_t i = 0; i < a->n_variants; i++) {
-                const struct axis_variant *v = &a->variants[i];
-                struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
-                out->parts[m].not_applicable += !v->applicable;
-                if (!v->applicable) continue;
-                results_cell_key(a->models[m].checkpoints[c].key, v->key, row.key);
-                TRY(rows_add(out, &row, e));
-            }
+    for (int64_t i = 0; i < a->n_variants; i++) {
+        const struct axis_variant *v = &a->variants[i];
+        struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
+        out->parts[m].not_applicable += !v->applicable;
+        if (!v->applicable) continue;
+        results_cell_key(a->models[m].checkpoints[c].key, v->key, row.key);
+        TRY(rows_add(out, &row, e));
     }
 done:
     return st;

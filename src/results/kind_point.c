@@ -82,6 +82,8 @@ void results_point_key(const char *surface_key, const struct results_point *p, c
 
 /* --- surfaces of a plan record --- */
 
+enum { SIDE_MAX = 10000 };
+
 /* s->exact is freed by the caller. */
 static enum status take_surface(const json_t *plan, struct results_surface *s, struct err *e)
 {
@@ -93,7 +95,7 @@ static enum status take_surface(const json_t *plan, struct results_surface *s, s
     s->key = key;
     s->columns = json_integer_value(json_object_get(plan, "columns"));
     s->rows = json_integer_value(json_object_get(plan, "rows"));
-    ENSURE(s->columns >= 0 && s->rows >= 0 && s->columns <= INT32_MAX && s->rows <= INT32_MAX,
+    ENSURE(s->columns >= 0 && s->rows >= 0 && s->columns <= SIDE_MAX && s->rows <= SIDE_MAX,
            ERR_FORMAT, "plan: surface %s: columns or rows out of range", name);
     s->n_exact = (int64_t)json_array_size(exact);
     TRY(mem_zero(&s->exact, s->n_exact, sizeof *s->exact, "points", e));
@@ -105,23 +107,19 @@ done:
     return st;
 }
 
-static enum status add_point(const json_t *plan, const struct results_surface *s, int64_t k,
+static enum status add_point(const struct results_surface *s, int64_t k, json_t *name,
                              struct rows *out, struct err *e)
 {
-    enum status st = OK;
     const struct results_point p = results_surface_point(s, k);
     struct row row = {.labels = json_object()};
-    ENSURE(row.labels && json_object_update(row.labels, (json_t *)plan) == 0, ERR_NOMEM,
-           "out of memory for a point");
-    json_object_set_new(row.labels, "surface", json_string(json_text(plan, "name", "")));
+    json_object_set(row.labels, "surface", name);
     json_object_set_new(row.labels, "point", json_string(p.label ? p.label : ""));
     if (!p.label) {
         json_object_set_new(row.labels, "column", json_integer((json_int_t)p.i));
         json_object_set_new(row.labels, "grid_row", json_integer((json_int_t)p.j));
     }
     results_point_key(s->key, &p, row.key);
-    TRY(rows_add(out, &row, e));
-done:
+    enum status st = rows_add(out, &row, e);
     json_decref(row.labels);
     return st;
 }
@@ -130,19 +128,22 @@ static enum status add_surface(const json_t *plan, struct rows *out, struct err 
 {
     enum status st = OK;
     struct results_surface s = {0};
+    json_t *name = json_object_get(plan, "name");
     TRY(take_surface(plan, &s, e));
-    TRY(rows_add_part(out, json_text(plan, "name", ""), e));
-    TRY(rows_reserve(out, results_surface_points(&s), e));
-    for (int64_t k = 0; k < results_surface_points(&s); k++) TRY(add_point(plan, &s, k, out, e));
+    TRY(rows_add_part(out, json_string_value(name), plan, e));
+    for (int64_t k = 0; k < results_surface_points(&s); k++) TRY(add_point(&s, k, name, out, e));
 done:
     free(s.exact);
     return st;
 }
 
 /* Journals and cubes of before there were surfaces have none. */
-static enum status add_rows(const struct axes *a, struct rows *out, struct err *e)
+static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
+                            struct err *e)
 {
     enum status st = OK;
+    (void)m;
+    (void)c;
     const json_t *list = json_object_get(a->plan, "surfaces");
     ENSURE(!list || json_is_array(list), ERR_FORMAT, "plan: \"surfaces\" is not a list");
     for (size_t i = 0; i < json_array_size(list); i++)

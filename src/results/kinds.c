@@ -2,18 +2,18 @@
 #include "results/kind.h"
 #include <string.h>
 
-const struct kind *const results_kinds[KINDS_MAX + 1] = {
-    &kind_checkpoint,
-    &kind_cell,
-    &kind_curvature,
-    &kind_point,
-};
+#define KINDS(X) X(checkpoint) X(cell) X(curvature) X(point)
+#define AXES(X)  X(model) X(checkpoint) X(bits) X(quantizer) X(dataset) /* as enum axis_place */
 
-const struct axis *const results_axes[AXES_MAX + 1] = {
-    [AXIS_MODEL] = &axis_model,     [AXIS_CHECKPOINT] = &axis_checkpoint,
-    [AXIS_BITS] = &axis_bits,       [AXIS_QUANTIZER] = &axis_quantizer,
-    [AXIS_DATASET] = &axis_dataset,
-};
+#define DECLARE_KIND(name) extern const struct kind kind_##name;
+#define DECLARE_AXIS(name) extern const struct axis axis_##name;
+KINDS(DECLARE_KIND)
+AXES(DECLARE_AXIS)
+
+#define KIND(name) &kind_##name,
+#define AXIS(name) &axis_##name,
+const struct kind *const results_kinds[KINDS_MAX + 1] = {KINDS(KIND)};
+const struct axis *const results_axes[AXES_MAX + 1] = {AXES(AXIS)};
 
 const struct axis axis_model = {
     .name = "model", .plan = "models", .long_name = "trajectory: one training run"};
@@ -40,13 +40,6 @@ int kind_place_of(const struct kind *k)
     int i = 0;
     while (results_kinds[i] && results_kinds[i] != k) i++;
     return i;
-}
-
-const struct field *kind_field(const struct kind *k, enum field_place place, const char *name)
-{
-    for (const struct field *f = k->fields; f->name; f++)
-        if (f->place == place && strcmp(f->name, name) == 0) return f;
-    return NULL;
 }
 
 bool kind_on_grid(const struct kind *k, const struct field *f)

@@ -123,16 +123,14 @@ done:
 
 /* --- taking --- */
 
-static enum status write_identity(const char *temporary, json_t *me, struct lock *l, struct err *e)
+static enum status write_identity(const char *temporary, const char *text, struct lock *l,
+                                  struct err *e)
 {
     enum status st = OK;
-    char *text = json_dumps(me, JSON_COMPACT | JSON_SORT_KEYS);
-    ENSURE(text, ERR_NOMEM, "out of memory for a lock");
     TRY(fsx_write_atomic(temporary, text, strlen(text), e));
     l->fd = open(temporary, O_RDONLY | O_CLOEXEC);
     ENSURE(l->fd >= 0, ERR_IO, "%s: %s", temporary, strerror(errno));
 done:
-    free(text);
     return st;
 }
 
@@ -175,17 +173,13 @@ done:
 }
 
 /* Some file systems know no hard links: there the new name is made by O_EXCL and filled at once. */
-static enum status create_exclusively(struct lock *l, json_t *me, bool *taken, struct err *e)
+static enum status create_exclusively(struct lock *l, const char *text, bool *taken, struct err *e)
 {
     enum status st = OK;
-    char *text = json_dumps(me, JSON_COMPACT | JSON_SORT_KEYS);
-    int fd = -1;
-    ENSURE(text, ERR_NOMEM, "out of memory for a lock");
-    fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) goto done;
     ENSURE(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text),
-           errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: %s", l->path,
-           strerror(errno));
+           fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
     close(l->fd);
     l->fd = fd;
     fd = -1;
@@ -195,12 +189,11 @@ done:
         unlink(l->path);
         close(fd);
     }
-    free(text);
     return st;
 }
 
-static enum status put_in_place(struct lock *l, const char *temporary, json_t *me, int *patience,
-                                bool *taken, struct err *e)
+static enum status put_in_place(struct lock *l, const char *temporary, const json_t *me,
+                                const char *text, int *patience, bool *taken, struct err *e)
 {
     enum status st = OK;
     if (link(temporary, l->path) == 0) {
@@ -208,12 +201,11 @@ static enum status put_in_place(struct lock *l, const char *temporary, json_t *m
         goto done;
     }
     if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) {
-        TRY(create_exclusively(l, me, taken, e));
+        TRY(create_exclusively(l, text, taken, e));
         if (*taken) goto done;
         errno = EEXIST;
     }
-    ENSURE(errno == EEXIST, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: %s",
-           l->path, strerror(errno));
+    ENSURE(errno == EEXIST, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
     TRY(take_over(l, temporary, me, patience, taken, e));
 done:
     return st;
@@ -230,20 +222,21 @@ static void lock_free(struct lock *l)
 enum status lock_take(const char *results, struct lock **out, struct err *e)
 {
     enum status st = OK;
-    char *temporary = NULL;
+    char *temporary = NULL, *text = NULL;
     bool taken = false;
     struct lock *l = NULL;
     json_t *me = identity();
-    ENSURE(me, ERR_NOMEM, "out of memory for a lock");
+    text = me ? json_dumps(me, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    ENSURE(text, ERR_NOMEM, "out of memory for a lock");
     TRY(mem_zero(&l, 1, sizeof *l, "lock", e));
     l->fd = -1;
     TRY(mem_format(&l->path, e, "%s.lock", results));
     TRY(mem_format(&temporary, e, "%s.%lld.%ld", l->path,
                    (long long)json_integer_value(json_object_get(me, "start")), (long)getpid()));
-    TRY(write_identity(temporary, me, l, e));
+    TRY(write_identity(temporary, text, l, e));
     for (int attempt = 0, patience = 5; !taken; attempt++) {
         ENSURE(attempt < 100, ERR_LOCKED, "%s: changes hands again and again", l->path);
-        TRY(put_in_place(l, temporary, me, &patience, &taken, e));
+        TRY(put_in_place(l, temporary, me, text, &patience, &taken, e));
         /* A holder that was just killed gets half a second to die: a large process takes a while,
          * and who kills a run often starts the next at once. */
         if (!taken) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
@@ -253,6 +246,7 @@ enum status lock_take(const char *results, struct lock **out, struct err *e)
 done:
     if (temporary) unlink(temporary);
     free(temporary);
+    free(text);
     json_decref(me);
     lock_free(l);
     return st;

@@ -22,25 +22,11 @@ enum result_state result_state_of(const json_t *record)
 
 /* --- making them --- */
 
-enum status rows_reserve(struct rows *r, int64_t n, struct err *e)
-{
-    enum status st = OK;
-    struct row *larger = NULL;
-    if (r->n + n <= r->capacity) return OK;
-    TRY(mem_alloc(&larger, r->n + n, sizeof *larger, "rows", e));
-    if (r->n) memcpy(larger, r->rows, (size_t)r->n * sizeof *larger);
-    free(r->rows);
-    r->rows = larger;
-    r->capacity = r->n + n;
-done:
-    return st;
-}
-
-enum status rows_add_part(struct rows *r, const char *name, struct err *e)
+enum status rows_add_part(struct rows *r, const char *name, const json_t *labels, struct err *e)
 {
     enum status st = OK;
     TRY(mem_grow(&r->parts, r->n_parts, &r->parts_capacity, sizeof *r->parts, e));
-    r->parts[r->n_parts++] = (struct rows_part){.name = name};
+    r->parts[r->n_parts++] = (struct rows_part){.name = name, .labels = labels};
 done:
     return st;
 }
@@ -73,21 +59,27 @@ done:
     return st;
 }
 
-/* One record for each checkpoint that the plan asks it for. */
-static enum status add_checkpoints(struct rows *r, struct err *e)
+/* The record of a checkpoint, if the plan asks it for one. */
+static enum status add_checkpoint(struct rows *r, int64_t m, int64_t c, struct err *e)
+{
+    const char *key = json_text(r->axes->models[m].checkpoints[c].plan, r->kind->plan_key, NULL);
+    struct row row = {.at = {m, c}};
+    r->parts[m].not_applicable += !key;
+    if (!key) return OK;
+    snprintf(row.key, sizeof row.key, "%s", key);
+    return rows_add(r, &row, e);
+}
+
+static enum status add_all(struct rows *r, struct err *e)
 {
     enum status st = OK;
+    const struct kind *k = r->kind;
     const struct axes *a = r->axes;
-    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++) {
-        TRY(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], e));
-        for (int64_t c = 0; c < a->models[m].n; c++) {
-            const char *key = json_text(a->models[m].checkpoints[c].plan, r->kind->plan_key, NULL);
-            struct row row = {.at = {m, c}};
-            r->parts[m].not_applicable += !key;
-            if (!key) continue;
-            snprintf(row.key, sizeof row.key, "%s", key);
-            TRY(rows_add(r, &row, e));
-        }
+    if (!k->axes[0]) TRY(k->add_rows(a, -1, -1, r, e));
+    for (int64_t m = 0; k->axes[0] && m < a->labels[AXIS_MODEL].n; m++) {
+        TRY(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], NULL, e));
+        for (int64_t c = 0; c < a->models[m].n; c++)
+            TRY(k->plan_key ? add_checkpoint(r, m, c, e) : k->add_rows(a, m, c, r, e));
     }
 done:
     return st;
@@ -98,7 +90,7 @@ enum status rows_make(const struct kind *k, const struct axes *a, const struct r
 {
     enum status st = OK;
     struct rows r = {.kind = k, .axes = a};
-    TRY(k->plan_key ? add_checkpoints(&r, e) : k->add_rows(a, &r, e));
+    TRY(add_all(&r, e));
     for (int64_t i = 0; v && i < r.n; i++) r.rows[i].record = results_view_find(v, r.rows[i].key);
     *out = r;
     r = (struct rows){0};
@@ -168,7 +160,10 @@ const json_t *row_value(const struct rows *r, const struct row *row, const struc
     const json_t *in = row->record;
     if (f->place == IN_VALUES) in = json_object_get(in, "values");
     if (f->place == IN_PROVENANCE) in = json_object_get(in, "provenance");
-    if (f->place == IN_LABELS) in = row->labels;
+    if (f->place == IN_LABELS) {
+        const json_t *own = json_object_get(row->labels, f->name);
+        return own ? own : json_object_get(r->parts[row->part].labels, f->name);
+    }
     if (f->place == IN_INNER) {
         const char *label = NULL;
         row_label(r, row, axis_place_of(inner), &label, NULL);

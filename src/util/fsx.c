@@ -87,21 +87,28 @@ done:
     return st;
 }
 
+enum status fsx_write_file(const char *path, const void *data, size_t n, struct err *e)
+{
+    enum status st = OK;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+    TRY(fsx_write(fd, path, data, n, e));
+    int closed = close(fd);
+    fd = -1;
+    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+done:
+    if (fd >= 0) close(fd);
+    return st;
+}
+
 enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e)
 {
     enum status st = OK;
     char *temporary = NULL;
-    int fd = -1;
     TRY(mem_format(&temporary, e, "%s.tmp.%ld", path, (long)getpid()));
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", temporary, strerror(errno));
-    TRY(fsx_write(fd, temporary, data, n, e));
-    int closed = close(fd);
-    fd = -1;
-    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", temporary, strerror(errno));
+    TRY(fsx_write_file(temporary, data, n, e));
     TRY(fsx_publish(temporary, path, e));
 done:
-    if (fd >= 0) close(fd);
     if (st != OK && temporary) unlink(temporary);
     free(temporary);
     return st;

@@ -17,6 +17,9 @@ MUST_USE enum status fsx_read(const char *path, size_t max_bytes, char **data, s
  */
 MUST_USE enum status fsx_write(int fd, const char *path, const void *data, size_t n, struct err *e);
 
+/* Writes a whole file, not synced; after an error it may be there in part. ERR_FULL, ERR_IO. */
+MUST_USE enum status fsx_write_file(const char *path, const void *data, size_t n, struct err *e);
+
 /* Writes path.tmp.PID, fsyncs, renames over path, fsyncs the folder. ERR_FULL when the disk is
  * full, else ERR_IO. */
 MUST_USE enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e);

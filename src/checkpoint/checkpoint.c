@@ -68,8 +68,8 @@ done:
     return st;
 }
 
-/* Every tensor of the index lies where the index says. Tensors that it does not name (stale
- * buffers) may lie anywhere. */
+/* Checks that each tensor of the index is in the file that the index says. Tensors that the index
+ * does not name (stale buffers) may be in any file. */
 static enum status check_index(const struct checkpoint *c, const struct shards *s, struct err *e)
 {
     enum status st = OK;

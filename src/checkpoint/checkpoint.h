@@ -1,6 +1,6 @@
 /* checkpoint: a folder in Hugging Face layout: config.json and weights in one file or in shards
- * with an index. Looked for in this order: model.safetensors, model.safetensors.index.json,
- * pytorch_model.bin, pytorch_model.bin.index.json (pytorch.h); the first that is there is read. */
+ * with an index. Of model.safetensors, model.safetensors.index.json, pytorch_model.bin and
+ * pytorch_model.bin.index.json (pytorch.h) the first that exists is read. */
 #pragma once
 #include "checkpoint/safetensors.h"
 #include "util/err.h"
@@ -11,36 +11,39 @@
 
 struct checkpoint;
 
-/* Opens config.json and every weight file's header; reads no weights. ERR_IO / ERR_FORMAT name
- * folder, file and place: a missing folder, a shard that the index names and the folder lacks, a
- * tensor that the index puts elsewhere, a shard name that leaves the folder. */
+/* Reads config.json and the header of every weight file, but no weights. *out is closed with
+ * checkpoint_close. ERR_IO: a missing folder or file, a shard of the index that is missing;
+ * ERR_FORMAT: a damaged file, a tensor in another shard than the index says, a shard name that
+ * leaves the folder; both name folder, file and place. ERR_NOMEM. */
 MUST_USE enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e);
 /* Closes it for its last owner; NULL: nothing. */
 void checkpoint_close(struct checkpoint *c);
 /* One more owner, who closes it too. Not thread-safe. */
 void checkpoint_retain(const struct checkpoint *c);
 
+/* The folder, and its config.json; both borrowed. */
 const char *checkpoint_dir(const struct checkpoint *c);
 const json_t *checkpoint_config(const struct checkpoint *c);
 
-/* Digest that tells two checkpoints apart without reading them whole: config.json, and of each
- * weight file its size, its header and 16 chunks of 4 KiB spread evenly over the data (of a .bin:
- * its size, the archive's directory with the checksums of all members, and such chunks). */
+/* Digest that tells two checkpoints apart without reading all of their weights: of config.json and,
+ * for each weight file, of its size, its header (of a .bin: the archive's directory, which has the
+ * checksums of all members) and 16 chunks of 4 KiB evenly spaced over the data. Borrowed. */
 const char *checkpoint_hash(const struct checkpoint *c);
 
-/* All tensors, in bytewise order of their names. */
+/* Number of tensors; tensor i (borrowed), in bytewise order of names. */
 int64_t checkpoint_n_tensors(const struct checkpoint *c);
 const struct tensor_entry *checkpoint_tensor(const struct checkpoint *c, int64_t i);
 
-/* NULL when there is none of that name. */
+/* The tensor of that name (borrowed); NULL when there is none. */
 const struct tensor_entry *checkpoint_find(const struct checkpoint *c, const char *name);
 
-/* dst (prod(shape)) = the tensor widened to f32. Thread-safe. ERR_SHAPE when the stored shape is
- * another (the text says tensor, file, stored and expected shape), ERR_FORMAT when it is missing or
- * not a floating type, ERR_IO. */
+/* dst (product of shape) = the tensor widened to f32. Thread-safe. ERR_SHAPE when it is stored with
+ * another shape (the text has tensor, file, stored and expected shape); ERR_FORMAT when it is
+ * missing or not of a floating type; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status checkpoint_read_f32(const struct checkpoint *c, const char *name, int n_dims,
                                          const int64_t *shape, float *dst, struct err *e);
 
-/* dst (n) = elements [first, first + n) of one of its own tensors. Thread-safe. Errors as above. */
+/* dst (n) = elements [first, first + n) of t, a tensor of c, widened to f32. Thread-safe. Errors as
+ * above. */
 MUST_USE enum status checkpoint_read_range(const struct checkpoint *c, const struct tensor_entry *t,
                                            int64_t first, int64_t n, float *dst, struct err *e);

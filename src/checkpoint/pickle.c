@@ -69,7 +69,7 @@ done:
 
 /* ---- the stack ---- */
 
-/* Values below the last mark are out of reach until the mark is taken. */
+/* Number of values above the last mark: those below it cannot be popped. */
 static int64_t reach(const struct vm *v)
 {
     return v->n_stack - (v->n_marks ? v->marks[v->n_marks - 1] : 0);
@@ -94,7 +94,7 @@ done:
     return st;
 }
 
-/* *from = stack position of what lies above the last mark, which is taken. */
+/* Removes the last mark. *from = stack position of the first value above it. */
 static enum status pop_mark(struct vm *v, int64_t *from, struct err *e)
 {
     enum status st = OK;
@@ -196,7 +196,7 @@ static enum status op_put(struct vm *v, struct err *e)
     uint64_t index = (uint64_t)v->n_memo;
     if (v->code != 0x94) TRY(take_number(v, v->code == 'q' ? 1 : 4, &index, e));
     CHECK(reach(v) > 0, v, "nothing to remember");
-    /* picklers count up, so an index beyond the instructions is made to eat memory */
+    /* picklers count up: an index beyond the opcodes so far is meant to fill the memory */
     CHECK(index <= (uint64_t)v->steps, v, "a memo index that is out of order");
     while (v->n_memo <= (int64_t)index) {
         TRY(mem_grow(&v->memo, v->n_memo, &v->memo_capacity, sizeof *v->memo, e));
@@ -264,7 +264,7 @@ done:
     return st;
 }
 
-/* The values from stack position `from` up become one tuple. */
+/* Replaces the values from stack position `from` on by a tuple of them. */
 static enum status make_tuple(struct vm *v, int64_t from, struct err *e)
 {
     enum status st = OK;
@@ -290,7 +290,7 @@ done:
     return st;
 }
 
-/* SETITEM(S) and APPEND(S): what lies above goes into the container below. */
+/* SETITEM(S) and APPEND(S): moves the topmost values into the container below them. */
 static enum status op_fill(struct vm *v, struct err *e)
 {
     enum status st = OK;
@@ -336,7 +336,7 @@ done:
     return st;
 }
 
-/* BUILD: attributes. An OrderedDict has some (versions of its modules), which mean nothing here. */
+/* BUILD: drops attributes. An OrderedDict has some (versions of its modules). */
 static enum status op_build(struct vm *v, struct err *e)
 {
     enum status st = OK;

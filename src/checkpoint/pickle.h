@@ -1,6 +1,6 @@
-/* pickle: the state dict of a PyTorch checkpoint, out of its pickle. A strict interpreter of the
- * opcodes that a state dict needs. Names of Python functions are matched against a list of those
- * whose meaning is known here; any other is refused by its name, and nothing is ever run.
+/* pickle: reads the state dict of a PyTorch checkpoint from its pickle. A strict interpreter of the
+ * opcodes that a state dict needs: names of Python functions are looked up in a list of known ones,
+ * any other is refused by name, and nothing is ever executed.
  * Source: Python's pickletools (opcodes), torch/_utils.py (the rebuild functions). */
 #pragma once
 #include "checkpoint/safetensors.h"
@@ -19,9 +19,9 @@ struct pickle_tensor {
     int64_t shape[TENSOR_DIMS], stride[TENSOR_DIMS]; /* strides in elements */
 };
 
-/* *out = the tensors of the dict in data (n bytes), in its order. `name` stands in messages.
- * ERR_FORMAT: an opcode or global that no state dict has, a damaged pickle, an entry that is not a
- * tensor (named). */
+/* *out (*n_out; free with pickle_free) = the tensors of the dict in data (n bytes), in its order.
+ * `name` stands in messages. ERR_FORMAT: an opcode or global that no state dict has, a damaged
+ * pickle, an entry that is not a tensor (named); ERR_NOMEM. */
 MUST_USE enum status pickle_read(const char *name, const void *data, size_t n,
                                  struct pickle_tensor **out, int64_t *n_out, struct err *e);
 void pickle_free(struct pickle_tensor *tensors, int64_t n);

@@ -205,7 +205,8 @@ enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensor **ou
     for (int64_t i = 0; i < n; i++) {
         TRY(collect_one(v, vm_item(v, dict, 2 * i), vm_item(v, dict, 2 * i + 1), &tensors[i], e));
         names += strlen(tensors[i].name);
-        /* each stands in the pickle once, but a long one can be put again and again by its memo */
+        /* a name is in the pickle once, but a hostile one may be used again and again by its memo
+         */
         ENSURE(names <= v->n, ERR_FORMAT, "%s: tensor %.100s stands in it several times", v->name,
                tensors[i].name);
     }

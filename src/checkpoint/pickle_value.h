@@ -1,4 +1,5 @@
-/* pickle_value: what pickle.c (opcodes) and pickle_torch.c (PyTorch's meaning of them) share. */
+/* pickle_value: values and machine of the interpreter, shared by pickle.c (opcodes) and
+ * pickle_torch.c (what PyTorch's globals mean). */
 #pragma once
 #include "checkpoint/pickle.h"
 #include <stdbool.h>
@@ -17,7 +18,7 @@ enum kind {
     KIND_TENSOR,  /* items: storage, offset, shape, stride */
 };
 
-/* Values refer to each other by their index, so that shared and even cyclic ones need no care. */
+/* Values refer to each other by index in vm.values: shared and cyclic references are harmless. */
 struct value {
     enum kind kind;
     int64_t integer;
@@ -31,8 +32,8 @@ struct vm {
     const char *name;
     const unsigned char *data;
     size_t n, at;
-    int code; /* the opcode in hand */
-    int64_t steps;
+    int code;      /* the opcode that is executed */
+    int64_t steps; /* opcodes so far */
     struct value *values;
     int64_t n_values, values_capacity;
     int64_t *stack, n_stack, stack_capacity;
@@ -40,25 +41,27 @@ struct vm {
     int64_t *memo, n_memo, memo_capacity; /* -1: not set */
 };
 
-/* A new value of that kind; *index says which. ERR_NOMEM. */
+/* *index = a new value of that kind. ERR_NOMEM. */
 MUST_USE enum status vm_new(struct vm *v, enum kind kind, int64_t integer, int64_t *index,
                             struct err *e);
+/* Appends value `item` to the items of value `container`. ERR_NOMEM. */
 MUST_USE enum status vm_add_item(struct vm *v, int64_t container, int64_t item, struct err *e);
+/* Pushes a value on the stack. ERR_NOMEM. */
 MUST_USE enum status vm_push(struct vm *v, int64_t index, struct err *e);
 
-/* Item i of a tuple, list or other value with items; NULL when it has fewer. */
+/* Item i of a value with items (borrowed until the next vm_new); NULL when it has fewer. */
 const struct value *vm_item(const struct vm *v, const struct value *container, int64_t i);
 
-/* Which known name module.name is (texts of those lengths); -1 if none. */
+/* Number of the known global module.name (texts of those lengths); -1 if it is not known. */
 int pickle_global_find(const char *module, int64_t n_module, const char *name, int64_t n_name);
 
-/* *result = what global(*args) stands for. ERR_FORMAT. */
+/* *result = the value of global(*args). ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status pickle_reduce(struct vm *v, int64_t global, int64_t args, int64_t *result,
                                    struct err *e);
 
-/* *result = the storage that the persistent id `id` names. ERR_FORMAT. */
+/* *result = the storage that the persistent id (value `id`) names. ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status pickle_storage(struct vm *v, int64_t id, int64_t *result, struct err *e);
 
-/* The tensors of the finished dict `root`. ERR_FORMAT. */
+/* *out (*n_out) = the tensors of the dict `root`. ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensor **out,
                                     int64_t *n_out, struct err *e);

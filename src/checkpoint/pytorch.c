@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 100 bytes a tensor and a bit; this is for thirty thousand of them. What is unpickled takes up to
- * a hundred times its bytes, if the pickle is made for that. */
+/* A tensor takes a little over 100 bytes, so this is enough for thirty thousand. A hostile pickle
+ * takes up to a hundred times its bytes when it is read. */
 enum { PICKLE_MAX = 4 << 20 };
 
-/* PyTorch before 1.6 wrote a pickle of this number first. */
+/* Files of PyTorch before 1.6 begin with a pickle of this number. */
 static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
                                              0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
 
@@ -30,7 +30,7 @@ done:
     return st;
 }
 
-/* All members lie in one folder of the archive, the one that holds data.pkl: *prefix = "NAME/". */
+/* *prefix = "NAME/", the folder of the archive that has data.pkl, and with it all members. */
 static enum status find_prefix(const struct zip *z, char **prefix, struct err *e)
 {
     enum status st = OK;
@@ -95,8 +95,7 @@ done:
     return st;
 }
 
-/* Row-major without gaps; strides of dimensions of size 1 do not matter, nor any of an empty
- * tensor. */
+/* Row-major without gaps. Strides of dimensions of size 1 and of empty tensors do not matter. */
 static bool is_contiguous(const struct pickle_tensor *p, int64_t n_elements)
 {
     int64_t stride = 1;
@@ -107,9 +106,9 @@ static bool is_contiguous(const struct pickle_tensor *p, int64_t n_elements)
     return true;
 }
 
-/* The tensor's bytes within the member that holds its storage. */
-static enum status place(const struct zip *z, const char *prefix, const struct pickle_tensor *p,
-                         struct tensor_entry *t, struct err *e)
+/* t->offset: where the tensor starts in the member that holds its storage. */
+static enum status find_offset(const struct zip *z, const char *prefix,
+                               const struct pickle_tensor *p, struct tensor_entry *t, struct err *e)
 {
     enum status st = OK;
     const struct zip_member *m = NULL;
@@ -148,7 +147,7 @@ static enum status make_entry(const struct zip *z, const char *prefix, struct pi
              "is not read: save it with .contiguous()",
              z->path, p->name, shape, stride);
     }
-    TRY(place(z, prefix, p, t, e));
+    TRY(find_offset(z, prefix, p, t, e));
     t->name = p->name; /* the entry owns it from here */
     p->name = NULL;
 done:

@@ -1,4 +1,4 @@
-/* The header of a safetensors file: everything in it is checked before anything is believed. */
+/* The header of a safetensors file. All of it is checked before any of it is used. */
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reference implementation allows 100 MB, but parsed JSON takes many times its text in memory.
- * A tensor takes 100 to 150 bytes, so that this is for a hundred thousand of them in a file. */
+/* The reference implementation allows 100 MB, but parsed JSON takes many times the memory of its
+ * text. A tensor takes 100 to 150 bytes, so this is enough for a hundred thousand per file. */
 enum { HEADER_BYTES_MAX = 16 << 20, LENGTH_BYTES = 8 };
 
 static enum status read_header(const struct safetensors *s, int64_t size, char **header, int64_t *n,
@@ -41,8 +41,8 @@ done:
     return st;
 }
 
-/* A parsed header takes many times its text in memory, most for short lists and objects. What no
- * tensor has is refused before it is parsed: deep nesting, long lists, brackets without content. */
+/* Short lists and objects take most memory when parsed. What no description of tensors needs is
+ * refused before parsing: deep nesting, long lists, brackets without content. */
 enum { FORM_DEPTH = 8, FORM_LIST = 64, FORM_BRACKET_BYTES = 16 };
 
 static enum status check_form(const char *path, const char *text, int64_t n, struct err *e)
@@ -113,7 +113,7 @@ done:
     return st;
 }
 
-/* data_offsets counts from the header's end; `data` is where that lies in the file. */
+/* data_offsets count from the header's end, which is at byte `data` of the file. */
 static enum status parse_offsets(const char *path, const json_t *offsets, int64_t data,
                                  int64_t size, struct tensor_entry *t, struct err *e)
 {
@@ -158,11 +158,11 @@ static int compare_offsets(const void *a, const void *b)
 {
     const struct tensor_entry *const *x = a, *const *y = b;
     if ((*x)->offset != (*y)->offset) return (*x)->offset < (*y)->offset ? -1 : 1;
-    /* an empty tensor lies before the one that starts at the same place */
+    /* an empty tensor comes before one that starts at the same place */
     return ((*x)->n_bytes > (*y)->n_bytes) - ((*x)->n_bytes < (*y)->n_bytes);
 }
 
-/* The tensors follow each other without hole or overlap, from the header's end to the file's. */
+/* Checks that the tensors cover the file from the header's end on, without gap or overlap. */
 static enum status check_cover(const struct safetensors *s, int64_t data, int64_t size,
                                struct err *e)
 {

@@ -1,6 +1,6 @@
 /* safetensors: one .safetensors file. Layout: u64 little-endian header length, JSON header, data.
- * Source: huggingface/safetensors README "Format". Nothing is mapped: tensors are read with pread,
- * so that several threads may read one file and the page cache stays the kernel's business. */
+ * Source: huggingface/safetensors README "Format". Tensors are read with pread, not mapped: several
+ * threads may read one file, and the kernel manages the page cache. */
 #pragma once
 #include "tensor/dtype.h"
 #include "util/err.h"
@@ -9,7 +9,7 @@
 
 enum { TENSOR_DIMS = 8 };
 
-/* Where a tensor lies. */
+/* Where a tensor is stored. */
 struct tensor_entry {
     char *name;
     enum dtype dtype;
@@ -18,7 +18,7 @@ struct tensor_entry {
     int64_t n_elements;
     int64_t offset; /* of its first byte in the file */
     int64_t n_bytes;
-    int file; /* index of its file, for callers that hold several */
+    int file; /* number of its file, for callers that have several */
 };
 
 struct safetensors {
@@ -29,28 +29,32 @@ struct safetensors {
     char hash[33]; /* of the size, the header and samples of the data, see checkpoint.h */
 };
 
-/* Opens and checks the whole header: length against the file, dtypes, shapes against byte ranges,
- * no overlap, no hole. ERR_IO; ERR_FORMAT names file and tensor. */
+/* Opens the file and checks its whole header: length against the file, dtypes, shapes against byte
+ * ranges, no overlap, no gap. *out is closed with safetensors_close. ERR_IO; ERR_FORMAT names file
+ * and tensor; ERR_NOMEM. */
 MUST_USE enum status safetensors_open(const char *path, struct safetensors *out, struct err *e);
 void safetensors_close(struct safetensors *s);
 
-/* NULL when there is none. */
+/* The tensor of that name (borrowed); NULL when there is none. */
 const struct tensor_entry *safetensors_find(const struct safetensors *s, const char *name);
 
-/* dst = the elements widened to f32 (floating types) or converted to int32 (integer types).
- * Thread-safe. ERR_IO (short file), ERR_FORMAT (dtype of the other kind, value out of range). */
+/* dst (t->n_elements) = the elements of a floating type widened to f32, or those of an integer type
+ * converted to int32. Thread-safe. ERR_IO (a short file); ERR_FORMAT (a type of the other kind, a
+ * value out of range); ERR_NOMEM. */
 MUST_USE enum status safetensors_read_f32(const struct safetensors *s, const struct tensor_entry *t,
                                           float *dst, struct err *e);
-/* The same for elements [first, first + n) alone. */
+/* dst (n) = elements [first, first + n) of a floating type, widened to f32. */
 MUST_USE enum status safetensors_read_range(const struct safetensors *s,
                                             const struct tensor_entry *t, int64_t first, int64_t n,
                                             float *dst, struct err *e);
 MUST_USE enum status safetensors_read_i32(const struct safetensors *s, const struct tensor_entry *t,
                                           int32_t *dst, struct err *e);
 
-/* Writer, for outputs of the single-checkpoint commands: begin with all tensors' shapes (f32), then
- * append data in the same order, then commit (fsync + rename). Nothing stands under the final name
- * before commit; close without commit removes the temporary file. */
+/* Writer, for the commands on a single checkpoint: create with the shapes of all tensors (f32),
+ * append their data in the same order, then commit (fsync and rename). Until the commit the file
+ * has a temporary name; close without commit removes it. ERR_FULL, ERR_IO: writing; ERR_SHAPE: a
+ * shape that cannot be stored, data that do not fit the shapes; ERR_USAGE: a name twice;
+ * ERR_FORMAT: a name that is not UTF-8; ERR_NOMEM. */
 struct safetensors_out;
 struct tensor_shape {
     const char *name;
@@ -59,6 +63,7 @@ struct tensor_shape {
 };
 MUST_USE enum status safetensors_create(const char *path, const struct tensor_shape *tensors,
                                         int64_t n, struct safetensors_out **out, struct err *e);
+/* The next n_elements elements, which must not reach beyond the tensor in progress. */
 MUST_USE enum status safetensors_append(struct safetensors_out *o, const float *data,
                                         int64_t n_elements, struct err *e);
 MUST_USE enum status safetensors_commit(struct safetensors_out *o, struct err *e);

@@ -15,7 +15,7 @@ struct safetensors_out {
     int fd;
     int64_t n;
     struct tensor_entry *entries; /* in the order of the data */
-    int64_t at, filled;           /* the tensor in hand and its elements so far */
+    int64_t at, filled;           /* the tensor in progress, and its elements so far */
     bool committed;
 };
 
@@ -48,7 +48,7 @@ done:
     return st;
 }
 
-/* The header is padded with blanks so that the data starts at a multiple of eight bytes. */
+/* Pads the header with blanks so that the data starts at a multiple of eight bytes. */
 static enum status write_header(struct safetensors_out *o, const json_t *root, struct err *e)
 {
     enum status st = OK;
@@ -91,7 +91,7 @@ done:
     return st;
 }
 
-/* Steps over tensors that are full, the empty ones included. */
+/* Goes to the next tensor that lacks elements: empty tensors are passed. */
 static void skip_full(struct safetensors_out *o)
 {
     while (o->at < o->n && o->filled == o->entries[o->at].n_elements) {

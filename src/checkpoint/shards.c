@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A 32B model's index is 100 KB; this is for one of a hundred thousand experts. */
+/* The index of a 32B model has 100 KB; this allows for a hundred thousand experts. */
 enum { INDEX_BYTES_MAX = 16 << 20 };
 
 static const struct {
@@ -18,7 +18,7 @@ static const struct {
     {"pytorch_model.bin.index.json", true, true},
 };
 
-/* A shard lies in the folder itself: its name is one path component. */
+/* A shard must be in the folder itself: its name is one path component. */
 static bool stays_in_folder(const char *name)
 {
     return name[0] != '\0' && !strchr(name, '/') && strcmp(name, ".") != 0 &&

@@ -1,21 +1,22 @@
-/* source: the insides of a checkpoint. A folder reads its files; the others (derived.c) make their
- * numbers of other checkpoints' while they are read. Internal to this folder. */
+/* source: the representation of a checkpoint, internal to this folder. The weights of a stored
+ * checkpoint are read from its files; those of a derived one (derived.c) are computed from other
+ * checkpoints while they are read. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 
 struct checkpoint {
     int64_t more_owners; /* beyond the first, see checkpoint_retain */
     char *dir;
-    json_t *config; /* owned, also where it is another checkpoint's */
+    json_t *config; /* a reference, maybe shared with another checkpoint */
     char config_hash[HASH_HEX], hash[HASH_HEX];
     int64_t n;
-    struct tensor_entry *entries; /* sorted; names are the files' own, or those of `base` */
+    struct tensor_entry *entries; /* sorted by name; names are borrowed from the files' entries */
 
     /* dst (n) = elements [first, first + n) of t, one of `entries`. Thread-safe. */
     enum status (*read)(const struct checkpoint *c, const struct tensor_entry *t, int64_t first,
                         int64_t n, float *dst, struct err *e);
 
-    /* A folder's files, or the file of an overlay. */
+    /* The files of a folder, or the file of an overlay. */
     int64_t n_files;
     struct safetensors *files;
 
@@ -23,5 +24,5 @@ struct checkpoint {
      * has. */
     int64_t n_parts;
     struct checkpoint_part *parts; // (n_parts)
-    uint64_t stream;               /* of random directions */
+    uint64_t stream;               /* random directions: number of the random stream */
 };

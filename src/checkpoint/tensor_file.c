@@ -42,9 +42,9 @@ enum status tensor_file_hash(int fd, const char *path, const void *header, int64
         got = length;
     } else {
         for (int64_t i = 0; i < SAMPLES; i++, got += SAMPLE_BYTES) {
-            /* (length - chunk) i / 15, without the product that could overflow */
-            int64_t room = length - SAMPLE_BYTES, last = SAMPLES - 1;
-            int64_t at = begin + room / last * i + room % last * i / last;
+            /* span i / last, without the product that could overflow */
+            int64_t span = length - SAMPLE_BYTES, last = SAMPLES - 1;
+            int64_t at = begin + span / last * i + span % last * i / last;
             TRY(tensor_file_read(fd, path, "data", at, data + got, SAMPLE_BYTES, e));
         }
     }
@@ -93,7 +93,7 @@ const struct tensor_entry *safetensors_find(const struct safetensors *s, const c
     return s->n ? bsearch(&name, s->entries, (size_t)s->n, sizeof *s->entries, name_compare) : NULL;
 }
 
-/* Reads go through a buffer that stays in the cache while its elements are converted. */
+/* Elements are read into a buffer that stays in the cache while they are converted. */
 enum { BUFFER_BYTES = 1 << 20 };
 
 static enum status name_read(const struct safetensors *s, const struct tensor_entry *t,

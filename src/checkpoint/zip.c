@@ -30,7 +30,7 @@ struct directory {
     uint64_t offset, size, entries;
 };
 
-/* The zip64 record, which stands in when a field of the old one overflows. */
+/* The zip64 end record, which replaces the old one when a field of that overflows. */
 static enum status find_end64(const struct zip *z, int64_t end, struct directory *d, struct err *e)
 {
     enum status st = OK;
@@ -51,7 +51,7 @@ done:
     return st;
 }
 
-/* The end record is the last thing in the file but for a comment of unknown length. */
+/* The end record is at the end of the file, followed only by a comment of unknown length. */
 static enum status find_end(const struct zip *z, struct directory *d, struct err *e)
 {
     enum status st = OK;
@@ -83,8 +83,8 @@ done:
     return st;
 }
 
-/* Sizes and offset that overflow 32 bits stand in the zip64 extra field, only those, in this
- * order: uncompressed size, compressed size, offset. */
+/* The zip64 extra field has the values that overflow 32 bits, and only those, in this order:
+ * uncompressed size, compressed size, offset. */
 static bool apply_zip64(const char *extra, uint64_t n, uint64_t *field[3])
 {
     while (n >= 4) {

@@ -1,5 +1,6 @@
 #include "eval/arrange.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static int64_t length_of(const struct sequences *s, int64_t i)
     return s->offset[i + 1] - s->offset[i];
 }
 
-/* Sequence i of `from` at the start of sequence j of `to`. */
+/* Copies sequence i of `from` to the start of sequence j of `to`. */
 static void copy(struct sequences *to, int64_t j, const struct sequences *from, int64_t i)
 {
     size_t n = (size_t)length_of(from, i);
@@ -28,11 +29,11 @@ static void copy(struct sequences *to, int64_t j, const struct sequences *from, 
         memcpy(to->bytes + to->offset[j], from->bytes + from->offset[i], n * sizeof *to->bytes);
 }
 
-void sequences_cut(struct sequences *s, int64_t most)
+void sequences_cut(struct sequences *s, int64_t max_tokens)
 {
     int64_t to = 0;
     for (int64_t i = 0; i < s->n; i++) {
-        int64_t from = s->offset[i], n = length_of(s, i) < most ? length_of(s, i) : most;
+        int64_t from = s->offset[i], n = min64(length_of(s, i), max_tokens);
         memmove(s->ids + to, s->ids + from, (size_t)n * sizeof *s->ids);
         if (s->bytes) memmove(s->bytes + to, s->bytes + from, (size_t)n * sizeof *s->bytes);
         s->offset[i] = to;
@@ -41,6 +42,7 @@ void sequences_cut(struct sequences *s, int64_t most)
     s->offset[s->n] = to;
 }
 
+/* Moves *by to *s, which is freed before. */
 static void replace(struct sequences *s, struct sequences *by)
 {
     sequences_free(s);
@@ -68,13 +70,13 @@ done:
     return st;
 }
 
-/* Of the batch that sequence i belongs to. */
-static int64_t longest(const struct sequences *s, int64_t i, int64_t batch)
+/* Length of the longest sequence of the batch that sequence i belongs to. */
+static int64_t batch_length(const struct sequences *s, int64_t i, int64_t batch)
 {
-    int64_t most = 0, first = i - i % batch;
-    for (int64_t j = first; j < s->n && j - first < batch; j++)
-        if (length_of(s, j) > most) most = length_of(s, j);
-    return most;
+    int64_t longest = 0, first = i - i % batch;
+    for (int64_t j = first; j < min64(s->n, first + batch); j++)
+        longest = max64(longest, length_of(s, j));
+    return longest;
 }
 
 enum status sequences_pad(struct sequences *s, int64_t batch, int32_t id, struct err *e)
@@ -82,11 +84,11 @@ enum status sequences_pad(struct sequences *s, int64_t batch, int32_t id, struct
     enum status st = OK;
     struct sequences padded = {0};
     int64_t tokens = 0;
-    for (int64_t i = 0; i < s->n; i++) tokens += longest(s, i, batch);
+    for (int64_t i = 0; i < s->n; i++) tokens += batch_length(s, i, batch);
     TRY(sequences_init(&padded, s->n, tokens, s->bytes != NULL, e));
     TRY(mem_alloc(&padded.valid, s->n, sizeof *padded.valid, "lengths of sequences", e));
     for (int64_t i = 0; i < s->n; i++) {
-        padded.offset[i + 1] = padded.offset[i] + longest(s, i, batch);
+        padded.offset[i + 1] = padded.offset[i] + batch_length(s, i, batch);
         padded.valid[i] = length_of(s, i);
         copy(&padded, i, s, i);
         for (int64_t t = padded.offset[i] + padded.valid[i]; t < padded.offset[i + 1]; t++)

@@ -1,13 +1,15 @@
-/* arrange: sequences cut, in another order, and filled up to equal length in batches. */
+/* arrange: token sequences shortened, sorted by length, and padded in batches. */
 #pragma once
 #include "model/sequences.h"
 
-/* Of each sequence the first `most` tokens stay; s->valid is NULL. */
-void sequences_cut(struct sequences *s, int64_t most);
+/* Shortens each sequence, in place, to its first max_tokens tokens. s->valid must be NULL. */
+void sequences_cut(struct sequences *s, int64_t max_tokens);
 
-/* Longest first; equally long ones as they stand. ERR_NOMEM, *s is as it was then. */
+/* Sorts the sequences by length, the longest first; the sort is stable. On ERR_NOMEM *s is
+ * unchanged. */
 MUST_USE enum status sequences_sort(struct sequences *s, struct err *e);
 
-/* Every `batch` sequences in a row become as long as the longest of them: ids on the right, which
- * stand for no bytes; s->valid says how long each was. ERR_NOMEM, *s is as it was then. */
+/* Pads each batch of `batch` consecutive sequences on the right with token `id` to the length of
+ * its longest. Padding counts no bytes; s->valid holds the original lengths. On ERR_NOMEM *s is
+ * unchanged. */
 MUST_USE enum status sequences_pad(struct sequences *s, int64_t batch, int32_t id, struct err *e);

@@ -91,7 +91,8 @@ done:
     return st;
 }
 
-/* A block is taken once the tokens that must follow it are there; the next one begins with them. */
+/* Fills blocks of `length` tokens. A block becomes a sequence once `follow` more tokens came behind
+ * it; the next block begins with those. */
 static enum status add_packed(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {
     enum status st = OK;

@@ -1,40 +1,44 @@
-/* collect: documents' ids become sequences, as layout and limits of the data options say. */
+/* collect: makes sequences of the token ids of documents, by the layout and limits of the data
+ * options. */
 #pragma once
 #include "config/sweep.h"
 #include "model/sequences.h"
 #include "tokenizer/buf.h"
 #include "tokenizer/tokenizer.h"
 
-/* Inside, a token that is no part of any text (BOS, a separator) stands as ~id: it has no bytes. */
+/* In these arrays a token that is not part of a text (BOS, a separator) is stored as ~id: it counts
+ * no bytes. */
 struct collector {
-    const struct data_options *options;
-    struct ids before, behind; /* put around each document */
-    int64_t separators;        /* of those behind it */
-    struct ids ids;            /* of all sequences kept */
-    int64_t *offset;           /* (n) where each of them starts */
+    const struct data_options *options; /* borrowed */
+    struct ids before, behind;          /* tokens put around each document */
+    int64_t separators;                 /* of those in `behind` */
+    struct ids ids;                     /* of all sequences so far */
+    int64_t *offset;                    /* (n) where each of them starts in ids */
     int64_t n, capacity;
-    struct ids part; /* the block in the making (packed) */
-    int64_t skipped; /* sequences left out at the start */
-    int64_t dropped; /* documents left out because they are short */
+    struct ids part; /* packed: the block that is being filled */
+    int64_t skipped; /* sequences left out at the start (options->skip) */
+    int64_t dropped; /* documents left out because they are too short */
     int64_t all;     /* tokens of all documents so far */
-    bool full;       /* the limits are reached: nothing more is taken */
+    bool full;       /* a limit is reached: further sequences are ignored */
 };
 
+/* Empty; options must outlive c. */
 void collector_init(struct collector *c, const struct data_options *options);
 void collector_free(struct collector *c);
 
-/* For texts: looks up what the options put around each document. ERR_USAGE when the tokenizer has
- * no such token, ERR_FORMAT, ERR_NOMEM. */
+/* For texts: looks up the tokens that the options put around each document. ERR_USAGE when the
+ * tokenizer does not have one of them; ERR_FORMAT (files beside the tokenizer), ERR_NOMEM. */
 MUST_USE enum status collector_frame(struct collector *c, const struct tokenizer *t, struct err *e);
 
-/* One whole document. ERR_NOMEM. */
+/* Adds one whole document of n ids. ERR_NOMEM. */
 MUST_USE enum status collector_add(struct collector *c, const int32_t *ids, int64_t n,
                                    struct err *e);
 
-/* One finished sequence, whatever the layout. ERR_NOMEM. */
+/* Adds one finished sequence of n ids, whatever the layout. ERR_NOMEM. */
 MUST_USE enum status collector_add_sequence(struct collector *c, const int32_t *ids, int64_t n,
                                             struct err *e);
 
-/* The sequences kept; their bytes by the tokenizer, when there is one. ERR_NOMEM. */
+/* *out (the caller frees) = the sequences; with the bytes of their tokens if t is not NULL.
+ * ERR_NOMEM. */
 MUST_USE enum status collector_finish(const struct collector *c, const struct tokenizer *t,
                                       struct sequences *out, struct err *e);

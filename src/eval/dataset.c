@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* {a,b} in patterns is glibc's and the BSDs'. */
+/* {a,b} in patterns is an extension of glibc and the BSDs. */
 #ifndef GLOB_BRACE
 #define GLOB_BRACE 0
 #endif
@@ -59,8 +59,8 @@ done:
     return st;
 }
 
-/* The files of d->text: for each line of it the one of that name, or else those that match it as a
- * pattern, sorted. */
+/* The files that `text` names: for each line the file of that name or, when there is none, those
+ * that match it as a pattern, sorted. */
 static enum status text_paths(const char *text, struct paths *p, struct err *e)
 {
     enum status st = OK;
@@ -80,7 +80,7 @@ done:
     return st;
 }
 
-/* "FILE:KEY" at its last colon. */
+/* Splits "FILE:KEY" at its last colon; the caller frees *file. */
 static enum status split_ids(const char *ids, char **file, const char **key, struct err *e)
 {
     enum status st = OK;
@@ -143,7 +143,7 @@ done:
     return st;
 }
 
-/* Tokens of a row, which may end with -1s. */
+/* Tokens of a row, without the -1s at its end. */
 static enum status row_length(const struct collector *c, const int32_t *row, int64_t n,
                               int64_t *length, struct err *e)
 {
@@ -161,8 +161,8 @@ done:
     return st;
 }
 
-/* Rows are sequences as they stand; a single row longer than d->length is one long text, cut into
- * blocks as packed text is. */
+/* Each row is one sequence; a vector longer than `length` is one long text, cut into blocks as
+ * packed text is. */
 static enum status load_ids(struct collector *c, struct err *e)
 {
     enum status st = OK;
@@ -201,7 +201,7 @@ done:
     return st;
 }
 
-/* What a message calls the data: the first file, and how many more. */
+/* The name of the data in messages: the first file, and how many more there are. */
 static void name_source(const struct data_options *d, char text[300])
 {
     const char *all = d->text ? d->text : d->ids;
@@ -224,7 +224,7 @@ done:
     return st;
 }
 
-/* What the sequences are filled up with. */
+/* The token that sequences are padded with. */
 static enum status find_pad(const struct data_options *d, const struct tokenizer *t, int32_t *id,
                             struct err *e)
 {

@@ -1,26 +1,28 @@
-/* dataset: text or stored ids become token sequences, as the data options of a sweep say. */
+/* dataset: token sequences from texts or from stored ids, by the data options of a sweep. */
 #pragma once
 #include "config/sweep.h"
 #include "model/sequences.h"
 #include "tokenizer/tokenizer.h"
 #include "util/err.h"
 
-/* Loads the sequences. tokenizer may be NULL when d->ids is given; out->bytes is filled when it is
- * not. *hash (33 bytes) = digest of the input. ERR_IO / ERR_FORMAT with file and line; ERR_USAGE
- * when nothing is left (text shorter than one sequence).
+/* *out (the caller frees with sequences_free) = the sequences. t may be NULL for d->ids; with a
+ * tokenizer out->bytes is filled, with padding (padding: counted) out->valid. hash = digest of the
+ * input, as dataset_hash. ERR_IO, ERR_FORMAT: with file and line; ERR_USAGE: no sequence with a
+ * token to predict is left (a text shorter than one sequence), or options that contradict each
+ * other; ERR_NOMEM.
  *
- * Each line of d->text is a file or, when no file has that name, a pattern of * ? [] {a,b} whose
- * matches are read in bytewise order of their names; each may be gzip or zstd. Without d->field a
- * file is one document, with it every line. What the options put around a document is no text: it
- * counts no bytes. One document a sequence: those of fewer than two tokens are dropped. Invalid
- * UTF-8 becomes U+FFFD, and a warning says how often in which file.
- * Sequences that are filled up (padding: counted) have out->valid.
- * d->ids: the rows of a matrix are the sequences, without the -1s that may stand at their ends,
- * d->length does not matter unless within_positions is set; a vector longer than
- * d->length is cut into blocks of it, the last partial one dropped. */
+ * d->text: each line is a file or, when no file has that name, a pattern of * ? [] {a,b} whose
+ * matches are read in bytewise order of their names. Files may be gzip or zstd. Without d->field
+ * each file is one document, with it each line is. Tokens that the options put around a document
+ * count no bytes. With one document per sequence, documents of fewer than two tokens are dropped.
+ * Invalid UTF-8 is replaced by U+FFFD, with one warning per file.
+ *
+ * d->ids: each row of a matrix is one sequence, without the -1s at its end; d->length is ignored
+ * unless within_positions is set. A vector longer than d->length is cut into blocks of that length;
+ * a last partial block is dropped. */
 MUST_USE enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
                                   struct sequences *out, char hash[33], struct err *e);
 
-/* Digest of the input file alone (for cell keys), as it is stored; of several files, a digest of
- * their digests. ERR_IO. */
+/* hash = digest of the bytes of the input file (for cell keys); of several files, the digest of
+ * their digests. ERR_IO, ERR_USAGE (neither text nor ids), ERR_NOMEM. */
 MUST_USE enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A small first batch, since calibration often wants a few documents of a large file; then larger
- * ones, so that all threads have work. */
+/* Bytes of text per batch. The first batch is small, since calibration often needs a few documents
+ * of a large file; each next one is twice as large, so that all threads have work. */
 enum { BATCH_FIRST = 1 << 20, BATCH_LAST = 32 << 20 };
 
 struct document {
@@ -17,7 +17,7 @@ struct document {
     char *text;   /* raw: with a field it is a line of JSON */
     size_t n;
     int32_t *ids;
-    int64_t n_ids, replaced; /* replaced: ill-formed sequences of the text */
+    int64_t n_ids, replaced; /* replaced: ill-formed UTF-8 sequences of the text */
 };
 
 struct batch {
@@ -28,8 +28,8 @@ struct batch {
     int64_t n, capacity;
     size_t bytes, limit;
     int64_t pushed;          /* documents so far */
-    const char *replaced_in; /* the file that ... */
-    int64_t replaced;        /* ... so many sequences were replaced in */
+    const char *replaced_in; /* the file of the last document, */
+    int64_t replaced;        /* and the ill-formed sequences replaced in it so far */
 };
 
 static void batch_clear(struct batch *b)
@@ -52,7 +52,7 @@ static enum status encode(const struct batch *b, struct document *d, struct err 
         TRY(jsonline_text(d->text, d->n, b->options->field, &own, &n, &d->replaced, e));
         text = own;
     } else
-        d->replaced = utf8_count_ill_formed(text, n); /* the tokenizer does the same */
+        d->replaced = utf8_count_ill_formed(text, n); /* the tokenizer replaces them */
     TRY(tokenizer_encode(b->tokenizer, text, n, false, &d->ids, &d->n_ids, e));
 done:
     free(own);
@@ -61,7 +61,7 @@ done:
     return st;
 }
 
-/* Once a file: at the next file's first document, and at the end. */
+/* Warns once per file: at the first document of the next file, and at the end. */
 static void report_replaced(struct batch *b)
 {
     if (b->replaced > 0)
@@ -70,7 +70,7 @@ static void report_replaced(struct batch *b)
     b->replaced = 0;
 }
 
-static enum status hand_on(struct batch *b, const struct document *d, struct err *e)
+static enum status collect(struct batch *b, const struct document *d, struct err *e)
 {
     if (d->path != b->replaced_in) report_replaced(b);
     b->replaced_in = d->path;
@@ -78,8 +78,8 @@ static enum status hand_on(struct batch *b, const struct document *d, struct err
     return collector_add(b->collector, d->ids, d->n_ids, e);
 }
 
-/* Tokenises the batch and hands it on. Of several bad documents the first is reported, and none
- * when the limits are reached before it. */
+/* Tokenizes the batch and adds it to the collector. Of several bad documents the first is reported,
+ * and none when the collector is full before it. */
 static enum status flush(struct batch *b, struct err *e)
 {
     enum status st = OK, failed = OK;
@@ -98,7 +98,7 @@ static enum status flush(struct batch *b, struct err *e)
         }
     }
     for (int64_t i = 0; i < first_bad && !b->collector->full; i++)
-        TRY(hand_on(b, &b->documents[i], e));
+        TRY(collect(b, &b->documents[i], e));
     if (failed != OK && !b->collector->full) {
         st = failed;
         if (e && e->code == OK) *e = bad;
@@ -109,7 +109,7 @@ done:
     return st;
 }
 
-/* Takes over text. */
+/* Adds a document, whose text it owns from here on. */
 static enum status push(struct batch *b, const char *path, int64_t line, char *text, size_t n,
                         struct err *e)
 {
@@ -127,8 +127,8 @@ done:
 
 static bool wants_more(const struct batch *b)
 {
-    int64_t most = b->options->documents;
-    return !b->collector->full && (most == 0 || b->pushed < most);
+    int64_t limit = b->options->documents;
+    return !b->collector->full && (limit == 0 || b->pushed < limit);
 }
 
 static bool is_blank(const char *line, size_t n)

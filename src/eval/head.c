@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions in a slice, by the vocabulary alone: three buffers of logits a thread stay below 100
- * MiB up to 128k entries. */
+/* Positions per slice, which depend on the vocabulary alone: the three buffers of logits of a
+ * thread stay below 100 MiB for up to 128k entries. */
 enum { SLICE = 128, SLICE_LARGE = 64, VOCAB_LARGE = 1 << 16 };
 
 static int64_t slice_of(const struct model_shape *m)
@@ -72,7 +72,7 @@ static void slice_logits(const struct model *m, const float *x, int64_t n, float
     gemm_nt(logits, V, hidden, C, model_head(m), C, n, V, C, 0);
 }
 
-/* What the logits (V) say of a position; weights (V) are filled. */
+/* A position from its logits (V); fills weights (V). */
 static struct position position_of(const float *logits, float *weights, int32_t target, int64_t V)
 {
     struct position at = {.target = target, .vocab = V, .logits = logits, .weights = weights};
@@ -83,7 +83,7 @@ static struct position position_of(const float *logits, float *weights, int32_t 
     return at;
 }
 
-/* keep: leave the probabilities for the variants. */
+/* keep: keeps the probabilities in w->p for the variants. */
 static void score_full(const struct scratch *w, const struct span *slice, int64_t V, bool keep,
                        double *sums)
 {
@@ -136,7 +136,7 @@ done:
     return st;
 }
 
-/* Everything about one slice: sums (n_streams, metrics_sums()), zeroed before. */
+/* Adds what the metrics see in one slice to sums (n_streams, metrics_sums()). */
 static void score_slice(const struct model *m, const struct span *slice, const float *const *x,
                         int64_t n_streams, const struct scratch *w, double *sums)
 {

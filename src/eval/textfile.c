@@ -13,14 +13,14 @@ enum { CHUNK = 1 << 20, LINE_MAX_BYTES = 1 << 30 };
 
 struct textfile {
     char *path;
-    gzFile gz; /* plain files too: zlib hands them through */
+    gzFile gz; /* plain files too, which zlib passes through */
     FILE *zst;
     ZSTD_DStream *stream;
-    char *packed; /* compressed bytes in hand */
+    char *packed; /* (CHUNK) compressed bytes */
     ZSTD_inBuffer in;
-    size_t pending; /* what ZSTD_decompressStream answered last: 0 between frames */
+    size_t pending; /* last result of ZSTD_decompressStream: 0 between frames */
     bool more;      /* the stream may hold output that did not fit the last buffer */
-    char *buffer;   /* (capacity) text; [begin, end) is not handed out yet */
+    char *buffer;   // (capacity) text; [begin, end) is not yet returned
     int64_t capacity;
     size_t begin, end;
     int64_t lines;
@@ -86,11 +86,11 @@ void textfile_close(struct textfile *f)
     free(f);
 }
 
-static enum status read_gz(struct textfile *f, char *dst, size_t room, size_t *got, struct err *e)
+static enum status read_gz(struct textfile *f, char *dst, size_t size, size_t *got, struct err *e)
 {
     enum status st = OK;
     int code = Z_OK;
-    int n = gzread(f->gz, dst, room < CHUNK ? (unsigned)room : CHUNK);
+    int n = gzread(f->gz, dst, size < CHUNK ? (unsigned)size : CHUNK);
     const char *text = gzerror(f->gz, &code);
     ENSURE(n >= 0 || code != Z_ERRNO, ERR_IO, "%s: %s", f->path, strerror(errno));
     ENSURE(n >= 0 && code != Z_BUF_ERROR, ERR_FORMAT, "%s: gzip: %s", f->path,
@@ -100,10 +100,10 @@ done:
     return st;
 }
 
-static enum status read_zstd(struct textfile *f, char *dst, size_t room, size_t *got, struct err *e)
+static enum status read_zstd(struct textfile *f, char *dst, size_t size, size_t *got, struct err *e)
 {
     enum status st = OK;
-    ZSTD_outBuffer o = {.dst = dst, .size = room};
+    ZSTD_outBuffer o = {.dst = dst, .size = size};
     while (o.pos == 0) {
         if (f->in.pos == f->in.size && !f->more) {
             f->in.size = fread(f->packed, 1, CHUNK, f->zst);
@@ -123,7 +123,7 @@ done:
     return st;
 }
 
-/* Moves what is not handed out to the front and reads more behind it. */
+/* Moves the text that is not yet returned to the front of the buffer and reads more after it. */
 static enum status fill(struct textfile *f, struct err *e)
 {
     enum status st = OK;
@@ -134,11 +134,11 @@ static enum status fill(struct textfile *f, struct err *e)
         f->begin = 0;
     }
     TRY(mem_grow(&f->buffer, (int64_t)f->end + CHUNK, &f->capacity, 1, e));
-    size_t room = (size_t)f->capacity - f->end;
+    size_t size = (size_t)f->capacity - f->end;
     if (f->gz)
-        TRY(read_gz(f, f->buffer + f->end, room, &got, e));
+        TRY(read_gz(f, f->buffer + f->end, size, &got, e));
     else
-        TRY(read_zstd(f, f->buffer + f->end, room, &got, e));
+        TRY(read_zstd(f, f->buffer + f->end, size, &got, e));
     f->end += got;
     f->ended = got == 0;
 done:

@@ -107,8 +107,8 @@ done:
     return st;
 }
 
-/* A token that is looked for in the normalised text has its normalised content from here on: for
- * the search, and, as in the library, for decoding. */
+/* Replaces the content of a token by its normalised form, which is searched for and, as in the
+ * library, decoded. */
 static enum status normalize_token(struct added_token *t, const struct normalizer *z,
                                    struct buf *text, struct buf *spare, struct err *e)
 {
@@ -151,7 +151,7 @@ void added_free(struct added *a)
 
 /* ---- finding ---- */
 
-/* The longest token that starts at s[at], or -1; *to is its end. */
+/* The longest token that starts at s[at], -1 if none does; *to = its end. */
 static int32_t longest_at(const struct added_trie *trie, const char *s, size_t n, size_t at,
                           size_t *to)
 {
@@ -191,7 +191,7 @@ static size_t strip_right(const char *s, size_t n, size_t to)
     return to;
 }
 
-/* The next token at or after walk->at, with what it strips. */
+/* The next token at or after walk->at, with the spaces that it strips. */
 static bool find_token(const struct added *a, const struct added_trie *trie,
                        struct added_walk *walk, const char *s, size_t n, struct added_part *found)
 {

@@ -1,4 +1,5 @@
-/* added: the added tokens of a tokenizer.json, found in the text before anything is cut. */
+/* added: the added tokens of a tokenizer.json, which are found before the text is cut into words.
+ */
 #pragma once
 #include "tokenizer/normalize.h"
 #include "tokenizer/vocab.h"
@@ -7,16 +8,17 @@
 struct added_token {
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
-    char *content; /* owned, a NUL behind it; of normalised ones, added_link normalises it */
-    size_t n;
+    char
+        *content; /* owned, followed by a NUL; added_link normalises it where `normalized` is set */
+    size_t n;     /* its bytes */
 };
 
 struct added {
     struct added_token *token;
     int64_t n, cap;
-    int64_t max_id; /* -1 without tokens */
-    /* Longest-match automata over the tokens looked for in the raw text, and over the normalised
-     * contents of those looked for in the normalised text. */
+    int64_t max_id; /* -1: no tokens */
+    /* Tries for the longest match: of the tokens that are looked for in the raw text, and of those
+     * that are looked for in the normalised text. */
     struct added_trie {
         struct added_node *node;
         int64_t n, cap;
@@ -24,27 +26,28 @@ struct added {
     } raw, normalized;
 };
 
-/* Reads added_tokens; value may be NULL or null. ERR_FORMAT, ERR_NOMEM. */
+/* Reads "added_tokens"; value may be NULL or null. Zero-initialise a; added_free whatever is
+ * returned. ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status added_read(struct added *a, const json_t *value, struct err *e);
 
-/* Enters the tokens into v->token and builds the automata. ERR_FORMAT: an id that the vocabulary or
- * another added token has under a different name, or a name with a different id. ERR_NOMEM. */
+/* Enters the tokens into v->token, which borrows their contents, and builds the tries. ERR_FORMAT:
+ * an id that another token has, or a name that the vocabulary has with another id; ERR_NOMEM. */
 MUST_USE enum status added_link(struct added *a, struct vocab *v, const struct normalizer *z,
                                 struct err *e);
 void added_free(struct added *a);
 
-/* A stretch of the text: an added token, or (id < 0) text between them. */
+/* Bytes [from, to) of a text: an added token, or (id < 0) text between two of them. */
 struct added_part {
     size_t from, to;
     int32_t id;
 };
 
-/* Walks the parts of s in order. Start with a zeroed walk; false at the end. */
 struct added_walk {
-    size_t from;            /* the next text begins here */
-    size_t at;              /* where the search goes on */
-    struct added_part held; /* the token behind the text handed out last */
+    size_t from;            /* end of the last part */
+    size_t at;              /* where the search continues */
+    struct added_part held; /* a token that was found but not yet returned */
     bool holds;
 };
+/* *part = the next part of s (n bytes); false at the end. Start with a zeroed walk. */
 bool added_next(const struct added *a, const struct added_trie *trie, struct added_walk *walk,
                 const char *s, size_t n, struct added_part *part);

@@ -10,7 +10,7 @@ enum { NO_RANK = INT32_MAX, MEMO_WORD = 28, MEMO_MAX = 4096, MEMO_MIN = 64 };
 static const uint64_t MERGE_NONE = UINT64_MAX;
 static const char space_mark[] = "\xE2\x96\x81"; /* ▁ */
 
-/* A word met before, and where in the output its ids stand. */
+/* A recent word, and where its ids are in the output. */
 struct bpe_memo {
     uint64_t hash;
     int64_t at;
@@ -42,7 +42,7 @@ static inline int32_t merge_rank(const struct bpe *b, int32_t left, int32_t righ
 
 /* ---- reading ---- */
 
-/* The two halves of a merge, written as "a b" or as ["a", "b"]. */
+/* The two tokens of a merge, written as "a b" or as ["a", "b"]. */
 static enum status merge_halves(const json_t *v, int64_t rank, const char *half[2], size_t n[2],
                                 struct err *e)
 {
@@ -158,8 +158,8 @@ done:
     return st;
 }
 
-/* Byte level: words stay plain bytes, and the vocabulary is turned to them instead. Tokens with
- * characters outside the alphabet can never arise from a word. */
+/* Byte level: words are encoded as plain bytes, so the vocabulary is translated to bytes. Tokens
+ * with characters outside the alphabet are left out: no word contains them. */
 static enum status read_byte_words(struct bpe *b, struct err *e)
 {
     enum status st = OK;
@@ -201,7 +201,8 @@ enum status bpe_read(struct bpe *b, const json_t *model, const struct vocab *voc
     }
     if (byte_level) TRY(read_byte_words(b, e));
     TRY(read_merges(b, json_object_get(model, "merges"), e));
-    /* A mark of its own ends a run of unknown characters, and whole words are looked up uncut. */
+    /* Cutting is wrong where whole words are looked up, and without a token for the mark, which
+     * would end a run of unknown characters. */
     if (byte_level || b->ignore_merges || strmap_find(&vocab->names, space_mark, 3) < 0)
         b->cuts_at_mark = false;
 done:
@@ -256,7 +257,8 @@ static void heap_push(uint64_t *heap, int64_t *n, uint64_t entry)
     heap[i] = entry;
 }
 
-/* A heap entry orders by rank, then by place, and is stale when its node's rank has changed. */
+/* Entries are ordered by rank, then by place. One is stale when the rank of its node has changed.
+ */
 static inline uint64_t heap_entry(int32_t rank, int32_t place)
 {
     return (uint64_t)(uint32_t)rank << 32 | (uint32_t)place;
@@ -273,7 +275,7 @@ static enum status grow_nodes(struct bpe_run *run, int64_t n, struct err *e)
     run->heap = NULL;
     run->node_cap = 0;
     TRY(mem_alloc(&run->node, want, sizeof *run->node, "symbols", e));
-    /* Every merge takes one entry out and puts at most two in: never more than 2 n. */
+    /* Every merge removes one entry and adds at most two: never more than 2 n. */
     TRY(mem_alloc(&run->heap, 2 * want, sizeof *run->heap, "merge queue", e));
     run->node_cap = want;
 done:
@@ -297,7 +299,7 @@ static int64_t fill_heap(const struct bpe *b, struct bpe_run *run, const int32_t
     return queued;
 }
 
-/* The rank of node i's pair, anew. */
+/* Recomputes the rank of node i's pair. */
 static void update_rank(const struct bpe *b, struct bpe_run *run, int32_t i, int64_t *queued)
 {
     struct bpe_node *at = &run->node[i];
@@ -351,11 +353,12 @@ void bpe_run_free(struct bpe_run *run)
     free(run->memo);
 }
 
-/* What the first characters become before any merge. A run of unknown ones is held back until a
- * known one or the end; bytes of the fallback overtake it, as they do in the library. */
+/* Writes the symbols of a word before any merge. A run of unknown characters is written (as unk)
+ * only before the next known one or at the end; fallback bytes come before it, as in the library.
+ */
 struct symbol_writer {
     const struct bpe *b;
-    struct ids *out; /* has room for a symbol per byte of the word, twice */
+    struct ids *out; /* reserved: two symbols per byte of the word */
     bool unk_pending;
 };
 

@@ -11,7 +11,7 @@ struct bpe {
         int32_t rank;
     } * merge;
     uint64_t mask;
-    int32_t *merged; /* (n_merges) what the merge of this rank makes */
+    int32_t *merged; // (n_merges) id that the merge of each rank makes
     int64_t n_merges;
     int32_t symbol[256];   /* byte level: id of the byte's character, -1 without one */
     int32_t fallback[256]; /* ids of <0x00> ... <0xFF>, -1 without one */
@@ -21,18 +21,19 @@ struct bpe {
     bool cuts_at_mark; /* no merge joins something to a ▁ behind it: words may be cut there */
 };
 
-/* Is this "model" of a tokenizer.json one that bpe_read understands? ERR_USAGE names the model or
- * the option that is not supported. */
+/* Checks that bpe_read supports this "model" of a tokenizer.json. ERR_USAGE names the model or the
+ * option that is not supported. */
 MUST_USE enum status bpe_check(const json_t *model, struct err *e);
 
-/* Reads a checked model but for its vocab, which was read before and must outlive b. ERR_FORMAT: a
- * merge that names an unknown token, a wrong type. ERR_NOMEM. */
+/* Reads a checked model, except its vocab, which is given and must outlive b. byte_level: words are
+ * encoded as bytes. Free b with bpe_free whatever is returned. ERR_FORMAT: a merge of an unknown
+ * token, a wrong type; ERR_NOMEM. */
 MUST_USE enum status bpe_read(struct bpe *b, const json_t *model, const struct vocab *vocab,
                               bool byte_level, struct err *e);
 void bpe_free(struct bpe *b);
 
-/* One thread's scratch memory and its memory of recent words, which points into the ids that it
- * has written: the array may grow but not shrink between calls. */
+/* Scratch memory of one thread, with a cache of recent words, which points into the ids that the
+ * thread has written: that array may grow but not shrink between calls. */
 struct bpe_run {
     struct ids symbols;
     struct bpe_node *node;
@@ -42,19 +43,19 @@ struct bpe_run {
     uint64_t memo_mask;
 };
 
-/* bytes: about how much text is to come; decides the size of the memory of words. ERR_NOMEM. */
+/* bytes: about how long the text is, for the size of the cache. ERR_NOMEM. */
 MUST_USE enum status bpe_run_init(struct bpe_run *run, size_t bytes, struct err *e);
 void bpe_run_free(struct bpe_run *run);
 
-/* out += the ids of one word: plain bytes for byte level, otherwise well-formed UTF-8. ERR_NOMEM.
- */
+/* Appends the ids of one word to out. s: plain bytes for byte level, otherwise well-formed UTF-8.
+ * ERR_NOMEM. */
 MUST_USE enum status bpe_encode(const struct bpe *b, struct bpe_run *run, const char *s, size_t n,
                                 struct ids *out, struct err *e);
 
-/* The two ways to merge the n symbols in place, leftmost lowest rank first; both return how many
- * are left. The scan takes O(n^2) and is the faster one for short words; the heap takes O(n log n)
- * and ERR_NOMEM. */
+/* Two ways to merge the n symbols of a word in place, the pair of lowest rank first, of equal ranks
+ * the leftmost; both give the number of symbols left. The scan (n <= BPE_SCAN_MAX) takes O(n^2) and
+ * is faster for short words; the heap takes O(n log n) and memory: ERR_NOMEM. */
 int64_t bpe_merge_scan(const struct bpe *b, int32_t *symbols, int64_t n);
 MUST_USE enum status bpe_merge_heap(const struct bpe *b, struct bpe_run *run, int32_t *symbols,
                                     int64_t *n, struct err *e);
-enum { BPE_SCAN_MAX = 32 }; /* symbols that the scan is used for */
+enum { BPE_SCAN_MAX = 32 }; /* most symbols that the scan is used for */

@@ -1,7 +1,8 @@
 #include "tokenizer/bytelevel.h"
 #include "tokenizer/utf8.h"
 
-/* Printable Latin-1 characters stand for themselves; the other bytes, in order, for U+0100 on. */
+/* Printable Latin-1 characters are their own code points; the other bytes, in order, are U+0100 on.
+ */
 void bytelevel_init(struct bytelevel *b)
 {
     int next = 256;

@@ -86,7 +86,7 @@ void decoder_free(struct decoder *d)
 
 /* ---- lists of strings ---- */
 
-/* What was put behind the last string becomes one more string. */
+/* Makes what was appended to the text since the last string one more string. */
 static enum status strings_close(struct strings *l, struct err *e)
 {
     enum status st = mem_grow(&l->end, l->n, &l->cap, sizeof *l->end, e);
@@ -115,8 +115,8 @@ static const char *strings_get(const struct strings *l, int64_t i, size_t *n)
 
 /* ---- steps: in is read, out is filled ---- */
 
-/* The bytes of all tokens make one text. A token with characters outside the alphabet is an added
- * token and stands for itself. */
+/* Joins the bytes of all tokens. A token with characters outside the alphabet is an added token and
+ * is copied. */
 static enum status do_byte_level(const struct decoder *d, const struct strings *in,
                                  struct strings *out, struct err *e)
 {
@@ -142,7 +142,7 @@ static int fallback_byte(const char *s, size_t n)
     return n == 6 && memcmp(s, "<0x", 3) == 0 && s[5] == '>' ? utf8_hex(s + 3, 2) : -1;
 }
 
-/* A run of bytes is one string if it is valid UTF-8, else one U+FFFD a byte. */
+/* Appends a run of bytes: one string if it is valid UTF-8, else one U+FFFD per byte. */
 static enum status flush_bytes(struct buf *run, struct strings *out, struct err *e)
 {
     enum status st = OK;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the order in which they are asked: texts before ids, the tokenizer's own files first. */
+/* In order of precedence: texts before ids, the files of the tokenizer first. */
 static const struct {
     const char *file, *key;
 } sources[] = {
@@ -23,7 +23,7 @@ void eos_free(struct eos *x)
     x->token = NULL;
 }
 
-/* "</s>", {"content": "</s>"}, 2 or [2, 3]; anything else, null included, names nothing. */
+/* Reads "</s>", {"content": "</s>"}, 2 or [2, 3]; anything else, null included, names no token. */
 static enum status take(const json_t *value, struct eos *out, struct err *e)
 {
     if (json_is_array(value)) value = json_array_get(value, 0);

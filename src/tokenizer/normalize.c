@@ -59,9 +59,8 @@ void normalizer_free(struct normalizer *z)
     free(z->step);
 }
 
-/* Bytes of the stretch of text that begins at s and needs the Unicode tables: it ends before an
- * ASCII character that is followed by another one, since no ASCII character joins what precedes it.
- */
+/* Bytes from s on that need the Unicode tables: up to an ASCII character that is followed by
+ * another one, since no ASCII character combines with what precedes it. */
 static size_t stretch_length(const char *s, size_t n)
 {
     size_t i = 0;
@@ -82,8 +81,8 @@ done:
     return st;
 }
 
-/* ASCII passes through; each other stretch, with the ASCII character in front of it (which may take
- * a mark), goes through the tables. */
+/* NFC. ASCII is copied; each other stretch goes through the Unicode tables, together with the ASCII
+ * character in front of it, which may combine with a mark. */
 static enum status compose(struct buf *out, const char *s, size_t n, struct err *e)
 {
     enum status st = OK;

@@ -16,13 +16,14 @@ struct pattern_work {
     pcre2_match_context *limits;
 };
 
-/* A search may go back so often, and so often for each byte before it: the patterns of published
- * tokenizers take at most one step back a byte, one that explodes twice as many for each further
- * byte. What it has to remember in the meantime is bounded likewise. */
+/* Limits of one search: backtracking steps, and steps per byte of text, and the same for memory.
+ * The patterns of published tokenizers take at most one step back per byte; exponential ones double
+ * their steps with each byte. */
 enum { STEPS = 200000, STEPS_BYTE = 8, HEAP_KIB = 20 << 10, HEAP_BYTES_BYTE = 512 };
 
 /* Oniguruma's \s is White_Space, its \w letters, marks, decimal digits and connectors; PCRE2's
- * differ in U+180E and in most of \w. Inside a class only the contents of the brackets are put. */
+ * differ in U+180E and in most of \w. Inside a class only the members are written, without
+ * brackets. */
 static const struct shorthand {
     char letter;
     bool negated;
@@ -41,7 +42,7 @@ static const struct shorthand *shorthand_of(char letter)
     return NULL;
 }
 
-/* One backslash and what follows it, in or out of a class. */
+/* Rewrites a backslash and the letter after it, inside or outside of a class. */
 static enum status add_escape(struct buf *out, const char *at, bool in_class, struct err *e)
 {
     enum status st = OK;
@@ -61,8 +62,8 @@ done:
     return st;
 }
 
-/* "(?i)" within a pattern takes in the alternatives behind it in Ruby, not in Perl; "m" is Perl's
- * s. */
+/* "(?i)" inside a pattern applies to the following alternatives in Ruby, but not in Perl; Ruby's
+ * option m is Perl's s. */
 static enum status check_group(const char *at, bool first, struct err *e)
 {
     enum status st = OK;
@@ -76,8 +77,8 @@ done:
     return st;
 }
 
-/* Behind {n,m}, Ruby's + and ? repeat the whole again, Perl's are possessive and lazy; {,m} is an
- * interval in Ruby only. */
+/* After {n,m}, + and ? repeat the whole again in Ruby, but are possessive and lazy in Perl; {,m} is
+ * an interval in Ruby only. */
 static enum status check_interval(const char *at, bool escape, struct err *e)
 {
     enum status st = OK;
@@ -90,11 +91,11 @@ done:
 }
 
 /* Rewrites Oniguruma's syntax (Ruby's) to PCRE2's, and refuses what the two read differently. A NUL
- * lies behind the text. */
+ * follows the text. */
 static enum status rewrite(struct buf *out, const char *text, size_t n, struct err *e)
 {
     enum status st = OK;
-    bool in_class = false, escape = false; /* escape: a backslash and its letter stand before */
+    bool in_class = false, escape = false; /* escape: after a backslash and its letter */
     size_t class_start = 0;
     for (size_t i = 0; i < n; i++) {
         const char *at = text + i;

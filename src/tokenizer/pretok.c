@@ -181,7 +181,7 @@ static enum status send(struct piece_sink *k, size_t from, size_t to, struct err
     return cut_from(k->p, k->run, k->next, k->s + from, to - from, k->at_start && from == 0, e);
 }
 
-/* Does the behaviour join this part to the pending piece? */
+/* Whether the behaviour joins this part to the pending piece. */
 static bool joins(const struct piece_sink *k, enum behavior behavior, bool matched)
 {
     if (!k->pending) return false;
@@ -212,8 +212,8 @@ done:
     return st;
 }
 
-/* Walks the matches. An empty match right behind the last one does not count (Oniguruma's
- * find_iter): then the search goes on one character later. */
+/* Goes through the matches. An empty match right after the last one does not count (Oniguruma's
+ * find_iter): the search continues one character later. */
 static enum status split(struct piece_sink *k, const struct pretok_step *step, size_t n,
                          struct err *e)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Published ones add one or two; lists of lists would multiply. */
+/* Published files add one or two ids; nested lists could multiply them. */
 enum { TEMPLATE_IDS = 256, TEMPLATE_PROCESSING = 1 };
 
 static enum status add_special(struct ids *out, const json_t *tokens, const char *name,
@@ -28,7 +28,7 @@ done:
     return st;
 }
 
-/* Of several templates in a row, the later one stands around what the earlier ones made. */
+/* A later template goes around what the earlier ones made. */
 static enum status read_template(struct template *t, const json_t *o, struct err *e)
 {
     enum status st = OK;

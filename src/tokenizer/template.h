@@ -1,4 +1,4 @@
-/* template: the ids that post-processors put around a text. */
+/* template: the ids that the post-processors of a tokenizer.json put around a text. */
 #pragma once
 #include "tokenizer/buf.h"
 #include "util/json.h"

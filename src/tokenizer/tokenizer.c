@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The largest published ones have some 35 MB. */
+/* The largest published files have about 35 MB. */
 enum { TOKENIZER_BYTES_MAX = 256 << 20 };
 
 struct tokenizer {
@@ -178,8 +178,8 @@ static enum status take_word(void *context, const char *s, size_t n, struct err 
     return bpe_encode(&c->t->bpe, &c->bpe, s, n, &c->out, e);
 }
 
-/* Text between the added tokens of the raw text: normalise, then look for the tokens that are to be
- * found in normalised text, and cut and encode what is left. */
+/* Encodes text between two added tokens of the raw text: normalises it, finds the added tokens of
+ * the normalised text, and cuts and encodes what is between those. */
 static enum status encode_segment(struct encoding *c, const char *s, size_t n, bool at_start,
                                   struct err *e)
 {
@@ -231,7 +231,7 @@ enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t
 {
     enum status st = OK;
     struct encoding c = {.t = t, .cut = {.word = take_word, .context = &c}};
-    /* Replacement and byte fallback may triple it, and places in a word are 32-bit. */
+    /* Replacement and byte fallback may triple the length, and places in a word have 32 bits. */
     ENSURE(n < INT32_MAX / 6, ERR_USAGE, "a text of %zu bytes is too long to encode: split it", n);
     TRY(ids_reserve(&c.out, (int64_t)n / 3 + 16, e));
     TRY(bpe_run_init(&c.bpe, n, e));

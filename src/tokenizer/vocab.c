@@ -85,7 +85,7 @@ enum status vocab_read(struct vocab *v, const json_t *object, int64_t max_added,
         v->token[id] = (struct vocab_token){.s = name, .n = (uint32_t)strlen(name)};
         TRY(strmap_add(&v->names, name, strlen(name), id, e));
     }
-    /* The text has stopped moving: point into it, not into the document. */
+    /* The text does not move any more: point into it instead of into the document. */
     for (uint64_t i = 0; i <= v->names.mask; i++)
         if (v->names.slot[i].id >= 0)
             v->token[v->names.slot[i].id].s = v->names.text.data + v->names.slot[i].at;

@@ -1,12 +1,12 @@
-/* vocab: the strings of a tokenizer by id, and ids by string. */
+/* vocab: the vocabulary of a tokenizer: strings by id, and ids by string. */
 #pragma once
 #include "tokenizer/buf.h"
 #include "util/json.h"
 #include <stdbool.h>
 
-enum { VOCAB_MAX_ID = (1 << 21) - 1 }; /* a larger id is a damaged file, not a model */
+enum { VOCAB_MAX_ID = (1 << 21) - 1 }; /* a file with a larger id is damaged */
 
-/* A hash table from strings to ids, open addressing. The strings lie in `text`. */
+/* A hash table from strings to ids, with open addressing. */
 struct strmap {
     struct strmap_slot {
         uint32_t hash, n; /* n: bytes of the string */
@@ -15,22 +15,23 @@ struct strmap {
     } * slot;
     uint64_t mask; /* slots - 1, a power of two minus one */
     int64_t n;
-    struct buf text;
+    struct buf text; /* all strings, one after the other */
 };
 
-/* Room for n strings without growing. ERR_NOMEM. */
+/* Makes an empty table for at most n strings; strmap_free frees it. ERR_NOMEM. */
 MUST_USE enum status strmap_init(struct strmap *m, int64_t n, struct err *e);
 void strmap_free(struct strmap *m);
 
-/* The id of a string, -1 when absent. */
+/* The id of a string of n bytes; -1 when it is not in the table. */
 int32_t strmap_find(const struct strmap *m, const char *s, size_t n);
 
-/* Adds a string that is not there yet; the caller stays within init's n. ERR_NOMEM. */
+/* Adds a string that is not in the table; at most as many as strmap_init was told. ERR_FORMAT: more
+ * than 4 GB of text; ERR_NOMEM. */
 MUST_USE enum status strmap_add(struct strmap *m, const char *s, size_t n, int32_t id,
                                 struct err *e);
 
 struct vocab {
-    struct strmap names; /* the model's own tokens, as written in the file */
+    struct strmap names; /* tokens of the model, as written in the file */
     int64_t n_ids;       /* largest id + 1, added tokens included */
     struct vocab_token {
         const char *s; /* NULL: no token has this id */
@@ -38,8 +39,9 @@ struct vocab {
     } * token; /* (n_ids), borrowed from names.text or from the added tokens */
 };
 
-/* Reads model.vocab; room is left for ids up to max_added (-1: no added tokens). ERR_FORMAT: no
- * object, an id that is no integer in 0..VOCAB_MAX_ID, two tokens with one id. */
+/* Reads model.vocab. max_added: largest id of the added tokens, for which v->token gets entries too
+ * (-1: none). Zero-initialise v; vocab_free whatever is returned. ERR_FORMAT: not an object, an id
+ * that is not an integer in 0..VOCAB_MAX_ID, two tokens with one id; ERR_NOMEM. */
 MUST_USE enum status vocab_read(struct vocab *v, const json_t *object, int64_t max_added,
                                 struct err *e);
 void vocab_free(struct vocab *v);

@@ -16,6 +16,14 @@ static const struct metric_field *metric_field(const char *name, enum metric_sco
     return NULL;
 }
 
+/* The kind's field of that name for each dataset. */
+static const struct field *inner_field(const struct kind *kind, const char *name)
+{
+    for (const struct field *f = kind->fields; f->name; f++)
+        if (f->place == IN_INNER && strcmp(f->name, name) == 0) return f;
+    return NULL;
+}
+
 static void compare(const struct kind *kind, enum metric_scope scope)
 {
     for (int k = 0; metrics[k]; k++) {
@@ -24,7 +32,7 @@ static void compare(const struct kind *kind, enum metric_scope scope)
             assert_true(!f->value != !f->each && f->scopes);
             if (!(f->scopes & scope)) continue;
             assert_ptr_equal(metric_field(f->name, scope), f); /* no two of one name */
-            const struct field *of_kind = kind_field(kind, IN_INNER, f->name);
+            const struct field *of_kind = inner_field(kind, f->name);
             if (f->each)
                 assert_true(kind->sequences && strcmp(f->name, "sequence_loss") == 0);
             else if (!of_kind || (of_kind->type == FIELD_INTEGER) != f->integer)
@@ -39,8 +47,8 @@ static void compare(const struct kind *kind, enum metric_scope scope)
 static void fields_of_kinds_and_metrics_agree(void **state)
 {
     (void)state;
-    compare(&kind_checkpoint, METRIC_CHECKPOINT);
-    compare(&kind_cell, METRIC_CELL);
+    compare(kind_find("checkpoint"), METRIC_CHECKPOINT);
+    compare(kind_find("cell"), METRIC_CELL);
 }
 
 int main(void)

@@ -134,20 +134,9 @@ done:
 
 static enum status op_constant(struct vm *v, struct err *e)
 {
-    switch (v->code) {
-    case 0x88:
-        return push_new(v, KIND_BOOL, 1, e);
-    case 0x89:
-        return push_new(v, KIND_BOOL, 0, e);
-    case '}':
-        return push_new(v, KIND_DICT, 0, e);
-    case ']':
-        return push_new(v, KIND_LIST, 0, e);
-    case ')':
-        return push_new(v, KIND_TUPLE, 0, e);
-    default:
-        return push_new(v, KIND_NONE, 0, e);
-    }
+    static const enum kind kinds[256] = {['N'] = KIND_NONE, [0x88] = KIND_BOOL, [0x89] = KIND_BOOL,
+                                         ['}'] = KIND_DICT, [']'] = KIND_LIST,  [')'] = KIND_TUPLE};
+    return push_new(v, kinds[v->code], v->code == 0x88, e);
 }
 
 static enum status op_int(struct vm *v, struct err *e)

@@ -134,27 +134,15 @@ enum status safetensors_read_f32(const struct safetensors *s, const struct tenso
     return safetensors_read_range(s, t, 0, t->n_elements, dst, e);
 }
 
-/* The i-th element of a buffer of integers. */
+/* The i-th element of a buffer of integers, little endian as dtype.c asserts of the machine. */
 static int64_t integer_at(const char *buffer, enum dtype t, int64_t i)
 {
-    int64_t i64;
-    int32_t i32;
-    int16_t i16;
-    switch (t) {
-    case DTYPE_I64:
-        memcpy(&i64, buffer + 8 * i, 8);
-        return i64;
-    case DTYPE_I32:
-        memcpy(&i32, buffer + 4 * i, 4);
-        return i32;
-    case DTYPE_I16:
-        memcpy(&i16, buffer + 2 * i, 2);
-        return i16;
-    case DTYPE_I8:
-        return (int8_t)buffer[i];
-    default:
-        return (uint8_t)buffer[i]; /* U8, BOOL */
-    }
+    const int64_t size = (int64_t)dtype_size(t);
+    const bool is_signed = t != DTYPE_U8 && t != DTYPE_BOOL;
+    uint64_t bits = 0;
+    memcpy(&bits, buffer + i * size, (size_t)size);
+    if (is_signed && size < 8 && bits >> (8 * size - 1)) bits |= ~0ull << 8 * size;
+    return (int64_t)bits;
 }
 
 enum status safetensors_read_i32(const struct safetensors *s, const struct tensor_entry *t,

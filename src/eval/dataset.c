@@ -1,11 +1,13 @@
 #include "eval/dataset.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_file.h"
 #include "eval/arrange.h"
 #include "eval/collect.h"
 #include "eval/documents.h"
 #include "util/fsx.h"
 #include "util/hash.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +39,6 @@ done:
     return st;
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static enum status add_matches(struct paths *p, const char *pattern, struct err *e)
 {
     enum status st = OK;
@@ -53,7 +50,7 @@ static enum status add_matches(struct paths *p, const char *pattern, struct err 
     for (size_t i = 0; code == 0 && i < found.gl_pathc; i++)
         if (fsx_is_file(found.gl_pathv[i])) TRY(add_path(p, found.gl_pathv[i], e));
     ENSURE(p->n > first, ERR_IO, "%s: no file matches", pattern);
-    qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, compare_paths);
+    qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, name_compare);
 done:
     globfree(&found);
     return st;
@@ -171,13 +168,13 @@ static enum status load_ids(struct collector *c, struct err *e)
     const struct tensor_entry *t = NULL;
     TRY(read_ids(c->options->ids, &t, &s, &values, e));
     int64_t length = t->shape[t->n_dims - 1];
-    int64_t most = c->options->length;
-    if (t->n_dims == 1 && most > 0 && length > most) length = most;
+    int64_t limit = c->options->length;
+    if (t->n_dims == 1 && limit > 0) length = min64(length, limit);
     c->all = t->n_elements;
     for (int64_t i = 0; length > 0 && i + length <= t->n_elements; i += length) {
         int64_t tokens;
         TRY(row_length(c, values + i, length, &tokens, e));
-        if (c->options->within_positions && tokens > most) tokens = most;
+        if (c->options->within_positions) tokens = min64(tokens, limit);
         bool short_of = tokens < c->options->min_length;
         c->dropped += short_of;
         if (!short_of) TRY(collector_add_sequence(c, values + i, tokens, e));

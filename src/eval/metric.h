@@ -2,12 +2,12 @@
  *
  * A metric adds something up over scored positions and makes fields of a record from the sums. It
  * is a const struct in its own file (small relatives share one), a line of the table in metric.c,
- * and a line of the results' field table for each of its fields.
+ * and, for each of its fields, a line among the fields of its kind of result (results/kind_cell.c,
+ * kind_checkpoint.c).
  *
- * Its sums pass through the same steps as those of all others: in f64 over the positions of a
- * slice, in order; over the slices of a unit, in order; a unit is scored by one rank, and what each
- * rank has is copied to all. So no sum depends on the number of ranks or threads. A unit of a text
- * is a sequence.
+ * The sums of all metrics are made alike, in f64: over the positions of a slice, in order, then
+ * over the slices of a unit, in order (head.h). A unit, in a text a sequence, is scored by one
+ * rank, and its sums are copied to the others: no sum depends on the number of ranks or threads.
  */
 #pragma once
 #include "model/sequences.h"

@@ -3,21 +3,13 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* The range that the second byte must lie in, by the first: table 3-7 of the Unicode standard. */
+/* Whether the second byte is in the range that the first one asks for: table 3-7 of the standard.
+ */
 static bool second_fits(unsigned char first, unsigned char second)
 {
-    switch (first) {
-    case 0xE0:
-        return second >= 0xA0 && second <= 0xBF;
-    case 0xED:
-        return second >= 0x80 && second <= 0x9F;
-    case 0xF0:
-        return second >= 0x90 && second <= 0xBF;
-    case 0xF4:
-        return second >= 0x80 && second <= 0x8F;
-    default:
-        return second >= 0x80 && second <= 0xBF;
-    }
+    unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+    return second >= low && second <= high;
 }
 
 int utf8_step(const char *s, size_t n)
@@ -123,20 +115,12 @@ static bool is_letter_symbol(int32_t c)
 
 bool utf8_is_word(int32_t code)
 {
-    switch (utf8proc_category(code)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-        return true;
-    default:
-        return is_letter_symbol(code) || code == 0x200C || code == 0x200D;
-    }
+    static const utf8proc_category_t categories[] = {
+        UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LM,
+        UTF8PROC_CATEGORY_LO, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME,
+        UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_PC};
+    utf8proc_category_t category = utf8proc_category(code);
+    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
+        if (categories[i] == category) return true;
+    return is_letter_symbol(code) || code == 0x200C || code == 0x200D;
 }

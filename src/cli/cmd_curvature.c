@@ -1,3 +1,4 @@
+/* qtraj curvature: gradient, sharpness, trace and spectrum of one checkpoint. */
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "group/inputs.h"

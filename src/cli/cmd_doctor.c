@@ -1,3 +1,4 @@
+/* qtraj doctor: runs the checks of doctor.h and prints findings, warnings and remedies. */
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"

@@ -1,3 +1,4 @@
+/* qtraj eval: the loss of one checkpoint on a text, and its logits. */
 #include "checkpoint/safetensors.h"
 #include "cli/args.h"
 #include "cli/cli.h"

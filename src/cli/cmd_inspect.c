@@ -1,3 +1,4 @@
+/* qtraj inspect: family, shape and tensors of one checkpoint. */
 #include "checkpoint/checkpoint.h"
 #include "cli/args.h"
 #include "cli/cli.h"

@@ -1,7 +1,7 @@
 /* The commands that print the tables this binary is made of. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "config/sweep.h"
+#include "config/preset.h"
 #include "model/model.h"
 #include "quant/quant.h"
 #include "util/json.h"

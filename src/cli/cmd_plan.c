@@ -1,3 +1,4 @@
+/* qtraj plan: the visits and cells of a sweep, how far they are and what they cost. */
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/plan_report.h"

@@ -1,7 +1,9 @@
+/* qtraj quantize: one checkpoint by one method at one width. */
 #include "checkpoint/checkpoint.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/single.h"
+#include "config/preset.h"
 #include "group/weights_file.h"
 #include "quant/quant.h"
 #include "util/mem.h"

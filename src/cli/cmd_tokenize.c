@@ -1,3 +1,4 @@
+/* qtraj tokenize: the token ids of lines on stdin. */
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "tokenizer/tokenizer.h"

@@ -1,44 +1,44 @@
-/* doctor: what a run would meet on this machine, and what would slow or break it. */
+/* doctor: checks what on this machine would slow down or break a run. */
 #pragma once
 #include "linalg/rates.h"
 #include "util/json.h"
 #include "util/limits.h"
 #include <mpi.h>
 
-/* A check writes findings ("cores": 64) under its heading, and a warning with a remedy for each
- * thing that is not well. */
+/* A check adds findings ("cores": 64) under its heading, and a warning with a remedy for each
+ * problem. */
 struct doctor {
     json_t *findings; /* heading → {name: value} */
     json_t *warnings; /* [{about, text, remedy}] */
     const char *heading;
 };
 
-/* What the ranks found out about themselves, on rank 0. Of several ranks the first one, the master,
- * does no work: it counts in none of the figures about work. */
+/* What rank 0 knows of all ranks. Of several ranks the first, the master, does not work: figures
+ * about work leave it out. */
 struct doctor_ranks {
     int n;
     int64_t workers, nodes;
-    int64_t node_workers;      /* most on a node */
+    int64_t node_workers;      /* maximum on a node */
     struct limits limits;      /* of rank 0's node */
     struct limits_share share; /* of rank 0 */
-    int64_t threads_most;      /* of a worker */
-    int64_t threads_missing;   /* that OpenMP does not start, most of a worker */
-    double load;               /* threads for each core, on the worst node */
+    int64_t threads_most;      /* maximum of a worker */
+    int64_t threads_missing;   /* that OpenMP does not start: maximum of a worker */
+    double load;               /* threads per core, maximum over nodes */
     int64_t cores_used;        /* CPUs of rank 0's node that some worker may run on */
     bool all_bound;
-    int64_t memory_least;      /* of a worker, bytes */
+    int64_t memory_least;      /* minimum of a worker, bytes */
     struct linalg_rates rates; /* of all workers together */
 };
 
-/* Under the heading of now; the value is taken over. */
+/* Adds a finding (value is taken over) or a warning under the current heading. */
 void doctor_note(struct doctor *d, const char *name, json_t *value);
 void doctor_warn(struct doctor *d, const char *remedy, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Collective on world; fills *out on rank 0. */
+/* Fills *out on rank 0. Collective on world. ERR_IO: limits cannot be read; ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status doctor_ask_ranks(MPI_Comm world, struct doctor_ranks *out, struct err *e);
 
-/* On rank 0. */
+/* The checks, on rank 0; each sets its heading. */
 void doctor_check_versions(struct doctor *d);
 MUST_USE enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r,
                                        struct err *e);

@@ -1,3 +1,4 @@
+/* Checks of this process: versions, BLAS, memory, limits, locale. */
 #include "cli/doctor.h"
 #include "linalg/linalg.h"
 #include "results/results.h"

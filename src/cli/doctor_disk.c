@@ -1,3 +1,4 @@
+/* Checks of the folders of results and scratch: space and speed. */
 #include "cli/doctor.h"
 #include "memory/states.h"
 #include "util/clock.h"

@@ -1,3 +1,4 @@
+/* Checks of all ranks together: cores, threads, binding, memory, speed. */
 #include "cli/doctor.h"
 #include "util/agree.h"
 #include <omp.h>

@@ -7,7 +7,7 @@
 
 void plan_report_free(struct plan_report *r)
 {
-    plan_visits_free(&r->left);
+    plan_visits_free(&r->remaining);
     free(r->lines);
     free(r->simulations);
     *r = (struct plan_report){0};
@@ -21,7 +21,7 @@ static bool may_scratch(const struct plan *p)
     return !scratch || strcmp(scratch, "off") != 0;
 }
 
-/* Least memory that a visit can be done with, to a hundredth; 0: none is enough. */
+/* The minimum memory for a visit, to a hundredth; 0: no amount is enough. */
 static int64_t least_memory(const struct plan *p, const struct plan_line *l, const int64_t *which,
                             struct plan_rank rank)
 {
@@ -39,8 +39,8 @@ static int64_t least_memory(const struct plan *p, const struct plan_line *l, con
     return high;
 }
 
-/* Where nobody has said how many ranks share a visit: one, or as many as it takes if one has too
- * little memory and that helps. A group is taken to live on one node. */
+/* Ranks per visit: what the sweep says, else one, or more if one has too little memory and more
+ * helps. Assumes that a group is on one node. */
 static int64_t group_of(const struct plan *p, const struct plan_line *l, const int64_t *which,
                         const struct plan_rank *rank)
 {
@@ -78,7 +78,7 @@ static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, st
     l->visits = p->sweep->models[l->model].n_rows;
     l->cost = plan_visit_cost(p, l->model, which, n);
     predict_memory(p, which, r->threads, r->memory, l);
-    /* Every wave reads the checkpoint again. */
+    /* Each wave reads the checkpoint again. */
     if (l->memory.waves > 1) l->cost.bytes *= (double)l->memory.waves;
     l->total = cost_seconds(&l->cost, &p->costs.rates, l->seconds);
     cost_add(&r->cost, &l->cost, (double)l->visits);
@@ -101,7 +101,7 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
         r.lines[r.n].model = r.n;
         fill_line(&r, which, n, &r.lines[r.n]);
     }
-    TRY(plan_visits_make(p, view, &all, &r.left, e));
+    TRY(plan_visits_make(p, view, &all, &r.remaining, e));
     *out = r;
     r = (struct plan_report){0};
 done:
@@ -112,13 +112,13 @@ done:
 
 /* --- simulations --- */
 
-/* Ranks of a group share out tokens, Hessians and rows, and wait for each other where they meet:
- * a doubling is taken to give this share of twice the speed. */
-static const double kept_by_doubling = 0.95;
+/* Ranks of a group divide tokens, Hessians and rows, and wait for each other: twice as many are
+ * assumed to be this share of twice as fast. */
+static const double doubling_efficiency = 0.95;
 
 static double speed_of(int64_t group)
 {
-    return (double)group * pow(kept_by_doubling, log2((double)group));
+    return (double)group * pow(doubling_efficiency, log2((double)group));
 }
 
 static void scale_parts(const struct plan_visits *v, double by)
@@ -152,8 +152,8 @@ enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64
     int64_t capacity = 0;
     double speed = speed_of(group);
     r->group = group;
-    TRY(tasks_of(&r->left, speed, &tasks, e));
-    scale_parts(&r->left, 1 / speed);
+    TRY(tasks_of(&r->remaining, speed, &tasks, e));
+    scale_parts(&r->remaining, 1 / speed);
     for (const char *p = nodes; *p;) {
         char *end;
         long n = strtol(p, &end, 10);
@@ -162,12 +162,12 @@ enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64
                "16,64,256",
                nodes, (long long)group);
         TRY(mem_grow(&r->simulations, r->n_simulations, &capacity, sizeof *r->simulations, e));
-        TRY(sched_simulate(tasks, r->left.n, n / group, &r->simulations[r->n_simulations], e));
+        TRY(sched_simulate(tasks, r->remaining.n, n / group, &r->simulations[r->n_simulations], e));
         r->n_simulations++;
         p = *end == ',' ? end + 1 : end;
     }
 done:
-    if (tasks) scale_parts(&r->left, speed);
+    if (tasks) scale_parts(&r->remaining, speed);
     free(tasks);
     return st;
 }
@@ -213,7 +213,7 @@ static json_t *tokens_json(const struct cost_tokens *t)
                      "guessed", t->guessed);
 }
 
-static double left_seconds(const struct plan_visits *v)
+static double remaining_seconds(const struct plan_visits *v)
 {
     double sum = 0;
     for (int64_t i = 0; i < v->n; i++) {
@@ -246,9 +246,9 @@ json_t *plan_report_json(const struct plan_report *r)
         "correction", phases_json(c->rates.correction, 1), "evaluation",
         tokens_json(&c->evaluation), "calibration", tokens_json(&c->calibration), "curvature",
         tokens_json(&c->curvature), "memory", (json_int_t)r->memory, "visits_left",
-        (json_int_t)r->left.n, "models", models, "bytes", r->cost.bytes, "flop",
+        (json_int_t)r->remaining.n, "models", models, "bytes", r->cost.bytes, "flop",
         phases_json(r->cost.flop, 1), "seconds_by_phase", phases_json(r->seconds, 1), "seconds",
-        r->total, "seconds_left", left_seconds(&r->left), "simulations", simulations);
+        r->total, "seconds_left", remaining_seconds(&r->remaining), "simulations", simulations);
 }
 
 /* --- for people --- */
@@ -308,7 +308,7 @@ static void print_total(const struct plan_report *r)
     char time[32], left[32];
     double sum = 0;
     put_time(r->total, time);
-    put_time(left_seconds(&r->left), left);
+    put_time(remaining_seconds(&r->remaining), left);
     for (int i = 0; i < COST_PHASE_N; i++) sum += r->seconds[i];
     printf("all: %.4g TFLOP, %.4g GB read, %s on one worker (", cost_flop(&r->cost) / 1e12,
            r->cost.bytes / 1e9, time);
@@ -319,7 +319,7 @@ static void print_total(const struct plan_report *r)
                100 * r->seconds[i] / sum);
         comma = ", ";
     }
-    printf("); left: %lld visits, %s\n", (long long)r->left.n, left);
+    printf("); left: %lld visits, %s\n", (long long)r->remaining.n, left);
 }
 
 static void print_simulations(const struct plan_report *r)

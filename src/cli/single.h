@@ -1,5 +1,4 @@
-/* single: what the single-checkpoint commands share. They run the sweep's own visit over one
- * folder. */
+/* single: what eval and quantize share: they run the visit of a sweep on one folder. */
 #pragma once
 #include "config/sweep.h"
 #include "util/err.h"
@@ -9,14 +8,14 @@
 /* The records of one visit. Zero-initialise; owned by the caller. */
 struct single {
     struct visit visit;
-    struct visit_hooks hooks; /* emit is set here; context is the caller's choice, see below */
-    json_t *checkpoint;       /* record */
-    json_t *cell;             /* record of the only variant, NULL without one */
+    struct visit_hooks hooks; /* emit, memory and ranks are set by single_run */
+    json_t *checkpoint;       /* its record */
+    json_t *cell;             /* the record of the variant, NULL: there is none */
 };
 void single_free(struct single *s);
 
-/* Adds an evaluation dataset; d is taken over. ERR_USAGE (checks between its keys, named after the
- * flags "--PREFIXtext", ...), ERR_NOMEM. */
+/* Adds an evaluation dataset; takes over d. ERR_USAGE (checks between its keys, which are named as
+ * the flags "--PREFIXtext", ...), ERR_NOMEM. */
 MUST_USE enum status single_add_evaluation(struct single *s, struct data_options *d,
                                            const char *prefix, struct err *e);
 

@@ -145,10 +145,8 @@ enum status curvature_options_finish(const struct curvature_options *o, struct e
     enum status st = OK;
     const char *key, *what = fault(o, &key);
     if (!what) goto done;
-    char flag[32];
-    snprintf(flag, sizeof flag, "--%s", key);
-    for (char *c = flag + 2; *c; c++)
-        if (*c == '_') *c = '-';
+    char flag[OPTION_FLAG];
+    option_flag_name("", key, flag);
     FAIL(ERR_USAGE, "%s: %s", flag, what);
 done:
     return st;

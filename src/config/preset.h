@@ -1,9 +1,9 @@
-/* preset: what published protocols fix, by name.
+/* preset: the settings of published protocols, by name.
  *
- * A preset is a set of defaults for a method's options, for the calibration's and the evaluation's
- * data treatment. It stands at the top of a sweep file, or at one of those entries, which then has
- * it instead of the file's. Keys written beside it win. What results hold are the values, not the
- * preset's name (docs/decisions/0012-presets.md). */
+ * A preset is a set of defaults for the options of a method and for how calibration and evaluation
+ * texts are treated. It is named at the top of a sweep file, or in one of those entries, for which
+ * it replaces the file's. Keys written beside it take precedence. Results record the values, not
+ * the name of the preset (docs/decisions/0012-presets.md). */
 #pragma once
 #include "config/sweep.h"
 #include "options/options.h"
@@ -11,10 +11,25 @@
 /* In the order of enum preset, NULL behind the last. */
 extern const char *const preset_names[];
 
-/* Hooks of the tables (option_table.begin): the preset that holds for an entry of `methods`, for
- * `calibration` or an entry of `evaluation`, put into the entry before its own keys are. */
+/* Hooks of the tables (option_table.begin) for an entry of `methods`, and for `calibration` or an
+ * entry of `evaluation`: fill in the preset that holds for it before its own keys are read. */
 enum status method_begin(void *entry, const struct option_scope *scope, struct err *e);
 enum status data_begin(void *entry, const struct option_scope *scope, struct err *e);
 
-/* That methods and calibration of a sweep do not contradict each other. */
+/* Fails if methods and calibration of a sweep contradict each other. */
 enum status preset_check(const struct sweep *s, const struct option_scope *scope, struct err *e);
+
+/* A preset's defaults for the command line: *preset by its name (ERR_USAGE); put into the options
+ * of a method, and into a source of data for "calibration" or "evaluation". What the preset does
+ * not fix stays. ERR_NOMEM. */
+MUST_USE enum status preset_find(const char *name, int *preset, struct err *e);
+MUST_USE enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
+                                          struct err *e);
+MUST_USE enum status data_options_preset(struct data_options *d, int preset, const char *section,
+                                         struct err *e);
+
+/* The name, NULL behind the last; whether it fixes options of the method. */
+const char *preset_name(int preset);
+bool preset_concerns(int preset, const char *method);
+/* Lists all presets with what they fix. */
+void preset_print(FILE *out);

@@ -1,4 +1,4 @@
-/* surface: a loss surface that a sweep asks for: an entry of `surfaces`. */
+/* surface_options: an entry of `surfaces`: a loss surface that a sweep asks for. */
 #pragma once
 #include "util/err.h"
 #include <stdint.h>
@@ -9,7 +9,7 @@ enum surface_plane {
     SURFACE_RANDOM        /* two filter-normalised random directions from a checkpoint */
 };
 
-/* After sweep_read nothing that the plane needs is NULL or 0. */
+/* After sweep_read, members that concern the plane are never NULL or 0. */
 struct surface_entry {
     char *name;
     int plane; /* enum surface_plane */
@@ -34,6 +34,7 @@ struct option_table;
 extern const struct option_table surface_table;
 struct sweep;
 struct option_scope;
-/* Fills in what entry i does not say and checks what it names. ERR_USAGE at its place. */
+/* Fills in what entry i leaves out and checks the names in it. ERR_USAGE with its place; ERR_NOMEM.
+ */
 MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
                                      struct err *e);

@@ -52,47 +52,40 @@ const struct option_table model_table = {OPTION_ROWS(model_keys, model_entry),
 
 /* ---- between the entries ---- */
 
-static int64_t line_of(const struct option_scope *scope, const char *list, int64_t i)
-{
-    const struct node *n = scope->node ? node_find(scope->node, list) : NULL;
-    return n && i < n->n ? n->items[i]->place.line : 0;
-}
-
 /* No two entries of a list with one name. entries: structs of `size` bytes that begin with their
  * name. */
 static enum status check_names(const struct option_scope *scope, const char *list,
                                const void *entries, int64_t n, size_t size, struct err *e)
 {
     const char *base = entries;
-    const struct node *node = scope->node ? node_find(scope->node, list) : NULL;
+    const struct option_scope in_list = options_in(scope, list);
     for (int64_t i = 1; i < n; i++)
         for (int64_t j = 0; j < i; j++) {
             const char *mine, *other;
             memcpy(&mine, base + (size_t)i * size, sizeof mine);
             memcpy(&other, base + (size_t)j * size, sizeof other);
             if (strcmp(mine, other) != 0) continue;
-            struct option_scope in_list = {scope, list, 0, node, scope->source};
-            struct option_scope entry = {&in_list, NULL, i, node ? node->items[i] : NULL,
-                                         scope->source};
+            const struct option_scope entry = options_entry(&in_list, i);
+            const struct node *first = options_entry(&in_list, j).node;
             char shown[NODE_SHOWN];
             text_show(mine, shown, sizeof shown);
             return options_fail(&entry, "name", e,
                                 "the name %s is already that of %s[%lld] (line %lld), give one of "
                                 "them another name",
-                                shown, list, (long long)j, (long long)line_of(scope, list, j));
+                                shown, list, (long long)j,
+                                first ? (long long)first->place.line : 0);
         }
     return OK;
 }
 
 static enum status spread_bits(struct sweep *s, const struct option_scope *scope, struct err *e)
 {
-    const struct node *node = node_find(scope->node, "methods");
+    const struct option_scope list = options_in(scope, "methods");
     for (int64_t i = 0; i < s->n_methods; i++) {
         struct method_entry *m = &s->methods[i];
         if (m->n_bits) continue;
         if (s->n_bits == 0) {
-            struct option_scope list = {scope, "methods", 0, node, scope->source};
-            struct option_scope entry = {&list, NULL, i, node->items[i], scope->source};
+            const struct option_scope entry = options_entry(&list, i);
             return options_fail(&entry, "bits", e,
                                 "missing, and the sweep has no bits either; expected a list of "
                                 "integers from %d to %d",
@@ -108,10 +101,9 @@ static enum status resolve_surfaces(struct sweep *s, const struct option_scope *
                                     struct err *e)
 {
     enum status st = OK;
-    const struct node *node = scope->node ? node_find(scope->node, "surfaces") : NULL;
-    struct option_scope list = {scope, "surfaces", 0, node, scope->source};
+    const struct option_scope list = options_in(scope, "surfaces");
     for (int64_t i = 0; i < s->n_surfaces; i++) {
-        struct option_scope entry = {&list, NULL, i, node ? node->items[i] : NULL, scope->source};
+        const struct option_scope entry = options_entry(&list, i);
         TRY(surface_resolve(s, i, &entry, e));
     }
 done:
@@ -122,21 +114,16 @@ done:
 static enum status check_scored(const struct sweep *s, const struct option_scope *scope,
                                 struct err *e)
 {
-    const struct node *node = node_find(scope->node, "evaluation");
+    const struct option_scope list = options_in(scope, "evaluation");
+    const struct option_scope section = options_in(scope, "curvature");
+    const struct option_scope data = options_in(&section, "data");
     for (int64_t i = 0; i < s->n_evaluations; i++) {
         if (s->evaluations[i].padding != PADDING_COUNTED) continue;
-        struct option_scope list = {scope, "evaluation", 0, node, scope->source};
-        struct option_scope entry = {&list, NULL, i, node->items[i], scope->source};
+        const struct option_scope entry = options_entry(&list, i);
         return options_fail(&entry, "padding", e, "counted is for calibration");
     }
-    if (s->curvature.data.padding == PADDING_COUNTED) {
-        node = node_find(scope->node, "curvature");
-        struct option_scope section = {scope, "curvature", 0, node, scope->source};
-        node = node_find(node, "data");
-        struct option_scope data = {&section, "data", 0, node, scope->source};
-        return options_fail(&data, "padding", e, "counted is for calibration");
-    }
-    return OK;
+    if (s->curvature.data.padding != PADDING_COUNTED) return OK;
+    return options_fail(&data, "padding", e, "counted is for calibration");
 }
 
 /* Curvature takes the first tokens of sequences that are there. */
@@ -147,8 +134,7 @@ static enum status check_curvature(const struct sweep *s, const struct option_sc
     bool own = c->data.text || c->data.ids;
     const struct data_options *d = own ? &c->data : &s->evaluations[0];
     if (!d->text || d->layout != LAYOUT_PACKED || c->length <= d->length) return OK;
-    const struct node *node = node_find(scope->node, "curvature");
-    struct option_scope section = {scope, "curvature", 0, node, scope->source};
+    const struct option_scope section = options_in(scope, "curvature");
     return options_fail(&section, "length", e,
                         "the sequences of %s have %lld tokens, expected at most as many; `data` "
                         "gives curvature a text of its own",

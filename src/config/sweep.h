@@ -1,7 +1,7 @@
 /* sweep: the sweep file (YAML) as plain structs.
  *
- * Every key stands in one options table (options.h): it drives parsing, checks, defaults, help,
- * `qtraj options`, command line flags and the JSON form. Paths in the structs are resolved
+ * Every key is a line of an options table (options.h), from which come parsing, checks, defaults,
+ * help, `qtraj options`, command line flags and the JSON form. Paths in the structs are resolved
  * (relative to the sweep file, ${VAR} expanded).
  */
 #pragma once
@@ -109,18 +109,18 @@ struct model_entry {
     struct trajectory_row *rows;
 };
 
-/* What hidden states are held as between blocks. */
+/* The type of hidden states between blocks. */
 enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16 };
 
 struct run_options {
     int64_t ranks_per_group; /* 0: auto */
-    int64_t threads;         /* OpenMP threads a rank; 0: auto */
+    int64_t threads;         /* OpenMP threads per rank; 0: auto */
     char *memory_per_rank;   /* "24G"; NULL: auto */
     int64_t memory;          /* the same in bytes; 0: auto */
     char *scratch;           /* a folder, or "off"; NULL: auto */
     int activations;         /* enum activations */
-    int64_t scalapack_from;  /* Hessians of so many channels on are spread over a group */
-    bool reproducible;       /* the same bits for any size of the groups */
+    int64_t scalapack_from;  /* Hessians of at least so many channels are distributed */
+    bool reproducible;       /* the same bits for any group size */
 };
 
 struct sweep {
@@ -150,13 +150,14 @@ MUST_USE enum status sweep_read(const char *path, const char *const *overrides, 
                                 struct sweep *out, struct err *e);
 void sweep_free(struct sweep *s);
 
-/* The resolved sweep, without the trajectories' rows: what the cube keeps. A new reference, NULL
- * when out of memory. */
+/* The resolved sweep without the rows of trajectories, as the cube stores it. A new reference,
+ * NULL: out of memory. */
 json_t *sweep_to_json(const struct sweep *s);
 
-/* Both directions for the parts that travel to workers and into cell keys: the keys of the sweep
- * file, all bits of numbers kept. from_json fills *out (owned, *_free); ERR_FORMAT for an unknown
- * key, a wrong type or range. Data without text and ids (no calibration) is a JSON null. */
+/* The JSON form of the parts that are sent to workers and hashed into cell keys: the keys of the
+ * sweep file, numbers with all bits. to_json: a new reference, NULL: out of memory. from_json fills
+ * *out, which the caller frees (*_free); ERR_FORMAT: an unknown key, a wrong type or range. Data
+ * without text and ids (no calibration) is a JSON null. */
 json_t *method_entry_to_json(const struct method_entry *m);
 MUST_USE enum status method_entry_from_json(const json_t *json, struct method_entry *out,
                                             struct err *e);
@@ -172,9 +173,10 @@ json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
 void data_options_free(struct data_options *d);
-/* Whether the section asks for anything at all. */
+/* Whether the section asks for any measurement. */
 bool curvature_section_asks(const struct curvature_section *c);
-/* *out = the text that curvature is measured on, as its section says, owned by the caller. */
+/* *out = the text that curvature is measured on, as its section says, owned by the caller.
+ * ERR_NOMEM, ERR_FORMAT. */
 MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
                                           struct err *e);
 json_t *run_options_to_json(const struct run_options *r);
@@ -187,26 +189,14 @@ void run_options_free(struct run_options *r);
  * earlier ones. *used as quant_options_flag. */
 MUST_USE enum status data_options_flag(struct data_options *d, const char *prefix, int argc,
                                        char **argv, int *used, struct err *e);
-/* After the flags: exactly one of text and ids, and a name. ERR_USAGE. */
+/* Checks when all flags are known: exactly one of text and ids; fills in the name. ERR_USAGE. */
 MUST_USE enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e);
-/* Of what losses are measured on: those of sequences that are filled up would be losses of the
- * filling. ERR_USAGE names the flag. */
+/* For data that losses are measured on: refuses padding that counts, whose loss would be that of
+ * the padding. ERR_USAGE names the flag. */
 MUST_USE enum status data_options_check_scored(const struct data_options *d, const char *prefix,
                                                struct err *e);
 void data_options_print_flags(const char *prefix, FILE *out);
 void data_options_default(struct data_options *d);
 
-/* A preset's defaults for the command line: *preset by its name (ERR_USAGE), the options of a
- * method, a source of data ("calibration", "evaluation"). What it does not fix stays. */
-MUST_USE enum status preset_find(const char *name, int *preset, struct err *e);
-MUST_USE enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
-                                          struct err *e);
-MUST_USE enum status data_options_preset(struct data_options *d, int preset, const char *section,
-                                         struct err *e);
-/* NULL behind the last; whether it fixes options of the method; all of them, for people. */
-const char *preset_name(int preset);
-bool preset_concerns(int preset, const char *method);
-void preset_print(FILE *out);
-
-/* `qtraj options`: every key, its type, default, range and meaning, on out. */
+/* Prints what `qtraj options` says: every key, its type, default, range and meaning. */
 void sweep_print_options(FILE *out);

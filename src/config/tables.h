@@ -1,4 +1,4 @@
-/* tables: the settings of the program, one line a key. */
+/* tables: the options tables of the sweep file's sections, each in the file of its section. */
 #pragma once
 #include "config/sweep.h"
 #include "options/options.h"
@@ -11,5 +11,5 @@ extern const struct option_table curvature_section_table;
 extern const struct option_table run_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
-/* Takes from the JSON form of an entry of `methods` the options that its method cannot have. */
+/* Removes from the JSON form of an entry of `methods` the options that its method does not have. */
 void method_json_own(json_t *entry);

@@ -17,7 +17,7 @@ static int64_t panel_rows(int64_t n)
 
 int64_t gram_collect_bytes(int64_t n, int64_t ranks)
 {
-    return (panel_rows(n) * n + bulk_sum_room(ranks)) * (int64_t)sizeof(double);
+    return (panel_rows(n) * n + bulk_sum_buffer(ranks)) * (int64_t)sizeof(double);
 }
 
 /* Copies rows [row, end), each from its diagonal on, to the panel or (out) from it. */
@@ -47,7 +47,7 @@ enum status gram_collect(MPI_Comm comm, int owner, double *h, int64_t n, struct 
     int64_t rows = panel_rows(n);
     st = mem_alloc(&panel, rows * n, sizeof *panel, "a panel of sums", e);
     if (st == OK)
-        st = mem_alloc(&scratch, bulk_sum_room(ranks), sizeof *scratch, "sums of ranks", e);
+        st = mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
     TRY(err_agree(comm, st, e));
     for (int64_t row = 0; row < n; row += rows) {
         int64_t end = min64(row + rows, n);

@@ -40,7 +40,7 @@ static enum status open_own(struct measurement *m, enum hvp_subset subset, struc
     enum status st = OK;
     TRY(deal(m, e));
     if (m->size > 1)
-        TRY(mem_alloc(&m->room, bulk_sum_room(m->size), sizeof *m->room, "sums of ranks", e));
+        TRY(mem_alloc(&m->room, bulk_sum_buffer(m->size), sizeof *m->room, "sums of ranks", e));
     TRY(hvp_open(m->model, &m->mine, subset, &m->h, e));
 done:
     return st;

@@ -23,7 +23,7 @@ struct measurement {
     /* of measurement.c */
     int rank, size;
     struct sequences mine;
-    double *room;       // (bulk_sum_room) where several ranks add up
+    double *room;       // (bulk_sum_buffer) where several ranks add up
     bool left;          /* the ranks have failed together */
     struct err failure; /* why */
 };

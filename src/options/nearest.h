@@ -1,4 +1,4 @@
-/* nearest: the known name that a mistyped one most likely meant. */
+/* nearest: guesses which known name a mistyped one was meant to be. */
 #pragma once
 #include <stdint.h>
 

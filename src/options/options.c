@@ -15,6 +15,23 @@ static void *field(void *entry, size_t offset)
     return (char *)entry + offset;
 }
 
+bool option_is_text(const struct option *o)
+{
+    return o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS;
+}
+
+struct option_scope options_in(const struct option_scope *scope, const char *key)
+{
+    const struct node *n = scope->node ? node_find(scope->node, key) : NULL;
+    return (struct option_scope){scope, key, 0, n, scope->source};
+}
+
+struct option_scope options_entry(const struct option_scope *list, int64_t i)
+{
+    const struct node *n = list->node && i < list->node->n ? list->node->items[i] : NULL;
+    return (struct option_scope){list, NULL, i, n, list->source};
+}
+
 /* "models[0].name"; returns the length. */
 static size_t full_name(const struct option_scope *s, char *text, size_t size)
 {
@@ -53,12 +70,11 @@ fail_here(const struct option_scope *s, struct err *e, const char *fmt, ...)
 enum status options_fail(const struct option_scope *scope, const char *key, struct err *e,
                          const char *fmt, ...)
 {
-    struct option_scope inner = {scope, key, 0, NULL, scope->source};
-    const struct node *n = key && scope->node ? node_find(scope->node, key) : NULL;
-    if (!n) n = scope->node;
+    const struct option_scope at = key ? options_in(scope, key) : *scope;
+    const struct node *n = at.node ? at.node : scope->node;
     va_list ap;
     va_start(ap, fmt);
-    enum status st = fail(key ? &inner : scope, n ? &n->place : NULL, e, fmt, ap);
+    enum status st = fail(&at, n ? &n->place : NULL, e, fmt, ap);
     va_end(ap);
     return st;
 }
@@ -239,7 +255,7 @@ static enum status read_paths(const struct option *o, const struct option_scope 
     if (s->node->kind != NODE_LIST) return read_text(o, s, value, e);
     if (s->node->n == 0) TRY(fail_expected(o, s, e));
     for (int64_t i = 0; i < s->node->n; i++) {
-        struct option_scope inner = {s, NULL, i, s->node->items[i], s->source};
+        struct option_scope inner = options_entry(s, i);
         struct option element = {.name = o->name, .type = OPTION_PATH};
         TRY(read_text(&element, &inner, &one, e));
         int64_t length = (int64_t)strlen(one);
@@ -267,7 +283,7 @@ static enum status read_ints(const struct option *o, const struct option_scope *
     if (n->kind != NODE_LIST || n->n == 0) return fail_expected(o, s, e);
     struct option element = {.type = OPTION_INT, .low = o->low, .high = o->high};
     for (int64_t i = 0; i < n->n; i++) {
-        struct option_scope inner = {s, NULL, i, n->items[i], s->source};
+        struct option_scope inner = options_entry(s, i);
         int64_t value = 0;
         enum status st = read_int(&element, &inner, &value, e);
         if (st != OK) return st;
@@ -296,7 +312,7 @@ static enum status read_entries(const struct option *o, const struct option_scop
     TRY(mem_zero(&entries, n->n, o->table->size, "config entries", e));
     memcpy(field(entry, o->offset), &entries, sizeof entries);
     for (int64_t i = 0; i < n->n; i++) {
-        struct option_scope inner = {s, NULL, i, n->items[i], s->source};
+        struct option_scope inner = options_entry(s, i);
         TRY(read_table(o->table, &inner, entries + (size_t)i * o->table->size, e));
         *count = i + 1;
     }
@@ -492,8 +508,7 @@ void options_free(const struct option_table *t, void *out)
         const struct option *o = &t->options[i];
         void *at = field(out, o->offset);
         if (o->type == OPTION_GROUP || o->type == OPTION_KEYS) options_free(o->table, at);
-        if (o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS)
-            free(*(char **)at);
+        if (option_is_text(o)) free(*(char **)at);
         if (o->type != OPTION_LIST) continue;
         char *entries;
         memcpy(&entries, at, sizeof entries);
@@ -515,7 +530,7 @@ static enum status own_texts(const struct option_table *t, void *to, enum status
         char **text = field(to, o->offset), *copy = NULL;
         if (o->type == OPTION_GROUP || o->type == OPTION_KEYS)
             st = own_texts(o->table, text, st, e);
-        if (o->type != OPTION_TEXT && o->type != OPTION_PATH && o->type != OPTION_PATHS) continue;
+        if (!option_is_text(o)) continue;
         if (*text && st == OK && !(copy = strdup(*text)))
             st = err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for settings");
         *text = copy;

@@ -55,6 +55,9 @@ struct option {
 /* An INT's value outside its range, and the word for it (NULL: none). */
 #define OPTION_SPECIAL(value, text) .has_special = true, .special = (value), .word = (text)
 
+/* Whether its value is a char *. */
+bool option_is_text(const struct option *o);
+
 /* Where in the settings a value stands. */
 struct option_scope {
     const struct option_scope *up; /* NULL: the root */
@@ -65,10 +68,14 @@ struct option_scope {
 };
 
 struct option_source {
-    enum status code;   /* of what is wrong with the settings: ERR_USAGE or ERR_FORMAT */
-    const char *folder; /* paths are relative to it and ${VAR} is expanded; NULL: paths are resolved
-                           already */
+    enum status code;   /* of errors in the settings: ERR_USAGE or ERR_FORMAT */
+    const char *folder; /* paths are relative to it, and ${VAR} is expanded; NULL: paths are already
+                           resolved */
 };
+
+/* The scope of a key of a mapping, and of entry i of a list; both borrow the scope above. */
+struct option_scope options_in(const struct option_scope *scope, const char *key);
+struct option_scope options_entry(const struct option_scope *list, int64_t i);
 
 struct option_table {
     const struct option *options;
@@ -92,9 +99,10 @@ struct option_table {
  * the key's full name, what was expected and the nearest known key; ERR_NOMEM. */
 MUST_USE enum status options_read(const struct option_table *t, const struct node *node,
                                   const struct option_source *source, void *out, struct err *e);
-/* Owns nothing afterwards that must be freed: texts are NULL, lists empty. */
+/* Fills *out (size bytes) with the defaults; nothing of them must be freed: texts are NULL, lists
+ * empty. */
 void options_default(const struct option_table *t, void *out);
-/* Frees all and zeroes. */
+/* Frees what *out owns and zeroes it. */
 void options_free(const struct option_table *t, void *out);
 
 /* *to = a deep copy, owned by the caller (options_free); for tables without lists and release.
@@ -106,7 +114,8 @@ MUST_USE enum status options_copy(const struct option_table *t, const void *from
  * holds its value inside the table's struct. */
 const struct option *options_find(const struct option_table *t, const char *name, size_t *base);
 
-/* Reads one value into its place (for flags and table cells). */
+/* Reads the scope's node into the option's member of *entry (for flags and table cells). Errors: as
+ * of options_read. */
 MUST_USE enum status options_read_value(const struct option *o, const struct option_scope *scope,
                                         void *entry, struct err *e);
 
@@ -123,21 +132,25 @@ json_t *options_to_json(const struct option_table *t, const void *entry);
 MUST_USE enum status options_from_json(const struct option_table *t, const json_t *json, void *out,
                                        struct err *e);
 
-/* A flag "--PREFIXname value", "--PREFIXname=value", or for a bool "--PREFIXname" and its opposite;
- * underscores of names are hyphens. Groups and lists have no flags. See quant_options_flag. */
+/* Takes the flag at argv[0]: "--PREFIXname value", "--PREFIXname=value", or for a bool
+ * "--PREFIXname" and its opposite; underscores of names are hyphens. Groups and lists have no
+ * flags. *used = arguments taken, 0: not a flag of this table. ERR_USAGE names the flag and what
+ * was expected; ERR_NOMEM. */
 MUST_USE enum status options_flag(const struct option_table *t, const char *prefix, void *entry,
                                   int argc, char **argv, int *used, struct err *e);
-/* One flag a line with its meaning, for --help. */
+/* One flag per line with its meaning, for --help. */
 void options_print_flags(const struct option_table *t, const char *prefix, FILE *out);
-/* Every key by section: name, what it takes, default, meaning. */
+/* Lists every key by section: name, what it takes, default, meaning. */
 void options_print(const struct option_table *t, FILE *out);
 
-enum { OPTION_EXPECTED = 200, OPTION_NAME = 160 };
+enum { OPTION_EXPECTED = 200, OPTION_NAME = 160, OPTION_FLAG = 2 * OPTION_NAME };
+/* The flag of a key: "--PREFIXname", underscores as hyphens. */
+void option_flag_name(const char *prefix, const char *key, char name[OPTION_FLAG]);
 /* "an integer from 2 to 8", "one of none, activation", ... */
 void option_expected(const struct option *o, char text[OPTION_EXPECTED]);
 /* What an INT is written as: its digits, or the word of its special value (then true). */
 bool option_int_text(const struct option *o, int64_t value, char text[32]);
 
-/* `text` with ${VAR} expanded and, when relative, set behind folder. *out is owned by the caller.
- * ERR_USAGE names the variable. */
+/* `text` with ${VAR} expanded and, if it is relative, put behind folder. *out is owned by the
+ * caller. ERR_USAGE names the variable. */
 MUST_USE enum status option_path(const char *text, const char *folder, char **out, struct err *e);

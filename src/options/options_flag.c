@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether `arg` (n bytes, without the dashes) is PREFIXname. */
+/* Whether `arg` (n bytes, without the hyphens in front) is PREFIXname. */
 static bool names(const char *arg, size_t n, const char *prefix, const char *name)
 {
     size_t length = strlen(prefix);
@@ -23,10 +23,14 @@ static bool has_flag(const struct option *o)
 /* The flag that makes a bool false. */
 static void unset_name(const struct option *o, char name[OPTION_NAME])
 {
-    if (o->unset)
-        snprintf(name, OPTION_NAME, "%s", o->unset);
-    else
-        snprintf(name, OPTION_NAME, "no-%s", o->name);
+    snprintf(name, OPTION_NAME, "%s%s", o->unset ? "" : "no-", o->unset ? o->unset : o->name);
+}
+
+void option_flag_name(const char *prefix, const char *key, char name[OPTION_FLAG])
+{
+    snprintf(name, OPTION_FLAG, "--%s%s", prefix, key);
+    for (char *p = name; *p; p++)
+        if (*p == '_') *p = '-';
 }
 
 static const struct option *find_flag(const struct option_table *t, const char *prefix,
@@ -55,9 +59,8 @@ static enum status set_value(const struct option *o, const char *flag, const cha
     enum status st = OK;
     struct node *node = NULL;
     /* The shell has expanded what it expands; "null" is a fine file name. */
-    bool quoted = o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS;
     struct option_source source = {.code = ERR_USAGE};
-    TRY(node_new_scalar(text, quoted, NULL, &node, e));
+    TRY(node_new_scalar(text, option_is_text(o), NULL, &node, e));
     struct option_scope scope = {NULL, flag, 0, node, &source};
     TRY(options_read_value(o, &scope, entry, e));
 done:
@@ -102,20 +105,16 @@ void options_print_flags(const struct option_table *t, const char *prefix, FILE 
         const struct option *o = &t->options[i];
         if (o->type == OPTION_KEYS) options_print_flags(o->table, prefix, out);
         if (!has_flag(o)) continue;
-        char name[OPTION_NAME], line[3 * OPTION_NAME], expected[OPTION_EXPECTED];
-        snprintf(name, sizeof name, "%s", o->name);
-        for (char *p = name; *p; p++)
-            if (*p == '_') *p = '-';
+        char name[OPTION_FLAG], line[2 * OPTION_FLAG + 2], expected[OPTION_EXPECTED];
+        option_flag_name(prefix, o->name, name);
+        snprintf(line, sizeof line, "%s", name);
         option_expected(o, expected);
         if (o->type == OPTION_BOOL) {
-            char opposite[OPTION_NAME];
-            unset_name(o, opposite);
-            for (char *p = opposite; *p; p++)
-                if (*p == '_') *p = '-';
-            snprintf(line, sizeof line, "--%s%s, --%s%s", prefix, name, prefix, opposite);
+            char key[OPTION_NAME], opposite[OPTION_FLAG];
+            unset_name(o, key);
+            option_flag_name(prefix, key, opposite);
+            snprintf(line, sizeof line, "%s, %s", name, opposite);
             snprintf(expected, sizeof expected, "a switch");
-        } else {
-            snprintf(line, sizeof line, "--%s%s", prefix, name);
         }
         fprintf(out, "  %-24s  %s (%s", line, o->doc, expected);
         if (o->otherwise || o->fallback)

@@ -2,14 +2,18 @@
 #include "options/options.h"
 #include <string.h>
 
+/* Appends a value, which is taken over; without memory *array becomes NULL. */
+static void append(json_t **array, json_t *value)
+{
+    if (!*array || json_array_append_new(*array, value) == 0) return;
+    json_decref(*array);
+    *array = NULL;
+}
+
 static json_t *ints_to_json(const int64_t *values, int64_t n)
 {
     json_t *array = json_array();
-    for (int64_t i = 0; array && i < n; i++)
-        if (json_array_append_new(array, json_integer(values[i])) != 0) {
-            json_decref(array);
-            return NULL;
-        }
+    for (int64_t i = 0; array && i < n; i++) append(&array, json_integer(values[i]));
     return array;
 }
 
@@ -20,10 +24,7 @@ static json_t *lines_to_json(const char *text)
     json_t *array = json_array();
     for (const char *p = text; array && *p;) {
         size_t n = strcspn(p, "\n");
-        if (json_array_append_new(array, json_stringn(p, n)) != 0) {
-            json_decref(array);
-            return NULL;
-        }
+        append(&array, json_stringn(p, n));
         p += n + (p[n] == '\n');
     }
     return array;
@@ -33,18 +34,14 @@ static json_t *entries_to_json(const struct option_table *t, const char *entries
 {
     json_t *array = json_array();
     for (int64_t i = 0; array && i < n; i++)
-        if (json_array_append_new(array, options_to_json(t, entries + (size_t)i * t->size)) != 0) {
-            json_decref(array);
-            return NULL;
-        }
+        append(&array, options_to_json(t, entries + (size_t)i * t->size));
     return array;
 }
 
-/* A text, an empty list: what is not given has no key. */
+/* A text or a list of numbers that is not given has no key. */
 static bool is_absent(const struct option *o, const char *entry)
 {
-    if (o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS)
-        return *(char *const *)(const void *)(entry + o->offset) == NULL;
+    if (option_is_text(o)) return *(char *const *)(const void *)(entry + o->offset) == NULL;
     if (o->type == OPTION_INTS) return *(const int64_t *)(const void *)(entry + o->count) == 0;
     return false;
 }

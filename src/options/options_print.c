@@ -40,43 +40,26 @@ static void expected_choice(const struct option *o, char text[OPTION_EXPECTED])
 
 void option_expected(const struct option *o, char text[OPTION_EXPECTED])
 {
-    switch (o->type) {
-    case OPTION_BOOL:
-        snprintf(text, OPTION_EXPECTED, "true or false");
-        break;
-    case OPTION_INT:
+    static const char *const fixed[] = {
+        [OPTION_BOOL] = "true or false", [OPTION_TEXT] = "a text of one line",
+        [OPTION_PATH] = "a path",        [OPTION_PATHS] = "a path or a list of paths",
+        [OPTION_GROUP] = "a mapping",    [OPTION_KEYS] = "a mapping",
+    };
+    if (o->type == OPTION_INT)
         expected_int(o, "an integer", text);
-        break;
-    case OPTION_REAL:
-        if (isfinite(o->most))
-            snprintf(text, OPTION_EXPECTED, "a number from %.9g to %.9g", o->least, o->most);
-        else
-            snprintf(text, OPTION_EXPECTED, "a finite number >= %g", o->least);
-        break;
-    case OPTION_CHOICE:
-        expected_choice(o, text);
-        break;
-    case OPTION_TEXT:
-        snprintf(text, OPTION_EXPECTED, "a text of one line");
-        break;
-    case OPTION_PATH:
-        snprintf(text, OPTION_EXPECTED, "a path");
-        break;
-    case OPTION_PATHS:
-        snprintf(text, OPTION_EXPECTED, "a path or a list of paths");
-        break;
-    case OPTION_INTS:
+    else if (o->type == OPTION_INTS)
         expected_int(o, "a list of integers, each", text);
-        break;
-    case OPTION_GROUP:
-    case OPTION_KEYS:
-        snprintf(text, OPTION_EXPECTED, "a mapping");
-        break;
-    case OPTION_LIST:
+    else if (o->type == OPTION_REAL && isfinite(o->most))
+        snprintf(text, OPTION_EXPECTED, "a number from %.9g to %.9g", o->least, o->most);
+    else if (o->type == OPTION_REAL)
+        snprintf(text, OPTION_EXPECTED, "a finite number >= %g", o->least);
+    else if (o->type == OPTION_CHOICE)
+        expected_choice(o, text);
+    else if (o->type == OPTION_LIST)
         snprintf(text, OPTION_EXPECTED, "a list of %lld to %lld mappings", (long long)o->low,
                  (long long)o->high);
-        break;
-    }
+    else
+        snprintf(text, OPTION_EXPECTED, "%s", fixed[o->type]);
 }
 
 static void print_tail(const struct option *o, FILE *out)

@@ -2,6 +2,7 @@
 #include "options/nearest.h"
 #include "quant/quant.h"
 #include "util/mem.h"
+#include "util/words.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,19 +70,11 @@ void quant_needs_add(struct quant_needs *to, const struct quant_needs *more)
     to->trials = to->trials || more->trials;
 }
 
-/* True if `key` is one of the words of `list`. */
-static bool has_word(const char *list, const char *key)
-{
-    size_t n = strlen(key);
-    for (const char *p = list; (p = strstr(p, key)) != NULL; p += n)
-        if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0')) return true;
-    return false;
-}
-
 bool quant_concerns(const struct quant_method *method, const char *key)
 {
     int owner = quant_options_owner(key);
-    return owner >= 0 ? methods[owner] == method : has_word(method->options, key);
+    return owner >= 0 ? methods[owner] == method
+                      : words_have(method->options, " ", key, strlen(key));
 }
 
 enum status quant_option_names(const struct quant_method *method, char **out, struct err *e)
@@ -100,7 +93,7 @@ bool quant_shares_prepare(const struct quant_method *method, const struct quant_
 {
     const char *key, *list = method->prepare_options;
     for (int64_t i = 0; method->prepare && (key = quant_options_key(i)) != NULL; i++) {
-        bool matters = list ? has_word(list, key) : quant_concerns(method, key);
+        bool matters = list ? words_have(list, " ", key, strlen(key)) : quant_concerns(method, key);
         if (matters && quant_options_differ(a, b, key)) return false;
     }
     return true;

@@ -1,7 +1,7 @@
 #include "util/bulk.h"
 #include <string.h>
 
-/* Numbers that are summed at a time; as many or fewer go to the root as they are. */
+/* Numbers that are summed at a time; SUM_FEW or fewer are summed on the root. */
 enum { SUM_CHUNK = 1 << 19, SUM_FEW = 1 << 10 };
 
 enum status bulk_bcast(MPI_Comm comm, int root, void *data, int64_t bytes, struct err *e)
@@ -17,62 +17,62 @@ done:
     return st;
 }
 
-int64_t bulk_sum_room(int64_t ranks)
+int64_t bulk_sum_buffer(int64_t ranks)
 {
     int64_t few = ranks * (ranks > SUM_FEW ? ranks : SUM_FEW);
     return few > SUM_CHUNK ? few : SUM_CHUNK;
 }
 
-/* The first of `ranks` pieces of n numbers, one behind the other, becomes their sum. */
-static void add_pieces(void *room, int64_t n, int ranks, MPI_Datatype type)
+/* The first of `ranks` consecutive pieces of n numbers becomes their sum. */
+static void add_pieces(void *buffer, int64_t n, int ranks, MPI_Datatype type)
 {
     if (type == MPI_FLOAT) {
-        float *sum = room;
+        float *sum = buffer;
         for (int64_t r = 1; r < ranks; r++)
             for (int64_t i = 0; i < n; i++) sum[i] += sum[r * n + i];
     } else {
-        double *sum = room;
+        double *sum = buffer;
         for (int64_t r = 1; r < ranks; r++)
             for (int64_t i = 0; i < n; i++) sum[i] += sum[r * n + i];
     }
 }
 
-/* Every rank adds up an equal part and sends it to the root. */
+/* Each rank sums an equal part and sends it to the root. */
 static enum status sum_parts(MPI_Comm comm, int root, void *data, int part, MPI_Datatype type,
-                             void *room, struct err *e)
+                             void *buffer, struct err *e)
 {
     enum status st = OK;
     int ranks;
     MPI_Comm_size(comm, &ranks);
-    ENSURE(MPI_Alltoall(data, part, type, room, part, type, comm) == MPI_SUCCESS, ERR_MPI,
+    ENSURE(MPI_Alltoall(data, part, type, buffer, part, type, comm) == MPI_SUCCESS, ERR_MPI,
            "MPI_Alltoall of %d numbers failed", part);
-    add_pieces(room, part, ranks, type);
-    ENSURE(MPI_Gather(room, part, type, data, part, type, root, comm) == MPI_SUCCESS, ERR_MPI,
+    add_pieces(buffer, part, ranks, type);
+    ENSURE(MPI_Gather(buffer, part, type, data, part, type, root, comm) == MPI_SUCCESS, ERR_MPI,
            "MPI_Gather of %d numbers failed", part);
 done:
     return st;
 }
 
-/* The root adds all of it up. */
+/* The root sums everything. */
 static enum status sum_few(MPI_Comm comm, int root, void *data, int n, MPI_Datatype type,
-                           void *room, struct err *e)
+                           void *buffer, struct err *e)
 {
     enum status st = OK;
     int rank, ranks, size;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
     MPI_Type_size(type, &size);
-    ENSURE(MPI_Gather(data, n, type, room, n, type, root, comm) == MPI_SUCCESS, ERR_MPI,
+    ENSURE(MPI_Gather(data, n, type, buffer, n, type, root, comm) == MPI_SUCCESS, ERR_MPI,
            "MPI_Gather of %d numbers failed", n);
     if (rank != root) goto done;
-    add_pieces(room, n, ranks, type);
-    memcpy(data, room, (size_t)n * (size_t)size);
+    add_pieces(buffer, n, ranks, type);
+    memcpy(data, buffer, (size_t)n * (size_t)size);
 done:
     return st;
 }
 
-enum status bulk_sum(MPI_Comm comm, int root, void *data, int64_t n, MPI_Datatype type, void *room,
-                     struct err *e)
+enum status bulk_sum(MPI_Comm comm, int root, void *data, int64_t n, MPI_Datatype type,
+                     void *buffer, struct err *e)
 {
     enum status st = OK;
     char *at = data;
@@ -82,9 +82,9 @@ enum status bulk_sum(MPI_Comm comm, int root, void *data, int64_t n, MPI_Datatyp
     if (ranks == 1) return OK;
     for (int64_t chunk; n > 0; n -= chunk, at += chunk * size) {
         int few = ranks > SUM_FEW ? ranks : SUM_FEW;
-        if (n <= few) return sum_few(comm, root, at, (int)n, type, room, e);
+        if (n <= few) return sum_few(comm, root, at, (int)n, type, buffer, e);
         chunk = (n < SUM_CHUNK ? n : SUM_CHUNK) / ranks * ranks;
-        TRY(sum_parts(comm, root, at, (int)(chunk / ranks), type, room, e));
+        TRY(sum_parts(comm, root, at, (int)(chunk / ranks), type, buffer, e));
     }
 done:
     return st;

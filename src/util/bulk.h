@@ -1,18 +1,18 @@
-/* bulk: transfers of any size, cut where MPI's 32-bit counts or a network's buffers would end. */
+/* bulk: transfers of any size, in pieces that fit MPI's 32-bit counts and a network's buffers. */
 #pragma once
 #include "util/err.h"
 #include <mpi.h>
 #include <stdint.h>
 
-enum { BULK_BYTES = 1 << 30 }; /* of one transfer at most */
+enum { BULK_BYTES = 1 << 30 }; /* maximum of one transfer */
 
-/* Copies bytes of rank root to all ranks of comm. Collective. ERR_MPI. */
+/* Copies data (bytes) of rank root to all ranks. Collective on comm. ERR_MPI. */
 MUST_USE enum status bulk_bcast(MPI_Comm comm, int root, void *data, int64_t bytes, struct err *e);
 
-/* data (n) of rank root = the sums of all ranks' data, added in the order of the ranks: the same
- * bits whatever MPI it is and however the ranks lie on nodes, which MPI_Reduce does not promise.
- * The other ranks' data stay as they are. type: MPI_FLOAT or MPI_DOUBLE. room: bulk_sum_room(ranks)
- * numbers of that type. Collective. ERR_MPI. */
+/* data (n) of rank root = the sums of all ranks' data, added in the order of the ranks: unlike with
+ * MPI_Reduce, the bits depend neither on the MPI library nor on how ranks lie on nodes. The other
+ * ranks' data stay as they are. type: MPI_FLOAT or MPI_DOUBLE. buffer: bulk_sum_buffer(ranks)
+ * numbers of that type, on every rank. Collective on comm. ERR_MPI. */
 MUST_USE enum status bulk_sum(MPI_Comm comm, int root, void *data, int64_t n, MPI_Datatype type,
-                              void *room, struct err *e);
-int64_t bulk_sum_room(int64_t ranks);
+                              void *buffer, struct err *e);
+int64_t bulk_sum_buffer(int64_t ranks);

@@ -1,9 +1,10 @@
 /* err: a status that cannot be ignored and a caller-owned record of the first cause.
  *
- * A function that can fail returns enum status, takes `struct err *e` last, and has one `done:`
- * label that frees what it owns. Inside it FAIL raises, ENSURE checks, TRY passes on. e may be NULL
- * when nobody reads the text. Not to be used inside an OpenMP region (goto may not leave it): keep
- * the status in a variable and TRY after the region.
+ * A function that can fail returns enum status, takes `struct err *e` last, and has a variable `st`
+ * and one label `done:`, behind which it frees what it owns. FAIL raises an error, ENSURE raises
+ * one unless a condition holds, TRY passes on that of a call; all jump to `done:`. e may be NULL if
+ * nobody reads the text. Not for use inside an OpenMP region, which goto may not leave: keep the
+ * status in a variable and TRY it after the region.
  */
 #pragma once
 #include <stddef.h>
@@ -49,14 +50,13 @@ enum status status_of_word(const char *word);
 enum status err_set(struct err *e, enum status code, const char *file, int line, const char *fmt,
                     ...) __attribute__((format(printf, 5, 6)));
 
-/* Adds a call site to the trail. */
+/* Adds a call site to the trail of e. */
 void err_trail(struct err *e, const char *file, int line);
 
-/* Puts "prefix: " before the text, so that a caller can say whose file or key it was. No effect on
- * an empty record. */
+/* Puts "prefix: " before the text: which file or key failed. No effect on an empty record. */
 void err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Empties the record before another try. */
+/* Empties the record. */
 void err_clear(struct err *e);
 
 #define FAIL(code, ...)                                                                            \

@@ -24,24 +24,25 @@ MUST_USE enum status fsx_write_file(const char *path, const void *data, size_t n
  * full, else ERR_IO. */
 MUST_USE enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e);
 
-/* fsync of an existing file, rename over `to`, fsync of the folder. */
+/* fsync of the file `from`, rename to `to`, fsync of the folder. ERR_FULL, ERR_IO. */
 MUST_USE enum status fsx_publish(const char *from, const char *to, struct err *e);
 
-/* fsync of the folder that holds path: only then is the name of a new file durable. */
+/* fsync of the folder of path, which makes the name of a new file durable. ERR_FULL, ERR_IO. */
 MUST_USE enum status fsx_sync_parent(const char *path, struct err *e);
 
-/* What an errno of a write means. EDQUOT and a file size limit are full disks to a run: it stops,
- * keeps what it has, and goes on when there is room again. */
+/* The status for the errno of a write: ERR_FULL for a full disk, an exceeded quota or file size
+ * limit (a run can resume after each), else ERR_IO. */
 enum status fsx_errno_status(int code);
 
-/* mkdir -p of the folder that will hold path. */
+/* Makes the folder of path and those above it. ERR_FULL, ERR_IO. */
 MUST_USE enum status fsx_make_parent(const char *path, struct err *e);
 
-/* `path` itself when absolute, else base/path. The caller frees. */
+/* *out = path if it is absolute, else base/path. The caller frees. ERR_NOMEM. */
 MUST_USE enum status fsx_join(const char *base, const char *path, char **out, struct err *e);
 
-/* The folder part of path ("." if there is none). The caller frees. */
+/* *out = the folder part of path, "." if there is none. The caller frees. ERR_NOMEM. */
 MUST_USE enum status fsx_parent(const char *path, char **out, struct err *e);
 
+/* Whether path is a folder, a regular file (links are followed). */
 bool fsx_is_dir(const char *path);
 bool fsx_is_file(const char *path);

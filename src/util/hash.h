@@ -6,6 +6,7 @@
 
 enum { HASH_HEX = 33 }; /* 32 digits and the NUL */
 
+/* Digest of n bytes, of a text without its NUL. */
 void hash_bytes(const void *data, size_t n, char hex[HASH_HEX]);
 void hash_text(const char *text, char hex[HASH_HEX]);
 

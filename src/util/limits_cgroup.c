@@ -3,6 +3,7 @@
  * holds, so every folder from the process's own up to the mount point is looked at; those that
  * cannot be seen from inside a container are passed over. */
 #include "util/limits_internal.h"
+#include "util/words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,6 @@ struct mount {
     char root[PATH_LENGTH];        /* the group that the mount point shows */
     char point[PATH_LENGTH];
 };
-
-/* True if the word stands in the comma-separated list. */
-static bool listed(const char *list, const char *word, size_t n)
-{
-    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',')
-        if (strcspn(p, ",") == n && strncmp(p, word, n) == 0) return true;
-    return false;
-}
 
 /* "31 23 0:28 /group /mount/point options ... - type source options" */
 static bool parse_mount(const char *line, struct mount *m)
@@ -97,9 +90,9 @@ static void look_at(const char *root, struct limits *l, const struct mount *m, c
         look_at_unified(root, l, folder, text);
         return;
     }
-    if (listed(m->controllers, "memory", 6))
+    if (words_have(m->controllers, ",", "memory", 6))
         lower_memory_by(root, l, folder, "memory.limit_in_bytes", text);
-    if (listed(m->controllers, "cpu", 3))
+    if (words_have(m->controllers, ",", "cpu", 3))
         lower_cores_by(l, folder, "cpu.cfs_quota_us",
                        (double)number_in(root, folder, "cpu.cfs_quota_us", text),
                        (double)number_in(root, folder, "cpu.cfs_period_us", text));
@@ -130,7 +123,7 @@ static bool belongs(const char *controllers, size_t n, const struct mount *m)
     if (n == 0) return m->unified;
     for (const char *p = controllers; !m->unified && p < controllers + n;) {
         size_t word = strcspn(p, ",:");
-        if (listed(m->controllers, p, word)) return true;
+        if (words_have(m->controllers, ",", p, word)) return true;
         p += word + 1;
     }
     return false;

@@ -1,4 +1,4 @@
-/* What the files of limits share. */
+/* limits_internal: what the files of limits share. */
 #pragma once
 #include "util/limits.h"
 #include <stddef.h>
@@ -9,9 +9,9 @@ enum { LIMITS_TEXT = 65536 };
  * readable. */
 bool limits_text(const char *root, const char *path, char text[LIMITS_TEXT]);
 
-/* A lower limit takes the place of a higher one, with its source. */
+/* Lowers the limit to so much and notes the source, if it is higher. */
 void limits_lower_memory(struct limits *l, int64_t bytes, const char *from);
 void limits_lower_cores(struct limits *l, int64_t cores, const char *from);
 
-/* Memory limits and CPU quotas of the process's cgroups. text: room to read files into. */
+/* Applies memory limits and CPU quotas of the cgroups of the process. text: a buffer for files. */
 void limits_cgroups(const char *root, struct limits *l, char text[LIMITS_TEXT]);

@@ -1,9 +1,10 @@
+/* Divides a node's memory and cores among the ranks that work there. */
 #include "util/agree.h"
 #include "util/limits.h"
 #include "util/mem.h"
 #include <stdlib.h>
 
-/* What a rank tells the others of its node. */
+/* What a rank tells the others on its node. */
 struct card {
     int64_t works;
     struct cpu_set cpus;
@@ -48,7 +49,7 @@ enum status limits_share(MPI_Comm comm, const struct limits *l, bool works,
     ENSURE(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS,
            ERR_MPI, "MPI_Comm_split_type failed");
     MPI_Comm_size(node, &n);
-    /* A rank without memory for the cards still has to meet the others. */
+    /* Collective: a rank without memory for the cards must take part too. */
     st = mem_alloc(&cards, n, sizeof *cards, "ranks of the node", e);
     TRY(err_agree(node, st, e));
     ENSURE(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, cards, (int)sizeof mine, MPI_BYTE,

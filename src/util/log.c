@@ -1,4 +1,5 @@
 #include "util/log.h"
+#include "util/words.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ void log_rank(int rank)
     own_rank = rank;
 }
 
-/* One write() a line, so that lines of several ranks do not mix. */
+/* One write() per line, so that lines of several ranks do not mix. */
 static void emit(const char *label, const char *fmt, va_list ap)
 {
     char line[2048];
@@ -50,14 +51,9 @@ void log_info(const char *fmt, ...)
 
 bool log_traces(const char *topic)
 {
-    const char *want = getenv("QTRAJ_TRACE");
-    size_t n = strlen(topic);
-    for (const char *p = want; p && *p; p += strcspn(p, ","), p += *p == ',') {
-        size_t m = strcspn(p, ",");
-        if ((m == n && strncmp(p, topic, n) == 0) || (m == 3 && strncmp(p, "all", 3) == 0))
-            return true;
-    }
-    return false;
+    const char *topics = getenv("QTRAJ_TRACE");
+    return topics &&
+           (words_have(topics, ",", topic, strlen(topic)) || words_have(topics, ",", "all", 3));
 }
 
 void log_trace(const char *topic, const char *fmt, ...)

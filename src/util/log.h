@@ -5,12 +5,14 @@
 #pragma once
 #include <stdbool.h>
 
-/* Later trace lines name this rank: "trace io [2]: ...". */
+/* Makes later trace lines name this rank: "trace io [2]: ...". */
 void log_rank(int rank);
+/* Each prints one line, the first two with "qtraj: error: " or "qtraj: warning: " in front. */
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* True if QTRAJ_TRACE asks for the topic. */
+/* Whether QTRAJ_TRACE names the topic. */
 bool log_traces(const char *topic);
+/* Prints a line if it does. */
 void log_trace(const char *topic, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

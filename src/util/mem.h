@@ -3,9 +3,9 @@
 #include "util/err.h"
 #include <stdint.h>
 
-/* Call once a process: what is freed goes back to the system, so that memory measured is memory in
- * use. (glibc otherwise stops mapping blocks of a size that was once freed, and keeps them in its
- * heaps.) */
+/* Call once per process: freed blocks go back to the system, so that measured memory is used
+ * memory. (By default glibc stops mapping blocks of a size that was freed before and keeps them in
+ * its heap.) */
 void mem_setup(void);
 
 /* *out = n zeroed elements of `size` bytes, 64-byte aligned; n = 0 gives a valid pointer. The
@@ -15,13 +15,14 @@ MUST_USE enum status mem_zero(void *out, int64_t n, size_t size, const char *wha
 /* The same without zeroing: for buffers that are written before they are read. */
 MUST_USE enum status mem_alloc(void *out, int64_t n, size_t size, const char *what, struct err *e);
 
-/* Copies a string; the caller frees. */
+/* *out = a copy of the string; the caller frees. ERR_NOMEM. */
 MUST_USE enum status mem_string(char **out, const char *text, struct err *e);
 
-/* Formats a string of any length; the caller frees. ERR_NOMEM. */
+/* *out = a formatted string of any length; the caller frees. ERR_NOMEM. */
 MUST_USE enum status mem_format(char **out, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Grows *array so that it can hold n + 1 elements; *capacity is updated. Start with NULL and 0. */
+/* Grows *array (elements of `size` bytes) to hold at least n + 1 of them and updates *capacity.
+ * Start with NULL and 0; the caller frees. ERR_NOMEM leaves the array as it was. */
 MUST_USE enum status mem_grow(void *array, int64_t n, int64_t *capacity, size_t size,
                               struct err *e);

@@ -1,3 +1,4 @@
+/* Cuts sequences into ranges of whole sequences that fit a number of tokens. */
 #include "util/mem.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>

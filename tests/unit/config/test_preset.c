@@ -1,5 +1,5 @@
 /* Presets: what they set, what overrides them, what contradicts them. */
-#include "config/sweep.h"
+#include "config/preset.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

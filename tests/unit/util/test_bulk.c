@@ -28,7 +28,7 @@ static double number(int r, int64_t i)
 
 static void sums_of_doubles(int64_t n, int root)
 {
-    double *x = room_of(n, sizeof *x), *room = room_of(bulk_sum_room(ranks), sizeof *room);
+    double *x = room_of(n, sizeof *x), *room = room_of(bulk_sum_buffer(ranks), sizeof *room);
     for (int64_t i = 0; i < n; i++) x[i] = number(rank, i);
     assert_int_equal(bulk_sum(MPI_COMM_WORLD, root, x, n, MPI_DOUBLE, room, NULL), OK);
     for (int64_t i = 0; i < n; i++) {
@@ -42,7 +42,7 @@ static void sums_of_doubles(int64_t n, int root)
 
 static void sums_of_floats(int64_t n, int root)
 {
-    float *x = room_of(n, sizeof *x), *room = room_of(bulk_sum_room(ranks), sizeof *room);
+    float *x = room_of(n, sizeof *x), *room = room_of(bulk_sum_buffer(ranks), sizeof *room);
     for (int64_t i = 0; i < n; i++) x[i] = (float)number(rank, i);
     assert_int_equal(bulk_sum(MPI_COMM_WORLD, root, x, n, MPI_FLOAT, room, NULL), OK);
     for (int64_t i = 0; i < n; i++) {

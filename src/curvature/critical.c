@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-static const double least = 1.0 / 1024, most = 1024, tolerance = 1.0 / 16;
+static const double step_min = 1.0 / 1024, step_max = 1024, tolerance = 1.0 / 16;
 
 struct search {
     const struct critical_line *line;
@@ -30,7 +30,7 @@ static enum status bracket(struct search *s, struct err *e)
     TRY(rises(s, 1, &risen, e));
     if (risen) {
         out->high = 1;
-        while (out->low == 0 && out->high > least) {
+        while (out->low == 0 && out->high > step_min) {
             TRY(rises(s, out->high / 2, &risen, e));
             *(risen ? &out->high : &out->low) = out->high / 2;
         }
@@ -39,7 +39,7 @@ static enum status bracket(struct search *s, struct err *e)
                "end damaged?");
     } else {
         out->low = 1;
-        while (isinf(out->high) && out->low < most) {
+        while (isinf(out->high) && out->low < step_max) {
             TRY(rises(s, out->low * 2, &risen, e));
             *(risen ? &out->high : &out->low) = out->low * 2;
         }

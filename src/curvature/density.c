@@ -29,7 +29,7 @@ static enum status open(struct quadrature *q, const struct operator* a,
     q->steps = o->steps < a->space.total ? o->steps : a->space.total;
     q->all = o->memory <= 0 || q->steps + 1 <= o->memory / a->space.most / (int64_t)sizeof(float);
     q->slots = q->all ? q->steps + 1 : SHORT;
-    TRY(vectors_alloc(q->slots, a->space.n, "the vectors of the density", &q->v, e));
+    TRY(vectors_alloc(&q->v, q->slots, a->space.n, sizeof(float), "the vectors of the density", e));
     TRY(mem_zero(&q->alpha, q->steps, sizeof(double), "a density", e));
     TRY(mem_zero(&q->beta, q->steps, sizeof(double), "a density", e));
     TRY(mem_zero(&q->c, q->steps, sizeof(double), "a density", e));

@@ -4,21 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status check_ids(const struct hvp *h, struct err *e)
-{
-    enum status st = OK;
-    const struct sequences *s = h->s;
-    int64_t V = h->m->spec.shape.vocab;
-    for (int64_t i = 0; i < s->n; i++)
-        for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++)
-            ENSURE(s->ids[t] >= 0 && s->ids[t] < V, ERR_FORMAT,
-                   "sequence %lld, token %lld: id %d is outside the vocabulary of %lld of %s",
-                   (long long)i, (long long)(t - s->offset[i]), s->ids[t], (long long)V,
-                   h->m->file);
-done:
-    return st;
-}
-
 enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_subset subset,
                      struct hvp **out, struct err *e)
 {
@@ -30,7 +15,7 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
     h->chunk = HVP_CHUNK;
     h->slice = hvp_head_slice(m->spec.shape.vocab);
     diff_program(&m->spec, &h->program);
-    TRY(check_ids(h, e));
+    TRY(model_check_ids(m, s, e));
     for (int64_t i = 0; i < s->n; i++) {
         int64_t T = s->offset[i + 1] - s->offset[i];
         h->scored += T > 1 ? T - 1 : 0;
@@ -67,7 +52,7 @@ int64_t hvp_n_tensors(const struct hvp *h)
 
 const struct hvp_tensor *hvp_tensor(const struct hvp *h, int64_t i)
 {
-    return &h->tensors[i];
+    return &h->entries[i].tensor;
 }
 
 int64_t hvp_scored(const struct hvp *h)
@@ -107,10 +92,7 @@ enum status hvp_gradient(struct hvp *h, real *g, double *loss, struct err *e)
 enum status hvp_apply(struct hvp *h, int64_t k, const real *const *v, real *const *hv,
                       struct err *e)
 {
-    enum status st = OK;
-    TRY(hvp_run(h, k, v, hv, NULL, true, NULL, e));
-done:
-    return st;
+    return hvp_run(h, k, v, hv, NULL, true, NULL, e);
 }
 
 void hvp_move(struct hvp *h, const real *direction, real step)
@@ -120,31 +102,18 @@ void hvp_move(struct hvp *h, const real *direction, real step)
     h->step = step;
 }
 
-/* What of a tensor is here: numbers [*begin, *begin + n) of it, n returned, which go to w + *at. */
-static int64_t part_here(const struct hvp *h, int64_t tensor, int64_t *begin, int64_t *at)
+/* Copies what this rank holds of a tensor from `stored` to its vector w. */
+static void copy_here(const struct hvp *h, int64_t tensor, const real *stored, real *w)
 {
-    int64_t offset = h->tensors[tensor].offset, end = offset + h->tensors[tensor].elements;
-    *at = offset;
-    space_meet(&h->space, at, &end);
-    *begin = *at + h->space.first - offset;
-    return end - *at;
-}
-
-static void copy_params(const struct hvp *h, struct diff_params *from, int64_t layer, real *w)
-{
-    int64_t begin, at;
-    for (int64_t i = h->layer_at[layer + 1]; i < h->layer_at[layer + 2]; i++) {
-        int64_t t = h->by_layer[i], n = part_here(h, t, &begin, &at);
-        if (n > 0)
-            memcpy(w + at, *diff_param(from, &h->places[t].slot) + begin, (size_t)n * sizeof *w);
-    }
+    int64_t begin, at, n = hvp_tensor_here(h, tensor, &begin, &at);
+    if (n > 0) memcpy(w + at, stored + begin, (size_t)n * sizeof *w);
 }
 
 static bool layer_here(const struct hvp *h, int64_t layer)
 {
     int64_t begin, at;
     for (int64_t i = h->layer_at[layer + 1]; i < h->layer_at[layer + 2]; i++)
-        if (part_here(h, h->by_layer[i], &begin, &at) > 0) return true;
+        if (hvp_tensor_here(h, h->by_layer[i], &begin, &at) > 0) return true;
     return false;
 }
 
@@ -153,20 +122,18 @@ enum status hvp_weights(struct hvp *h, real *w, struct err *e)
     enum status st = OK;
     struct hvp_outer_weights outer = {0};
     struct diff_weights block = {0};
-    struct hvp still = *h;
-    int64_t begin, at;
-    still.direction = NULL;
-    TRY(hvp_outer_load(&still, &outer, e));
-    for (int64_t i = h->layer_at[0]; i < h->layer_at[1]; i++) {
-        int64_t t = h->by_layer[i], n = part_here(h, t, &begin, &at);
-        if (n > 0)
-            memcpy(w + at, outer.at.p[h->places[t].slot.index] + begin, (size_t)n * sizeof *w);
-    }
-    for (int64_t l = 0; l < h->m->spec.shape.layers; l++) {
-        const struct diff_params none = {0};
+    const struct diff_params none = {0};
+    struct hvp unmoved = *h;
+    unmoved.direction = NULL;
+    TRY(hvp_outer_load(&unmoved, &outer, e));
+    for (int64_t l = -1; l < h->m->spec.shape.layers; l++) {
         if (!layer_here(h, l)) continue;
-        TRY(diff_weights_load(h->m, l, &none, 0, &block, e));
-        copy_params(h, &block.params, l, w);
+        if (l >= 0) TRY(diff_weights_load(h->m, l, &none, 0, &block, e));
+        for (int64_t i = h->layer_at[l + 1]; i < h->layer_at[l + 2]; i++) {
+            int64_t t = h->by_layer[i];
+            const struct slot *slot = &h->entries[t].slot;
+            copy_here(h, t, l < 0 ? outer.at.p[slot->index] : *diff_param(&block.params, slot), w);
+        }
         diff_weights_free(&block);
     }
 done:

@@ -1,4 +1,5 @@
-/* What a call of hvp_run takes: counts what run_init, hvp_head and diff_weights_load allocate. */
+/* Memory of a call of hvp_run: counts what hvp_state_open, hvp_head and diff_weights_load allocate.
+ */
 #include "curvature/hvp_engine.h"
 #include "util/num.h"
 
@@ -10,7 +11,7 @@ static int64_t chunk(const struct hvp_extent *x)
     return min64(x->tokens, max64(x->longest, HVP_CHUNK));
 }
 
-/* Activations of the longest chunk: n lanes, the first with the sums of its softmaxes. */
+/* n lanes for the longest chunk, the first with log_sum. */
 static int64_t lanes(const struct spec *s, const struct hvp_extent *x, int64_t n)
 {
     struct diff_program p;
@@ -19,7 +20,7 @@ static int64_t lanes(const struct spec *s, const struct hvp_extent *x, int64_t n
            (n - 1) * diff_lane_bytes(&p, &p.inside, chunk(x), 0);
 }
 
-/* Those of all chunks of all blocks, and what they share. */
+/* The lanes of a retained state: for all chunks of all blocks, and the buffers that they share. */
 static int64_t lanes_kept(const struct spec *s, const struct hvp_extent *x)
 {
     struct diff_program p;
@@ -38,7 +39,7 @@ static int64_t work(const struct spec *s, const struct hvp_extent *x)
     return diff_work_bytes(s, max64(tokens, rows), sequences, x->longest, x->threads);
 }
 
-/* A block's weights as they are read. */
+/* A block's weights while they are read. */
 static int64_t weights(const struct spec *s)
 {
     struct slot slots[SLOTS_MAX];
@@ -52,33 +53,33 @@ static int64_t head(const struct spec *s, const struct hvp_extent *x, int64_t k)
     return hvp_head_bytes(&slice, s->shape.hidden, s->shape.vocab, x->tokens, k);
 }
 
-/* Inputs of the blocks and adjoints between them, of the values and of each vector. */
+/* Inputs of the blocks and adjoints between them, for the values or for one vector. */
 static int64_t states(const struct spec *s, const struct hvp_extent *x, bool backward)
 {
     int64_t levels = backward ? s->shape.layers + 1 : 2;
     return (levels + backward) * x->tokens * s->shape.hidden * (int64_t)sizeof(real);
 }
 
-static int64_t rooms(const struct spec *s, const struct hvp_extent *x, int64_t n)
+static int64_t buffers(const struct spec *s, const struct hvp_extent *x, int64_t n)
 {
-    return x->shared ? n * hvp_room(s, x->subset) * (int64_t)sizeof(real) : 0;
+    return x->shared ? n * hvp_buffer_numbers(s, x->subset) * (int64_t)sizeof(real) : 0;
 }
 
-/* Adjoints' lanes are mapped from the start, but not resident before the way back, when the head is
- * gone. */
+/* The lanes of adjoints are mapped from the start, but become resident only in the backward pass,
+ * when the head's memory has been freed. */
 static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k, bool backward)
 {
     int64_t forward = 1 + (k > 0);
     int64_t blocks = lanes(s, x, forward * (1 + backward)) + weights(s);
     int64_t at_head = lanes(s, x, forward) + head(s, x, k);
-    return (1 + k) * states(s, x, backward) + rooms(s, x, backward ? max64(2 * k, 1) : 0) +
+    return (1 + k) * states(s, x, backward) + buffers(s, x, backward ? max64(2 * k, 1) : 0) +
            work(s, x) + max64(blocks, at_head);
 }
 
-/* A state that is kept is all resident from the second call on. */
-static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64_t rooms_n)
+/* All of a retained state is resident from the second call on. */
+static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64_t n_buffers)
 {
-    return 2 * states(s, x, true) + lanes_kept(s, x) + rooms(s, x, rooms_n) + work(s, x) +
+    return 2 * states(s, x, true) + lanes_kept(s, x) + buffers(s, x, n_buffers) + work(s, x) +
            max64(weights(s), head(s, x, 1));
 }
 
@@ -93,6 +94,6 @@ void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_b
     *out = (struct hvp_bytes){.loss = call(s, x, 0, false),
                               .gradient = call(s, x, 0, true),
                               .product = call(s, x, 1, true)};
-    /* Exact where the peak is at the head, else no less than it takes. */
-    out->further = states(s, x, true) + rooms(s, x, 2) + head(s, x, 2) - head(s, x, 1);
+    /* Exact if the peak is at the head, else an upper bound. */
+    out->further = states(s, x, true) + buffers(s, x, 2) + head(s, x, 2) - head(s, x, 1);
 }

@@ -1,45 +1,46 @@
-/* hvp_engine: the insides of hvp, and of one call of it. Only hvp*.c include it, and the tests and
- * the bench that cut the head's slices themselves. */
+/* hvp_engine: internal structs and functions of hvp. Only hvp*.c include it, and tests and benches
+ * that set the head's slices themselves. */
 #pragma once
 #include "curvature/hvp.h"
 #include "model/block.h"
 #include "model/diff_block.h"
 
-#define hvp_table_open   REAL_NAME(hvp_table_open)
-#define hvp_table_close  REAL_NAME(hvp_table_close)
-#define hvp_params       REAL_NAME(hvp_params)
-#define hvp_params_outer REAL_NAME(hvp_params_outer)
-#define hvp_outer_load   REAL_NAME(hvp_outer_load)
-#define hvp_outer_free   REAL_NAME(hvp_outer_free)
-#define hvp_rooms_open   REAL_NAME(hvp_rooms_open)
-#define hvp_rooms_free   REAL_NAME(hvp_rooms_free)
-#define hvp_bring        REAL_NAME(hvp_bring)
-#define hvp_clear        REAL_NAME(hvp_clear)
-#define hvp_fold         REAL_NAME(hvp_fold)
-#define hvp_zero         REAL_NAME(hvp_zero)
-#define hvp_room         REAL_NAME(hvp_room)
-#define hvp_state_open   REAL_NAME(hvp_state_open)
-#define hvp_state_close  REAL_NAME(hvp_state_close)
-#define hvp_run          REAL_NAME(hvp_run)
-#define hvp_head         REAL_NAME(hvp_head)
-#define hvp_head_slice   REAL_NAME(hvp_head_slice)
-#define hvp_head_bytes   REAL_NAME(hvp_head_bytes)
-#define hvp_embed        REAL_NAME(hvp_embed)
-#define hvp_embed_back   REAL_NAME(hvp_embed_back)
+#define hvp_table_open     REAL_NAME(hvp_table_open)
+#define hvp_table_close    REAL_NAME(hvp_table_close)
+#define hvp_tensor_here    REAL_NAME(hvp_tensor_here)
+#define hvp_params         REAL_NAME(hvp_params)
+#define hvp_params_outer   REAL_NAME(hvp_params_outer)
+#define hvp_outer_load     REAL_NAME(hvp_outer_load)
+#define hvp_outer_free     REAL_NAME(hvp_outer_free)
+#define hvp_buffers_open   REAL_NAME(hvp_buffers_open)
+#define hvp_buffers_free   REAL_NAME(hvp_buffers_free)
+#define hvp_gather         REAL_NAME(hvp_gather)
+#define hvp_clear          REAL_NAME(hvp_clear)
+#define hvp_reduce         REAL_NAME(hvp_reduce)
+#define hvp_zero           REAL_NAME(hvp_zero)
+#define hvp_buffer_numbers REAL_NAME(hvp_buffer_numbers)
+#define hvp_state_open     REAL_NAME(hvp_state_open)
+#define hvp_state_close    REAL_NAME(hvp_state_close)
+#define hvp_run            REAL_NAME(hvp_run)
+#define hvp_head           REAL_NAME(hvp_head)
+#define hvp_head_slice     REAL_NAME(hvp_head_slice)
+#define hvp_head_bytes     REAL_NAME(hvp_head_bytes)
+#define hvp_embed          REAL_NAME(hvp_embed)
+#define hvp_embed_back     REAL_NAME(hvp_embed_back)
 
-/* Tokens of a chunk, until hvp_chunk says otherwise. */
+/* Tokens of a chunk by default. */
 enum { HVP_CHUNK = 2048 };
 
-/* What the head works on at once: so many positions, so many entries of the vocabulary. */
+/* What the head works on at a time: so many positions, so many entries of the vocabulary. */
 struct hvp_slice {
     int64_t rows, columns;
 };
 
-/* Where a tensor of the table stands in the model. */
-struct hvp_place {
+/* One tensor of the subset. */
+struct hvp_entry {
+    struct hvp_tensor tensor; /* name owned */
     struct slot slot;
-    int64_t layer; /* -1: outside the blocks */
-    int64_t room;  /* first number in a room, see below */
+    int64_t at; /* offset in the buffer of its unit (hvp_share.c) */
 };
 
 struct hvp {
@@ -48,72 +49,83 @@ struct hvp {
     int64_t n, n_tensors, scored, total;
 
     /* The subset's tensors in the vector's order, and the same by layer: those of layer l are
-     * by_layer[layer_at[l + 1] .. layer_at[l + 2]), l = -1 for those outside. */
-    struct hvp_tensor *tensors; // (n_tensors), names owned
-    struct hvp_place *places;   // (n_tensors)
-    int64_t *by_layer;          // (n_tensors)
-    int64_t *layer_at;          // (L + 2)
+     * by_layer[layer_at[l + 1] .. layer_at[l + 2]), l = -1 for those outside the blocks. */
+    struct hvp_entry *entries; // (n_tensors)
+    int64_t *by_layer;         // (n_tensors)
+    int64_t *layer_at;         // (L + 2)
 
     struct space space;
-    bool shared;
+    bool shared; /* vectors are distributed: hvp_share_over was called */
     struct hvp_share share;
-    int64_t room; /* numbers of one */
+    int64_t buffer; /* numbers of a unit's buffer */
 
     const real *direction; // (n) or NULL
     real step;
     int64_t chunk; /* tokens */
     bool keep;
-    struct hvp_state *kept; /* since the first call after hvp_keep; or NULL */
+    struct hvp_state *kept; /* retained since the first call after hvp_keep; or NULL */
     struct hvp_slice slice; /* hvp_head_slice's */
     struct diff_program program;
 };
 
+/* --- hvp_table.c: the parameters of the subset --- */
+
 MUST_USE enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e);
 void hvp_table_close(struct hvp *h);
+/* The part of a tensor that this rank holds: numbers [*begin, *begin + n) of the tensor, at *at in
+ * the rank's vectors. Returns n, 0 for none. */
+int64_t hvp_tensor_here(const struct hvp *h, int64_t tensor, int64_t *begin, int64_t *at);
 
-/* --- hvp_share.c: rooms ---
- * Where vectors are cut over ranks, passes see rooms in their place, which hold whole what belongs
- * to one unit at a time: a layer, the embedding, or what stands behind the last layer (a tied
- * matrix comes with both). Else they see the vectors themselves, and all this does nothing. */
-enum { HVP_EMBED = -1, HVP_HEAD = -2 };
-
-/* Those of one call. */
-struct hvp_rooms {
-    int64_t k;
-    /* For the passes: the vectors, or the rooms. */
-    const real *const *v; // (k)
-    real *const *hv;      // (k)
-    real *g;              // or NULL
-    /* The rooms, and this rank's parts of what they stand for. */
-    real **v_room, **hv_room, *g_room; // (k, room), (k, room), (room) or NULL
-    const real *const *v_here;
-    real *const *hv_here, *g_here;
-};
-/* Free it whatever is returned. */
-MUST_USE enum status hvp_rooms_open(const struct hvp *h, int64_t k, const real *const *v,
-                                    real *const *hv, real *g, struct hvp_rooms *out, struct err *e);
-void hvp_rooms_free(struct hvp_rooms *r);
-/* The unit's tangents come; its sums are zeroed (locally), and go where they are kept. */
-MUST_USE enum status hvp_bring(const struct hvp *h, const struct hvp_rooms *r, int64_t unit,
-                               struct err *e);
-void hvp_clear(const struct hvp *h, const struct hvp_rooms *r, int64_t unit);
-MUST_USE enum status hvp_fold(const struct hvp *h, const struct hvp_rooms *r, int64_t unit,
-                              struct err *e);
-void hvp_zero(real *x, int64_t n);
-/* Numbers of a room of the subset. */
-int64_t hvp_room(const struct spec *s, enum hvp_subset subset);
-
-/* A vector's parts that belong to a block, NULL for tensors outside the subset; v NULL: all NULL.
- * v as the passes see it. The callers take care not to write through a const vector. */
+/* *out points to the tensors of a block in the vector v, as the passes see it; NULL for tensors
+ * outside the subset, and all NULL if v is. Callers must not write through a const vector. */
 void hvp_params(const struct hvp *h, const real *v, int64_t layer, struct diff_params *out);
-/* The same outside the blocks, by OUTER_*; a tied head is the embedding. */
+/* The same for the tensors outside the blocks, by OUTER_*; a tied head is the embedding. */
 struct hvp_outer {
     real *p[OUTER_N];
 };
 void hvp_params_outer(const struct hvp *h, const real *v, struct hvp_outer *out);
 
-/* What stands outside the blocks in `real`, moved as h says: borrowed from the model, or a copy
- * where it must differ. */
+/* --- hvp_share.c: buffers of distributed vectors ---
+ * Where vectors are distributed, the passes work on buffers instead, one per vector, which hold all
+ * numbers of one unit at a time. A unit is a layer, the embedding, or what follows the last layer
+ * (a tied matrix belongs to both). Where vectors are not distributed, the passes work on the
+ * vectors themselves and hvp_gather, hvp_clear and hvp_reduce do nothing. */
+enum { HVP_EMBED = -1, HVP_HEAD = -2 };
+
+/* The vectors of one call. */
+struct hvp_buffers {
+    int64_t k;
+    /* What the passes read and write: the vectors, or the buffers. */
+    const real *const *v; // (k)
+    real *const *hv;      // (k)
+    real *g;              // or NULL
+    /* The buffers, and this rank's parts of the vectors that they stand for. */
+    real **v_buffer, **hv_buffer, *g_buffer; // (k, buffer), (k, buffer), (buffer) or NULL
+    const real *const *v_here;
+    real *const *hv_here, *g_here;
+};
+/* Free with hvp_buffers_free whatever is returned. ERR_NOMEM. */
+MUST_USE enum status hvp_buffers_open(const struct hvp *h, int64_t k, const real *const *v,
+                                      real *const *hv, real *g, struct hvp_buffers *out,
+                                      struct err *e);
+void hvp_buffers_free(struct hvp_buffers *b);
+/* Collective: fills the buffers of v with the unit. Errors of the callback. */
+MUST_USE enum status hvp_gather(const struct hvp *h, const struct hvp_buffers *b, int64_t unit,
+                                struct err *e);
+/* Local: zeroes the unit in the buffers of hv and g. */
+void hvp_clear(const struct hvp *h, const struct hvp_buffers *b, int64_t unit);
+/* Collective: adds the sum over the ranks of the unit in the buffers of hv and g to the parts of
+ * the ranks that hold it. Errors of the callback. */
+MUST_USE enum status hvp_reduce(const struct hvp *h, const struct hvp_buffers *b, int64_t unit,
+                                struct err *e);
+/* x (n) = 0. Parallel. */
+void hvp_zero(real *x, int64_t n);
+/* Numbers of a unit's buffer for a subset. */
+int64_t hvp_buffer_numbers(const struct spec *s, enum hvp_subset subset);
+
+/* --- hvp_outer.c: weights outside the blocks --- */
+
+/* In `real`, moved as hvp_move says: borrowed from the model, or a copy where they differ. */
 struct hvp_outer_weights {
     struct hvp_outer at;
     real *owned[OUTER_N];
@@ -121,68 +133,76 @@ struct hvp_outer_weights {
 MUST_USE enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w,
                                     struct err *e);
 void hvp_outer_free(struct hvp_outer_weights *w);
+/* x (T, C) = the rows of the table that the token ids name; table NULL: zeros. Parallel. */
+void hvp_embed(const struct hvp *h, const real *table, real *x);
+/* The adjoint of hvp_embed: adds the rows of g (T, C) to those of table; NULL: does nothing. */
+void hvp_embed_back(const struct hvp *h, const real *g, real *table);
 
-/* --- hvp_state.c: what calls work in --- */
+/* --- hvp_state.c: the memory of a call --- */
 
-/* Whole sequences [s0, s1) that are worked on together: rows [row, row + tokens). */
+/* Whole sequences [s0, s1) that are processed together: rows [row, row + tokens). */
 struct hvp_chunk {
     int64_t s0, s1, row, tokens;
-    int64_t *first; // (s1 - s0 + 1) rows relative to `row`
+    int64_t *first; // (s1 - s0 + 1) first rows of the sequences, relative to `row`
 };
 
-/* Of one call, or of many when it is kept. A kept one has lanes for each chunk of each block, so
- * that the way back computes nothing again, and the values and adjoints, which do not depend on the
- * vectors, serve all calls; vectors go through it one by one. */
+/* Of one call, or retained for many (hvp_keep). A retained state has lanes for each chunk of each
+ * block, so that the backward pass recomputes nothing; values and adjoints, which do not depend on
+ * the vectors, serve all calls; vectors are processed one by one. T: all tokens. */
 struct hvp_state {
-    bool kept;
-    bool known; /* values and adjoints are there */
+    bool kept;  /* retained */
+    bool known; /* values and adjoints are valid */
     int64_t L, T, C, k;
-    struct hvp_chunk *chunks;
-    int64_t *first;
-    int64_t n_chunks, most_tokens, most_sequences, longest;
+    struct hvp_chunk *chunks; // (n_chunks)
+    int64_t *first;           /* owner of the chunks' first */
+    int64_t n_chunks, max_tokens, max_sequences, longest;
     struct diff_work work;
     struct hvp_outer_weights outer;
-    int64_t levels;  /* hidden states kept: L + 1, or 2 when there is no way back */
+    int64_t levels;  /* of hidden states: L + 1, or 2 without a backward pass */
     real *x, *dx;    // (levels, T, C), (k, levels, T, C) inputs of the blocks
     real *gx, *dgx;  // (T, C), (k, T, C) adjoints between the blocks
-    int64_t n_lanes; /* of each of the three: L * n_chunks when kept, else 1 */
+    int64_t n_lanes; /* of each of the three: L * n_chunks if retained, else 1 */
     struct diff_lane *value, *tangent, *adjoint;
-    struct diff_lane adjoint_tangent; /* a kept state's others share what they need but briefly */
+    struct diff_lane
+        adjoint_tangent; /* if retained, the others borrow short-lived buffers from it */
 };
-/* For calls with up to k vectors; kept: with one. *out is NULL before, and when it fails. */
+/* For calls with up to k vectors (kept: one at a time). *out is NULL before, and on failure.
+ * ERR_NOMEM; errors of the checkpoint. */
 MUST_USE enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t k,
                                     bool backward, bool kept, struct err *e);
-/* NULL afterwards; it may be before. */
+/* Frees *state and sets it to NULL; it may be NULL. */
 void hvp_state_close(struct hvp_state **state);
+/* Block `layer`'s input from row `row` on, and vector j's tangent of it. */
+static inline real *hvp_level(const struct hvp_state *s, int64_t layer, int64_t row)
+{
+    return s->x + ((layer % s->levels) * s->T + row) * s->C;
+}
+static inline real *hvp_tangent_level(const struct hvp_state *s, int64_t j, int64_t layer,
+                                      int64_t row)
+{
+    return s->dx + ((j * s->levels + layer % s->levels) * s->T + row) * s->C;
+}
 
-/* One call. T: all tokens. */
+/* --- hvp_run.c and hvp_head.c: one call --- */
+
 struct hvp_call {
     struct hvp *h;
-    bool backward; /* else the loss alone */
-    int64_t k;
-    const real *const *v;          // k vectors, as passes see them
-    real *const *hv;               // k products, zeroed
-    real *g;                       // the gradient, zeroed, or NULL
-    const struct hvp_outer *outer; /* the weights */
-    struct diff_work *work;
-
-    real *x, *dx;     // (T, C), (k, T, C) of the last block's output, for the head
-    int64_t dx_pitch; /* from a probe's dx to the next one's */
-    real *gx, *dgx;   // (T, C), (k, T, C): the adjoints that it leaves
+    bool backward; /* false: the loss alone */
+    bool known;    /* s has values and adjoints from an earlier call: only tangents are missing */
+    struct hvp_buffers b;
+    struct hvp_state *s;
     double loss;
 };
-/* Runs blocks and head. */
+/* Computes loss, gradient g (or NULL) and products hv[i] (n) = H v[i], i < k. loss may be NULL. */
 MUST_USE enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, real *const *hv,
                              real *g, bool backward, double *loss, struct err *e);
-/* Final norm, output matrix and cross-entropy with all their derivatives. */
+/* Final norm, output matrix and cross-entropy with all their derivatives, from the last level of
+ * the state: leaves the loss of this rank's sequences and the adjoints s->gx and s->dgx. ERR_NOMEM.
+ */
 MUST_USE enum status hvp_head(struct hvp_call *c, struct err *e);
-/* The slices by the vocabulary alone: all of it at once while that leaves enough positions (no
- * logit is computed twice), else equal parts of it. */
+/* The head's slices, which depend on the vocabulary alone: the whole vocabulary as long as that
+ * leaves enough positions per slice (no logit is then computed twice), else equal parts of it. */
 struct hvp_slice hvp_head_slice(int64_t vocab);
-/* Bytes that hvp_head takes in a call with k vectors. */
+/* Bytes that hvp_head allocates in a call with k vectors. */
 int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab, int64_t tokens,
                        int64_t k);
-/* x (T, C) = the rows of the table that the ids name; table NULL: zeros. */
-void hvp_embed(const struct hvp *h, const real *table, real *x);
-/* The table's adjoint += g (T, C). */
-void hvp_embed_back(const struct hvp *h, const real *g, real *table);

@@ -1,25 +1,28 @@
 /* The head in slices of positions and of the vocabulary: h = norm(x), z = W h, the cross-entropy,
- * and back. Only one slice's logits and tangents are ever held. Where it is the whole vocabulary
- * they serve the sums of the softmax and the adjoints; else they are made twice. */
+ * and the backward pass. Only one slice's logits and tangents exist at a time. If a slice has the
+ * whole vocabulary, they serve for the sums of the softmax and for the adjoints; else they are
+ * computed twice. */
 #include "curvature/hvp_engine.h"
 #include "linalg/matmul.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Logits of a slice at most, and its positions: few enough to stay small, enough for the products
- * with the output matrix to be worth its way through memory. By the vocabulary alone. */
+/* Maximum number of logits in a slice, and of its positions: few enough for little memory, enough
+ * for the products with the output matrix to be worth reading it. They depend on the vocabulary
+ * alone. */
 enum { LOGITS = 1 << 25, ROWS_MIN = 64, ROWS_MAX = 1024 };
 
 struct head {
     struct hvp_call *c;
     int64_t C, V, P;
-    int64_t row, n;         /* positions in hand */
+    int64_t row, n;         /* the current positions */
     int64_t columns;        /* of a slice */
-    int64_t at, width;      /* the vocabulary's part in hand */
-    bool once;              /* which is all of it */
-    int64_t probes;         /* whose tangents are held side by side: 1 when `once` */
+    int64_t at, width;      /* the current part of the vocabulary */
+    bool once;              /* the part is the whole vocabulary */
+    int64_t probes;         /* whose tangents exist at the same time: at most 1 if `once` */
     real *h, *gh;           // (P, C) after the norm; its adjoint
     real *dh, *dgh;         // (probes, P, C)
     real *z, *dz;           // (P, columns) logits, then their adjoint; tangents of the two
@@ -36,13 +39,13 @@ struct hvp_slice hvp_head_slice(int64_t vocab)
 {
     int64_t rows = LOGITS / vocab, parts = (vocab * ROWS_MAX + LOGITS - 1) / LOGITS;
     if (rows < ROWS_MIN) return (struct hvp_slice){ROWS_MAX, (vocab + parts - 1) / parts};
-    return (struct hvp_slice){rows < ROWS_MAX ? rows : ROWS_MAX, vocab};
+    return (struct hvp_slice){min64(rows, ROWS_MAX), vocab};
 }
 
 int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab, int64_t tokens,
                        int64_t k)
 {
-    int64_t P = s->rows < tokens ? s->rows : tokens, probes = s->columns < vocab ? k : k > 0;
+    int64_t P = min64(s->rows, tokens), probes = s->columns < vocab ? k : k > 0;
     int64_t numbers = 2 * (1 + probes) * hidden + (1 + (k > 0)) * s->columns + 1;
     int64_t doubles = 1 + probes;
     return P * (numbers * (int64_t)sizeof(real) + doubles * (int64_t)sizeof(double) +
@@ -56,7 +59,7 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
     const struct hvp *h = c->h;
     const struct sequences *s = h->s;
     const struct model_shape *m = &h->m->spec.shape;
-    int64_t T = s->offset[s->n], P = h->slice.rows < T ? h->slice.rows : T;
+    int64_t T = c->s->T, P = min64(h->slice.rows, T);
     *d = (struct head){.c = c,
                        .C = m->hidden,
                        .V = m->vocab,
@@ -64,14 +67,14 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
                        .columns = h->slice.columns,
                        .once = h->slice.columns >= m->vocab,
                        .weight = (real)(1 / (double)h->total)};
-    d->probes = d->once ? c->k > 0 : c->k;
-    hvp_params_outer(h, c->g, &d->sum);
+    d->probes = d->once ? c->b.k > 0 : c->b.k;
+    hvp_params_outer(h, c->b.g, &d->sum);
     TRY(mem_alloc(&d->h, P * d->C, sizeof(real), "hidden states of a slice", e));
     TRY(mem_alloc(&d->gh, P * d->C, sizeof(real), "hidden states of a slice", e));
     TRY(mem_alloc(&d->dh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
     TRY(mem_alloc(&d->dgh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
     TRY(mem_alloc(&d->z, P * d->columns, sizeof(real), "logits of a slice", e));
-    TRY(mem_alloc(&d->dz, c->k > 0 ? P * d->columns : 0, sizeof(real), "tangents of logits", e));
+    TRY(mem_alloc(&d->dz, c->b.k > 0 ? P * d->columns : 0, sizeof(real), "tangents of logits", e));
     TRY(mem_alloc(&d->sums, P, sizeof *d->sums, "sums of a slice", e));
     TRY(mem_alloc(&d->at_target, P, sizeof(double), "logits of targets", e));
     TRY(mem_alloc(&d->p, P, sizeof(real), "probabilities of targets", e));
@@ -99,10 +102,10 @@ static void head_free(struct head *d)
     free(d->target);
 }
 
-/* What belongs to one vector of the call. */
+/* One vector of the call. */
 struct probe {
     struct hvp_outer v, hv;
-    const real *dx; // (n, C) of the positions in hand
+    const real *dx; // (n, C) of the current positions
     real *dgx;      // (n, C)
     real *dh, *dgh; // (P, C)
     double *mean;   // (P)
@@ -111,95 +114,68 @@ struct probe {
 static struct probe probe_of(const struct head *d, int64_t k)
 {
     const struct hvp_call *c = d->c;
-    int64_t T = c->h->s->offset[c->h->s->n], at = d->once ? 0 : k * d->P;
-    struct probe p = {.dx = c->dx + k * c->dx_pitch + d->row * d->C,
-                      .dgx = c->dgx + (k * T + d->row) * d->C,
+    int64_t at = d->once ? 0 : k * d->P;
+    struct probe p = {.dx = hvp_tangent_level(c->s, k, c->s->L, d->row),
+                      .dgx = c->s->dgx + (k * c->s->T + d->row) * d->C,
                       .dh = d->dh + at * d->C,
                       .dgh = d->dgh + at * d->C,
                       .mean = d->mean + at};
-    hvp_params_outer(c->h, c->v[k], &p.v);
-    hvp_params_outer(c->h, c->hv[k], &p.hv);
+    hvp_params_outer(c->h, c->b.v[k], &p.v);
+    hvp_params_outer(c->h, c->b.hv[k], &p.hv);
     return p;
 }
 
 /* --- the norm --- */
 
-/* The final norm, moving along v. */
+/* The arguments of the final norm, with tangent v or NULL. */
 static struct diff_norm norm_of(const struct head *d, const struct hvp_outer *v)
 {
     const struct hvp_call *c = d->c;
-    real *const *w = c->outer->p;
+    real *const *w = c->s->outer.at.p;
     const real *const weights[2] = {w[OUTER_NORM], w[OUTER_NORM_BIAS]};
     const real *const moving[2] = {v ? v->p[OUTER_NORM] : NULL, v ? v->p[OUTER_NORM_BIAS] : NULL};
-    return diff_norm_of(&c->h->m->spec, c->work, d->C, false, weights, moving);
+    return diff_norm_of(&c->h->m->spec, &c->s->work, d->C, false, weights, moving);
 }
 
-static void norm_values(struct head *d)
+/* The norm's values or, for a probe, their tangents. */
+static void norm_forward(struct head *d, const struct probe *p)
 {
-    const struct diff_norm f = norm_of(d, NULL);
-    const struct diff_work *w = d->c->work;
-    const real *x = d->c->x + d->row * d->C;
+    const struct diff_norm f = norm_of(d, p ? &p->v : NULL);
+    const struct diff_work *w = &d->c->s->work;
+    const real *x = hvp_level(d->c->s, d->c->s->L, d->row);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < w->n_tiles; i++) {
-        int64_t at = w->tiles[i].row * d->C;
-        diff_norm(&f, d->h + at, d->C, x + at, d->C, w->tiles[i].n);
+        int64_t at = w->tiles[i].row * d->C, n = w->tiles[i].n;
+        if (p)
+            diff_norm_tangent(&f, p->dh + at, d->C, x + at, p->dx + at, d->C, n);
+        else
+            diff_norm(&f, d->h + at, d->C, x + at, d->C, n);
     }
 }
 
-static void norm_tangents(struct head *d, const struct probe *p)
+/* The adjoint of x and the gradient's parts where it is wanted or, for a probe, their tangents. */
+static void norm_backward(struct head *d, const struct probe *p)
 {
-    const struct diff_norm f = norm_of(d, &p->v);
-    const struct diff_work *w = d->c->work;
-    const real *x = d->c->x + d->row * d->C;
+    const struct diff_norm f = norm_of(d, p ? &p->v : NULL);
+    const struct diff_work *w = &d->c->s->work;
+    const struct hvp_outer *sum = p ? &p->hv : &d->sum;
+    const real *x = hvp_level(d->c->s, d->c->s->L, d->row);
+    real *gx = d->c->s->gx + d->row * d->C;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < w->n_tiles; i++) {
-        int64_t at = w->tiles[i].row * d->C;
-        diff_norm_tangent(&f, p->dh + at, d->C, x + at, p->dx + at, d->C, w->tiles[i].n);
+        int64_t at = w->tiles[i].row * d->C, n = w->tiles[i].n;
+        real *gw = w->partial + 2 * i * w->partial_width, *gb = gw + w->partial_width;
+        memset(gw, 0, (size_t)(2 * w->partial_width) * sizeof *gw);
+        if (p)
+            diff_norm_adjoint_tangent(&f, p->dgx + at, x + at, p->dx + at, d->C, d->gh + at,
+                                      p->dgh + at, d->C, n, false, gw, gb);
+        else
+            diff_norm_adjoint(&f, gx + at, x + at, d->C, d->gh + at, d->C, n, false, gw, gb);
     }
+    diff_partial_add(w, d->C, sum->p[OUTER_NORM], sum->p[OUTER_NORM_BIAS]);
 }
 
-/* A tile's sums of the norm's parameters, zeroed. */
-static real *tile_sums(const struct diff_work *w, int64_t tile)
-{
-    real *g = w->partial + 2 * tile * w->partial_width;
-    memset(g, 0, (size_t)(2 * w->partial_width) * sizeof *g);
-    return g;
-}
-
-/* The adjoint of x, and the gradient's parts when it is wanted. */
-static void norm_adjoints(struct head *d)
-{
-    const struct diff_norm f = norm_of(d, NULL);
-    const struct diff_work *w = d->c->work;
-    const real *x = d->c->x + d->row * d->C;
-    real *gx = d->c->gx + d->row * d->C;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < w->n_tiles; i++) {
-        int64_t at = w->tiles[i].row * d->C;
-        real *gw = tile_sums(w, i);
-        diff_norm_adjoint(&f, gx + at, x + at, d->C, d->gh + at, d->C, w->tiles[i].n, false, gw,
-                          gw + w->partial_width);
-    }
-    diff_partial_add(w, d->C, d->sum.p[OUTER_NORM], d->sum.p[OUTER_NORM_BIAS]);
-}
-
-static void norm_adjoint_tangents(struct head *d, const struct probe *p)
-{
-    const struct diff_norm f = norm_of(d, &p->v);
-    const struct diff_work *w = d->c->work;
-    const real *x = d->c->x + d->row * d->C;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < w->n_tiles; i++) {
-        int64_t at = w->tiles[i].row * d->C;
-        real *gw = tile_sums(w, i);
-        diff_norm_adjoint_tangent(&f, p->dgx + at, x + at, p->dx + at, d->C, d->gh + at,
-                                  p->dgh + at, d->C, w->tiles[i].n, false, gw,
-                                  gw + w->partial_width);
-    }
-    diff_partial_add(w, d->C, p->hv.p[OUTER_NORM], p->hv.p[OUTER_NORM_BIAS]);
-}
-
-/* --- the vocabulary's part in hand --- */
+/* --- the current part of the vocabulary --- */
 
 static bool scored(const struct head *d, int64_t i)
 {
@@ -221,13 +197,14 @@ static real *rows_in(const struct head *d, real *matrix)
 
 static void logits(struct head *d)
 {
-    const real *w = rows_in(d, d->c->outer->p[OUTER_HEAD]);
+    const real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]);
     mat_nt(d->z, d->columns, d->h, d->C, w, d->C, d->n, d->width, d->C, 0);
 }
 
 static void logit_tangents(struct head *d, const struct probe *p)
 {
-    const real *w = rows_in(d, d->c->outer->p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
+    const real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]),
+               *v = rows_in(d, p->v.p[OUTER_HEAD]);
     mat_nt(d->dz, d->columns, p->dh, d->C, w, d->C, d->n, d->width, d->C, 0);
     if (v) mat_nt(d->dz, d->columns, d->h, d->C, v, d->C, d->n, d->width, d->C, 1);
 }
@@ -238,7 +215,7 @@ static void sums_begin(struct head *d)
     for (int64_t i = 0; i < d->probes * d->P; i++) d->mean[i] = 0;
 }
 
-/* Logits into the sums; they become exponentials. */
+/* Adds the logits to the sums of the softmax and replaces them by exponentials. */
 static void sums_add(struct head *d)
 {
 #pragma omp parallel for schedule(dynamic, 4)
@@ -276,7 +253,7 @@ static void exponentials(struct head *d)
         if (scored(d, i)) diff_loss_exp(d->z + i * d->columns, d->width, d->sums[i].top);
 }
 
-/* Exponentials become the logits' adjoint, which is added to those of h and W. */
+/* Replaces the exponentials by the adjoint of the logits and adds to the adjoints of h and W. */
 static void adjoints(struct head *d)
 {
     int64_t C = d->C, N = d->columns;
@@ -291,27 +268,27 @@ static void adjoints(struct head *d)
         p = diff_loss_adjoint(z, d->width, target, d->weight, d->sums[i].sum);
         if (target >= 0) d->p[i] = p;
     }
-    real *w = rows_in(d, d->c->outer->p[OUTER_HEAD]), *sum = rows_in(d, d->sum.p[OUTER_HEAD]);
+    real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]), *sum = rows_in(d, d->sum.p[OUTER_HEAD]);
     mat_nn(d->gh, C, d->z, N, w, C, d->n, C, d->width, (real)(d->at > 0));
     if (sum) mat_tn(sum, C, d->z, N, d->h, C, d->width, C, d->n, 1);
 }
 
-/* The means of a slice that is all of the vocabulary, from the logits' adjoint. */
+/* The means of dz over the softmax for a slice with the whole vocabulary, from the adjoint of z. */
 static void means(struct head *d, const struct probe *p)
 {
 #pragma omp parallel for schedule(dynamic, 4)
     for (int64_t i = 0; i < d->n; i++) {
-        real *z = d->z + i * d->columns, kept;
+        real *z = d->z + i * d->columns, saved;
         if (!scored(d, i)) continue;
         real *at = z + d->target[d->row + i];
-        kept = *at;
+        saved = *at;
         *at = d->p[i]; /* weight times the softmax */
         p->mean[i] = diff_loss_dot(z, d->dz + i * d->columns, d->width) / (double)d->weight;
-        *at = kept;
+        *at = saved;
     }
 }
 
-/* Tangents of logits become those of the adjoint, which are added to those of h and W. */
+/* Replaces the tangents of the logits by those of their adjoint and adds to those of h and W. */
 static void adjoint_tangents(struct head *d, const struct probe *p)
 {
     int64_t C = d->C, N = d->columns;
@@ -324,7 +301,7 @@ static void adjoint_tangents(struct head *d, const struct probe *p)
         else
             memset(dz, 0, (size_t)d->width * sizeof *dz);
     }
-    real *w = rows_in(d, d->c->outer->p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
+    real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
     real *hv = rows_in(d, p->hv.p[OUTER_HEAD]);
     mat_nn(p->dgh, C, d->dz, N, w, C, d->n, C, d->width, (real)(d->at > 0));
     if (v) mat_nn(p->dgh, C, d->z, N, v, C, d->n, C, d->width, 1);
@@ -333,7 +310,7 @@ static void adjoint_tangents(struct head *d, const struct probe *p)
     mat_tn(hv, C, d->z, N, p->dh, C, d->width, C, d->n, 1);
 }
 
-/* --- the positions in hand --- */
+/* --- the current positions --- */
 
 static void whole_vocabulary(struct head *d)
 {
@@ -344,31 +321,31 @@ static void whole_vocabulary(struct head *d)
     sums_end(d);
     if (!d->c->backward) return;
     adjoints(d);
-    norm_adjoints(d);
-    for (int64_t k = 0; k < d->c->k; k++) {
+    norm_backward(d, NULL);
+    for (int64_t k = 0; k < d->c->b.k; k++) {
         const struct probe p = probe_of(d, k);
-        norm_tangents(d, &p);
+        norm_forward(d, &p);
         logit_tangents(d, &p);
         means(d, &p);
         adjoint_tangents(d, &p);
-        norm_adjoint_tangents(d, &p);
+        norm_backward(d, &p);
     }
 }
 
-/* The next part of the vocabulary; at < 0 before the first. */
+/* Moves on to the next part of the vocabulary; at < 0 before the first. */
 static bool next_part(struct head *d)
 {
     d->at = d->at < 0 ? 0 : d->at + d->columns;
-    d->width = d->V - d->at < d->columns ? d->V - d->at : d->columns;
+    d->width = min64(d->V - d->at, d->columns);
     return d->at < d->V;
 }
 
 static void sliced_vocabulary(struct head *d)
 {
-    int64_t n = d->c->k;
+    int64_t n = d->c->b.k;
     for (int64_t k = 0; k < n; k++) {
         const struct probe p = probe_of(d, k);
-        norm_tangents(d, &p);
+        norm_forward(d, &p);
     }
     for (d->at = -1; next_part(d);) {
         logits(d);
@@ -391,10 +368,10 @@ static void sliced_vocabulary(struct head *d)
             adjoint_tangents(d, &p);
         }
     }
-    norm_adjoints(d);
+    norm_backward(d, NULL);
     for (int64_t k = 0; k < n; k++) {
         const struct probe p = probe_of(d, k);
-        norm_adjoint_tangents(d, &p);
+        norm_backward(d, &p);
     }
 }
 
@@ -402,14 +379,14 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
 {
     enum status st = OK;
     struct head d;
-    int64_t T = c->h->s->offset[c->h->s->n];
+    int64_t T = c->s->T;
     TRY(head_init(&d, c, e));
     c->loss = 0;
     for (d.row = 0; d.row < T; d.row += d.P) {
-        d.n = T - d.row < d.P ? T - d.row : d.P;
+        d.n = min64(T - d.row, d.P);
         const int64_t first[2] = {0, d.n};
-        diff_work_cut(c->work, first, 1);
-        norm_values(&d);
+        diff_work_cut(&c->s->work, first, 1);
+        norm_forward(&d, NULL);
         sums_begin(&d);
         (d.once ? whole_vocabulary : sliced_vocabulary)(&d);
     }

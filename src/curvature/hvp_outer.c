@@ -1,7 +1,8 @@
-/* What stands outside the blocks: its weights, and the embedding. */
+/* The weights outside the blocks, the embedding and its adjoint. */
 #include "curvature/hvp_engine.h"
 #include "tensor/row.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static const float *stored(const struct model *m, int index)
     return at[index];
 }
 
-/* In f32 what does not move needs no copy. */
+/* In f32 the model's own weights serve where no direction moves them; NULL: a copy is needed. */
 static real *borrowed(const float *from, const real *along)
 {
 #ifdef QTRAJ_REAL_F64
@@ -68,8 +69,8 @@ void hvp_embed(const struct hvp *h, const real *table, real *x)
             memset(x + t * C, 0, (size_t)C * sizeof *x);
 }
 
-/* A token may come many times, so threads share the columns: each sum runs over the tokens in
- * order. */
+/* A token may occur many times, so threads divide the columns among them: each sum runs over the
+ * tokens in order. */
 void hvp_embed_back(const struct hvp *h, const real *g, real *table)
 {
     enum { COLUMNS = 64 };
@@ -79,5 +80,5 @@ void hvp_embed_back(const struct hvp *h, const real *g, real *table)
     for (int64_t c = 0; c < C; c += COLUMNS)
         for (int64_t t = 0; t < T; t++)
             row_add(table + h->s->ids[t] * C + c, table + h->s->ids[t] * C + c, g + t * C + c,
-                    C - c < COLUMNS ? C - c : COLUMNS);
+                    min64(C - c, COLUMNS));
 }

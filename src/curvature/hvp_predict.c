@@ -1,10 +1,12 @@
 #include "curvature/hvp_predict.h"
+#include "curvature/hvp_engine.h"
+#include "curvature/vector.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One call's vectors. */
+/* The vectors of one prediction_make. */
 struct predicting {
     struct hvp *h;
     const struct space *space;
@@ -22,22 +24,6 @@ static double dot(int64_t n, const real *x, const real *y)
     return sum;
 }
 
-static enum status vectors(int64_t k, int64_t n, real ***out, struct err *e)
-{
-    enum status st = OK;
-    TRY(mem_zero(out, k, sizeof **out, "vectors of the prediction", e));
-    for (int64_t i = 0; i < k; i++)
-        TRY(mem_zero(&(*out)[i], n, sizeof(real), "vectors of the prediction", e));
-done:
-    return st;
-}
-
-static void vectors_drop(real **v, int64_t k)
-{
-    for (int64_t i = 0; v && i < k; i++) free(v[i]);
-    free(v);
-}
-
 bool prediction_is_finite(const struct prediction *p, bool diagonal)
 {
     bool finite =
@@ -53,17 +39,8 @@ void prediction_free(struct prediction *p)
     *p = (struct prediction){0};
 }
 
-/* What of tensor t is here. */
-static void tensor_here(const struct predicting *p, int64_t t, int64_t *begin, int64_t *n)
-{
-    const struct hvp_tensor *at = hvp_tensor(p->h, t);
-    int64_t end = at->offset + at->elements;
-    *begin = at->offset;
-    space_meet(p->space, begin, &end);
-    *n = end - *begin;
-}
-
-/* Sums run tensor by tensor, so that they do not depend on the threads. */
+/* Whole and per tensor; each tensor is summed by one thread, so the bits do not depend on threads.
+ */
 static enum status sum_parts(struct predicting *p, const real *g, int64_t i, struct err *e)
 {
     enum status st = OK;
@@ -76,8 +53,7 @@ static enum status sum_parts(struct predicting *p, const real *g, int64_t i, str
     out->n_tensors = p->n_tensors;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t t = 0; t < p->n_tensors; t++) {
-        int64_t at, n;
-        tensor_here(p, t, &at, &n);
+        int64_t begin, at, n = hvp_tensor_here(p->h, t, &begin, &at);
         sums[SUMS * t] = dot(n, g + at, d + at);
         sums[SUMS * t + 1] = dot(n, d + at, hd + at);
         sums[SUMS * t + 2] = dot(n, d + at, d + at);
@@ -96,13 +72,12 @@ done:
     return st;
 }
 
-/* The changes of tensor t alone: delta . H delta sees the diagonal block of H. */
+/* With the changes of tensor t alone, delta . H delta is that of the diagonal block of H. */
 static enum status add_diagonal(struct predicting *p, int64_t t, struct err *e)
 {
     enum status st = OK;
-    int64_t at, n;
+    int64_t begin, at, n = hvp_tensor_here(p->h, t, &begin, &at);
     double *sums = NULL; // (k)
-    tensor_here(p, t, &at, &n);
     size_t bytes = (size_t)n * sizeof(real);
     TRY(mem_alloc(&sums, p->k, sizeof *sums, "the prediction", e));
     for (int64_t i = 0; i < p->k; i++) memcpy(p->part[i] + at, p->delta[i] + at, bytes);
@@ -128,14 +103,16 @@ enum status prediction_make(struct hvp *h, const real *g, int64_t k, const real 
                            .n_tensors = hvp_n_tensors(h),
                            .delta = delta,
                            .out = out};
+    const char *what = "vectors of the prediction";
     memset(out, 0, (size_t)k * sizeof *out);
-    TRY(vectors(k, p.space->n, &p.product, e));
-    if (diagonal) TRY(vectors(k, p.space->n, &p.part, e));
+    TRY(vectors_alloc(&p.product, k, p.space->n, sizeof(real), what, e));
+    if (diagonal) TRY(vectors_alloc(&p.part, k, p.space->n, sizeof(real), what, e));
+    for (int64_t i = 0; diagonal && i < k; i++) hvp_zero(p.part[i], p.space->n);
     TRY(hvp_apply(h, k, delta, p.product, e));
     for (int64_t i = 0; i < k; i++) TRY(sum_parts(&p, g, i, e));
     for (int64_t t = 0; diagonal && t < p.n_tensors; t++) TRY(add_diagonal(&p, t, e));
 done:
-    vectors_drop(p.product, k);
-    vectors_drop(p.part, k);
+    vectors_free(p.product, k);
+    vectors_free(p.part, k);
     return st;
 }

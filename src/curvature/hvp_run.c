@@ -1,31 +1,14 @@
-/* One call: the blocks forward, the head, the blocks backward with their activations computed again
- * or, in a state that is kept, with what is there. Blocks are the outer loop, so that their weights
- * are read twice whatever the number of tokens; chunks of sequences the inner one. */
+/* One call: the blocks forward, the head, and the blocks backward, with their activations
+ * recomputed or taken from a retained state. The outer loop is over blocks, so that their weights
+ * are read twice whatever the number of tokens; the inner loop is over chunks of sequences. */
 #include "curvature/hvp_engine.h"
 #include <math.h>
 
-struct run {
-    struct hvp_call c;
-    struct hvp_rooms rooms;
-    struct hvp_state *s;
-    bool known; /* s has values and adjoints from an earlier call: only tangents are missing */
-};
-
-/* A block's weights and those of the probes and sums that go with it. */
+/* A block and its weights. */
 struct layer {
     int64_t at;
     struct diff_weights w;
 };
-
-static real *level(const struct hvp_state *s, real *x, int64_t layer, int64_t row)
-{
-    return x + ((layer % s->levels) * s->T + row) * s->C;
-}
-
-static real *tangent_level(const struct hvp_state *s, int64_t j, int64_t layer, int64_t row)
-{
-    return level(s, s->dx + j * s->levels * s->T * s->C, layer, row);
-}
 
 static struct diff_lane *lane(const struct hvp_state *s, struct diff_lane *lanes, int64_t layer,
                               int64_t chunk)
@@ -33,69 +16,70 @@ static struct diff_lane *lane(const struct hvp_state *s, struct diff_lane *lanes
     return &lanes[s->kept ? layer * s->n_chunks + chunk : 0];
 }
 
-static struct diff_pass pass_of(struct run *r, const struct layer *l, int64_t chunk, bool again)
+static struct diff_pass pass_of(struct hvp_call *r, const struct layer *l, int64_t chunk,
+                                bool again)
 {
     struct hvp_state *s = r->s;
     const struct hvp_chunk *c = &s->chunks[chunk];
-    struct diff_pass p = {.spec = &r->c.h->m->spec,
-                          .program = &r->c.h->program,
+    struct diff_pass p = {.spec = &r->h->m->spec,
+                          .program = &r->h->program,
                           .layer = l->at,
                           .work = &s->work,
                           .w = &l->w.params,
                           .value = lane(s, s->value, l->at, chunk),
                           .again = again};
     diff_work_cut(&s->work, c->first, c->s1 - c->s0);
-    p.value->b[DIFF_X0] = level(s, s->x, l->at, c->row);
-    p.value->b[DIFF_X2] = level(s, s->x, l->at + 1, c->row);
+    p.value->b[DIFF_X0] = hvp_level(s, l->at, c->row);
+    p.value->b[DIFF_X2] = hvp_level(s, l->at + 1, c->row);
     return p;
 }
 
-/* The tangents of probe j behind the values of p. */
-static void set_tangents(struct run *r, struct diff_pass *p, int64_t chunk, int64_t j,
+/* Sets the lane of vector j's tangents in p, and their parameters v. */
+static void set_tangents(struct hvp_call *r, struct diff_pass *p, int64_t chunk, int64_t j,
                          const struct diff_params *v)
 {
     struct hvp_state *s = r->s;
     int64_t row = s->chunks[chunk].row;
     p->v = v;
     p->tangent = lane(s, s->tangent, p->layer, chunk);
-    p->tangent->b[DIFF_X0] = tangent_level(s, j, p->layer, row);
-    p->tangent->b[DIFF_X2] = tangent_level(s, j, p->layer + 1, row);
+    p->tangent->b[DIFF_X0] = hvp_tangent_level(s, j, p->layer, row);
+    p->tangent->b[DIFF_X2] = hvp_tangent_level(s, j, p->layer + 1, row);
 }
 
-static void layer_forward(struct run *r, const struct layer *l)
+static void layer_forward(struct hvp_call *r, const struct layer *l)
 {
     for (int64_t c = 0; c < r->s->n_chunks; c++) {
         struct diff_pass p = pass_of(r, l, c, false);
         if (!r->known) diff_run(DIFF_VALUE, &p);
-        for (int64_t j = 0; j < r->c.k; j++) {
+        for (int64_t j = 0; j < r->b.k; j++) {
             struct diff_params v;
-            hvp_params(r->c.h, r->c.v[j], l->at, &v);
+            hvp_params(r->h, r->b.v[j], l->at, &v);
             set_tangents(r, &p, c, j, &v);
             diff_run(DIFF_TANGENT, &p);
         }
     }
 }
 
-/* Adjoints replace those of the block's output in place: the first operation of the way back has
- * read them before the last one writes. */
-static void layer_backward(struct run *r, const struct layer *l)
+/* The adjoints of the block's input replace those of its output in place: the first operation of
+ * the backward pass has read them before the last one writes. */
+static void layer_backward(struct hvp_call *r, const struct layer *l)
 {
     struct hvp_state *s = r->s;
     int64_t TC = s->T * s->C;
     struct diff_params g;
-    hvp_params(r->c.h, r->c.g, l->at, &g);
+    hvp_params(r->h, r->b.g, l->at, &g);
     for (int64_t c = 0; c < s->n_chunks; c++) {
         int64_t at = s->chunks[c].row * s->C;
         struct diff_pass p = pass_of(r, l, c, true);
         if (!s->kept) diff_run(DIFF_VALUE, &p);
         p.adjoint = lane(s, s->adjoint, l->at, c);
         p.adjoint->b[DIFF_X0] = p.adjoint->b[DIFF_X2] = s->gx + at;
-        p.g = r->c.g ? &g : NULL;
+        p.g = r->b.g ? &g : NULL;
         if (!r->known) diff_run(DIFF_ADJOINT, &p);
-        for (int64_t j = 0; j < r->c.k; j++) {
+        for (int64_t j = 0; j < r->b.k; j++) {
             struct diff_params v, hv;
-            hvp_params(r->c.h, r->c.v[j], l->at, &v);
-            hvp_params(r->c.h, r->c.hv[j], l->at, &hv);
+            hvp_params(r->h, r->b.v[j], l->at, &v);
+            hvp_params(r->h, r->b.hv[j], l->at, &hv);
             set_tangents(r, &p, c, j, &v);
             if (!s->kept) diff_run(DIFF_TANGENT, &p);
             p.g = &hv;
@@ -106,74 +90,68 @@ static void layer_backward(struct run *r, const struct layer *l)
     }
 }
 
-static enum status each_layer(struct run *r, bool back, struct err *e)
+static enum status each_layer(struct hvp_call *r, bool back, struct err *e)
 {
     enum status st = OK;
-    const struct hvp *h = r->c.h;
+    const struct hvp *h = r->h;
     struct layer l = {0};
     for (int64_t i = 0; i < r->s->L; i++) {
         struct diff_params along;
         l.at = back ? r->s->L - 1 - i : i;
-        TRY(hvp_bring(h, &r->rooms, l.at, e));
-        if (back) hvp_clear(h, &r->rooms, l.at);
+        TRY(hvp_gather(h, &r->b, l.at, e));
+        if (back) hvp_clear(h, &r->b, l.at);
         hvp_params(h, h->direction, l.at, &along);
         TRY(diff_weights_load(h->m, l.at, &along, h->step, &l.w, e));
         (back ? layer_backward : layer_forward)(r, &l);
         diff_weights_free(&l.w);
-        if (back) TRY(hvp_fold(h, &r->rooms, l.at, e));
+        if (back) TRY(hvp_reduce(h, &r->b, l.at, e));
     }
 done:
     return st;
 }
 
-/* The embedding's rows, and their tangents. */
-static enum status run_start(struct run *r, struct err *e)
+/* Looks up the embeddings and their tangents. */
+static enum status run_start(struct hvp_call *r, struct err *e)
 {
     enum status st = OK;
-    TRY(hvp_bring(r->c.h, &r->rooms, HVP_EMBED, e));
-    if (!r->known) hvp_embed(r->c.h, r->c.outer->p[OUTER_EMBED], r->s->x);
-    for (int64_t j = 0; j < r->c.k; j++) {
+    TRY(hvp_gather(r->h, &r->b, HVP_EMBED, e));
+    if (!r->known) hvp_embed(r->h, r->s->outer.at.p[OUTER_EMBED], r->s->x);
+    for (int64_t j = 0; j < r->b.k; j++) {
         struct hvp_outer v;
-        hvp_params_outer(r->c.h, r->c.v[j], &v);
-        hvp_embed(r->c.h, v.p[OUTER_EMBED], tangent_level(r->s, j, 0, 0));
+        hvp_params_outer(r->h, r->b.v[j], &v);
+        hvp_embed(r->h, v.p[OUTER_EMBED], hvp_tangent_level(r->s, j, 0, 0));
     }
 done:
     return st;
 }
 
-/* What stands behind the last layer; leaves the loss of all ranks. */
-static enum status run_head(struct run *r, struct err *e)
+/* What follows the last layer; leaves the loss of all ranks in r->loss. */
+static enum status run_head(struct hvp_call *r, struct err *e)
 {
     enum status st = OK;
-    const struct hvp *h = r->c.h;
-    struct hvp_state *s = r->s;
-    r->c.x = level(s, s->x, s->L, 0);
-    r->c.dx = level(s, s->dx, s->L, 0);
-    r->c.dx_pitch = s->levels * s->T * s->C;
-    r->c.gx = s->gx;
-    r->c.dgx = s->dgx;
-    TRY(hvp_bring(h, &r->rooms, HVP_HEAD, e));
-    hvp_clear(h, &r->rooms, HVP_HEAD);
-    TRY(hvp_head(&r->c, e));
-    TRY(hvp_fold(h, &r->rooms, HVP_HEAD, e));
-    space_sum(&h->space, 1, &r->c.loss);
-    ENSURE(!r->c.backward || isfinite(r->c.loss), ERR_NUMERIC, "the loss is not finite");
+    const struct hvp *h = r->h;
+    TRY(hvp_gather(h, &r->b, HVP_HEAD, e));
+    hvp_clear(h, &r->b, HVP_HEAD);
+    TRY(hvp_head(r, e));
+    TRY(hvp_reduce(h, &r->b, HVP_HEAD, e));
+    space_sum(&h->space, 1, &r->loss);
+    ENSURE(!r->backward || isfinite(r->loss), ERR_NUMERIC, "the loss is not finite");
 done:
     return st;
 }
 
-static enum status run_end(struct run *r, struct err *e)
+static enum status run_end(struct hvp_call *r, struct err *e)
 {
     enum status st = OK;
     struct hvp_outer sum;
-    hvp_clear(r->c.h, &r->rooms, HVP_EMBED);
-    hvp_params_outer(r->c.h, r->c.g, &sum);
-    hvp_embed_back(r->c.h, r->s->gx, sum.p[OUTER_EMBED]);
-    for (int64_t j = 0; j < r->c.k; j++) {
-        hvp_params_outer(r->c.h, r->c.hv[j], &sum);
-        hvp_embed_back(r->c.h, r->s->dgx + j * r->s->T * r->s->C, sum.p[OUTER_EMBED]);
+    hvp_clear(r->h, &r->b, HVP_EMBED);
+    hvp_params_outer(r->h, r->b.g, &sum);
+    hvp_embed_back(r->h, r->s->gx, sum.p[OUTER_EMBED]);
+    for (int64_t j = 0; j < r->b.k; j++) {
+        hvp_params_outer(r->h, r->b.hv[j], &sum);
+        hvp_embed_back(r->h, r->s->dgx + j * r->s->T * r->s->C, sum.p[OUTER_EMBED]);
     }
-    TRY(hvp_fold(r->c.h, &r->rooms, HVP_EMBED, e));
+    TRY(hvp_reduce(r->h, &r->b, HVP_EMBED, e));
 done:
     return st;
 }
@@ -184,33 +162,32 @@ void hvp_zero(real *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] = 0;
 }
 
-static enum status passes(struct run *r, double *loss, struct err *e)
+static enum status passes(struct hvp_call *r, double *loss, struct err *e)
 {
     enum status st = OK;
     TRY(run_start(r, e));
     TRY(each_layer(r, false, e));
     TRY(run_head(r, e));
-    if (loss) *loss = r->c.loss;
-    if (!r->c.backward) goto done;
+    if (loss) *loss = r->loss;
+    if (!r->backward) goto done;
     TRY(each_layer(r, true, e));
     TRY(run_end(r, e));
 done:
     return st;
 }
 
-/* The state of a call: the one that is kept, made if there is none yet, or `own`. */
-static enum status take_state(struct run *r, struct hvp_state **own, struct err *e)
+/* Sets the state of a call: the retained one, made if there is none yet, or a new one in
+ * *temporary. */
+static enum status take_state(struct hvp_call *r, struct hvp_state **temporary, struct err *e)
 {
     enum status st = OK;
-    struct hvp *h = r->c.h;
-    bool kept = h->keep && r->c.backward;
-    struct hvp_state **s = kept ? &h->kept : own;
-    if (!*s) TRY(hvp_state_open(s, h, r->c.k, r->c.backward, kept, e));
+    struct hvp *h = r->h;
+    bool kept = h->keep && r->backward;
+    struct hvp_state **s = kept ? &h->kept : temporary;
+    if (!*s) TRY(hvp_state_open(s, h, r->b.k, r->backward, kept, e));
     r->s = *s;
-    r->known = r->s->known && !r->c.g;
+    r->known = r->s->known && !r->b.g;
     r->s->known = r->known;
-    r->c.outer = &r->s->outer.at;
-    r->c.work = &r->s->work;
 done:
     return st;
 }
@@ -219,20 +196,17 @@ static enum status run_one(struct hvp *h, int64_t k, const real *const *v, real 
                            bool backward, double *loss, struct err *e)
 {
     enum status st = OK;
-    struct run r = {.c = {.h = h, .backward = backward, .k = k}};
-    struct hvp_state *own = NULL;
+    struct hvp_call r = {.h = h, .backward = backward};
+    struct hvp_state *temporary = NULL;
     if (g) hvp_zero(g, h->space.n);
     for (int64_t j = 0; j < k; j++) hvp_zero(hv[j], h->space.n);
-    TRY(hvp_rooms_open(h, k, v, hv, g, &r.rooms, e));
-    r.c.v = r.rooms.v;
-    r.c.hv = r.rooms.hv;
-    r.c.g = r.rooms.g;
-    TRY(take_state(&r, &own, e));
+    TRY(hvp_buffers_open(h, k, v, hv, g, &r.b, e));
+    TRY(take_state(&r, &temporary, e));
     TRY(passes(&r, loss, e));
     r.s->known = r.s->kept;
 done:
-    hvp_rooms_free(&r.rooms);
-    hvp_state_close(&own);
+    hvp_buffers_free(&r.b);
+    hvp_state_close(&temporary);
     return st;
 }
 

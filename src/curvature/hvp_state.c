@@ -1,4 +1,5 @@
-/* What calls work in: chunks of sequences, hidden states between blocks, activations in them. */
+/* The memory of a call: chunks of sequences, hidden states between blocks, activations of blocks.
+ */
 #include "curvature/hvp_engine.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -19,21 +20,21 @@ static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
         c.tokens = s->offset[s1] - c.row;
         for (int64_t i = s0; i <= s1; i++) *first++ = s->offset[i] - c.row;
         r->chunks[r->n_chunks++] = c;
-        r->most_tokens = max64(r->most_tokens, c.tokens);
-        r->most_sequences = max64(r->most_sequences, s1 - s0);
+        r->max_tokens = max64(r->max_tokens, c.tokens);
+        r->max_sequences = max64(r->max_sequences, s1 - s0);
     }
     r->longest = sequences_longest(s);
 done:
     return st;
 }
 
-/* Lanes that serve all chunks of all blocks one after the other. */
+/* One set of lanes for all chunks of all blocks, one after the other. */
 static enum status lanes_init(struct hvp_state *r, const struct diff_program *p, int64_t heads,
                               bool backward, struct err *e)
 {
     enum status st = OK;
     const struct diff_set *all = &p->inside;
-    int64_t tokens = r->most_tokens;
+    int64_t tokens = r->max_tokens;
     TRY(diff_lane_init(r->value, p, all, NULL, tokens, heads, e));
     if (r->k > 0) TRY(diff_lane_init(r->tangent, p, all, NULL, tokens, 0, e));
     if (backward) TRY(diff_lane_init(r->adjoint, p, all, NULL, tokens, 0, e));
@@ -42,14 +43,14 @@ done:
     return st;
 }
 
-/* What later passes read has a place of its own; for the rest all use the buffers of the last pass,
- * which asks for none of it any more. */
+/* A set of lanes for each chunk of each block. They own only what later passes read; all borrow the
+ * other buffers from the lane of the last pass, which does not read them. */
 static enum status lanes_keep(struct hvp_state *r, const struct diff_program *p, int64_t heads,
                               struct err *e)
 {
     enum status st = OK;
     struct diff_lane *rest = &r->adjoint_tangent;
-    TRY(diff_lane_init(rest, p, &p->inside, NULL, r->most_tokens, 0, e));
+    TRY(diff_lane_init(rest, p, &p->inside, NULL, r->max_tokens, 0, e));
     for (int64_t i = 0; i < r->n_lanes; i++) {
         int64_t tokens = r->chunks[i % r->n_chunks].tokens;
         TRY(diff_lane_init(&r->value[i], p, &p->read, rest, tokens, heads, e));
@@ -83,7 +84,7 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
     const struct model_shape *m = &h->m->spec.shape;
     struct hvp_state *s;
     int64_t TC;
-    TRY(mem_zero(&s, 1, sizeof *s, "what a call works in", e));
+    TRY(mem_zero(&s, 1, sizeof *s, "the state of a call", e));
     *out = s;
     *s = (struct hvp_state){.kept = kept, .L = m->layers, .C = m->hidden, .k = kept ? 1 : k};
     s->T = h->s->offset[h->s->n];
@@ -91,7 +92,7 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
     TC = s->T * s->C;
     TRY(cut(s, h, e));
     TRY(hvp_outer_load(h, &s->outer, e));
-    TRY(diff_work_init(&s->work, h->m, max64(s->most_tokens, h->slice.rows), s->most_sequences,
+    TRY(diff_work_init(&s->work, h->m, max64(s->max_tokens, h->slice.rows), s->max_sequences,
                        s->longest, e));
     TRY(mem_alloc(&s->x, s->levels * TC, sizeof(real), "inputs of the blocks", e));
     TRY(mem_alloc(&s->dx, s->k * s->levels * TC, sizeof(real), "tangents of the blocks' inputs",

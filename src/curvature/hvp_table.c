@@ -1,4 +1,4 @@
-/* The parameters of a subset: which, in which order, and where. */
+/* The table of a subset's parameters: which tensors, their order, and where they are stored. */
 #include "curvature/hvp_engine.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -42,7 +42,7 @@ int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset)
     return numbers;
 }
 
-int64_t hvp_room(const struct spec *s, enum hvp_subset subset)
+int64_t hvp_buffer_numbers(const struct spec *s, enum hvp_subset subset)
 {
     struct slot slots[SLOTS_MAX];
     int64_t block = 0, matrix = 0, rest = 0;
@@ -60,20 +60,13 @@ int64_t hvp_room(const struct spec *s, enum hvp_subset subset)
     return max64(block, matrix + rest);
 }
 
-/* A line of the table before it is sorted. */
-struct line {
-    struct hvp_tensor tensor;
-    struct hvp_place place;
-};
-
 static int by_name(const void *a, const void *b)
 {
-    const struct line *x = a, *y = b;
+    const struct hvp_entry *x = a, *y = b;
     return strcmp(x->tensor.name, y->tensor.name);
 }
 
-static enum status add_lines(struct hvp *h, enum hvp_subset subset, int64_t layer,
-                             struct line *lines, struct err *e)
+static enum status add_entries(struct hvp *h, enum hvp_subset subset, int64_t layer, struct err *e)
 {
     enum status st = OK;
     struct slot slots[SLOTS_MAX];
@@ -83,12 +76,13 @@ static enum status add_lines(struct hvp *h, enum hvp_subset subset, int64_t laye
         if (!member(subset, &slots[i], layer)) continue;
         slot_name(h->m, &slots[i], layer, name);
         TRY(mem_string(&copy, name, e));
-        lines[h->n_tensors++] = (struct line){.tensor = {.name = copy,
-                                                         .elements = slot_elements(&slots[i]),
-                                                         .n_dims = slots[i].n_dims,
-                                                         .shape = {slots[i].n[0], slots[i].n[1]},
-                                                         .layer = layer},
-                                              .place = {slots[i], layer}};
+        h->entries[h->n_tensors++] =
+            (struct hvp_entry){.slot = slots[i],
+                               .tensor = {.name = copy,
+                                          .elements = slot_elements(&slots[i]),
+                                          .n_dims = slots[i].n_dims,
+                                          .shape = {slots[i].n[0], slots[i].n[1]},
+                                          .layer = layer}};
     }
 done:
     return st;
@@ -101,102 +95,91 @@ static void index_layers(struct hvp *h)
     for (int64_t l = -1; l <= layers; l++) {
         h->layer_at[l + 1] = at;
         for (int64_t t = 0; t < h->n_tensors && l < layers; t++)
-            if (h->places[t].layer == l) h->by_layer[at++] = t;
+            if (h->entries[t].tensor.layer == l) h->by_layer[at++] = t;
     }
 }
 
-static bool is_outer_matrix(const struct hvp *h, int64_t tensor)
+static bool is_outer_matrix(const struct hvp_entry *t)
 {
-    return h->places[tensor].layer < 0 && h->places[tensor].slot.n_dims == 2;
+    return t->tensor.layer < 0 && t->slot.n_dims == 2;
 }
 
-/* A layer's tensors lie one behind the other. So do those outside, but for the embedding and the
- * output matrix, which are never there together and both come first. */
-static void place_rooms(struct hvp *h)
+/* Places the tensors of each unit one after the other in its buffer. Outside the blocks the
+ * embedding and the output matrix both come first: they are never in a buffer together. */
+static void place_in_buffers(struct hvp *h)
 {
     int64_t matrix = 0;
     for (int64_t t = 0; t < h->n_tensors; t++)
-        if (is_outer_matrix(h, t)) matrix = max64(matrix, h->tensors[t].elements);
+        if (is_outer_matrix(&h->entries[t])) matrix = max64(matrix, h->entries[t].tensor.elements);
     for (int64_t l = -1; l < h->m->spec.shape.layers; l++) {
         int64_t at = l < 0 ? matrix : 0;
         for (int64_t i = h->layer_at[l + 1]; i < h->layer_at[l + 2]; i++) {
-            int64_t t = h->by_layer[i];
-            h->places[t].room = is_outer_matrix(h, t) ? 0 : at;
-            if (!is_outer_matrix(h, t)) at += h->tensors[t].elements;
+            struct hvp_entry *t = &h->entries[h->by_layer[i]];
+            t->at = is_outer_matrix(t) ? 0 : at;
+            if (!is_outer_matrix(t)) at += t->tensor.elements;
         }
-        h->room = max64(h->room, at);
+        h->buffer = max64(h->buffer, at);
     }
-}
-
-static enum status take_lines(struct hvp *h, const struct line *lines, struct err *e)
-{
-    enum status st = OK;
-    int64_t n = h->n_tensors;
-    TRY(mem_alloc(&h->tensors, n, sizeof *h->tensors, "names of parameters", e));
-    TRY(mem_alloc(&h->places, n, sizeof *h->places, "places of parameters", e));
-    TRY(mem_alloc(&h->by_layer, n, sizeof *h->by_layer, "places of parameters", e));
-    TRY(mem_alloc(&h->layer_at, h->m->spec.shape.layers + 2, sizeof *h->layer_at,
-                  "places of parameters", e));
-    for (int64_t t = 0; t < n; t++) {
-        h->tensors[t] = lines[t].tensor;
-        h->places[t] = lines[t].place;
-        h->tensors[t].offset = h->n;
-        h->n += lines[t].tensor.elements;
-    }
-    index_layers(h);
-    place_rooms(h);
-done:
-    if (st != OK) {
-        free(h->tensors);
-        h->tensors = NULL;
-    }
-    return st;
 }
 
 enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e)
 {
     enum status st = OK;
-    struct line *lines = NULL;
-    int64_t layers = h->m->spec.shape.layers;
-    TRY(mem_alloc(&lines, OUTER_N + layers * SLOTS_MAX, sizeof *lines, "names of parameters", e));
-    for (int64_t l = -1; l < layers; l++) TRY(add_lines(h, subset, l, lines, e));
-    qsort(lines, (size_t)h->n_tensors, sizeof *lines, by_name);
-    TRY(take_lines(h, lines, e));
+    int64_t layers = h->m->spec.shape.layers, capacity = OUTER_N + layers * SLOTS_MAX;
+    TRY(mem_alloc(&h->entries, capacity, sizeof *h->entries, "names of parameters", e));
+    for (int64_t l = -1; l < layers; l++) TRY(add_entries(h, subset, l, e));
+    qsort(h->entries, (size_t)h->n_tensors, sizeof *h->entries, by_name);
+    TRY(mem_alloc(&h->by_layer, h->n_tensors, sizeof *h->by_layer, "places of parameters", e));
+    TRY(mem_alloc(&h->layer_at, layers + 2, sizeof *h->layer_at, "places of parameters", e));
+    for (int64_t t = 0; t < h->n_tensors; t++) {
+        h->entries[t].tensor.offset = h->n;
+        h->n += h->entries[t].tensor.elements;
+    }
+    index_layers(h);
+    place_in_buffers(h);
 done:
-    for (int64_t t = 0; st != OK && lines && t < h->n_tensors; t++)
-        free((char *)(uintptr_t)lines[t].tensor.name);
-    free(lines);
     return st;
 }
 
 void hvp_table_close(struct hvp *h)
 {
-    for (int64_t t = 0; h->tensors && t < h->n_tensors; t++)
-        free((char *)(uintptr_t)h->tensors[t].name);
-    free(h->tensors);
-    free(h->places);
+    for (int64_t t = 0; t < h->n_tensors; t++) free((char *)(uintptr_t)h->entries[t].tensor.name);
+    free(h->entries);
     free(h->by_layer);
     free(h->layer_at);
 }
 
-/* One table of pointers serves vectors that are read and sums that are written. */
-static real *part(const struct hvp *h, const real *v, int64_t tensor)
+int64_t hvp_tensor_here(const struct hvp *h, int64_t tensor, int64_t *begin, int64_t *at)
 {
-    int64_t at = h->shared ? h->places[tensor].room : h->tensors[tensor].offset;
-    return (real *)(uintptr_t)(v + at);
+    const struct hvp_tensor *t = &h->entries[tensor].tensor;
+    int64_t end = t->offset + t->elements;
+    *at = t->offset;
+    space_clip(&h->space, at, &end);
+    *begin = *at + h->space.first - t->offset;
+    return end - *at;
+}
+
+/* One table of pointers serves vectors that are read and sums that are written. */
+static real *part(const struct hvp *h, const real *v, const struct hvp_entry *t)
+{
+    return (real *)(uintptr_t)(v + (h->shared ? t->at : t->tensor.offset));
 }
 
 void hvp_params(const struct hvp *h, const real *v, int64_t layer, struct diff_params *out)
 {
     memset(out, 0, sizeof *out);
-    for (int64_t i = h->layer_at[layer + 1]; v && i < h->layer_at[layer + 2]; i++)
-        *diff_param(out, &h->places[h->by_layer[i]].slot) = part(h, v, h->by_layer[i]);
+    for (int64_t i = h->layer_at[layer + 1]; v && i < h->layer_at[layer + 2]; i++) {
+        const struct hvp_entry *t = &h->entries[h->by_layer[i]];
+        *diff_param(out, &t->slot) = part(h, v, t);
+    }
 }
 
 void hvp_params_outer(const struct hvp *h, const real *v, struct hvp_outer *out)
 {
     memset(out, 0, sizeof *out);
-    for (int64_t i = h->layer_at[0]; v && i < h->layer_at[1]; i++)
-        out->p[h->places[h->by_layer[i]].slot.index] = part(h, v, h->by_layer[i]);
+    for (int64_t i = h->layer_at[0]; v && i < h->layer_at[1]; i++) {
+        const struct hvp_entry *t = &h->entries[h->by_layer[i]];
+        out->p[t->slot.index] = part(h, v, t);
+    }
     if (h->m->spec.shape.tied) out->p[OUTER_HEAD] = out->p[OUTER_EMBED];
 }

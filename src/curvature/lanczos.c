@@ -35,7 +35,7 @@ static enum status open(struct lanczos *l, const struct operator* a,
     l->m = o->vectors - 1;
     if (l->m > o->products) l->m = o->products;
     if (l->m > a->space.total) l->m = a->space.total;
-    TRY(vectors_alloc(l->m + 1, a->space.n, "the vectors of Lanczos", &l->v, e));
+    TRY(vectors_alloc(&l->v, l->m + 1, a->space.n, sizeof(float), "the vectors of Lanczos", e));
     TRY(mem_zero(&l->t, l->m * l->m, sizeof *l->t, "a Ritz problem", e));
     TRY(mem_zero(&l->s, l->m * l->m, sizeof *l->s, "a Ritz problem", e));
     TRY(mem_zero(&l->ritz, l->m, sizeof *l->ritz, "a Ritz problem", e));

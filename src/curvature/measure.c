@@ -156,7 +156,7 @@ static enum status trace(struct measuring *m, struct err *e)
     const struct curvature_options *c = &m->r->options;
     struct trace_options o = {.probes = c->trace,
                               .target = c->trace_error,
-                              .most = c->trace_most,
+                              .probes_max = c->trace_most,
                               .together = probes_together(c, m->fit),
                               .seed = m->r->seed,
                               .hutchpp = c->hutchpp,

@@ -1,19 +1,21 @@
-/* power: the eigenvalue of largest magnitude by power iteration, as the papers got it. */
+/* power: the eigenvalue of largest magnitude by power iteration, as PyHessian computes it
+ * (docs/math/curvature.md). */
 #pragma once
 #include "curvature/operator.h"
 #include <stdbool.h>
 
-/* An eigenvalue as an iteration left it. */
+/* An eigenvalue as estimated by an iteration. */
 struct eigenpair {
     double value;    /* with its sign */
-    double residual; /* ‖A v - value v‖ of a unit vector v: some eigenvalue is at most this far */
+    double residual; /* ‖A v - value v‖ for a unit vector v: some eigenvalue is at most this far
+                        away */
     bool converged;
 };
 
 enum power_stop {
-    /* The rule of PyHessian (hessian.py, eigenvalues): |l_old - l| / (|l_old| + 1e-6) < tolerance,
-     * and the value returned is l_old. It stops where the iteration is slow, not where it is done:
-     * read the residual. */
+    /* The rule of PyHessian (hessian.py, eigenvalues): stop when |l_old - l| / (|l_old| + 1e-6) <
+     * tolerance, and return l_old. It stops when the iteration is slow, which need not mean that it
+     * has converged: see the residual. */
     POWER_PYHESSIAN,
     POWER_RESIDUAL /* ‖A v - l v‖ <= tolerance |l| */
 };
@@ -21,18 +23,18 @@ enum power_stop {
 struct power_options {
     enum power_stop stop;
     double tolerance;   /* PyHessian: 1e-3 */
-    int64_t products;   /* cap, at least 1; PyHessian: 100 */
+    int64_t products;   /* maximum, at least 1; PyHessian: 100 */
     uint64_t stream;    /* of the random start (rng.h) */
     const float *start; /* (n) warm start, or NULL; see vector_start */
 };
 
 struct power_result {
-    struct eigenpair top; /* converged: the rule stopped it, not the cap */
+    struct eigenpair top; /* converged: stopped by the rule, not by the maximum */
     int64_t iterations;   /* = products */
 };
 
-/* vector (space.n, as all vectors here) = the unit vector of the residual, for a later warm start.
- * Needs one vector of n beside it. ERR_USAGE: an empty operator or a cap below 1; ERR_NUMERIC: a
- * product is not finite; what apply returns. */
+/* vector (space.n) = the unit vector that the residual belongs to, for a later warm start.
+ * Allocates one more vector. Collective as a is. ERR_USAGE: an empty operator or a maximum below 1;
+ * ERR_NUMERIC: a product is not finite; ERR_NOMEM; errors of apply. */
 MUST_USE enum status power_iterate(const struct operator* a, const struct power_options *o,
                                    float *vector, struct power_result *out, struct err *e);

@@ -15,7 +15,7 @@ struct space space_cut(int64_t total, int rank, int size)
                           .most = each + (more > 0)};
 }
 
-void space_meet(const struct space *s, int64_t *begin, int64_t *end)
+void space_clip(const struct space *s, int64_t *begin, int64_t *end)
 {
     int64_t a = *begin - s->first, b = *end - s->first;
     *begin = a < 0 ? 0 : a > s->n ? s->n : a;

@@ -44,8 +44,9 @@ static enum status open(struct probing *p, const struct operator* a, const struc
     p->parts = o->parts.n > 0 ? o->parts : (struct parts){1, p->whole};
     p->together = trace_together(o->probes, o->together, o->hutchpp);
     TRY(mem_alloc(&p->dots, p->parts.n, sizeof *p->dots, "traces of tensors", e));
-    TRY(vectors_alloc(p->together, a->space.n, "probe vectors", &p->v, e));
-    TRY(vectors_alloc(p->together, a->space.n, "products with probe vectors", &p->av, e));
+    TRY(vectors_alloc(&p->v, p->together, a->space.n, sizeof(float), "probe vectors", e));
+    TRY(vectors_alloc(&p->av, p->together, a->space.n, sizeof(float), "products with probe vectors",
+                      e));
 done:
     return st;
 }
@@ -131,8 +132,8 @@ static enum status hutchinson(struct probing *p, struct trace_estimate *out, str
         double far = p->o->target > 0 && !(out->error <= p->o->target * fabs(out->mean));
         space_agree(&p->a->space, 1, &far);
         out->converged = far != 1;
-        if (out->converged || goal >= p->o->most) break;
-        goal = min64(goal + p->together, p->o->most);
+        if (out->converged || goal >= p->o->probes_max) break;
+        goal = min64(goal + p->together, p->o->probes_max);
     }
 done:
     return st;
@@ -184,7 +185,7 @@ static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct
     int64_t budget = p->o->probes, sketch = min64(trace_sketch(budget), p->a->space.total),
             left = budget - 2 * sketch;
     TRY(mem_zero(&p->c, sketch, sizeof *p->c, "coefficients of Hutch++", e));
-    TRY(vectors_alloc(sketch, p->a->space.n, "the vectors of Hutch++", &p->q, e));
+    TRY(vectors_alloc(&p->q, sketch, p->a->space.n, sizeof(float), "the vectors of Hutch++", e));
     p->room = sketch;
     TRY(mem_zero(&out->samples, left * p->parts.n, sizeof *out->samples, "samples", e));
     TRY(find_range(p, sketch, out, e));

@@ -5,10 +5,11 @@
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* CHUNK: what one partial sum covers; GROUP: chunks of one parallel region, whose partial sums lie
- * on the stack; WIDE: vectors that share a reading of w; STRIP: elements of all vectors that are
- * combined at once, so that they stay in the cache. */
+/* CHUNK: numbers of one partial sum; GROUP: chunks per parallel region, whose partial sums are on
+ * the stack; WIDE: vectors that share one reading of w; STRIP: numbers of all vectors that are
+ * combined at a time, so that they stay in the cache. */
 enum { CHUNK = 1 << 14, GROUP = 256, LANES = 8, WIDE = 8, STRIP = 256 };
 
 static double add_lanes(const double s[LANES])
@@ -16,25 +17,22 @@ static double add_lanes(const double s[LANES])
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
-/* Of one chunk of x and y. */
-typedef double (*chunk_sum)(const float *x, const float *y, double a, int64_t n);
+/* A sum over one chunk of x and y. */
+typedef double chunk_sum(const float *x, const float *y, double a, int64_t n);
 
-static double chunk_dot(const float *x, const float *y, int64_t n)
+/* x . y; a is unused. */
+static double dot(const float *x, const float *y, double a, int64_t n)
 {
     double s[LANES] = {0};
     int64_t i = 0;
+    (void)a;
     for (; i + LANES <= n; i += LANES)
         for (int l = 0; l < LANES; l++) s[l] += (double)x[i + l] * y[i + l];
     for (int l = 0; i < n; i++, l++) s[l] += (double)x[i] * y[i];
     return add_lanes(s);
 }
 
-static double dot(const float *x, const float *y, double a, int64_t n)
-{
-    (void)a;
-    return chunk_dot(x, y, n);
-}
-
+/* |y - a x|^2 */
 static double squared_distance(const float *x, const float *y, double a, int64_t n)
 {
     double s[LANES] = {0};
@@ -45,25 +43,30 @@ static double squared_distance(const float *x, const float *y, double a, int64_t
     return add_lanes(s);
 }
 
-static double sum_chunks(chunk_sum f, int64_t n, const float *x, const float *y, double a)
+/* c (k) = the sums of f over v[j] and w (n), for k <= WIDE: each chunk of w is read once for all v.
+ */
+static void local_sums(chunk_sum *f, int64_t n, int64_t k, const float *const *v, const float *w,
+                       double a, double *c)
 {
-    double sum = 0, partial[GROUP];
+    double partial[GROUP][WIDE];
+    for (int64_t j = 0; j < k; j++) c[j] = 0;
     for (int64_t begin = 0; begin < n; begin += (int64_t)CHUNK * GROUP) {
         int64_t end = min64(n, begin + (int64_t)CHUNK * GROUP);
         int64_t chunks = (end - begin + CHUNK - 1) / CHUNK;
 #pragma omp parallel for schedule(static) if (chunks > 1)
-        for (int64_t c = 0; c < chunks; c++) {
-            int64_t i = begin + c * CHUNK;
-            partial[c] = f(x + i, y + i, a, min64(CHUNK, end - i));
+        for (int64_t t = 0; t < chunks; t++) {
+            int64_t i = begin + t * CHUNK, m = min64(CHUNK, end - i);
+            for (int64_t j = 0; j < k; j++) partial[t][j] = f(v[j] + i, w + i, a, m);
         }
-        for (int64_t c = 0; c < chunks; c++) sum += partial[c];
+        for (int64_t t = 0; t < chunks; t++)
+            for (int64_t j = 0; j < k; j++) c[j] += partial[t][j];
     }
-    return sum;
 }
 
 double vector_dot(const struct space *s, const float *x, const float *y)
 {
-    double sum = sum_chunks(dot, s->n, x, y, 0);
+    double sum;
+    local_sums(dot, s->n, 1, &x, y, 0, &sum);
     space_sum(s, 1, &sum);
     return sum;
 }
@@ -78,15 +81,16 @@ void vector_part_dots(const struct space *s, int64_t k, const int64_t *offset, c
 {
     for (int64_t t = 0; t < k; t++) {
         int64_t begin = offset[t], end = offset[t + 1];
-        space_meet(s, &begin, &end);
-        c[t] = sum_chunks(dot, end - begin, x + begin, y + begin, 0);
+        space_clip(s, &begin, &end);
+        local_sums(dot, end - begin, 1, &(const float *){x + begin}, y + begin, 0, &c[t]);
     }
     space_sum(s, k, c);
 }
 
 double vector_distance(const struct space *s, const float *y, double a, const float *x)
 {
-    double sum = sum_chunks(squared_distance, s->n, x, y, a);
+    double sum;
+    local_sums(squared_distance, s->n, 1, &x, y, a, &sum);
     space_sum(s, 1, &sum);
     return sqrt(sum);
 }
@@ -103,41 +107,32 @@ void vector_add(int64_t n, double a, const float *x, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = (float)(y[i] + a * x[i]);
 }
 
-/* At most WIDE vectors: w's chunk is read once for all. */
-static void few_dots(int64_t n, int64_t k, float *const *v, const float *w, double *c)
-{
-    double partial[GROUP][WIDE];
-    for (int64_t j = 0; j < k; j++) c[j] = 0;
-    for (int64_t begin = 0; begin < n; begin += (int64_t)CHUNK * GROUP) {
-        int64_t end = min64(n, begin + (int64_t)CHUNK * GROUP);
-        int64_t chunks = (end - begin + CHUNK - 1) / CHUNK;
-#pragma omp parallel for schedule(static) if (chunks > 1)
-        for (int64_t t = 0; t < chunks; t++) {
-            int64_t i = begin + t * CHUNK, m = min64(CHUNK, end - i);
-            for (int64_t j = 0; j < k; j++) partial[t][j] = chunk_dot(v[j] + i, w + i, m);
-        }
-        for (int64_t t = 0; t < chunks; t++)
-            for (int64_t j = 0; j < k; j++) c[j] += partial[t][j];
-    }
-}
-
 void vector_dots(const struct space *s, int64_t k, float *const *v, const float *w, double *c)
 {
-    for (int64_t j = 0; j < k; j += WIDE) few_dots(s->n, min64(WIDE, k - j), v + j, w, c + j);
+    for (int64_t j = 0; j < k; j += WIDE)
+        local_sums(dot, s->n, min64(WIDE, k - j), (const float *const *)v + j, w, 0, c + j);
     space_sum(s, k, c);
+}
+
+/* s (count) = sum of c[j] v[j] over j < m, for the `count` numbers from `begin` on. */
+static void strip_sum(int64_t begin, int64_t count, int64_t m, float *const *v, const double *c,
+                      double s[STRIP])
+{
+    for (int64_t i = 0; i < count; i++) s[i] = 0;
+    for (int64_t j = 0; j < m; j++) {
+        const float *x = v[j] + begin;
+        for (int64_t i = 0; i < count; i++) s[i] += c[j] * x[i];
+    }
 }
 
 void vector_subtract(int64_t n, int64_t k, float *const *v, const double *c, float *w)
 {
 #pragma omp parallel for schedule(static) if (n > CHUNK)
     for (int64_t begin = 0; begin < n; begin += STRIP) {
-        double s[STRIP] = {0};
-        int64_t m = min64(STRIP, n - begin);
-        for (int64_t j = 0; j < k; j++) {
-            const float *x = v[j] + begin;
-            for (int64_t i = 0; i < m; i++) s[i] += c[j] * x[i];
-        }
-        for (int64_t i = 0; i < m; i++) w[begin + i] = (float)(w[begin + i] - s[i]);
+        double s[STRIP];
+        int64_t count = min64(STRIP, n - begin);
+        strip_sum(begin, count, k, v, c, s);
+        for (int64_t i = 0; i < count; i++) w[begin + i] = (float)(w[begin + i] - s[i]);
     }
 }
 
@@ -150,40 +145,34 @@ double vector_orthogonalise(const struct space *s, int64_t k, float *const *v, f
     return vector_norm(s, w);
 }
 
-static void strip_sum(int64_t begin, int64_t count, int64_t m, float *const *v, const double *c,
-                      float *out)
-{
-    double s[STRIP] = {0};
-    for (int64_t j = 0; j < m; j++) {
-        const float *x = v[j] + begin;
-        for (int64_t i = 0; i < count; i++) s[i] += c[j] * x[i];
-    }
-    for (int64_t i = 0; i < count; i++) out[i] = (float)s[i];
-}
-
-void vector_sum(int64_t n, int64_t m, float *const *v, const double *s, float *out)
+void vector_sum(int64_t n, int64_t m, float *const *v, const double *c, float *out)
 {
 #pragma omp parallel for schedule(static) if (n > CHUNK)
-    for (int64_t i = 0; i < n; i += STRIP) strip_sum(i, min64(STRIP, n - i), m, v, s, out + i);
+    for (int64_t begin = 0; begin < n; begin += STRIP) {
+        double s[STRIP];
+        int64_t count = min64(STRIP, n - begin);
+        strip_sum(begin, count, m, v, c, s);
+        for (int64_t i = 0; i < count; i++) out[begin + i] = (float)s[i];
+    }
 }
 
 enum status vector_combine(int64_t n, int64_t m, int64_t k, float *const *v, const double *s,
                            int64_t pitch, struct err *e)
 {
     enum status st = OK;
-    float *room = NULL;
-    TRY(mem_alloc(&room, omp_get_max_threads() * k * STRIP, sizeof *room, "combined vectors", e));
+    double *sums = NULL; // (threads, k, STRIP)
+    TRY(mem_alloc(&sums, omp_get_max_threads() * k * STRIP, sizeof *sums, "combined vectors", e));
 #pragma omp parallel for schedule(static) if (n > CHUNK)
     for (int64_t begin = 0; begin < n; begin += STRIP) {
-        float *mine = room + omp_get_thread_num() * k * STRIP;
+        double *mine = sums + omp_get_thread_num() * k * STRIP;
         int64_t count = min64(STRIP, n - begin);
         for (int64_t i = 0; i < k; i++)
             strip_sum(begin, count, m, v, s + i * pitch, mine + i * STRIP);
         for (int64_t i = 0; i < k; i++)
-            for (int64_t j = 0; j < count; j++) v[i][begin + j] = mine[i * STRIP + j];
+            for (int64_t j = 0; j < count; j++) v[i][begin + j] = (float)mine[i * STRIP + j];
     }
 done:
-    free(room);
+    free(sums);
     return st;
 }
 
@@ -219,22 +208,25 @@ done:
     return st;
 }
 
-enum status vectors_alloc(int64_t k, int64_t n, const char *what, float ***v, struct err *e)
+enum status vectors_alloc(void *v, int64_t k, int64_t n, size_t size, const char *what,
+                          struct err *e)
 {
     enum status st = OK;
-    *v = NULL;
-    TRY(mem_zero(v, k, sizeof **v, what, e));
-    for (int64_t i = 0; i < k; i++) TRY(mem_alloc(&(*v)[i], n, sizeof(float), what, e));
+    void **vectors = NULL;
+    TRY(mem_zero(&vectors, k, sizeof *vectors, what, e));
+    for (int64_t i = 0; i < k; i++) TRY(mem_alloc(&vectors[i], n, size, what, e));
 done:
-    if (st != OK && *v) {
-        vectors_free(*v, k);
-        *v = NULL;
+    if (st != OK) {
+        vectors_free(vectors, k);
+        vectors = NULL;
     }
+    memcpy(v, &vectors, sizeof vectors);
     return st;
 }
 
-void vectors_free(float **v, int64_t k)
+void vectors_free(void *v, int64_t k)
 {
-    for (int64_t i = 0; v && i < k; i++) free(v[i]);
+    void **vectors = v;
+    for (int64_t i = 0; v && i < k; i++) free(vectors[i]);
     free(v);
 }

@@ -105,13 +105,13 @@ static int64_t piece_of(const struct measurement *m, int r, int64_t at, int64_t 
     const struct space s = space_cut(hvp_n(m->h), r, m->size);
     int64_t end = at + n;
     *own = at;
-    space_meet(&s, own, &end);
+    space_clip(&s, own, &end);
     *begin = s.first + *own - at;
     return end - *own;
 }
 
-static enum status bring(void *context, int64_t at, int64_t n, const float *mine, float *whole,
-                         struct err *e)
+static enum status gather(void *context, int64_t at, int64_t n, const float *mine, float *whole,
+                          struct err *e)
 {
     enum status st = OK;
     struct measurement *m = context;
@@ -127,8 +127,8 @@ done:
     return st;
 }
 
-static enum status fold(void *context, int64_t at, int64_t n, float *whole, float *mine,
-                        struct err *e)
+static enum status reduce(void *context, int64_t at, int64_t n, float *whole, float *mine,
+                          struct err *e)
 {
     enum status st = OK;
     struct measurement *m = context;
@@ -178,8 +178,8 @@ enum status measurement_open(struct measurement *m, enum hvp_subset subset, stru
     hvp_total(m->h, m->tokens);
     if (m->size > 1) {
         struct hvp_share share = {.space = space_cut(hvp_n(m->h), m->rank, m->size),
-                                  .bring = bring,
-                                  .fold = fold,
+                                  .gather = gather,
+                                  .reduce = reduce,
                                   .context = m};
         share.space.sum = sum;
         share.space.context = m;

@@ -121,8 +121,8 @@ static enum status start(struct bench *b, const char *dir, int64_t n, int64_t le
     for (int64_t t = 0; t < n * length; t++)
         b->s.ids[t] = (int32_t)(rng_bits(7, (uint64_t)t) % (uint64_t)model_shape(b->model)->vocab);
     TRY(hvp_open(b->model, &b->s, HVP_ALL, &b->h, e));
-    TRY(vectors_alloc(b->probes, hvp_n(b->h), "probes", &b->v, e));
-    TRY(vectors_alloc(b->probes, hvp_n(b->h), "products", &b->hv, e));
+    TRY(vectors_alloc(&b->v, b->probes, hvp_n(b->h), sizeof(float), "probes", e));
+    TRY(vectors_alloc(&b->hv, b->probes, hvp_n(b->h), sizeof(float), "products", e));
     const struct space space = space_alone(hvp_n(b->h));
     for (int64_t i = 0; i < b->probes; i++) vector_signs((uint64_t)i, &space, b->v[i]);
 done:

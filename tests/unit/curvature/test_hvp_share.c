@@ -17,8 +17,8 @@ struct ranks {
     int64_t calls;
 };
 
-static enum status bring(void *context, int64_t at, int64_t n, const real *mine, real *whole,
-                         struct err *e)
+static enum status gather(void *context, int64_t at, int64_t n, const real *mine, real *whole,
+                          struct err *e)
 {
     enum status st = OK;
     struct ranks *r = context;
@@ -32,8 +32,8 @@ done:
     return st;
 }
 
-static enum status fold(void *context, int64_t at, int64_t n, real *whole, real *mine,
-                        struct err *e)
+static enum status reduce(void *context, int64_t at, int64_t n, real *whole, real *mine,
+                          struct err *e)
 {
     enum status st = OK;
     struct ranks *r = context;
@@ -64,7 +64,7 @@ static void expect_run(const struct hvp_fixture *f, const real *found, const rea
 static struct hvp_share share_of(struct ranks *r, int64_t n, int rank, int size)
 {
     struct hvp_share share = {
-        .space = space_cut(n, rank, size), .bring = bring, .fold = fold, .context = r};
+        .space = space_cut(n, rank, size), .gather = gather, .reduce = reduce, .context = r};
     r->n = n;
     r->first = share.space.first;
     r->here = share.space.n;

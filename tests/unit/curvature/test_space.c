@@ -99,7 +99,7 @@ static void cuts(void **state)
                 at += s.n;
                 most = s.n > most ? s.n : most;
                 int64_t begin = totals[i] / 3, end = totals[i] / 2;
-                space_meet(&s, &begin, &end);
+                space_clip(&s, &begin, &end);
                 assert_true(0 <= begin && begin <= end && end <= s.n);
             }
             assert_true(at == totals[i] && (n == 1 || most == space_cut(totals[i], 0, n).most));
@@ -109,7 +109,7 @@ static void cuts(void **state)
         {0, 100, 0, 20}, {45, 50, 5, 10}, {0, 40, 0, 0}, {60, 100, 20, 20}, {30, 45, 0, 5}};
     for (int i = 0; i < 5; i++) {
         int64_t begin = given[i][0], end = given[i][1];
-        space_meet(&s, &begin, &end);
+        space_clip(&s, &begin, &end);
         assert_true(end - begin == given[i][3] - given[i][2]);
         assert_true(begin == given[i][2] || begin == end);
     }

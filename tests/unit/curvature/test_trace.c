@@ -161,12 +161,12 @@ static void test_target(void **state)
     struct trace_options o = options(4);
     make(&s, 1);
     o.target = 0.05;
-    o.most = 5000;
+    o.probes_max = 5000;
     assert_int_equal(trace_estimate(&s.op, &o, &r, NULL), OK);
     assert_true(r.converged && r.probes > 4 && r.probes < 5000 && r.error <= 0.05 * fabs(r.mean));
     assert_true(r.products == r.probes && s.products == r.probes);
     trace_estimate_free(&r);
-    o.most = 20;
+    o.probes_max = 20;
     o.target = 1e-9;
     assert_int_equal(trace_estimate(&s.op, &o, &r, NULL), OK);
     assert_true(!r.converged && r.probes == 20);

@@ -96,21 +96,18 @@ static void block_place(int64_t b, int64_t k, int64_t *i, int64_t *j)
     *j = row + b;
 }
 
-static enum status offsets_check(const int64_t *offset, int64_t n_seq, struct err *e)
+/* Checks the offsets and allocates a block of f32 sums for each thread. */
+static enum status sums_make(const struct tokens *x, float **sums, struct err *e)
 {
     enum status st = OK;
-    for (int64_t s = 0; s < n_seq; s++)
-        ENSURE(offset[s] <= offset[s + 1], ERR_SHAPE,
+    for (int64_t s = 0; s < x->n_seq; s++)
+        ENSURE(x->offset[s] <= x->offset[s + 1], ERR_SHAPE,
                "sequence %lld ends (%lld) before it starts (%lld)", (long long)s,
-               (long long)offset[s + 1], (long long)offset[s]);
+               (long long)x->offset[s + 1], (long long)x->offset[s]);
+    TRY(mem_zero(sums, omp_get_max_threads() * x->side * x->side, sizeof **sums, "the Gram's tiles",
+                 e));
 done:
     return st;
-}
-
-static enum status sums_make(float **sums, int64_t side, struct err *e)
-{
-    return mem_zero(sums, omp_get_max_threads() * side * side, sizeof **sums, "the Gram's tiles",
-                    e);
 }
 
 enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
@@ -120,8 +117,7 @@ enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset
     float *sums = NULL;
     int64_t side = block_side(n), k = (n + side - 1) / side;
     const struct tokens tokens = {x, n, offset, n_seq, bound, side};
-    TRY(offsets_check(offset, n_seq, e));
-    TRY(sums_make(&sums, side, e));
+    TRY(sums_make(&tokens, &sums, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t b = 0; b < k * (k + 1) / 2; b++) {
         int64_t i, j;
@@ -146,8 +142,7 @@ enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n, co
     float *sums = NULL;
     int64_t side = block_side(n), cols = n - row;
     const struct tokens tokens = {x, n, offset, n_seq, bound, side};
-    TRY(offsets_check(offset, n_seq, e));
-    TRY(sums_make(&sums, side, e));
+    TRY(sums_make(&tokens, &sums, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t j = 0; j < cols; j += side) {
         for (int64_t i = 0; i < min64(side, cols); i++)

@@ -85,15 +85,22 @@ static void tangent_scores(const struct head *h, const struct span *s)
     scores(h, s, h->plane[DP], h->value.q, h->W, h->tangent.k, h->W, 1);
 }
 
-static void tangent_tile(const struct head *h, const struct span *s)
+/* Replaces the scores by probabilities p, and their tangents or the adjoints of p in plane `which`
+ * by the tangents of p or the adjoints of the scores: the same map (diff_softmax_tangent). */
+static void softmax_tangents(const struct head *h, const struct span *s, int which)
 {
-    tangent_scores(h, s);
     for (int64_t i = 0; i < s->n; i++) {
         int64_t lo, hi, at = i * s->keys;
         visible(h, s, i, &lo, &hi);
-        diff_softmax_tangent(h->plane[P] + at, h->plane[DP] + at, s->keys, lo, hi, h->scale,
+        diff_softmax_tangent(h->plane[P] + at, h->plane[which] + at, s->keys, lo, hi, h->scale,
                              h->log_sum[(s->q0 + i) * h->heads]);
     }
+}
+
+static void tangent_tile(const struct head *h, const struct span *s)
+{
+    tangent_scores(h, s);
+    softmax_tangents(h, s, DP);
     to_queries(h, s, h->tangent.o, h->ldo, h->plane[DP], h->value.v, 0);
     to_queries(h, s, h->tangent.o, h->ldo, h->plane[P], h->tangent.v, 1);
 }
@@ -103,12 +110,7 @@ static void adjoint_tile(const struct head *h, const struct span *s)
     const struct side *x = &h->value, *g = &h->adjoint;
     scores(h, s, h->plane[P], x->q, h->W, x->k, h->W, 0);
     scores(h, s, h->plane[G], g->o, h->ldo, x->v, h->W, 0);
-    for (int64_t i = 0; i < s->n; i++) {
-        int64_t lo, hi, at = i * s->keys;
-        visible(h, s, i, &lo, &hi);
-        diff_softmax_adjoint(h->plane[P] + at, h->plane[G] + at, s->keys, lo, hi, h->scale,
-                             h->log_sum[(s->q0 + i) * h->heads]);
-    }
+    softmax_tangents(h, s, G);
     to_keys(h, s, g->v, h->plane[P], g->o, h->ldo);
     to_queries(h, s, g->q, h->W, h->plane[G], x->k, 0);
     to_keys(h, s, g->k, h->plane[G], x->q, h->W);

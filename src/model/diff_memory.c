@@ -125,28 +125,17 @@ void diff_work_cut(struct diff_work *w, const int64_t *first, int64_t n)
                               .n = first[i + 1] - row < ROW_TILE ? first[i + 1] - row : ROW_TILE};
 }
 
-#ifdef QTRAJ_REAL_F64
 enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine, struct err *e)
 {
     enum status st = OK;
     struct hfconfig c = {.json = checkpoint_config(m->checkpoint), .name = m->file, .prefix = ""};
-    struct rope_f64 rope;
-    TRY(rope_read_f64(&c, m->spec.shape.head_dim, &m->spec.arch->rope, &rope, e));
+    struct REAL_NAME(rope) rope;
+    TRY(REAL_NAME(rope_read)(&c, m->spec.shape.head_dim, &m->spec.arch->rope, &rope, e));
     for (int64_t p = 0; p < n; p++)
-        rope_angles_f64(&rope, p, cosine + p * rope.half, sine + p * rope.half);
+        REAL_NAME(rope_angles)(&rope, p, cosine + p * rope.half, sine + p * rope.half);
 done:
     return st;
 }
-#else
-enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine, struct err *e)
-{
-    const struct rope *rope = &m->spec.rope;
-    (void)e;
-    for (int64_t p = 0; p < n; p++)
-        rope_angles(rope, p, cosine + p * rope->half, sine + p * rope->half);
-    return OK;
-}
-#endif
 
 real **diff_param(struct diff_params *p, const struct slot *t)
 {

@@ -48,28 +48,15 @@ int64_t slot_elements(const struct slot *t)
     return n;
 }
 
-static struct slot slot_make(enum slot_kind kind, int index, const char *part, const char *suffix)
+static struct slot slot_make(enum slot_kind kind, int index, const char *part, const char *suffix,
+                             int n_dims, int64_t rows, int64_t cols)
 {
-    return (struct slot){.kind = kind, .index = index, .part = part, .suffix = suffix};
-}
-
-static struct slot vector_slot(enum slot_kind kind, int index, const char *part, const char *suffix,
-                               int64_t n)
-{
-    struct slot t = slot_make(kind, index, part, suffix);
-    t.n_dims = 1;
-    t.n[0] = n;
-    return t;
-}
-
-static struct slot matrix_slot(enum slot_kind kind, int index, const char *part, int64_t rows,
-                               int64_t cols)
-{
-    struct slot t = slot_make(kind, index, part, ".weight");
-    t.n_dims = 2;
-    t.n[0] = rows;
-    t.n[1] = cols;
-    return t;
+    return (struct slot){.kind = kind,
+                         .index = index,
+                         .part = part,
+                         .suffix = suffix,
+                         .n_dims = n_dims,
+                         .n = {rows, cols}};
 }
 
 static int add_linears(const struct spec *s, struct slot *slots)
@@ -80,10 +67,10 @@ static int add_linears(const struct spec *s, struct slot *slots)
         int64_t rows, cols;
         if (!part) continue;
         role_shape(s, role, &rows, &cols);
-        slots[n] = matrix_slot(SLOT_WEIGHT, index, part, rows, cols);
+        slots[n] = slot_make(SLOT_WEIGHT, index, part, ".weight", 2, rows, cols);
         slots[n++].role = role;
         if (has_bias(s, role)) {
-            slots[n] = vector_slot(SLOT_BIAS, index, part, ".bias", rows);
+            slots[n] = slot_make(SLOT_BIAS, index, part, ".bias", 1, rows, 0);
             slots[n++].role = role;
         }
         index++;
@@ -97,9 +84,9 @@ static int add_norm(const struct spec *s, enum slot_kind kind, int index, const 
                     int64_t n, struct slot *slots)
 {
     if (!part) return 0;
-    slots[0] = vector_slot(kind, index, part, ".weight", n);
+    slots[0] = slot_make(kind, index, part, ".weight", 1, n, 0);
     if (s->arch->norm != NORM_LAYER) return 1;
-    slots[1] = vector_slot(kind, index + 1, part, ".bias", n);
+    slots[1] = slot_make(kind, index + 1, part, ".bias", 1, n, 0);
     return 2;
 }
 
@@ -108,17 +95,17 @@ static int add_qk_norm(const struct spec *s, int index, const char *part, const 
 {
     if (!part) return 0;
     int64_t n = s->shape.head_dim * (s->qk_norm == QK_PROJECTION ? heads : 1);
-    slots[0] = vector_slot(SLOT_EXTRA, index, part, ".weight", n);
+    slots[0] = slot_make(SLOT_EXTRA, index, part, ".weight", 1, n, 0);
     slots[0].alias = alias;
     return 1;
 }
 
 static int add_xielu(struct slot *slots)
 {
-    slots[0] = slot_make(SLOT_EXTRA, EXTRA_ALPHA_P, "mlp.act_fn.alpha_p", "");
-    slots[1] = slot_make(SLOT_EXTRA, EXTRA_ALPHA_N, "mlp.act_fn.alpha_n", "");
-    slots[2] = slot_make(SLOT_EXTRA, EXTRA_BETA, "mlp.act_fn.beta", "");
-    slots[3] = slot_make(SLOT_EXTRA, EXTRA_EPS, "mlp.act_fn.eps", "");
+    slots[0] = slot_make(SLOT_EXTRA, EXTRA_ALPHA_P, "mlp.act_fn.alpha_p", "", 0, 0, 0);
+    slots[1] = slot_make(SLOT_EXTRA, EXTRA_ALPHA_N, "mlp.act_fn.alpha_n", "", 0, 0, 0);
+    slots[2] = slot_make(SLOT_EXTRA, EXTRA_BETA, "mlp.act_fn.beta", "", 0, 0, 0);
+    slots[3] = slot_make(SLOT_EXTRA, EXTRA_EPS, "mlp.act_fn.eps", "", 0, 0, 0);
     slots[2].buffer = slots[3].buffer = true;
     return 4;
 }
@@ -144,8 +131,8 @@ int slots_of(const struct spec *s, int64_t layer, struct slot slots[SLOTS_MAX])
     int64_t V = s->shape.vocab, C = s->shape.hidden;
     if (layer >= 0) return block_slots(s, slots);
     int n = 0;
-    slots[n++] = matrix_slot(SLOT_OUTER, OUTER_EMBED, a->embed, V, C);
+    slots[n++] = slot_make(SLOT_OUTER, OUTER_EMBED, a->embed, ".weight", 2, V, C);
     n += add_norm(s, SLOT_OUTER, OUTER_NORM, a->final_norm, C, slots + n);
-    if (!s->shape.tied) slots[n++] = matrix_slot(SLOT_OUTER, OUTER_HEAD, a->head, V, C);
+    if (!s->shape.tied) slots[n++] = slot_make(SLOT_OUTER, OUTER_HEAD, a->head, ".weight", 2, V, C);
     return n;
 }

@@ -38,26 +38,18 @@ static void enter(const struct spec *s, const struct block *b, int norm, const f
 static void activate(const struct spec *s, const struct block *b, const float *inner, int64_t T,
                      float *y)
 {
+    static void (*const kernels[])(float *y, const float *x, int64_t n) = {
+        [ACT_SILU] = kern_silu, [ACT_GELU] = kern_gelu, [ACT_GELU_TANH] = kern_gelu_tanh};
     int64_t I = s->shape.intermediate, width = s->gated ? 2 * I : I;
     for (int64_t t = 0; t < T; t++, inner += width, y += I) {
         if (s->activation == ACT_SILU && s->gated) {
             kern_silu_mul(y, inner, inner + I, I);
             continue;
         }
-        switch (s->activation) {
-        case ACT_SILU:
-            kern_silu(y, inner, I);
-            break;
-        case ACT_GELU:
-            kern_gelu(y, inner, I);
-            break;
-        case ACT_GELU_TANH:
-            kern_gelu_tanh(y, inner, I);
-            break;
-        case ACT_XIELU:
+        if (s->activation == ACT_XIELU)
             kern_xielu(y, inner, I, &b->extra->xielu);
-            break;
-        }
+        else
+            kernels[s->activation](y, inner, I);
         if (s->gated) kern_mul(y, inner + I, I);
     }
 }

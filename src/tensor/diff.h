@@ -26,7 +26,6 @@
 #define diff_xielu_adjoint_tangent   REAL_NAME(diff_xielu_adjoint_tangent)
 #define diff_softmax                 REAL_NAME(diff_softmax)
 #define diff_softmax_tangent         REAL_NAME(diff_softmax_tangent)
-#define diff_softmax_adjoint         REAL_NAME(diff_softmax_adjoint)
 #define diff_softmax_adjoint_tangent REAL_NAME(diff_softmax_adjoint_tangent)
 #define diff_loss_sum                REAL_NAME(diff_loss_sum)
 #define diff_loss_exp                REAL_NAME(diff_loss_exp)
@@ -82,11 +81,8 @@ void diff_xielu_adjoint_tangent(const struct diff_xielu *c, real *dgx, const rea
 /* --- a row of n attention scores: p = softmax(scale s) over [lo, hi), 0 elsewhere --- */
 /* Replaces s by p. Returns log sum e^(scale s), the log_sum of the other forms. */
 real diff_softmax(real *s, int64_t n, int64_t lo, int64_t hi, real scale);
-/* Replaces s by p, ds by dp. */
+/* Replaces s by p, ds by dp; also the adjoint, gp by gs, because the Jacobian is symmetric. */
 void diff_softmax_tangent(real *s, real *ds, int64_t n, int64_t lo, int64_t hi, real scale,
-                          real log_sum);
-/* Replaces s by p, gp by gs. */
-void diff_softmax_adjoint(real *s, real *gp, int64_t n, int64_t lo, int64_t hi, real scale,
                           real log_sum);
 /* Replaces s, ds, gp, dgp by p, dp, gs, dgs. */
 void diff_softmax_adjoint_tangent(real *s, real *ds, real *gp, real *dgp, int64_t n, int64_t lo,

@@ -17,21 +17,3 @@
 #define real_normal_cdf     lane_normal_cdf
 #define REAL(x)             (x##f)
 #endif
-
-/* total = the sum of the expression `term` over i in [from, to), in LANES partial sums. */
-#define REAL_SUM(total, i, from, to, term)                                                         \
-    do {                                                                                           \
-        real lane_[LANES] = {0};                                                                   \
-        int64_t at_ = (from);                                                                      \
-        for (; at_ + LANES <= (to); at_ += LANES)                                                  \
-            _Pragma("omp simd") for (int l_ = 0; l_ < LANES; l_++)                                 \
-            {                                                                                      \
-                int64_t i = at_ + l_;                                                              \
-                lane_[l_] += (term);                                                               \
-            }                                                                                      \
-        for (int l_ = 0; at_ < (to); at_++, l_++) {                                                \
-            int64_t i = at_;                                                                       \
-            lane_[l_] += (term);                                                                   \
-        }                                                                                          \
-        (total) = lanes_sum(lane_);                                                                \
-    } while (0)

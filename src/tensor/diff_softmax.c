@@ -41,13 +41,6 @@ KERNEL(void, diff_softmax_tangent,
     outside(ds, n, lo, hi);
 }
 
-KERNEL(void, diff_softmax_adjoint,
-       (real * s, real *gp, int64_t n, int64_t lo, int64_t hi, real scale, real log_sum),
-       (s, gp, n, lo, hi, scale, log_sum))
-{
-    diff_softmax_tangent(s, gp, n, lo, hi, scale, log_sum); /* the Jacobian is symmetric */
-}
-
 KERNEL(void, diff_softmax_adjoint_tangent,
        (real * s, real *ds, real *gp, real *dgp, int64_t n, int64_t lo, int64_t hi, real scale,
         real log_sum),

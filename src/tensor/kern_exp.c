@@ -38,13 +38,10 @@ KERNEL(double, kern_exp_sum, (float *y, const float *x, int64_t n, float shift),
     enum { RUN = 32 * LANES };
     double sum = 0;
     for (int64_t start = 0; start < n; start += RUN) {
-        int64_t end = start + RUN < n ? start + RUN : n, i = start;
-        float lane[LANES] = {0};
-        for (; i + LANES <= end; i += LANES)
-#pragma omp simd
-            for (int l = 0; l < LANES; l++) lane[l] += y[i + l] = lane_exp(x[i + l] - shift);
-        for (int l = 0; i < end; i++, l++) lane[l] += y[i] = lane_exp(x[i] - shift);
-        sum += (double)lanes_sum(lane);
+        int64_t end = start + RUN < n ? start + RUN : n;
+        float part;
+        REAL_SUM(part, i, start, end, y[i] = lane_exp(x[i] - shift));
+        sum += (double)part;
     }
     return sum;
 }
@@ -59,18 +56,11 @@ KERNEL(float, kern_softmax_step,
     }
     float top = lane_largest(s + lo, hi - lo) * scale; /* scale > 0 */
     float now = top > *m ? top : *m, factor = lane_exp(*m - now);
-    float lane[LANES] = {0};
-    int64_t i = lo;
+    float sum;
     memset(s, 0, (size_t)lo * sizeof *s);
-    for (; i + LANES <= hi; i += LANES)
-#pragma omp simd
-        for (int k = 0; k < LANES; k++) {
-            s[i + k] = lane_exp(s[i + k] * scale - now);
-            lane[k] += s[i + k];
-        }
-    for (int k = 0; i < hi; i++, k++) lane[k] += s[i] = lane_exp(s[i] * scale - now);
+    REAL_SUM(sum, i, lo, hi, s[i] = lane_exp(s[i] * scale - now));
     memset(s + hi, 0, (size_t)(n - hi) * sizeof *s);
-    *l = *l * factor + lanes_sum(lane);
+    *l = *l * factor + sum;
     *m = now;
     return factor;
 }
@@ -103,15 +93,10 @@ KERNEL(double, kern_kl,
     enum { RUN = 32 * LANES };
     double sum = 0;
     for (int64_t start = 0; start < n; start += RUN) {
-        int64_t end = start + RUN < n ? start + RUN : n, i = start;
-        float lane[LANES] = {0};
-        for (; i + LANES <= end; i += LANES)
-#pragma omp simd
-            for (int l = 0; l < LANES; l++)
-                lane[l] += kl_term(x[i + l], p[i + l], z[i + l], e[i + l] * e_scale, offset);
-        for (int l = 0; i < end; i++, l++)
-            lane[l] += kl_term(x[i], p[i], z[i], e[i] * e_scale, offset);
-        sum += (double)lanes_sum(lane);
+        int64_t end = start + RUN < n ? start + RUN : n;
+        float part;
+        REAL_SUM(part, i, start, end, kl_term(x[i], p[i], z[i], e[i] * e_scale, offset));
+        sum += (double)part;
     }
     return sum;
 }

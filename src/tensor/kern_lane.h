@@ -17,6 +17,24 @@ KERN_LANE real lanes_sum(real *lane)
     return lane[0];
 }
 
+/* total = the sum of the expression `term` over i in [from, to), in LANES partial sums. */
+#define REAL_SUM(total, i, from, to, term)                                                         \
+    do {                                                                                           \
+        real lane_[LANES] = {0};                                                                   \
+        int64_t at_ = (from);                                                                      \
+        for (; at_ + LANES <= (to); at_ += LANES)                                                  \
+            _Pragma("omp simd") for (int l_ = 0; l_ < LANES; l_++)                                 \
+            {                                                                                      \
+                int64_t i = at_ + l_;                                                              \
+                lane_[l_] += (term);                                                               \
+            }                                                                                      \
+        for (int l_ = 0; at_ < (to); at_++, l_++) {                                                \
+            int64_t i = at_;                                                                       \
+            lane_[l_] += (term);                                                                   \
+        }                                                                                          \
+        (total) = lanes_sum(lane_);                                                                \
+    } while (0)
+
 /* The largest of n values; -infinity for none. */
 KERN_LANE real lane_largest(const real *x, int64_t n)
 {

@@ -3,26 +3,12 @@
 #include "tensor/kern_lane.h"
 #include <math.h>
 
-KERN_LANE float sum(const float *x, int64_t n)
+/* 1 / sqrt(mean of (x - mean)^2 + eps). */
+KERN_LANE float scale_of(const float *x, int64_t n, float mean, float eps)
 {
-    float lane[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) lane[l] += x[i + l];
-    for (int l = 0; i < n; i++, l++) lane[l] += x[i];
-    return lanes_sum(lane);
-}
-
-KERN_LANE float sum_squares(const float *x, int64_t n, float mean)
-{
-    float lane[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) lane[l] += (x[i + l] - mean) * (x[i + l] - mean);
-    for (int l = 0; i < n; i++, l++) lane[l] += (x[i] - mean) * (x[i] - mean);
-    return lanes_sum(lane);
+    float squares;
+    REAL_SUM(squares, i, 0, n, (x[i] - mean) * (x[i] - mean));
+    return 1.0f / sqrtf(squares / (float)n + eps);
 }
 
 KERNEL(void, kern_rms_norm,
@@ -31,7 +17,7 @@ KERNEL(void, kern_rms_norm,
        (y, ldy, x, ldx, w, T, n, eps))
 {
     for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
-        float r = 1.0f / sqrtf(sum_squares(x, n, 0.0f) / (float)n + eps);
+        float r = scale_of(x, n, 0.0f, eps);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) y[i] = w[i] * (x[i] * r);
     }
@@ -43,8 +29,9 @@ KERNEL(void, kern_layer_norm,
        (y, ldy, x, ldx, w, b, T, n, eps))
 {
     for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
-        float mean = sum(x, n) / (float)n;
-        float r = 1.0f / sqrtf(sum_squares(x, n, mean) / (float)n + eps);
+        float sum;
+        REAL_SUM(sum, i, 0, n, x[i]);
+        const float mean = sum / (float)n, r = scale_of(x, n, mean, eps);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r;
         if (w)

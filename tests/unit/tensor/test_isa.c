@@ -129,7 +129,7 @@ static void diff_softmaxes(int64_t n)
                                  (real)value[0]);
     memcpy(out[5], in[0], sizeof in[0]);
     diff_softmax_tangent(out[5], out[6], n, 1, n - 1, scale, (real)value[0]);
-    diff_softmax_adjoint(out[5], out[7], n, 1, n - 1, scale, (real)value[0]);
+    diff_softmax_tangent(out[5], out[7], n, 1, n - 1, scale, (real)value[0]);
 }
 
 static void diff_losses(int64_t n)

@@ -5,7 +5,7 @@
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
-fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$work/text.txt" # a text that no change of the sources changes
+fixed_text "$work/text.txt"
 sed -n '1p;4p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
 cat >"$work/sweep.yaml" <<YAML
 name: groups-curvature

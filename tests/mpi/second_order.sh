@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../tools/lib.sh"
 need_python h5py
 
-fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$work/text.txt" # a text that no change of the sources changes
+fixed_text "$work/text.txt"
 sed -n '1p;5p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
 cat >"$work/sweep.yaml" <<YAML
 name: second-order
@@ -13,7 +13,7 @@ models:
 bits: [4, 8]
 methods:
   - {method: rtn, group_size: 64}
-  - {method: gptq, group_size: 64, bits: [3, 8]}
+  - {method: gptq, group_size: 64, bits: [5, 8]}
 calibration: {text: text.txt, length: 128, samples: 4}
 evaluation:
   - {name: text, text: text.txt, length: 128, skip: 4, samples: 5}
@@ -65,12 +65,18 @@ for name in ("first_order", "second_order", "true_difference", "curvature_along_
     check((cells[name][:] == three["cells"][name][:]).all(), f"{name} depends on the ranks")
 for name in ("first_order", "second_order", "diagonal"):
     check((layers[name][:] == three["layers"][name][:]).all(), f"layers: {name} depends on the ranks")
+# The largest error of a prediction as a share of |first order| + |second order|; its cause is the third order. Measured over both
+# checkpoints, two kernels of the BLAS (Haswell, Cooperlake) and, for GPTQ, four dampings that differ by 1 %:
+# rtn 0.064 at 4 bits and 0.0002 at 8, whatever the kernel, since rounding changes none of its weights; GPTQ 0.0012 at 8 bits, 0.015 at
+# 6, 0.035 at 5, but 0.20 at 4 and 0.33 at 3: with so few calibration tokens its codes, and with them the third order, differ
+# from kernel to kernel. So GPTQ is predicted at 5 and 8 bits, where any of its codes give a small third order.
+ALLOWED = {8: 0.01, 5: 0.1, 4: 0.15}
 for i in range(len(cells["row"])):
     first, second, true = (cells[k][i] for k in ("first_order", "second_order", "true_difference"))
     size = abs(first) + abs(second)
     error = abs(first + second - true) / size
     print(cells["bits"][i], cells["quantizer"][i], first, second, true, error)
-    check(error < {8: 0.01, 4: 0.15, 3: 0.25}[cells["bits"][i]], f"row {i}: the prediction is off by {error}")
+    check(error < ALLOWED[cells["bits"][i]], f"row {i}: the prediction is off by {error}")
     check(abs(layers["first_order"][i].sum() - first) < 1e-12 * size + 1e-15, f"row {i}: parts of the first order")
     check(abs(layers["second_order"][i].sum() - second) < 1e-12 * size + 1e-15, f"row {i}: parts of the second order")
     along = 2 * second / cells["weight_distance"][i] ** 2

@@ -1,13 +1,23 @@
 """compare_reference.py CUBE REFERENCE.json [LABEL]: compares a cube of the quickstart trajectory with the results of
 transformers and the reference GPTQ. LABEL: the quantizer to compare with GPTQ (default gptq). Exits 1 on a mismatch.
 
-Full-precision losses within 1e-6 relative, those of round-to-nearest within 1e-5; GPTQ's relative errors within 5 % or 4e-4,
-whichever is more, at 2 bits within 1 % or 1e-4.
+The test passes with every kernel of the BLAS, so it separates what rounding leaves alone from what it changes.
 
-A group's largest weight is exactly half-way between two codes (absmax / (2 absmax / (2^bits - 1))). At 3 and 4 bits a
-difference of one unit in the last place, which depends on the order of f32 sums, moves it by a whole step and changes all later
-layers. At 2 bits the division is exact and no code flips. About half of the cells equal the reference to 1e-5; in the others the
-relative error differs by a standard deviation of about 3e-4.
+Losses at full precision and of round-to-nearest: within 1e-7 (relative). Measured: 7e-9 at most over the kernels Haswell (Zen is
+the same bit for bit), SkylakeX and Cooperlake.
+
+GPTQ: a group's largest weight is exactly half-way between two codes (absmax / (2 absmax / (2^bits - 1))). At 3 and 4 bits one
+unit in the last place, which depends on the order of f32 sums, moves it by a whole step and changes all later layers: the
+relative error of the loss is then another draw from a distribution. At 2 bits the division is exact, and a code flips only
+where a weight happens to be near a tie. Differences from the reference, measured over the kernels:
+
+    bits   within 1e-6   root mean square   largest   mean of the 11 checkpoints: Haswell, SkylakeX, Cooperlake
+    2      29 of 33      1.0e-4             5.6e-4    +0.3e-5  -0.6e-5  +5.4e-5
+    3      12 of 33      2.6e-4             7.6e-4    +3.2e-5  +4.4e-5  +12e-5
+    4       6 of 33      2.4e-4             8.9e-4    -3.5e-5  +4.1e-5  +3.8e-5
+
+So at every width a cell may differ by 6 standard deviations of 3e-4 and the mean over n checkpoints by 5 / sqrt(n) of them, and
+at 2 bits at least half of the cells must be within 1e-6, which takes the same codes in the whole model.
 """
 
 import json
@@ -17,7 +27,9 @@ import numpy as np
 import xarray as xr
 
 MODELS = {"quickstart": "trajectory", "quickstart-cooldown": "cooldown"}
-GPTQ = {2: (0.01, 1e-4), 3: (0.05, 4e-4), 4: (0.05, 4e-4)}  # bits: of itself, absolute
+BITS = (2, 3, 4)
+LOSS = 1e-7  # relative
+DEVIATION = 3e-4  # of GPTQ's relative errors where codes flip
 
 
 def places(cube):
@@ -28,38 +40,53 @@ def places(cube):
             yield str(model), int(index), str(one.checkpoint_name.values[index])
 
 
+class Check:
+    """Counts checkpoints and remembers the largest difference of each kind, as a share of what is allowed."""
+
+    def __init__(self):
+        self.worst = {}
+        self.gptq = {bits: [] for bits in BITS}
+
+    def hold(self, kind, what, difference, allowed):
+        share = float(difference / allowed) if np.isfinite(difference) else np.inf
+        self.worst[kind] = max(self.worst.get(kind, 0.0), share)
+        if not share <= 1:
+            print(f"{what}: off by {difference:.3g}, allowed {allowed:.3g}")
+
+    def checkpoint(self, what, here, loss, errors, label):
+        self.hold("full precision", what, abs(float(here.baseline_loss) / loss - 1), LOSS)
+        for bits in BITS:
+            got = float(here.loss.sel(bits=bits, quantizer="rtn"))
+            self.hold("rtn", f"{what} {bits} bits rtn", abs(got / (loss * (1 + errors[f"rtn{bits}"])) - 1), LOSS)
+            difference = float(here.loss_relative.sel(bits=bits, quantizer=label)) - errors[f"gptq{bits}"]
+            self.hold("gptq", f"{what} {bits} bits {label}", abs(difference), 6 * DEVIATION)
+            self.gptq[bits].append(difference)
+
+    def together(self, label):
+        for bits, differences in self.gptq.items():
+            allowed = 5 * DEVIATION / np.sqrt(len(differences))
+            self.hold("mean of gptq", f"mean at {bits} bits {label}", abs(np.mean(differences)), allowed)
+        self.hold("gptq, equal codes", f"median at 2 bits {label}", np.median(np.abs(self.gptq[2])), 1e-6)
+
+
 def main():
     label = sys.argv[3] if len(sys.argv) > 3 else "gptq"
     with xr.open_dataset(sys.argv[1], engine="h5netcdf") as cube:
         cube = cube.load()
     with open(sys.argv[2]) as file:
         reference = json.load(file)
-    worst = {"full precision": 0.0, "rtn": 0.0, "gptq": 0.0}
-    checked = 0
-
-    def hold(kind, what, difference, allowed):
-        share = float(difference / allowed) if np.isfinite(difference) else np.inf
-        worst[kind] = max(worst[kind], share)
-        if not share <= 1:
-            print(f"{what}: off by {difference:.3g}, allowed {allowed:.3g}")
-
+    check, checked = Check(), 0
     for model, index, name in places(cube):
         expected = reference[MODELS[model]]
-        loss = expected["loss_evaluation_blocks"][name]
         here = cube.sel(model=model).isel(checkpoint=index, dataset=0)
-        hold("full precision", f"{model} {name}", abs(float(here.baseline_loss) - loss) / loss, 1e-6)
-        for bits, (share, least) in GPTQ.items():
-            what = f"{model} {name} {bits} bits"
-            error = expected["relative_error"][name][f"rtn{bits}"]
-            got = float(here.loss.sel(bits=bits, quantizer="rtn"))
-            hold("rtn", what + " rtn", abs(got / (loss * (1 + error)) - 1), 1e-5)
-            error = expected["relative_error"][name][f"gptq{bits}"]
-            got = float(here.loss_relative.sel(bits=bits, quantizer=label))
-            hold("gptq", f"{what} {label}", abs(got - error), max(share * abs(error), least))
+        check.checkpoint(f"{model} {name}", here, expected["loss_evaluation_blocks"][name], expected["relative_error"][name], label)
         checked += 1
-    print(f"{checked} checkpoints; the worst differences as shares of what is allowed:")
-    print(", ".join(f"{kind} {share:.3g}" for kind, share in worst.items()))
-    sys.exit(0 if checked and max(worst.values()) <= 1 else 1)
+    if not checked:
+        sys.exit("no checkpoint was evaluated")
+    check.together(label)
+    print(f"{checked} checkpoints; largest differences as shares of what is allowed:")
+    print(", ".join(f"{kind} {share:.3g}" for kind, share in check.worst.items()))
+    sys.exit(max(check.worst.values()) > 1)
 
 
 main()

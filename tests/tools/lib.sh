@@ -61,6 +61,9 @@ own_text() { cat "$SOURCE"/docs/*.md "$SOURCE"/src/*/*.h >"$1"; }
 
 quickstart=$SOURCE/configs/quickstart
 
+# fixed_text FILE: writes a text that no change of the sources changes, for numbers that depend on the text.
+fixed_text() { fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$1"; }
+
 # quickstart_sweep LINES: writes $work/sweep.yaml from standard input plus a model with the rows of the quickstart's
 # trajectory that the sed expression LINES prints, and a text $work/text.txt.
 quickstart_sweep() {

@@ -70,6 +70,7 @@ struct hvp {
 
 /* --- hvp_table.c: the parameters of the subset --- */
 
+/* Fills in h's table of the parameters in the subset, and frees it. ERR_NOMEM, ERR_FORMAT. */
 MUST_USE enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e);
 void hvp_table_close(struct hvp *h);
 /* The part of a tensor that this rank holds: numbers [*begin, *begin + n) of the tensor, at *at in

@@ -9,6 +9,7 @@ struct moments {
     double mean, squares; /* sum of squared deviations from the mean */
 };
 
+/* Adds one observation. */
 static inline void moments_add(struct moments *m, double x)
 {
     double before = x - m->mean;

@@ -34,6 +34,7 @@ static inline void record_number(json_t *object, const char *name, double value)
     json_object_set_new(object, name, json_number_new(value));
 }
 
+/* Sets an integer of a JSON object. */
 static inline void record_integer(json_t *object, const char *name, int64_t value)
 {
     json_object_set_new(object, name, json_integer((json_int_t)value));

@@ -70,6 +70,7 @@ MUST_USE enum status model_open(struct checkpoint *c, struct model **out, struct
 /* NULL: does nothing. */
 void model_close(struct model *m);
 
+/* Its shape, borrowed. */
 const struct model_shape *model_shape(const struct model *m);
 
 /* The shape and the family from config.json alone, without weights; `name`: the file, for messages.

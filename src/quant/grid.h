@@ -29,6 +29,7 @@ struct grid_kind {
  * |rounded - x|^search over the group is least. */
 void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind);
 
+/* The kind of grid that the options ask for at a width. */
 static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_options *o)
 {
     return (struct grid_kind){bits, o->symmetric, o->range_search, o->scale_dtype};

@@ -63,6 +63,7 @@ struct quant_options {
 /* The keys of all methods; an entry of `methods` in a sweep file has them among its own. */
 extern const struct option_table quant_table;
 
+/* The defaults of all methods' options. */
 void quant_options_default(struct quant_options *q);
 /* Command line flags: "--group-size 64" or "--group-size=64" sets group_size, boolean `symmetric`
  * is set by --symmetric and unset by --asymmetric. *used = arguments taken (0: not a flag of this

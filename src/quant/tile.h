@@ -24,6 +24,7 @@ void tile_load(float *t, int64_t ldt, const float *w, int64_t rows, int64_t cols
 void tile_store(float *w, int64_t rows, int64_t cols, int64_t row, int64_t first, int64_t n,
                 const int64_t *order, const float *t);
 
+/* Number of tiles that so many rows are cut into. */
 static inline int64_t tile_count(int64_t rows)
 {
     return (rows + TILE_ROWS - 1) / TILE_ROWS;

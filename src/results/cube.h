@@ -46,6 +46,7 @@ struct cube {
     const char *title, *history, *source;
 };
 
+/* Frees what the cube owns. */
 void cube_free(struct cube *c);
 
 /* A new dimension; *out: its place. ERR_NOMEM. */

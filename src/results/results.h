@@ -52,6 +52,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* The key of the cell of a checkpoint and a variant. */
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);
 
 /* A loss surface: points that are exactly a checkpoint or the quantized weights, by their labels,

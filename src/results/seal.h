@@ -7,6 +7,7 @@
 
 enum { SEAL_SIZE = 14 + HASH_HEX }; /* "\nqtraj xxh128 ", 32 digits, a newline */
 
+/* out = the seal of n bytes: a line with their digest. */
 void seal_make(const char *data, size_t n, char out[SEAL_SIZE]);
 
 /* Takes the seal off the end of *n bytes, if there is one. ERR_FORMAT when it does not fit. */

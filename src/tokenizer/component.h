@@ -47,6 +47,7 @@ MUST_USE enum status component_character(const json_t *o, const char *where, con
 MUST_USE enum status component_int(const json_t *o, const char *where, const char *key, int64_t max,
                                    int64_t *value, struct err *e);
 
+/* A list, borrowed. */
 MUST_USE enum status component_array(const json_t *o, const char *where, const char *key,
                                      const json_t **array, struct err *e);
 

@@ -9,6 +9,7 @@
 #pragma once
 #include "group/part.h"
 
+/* Frees what the visit owns. */
 void visit_free(struct visit *v);
 /* A new reference, NULL when out of memory; and back. */
 json_t *visit_to_json(const struct visit *v);
@@ -26,6 +27,7 @@ bool visit_has_piece(const struct visit *v, int i);
 int64_t visit_pieces(const struct visit *v);
 void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n);
 
+/* Frees what the cache retains. */
 void visit_cache_free(struct visit_cache *c);
 
 /* Runs the visit and emits one checkpoint record (unless cells_only), one cell record a variant,

@@ -34,6 +34,8 @@ done:
 }
 
 struct worker {
+    struct run_master
+        *master; /* this rank's, if it is alone: nothing goes through text; else NULL */
     struct visit_cache cache;
     struct sched_port *port;
 };
@@ -42,6 +44,7 @@ static enum status send_record(void *context, const json_t *record, struct err *
 {
     enum status st = OK;
     struct worker *w = context;
+    if (w->master) return run_master_take(w->master, record, e);
     char *text = json_dumps(record, JSON_COMPACT);
     ENSURE(text, ERR_NOMEM, "out of memory for a record");
     TRY(sched_send(w->port, text, e));
@@ -68,7 +71,11 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
                                       .emit = send_record,
                                       .should_stop = should_stop};
     w->port = port;
-    TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
+    if (w->master)
+        json = visit_to_json(&w->master->visits.visits[piece->task].visit);
+    else
+        TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
+    ENSURE(json, ERR_NOMEM, "out of memory for a visit");
     TRY(visit_from_json(json, &visit, e));
     if (visit.run.threads > 0) omp_set_num_threads((int)visit.run.threads);
     if (piece->n_parts) visit_keep_pieces(&visit, piece->parts, piece->n_parts);
@@ -132,7 +139,7 @@ done:
 static enum status run_tasks(struct run_master *m, struct call *c, int rank, struct err *e)
 {
     enum status st = OK;
-    struct worker worker = {0};
+    struct worker worker = {.master = m->alone ? m : NULL};
     struct sched_outcome outcome = {0};
     const struct sched_work work = {.run = run_visit, .context = &worker};
     const struct sched_sink sink = {
@@ -158,8 +165,10 @@ static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct run_master m = {0};
-    int rank;
+    int rank, size;
     MPI_Comm_rank(c->world, &rank);
+    MPI_Comm_size(c->world, &size);
+    m.alone = size == 1;
     sched_catch_signals();
     st = parse(&m, c, e);
     m.worker = find_workers(c->world);

@@ -124,7 +124,7 @@ static double speed_of(int64_t group)
 static void scale_parts(const struct plan_visits *v, double by)
 {
     for (int64_t i = 0; i < v->n; i++)
-        for (int64_t j = 0; j < v->n_parts[i]; j++) v->parts[i][j] *= by;
+        for (int64_t j = 0; j < v->visits[i].n_pieces; j++) v->visits[i].pieces[j] *= by;
 }
 
 static enum status tasks_of(const struct plan_visits *v, double speed, struct sched_task **out,
@@ -134,10 +134,10 @@ static enum status tasks_of(const struct plan_visits *v, double speed, struct sc
     struct sched_task *tasks = NULL;
     TRY(mem_zero(&tasks, v->n, sizeof *tasks, "tasks", e));
     for (int64_t i = 0; i < v->n; i++)
-        tasks[i] = (struct sched_task){.cost = v->cost[i] / speed,
-                                       .n_parts = v->n_parts[i],
-                                       .parts = v->parts[i],
-                                       .kind = v->kind[i],
+        tasks[i] = (struct sched_task){.cost = v->visits[i].cost / speed,
+                                       .n_parts = v->visits[i].n_pieces,
+                                       .parts = v->visits[i].pieces,
+                                       .kind = v->visits[i].kind,
                                        .files = 1 + i};
     *out = tasks;
 done:
@@ -217,8 +217,8 @@ static double remaining_seconds(const struct plan_visits *v)
 {
     double sum = 0;
     for (int64_t i = 0; i < v->n; i++) {
-        sum += v->cost[i];
-        for (int64_t j = 0; j < v->n_parts[i]; j++) sum += v->parts[i][j];
+        sum += v->visits[i].cost;
+        for (int64_t j = 0; j < v->visits[i].n_pieces; j++) sum += v->visits[i].pieces[j];
     }
     return sum;
 }

@@ -1,5 +1,4 @@
 #include "cli/run_master.h"
-#include "measure/surface.h"
 #include "results/results.h"
 #include "util/clock.h"
 #include "util/fsx.h"
@@ -89,19 +88,16 @@ done:
     return st;
 }
 
-static int64_t model_of(const struct run_master *m, const struct visit *v)
+/* The visit as text, for the way to another rank. */
+static enum status write_visit(const struct visit *v, char **text, struct err *e)
 {
-    int64_t i = 0;
-    while (i < m->sweep.n_models - 1 && strcmp(m->sweep.models[i].name, v->model) != 0) i++;
-    return i;
-}
-
-/* Points of one surface read the same files. */
-static bool same_surface_as_before(const struct plan_visits *v, int64_t i)
-{
-    const struct surface_task *here = v->visits[i].task[PART_SURFACE];
-    const struct surface_task *before = i > 0 ? v->visits[i - 1].task[PART_SURFACE] : NULL;
-    return here && before && strcmp(here->surface, before->surface) == 0;
+    enum status st = OK;
+    json_t *json = visit_to_json(v);
+    *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    ENSURE(*text, ERR_NOMEM, "out of memory for the tasks");
+done:
+    json_decref(json);
+    return st;
 }
 
 static enum status make_tasks(struct run_master *m, struct err *e)
@@ -111,17 +107,14 @@ static enum status make_tasks(struct run_master *m, struct err *e)
     TRY(find_ranks(m, &ranks, e));
     TRY(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
     for (int64_t i = 0; i < m->visits.n; i++) {
-        json_t *json = visit_to_json(&m->visits.visits[i]);
-        m->tasks[i] = (struct sched_task){
-            .cost = m->visits.cost[i],
-            .n_parts = m->visits.n_parts[i],
-            .parts = m->visits.parts[i],
-            .kind = m->visits.kind[i],
-            .files = same_surface_as_before(&m->visits, i) ? m->tasks[i - 1].files : 1 + i,
-            .ranks = ranks[model_of(m, &m->visits.visits[i])],
-            .text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL};
-        json_decref(json);
-        ENSURE(m->tasks[i].text, ERR_NOMEM, "out of memory for the tasks");
+        const struct plan_visit *v = &m->visits.visits[i];
+        m->tasks[i] = (struct sched_task){.cost = v->cost,
+                                          .n_parts = v->n_pieces,
+                                          .parts = v->pieces,
+                                          .kind = v->kind,
+                                          .files = v->files,
+                                          .ranks = ranks[v->model]};
+        if (!m->alone) TRY(write_visit(&v->visit, &m->tasks[i].text, e));
     }
 done:
     free(ranks);
@@ -181,13 +174,10 @@ void run_master_start(struct run_master *m)
     if (v->n_points) log_info("%lld points of surfaces to do", (long long)v->n_points);
 }
 
-enum status run_master_accept(void *context, const char *result, struct err *e)
+enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
 {
     enum status st = OK;
-    struct run_master *m = context;
-    json_t *record = NULL;
-    TRY(json_read_text("result", result, strlen(result), &record, e));
-    TRY(journal_append(m->journal, record, e));
+    TRY(journal_append(m->journal, (json_t *)(uintptr_t)record, e)); /* retained */
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
     const char *type = json_text(record, "type", "");
@@ -196,6 +186,16 @@ enum status run_master_accept(void *context, const char *result, struct err *e)
         m->waiting_done++;
     else
         m->waiting_failed++;
+done:
+    return st;
+}
+
+enum status run_master_accept(void *context, const char *result, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL;
+    TRY(json_read_text("result", result, strlen(result), &record, e));
+    TRY(run_master_take(context, record, e));
 done:
     json_decref(record);
     return st;

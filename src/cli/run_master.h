@@ -11,6 +11,7 @@ struct run_master {
     const char *path; /* of the sweep file */
     struct arg_list set, only;
     struct plan_choice choice;
+    bool alone;              /* the only rank: master and worker */
     struct plan_rank worker; /* what every worker has at least, and how many there are */
     struct sweep sweep;
     struct plan plan;
@@ -34,7 +35,9 @@ MUST_USE enum status run_master_prepare(struct run_master *m, int argc, char **a
 /* Starts the clocks and says what there is to do. */
 void run_master_start(struct run_master *m);
 
-/* While they run: hooks of struct sched_sink, whose context is m. Errors as of journal and cube. */
+/* While they run: a record goes to the journal. */
+MUST_USE enum status run_master_take(struct run_master *m, const json_t *record, struct err *e);
+/* Hooks of struct sched_sink, whose context is m. Errors as of journal and cube. */
 MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
 MUST_USE enum status run_master_tick(void *m, struct err *e);
 

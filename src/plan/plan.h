@@ -88,17 +88,23 @@ struct plan_choice {
 /* ERR_USAGE: a key that is none of these. */
 MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
 
+/* A visit and what is known of it. */
+struct plan_visit {
+    struct visit visit;
+    int64_t model;
+    double cost;      /* of what all its pieces share, in seconds */
+    int64_t n_pieces; /* 0: it is never cut */
+    double *pieces;   // (n_pieces) what each (visit.h) adds
+    int64_t kind;     /* visits of one kind take alike: model, and whether a point */
+    int64_t files;    /* from 1: which files it reads */
+};
+
 /* The visits that fill what is missing, one a checkpoint, in the order of the plan, then one a
- * point of each surface, and what they cost. view: what is finished, NULL for nothing. */
+ * point of each surface. view: what is finished, NULL for nothing. */
 struct plan_visits {
     int64_t n, n_cells, n_points, n_curvature;
-    struct visit *visits; // (n)
-    double *cost;         // (n) what all parts of the visit share, in seconds
-    double **parts;       // (n), of each what each part (visit.h) adds
-    int64_t *n_parts;     // (n)
-    int64_t *kind;        // (n) visits of one kind take alike: model, and whether a point
-    int64_t
-        n_changed; /* checkpoints done again because their weights differ from the recorded ones */
+    struct plan_visit *visits; // (n)
+    int64_t n_changed; /* checkpoints done again because their weights differ from the recorded */
 };
 MUST_USE enum status plan_visits_make(const struct plan *p, const struct results_view *view,
                                       const struct plan_choice *choice, struct plan_visits *out,

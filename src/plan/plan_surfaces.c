@@ -237,17 +237,19 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
                               struct plan_visits *visits, struct err *e)
 {
     enum status st = OK;
+    const int64_t files = 1 + visits->n; /* all points of the surface read the same */
     for (int64_t k = 0; k < results_surface_points(&s->points); k++) {
         char key[HASH_HEX];
         struct results_point point = results_surface_point(&s->points, k);
         results_point_key(s->key, &point, key);
         if (!plan_missing(view, key, choice)) continue;
-        struct visit *v = &visits->visits[visits->n];
+        struct plan_visit *v = &visits->visits[visits->n++];
         double own; /* of the only piece */
-        visits->kind[visits->n] = p->sweep->n_models + s->model;
-        visits->cost[visits->n++] = plan_visit_seconds(p, s->model, NULL, v, &own);
+        *v = (struct plan_visit){
+            .model = s->model, .kind = p->sweep->n_models + s->model, .files = files};
         visits->n_points++;
-        TRY(fill_visit(p, s, k, key, v, e));
+        TRY(fill_visit(p, s, k, key, &v->visit, e));
+        v->cost = plan_visit_seconds(p, s->model, NULL, &v->visit, &own);
     }
 done:
     return st;

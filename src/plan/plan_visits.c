@@ -12,13 +12,11 @@
 
 void plan_visits_free(struct plan_visits *v)
 {
-    for (int64_t i = 0; i < v->n; i++) visit_free(&v->visits[i]);
-    for (int64_t i = 0; v->parts && i < v->n; i++) free(v->parts[i]);
-    free(v->parts);
-    free(v->n_parts);
-    free(v->kind);
+    for (int64_t i = 0; i < v->n; i++) {
+        visit_free(&v->visits[i].visit);
+        free(v->visits[i].pieces);
+    }
     free(v->visits);
-    free(v->cost);
     *v = (struct plan_visits){0};
 }
 
@@ -259,20 +257,40 @@ done:
     return st;
 }
 
-static enum status set_cost(const struct plan *p, const struct plan_checkpoint *c,
-                            const int64_t *which, struct plan_visits *out, struct err *e)
+static enum status set_cost(const struct plan *p, const int64_t *which, struct plan_visit *v,
+                            struct err *e)
 {
     enum status st = OK;
-    int64_t i = out->n;
-    const struct visit *v = &out->visits[i];
-    out->n_parts[i] = visit_pieces(v);
-    TRY(mem_zero(&out->parts[i], out->n_parts[i], sizeof *out->parts[i], "visits", e));
-    out->cost[i] = plan_visit_seconds(p, c->model, which, v, out->parts[i]);
-    if (v->n_variants == 0 && v->cells_only)
-        out->cost[i] = 0; /* curvature alone walks the blocks itself */
-    out->kind[i] = c->model;
+    v->n_pieces = visit_pieces(&v->visit);
+    TRY(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
+    v->cost = plan_visit_seconds(p, v->model, which, &v->visit, v->pieces);
+    /* What is asked for without cells walks the blocks itself. */
+    if (v->visit.n_variants == 0 && v->visit.cells_only) v->cost = 0;
 done:
     return st;
+}
+
+/* Adds the visit of checkpoint c if there is anything to do. which: room for the plan's variants.
+ */
+static enum status add_checkpoint(const struct plan *p, const struct plan_checkpoint *c,
+                                  const struct results_view *view, const struct plan_choice *choice,
+                                  int64_t *which, struct plan_visits *out, struct err *e)
+{
+    enum status st = OK;
+    struct plan_visit *v = &out->visits[out->n];
+    bool wanted, changed;
+    *v = (struct plan_visit){.model = c->model, .kind = c->model, .files = 1 + out->n};
+    st = make_visit(p, c, view, choice, &v->visit, which, &wanted, &changed, e);
+    if (st != OK || !wanted) visit_free(&v->visit);
+    if (st != OK || !wanted) return st;
+    if (changed)
+        log_warn("%s: weights have changed since their results were recorded; doing it again",
+                 weights_folder(&c->weights));
+    out->n++;
+    out->n_changed += changed;
+    out->n_cells += v->visit.n_variants;
+    out->n_curvature += v->visit.task[PART_CURVATURE] != NULL;
+    return set_cost(p, which, v, e);
 }
 
 enum status plan_visits_make(const struct plan *p, const struct results_view *view,
@@ -284,31 +302,11 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     int64_t *which = NULL;
     int64_t most = p->n_checkpoints + plan_surfaces_points(p);
     TRY(mem_zero(&visits.visits, most, sizeof *visits.visits, "visits", e));
-    TRY(mem_zero(&visits.cost, most, sizeof *visits.cost, "visits", e));
-    TRY(mem_zero(&visits.parts, most, sizeof *visits.parts, "visits", e));
-    TRY(mem_zero(&visits.n_parts, most, sizeof *visits.n_parts, "visits", e));
-    TRY(mem_zero(&visits.kind, most, sizeof *visits.kind, "visits", e));
     TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
     bool cells = !plan_choice_names(choice, "surface");
-    for (int64_t i = 0; cells && i < p->n_checkpoints; i++) {
-        const struct plan_checkpoint *c = &p->checkpoints[i];
-        struct visit *v = &visits.visits[visits.n];
-        bool wanted, changed;
-        if (!checkpoint_chosen(p, c, choice)) continue;
-        st = make_visit(p, c, view, choice, v, which, &wanted, &changed, e);
-        if (st != OK || !wanted) visit_free(v);
-        TRY(st);
-        if (!wanted) continue;
-        if (changed)
-            log_warn("%s: weights have changed since their results were recorded; doing it again",
-                     weights_folder(&c->weights));
-        visits.n_changed += changed;
-        visits.n_cells += v->n_variants;
-        visits.n_curvature += v->task[PART_CURVATURE] != NULL;
-        st = set_cost(p, c, which, &visits, e);
-        visits.n++;
-        TRY(st);
-    }
+    for (int64_t i = 0; cells && i < p->n_checkpoints; i++)
+        if (checkpoint_chosen(p, &p->checkpoints[i], choice))
+            TRY(add_checkpoint(p, &p->checkpoints[i], view, choice, which, &visits, e));
     TRY(plan_surfaces_visits(p, view, choice, &visits, e));
     *out = visits;
     visits = (struct plan_visits){0};

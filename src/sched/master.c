@@ -314,8 +314,10 @@ static enum status work_alone(MPI_Comm world, struct queue *q, const struct sche
         }
         if (!queue_take(q, 0, clock_seconds(), &taken)) break;
         struct err own = {0};
-        const struct sched_piece piece = {
-            .text = tasks[taken.task].text, .n_parts = taken.n_parts, .parts = taken.parts};
+        const struct sched_piece piece = {.text = tasks[taken.task].text,
+                                          .task = taken.task,
+                                          .n_parts = taken.n_parts,
+                                          .parts = taken.parts};
         log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
         enum status result = work->run(work->context, world, &piece, &port, &own);
         queue_finish(q, 0, clock_seconds(), result != OK);

@@ -72,7 +72,7 @@ enum status sched_piece_read(const char *message, int64_t **parts, struct sched_
                (int)(end - message), message);
         p = next + 1;
     }
-    *out = (struct sched_piece){.text = end + 1, .n_parts = n, .parts = *parts};
+    *out = (struct sched_piece){.text = end + 1, .task = -1, .n_parts = n, .parts = *parts};
 done:
     return st;
 }

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 struct sched_task {
-    char *text;  /* self-contained, owned by the caller */
+    char *text;  /* self-contained, owned by the caller; not needed where a rank is alone */
     double cost; /* expected seconds: of the whole task, or of what all its parts share */
     /* A task may be cut into pieces, each of some parts; every piece repeats the shared work. */
     int64_t n_parts; /* 0: never cut */
@@ -32,6 +32,7 @@ struct sched_task {
 /* What a group gets to run: a task, or a piece of one. */
 struct sched_piece {
     const char *text;
+    int64_t task;         /* its number, where the master itself runs it; else -1 */
     int64_t n_parts;      /* 0: a task without parts */
     const int64_t *parts; // (n_parts) ascending
 };

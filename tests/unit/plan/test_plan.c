@@ -261,7 +261,7 @@ static void visits_survive_the_way(void **state)
     struct visit back;
     make(&m, NULL, NULL);
     assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
-    json_t *sent = visit_to_json(&visits.visits[0]);
+    json_t *sent = visit_to_json(&visits.visits[0].visit);
     assert_int_equal(visit_from_json(sent, &back, NULL), OK);
     json_t *again = visit_to_json(&back);
     assert_true(json_equal(sent, again));

@@ -1,6 +1,5 @@
 /* The options engine: flags, names, messages, and the tables themselves. */
 #include "config/tables.h"
-#include "options/nearest.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,70 +145,6 @@ static void test_help(void **state)
     free(text);
 }
 
-static void test_nearest(void **state)
-{
-    (void)state;
-    static const char *const names[] = {"group_size", "block_size", "order", "name"};
-    assert_string_equal(nearest_name("group_sise", names, 4), "group_size");
-    assert_string_equal(nearest_name("Group-Size", names, 4), "group_size");
-    assert_string_equal(nearest_name("gruop_size", names, 4), "group_size");
-    assert_string_equal(nearest_name("odrer", names, 4), "order");
-    assert_string_equal(nearest_name("nam", names, 4), "name");
-    assert_null(nearest_name("zebra", names, 4));
-    assert_null(nearest_name("", names, 4));
-    char longest[5000];
-    memset(longest, 'a', sizeof longest - 1);
-    longest[sizeof longest - 1] = '\0';
-    assert_null(nearest_name(longest, names, 4));
-}
-
-static void test_path(void **state)
-{
-    (void)state;
-    struct err e = {0};
-    char *path = NULL;
-    static const char *const cases[][3] = {
-        {"a.txt", "dir", "dir/a.txt"},
-        {"a.txt", ".", "a.txt"},
-        {"/a.txt", "dir", "/a.txt"},
-        {"${QT_A}/x", "dir", "/abs/x"},
-        {"x${QT_A}y", "d", "d/x/absy"},
-        {"${QT_A}${QT_B}", "d", "/abs${QT_A}"},
-        {"$QT_A/$x/{y}", "d", "d/$QT_A/$x/{y}"},
-    };
-    setenv("QT_A", "/abs", 1);
-    setenv("QT_B", "${QT_A}", 1); /* a variable's value is not expanded again */
-    setenv("QT_EMPTY", "", 1);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(option_path(cases[i][0], cases[i][1], &path, &e), OK);
-        assert_string_equal(path, cases[i][2]);
-        free(path);
-    }
-    static const char *const bad[] = {"${QT_NOT_THERE}", "${QT_A",     "${}", "${1}",
-                                      "${a b}",          "${QT_EMPTY}"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        err_clear(&e);
-        assert_int_equal(option_path(bad[i], "d", &path, &e), ERR_USAGE);
-    }
-}
-
-/* Messages stay one line of limited length whatever they quote. */
-static void test_show(void **state)
-{
-    (void)state;
-    char text[16];
-    text_show("plain", text, sizeof text);
-    assert_string_equal(text, "plain");
-    text_show("a\nb\x1b\x7f\xff", text, sizeof text);
-    assert_string_equal(text, "a?b???");
-    text_show("0123456789abcde", text, sizeof text);
-    assert_string_equal(text, "0123456789abcde");
-    text_show("0123456789abcdef", text, sizeof text);
-    assert_string_equal(text, "0123456789ab...");
-    text_show("\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", text, 16);
-    assert_string_equal(text, "\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9...");
-}
-
 static void check_table(const struct option_table *t)
 {
     assert_in_range(t->n, 1, 32);
@@ -259,8 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quant_flags), cmocka_unit_test(test_bad_flags),
         cmocka_unit_test(test_data_flags),  cmocka_unit_test(test_help),
-        cmocka_unit_test(test_nearest),     cmocka_unit_test(test_path),
-        cmocka_unit_test(test_show),        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,6 +265,7 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_WEIGHTS] = s->outside * FLOAT + own + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
+    if (need->needs.trials) part[MEMORY_WORK] += range * (s->in_width + s->shape.hidden) * FLOAT;
     part[MEMORY_KEPT] =
         b->own ? min64(p->kept_tokens, need->calibration.tokens) * kept_per_token(need) : 0;
     int64_t summing;

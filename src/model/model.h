@@ -31,6 +31,11 @@ struct linear {
     int64_t rows, cols;
     const float *w; // (rows, cols) borrowed: the block's storage, or quantized weights in its place
     const float *bias; // (rows) or NULL
+    /* NULL: y = x wᵀ. Else a quantized linear that works at run time: y (tokens, rows) with row
+     * pitch ld from one whole sequence x (tokens, cols), without bias. Forward passes use it,
+     * derivatives do not. Parallel inside. */
+    void (*apply)(const void *computing, const float *x, int64_t tokens, float *y, int64_t ld);
+    const void *computing; /* its first argument, borrowed */
 };
 
 /* The weights of one block in f32. The quantized block of a variant is a shallow copy whose

@@ -122,8 +122,25 @@ static void run_piece(const struct piece *p, const struct tile *t, const float *
 {
     int64_t cols = p->l->cols;
     float *y = out + t->row * ld + p->column;
-    gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
+    if (!p->l->apply)
+        gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
     if (p->l->bias) row_add_bias(y, ld, p->l->bias + p->r0, t->n, p->n);
+}
+
+/* The products of linears that work at run time, one whole sequence at a time. */
+static void apply_linears(const struct block *b, int stage, const struct sequences *s, int64_t s0,
+                          int64_t s1, const float *in, float *out)
+{
+    int64_t column = 0, ld = stage_rows(b, stage);
+    for (int k = 0; k < b->n_linears; k++) {
+        const struct linear *l = &b->linear[k];
+        if (l->stage != stage) continue;
+        for (int64_t i = s0; l->apply && i < s1; i++) {
+            int64_t row = s->offset[i] - s->offset[s0], tokens = s->offset[i + 1] - s->offset[i];
+            l->apply(l->computing, in + row * l->cols, tokens, out + row * ld + column, ld);
+        }
+        column += l->rows;
+    }
 }
 
 /* Adds the sublayer's output y to the residual stream x. With parallel residual, the attention's
@@ -151,6 +168,7 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
     for (int64_t i = s0; i < s1 && stage == STAGE_QKV; i++)
         acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
     x += s->offset[s0] * spec->shape.hidden;
+    apply_linears(b, stage, s, s0, s1, a->in, out);
     acts_cut(a, s, s0, s1, GEMM_TOKENS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles * pieces; i++) {

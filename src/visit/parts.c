@@ -35,9 +35,15 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
 {
     enum status st = OK;
     struct part_context *c = context;
-    for (int i = 0; i < PART_N; i++)
-        if (table[i]->linear && visit_wants(c->visit, i)) TRY(table[i]->linear(c, v, l, q, e));
-    if (c->hooks->weights) TRY(c->hooks->weights(c->hooks->context, v, l, q, e));
+    const struct quant_method *method = quant_find(v->method.method);
+    for (int i = 0; i < PART_N; i++) {
+        if (!table[i]->linear || !visit_wants(c->visit, i)) continue;
+        TRY(quant_check_weights(method, table[i]->name, e));
+        TRY(table[i]->linear(c, v, l, q, e));
+    }
+    if (!c->hooks->weights) goto done;
+    TRY(quant_check_weights(method, "weights", e));
+    TRY(c->hooks->weights(c->hooks->context, v, l, q, e));
 done:
     return st;
 }

@@ -20,26 +20,6 @@ done:
     return st;
 }
 
-static const struct quant_team *team_of(const struct workspace *w)
-{
-    return w->group->size > 1 ? &w->group->team : NULL;
-}
-
-static struct quant_input input_of(const struct workspace *w, const struct stream *s, int stage)
-{
-    struct quant_input in = {.team = team_of(w),
-                             .cols = w->sizes.cols[stage],
-                             .samples = w->samples,
-                             .tokens = w->calibration_tokens,
-                             .owner = workspace_owner(w, stage)};
-    for (int k = 0; k < STATISTIC_N; k++)
-        if (workspace_whole(w, s, stage, k) &&
-            (statistic_at(k)->everywhere || in.owner == w->group->rank))
-            in.statistic[k] = w->sums[k][stage];
-    if (workspace_distributed(w, s, stage)) in.dist = w->dist[stage];
-    return in;
-}
-
 static void release_stage(struct workspace *w, int stage)
 {
     if (w->prepared[stage]) w->prepared_for->method->release(w->prepared[stage]);
@@ -54,6 +34,21 @@ static void drop_stage(struct workspace *w, int stage)
     w->dist[stage] = NULL;
 }
 
+/* The linears of the last quantized block that compute for themselves. */
+static void free_linears(struct workspace *w)
+{
+    for (int i = 0; i < LINEARS_MAX; i++) {
+        if (w->computing[i]) w->linears_of->free_linear(w->computing[i]);
+        w->computing[i] = NULL;
+    }
+}
+
+void quantize_end(struct workspace *w)
+{
+    free_linears(w);
+    quantize_forget(w);
+}
+
 void quantize_forget(struct workspace *w)
 {
     for (int stage = 0; stage < STAGE_N; stage++) release_stage(w, stage);
@@ -64,7 +59,8 @@ void quantize_forget(struct workspace *w)
 static bool serves(const struct workspace *w, const struct stream *s)
 {
     const struct stream *p = w->prepared_for;
-    return p && s->needs.shared && p->needs.shared && p->method == s->method &&
+    return p && !s->method->prepare_block && s->needs.shared && p->needs.shared &&
+           p->method == s->method &&
            quant_shares_prepare(s->method, &p->variant->method.options,
                                 &s->variant->method.options);
 }
@@ -79,14 +75,14 @@ static enum status prepare_stages(struct workspace *w, struct stream *s, int fir
     double start = clock_seconds();
     if (!s->method->prepare) return OK;
     for (int stage = first; stage < end; stage++) {
-        const struct quant_input input = input_of(w, s, stage);
+        const struct quant_input input = workspace_input(w, s, stage);
         made[stage] = w->prepared[stage] == NULL;
         if (made[stage])
             own[stage] =
                 s->method->prepare(&input, &s->variant->method.options, &w->prepared[stage], e);
     }
     for (int stage = first; stage < end; stage++) {
-        const struct quant_input input = input_of(w, s, stage);
+        const struct quant_input input = workspace_input(w, s, stage);
         if (!made[stage]) continue;
         enum status shared = s->method->share
                                  ? s->method->share(&input, w->prepared[stage], own[stage], e)
@@ -117,7 +113,7 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     enum status st = OK;
     struct quant_report report = {0};
     float *unrounded = unrounded_of(w, s, q);
-    const struct quant_job job = {.team = team_of(w),
+    const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
                                   .bits = s->variant->bits,
                                   .options = &s->variant->method.options,
                                   .linear = number,
@@ -139,6 +135,8 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
               s->variant->method.name, (long long)s->variant->bits, l->name, report.relative_error,
               report.damping, clock_seconds() - start);
     st = note_layer(s, l, &report, e);
+    if (st == OK && s->method->make_linear)
+        st = s->method->make_linear(&job, w->longest, &w->computing[number], e);
     if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, e);
     TRY(group_agree(w->group, st, e));
 done:
@@ -159,9 +157,11 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
         int stage = b->linear[i].stage;
         struct quant_input input = {0};
         if (stage < first || stage >= end) continue;
-        if (wants) input = input_of(w, s, stage);
+        if (wants) input = workspace_input(w, s, stage);
         TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, e));
         to->stored->linear[i].w = q;
+        to->stored->linear[i].apply = to->prefix.linear[i].apply = s->method->apply;
+        to->stored->linear[i].computing = to->prefix.linear[i].computing = w->computing[i];
         to->prefix.linear[i].w = s->needs.unrounded ? unrounded_of(w, s, q) : q;
     }
 done:
@@ -204,6 +204,7 @@ static enum status quantize_at_once(struct workspace *w, struct stream *s, const
 {
     enum status st = OK;
     TRY(calibrate_block(w, s, b, false, e));
+    if (s->method->prepare_block) TRY(trial_prepare(w, s, b, e));
     TRY(quantize_all(w, s, b, to, e));
     TRY(forward_block(w, s, &to->prefix, s->calibration, &w->calibration, e));
 done:
@@ -217,8 +218,11 @@ enum status quantize_block(struct workspace *w, struct stream *s, const struct b
     *quantized = *b;
     quantized->storage = NULL;
     struct outcome to = {.stored = quantized, .prefix = *quantized};
+    free_linears(w);
     if (!serves(w, s)) quantize_forget(w);
+    w->linears_of = s->method;
     w->prepared_for = s;
+    if (s->needs.shared && s->method->prepare_block) TRY(trial_prepare(w, s, b, e));
     if (!s->needs.own)
         TRY(quantize_all(w, s, b, &to, e));
     else if (s->needs.sequential)

@@ -87,6 +87,12 @@ struct workspace {
     struct dist *dist[STAGE_N];         /* Gram matrices that are distributed over the group */
     float *most;                        // (in_width) reproducible: largest inputs of a stage
     double *bound[STAGE_N];             // (cols) likewise, see gram_bound_make
+    const struct stream *full;          /* for the states of the block's full-precision input */
+    const struct sequences *calibration_all; /* of all ranks; NULL: none */
+    int64_t calibration_first;               /* number of this rank's first among them */
+    int64_t longest;                         /* tokens of the longest sequence */
+    void *computing[LINEARS_MAX]; /* linears of the quantized block that work at run time */
+    const struct quant_method *linears_of; /* whose they are */
     /* What the shared statistics of the block in hand were prepared into last, and for whom. */
     void *prepared[STAGE_N];
     const struct stream *prepared_for;
@@ -102,6 +108,8 @@ bool workspace_distributed(const struct workspace *w, const struct stream *s, in
 /* Whether the statistic of the stage is summed whole for the stream. The full-precision stream may
  * sum both, for variants of both kinds. */
 bool workspace_whole(const struct workspace *w, const struct stream *s, int stage, int statistic);
+/* The statistics of a stage as a method is given them. */
+struct quant_input workspace_input(const struct workspace *w, const struct stream *s, int stage);
 /* The rank of the group that gets the whole sums. */
 static inline int workspace_owner(const struct workspace *w, int stage)
 {
@@ -133,8 +141,17 @@ MUST_USE enum status forward_block(struct workspace *w, struct stream *s, const 
  * shares statistics finds those of the full-precision stream in w->sums. */
 MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
                                     struct block *quantized, struct err *e);
-/* Forgets what was prepared from the last block's shared statistics. */
+/* Forgets what was prepared from the last block's shared statistics; at the end also the quantized
+ * block. */
 void quantize_forget(struct workspace *w);
+void quantize_end(struct workspace *w);
+
+/* --- trial.c --- */
+
+/* Runs the method's prepare_block into w->prepared. The states of the block's input stand before
+ * it. Collective. */
+MUST_USE enum status trial_prepare(struct workspace *w, struct stream *s, const struct block *b,
+                                   struct err *e);
 
 /* --- walk.c: a model and its variants through the blocks and the head --- */
 
@@ -149,11 +166,12 @@ struct run {
     struct visit_inputs inputs;      /* of all ranks */
     struct visit_inputs own;         /* this rank's */
     struct sequences own_calibration, own_evaluation;
-    int64_t first;          /* number of this rank's first evaluation sequence */
-    struct stream full;     /* the full-precision stream */
-    int64_t n;              /* variants */
-    struct stream *streams; // (n)
-    struct stream **order;  // (n) as they go through a block
+    int64_t first;             /* number of this rank's first evaluation sequence */
+    int64_t first_calibration; /* likewise */
+    struct stream full;        /* the full-precision stream */
+    int64_t n;                 /* variants */
+    struct stream *streams;    // (n)
+    struct stream **order;     // (n) as they go through a block
     struct memory_plan plan;
     char *scratch; /* folder, NULL: none */
     double seconds_read, seconds_head, weight_norm;

@@ -51,7 +51,6 @@ done:
 static enum status share_inputs(struct run *r, struct err *e)
 {
     enum status st = OK;
-    int64_t first;
     TRY(visit_inputs_get(r->context->cache, r->visit, &r->inputs, e));
     TRY(model_check_ids(r->model, r->inputs.evaluation, e));
     if (r->inputs.calibration) TRY(model_check_ids(r->model, r->inputs.calibration, e));
@@ -59,7 +58,7 @@ static enum status share_inputs(struct run *r, struct err *e)
     TRY(group_sequences(r->group, r->inputs.evaluation, &r->own_evaluation, &r->own.evaluation,
                         &r->first, e));
     TRY(group_sequences(r->group, r->inputs.calibration, &r->own_calibration, &r->own.calibration,
-                        &first, e));
+                        &r->first_calibration, e));
 done:
     return st;
 }
@@ -224,6 +223,7 @@ static enum status quantize(const struct part_context *context, struct checkpoin
     v.n_variants = 1;
     v.variants = (struct variant *)(uintptr_t)variant;
     v.n_evaluations = 0;
+    TRY(quant_check_weights(quant_find(variant->method.method), "a quantized model's weights", e));
     TRY(walk_checkpoint(context, c, &v, sink, &model, &r, e));
     const struct stream *s = &r.streams[0];
     ENSURE(s->st == OK, s->st, "%s", s->err.text);

@@ -78,7 +78,8 @@ static enum status pass_full(struct run *r, struct workspace *w, const struct bl
         st = forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e);
     }
     TRY(group_agree(r->group, st, e));
-    if (r->full.calibration) TRY(calibrate_block(w, &r->full, b, true, e));
+    /* Trials start from the block's input. */
+    if (r->full.calibration) TRY(calibrate_block(w, &r->full, b, !r->full.needs.trials, e));
 done:
     return st;
 }
@@ -117,6 +118,10 @@ static enum status pass_blocks(struct run *r, struct workspace *w, struct stream
         TRY(pass_full(r, w, b, first, e));
         for (int64_t i = 0; i < n; i++) TRY(pass_stream(w, streams[i], b, e));
         quantize_forget(w);
+        if (r->full.needs.trials)
+            TRY(group_agree(r->group,
+                            forward_block(w, &r->full, b, r->full.calibration, &w->calibration, e),
+                            e));
     }
     r->seconds_read += block_reader_seconds(reader);
     if (first) r->weight_norm = sqrt(r->weight_norm);

@@ -23,6 +23,21 @@ bool workspace_whole(const struct workspace *w, const struct stream *s, int stag
     return s->needs.statistics & WANTS(statistic) && (s->needs.whole || !large);
 }
 
+struct quant_input workspace_input(const struct workspace *w, const struct stream *s, int stage)
+{
+    struct quant_input in = {.team = w->group->size > 1 ? &w->group->team : NULL,
+                             .cols = w->sizes.cols[stage],
+                             .samples = w->samples,
+                             .tokens = w->calibration_tokens,
+                             .owner = workspace_owner(w, stage)};
+    for (int k = 0; k < STATISTIC_N; k++)
+        if (workspace_whole(w, s, stage, k) &&
+            (statistic_at(k)->everywhere || in.owner == w->group->rank))
+            in.statistic[k] = w->sums[k][stage];
+    if (workspace_distributed(w, s, stage)) in.dist = w->dist[stage];
+    return in;
+}
+
 /* Numbers that the whole sums of a stage take, of each statistic. */
 static int64_t sums_of(const struct workspace *w, struct stream *const *streams, int64_t n,
                        int stage, int statistic)
@@ -121,13 +136,18 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
 {
     enum status st = OK;
     const struct sequences *c = r->inputs.calibration;
-    *w = (struct workspace){.group = r->group,
-                            .options = &r->visit->run,
-                            .model = r->model,
-                            .inputs = &r->own,
-                            .sink = r->sink,
-                            .samples = c ? c->n : 0,
-                            .calibration_tokens = c ? c->offset[c->n] : 0};
+    *w = (struct workspace){
+        .group = r->group,
+        .options = &r->visit->run,
+        .model = r->model,
+        .inputs = &r->own,
+        .sink = r->sink,
+        .samples = c ? c->n : 0,
+        .calibration_tokens = c ? c->offset[c->n] : 0,
+        .calibration_all = c,
+        .calibration_first = r->first_calibration,
+        .full = &r->full,
+        .longest = max64(sequences_longest(r->inputs.evaluation), c ? sequences_longest(c) : 0)};
     model_sizes(r->model, &w->sizes);
     TRY(group_agree(w->group, local_init(w, &r->plan, streams, n_streams, e), e));
     w->rounds = group_max(w->group, w->calibration.n);
@@ -144,7 +164,7 @@ done:
 
 void workspace_free(struct workspace *w)
 {
-    quantize_forget(w);
+    quantize_end(w);
     ranges_free(&w->evaluation);
     ranges_free(&w->calibration);
     model_acts_free(&w->acts);

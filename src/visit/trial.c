@@ -1,0 +1,157 @@
+/* What a block computes with trial weights, for methods that choose by it (prepare_block). */
+#include "util/clock.h"
+#include "util/mem.h"
+#include "visit/visit_internal.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct trial {
+    struct workspace *w;
+    struct states *states; // (calibration tokens, C) inputs of the block
+    const struct block *original;
+    struct block changed; /* shallow: one stage's linears are the trial weights */
+    float *in;            // (range, in_width) the stage's input
+    float *out;           // (range, C) the module's output with trial weights
+    double *difference;   // (calibration sequences of all ranks) squared, summed
+};
+
+/* From the stage's input in the acts to the output of the module that it is in: in *out, (T, C). */
+static void run_module(struct trial *t, const struct range *r, const struct block *b, int stage,
+                       const float **out)
+{
+    struct workspace *w = t->w;
+    int end = stage < STAGE_UP ? STAGE_O : STAGE_DOWN;
+    size_t bytes = (size_t)(r->tokens * w->sizes.shape.hidden) * sizeof(float);
+    /* With a parallel residual the attention's output would join the MLP's. */
+    if (w->sizes.parallel && end == STAGE_DOWN) memset(w->acts.branch, 0, bytes);
+    for (int k = stage; k <= end; k++) {
+        if (k > stage) model_stage_input(w->model, b, k, &r->view, 0, r->view.n, w->x, &w->acts);
+        model_stage_output(w->model, b, k, &r->view, 0, r->view.n, w->x, &w->acts);
+    }
+    *out = end == STAGE_O ? w->acts.branch : w->acts.inner;
+}
+
+static enum status compare_range(struct trial *t, const struct range *r, int stage, struct err *e)
+{
+    enum status st = OK;
+    struct workspace *w = t->w;
+    int64_t C = w->sizes.shape.hidden;
+    size_t in = (size_t)(r->tokens * w->sizes.cols[stage]) * sizeof(float);
+    const float *out;
+    TRY(states_copy(t->states, r->row, r->tokens, w->x, e));
+    for (int k = 0; k <= stage; k++) {
+        model_stage_input(w->model, t->original, k, &r->view, 0, r->view.n, w->x, &w->acts);
+        if (k == stage) break;
+        model_stage_output(w->model, t->original, k, &r->view, 0, r->view.n, w->x, &w->acts);
+    }
+    memcpy(t->in, w->acts.in, in);
+    run_module(t, r, &t->changed, stage, &out);
+    memcpy(t->out, out, (size_t)(r->tokens * C) * sizeof(float));
+    memcpy(w->acts.in, t->in, in);
+    run_module(t, r, t->original, stage, &out);
+    for (int64_t i = 0; i < r->view.n; i++) {
+        double sum = 0;
+        for (int64_t k = r->view.offset[i] * C; k < r->view.offset[i + 1] * C; k++) {
+            double d = (double)t->out[k] - (double)out[k];
+            sum += d * d;
+        }
+        t->difference[w->calibration_first + r->first + i] = sum;
+    }
+done:
+    return st;
+}
+
+static enum status compare(const struct quant_block *b, int stage, double *mean_squared,
+                           struct err *e)
+{
+    enum status st = OK;
+    struct trial *t = b->context;
+    struct workspace *w = t->w;
+    double sum = 0;
+    t->changed = *t->original;
+    t->changed.storage = NULL;
+    for (int i = 0; i < b->n_linears; i++) {
+        const struct quant_linear *l = &b->linear[i];
+        if (l->stage != stage) continue;
+        TRY(group_rows(w->group, &w->quantized, l->trial, l->rows, l->cols, e));
+        t->changed.linear[i].w = l->trial;
+    }
+    for (int64_t i = 0; i < w->calibration.n && st == OK; i++)
+        st = compare_range(t, &w->calibration.range[i], stage, e);
+    TRY(group_agree(w->group, st, e));
+    TRY(group_gather(w->group, w->calibration_all, 1, t->difference, e));
+    for (int64_t i = 0; i < w->samples; i++) sum += t->difference[i];
+    ENSURE(isfinite(sum), ERR_NUMERIC, "block %lld: trial weights give outputs that are not finite",
+           (long long)t->original->layer);
+    *mean_squared = sum / (double)(w->calibration_tokens * w->sizes.shape.hidden);
+done:
+    return st;
+}
+
+/* What linear i's columns could exchange a factor with. */
+static int tie_of(const struct workspace *w, const struct block *b, int i)
+{
+    const struct spec *s = &w->sizes.spec;
+    const struct linear *l = &b->linear[i];
+    bool normed = s->arch->place == NORM_PRE && s->arch->norm != NORM_LAYER_PLAIN;
+    int last = i - 1; /* the last linear of the stage before, where l is the only one of its own */
+    switch (l->stage) {
+    case STAGE_QKV:
+    case STAGE_UP:
+        return normed ? TIE_NORM : TIE_NONE;
+    case STAGE_O: /* v, if each of its heads serves one head of queries */
+        return !s->fused && s->clip == 0 && b->linear[last].rows == l->cols ? last : TIE_NONE;
+    default: /* up, where a gate is multiplied with it */
+        return s->gated ? last : TIE_NONE;
+    }
+}
+
+static enum status trial_init(struct trial *t, struct err *e)
+{
+    enum status st = OK;
+    const struct workspace *w = t->w;
+    int64_t tokens = w->calibration.tokens;
+    const char *what = "trial outputs";
+    TRY(mem_alloc(&t->in, tokens * w->sizes.in_width, sizeof *t->in, what, e));
+    TRY(mem_alloc(&t->out, tokens * w->sizes.shape.hidden, sizeof *t->out, what, e));
+    TRY(mem_zero(&t->difference, w->samples, sizeof *t->difference, what, e));
+done:
+    return st;
+}
+
+enum status trial_prepare(struct workspace *w, struct stream *s, const struct block *b,
+                          struct err *e)
+{
+    enum status st = OK;
+    double start = clock_seconds();
+    struct trial t = {
+        .w = w, .states = s->needs.shared ? w->full->calibration : s->calibration, .original = b};
+    struct quant_linear linear[LINEARS_MAX];
+    struct quant_input input[STAGE_N];
+    const struct quant_block block = {.team = w->group->size > 1 ? &w->group->team : NULL,
+                                      .bits = s->variant->bits,
+                                      .options = &s->variant->method.options,
+                                      .n_linears = b->n_linears,
+                                      .n_stages = STAGE_N,
+                                      .linear = linear,
+                                      .input = input,
+                                      .compare = compare,
+                                      .context = &t};
+    float *at = w->quantized.at; /* nothing stands there yet */
+    for (int i = 0; i < b->n_linears; i++) {
+        const struct linear *l = &b->linear[i];
+        linear[i] =
+            (struct quant_linear){l->name, l->stage, l->rows, l->cols, l->w, at, tie_of(w, b, i)};
+        at += l->rows * l->cols;
+    }
+    for (int stage = 0; stage < STAGE_N; stage++) input[stage] = workspace_input(w, s, stage);
+    TRY(group_agree(w->group, trial_init(&t, e), e));
+    TRY(group_agree(w->group, s->method->prepare_block(&block, w->prepared, e), e));
+done:
+    s->seconds.factor += clock_seconds() - start;
+    free(t.in);
+    free(t.out);
+    free(t.difference);
+    return st;
+}

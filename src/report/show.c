@@ -19,7 +19,7 @@ static enum status choose(struct show *s, int axis, const char *word, const char
     char list[256] = "", one[64];
     s->wanted[axis] = -1;
     if (!text && !number) return OK;
-    s->wanted[axis] = text ? axis_find_text(a, axis, text) : axis_find_number(a, axis, number);
+    s->wanted[axis] = axis_find(a, axis, text, number);
     if (s->wanted[axis] >= 0) return OK;
     for (int64_t i = 0; i < l->n; i++) {
         size_t n = strlen(list);

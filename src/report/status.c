@@ -45,18 +45,24 @@ done:
 
 /* --- counts as text --- */
 
-static enum status put_counts(struct table *t, const char *name, int64_t checkpoints,
-                              const struct result_counts *n, struct err *e)
+/* Checkpoints of a model (part -1: of all). */
+static int64_t count_checkpoints(const struct rows *rows, int64_t part)
+{
+    int64_t n = 0;
+    for (int64_t m = 0; m < rows->n_parts; m++)
+        if (part < 0 || part == m) n += rows->axes->models[m].n;
+    return n;
+}
+
+static enum status put_counts(struct table *t, const struct rows *rows, int64_t part, struct err *e)
 {
     enum status st = OK;
-    const int64_t numbers[] = {checkpoints,
-                               n->records,
-                               n->by_state[STATE_DONE],
-                               n->by_state[STATE_FAILED],
-                               n->by_state[STATE_PENDING],
-                               n->by_state[STATE_NOT_APPLICABLE]};
+    const struct result_counts n = rows_count(rows, part);
+    const int64_t numbers[] = {count_checkpoints(rows, part), n.records,
+                               n.by_state[STATE_DONE],        n.by_state[STATE_FAILED],
+                               n.by_state[STATE_PENDING],     n.by_state[STATE_NOT_APPLICABLE]};
     TRY(table_add_row(t, e));
-    TRY(table_set(t, 0, e, "%s", name));
+    TRY(table_set(t, 0, e, "%s", part < 0 ? "all" : rows->parts[part].name));
     for (int k = 0; k < 6; k++) TRY(table_set(t, k + 1, e, "%lld", (long long)numbers[k]));
 done:
     return st;
@@ -68,18 +74,12 @@ static enum status print_models(const struct report *r, const struct rows *rows,
     const char *const heads[] = {"model",  "checkpoints", rows->kind->noun, "done",
                                  "failed", "pending",     "not applicable"};
     struct table t = {0};
-    int64_t checkpoints = 0;
-    struct result_counts all = rows_count(rows, -1);
     TRY(table_init(&t, 7, 7, e));
     t.align_left[0] = true;
     TRY(table_add_row(&t, e));
     for (int k = 0; k < 7; k++) TRY(table_set(&t, k, e, "%s", heads[k]));
-    for (int64_t m = 0; m < rows->n_parts; m++) {
-        struct result_counts n = rows_count(rows, m);
-        checkpoints += r->all.axes.models[m].n;
-        TRY(put_counts(&t, rows->parts[m].name, r->all.axes.models[m].n, &n, e));
-    }
-    if (rows->n_parts != 1) TRY(put_counts(&t, "all", checkpoints, &all, e));
+    for (int64_t m = 0; m < rows->n_parts; m++) TRY(put_counts(&t, rows, m, e));
+    if (rows->n_parts != 1) TRY(put_counts(&t, rows, -1, e));
     TRY(table_print(&t, table_page_width(r->out), r->out, e));
 done:
     table_free(&t);
@@ -242,55 +242,42 @@ static json_t *counts_json(const struct result_counts *n)
                      (json_int_t)n->by_state[STATE_PENDING]);
 }
 
-static json_t *model_json(const char *name, int64_t checkpoints, const struct rows *rows,
-                          int64_t part)
+static json_t *model_json(const struct rows *rows, int64_t part)
 {
     struct result_counts n = rows_count(rows, part);
-    json_t *json = json_pack("{s:s, s:I, s:I}", "model", name, "checkpoints",
-                             (json_int_t)checkpoints, rows->kind->noun, (json_int_t)n.records);
+    json_t *json = json_pack("{s:s, s:I, s:I}", "model", part < 0 ? "all" : rows->parts[part].name,
+                             "checkpoints", (json_int_t)count_checkpoints(rows, part),
+                             rows->kind->noun, (json_int_t)n.records);
     json_object_update_new(json, counts_json(&n));
     json_object_set_new(json, "not_applicable",
                         json_integer((json_int_t)n.by_state[STATE_NOT_APPLICABLE]));
     return json;
 }
 
-static void set_models(const struct report *r, const struct rows *rows, json_t *all)
+static json_t *part_json(const struct rows *rows, int64_t part)
 {
-    json_t *models = json_array();
-    int64_t checkpoints = 0;
-    for (int64_t m = 0; m < rows->n_parts; m++) {
-        int64_t n = r->all.axes.models[m].n;
-        checkpoints += n;
-        json_array_append_new(models, model_json(rows->parts[m].name, n, rows, m));
-    }
-    json_object_set_new(all, "models", models);
-    json_object_set_new(all, "all", model_json("all", checkpoints, rows, -1));
-}
-
-static json_t *parts_json(const struct rows *rows)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < rows->n_parts; i++) {
-        struct result_counts n = rows_count(rows, i);
-        json_t *one = json_pack("{s:s}", rows->kind->part, rows->parts[i].name);
-        json_object_update_new(one, counts_json(&n));
-        if (n.message) json_object_set_new(one, "message", json_string(n.message));
-        json_array_append_new(list, one);
-    }
-    return list;
+    struct result_counts n = rows_count(rows, part);
+    json_t *json = json_pack("{s:s}", rows->kind->part, rows->parts[part].name);
+    json_object_update_new(json, counts_json(&n));
+    if (n.message) json_object_set_new(json, "message", json_string(n.message));
+    return json;
 }
 
 static void set_counts(const struct report *r, json_t *all)
 {
     for (int k = 0; results_kinds[k]; k++) {
         const struct rows *rows = &r->all.rows[k];
+        const struct kind *kind = rows->kind;
+        const bool models = kind->report == REPORT_MODELS;
         struct result_counts n = rows_count(rows, -1);
-        enum kind_report form = rows->kind->report;
-        if (form == REPORT_MODELS) set_models(r, rows, all);
-        if (form == REPORT_ALL && rows->n)
-            json_object_set_new(all, rows->kind->json, counts_json(&n));
-        if (form == REPORT_PARTS && rows->n_parts)
-            json_object_set_new(all, rows->kind->json, parts_json(rows));
+        if (kind->report == REPORT_ALL && rows->n)
+            json_object_set_new(all, kind->json, counts_json(&n));
+        if (models) json_object_set_new(all, "all", model_json(rows, -1));
+        if (!models && (kind->report != REPORT_PARTS || !rows->n_parts)) continue;
+        json_t *parts = json_array();
+        for (int64_t i = 0; i < rows->n_parts; i++)
+            json_array_append_new(parts, models ? model_json(rows, i) : part_json(rows, i));
+        json_object_set_new(all, models ? "models" : kind->json, parts);
     }
 }
 

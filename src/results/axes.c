@@ -11,19 +11,11 @@ int axis_place_of(const struct axis *axis)
     return i;
 }
 
-int64_t axis_find_text(const struct axes *a, int axis, const char *text)
+int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t number)
 {
     const struct axis_labels *l = &a->labels[axis];
     for (int64_t i = 0; i < l->n; i++)
-        if (strcmp(l->texts[i], text) == 0) return i;
-    return -1;
-}
-
-int64_t axis_find_number(const struct axes *a, int axis, int64_t number)
-{
-    const struct axis_labels *l = &a->labels[axis];
-    for (int64_t i = 0; i < l->n; i++)
-        if (l->numbers[i] == number) return i;
+        if (l->texts ? text && strcmp(l->texts[i], text) == 0 : l->numbers[i] == number) return i;
     return -1;
 }
 
@@ -117,10 +109,9 @@ static enum status take_variant(const json_t *json, const struct axes *a, struct
     TRY(take_text(json_object_get(json, "quantizer"), "variants[].quantizer", &quantizer, e));
     TRY(take_text(json_object_get(json, "key"), "variants[].key", &out->key, e));
     out->applicable = json_is_true(json_object_get(json, "applicable"));
-    out->bits_at =
-        json_is_integer(bits) ? axis_find_number(a, AXIS_BITS, json_integer_value(bits)) : -1;
-    out->quantizer_at = axis_find_text(a, AXIS_QUANTIZER, quantizer);
-    ENSURE(out->bits_at >= 0 && out->quantizer_at >= 0, ERR_FORMAT,
+    out->bits_at = axis_find(a, AXIS_BITS, NULL, json_integer_value(bits));
+    out->quantizer_at = axis_find(a, AXIS_QUANTIZER, quantizer, 0);
+    ENSURE(json_is_integer(bits) && out->bits_at >= 0 && out->quantizer_at >= 0, ERR_FORMAT,
            "plan: the variant %s at %lld bits is not on the axes", quantizer,
            (long long)json_integer_value(bits));
 done:

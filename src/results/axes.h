@@ -59,6 +59,5 @@ struct axes {
 MUST_USE enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e);
 void axes_free(struct axes *a);
 
-/* Where a label lies on an axis of texts or numbers; -1: nowhere. */
-int64_t axis_find_text(const struct axes *a, int axis, const char *text);
-int64_t axis_find_number(const struct axes *a, int axis, int64_t number);
+/* Where a label, a text or a number as the axis has them, lies on it; -1: nowhere. */
+int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t number);

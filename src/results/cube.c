@@ -160,12 +160,8 @@ const struct cube_variable *cube_find(const struct cube *c, const char *name)
 
 bool cube_is_along(const struct cube_variable *x, const struct kind *k)
 {
-    for (int d = 0; d < x->rank; d++) {
-        const struct axis *axis = results_axes[x->dims[d]];
-        bool found = axis == k->inner;
-        for (int i = 0; k->axes[i]; i++) found |= axis == k->axes[i];
-        if (!found) return false;
-    }
+    for (int d = 0; d < x->rank; d++)
+        if (!kind_has_axis(k, results_axes[x->dims[d]])) return false;
     return true;
 }
 

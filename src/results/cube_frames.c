@@ -13,19 +13,14 @@ struct frame {
     int dim;
 };
 
-static enum status add_column(const struct frame *f, const char *name, enum field_type type,
-                              const char *long_name, struct cube_variable **out, struct err *e)
-{
-    return cube_add_column(f->cube, f->kind->group, f->dim, name, type, long_name, out, e);
-}
-
 static enum status add_number(const struct frame *f, struct err *e)
 {
     enum status st = OK;
     struct cube_variable *x;
     TRY(cube_add_count(f->cube, f->dim, "number of the row", e));
     if (!f->kind->inner) goto done;
-    TRY(add_column(f, f->kind->number, FIELD_INTEGER, f->kind->number_long_name, &x, e));
+    TRY(cube_add_column(f->cube, f->kind->group, f->dim, f->kind->number, FIELD_INTEGER,
+                        f->kind->number_long_name, &x, e));
     for (int64_t i = 0; i < x->n; i++) x->data.i[i] = f->rows->rows[i].number;
 done:
     return st;
@@ -103,10 +98,10 @@ static enum status add_spans(const struct frame *f, int64_t *total, struct err *
     enum status st = OK;
     struct cube_variable *start, *count;
     if (!f->kind->sequences) return OK;
-    TRY(add_column(f, "sequence_start", FIELD_INTEGER,
-                   "place of the row's first sequence in sequences/loss", &start, e));
-    TRY(add_column(f, "sequence_count", FIELD_INTEGER,
-                   "the row's number of sequences in sequences/loss", &count, e));
+    TRY(cube_add_column(f->cube, f->kind->group, f->dim, "sequence_start", FIELD_INTEGER,
+                        "place of the row's first sequence in sequences/loss", &start, e));
+    TRY(cube_add_column(f->cube, f->kind->group, f->dim, "sequence_count", FIELD_INTEGER,
+                        "the row's number of sequences in sequences/loss", &count, e));
     for (int64_t i = 0; i < f->rows->n; i++) {
         start->data.i[i] = *total;
         count->data.i[i] = (int64_t)json_array_size(sequence_loss(f->rows, i));

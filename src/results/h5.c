@@ -1,6 +1,5 @@
 #include "results/h5.h"
 #include "results/results.h"
-#include "results/seal.h"
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +38,39 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
     return err_set(e, code, file, line, "%s: %s: HDF5: %s", name, what, text);
 }
 
+/* --- the seal --- */
+
+/* A digest behind the end of a cube's HDF5 bytes, where HDF5 does not look. The library is not made
+ * for damaged files (1.10.8 writes outside its buffers on some), so ours are checked before it sees
+ * them. A program that changes the cube in place drops or breaks the seal. */
+static const char mark[] = "\nqtraj xxh128 ";
+enum { MARK = sizeof mark - 1, SEAL_SIZE = MARK + HASH_HEX };
+
+static void make_seal(const char *data, size_t n, char out[SEAL_SIZE])
+{
+    char hex[HASH_HEX];
+    hash_bytes(data, n, hex);
+    memcpy(out, mark, MARK);
+    memcpy(out + MARK, hex, HASH_HEX - 1);
+    out[SEAL_SIZE - 1] = '\n';
+}
+
+/* Takes the seal off the end of *n bytes, if there is one. ERR_FORMAT when it does not fit. */
+static enum status check_seal(const char *path, const char *data, size_t *n, struct err *e)
+{
+    enum status st = OK;
+    char expected[SEAL_SIZE];
+    if (*n < SEAL_SIZE || memcmp(data + *n - SEAL_SIZE, mark, MARK) != 0) goto done;
+    make_seal(data, *n - SEAL_SIZE, expected);
+    ENSURE(memcmp(data + *n - SEAL_SIZE, expected, SEAL_SIZE) == 0, ERR_FORMAT,
+           "%s: damaged, or changed after it was written: its checksum does not fit; qtraj rebuild "
+           "makes it again from the journal",
+           path);
+    *n -= SEAL_SIZE;
+done:
+    return st;
+}
+
 /* --- files in memory --- */
 
 enum status h5_create(const char *name, hid_t *file, struct err *e)
@@ -71,7 +103,7 @@ enum status h5_image(hid_t file, const char *name, char **data, size_t *n, struc
     H5_ENSURE(size > 0, ERR_IO, name, "size");
     TRY(mem_alloc(&image, size + SEAL_SIZE, 1, "the cube's bytes", e));
     H5_ENSURE(H5Fget_file_image(file, image, (size_t)size) == size, ERR_IO, name, "bytes");
-    seal_make(image, (size_t)size, image + size);
+    make_seal(image, (size_t)size, image + size);
     *data = image;
     *n = (size_t)size + SEAL_SIZE;
     image = NULL;
@@ -84,7 +116,7 @@ enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file, s
 {
     enum status st = OK;
     hid_t access = -1;
-    TRY(seal_check(name, data, &n, e));
+    TRY(check_seal(name, data, &n, e));
     access = H5Pcreate(H5P_FILE_ACCESS);
     H5_ENSURE(access >= 0 && H5Pset_fapl_core(access, INCREMENT, false) >= 0 &&
                   H5Pset_file_image(access, data, n) >= 0,

@@ -28,7 +28,8 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
 
 /* A new file in memory; name is for messages. */
 MUST_USE enum status h5_create(const char *name, hid_t *file, struct err *e);
-/* The bytes of a flushed file in memory, sealed (seal.h); the caller frees *data. */
+/* The bytes of a flushed file in memory, with a digest behind them (the seal); the caller frees
+ * *data. */
 MUST_USE enum status h5_image(hid_t file, const char *name, char **data, size_t *n, struct err *e);
 /* Opens bytes for reading; they are copied. A seal is checked, not asked for. ERR_FORMAT. */
 MUST_USE enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file,

@@ -46,20 +46,6 @@ static bool line_is_good(const char *line, size_t n)
     return memcmp(line, expected, PREFIX) == 0;
 }
 
-/* The caller frees *out: a whole line of *n bytes, newline included. */
-static enum status line_of_json(const char *json, char **out, size_t *n, struct err *e)
-{
-    enum status st = OK;
-    size_t length = strlen(json);
-    TRY(mem_alloc(out, (int64_t)(PREFIX + length + 2), 1, "a journal line", e));
-    checksum_text(json, length, *out);
-    memcpy(*out + PREFIX, json, length);
-    memcpy(*out + PREFIX + length, "\n", 2);
-    *n = PREFIX + length + 1;
-done:
-    return st;
-}
-
 static enum status keep(struct journal *j, json_t *record, struct err *e)
 {
     enum status st = OK;
@@ -163,9 +149,12 @@ static enum status append_text(struct journal *j, const char *json, struct err *
 {
     enum status st = OK;
     char *line = NULL;
-    size_t n;
-    TRY(line_of_json(json, &line, &n, e));
-    TRY(write_at_end(j, line, n, e));
+    size_t length = strlen(json);
+    TRY(mem_alloc(&line, (int64_t)(PREFIX + length + 2), 1, "a journal line", e));
+    checksum_text(json, length, line);
+    memcpy(line + PREFIX, json, length);
+    line[PREFIX + length] = '\n';
+    TRY(write_at_end(j, line, PREFIX + length + 1, e));
 done:
     free(line);
     return st;

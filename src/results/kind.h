@@ -42,7 +42,17 @@ struct field {
     const char *units, *long_name; /* units: NULL for texts and states */
 };
 
-/* Fields that every kind has on its data frame. */
+/* Fields that every kind has: the first two by a name of its own in the cube, the others on its
+ * data frame. */
+#define STATUS_FIELD(variable)                                                                     \
+    {                                                                                              \
+        "status", variable, IN_RECORD, FIELD_STATUS, STABLE, NULL,                                 \
+            "how far it is; NaN beside done is a result"                                           \
+    }
+#define MESSAGE_FIELD(variable)                                                                    \
+    {                                                                                              \
+        "message", variable, IN_RECORD, FIELD_TEXT, STABLE, NULL, "why it failed"                  \
+    }
 #define KEY_FIELD                                                                                  \
     {                                                                                              \
         "key", "key", FRAME_KEY, FIELD_TEXT, STABLE, NULL, "digest of settings and inputs"         \
@@ -179,6 +189,8 @@ extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer,
 /* The kind of records of that type; NULL: it is none. Its place in results_kinds. */
 const struct kind *kind_find(const char *type);
 int kind_place_of(const struct kind *k);
+/* Whether it is one of its axes or its inner one. */
+bool kind_has_axis(const struct kind *k, const struct axis *axis);
 /* Whether the cube has the field on the grid, along the axes of its kind. */
 bool kind_on_grid(const struct kind *k, const struct field *f);
 

@@ -2,9 +2,8 @@
 #include "results/kind.h"
 
 static const struct field fields[] = {
-    {"status", "status", IN_RECORD, FIELD_STATUS, STABLE, NULL,
-     "how far it is; NaN beside done is a result"},
-    {"message", "message", IN_RECORD, FIELD_TEXT, STABLE, NULL, "why it failed"},
+    STATUS_FIELD("status"),
+    MESSAGE_FIELD("message"),
 
     {"weight_distance", "weight_distance", IN_VALUES, FIELD_REAL, STABLE, "1",
      "Euclidean distance of the quantized weights from the weights"},

@@ -2,9 +2,8 @@
 #include "results/kind.h"
 
 static const struct field fields[] = {
-    {"status", "checkpoint_status", IN_RECORD, FIELD_STATUS, STABLE, NULL,
-     "how far it is; NaN beside done is a result"},
-    {"message", "checkpoint_message", IN_RECORD, FIELD_TEXT, STABLE, NULL, "why it failed"},
+    STATUS_FIELD("checkpoint_status"),
+    MESSAGE_FIELD("checkpoint_message"),
     {"weights_hash", "weights_hash", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
      "digest of the checkpoint's weights"},
 

@@ -2,9 +2,8 @@
 #include "results/kind.h"
 
 static const struct field fields[] = {
-    {"status", "curvature_status", IN_RECORD, FIELD_STATUS, STABLE, NULL,
-     "how far it is; NaN beside done is a result"},
-    {"message", "curvature_message", IN_RECORD, FIELD_TEXT, STABLE, NULL, "why it failed"},
+    STATUS_FIELD("curvature_status"),
+    MESSAGE_FIELD("curvature_message"),
     {"subset", "curvature_subset", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
      "parameters whose Hessian is measured"},
     {"sharpness", "sharpness_method", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,

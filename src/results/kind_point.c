@@ -22,7 +22,7 @@ static const struct field fields[] = {
      "place on the grid along the second axis"},
     KEY_FIELD,
     {"status", "status", IN_RECORD, FIELD_STATUS, STABLE, NULL, "how far the point is"},
-    {"message", "message", IN_RECORD, FIELD_TEXT, STABLE, NULL, "why it failed"},
+    MESSAGE_FIELD("message"),
     FINGERPRINT_FIELD,
     PROVENANCE_FIELD,
 

@@ -42,6 +42,13 @@ int kind_place_of(const struct kind *k)
     return i;
 }
 
+bool kind_has_axis(const struct kind *k, const struct axis *axis)
+{
+    bool found = axis == k->inner;
+    for (int i = 0; k->axes[i]; i++) found |= axis == k->axes[i];
+    return found;
+}
+
 bool kind_on_grid(const struct kind *k, const struct field *f)
 {
     return k->axes[0] && (f->place == IN_RECORD || f->place == IN_VALUES || f->place == IN_INNER ||

@@ -31,13 +31,6 @@ done:
     return st;
 }
 
-static bool has_axis(const struct kind *k, const struct axis *axis)
-{
-    for (int i = 0; k->axes[i]; i++)
-        if (k->axes[i] == axis) return true;
-    return false;
-}
-
 enum status rows_add(struct rows *r, const struct row *like, struct err *e)
 {
     enum status st = OK;
@@ -45,8 +38,10 @@ enum status rows_add(struct rows *r, const struct row *like, struct err *e)
     const struct axis *inner = r->kind->inner;
     int place = inner ? axis_place_of(inner) : 0;
     int64_t n = inner ? r->axes->labels[place].n : 0;
-    for (int i = 0; i < AXES_MAX; i++)
-        if (!results_axes[i] || !has_axis(r->kind, results_axes[i])) row.at[i] = -1;
+    for (int i = 0; i < AXES_MAX; i++) {
+        const struct axis *axis = results_axes[i];
+        if (!axis || axis == inner || !kind_has_axis(r->kind, axis)) row.at[i] = -1;
+    }
     row.number = r->n_records++;
     row.part = r->n_parts - 1;
     for (int64_t i = 0; i < n || i == 0; i++) {

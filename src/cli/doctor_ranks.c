@@ -4,8 +4,8 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* What one rank knows of itself and its node. A rank that only waits, the master, has no part in
- * what is asked about work. */
+/* What one rank knows of itself and its node; figures about work are 0 on a rank that only waits.
+ */
 struct card {
     bool works, node_leader;
     struct linalg_rates rates;
@@ -24,18 +24,11 @@ static int64_t count_cpus(MPI_Comm node, const struct limits *l, bool works)
     return cpu_set_count(&all);
 }
 
-static int64_t sum_over(MPI_Comm comm, int64_t x)
+static int64_t reduce(MPI_Comm comm, int64_t x, MPI_Op op)
 {
-    int64_t sum;
-    MPI_Allreduce(&x, &sum, 1, MPI_INT64_T, MPI_SUM, comm);
-    return sum;
-}
-
-static int64_t most_over(MPI_Comm comm, int64_t x)
-{
-    int64_t most;
-    MPI_Allreduce(&x, &most, 1, MPI_INT64_T, MPI_MAX, comm);
-    return most;
+    int64_t all;
+    MPI_Allreduce(&x, &all, 1, MPI_INT64_T, op, comm);
+    return all;
 }
 
 static double sum_of(MPI_Comm comm, double x)
@@ -80,7 +73,7 @@ static enum status look(MPI_Comm world, struct doctor_ranks *out, struct card *m
     mine->threads = mine->works ? omp_get_max_threads() : 0;
     mine->started = mine->works ? threads_started() : 0;
     mine->node_workers = out->share.workers;
-    mine->node_threads = sum_over(node, mine->threads);
+    mine->node_threads = reduce(node, mine->threads, MPI_SUM);
     mine->load = load_of(mine, out);
     if (mine->works) /* all at once, as in a run */
         st = linalg_rates_measure(0.2, &mine->rates, e);
@@ -102,13 +95,13 @@ enum status doctor_ask_ranks(MPI_Comm world, struct doctor_ranks *out, struct er
     out->rates = (struct linalg_rates){.sgemm = sum_of(world, mine.rates.sgemm),
                                        .dgemm = sum_of(world, mine.rates.dgemm)};
     MPI_Allreduce(&mine.load, &out->load, 1, MPI_DOUBLE, MPI_MAX, world);
-    out->nodes = sum_over(world, mine.node_leader);
-    out->workers = sum_over(world, mine.works);
-    out->node_workers = most_over(world, mine.node_workers);
-    out->threads_most = most_over(world, mine.threads);
-    out->threads_missing = most_over(world, mine.threads - mine.started);
-    out->all_bound = most_over(world, mine.works && !out->share.bound) == 0;
-    out->memory_least = -most_over(world, mine.works ? -out->share.memory : -INT64_MAX);
+    out->nodes = reduce(world, mine.node_leader, MPI_SUM);
+    out->workers = reduce(world, mine.works, MPI_SUM);
+    out->node_workers = reduce(world, mine.node_workers, MPI_MAX);
+    out->threads_most = reduce(world, mine.threads, MPI_MAX);
+    out->threads_missing = reduce(world, mine.threads - mine.started, MPI_MAX);
+    out->all_bound = reduce(world, mine.works && !out->share.bound, MPI_MAX) == 0;
+    out->memory_least = -reduce(world, mine.works ? -out->share.memory : -INT64_MAX, MPI_MAX);
 done:
     return st;
 }

@@ -33,6 +33,11 @@ taken() {
     with "$1" build/dev/qtraj doctor --json 2>/dev/null | sed -n 's/.*"library": "OpenBLAS [^ ]* \([^"]*\)".*/\1/p' | head -n 1
 }
 
+# The names from ctest's closing list of failed tests.
+failed_tests() {
+    sed -n '/tests FAILED/,$s/^[ \t]*[0-9]* - \([^ ]*\) .*/\1/p' "$1" | paste -sd ' '
+}
+
 # test_kernel KERNEL CTEST-ARGUMENT ...: adds a line to $table.
 test_kernel() {
     local kernel=$1 log=build/dev/kernels-$1.log found seconds=$SECONDS
@@ -47,9 +52,9 @@ test_kernel() {
         return 1
     fi
     if with "$kernel" ctest --preset dev --no-compress-output "$@" >"$log" 2>&1; then
-        table+="$kernel ($found): $(sed -n 's/^100% tests passed.*out of \([0-9]*\)$/\1 tests passed/p' "$log"), $((SECONDS - seconds)) s"$'\n'
+        table+="$kernel ($found): $(grep 'tests passed' "$log"), $((SECONDS - seconds)) s"$'\n'
     else
-        table+="$kernel ($found): failed: $(sed -n 's/^[ \t]*[0-9]* - \([^ ]*\) (\(Failed\|Timeout\|.*\))$/\1/p' "$log" | tr '\n' ' ')($log)"$'\n'
+        table+="$kernel ($found): failed: $(failed_tests "$log") ($log)"$'\n'
         return 1
     fi
 }

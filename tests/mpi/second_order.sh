@@ -67,8 +67,8 @@ for name in ("first_order", "second_order", "diagonal"):
     check((layers[name][:] == three["layers"][name][:]).all(), f"layers: {name} depends on the ranks")
 # The largest error of a prediction as a share of |first order| + |second order|; its cause is the third order. Measured over both
 # checkpoints, two kernels of the BLAS (Haswell, Cooperlake) and, for GPTQ, four dampings that differ by 1 %:
-# rtn 0.064 at 4 bits and 0.0002 at 8, whatever the kernel, since rounding changes none of its weights; GPTQ 0.0012 at 8 bits, 0.015 at
-# 6, 0.035 at 5, but 0.20 at 4 and 0.33 at 3: with so few calibration tokens its codes, and with them the third order, differ
+# rtn 0.064 at 4 bits and 0.0002 at 8, whatever the kernel, since rounding changes none of its weights; GPTQ 0.0012 at 8 bits, 0.015
+# at 6, 0.035 at 5, but 0.20 at 4 and 0.33 at 3: with so few calibration tokens its codes, and with them the third order, differ
 # from kernel to kernel. So GPTQ is predicted at 5 and 8 bits, where any of its codes give a small third order.
 ALLOWED = {8: 0.01, 5: 0.1, 4: 0.15}
 for i in range(len(cells["row"])):

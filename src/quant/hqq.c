@@ -198,8 +198,9 @@ static void hqq_memory(const struct quant_options *o, const struct quant_extent 
     out->running = own * groups * 2 * (int64_t)sizeof(float) + tiles * (int64_t)sizeof(double);
 }
 
-/* A step, and the rest together: FLOPs of a weight that take as long, measured. */
-enum { FLOP_STEP = 30, FLOP_REST = 60 };
+/* A step, and the rest together: FLOPs of a weight that take as long, measured: 26 times round to
+ * nearest. */
+enum { FLOP_STEP = 50, FLOP_REST = 60 };
 
 static void hqq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
                      struct quant_cost *out)

@@ -49,11 +49,10 @@ done:
 
 static enum status open_files(struct checkpoint *c, const struct shards *s, struct err *e)
 {
-    enum status st = OK;
     int64_t n = 0;
-    TRY(mem_zero(&c->files, s->n, sizeof *c->files, c->dir, e));
-    for (int64_t i = 0; i < s->n; i++) TRY(open_file(c, s, i, e));
-    TRY(mem_zero(&c->entries, c->n, sizeof *c->entries, c->dir, e));
+    PASS(mem_zero(&c->files, s->n, sizeof *c->files, c->dir, e));
+    for (int64_t i = 0; i < s->n; i++) PASS(open_file(c, s, i, e));
+    PASS(mem_zero(&c->entries, c->n, sizeof *c->entries, c->dir, e));
     for (int64_t i = 0; i < s->n; i++) {
         if (c->files[i].n)
             memcpy(c->entries + n, c->files[i].entries, (size_t)c->files[i].n * sizeof *c->entries);
@@ -61,18 +60,16 @@ static enum status open_files(struct checkpoint *c, const struct shards *s, stru
     }
     qsort(c->entries, (size_t)n, sizeof *c->entries, name_compare);
     for (int64_t i = 1; i < n; i++)
-        ENSURE(strcmp(c->entries[i - 1].name, c->entries[i].name) != 0, ERR_FORMAT,
-               "tensor %s stands both in %s and in %s", c->entries[i].name,
-               c->files[c->entries[i - 1].file].path, c->files[c->entries[i].file].path);
-done:
-    return st;
+        NEED(strcmp(c->entries[i - 1].name, c->entries[i].name) != 0, ERR_FORMAT,
+             "tensor %s stands both in %s and in %s", c->entries[i].name,
+             c->files[c->entries[i - 1].file].path, c->files[c->entries[i].file].path);
+    return OK;
 }
 
 /* Checks that each tensor of the index is in the file that the index says. Tensors that the index
  * does not name (stale buffers) may be in any file. */
 static enum status check_index(const struct checkpoint *c, const struct shards *s, struct err *e)
 {
-    enum status st = OK;
     const char *name;
     json_t *value;
     if (!s->index) return OK;
@@ -80,14 +77,12 @@ static enum status check_index(const struct checkpoint *c, const struct shards *
     {
         const char *file = json_string_value(value);
         const struct tensor_entry *t = checkpoint_find(c, name);
-        ENSURE(t, ERR_FORMAT, "%s/%s: no tensor %s, though %s says so", c->dir, file, name,
-               s->index);
-        ENSURE(strcmp(s->files[t->file], file) == 0, ERR_FORMAT,
-               "%s: tensor %s lies in this file, but %s says in %s", c->files[t->file].path, name,
-               s->index, file);
+        NEED(t, ERR_FORMAT, "%s/%s: no tensor %s, though %s says so", c->dir, file, name, s->index);
+        NEED(strcmp(s->files[t->file], file) == 0, ERR_FORMAT,
+             "%s: tensor %s lies in this file, but %s says in %s", c->files[t->file].path, name,
+             s->index, file);
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status hash_all(struct checkpoint *c, struct err *e)
@@ -189,19 +184,16 @@ const struct tensor_entry *checkpoint_find(const struct checkpoint *c, const cha
 enum status checkpoint_read_f32(const struct checkpoint *c, const char *name, int n_dims,
                                 const int64_t *shape, float *dst, struct err *e)
 {
-    enum status st = OK;
     const struct tensor_entry *t = checkpoint_find(c, name);
     char stored[192], wanted[192];
-    ENSURE(t, ERR_FORMAT, "%s: no tensor %s", c->dir, name);
+    NEED(t, ERR_FORMAT, "%s: no tensor %s", c->dir, name);
     if (t->n_dims != n_dims || memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0) {
         tensor_shape_text(t->shape, t->n_dims, stored, sizeof stored);
         tensor_shape_text(shape, n_dims, wanted, sizeof wanted);
-        FAIL(ERR_SHAPE, "%s: tensor %s has shape %s where %s is expected",
-             c->read == read_file ? c->files[t->file].path : c->dir, name, stored, wanted);
+        RAISE(ERR_SHAPE, "%s: tensor %s has shape %s where %s is expected",
+              c->read == read_file ? c->files[t->file].path : c->dir, name, stored, wanted);
     }
-    TRY(c->read(c, t, 0, t->n_elements, dst, e));
-done:
-    return st;
+    return c->read(c, t, 0, t->n_elements, dst, e);
 }
 
 enum status checkpoint_read_range(const struct checkpoint *c, const struct tensor_entry *t,

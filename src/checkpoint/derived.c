@@ -58,20 +58,18 @@ done:
 static enum status find_same(const struct checkpoint *c, const struct tensor_entry *t,
                              const struct tensor_entry **out, struct err *e)
 {
-    enum status st = OK;
     char mine[192], other[192];
     *out = checkpoint_find(c, t->name);
-    ENSURE(*out, ERR_FORMAT, "%s: no tensor %s, which the checkpoint it is combined with has",
-           c->dir, t->name);
+    NEED(*out, ERR_FORMAT, "%s: no tensor %s, which the checkpoint it is combined with has", c->dir,
+         t->name);
     if ((*out)->n_dims != t->n_dims ||
         memcmp((*out)->shape, t->shape, (size_t)t->n_dims * sizeof *t->shape) != 0) {
         tensor_shape_text(t->shape, t->n_dims, mine, sizeof mine);
         tensor_shape_text((*out)->shape, (*out)->n_dims, other, sizeof other);
-        FAIL(ERR_SHAPE, "%s: tensor %s has shape %s; in the checkpoint it is combined with %s",
-             c->dir, t->name, other, mine);
+        RAISE(ERR_SHAPE, "%s: tensor %s has shape %s; in the checkpoint it is combined with %s",
+              c->dir, t->name, other, mine);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* --- weighted sums --- */
@@ -83,19 +81,17 @@ static enum status sum_chunk(const struct checkpoint *c, const struct tensor_ent
                              int64_t first, int64_t n, double *sum, float *one, float *dst,
                              struct err *e)
 {
-    enum status st = OK;
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (int64_t i = 0; i < c->n_parts; i++) {
         const struct checkpoint_part *p = &c->parts[i];
         const struct tensor_entry *own;
         if (p->coefficient == 0) continue;
-        TRY(find_same(p->checkpoint, t, &own, e));
-        TRY(p->checkpoint->read(p->checkpoint, own, first, n, one, e));
+        PASS(find_same(p->checkpoint, t, &own, e));
+        PASS(p->checkpoint->read(p->checkpoint, own, first, n, one, e));
         for (int64_t k = 0; k < n; k++) sum[k] += p->coefficient * (double)one[k];
     }
     for (int64_t k = 0; k < n; k++) dst[k] = (float)sum[k];
-done:
-    return st;
+    return OK;
 }
 
 /* The only part with a coefficient, if that is one; else NULL. */
@@ -200,15 +196,13 @@ static double row_norm(const float *x, int64_t n)
 static enum status make_row(const struct checkpoint *c, const struct tensor_entry *t,
                             uint64_t stream, int64_t i, float *row, float *w, struct err *e)
 {
-    enum status st = OK;
     const struct checkpoint *base = c->parts[0].checkpoint;
     int64_t cols = t->shape[1];
-    TRY(base->read(base, checkpoint_find(base, t->name), i * cols, cols, w, e));
+    PASS(base->read(base, checkpoint_find(base, t->name), i * cols, cols, w, e));
     rng_normals(stream, i * cols, cols, row);
     double own = row_norm(row, cols), scale = own > 0 ? row_norm(w, cols) / own : 0;
     for (int64_t k = 0; k < cols; k++) row[k] = (float)(scale * (double)row[k]);
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_random(const struct checkpoint *c, const struct tensor_entry *t,

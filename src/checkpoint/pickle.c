@@ -4,39 +4,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAMAGED(v, what) FAIL(ERR_FORMAT, "%s: damaged at byte %zu: %s", (v)->name, (v)->at, what)
+#define DAMAGED(v, what) RAISE(ERR_FORMAT, "%s: damaged at byte %zu: %s", (v)->name, (v)->at, what)
 #define CHECK(cond, v, what)                                                                       \
-    do {                                                                                           \
-        if (!(cond)) DAMAGED(v, what);                                                             \
-    } while (0)
+    NEED(cond, ERR_FORMAT, "%s: damaged at byte %zu: %s", (v)->name, (v)->at, what)
 
 enum status vm_new(struct vm *v, enum kind kind, int64_t integer, int64_t *index, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&v->values, v->n_values, &v->values_capacity, sizeof *v->values, e));
+    PASS(mem_grow(&v->values, v->n_values, &v->values_capacity, sizeof *v->values, e));
     v->values[v->n_values] = (struct value){.kind = kind, .integer = integer};
     *index = v->n_values++;
-done:
-    return st;
+    return OK;
 }
 
 enum status vm_add_item(struct vm *v, int64_t container, int64_t item, struct err *e)
 {
-    enum status st = OK;
     struct value *c = &v->values[container];
-    TRY(mem_grow(&c->items, c->n, &c->capacity, sizeof *c->items, e));
+    PASS(mem_grow(&c->items, c->n, &c->capacity, sizeof *c->items, e));
     c->items[c->n++] = item;
-done:
-    return st;
+    return OK;
 }
 
 enum status vm_push(struct vm *v, int64_t index, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&v->stack, v->n_stack, &v->stack_capacity, sizeof *v->stack, e));
+    PASS(mem_grow(&v->stack, v->n_stack, &v->stack_capacity, sizeof *v->stack, e));
     v->stack[v->n_stack++] = index;
-done:
-    return st;
+    return OK;
 }
 
 const struct value *vm_item(const struct vm *v, const struct value *container, int64_t i)
@@ -48,23 +40,19 @@ const struct value *vm_item(const struct vm *v, const struct value *container, i
 
 static enum status take(struct vm *v, size_t n, const unsigned char **bytes, struct err *e)
 {
-    enum status st = OK;
     CHECK(n <= v->n - v->at, v, "it ends inside an instruction");
     *bytes = v->data + v->at;
     v->at += n;
-done:
-    return st;
+    return OK;
 }
 
 static enum status take_number(struct vm *v, int bytes, uint64_t *value, struct err *e)
 {
-    enum status st = OK;
     const unsigned char *p = NULL;
-    TRY(take(v, (size_t)bytes, &p, e));
+    PASS(take(v, (size_t)bytes, &p, e));
     *value = 0;
     for (int i = 0; i < bytes; i++) *value |= (uint64_t)p[i] << 8 * i;
-done:
-    return st;
+    return OK;
 }
 
 /* ---- the stack ---- */
@@ -77,44 +65,35 @@ static int64_t reach(const struct vm *v)
 
 static enum status pop(struct vm *v, int64_t *index, struct err *e)
 {
-    enum status st = OK;
     CHECK(reach(v) > 0, v, "the stack is empty");
     *index = v->stack[--v->n_stack];
-done:
-    return st;
+    return OK;
 }
 
 static enum status push_new(struct vm *v, enum kind kind, int64_t integer, struct err *e)
 {
-    enum status st = OK;
     int64_t index;
-    TRY(vm_new(v, kind, integer, &index, e));
-    TRY(vm_push(v, index, e));
-done:
-    return st;
+    PASS(vm_new(v, kind, integer, &index, e));
+    return vm_push(v, index, e);
 }
 
 /* Removes the last mark. *from = stack position of the first value above it. */
 static enum status pop_mark(struct vm *v, int64_t *from, struct err *e)
 {
-    enum status st = OK;
     CHECK(v->n_marks > 0, v, "no mark");
     *from = v->marks[--v->n_marks];
-done:
-    return st;
+    return OK;
 }
 
 /* ---- instructions ---- */
 
 static enum status op_proto(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     uint64_t version = 0;
-    TRY(take_number(v, 1, &version, e));
-    ENSURE(version >= 2 && version <= 5, ERR_FORMAT, "%s: pickle protocol %d is not supported",
-           v->name, (int)version);
-done:
-    return st;
+    PASS(take_number(v, 1, &version, e));
+    NEED(version >= 2 && version <= 5, ERR_FORMAT, "%s: pickle protocol %d is not supported",
+         v->name, (int)version);
+    return OK;
 }
 
 static enum status op_frame(struct vm *v, struct err *e)
@@ -125,11 +104,9 @@ static enum status op_frame(struct vm *v, struct err *e)
 
 static enum status op_mark(struct vm *v, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&v->marks, v->n_marks, &v->marks_capacity, sizeof *v->marks, e));
+    PASS(mem_grow(&v->marks, v->n_marks, &v->marks_capacity, sizeof *v->marks, e));
     v->marks[v->n_marks++] = v->n_stack;
-done:
-    return st;
+    return OK;
 }
 
 static enum status op_constant(struct vm *v, struct err *e)
@@ -141,91 +118,74 @@ static enum status op_constant(struct vm *v, struct err *e)
 
 static enum status op_int(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     uint64_t value = 0, bytes = v->code == 'K' ? 1 : v->code == 'M' ? 2 : 4;
-    if (v->code == 0x8a) TRY(take_number(v, 1, &bytes, e)); /* LONG1: two's complement */
-    ENSURE(bytes <= 8, ERR_FORMAT, "%s: an integer of %d bytes is not supported", v->name,
-           (int)bytes);
-    TRY(take_number(v, (int)bytes, &value, e));
+    if (v->code == 0x8a) PASS(take_number(v, 1, &bytes, e)); /* LONG1: two's complement */
+    NEED(bytes <= 8, ERR_FORMAT, "%s: an integer of %d bytes is not supported", v->name,
+         (int)bytes);
+    PASS(take_number(v, (int)bytes, &value, e));
     bool is_signed = v->code == 'J' || v->code == 0x8a;
     if (is_signed && bytes > 0 && bytes < 8 && value >> (8 * bytes - 1))
         value |= ~0ull << 8 * bytes;
-    TRY(push_new(v, KIND_INT, (int64_t)value, e));
-done:
-    return st;
+    return push_new(v, KIND_INT, (int64_t)value, e);
 }
 
 static enum status op_float(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     uint64_t bits = 0;
-    TRY(take_number(v, 8, &bits, e));
-    TRY(push_new(v, KIND_FLOAT, 0, e));
-done:
-    return st;
+    PASS(take_number(v, 8, &bits, e));
+    return push_new(v, KIND_FLOAT, 0, e);
 }
 
 static enum status op_text(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     uint64_t n = 0;
     const unsigned char *bytes = NULL;
-    TRY(take_number(v, v->code == 0x8c ? 1 : v->code == 'X' ? 4 : 8, &n, e));
-    TRY(take(v, n, &bytes, e));
-    TRY(push_new(v, KIND_TEXT, 0, e));
+    PASS(take_number(v, v->code == 0x8c ? 1 : v->code == 'X' ? 4 : 8, &n, e));
+    PASS(take(v, n, &bytes, e));
+    PASS(push_new(v, KIND_TEXT, 0, e));
     v->values[v->n_values - 1].text = (const char *)bytes;
     v->values[v->n_values - 1].n = (int64_t)n;
-done:
-    return st;
+    return OK;
 }
 
 static enum status op_put(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     uint64_t index = (uint64_t)v->n_memo;
-    if (v->code != 0x94) TRY(take_number(v, v->code == 'q' ? 1 : 4, &index, e));
+    if (v->code != 0x94) PASS(take_number(v, v->code == 'q' ? 1 : 4, &index, e));
     CHECK(reach(v) > 0, v, "nothing to remember");
     /* picklers count up: an index beyond the opcodes so far is meant to fill the memory */
     CHECK(index <= (uint64_t)v->steps, v, "a memo index that is out of order");
     while (v->n_memo <= (int64_t)index) {
-        TRY(mem_grow(&v->memo, v->n_memo, &v->memo_capacity, sizeof *v->memo, e));
+        PASS(mem_grow(&v->memo, v->n_memo, &v->memo_capacity, sizeof *v->memo, e));
         v->memo[v->n_memo++] = -1;
     }
     v->memo[index] = v->stack[v->n_stack - 1];
-done:
-    return st;
+    return OK;
 }
 
 static enum status op_get(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     uint64_t index = 0;
-    TRY(take_number(v, v->code == 'h' ? 1 : 4, &index, e));
+    PASS(take_number(v, v->code == 'h' ? 1 : 4, &index, e));
     CHECK(index < (uint64_t)v->n_memo && v->memo[index] >= 0, v, "a memo entry that is not set");
-    TRY(vm_push(v, v->memo[index], e));
-done:
-    return st;
+    return vm_push(v, v->memo[index], e);
 }
 
 static enum status push_global(struct vm *v, const char *module, int64_t n_module, const char *name,
                                int64_t n_name, struct err *e)
 {
-    enum status st = OK;
     int which = pickle_global_find(module, n_module, name, n_name);
-    ENSURE(which >= 0, ERR_FORMAT,
-           "%s: refers to %.*s.%.*s, which is no part of a state dict: refused (nothing in a "
-           "pickle is run)",
-           v->name, (int)(n_module < 100 ? n_module : 100), module,
-           (int)(n_name < 100 ? n_name : 100), name);
-    TRY(push_new(v, KIND_GLOBAL, which, e));
-done:
-    return st;
+    NEED(which >= 0, ERR_FORMAT,
+         "%s: refers to %.*s.%.*s, which is no part of a state dict: refused (nothing in a "
+         "pickle is run)",
+         v->name, (int)(n_module < 100 ? n_module : 100), module,
+         (int)(n_name < 100 ? n_name : 100), name);
+    return push_new(v, KIND_GLOBAL, which, e);
 }
 
 /* GLOBAL: two lines, module and name. */
 static enum status op_global(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     const char *text[2];
     int64_t n[2];
     for (int i = 0; i < 2; i++) {
@@ -235,58 +195,46 @@ static enum status op_global(struct vm *v, struct err *e)
         n[i] = newline - text[i];
         v->at += (size_t)n[i] + 1;
     }
-    TRY(push_global(v, text[0], n[0], text[1], n[1], e));
-done:
-    return st;
+    return push_global(v, text[0], n[0], text[1], n[1], e);
 }
 
 static enum status op_stack_global(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     int64_t name = 0, module = 0;
-    TRY(pop(v, &name, e));
-    TRY(pop(v, &module, e));
+    PASS(pop(v, &name, e));
+    PASS(pop(v, &module, e));
     const struct value *a = &v->values[module], *b = &v->values[name];
     CHECK(a->kind == KIND_TEXT && b->kind == KIND_TEXT, v, "a name that is not a text");
-    TRY(push_global(v, a->text, a->n, b->text, b->n, e));
-done:
-    return st;
+    return push_global(v, a->text, a->n, b->text, b->n, e);
 }
 
 /* Replaces the values from stack position `from` on by a tuple of them. */
 static enum status make_tuple(struct vm *v, int64_t from, struct err *e)
 {
-    enum status st = OK;
     int64_t tuple;
-    TRY(vm_new(v, KIND_TUPLE, 0, &tuple, e));
-    for (int64_t i = from; i < v->n_stack; i++) TRY(vm_add_item(v, tuple, v->stack[i], e));
+    PASS(vm_new(v, KIND_TUPLE, 0, &tuple, e));
+    for (int64_t i = from; i < v->n_stack; i++) PASS(vm_add_item(v, tuple, v->stack[i], e));
     v->n_stack = from;
-    TRY(vm_push(v, tuple, e));
-done:
-    return st;
+    return vm_push(v, tuple, e);
 }
 
 static enum status op_tuple(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     int64_t from = v->n_stack - (v->code - 0x84); /* TUPLE1, 2, 3 */
     if (v->code == 't')
-        TRY(pop_mark(v, &from, e));
+        PASS(pop_mark(v, &from, e));
     else
         CHECK(reach(v) >= v->code - 0x84, v, "the stack is empty");
-    TRY(make_tuple(v, from, e));
-done:
-    return st;
+    return make_tuple(v, from, e);
 }
 
 /* SETITEM(S) and APPEND(S): moves the topmost values into the container below them. */
 static enum status op_fill(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     bool pairs = v->code == 's' || v->code == 'u';
     int64_t from = v->n_stack - (pairs ? 2 : 1);
     if (v->code == 'u' || v->code == 'e')
-        TRY(pop_mark(v, &from, e));
+        PASS(pop_mark(v, &from, e));
     else
         CHECK(reach(v) >= (pairs ? 3 : 2), v, "the stack is empty");
     CHECK(v->n_stack - from <= reach(v) - 1, v, "no container below the items");
@@ -294,48 +242,39 @@ static enum status op_fill(struct vm *v, struct err *e)
     int64_t container = v->stack[from - 1];
     CHECK(v->values[container].kind == (pairs ? KIND_DICT : KIND_LIST), v,
           "items for what is not a container");
-    for (int64_t i = from; i < v->n_stack; i++) TRY(vm_add_item(v, container, v->stack[i], e));
+    for (int64_t i = from; i < v->n_stack; i++) PASS(vm_add_item(v, container, v->stack[i], e));
     v->n_stack = from;
-done:
-    return st;
+    return OK;
 }
 
 static enum status op_reduce(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     int64_t args = 0, global = 0, result = 0;
-    TRY(pop(v, &args, e));
-    TRY(pop(v, &global, e));
+    PASS(pop(v, &args, e));
+    PASS(pop(v, &global, e));
     CHECK(v->values[global].kind == KIND_GLOBAL, v, "a call of what is not a function");
     CHECK(v->values[args].kind == KIND_TUPLE, v, "arguments that are not a tuple");
-    TRY(pickle_reduce(v, v->values[global].integer, args, &result, e));
-    TRY(vm_push(v, result, e));
-done:
-    return st;
+    PASS(pickle_reduce(v, v->values[global].integer, args, &result, e));
+    return vm_push(v, result, e);
 }
 
 static enum status op_persistent(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     int64_t id = 0, result = 0;
-    TRY(pop(v, &id, e));
-    TRY(pickle_storage(v, id, &result, e));
-    TRY(vm_push(v, result, e));
-done:
-    return st;
+    PASS(pop(v, &id, e));
+    PASS(pickle_storage(v, id, &result, e));
+    return vm_push(v, result, e);
 }
 
 /* BUILD: drops attributes. An OrderedDict has some (versions of its modules). */
 static enum status op_build(struct vm *v, struct err *e)
 {
-    enum status st = OK;
     int64_t state = 0;
-    TRY(pop(v, &state, e));
+    PASS(pop(v, &state, e));
     CHECK(reach(v) > 0, v, "the stack is empty");
     CHECK(v->values[v->stack[v->n_stack - 1]].kind == KIND_DICT, v,
           "attributes of what is not a dict");
-done:
-    return st;
+    return OK;
 }
 
 typedef enum status (*op_function)(struct vm *v, struct err *e);
@@ -355,21 +294,18 @@ static const op_function operations[256] = {
 
 static enum status run(struct vm *v, int64_t *root, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(v->n > 0 && v->data[0] == 0x80, ERR_FORMAT, "%s: not a pickle of protocol 2 or later",
-           v->name);
+    NEED(v->n > 0 && v->data[0] == 0x80, ERR_FORMAT, "%s: not a pickle of protocol 2 or later",
+         v->name);
     for (;; v->steps++) {
         CHECK(v->at < v->n, v, "it ends without a result");
         v->code = v->data[v->at++];
         if (v->code == '.') break;
-        ENSURE(operations[v->code], ERR_FORMAT,
-               "%s: pickle instruction 0x%02x at byte %zu is no part of a state dict: refused",
-               v->name, v->code, v->at - 1);
-        TRY(operations[v->code](v, e));
+        NEED(operations[v->code], ERR_FORMAT,
+             "%s: pickle instruction 0x%02x at byte %zu is no part of a state dict: refused",
+             v->name, v->code, v->at - 1);
+        PASS(operations[v->code](v, e));
     }
-    TRY(pop(v, root, e));
-done:
-    return st;
+    return pop(v, root, e);
 }
 
 enum status pickle_read(const char *name, const void *data, size_t n, struct pickle_tensor **out,

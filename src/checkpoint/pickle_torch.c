@@ -59,83 +59,72 @@ static bool has_kind(const struct value *value, enum kind kind)
 
 static enum status rebuild_tensor(struct vm *v, int64_t args, int64_t *result, struct err *e)
 {
-    enum status st = OK;
     const struct value *a = &v->values[args];
-    ENSURE(has_kind(vm_item(v, a, 0), KIND_STORAGE) && has_kind(vm_item(v, a, 1), KIND_INT) &&
-               has_kind(vm_item(v, a, 2), KIND_TUPLE) && has_kind(vm_item(v, a, 3), KIND_TUPLE),
-           ERR_FORMAT, "%s: a tensor is not made of storage, offset, shape and stride (byte %zu)",
-           v->name, v->at);
-    TRY(vm_new(v, KIND_TENSOR, 0, result, e));
-    for (int i = 0; i < 4; i++) TRY(vm_add_item(v, *result, v->values[args].items[i], e));
-done:
-    return st;
+    NEED(has_kind(vm_item(v, a, 0), KIND_STORAGE) && has_kind(vm_item(v, a, 1), KIND_INT) &&
+             has_kind(vm_item(v, a, 2), KIND_TUPLE) && has_kind(vm_item(v, a, 3), KIND_TUPLE),
+         ERR_FORMAT, "%s: a tensor is not made of storage, offset, shape and stride (byte %zu)",
+         v->name, v->at);
+    PASS(vm_new(v, KIND_TENSOR, 0, result, e));
+    for (int i = 0; i < 4; i++) PASS(vm_add_item(v, *result, v->values[args].items[i], e));
+    return OK;
 }
 
 /* A tensor with Python attributes: they are dropped. */
 static enum status rebuild_wrapped(struct vm *v, int64_t args, int64_t *result, struct err *e)
 {
-    enum status st = OK;
     const struct value *a = &v->values[args], *function = vm_item(v, a, 0);
-    ENSURE(has_kind(function, KIND_GLOBAL) && globals[function->integer].role == ROLE_TENSOR &&
-               has_kind(vm_item(v, a, 1), KIND_GLOBAL) && has_kind(vm_item(v, a, 2), KIND_TUPLE),
-           ERR_FORMAT, "%s: a subclass of Tensor is not supported (byte %zu)", v->name, v->at);
-    TRY(rebuild_tensor(v, a->items[2], result, e));
-done:
-    return st;
+    NEED(has_kind(function, KIND_GLOBAL) && globals[function->integer].role == ROLE_TENSOR &&
+             has_kind(vm_item(v, a, 1), KIND_GLOBAL) && has_kind(vm_item(v, a, 2), KIND_TUPLE),
+         ERR_FORMAT, "%s: a subclass of Tensor is not supported (byte %zu)", v->name, v->at);
+    return rebuild_tensor(v, a->items[2], result, e);
 }
 
 enum status pickle_reduce(struct vm *v, int64_t global, int64_t args, int64_t *result,
                           struct err *e)
 {
-    enum status st = OK;
     const struct value *a = &v->values[args];
     switch (globals[global].role) {
     case ROLE_DICT:
-        ENSURE(a->n == 0, ERR_FORMAT, "%s: an OrderedDict with arguments", v->name);
-        TRY(vm_new(v, KIND_DICT, 0, result, e));
+        NEED(a->n == 0, ERR_FORMAT, "%s: an OrderedDict with arguments", v->name);
+        PASS(vm_new(v, KIND_DICT, 0, result, e));
         break;
     case ROLE_TENSOR:
-        TRY(rebuild_tensor(v, args, result, e));
+        PASS(rebuild_tensor(v, args, result, e));
         break;
     case ROLE_WRAPPED:
-        TRY(rebuild_wrapped(v, args, result, e));
+        PASS(rebuild_wrapped(v, args, result, e));
         break;
     case ROLE_PARAMETER:
-        ENSURE(has_kind(vm_item(v, a, 0), KIND_TENSOR), ERR_FORMAT,
-               "%s: a parameter that is not a tensor (byte %zu)", v->name, v->at);
+        NEED(has_kind(vm_item(v, a, 0), KIND_TENSOR), ERR_FORMAT,
+             "%s: a parameter that is not a tensor (byte %zu)", v->name, v->at);
         *result = a->items[0];
         break;
     case ROLE_SIZE:
-        ENSURE(has_kind(vm_item(v, a, 0), KIND_TUPLE), ERR_FORMAT,
-               "%s: a torch.Size that is not a tuple (byte %zu)", v->name, v->at);
+        NEED(has_kind(vm_item(v, a, 0), KIND_TUPLE), ERR_FORMAT,
+             "%s: a torch.Size that is not a tuple (byte %zu)", v->name, v->at);
         *result = a->items[0];
         break;
     default:
-        FAIL(ERR_FORMAT, "%s: a call of %s.%s is no part of a state dict: refused", v->name,
-             globals[global].module, globals[global].name);
+        RAISE(ERR_FORMAT, "%s: a call of %s.%s is no part of a state dict: refused", v->name,
+              globals[global].module, globals[global].name);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* ("storage", class, key, device, number of elements) */
 enum status pickle_storage(struct vm *v, int64_t id, int64_t *result, struct err *e)
 {
-    enum status st = OK;
     const struct value *p = &v->values[id];
     const struct value *word = vm_item(v, p, 0), *type = vm_item(v, p, 1);
-    ENSURE(p->kind == KIND_TUPLE && has_kind(word, KIND_TEXT) &&
-               equals(word->text, word->n, "storage") && has_kind(type, KIND_GLOBAL) &&
-               globals[type->integer].role == ROLE_STORAGE &&
-               has_kind(vm_item(v, p, 2), KIND_TEXT) && has_kind(vm_item(v, p, 4), KIND_INT),
-           ERR_FORMAT, "%s: a persistent id that is not a typed storage (byte %zu)", v->name,
-           v->at);
+    NEED(p->kind == KIND_TUPLE && has_kind(word, KIND_TEXT) &&
+             equals(word->text, word->n, "storage") && has_kind(type, KIND_GLOBAL) &&
+             globals[type->integer].role == ROLE_STORAGE && has_kind(vm_item(v, p, 2), KIND_TEXT) &&
+             has_kind(vm_item(v, p, 4), KIND_INT),
+         ERR_FORMAT, "%s: a persistent id that is not a typed storage (byte %zu)", v->name, v->at);
     int64_t key = p->items[2], count = p->items[4];
-    TRY(vm_new(v, KIND_STORAGE, (int64_t)globals[type->integer].dtype, result, e));
-    TRY(vm_add_item(v, *result, key, e));
-    TRY(vm_add_item(v, *result, count, e));
-done:
-    return st;
+    PASS(vm_new(v, KIND_STORAGE, (int64_t)globals[type->integer].dtype, result, e));
+    PASS(vm_add_item(v, *result, key, e));
+    return vm_add_item(v, *result, count, e);
 }
 
 /* Keys of storages are numbers. */
@@ -144,52 +133,44 @@ enum { NAME_MAX_BYTES = 4095, KEY_MAX_BYTES = 64 };
 static enum status copy_text(const struct vm *v, const struct value *text, int64_t max, char **out,
                              struct err *e)
 {
-    enum status st = OK;
-    ENSURE(!memchr(text->text, '\0', (size_t)text->n) && text->n <= max, ERR_FORMAT,
-           "%s: a name with NUL bytes, or of more than %lld bytes", v->name, (long long)max);
-    TRY(mem_format(out, e, "%.*s", (int)text->n, text->text));
-done:
-    return st;
+    NEED(!memchr(text->text, '\0', (size_t)text->n) && text->n <= max, ERR_FORMAT,
+         "%s: a name with NUL bytes, or of more than %lld bytes", v->name, (long long)max);
+    return mem_format(out, e, "%.*s", (int)text->n, text->text);
 }
 
 static enum status copy_dims(const struct vm *v, const struct value *tuple, const char *name,
                              int64_t dims[TENSOR_DIMS], struct err *e)
 {
-    enum status st = OK;
     for (int i = 0; i < (int)tuple->n; i++) {
         const struct value *dim = vm_item(v, tuple, i);
-        ENSURE(has_kind(dim, KIND_INT) && dim->integer >= 0, ERR_FORMAT,
-               "%s: tensor %s: a dimension or stride is not a non-negative integer", v->name, name);
+        NEED(has_kind(dim, KIND_INT) && dim->integer >= 0, ERR_FORMAT,
+             "%s: tensor %s: a dimension or stride is not a non-negative integer", v->name, name);
         dims[i] = dim->integer;
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status collect_one(const struct vm *v, const struct value *key,
                                const struct value *value, struct pickle_tensor *t, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(has_kind(key, KIND_TEXT), ERR_FORMAT, "%s: a key of the state dict is not a text",
-           v->name);
-    TRY(copy_text(v, key, NAME_MAX_BYTES, &t->name, e));
-    ENSURE(value->kind == KIND_TENSOR, ERR_FORMAT,
-           "%s: entry %s is not a tensor: the file is expected to hold a plain state dict", v->name,
-           t->name);
+    NEED(has_kind(key, KIND_TEXT), ERR_FORMAT, "%s: a key of the state dict is not a text",
+         v->name);
+    PASS(copy_text(v, key, NAME_MAX_BYTES, &t->name, e));
+    NEED(value->kind == KIND_TENSOR, ERR_FORMAT,
+         "%s: entry %s is not a tensor: the file is expected to hold a plain state dict", v->name,
+         t->name);
     const struct value *storage = vm_item(v, value, 0), *shape = vm_item(v, value, 2),
                        *stride = vm_item(v, value, 3);
     t->dtype = (enum dtype)storage->integer;
     t->storage_count = vm_item(v, storage, 1)->integer;
     t->offset = vm_item(v, value, 1)->integer;
-    TRY(copy_text(v, vm_item(v, storage, 0), KEY_MAX_BYTES, &t->storage, e));
-    ENSURE(shape->n <= TENSOR_DIMS && shape->n == stride->n, ERR_FORMAT,
-           "%s: tensor %s: %lld dimensions and %lld strides, at most %d are read", v->name, t->name,
-           (long long)shape->n, (long long)stride->n, TENSOR_DIMS);
+    PASS(copy_text(v, vm_item(v, storage, 0), KEY_MAX_BYTES, &t->storage, e));
+    NEED(shape->n <= TENSOR_DIMS && shape->n == stride->n, ERR_FORMAT,
+         "%s: tensor %s: %lld dimensions and %lld strides, at most %d are read", v->name, t->name,
+         (long long)shape->n, (long long)stride->n, TENSOR_DIMS);
     t->n_dims = (int)shape->n;
-    TRY(copy_dims(v, shape, t->name, t->shape, e));
-    TRY(copy_dims(v, stride, t->name, t->stride, e));
-done:
-    return st;
+    PASS(copy_dims(v, shape, t->name, t->shape, e));
+    return copy_dims(v, stride, t->name, t->stride, e);
 }
 
 enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensor **out, int64_t *n_out,

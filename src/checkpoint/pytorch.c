@@ -17,33 +17,28 @@ static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc,
 
 static enum status refuse_legacy(const char *path, int fd, int64_t size, struct err *e)
 {
-    enum status st = OK;
     unsigned char start[sizeof legacy_magic];
     if (size < (int64_t)sizeof start) return OK;
-    TRY(tensor_file_read(fd, path, "start", 0, start, sizeof start, e));
-    ENSURE(
-        memcmp(start, legacy_magic, sizeof start) != 0, ERR_FORMAT,
-        "%s: written in the format of PyTorch before 1.6, which is not read: load it and save it "
-        "again with torch.save",
-        path);
-done:
-    return st;
+    PASS(tensor_file_read(fd, path, "start", 0, start, sizeof start, e));
+    NEED(memcmp(start, legacy_magic, sizeof start) != 0, ERR_FORMAT,
+         "%s: written in the format of PyTorch before 1.6, which is not read: load it and save it "
+         "again with torch.save",
+         path);
+    return OK;
 }
 
 /* *prefix = "NAME/", the folder of the archive that has data.pkl, and with it all members. */
 static enum status find_prefix(const struct zip *z, char **prefix, struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < z->n && !*prefix; i++) {
         const char *slash = strchr(z->members[i].name, '/');
         if (slash && strcmp(slash, "/data.pkl") == 0)
-            TRY(mem_format(prefix, e, "%.*s", (int)(slash + 1 - z->members[i].name),
-                           z->members[i].name));
+            PASS(mem_format(prefix, e, "%.*s", (int)(slash + 1 - z->members[i].name),
+                            z->members[i].name));
     }
-    ENSURE(*prefix, ERR_FORMAT, "%s: a zip archive without data.pkl: not written by torch.save?",
-           z->path);
-done:
-    return st;
+    NEED(*prefix, ERR_FORMAT, "%s: a zip archive without data.pkl: not written by torch.save?",
+         z->path);
+    return OK;
 }
 
 static enum status find_member(const struct zip *z, const char *prefix, const char *folder,
@@ -110,63 +105,57 @@ static bool is_contiguous(const struct pickle_tensor *p, int64_t n_elements)
 static enum status find_offset(const struct zip *z, const char *prefix,
                                const struct pickle_tensor *p, struct tensor_entry *t, struct err *e)
 {
-    enum status st = OK;
     const struct zip_member *m = NULL;
     int64_t size = (int64_t)dtype_size(p->dtype), data = 0, first = 0, last = 0;
-    TRY(find_member(z, prefix, "data/", p->storage, &m, e));
-    ENSURE(m, ERR_FORMAT, "%s: tensor %s: its storage data/%s is not in the archive", z->path,
-           p->name, p->storage);
-    ENSURE(p->storage_count >= 0 && m->size / size == p->storage_count && m->size % size == 0,
-           ERR_FORMAT, "%s: tensor %s: its storage %s has %lld bytes where %lld %s are expected",
-           z->path, p->name, m->name, (long long)m->size, (long long)p->storage_count,
-           dtype_name(p->dtype));
-    ENSURE(p->offset >= 0 && !__builtin_mul_overflow(p->offset, size, &first) &&
-               !__builtin_add_overflow(first, t->n_bytes, &last) && last <= m->size,
-           ERR_FORMAT, "%s: tensor %s reaches beyond its storage %s", z->path, p->name, m->name);
-    TRY(zip_locate(z, m, &data, e));
+    PASS(find_member(z, prefix, "data/", p->storage, &m, e));
+    NEED(m, ERR_FORMAT, "%s: tensor %s: its storage data/%s is not in the archive", z->path,
+         p->name, p->storage);
+    NEED(p->storage_count >= 0 && m->size / size == p->storage_count && m->size % size == 0,
+         ERR_FORMAT, "%s: tensor %s: its storage %s has %lld bytes where %lld %s are expected",
+         z->path, p->name, m->name, (long long)m->size, (long long)p->storage_count,
+         dtype_name(p->dtype));
+    NEED(p->offset >= 0 && !__builtin_mul_overflow(p->offset, size, &first) &&
+             !__builtin_add_overflow(first, t->n_bytes, &last) && last <= m->size,
+         ERR_FORMAT, "%s: tensor %s reaches beyond its storage %s", z->path, p->name, m->name);
+    PASS(zip_locate(z, m, &data, e));
     t->offset = data + first;
-done:
-    return st;
+    return OK;
 }
 
 static enum status make_entry(const struct zip *z, const char *prefix, struct pickle_tensor *p,
                               struct tensor_entry *t, struct err *e)
 {
-    enum status st = OK;
     char shape[192], stride[192];
     t->dtype = p->dtype;
     t->n_dims = p->n_dims;
     memcpy(t->shape, p->shape, sizeof t->shape);
-    ENSURE(tensor_entry_count(t), ERR_FORMAT, "%s: tensor %s: its number of bytes does not fit",
-           z->path, p->name);
+    NEED(tensor_entry_count(t), ERR_FORMAT, "%s: tensor %s: its number of bytes does not fit",
+         z->path, p->name);
     if (!is_contiguous(p, t->n_elements)) {
         tensor_shape_text(p->shape, p->n_dims, shape, sizeof shape);
         tensor_shape_text(p->stride, p->n_dims, stride, sizeof stride);
-        FAIL(ERR_FORMAT,
-             "%s: tensor %s of shape %s is stored with strides %s, transposed or with gaps, which "
-             "is not read: save it with .contiguous()",
-             z->path, p->name, shape, stride);
+        RAISE(ERR_FORMAT,
+              "%s: tensor %s of shape %s is stored with strides %s, transposed or with gaps, which "
+              "is not read: save it with .contiguous()",
+              z->path, p->name, shape, stride);
     }
-    TRY(find_offset(z, prefix, p, t, e));
+    PASS(find_offset(z, prefix, p, t, e));
     t->name = p->name; /* the entry owns it from here */
     p->name = NULL;
-done:
-    return st;
+    return OK;
 }
 
 static enum status make_entries(struct safetensors *s, const struct zip *z, const char *prefix,
                                 struct pickle_tensor *tensors, int64_t n, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_zero(&s->entries, n, sizeof *s->entries, s->path, e));
+    PASS(mem_zero(&s->entries, n, sizeof *s->entries, s->path, e));
     s->n = n;
     qsort(tensors, (size_t)n, sizeof *tensors, name_compare);
     for (int64_t i = 1; i < n; i++)
-        ENSURE(strcmp(tensors[i - 1].name, tensors[i].name) != 0, ERR_FORMAT,
-               "%s: tensor %s stands twice in it", s->path, tensors[i].name);
-    for (int64_t i = 0; i < n; i++) TRY(make_entry(z, prefix, &tensors[i], &s->entries[i], e));
-done:
-    return st;
+        NEED(strcmp(tensors[i - 1].name, tensors[i].name) != 0, ERR_FORMAT,
+             "%s: tensor %s stands twice in it", s->path, tensors[i].name);
+    for (int64_t i = 0; i < n; i++) PASS(make_entry(z, prefix, &tensors[i], &s->entries[i], e));
+    return OK;
 }
 
 enum status pytorch_open(const char *path, struct safetensors *out, struct err *e)

@@ -47,7 +47,6 @@ enum { FORM_DEPTH = 8, FORM_LIST = 64, FORM_BRACKET_BYTES = 16 };
 
 static enum status check_form(const char *path, const char *text, int64_t n, struct err *e)
 {
-    enum status st = OK;
     int64_t commas[FORM_DEPTH + 1] = {0}, brackets = 0;
     bool is_list[FORM_DEPTH + 1] = {false}, in_string = false;
     int depth = 0;
@@ -59,99 +58,89 @@ static enum status check_form(const char *path, const char *text, int64_t n, str
         } else if (c == '"') {
             in_string = true;
         } else if (c == '{' || c == '[') {
-            ENSURE(++depth <= FORM_DEPTH, ERR_FORMAT,
-                   "%s: the header is nested deeper than %d levels at byte %lld", path, FORM_DEPTH,
-                   (long long)i);
+            NEED(++depth <= FORM_DEPTH, ERR_FORMAT,
+                 "%s: the header is nested deeper than %d levels at byte %lld", path, FORM_DEPTH,
+                 (long long)i);
             brackets++;
             is_list[depth] = c == '[';
             commas[depth] = 0;
         } else if (c == '}' || c == ']') {
             depth -= depth > 0;
         } else if (c == ',') {
-            ENSURE(++commas[depth] < FORM_LIST || !is_list[depth], ERR_FORMAT,
-                   "%s: the header has a list of more than %d values at byte %lld", path, FORM_LIST,
-                   (long long)i);
+            NEED(++commas[depth] < FORM_LIST || !is_list[depth], ERR_FORMAT,
+                 "%s: the header has a list of more than %d values at byte %lld", path, FORM_LIST,
+                 (long long)i);
         }
     }
-    ENSURE(brackets <= 2 + n / FORM_BRACKET_BYTES, ERR_FORMAT,
-           "%s: the header's %lld lists and objects are too short to describe tensors", path,
-           (long long)brackets);
-done:
-    return st;
+    NEED(brackets <= 2 + n / FORM_BRACKET_BYTES, ERR_FORMAT,
+         "%s: the header's %lld lists and objects are too short to describe tensors", path,
+         (long long)brackets);
+    return OK;
 }
 
 static enum status check_metadata(const char *path, const json_t *metadata, struct err *e)
 {
-    enum status st = OK;
     const char *key;
     json_t *value;
-    ENSURE(json_is_object(metadata), ERR_FORMAT, "%s: __metadata__ is not an object", path);
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) ENSURE(
-        json_is_string(value), ERR_FORMAT, "%s: __metadata__: %s is not a string", path, key);
-done:
-    return st;
+    NEED(json_is_object(metadata), ERR_FORMAT, "%s: __metadata__ is not an object", path);
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
+        NEED(json_is_string(value), ERR_FORMAT, "%s: __metadata__: %s is not a string", path, key);
+    return OK;
 }
 
 static enum status parse_shape(const char *path, const json_t *shape, struct tensor_entry *t,
                                struct err *e)
 {
-    enum status st = OK;
-    ENSURE(json_is_array(shape), ERR_FORMAT, "%s: tensor %s: shape is not an array", path, t->name);
-    ENSURE(json_array_size(shape) <= TENSOR_DIMS, ERR_FORMAT,
-           "%s: tensor %s: %zu dimensions, at most %d are read", path, t->name,
-           json_array_size(shape), TENSOR_DIMS);
+    NEED(json_is_array(shape), ERR_FORMAT, "%s: tensor %s: shape is not an array", path, t->name);
+    NEED(json_array_size(shape) <= TENSOR_DIMS, ERR_FORMAT,
+         "%s: tensor %s: %zu dimensions, at most %d are read", path, t->name,
+         json_array_size(shape), TENSOR_DIMS);
     t->n_dims = (int)json_array_size(shape);
     for (int i = 0; i < t->n_dims; i++) {
         const json_t *dim = json_array_get(shape, (size_t)i);
-        ENSURE(json_is_integer(dim) && json_integer_value(dim) >= 0, ERR_FORMAT,
-               "%s: tensor %s: dimension %d is not a non-negative integer", path, t->name, i);
+        NEED(json_is_integer(dim) && json_integer_value(dim) >= 0, ERR_FORMAT,
+             "%s: tensor %s: dimension %d is not a non-negative integer", path, t->name, i);
         t->shape[i] = json_integer_value(dim);
     }
-    ENSURE(tensor_entry_count(t), ERR_FORMAT,
-           "%s: tensor %s: the number of its bytes does not fit 63 bits", path, t->name);
-done:
-    return st;
+    NEED(tensor_entry_count(t), ERR_FORMAT,
+         "%s: tensor %s: the number of its bytes does not fit 63 bits", path, t->name);
+    return OK;
 }
 
 /* data_offsets count from the header's end, which is at byte `data` of the file. */
 static enum status parse_offsets(const char *path, const json_t *offsets, int64_t data,
                                  int64_t size, struct tensor_entry *t, struct err *e)
 {
-    enum status st = OK;
     const json_t *first = json_array_get(offsets, 0), *second = json_array_get(offsets, 1);
-    ENSURE(json_array_size(offsets) == 2 && json_is_integer(first) && json_is_integer(second),
-           ERR_FORMAT, "%s: tensor %s: data_offsets are not two integers", path, t->name);
+    NEED(json_array_size(offsets) == 2 && json_is_integer(first) && json_is_integer(second),
+         ERR_FORMAT, "%s: tensor %s: data_offsets are not two integers", path, t->name);
     int64_t begin = json_integer_value(first), end = json_integer_value(second);
-    ENSURE(begin >= 0 && begin <= end, ERR_FORMAT,
-           "%s: tensor %s: data_offsets [%lld, %lld] are not a range", path, t->name,
-           (long long)begin, (long long)end);
-    ENSURE(end <= size - data, ERR_FORMAT,
-           "%s: tensor %s ends at byte %lld of %lld bytes of data (was the file's download cut "
-           "short?)",
-           path, t->name, (long long)end, (long long)(size - data));
-    ENSURE(end - begin == t->n_bytes, ERR_FORMAT,
-           "%s: tensor %s: its shape and type %s ask for %lld bytes, its data_offsets for %lld",
-           path, t->name, dtype_name(t->dtype), (long long)t->n_bytes, (long long)(end - begin));
+    NEED(begin >= 0 && begin <= end, ERR_FORMAT,
+         "%s: tensor %s: data_offsets [%lld, %lld] are not a range", path, t->name,
+         (long long)begin, (long long)end);
+    NEED(end <= size - data, ERR_FORMAT,
+         "%s: tensor %s ends at byte %lld of %lld bytes of data (was the file's download cut "
+         "short?)",
+         path, t->name, (long long)end, (long long)(size - data));
+    NEED(end - begin == t->n_bytes, ERR_FORMAT,
+         "%s: tensor %s: its shape and type %s ask for %lld bytes, its data_offsets for %lld", path,
+         t->name, dtype_name(t->dtype), (long long)t->n_bytes, (long long)(end - begin));
     t->offset = data + begin;
-done:
-    return st;
+    return OK;
 }
 
 static enum status parse_tensor(const char *path, const char *name, const json_t *value,
                                 int64_t data, int64_t size, struct tensor_entry *t, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_string(&t->name, name, e));
-    ENSURE(json_is_object(value), ERR_FORMAT, "%s: tensor %s: not an object", path, name);
+    PASS(mem_string(&t->name, name, e));
+    NEED(json_is_object(value), ERR_FORMAT, "%s: tensor %s: not an object", path, name);
     const char *dtype = json_string_value(json_object_get(value, "dtype"));
-    ENSURE(dtype, ERR_FORMAT, "%s: tensor %s: dtype is missing or not a string", path, name);
+    NEED(dtype, ERR_FORMAT, "%s: tensor %s: dtype is missing or not a string", path, name);
     t->dtype = dtype_find(dtype);
-    ENSURE(t->dtype != DTYPE_N, ERR_FORMAT, "%s: tensor %s: dtype %s is not supported", path, name,
-           dtype);
-    TRY(parse_shape(path, json_object_get(value, "shape"), t, e));
-    TRY(parse_offsets(path, json_object_get(value, "data_offsets"), data, size, t, e));
-done:
-    return st;
+    NEED(t->dtype != DTYPE_N, ERR_FORMAT, "%s: tensor %s: dtype %s is not supported", path, name,
+         dtype);
+    PASS(parse_shape(path, json_object_get(value, "shape"), t, e));
+    return parse_offsets(path, json_object_get(value, "data_offsets"), data, size, t, e);
 }
 
 static int compare_offsets(const void *a, const void *b)
@@ -190,24 +179,22 @@ done:
 static enum status parse_header(struct safetensors *s, const json_t *root, int64_t data,
                                 int64_t size, struct err *e)
 {
-    enum status st = OK;
     const char *name;
     json_t *value;
-    TRY(mem_zero(&s->entries, (int64_t)json_object_size(root), sizeof *s->entries, "tensor list",
-                 e));
+    PASS(mem_zero(&s->entries, (int64_t)json_object_size(root), sizeof *s->entries, "tensor list",
+                  e));
     json_object_foreach((json_t *)(uintptr_t)root, name, value)
     {
         if (strcmp(name, "__metadata__") == 0) {
-            TRY(check_metadata(s->path, value, e));
+            PASS(check_metadata(s->path, value, e));
             continue;
         }
         struct tensor_entry *t = &s->entries[s->n++];
-        TRY(parse_tensor(s->path, name, value, data, size, t, e));
+        PASS(parse_tensor(s->path, name, value, data, size, t, e));
     }
-    TRY(check_cover(s, data, size, e));
+    PASS(check_cover(s, data, size, e));
     qsort(s->entries, (size_t)s->n, sizeof *s->entries, name_compare);
-done:
-    return st;
+    return OK;
 }
 
 enum status safetensors_open(const char *path, struct safetensors *out, struct err *e)

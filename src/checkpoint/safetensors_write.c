@@ -103,33 +103,29 @@ static void skip_full(struct safetensors_out *o)
 enum status safetensors_append(struct safetensors_out *o, const float *data, int64_t n_elements,
                                struct err *e)
 {
-    enum status st = OK;
     if (n_elements == 0) return OK;
     skip_full(o);
-    ENSURE(o->at < o->n, ERR_SHAPE, "%s: data behind the last tensor", o->path);
+    NEED(o->at < o->n, ERR_SHAPE, "%s: data behind the last tensor", o->path);
     const struct tensor_entry *t = &o->entries[o->at];
-    ENSURE(n_elements > 0 && n_elements <= t->n_elements - o->filled, ERR_SHAPE,
-           "%s: tensor %s: %lld elements given where %lld of its %lld are left", o->path, t->name,
-           (long long)n_elements, (long long)(t->n_elements - o->filled), (long long)t->n_elements);
-    TRY(fsx_write(o->fd, o->temporary, data, (size_t)n_elements * sizeof *data, e));
+    NEED(n_elements > 0 && n_elements <= t->n_elements - o->filled, ERR_SHAPE,
+         "%s: tensor %s: %lld elements given where %lld of its %lld are left", o->path, t->name,
+         (long long)n_elements, (long long)(t->n_elements - o->filled), (long long)t->n_elements);
+    PASS(fsx_write(o->fd, o->temporary, data, (size_t)n_elements * sizeof *data, e));
     o->filled += n_elements;
-done:
-    return st;
+    return OK;
 }
 
 enum status safetensors_commit(struct safetensors_out *o, struct err *e)
 {
-    enum status st = OK;
     skip_full(o);
-    ENSURE(o->at == o->n, ERR_SHAPE, "%s: tensor %s has %lld of its %lld elements", o->path,
-           o->entries[o->at].name, (long long)o->filled, (long long)o->entries[o->at].n_elements);
+    NEED(o->at == o->n, ERR_SHAPE, "%s: tensor %s has %lld of its %lld elements", o->path,
+         o->entries[o->at].name, (long long)o->filled, (long long)o->entries[o->at].n_elements);
     int closed = close(o->fd);
     o->fd = -1;
-    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", o->temporary, strerror(errno));
-    TRY(fsx_publish(o->temporary, o->path, e));
+    NEED(closed == 0, fsx_errno_status(errno), "%s: %s", o->temporary, strerror(errno));
+    PASS(fsx_publish(o->temporary, o->path, e));
     o->committed = true;
-done:
-    return st;
+    return OK;
 }
 
 void safetensors_out_close(struct safetensors_out *o)

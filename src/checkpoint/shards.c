@@ -27,12 +27,10 @@ static bool stays_in_folder(const char *name)
 
 static enum status add_file(struct shards *s, int64_t *capacity, const char *name, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&s->files, s->n, capacity, sizeof *s->files, e));
-    TRY(mem_string(&s->files[s->n], name, e));
+    PASS(mem_grow(&s->files, s->n, capacity, sizeof *s->files, e));
+    PASS(mem_string(&s->files[s->n], name, e));
     s->n++;
-done:
-    return st;
+    return OK;
 }
 
 static enum status list_files(struct shards *s, struct err *e)

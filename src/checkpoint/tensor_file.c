@@ -10,21 +10,19 @@
 enum status tensor_file_read(int fd, const char *path, const char *what, int64_t offset, void *dst,
                              int64_t n, struct err *e)
 {
-    enum status st = OK;
     int64_t got = 0;
     while (got < n) {
         ssize_t r = pread(fd, (char *)dst + got, (size_t)(n - got), offset + got);
         if (r < 0 && errno == EINTR) continue;
-        ENSURE(r >= 0, ERR_IO, "%s: %s: read of %lld bytes at %lld: %s", path, what, (long long)n,
-               (long long)offset, strerror(errno));
-        ENSURE(r > 0, ERR_IO,
-               "%s: %s: the file ends at byte %lld, %lld bytes too early (was it cut or replaced "
-               "after it was opened?)",
-               path, what, (long long)(offset + got), (long long)(n - got));
+        NEED(r >= 0, ERR_IO, "%s: %s: read of %lld bytes at %lld: %s", path, what, (long long)n,
+             (long long)offset, strerror(errno));
+        NEED(r > 0, ERR_IO,
+             "%s: %s: the file ends at byte %lld, %lld bytes too early (was it cut or replaced "
+             "after it was opened?)",
+             path, what, (long long)(offset + got), (long long)(n - got));
         got += r;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum { SAMPLES = 16, SAMPLE_BYTES = 4096 };

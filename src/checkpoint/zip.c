@@ -33,22 +33,20 @@ struct directory {
 /* The zip64 end record, which replaces the old one when a field of that overflows. */
 static enum status find_end64(const struct zip *z, int64_t end, struct directory *d, struct err *e)
 {
-    enum status st = OK;
     char locator[LOCATOR64_BYTES], record[END64_BYTES];
-    ENSURE(end >= LOCATOR64_BYTES, ERR_FORMAT, "%s: zip64 locator is missing", z->path);
-    TRY(tensor_file_read(z->fd, z->path, "zip64 locator", end - LOCATOR64_BYTES, locator,
-                         LOCATOR64_BYTES, e));
-    ENSURE(memcmp(locator, sign_locator64, 4) == 0, ERR_FORMAT, "%s: zip64 locator is missing",
-           z->path);
+    NEED(end >= LOCATOR64_BYTES, ERR_FORMAT, "%s: zip64 locator is missing", z->path);
+    PASS(tensor_file_read(z->fd, z->path, "zip64 locator", end - LOCATOR64_BYTES, locator,
+                          LOCATOR64_BYTES, e));
+    NEED(memcmp(locator, sign_locator64, 4) == 0, ERR_FORMAT, "%s: zip64 locator is missing",
+         z->path);
     uint64_t at = get(locator + 8, 8);
-    ENSURE(end >= END64_BYTES && at <= (uint64_t)(end - END64_BYTES), ERR_FORMAT,
-           "%s: zip64 record lies outside the file", z->path);
-    TRY(tensor_file_read(z->fd, z->path, "zip64 record", (int64_t)at, record, END64_BYTES, e));
-    ENSURE(memcmp(record, sign_end64, 4) == 0, ERR_FORMAT, "%s: zip64 record is damaged", z->path);
+    NEED(end >= END64_BYTES && at <= (uint64_t)(end - END64_BYTES), ERR_FORMAT,
+         "%s: zip64 record lies outside the file", z->path);
+    PASS(tensor_file_read(z->fd, z->path, "zip64 record", (int64_t)at, record, END64_BYTES, e));
+    NEED(memcmp(record, sign_end64, 4) == 0, ERR_FORMAT, "%s: zip64 record is damaged", z->path);
     *d = (struct directory){
         .entries = get(record + 32, 8), .size = get(record + 40, 8), .offset = get(record + 48, 8)};
-done:
-    return st;
+    return OK;
 }
 
 /* The end record is at the end of the file, followed only by a comment of unknown length. */
@@ -111,29 +109,26 @@ static bool apply_zip64(const char *extra, uint64_t n, uint64_t *field[3])
 static enum status read_entry(struct zip *z, const char *p, int64_t left, int64_t *used,
                               struct err *e)
 {
-    enum status st = OK;
     struct zip_member *m = &z->members[z->n++];
-    ENSURE(left >= ENTRY_BYTES && memcmp(p, sign_entry, 4) == 0, ERR_FORMAT,
-           "%s: the archive's directory is damaged at member %lld", z->path, (long long)z->n);
+    NEED(left >= ENTRY_BYTES && memcmp(p, sign_entry, 4) == 0, ERR_FORMAT,
+         "%s: the archive's directory is damaged at member %lld", z->path, (long long)z->n);
     int64_t n_name = (int64_t)get(p + 28, 2), n_extra = (int64_t)get(p + 30, 2);
     *used = ENTRY_BYTES + n_name + n_extra + (int64_t)get(p + 32, 2);
-    ENSURE(*used <= left && n_name > 0 && !memchr(p + ENTRY_BYTES, '\0', (size_t)n_name),
-           ERR_FORMAT, "%s: the archive's directory is damaged at member %lld", z->path,
-           (long long)z->n);
-    TRY(mem_format(&m->name, e, "%.*s", (int)n_name, p + ENTRY_BYTES));
+    NEED(*used <= left && n_name > 0 && !memchr(p + ENTRY_BYTES, '\0', (size_t)n_name), ERR_FORMAT,
+         "%s: the archive's directory is damaged at member %lld", z->path, (long long)z->n);
+    PASS(mem_format(&m->name, e, "%.*s", (int)n_name, p + ENTRY_BYTES));
     uint64_t packed = get(p + 20, 4), size = get(p + 24, 4), offset = get(p + 42, 4);
     bool fits = apply_zip64(p + ENTRY_BYTES + n_name, (uint64_t)n_extra,
                             (uint64_t *[3]){&size, &packed, &offset});
     m->flags = (int)get(p + 8, 2);
     m->method = (int)get(p + 10, 2);
-    ENSURE(fits && offset <= (uint64_t)z->size && packed <= (uint64_t)z->size - offset &&
-               (m->method != 0 || size == packed),
-           ERR_FORMAT, "%s: member %s lies outside the file, or its sizes contradict each other",
-           z->path, m->name);
+    NEED(fits && offset <= (uint64_t)z->size && packed <= (uint64_t)z->size - offset &&
+             (m->method != 0 || size == packed),
+         ERR_FORMAT, "%s: member %s lies outside the file, or its sizes contradict each other",
+         z->path, m->name);
     m->size = (int64_t)packed;
     m->header = (int64_t)offset;
-done:
-    return st;
+    return OK;
 }
 
 enum status zip_open(const char *path, int fd, int64_t size, struct zip *out, struct err *e)
@@ -179,21 +174,19 @@ const struct zip_member *zip_find(const struct zip *z, const char *name)
 enum status zip_locate(const struct zip *z, const struct zip_member *m, int64_t *offset,
                        struct err *e)
 {
-    enum status st = OK;
     char local[LOCAL_BYTES];
-    ENSURE(m->method == 0 && !(m->flags & 1), ERR_FORMAT,
-           "%s: member %s is compressed or encrypted (method %d), and only stored ones are read: "
-           "save the file again with torch.save",
-           z->path, m->name, m->method);
-    ENSURE(m->header <= z->size - LOCAL_BYTES, ERR_FORMAT,
-           "%s: the header of member %s lies outside the file", z->path, m->name);
-    TRY(tensor_file_read(z->fd, z->path, m->name, m->header, local, LOCAL_BYTES, e));
-    ENSURE(memcmp(local, sign_local, 4) == 0, ERR_FORMAT, "%s: the header of member %s is damaged",
-           z->path, m->name);
+    NEED(m->method == 0 && !(m->flags & 1), ERR_FORMAT,
+         "%s: member %s is compressed or encrypted (method %d), and only stored ones are read: "
+         "save the file again with torch.save",
+         z->path, m->name, m->method);
+    NEED(m->header <= z->size - LOCAL_BYTES, ERR_FORMAT,
+         "%s: the header of member %s lies outside the file", z->path, m->name);
+    PASS(tensor_file_read(z->fd, z->path, m->name, m->header, local, LOCAL_BYTES, e));
+    NEED(memcmp(local, sign_local, 4) == 0, ERR_FORMAT, "%s: the header of member %s is damaged",
+         z->path, m->name);
     /* its own lengths: the local extra field holds PyTorch's padding */
     *offset = m->header + LOCAL_BYTES + (int64_t)get(local + 26, 2) + (int64_t)get(local + 28, 2);
-    ENSURE(*offset <= z->size && m->size <= z->size - *offset, ERR_FORMAT,
-           "%s: member %s lies outside the file", z->path, m->name);
-done:
-    return st;
+    NEED(*offset <= z->size && m->size <= z->size - *offset, ERR_FORMAT,
+         "%s: member %s lies outside the file", z->path, m->name);
+    return OK;
 }

@@ -20,7 +20,6 @@ static const struct arg *find(const struct args *a, const char *word, size_t n)
 
 static enum status set(const struct arg *arg, char *value, struct err *e)
 {
-    enum status st = OK;
     char *end;
     switch (arg->type) {
     case ARG_SWITCH:
@@ -32,18 +31,17 @@ static enum status set(const struct arg *arg, char *value, struct err *e)
     case ARG_INTEGER:
         errno = 0;
         *(int64_t *)arg->to = strtoll(value, &end, 10);
-        ENSURE(*value && !*end && !errno, ERR_USAGE, "%s: \"%s\" is not an integer", arg->name,
-               value);
+        NEED(*value && !*end && !errno, ERR_USAGE, "%s: \"%s\" is not an integer", arg->name,
+             value);
         break;
     case ARG_LIST: {
         struct arg_list *list = arg->to;
-        TRY(mem_grow(&list->items, list->n, &list->capacity, sizeof *list->items, e));
+        PASS(mem_grow(&list->items, list->n, &list->capacity, sizeof *list->items, e));
         list->items[list->n++] = value;
         break;
     }
     }
-done:
-    return st;
+    return OK;
 }
 
 /* Takes the flag at argv[0]; *used = words taken. */

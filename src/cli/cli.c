@@ -117,12 +117,10 @@ static bool choose_kernels(MPI_Comm comm, int rank)
  */
 static enum status flush_output(struct err *e)
 {
-    enum status st = OK;
     errno = 0;
-    ENSURE(fflush(stdout) == 0 && !ferror(stdout), ERR_IO, "cannot write the output: %s",
-           errno ? strerror(errno) : "an earlier part of it failed");
-done:
-    return st;
+    NEED(fflush(stdout) == 0 && !ferror(stdout), ERR_IO, "cannot write the output: %s",
+         errno ? strerror(errno) : "an earlier part of it failed");
+    return OK;
 }
 
 /* Returns the exit code; prints the one line of an error. */

@@ -212,12 +212,10 @@ static void print_text(const struct measured *m)
 
 static enum status flag(void *context, int argc, char **argv, int *used, struct err *e)
 {
-    enum status st = OK;
     struct measured *m = context;
-    TRY(data_options_flag(&m->data, "", argc, argv, used, e));
-    if (*used == 0) TRY(curvature_options_flag(&m->request.options, argc, argv, used, e));
-done:
-    return st;
+    PASS(data_options_flag(&m->data, "", argc, argv, used, e));
+    if (*used == 0) PASS(curvature_options_flag(&m->request.options, argc, argv, used, e));
+    return OK;
 }
 
 static void print_flags(FILE *out)

@@ -46,17 +46,15 @@ static void print_text(const struct doctor *d)
 static enum status examine(struct doctor *d, const struct doctor_ranks *r, const char *results,
                            const char *scratch, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(d->findings && d->warnings, ERR_NOMEM, "out of memory");
+    NEED(d->findings && d->warnings, ERR_NOMEM, "out of memory");
     doctor_check_versions(d);
-    TRY(doctor_check_blas(d, r, e));
+    PASS(doctor_check_blas(d, r, e));
     doctor_check_ranks(d, r);
     doctor_check_memory(d, r);
     doctor_check_limits(d);
     doctor_check_disks(d, results, scratch);
     doctor_check_locale(d);
-done:
-    return st;
+    return OK;
 }
 
 static enum status run(struct call *c, struct err *e)

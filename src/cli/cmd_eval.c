@@ -18,25 +18,23 @@ struct eval {
 static enum status plan_logits(const struct sequences *s, int64_t vocab,
                                struct tensor_shape **shapes, int64_t *n, struct err *e)
 {
-    enum status st = OK;
     int64_t T = s->n ? s->offset[1] - s->offset[0] : 0;
     bool equal = true;
     for (int64_t i = 0; i < s->n; i++) equal = equal && s->offset[i + 1] - s->offset[i] == T;
     *n = equal ? 1 : s->n;
-    TRY(mem_zero(shapes, *n, sizeof **shapes, "logits", e));
+    PASS(mem_zero(shapes, *n, sizeof **shapes, "logits", e));
     for (int64_t i = 0; i < *n; i++) {
         struct tensor_shape *shape = &(*shapes)[i];
         char *name;
         if (equal) {
-            TRY(mem_string(&name, "logits", e));
+            PASS(mem_string(&name, "logits", e));
             *shape = (struct tensor_shape){name, 3, {s->n, T, vocab}};
         } else {
-            TRY(mem_format(&name, e, "logits.%lld", (long long)i));
+            PASS(mem_format(&name, e, "logits.%lld", (long long)i));
             *shape = (struct tensor_shape){name, 2, {s->offset[i + 1] - s->offset[i], vocab}};
         }
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status write_logits(void *context, const struct model *m, const struct sequences *s,

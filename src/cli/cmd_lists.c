@@ -17,11 +17,9 @@ static enum status parse(struct call *c, bool *json, struct err *e)
 
 static enum status run_options(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    TRY(parse(c, NULL, e));
+    PASS(parse(c, NULL, e));
     if (!c->help) sweep_print_options(stdout);
-done:
-    return st;
+    return OK;
 }
 
 const struct command cmd_options = {

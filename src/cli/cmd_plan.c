@@ -76,7 +76,6 @@ static struct result_counts count_cells(const struct plan_states *p)
 static enum status print_json(struct plan_states *p, const struct plan_report *report,
                               struct err *e)
 {
-    enum status st = OK;
     const struct plan *plan = p->plan;
     const struct result_counts n = count_cells(p);
     const int64_t not_applicable = n.by_state[STATE_NOT_APPLICABLE];
@@ -89,9 +88,7 @@ static enum status print_json(struct plan_states *p, const struct plan_report *r
         (json_int_t)(n.records + not_applicable), "done", (json_int_t)n.by_state[STATE_DONE],
         "failed", (json_int_t)n.by_state[STATE_FAILED], "not_applicable",
         (json_int_t)not_applicable, "visits", visits, "cost", plan_report_json(report));
-    TRY(cli_print_json(json, JSON_INDENT(1) | JSON_SORT_KEYS, e));
-done:
-    return st;
+    return cli_print_json(json, JSON_INDENT(1) | JSON_SORT_KEYS, e);
 }
 
 static char mark_of(enum result_state state)
@@ -150,12 +147,11 @@ static void print_text(struct plan_states *p)
 /* The rates that costs are turned into time with. */
 static enum status set_rates(struct plan *p, const char *rate, const char **from, struct err *e)
 {
-    enum status st = OK;
     if (rate) {
         char *end;
         double gflops = strtod(rate, &end);
-        ENSURE(end != rate && *end == '\0' && gflops > 0 && gflops < 1e9, ERR_USAGE,
-               "--rate %s: expected GFLOP/s of a worker in single precision", rate);
+        NEED(end != rate && *end == '\0' && gflops > 0 && gflops < 1e9, ERR_USAGE,
+             "--rate %s: expected GFLOP/s of a worker in single precision", rate);
         p->costs.rates = cost_rates_given(gflops);
         *from = "as given";
     } else {
@@ -163,11 +159,10 @@ static enum status set_rates(struct plan *p, const char *rate, const char **from
         for (int64_t i = 0; i < p->n_checkpoints && !folder; i++)
             if (weights_present(&p->checkpoints[i].weights))
                 folder = weights_folder(&p->checkpoints[i].weights);
-        TRY(cost_rates_measure(folder, &p->costs.rates, e));
+        PASS(cost_rates_measure(folder, &p->costs.rates, e));
         *from = "measured now";
     }
-done:
-    return st;
+    return OK;
 }
 
 /* What a rank alone on this node would take, as a run does: a tenth stays free. */

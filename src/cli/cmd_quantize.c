@@ -55,54 +55,50 @@ enum { LENGTH_UNSET = -1 };
 static enum status share_flags(const struct quantize *o, struct data_options *d,
                                const char *section, struct err *e)
 {
-    enum status st = OK;
     struct data_options plain;
     data_options_default(&plain);
-    TRY(data_options_preset(&plain, o->preset, section, e));
+    PASS(data_options_preset(&plain, o->preset, section, e));
     if (d->length == LENGTH_UNSET) d->length = o->length ? o->length : plain.length;
-    ENSURE(d->length >= 2 || d->length == 0, ERR_USAGE, "--length %lld: expected at least 2",
-           (long long)d->length);
-    if (d->text && !d->field && o->field) TRY(mem_string(&d->field, o->field, e));
-done:
-    return st;
+    NEED(d->length >= 2 || d->length == 0, ERR_USAGE, "--length %lld: expected at least 2",
+         (long long)d->length);
+    if (d->text && !d->field && o->field) PASS(mem_string(&d->field, o->field, e));
+    return OK;
 }
 
 static enum status set_up(struct quantize *o, struct err *e)
 {
-    enum status st = OK;
     struct visit *v = &o->single.visit;
     const struct quant_method *method = quant_find(o->method ? o->method : "");
-    ENSURE(o->method, ERR_USAGE, "--method is missing; qtraj methods lists them");
-    ENSURE(method, ERR_USAGE, "--method %s: unknown, did you mean %s? qtraj methods lists them",
-           o->method, quant_nearest_name(o->method));
-    ENSURE(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
-           "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
-           (long long)method->bits_min, (long long)method->bits_max, method->name);
-    TRY(share_flags(o, &o->calibration, "calibration", e));
-    TRY(share_flags(o, &o->evaluation, "evaluation", e));
+    NEED(o->method, ERR_USAGE, "--method is missing; qtraj methods lists them");
+    NEED(method, ERR_USAGE, "--method %s: unknown, did you mean %s? qtraj methods lists them",
+         o->method, quant_nearest_name(o->method));
+    NEED(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
+         "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
+         (long long)method->bits_min, (long long)method->bits_max, method->name);
+    PASS(share_flags(o, &o->calibration, "calibration", e));
+    PASS(share_flags(o, &o->evaluation, "evaluation", e));
     if (o->samples && o->calibration.samples == o->preset_samples)
         o->calibration.samples = o->samples;
-    TRY(data_options_check_scored(&o->evaluation, "evaluation-", e));
-    ENSURE(!quant_calibrates(method) || is_given(&o->calibration), ERR_USAGE,
-           "%s calibrates: give --calibration-text or --calibration-ids", method->name);
-    TRY(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
+    PASS(data_options_check_scored(&o->evaluation, "evaluation-", e));
+    NEED(!quant_calibrates(method) || is_given(&o->calibration), ERR_USAGE,
+         "%s calibrates: give --calibration-text or --calibration-ids", method->name);
+    PASS(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
     v->n_variants = 1;
     v->variants[0].bits = o->bits;
     v->variants[0].method.options = o->entry.options;
-    TRY(mem_string(&v->variants[0].key, "", e));
-    TRY(mem_string(&v->variants[0].method.name, o->method, e));
-    TRY(mem_string(&v->variants[0].method.method, o->method, e));
-    TRY(quant_check(o->method, &o->entry.options, &o->bits, 1, e));
-    if (o->weights) TRY(quant_check_weights(method, "--weights", e));
+    PASS(mem_string(&v->variants[0].key, "", e));
+    PASS(mem_string(&v->variants[0].method.name, o->method, e));
+    PASS(mem_string(&v->variants[0].method.method, o->method, e));
+    PASS(quant_check(o->method, &o->entry.options, &o->bits, 1, e));
+    if (o->weights) PASS(quant_check_weights(method, "--weights", e));
     if (is_given(&o->calibration)) {
-        TRY(data_options_finish(&o->calibration, "calibration-", e));
+        PASS(data_options_finish(&o->calibration, "calibration-", e));
         v->calibration = o->calibration;
         o->calibration = (struct data_options){0};
     }
     if (is_given(&o->evaluation))
-        TRY(single_add_evaluation(&o->single, &o->evaluation, "evaluation-", e));
-done:
-    return st;
+        PASS(single_add_evaluation(&o->single, &o->evaluation, "evaluation-", e));
+    return OK;
 }
 
 static void print_text(const struct quantize *o)
@@ -127,7 +123,6 @@ static void print_text(const struct quantize *o)
 
 static enum status print_json(const struct quantize *o, struct err *e)
 {
-    enum status st = OK;
     static const char *const numbers[] = {
         "loss_delta", "loss_delta_stderr", "loss_relative", "loss_relative_stderr",
         "perplexity", "kl_divergence",     "top1_agreement"};
@@ -139,23 +134,19 @@ static enum status print_json(const struct quantize *o, struct err *e)
                             json_object_get(d, "sequence_loss"), "bits_per_weight",
                             json_object_get(values, "bits_per_weight"), "weight_distance",
                             json_object_get(values, "weight_distance"));
-    ENSURE(out, ERR_NOMEM, "out of memory");
+    NEED(out, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(out, numbers[i], single_number(cell, numbers[i]));
-    TRY(cli_print_json(out, JSON_COMPACT, e));
-done:
-    return st;
+    return cli_print_json(out, JSON_COMPACT, e);
 }
 
 static enum status other_flag(void *context, int argc, char **argv, int *used, struct err *e)
 {
-    enum status st = OK;
     struct quantize *o = context;
-    TRY(quant_options_flag(&o->entry.options, argc, argv, used, e));
-    if (!*used) TRY(data_options_flag(&o->calibration, "calibration-", argc, argv, used, e));
-    if (!*used) TRY(data_options_flag(&o->evaluation, "evaluation-", argc, argv, used, e));
-done:
-    return st;
+    PASS(quant_options_flag(&o->entry.options, argc, argv, used, e));
+    if (!*used) PASS(data_options_flag(&o->calibration, "calibration-", argc, argv, used, e));
+    if (!*used) PASS(data_options_flag(&o->evaluation, "evaluation-", argc, argv, used, e));
+    return OK;
 }
 
 static void print_flags(FILE *out)
@@ -181,20 +172,18 @@ static const char *flag_value(const char *name, int argc, char **argv)
 /* Defaults first, so that the flags beside --preset win wherever they stand. */
 static enum status start_from_preset(struct quantize *o, int argc, char **argv, struct err *e)
 {
-    enum status st = OK;
     const char *preset = flag_value("--preset", argc, argv);
     const char *method = flag_value("--method", argc, argv);
     quant_options_default(&o->entry.options);
     data_options_default(&o->calibration);
     data_options_default(&o->evaluation);
-    if (preset) TRY(preset_find(preset, &o->preset, e));
-    TRY(quant_options_preset(&o->entry.options, o->preset, method ? method : "", e));
-    TRY(data_options_preset(&o->calibration, o->preset, "calibration", e));
-    TRY(data_options_preset(&o->evaluation, o->preset, "evaluation", e));
+    if (preset) PASS(preset_find(preset, &o->preset, e));
+    PASS(quant_options_preset(&o->entry.options, o->preset, method ? method : "", e));
+    PASS(data_options_preset(&o->calibration, o->preset, "calibration", e));
+    PASS(data_options_preset(&o->evaluation, o->preset, "evaluation", e));
     o->preset_samples = o->calibration.samples;
     o->calibration.length = o->evaluation.length = LENGTH_UNSET;
-done:
-    return st;
+    return OK;
 }
 
 static enum status run(struct call *c, struct err *e)

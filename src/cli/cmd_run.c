@@ -13,7 +13,6 @@
 
 static enum status parse(struct run_master *m, struct call *c, struct err *e)
 {
-    enum status st = OK;
     const char *retry = NULL;
     const struct arg table[] = {
         {"--set", ARG_LIST, &m->set, "KEY=VALUE", "override a key of the sweep file"},
@@ -23,14 +22,12 @@ static enum status parse(struct run_master *m, struct call *c, struct err *e)
         {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "do finished cells again"},
     };
     const struct args args = {ARGS(table)};
-    TRY(args_parse(&args, c, &m->path, 1, e));
-    ENSURE(!retry || strcmp(retry, "failed") == 0, ERR_USAGE, "--retry %s: expected failed", retry);
+    PASS(args_parse(&args, c, &m->path, 1, e));
+    NEED(!retry || strcmp(retry, "failed") == 0, ERR_USAGE, "--retry %s: expected failed", retry);
     m->choice.retry_failed = retry != NULL;
     m->choice.n_only = m->only.n;
     m->choice.only = m->only.items;
-    TRY(plan_choice_check(&m->choice, e));
-done:
-    return st;
+    return plan_choice_check(&m->choice, e);
 }
 
 struct worker {

@@ -130,9 +130,8 @@ static void scale_parts(const struct plan_visits *v, double by)
 static enum status tasks_of(const struct plan_visits *v, double speed, struct sched_task **out,
                             struct err *e)
 {
-    enum status st = OK;
     struct sched_task *tasks = NULL;
-    TRY(mem_zero(&tasks, v->n, sizeof *tasks, "tasks", e));
+    PASS(mem_zero(&tasks, v->n, sizeof *tasks, "tasks", e));
     for (int64_t i = 0; i < v->n; i++)
         tasks[i] = (struct sched_task){.cost = v->visits[i].cost / speed,
                                        .n_parts = v->visits[i].n_pieces,
@@ -140,8 +139,7 @@ static enum status tasks_of(const struct plan_visits *v, double speed, struct sc
                                        .kind = v->visits[i].kind,
                                        .files = 1 + i};
     *out = tasks;
-done:
-    return st;
+    return OK;
 }
 
 enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,

@@ -203,14 +203,12 @@ done:
 
 static enum status sync_journal(struct run_master *m, struct err *e)
 {
-    enum status st = OK;
     if (!m->unsynced) return OK;
-    TRY(journal_sync(m->journal, e));
+    PASS(journal_sync(m->journal, e));
     m->unsynced = false;
     progress_add(&m->progress, m->waiting_done, m->waiting_failed);
     m->waiting_done = m->waiting_failed = 0;
-done:
-    return st;
+    return OK;
 }
 
 static enum status write_cube(struct run_master *m, struct err *e)
@@ -232,15 +230,13 @@ done:
  * may take 1 % of the time; it is also written at the end. */
 enum status run_master_tick(void *context, struct err *e)
 {
-    enum status st = OK;
     struct run_master *m = context;
     const double together = 5e-3;
-    if (m->unsynced && clock_seconds() - m->unsynced_since >= together) TRY(sync_journal(m, e));
+    if (m->unsynced && clock_seconds() - m->unsynced_since >= together) PASS(sync_journal(m, e));
     double since = clock_seconds() - m->cube_written;
-    if (m->cube_stale && since > 10 && since > 100 * m->cube_seconds) TRY(write_cube(m, e));
+    if (m->cube_stale && since > 10 && since > 100 * m->cube_seconds) PASS(write_cube(m, e));
     progress_print(&m->progress, false);
-done:
-    return st;
+    return OK;
 }
 
 /* --- after --- */

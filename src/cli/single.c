@@ -17,30 +17,25 @@ void single_free(struct single *s)
 enum status single_add_evaluation(struct single *s, struct data_options *d, const char *prefix,
                                   struct err *e)
 {
-    enum status st = OK;
     char *name = NULL;
     int64_t capacity = s->visit.n_evaluations;
-    TRY(data_options_finish(d, prefix, e));
-    TRY(mem_grow(&s->visit.evaluations, s->visit.n_evaluations, &capacity, sizeof *d, e));
-    TRY(mem_string(&name, "evaluation", e)); /* what single_number looks for */
+    PASS(data_options_finish(d, prefix, e));
+    PASS(mem_grow(&s->visit.evaluations, s->visit.n_evaluations, &capacity, sizeof *d, e));
+    PASS(mem_string(&name, "evaluation", e)); /* what single_number looks for */
     free(d->name);
     d->name = name;
     s->visit.evaluations[s->visit.n_evaluations++] = *d;
     *d = (struct data_options){0};
-done:
-    return st;
+    return OK;
 }
 
 static enum status keep(void *context, const json_t *record, struct err *e)
 {
-    enum status st = OK;
     struct single *s = context;
     bool cell = strcmp(json_text(record, "type", ""), "cell") == 0;
     json_t **to = cell ? &s->cell : &s->checkpoint;
-    ENSURE(*to = json_deep_copy(record), ERR_NOMEM, "out of memory for a record");
-    TRY(provenance_failure(record, e));
-done:
-    return st;
+    NEED(*to = json_deep_copy(record), ERR_NOMEM, "out of memory for a record");
+    return provenance_failure(record, e);
 }
 
 enum status single_run(struct single *s, const char *dir, const char *tokenizer, struct err *e)

@@ -68,11 +68,9 @@ static const char *fault(const struct curvature_options *o, const char **key)
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    enum status st = OK;
     const char *key, *what = fault(entry, &key);
-    if (what) TRY(options_fail(scope, key, e, "%s", what));
-done:
-    return st;
+    if (what) PASS(options_fail(scope, key, e, "%s", what));
+    return OK;
 }
 
 static const struct option_table curvature_table = {OPTION_ROWS(keys, curvature_options),
@@ -111,19 +109,17 @@ bool curvature_section_asks(const struct curvature_section *c)
 
 static enum status section_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    enum status st = OK;
     struct curvature_section *c = entry;
-    TRY(finish(&c->options, scope, e));
+    PASS(finish(&c->options, scope, e));
     if (!curvature_section_asks(c))
-        TRY(options_fail(scope, "sharpness", e,
-                         "nothing is asked for, expected sharpness, trace, density, second_order "
-                         "or critical; "
-                         "without the section no curvature is measured"));
+        PASS(options_fail(scope, "sharpness", e,
+                          "nothing is asked for, expected sharpness, trace, density, second_order "
+                          "or critical; "
+                          "without the section no curvature is measured"));
     const char *key = "warm_start";
     if (c->warm_start && c->options.sharpness == SHARPNESS_NONE)
-        TRY(options_fail(scope, key, e, "starts the sharpness, expected power or lanczos of it"));
-done:
-    return st;
+        PASS(options_fail(scope, key, e, "starts the sharpness, expected power or lanczos of it"));
+    return OK;
 }
 
 const struct option_table curvature_section_table = {OPTION_ROWS(section_keys, curvature_section),

@@ -87,14 +87,12 @@ static enum status name_after_file(struct data_options *d, struct err *e)
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    enum status st = OK;
     struct data_options *d = entry;
     clear_text_keys(d);
     const char *key, *what = fault(d, &key);
-    if (what) TRY(options_fail(scope, key, e, "%s", what));
-    if (!d->name) TRY(name_after_file(d, e));
-done:
-    return st;
+    if (what) PASS(options_fail(scope, key, e, "%s", what));
+    if (!d->name) PASS(name_after_file(d, e));
+    return OK;
 }
 
 /* In the order of their enums. */
@@ -167,23 +165,19 @@ const struct option_table data_table = {OPTION_ROWS(keys, data_options), .begin 
 
 enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e)
 {
-    enum status st = OK;
     clear_text_keys(d);
     const char *key, *what = fault(d, &key);
-    ENSURE(!what, ERR_USAGE, "--%s%s: %s", prefix, key ? key : "text", what);
-    if (!d->name) TRY(name_after_file(d, e));
-done:
-    return st;
+    NEED(!what, ERR_USAGE, "--%s%s: %s", prefix, key ? key : "text", what);
+    if (!d->name) PASS(name_after_file(d, e));
+    return OK;
 }
 
 enum status data_options_check_scored(const struct data_options *d, const char *prefix,
                                       struct err *e)
 {
-    enum status st = OK;
-    ENSURE(d->padding != PADDING_COUNTED, ERR_USAGE, "--%spadding: counted is for calibration",
-           prefix);
-done:
-    return st;
+    NEED(d->padding != PADDING_COUNTED, ERR_USAGE, "--%spadding: counted is for calibration",
+         prefix);
+    return OK;
 }
 
 enum status data_options_flag(struct data_options *d, const char *prefix, int argc, char **argv,

@@ -64,17 +64,15 @@ static const char *foreign_key(const struct surface_entry *s)
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    enum status st = OK;
     struct surface_entry *s = entry;
     const char *key = foreign_key(s);
     if (key)
-        TRY(options_fail(scope, key, e, "does not go with plane: %s",
-                         surface_plane_name(s->plane)));
+        PASS(options_fail(scope, key, e, "does not go with plane: %s",
+                          surface_plane_name(s->plane)));
     if ((s->columns == 0) != (s->rows == 0))
-        TRY(options_fail(scope, "rows", e, "columns and rows are 0 together or not at all"));
-    if (!s->name) TRY(mem_string(&s->name, surface_plane_name(s->plane), e));
-done:
-    return st;
+        PASS(options_fail(scope, "rows", e, "columns and rows are 0 together or not at all"));
+    if (!s->name) PASS(mem_string(&s->name, surface_plane_name(s->plane), e));
+    return OK;
 }
 
 const struct option_table surface_table = {OPTION_ROWS(keys, surface_entry), .finish = finish};

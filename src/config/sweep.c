@@ -100,14 +100,12 @@ static enum status spread_bits(struct sweep *s, const struct option_scope *scope
 static enum status resolve_surfaces(struct sweep *s, const struct option_scope *scope,
                                     struct err *e)
 {
-    enum status st = OK;
     const struct option_scope list = options_in(scope, "surfaces");
     for (int64_t i = 0; i < s->n_surfaces; i++) {
         const struct option_scope entry = options_entry(&list, i);
-        TRY(surface_resolve(s, i, &entry, e));
+        PASS(surface_resolve(s, i, &entry, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 /* Losses of filled-up sequences would be losses of the filling. */
@@ -149,20 +147,17 @@ _Static_assert(offsetof(struct model_entry, name) == 0 &&
 
 static enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    enum status st = OK;
     struct sweep *s = entry;
-    TRY(check_names(scope, "models", s->models, s->n_models, sizeof *s->models, e));
-    TRY(check_names(scope, "methods", s->methods, s->n_methods, sizeof *s->methods, e));
-    TRY(check_names(scope, "evaluation", s->evaluations, s->n_evaluations, sizeof *s->evaluations,
-                    e));
-    TRY(check_names(scope, "surfaces", s->surfaces, s->n_surfaces, sizeof *s->surfaces, e));
-    TRY(spread_bits(s, scope, e));
-    TRY(resolve_surfaces(s, scope, e));
-    TRY(check_scored(s, scope, e));
-    TRY(check_curvature(s, scope, e));
-    TRY(preset_check(s, scope, e));
-done:
-    return st;
+    PASS(check_names(scope, "models", s->models, s->n_models, sizeof *s->models, e));
+    PASS(check_names(scope, "methods", s->methods, s->n_methods, sizeof *s->methods, e));
+    PASS(check_names(scope, "evaluation", s->evaluations, s->n_evaluations, sizeof *s->evaluations,
+                     e));
+    PASS(check_names(scope, "surfaces", s->surfaces, s->n_surfaces, sizeof *s->surfaces, e));
+    PASS(spread_bits(s, scope, e));
+    PASS(resolve_surfaces(s, scope, e));
+    PASS(check_scored(s, scope, e));
+    PASS(check_curvature(s, scope, e));
+    return preset_check(s, scope, e);
 }
 
 /* ---- the file ---- */

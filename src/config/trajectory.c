@@ -96,7 +96,6 @@ static const struct option *find_column(const char *name)
 
 static enum status take_header(struct table *t, const struct fields *f, struct err *e)
 {
-    enum status st = OK;
     const char *names[COLUMNS_MAX];
     bool checkpoint = false;
     for (int64_t i = 0; i < row_table.n; i++) names[i] = row_table.options[i].name;
@@ -105,20 +104,19 @@ static enum status take_header(struct table *t, const struct fields *f, struct e
         text_show(f->text[i], shown, sizeof shown);
         const struct option *o = find_column(f->text[i]);
         const char *near = nearest_name(f->text[i], names, row_table.n);
-        ENSURE(o || !near, ERR_USAGE, "%s: unknown column, did you mean %s?", shown, near);
-        ENSURE(o, ERR_USAGE,
-               "%s: unknown column; the first line names the columns, known are checkpoint, step, "
-               "tokens, learning_rate, phase",
-               shown);
+        NEED(o || !near, ERR_USAGE, "%s: unknown column, did you mean %s?", shown, near);
+        NEED(o, ERR_USAGE,
+             "%s: unknown column; the first line names the columns, known are checkpoint, step, "
+             "tokens, learning_rate, phase",
+             shown);
         for (int64_t j = 0; j < i; j++)
-            ENSURE(t->column[j] != o, ERR_USAGE, "%s: the column stands twice", shown);
+            NEED(t->column[j] != o, ERR_USAGE, "%s: the column stands twice", shown);
         t->column[i] = o;
         checkpoint = checkpoint || o == row_table.options;
     }
-    ENSURE(checkpoint, ERR_USAGE, "the header has no column checkpoint");
+    NEED(checkpoint, ERR_USAGE, "the header has no column checkpoint");
     t->n_columns = f->n;
-done:
-    return st;
+    return OK;
 }
 
 /* A name becomes part of a path: it may descend, not climb. */

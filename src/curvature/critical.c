@@ -13,57 +13,51 @@ struct search {
 
 static enum status rises(struct search *s, double step, bool *risen, struct err *e)
 {
-    enum status st = OK;
-    TRY(s->line->loss(s->line->context, step, &s->last, e));
+    PASS(s->line->loss(s->line->context, step, &s->last, e));
     s->out->passes++;
     *risen = !(s->last <= s->start);
-done:
-    return st;
+    return OK;
 }
 
 /* Brackets the step between two powers of two. */
 static enum status bracket(struct search *s, struct err *e)
 {
-    enum status st = OK;
     struct critical *out = s->out;
     bool risen;
-    TRY(rises(s, 1, &risen, e));
+    PASS(rises(s, 1, &risen, e));
     if (risen) {
         out->high = 1;
         while (out->low == 0 && out->high > step_min) {
-            TRY(rises(s, out->high / 2, &risen, e));
+            PASS(rises(s, out->high / 2, &risen, e));
             *(risen ? &out->high : &out->low) = out->high / 2;
         }
-        ENSURE(out->low > 0 || !isnan(s->last), ERR_NUMERIC,
-               "the loss is not a number so near as a step of 1/1024: are the weights at the other "
-               "end damaged?");
+        NEED(out->low > 0 || !isnan(s->last), ERR_NUMERIC,
+             "the loss is not a number so near as a step of 1/1024: are the weights at the other "
+             "end damaged?");
     } else {
         out->low = 1;
         while (isinf(out->high) && out->low < step_max) {
-            TRY(rises(s, out->low * 2, &risen, e));
+            PASS(rises(s, out->low * 2, &risen, e));
             *(risen ? &out->high : &out->low) = out->low * 2;
         }
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status critical_search(const struct critical_line *line, double start, struct critical *out,
                             struct err *e)
 {
-    enum status st = OK;
     struct search s = {.line = line, .start = start, .out = out};
     bool risen;
     *out = (struct critical){.sharpness = NAN, .high = INFINITY};
-    TRY(bracket(&s, e));
+    PASS(bracket(&s, e));
     while (out->low > 0 && isfinite(out->high) && 1 - out->low / out->high > tolerance) {
         double middle = (out->low + out->high) / 2;
-        TRY(rises(&s, middle, &risen, e));
+        PASS(rises(&s, middle, &risen, e));
         *(risen ? &out->high : &out->low) = middle;
     }
     out->sharpness = out->low == 0 ? INFINITY : isinf(out->high) ? 0 : 4 / (out->low + out->high);
-done:
-    return st;
+    return OK;
 }
 
 /* --- between two checkpoints --- */

@@ -21,21 +21,19 @@ struct quadrature {
 static enum status open(struct quadrature *q, const struct operator* a,
                         const struct density_options *o, struct err *e)
 {
-    enum status st = OK;
     *q = (struct quadrature){.a = a};
-    ENSURE(a->space.total > 0 && o->runs > 0 && o->steps > 0, ERR_USAGE,
-           "a density of %lld numbers from %lld runs of %lld steps: expected some of each",
-           (long long)a->space.total, (long long)o->runs, (long long)o->steps);
+    NEED(a->space.total > 0 && o->runs > 0 && o->steps > 0, ERR_USAGE,
+         "a density of %lld numbers from %lld runs of %lld steps: expected some of each",
+         (long long)a->space.total, (long long)o->runs, (long long)o->steps);
     q->steps = o->steps < a->space.total ? o->steps : a->space.total;
     q->all = o->memory <= 0 || q->steps + 1 <= o->memory / a->space.most / (int64_t)sizeof(float);
     q->slots = q->all ? q->steps + 1 : SHORT;
-    TRY(vectors_alloc(&q->v, q->slots, a->space.n, sizeof(float), "the vectors of the density", e));
-    TRY(mem_zero(&q->alpha, q->steps, sizeof(double), "a density", e));
-    TRY(mem_zero(&q->beta, q->steps, sizeof(double), "a density", e));
-    TRY(mem_zero(&q->c, q->steps, sizeof(double), "a density", e));
-    TRY(mem_zero(&q->z, q->steps * q->steps, sizeof(double), "a density", e));
-done:
-    return st;
+    PASS(
+        vectors_alloc(&q->v, q->slots, a->space.n, sizeof(float), "the vectors of the density", e));
+    PASS(mem_zero(&q->alpha, q->steps, sizeof(double), "a density", e));
+    PASS(mem_zero(&q->beta, q->steps, sizeof(double), "a density", e));
+    PASS(mem_zero(&q->c, q->steps, sizeof(double), "a density", e));
+    return mem_zero(&q->z, q->steps * q->steps, sizeof(double), "a density", e);
 }
 
 static void release(struct quadrature *q)
@@ -60,42 +58,38 @@ static double remainder_norm(struct quadrature *q, int64_t j, float *w)
 /* One Lanczos iteration from v[0]; *count = its length. */
 static enum status iterate(struct quadrature *q, int64_t *count, struct err *e)
 {
-    enum status st = OK;
     const struct space *s = &q->a->space;
     int64_t j;
     double largest = 0;
     for (j = 0; j < q->steps; j++) {
         const float *x = q->v[j % q->slots];
         float *w = q->v[(j + 1) % q->slots];
-        TRY(q->a->apply(q->a->context, 1, &x, &w, e));
+        PASS(q->a->apply(q->a->context, 1, &x, &w, e));
         q->alpha[j] = vector_dot(s, x, w);
         q->beta[j] = remainder_norm(q, j, w);
-        ENSURE(isfinite(q->alpha[j]) && isfinite(q->beta[j]), ERR_NUMERIC,
-               "product %lld of the density is not finite", (long long)(j + 1));
+        NEED(isfinite(q->alpha[j]) && isfinite(q->beta[j]), ERR_NUMERIC,
+             "product %lld of the density is not finite", (long long)(j + 1));
         largest = fmax(largest, fabs(q->alpha[j]) + q->beta[j]);
         if (q->beta[j] <= 16 * (double)FLT_EPSILON * largest) break;
         vector_scale(s->n, 1 / q->beta[j], w, w);
     }
     *count = j < q->steps ? j + 1 : j;
-done:
-    return st;
+    return OK;
 }
 
 static enum status run(struct quadrature *q, uint64_t stream, double *node, double *weight,
                        int64_t *count, struct err *e)
 {
-    enum status st = OK;
     const struct space *s = &q->a->space;
     vector_signs(stream, s, q->v[0]);
     vector_scale(s->n, 1 / sqrt((double)s->total), q->v[0], q->v[0]);
-    TRY(iterate(q, count, e));
-    TRY(tridiagonal_eigen(*count, q->alpha, q->beta, q->z, e));
+    PASS(iterate(q, count, e));
+    PASS(tridiagonal_eigen(*count, q->alpha, q->beta, q->z, e));
     for (int64_t i = 0; i < *count; i++) {
         node[i] = q->alpha[i];
         weight[i] = q->z[i * *count] * q->z[i * *count];
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status density_estimate(const struct operator* a, const struct density_options *o,

@@ -55,7 +55,6 @@ int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab,
 
 static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
 {
-    enum status st = OK;
     const struct hvp *h = c->h;
     const struct sequences *s = h->s;
     const struct model_shape *m = &h->m->spec.shape;
@@ -69,22 +68,21 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
                        .weight = (real)(1 / (double)h->total)};
     d->probes = d->once ? c->b.k > 0 : c->b.k;
     hvp_params_outer(h, c->b.g, &d->sum);
-    TRY(mem_alloc(&d->h, P * d->C, sizeof(real), "hidden states of a slice", e));
-    TRY(mem_alloc(&d->gh, P * d->C, sizeof(real), "hidden states of a slice", e));
-    TRY(mem_alloc(&d->dh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
-    TRY(mem_alloc(&d->dgh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
-    TRY(mem_alloc(&d->z, P * d->columns, sizeof(real), "logits of a slice", e));
-    TRY(mem_alloc(&d->dz, c->b.k > 0 ? P * d->columns : 0, sizeof(real), "tangents of logits", e));
-    TRY(mem_alloc(&d->sums, P, sizeof *d->sums, "sums of a slice", e));
-    TRY(mem_alloc(&d->at_target, P, sizeof(double), "logits of targets", e));
-    TRY(mem_alloc(&d->p, P, sizeof(real), "probabilities of targets", e));
-    TRY(mem_alloc(&d->mean, d->probes * P, sizeof(double), "sums of a slice", e));
-    TRY(mem_alloc(&d->target, T, sizeof *d->target, "targets", e));
+    PASS(mem_alloc(&d->h, P * d->C, sizeof(real), "hidden states of a slice", e));
+    PASS(mem_alloc(&d->gh, P * d->C, sizeof(real), "hidden states of a slice", e));
+    PASS(mem_alloc(&d->dh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
+    PASS(mem_alloc(&d->dgh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
+    PASS(mem_alloc(&d->z, P * d->columns, sizeof(real), "logits of a slice", e));
+    PASS(mem_alloc(&d->dz, c->b.k > 0 ? P * d->columns : 0, sizeof(real), "tangents of logits", e));
+    PASS(mem_alloc(&d->sums, P, sizeof *d->sums, "sums of a slice", e));
+    PASS(mem_alloc(&d->at_target, P, sizeof(double), "logits of targets", e));
+    PASS(mem_alloc(&d->p, P, sizeof(real), "probabilities of targets", e));
+    PASS(mem_alloc(&d->mean, d->probes * P, sizeof(double), "sums of a slice", e));
+    PASS(mem_alloc(&d->target, T, sizeof *d->target, "targets", e));
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++)
             d->target[t] = t + 1 < s->offset[i + 1] ? s->ids[t + 1] : -1;
-done:
-    return st;
+    return OK;
 }
 
 static void head_free(struct head *d)

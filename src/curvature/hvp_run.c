@@ -92,57 +92,50 @@ static void layer_backward(struct hvp_call *r, const struct layer *l)
 
 static enum status each_layer(struct hvp_call *r, bool back, struct err *e)
 {
-    enum status st = OK;
     const struct hvp *h = r->h;
     struct layer l = {0};
     for (int64_t i = 0; i < r->s->L; i++) {
         struct diff_params along;
         l.at = back ? r->s->L - 1 - i : i;
-        TRY(hvp_gather(h, &r->b, l.at, e));
+        PASS(hvp_gather(h, &r->b, l.at, e));
         if (back) hvp_clear(h, &r->b, l.at);
         hvp_params(h, h->direction, l.at, &along);
-        TRY(diff_weights_load(h->m, l.at, &along, h->step, &l.w, e));
+        PASS(diff_weights_load(h->m, l.at, &along, h->step, &l.w, e));
         (back ? layer_backward : layer_forward)(r, &l);
         diff_weights_free(&l.w);
-        if (back) TRY(hvp_reduce(h, &r->b, l.at, e));
+        if (back) PASS(hvp_reduce(h, &r->b, l.at, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 /* Looks up the embeddings and their tangents. */
 static enum status run_start(struct hvp_call *r, struct err *e)
 {
-    enum status st = OK;
-    TRY(hvp_gather(r->h, &r->b, HVP_EMBED, e));
+    PASS(hvp_gather(r->h, &r->b, HVP_EMBED, e));
     if (!r->known) hvp_embed(r->h, r->s->outer.at.p[OUTER_EMBED], r->s->x);
     for (int64_t j = 0; j < r->b.k; j++) {
         struct hvp_outer v;
         hvp_params_outer(r->h, r->b.v[j], &v);
         hvp_embed(r->h, v.p[OUTER_EMBED], hvp_tangent_level(r->s, j, 0, 0));
     }
-done:
-    return st;
+    return OK;
 }
 
 /* What follows the last layer; leaves the loss of all ranks in r->loss. */
 static enum status run_head(struct hvp_call *r, struct err *e)
 {
-    enum status st = OK;
     const struct hvp *h = r->h;
-    TRY(hvp_gather(h, &r->b, HVP_HEAD, e));
+    PASS(hvp_gather(h, &r->b, HVP_HEAD, e));
     hvp_clear(h, &r->b, HVP_HEAD);
-    TRY(hvp_head(r, e));
-    TRY(hvp_reduce(h, &r->b, HVP_HEAD, e));
+    PASS(hvp_head(r, e));
+    PASS(hvp_reduce(h, &r->b, HVP_HEAD, e));
     space_sum(&h->space, 1, &r->loss);
-    ENSURE(!r->backward || isfinite(r->loss), ERR_NUMERIC, "the loss is not finite");
-done:
-    return st;
+    NEED(!r->backward || isfinite(r->loss), ERR_NUMERIC, "the loss is not finite");
+    return OK;
 }
 
 static enum status run_end(struct hvp_call *r, struct err *e)
 {
-    enum status st = OK;
     struct hvp_outer sum;
     hvp_clear(r->h, &r->b, HVP_EMBED);
     hvp_params_outer(r->h, r->b.g, &sum);
@@ -151,9 +144,7 @@ static enum status run_end(struct hvp_call *r, struct err *e)
         hvp_params_outer(r->h, r->b.hv[j], &sum);
         hvp_embed_back(r->h, r->s->dgx + j * r->s->T * r->s->C, sum.p[OUTER_EMBED]);
     }
-    TRY(hvp_reduce(r->h, &r->b, HVP_EMBED, e));
-done:
-    return st;
+    return hvp_reduce(r->h, &r->b, HVP_EMBED, e);
 }
 
 void hvp_zero(real *x, int64_t n)
@@ -180,16 +171,14 @@ done:
  * *temporary. */
 static enum status take_state(struct hvp_call *r, struct hvp_state **temporary, struct err *e)
 {
-    enum status st = OK;
     struct hvp *h = r->h;
     bool kept = h->keep && r->backward;
     struct hvp_state **s = kept ? &h->kept : temporary;
-    if (!*s) TRY(hvp_state_open(s, h, r->b.k, r->backward, kept, e));
+    if (!*s) PASS(hvp_state_open(s, h, r->b.k, r->backward, kept, e));
     r->s = *s;
     r->known = r->s->known && !r->b.g;
     r->s->known = r->known;
-done:
-    return st;
+    return OK;
 }
 
 static enum status run_one(struct hvp *h, int64_t k, const real *const *v, real *const *hv, real *g,

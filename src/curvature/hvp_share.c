@@ -67,14 +67,12 @@ static bool next_span(const struct hvp *h, int64_t unit, int64_t *next, struct s
 enum status hvp_gather(const struct hvp *h, const struct hvp_buffers *b, int64_t unit,
                        struct err *e)
 {
-    enum status st = OK;
     const struct hvp_share *from = &h->share;
     struct span s;
     for (int64_t j = 0; h->shared && j < b->k; j++)
         for (int64_t next = 0; next_span(h, unit, &next, &s);)
-            TRY(from->gather(from->context, s.first, s.n, b->v_here[j], b->v_buffer[j] + s.at, e));
-done:
-    return st;
+            PASS(from->gather(from->context, s.first, s.n, b->v_here[j], b->v_buffer[j] + s.at, e));
+    return OK;
 }
 
 void hvp_clear(const struct hvp *h, const struct hvp_buffers *b, int64_t unit)
@@ -89,15 +87,13 @@ void hvp_clear(const struct hvp *h, const struct hvp_buffers *b, int64_t unit)
 enum status hvp_reduce(const struct hvp *h, const struct hvp_buffers *b, int64_t unit,
                        struct err *e)
 {
-    enum status st = OK;
     const struct hvp_share *to = &h->share;
     struct span s;
     for (int64_t next = 0; h->shared && next_span(h, unit, &next, &s);) {
         for (int64_t j = 0; j < b->k; j++)
-            TRY(to->reduce(to->context, s.first, s.n, b->hv_buffer[j] + s.at, b->hv_here[j], e));
+            PASS(to->reduce(to->context, s.first, s.n, b->hv_buffer[j] + s.at, b->hv_here[j], e));
         if (b->g_buffer)
-            TRY(to->reduce(to->context, s.first, s.n, b->g_buffer + s.at, b->g_here, e));
+            PASS(to->reduce(to->context, s.first, s.n, b->g_buffer + s.at, b->g_here, e));
     }
-done:
-    return st;
+    return OK;
 }

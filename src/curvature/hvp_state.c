@@ -7,11 +7,10 @@
 
 static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
 {
-    enum status st = OK;
     const struct sequences *s = h->s;
     int64_t *first;
-    TRY(mem_alloc(&r->chunks, s->n + 1, sizeof *r->chunks, "chunks", e));
-    TRY(mem_alloc(&r->first, 2 * s->n + 1, sizeof *r->first, "chunks", e));
+    PASS(mem_alloc(&r->chunks, s->n + 1, sizeof *r->chunks, "chunks", e));
+    PASS(mem_alloc(&r->first, 2 * s->n + 1, sizeof *r->first, "chunks", e));
     first = r->first;
     for (int64_t s0 = 0, s1; s0 < s->n; s0 = s1) {
         struct hvp_chunk c = {.s0 = s0, .row = s->offset[s0], .first = first};
@@ -24,23 +23,20 @@ static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
         r->max_sequences = max64(r->max_sequences, s1 - s0);
     }
     r->longest = sequences_longest(s);
-done:
-    return st;
+    return OK;
 }
 
 /* One set of lanes for all chunks of all blocks, one after the other. */
 static enum status lanes_init(struct hvp_state *r, const struct diff_program *p, int64_t heads,
                               bool backward, struct err *e)
 {
-    enum status st = OK;
     const struct diff_set *all = &p->inside;
     int64_t tokens = r->max_tokens;
-    TRY(diff_lane_init(r->value, p, all, NULL, tokens, heads, e));
-    if (r->k > 0) TRY(diff_lane_init(r->tangent, p, all, NULL, tokens, 0, e));
-    if (backward) TRY(diff_lane_init(r->adjoint, p, all, NULL, tokens, 0, e));
-    if (r->k > 0) TRY(diff_lane_init(&r->adjoint_tangent, p, all, NULL, tokens, 0, e));
-done:
-    return st;
+    PASS(diff_lane_init(r->value, p, all, NULL, tokens, heads, e));
+    if (r->k > 0) PASS(diff_lane_init(r->tangent, p, all, NULL, tokens, 0, e));
+    if (backward) PASS(diff_lane_init(r->adjoint, p, all, NULL, tokens, 0, e));
+    if (r->k > 0) PASS(diff_lane_init(&r->adjoint_tangent, p, all, NULL, tokens, 0, e));
+    return OK;
 }
 
 /* A set of lanes for each chunk of each block. They own only what later passes read; all borrow the
@@ -48,33 +44,29 @@ done:
 static enum status lanes_keep(struct hvp_state *r, const struct diff_program *p, int64_t heads,
                               struct err *e)
 {
-    enum status st = OK;
     struct diff_lane *rest = &r->adjoint_tangent;
-    TRY(diff_lane_init(rest, p, &p->inside, NULL, r->max_tokens, 0, e));
+    PASS(diff_lane_init(rest, p, &p->inside, NULL, r->max_tokens, 0, e));
     for (int64_t i = 0; i < r->n_lanes; i++) {
         int64_t tokens = r->chunks[i % r->n_chunks].tokens;
-        TRY(diff_lane_init(&r->value[i], p, &p->read, rest, tokens, heads, e));
-        TRY(diff_lane_init(&r->tangent[i], p, &p->read, rest, tokens, 0, e));
-        TRY(diff_lane_init(&r->adjoint[i], p, &p->adjoint_read, rest, tokens, 0, e));
+        PASS(diff_lane_init(&r->value[i], p, &p->read, rest, tokens, heads, e));
+        PASS(diff_lane_init(&r->tangent[i], p, &p->read, rest, tokens, 0, e));
+        PASS(diff_lane_init(&r->adjoint[i], p, &p->adjoint_read, rest, tokens, 0, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status lanes(struct hvp_state *r, const struct hvp *h, bool backward, struct err *e)
 {
-    enum status st = OK;
     int64_t heads = h->m->spec.shape.heads;
     r->n_lanes = r->kept ? r->L * r->n_chunks : 1;
-    TRY(mem_zero(&r->value, r->n_lanes, sizeof *r->value, "activations of blocks", e));
-    TRY(mem_zero(&r->tangent, r->n_lanes, sizeof *r->tangent, "activations of blocks", e));
-    TRY(mem_zero(&r->adjoint, r->n_lanes, sizeof *r->adjoint, "activations of blocks", e));
+    PASS(mem_zero(&r->value, r->n_lanes, sizeof *r->value, "activations of blocks", e));
+    PASS(mem_zero(&r->tangent, r->n_lanes, sizeof *r->tangent, "activations of blocks", e));
+    PASS(mem_zero(&r->adjoint, r->n_lanes, sizeof *r->adjoint, "activations of blocks", e));
     if (r->kept)
-        TRY(lanes_keep(r, &h->program, heads, e));
+        PASS(lanes_keep(r, &h->program, heads, e));
     else
-        TRY(lanes_init(r, &h->program, heads, backward, e));
-done:
-    return st;
+        PASS(lanes_init(r, &h->program, heads, backward, e));
+    return OK;
 }
 
 enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t k, bool backward,

@@ -68,14 +68,13 @@ static int by_name(const void *a, const void *b)
 
 static enum status add_entries(struct hvp *h, enum hvp_subset subset, int64_t layer, struct err *e)
 {
-    enum status st = OK;
     struct slot slots[SLOTS_MAX];
     int n = slots_of(&h->m->spec, layer, slots);
     for (int i = 0; i < n; i++) {
         char name[NAME_MAX_LEN], *copy;
         if (!member(subset, &slots[i], layer)) continue;
         slot_name(h->m, &slots[i], layer, name);
-        TRY(mem_string(&copy, name, e));
+        PASS(mem_string(&copy, name, e));
         h->entries[h->n_tensors++] =
             (struct hvp_entry){.slot = slots[i],
                                .tensor = {.name = copy,
@@ -84,8 +83,7 @@ static enum status add_entries(struct hvp *h, enum hvp_subset subset, int64_t la
                                           .shape = {slots[i].n[0], slots[i].n[1]},
                                           .layer = layer}};
     }
-done:
-    return st;
+    return OK;
 }
 
 /* Counting sort of the tensors by layer. */
@@ -124,21 +122,19 @@ static void place_in_buffers(struct hvp *h)
 
 enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e)
 {
-    enum status st = OK;
     int64_t layers = h->m->spec.shape.layers, capacity = OUTER_N + layers * SLOTS_MAX;
-    TRY(mem_alloc(&h->entries, capacity, sizeof *h->entries, "names of parameters", e));
-    for (int64_t l = -1; l < layers; l++) TRY(add_entries(h, subset, l, e));
+    PASS(mem_alloc(&h->entries, capacity, sizeof *h->entries, "names of parameters", e));
+    for (int64_t l = -1; l < layers; l++) PASS(add_entries(h, subset, l, e));
     qsort(h->entries, (size_t)h->n_tensors, sizeof *h->entries, by_name);
-    TRY(mem_alloc(&h->by_layer, h->n_tensors, sizeof *h->by_layer, "places of parameters", e));
-    TRY(mem_alloc(&h->layer_at, layers + 2, sizeof *h->layer_at, "places of parameters", e));
+    PASS(mem_alloc(&h->by_layer, h->n_tensors, sizeof *h->by_layer, "places of parameters", e));
+    PASS(mem_alloc(&h->layer_at, layers + 2, sizeof *h->layer_at, "places of parameters", e));
     for (int64_t t = 0; t < h->n_tensors; t++) {
         h->entries[t].tensor.offset = h->n;
         h->n += h->entries[t].tensor.elements;
     }
     index_layers(h);
     place_in_buffers(h);
-done:
-    return st;
+    return OK;
 }
 
 void hvp_table_close(struct hvp *h)

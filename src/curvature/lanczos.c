@@ -25,24 +25,21 @@ struct lanczos {
 static enum status open(struct lanczos *l, const struct operator* a,
                         const struct lanczos_options *o, struct err *e)
 {
-    enum status st = OK;
     *l = (struct lanczos){.a = a};
-    ENSURE(a->space.total > 0 && o->products > 0 && o->vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
-           "Lanczos with %lld numbers, %lld products and %lld vectors: expected at least 1, 1 and "
-           "%d",
-           (long long)a->space.total, (long long)o->products, (long long)o->vectors,
-           LANCZOS_VECTORS_MIN);
+    NEED(a->space.total > 0 && o->products > 0 && o->vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
+         "Lanczos with %lld numbers, %lld products and %lld vectors: expected at least 1, 1 and "
+         "%d",
+         (long long)a->space.total, (long long)o->products, (long long)o->vectors,
+         LANCZOS_VECTORS_MIN);
     l->m = o->vectors - 1;
     if (l->m > o->products) l->m = o->products;
     if (l->m > a->space.total) l->m = a->space.total;
-    TRY(vectors_alloc(&l->v, l->m + 1, a->space.n, sizeof(float), "the vectors of Lanczos", e));
-    TRY(mem_zero(&l->t, l->m * l->m, sizeof *l->t, "a Ritz problem", e));
-    TRY(mem_zero(&l->s, l->m * l->m, sizeof *l->s, "a Ritz problem", e));
-    TRY(mem_zero(&l->ritz, l->m, sizeof *l->ritz, "a Ritz problem", e));
-    TRY(mem_zero(&l->c, l->m, sizeof *l->c, "a Ritz problem", e));
-    TRY(vector_start(o->stream, &a->space, o->start, l->v[0], e));
-done:
-    return st;
+    PASS(vectors_alloc(&l->v, l->m + 1, a->space.n, sizeof(float), "the vectors of Lanczos", e));
+    PASS(mem_zero(&l->t, l->m * l->m, sizeof *l->t, "a Ritz problem", e));
+    PASS(mem_zero(&l->s, l->m * l->m, sizeof *l->s, "a Ritz problem", e));
+    PASS(mem_zero(&l->ritz, l->m, sizeof *l->ritz, "a Ritz problem", e));
+    PASS(mem_zero(&l->c, l->m, sizeof *l->c, "a Ritz problem", e));
+    return vector_start(o->stream, &a->space, o->start, l->v[0], e);
 }
 
 static void release(struct lanczos *l)
@@ -67,27 +64,25 @@ static double noise(const struct lanczos *l)
 /* One product: T grows by a row, v by the next vector (when something is left of it). */
 static enum status step(struct lanczos *l, int64_t product, struct err *e)
 {
-    enum status st = OK;
     const float *x = l->v[l->j];
     float *w = l->v[l->j + 1];
-    TRY(l->a->apply(l->a->context, 1, &x, &w, e));
+    PASS(l->a->apply(l->a->context, 1, &x, &w, e));
     double alpha = vector_dot(&l->a->space, x, w);
     l->beta = vector_orthogonalise(&l->a->space, l->j + 1, l->v, w, l->c);
-    ENSURE(isfinite(alpha) && isfinite(l->beta), ERR_NUMERIC,
-           "product %lld of Lanczos is not finite", (long long)product);
+    NEED(isfinite(alpha) && isfinite(l->beta), ERR_NUMERIC, "product %lld of Lanczos is not finite",
+         (long long)product);
     l->t[l->j * l->m + l->j] = alpha;
     l->j++;
     for (int64_t i = 0; i < l->j; i++)
         memcpy(l->s + i * l->j, l->t + i * l->m, (size_t)l->j * sizeof *l->s);
-    TRY(symmetric_eigen(l->j, l->s, l->ritz, e));
+    PASS(symmetric_eigen(l->j, l->s, l->ritz, e));
     space_agree(&l->a->space, l->j * l->j, l->s);
     space_agree(&l->a->space, l->j, l->ritz);
     l->complete = l->j == l->a->space.total || l->beta <= noise(l);
     if (!l->complete) vector_scale(l->a->space.n, 1 / l->beta, w, w);
     if (!l->complete && l->j < l->m)
         l->t[(l->j - 1) * l->m + l->j] = l->t[l->j * l->m + l->j - 1] = l->beta;
-done:
-    return st;
+    return OK;
 }
 
 /* The vectors are f32: no residual is smaller than their rounding. */
@@ -130,13 +125,12 @@ static void share(const struct lanczos *l, unsigned want, int64_t *low, int64_t 
  * with that vector's row: A x_i = theta_i x_i + beta s_i v_m. */
 static enum status restart(struct lanczos *l, unsigned want, struct err *e)
 {
-    enum status st = OK;
     int64_t m = l->m, low, high;
     share(l, want, &low, &high);
     int64_t keep = low + high;
     memmove(l->s + low * m, l->s + (m - high) * m, (size_t)(high * m) * sizeof *l->s);
     memmove(l->ritz + low, l->ritz + m - high, (size_t)high * sizeof *l->ritz);
-    TRY(vector_combine(l->a->space.n, m, keep, l->v, l->s, m, e));
+    PASS(vector_combine(l->a->space.n, m, keep, l->v, l->s, m, e));
     float *last = l->v[keep];
     l->v[keep] = l->v[m];
     l->v[m] = last;
@@ -146,8 +140,7 @@ static enum status restart(struct lanczos *l, unsigned want, struct err *e)
         l->t[i * m + keep] = l->t[keep * m + i] = l->beta * l->s[i * m + m - 1];
     }
     l->j = keep;
-done:
-    return st;
+    return OK;
 }
 
 static void ritz_vector(const struct lanczos *l, int64_t i, float *out)

@@ -70,18 +70,16 @@ done:
 
 static enum status power(struct measuring *m, float *vector, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_options *c = &m->r->options;
     struct curvature *out = m->out;
     struct power_options o = {c->stop, c->tolerance, c->products,
                               rng_stream(m->r->seed, start_index), m->r->start};
     struct power_result r;
-    TRY(power_iterate(&m->s->hessian, &o, vector, &r, e));
+    PASS(power_iterate(&m->s->hessian, &o, vector, &r, e));
     out->sharpness = out->dominant = r.top;
     out->iterations = r.iterations;
     out->products += r.iterations;
-done:
-    return st;
+    return OK;
 }
 
 /* Vectors of n numbers that the options' memory holds. */
@@ -107,7 +105,6 @@ static int64_t probes_together(const struct curvature_options *o, int64_t fit)
 
 static enum status lanczos(struct measuring *m, float *vector, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_options *c = &m->r->options;
     struct curvature *out = m->out;
     struct lanczos_options o = {.want = LANCZOS_LARGEST | (c->smallest ? LANCZOS_SMALLEST : 0),
@@ -117,13 +114,12 @@ static enum status lanczos(struct measuring *m, float *vector, struct err *e)
                                 .stream = rng_stream(m->r->seed, start_index),
                                 .start = m->r->start};
     struct lanczos_result r;
-    ENSURE(
-        o.vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
-        "Lanczos needs %d vectors of %lld numbers (%.3g GiB), and memory is %g GiB: raise it, or "
-        "take sharpness: power, which needs 2",
-        LANCZOS_VECTORS_MIN, (long long)m->space->most,
-        LANCZOS_VECTORS_MIN * sizeof(float) * (double)m->space->most / 0x1p30, c->memory);
-    TRY(lanczos_ends(&m->s->hessian, &o, vector, NULL, &r, e));
+    NEED(o.vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
+         "Lanczos needs %d vectors of %lld numbers (%.3g GiB), and memory is %g GiB: raise it, or "
+         "take sharpness: power, which needs 2",
+         LANCZOS_VECTORS_MIN, (long long)m->space->most,
+         LANCZOS_VECTORS_MIN * sizeof(float) * (double)m->space->most / 0x1p30, c->memory);
+    PASS(lanczos_ends(&m->s->hessian, &o, vector, NULL, &r, e));
     out->sharpness = r.largest;
     out->smallest = r.smallest;
     out->dominant = r.dominant;
@@ -131,28 +127,24 @@ static enum status lanczos(struct measuring *m, float *vector, struct err *e)
     out->products += r.iterations;
     out->restarts = r.restarts;
     out->vectors = r.vectors;
-done:
-    return st;
+    return OK;
 }
 
 static enum status sharpness(struct measuring *m, struct err *e)
 {
-    enum status st = OK;
     bool by_power = m->r->options.sharpness == SHARPNESS_POWER;
     if (by_power || m->r->keep_vector)
-        TRY(mem_alloc(&m->out->vector, m->space->n, sizeof(float), "an eigenvector", e));
-    TRY(by_power ? power(m, m->out->vector, e) : lanczos(m, m->out->vector, e));
+        PASS(mem_alloc(&m->out->vector, m->space->n, sizeof(float), "an eigenvector", e));
+    PASS(by_power ? power(m, m->out->vector, e) : lanczos(m, m->out->vector, e));
     if (!m->r->keep_vector) {
         free(m->out->vector);
         m->out->vector = NULL;
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status trace(struct measuring *m, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_options *c = &m->r->options;
     struct trace_options o = {.probes = c->trace,
                               .target = c->trace_error,
@@ -162,23 +154,19 @@ static enum status trace(struct measuring *m, struct err *e)
                               .hutchpp = c->hutchpp,
                               .memory = m->bytes,
                               .parts = {m->out->n_tensors, m->offset}};
-    TRY(trace_estimate(&m->s->hessian, &o, &m->out->trace, e));
+    PASS(trace_estimate(&m->s->hessian, &o, &m->out->trace, e));
     m->out->products += m->out->trace.products;
-    TRY(trace_split(m->s, &m->out->trace, &m->out->split, e));
-done:
-    return st;
+    return trace_split(m->s, &m->out->trace, &m->out->split, e);
 }
 
 static enum status density(struct measuring *m, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_options *c = &m->r->options;
     struct density_options o = {c->density_runs, c->density, rng_stream(m->r->seed, density_index),
                                 m->bytes};
-    TRY(density_estimate(&m->s->hessian, &o, &m->out->density, e));
+    PASS(density_estimate(&m->s->hessian, &o, &m->out->density, e));
     m->out->products += m->out->density.products;
-done:
-    return st;
+    return OK;
 }
 
 static void clear(struct curvature *c)
@@ -191,20 +179,18 @@ static void clear(struct curvature *c)
 
 static enum status open(struct measuring *m, struct err *e)
 {
-    enum status st = OK;
     struct curvature *out = m->out;
     out->n_tensors = m->s->n_tensors;
     out->parameters = m->space->total;
-    TRY(mem_zero(&m->offset, out->n_tensors + 1, sizeof *m->offset, "places of tensors", e));
-    TRY(mem_zero(&out->gradient_norms, out->n_tensors, sizeof(double), "norms", e));
+    PASS(mem_zero(&m->offset, out->n_tensors + 1, sizeof *m->offset, "places of tensors", e));
+    PASS(mem_zero(&out->gradient_norms, out->n_tensors, sizeof(double), "norms", e));
     for (int64_t t = 0; t < out->n_tensors; t++) m->offset[t] = m->s->tensors[t].offset;
     m->offset[out->n_tensors] = m->space->total;
     /* 0 would mean no limit to the estimates. */
     m->bytes = (int64_t)(m->r->options.memory * 0x1p30);
     if (m->bytes < 1) m->bytes = 1;
     m->fit = vectors_fit(&m->r->options, m->space->most);
-done:
-    return st;
+    return OK;
 }
 
 enum status curvature_measure(const struct subject *s, const struct curvature_request *request,

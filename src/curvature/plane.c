@@ -44,22 +44,20 @@ done:
 
 static enum status add_tensor(struct differences *w, const char *name, struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < w->n; i++) {
         const struct tensor_entry *t = checkpoint_find(w->c[i], name);
-        ENSURE(t, ERR_FORMAT, "%s: no tensor %s, which %s has", checkpoint_dir(w->c[i]), name,
-               checkpoint_dir(w->c[0]));
+        NEED(t, ERR_FORMAT, "%s: no tensor %s, which %s has", checkpoint_dir(w->c[i]), name,
+             checkpoint_dir(w->c[0]));
         w->tensor[i] = t;
-        ENSURE(t->n_elements == w->tensor[0]->n_elements, ERR_SHAPE,
-               "%s: tensor %s has %lld elements; in %s %lld", checkpoint_dir(w->c[i]), name,
-               (long long)t->n_elements, checkpoint_dir(w->c[0]),
-               (long long)w->tensor[0]->n_elements);
+        NEED(t->n_elements == w->tensor[0]->n_elements, ERR_SHAPE,
+             "%s: tensor %s has %lld elements; in %s %lld", checkpoint_dir(w->c[i]), name,
+             (long long)t->n_elements, checkpoint_dir(w->c[0]),
+             (long long)w->tensor[0]->n_elements);
     }
     int64_t n = w->tensor[0]->n_elements;
     for (int64_t first = 0; first < n; first += CHUNK)
-        TRY(add_chunk(w, first, n - first < CHUNK ? n - first : CHUNK, e));
-done:
-    return st;
+        PASS(add_chunk(w, first, n - first < CHUNK ? n - first : CHUNK, e));
+    return OK;
 }
 
 enum status plane_gram(const struct checkpoint *const *c, int64_t n, double *gram, struct err *e)
@@ -88,17 +86,15 @@ done:
 
 static enum status plane_new(int64_t n, bool affine, struct plane *p, struct err *e)
 {
-    enum status st = OK;
     double *numbers;
     *p = (struct plane){.n = n, .affine = affine, .share = {NAN, NAN}};
-    TRY(mem_zero(&numbers, 5 * n, sizeof *numbers, "a plane", e));
+    PASS(mem_zero(&numbers, 5 * n, sizeof *numbers, "a plane", e));
     p->origin = numbers; /* owner of all */
     for (int k = 0; k < 2; k++) {
         p->step[k] = numbers + (1 + k) * n;
         p->at[k] = numbers + (3 + k) * n;
     }
-done:
-    return st;
+    return OK;
 }
 
 void plane_free(struct plane *p)
@@ -109,15 +105,14 @@ void plane_free(struct plane *p)
 
 enum status plane_of_three(const double *gram, struct plane *out, struct err *e)
 {
-    enum status st = OK;
     double uu = gram[4], uv = gram[5], vv = gram[8];
     double u = sqrt(uu), p = uv / u, rest = vv - p * p;
-    ENSURE(uu > 0 && vv > 0, ERR_NUMERIC,
-           "two of the surface's three points have the same weights: they span no plane");
+    NEED(uu > 0 && vv > 0, ERR_NUMERIC,
+         "two of the surface's three points have the same weights: they span no plane");
     /* Below this what is left of v beside u is rounding. */
-    ENSURE(rest > 1e-12 * vv, ERR_NUMERIC, "the surface's three points lie on a line");
+    NEED(rest > 1e-12 * vv, ERR_NUMERIC, "the surface's three points lie on a line");
     double q = sqrt(rest);
-    TRY(plane_new(3, true, out, e));
+    PASS(plane_new(3, true, out, e));
     out->origin[0] = 1;
     out->step[0][0] = -1 / u;
     out->step[0][1] = 1 / u;
@@ -127,8 +122,7 @@ enum status plane_of_three(const double *gram, struct plane *out, struct err *e)
     out->at[0][1] = u;
     out->at[0][2] = p;
     out->at[1][2] = q;
-done:
-    return st;
+    return OK;
 }
 
 /* The Gram matrix of what the points differ in from their mean. */
@@ -176,12 +170,10 @@ done:
 
 enum status plane_of_directions(struct plane *out, struct err *e)
 {
-    enum status st = OK;
-    TRY(plane_new(3, false, out, e));
+    PASS(plane_new(3, false, out, e));
     out->origin[0] = out->step[0][1] = out->step[1][2] = 1;
     out->at[0][1] = out->at[1][2] = 1;
-done:
-    return st;
+    return OK;
 }
 
 void plane_coefficients(const struct plane *p, double a, double b, double *c)

@@ -36,19 +36,16 @@ int64_t trace_together(int64_t probes, int64_t together, bool hutchpp)
 static enum status open(struct probing *p, const struct operator* a, const struct trace_options *o,
                         struct err *e)
 {
-    enum status st = OK;
     *p = (struct probing){.a = a, .o = o, .whole = {0, a->space.total}};
-    ENSURE(a->space.total > 0 && o->probes > 0, ERR_USAGE,
-           "a trace of %lld numbers from %lld probes: expected some of both",
-           (long long)a->space.total, (long long)o->probes);
+    NEED(a->space.total > 0 && o->probes > 0, ERR_USAGE,
+         "a trace of %lld numbers from %lld probes: expected some of both",
+         (long long)a->space.total, (long long)o->probes);
     p->parts = o->parts.n > 0 ? o->parts : (struct parts){1, p->whole};
     p->together = trace_together(o->probes, o->together, o->hutchpp);
-    TRY(mem_alloc(&p->dots, p->parts.n, sizeof *p->dots, "traces of tensors", e));
-    TRY(vectors_alloc(&p->v, p->together, a->space.n, sizeof(float), "probe vectors", e));
-    TRY(vectors_alloc(&p->av, p->together, a->space.n, sizeof(float), "products with probe vectors",
-                      e));
-done:
-    return st;
+    PASS(mem_alloc(&p->dots, p->parts.n, sizeof *p->dots, "traces of tensors", e));
+    PASS(vectors_alloc(&p->v, p->together, a->space.n, sizeof(float), "probe vectors", e));
+    return vectors_alloc(&p->av, p->together, a->space.n, sizeof(float),
+                         "products with probe vectors", e);
 }
 
 static void release(struct probing *p)
@@ -64,15 +61,13 @@ static void release(struct probing *p)
 static enum status add_parts(const struct probing *p, const float *x, const float *y, double *to,
                              int64_t product, struct err *e)
 {
-    enum status st = OK;
     vector_part_dots(&p->a->space, p->parts.n, p->parts.offset, x, y, p->dots);
     for (int64_t t = 0; t < p->parts.n; t++) {
-        ENSURE(isfinite(p->dots[t]), ERR_NUMERIC, "the product with probe %lld is not finite",
-               (long long)product);
+        NEED(isfinite(p->dots[t]), ERR_NUMERIC, "the product with probe %lld is not finite",
+             (long long)product);
         to[t] += p->dots[t];
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status products(struct probing *p, int64_t k, struct trace_estimate *out, struct err *e)
@@ -87,20 +82,18 @@ static enum status products(struct probing *p, int64_t k, struct trace_estimate 
 static enum status probe(struct probing *p, int64_t first, int64_t k, struct trace_estimate *out,
                          struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < k; i++) {
         vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), &p->a->space, p->v[i]);
         if (p->rank) vector_orthogonalise(&p->a->space, p->rank, p->q, p->v[i], p->c);
     }
-    TRY(products(p, k, out, e));
+    PASS(products(p, k, out, e));
     for (int64_t i = 0; i < k; i++) {
         double *sample = out->samples + out->probes * p->parts.n;
         memset(sample, 0, (size_t)p->parts.n * sizeof *sample);
-        TRY(add_parts(p, p->v[i], p->av[i], sample, first + i, e));
+        PASS(add_parts(p, p->v[i], p->av[i], sample, first + i, e));
         out->probes++;
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status summarise(struct trace_estimate *t, struct err *e)
@@ -119,84 +112,76 @@ done:
 
 static enum status hutchinson(struct probing *p, struct trace_estimate *out, struct err *e)
 {
-    enum status st = OK;
     int64_t goal = p->o->probes, capacity = 0;
     for (;;) {
         for (int64_t k; out->probes < goal;) {
             k = min64(p->together, goal - out->probes);
             while (capacity < (out->probes + k) * p->parts.n)
-                TRY(mem_grow(&out->samples, capacity, &capacity, sizeof *out->samples, e));
-            TRY(probe(p, out->probes, k, out, e));
+                PASS(mem_grow(&out->samples, capacity, &capacity, sizeof *out->samples, e));
+            PASS(probe(p, out->probes, k, out, e));
         }
-        TRY(summarise(out, e));
+        PASS(summarise(out, e));
         double far = p->o->target > 0 && !(out->error <= p->o->target * fabs(out->mean));
         space_agree(&p->a->space, 1, &far);
         out->converged = far != 1;
         if (out->converged || goal >= p->o->probes_max) break;
         goal = min64(goal + p->together, p->o->probes_max);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* q = an orthonormal basis of A times `count` probes; what adds nothing new is left out. */
 static enum status find_range(struct probing *p, int64_t count, struct trace_estimate *out,
                               struct err *e)
 {
-    enum status st = OK;
     const struct space *s = &p->a->space;
     for (int64_t first = 0; first < count; first += p->together) {
         int64_t k = min64(p->together, count - first);
         for (int64_t i = 0; i < k; i++)
             vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), s, p->v[i]);
-        TRY(products(p, k, out, e));
+        PASS(products(p, k, out, e));
         for (int64_t i = 0; i < k; i++) {
             float *w = p->av[i];
             double before = vector_norm(s, w);
             double after = vector_orthogonalise(s, p->rank, p->q, w, p->c);
-            ENSURE(isfinite(after), ERR_NUMERIC, "the product with probe %lld is not finite",
-                   (long long)(first + i));
+            NEED(isfinite(after), ERR_NUMERIC, "the product with probe %lld is not finite",
+                 (long long)(first + i));
             if (after <= 16 * (double)FLT_EPSILON * before) continue;
             vector_scale(s->n, 1 / after, w, p->q[p->rank++]);
         }
     }
-done:
-    return st;
+    return OK;
 }
 
 /* exact[t] = tr(P_t A Q Q'), P_t the projection on part t. */
 static enum status sum_range(struct probing *p, struct trace_estimate *out, struct err *e)
 {
-    enum status st = OK;
     for (int64_t first = 0; first < p->rank; first += p->together) {
         int64_t k = min64(p->together, p->rank - first);
         for (int64_t i = 0; i < k; i++) vector_scale(p->a->space.n, 1, p->q[first + i], p->v[i]);
-        TRY(products(p, k, out, e));
+        PASS(products(p, k, out, e));
         for (int64_t i = 0; i < k; i++)
-            TRY(add_parts(p, p->v[i], p->av[i], out->exact, first + i, e));
+            PASS(add_parts(p, p->v[i], p->av[i], out->exact, first + i, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct err *e)
 {
-    enum status st = OK;
     int64_t budget = p->o->probes, sketch = min64(trace_sketch(budget), p->a->space.total),
             left = budget - 2 * sketch;
-    TRY(mem_zero(&p->c, sketch, sizeof *p->c, "coefficients of Hutch++", e));
-    TRY(vectors_alloc(&p->q, sketch, p->a->space.n, sizeof(float), "the vectors of Hutch++", e));
+    PASS(mem_zero(&p->c, sketch, sizeof *p->c, "coefficients of Hutch++", e));
+    PASS(vectors_alloc(&p->q, sketch, p->a->space.n, sizeof(float), "the vectors of Hutch++", e));
     p->room = sketch;
-    TRY(mem_zero(&out->samples, left * p->parts.n, sizeof *out->samples, "samples", e));
-    TRY(find_range(p, sketch, out, e));
-    TRY(sum_range(p, out, e));
+    PASS(mem_zero(&out->samples, left * p->parts.n, sizeof *out->samples, "samples", e));
+    PASS(find_range(p, sketch, out, e));
+    PASS(sum_range(p, out, e));
     /* Probes of their own: those of the sketch are not independent of q. */
     for (int64_t i = 0; i < left; i += p->together)
-        TRY(probe(p, sketch + i, min64(p->together, left - i), out, e));
-    TRY(summarise(out, e));
+        PASS(probe(p, sketch + i, min64(p->together, left - i), out, e));
+    PASS(summarise(out, e));
     out->converged = true;
-done:
-    return st;
+    return OK;
 }
 
 static enum status check_hutchpp(const struct operator* a, const struct trace_options *o,

@@ -193,19 +193,17 @@ void vector_normals(uint64_t stream, const struct space *s, float *x)
 enum status vector_start(uint64_t stream, const struct space *s, const float *start, float *v,
                          struct err *e)
 {
-    enum status st = OK;
     const double random_share = 0.1;
     vector_normals(stream, s, v);
     if (start) {
         double norm = vector_norm(s, start);
-        ENSURE(isfinite(norm) && norm > 0, ERR_NUMERIC,
-               "the vector to start from has the norm %g: expected one from an earlier run", norm);
+        NEED(isfinite(norm) && norm > 0, ERR_NUMERIC,
+             "the vector to start from has the norm %g: expected one from an earlier run", norm);
         vector_scale(s->n, random_share / vector_norm(s, v), v, v);
         vector_add(s->n, 1 / norm, start, v);
     }
     vector_scale(s->n, 1 / vector_norm(s, v), v, v);
-done:
-    return st;
+    return OK;
 }
 
 enum status vectors_alloc(void *v, int64_t k, int64_t n, size_t size, const char *what,

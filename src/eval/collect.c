@@ -20,13 +20,11 @@ void collector_free(struct collector *c)
 
 static enum status add_marked(struct ids *to, const int32_t *ids, int64_t n, struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < n; i++) {
         int32_t marked = ~ids[i];
-        TRY(ids_add(to, &marked, 1, e));
+        PASS(ids_add(to, &marked, 1, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status find_separator(const char *name, const struct tokenizer *t, int32_t *id,
@@ -49,23 +47,21 @@ done:
 
 enum status collector_frame(struct collector *c, const struct tokenizer *t, struct err *e)
 {
-    enum status st = OK;
     const struct data_options *d = c->options;
     const int32_t *before, *behind;
     int64_t n_before, n_behind;
     tokenizer_special(t, &before, &n_before, &behind, &n_behind);
     if (d->special_tokens) {
-        TRY(add_marked(&c->before, before, n_before, e));
-        TRY(add_marked(&c->behind, behind, n_behind, e));
+        PASS(add_marked(&c->before, before, n_before, e));
+        PASS(add_marked(&c->behind, behind, n_behind, e));
     }
     if (d->separator && d->layout == LAYOUT_PACKED) {
         int32_t id;
-        TRY(find_separator(d->separator, t, &id, e));
-        TRY(add_marked(&c->behind, &id, 1, e));
+        PASS(find_separator(d->separator, t, &id, e));
+        PASS(add_marked(&c->behind, &id, 1, e));
         c->separators = 1;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status collector_add_sequence(struct collector *c, const int32_t *ids, int64_t n,
@@ -95,34 +91,29 @@ done:
  * it; the next block begins with those. */
 static enum status add_packed(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {
-    enum status st = OK;
     int64_t length = c->options->length, enough = length + c->options->follow;
     while (n > 0 && !c->full) {
         int64_t missing = enough - c->part.n, take = n < missing ? n : missing;
-        TRY(ids_add(&c->part, ids, take, e));
+        PASS(ids_add(&c->part, ids, take, e));
         ids += take;
         n -= take;
         if (c->part.n < enough) continue;
-        TRY(collector_add_sequence(c, c->part.id, length, e));
+        PASS(collector_add_sequence(c, c->part.id, length, e));
         c->part.n -= length;
         memmove(c->part.id, c->part.id + length, (size_t)c->part.n * sizeof *c->part.id);
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_document(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {
-    enum status st = OK;
     int64_t length = c->options->length;
     c->part.n = 0;
-    TRY(ids_add(&c->part, c->before.id, c->before.n, e));
-    TRY(ids_add(&c->part, ids, n, e));
-    TRY(ids_add(&c->part, c->behind.id, c->behind.n, e));
-    TRY(collector_add_sequence(c, c->part.id, length > 0 && length < c->part.n ? length : c->part.n,
-                               e));
-done:
-    return st;
+    PASS(ids_add(&c->part, c->before.id, c->before.n, e));
+    PASS(ids_add(&c->part, ids, n, e));
+    PASS(ids_add(&c->part, c->behind.id, c->behind.n, e));
+    return collector_add_sequence(c, c->part.id,
+                                  length > 0 && length < c->part.n ? length : c->part.n, e);
 }
 
 enum status collector_add(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
@@ -150,8 +141,7 @@ done:
 enum status collector_finish(const struct collector *c, const struct tokenizer *t,
                              struct sequences *out, struct err *e)
 {
-    enum status st = OK;
-    TRY(sequences_init(out, c->n, c->ids.n, t != NULL, e));
+    PASS(sequences_init(out, c->n, c->ids.n, t != NULL, e));
     if (c->n) memcpy(out->offset, c->offset, (size_t)c->n * sizeof *out->offset);
     out->offset[c->n] = c->ids.n;
     for (int64_t i = 0; i < c->ids.n; i++) {
@@ -159,6 +149,5 @@ enum status collector_finish(const struct collector *c, const struct tokenizer *
         out->ids[i] = id < 0 ? ~id : id;
         if (t) out->bytes[i] = id < 0 ? 0 : tokenizer_id_bytes(t, id);
     }
-done:
-    return st;
+    return OK;
 }

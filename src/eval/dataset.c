@@ -31,12 +31,10 @@ static void paths_free(struct paths *p)
 
 static enum status add_path(struct paths *p, const char *path, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&p->path, p->n, &p->capacity, sizeof *p->path, e));
-    TRY(mem_string(&p->path[p->n], path, e));
+    PASS(mem_grow(&p->path, p->n, &p->capacity, sizeof *p->path, e));
+    PASS(mem_string(&p->path[p->n], path, e));
     p->n++;
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_matches(struct paths *p, const char *pattern, struct err *e)
@@ -80,14 +78,11 @@ done:
 /* Splits "FILE:KEY" at its last colon; the caller frees *file. */
 static enum status split_ids(const char *ids, char **file, const char **key, struct err *e)
 {
-    enum status st = OK;
     const char *colon = strrchr(ids, ':');
-    ENSURE(colon && colon != ids && colon[1] != '\0', ERR_USAGE,
-           "%s: expected FILE.safetensors:KEY", ids);
+    NEED(colon && colon != ids && colon[1] != '\0', ERR_USAGE, "%s: expected FILE.safetensors:KEY",
+         ids);
     *key = colon + 1;
-    TRY(mem_format(file, e, "%.*s", (int)(colon - ids), ids));
-done:
-    return st;
+    return mem_format(file, e, "%.*s", (int)(colon - ids), ids);
 }
 
 enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e)
@@ -144,18 +139,15 @@ done:
 static enum status row_length(const struct collector *c, const int32_t *row, int64_t n,
                               int64_t *length, struct err *e)
 {
-    enum status st = OK;
     while (n > 0 && row[n - 1] < 0) n--;
     *length = n;
     for (int64_t i = 0; i < n; i++)
-        ENSURE(
-            row[i] >= 0, ERR_FORMAT,
-            "%s: id -1 at place %lld of a row, with tokens behind it: -1 may only fill up a row's "
-            "end",
-            c->options->ids, (long long)i);
-    ENSURE(n > 0, ERR_FORMAT, "%s: a row without tokens", c->options->ids);
-done:
-    return st;
+        NEED(row[i] >= 0, ERR_FORMAT,
+             "%s: id -1 at place %lld of a row, with tokens behind it: -1 may only fill up a row's "
+             "end",
+             c->options->ids, (long long)i);
+    NEED(n > 0, ERR_FORMAT, "%s: a row without tokens", c->options->ids);
+    return OK;
 }
 
 /* Each row is one sequence; a vector longer than `length` is one long text, cut into blocks as
@@ -213,12 +205,10 @@ static void name_source(const struct data_options *d, char text[300])
 
 static enum status check_length(const struct data_options *d, const char *source, struct err *e)
 {
-    enum status st = OK;
     bool whole = d->length == 0 && (d->ids || d->layout == LAYOUT_DOCUMENT);
-    ENSURE(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
-           (long long)d->length);
-done:
-    return st;
+    NEED(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
+         (long long)d->length);
+    return OK;
 }
 
 /* The token that sequences are padded with. */

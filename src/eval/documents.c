@@ -140,12 +140,11 @@ static bool is_blank(const char *line, size_t n)
 
 static enum status push_lines(struct batch *b, const char *path, struct textfile *f, struct err *e)
 {
-    enum status st = OK;
     const char *line;
     size_t n;
     int64_t number;
     while (wants_more(b)) {
-        TRY(textfile_line(f, &line, &n, &number, e));
+        PASS(textfile_line(f, &line, &n, &number, e));
         if (!line) break;
         if (number == 1 && n >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) { /* a BOM */
             line += 3;
@@ -153,12 +152,11 @@ static enum status push_lines(struct batch *b, const char *path, struct textfile
         }
         if (is_blank(line, n)) continue;
         char *copy;
-        TRY(mem_alloc(&copy, (int64_t)n, 1, path, e));
+        PASS(mem_alloc(&copy, (int64_t)n, 1, path, e));
         memcpy(copy, line, n);
-        TRY(push(b, path, number, copy, n, e));
+        PASS(push(b, path, number, copy, n, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status push_file(struct batch *b, const char *path, struct err *e)

@@ -26,15 +26,13 @@ int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_varia
 
 enum status head_text_spans(const struct sequences *s, struct span **out, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_alloc(out, s->n, sizeof **out, "spans", e));
+    PASS(mem_alloc(out, s->n, sizeof **out, "spans", e));
     for (int64_t i = 0; i < s->n; i++) {
         int64_t row = s->offset[i];
         (*out)[i] = (struct span){
             .row = row, .n = s->offset[i + 1] - row - 1, .target = s->ids + row + 1, .unit = i};
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status scores_init(struct scores *s, int64_t n, struct err *e)
@@ -153,10 +151,9 @@ static void score_slice(const struct model *m, const struct span *slice, const f
 static enum status cut_slices(const struct span *spans, int64_t n_spans, int64_t length,
                               struct span **out, int64_t *n, struct err *e)
 {
-    enum status st = OK;
     *n = 0;
     for (int64_t i = 0; i < n_spans; i++) *n += (spans[i].n + length - 1) / length;
-    TRY(mem_alloc(out, *n, sizeof **out, "slices", e));
+    PASS(mem_alloc(out, *n, sizeof **out, "slices", e));
     struct span *slice = *out;
     for (int64_t i = 0; i < n_spans; i++)
         for (int64_t t = 0; t < spans[i].n; t += length)
@@ -164,8 +161,7 @@ static enum status cut_slices(const struct span *spans, int64_t n_spans, int64_t
                                      .n = min64(spans[i].n - t, length),
                                      .target = spans[i].target + t,
                                      .unit = spans[i].unit};
-done:
-    return st;
+    return OK;
 }
 
 /* Adds the slices' sums to their units, in order. */

@@ -29,12 +29,10 @@ struct textfile {
 
 static enum status open_zstd(struct textfile *f, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(f->stream = ZSTD_createDStream(), ERR_NOMEM, "%s: no memory for zstd", f->path);
-    TRY(mem_alloc(&f->packed, CHUNK, 1, f->path, e));
+    NEED(f->stream = ZSTD_createDStream(), ERR_NOMEM, "%s: no memory for zstd", f->path);
+    PASS(mem_alloc(&f->packed, CHUNK, 1, f->path, e));
     f->in = (ZSTD_inBuffer){.src = f->packed};
-done:
-    return st;
+    return OK;
 }
 
 static enum status open_stream(struct textfile *f, struct err *e)
@@ -88,61 +86,55 @@ void textfile_close(struct textfile *f)
 
 static enum status read_gz(struct textfile *f, char *dst, size_t size, size_t *got, struct err *e)
 {
-    enum status st = OK;
     int code = Z_OK;
     int n = gzread(f->gz, dst, size < CHUNK ? (unsigned)size : CHUNK);
     const char *text = gzerror(f->gz, &code);
-    ENSURE(n >= 0 || code != Z_ERRNO, ERR_IO, "%s: %s", f->path, strerror(errno));
-    ENSURE(n >= 0 && code != Z_BUF_ERROR, ERR_FORMAT, "%s: gzip: %s", f->path,
-           code == Z_BUF_ERROR ? "the file ends too early" : text);
+    NEED(n >= 0 || code != Z_ERRNO, ERR_IO, "%s: %s", f->path, strerror(errno));
+    NEED(n >= 0 && code != Z_BUF_ERROR, ERR_FORMAT, "%s: gzip: %s", f->path,
+         code == Z_BUF_ERROR ? "the file ends too early" : text);
     *got = (size_t)n;
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_zstd(struct textfile *f, char *dst, size_t size, size_t *got, struct err *e)
 {
-    enum status st = OK;
     ZSTD_outBuffer o = {.dst = dst, .size = size};
     while (o.pos == 0) {
         if (f->in.pos == f->in.size && !f->more) {
             f->in.size = fread(f->packed, 1, CHUNK, f->zst);
             f->in.pos = 0;
-            ENSURE(!ferror(f->zst), ERR_IO, "%s: %s", f->path, strerror(errno));
-            ENSURE(f->in.size > 0 || f->pending == 0, ERR_FORMAT,
-                   "%s: zstd: the file ends too early", f->path);
+            NEED(!ferror(f->zst), ERR_IO, "%s: %s", f->path, strerror(errno));
+            NEED(f->in.size > 0 || f->pending == 0, ERR_FORMAT, "%s: zstd: the file ends too early",
+                 f->path);
             if (f->in.size == 0) break;
         }
         f->pending = ZSTD_decompressStream(f->stream, &o, &f->in);
-        ENSURE(!ZSTD_isError(f->pending), ERR_FORMAT, "%s: zstd: %s", f->path,
-               ZSTD_getErrorName(f->pending));
+        NEED(!ZSTD_isError(f->pending), ERR_FORMAT, "%s: zstd: %s", f->path,
+             ZSTD_getErrorName(f->pending));
         f->more = o.pos == o.size && f->pending != 0;
     }
     *got = o.pos;
-done:
-    return st;
+    return OK;
 }
 
 /* Moves the text that is not yet returned to the front of the buffer and reads more after it. */
 static enum status fill(struct textfile *f, struct err *e)
 {
-    enum status st = OK;
     size_t got = 0;
     if (f->begin > 0) {
         memmove(f->buffer, f->buffer + f->begin, f->end - f->begin);
         f->end -= f->begin;
         f->begin = 0;
     }
-    TRY(mem_grow(&f->buffer, (int64_t)f->end + CHUNK, &f->capacity, 1, e));
+    PASS(mem_grow(&f->buffer, (int64_t)f->end + CHUNK, &f->capacity, 1, e));
     size_t size = (size_t)f->capacity - f->end;
     if (f->gz)
-        TRY(read_gz(f, f->buffer + f->end, size, &got, e));
+        PASS(read_gz(f, f->buffer + f->end, size, &got, e));
     else
-        TRY(read_zstd(f, f->buffer + f->end, size, &got, e));
+        PASS(read_zstd(f, f->buffer + f->end, size, &got, e));
     f->end += got;
     f->ended = got == 0;
-done:
-    return st;
+    return OK;
 }
 
 enum status textfile_line(struct textfile *f, const char **line, size_t *n, int64_t *number,
@@ -174,12 +166,10 @@ done:
 
 enum status textfile_rest(struct textfile *f, char **text, size_t *n, struct err *e)
 {
-    enum status st = OK;
-    while (!f->ended) TRY(fill(f, e));
-    TRY(mem_alloc(text, (int64_t)(f->end - f->begin), 1, f->path, e));
+    while (!f->ended) PASS(fill(f, e));
+    PASS(mem_alloc(text, (int64_t)(f->end - f->begin), 1, f->path, e));
     *n = f->end - f->begin;
     if (*n) memcpy(*text, f->buffer + f->begin, *n);
     f->begin = f->end;
-done:
-    return st;
+    return OK;
 }

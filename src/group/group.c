@@ -24,17 +24,16 @@ int64_t group_max(const struct visit_group *g, int64_t value)
 /* Which ranks share a node. */
 static enum status nodes_find(struct visit_group *g, struct err *e)
 {
-    enum status st = OK;
-    TRY(group_agree(g, mem_zero(&g->node_of, g->size, sizeof *g->node_of, "ranks", e), e));
-    ENSURE(MPI_Comm_split_type(g->comm, MPI_COMM_TYPE_SHARED, g->rank, MPI_INFO_NULL, &g->node) ==
-               MPI_SUCCESS,
-           ERR_MPI, "MPI_Comm_split_type failed");
+    PASS(group_agree(g, mem_zero(&g->node_of, g->size, sizeof *g->node_of, "ranks", e), e));
+    NEED(MPI_Comm_split_type(g->comm, MPI_COMM_TYPE_SHARED, g->rank, MPI_INFO_NULL, &g->node) ==
+             MPI_SUCCESS,
+         ERR_MPI, "MPI_Comm_split_type failed");
     MPI_Comm_rank(g->node, &g->node_rank);
     MPI_Comm_size(g->node, &g->node_size);
     MPI_Comm_set_errhandler(g->node, MPI_ERRORS_RETURN);
-    ENSURE(MPI_Comm_split(g->comm, g->node_rank == 0 ? 0 : MPI_UNDEFINED, g->rank, &g->leaders) ==
-               MPI_SUCCESS,
-           ERR_MPI, "MPI_Comm_split failed");
+    NEED(MPI_Comm_split(g->comm, g->node_rank == 0 ? 0 : MPI_UNDEFINED, g->rank, &g->leaders) ==
+             MPI_SUCCESS,
+         ERR_MPI, "MPI_Comm_split failed");
     int place[2] = {0, 0};
     if (g->leaders != MPI_COMM_NULL) {
         MPI_Comm_rank(g->leaders, &place[0]);
@@ -43,8 +42,7 @@ static enum status nodes_find(struct visit_group *g, struct err *e)
     MPI_Bcast(place, 2, MPI_INT, 0, g->node);
     g->nodes = place[1];
     MPI_Allgather(place, 1, MPI_INT, g->node_of, 1, MPI_INT, g->comm);
-done:
-    return st;
+    return OK;
 }
 
 enum status group_open(MPI_Comm comm, struct visit_group *g, struct err *e)
@@ -96,17 +94,15 @@ static enum status window_room(const struct visit_group *g, int64_t bytes, const
 static enum status window_open(const struct visit_group *g, int64_t bytes, const char *what,
                                struct group_memory *m, struct err *e)
 {
-    enum status st = OK;
     MPI_Aint own = g->node_rank == 0 ? (MPI_Aint)bytes : 0, size;
     int unit;
     if (MPI_Win_allocate_shared(own, sizeof(float), MPI_INFO_NULL, g->node, &m->at, &m->window) !=
         MPI_SUCCESS)
-        TRY(no_room(what, bytes, e));
+        PASS(no_room(what, bytes, e));
     m->shared = true;
     MPI_Win_shared_query(m->window, 0, &size, &unit, &m->at);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, m->window);
-done:
-    return st;
+    return OK;
 }
 
 #ifndef MADV_POPULATE_WRITE
@@ -209,24 +205,22 @@ enum status group_sequences(const struct visit_group *g, const struct sequences 
                             struct sequences *kept, const struct sequences **out, int64_t *first,
                             struct err *e)
 {
-    enum status st = OK;
     *first = 0;
     *out = s;
     if (g->size == 1 || !s) return OK;
     int64_t a = first_of(g, s, g->rank), b = first_of(g, s, g->rank + 1), row = s->offset[a];
     int64_t tokens = s->offset[b] - row;
-    TRY(sequences_init(kept, b - a, tokens, s->bytes != NULL, e));
+    PASS(sequences_init(kept, b - a, tokens, s->bytes != NULL, e));
     memcpy(kept->ids, s->ids + row, (size_t)tokens * sizeof *s->ids);
     if (s->bytes) memcpy(kept->bytes, s->bytes + row, (size_t)tokens * sizeof *s->bytes);
     for (int64_t i = 0; i <= b - a; i++) kept->offset[i] = s->offset[a + i] - row;
     if (s->valid) {
-        TRY(mem_alloc(&kept->valid, b - a, sizeof *kept->valid, "lengths of sequences", e));
+        PASS(mem_alloc(&kept->valid, b - a, sizeof *kept->valid, "lengths of sequences", e));
         memcpy(kept->valid, s->valid + a, (size_t)(b - a) * sizeof *kept->valid);
     }
     *first = a;
     *out = kept;
-done:
-    return st;
+    return OK;
 }
 
 enum status group_gather(const struct visit_group *g, const struct sequences *s, int64_t width,

@@ -42,7 +42,6 @@ void visit_inputs_forget(struct visit_cache *cache)
 /* Joins parts (n of them) one behind the other; bytes survive only if every part knows them. */
 static enum status join(const struct sequences *parts, int64_t n, struct input *out, struct err *e)
 {
-    enum status st = OK;
     int64_t sequences = 0, tokens = 0, at = 0;
     int with_bytes = 1;
     bool padded = false;
@@ -52,10 +51,10 @@ static enum status join(const struct sequences *parts, int64_t n, struct input *
         with_bytes = with_bytes && parts[i].bytes;
         padded = padded || parts[i].valid;
     }
-    TRY(sequences_init(&out->sequences, sequences, tokens, with_bytes, e));
-    TRY(mem_zero(&out->first, n + 1, sizeof *out->first, "datasets", e));
+    PASS(sequences_init(&out->sequences, sequences, tokens, with_bytes, e));
+    PASS(mem_zero(&out->first, n + 1, sizeof *out->first, "datasets", e));
     struct sequences *all = &out->sequences;
-    if (padded) TRY(mem_alloc(&all->valid, sequences, sizeof *all->valid, "lengths", e));
+    if (padded) PASS(mem_alloc(&all->valid, sequences, sizeof *all->valid, "lengths", e));
     for (int64_t i = 0; i < n; i++) {
         const struct sequences *p = &parts[i];
         int64_t base = all->offset[at], size = p->offset[p->n];
@@ -69,8 +68,7 @@ static enum status join(const struct sequences *parts, int64_t n, struct input *
         at += p->n;
         out->first[i + 1] = at;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e)
@@ -103,18 +101,16 @@ static bool reads_text(const struct visit *v)
 /* The file that turns texts into ids; "" when everything is given as ids. */
 static enum status find_tokenizer(const struct visit *v, bool text, char **path, struct err *e)
 {
-    enum status st = OK;
     char *found;
     if (!text) return mem_string(path, "", e);
     if (v->tokenizer) return mem_string(path, v->tokenizer, e);
-    TRY(visit_tokenizer(weights_folder(&v->weights), &found, e));
-    ENSURE(found, ERR_IO,
-           "%s: no tokenizer.json there or in the folder above; name one with the sweep file's "
-           "models[].tokenizer or --tokenizer",
-           weights_folder(&v->weights));
+    PASS(visit_tokenizer(weights_folder(&v->weights), &found, e));
+    NEED(found, ERR_IO,
+         "%s: no tokenizer.json there or in the folder above; name one with the sweep file's "
+         "models[].tokenizer or --tokenizer",
+         weights_folder(&v->weights));
     *path = found;
-done:
-    return st;
+    return OK;
 }
 
 /* What the checkpoint's config.json adds to options that leave it open. */
@@ -153,17 +149,15 @@ static bool asks_for_pad(const struct data_options *d)
 static enum status facts_read(const char *checkpoint, const struct data_options *options, int64_t n,
                               struct facts *f, struct err *e)
 {
-    enum status st = OK;
     bool cuts = false, fills = false;
     *f = (struct facts){0, {-1, -1, -1}};
     for (int64_t i = 0; i < n; i++) {
         cuts = cuts || options[i].within_positions;
         fills = fills || asks_for_pad(&options[i]);
     }
-    if (cuts) TRY(positions_read(checkpoint, &f->positions, e));
-    if (fills) TRY(pad_hint_read(checkpoint, &f->pad, e));
-done:
-    return st;
+    if (cuts) PASS(positions_read(checkpoint, &f->positions, e));
+    if (fills) PASS(pad_hint_read(checkpoint, &f->pad, e));
+    return OK;
 }
 
 /* d, a copy, with what was left open. */

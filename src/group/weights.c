@@ -19,12 +19,9 @@ void variant_free(struct variant *v)
 enum status variant_copy(const struct method_entry *m, int64_t bits, const char *key,
                          struct variant *out, struct err *e)
 {
-    enum status st = OK;
     *out = (struct variant){.bits = bits};
-    TRY(mem_string(&out->key, key, e));
-    TRY(method_entry_copy(m, &out->method, e));
-done:
-    return st;
+    PASS(mem_string(&out->key, key, e));
+    return method_entry_copy(m, &out->method, e);
 }
 
 json_t *variant_to_json(const struct variant *v)
@@ -35,14 +32,12 @@ json_t *variant_to_json(const struct variant *v)
 
 enum status variant_from_json(const json_t *json, struct variant *out, struct err *e)
 {
-    enum status st = OK;
     const char *key = json_text(json, "key", NULL);
-    ENSURE(key, ERR_FORMAT, "visit: a variant's key is missing");
-    TRY(mem_string(&out->key, key, e));
-    TRY(method_entry_from_json(json_object_get(json, "method"), &out->method, e));
+    NEED(key, ERR_FORMAT, "visit: a variant's key is missing");
+    PASS(mem_string(&out->key, key, e));
+    PASS(method_entry_from_json(json_object_get(json, "method"), &out->method, e));
     out->bits = json_integer_value(json_object_get(json, "bits"));
-done:
-    return st;
+    return OK;
 }
 
 /* --- kinds --- */
@@ -131,13 +126,10 @@ done:
 enum status weights_derive(enum weights_kind kind, const struct weights *from, struct weights *out,
                            struct err *e)
 {
-    enum status st = OK;
     *out = (struct weights){.kind = kind};
-    TRY(mem_zero(&out->parts, 1, sizeof *out->parts, "a source of weights", e));
+    PASS(mem_zero(&out->parts, 1, sizeof *out->parts, "a source of weights", e));
     out->n = 1;
-    TRY(weights_copy(from, out->parts, e));
-done:
-    return st;
+    return weights_copy(from, out->parts, e);
 }
 
 json_t *weights_to_json(const struct weights *w)
@@ -161,16 +153,14 @@ json_t *weights_to_json(const struct weights *w)
 
 static enum status kind_from_json(const json_t *json, struct weights *w, struct err *e)
 {
-    enum status st = OK;
     const char *name = json_text(json, "kind", "");
     int kind = 0;
     while (kind < WEIGHTS_KIND_N && strcmp(kinds[kind].name, name) != 0) kind++;
-    ENSURE(kind < WEIGHTS_KIND_N, ERR_FORMAT, "visit: no kind of weights is called \"%s\"", name);
+    NEED(kind < WEIGHTS_KIND_N, ERR_FORMAT, "visit: no kind of weights is called \"%s\"", name);
     w->kind = (enum weights_kind)kind;
-    ENSURE(kind != WEIGHTS_STORED || json_text(json, "path", NULL), ERR_FORMAT,
-           "visit: stored weights without a path");
-done:
-    return st;
+    NEED(kind != WEIGHTS_STORED || json_text(json, "path", NULL), ERR_FORMAT,
+         "visit: stored weights without a path");
+    return OK;
 }
 
 static enum status parts_from_json(const json_t *json, struct weights *w, struct err *e)

@@ -33,19 +33,16 @@ static struct dist_shape shape_choose(struct dist_shape s, int64_t n, int64_t ra
 
 static enum status storage_make(struct dist *d, struct err *e)
 {
-    enum status st = OK;
     d->n_rows = cyclic_count(&d->rows, d->n, d->row);
     d->n_cols = cyclic_count(&d->cols, d->n, d->col);
     /* Columns whose distance is a multiple of 4 KiB would compete for the same few cache lines. */
     d->lda = d->n_rows % 512 == 0 ? d->n_rows + 8 : d->n_rows;
-    ENSURE(d->n < INT_MAX && d->lda * d->n_cols < INT_MAX, ERR_SHAPE,
-           "%lld x %lld numbers of a matrix of order %lld on one rank are beyond ScaLAPACK's "
-           "indices; use more ranks a group",
-           (long long)d->n_rows, (long long)d->n_cols, (long long)d->n);
-    TRY(mem_zero(&d->a, d->lda * d->n_cols, sizeof *d->a, "a distributed Hessian", e));
-    TRY(mem_zero(&d->diagonal, d->n, sizeof *d->diagonal, "a Hessian's diagonal", e));
-done:
-    return st;
+    NEED(d->n < INT_MAX && d->lda * d->n_cols < INT_MAX, ERR_SHAPE,
+         "%lld x %lld numbers of a matrix of order %lld on one rank are beyond ScaLAPACK's "
+         "indices; use more ranks a group",
+         (long long)d->n_rows, (long long)d->n_cols, (long long)d->n);
+    PASS(mem_zero(&d->a, d->lda * d->n_cols, sizeof *d->a, "a distributed Hessian", e));
+    return mem_zero(&d->diagonal, d->n, sizeof *d->diagonal, "a Hessian's diagonal", e);
 }
 
 enum status dist_make(MPI_Comm comm, int64_t n, struct dist_shape shape, struct dist **out,
@@ -134,11 +131,10 @@ static int64_t bad_pivot(const struct dist *d)
 enum status dist_factor(struct dist *d, const int64_t *order, double scale, const double *diagonal,
                         struct err *e)
 {
-    enum status st = OK;
     int n = (int)d->n, one = 1, info = 0;
     int desc[9] = {1, d->context, n, n, (int)d->rows.block, (int)d->rows.block, 0, 0, (int)d->lda};
     double start = clock_seconds();
-    TRY(dist_fill(d, order, scale, diagonal, e));
+    PASS(dist_fill(d, order, scale, diagonal, e));
     double filled = clock_seconds();
     pdpotrf_("L", &n, d->a, &one, &one, desc, &info);
     if (d->rank == 0)
@@ -149,12 +145,11 @@ enum status dist_factor(struct dist *d, const int64_t *order, double scale, cons
             n, (long long)d->rows.procs, (long long)d->cols.procs, (long long)d->rows.block,
             filled - start, clock_seconds() - filled);
     int64_t failed = info > 0 ? info - 1 : bad_pivot(d), first;
-    ENSURE(MPI_Allreduce(&failed, &first, 1, MPI_INT64_T, MPI_MIN, d->comm) == MPI_SUCCESS, ERR_MPI,
-           "MPI_Allreduce failed");
-    ENSURE(info >= 0, ERR_MPI, "pdpotrf refuses argument %d", -info);
-    ENSURE(first == d->n, ERR_NUMERIC,
-           "the matrix of order %d is not positive definite at channel %lld", n,
-           (long long)(d->n - 1 - first));
-done:
-    return st;
+    NEED(MPI_Allreduce(&failed, &first, 1, MPI_INT64_T, MPI_MIN, d->comm) == MPI_SUCCESS, ERR_MPI,
+         "MPI_Allreduce failed");
+    NEED(info >= 0, ERR_MPI, "pdpotrf refuses argument %d", -info);
+    NEED(first == d->n, ERR_NUMERIC,
+         "the matrix of order %d is not positive definite at channel %lld", n,
+         (long long)(d->n - 1 - first));
+    return OK;
 }

@@ -6,14 +6,12 @@
 
 enum status exchange_init(struct exchange *x, int ranks, struct err *e)
 {
-    enum status st = OK;
     *x = (struct exchange){.ranks = ranks};
-    TRY(mem_zero(&x->send_n, 4 * (int64_t)ranks, sizeof *x->send_n, "counts of ranks", e));
+    PASS(mem_zero(&x->send_n, 4 * (int64_t)ranks, sizeof *x->send_n, "counts of ranks", e));
     x->recv_n = x->send_n + ranks;
     x->send_at = x->recv_n + ranks;
     x->recv_at = x->send_at + ranks;
-done:
-    return st;
+    return OK;
 }
 
 void exchange_free(struct exchange *x)
@@ -48,19 +46,14 @@ done:
 
 enum status exchange_alloc(struct exchange *x, struct err *e)
 {
-    enum status st = OK;
-    TRY(buffer_grow(x->send_n, x->send_at, x->ranks, &x->send, &x->send_capacity, e));
-    TRY(buffer_grow(x->recv_n, x->recv_at, x->ranks, &x->recv, &x->recv_capacity, e));
-done:
-    return st;
+    PASS(buffer_grow(x->send_n, x->send_at, x->ranks, &x->send, &x->send_capacity, e));
+    return buffer_grow(x->recv_n, x->recv_at, x->ranks, &x->recv, &x->recv_capacity, e);
 }
 
 enum status exchange_run(struct exchange *x, MPI_Comm comm, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(MPI_Alltoallv(x->send, x->send_n, x->send_at, MPI_DOUBLE, x->recv, x->recv_n, x->recv_at,
-                         MPI_DOUBLE, comm) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Alltoallv failed");
-done:
-    return st;
+    NEED(MPI_Alltoallv(x->send, x->send_n, x->send_at, MPI_DOUBLE, x->recv, x->recv_n, x->recv_at,
+                       MPI_DOUBLE, comm) == MPI_SUCCESS,
+         ERR_MPI, "MPI_Alltoallv failed");
+    return OK;
 }

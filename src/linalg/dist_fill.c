@@ -34,21 +34,19 @@ static struct place place_of(const struct dist *d, int64_t i)
 static enum status walk_make(struct walk *w, const struct dist *d, const int64_t *order,
                              struct err *e)
 {
-    enum status st = OK;
     int64_t n = d->n;
     w->d = d;
-    TRY(mem_alloc(&w->at, n, sizeof *w->at, "the order of columns", e));
-    TRY(mem_alloc(&w->to, n, sizeof *w->to, "places of columns", e));
-    TRY(mem_alloc(&w->from, n, sizeof *w->from, "places of columns", e));
-    TRY(mem_zero(&w->packed, 2 * (int64_t)d->ranks, sizeof *w->packed, "counts of ranks", e));
+    PASS(mem_alloc(&w->at, n, sizeof *w->at, "the order of columns", e));
+    PASS(mem_alloc(&w->to, n, sizeof *w->to, "places of columns", e));
+    PASS(mem_alloc(&w->from, n, sizeof *w->from, "places of columns", e));
+    PASS(mem_zero(&w->packed, 2 * (int64_t)d->ranks, sizeof *w->packed, "counts of ranks", e));
     w->taken = w->packed + d->ranks;
     for (int64_t i = 0; i < n; i++) {
         w->at[i] = order ? n - 1 - order[n - 1 - i] : i;
         w->to[i] = place_of(d, i);
         w->from[i] = place_of(d, w->at[i]);
     }
-done:
-    return st;
+    return OK;
 }
 
 static void walk_free(struct walk *w)
@@ -110,17 +108,15 @@ static void row_receive(struct walk *w, int64_t i, double scale, struct exchange
 
 static enum status strip_pack(struct walk *w, struct exchange *x, struct err *e)
 {
-    enum status st = OK;
     const struct dist *d = w->d;
     for (int r = 0; r < d->ranks; r++) x->send_n[r] = x->recv_n[r] = w->packed[r] = w->taken[r] = 0;
     for (int64_t i = w->begin + 1; i < d->n; i++) {
         row_send(w, i, x, false);
         if (w->to[i].row_proc == d->row) row_receive(w, i, 0, x, false);
     }
-    TRY(exchange_alloc(x, e));
+    PASS(exchange_alloc(x, e));
     for (int64_t i = w->begin + 1; i < d->n; i++) row_send(w, i, x, true);
-done:
-    return st;
+    return OK;
 }
 
 enum status dist_fill(struct dist *d, const int64_t *order, double scale, const double *diagonal,

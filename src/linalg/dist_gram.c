@@ -107,14 +107,12 @@ static void panel_add(struct dist *d, const struct panel *p, const struct exchan
 static enum status panel_send(const struct dist *d, struct panel *p, struct exchange *x,
                               struct err *e)
 {
-    enum status st = OK;
     panel_place(d, p, x->send_n);
     for (int r = 0; r < d->ranks; r++) x->recv_n[r] = r == d->rank ? 0 : x->send_n[d->rank];
     x->send_n[d->rank] = 0;
-    TRY(exchange_alloc(x, e));
+    PASS(exchange_alloc(x, e));
     panel_pack(d, p, x);
-done:
-    return st;
+    return OK;
 }
 
 enum status dist_gram_add(struct dist *d, const float *x, const int64_t *offset, int64_t n_seq,
@@ -148,34 +146,30 @@ done:
 
 static enum status sums_check(const struct dist *d, struct err *e)
 {
-    enum status st = OK;
     for (int64_t l = 0; l < d->n_cols; l++) {
         int64_t j = cyclic_global(&d->cols, l, d->col), rows = cyclic_count(&d->rows, j, d->row);
         const double *column = d->a + l * d->lda;
         for (int64_t k = 0; k < rows; k++)
-            ENSURE(isfinite(column[k]), ERR_NUMERIC,
-                   "the Hessian of input channels %lld and %lld is %g: the activations before this "
-                   "layer are not finite",
-                   (long long)(d->n - 1 - j),
-                   (long long)(d->n - 1 - cyclic_global(&d->rows, k, d->row)), column[k]);
+            NEED(isfinite(column[k]), ERR_NUMERIC,
+                 "the Hessian of input channels %lld and %lld is %g: the activations before this "
+                 "layer are not finite",
+                 (long long)(d->n - 1 - j),
+                 (long long)(d->n - 1 - cyclic_global(&d->rows, k, d->row)), column[k]);
     }
     for (int64_t i = 0; i < d->n; i++)
-        ENSURE(d->diagonal[i] >= 0 && isfinite(d->diagonal[i]), ERR_NUMERIC,
-               "the Hessian's diagonal is %g at input channel %lld: the activations before this "
-               "layer are not finite",
-               d->diagonal[i], (long long)i);
-done:
-    return st;
+        NEED(d->diagonal[i] >= 0 && isfinite(d->diagonal[i]), ERR_NUMERIC,
+             "the Hessian's diagonal is %g at input channel %lld: the activations before this "
+             "layer are not finite",
+             d->diagonal[i], (long long)i);
+    return OK;
 }
 
 enum status dist_diagonal(struct dist *d, double *diagonal, struct err *e)
 {
-    enum status st = OK;
-    TRY(err_agree(d->comm, sums_check(d, e), e));
+    PASS(err_agree(d->comm, sums_check(d, e), e));
     /* Each element is nonzero on one rank only: the sum is a copy. */
-    ENSURE(MPI_Allreduce(d->diagonal, diagonal, (int)d->n, MPI_DOUBLE, MPI_SUM, d->comm) ==
-               MPI_SUCCESS,
-           ERR_MPI, "MPI_Allreduce failed");
-done:
-    return st;
+    NEED(MPI_Allreduce(d->diagonal, diagonal, (int)d->n, MPI_DOUBLE, MPI_SUM, d->comm) ==
+             MPI_SUCCESS,
+         ERR_MPI, "MPI_Allreduce failed");
+    return OK;
 }

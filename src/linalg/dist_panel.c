@@ -25,9 +25,8 @@ static struct part part_of(const struct dist *d, int64_t begin, int64_t end, int
 
 static enum status panel_alloc(const struct dist *d, struct dist_panel *p, struct err *e)
 {
-    enum status st = OK;
     int64_t total = 0, own = 0;
-    TRY(mem_alloc(&p->counts, 2 * (int64_t)d->ranks, sizeof *p->counts, "counts of ranks", e));
+    PASS(mem_alloc(&p->counts, 2 * (int64_t)d->ranks, sizeof *p->counts, "counts of ranks", e));
     p->offsets = p->counts + d->ranks;
     for (int r = 0; r < d->ranks; r++) {
         struct part part = part_of(d, p->begin, p->end, r);
@@ -35,31 +34,27 @@ static enum status panel_alloc(const struct dist *d, struct dist_panel *p, struc
         p->offsets[r] = (int)total;
         p->counts[r] = (int)(part.rows * part.cols);
         total += part.rows * part.cols;
-        ENSURE(total <= INT_MAX, ERR_SHAPE, "a panel of %lld columns is beyond what MPI counts",
-               (long long)(p->end - p->begin));
+        NEED(total <= INT_MAX, ERR_SHAPE, "a panel of %lld columns is beyond what MPI counts",
+             (long long)(p->end - p->begin));
     }
-    TRY(mem_alloc(&p->send, own, sizeof *p->send, "a panel of the factor", e));
-    TRY(mem_alloc(&p->recv, total, sizeof *p->recv, "a panel of the factor", e));
-done:
-    return st;
+    PASS(mem_alloc(&p->send, own, sizeof *p->send, "a panel of the factor", e));
+    return mem_alloc(&p->recv, total, sizeof *p->recv, "a panel of the factor", e);
 }
 
 enum status dist_panel_start(const struct dist *d, int64_t begin, int64_t end, struct dist_panel *p,
                              struct err *e)
 {
-    enum status st = OK;
     *p = (struct dist_panel){.begin = begin, .end = end};
-    TRY(err_agree(d->comm, panel_alloc(d, p, e), e));
+    PASS(err_agree(d->comm, panel_alloc(d, p, e), e));
     struct part part = part_of(d, begin, end, d->rank);
     for (int64_t j = 0; j < part.cols; j++)
         memcpy(p->send + j * part.rows, d->a + (part.col0 + j) * d->lda + part.row0,
                (size_t)part.rows * sizeof *p->send);
-    ENSURE(MPI_Iallgatherv(p->send, p->counts[d->rank], MPI_DOUBLE, p->recv, p->counts, p->offsets,
-                           MPI_DOUBLE, d->comm, &p->request) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Iallgatherv failed");
+    NEED(MPI_Iallgatherv(p->send, p->counts[d->rank], MPI_DOUBLE, p->recv, p->counts, p->offsets,
+                         MPI_DOUBLE, d->comm, &p->request) == MPI_SUCCESS,
+         ERR_MPI, "MPI_Iallgatherv failed");
     p->active = true;
-done:
-    return st;
+    return OK;
 }
 
 /* Copies one rank's part to r and corner. Below R's diagonal the layout holds sums: zeros there. */
@@ -85,12 +80,10 @@ static void part_unpack(const struct dist *d, const struct dist_panel *p, int ra
 enum status dist_panel_finish(const struct dist *d, struct dist_panel *p, float *r, double *corner,
                               struct err *e)
 {
-    enum status st = OK;
     p->active = false;
-    ENSURE(MPI_Wait(&p->request, MPI_STATUS_IGNORE) == MPI_SUCCESS, ERR_MPI, "MPI_Wait failed");
+    NEED(MPI_Wait(&p->request, MPI_STATUS_IGNORE) == MPI_SUCCESS, ERR_MPI, "MPI_Wait failed");
     for (int rank = 0; rank < d->ranks; rank++) part_unpack(d, p, rank, r, corner);
-done:
-    return st;
+    return OK;
 }
 
 void dist_panel_free(struct dist_panel *p)

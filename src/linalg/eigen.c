@@ -22,22 +22,18 @@ static bool all_finite(const double *x, int64_t n)
 
 static enum status check(int64_t n, bool finite, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(n >= 0 && n <= ORDER_MAX, ERR_SHAPE,
-           "an eigenproblem of order %lld: expected at most %d", (long long)n, ORDER_MAX);
-    ENSURE(finite, ERR_NUMERIC, "the matrix of an eigenproblem of order %lld is not finite",
-           (long long)n);
-done:
-    return st;
+    NEED(n >= 0 && n <= ORDER_MAX, ERR_SHAPE, "an eigenproblem of order %lld: expected at most %d",
+         (long long)n, ORDER_MAX);
+    NEED(finite, ERR_NUMERIC, "the matrix of an eigenproblem of order %lld is not finite",
+         (long long)n);
+    return OK;
 }
 
 static enum status converged(const char *routine, int64_t n, blasint info, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(info == 0, ERR_NUMERIC, "%s of order %lld did not converge (info %d)", routine,
-           (long long)n, (int)info);
-done:
-    return st;
+    NEED(info == 0, ERR_NUMERIC, "%s of order %lld did not converge (info %d)", routine,
+         (long long)n, (int)info);
+    return OK;
 }
 
 enum status symmetric_eigen(int64_t n, double *a, double *w, struct err *e)

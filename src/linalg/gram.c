@@ -99,15 +99,12 @@ static void block_place(int64_t b, int64_t k, int64_t *i, int64_t *j)
 /* Checks the offsets and allocates a block of f32 sums for each thread. */
 static enum status sums_make(const struct tokens *x, float **sums, struct err *e)
 {
-    enum status st = OK;
     for (int64_t s = 0; s < x->n_seq; s++)
-        ENSURE(x->offset[s] <= x->offset[s + 1], ERR_SHAPE,
-               "sequence %lld ends (%lld) before it starts (%lld)", (long long)s,
-               (long long)x->offset[s + 1], (long long)x->offset[s]);
-    TRY(mem_zero(sums, omp_get_max_threads() * x->side * x->side, sizeof **sums, "the Gram's tiles",
-                 e));
-done:
-    return st;
+        NEED(x->offset[s] <= x->offset[s + 1], ERR_SHAPE,
+             "sequence %lld ends (%lld) before it starts (%lld)", (long long)s,
+             (long long)x->offset[s + 1], (long long)x->offset[s]);
+    return mem_zero(sums, omp_get_max_threads() * x->side * x->side, sizeof **sums,
+                    "the Gram's tiles", e);
 }
 
 enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,

@@ -46,20 +46,18 @@ static json_t *task_to_json(const void *task)
 
 static enum status warm_from_json(const json_t *json, struct curvature_task *t, struct err *e)
 {
-    enum status st = OK;
     const json_t *list = json_object_get(json, "before");
     int64_t n = (int64_t)json_array_size(list);
-    TRY(mem_string(&t->vectors, json_text(json, "vectors", ""), e));
+    PASS(mem_string(&t->vectors, json_text(json, "vectors", ""), e));
     t->followed = json_is_true(json_object_get(json, "followed"));
-    TRY(mem_zero(&t->before, n, sizeof *t->before, "checkpoints before", e));
+    PASS(mem_zero(&t->before, n, sizeof *t->before, "checkpoints before", e));
     for (int64_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(list, (size_t)i);
         t->n_before++;
-        TRY(weights_from_json(json_object_get(one, "weights"), &t->before[i].weights, e));
-        TRY(mem_string(&t->before[i].key, json_text(one, "key", ""), e));
+        PASS(weights_from_json(json_object_get(one, "weights"), &t->before[i].weights, e));
+        PASS(mem_string(&t->before[i].key, json_text(one, "key", ""), e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status task_from_json(const json_t *json, void **task, struct err *e)
@@ -214,13 +212,11 @@ done:
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     struct state *p = NULL;
-    TRY(mem_zero(&p, 1, sizeof *p, "curvature", e));
+    PASS(mem_zero(&p, 1, sizeof *p, "curvature", e));
     p->began = clock_seconds();
     c->state[PART_CURVATURE] = p;
-done:
-    return st;
+    return OK;
 }
 
 static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,

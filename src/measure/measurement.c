@@ -20,30 +20,25 @@ enum { MESSAGE = 1 << 20 };
 /* Every size-th sequence, from this rank's first on. */
 static enum status deal(struct measurement *m, struct err *e)
 {
-    enum status st = OK;
     const struct sequences *all = m->sequences;
     int64_t n = 0, tokens = 0;
     for (int64_t i = m->rank; i < all->n; i += m->size, n++)
         tokens += all->offset[i + 1] - all->offset[i];
-    TRY(sequences_init(&m->mine, n, tokens, 0, e));
+    PASS(sequences_init(&m->mine, n, tokens, 0, e));
     for (int64_t i = m->rank, k = 0; i < all->n; i += m->size, k++) {
         int64_t length = all->offset[i + 1] - all->offset[i], at = m->mine.offset[k];
         m->mine.offset[k + 1] = at + length;
         memcpy(m->mine.ids + at, all->ids + all->offset[i], (size_t)length * sizeof *all->ids);
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status open_own(struct measurement *m, enum hvp_subset subset, struct err *e)
 {
-    enum status st = OK;
-    TRY(deal(m, e));
+    PASS(deal(m, e));
     if (m->size > 1)
-        TRY(mem_alloc(&m->room, bulk_sum_buffer(m->size), sizeof *m->room, "sums of ranks", e));
-    TRY(hvp_open(m->model, &m->mine, subset, &m->h, e));
-done:
-    return st;
+        PASS(mem_alloc(&m->room, bulk_sum_buffer(m->size), sizeof *m->room, "sums of ranks", e));
+    return hvp_open(m->model, &m->mine, subset, &m->h, e);
 }
 
 /* --- meetings --- */
@@ -113,35 +108,31 @@ static int64_t piece_of(const struct measurement *m, int r, int64_t at, int64_t 
 static enum status gather(void *context, int64_t at, int64_t n, const float *mine, float *whole,
                           struct err *e)
 {
-    enum status st = OK;
     struct measurement *m = context;
     int64_t begin, own;
-    TRY(meet(m, OK, e));
+    PASS(meet(m, OK, e));
     for (int r = 0; r < m->size; r++) {
         int64_t k = piece_of(m, r, at, n, &begin, &own);
         if (k <= 0) continue;
         if (r == m->rank) memcpy(whole + begin, mine + own, (size_t)k * sizeof *whole);
-        TRY(bulk_bcast(m->group, r, whole + begin, k * (int64_t)sizeof *whole, e));
+        PASS(bulk_bcast(m->group, r, whole + begin, k * (int64_t)sizeof *whole, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status reduce(void *context, int64_t at, int64_t n, float *whole, float *mine,
                           struct err *e)
 {
-    enum status st = OK;
     struct measurement *m = context;
     int64_t begin, own;
-    TRY(meet(m, OK, e));
+    PASS(meet(m, OK, e));
     for (int r = 0; r < m->size; r++) {
         int64_t k = piece_of(m, r, at, n, &begin, &own);
         float *from = whole + begin;
-        TRY(bulk_sum(m->group, r, from, max64(k, 0), MPI_FLOAT, m->room, e));
+        PASS(bulk_sum(m->group, r, from, max64(k, 0), MPI_FLOAT, m->room, e));
         for (int64_t i = 0; r == m->rank && i < k; i++) mine[own + i] += from[i];
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status gradient(void *context, float *g, double *loss, struct err *e)
@@ -153,28 +144,24 @@ static enum status gradient(void *context, float *g, double *loss, struct err *e
 static enum status apply(void *context, int64_t k, const float *const *x, float *const *y,
                          struct err *e)
 {
-    enum status st = OK;
     struct measurement *m = context;
-    TRY(meet(m, OK, e));
+    PASS(meet(m, OK, e));
     if (m->hooks && m->hooks->should_stop && m->hooks->should_stop(m->hooks->context)) {
         const struct err why = {.code = ERR_STOPPED, .text = "stopped before a product"};
         leave(m, &why); /* all ranks do */
-        FAIL(why.code, "%s", why.text);
+        RAISE(why.code, "%s", why.text);
     }
-    TRY(hvp_apply(m->h, k, x, y, e));
-done:
-    return st;
+    return hvp_apply(m->h, k, x, y, e);
 }
 
 enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e)
 {
-    enum status st = OK;
     MPI_Comm_rank(m->group, &m->rank);
     MPI_Comm_size(m->group, &m->size);
-    TRY(meet(m, open_own(m, subset, e), e));
+    PASS(meet(m, open_own(m, subset, e), e));
     m->tokens = hvp_scored(m->h);
     MPI_Allreduce(MPI_IN_PLACE, &m->tokens, 1, MPI_INT64_T, MPI_SUM, m->group);
-    ENSURE(m->tokens > 0, ERR_USAGE, "curvature: no sequence of its text has two tokens");
+    NEED(m->tokens > 0, ERR_USAGE, "curvature: no sequence of its text has two tokens");
     hvp_total(m->h, m->tokens);
     if (m->size > 1) {
         struct hvp_share share = {.space = space_cut(hvp_n(m->h), m->rank, m->size),
@@ -185,12 +172,11 @@ enum status measurement_open(struct measurement *m, enum hvp_subset subset, stru
         share.space.context = m;
         hvp_share_over(m->h, &share);
     }
-    TRY(meet(m, subject_of_hvp(m->h, &m->subject, e), e));
+    PASS(meet(m, subject_of_hvp(m->h, &m->subject, e), e));
     m->subject.hessian.apply = apply;
     m->subject.gradient = gradient;
     m->subject.hessian.context = m->subject.context = m;
-done:
-    return st;
+    return OK;
 }
 
 void measurement_close(struct measurement *m)
@@ -245,13 +231,11 @@ struct transfer {
 
 static enum status transfer_piece(const struct transfer *t, float *x, size_t n, struct err *e)
 {
-    enum status st = OK;
     errno = 0;
     size_t done = t->writing ? fwrite(x, sizeof *x, n, t->file) : fread(x, sizeof *x, n, t->file);
-    ENSURE(done == n, fsx_errno_status(errno), "%s: %s", t->path,
-           errno ? strerror(errno) : "too short");
-done:
-    return st;
+    NEED(done == n, fsx_errno_status(errno), "%s: %s", t->path,
+         errno ? strerror(errno) : "too short");
+    return OK;
 }
 
 /* What goes wrong with the file on rank 0 makes no other wait for it: the messages go on. */
@@ -279,14 +263,12 @@ static enum status transfer_run(const struct transfer *t, struct err *e)
 
 static enum status transfer_open(struct transfer *t, const char *name, struct err *e)
 {
-    enum status st = OK;
     if (t->m->rank != 0) return OK;
-    TRY(mem_alloc(&t->piece, min64(MESSAGE, max64(hvp_n(t->m->h), 1)), sizeof *t->piece,
-                  "a piece of a vector", e));
+    PASS(mem_alloc(&t->piece, min64(MESSAGE, max64(hvp_n(t->m->h), 1)), sizeof *t->piece,
+                   "a piece of a vector", e));
     t->file = fopen(name, t->writing ? "wbe" : "rbe");
-    ENSURE(t->file, fsx_errno_status(errno), "%s: %s", name, strerror(errno));
-done:
-    return st;
+    NEED(t->file, fsx_errno_status(errno), "%s: %s", name, strerror(errno));
+    return OK;
 }
 
 static void transfer_close(struct transfer *t)
@@ -298,23 +280,17 @@ static void transfer_close(struct transfer *t)
 /* Rank 0's file, under a name that is not yet the vector's. */
 static enum status write_open(struct transfer *t, char **name, struct err *e)
 {
-    enum status st = OK;
-    TRY(fsx_make_parent(t->path, e));
-    TRY(mem_format(name, e, "%s.tmp.%ld", t->path, (long)getpid()));
-    TRY(transfer_open(t, *name, e));
-done:
-    return st;
+    PASS(fsx_make_parent(t->path, e));
+    PASS(mem_format(name, e, "%s.tmp.%ld", t->path, (long)getpid()));
+    return transfer_open(t, *name, e);
 }
 
 static enum status publish(struct transfer *t, const char *name, struct err *e)
 {
-    enum status st = OK;
     int closed = fclose(t->file);
     t->file = NULL;
-    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", t->path, strerror(errno));
-    TRY(fsx_publish(name, t->path, e));
-done:
-    return st;
+    NEED(closed == 0, fsx_errno_status(errno), "%s: %s", t->path, strerror(errno));
+    return fsx_publish(name, t->path, e);
 }
 
 enum status measurement_vector_write(struct measurement *m, const char *path, const float *mine,

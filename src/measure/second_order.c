@@ -139,19 +139,16 @@ static enum status memory(const void *task, const struct memory_after *a, bool m
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     struct second_order *s = NULL;
     int64_t n = c->visit->n_variants;
     bool all = !c->visit->run.reproducible || c->group->size == 1;
-    TRY(mem_zero(&s, 1, sizeof *s, "second order", e));
+    PASS(mem_zero(&s, 1, sizeof *s, "second order", e));
     c->state[PART_SECOND_ORDER] = s;
     s->context = c;
     s->task = c->visit->task[PART_SECOND_ORDER];
     s->group = all ? c->group : c->group->rank == 0 ? c->self : NULL;
-    TRY(mem_zero(&s->results, n, sizeof *s->results, "predictions", e));
-    TRY(mem_zero(&s->spills, n, sizeof *s->spills, "quantized weights", e));
-done:
-    return st;
+    PASS(mem_zero(&s->results, n, sizeof *s->results, "predictions", e));
+    return mem_zero(&s->spills, n, sizeof *s->spills, "quantized weights", e);
 }
 
 static enum status begin(struct part_context *c, struct err *e)
@@ -163,26 +160,22 @@ static enum status begin(struct part_context *c, struct err *e)
 static enum status linear(struct part_context *c, const struct variant *v, const struct linear *l,
                           const float *q, struct err *e)
 {
-    enum status st = OK;
     const struct second_order *s = c->state[PART_SECOND_ORDER];
     if (!s->group) return OK;
     struct weights_spill *spill = &s->spills[v - c->visit->variants];
-    if (spill->out) TRY(safetensors_append(spill->out, q, l->rows * l->cols, e));
+    if (spill->out) PASS(safetensors_append(spill->out, q, l->rows * l->cols, e));
     spill->linears++;
-done:
-    return st;
+    return OK;
 }
 
 static enum status run(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     struct second_order *s = c->state[PART_SECOND_ORDER];
     if (!s->group) return OK;
-    if (s->n > 0) TRY(second_order_measure(s, e));
+    if (s->n > 0) PASS(second_order_measure(s, e));
     c->provenance.memory_planned = max64(c->provenance.memory_planned, s->planned);
-    if (s->task->critical && !c->visit->cells_only) TRY(second_order_of_checkpoint(s, e));
-done:
-    return st;
+    if (s->task->critical && !c->visit->cells_only) PASS(second_order_of_checkpoint(s, e));
+    return OK;
 }
 
 /* What the expansion says of one layer. */

@@ -32,10 +32,8 @@ done:
 /* The ranks have the same one, so that all fail. */
 static enum status check_loss(double loss, const char *whose, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(isfinite(loss), ERR_NUMERIC, "the loss of the %s is not finite", whose);
-done:
-    return st;
+    NEED(isfinite(loss), ERR_NUMERIC, "the loss of the %s is not finite", whose);
+    return OK;
 }
 
 /* For critical_between, which takes a loss that is not finite for a risen one. */
@@ -86,15 +84,12 @@ static bool stops(const struct second_order *s)
 
 static enum status vectors_open(struct measuring *m, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e));
-    TRY(mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e));
-    TRY(mem_zero(&m->delta, m->k, sizeof *m->delta, "changes of weights", e));
+    PASS(mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e));
+    PASS(mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e));
+    PASS(mem_zero(&m->delta, m->k, sizeof *m->delta, "changes of weights", e));
     for (int64_t i = 0; i < m->k; i++)
-        TRY(mem_alloc(&m->delta[i], m->n, sizeof *m->delta[i], "changes of weights", e));
-    TRY(hvp_weights(m->base.h, m->w, e));
-done:
-    return st;
+        PASS(mem_alloc(&m->delta[i], m->n, sizeof *m->delta[i], "changes of weights", e));
+    return hvp_weights(m->base.h, m->w, e);
 }
 
 static enum status measuring_open(struct measuring *m, const struct model *model, int64_t wanted,
@@ -175,14 +170,12 @@ done:
 static enum status take(const struct measuring *m, struct prediction *p,
                         struct second_order_result *r, struct err *e)
 {
-    enum status st = OK;
     r->prediction = *p;
     *p = (struct prediction){0};
-    TRY(mem_zero(&r->names, r->prediction.n_tensors, sizeof *r->names, "tensors", e));
+    PASS(mem_zero(&r->names, r->prediction.n_tensors, sizeof *r->names, "tensors", e));
     for (; r->n_tensors < r->prediction.n_tensors; r->n_tensors++)
-        TRY(mem_string(&r->names[r->n_tensors], hvp_tensor(m->base.h, r->n_tensors)->name, e));
-done:
-    return st;
+        PASS(mem_string(&r->names[r->n_tensors], hvp_tensor(m->base.h, r->n_tensors)->name, e));
+    return OK;
 }
 
 static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
@@ -216,39 +209,35 @@ static bool ends_all(enum status st)
 static enum status measure_one(struct measuring *m, int64_t variant, float *delta,
                                struct second_order_result *r, struct err *e)
 {
-    enum status st = OK;
     struct err why = {0};
     enum status measured = measure_quantized(m, &m->s->spills[variant], delta, r, &why);
-    if (ends_all(measured)) FAIL(measured, "%s", why.text);
-    if (measured != OK) TRY(note(m->s->group, "second_order", &why, r, e));
-done:
-    return st;
+    if (ends_all(measured)) RAISE(measured, "%s", why.text);
+    if (measured != OK) PASS(note(m->s->group, "second_order", &why, r, e));
+    return OK;
 }
 
 /* Variants which[0..k), which share a pass; those that fail are lost from which. */
 static enum status measure_some(struct measuring *m, int64_t *which, int64_t k,
                                 struct second_order_result *results, struct err *e)
 {
-    enum status st = OK;
     const struct err infinite = {.text = "the prediction is not finite"};
     double start = clock_seconds();
     int64_t n = 0;
     for (int64_t i = 0; i < k; i++) {
         struct second_order_result *r = &results[which[i]];
-        if (stops(m->s)) FAIL(ERR_STOPPED, "stopped");
-        TRY(measure_one(m, which[i], m->delta ? m->delta[n] : NULL, r, e));
+        if (stops(m->s)) RAISE(ERR_STOPPED, "stopped");
+        PASS(measure_one(m, which[i], m->delta ? m->delta[n] : NULL, r, e));
         if (!r->failure) which[n++] = which[i];
     }
-    if (m->delta && n > 0) TRY(predict(m, which, n, results, e));
+    if (m->delta && n > 0) PASS(predict(m, which, n, results, e));
     double seconds = (clock_seconds() - start) / (double)k;
     for (int64_t i = 0; i < n; i++) {
         struct second_order_result *r = &results[which[i]];
         r->seconds = seconds;
         r->done = !m->delta || prediction_is_finite(&r->prediction, m->diagonal);
-        if (!r->done) TRY(note(m->s->group, "second_order", &infinite, r, e));
+        if (!r->done) PASS(note(m->s->group, "second_order", &infinite, r, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status measure(struct second_order *s, struct err *e)
@@ -275,25 +264,20 @@ done:
 
 enum status second_order_measure(struct second_order *s, struct err *e)
 {
-    enum status st = OK;
     struct err failure = {0};
     enum status measured = measure(s, &failure);
-    if (measured == ERR_STOPPED) FAIL(measured, "%s", failure.text);
+    if (measured == ERR_STOPPED) RAISE(measured, "%s", failure.text);
     for (int64_t i = 0; measured != OK && i < s->n; i++)
         if (!s->results[i].done && !s->results[i].failure)
-            TRY(note(s->group, "second_order", &failure, &s->results[i], e));
-done:
-    return st;
+            PASS(note(s->group, "second_order", &failure, &s->results[i], e));
+    return OK;
 }
 
 static enum status open_previous(const struct second_order *s, const struct sequences **tokens,
                                  struct checkpoint **previous, struct err *e)
 {
-    enum status st = OK;
-    TRY(visit_sequences_get(s->context->cache, s->context->visit, &s->task->data, tokens, e));
-    TRY(weights_open(s->task->previous, NULL, previous, e));
-done:
-    return st;
+    PASS(visit_sequences_get(s->context->cache, s->context->visit, &s->task->data, tokens, e));
+    return weights_open(s->task->previous, NULL, previous, e);
 }
 
 static enum status measure_checkpoint(const struct second_order *s, struct critical *out,

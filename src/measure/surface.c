@@ -34,14 +34,12 @@ static json_t *task_to_json(const void *task)
 
 static enum status parts_from_json(const json_t *parts, struct surface_task *t, struct err *e)
 {
-    enum status st = OK;
     int64_t n = (int64_t)json_array_size(parts);
-    ENSURE(n > 0, ERR_FORMAT, "visit: its surface has no parts");
-    TRY(mem_zero(&t->parts, n, sizeof *t->parts, "sources of weights", e));
+    NEED(n > 0, ERR_FORMAT, "visit: its surface has no parts");
+    PASS(mem_zero(&t->parts, n, sizeof *t->parts, "sources of weights", e));
     for (; t->n < n; t->n++)
-        TRY(weights_from_json(json_array_get(parts, (size_t)t->n), &t->parts[t->n], e));
-done:
-    return st;
+        PASS(weights_from_json(json_array_get(parts, (size_t)t->n), &t->parts[t->n], e));
+    return OK;
 }
 
 static enum status task_from_json(const json_t *json, void **task, struct err *e)
@@ -111,18 +109,16 @@ done:
 
 static enum status make_plane(const struct part_context *c, struct surface *s, struct err *e)
 {
-    enum status st = OK;
     const struct surface_task *t = c->visit->task[PART_SURFACE];
     log_trace("visit", "surface %s: its plane is made", t->surface);
-    TRY(group_agree(c->group, mem_zero(&s->parts, t->n, sizeof *s->parts, "checkpoints", e), e));
-    for (; s->n < t->n; s->n++) TRY(weights_open(&t->parts[s->n], c, &s->parts[s->n], e));
+    PASS(group_agree(c->group, mem_zero(&s->parts, t->n, sizeof *s->parts, "checkpoints", e), e));
+    for (; s->n < t->n; s->n++) PASS(weights_open(&t->parts[s->n], c, &s->parts[s->n], e));
     if (t->plane == SURFACE_RANDOM)
-        TRY(plane_of_directions(&s->plane, e));
+        PASS(plane_of_directions(&s->plane, e));
     else
-        TRY(measure_plane(s, t->plane == SURFACE_TRAJECTORY, e));
+        PASS(measure_plane(s, t->plane == SURFACE_TRAJECTORY, e));
     log_trace("visit", "surface %s: %lld parts", t->surface, (long long)s->n);
-done:
-    return st;
+    return OK;
 }
 
 /* What all points of a surface have in common, calibration and tokenizer included. */
@@ -267,25 +263,20 @@ done:
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     struct point *p = NULL;
-    TRY(mem_zero(&p, 1, sizeof *p, "a point of a surface", e));
+    PASS(mem_zero(&p, 1, sizeof *p, "a point of a surface", e));
     c->state[PART_SURFACE] = p;
-done:
-    return st;
+    return OK;
 }
 
 static enum status run(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     struct point *p = c->state[PART_SURFACE];
     struct surface *s;
-    TRY(get_surface(c, &s, e));
-    TRY(group_agree(c->group, open_point(c, s, &p->place, &c->checkpoint, e), e));
+    PASS(get_surface(c, &s, e));
+    PASS(group_agree(c->group, open_point(c, s, &p->place, &c->checkpoint, e), e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
-    TRY(c->engine->evaluate(c, c->checkpoint, &p->datasets, &c->provenance.memory_planned, e));
-done:
-    return st;
+    return c->engine->evaluate(c, c->checkpoint, &p->datasets, &c->provenance.memory_planned, e);
 }
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)

@@ -8,23 +8,19 @@
 /* chain = digest of what it was ("" at the start) and the weights. */
 static enum status chain_on(const struct weights *w, char chain[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
     char text[2 * HASH_HEX], hash[HASH_HEX];
-    TRY(weights_hash(w, hash, e));
+    PASS(weights_hash(w, hash, e));
     snprintf(text, sizeof text, "%s %s", chain, hash);
     hash_text(text, chain);
-done:
-    return st;
+    return OK;
 }
 
 enum status warm_chain(const struct weights *const *of, int64_t n, char out[HASH_HEX],
                        struct err *e)
 {
-    enum status st = OK;
     out[0] = '\0';
-    for (int64_t i = 0; i < n; i++) TRY(chain_on(of[i], out, e));
-done:
-    return st;
+    for (int64_t i = 0; i < n; i++) PASS(chain_on(of[i], out, e));
+    return OK;
 }
 
 enum status warm_open(struct warm *w, const struct curvature_task *task,

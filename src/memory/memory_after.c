@@ -46,20 +46,18 @@ static int64_t curvature_peak(const struct memory_after *a, const struct curvatu
 enum status memory_fit_curvature(const struct memory_after *a, const struct curvature_options *o,
                                  bool warm, bool may_keep, struct memory_fit *out, struct err *e)
 {
-    enum status st = OK;
     out->together = o->together;
     out->kept =
         may_keep && curvature_products_most(o) > 0 && curvature_peak(a, o, warm, true) <= a->spare;
     out->bytes = a->base + curvature_peak(a, o, warm, out->kept);
-    ENSURE(a->bound <= 0 || out->bytes <= memory_usable(a->bound), ERR_NOMEM,
-           "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
-           "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
-           "curvature.memory, curvature.together or curvature.sequences, give a rank more, or a "
-           "visit more ranks (run.ranks_per_group)",
-           (double)a->bound / 0x1p20, (double)memory_bound(out->bytes) / 0x1p20,
-           (long long)numbers_of(a, (enum hvp_subset)o->subset), (long long)a->tokens.tokens);
-done:
-    return st;
+    NEED(a->bound <= 0 || out->bytes <= memory_usable(a->bound), ERR_NOMEM,
+         "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
+         "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
+         "curvature.memory, curvature.together or curvature.sequences, give a rank more, or a "
+         "visit more ranks (run.ranks_per_group)",
+         (double)a->bound / 0x1p20, (double)memory_bound(out->bytes) / 0x1p20,
+         (long long)numbers_of(a, (enum hvp_subset)o->subset), (long long)a->tokens.tokens);
+    return OK;
 }
 
 /* Vectors of k cells: weights and gradient; of each its change, the product and, for the diagonal,
@@ -106,7 +104,6 @@ enum status memory_fit_second_order(const struct memory_after *a, int depth, boo
                                     int64_t together, double vectors, bool may_keep,
                                     struct memory_fit *out, struct err *e)
 {
-    enum status st = OK;
     bool predicts = depth != SECOND_ORDER_NONE;
     int64_t room = a->bound > 0 ? max64(memory_usable(a->bound) - a->base, 1) : 0, bytes = 0;
     together = predicts ? min64(a->variants, together) : 1;
@@ -118,13 +115,12 @@ enum status memory_fit_second_order(const struct memory_after *a, int depth, boo
     if (!out->kept)
         out->together = cells_together(a, depth, critical, together, vectors, room, false, &bytes);
     out->bytes = a->base + bytes;
-    ENSURE(out->together > 0 || vectors_fit(a, depth, 1, vectors), ERR_USAGE,
-           "vectors of %lld numbers for one variant do not fit curvature.memory, %.3g GiB",
-           (long long)numbers_of(a, HVP_QUANTIZED), vectors);
-    ENSURE(out->together > 0, ERR_NOMEM,
-           "run.memory_per_rank of %.0f MiB is too little for the second order of one variant: it "
-           "takes %.0f MiB; give a rank more memory",
-           (double)a->bound / 0x1p20, (double)memory_bound(out->bytes) / 0x1p20);
-done:
-    return st;
+    NEED(out->together > 0 || vectors_fit(a, depth, 1, vectors), ERR_USAGE,
+         "vectors of %lld numbers for one variant do not fit curvature.memory, %.3g GiB",
+         (long long)numbers_of(a, HVP_QUANTIZED), vectors);
+    NEED(out->together > 0, ERR_NOMEM,
+         "run.memory_per_rank of %.0f MiB is too little for the second order of one variant: it "
+         "takes %.0f MiB; give a rank more memory",
+         (double)a->bound / 0x1p20, (double)memory_bound(out->bytes) / 0x1p20);
+    return OK;
 }

@@ -45,24 +45,22 @@ static int64_t room_in(const char *folder, int64_t ranks)
 enum status scratch_find(const char *option, int64_t ranks, char **folder, int64_t *room,
                          struct err *e)
 {
-    enum status st = OK;
     const char *const candidates[] = {getenv("SLURM_TMPDIR"), getenv("TMPDIR"), "/tmp", "/var/tmp"};
     const char *found = NULL;
     *folder = NULL;
     *room = 0;
     if (option && strcmp(option, "off") == 0) return OK;
     if (option) {
-        ENSURE(is_usable(option), ERR_IO,
-               "run.scratch: %s is not a folder that can be written to; name another, or say off",
-               option);
+        NEED(is_usable(option), ERR_IO,
+             "run.scratch: %s is not a folder that can be written to; name another, or say off",
+             option);
         warn_of_memory(option);
         found = option;
     }
     for (size_t i = 0; !found && i < sizeof candidates / sizeof *candidates; i++)
         if (is_usable(candidates[i]) && !is_memory(candidates[i])) found = candidates[i];
     if (!found) return OK;
-    TRY(mem_string(folder, found, e));
+    PASS(mem_string(folder, found, e));
     *room = room_in(found, ranks);
-done:
-    return st;
+    return OK;
 }

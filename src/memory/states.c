@@ -124,31 +124,27 @@ static enum status file_write(const struct states *s, int64_t at, const void *fr
 /* n elements from the first-th on, between the file and x, bf16 in pieces. */
 static enum status file_get(struct states *s, int64_t first, int64_t n, float *x, struct err *e)
 {
-    enum status st = OK;
     int64_t size = (int64_t)dtype_size(s->type);
     if (s->type == DTYPE_F32) return file_read(s, first * size, x, (size_t)(n * size), e);
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t m = n - i < PIECE ? n - i : PIECE;
-        TRY(file_read(s, (first + i) * size, s->narrow, (size_t)(m * size), e));
+        PASS(file_read(s, (first + i) * size, s->narrow, (size_t)(m * size), e));
         dtype_widen(x + i, s->narrow, s->type, m);
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status file_put(struct states *s, int64_t first, int64_t n, const float *x,
                             struct err *e)
 {
-    enum status st = OK;
     int64_t size = (int64_t)dtype_size(s->type);
     if (s->type == DTYPE_F32) return file_write(s, first * size, x, (size_t)(n * size), e);
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t m = n - i < PIECE ? n - i : PIECE;
         dtype_narrow_bf16(s->narrow, x + i, m);
-        TRY(file_write(s, (first + i) * size, s->narrow, (size_t)(m * size), e));
+        PASS(file_write(s, (first + i) * size, s->narrow, (size_t)(m * size), e));
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status states_copy(struct states *s, int64_t row, int64_t n, float *buffer, struct err *e)

@@ -4,14 +4,12 @@
 
 static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
 {
-    enum status st = OK;
     double clip;
-    TRY(hf_number(c, "clip_qkv", 0, &clip, e));
-    ENSURE(clip >= 0, ERR_FORMAT, "%s: clip_qkv is %g; expected null or a positive number", c->name,
-           clip);
+    PASS(hf_number(c, "clip_qkv", 0, &clip, e));
+    NEED(clip >= 0, ERR_FORMAT, "%s: clip_qkv is %g; expected null or a positive number", c->name,
+         clip);
     s->clip = clip;
-done:
-    return st;
+    return OK;
 }
 
 const struct arch arch_olmo = {

@@ -4,22 +4,19 @@
 
 static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
 {
-    enum status st = OK;
     const json_t *layers;
     int64_t interval;
-    TRY(hf_int(c, "no_rope_layer_interval", 4, 1, &interval, e));
-    TRY(hf_array(c, "no_rope_layers", s->shape.layers, &layers, e));
+    PASS(hf_int(c, "no_rope_layer_interval", 4, 1, &interval, e));
+    PASS(hf_array(c, "no_rope_layers", s->shape.layers, &layers, e));
     for (int64_t i = 0; i < s->shape.layers; i++) {
         const json_t *used = json_array_get(layers, (size_t)i);
-        ENSURE(!layers || json_is_integer(used), ERR_FORMAT,
-               "%s: no_rope_layers[%lld] is not an integer; expected 1 (RoPE) or 0 (none)", c->name,
-               (long long)i);
+        NEED(!layers || json_is_integer(used), ERR_FORMAT,
+             "%s: no_rope_layers[%lld] is not an integer; expected 1 (RoPE) or 0 (none)", c->name,
+             (long long)i);
         if (layers ? json_integer_value(used) == 0 : (i + 1) % interval == 0)
             s->flags[i] |= LAYER_NO_ROPE;
     }
-    TRY(spec_read_window(c, s, 0, true, e));
-done:
-    return st;
+    return spec_read_window(c, s, 0, true, e);
 }
 
 const struct arch arch_smollm3 = {

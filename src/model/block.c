@@ -39,12 +39,11 @@ static void xielu_derive(struct block_extra *x)
 static enum status place(const struct model *m, int64_t layer, const struct slot *t,
                          struct block *b, const float *at, struct err *e)
 {
-    enum status st = OK;
     struct linear *l = b->linear + (t->kind == SLOT_EXTRA ? 0 : t->index);
     char name[NAME_MAX_LEN];
     if (t->kind == SLOT_WEIGHT) {
         slot_name(m, t, layer, name);
-        TRY(mem_string(&l->name, name, e));
+        PASS(mem_string(&l->name, name, e));
         l->stage = role_stage(t->role);
         role_shape(&m->spec, t->role, &l->rows, &l->cols);
         l->w = at;
@@ -54,8 +53,7 @@ static enum status place(const struct model *m, int64_t layer, const struct slot
     } else {
         b->extra->p[t->index] = at;
     }
-done:
-    return st;
+    return OK;
 }
 
 int64_t model_block_floats(const struct model *m)

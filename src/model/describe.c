@@ -20,42 +20,38 @@ static struct tensor_description describe(const struct slot *s)
 enum status model_describe(const json_t *config, const char *file, int64_t layer,
                            struct tensor_description out[DESCRIBE_MAX], int *n, struct err *e)
 {
-    enum status st = OK;
     struct spec spec;
     struct slot slots[SLOTS_MAX];
     char prefix[64] = "";
-    TRY(spec_read(config, file, &spec, e));
+    PASS(spec_read(config, file, &spec, e));
     *n = slots_of(&spec, layer, slots);
     if (layer >= 0) snprintf(prefix, sizeof prefix, "%s%lld.", spec.arch->layers, (long long)layer);
     for (int i = 0; i < *n; i++) {
         out[i] = describe(&slots[i]);
         snprintf(out[i].name, sizeof out[i].name, "%s%s%s", prefix, slots[i].part, slots[i].suffix);
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status model_parameters(const struct checkpoint *c, struct tensor_description **out,
                              int64_t *n, struct err *e)
 {
-    enum status st = OK;
     struct model m = {.checkpoint = (struct checkpoint *)(uintptr_t)c}; /* only asked for names */
     struct slot slots[SLOTS_MAX];
     int64_t capacity = 0;
     *out = NULL;
     *n = 0;
-    TRY(spec_read(checkpoint_config(c), checkpoint_dir(c), &m.spec, e));
+    PASS(spec_read(checkpoint_config(c), checkpoint_dir(c), &m.spec, e));
     for (int64_t layer = -1; layer < m.spec.shape.layers; layer++) {
         int k = slots_of(&m.spec, layer, slots);
         for (int i = 0; i < k; i++) {
             if (slots[i].buffer) continue;
-            TRY(mem_grow(out, *n, &capacity, sizeof **out, e));
+            PASS(mem_grow(out, *n, &capacity, sizeof **out, e));
             (*out)[*n] = describe(&slots[i]);
             slot_name(&m, &slots[i], layer, (*out)[(*n)++].name);
         }
     }
-done:
-    return st;
+    return OK;
 }
 
 const char *model_stage_name(int stage)

@@ -27,11 +27,10 @@ enum status diff_lane_init(struct diff_lane *l, const struct diff_program *p,
                            const struct diff_set *set, const struct diff_lane *rest, int64_t tokens,
                            int64_t heads, struct err *e)
 {
-    enum status st = OK;
     int64_t at = 0;
     memset(l, 0, sizeof *l);
-    TRY(mem_alloc(&l->storage, numbers(p, set, tokens, heads), sizeof(real),
-                  "activations of a block", e));
+    PASS(mem_alloc(&l->storage, numbers(p, set, tokens, heads), sizeof(real),
+                   "activations of a block", e));
     for (int i = 0; i < DIFF_BUFFERS; i++)
         if (set->has[i]) {
             l->b[i] = l->storage + at;
@@ -40,8 +39,7 @@ enum status diff_lane_init(struct diff_lane *l, const struct diff_program *p,
             l->b[i] = rest->b[i];
         }
     if (heads > 0) l->log_sum = l->storage + at;
-done:
-    return st;
+    return OK;
 }
 
 void diff_lane_free(struct diff_lane *l)
@@ -127,14 +125,12 @@ void diff_work_cut(struct diff_work *w, const int64_t *first, int64_t n)
 
 enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine, struct err *e)
 {
-    enum status st = OK;
     struct hfconfig c = {.json = checkpoint_config(m->checkpoint), .name = m->file, .prefix = ""};
     struct REAL_NAME(rope) rope;
-    TRY(REAL_NAME(rope_read)(&c, m->spec.shape.head_dim, &m->spec.arch->rope, &rope, e));
+    PASS(REAL_NAME(rope_read)(&c, m->spec.shape.head_dim, &m->spec.arch->rope, &rope, e));
     for (int64_t p = 0; p < n; p++)
         REAL_NAME(rope_angles)(&rope, p, cosine + p * rope.half, sine + p * rope.half);
-done:
-    return st;
+    return OK;
 }
 
 real **diff_param(struct diff_params *p, const struct slot *t)
@@ -155,10 +151,9 @@ static const float *loaded(const struct block *b, const struct slot *t)
 /* Fills w->params: with f64 copies of the loaded tensors, or in f32 with the tensors themselves. */
 static enum status take(struct diff_weights *w, const struct slot *slots, int n, struct err *e)
 {
-    enum status st = OK;
     int64_t total = 0;
     for (int i = 0; i < n; i++) total += slot_elements(&slots[i]);
-    TRY(mem_alloc(&w->wide, total, sizeof(real), "weights of a block", e));
+    PASS(mem_alloc(&w->wide, total, sizeof(real), "weights of a block", e));
     total = 0;
     for (int i = 0; i < n; i++) {
         const float *from = loaded(&w->block, &slots[i]);
@@ -168,8 +163,7 @@ static enum status take(struct diff_weights *w, const struct slot *slots, int n,
         *diff_param(&w->params, &slots[i]) = to;
         total += slot_elements(&slots[i]);
     }
-done:
-    return st;
+    return OK;
 }
 #else
 static enum status take(struct diff_weights *w, const struct slot *slots, int n, struct err *e)

@@ -30,58 +30,49 @@ static void shape_text(int n_dims, const int64_t *shape, char *text, size_t size
 static enum status slot_check(const struct model *m, const struct slot *t, int64_t layer,
                               struct err *e)
 {
-    enum status st = OK;
     char name[NAME_MAX_LEN], want[96], have[96];
     slot_name(m, t, layer, name);
     const struct tensor_entry *entry = checkpoint_find(m->checkpoint, name);
     if (!entry && t->buffer) return OK;
     shape_text(t->n_dims, t->n, want, sizeof want);
-    ENSURE(entry, ERR_FORMAT, "%s: tensor %s is missing; a %s of this config.json has it, shape %s",
-           checkpoint_dir(m->checkpoint), name, m->spec.arch->name, want);
+    NEED(entry, ERR_FORMAT, "%s: tensor %s is missing; a %s of this config.json has it, shape %s",
+         checkpoint_dir(m->checkpoint), name, m->spec.arch->name, want);
     shape_text(entry->n_dims, entry->shape, have, sizeof have);
     bool same = t->n_dims == 0
                     ? entry->n_elements == 1
                     : entry->n_dims == t->n_dims &&
                           memcmp(entry->shape, t->n, sizeof *t->n * (size_t)t->n_dims) == 0;
-    ENSURE(same, ERR_SHAPE, "%s: tensor %s has shape %s; config.json asks for %s",
-           checkpoint_dir(m->checkpoint), name, have, want);
-    ENSURE(dtype_is_float(entry->dtype), ERR_FORMAT,
-           "%s: tensor %s is %s; expected a floating type", checkpoint_dir(m->checkpoint), name,
-           dtype_name(entry->dtype));
-done:
-    return st;
+    NEED(same, ERR_SHAPE, "%s: tensor %s has shape %s; config.json asks for %s",
+         checkpoint_dir(m->checkpoint), name, have, want);
+    NEED(dtype_is_float(entry->dtype), ERR_FORMAT, "%s: tensor %s is %s; expected a floating type",
+         checkpoint_dir(m->checkpoint), name, dtype_name(entry->dtype));
+    return OK;
 }
 
 enum status slot_read(const struct model *m, const struct slot *t, int64_t layer, float *dst,
                       struct err *e)
 {
-    enum status st = OK;
     char name[NAME_MAX_LEN];
     slot_name(m, t, layer, name);
     const struct tensor_entry *entry = checkpoint_find(m->checkpoint, name);
-    ENSURE(entry, ERR_FORMAT, "%s: tensor %s is missing", checkpoint_dir(m->checkpoint), name);
+    NEED(entry, ERR_FORMAT, "%s: tensor %s is missing", checkpoint_dir(m->checkpoint), name);
     bool scalar = t->n_dims == 0;
-    TRY(checkpoint_read_f32(m->checkpoint, name, scalar ? entry->n_dims : t->n_dims,
-                            scalar ? entry->shape : t->n, dst, e));
-done:
-    return st;
+    return checkpoint_read_f32(m->checkpoint, name, scalar ? entry->n_dims : t->n_dims,
+                               scalar ? entry->shape : t->n, dst, e);
 }
 
 static enum status check_all(const struct model *m, struct err *e)
 {
-    enum status st = OK;
     struct slot slots[SLOTS_MAX];
     for (int64_t layer = -1; layer < m->spec.shape.layers; layer++) {
         int n = slots_of(&m->spec, layer, slots);
-        for (int i = 0; i < n; i++) TRY(slot_check(m, &slots[i], layer, e));
+        for (int i = 0; i < n; i++) PASS(slot_check(m, &slots[i], layer, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status load_outside(struct model *m, struct err *e)
 {
-    enum status st = OK;
     struct slot slots[SLOTS_MAX];
     float **const field[OUTER_N] = {[OUTER_EMBED] = &m->embed,
                                     [OUTER_NORM] = &m->norm,
@@ -90,11 +81,10 @@ static enum status load_outside(struct model *m, struct err *e)
     int n = slots_of(&m->spec, -1, slots);
     for (int i = 0; i < n; i++) {
         float **dst = field[slots[i].index];
-        TRY(mem_alloc(dst, slot_elements(&slots[i]), sizeof(float), slots[i].part, e));
-        TRY(slot_read(m, &slots[i], -1, *dst, e));
+        PASS(mem_alloc(dst, slot_elements(&slots[i]), sizeof(float), slots[i].part, e));
+        PASS(slot_read(m, &slots[i], -1, *dst, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
@@ -133,15 +123,13 @@ const struct model_shape *model_shape(const struct model *m)
 
 enum status model_check_ids(const struct model *m, const struct sequences *s, struct err *e)
 {
-    enum status st = OK;
     int64_t V = m->spec.shape.vocab;
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++)
-            ENSURE(s->ids[t] >= 0 && s->ids[t] < V, ERR_FORMAT,
-                   "sequence %lld, token %lld: id %d is outside the vocabulary of %lld of %s",
-                   (long long)i, (long long)(t - s->offset[i]), s->ids[t], (long long)V, m->file);
-done:
-    return st;
+            NEED(s->ids[t] >= 0 && s->ids[t] < V, ERR_FORMAT,
+                 "sequence %lld, token %lld: id %d is outside the vocabulary of %lld of %s",
+                 (long long)i, (long long)(t - s->offset[i]), s->ids[t], (long long)V, m->file);
+    return OK;
 }
 
 enum status model_embed(const struct model *m, const struct sequences *s, float *x, struct err *e)

@@ -34,11 +34,9 @@ static void inverse_plain(struct rope *r, const struct scaling *s)
 
 static enum status scale_linear(struct rope *r, struct scaling *s, struct err *e)
 {
-    enum status st = OK;
-    TRY(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    PASS(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
     for (int64_t j = 0; j < r->half; j++) r->inv[j] /= (real)s->factor;
-done:
-    return st;
+    return OK;
 }
 
 /* Llama 3.1: divides the frequencies of long wavelengths by the factor, leaves short ones unchanged
@@ -56,20 +54,18 @@ static void blend_llama3(struct rope *r, double factor, double low, double high,
 
 static enum status scale_llama3(struct rope *r, struct scaling *s, struct err *e)
 {
-    enum status st = OK;
     double low, high;
     int64_t original;
-    TRY(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
-    TRY(hf_number(s->c, "low_freq_factor", HF_REQUIRED_NUMBER, &low, e));
-    TRY(hf_number(s->c, "high_freq_factor", HF_REQUIRED_NUMBER, &high, e));
-    TRY(hf_int(s->c, "original_max_position_embeddings", HF_REQUIRED, 1, &original, e));
-    ENSURE(low > 0 && high > low && s->factor > 0, ERR_FORMAT,
-           "%s: %s low_freq_factor %g, high_freq_factor %g, factor %g: expected 0 < low < high and "
-           "a positive factor",
-           s->c->name, s->c->prefix, low, high, s->factor);
+    PASS(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    PASS(hf_number(s->c, "low_freq_factor", HF_REQUIRED_NUMBER, &low, e));
+    PASS(hf_number(s->c, "high_freq_factor", HF_REQUIRED_NUMBER, &high, e));
+    PASS(hf_int(s->c, "original_max_position_embeddings", HF_REQUIRED, 1, &original, e));
+    NEED(low > 0 && high > low && s->factor > 0, ERR_FORMAT,
+         "%s: %s low_freq_factor %g, high_freq_factor %g, factor %g: expected 0 < low < high and "
+         "a positive factor",
+         s->c->name, s->c->prefix, low, high, s->factor);
     blend_llama3(r, s->factor, low, high, (double)original);
-done:
-    return st;
+    return OK;
 }
 
 static double yarn_magnitude(double factor, double m)
@@ -79,17 +75,15 @@ static double yarn_magnitude(double factor, double m)
 
 static enum status yarn_scale(const struct scaling *s, real *scale, struct err *e)
 {
-    enum status st = OK;
     double m, m_all, attention;
-    TRY(hf_number(s->c, "mscale", 0, &m, e));
-    TRY(hf_number(s->c, "mscale_all_dim", 0, &m_all, e));
+    PASS(hf_number(s->c, "mscale", 0, &m, e));
+    PASS(hf_number(s->c, "mscale_all_dim", 0, &m_all, e));
     double otherwise = m != 0 && m_all != 0
                            ? yarn_magnitude(s->factor, m) / yarn_magnitude(s->factor, m_all)
                            : yarn_magnitude(s->factor, 1);
-    TRY(hf_number(s->c, "attention_factor", otherwise, &attention, e));
+    PASS(hf_number(s->c, "attention_factor", otherwise, &attention, e));
     *scale = (real)attention;
-done:
-    return st;
+    return OK;
 }
 
 /* YaRN (Peng et al. 2023): dimensions that turn more than beta_fast times over the original context
@@ -97,16 +91,15 @@ done:
  */
 static enum status scale_yarn(struct rope *r, struct scaling *s, struct err *e)
 {
-    enum status st = OK;
     double fast, slow;
     int64_t original;
     bool truncate;
-    TRY(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
-    TRY(hf_int(s->c, "original_max_position_embeddings", HF_REQUIRED, 1, &original, e));
-    TRY(hf_number(s->c, "beta_fast", 32, &fast, e));
-    TRY(hf_number(s->c, "beta_slow", 1, &slow, e));
-    TRY(hf_bool(s->c, "truncate", true, &truncate, e));
-    TRY(yarn_scale(s, &r->scale, e));
+    PASS(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    PASS(hf_int(s->c, "original_max_position_embeddings", HF_REQUIRED, 1, &original, e));
+    PASS(hf_number(s->c, "beta_fast", 32, &fast, e));
+    PASS(hf_number(s->c, "beta_slow", 1, &slow, e));
+    PASS(hf_bool(s->c, "truncate", true, &truncate, e));
+    PASS(yarn_scale(s, &r->scale, e));
     double turns = (double)original / (2 * M_PI), per = (double)s->dim / (2 * log(s->theta));
     double lo = per * log(turns / fast), hi = per * log(turns / slow);
     if (truncate) lo = floor(lo), hi = ceil(hi);
@@ -119,8 +112,7 @@ static enum status scale_yarn(struct rope *r, struct scaling *s, struct err *e)
         real base = real_pow((real)s->theta, (real)(2 * j) / (real)s->dim);
         r->inv[j] = 1 / ((real)s->factor * base) * (1 - keep) + 1 / base * keep;
     }
-done:
-    return st;
+    return OK;
 }
 
 static const struct {
@@ -149,60 +141,54 @@ static enum status read_base(const struct hfconfig *c, const struct hfconfig *ob
                              const struct rope_defaults *d, double *theta, double *partial,
                              struct err *e)
 {
-    enum status st = OK;
-    TRY(hf_number(c, "rotary_emb_base", d->theta, theta, e));
-    TRY(hf_number(c, "rope_theta", *theta, theta, e));
-    TRY(hf_number(c, "rotary_pct", d->partial, partial, e));
-    TRY(hf_number(c, "partial_rotary_factor", *partial, partial, e));
+    PASS(hf_number(c, "rotary_emb_base", d->theta, theta, e));
+    PASS(hf_number(c, "rope_theta", *theta, theta, e));
+    PASS(hf_number(c, "rotary_pct", d->partial, partial, e));
+    PASS(hf_number(c, "partial_rotary_factor", *partial, partial, e));
     if (found) {
-        TRY(hf_number(object, "rope_theta", *theta, theta, e));
-        TRY(hf_number(object, "partial_rotary_factor", *partial, partial, e));
+        PASS(hf_number(object, "rope_theta", *theta, theta, e));
+        PASS(hf_number(object, "partial_rotary_factor", *partial, partial, e));
     }
-    ENSURE(*theta > 0, ERR_FORMAT, "%s: rope_theta is %g; expected a positive number", c->name,
-           *theta);
-done:
-    return st;
+    NEED(*theta > 0, ERR_FORMAT, "%s: rope_theta is %g; expected a positive number", c->name,
+         *theta);
+    return OK;
 }
 
 static enum status read_object(const struct hfconfig *c, bool *found, struct hfconfig *object,
                                struct err *e)
 {
-    enum status st = OK;
-    TRY(hf_object(c, "rope_parameters", "rope_parameters.", found, object, e));
-    if (!*found) TRY(hf_object(c, "rope_scaling", "rope_scaling.", found, object, e));
-done:
-    return st;
+    PASS(hf_object(c, "rope_parameters", "rope_parameters.", found, object, e));
+    if (!*found) PASS(hf_object(c, "rope_scaling", "rope_scaling.", found, object, e));
+    return OK;
 }
 
 enum status rope_read(const struct hfconfig *c, int64_t head_dim, const struct rope_defaults *d,
                       struct rope *out, struct err *e)
 {
-    enum status st = OK;
     bool found;
     struct hfconfig object = *c;
     struct scaling s = {.c = &object};
     double partial;
     const char *type = "default";
-    TRY(read_object(c, &found, &object, e));
-    TRY(read_base(c, &object, found, d, &s.theta, &partial, e));
+    PASS(read_object(c, &found, &object, e));
+    PASS(read_base(c, &object, found, d, &s.theta, &partial, e));
     s.dim = (int64_t)((double)head_dim * partial);
-    ENSURE(s.dim >= 2 && s.dim <= head_dim && s.dim % 2 == 0, ERR_FORMAT,
-           "%s: RoPE would rotate %lld of %lld values of a head; expected an even number", c->name,
-           (long long)s.dim, (long long)head_dim);
-    ENSURE(s.dim / 2 <= ROPE_HALF_MAX, ERR_USAGE, "%s: heads of %lld values; at most %d", c->name,
-           (long long)s.dim, 2 * ROPE_HALF_MAX);
+    NEED(s.dim >= 2 && s.dim <= head_dim && s.dim % 2 == 0, ERR_FORMAT,
+         "%s: RoPE would rotate %lld of %lld values of a head; expected an even number", c->name,
+         (long long)s.dim, (long long)head_dim);
+    NEED(s.dim / 2 <= ROPE_HALF_MAX, ERR_USAGE, "%s: heads of %lld values; at most %d", c->name,
+         (long long)s.dim, 2 * ROPE_HALF_MAX);
     out->half = s.dim / 2;
     out->scale = 1;
     inverse_plain(out, &s);
     if (found) {
-        TRY(hf_text(&object, "type", "default", &type, e));
-        TRY(hf_text(&object, "rope_type", type, &type, e));
-        TRY(apply_type(type, out, &s, e));
+        PASS(hf_text(&object, "type", "default", &type, e));
+        PASS(hf_text(&object, "rope_type", type, &type, e));
+        PASS(apply_type(type, out, &s, e));
     } else if (d->llama3 && !hf_has(c, "rope_scaling") && !hf_has(c, "rope_parameters")) {
         blend_llama3(out, 8, 1, 4, 8192);
     }
-done:
-    return st;
+    return OK;
 }
 
 void rope_angles(const struct rope *r, int64_t position, real *cosine, real *sine)

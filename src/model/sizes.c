@@ -32,12 +32,10 @@ void model_sizes(const struct model *m, struct model_sizes *out)
 enum status model_sizes_read(const json_t *config, const char *file, struct model_sizes *out,
                              struct err *e)
 {
-    enum status st = OK;
     struct spec spec;
-    TRY(spec_read(config, file, &spec, e));
+    PASS(spec_read(config, file, &spec, e));
     sizes_of(&spec, out);
-done:
-    return st;
+    return OK;
 }
 
 int64_t model_sizes_acts(const struct model_sizes *s, int64_t tokens, int64_t threads)

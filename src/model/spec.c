@@ -6,16 +6,14 @@
 
 static enum status find_arch(const struct hfconfig *c, const struct arch **out, struct err *e)
 {
-    enum status st = OK;
     const char *type;
     char list[256];
-    TRY(hf_text(c, "model_type", NULL, &type, e));
+    PASS(hf_text(c, "model_type", NULL, &type, e));
     *out = arch_find(type);
     arch_list(list, sizeof list);
-    ENSURE(*out, ERR_USAGE, "%s: model_type \"%s\" is not supported (supported: %s)", c->name, type,
-           list);
-done:
-    return st;
+    NEED(*out, ERR_USAGE, "%s: model_type \"%s\" is not supported (supported: %s)", c->name, type,
+         list);
+    return OK;
 }
 
 /* The rule of transformers: without num_key_value_heads the class default applies; null means as
@@ -23,36 +21,33 @@ done:
 static enum status read_heads(const struct hfconfig *c, const struct arch *a, struct model_shape *m,
                               struct err *e)
 {
-    enum status st = OK;
-    TRY(hf_int(c, "num_attention_heads", HF_REQUIRED, 1, &m->heads, e));
+    PASS(hf_int(c, "num_attention_heads", HF_REQUIRED, 1, &m->heads, e));
     int64_t kv = a->kv_heads && !hf_has(c, "num_key_value_heads") ? a->kv_heads : m->heads;
     m->kv_heads = m->heads;
-    if (!a->linear[ROLE_QKV]) TRY(hf_int(c, "num_key_value_heads", kv, 1, &m->kv_heads, e));
-    ENSURE(m->heads % m->kv_heads == 0, ERR_FORMAT,
-           "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", c->name,
-           (long long)m->heads, (long long)m->kv_heads);
-    TRY(hf_int(c, "head_dim", a->head_dim, 0, &m->head_dim, e));
+    if (!a->linear[ROLE_QKV]) PASS(hf_int(c, "num_key_value_heads", kv, 1, &m->kv_heads, e));
+    NEED(m->heads % m->kv_heads == 0, ERR_FORMAT,
+         "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", c->name,
+         (long long)m->heads, (long long)m->kv_heads);
+    PASS(hf_int(c, "head_dim", a->head_dim, 0, &m->head_dim, e));
     if (m->head_dim == 0) {
-        ENSURE(m->hidden % m->heads == 0, ERR_FORMAT,
-               "%s: hidden_size %lld is not a multiple of num_attention_heads %lld, and there is "
-               "no head_dim",
-               c->name, (long long)m->hidden, (long long)m->heads);
+        NEED(m->hidden % m->heads == 0, ERR_FORMAT,
+             "%s: hidden_size %lld is not a multiple of num_attention_heads %lld, and there is "
+             "no head_dim",
+             c->name, (long long)m->hidden, (long long)m->heads);
         m->head_dim = m->hidden / m->heads;
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_shape(const struct hfconfig *c, const struct arch *a, struct model_shape *m,
                               struct err *e)
 {
-    enum status st = OK;
-    TRY(hf_int(c, "vocab_size", HF_REQUIRED, 1, &m->vocab, e));
-    TRY(hf_int(c, "hidden_size", HF_REQUIRED, 1, &m->hidden, e));
-    TRY(hf_int(c, "num_hidden_layers", HF_REQUIRED, 1, &m->layers, e));
-    TRY(hf_int(c, "intermediate_size", HF_REQUIRED, 1, &m->intermediate, e));
-    TRY(read_heads(c, a, m, e));
-    TRY(hf_bool(c, "tie_word_embeddings", a->tied, &m->tied, e));
+    PASS(hf_int(c, "vocab_size", HF_REQUIRED, 1, &m->vocab, e));
+    PASS(hf_int(c, "hidden_size", HF_REQUIRED, 1, &m->hidden, e));
+    PASS(hf_int(c, "num_hidden_layers", HF_REQUIRED, 1, &m->layers, e));
+    PASS(hf_int(c, "intermediate_size", HF_REQUIRED, 1, &m->intermediate, e));
+    PASS(read_heads(c, a, m, e));
+    PASS(hf_bool(c, "tie_word_embeddings", a->tied, &m->tied, e));
     const struct {
         const char *key;
         int64_t value, max;
@@ -63,10 +58,9 @@ static enum status read_shape(const struct hfconfig *c, const struct arch *a, st
                   {"num_attention_heads", m->heads, 1 << 16},
                   {"head_dim", m->head_dim, 1 << 12}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        ENSURE(limits[i].value <= limits[i].max, ERR_USAGE, "%s: %s is %lld; at most %lld", c->name,
-               limits[i].key, (long long)limits[i].value, (long long)limits[i].max);
-done:
-    return st;
+        NEED(limits[i].value <= limits[i].max, ERR_USAGE, "%s: %s is %lld; at most %lld", c->name,
+             limits[i].key, (long long)limits[i].value, (long long)limits[i].max);
+    return OK;
 }
 
 static enum status read_activation(const struct hfconfig *c, struct spec *s, struct err *e)
@@ -105,28 +99,24 @@ static bool bias_of(enum bias_rule rule, bool config)
 
 static enum status read_biases(const struct hfconfig *c, struct spec *s, struct err *e)
 {
-    enum status st = OK;
     const struct arch *a = s->arch;
     bool attention, mlp;
-    TRY(hf_bool(c, "attention_bias", a->attention_bias, &attention, e));
-    TRY(hf_bool(c, "mlp_bias", a->mlp_bias, &mlp, e));
+    PASS(hf_bool(c, "attention_bias", a->attention_bias, &attention, e));
+    PASS(hf_bool(c, "mlp_bias", a->mlp_bias, &mlp, e));
     s->bias_qkv = bias_of(a->bias_qkv, attention);
     s->bias_o = bias_of(a->bias_o, attention);
     s->bias_mlp = bias_of(a->bias_mlp, mlp);
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_eps(const struct hfconfig *c, struct spec *s, struct err *e)
 {
-    enum status st = OK;
     double eps = s->arch->eps;
-    if (s->arch->eps_key) TRY(hf_number(c, s->arch->eps_key, eps, &eps, e));
-    ENSURE(eps >= 0, ERR_FORMAT, "%s: %s is %g; expected a number of at least 0", c->name,
-           s->arch->eps_key, eps);
+    if (s->arch->eps_key) PASS(hf_number(c, s->arch->eps_key, eps, &eps, e));
+    NEED(eps >= 0, ERR_FORMAT, "%s: %s is %g; expected a number of at least 0", c->name,
+         s->arch->eps_key, eps);
     s->eps = eps;
-done:
-    return st;
+    return OK;
 }
 
 static void count_parameters(struct spec *s)
@@ -146,54 +136,47 @@ static void count_parameters(struct spec *s)
 
 enum status spec_read(const json_t *config, const char *name, struct spec *out, struct err *e)
 {
-    enum status st = OK;
     struct hfconfig c = {.json = config, .name = name, .prefix = ""};
     struct spec *s = out;
     memset(s, 0, sizeof *s);
-    ENSURE(json_is_object(config), ERR_FORMAT, "%s: expected an object", name);
-    TRY(find_arch(&c, &s->arch, e));
+    NEED(json_is_object(config), ERR_FORMAT, "%s: expected an object", name);
+    PASS(find_arch(&c, &s->arch, e));
     s->gated = s->arch->linear[ROLE_GATE] != NULL;
     s->fused = s->arch->linear[ROLE_QKV] != NULL;
     s->qk_norm = s->arch->qk_norm;
-    TRY(read_shape(&c, s->arch, &s->shape, e));
-    TRY(read_eps(&c, s, e));
-    TRY(read_biases(&c, s, e));
-    TRY(read_activation(&c, s, e));
-    TRY(rope_read(&c, s->shape.head_dim, &s->arch->rope, &s->rope, e));
-    if (s->arch->configure) TRY(s->arch->configure(&c, s, e));
+    PASS(read_shape(&c, s->arch, &s->shape, e));
+    PASS(read_eps(&c, s, e));
+    PASS(read_biases(&c, s, e));
+    PASS(read_activation(&c, s, e));
+    PASS(rope_read(&c, s->shape.head_dim, &s->arch->rope, &s->rope, e));
+    if (s->arch->configure) PASS(s->arch->configure(&c, s, e));
     count_parameters(s);
-done:
-    return st;
+    return OK;
 }
 
 enum status spec_read_window(const struct hfconfig *c, struct spec *s, int64_t first_layer,
                              bool no_rope_only, struct err *e)
 {
-    enum status st = OK;
     bool use;
     const json_t *types;
-    TRY(hf_bool(c, "use_sliding_window", false, &use, e));
-    TRY(hf_int(c, "sliding_window", 0, 0, &s->window, e));
-    TRY(hf_array(c, "layer_types", s->shape.layers, &types, e));
+    PASS(hf_bool(c, "use_sliding_window", false, &use, e));
+    PASS(hf_int(c, "sliding_window", 0, 0, &s->window, e));
+    PASS(hf_array(c, "layer_types", s->shape.layers, &types, e));
     for (int64_t i = 0; use && s->window > 0 && i < s->shape.layers; i++) {
         const char *type = json_string_value(json_array_get(types, (size_t)i));
-        ENSURE(!types || type, ERR_FORMAT, "%s: layer_types[%lld] is not a string", c->name,
-               (long long)i);
+        NEED(!types || type, ERR_FORMAT, "%s: layer_types[%lld] is not a string", c->name,
+             (long long)i);
         bool by_rule = i >= first_layer && (!no_rope_only || s->flags[i] & LAYER_NO_ROPE);
         if (types ? strcmp(type, "sliding_attention") == 0 : by_rule) s->flags[i] |= LAYER_WINDOW;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status spec_read_upper_window(const struct hfconfig *c, struct spec *s, struct err *e)
 {
-    enum status st = OK;
     int64_t first;
-    TRY(hf_int(c, "max_window_layers", 28, 0, &first, e));
-    TRY(spec_read_window(c, s, first, false, e));
-done:
-    return st;
+    PASS(hf_int(c, "max_window_layers", 28, 0, &first, e));
+    return spec_read_window(c, s, first, false, e);
 }
 
 enum status model_shape_read(const json_t *config, const char *name, struct model_shape *out,

@@ -7,12 +7,10 @@
 enum status node_new(enum node_kind kind, const struct node_place *place, struct node **out,
                      struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_zero(out, 1, sizeof **out, "a config value", e));
+    PASS(mem_zero(out, 1, sizeof **out, "a config value", e));
     (*out)->kind = kind;
     if (place) (*out)->place = *place;
-done:
-    return st;
+    return OK;
 }
 
 static bool is_null(const char *text)

@@ -304,20 +304,18 @@ static enum status read_table(const struct option_table *t, const struct option_
 static enum status read_entries(const struct option *o, const struct option_scope *s, void *entry,
                                 struct err *e)
 {
-    enum status st = OK;
     const struct node *n = s->node;
     char *entries = NULL;
     int64_t *count = field(entry, o->count);
-    if (n->kind != NODE_LIST || n->n < o->low || n->n > o->high) TRY(fail_expected(o, s, e));
-    TRY(mem_zero(&entries, n->n, o->table->size, "config entries", e));
+    if (n->kind != NODE_LIST || n->n < o->low || n->n > o->high) PASS(fail_expected(o, s, e));
+    PASS(mem_zero(&entries, n->n, o->table->size, "config entries", e));
     memcpy(field(entry, o->offset), &entries, sizeof entries);
     for (int64_t i = 0; i < n->n; i++) {
         struct option_scope inner = options_entry(s, i);
-        TRY(read_table(o->table, &inner, entries + (size_t)i * o->table->size, e));
+        PASS(read_table(o->table, &inner, entries + (size_t)i * o->table->size, e));
         *count = i + 1;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status options_read_value(const struct option *o, const struct option_scope *s, void *entry,
@@ -427,22 +425,20 @@ static const struct node *given(const struct node *map, int64_t n, const char *k
 static enum status read_keys(const struct option_table *t, const struct option_scope *s, void *out,
                              struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < s->node->n; i++) {
         const struct node *n = s->node->items[i];
         struct option_scope inner = {s, n->key, 0, n, s->source};
         size_t base;
         const struct option *o = options_find(t, n->key, &base);
-        if (!o) TRY(fail_unknown(t, &inner, e));
+        if (!o) PASS(fail_unknown(t, &inner, e));
         const struct node *seen = given(s->node, i, n->key);
         if (seen)
-            TRY(fail_at_key(&inner, e, "repeated key, first on line %lld",
-                            (long long)seen->key_place.line));
+            PASS(fail_at_key(&inner, e, "repeated key, first on line %lld",
+                             (long long)seen->key_place.line));
         if (n->kind == NODE_NULL && n->place.override) continue;
-        TRY(options_read_value(o, &inner, field(out, base), e));
+        PASS(options_read_value(o, &inner, field(out, base), e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_table(const struct option_table *t, const struct option_scope *s, void *out,

@@ -31,52 +31,48 @@ done:
 /* "[2]..." at *p, which is moved behind it. */
 static enum status enter_index(struct node *at, const char **p, struct node **out, struct err *e)
 {
-    enum status st = OK;
     char *end, shown[NODE_SHOWN];
     text_show(*p, shown, sizeof shown);
     size_t digits = strspn(*p + 1, "0123456789");
-    ENSURE(digits > 0 && digits < 10 && (*p)[1 + digits] == ']', ERR_USAGE,
-           "expected [number] at %s", shown);
+    NEED(digits > 0 && digits < 10 && (*p)[1 + digits] == ']', ERR_USAGE, "expected [number] at %s",
+         shown);
     long index = strtol(*p + 1, &end, 10);
-    ENSURE(at->kind == NODE_LIST, ERR_USAGE, "no list to take [%ld] of", index);
-    ENSURE(index < at->n, ERR_USAGE, "[%ld] is beyond the list's %lld entries (the first is [0])",
-           index, (long long)at->n);
+    NEED(at->kind == NODE_LIST, ERR_USAGE, "no list to take [%ld] of", index);
+    NEED(index < at->n, ERR_USAGE, "[%ld] is beyond the list's %lld entries (the first is [0])",
+         index, (long long)at->n);
     *out = at->items[index];
     *p = end + 1;
-done:
-    return st;
+    return OK;
 }
 
 /* The node that a key such as a.b[0].c names. */
 static enum status enter(struct node *root, const char *key, size_t n,
                          const struct node_place *place, struct node **out, struct err *e)
 {
-    enum status st = OK;
     struct node *at = root;
     char shown[NODE_SHOWN];
     const char *p = key, *end = key + n;
     for (int depth = 0; p < end; depth++) {
-        ENSURE(depth < NODE_DEPTH, ERR_USAGE, "more than %d levels", NODE_DEPTH);
+        NEED(depth < NODE_DEPTH, ERR_USAGE, "more than %d levels", NODE_DEPTH);
         text_show(p, shown, sizeof shown);
         if (*p == '[' && p > key) {
-            TRY(enter_index(at, &p, &at, e));
+            PASS(enter_index(at, &p, &at, e));
         } else {
             size_t length = strcspn(p, ".[=");
-            ENSURE(length > 0, ERR_USAGE, "expected a key at %s", shown);
-            TRY(enter_key(at, p, length, place, &at, e));
+            NEED(length > 0, ERR_USAGE, "expected a key at %s", shown);
+            PASS(enter_key(at, p, length, place, &at, e));
             p += length;
         }
         if (*p == '.') {
             p++;
-            ENSURE(p < end, ERR_USAGE, "expected a key behind the last dot");
+            NEED(p < end, ERR_USAGE, "expected a key behind the last dot");
         } else {
             text_show(p, shown, sizeof shown);
-            ENSURE(p == end || *p == '[', ERR_USAGE, "expected . or [ or = at %s", shown);
+            NEED(p == end || *p == '[', ERR_USAGE, "expected . or [ or = at %s", shown);
         }
     }
     *out = at;
-done:
-    return st;
+    return OK;
 }
 
 /* to takes over what from holds and keeps its own key. */

@@ -159,26 +159,24 @@ static bool predicts(const struct sweep *s)
 
 static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)
 {
-    enum status st = OK;
     const struct sweep *s = p->sweep;
-    TRY(mem_zero(&p->variants, s->n_methods * p->n_bits, sizeof *p->variants, "variants", e));
+    PASS(mem_zero(&p->variants, s->n_methods * p->n_bits, sizeof *p->variants, "variants", e));
     for (int64_t i = 0; i < s->n_methods; i++) {
         const struct method_entry *m = &s->methods[i];
-        TRY(quant_check(m->method, &m->options, m->bits, m->n_bits, e));
+        PASS(quant_check(m->method, &m->options, m->bits, m->n_bits, e));
         const struct quant_method *method = quant_find(m->method);
-        ENSURE(!quant_calibrates(method) || calibration, ERR_USAGE,
-               "calibration: missing; method %s needs calibration text", m->method);
-        if (predicts(s)) TRY(quant_check_weights(method, "curvature: second_order, critical", e));
+        NEED(!quant_calibrates(method) || calibration, ERR_USAGE,
+             "calibration: missing; method %s needs calibration text", m->method);
+        if (predicts(s)) PASS(quant_check_weights(method, "curvature: second_order, critical", e));
         for (int64_t b = 0; b < p->n_bits; b++) {
             struct plan_variant *v = &p->variants[p->n_variants++];
             *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
             v->applicable =
                 asks_for(m, v->bits) && v->bits >= method->bits_min && v->bits <= method->bits_max;
-            TRY(plan_variant_key(p, m, v->bits, calibration, v->key, e));
+            PASS(plan_variant_key(p, m, v->bits, calibration, v->key, e));
         }
     }
-done:
-    return st;
+    return OK;
 }
 
 /* --- checkpoints --- */
@@ -246,12 +244,9 @@ done:
 static enum status find_weights(const struct model_entry *m, int64_t row, struct weights *out,
                                 struct err *e)
 {
-    enum status st = OK;
     const char *name = m->rows[row].checkpoint;
-    TRY(mem_string(&out->name, name, e));
-    TRY(replace(m->path, "{checkpoint}", name, &out->path, e));
-done:
-    return st;
+    PASS(mem_string(&out->name, name, e));
+    return replace(m->path, "{checkpoint}", name, &out->path, e);
 }
 
 /* The settings that keys of checkpoints hash. */
@@ -292,15 +287,13 @@ done:
 
 static enum status make_checkpoints(struct plan *p, const struct identities *of, struct err *e)
 {
-    enum status st = OK;
     int64_t n = 0;
     for (int64_t i = 0; i < p->sweep->n_models; i++) n += p->sweep->models[i].n_rows;
-    TRY(mem_zero(&p->checkpoints, n, sizeof *p->checkpoints, "checkpoints", e));
+    PASS(mem_zero(&p->checkpoints, n, sizeof *p->checkpoints, "checkpoints", e));
     for (int64_t i = 0; i < p->sweep->n_models; i++)
         for (int64_t j = 0; j < p->sweep->models[i].n_rows; j++)
-            TRY(make_checkpoint(p, i, j, of, e));
-done:
-    return st;
+            PASS(make_checkpoint(p, i, j, of, e));
+    return OK;
 }
 
 static enum status second_order_identity(struct plan *p, struct err *e)
@@ -379,22 +372,19 @@ done:
 
 static enum status models_record(const struct plan *p, json_t *models, struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
         json_t *list = json_array();
         json_array_append_new(
             models, json_pack("{s:s, s:o}", "name", p->sweep->models[i].name, "checkpoints", list));
         for (int64_t k = 0; k < p->n_checkpoints; k++)
             if (p->checkpoints[k].model == i)
-                TRY(checkpoint_record(p, &p->checkpoints[k], list, e));
+                PASS(checkpoint_record(p, &p->checkpoints[k], list, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
 {
-    enum status st = OK;
     const struct sweep *s = p->sweep;
     json_t *models = json_array(), *bits = json_array(), *quantizers = json_array(),
            *datasets = json_array(), *variants = json_array();
@@ -414,10 +404,8 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
         json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*}", "type", "plan", "name", s->name,
                   "models", models, "bits", bits, "quantizers", quantizers, "datasets", datasets,
                   "variants", variants, "surfaces", p->n_surfaces ? plan_surfaces_record(p) : NULL);
-    ENSURE(*out, ERR_NOMEM, "out of memory for the plan");
-    TRY(models_record(p, models, e));
-done:
-    return st;
+    NEED(*out, ERR_NOMEM, "out of memory for the plan");
+    return models_record(p, models, e);
 }
 
 enum status plan_record(const struct plan *p, const char *command, json_t **out, struct err *e)

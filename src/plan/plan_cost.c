@@ -298,11 +298,8 @@ enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t
                               int64_t n, const struct plan_rank *rank, struct memory_plan *out,
                               struct err *e)
 {
-    enum status st = OK;
-    TRY(group_memory(p, model, variants, n, rank, out, e));
-    TRY(add_after(p, model, n, rank, out, e));
-done:
-    return st;
+    PASS(group_memory(p, model, variants, n, rank, out, e));
+    return add_after(p, model, n, rank, out, e);
 }
 
 static bool ranks_suffice(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,

@@ -102,33 +102,29 @@ done:
 /* Exact points: every checkpoint, and the quantized one; of random directions the origin. */
 static enum status make_points(const struct plan *p, struct plan_surface *s, struct err *e)
 {
-    enum status st = OK;
     bool quantized = s->entry->plane == SURFACE_QUANTIZATION;
     s->points = (struct results_surface){.key = s->key,
                                          .n_exact = s->n + quantized,
                                          .columns = s->entry->columns,
                                          .rows = s->entry->rows};
-    TRY(mem_zero(&s->points.exact, s->points.n_exact, sizeof *s->points.exact, "points", e));
+    PASS(mem_zero(&s->points.exact, s->points.n_exact, sizeof *s->points.exact, "points", e));
     for (int64_t k = 0; k < s->n; k++) s->points.exact[k] = checkpoint_name(p, s, k);
     if (quantized) s->points.exact[s->n] = "quantized";
-done:
-    return st;
+    return OK;
 }
 
 enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct err *e)
 {
-    enum status st = OK;
     const struct sweep *sweep = p->sweep;
-    TRY(mem_zero(&p->surfaces, sweep->n_surfaces, sizeof *p->surfaces, "surfaces", e));
+    PASS(mem_zero(&p->surfaces, sweep->n_surfaces, sizeof *p->surfaces, "surfaces", e));
     for (int64_t i = 0; i < sweep->n_surfaces; i++) {
         struct plan_surface *s = &p->surfaces[p->n_surfaces++];
         s->entry = &sweep->surfaces[i];
-        TRY(find_parts(p, s, e));
-        TRY(make_key(p, s, calibration, e));
-        TRY(make_points(p, s, e));
+        PASS(find_parts(p, s, e));
+        PASS(make_key(p, s, calibration, e));
+        PASS(make_points(p, s, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 int64_t plan_surfaces_points(const struct plan *p)
@@ -166,77 +162,68 @@ json_t *plan_surfaces_record(const struct plan *p)
 static enum status fill_parts(const struct plan *p, const struct plan_surface *s,
                               struct surface_task *t, struct err *e)
 {
-    enum status st = OK;
     enum { DIRECTIONS = 2 };
     const struct weights *origin = &origin_of(p, s)->weights;
-    TRY(mem_zero(&t->parts, s->n + DIRECTIONS, sizeof *t->parts, "sources of weights", e));
+    PASS(mem_zero(&t->parts, s->n + DIRECTIONS, sizeof *t->parts, "sources of weights", e));
     for (; t->n < s->n; t->n++)
-        TRY(weights_copy(&p->checkpoints[s->checkpoints[t->n]].weights, &t->parts[t->n], e));
+        PASS(weights_copy(&p->checkpoints[s->checkpoints[t->n]].weights, &t->parts[t->n], e));
     if (s->quantizer) {
         struct weights *w = &t->parts[t->n++];
-        TRY(weights_derive(WEIGHTS_QUANTIZED, origin, w, e));
-        TRY(variant_copy(s->quantizer, s->entry->bits, "", &w->variant, e));
+        PASS(weights_derive(WEIGHTS_QUANTIZED, origin, w, e));
+        PASS(variant_copy(s->quantizer, s->entry->bits, "", &w->variant, e));
     }
     for (uint64_t i = 0; s->entry->plane == SURFACE_RANDOM && i < DIRECTIONS; i++) {
         struct weights *w = &t->parts[t->n++];
-        TRY(weights_derive(WEIGHTS_RANDOM, origin, w, e));
+        PASS(weights_derive(WEIGHTS_RANDOM, origin, w, e));
         w->stream = rng_stream((uint64_t)p->sweep->seed, i);
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status fill_task(const struct plan *p, const struct plan_surface *s,
                              const struct results_point *point, int64_t k, struct surface_task *t,
                              struct err *e)
 {
-    enum status st = OK;
     const struct surface_entry *entry = s->entry;
-    TRY(mem_string(&t->surface, entry->name, e));
-    if (point->label) TRY(mem_string(&t->point, point->label, e));
+    PASS(mem_string(&t->surface, entry->name, e));
+    if (point->label) PASS(mem_string(&t->point, point->label, e));
     t->plane = entry->plane;
     t->margin = entry->margin;
     t->radius = entry->radius;
     t->exact = point->label ? k : -1;
     results_point_place(point, &t->x, &t->y);
-    TRY(fill_parts(p, s, t, e));
-done:
-    return st;
+    return fill_parts(p, s, t, e);
 }
 
 static enum status fill_visit(const struct plan *p, const struct plan_surface *s, int64_t k,
                               const char *key, struct visit *v, struct err *e)
 {
-    enum status st = OK;
     const struct sweep *sweep = p->sweep;
     const struct model_entry *m = &sweep->models[s->model];
     struct results_point point = results_surface_point(&s->points, k);
-    TRY(mem_string(&v->model, m->name, e));
-    TRY(mem_string(&v->checkpoint, checkpoint_name(p, s, 0), e));
-    TRY(weights_copy(&origin_of(p, s)->weights, &v->weights, e));
-    if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
-    TRY(mem_string(&v->key, key, e));
-    TRY(run_options_copy(&sweep->run, &v->run, e));
+    PASS(mem_string(&v->model, m->name, e));
+    PASS(mem_string(&v->checkpoint, checkpoint_name(p, s, 0), e));
+    PASS(weights_copy(&origin_of(p, s)->weights, &v->weights, e));
+    if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
+    PASS(mem_string(&v->key, key, e));
+    PASS(run_options_copy(&sweep->run, &v->run, e));
     if (s->quantizer && quant_calibrates(quant_find(s->quantizer->method)))
-        TRY(data_options_copy(&sweep->calibration, &v->calibration, e));
-    TRY(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
-    TRY(data_options_copy(s->dataset, v->evaluations, e));
+        PASS(data_options_copy(&sweep->calibration, &v->calibration, e));
+    PASS(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
+    PASS(data_options_copy(s->dataset, v->evaluations, e));
     v->n_evaluations = 1;
     int64_t samples = s->entry->samples, *own = &v->evaluations->samples;
     if (samples && (*own == 0 || *own > samples)) *own = samples;
     struct surface_task *t;
-    TRY(mem_zero(&t, 1, sizeof *t, "a point", e));
+    PASS(mem_zero(&t, 1, sizeof *t, "a point", e));
     v->task[PART_SURFACE] = t;
-    TRY(fill_task(p, s, &point, k, t, e));
-done:
-    return st;
+    return fill_task(p, s, &point, k, t, e);
 }
 
 static enum status add_points(const struct plan *p, const struct plan_surface *s,
                               const struct results_view *view, const struct plan_choice *choice,
                               struct plan_visits *visits, struct err *e)
 {
-    enum status st = OK;
     const int64_t files = 1 + visits->n; /* all points of the surface read the same */
     for (int64_t k = 0; k < results_surface_points(&s->points); k++) {
         char key[HASH_HEX];
@@ -248,18 +235,16 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
         *v = (struct plan_visit){
             .model = s->model, .kind = p->sweep->n_models + s->model, .files = files};
         visits->n_points++;
-        TRY(fill_visit(p, s, k, key, &v->visit, e));
+        PASS(fill_visit(p, s, k, key, &v->visit, e));
         v->cost = plan_visit_seconds(p, s->model, NULL, &v->visit, &own);
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status plan_surfaces_visits(const struct plan *p, const struct results_view *view,
                                  const struct plan_choice *choice, struct plan_visits *visits,
                                  struct err *e)
 {
-    enum status st = OK;
     if (plan_choice_names(choice, "checkpoint") || plan_choice_names(choice, "bits") ||
         plan_choice_names(choice, "quantizer"))
         return OK;
@@ -267,8 +252,7 @@ enum status plan_surfaces_visits(const struct plan *p, const struct results_view
         const struct plan_surface *s = &p->surfaces[i];
         if (plan_chosen(choice, "model", s->entry->model) &&
             plan_chosen(choice, "surface", s->entry->name))
-            TRY(add_points(p, s, view, choice, visits, e));
+            PASS(add_points(p, s, view, choice, visits, e));
     }
-done:
-    return st;
+    return OK;
 }

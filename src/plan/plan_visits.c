@@ -29,19 +29,17 @@ static const char *pattern_of(const char *only, const char *key)
 
 enum status plan_choice_check(const struct plan_choice *c, struct err *e)
 {
-    enum status st = OK;
     static const char *const keys[] = {"model", "checkpoint", "bits", "quantizer", "surface"};
     for (int64_t i = 0; i < c->n_only; i++) {
         bool known = false;
         for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
             known = known || pattern_of(c->only[i], keys[j]);
-        ENSURE(known, ERR_USAGE,
-               "--only %s: expected model=, checkpoint=, bits=, quantizer= or surface= and a shell "
-               "pattern",
-               c->only[i]);
+        NEED(known, ERR_USAGE,
+             "--only %s: expected model=, checkpoint=, bits=, quantizer= or surface= and a shell "
+             "pattern",
+             c->only[i]);
     }
-done:
-    return st;
+    return OK;
 }
 
 bool plan_chosen(const struct plan_choice *choice, const char *key, const char *value)
@@ -97,23 +95,20 @@ static bool weights_changed(const struct plan_checkpoint *c, const json_t *recor
 static enum status fill_visit(const struct plan *p, const struct plan_checkpoint *c,
                               struct visit *v, struct err *e)
 {
-    enum status st = OK;
     const struct sweep *s = p->sweep;
     const struct model_entry *m = &s->models[c->model];
-    TRY(mem_string(&v->model, m->name, e));
-    TRY(mem_string(&v->checkpoint, m->rows[c->row].checkpoint, e));
-    TRY(weights_copy(&c->weights, &v->weights, e));
-    if (m->tokenizer) TRY(mem_string(&v->tokenizer, m->tokenizer, e));
-    TRY(mem_string(&v->key, c->key, e));
-    TRY(run_options_copy(&s->run, &v->run, e));
+    PASS(mem_string(&v->model, m->name, e));
+    PASS(mem_string(&v->checkpoint, m->rows[c->row].checkpoint, e));
+    PASS(weights_copy(&c->weights, &v->weights, e));
+    if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
+    PASS(mem_string(&v->key, c->key, e));
+    PASS(run_options_copy(&s->run, &v->run, e));
     if (s->calibration.text || s->calibration.ids)
-        TRY(data_options_copy(&s->calibration, &v->calibration, e));
-    TRY(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));
+        PASS(data_options_copy(&s->calibration, &v->calibration, e));
+    PASS(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));
     for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++)
-        TRY(data_options_copy(&s->evaluations[i], &v->evaluations[i], e));
-    TRY(mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e));
-done:
-    return st;
+        PASS(data_options_copy(&s->evaluations[i], &v->evaluations[i], e));
+    return mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e);
 }
 
 /* True if the weights of the checkpoint, or of one before on the chain of a warm start, are not
@@ -145,36 +140,32 @@ static bool curvature_missing(const struct plan *p, const struct plan_checkpoint
 static enum status add_chain(const struct plan *p, const struct plan_checkpoint *c,
                              struct curvature_task *t, struct err *e)
 {
-    enum status st = OK;
     t->followed = c->row + 1 < p->sweep->models[c->model].n_rows;
-    TRY(mem_zero(&t->before, c->row, sizeof *t->before, "checkpoints before", e));
+    PASS(mem_zero(&t->before, c->row, sizeof *t->before, "checkpoints before", e));
     for (int64_t i = 0; i < c->row; i++) {
         const struct plan_checkpoint *one = c - c->row + i;
         t->n_before++;
-        TRY(weights_copy(&one->weights, &t->before[i].weights, e));
-        TRY(mem_string(&t->before[i].key, one->curvature_key, e));
+        PASS(weights_copy(&one->weights, &t->before[i].weights, e));
+        PASS(mem_string(&t->before[i].key, one->curvature_key, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_curvature(const struct plan *p, const struct plan_checkpoint *c, void **task,
                                  struct err *e)
 {
-    enum status st = OK;
     const struct curvature_section *from = &p->sweep->curvature;
     struct curvature_task *t = NULL;
-    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
+    PASS(mem_zero(&t, 1, sizeof *t, "a task", e));
     *task = t;
     t->options = from->options;
     t->seed = from->seed;
-    TRY(sweep_curvature_data(p->sweep, &t->data, e));
-    TRY(mem_string(&t->key, c ? c->curvature_key : "", e));
+    PASS(sweep_curvature_data(p->sweep, &t->data, e));
+    PASS(mem_string(&t->key, c ? c->curvature_key : "", e));
     if (p->sweep->curvature.warm_start)
-        TRY(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
-    if (c && t->vectors) TRY(add_chain(p, c, t, e));
-done:
-    return st;
+        PASS(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
+    if (c && t->vectors) PASS(add_chain(p, c, t, e));
+    return OK;
 }
 
 /* A finished cell (or checkpoint) that lacks the prediction asked for, or has one of other
@@ -191,34 +182,29 @@ static bool lacks_prediction(const struct plan *p, const struct results_view *vi
 static enum status add_second_order(const struct plan *p, const struct plan_checkpoint *c,
                                     void **task, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_section *from = &p->sweep->curvature;
     struct second_order_task *t = NULL;
-    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
+    PASS(mem_zero(&t, 1, sizeof *t, "a task", e));
     *task = t;
     t->depth = from->second_order;
     t->critical = from->critical;
     if (from->critical && c && c->row > 0) {
-        TRY(mem_zero(&t->previous, 1, sizeof *t->previous, "a task", e));
-        TRY(weights_copy(&c[-1].weights, t->previous, e));
+        PASS(mem_zero(&t->previous, 1, sizeof *t->previous, "a task", e));
+        PASS(weights_copy(&c[-1].weights, t->previous, e));
     }
     t->together = from->options.together;
     t->memory = from->options.memory;
-    TRY(sweep_curvature_data(p->sweep, &t->data, e));
-    TRY(mem_string(&t->identity, p->second_order, e));
-done:
-    return st;
+    PASS(sweep_curvature_data(p->sweep, &t->data, e));
+    return mem_string(&t->identity, p->second_order, e);
 }
 
 enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c, void **task,
                             struct err *e)
 {
-    enum status st = OK;
-    if (p->second_order[0]) TRY(add_second_order(p, c, &task[PART_SECOND_ORDER], e));
+    if (p->second_order[0]) PASS(add_second_order(p, c, &task[PART_SECOND_ORDER], e));
     if (curvature_asked_for(&p->sweep->curvature.options))
-        TRY(add_curvature(p, c, &task[PART_CURVATURE], e));
-done:
-    return st;
+        PASS(add_curvature(p, c, &task[PART_CURVATURE], e));
+    return OK;
 }
 
 /* The checkpoint's visit, which: of the plan's variants it has; no variants and *wanted false when
@@ -228,14 +214,13 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
                               struct visit *v, int64_t *which, bool *wanted, bool *changed,
                               struct err *e)
 {
-    enum status st = OK;
     struct plan_choice own = *choice;
     const json_t *record = view ? results_view_find(view, c->key) : NULL;
     *changed = record && weights_changed(c, record);
     if (*changed) own.redo = true;
     *wanted = plan_missing(view, c->key, &own) ||
               (p->sweep->curvature.critical && lacks_prediction(p, view, c->key));
-    TRY(fill_visit(p, c, v, e));
+    PASS(fill_visit(p, c, v, e));
     for (int64_t i = 0; i < p->n_variants; i++) {
         char key[HASH_HEX];
         const struct plan_variant *variant = &p->variants[i];
@@ -243,31 +228,28 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         if (!variant_chosen(variant, choice)) continue;
         if (!plan_missing(view, key, &own) && !lacks_prediction(p, view, key)) continue;
         which[v->n_variants] = i;
-        TRY(variant_copy(variant->method, variant->bits, key, &v->variants[v->n_variants++], e));
+        PASS(variant_copy(variant->method, variant->bits, key, &v->variants[v->n_variants++], e));
         *wanted = true;
     }
-    if (p->second_order[0] && *wanted) TRY(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
+    if (p->second_order[0] && *wanted) PASS(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
     v->cells_only = !*wanted;
     if (c->curvature_key[0] && !plan_choice_names(choice, "bits") &&
         !plan_choice_names(choice, "quantizer") && curvature_missing(p, c, view, &own)) {
-        TRY(add_curvature(p, c, &v->task[PART_CURVATURE], e));
+        PASS(add_curvature(p, c, &v->task[PART_CURVATURE], e));
         *wanted = true;
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status set_cost(const struct plan *p, const int64_t *which, struct plan_visit *v,
                             struct err *e)
 {
-    enum status st = OK;
     v->n_pieces = visit_pieces(&v->visit);
-    TRY(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
+    PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
     v->cost = plan_visit_seconds(p, v->model, which, &v->visit, v->pieces);
     /* What is asked for without cells walks the blocks itself. */
     if (v->visit.n_variants == 0 && v->visit.cells_only) v->cost = 0;
-done:
-    return st;
+    return OK;
 }
 
 /* Adds the visit of checkpoint c if there is anything to do. which: room for the plan's variants.

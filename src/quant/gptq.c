@@ -23,19 +23,17 @@ static void gptq_release(void *prepared)
 
 static enum status gram_check(const struct quant_input *in, struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < in->cols; i++) {
         const double *g = in->statistic[STATISTIC_GRAM] + i * in->cols;
         for (int64_t j = i; j < in->cols; j++)
-            ENSURE(isfinite(g[j]), ERR_NUMERIC,
-                   "the Hessian of input channels %lld and %lld is %g: the activations before this "
-                   "layer are not finite",
-                   (long long)i, (long long)j, g[j]);
-        ENSURE(g[i] >= 0, ERR_NUMERIC, "the Hessian's diagonal is %g at input channel %lld", g[i],
-               (long long)i);
+            NEED(isfinite(g[j]), ERR_NUMERIC,
+                 "the Hessian of input channels %lld and %lld is %g: the activations before this "
+                 "layer are not finite",
+                 (long long)i, (long long)j, g[j]);
+        NEED(g[i] >= 0, ERR_NUMERIC, "the Hessian's diagonal is %g at input channel %lld", g[i],
+             (long long)i);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* diagonal (cols) of H from that of its sums, 1 where a channel had no input; p->dead marks those.
@@ -43,17 +41,15 @@ done:
 static enum status diagonal_make(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
-    enum status st = OK;
     double scale = gptq_scale(in, &p->options);
     for (int64_t i = 0; i < in->cols; i++) {
         diagonal[i] *= scale;
         if (diagonal[i] > 0) continue;
-        if (!p->dead) TRY(mem_zero(&p->dead, in->cols, sizeof *p->dead, "dead channels", e));
+        if (!p->dead) PASS(mem_zero(&p->dead, in->cols, sizeof *p->dead, "dead channels", e));
         p->dead[i] = true;
         diagonal[i] = 1;
     }
-done:
-    return st;
+    return OK;
 }
 
 struct ranked {
@@ -130,12 +126,9 @@ done:
 static enum status prepare_order(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
-    enum status st = OK;
-    TRY(diagonal_sums(in, diagonal, e));
-    TRY(team_agree(in->dist ? in->team : NULL, diagonal_make(p, in, diagonal, e), e));
-    TRY(team_agree(in->dist ? in->team : NULL, order_make(p, diagonal, e), e));
-done:
-    return st;
+    PASS(diagonal_sums(in, diagonal, e));
+    PASS(team_agree(in->dist ? in->team : NULL, diagonal_make(p, in, diagonal, e), e));
+    return team_agree(in->dist ? in->team : NULL, order_make(p, diagonal, e), e);
 }
 
 /* All of it by this rank alone. */
@@ -159,31 +152,26 @@ done:
 /* What a rank that did not factor needs room for before it is told. */
 static enum status share_room(struct gptq_prepared *p, bool ordered, bool with_dead, struct err *e)
 {
-    enum status st = OK;
     if (ordered && !p->order)
-        TRY(mem_alloc(&p->order, p->cols, sizeof *p->order, "the order of columns", e));
+        PASS(mem_alloc(&p->order, p->cols, sizeof *p->order, "the order of columns", e));
     if (with_dead && !p->dead)
-        TRY(mem_zero(&p->dead, p->cols, sizeof *p->dead, "dead channels", e));
-done:
-    return st;
+        PASS(mem_zero(&p->dead, p->cols, sizeof *p->dead, "dead channels", e));
+    return OK;
 }
 
 static enum status prepare_room(struct gptq_prepared **out, const struct quant_input *in,
                                 const struct quant_options *options, double **diagonal,
                                 struct err *e)
 {
-    enum status st = OK;
     int64_t n = in->cols;
-    TRY(mem_zero(out, 1, sizeof **out, "a Hessian's factor", e));
+    PASS(mem_zero(out, 1, sizeof **out, "a Hessian's factor", e));
     struct gptq_prepared *p = *out;
     p->options = *options;
     p->cols = n;
     p->dist = in->dist;
-    TRY(mem_alloc(diagonal, n, sizeof **diagonal, "the Hessian's diagonal", e));
-    if (!in->dist) TRY(mem_alloc(&p->factor, n * n, sizeof *p->factor, "the Hessian's factor", e));
-    TRY(gptq_blocks(p, in->dist == NULL, e));
-done:
-    return st;
+    PASS(mem_alloc(diagonal, n, sizeof **diagonal, "the Hessian's diagonal", e));
+    if (!in->dist) PASS(mem_alloc(&p->factor, n * n, sizeof *p->factor, "the Hessian's factor", e));
+    return gptq_blocks(p, in->dist == NULL, e);
 }
 
 static enum status gptq_prepare(const struct quant_input *in, const struct quant_options *options,
@@ -213,28 +201,26 @@ done:
 static enum status gptq_share(const struct quant_input *in, void *prepared, enum status made,
                               struct err *e)
 {
-    enum status st = OK;
     struct gptq_prepared *p = prepared;
     const struct quant_team *t = in->team;
     if (!t || in->dist) return made;
-    TRY(team_agree(t, made, e));
+    PASS(team_agree(t, made, e));
     struct {
         double damping, lambda;
         bool ordered, dead;
     } head = {p->damping, p->lambda, p->order != NULL, p->dead != NULL};
-    TRY(team_send(t, in->owner, &head, sizeof head, e));
+    PASS(team_send(t, in->owner, &head, sizeof head, e));
     p->damping = head.damping;
     p->lambda = head.lambda;
-    TRY(team_agree(t, share_room(p, head.ordered, head.dead, e), e));
-    if (p->order) TRY(team_send(t, in->owner, p->order, p->cols * (int64_t)sizeof *p->order, e));
-    if (p->dead) TRY(team_send(t, in->owner, p->dead, p->cols * (int64_t)sizeof *p->dead, e));
-    TRY(team_send(t, in->owner, p->factor, p->cols * p->cols * (int64_t)sizeof *p->factor, e));
+    PASS(team_agree(t, share_room(p, head.ordered, head.dead, e), e));
+    if (p->order) PASS(team_send(t, in->owner, p->order, p->cols * (int64_t)sizeof *p->order, e));
+    if (p->dead) PASS(team_send(t, in->owner, p->dead, p->cols * (int64_t)sizeof *p->dead, e));
+    PASS(team_send(t, in->owner, p->factor, p->cols * p->cols * (int64_t)sizeof *p->factor, e));
     for (int64_t i = 0; i < p->n_blocks; i++) {
         int64_t m = p->blocks[i].reach - p->blocks[i].begin;
-        TRY(team_send(t, in->owner, p->blocks[i].inverse, m * m * (int64_t)sizeof(float), e));
+        PASS(team_send(t, in->owner, p->blocks[i].inverse, m * m * (int64_t)sizeof(float), e));
     }
-done:
-    return st;
+    return OK;
 }
 
 /* a / b for sums of squares whose damping part was taken off: rounding may leave less than nothing.
@@ -267,12 +253,10 @@ done:
 
 static enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e)
 {
-    enum status st = OK;
     (void)bits;
-    ENSURE(o->order != ORDER_GROUP || o->group_size > 0, ERR_USAGE,
-           "order: group needs a group_size; with whole rows say activation");
-done:
-    return st;
+    NEED(o->order != ORDER_GROUP || o->group_size > 0, ERR_USAGE,
+         "order: group needs a group_size; with whole rows say activation");
+    return OK;
 }
 
 /* The factor in f32 and the inverses along its diagonal; H in f64 beside them until they are done.

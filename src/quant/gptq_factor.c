@@ -140,20 +140,18 @@ static void block_bounds(struct gptq_block *b, int64_t i, const struct gptq_prep
 
 enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
 {
-    enum status st = OK;
     int64_t size = min64(p->options.block_size, p->cols);
     p->n_blocks = (p->cols + size - 1) / size;
-    TRY(mem_zero(&p->blocks, p->n_blocks, sizeof *p->blocks, "blocks of columns", e));
+    PASS(mem_zero(&p->blocks, p->n_blocks, sizeof *p->blocks, "blocks of columns", e));
     for (int64_t i = 0; i < p->n_blocks; i++) {
         struct gptq_block *b = &p->blocks[i];
         block_bounds(b, i, p);
         int64_t m = b->reach - b->begin;
         if (m > p->widest) p->widest = m;
         if (inverses)
-            TRY(mem_alloc(&b->inverse, m * m, sizeof *b->inverse, "the inverse of a block", e));
+            PASS(mem_alloc(&b->inverse, m * m, sizeof *b->inverse, "the inverse of a block", e));
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status gptq_inverses(struct gptq_prepared *p, const double *r, struct err *e)

@@ -197,17 +197,15 @@ static void tiles_free(struct tile *t, int64_t n)
 static enum status tiles_make(const struct gptq_prepared *p, int64_t n, struct tile **out,
                               struct err *e)
 {
-    enum status st = OK;
     int64_t group = p->options.group_size, groups = group < 0 ? 1 : (p->cols - 1) / group + 1;
     bool known = group < 0 || p->options.static_groups;
-    TRY(mem_zero(out, n, sizeof **out, "tiles of weights", e));
+    PASS(mem_zero(out, n, sizeof **out, "tiles of weights", e));
     for (int64_t i = 0; i < n; i++) {
         struct tile *t = &(*out)[i];
-        TRY(mem_alloc(&t->both, p->cols * PITCH, sizeof(float), "a tile of weights", e));
-        if (known) TRY(mem_zero(&t->groups, groups, sizeof *t->groups, "a tile's scales", e));
+        PASS(mem_alloc(&t->both, p->cols * PITCH, sizeof(float), "a tile of weights", e));
+        if (known) PASS(mem_zero(&t->groups, groups, sizeof *t->groups, "a tile's scales", e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static void scratch_free(struct scratch *s, int n)
@@ -226,25 +224,23 @@ static void scratch_free(struct scratch *s, int n)
 static enum status scratch_make(const struct quant_job *job, int n, struct scratch **out,
                                 struct err *e)
 {
-    enum status st = OK;
     const struct gptq_prepared *p = job->prepared;
     int64_t longest = p->blocks[0].end;
-    TRY(mem_zero(out, n, sizeof **out, "scratch of threads", e));
+    PASS(mem_zero(out, n, sizeof **out, "scratch of threads", e));
     for (int i = 0; i < n; i++) {
         struct scratch *s = &(*out)[i];
         const char *what = "scratch of a tile";
-        TRY(mem_zero(&s->carried, p->widest * PITCH, sizeof(float), what, e));
-        TRY(mem_zero(&s->compensated, p->widest * TILE_ROWS, sizeof(float), what, e));
-        TRY(mem_zero(&s->working, longest * TILE_ROWS, sizeof(float), what, e));
-        TRY(mem_zero(&s->rounded, longest * TILE_ROWS, sizeof(float), what, e));
+        PASS(mem_zero(&s->carried, p->widest * PITCH, sizeof(float), what, e));
+        PASS(mem_zero(&s->compensated, p->widest * TILE_ROWS, sizeof(float), what, e));
+        PASS(mem_zero(&s->working, longest * TILE_ROWS, sizeof(float), what, e));
+        PASS(mem_zero(&s->rounded, longest * TILE_ROWS, sizeof(float), what, e));
         s->stored = s->rounded;
         if (job->options->scale_dtype != SCALE_F32) {
             s->stored = NULL;
-            TRY(mem_zero(&s->stored, longest * TILE_ROWS, sizeof(float), what, e));
+            PASS(mem_zero(&s->stored, longest * TILE_ROWS, sizeof(float), what, e));
         }
     }
-done:
-    return st;
+    return OK;
 }
 
 /* What a rank works with: the sums of all rows' tiles, of which it fills its own. */
@@ -294,23 +290,19 @@ static void arrival_free(struct arrival *a)
 
 static enum status arrival_make(const struct gptq_prepared *p, struct arrival *a, struct err *e)
 {
-    enum status st = OK;
     int64_t m = p->widest * p->widest;
-    TRY(mem_alloc(&a->r, p->cols * p->widest, sizeof *a->r, "a panel of the factor", e));
-    TRY(mem_alloc(&a->corner, m, sizeof *a->corner, "a block of the factor", e));
-    TRY(mem_alloc(&a->upside, m, sizeof *a->upside, "the inverse of a block", e));
-    TRY(mem_alloc(&a->inverse, m, sizeof *a->inverse, "the inverse of a block", e));
-done:
-    return st;
+    PASS(mem_alloc(&a->r, p->cols * p->widest, sizeof *a->r, "a panel of the factor", e));
+    PASS(mem_alloc(&a->corner, m, sizeof *a->corner, "a block of the factor", e));
+    PASS(mem_alloc(&a->upside, m, sizeof *a->upside, "the inverse of a block", e));
+    return mem_alloc(&a->inverse, m, sizeof *a->inverse, "the inverse of a block", e);
 }
 
 /* Waits for block b's panel. */
 static enum status arrival_take(const struct gptq_prepared *p, const struct gptq_block *b,
                                 struct dist_panel *panel, struct arrival *a, struct err *e)
 {
-    enum status st = OK;
     int64_t m = b->reach - b->begin;
-    TRY(dist_panel_finish(p->dist, panel, a->r, a->corner, e));
+    PASS(dist_panel_finish(p->dist, panel, a->r, a->corner, e));
     if (isnan(p->damping)) { /* nothing could be factored: R = I */
         memset(a->r, 0, (size_t)(b->reach * m) * sizeof *a->r);
         memset(a->corner, 0, (size_t)(m * m) * sizeof *a->corner);
@@ -319,10 +311,9 @@ static enum status arrival_take(const struct gptq_prepared *p, const struct gptq
             a->corner[i * m + i] = 1;
         }
     }
-    TRY(triangular_inverse(a->upside, a->corner, m, 0, m, e));
+    PASS(triangular_inverse(a->upside, a->corner, m, 0, m, e));
     for (int64_t i = 0; i < m * m; i++) a->inverse[i] = (float)a->upside[i];
-done:
-    return st;
+    return OK;
 }
 
 /* Panel k, unless there is none behind the last. */
@@ -372,12 +363,9 @@ done:
 
 static enum status sweep_room(struct work *w, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_zero(&w->sums, w->n, sizeof *w->sums, "sums of tiles", e));
-    TRY(scratch_make(w->job, w->threads, &w->scratch, e));
-    TRY(tiles_make(w->p, w->n_tiles, &w->tiles, e));
-done:
-    return st;
+    PASS(mem_zero(&w->sums, w->n, sizeof *w->sums, "sums of tiles", e));
+    PASS(scratch_make(w->job, w->threads, &w->scratch, e));
+    return tiles_make(w->p, w->n_tiles, &w->tiles, e);
 }
 
 int64_t gptq_sweep_bytes(const struct quant_options *o, const struct quant_extent *x)

@@ -125,18 +125,16 @@ static void pass_groups(struct hqq *h, enum hqq_pass pass)
  */
 static enum status optimise(struct hqq *h, struct err *e)
 {
-    enum status st = OK;
     double least = INFINITY;
     for (int64_t i = 0; i < h->own->steps; i++) {
         double error = 0;
         pass_groups(h, HQQ_STEP);
-        TRY(team_gather(h->job->team, h->error, 1, TILE_ROWS, h->job->rows, e));
+        PASS(team_gather(h->job->team, h->error, 1, TILE_ROWS, h->job->rows, e));
         for (int64_t t = 0; t < h->n; t++) error += h->error[t];
         if (!(error < least)) break;
         least = error;
     }
-done:
-    return st;
+    return OK;
 }
 
 static int64_t group_of(const struct quant_options *o, int64_t cols)

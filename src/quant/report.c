@@ -20,7 +20,6 @@ KERNEL_STATIC(bool, row_finite, (const float *x, int64_t n), (x, n))
 
 enum status job_check(const struct quant_job *job, struct err *e)
 {
-    enum status st = OK;
     int64_t first, end;
     team_own_rows(job->team, job->rows, &first, &end);
     for (int64_t i = first; i < end; i++) {
@@ -28,11 +27,10 @@ enum status job_check(const struct quant_job *job, struct err *e)
         if (row_finite(w, job->cols)) continue;
         int64_t j = 0;
         while (isfinite(w[j])) j++;
-        FAIL(ERR_NUMERIC, "the weight in row %lld, column %lld is %g: is the checkpoint damaged?",
-             (long long)i, (long long)j, (double)w[j]);
+        RAISE(ERR_NUMERIC, "the weight in row %lld, column %lld is %g: is the checkpoint damaged?",
+              (long long)i, (long long)j, (double)w[j]);
     }
-done:
-    return st;
+    return OK;
 }
 
 static double row_distance(const float *w, const float *q, int64_t n)

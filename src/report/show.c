@@ -13,7 +13,6 @@ bool show_wants(const struct show *s, int axis, int64_t at)
 static enum status choose(struct show *s, int axis, const char *word, const char *text,
                           int64_t number, struct err *e)
 {
-    enum status st = OK;
     const struct axes *a = &s->cube->all.axes;
     const struct axis_labels *l = &a->labels[axis];
     char list[256] = "", one[64];
@@ -27,15 +26,12 @@ static enum status choose(struct show *s, int axis, const char *word, const char
         snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", l->texts ? l->texts[i] : one);
     }
     snprintf(one, sizeof one, "%lld", (long long)number);
-    FAIL(ERR_USAGE, "no %s %s in these results; there are: %s", word, text ? text : one, list);
-done:
-    return st;
+    RAISE(ERR_USAGE, "no %s %s in these results; there are: %s", word, text ? text : one, list);
 }
 
 /* The rows of the kind that was asked for. */
 static enum status choose_kind(const struct show *s, const struct rows **out, struct err *e)
 {
-    enum status st = OK;
     const char *name = s->options->kind ? s->options->kind : kind_cell.name;
     char list[256] = "";
     for (int i = 0; results_kinds[i]; i++) {
@@ -44,9 +40,7 @@ static enum status choose_kind(const struct show *s, const struct rows **out, st
         if (strcmp(results_kinds[i]->name, name) == 0) return OK;
         snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", results_kinds[i]->name);
     }
-    FAIL(ERR_USAGE, "no kind of result %s; there are: %s", name, list);
-done:
-    return st;
+    RAISE(ERR_USAGE, "no kind of result %s; there are: %s", name, list);
 }
 
 enum status report_show(const struct results_view *v, const struct show_options *o, FILE *out,

@@ -28,16 +28,14 @@ static void letter_of(int64_t i, char text[8])
 /* The letter of a failed record's message. */
 static enum status note(struct notes *notes, const char *message, char letter[8], struct err *e)
 {
-    enum status st = OK;
     int64_t i = 0;
     while (i < notes->n && strcmp(notes->messages[i], message) != 0) i++;
     if (i == notes->n) {
-        TRY(mem_grow(&notes->messages, notes->n, &notes->capacity, sizeof *notes->messages, e));
+        PASS(mem_grow(&notes->messages, notes->n, &notes->capacity, sizeof *notes->messages, e));
         notes->messages[notes->n++] = message;
     }
     letter_of(i, letter);
-done:
-    return st;
+    return OK;
 }
 
 /* --- numbers as people read them --- */
@@ -139,7 +137,6 @@ static int column_decimals(struct page *p, int64_t variant)
 
 static enum status put_head(struct page *p, struct table *t, struct err *e)
 {
-    enum status st = OK;
     static const char *const names[LEFT] = {
         [NAME] = "checkpoint", [STEP] = "step",   [TOKENS] = "tokens",
         [RATE] = "lr",         [PHASE] = "phase", [LOSS] = "loss"};
@@ -151,16 +148,15 @@ static enum status put_head(struct page *p, struct table *t, struct err *e)
         there[RATE] |= !isnan(real_here(p, "learning_rate"));
         there[PHASE] |= text_here(p, "phase")[0] != '\0';
     }
-    TRY(table_add_row(t, e));
+    PASS(table_add_row(t, e));
     for (int64_t k = 0; k < LEFT; k++)
-        if (there[k]) TRY(table_set(t, k, e, "%s", names[k]));
+        if (there[k]) PASS(table_set(t, k, e, "%s", names[k]));
     for (int64_t i = 0; i < p->n; i++)
-        TRY(table_set(t, LEFT + i, e, "%s %lld",
-                      labels(p, AXIS_QUANTIZER)->texts[p->variants[i]->quantizer_at],
-                      (long long)labels(p, AXIS_BITS)->numbers[p->variants[i]->bits_at]));
+        PASS(table_set(t, LEFT + i, e, "%s %lld",
+                       labels(p, AXIS_QUANTIZER)->texts[p->variants[i]->quantizer_at],
+                       (long long)labels(p, AXIS_BITS)->numbers[p->variants[i]->bits_at]));
     t->align_left[NAME] = t->align_left[PHASE] = true;
-done:
-    return st;
+    return OK;
 }
 
 /* Sets a cell of the table to a number, or to the mark of a record without one: its state and its
@@ -169,65 +165,58 @@ static enum status put_result(const struct page *p, struct table *t, int64_t col
                               const char *number, const char *status, const char *message,
                               struct err *e)
 {
-    enum status st = OK;
     const struct cube_variable *x = cube_find(p->show->cube, status);
     char letter[8];
     switch (x->data.s[cube_place(p->show->cube, x, &p->at)]) {
     case STATE_DONE:
-        TRY(table_set(t, column, e, "%s", number));
+        PASS(table_set(t, column, e, "%s", number));
         break;
     case STATE_FAILED:
-        TRY(note(p->notes, text_here(p, message), letter, e));
-        TRY(table_set(t, column, e, "%s", letter));
+        PASS(note(p->notes, text_here(p, message), letter, e));
+        PASS(table_set(t, column, e, "%s", letter));
         break;
     case STATE_PENDING:
         p->notes->pending = true;
-        TRY(table_set(t, column, e, "…"));
+        PASS(table_set(t, column, e, "…"));
         break;
     default:
         p->notes->not_measured = true;
-        TRY(table_set(t, column, e, "-"));
+        PASS(table_set(t, column, e, "-"));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status put_checkpoint(const struct page *p, struct table *t, struct err *e)
 {
-    enum status st = OK;
     char text[32];
     int64_t step = step_here(p);
     double tokens = real_here(p, "tokens"), rate = real_here(p, "learning_rate");
-    TRY(table_set(t, NAME, e, "%s", text_here(p, "checkpoint_name")));
-    if (step >= 0) TRY(table_set(t, STEP, e, "%lld", (long long)step));
+    PASS(table_set(t, NAME, e, "%s", text_here(p, "checkpoint_name")));
+    if (step >= 0) PASS(table_set(t, STEP, e, "%lld", (long long)step));
     if (!isnan(tokens)) {
         count_text(tokens, text);
-        TRY(table_set(t, TOKENS, e, "%s", text));
+        PASS(table_set(t, TOKENS, e, "%s", text));
     }
-    if (!isnan(rate)) TRY(table_set(t, RATE, e, "%.3g", rate));
-    if (text_here(p, "phase")[0]) TRY(table_set(t, PHASE, e, "%s", text_here(p, "phase")));
+    if (!isnan(rate)) PASS(table_set(t, RATE, e, "%.3g", rate));
+    if (text_here(p, "phase")[0]) PASS(table_set(t, PHASE, e, "%s", text_here(p, "phase")));
     snprintf(text, sizeof text, "%.4f", real_here(p, "baseline_loss"));
-    TRY(put_result(p, t, LOSS, text, "checkpoint_status", "checkpoint_message", e));
-done:
-    return st;
+    return put_result(p, t, LOSS, text, "checkpoint_status", "checkpoint_message", e);
 }
 
 static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct table *t,
                                       struct err *e)
 {
-    enum status st = OK;
     char text[64];
-    TRY(table_add_row(t, e));
+    PASS(table_add_row(t, e));
     go_to(p, checkpoint, -1);
-    TRY(put_checkpoint(p, t, e));
+    PASS(put_checkpoint(p, t, e));
     for (int64_t i = 0; i < p->n; i++) {
         go_to(p, checkpoint, i);
         percent_text(real_here(p, "loss_relative"), real_here(p, "loss_relative_stderr"),
                      p->decimals[i], text);
-        TRY(put_result(p, t, LEFT + i, text, "status", "message", e));
+        PASS(put_result(p, t, LEFT + i, text, "status", "message", e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status print_page(struct page *p, struct err *e)
@@ -253,11 +242,10 @@ done:
 
 static enum status choose_variants(struct page *p, struct err *e)
 {
-    enum status st = OK;
     const struct show *s = p->show;
     const struct axes *a = &s->cube->all.axes;
-    TRY(mem_zero(&p->variants, a->n_variants, sizeof *p->variants, "variants", e));
-    TRY(mem_zero(&p->decimals, a->n_variants, sizeof *p->decimals, "variants", e));
+    PASS(mem_zero(&p->variants, a->n_variants, sizeof *p->variants, "variants", e));
+    PASS(mem_zero(&p->decimals, a->n_variants, sizeof *p->decimals, "variants", e));
     for (int64_t q = 0; q < a->labels[AXIS_QUANTIZER].n; q++)
         for (int64_t b = 0; b < a->labels[AXIS_BITS].n; b++)
             for (int64_t i = 0; i < a->n_variants; i++) {
@@ -266,8 +254,7 @@ static enum status choose_variants(struct page *p, struct err *e)
                     show_wants(s, AXIS_QUANTIZER, q) && show_wants(s, AXIS_BITS, b))
                     p->variants[p->n++] = v;
             }
-done:
-    return st;
+    return OK;
 }
 
 static void print_notes(const struct notes *notes, FILE *out)

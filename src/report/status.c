@@ -24,11 +24,10 @@ struct report {
 /* Records of all kinds that checkpoints have. */
 static enum status collect_entries(struct report *r, struct err *e)
 {
-    enum status st = OK;
     const struct axes *a = &r->all.axes;
     int64_t next[KINDS_MAX] = {0}, most = 0;
     for (int k = 0; results_kinds[k]; k++) most += r->all.rows[k].n_records;
-    TRY(mem_zero(&r->entries, most, sizeof *r->entries, "records", e));
+    PASS(mem_zero(&r->entries, most, sizeof *r->entries, "records", e));
     for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++)
         for (int64_t c = 0; c < a->models[m].n; c++)
             for (int k = 0; results_kinds[k]; k++) {
@@ -39,8 +38,7 @@ static enum status collect_entries(struct report *r, struct err *e)
                     next[k] = rows_next(rows, next[k]);
                 }
             }
-done:
-    return st;
+    return OK;
 }
 
 /* --- counts as text --- */
@@ -56,16 +54,14 @@ static int64_t count_checkpoints(const struct rows *rows, int64_t part)
 
 static enum status put_counts(struct table *t, const struct rows *rows, int64_t part, struct err *e)
 {
-    enum status st = OK;
     const struct result_counts n = rows_count(rows, part);
     const int64_t numbers[] = {count_checkpoints(rows, part), n.records,
                                n.by_state[STATE_DONE],        n.by_state[STATE_FAILED],
                                n.by_state[STATE_PENDING],     n.by_state[STATE_NOT_APPLICABLE]};
-    TRY(table_add_row(t, e));
-    TRY(table_set(t, 0, e, "%s", part < 0 ? "all" : rows->parts[part].name));
-    for (int k = 0; k < 6; k++) TRY(table_set(t, k + 1, e, "%lld", (long long)numbers[k]));
-done:
-    return st;
+    PASS(table_add_row(t, e));
+    PASS(table_set(t, 0, e, "%s", part < 0 ? "all" : rows->parts[part].name));
+    for (int k = 0; k < 6; k++) PASS(table_set(t, k + 1, e, "%lld", (long long)numbers[k]));
+    return OK;
 }
 
 static enum status print_models(const struct report *r, const struct rows *rows, struct err *e)
@@ -112,16 +108,14 @@ static void print_line(const struct report *r, const struct rows *rows, int64_t 
 
 static enum status print_counts(const struct report *r, struct err *e)
 {
-    enum status st = OK;
     for (int k = 0; results_kinds[k]; k++) {
         const struct rows *rows = &r->all.rows[k];
         enum kind_report form = rows->kind->report;
-        if (form == REPORT_MODELS) TRY(print_models(r, rows, e));
+        if (form == REPORT_MODELS) PASS(print_models(r, rows, e));
         if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
         for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* --- messages --- */
@@ -219,18 +213,16 @@ static void print_end(const struct report *r)
 
 static enum status print_text(const struct report *r, struct err *e)
 {
-    enum status st = OK;
     const json_t *plan = results_view_plan(r->view);
     fprintf(r->out, "%s, planned %s on %s by qtraj %s\n\n", json_text(plan, "name", ""),
             json_text(plan, "utc", ""), json_text(plan, "host", ""),
             json_text(plan, "version", ""));
-    TRY(print_counts(r, e));
+    PASS(print_counts(r, e));
     putc('\n', r->out);
     print_messages(r, STATE_FAILED, "failed");
     print_messages(r, STATE_DONE, "done, but in part");
     print_end(r);
-done:
-    return st;
+    return OK;
 }
 
 /* --- JSON --- */
@@ -285,20 +277,18 @@ static void set_counts(const struct report *r, json_t *all)
 static enum status messages_json(const struct report *r, enum result_state state, json_t *list,
                                  struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < r->n; i++) {
         const struct entry *entry = &r->entries[i];
         const struct kind *k = entry->rows->kind;
         if (!says(entry->row->record, state, NULL)) continue;
         json_t *one = json_object();
         json_array_append_new(list, one);
-        TRY(row_identify(entry->rows, entry->row, one, e));
+        PASS(row_identify(entry->rows, entry->row, one, e));
         json_object_set_new(one, "message",
                             json_string(json_text(entry->row->record, "message", "")));
         if (!k->whole_grid && !k->axes[2]) json_object_set_new(one, k->name, json_true());
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status print_json(const struct report *r, struct err *e)

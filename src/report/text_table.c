@@ -24,17 +24,14 @@ void table_free(struct table *t)
 
 enum status table_add_row(struct table *t, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&t->cells, (t->rows + 1) * t->columns, &t->capacity, sizeof *t->cells, e));
+    PASS(mem_grow(&t->cells, (t->rows + 1) * t->columns, &t->capacity, sizeof *t->cells, e));
     for (int64_t k = 0; k < t->columns; k++) t->cells[t->rows * t->columns + k] = NULL;
     t->rows++;
-done:
-    return st;
+    return OK;
 }
 
 enum status table_set(struct table *t, int64_t column, struct err *e, const char *fmt, ...)
 {
-    enum status st = OK;
     char **cell = &t->cells[(t->rows - 1) * t->columns + column];
     va_list ap;
     va_start(ap, fmt);
@@ -42,11 +39,10 @@ enum status table_set(struct table *t, int64_t column, struct err *e, const char
     int n = vasprintf(cell, fmt, ap);
     va_end(ap);
     if (n < 0) *cell = NULL;
-    ENSURE(n >= 0, ERR_NOMEM, "out of memory for a table");
+    NEED(n >= 0, ERR_NOMEM, "out of memory for a table");
     for (char *p = *cell; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127) *p = ' ';
-done:
-    return st;
+    return OK;
 }
 
 /* Characters of a UTF-8 text, each taken as one column wide. */

@@ -22,120 +22,106 @@ int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t numb
 static enum status take_list(const json_t *object, const char *key, const json_t **out, int64_t *n,
                              struct err *e)
 {
-    enum status st = OK;
     *out = json_object_get(object, key);
     *n = (int64_t)json_array_size(*out);
-    ENSURE(json_is_array(*out), ERR_FORMAT, "plan: \"%s\" is not a list", key);
-done:
-    return st;
+    NEED(json_is_array(*out), ERR_FORMAT, "plan: \"%s\" is not a list", key);
+    return OK;
 }
 
 static enum status take_text(const json_t *value, const char *key, const char **out, struct err *e)
 {
-    enum status st = OK;
     *out = json_string_value(value);
-    ENSURE(*out, ERR_FORMAT, "plan: \"%s\" is not a text", key);
-done:
-    return st;
+    NEED(*out, ERR_FORMAT, "plan: \"%s\" is not a text", key);
+    return OK;
 }
 
 static enum status take_labels(const json_t *plan, const struct axis *axis, struct axis_labels *out,
                                struct err *e)
 {
-    enum status st = OK;
     const json_t *list;
     if (axis->optional && !json_object_get(plan, axis->plan)) return OK;
-    TRY(take_list(plan, axis->plan, &list, &out->n, e));
+    PASS(take_list(plan, axis->plan, &list, &out->n, e));
     if (axis->number)
-        TRY(mem_zero(&out->numbers, out->n, sizeof *out->numbers, axis->plan, e));
+        PASS(mem_zero(&out->numbers, out->n, sizeof *out->numbers, axis->plan, e));
     else
-        TRY(mem_zero(&out->texts, out->n, sizeof *out->texts, axis->plan, e));
+        PASS(mem_zero(&out->texts, out->n, sizeof *out->texts, axis->plan, e));
     for (int64_t i = 0; i < out->n; i++) {
         const json_t *value = json_array_get(list, (size_t)i);
         if (json_is_object(value)) value = json_object_get(value, "name");
-        if (!axis->number) TRY(take_text(value, axis->plan, &out->texts[i], e));
+        if (!axis->number) PASS(take_text(value, axis->plan, &out->texts[i], e));
         if (!axis->number) continue;
-        ENSURE(json_is_integer(value), ERR_FORMAT, "plan: \"%s\" holds something else", axis->plan);
+        NEED(json_is_integer(value), ERR_FORMAT, "plan: \"%s\" holds something else", axis->plan);
         out->numbers[i] = json_integer_value(value);
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status take_model(const json_t *json, struct axis_model *out, struct err *e)
 {
-    enum status st = OK;
     const json_t *list;
     int64_t n;
-    TRY(take_list(json, "checkpoints", &list, &n, e));
-    TRY(mem_zero(&out->checkpoints, n, sizeof *out->checkpoints, "checkpoints", e));
+    PASS(take_list(json, "checkpoints", &list, &n, e));
+    PASS(mem_zero(&out->checkpoints, n, sizeof *out->checkpoints, "checkpoints", e));
     out->n = n;
     for (int64_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(list, (size_t)i);
         struct axis_checkpoint *c = &out->checkpoints[i];
         c->plan = one;
-        TRY(take_text(json_object_get(one, "name"), "models[].checkpoints[].name", &c->name, e));
-        TRY(take_text(json_object_get(one, "key"), "models[].checkpoints[].key", &c->key, e));
+        PASS(take_text(json_object_get(one, "name"), "models[].checkpoints[].name", &c->name, e));
+        PASS(take_text(json_object_get(one, "key"), "models[].checkpoints[].key", &c->key, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 /* Of the models their checkpoints, and with them the axis of places in the longest trajectory. */
 static enum status take_models(const json_t *plan, struct axes *a, struct err *e)
 {
-    enum status st = OK;
     const json_t *list = json_object_get(plan, "models");
     struct axis_labels *places = &a->labels[AXIS_CHECKPOINT];
     int64_t longest = 0, n = a->labels[AXIS_MODEL].n;
-    TRY(mem_zero(&a->models, n, sizeof *a->models, "models", e));
+    PASS(mem_zero(&a->models, n, sizeof *a->models, "models", e));
     for (int64_t i = 0; i < n; i++) {
-        TRY(take_model(json_array_get(list, (size_t)i), &a->models[i], e));
+        PASS(take_model(json_array_get(list, (size_t)i), &a->models[i], e));
         longest = max64(longest, a->models[i].n);
     }
-    TRY(mem_zero(&places->numbers, longest, sizeof *places->numbers, "checkpoints", e));
+    PASS(mem_zero(&places->numbers, longest, sizeof *places->numbers, "checkpoints", e));
     for (int64_t i = 0; i < longest; i++) places->numbers[i] = i;
     places->n = longest;
-done:
-    return st;
+    return OK;
 }
 
 static enum status take_variant(const json_t *json, const struct axes *a, struct axis_variant *out,
                                 struct err *e)
 {
-    enum status st = OK;
     const json_t *bits = json_object_get(json, "bits");
     const char *quantizer;
-    TRY(take_text(json_object_get(json, "quantizer"), "variants[].quantizer", &quantizer, e));
-    TRY(take_text(json_object_get(json, "key"), "variants[].key", &out->key, e));
+    PASS(take_text(json_object_get(json, "quantizer"), "variants[].quantizer", &quantizer, e));
+    PASS(take_text(json_object_get(json, "key"), "variants[].key", &out->key, e));
     out->applicable = json_is_true(json_object_get(json, "applicable"));
     out->bits_at = axis_find(a, AXIS_BITS, NULL, json_integer_value(bits));
     out->quantizer_at = axis_find(a, AXIS_QUANTIZER, quantizer, 0);
-    ENSURE(json_is_integer(bits) && out->bits_at >= 0 && out->quantizer_at >= 0, ERR_FORMAT,
-           "plan: the variant %s at %lld bits is not on the axes", quantizer,
-           (long long)json_integer_value(bits));
-done:
-    return st;
+    NEED(json_is_integer(bits) && out->bits_at >= 0 && out->quantizer_at >= 0, ERR_FORMAT,
+         "plan: the variant %s at %lld bits is not on the axes", quantizer,
+         (long long)json_integer_value(bits));
+    return OK;
 }
 
 static enum status take_variants(const json_t *plan, struct axes *a, struct err *e)
 {
-    enum status st = OK;
     const json_t *list;
-    TRY(take_list(plan, "variants", &list, &a->n_variants, e));
-    TRY(mem_zero(&a->variants, a->n_variants, sizeof *a->variants, "variants", e));
+    PASS(take_list(plan, "variants", &list, &a->n_variants, e));
+    PASS(mem_zero(&a->variants, a->n_variants, sizeof *a->variants, "variants", e));
     for (int64_t i = 0; i < a->n_variants; i++) {
         struct axis_variant *v = &a->variants[i];
-        TRY(take_variant(json_array_get(list, (size_t)i), a, v, e));
+        PASS(take_variant(json_array_get(list, (size_t)i), a, v, e));
         for (int64_t j = 0; j < i; j++)
-            ENSURE(a->variants[j].bits_at != v->bits_at ||
-                       a->variants[j].quantizer_at != v->quantizer_at,
-                   ERR_FORMAT, "plan: two variants %s at %lld bits",
-                   a->labels[AXIS_QUANTIZER].texts[v->quantizer_at],
-                   (long long)a->labels[AXIS_BITS].numbers[v->bits_at]);
+            NEED(a->variants[j].bits_at != v->bits_at ||
+                     a->variants[j].quantizer_at != v->quantizer_at,
+                 ERR_FORMAT, "plan: two variants %s at %lld bits",
+                 a->labels[AXIS_QUANTIZER].texts[v->quantizer_at],
+                 (long long)a->labels[AXIS_BITS].numbers[v->bits_at]);
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)

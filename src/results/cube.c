@@ -24,12 +24,10 @@ static void fill(struct cube_variable *x)
 enum status cube_add_dim(struct cube *c, const char *group, const char *name, int64_t n, int *out,
                          struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&c->dims, c->n_dims, &c->dims_capacity, sizeof *c->dims, e));
+    PASS(mem_grow(&c->dims, c->n_dims, &c->dims_capacity, sizeof *c->dims, e));
     c->dims[c->n_dims] = (struct cube_dim){group, name, n};
     *out = (int)c->n_dims++;
-done:
-    return st;
+    return OK;
 }
 
 enum status cube_add(struct cube *c, const struct cube_variable *like, struct cube_variable **out,
@@ -86,14 +84,12 @@ enum status cube_add_field(struct cube *c, const struct field *f, const char *gr
 
 enum status cube_add_count(struct cube *c, int dim, const char *long_name, struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *x;
-    TRY(cube_add_column(c, c->dims[dim].group, dim, c->dims[dim].name, FIELD_INTEGER, long_name, &x,
-                        e));
+    PASS(cube_add_column(c, c->dims[dim].group, dim, c->dims[dim].name, FIELD_INTEGER, long_name,
+                         &x, e));
     x->is_scale = true;
     for (int64_t i = 0; i < x->n; i++) x->data.i[i] = i;
-done:
-    return st;
+    return OK;
 }
 
 enum status cube_own(struct cube *c, char *text, struct err *e)

@@ -23,37 +23,33 @@ static const struct provenance {
 
 static enum status add_provenance(struct cube *c, const struct results_view *v, struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *x;
     for (size_t i = 0; i < sizeof provenance / sizeof *provenance; i++) {
         const struct provenance *p = &provenance[i];
         const json_t *value = p->of_end ? results_view_end(v) : results_view_plan(v);
         if (p->key) value = json_object_get(value, p->key);
-        TRY(cube_add_column(c, "provenance", -1, p->name, FIELD_TEXT, p->long_name, &x, e));
+        PASS(cube_add_column(c, "provenance", -1, p->name, FIELD_TEXT, p->long_name, &x, e));
         x->volatile_ = p->volatile_;
         if (p->json)
-            TRY(cube_json(c, value, &x->data.t[0], e));
+            PASS(cube_json(c, value, &x->data.t[0], e));
         else
             cube_put(x, 0, value);
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status describe(struct cube *c, const json_t *plan, struct err *e)
 {
-    enum status st = OK;
     char *text;
     c->title = json_text(plan, "name", "");
-    TRY(mem_format(&text, e, "qtraj %s, commit %s", json_text(plan, "version", "unknown"),
-                   json_text(plan, "git", "unknown")));
-    TRY(cube_own(c, text, e));
+    PASS(mem_format(&text, e, "qtraj %s, commit %s", json_text(plan, "version", "unknown"),
+                    json_text(plan, "git", "unknown")));
+    PASS(cube_own(c, text, e));
     c->source = text;
-    TRY(mem_format(&text, e, "%s: made by %s", json_text(plan, "utc", ""), c->source));
-    TRY(cube_own(c, text, e));
+    PASS(mem_format(&text, e, "%s: made by %s", json_text(plan, "utc", ""), c->source));
+    PASS(cube_own(c, text, e));
     c->history = text;
-done:
-    return st;
+    return OK;
 }
 
 enum status cube_build(const struct results_view *v, struct cube *out, struct err *e)

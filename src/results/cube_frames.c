@@ -37,7 +37,6 @@ static bool is_column(const struct frame *f, const struct cube_variable *x)
 /* Grid variables and labels of the axes, seen along the rows. */
 static enum status add_gathered(const struct frame *f, struct err *e)
 {
-    enum status st = OK;
     for (int64_t k = 0, n = f->cube->n; k < n; k++) {
         const struct cube_variable *from = f->cube->variables[k];
         struct cube_variable like = *from, *x;
@@ -48,40 +47,35 @@ static enum status add_gathered(const struct frame *f, struct err *e)
         like.coordinates = NULL;
         if (from->is_scale) like.long_name = "label on the axis of that name";
         like.is_scale = false;
-        TRY(cube_add(f->cube, &like, &x, e));
+        PASS(cube_add(f->cube, &like, &x, e));
         for (int64_t i = 0; i < x->n; i++)
             cube_copy(x, i, from, cube_place(f->cube, from, &f->rows->rows[i]));
     }
-done:
-    return st;
+    return OK;
 }
 
 /* --- what is not on the grid --- */
 
 static enum status add_field(const struct frame *f, const struct field *field, struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *x;
-    TRY(cube_add_field(f->cube, field, f->kind->group, 1, &f->dim, &x, e));
+    PASS(cube_add_field(f->cube, field, f->kind->group, 1, &f->dim, &x, e));
     for (int64_t i = 0; i < x->n; i++) {
         const struct row *row = &f->rows->rows[i];
         bool again = i > 0 && row[-1].number == row->number && field->place != IN_INNER;
         if (again && field->type == FIELD_TEXT)
             x->data.t[i] = x->data.t[i - 1];
         else
-            TRY(cube_put_field(f->cube, x, i, f->rows, row, field, e));
+            PASS(cube_put_field(f->cube, x, i, f->rows, row, field, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_rest(const struct frame *f, struct err *e)
 {
-    enum status st = OK;
     for (const struct field *field = f->kind->fields; field->name; field++)
-        if (!kind_on_grid(f->kind, field)) TRY(add_field(f, field, e));
-done:
-    return st;
+        if (!kind_on_grid(f->kind, field)) PASS(add_field(f, field, e));
+    return OK;
 }
 
 /* --- sequences --- */
@@ -95,30 +89,27 @@ static const json_t *sequence_loss(const struct rows *r, int64_t i)
 /* Every row's start and count in sequences/loss; *total: what is already there. */
 static enum status add_spans(const struct frame *f, int64_t *total, struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *start, *count;
     if (!f->kind->sequences) return OK;
-    TRY(cube_add_column(f->cube, f->kind->group, f->dim, "sequence_start", FIELD_INTEGER,
-                        "place of the row's first sequence in sequences/loss", &start, e));
-    TRY(cube_add_column(f->cube, f->kind->group, f->dim, "sequence_count", FIELD_INTEGER,
-                        "the row's number of sequences in sequences/loss", &count, e));
+    PASS(cube_add_column(f->cube, f->kind->group, f->dim, "sequence_start", FIELD_INTEGER,
+                         "place of the row's first sequence in sequences/loss", &start, e));
+    PASS(cube_add_column(f->cube, f->kind->group, f->dim, "sequence_count", FIELD_INTEGER,
+                         "the row's number of sequences in sequences/loss", &count, e));
     for (int64_t i = 0; i < f->rows->n; i++) {
         start->data.i[i] = *total;
         count->data.i[i] = (int64_t)json_array_size(sequence_loss(f->rows, i));
         *total += count->data.i[i];
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_sequences(struct cube *c, int64_t total, struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *x;
     int dim;
     int64_t at = 0;
-    TRY(cube_add_dim(c, "sequences", "sequence", total, &dim, e));
-    TRY(cube_add_column(
+    PASS(cube_add_dim(c, "sequences", "sequence", total, &dim, e));
+    PASS(cube_add_column(
         c, "sequences", dim, "loss", FIELD_REAL,
         "cross-entropy per token of each sequence, rows of checkpoints/, then cells/", &x, e));
     x->may_miss = true;
@@ -129,23 +120,19 @@ static enum status add_sequences(struct cube *c, int64_t total, struct err *e)
             for (size_t s = 0; s < json_array_size(list); s++)
                 x->data.d[at++] = json_number_get(json_array_get(list, s));
         }
-done:
-    return st;
+    return OK;
 }
 
 enum status cube_add_frames(struct cube *c, struct err *e)
 {
-    enum status st = OK;
     int64_t sequences = 0;
     for (int k = 0; results_kinds[k]; k++) {
         struct frame f = {c, results_kinds[k], &c->all.rows[k], 0};
-        TRY(cube_add_dim(c, f.kind->group, "row", f.rows->n, &f.dim, e));
-        TRY(add_number(&f, e));
-        TRY(add_gathered(&f, e));
-        TRY(add_rest(&f, e));
-        TRY(add_spans(&f, &sequences, e));
+        PASS(cube_add_dim(c, f.kind->group, "row", f.rows->n, &f.dim, e));
+        PASS(add_number(&f, e));
+        PASS(add_gathered(&f, e));
+        PASS(add_rest(&f, e));
+        PASS(add_spans(&f, &sequences, e));
     }
-    TRY(add_sequences(c, sequences, e));
-done:
-    return st;
+    return add_sequences(c, sequences, e);
 }

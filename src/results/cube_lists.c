@@ -27,19 +27,17 @@ static const char *label_name(const struct axis *axis)
 static enum status add_labels(struct cube *c, const struct rows *r, const struct record_table *t,
                               int dim, struct err *e)
 {
-    enum status st = OK;
     for (int k = 0; r->kind->axes[k]; k++) {
         const struct cube_variable *from = cube_find(c, label_name(r->kind->axes[k]));
         struct cube_variable *x;
         int64_t at = 0;
-        TRY(cube_add_column(c, c->dims[dim].group, dim, from->name, from->type,
-                            r->kind->axis_long_names[k], &x, e));
+        PASS(cube_add_column(c, c->dims[dim].group, dim, from->name, from->type,
+                             r->kind->axis_long_names[k], &x, e));
         for (int64_t i = 0; i < r->n; i = rows_next(r, i))
             for (int64_t j = 0, n = count_of(&r->rows[i], t); j < n; j++)
                 cube_copy(x, at++, from, cube_place(c, from, &r->rows[i]));
     }
-done:
-    return st;
+    return OK;
 }
 
 /* --- lists --- */
@@ -47,55 +45,50 @@ done:
 /* *names: part's name → place, in the order in which they appear. The caller json_decrefs it. */
 static enum status collect_names(const struct rows *r, json_t **names, struct err *e)
 {
-    enum status st = OK;
     const struct record_list *l = r->kind->list;
     size_t k;
     json_t *part;
-    ENSURE(*names = json_object(), ERR_NOMEM, "out of memory for names");
+    NEED(*names = json_object(), ERR_NOMEM, "out of memory for names");
     for (int64_t i = 0; i < r->n; i = rows_next(r, i))
         json_array_foreach(json_object_get(r->rows[i].record, l->name), k, part)
         {
             const char *name = json_text(part, l->label, "");
             if (json_object_get(*names, name)) continue;
             json_t *place = json_integer((json_int_t)json_object_size(*names));
-            ENSURE(json_object_set_new(*names, name, place) == 0, ERR_NOMEM,
-                   "out of memory for names");
+            NEED(json_object_set_new(*names, name, place) == 0, ERR_NOMEM,
+                 "out of memory for names");
         }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_names(struct cube *c, const struct record_list *l, json_t *names, int dim,
                              struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *x;
     const char *name;
     json_t *place;
-    TRY(cube_add_column(c, l->group, dim, l->axis, FIELD_TEXT, l->long_name, &x, e));
+    PASS(cube_add_column(c, l->group, dim, l->axis, FIELD_TEXT, l->long_name, &x, e));
     x->is_scale = true;
     json_object_foreach(names, name, place)
     {
         /* The cube outlives the table of names. */
         char *copy;
-        TRY(mem_string(&copy, name, e));
-        TRY(cube_own(c, copy, e));
+        PASS(mem_string(&copy, name, e));
+        PASS(cube_own(c, copy, e));
         x->data.t[json_integer_value(place)] = copy;
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_list_field(struct cube *c, const struct rows *r, const struct field *f,
                                   const json_t *names, const int dims[2], const char *coordinates,
                                   struct err *e)
 {
-    enum status st = OK;
     const struct record_list *l = r->kind->list;
     struct cube_variable *x;
     size_t k;
     json_t *part;
-    TRY(cube_add_field(c, f, l->group, 2, dims, &x, e));
+    PASS(cube_add_field(c, f, l->group, 2, dims, &x, e));
     x->coordinates = coordinates;
     for (int64_t i = 0; i < r->n; i = rows_next(r, i))
         json_array_foreach(json_object_get(r->rows[i].record, l->name), k, part)
@@ -104,8 +97,7 @@ static enum status add_list_field(struct cube *c, const struct rows *r, const st
             cube_put(x, r->rows[i].number * c->dims[dims[1]].n + at,
                      json_object_get(part, f->name));
         }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_list(struct cube *c, const struct rows *r, struct err *e)
@@ -142,49 +134,43 @@ static enum status add_table_column(struct cube *c, const struct rows *r,
                                     const struct record_table *t, const struct field *f, int dim,
                                     struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *x;
     int64_t at = 0;
-    TRY(cube_add_field(c, f, t->group, 1, &dim, &x, e));
+    PASS(cube_add_field(c, f, t->group, 1, &dim, &x, e));
     for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
         const json_t *values = json_object_get(columns_of(&r->rows[i], t), f->name);
         for (int64_t k = 0, n = count_of(&r->rows[i], t); k < n; k++)
             cube_put(x, at++, json_array_get(values, (size_t)k));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_table(struct cube *c, const struct rows *r, const struct record_table *t,
                              struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *of;
     int64_t total = 0, at = 0;
     int dim;
     for (int64_t i = 0; i < r->n; i = rows_next(r, i)) total += count_of(&r->rows[i], t);
-    TRY(cube_add_dim(c, t->group, "row", total, &dim, e));
-    TRY(cube_add_count(c, dim, "number of the row", e));
-    TRY(cube_add_column(c, t->group, dim, r->kind->number, FIELD_INTEGER, r->kind->number_long_name,
-                        &of, e));
+    PASS(cube_add_dim(c, t->group, "row", total, &dim, e));
+    PASS(cube_add_count(c, dim, "number of the row", e));
+    PASS(cube_add_column(c, t->group, dim, r->kind->number, FIELD_INTEGER,
+                         r->kind->number_long_name, &of, e));
     for (int64_t i = 0; i < r->n; i = rows_next(r, i))
         for (int64_t k = 0, n = count_of(&r->rows[i], t); k < n; k++)
             of->data.i[at++] = r->rows[i].number;
-    TRY(add_labels(c, r, t, dim, e));
+    PASS(add_labels(c, r, t, dim, e));
     for (const struct field *f = t->columns; f->name; f++)
-        TRY(add_table_column(c, r, t, f, dim, e));
-done:
-    return st;
+        PASS(add_table_column(c, r, t, f, dim, e));
+    return OK;
 }
 
 enum status cube_add_lists(struct cube *c, struct err *e)
 {
-    enum status st = OK;
     for (int i = 0; results_kinds[i]; i++) {
-        if (results_kinds[i]->list) TRY(add_list(c, &c->all.rows[i], e));
+        if (results_kinds[i]->list) PASS(add_list(c, &c->all.rows[i], e));
         const struct record_table *t = results_kinds[i]->tables;
-        for (; t && t->name; t++) TRY(add_table(c, &c->all.rows[i], t, e));
+        for (; t && t->name; t++) PASS(add_table(c, &c->all.rows[i], t, e));
     }
-done:
-    return st;
+    return OK;
 }

@@ -79,17 +79,15 @@ static enum status read_columns(const struct reader *r, const char *group,
                                 const struct field *fields, int64_t n, struct column **out,
                                 struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_zero(out, count_fields(fields), sizeof **out, "columns", e));
+    PASS(mem_zero(out, count_fields(fields), sizeof **out, "columns", e));
     for (int64_t i = 0; fields[i].name; i++) {
         const struct field *f = &fields[i];
         bool number = f->place == IN_VALUES || f->place == IN_INNER || f->place == IN_LIST;
         if (f->place == IN_LABELS || f->place == IN_PROVENANCE || f->place == FRAME_KEY) continue;
         if (number && !h5_has(r->file, group, f->variable)) continue;
-        TRY(read_column(r, group, f->variable, f->type, n, &(*out)[i], e));
+        PASS(read_column(r, group, f->variable, f->type, n, &(*out)[i], e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static const char *text_at(const struct column *c, int64_t i)
@@ -117,45 +115,38 @@ static void set_number(json_t *object, const char *name, const struct column *c,
 
 static enum status read_list(const struct reader *r, struct frame_reader *f, struct err *e)
 {
-    enum status st = OK;
     const struct record_list *l = f->kind->list;
     int64_t n;
-    TRY(h5_count(r->file, r->path, l->group, l->axis, &n, e));
-    TRY(read_column(r, l->group, l->axis, FIELD_TEXT, n, &f->part_names, e));
-    TRY(read_columns(r, l->group, l->fields, f->rows.n_records * n, &f->parts, e));
-done:
-    return st;
+    PASS(h5_count(r->file, r->path, l->group, l->axis, &n, e));
+    PASS(read_column(r, l->group, l->axis, FIELD_TEXT, n, &f->part_names, e));
+    return read_columns(r, l->group, l->fields, f->rows.n_records * n, &f->parts, e);
 }
 
 static enum status read_tables(const struct reader *r, struct frame_reader *f, struct err *e)
 {
-    enum status st = OK;
     const struct record_table *table = f->kind->tables;
     int64_t n = 0;
     while (table[n].name) n++;
-    TRY(mem_zero(&f->tables, n, sizeof *f->tables, "tables", e));
+    PASS(mem_zero(&f->tables, n, sizeof *f->tables, "tables", e));
     for (struct table_reader *t = f->tables; table->name; table++, t++) {
-        TRY(h5_count(r->file, r->path, table->group, f->kind->number, &t->n, e));
-        TRY(read_column(r, table->group, f->kind->number, FIELD_INTEGER, t->n, &t->number, e));
-        TRY(read_columns(r, table->group, table->columns, t->n, &t->columns, e));
+        PASS(h5_count(r->file, r->path, table->group, f->kind->number, &t->n, e));
+        PASS(read_column(r, table->group, f->kind->number, FIELD_INTEGER, t->n, &t->number, e));
+        PASS(read_columns(r, table->group, table->columns, t->n, &t->columns, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_frame(const struct reader *r, struct frame_reader *f, struct err *e)
 {
-    enum status st = OK;
     const struct kind *k = f->kind;
-    TRY(read_columns(r, k->group, k->fields, f->rows.n, &f->fields, e));
+    PASS(read_columns(r, k->group, k->fields, f->rows.n, &f->fields, e));
     if (k->sequences) {
-        TRY(read_column(r, k->group, "sequence_start", FIELD_INTEGER, f->rows.n, &f->start, e));
-        TRY(read_column(r, k->group, "sequence_count", FIELD_INTEGER, f->rows.n, &f->count, e));
+        PASS(read_column(r, k->group, "sequence_start", FIELD_INTEGER, f->rows.n, &f->start, e));
+        PASS(read_column(r, k->group, "sequence_count", FIELD_INTEGER, f->rows.n, &f->count, e));
     }
-    if (k->list) TRY(read_list(r, f, e));
-    if (k->tables) TRY(read_tables(r, f, e));
-done:
-    return st;
+    if (k->list) PASS(read_list(r, f, e));
+    if (k->tables) PASS(read_tables(r, f, e));
+    return OK;
 }
 
 static void frame_free(struct frame_reader *f)
@@ -252,7 +243,6 @@ static json_t *table_of(const struct record_table *table, struct table_reader *t
 static enum status add_long_ones(struct frame_reader *f, int64_t number, json_t *record,
                                  struct err *e)
 {
-    enum status st = OK;
     const struct record_table *tables = f->kind->tables;
     json_t *all = tables ? json_object() : NULL;
     for (int64_t i = 0; tables && tables[i].name; i++) {
@@ -260,20 +250,18 @@ static enum status add_long_ones(struct frame_reader *f, int64_t number, json_t 
         if (one) json_object_set_new(all, tables[i].name, one);
     }
     if (tables)
-        ENSURE(json_object_set_new(record, "tables", all) == 0, ERR_NOMEM,
-               "out of memory for a record");
+        NEED(json_object_set_new(record, "tables", all) == 0, ERR_NOMEM,
+             "out of memory for a record");
     if (f->kind->list)
-        ENSURE(json_object_set_new(record, f->kind->list->name, list_of(f, number)) == 0, ERR_NOMEM,
-               "out of memory for a record");
-done:
-    return st;
+        NEED(json_object_set_new(record, f->kind->list->name, list_of(f, number)) == 0, ERR_NOMEM,
+             "out of memory for a record");
+    return OK;
 }
 
 /* What stands in the record itself, and its provenance. */
 static enum status set_texts(const struct reader *r, const struct frame_reader *f, int64_t i,
                              json_t *record, struct err *e)
 {
-    enum status st = OK;
     json_t *value;
     for (int64_t k = 0; f->kind->fields[k].name; k++) {
         const struct field *field = &f->kind->fields[k];
@@ -286,13 +274,12 @@ static enum status set_texts(const struct reader *r, const struct frame_reader *
         else if (!text_at(c, i)[0])
             continue;
         else
-            TRY(json_read_text(r->path, text_at(c, i), strlen(text_at(c, i)), &value, e));
-        ENSURE(json_object_set_new(record, field->name, value) == 0, ERR_FORMAT,
-               "%s: %s/%s: row %lld does not make a record", r->path, f->kind->group,
-               field->variable, (long long)i);
+            PASS(json_read_text(r->path, text_at(c, i), strlen(text_at(c, i)), &value, e));
+        NEED(json_object_set_new(record, field->name, value) == 0, ERR_FORMAT,
+             "%s: %s/%s: row %lld does not make a record", r->path, f->kind->group, field->variable,
+             (long long)i);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* The record of rows i to before next. */
@@ -325,15 +312,13 @@ done:
 static enum status find_states(const struct reader *r, const struct frame_reader *f,
                                const uint8_t **out, struct err *e)
 {
-    enum status st = OK;
     int64_t k = 0;
     while (f->kind->fields[k].type != FIELD_STATUS) k++;
     *out = f->fields[k].data.s;
     for (int64_t i = 0; i < f->rows.n; i++)
-        ENSURE((*out)[i] < STATE_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", r->path,
-               f->kind->group, f->kind->fields[k].variable, (long long)i, (*out)[i]);
-done:
-    return st;
+        NEED((*out)[i] < STATE_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", r->path,
+             f->kind->group, f->kind->fields[k].variable, (long long)i, (*out)[i]);
+    return OK;
 }
 
 static enum status read_kind(const struct reader *r, const struct kind *k, struct err *e)

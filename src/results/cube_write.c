@@ -99,7 +99,6 @@ done:
 
 static enum status put_status_attributes(hid_t set, struct err *e)
 {
-    enum status st = OK;
     uint8_t values[STATE_N];
     char meanings[128] = "";
     for (int i = 0; i < STATE_N; i++) {
@@ -107,23 +106,19 @@ static enum status put_status_attributes(hid_t set, struct err *e)
         values[i] = (uint8_t)i;
         snprintf(meanings + n, sizeof meanings - n, "%s%s", i ? " " : "", result_state_words[i]);
     }
-    TRY(h5_put_array(set, "flag_values", FIELD_STATUS, values, STATE_N, e));
-    TRY(h5_put_text(set, "flag_meanings", meanings, e));
-done:
-    return st;
+    PASS(h5_put_array(set, "flag_values", FIELD_STATUS, values, STATE_N, e));
+    return h5_put_text(set, "flag_meanings", meanings, e);
 }
 
 static enum status put_attributes(hid_t set, const struct cube_variable *x, struct err *e)
 {
-    enum status st = OK;
-    if (x->long_name) TRY(h5_put_text(set, "long_name", x->long_name, e));
-    if (x->units) TRY(h5_put_text(set, "units", x->units, e));
-    if (x->coordinates) TRY(h5_put_text(set, "coordinates", x->coordinates, e));
-    if (fill_value(x)) TRY(h5_put_array(set, "_FillValue", x->type, fill_value(x), 1, e));
-    if (x->type == FIELD_STATUS) TRY(put_status_attributes(set, e));
-    if (x->volatile_) TRY(h5_put_array(set, "volatile", FIELD_INTEGER, &(int64_t){1}, 1, e));
-done:
-    return st;
+    if (x->long_name) PASS(h5_put_text(set, "long_name", x->long_name, e));
+    if (x->units) PASS(h5_put_text(set, "units", x->units, e));
+    if (x->coordinates) PASS(h5_put_text(set, "coordinates", x->coordinates, e));
+    if (fill_value(x)) PASS(h5_put_array(set, "_FillValue", x->type, fill_value(x), 1, e));
+    if (x->type == FIELD_STATUS) PASS(put_status_attributes(set, e));
+    if (x->volatile_) PASS(h5_put_array(set, "volatile", FIELD_INTEGER, &(int64_t){1}, 1, e));
+    return OK;
 }
 
 static enum status attach_scales(const struct writer *w, const struct cube_variable *x, hid_t set,
@@ -182,15 +177,13 @@ done:
 
 static enum status put_scales(struct writer *w, struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < w->cube->n; i++) {
         const struct cube_variable *x = w->cube->variables[i];
-        if (x->is_scale) TRY(put_variable(w, x, &w->scales[x->dims[0]], e));
+        if (x->is_scale) PASS(put_variable(w, x, &w->scales[x->dims[0]], e));
     }
     for (int d = 0; d < (int)w->cube->n_dims; d++)
-        if (w->scales[d] < 0) TRY(put_bare_dimension(w, d, e));
-done:
-    return st;
+        if (w->scales[d] < 0) PASS(put_bare_dimension(w, d, e));
+    return OK;
 }
 
 /* If it is not there yet. */

@@ -48,11 +48,9 @@ static bool line_is_good(const char *line, size_t n)
 
 static enum status keep(struct journal *j, json_t *record, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&j->records, j->n, &j->capacity, sizeof *j->records, e));
+    PASS(mem_grow(&j->records, j->n, &j->capacity, sizeof *j->records, e));
     j->records[j->n++] = json_incref(record);
-done:
-    return st;
+    return OK;
 }
 
 /* --- reading --- */
@@ -93,7 +91,6 @@ static bool is_torn_header(const char *data, size_t n)
  */
 static enum status take_lines(struct journal *j, const char *data, size_t n, struct err *e)
 {
-    enum status st = OK;
     int64_t number = 0, damaged = 0, reported;
     int64_t good = 0;
     for (size_t at = 0; at < n;) {
@@ -108,7 +105,7 @@ static enum status take_lines(struct journal *j, const char *data, size_t n, str
                          "done again",
                          j->path, (long long)(number - reported));
             damaged = 0;
-            TRY(take_line(j, data + at, length, number, e));
+            PASS(take_line(j, data + at, length, number, e));
             good++;
             j->size = (int64_t)(newline - data) + 1;
         } else {
@@ -116,9 +113,8 @@ static enum status take_lines(struct journal *j, const char *data, size_t n, str
         }
         at = (size_t)(newline - data) + 1;
     }
-    ENSURE(good || is_torn_header(data, n), ERR_FORMAT, "%s: not a journal of qtraj", j->path);
-done:
-    return st;
+    NEED(good || is_torn_header(data, n), ERR_FORMAT, "%s: not a journal of qtraj", j->path);
+    return OK;
 }
 
 /* --- writing --- */
@@ -126,9 +122,8 @@ done:
 /* The whole of data at the end of the file, or nothing. */
 static enum status write_at_end(struct journal *j, const char *data, size_t n, struct err *e)
 {
-    enum status st = OK;
     size_t put = 0;
-    ENSURE(!j->broken, ERR_IO, "%s: an earlier write failed; start again to go on", j->path);
+    NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start again to go on", j->path);
     while (put < n) {
         ssize_t r = pwrite(j->fd, data + put, n - put, (off_t)j->size + (off_t)put);
         if (r < 0 && errno == EINTR) continue;
@@ -138,11 +133,11 @@ static enum status write_at_end(struct journal *j, const char *data, size_t n, s
         }
         int code = r < 0 ? errno : EIO;
         if (ftruncate(j->fd, (off_t)j->size) != 0) j->broken = true;
-        FAIL(fsx_errno_status(code), "%s: cannot append %zu bytes: %s", j->path, n, strerror(code));
+        RAISE(fsx_errno_status(code), "%s: cannot append %zu bytes: %s", j->path, n,
+              strerror(code));
     }
     j->size += (int64_t)n;
-done:
-    return st;
+    return OK;
 }
 
 static enum status append_text(struct journal *j, const char *json, struct err *e)
@@ -231,17 +226,15 @@ done:
 
 enum status journal_sync(struct journal *j, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(j->fd >= 0, ERR_USAGE, "%s: opened for reading", j->path);
-    ENSURE(!j->broken, ERR_IO, "%s: an earlier write failed; start again to go on", j->path);
+    NEED(j->fd >= 0, ERR_USAGE, "%s: opened for reading", j->path);
+    NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start again to go on", j->path);
     if (fdatasync(j->fd) != 0) {
         /* The kernel may have dropped the pages that it could not write: a second fdatasync that
          * succeeds would prove nothing. */
         j->broken = true;
-        FAIL(fsx_errno_status(errno), "%s: fdatasync: %s", j->path, strerror(errno));
+        RAISE(fsx_errno_status(errno), "%s: fdatasync: %s", j->path, strerror(errno));
     }
-done:
-    return st;
+    return OK;
 }
 
 void journal_close(struct journal *j)

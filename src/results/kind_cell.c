@@ -102,17 +102,15 @@ void results_cell_key(const char *checkpoint_key, const char *variant_key, char 
 static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                             struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < a->n_variants; i++) {
         const struct axis_variant *v = &a->variants[i];
         struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
         out->parts[m].not_applicable += !v->applicable;
         if (!v->applicable) continue;
         results_cell_key(a->models[m].checkpoints[c].key, v->key, row.key);
-        TRY(rows_add(out, &row, e));
+        PASS(rows_add(out, &row, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 const struct kind kind_cell = {

@@ -87,24 +87,22 @@ enum { SIDE_MAX = 10000 };
 /* s->exact is freed by the caller. */
 static enum status take_surface(const json_t *plan, struct results_surface *s, struct err *e)
 {
-    enum status st = OK;
     const char *name = json_text(plan, "name", NULL), *key = json_text(plan, "key", NULL);
     const json_t *exact = json_object_get(plan, "exact");
-    ENSURE(name && key, ERR_FORMAT, "plan: a surface has no \"name\" or no \"key\"");
-    ENSURE(json_is_array(exact), ERR_FORMAT, "plan: surface %s: \"exact\" is not a list", name);
+    NEED(name && key, ERR_FORMAT, "plan: a surface has no \"name\" or no \"key\"");
+    NEED(json_is_array(exact), ERR_FORMAT, "plan: surface %s: \"exact\" is not a list", name);
     s->key = key;
     s->columns = json_integer_value(json_object_get(plan, "columns"));
     s->rows = json_integer_value(json_object_get(plan, "rows"));
-    ENSURE(s->columns >= 0 && s->rows >= 0 && s->columns <= SIDE_MAX && s->rows <= SIDE_MAX,
-           ERR_FORMAT, "plan: surface %s: columns or rows out of range", name);
+    NEED(s->columns >= 0 && s->rows >= 0 && s->columns <= SIDE_MAX && s->rows <= SIDE_MAX,
+         ERR_FORMAT, "plan: surface %s: columns or rows out of range", name);
     s->n_exact = (int64_t)json_array_size(exact);
-    TRY(mem_zero(&s->exact, s->n_exact, sizeof *s->exact, "points", e));
+    PASS(mem_zero(&s->exact, s->n_exact, sizeof *s->exact, "points", e));
     for (int64_t k = 0; k < s->n_exact; k++) {
         s->exact[k] = json_string_value(json_array_get(exact, (size_t)k));
-        ENSURE(s->exact[k], ERR_FORMAT, "plan: surface %s: a point is no text", name);
+        NEED(s->exact[k], ERR_FORMAT, "plan: surface %s: a point is no text", name);
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_point(const struct results_surface *s, int64_t k, json_t *name,
@@ -141,15 +139,13 @@ done:
 static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                             struct err *e)
 {
-    enum status st = OK;
     (void)m;
     (void)c;
     const json_t *list = json_object_get(a->plan, "surfaces");
-    ENSURE(!list || json_is_array(list), ERR_FORMAT, "plan: \"surfaces\" is not a list");
+    NEED(!list || json_is_array(list), ERR_FORMAT, "plan: \"surfaces\" is not a list");
     for (size_t i = 0; i < json_array_size(list); i++)
-        TRY(add_surface(json_array_get(list, i), out, e));
-done:
-    return st;
+        PASS(add_surface(json_array_get(list, i), out, e));
+    return OK;
 }
 
 static const char *const identity[] = {"surface", "point", NULL};

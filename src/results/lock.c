@@ -112,13 +112,11 @@ static enum holder look_at(const json_t *holder, const json_t *me)
 
 static enum status refuse(const char *path, const json_t *holder, struct err *e)
 {
-    enum status st = OK;
-    FAIL(ERR_LOCKED,
-         "%s: held by process %lld on host %s since %s; if that run is dead, delete the file", path,
-         (long long)json_integer_value(json_object_get(holder, "pid")),
-         json_text(holder, "host", "unknown"), json_text(holder, "utc", "an unknown time"));
-done:
-    return st;
+    RAISE(ERR_LOCKED,
+          "%s: held by process %lld on host %s since %s; if that run is dead, delete the file",
+          path, (long long)json_integer_value(json_object_get(holder, "pid")),
+          json_text(holder, "host", "unknown"), json_text(holder, "utc", "an unknown time"));
+    return OK;
 }
 
 /* --- taking --- */
@@ -126,12 +124,10 @@ done:
 static enum status write_identity(const char *temporary, const char *text, struct lock *l,
                                   struct err *e)
 {
-    enum status st = OK;
-    TRY(fsx_write_atomic(temporary, text, strlen(text), e));
+    PASS(fsx_write_atomic(temporary, text, strlen(text), e));
     l->fd = open(temporary, O_RDONLY | O_CLOEXEC);
-    ENSURE(l->fd >= 0, ERR_IO, "%s: %s", temporary, strerror(errno));
-done:
-    return st;
+    NEED(l->fd >= 0, ERR_IO, "%s: %s", temporary, strerror(errno));
+    return OK;
 }
 
 static bool is_file_at(int fd, const char *path)

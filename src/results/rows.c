@@ -24,16 +24,13 @@ enum result_state result_state_of(const json_t *record)
 
 enum status rows_add_part(struct rows *r, const char *name, const json_t *labels, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&r->parts, r->n_parts, &r->parts_capacity, sizeof *r->parts, e));
+    PASS(mem_grow(&r->parts, r->n_parts, &r->parts_capacity, sizeof *r->parts, e));
     r->parts[r->n_parts++] = (struct rows_part){.name = name, .labels = labels};
-done:
-    return st;
+    return OK;
 }
 
 enum status rows_add(struct rows *r, const struct row *like, struct err *e)
 {
-    enum status st = OK;
     struct row row = *like;
     const struct axis *inner = r->kind->inner;
     int place = inner ? axis_place_of(inner) : 0;
@@ -45,13 +42,12 @@ enum status rows_add(struct rows *r, const struct row *like, struct err *e)
     row.number = r->n_records++;
     row.part = r->n_parts - 1;
     for (int64_t i = 0; i < n || i == 0; i++) {
-        TRY(mem_grow(&r->rows, r->n, &r->capacity, sizeof *r->rows, e));
+        PASS(mem_grow(&r->rows, r->n, &r->capacity, sizeof *r->rows, e));
         if (i < n) row.at[place] = i;
         r->rows[r->n++] = row;
         json_incref(row.labels);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* The record of a checkpoint, if the plan asks it for one. */
@@ -67,17 +63,15 @@ static enum status add_checkpoint(struct rows *r, int64_t m, int64_t c, struct e
 
 static enum status add_all(struct rows *r, struct err *e)
 {
-    enum status st = OK;
     const struct kind *k = r->kind;
     const struct axes *a = r->axes;
-    if (!k->axes[0]) TRY(k->add_rows(a, -1, -1, r, e));
+    if (!k->axes[0]) PASS(k->add_rows(a, -1, -1, r, e));
     for (int64_t m = 0; k->axes[0] && m < a->labels[AXIS_MODEL].n; m++) {
-        TRY(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], NULL, e));
+        PASS(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], NULL, e));
         for (int64_t c = 0; c < a->models[m].n; c++)
-            TRY(k->plan_key ? add_checkpoint(r, m, c, e) : k->add_rows(a, m, c, r, e));
+            PASS(k->plan_key ? add_checkpoint(r, m, c, e) : k->add_rows(a, m, c, r, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status rows_make(const struct kind *k, const struct axes *a, const struct results_view *v,
@@ -130,7 +124,6 @@ const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct 
 
 enum status row_identify(const struct rows *r, const struct row *row, json_t *record, struct err *e)
 {
-    enum status st = OK;
     const struct kind *k = r->kind;
     int failed = 0;
     for (int i = 0; k->identity && k->identity[i]; i++)
@@ -144,9 +137,8 @@ enum status row_identify(const struct rows *r, const struct row *row, json_t *re
         failed |= json_object_set_new(record, k->axes[i]->name,
                                       text ? json_string(text) : json_integer(number));
     }
-    ENSURE(!failed, ERR_NOMEM, "out of memory for a record");
-done:
-    return st;
+    NEED(!failed, ERR_NOMEM, "out of memory for a record");
+    return OK;
 }
 
 const json_t *row_value(const struct rows *r, const struct row *row, const struct field *f)

@@ -93,11 +93,10 @@ static enum status split_group(struct master *m, const struct class *c, int64_t 
  * not empty. */
 static enum status answer_ready(struct master *m, int leader, const char *text, struct err *e)
 {
-    enum status st = OK;
     long long size, class;
     struct queue_piece piece;
-    ENSURE(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
-           leader, text);
+    NEED(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
+         leader, text);
     for (int64_t i = 0; i < m->n_classes && !m->stopping; i++) {
         struct class *c = &m->classes[i];
         int64_t group = (leader - 1) / c->ranks;
@@ -113,9 +112,7 @@ static enum status answer_ready(struct master *m, int leader, const char *text, 
     }
     m->alive--;
     log_trace("sched", "nothing left for rank %d", leader);
-    TRY(sched_post(m->world, leader, TAG_END, "", e));
-done:
-    return st;
+    return sched_post(m->world, leader, TAG_END, "", e);
 }
 
 static int64_t sum_over_classes(const struct master *m, int64_t (*of)(const struct queue *))
@@ -198,8 +195,7 @@ static int more_ranks(const void *a, const void *b)
 /* The tasks by decreasing ranks, none with more ranks than there are. */
 static enum status tasks_make(struct master *m, const struct sched_task *tasks, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_zero(&m->tasks, m->n, sizeof *m->tasks, "tasks", e));
+    PASS(mem_zero(&m->tasks, m->n, sizeof *m->tasks, "tasks", e));
     for (int64_t i = 0; i < m->n; i++) {
         m->tasks[i] = tasks[i];
         if (tasks[i].ranks < 1) m->tasks[i].ranks = 1;
@@ -207,52 +203,43 @@ static enum status tasks_make(struct master *m, const struct sched_task *tasks, 
     }
     /* Need not be stable: the queue orders tasks of as many ranks by their cost. */
     qsort(m->tasks, (size_t)m->n, sizeof *m->tasks, more_ranks);
-done:
-    return st;
+    return OK;
 }
 
 static enum status class_open(struct master *m, struct class *c, struct err *e)
 {
-    enum status st = OK;
     int64_t groups = (m->workers - 1) / c->ranks + 1;
-    TRY(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
+    PASS(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
     for (int64_t i = 0; i < groups; i++) c->node[i] = m->node[1 + i * c->ranks];
-    TRY(queue_open(m->tasks + c->first, c->n, groups, c->node, &c->queue, e));
-done:
-    return st;
+    return queue_open(m->tasks + c->first, c->n, groups, c->node, &c->queue, e);
 }
 
 static enum status classes_make(struct master *m, struct err *e)
 {
-    enum status st = OK;
     int64_t capacity = 0;
     for (int64_t i = 0; i < m->n; i++) {
         if (i > 0 && m->tasks[i].ranks == m->tasks[i - 1].ranks) continue;
-        TRY(mem_grow(&m->classes, m->n_classes, &capacity, sizeof *m->classes, e));
+        PASS(mem_grow(&m->classes, m->n_classes, &capacity, sizeof *m->classes, e));
         m->classes[m->n_classes++] = (struct class){.ranks = m->tasks[i].ranks, .first = i};
     }
     for (int64_t i = 0; i < m->n_classes; i++) {
         struct class *c = &m->classes[i];
         c->n = (i + 1 < m->n_classes ? c[1].first : m->n) - c->first;
-        TRY(class_open(m, c, e));
+        PASS(class_open(m, c, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status master_init(struct master *m, const struct sched_task *tasks, struct err *e)
 {
-    enum status st = OK;
     int size;
     MPI_Comm_size(m->world, &size);
     m->workers = size - 1;
     m->alive = 1; /* at first all workers are one group */
-    TRY(mem_zero(&m->in, size, sizeof *m->in, "leaders", e));
-    TRY(mem_zero(&m->group, size, sizeof *m->group, "leaders", e));
-    TRY(tasks_make(m, tasks, e));
-    TRY(classes_make(m, e));
-done:
-    return st;
+    PASS(mem_zero(&m->in, size, sizeof *m->in, "leaders", e));
+    PASS(mem_zero(&m->group, size, sizeof *m->group, "leaders", e));
+    PASS(tasks_make(m, tasks, e));
+    return classes_make(m, e);
 }
 
 static void master_free(struct master *m)
@@ -304,7 +291,6 @@ static enum status work_alone(MPI_Comm world, struct queue *q, const struct sche
                               const struct sched_work *work, const struct sched_sink *sink,
                               struct sched_outcome *outcome, struct err *e)
 {
-    enum status st = OK;
     struct sched_port port = {.world = world, .group = world, .sink = sink};
     struct queue_piece taken;
     for (;;) {
@@ -321,16 +307,15 @@ static enum status work_alone(MPI_Comm world, struct queue *q, const struct sche
         log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
         enum status result = work->run(work->context, world, &piece, &port, &own);
         queue_finish(q, 0, clock_seconds(), result != OK);
-        if (port.sink_status != OK) FAIL(port.sink_status, "%s", own.text);
-        TRY(sink->tick(sink->context, e));
+        if (port.sink_status != OK) RAISE(port.sink_status, "%s", own.text);
+        PASS(sink->tick(sink->context, e));
         if (result == ERR_STOPPED) {
             outcome->end = SCHED_STOPPED;
             break;
         }
-        if (result != OK) FAIL(result, "%s", own.text);
+        if (result != OK) RAISE(result, "%s", own.text);
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,

@@ -26,13 +26,11 @@ done:
 
 enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e)
 {
-    enum status st = OK;
     size_t n = strlen(text);
-    ENSURE(n < INT_MAX, ERR_MPI, "a message of %zu bytes is too long", n);
-    ENSURE(MPI_Send(text, (int)n, MPI_CHAR, to, tag, comm) == MPI_SUCCESS, ERR_MPI,
-           "MPI_Send to rank %d failed", to);
-done:
-    return st;
+    NEED(n < INT_MAX, ERR_MPI, "a message of %zu bytes is too long", n);
+    NEED(MPI_Send(text, (int)n, MPI_CHAR, to, tag, comm) == MPI_SUCCESS, ERR_MPI,
+         "MPI_Send to rank %d failed", to);
+    return OK;
 }
 
 /* --- pieces --- */
@@ -42,10 +40,9 @@ enum { DIGITS = 21 };
 enum status sched_piece_write(const char *text, const int64_t *parts, int64_t n, char **out,
                               struct err *e)
 {
-    enum status st = OK;
     char *message = NULL;
     size_t length = strlen(text);
-    TRY(mem_alloc(&message, n * DIGITS + (int64_t)length + 3, 1, "message", e));
+    PASS(mem_alloc(&message, n * DIGITS + (int64_t)length + 3, 1, "message", e));
     char *p = message;
     if (n == 0) *p++ = '-';
     for (int64_t i = 0; i < n; i++)
@@ -53,28 +50,25 @@ enum status sched_piece_write(const char *text, const int64_t *parts, int64_t n,
     *p++ = '\n';
     memcpy(p, text, length + 1);
     *out = message;
-done:
-    return st;
+    return OK;
 }
 
 enum status sched_piece_read(const char *message, int64_t **parts, struct sched_piece *out,
                              struct err *e)
 {
-    enum status st = OK;
     const char *end = strchr(message, '\n'), *p = message;
     int64_t n = 0, capacity = 0;
-    ENSURE(end, ERR_MPI, "a task without a line of parts");
+    NEED(end, ERR_MPI, "a task without a line of parts");
     while (*message != '-' && p < end) {
         char *next;
-        TRY(mem_grow(parts, n, &capacity, sizeof **parts, e));
+        PASS(mem_grow(parts, n, &capacity, sizeof **parts, e));
         (*parts)[n++] = strtoll(p, &next, 10);
-        ENSURE(next != p && (*next == ',' || next == end), ERR_MPI, "a task's parts: %.*s",
-               (int)(end - message), message);
+        NEED(next != p && (*next == ',' || next == end), ERR_MPI, "a task's parts: %.*s",
+             (int)(end - message), message);
         p = next + 1;
     }
     *out = (struct sched_piece){.text = end + 1, .task = -1, .n_parts = n, .parts = *parts};
-done:
-    return st;
+    return OK;
 }
 
 /* --- the port --- */

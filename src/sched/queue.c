@@ -186,19 +186,17 @@ done:
 
 static enum status take_in(struct queue *q, struct err *e)
 {
-    enum status st = OK;
     int64_t *next = q->store;
     for (int64_t i = 0; i < q->n; i++) {
         const struct sched_task *t = &q->tasks[i];
         struct remaining *r = &q->remaining[i];
-        ENSURE(isfinite(t->cost) && t->cost >= 0, ERR_USAGE, "a task costs %g", t->cost);
+        NEED(isfinite(t->cost) && t->cost >= 0, ERR_USAGE, "a task costs %g", t->cost);
         *r = (struct remaining){.n = t->n_parts ? t->n_parts : 1, .parts = next, .cost = t->cost};
-        if (t->n_parts) TRY(sort_parts(t, r, e));
+        if (t->n_parts) PASS(sort_parts(t, r, e));
         next += t->n_parts;
         q->heap[q->n_heap++] = i;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_groups,

@@ -39,16 +39,14 @@ int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t ra
  * Collective on world. */
 static enum status gather(MPI_Comm world, int **nodes, MPI_Comm *group, struct err *e)
 {
-    enum status st = OK;
     int rank, size;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    TRY(err_agree(world, mem_zero(nodes, size, sizeof **nodes, "ranks", e), e));
-    TRY(find_nodes(world, *nodes, e));
-    ENSURE(MPI_Comm_split(world, rank == 0 ? MPI_UNDEFINED : 0, rank, group) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Comm_split failed");
-done:
-    return st;
+    PASS(err_agree(world, mem_zero(nodes, size, sizeof **nodes, "ranks", e), e));
+    PASS(find_nodes(world, *nodes, e));
+    NEED(MPI_Comm_split(world, rank == 0 ? MPI_UNDEFINED : 0, rank, group) == MPI_SUCCESS, ERR_MPI,
+         "MPI_Comm_split failed");
+    return OK;
 }
 
 enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,

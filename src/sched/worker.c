@@ -38,7 +38,6 @@ done:
 /* Gives the leader's message to all ranks of the group, which wait for it without using a core. */
 static enum status share_task(struct sched_port *port, int *tag, char **task, struct err *e)
 {
-    enum status st = OK;
     int rank, size;
     MPI_Comm_rank(port->group, &rank);
     MPI_Comm_size(port->group, &size);
@@ -46,13 +45,12 @@ static enum status share_task(struct sched_port *port, int *tag, char **task, st
     int64_t head[2] = {*tag, rank == 0 ? (int64_t)strlen(*task) : 0};
     MPI_Request request;
     MPI_Ibcast(head, 2, MPI_INT64_T, 0, port->group, &request);
-    ENSURE(patient_wait(&request) == MPI_SUCCESS, ERR_MPI, "MPI_Ibcast of a task failed");
+    NEED(patient_wait(&request) == MPI_SUCCESS, ERR_MPI, "MPI_Ibcast of a task failed");
     *tag = (int)head[0];
     int64_t n = head[1];
-    if (rank != 0) TRY(mem_zero(task, n + 1, 1, "task", e));
+    if (rank != 0) PASS(mem_zero(task, n + 1, 1, "task", e));
     MPI_Bcast(*task, (int)n, MPI_CHAR, 0, port->group);
-done:
-    return st;
+    return OK;
 }
 
 static enum status run_piece(struct sched_port *port, const struct sched_work *work,
@@ -71,25 +69,23 @@ done:
 /* Splits the group; this rank continues in its part. */
 static enum status split_group(struct sched_port *port, const char *message, struct err *e)
 {
-    enum status st = OK;
     long long class;
     int rest, rank, size;
     MPI_Comm group;
-    ENSURE(sscanf(message, "%lld %d", &class, &rest) == 2 && class > 0, ERR_MPI,
-           "the master's split is malformed: %s", message);
+    NEED(sscanf(message, "%lld %d", &class, &rest) == 2 && class > 0, ERR_MPI,
+         "the master's split is malformed: %s", message);
     const struct sched_split split = {class, rest};
     MPI_Comm_rank(port->group, &rank);
     MPI_Comm_size(port->group, &size);
     int color = (int)sched_split_color(&split, size, rank);
-    ENSURE(MPI_Comm_split(port->group, color, rank, &group) == MPI_SUCCESS, ERR_MPI,
-           "MPI_Comm_split failed");
+    NEED(MPI_Comm_split(port->group, color, rank, &group) == MPI_SUCCESS, ERR_MPI,
+         "MPI_Comm_split failed");
     MPI_Comm_free(&port->group);
     port->group = group;
     port->class = class;
     MPI_Comm_size(group, &size);
     if (rest && size < class) port->class = size;
-done:
-    return st;
+    return OK;
 }
 
 /* Has the master end the run with this status. */

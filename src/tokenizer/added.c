@@ -16,51 +16,45 @@ struct added_node {
 
 static enum status read_token(struct added *a, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     const char *content, *where = "added_tokens";
     int64_t id;
-    TRY(mem_grow(&a->token, a->n, &a->cap, sizeof *a->token, e));
+    PASS(mem_grow(&a->token, a->n, &a->cap, sizeof *a->token, e));
     struct added_token *t = &a->token[a->n];
     *t = (struct added_token){0};
-    ENSURE(json_is_object(o), ERR_FORMAT, "added_tokens: expected an object");
-    TRY(component_text(o, where, "content", &content, &t->n, e));
-    ENSURE(t->n > 0 && t->n < UINT32_MAX, ERR_FORMAT, "added_tokens: empty content");
-    TRY(component_int(o, where, "id", VOCAB_MAX_ID, &id, e));
+    NEED(json_is_object(o), ERR_FORMAT, "added_tokens: expected an object");
+    PASS(component_text(o, where, "content", &content, &t->n, e));
+    NEED(t->n > 0 && t->n < UINT32_MAX, ERR_FORMAT, "added_tokens: empty content");
+    PASS(component_int(o, where, "id", VOCAB_MAX_ID, &id, e));
     t->id = (int32_t)id;
-    TRY(component_bool(o, where, "special", false, &t->special, e));
-    TRY(component_bool(o, where, "normalized", !t->special, &t->normalized, e));
-    TRY(component_bool(o, where, "single_word", false, &t->single_word, e));
-    TRY(component_bool(o, where, "lstrip", false, &t->lstrip, e));
-    TRY(component_bool(o, where, "rstrip", false, &t->rstrip, e));
-    TRY(bytes_copy(&t->content, content, t->n, "added token", e));
+    PASS(component_bool(o, where, "special", false, &t->special, e));
+    PASS(component_bool(o, where, "normalized", !t->special, &t->normalized, e));
+    PASS(component_bool(o, where, "single_word", false, &t->single_word, e));
+    PASS(component_bool(o, where, "lstrip", false, &t->lstrip, e));
+    PASS(component_bool(o, where, "rstrip", false, &t->rstrip, e));
+    PASS(bytes_copy(&t->content, content, t->n, "added token", e));
     if (id > a->max_id) a->max_id = id;
     a->n++;
-done:
-    return st;
+    return OK;
 }
 
 enum status added_read(struct added *a, const json_t *value, struct err *e)
 {
-    enum status st = OK;
     a->max_id = -1;
     if (!value || json_is_null(value)) return OK;
-    ENSURE(json_is_array(value), ERR_FORMAT, "\"added_tokens\" must be an array");
+    NEED(json_is_array(value), ERR_FORMAT, "\"added_tokens\" must be an array");
     for (size_t i = 0; i < json_array_size(value); i++)
-        TRY(read_token(a, json_array_get(value, i), e));
-done:
-    return st;
+        PASS(read_token(a, json_array_get(value, i), e));
+    return OK;
 }
 
 static enum status new_node(struct added_trie *trie, char byte, int32_t sibling, int32_t *out,
                             struct err *e)
 {
-    enum status st = OK;
     if (trie->n == 0) trie->n = 1;
-    TRY(mem_grow(&trie->node, trie->n, &trie->cap, sizeof *trie->node, e));
+    PASS(mem_grow(&trie->node, trie->n, &trie->cap, sizeof *trie->node, e));
     *out = (int32_t)trie->n++;
     trie->node[*out] = (struct added_node){.byte = byte, .sibling = sibling, .token = -1};
-done:
-    return st;
+    return OK;
 }
 
 static int32_t find_child(const struct added_trie *trie, int32_t parent, char byte)
@@ -73,38 +67,34 @@ static int32_t find_child(const struct added_trie *trie, int32_t parent, char by
 static enum status trie_add(struct added_trie *trie, const char *s, size_t n, int32_t token,
                             struct err *e)
 {
-    enum status st = OK;
     unsigned char first = (unsigned char)s[0];
     int32_t at = trie->root[first];
     if (!at) {
-        TRY(new_node(trie, s[0], 0, &at, e));
+        PASS(new_node(trie, s[0], 0, &at, e));
         trie->root[first] = at;
     }
     for (size_t i = 1; i < n; i++) {
         int32_t child = find_child(trie, at, s[i]);
         if (!child) {
-            TRY(new_node(trie, s[i], trie->node[at].child, &child, e));
+            PASS(new_node(trie, s[i], trie->node[at].child, &child, e));
             trie->node[at].child = child;
         }
         at = child;
     }
     if (trie->node[at].token < 0) trie->node[at].token = token; /* of equal ones, the first */
-done:
-    return st;
+    return OK;
 }
 
 /* The name and the id of the token must agree with what the vocabulary has. */
 static enum status check_token(const struct added_token *t, const struct vocab *v, struct err *e)
 {
-    enum status st = OK;
     struct vocab_token there = v->token[t->id];
     int32_t own = strmap_find(&v->names, t->content, t->n);
-    ENSURE(own < 0 || own == t->id, ERR_FORMAT,
-           "added_tokens: \"%.80s\" has id %d, but %d in the vocab", t->content, t->id, own);
-    ENSURE(!there.s || (there.n == t->n && memcmp(there.s, t->content, t->n) == 0), ERR_FORMAT,
-           "added_tokens: id %d of \"%.80s\" is taken by \"%.80s\"", t->id, t->content, there.s);
-done:
-    return st;
+    NEED(own < 0 || own == t->id, ERR_FORMAT,
+         "added_tokens: \"%.80s\" has id %d, but %d in the vocab", t->content, t->id, own);
+    NEED(!there.s || (there.n == t->n && memcmp(there.s, t->content, t->n) == 0), ERR_FORMAT,
+         "added_tokens: id %d of \"%.80s\" is taken by \"%.80s\"", t->id, t->content, there.s);
+    return OK;
 }
 
 /* Replaces the content of a token by its normalised form, which is searched for and, as in the
@@ -112,14 +102,11 @@ done:
 static enum status normalize_token(struct added_token *t, const struct normalizer *z,
                                    struct buf *text, struct buf *spare, struct err *e)
 {
-    enum status st = OK;
-    TRY(normalizer_apply(z, t->content, t->n, text, spare, e));
+    PASS(normalizer_apply(z, t->content, t->n, text, spare, e));
     free(t->content);
     t->content = NULL;
     t->n = text->n;
-    TRY(bytes_copy(&t->content, text->data, t->n, "added token", e));
-done:
-    return st;
+    return bytes_copy(&t->content, text->data, t->n, "added token", e);
 }
 
 enum status added_link(struct added *a, struct vocab *v, const struct normalizer *z, struct err *e)

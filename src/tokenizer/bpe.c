@@ -46,28 +46,26 @@ static inline int32_t merge_rank(const struct bpe *b, int32_t left, int32_t righ
 static enum status merge_halves(const json_t *v, int64_t rank, const char *half[2], size_t n[2],
                                 struct err *e)
 {
-    enum status st = OK;
     const char *text = json_string_value(v);
     if (text) {
         const char *space = strchr(text, ' ');
-        ENSURE(space && !strchr(space + 1, ' '), ERR_FORMAT,
-               "model: merge %lld must be two tokens with one space between, not \"%.80s\"",
-               (long long)rank, text);
+        NEED(space && !strchr(space + 1, ' '), ERR_FORMAT,
+             "model: merge %lld must be two tokens with one space between, not \"%.80s\"",
+             (long long)rank, text);
         half[0] = text;
         half[1] = space + 1;
         n[0] = (size_t)(space - text);
         n[1] = strlen(half[1]);
         return OK;
     }
-    ENSURE(json_is_array(v) && json_array_size(v) == 2 && json_is_string(json_array_get(v, 0)) &&
-               json_is_string(json_array_get(v, 1)),
-           ERR_FORMAT, "model: merge %lld must be a string or a pair of strings", (long long)rank);
+    NEED(json_is_array(v) && json_array_size(v) == 2 && json_is_string(json_array_get(v, 0)) &&
+             json_is_string(json_array_get(v, 1)),
+         ERR_FORMAT, "model: merge %lld must be a string or a pair of strings", (long long)rank);
     for (size_t i = 0; i < 2; i++) {
         half[i] = json_string_value(json_array_get(v, i));
         n[i] = json_string_length(json_array_get(v, i));
     }
-done:
-    return st;
+    return OK;
 }
 
 static void put_merge(struct bpe *b, uint64_t pair, int32_t rank)
@@ -87,25 +85,23 @@ static bool has_mark_inside(const char *s, size_t n)
 static enum status read_merge(struct bpe *b, const json_t *v, int32_t rank, struct buf *joined,
                               struct err *e)
 {
-    enum status st = OK;
     const char *half[2];
     size_t n[2];
     int32_t id[2];
-    TRY(merge_halves(v, rank, half, n, e));
+    PASS(merge_halves(v, rank, half, n, e));
     joined->n = 0;
     for (int i = 0; i < 2; i++) {
         id[i] = strmap_find(&b->vocab->names, half[i], n[i]);
-        ENSURE(id[i] >= 0, ERR_FORMAT, "model: merge %d names \"%.80s\", which is not in the vocab",
-               rank, half[i]);
-        TRY(buf_add(joined, half[i], n[i], e));
+        NEED(id[i] >= 0, ERR_FORMAT, "model: merge %d names \"%.80s\", which is not in the vocab",
+             rank, half[i]);
+        PASS(buf_add(joined, half[i], n[i], e));
     }
     b->merged[rank] = strmap_find(&b->vocab->names, joined->data, joined->n);
-    ENSURE(b->merged[rank] >= 0, ERR_FORMAT,
-           "model: merge %d makes \"%.80s\", which is not in the vocab", rank, joined->data);
+    NEED(b->merged[rank] >= 0, ERR_FORMAT,
+         "model: merge %d makes \"%.80s\", which is not in the vocab", rank, joined->data);
     put_merge(b, (uint64_t)(uint32_t)id[0] << 32 | (uint32_t)id[1], rank);
     if (has_mark_inside(joined->data, joined->n)) b->cuts_at_mark = false;
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_merges(struct bpe *b, const json_t *list, struct err *e)
@@ -130,32 +126,28 @@ done:
 
 enum status bpe_check(const json_t *model, struct err *e)
 {
-    enum status st = OK;
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const char *type = json_text(model, "type", "BPE"); /* files of 2019 and 2020 have no type */
-    ENSURE(strcmp(type, "BPE") == 0, ERR_USAGE, "model %s is not supported (BPE is)", type);
+    NEED(strcmp(type, "BPE") == 0, ERR_USAGE, "model %s is not supported (BPE is)", type);
     for (int i = 0; i < 2; i++)
-        ENSURE(!*json_text(model, affixes[i], ""), ERR_USAGE, "model: %s \"%s\" is not supported",
-               affixes[i], json_text(model, affixes[i], ""));
+        NEED(!*json_text(model, affixes[i], ""), ERR_USAGE, "model: %s \"%s\" is not supported",
+             affixes[i], json_text(model, affixes[i], ""));
     double dropout = json_number_value(json_object_get(model, "dropout"));
-    ENSURE(dropout == 0, ERR_USAGE, "model: dropout %g is not supported: ids would be random",
-           dropout);
-done:
-    return st;
+    NEED(dropout == 0, ERR_USAGE, "model: dropout %g is not supported: ids would be random",
+         dropout);
+    return OK;
 }
 
 static enum status read_unk(struct bpe *b, const json_t *model, struct err *e)
 {
-    enum status st = OK;
     const json_t *v = json_object_get(model, "unk_token");
     b->unk = -1;
     if (!v || json_is_null(v)) return OK;
-    ENSURE(json_is_string(v), ERR_FORMAT, "model: \"unk_token\" must be a string");
+    NEED(json_is_string(v), ERR_FORMAT, "model: \"unk_token\" must be a string");
     b->unk = strmap_find(&b->vocab->names, json_string_value(v), json_string_length(v));
-    ENSURE(b->unk >= 0, ERR_FORMAT, "model: unk_token \"%.80s\" is not in the vocab",
-           json_string_value(v));
-done:
-    return st;
+    NEED(b->unk >= 0, ERR_FORMAT, "model: unk_token \"%.80s\" is not in the vocab",
+         json_string_value(v));
+    return OK;
 }
 
 /* Byte level: words are encoded as plain bytes, so the vocabulary is translated to bytes. Tokens
@@ -188,25 +180,23 @@ done:
 enum status bpe_read(struct bpe *b, const json_t *model, const struct vocab *vocab, bool byte_level,
                      struct err *e)
 {
-    enum status st = OK;
     *b = (struct bpe){.vocab = vocab, .byte_level = byte_level, .unk = -1, .cuts_at_mark = true};
-    TRY(component_bool(model, "model", "byte_fallback", false, &b->byte_fallback, e));
-    TRY(component_bool(model, "model", "fuse_unk", false, &b->fuse_unk, e));
-    TRY(component_bool(model, "model", "ignore_merges", false, &b->ignore_merges, e));
-    TRY(read_unk(b, model, e));
+    PASS(component_bool(model, "model", "byte_fallback", false, &b->byte_fallback, e));
+    PASS(component_bool(model, "model", "fuse_unk", false, &b->fuse_unk, e));
+    PASS(component_bool(model, "model", "ignore_merges", false, &b->ignore_merges, e));
+    PASS(read_unk(b, model, e));
     for (int i = 0; i < 256; i++) {
         static const char hex[] = "0123456789ABCDEF";
         char name[] = {'<', '0', 'x', hex[i >> 4], hex[i & 15], '>'};
         b->fallback[i] = strmap_find(&vocab->names, name, sizeof name);
     }
-    if (byte_level) TRY(read_byte_words(b, e));
-    TRY(read_merges(b, json_object_get(model, "merges"), e));
+    if (byte_level) PASS(read_byte_words(b, e));
+    PASS(read_merges(b, json_object_get(model, "merges"), e));
     /* Cutting is wrong where whole words are looked up, and without a token for the mark, which
      * would end a run of unknown characters. */
     if (byte_level || b->ignore_merges || strmap_find(&vocab->names, space_mark, 3) < 0)
         b->cuts_at_mark = false;
-done:
-    return st;
+    return OK;
 }
 
 void bpe_free(struct bpe *b)
@@ -266,7 +256,6 @@ static inline uint64_t heap_entry(int32_t rank, int32_t place)
 
 static enum status grow_nodes(struct bpe_run *run, int64_t n, struct err *e)
 {
-    enum status st = OK;
     if (n <= run->node_cap) return OK;
     int64_t want = n + n / 2;
     free(run->node);
@@ -274,12 +263,11 @@ static enum status grow_nodes(struct bpe_run *run, int64_t n, struct err *e)
     run->node = NULL;
     run->heap = NULL;
     run->node_cap = 0;
-    TRY(mem_alloc(&run->node, want, sizeof *run->node, "symbols", e));
+    PASS(mem_alloc(&run->node, want, sizeof *run->node, "symbols", e));
     /* Every merge removes one entry and adds at most two: never more than 2 n. */
-    TRY(mem_alloc(&run->heap, 2 * want, sizeof *run->heap, "merge queue", e));
+    PASS(mem_alloc(&run->heap, 2 * want, sizeof *run->heap, "merge queue", e));
     run->node_cap = want;
-done:
-    return st;
+    return OK;
 }
 
 static int64_t fill_heap(const struct bpe *b, struct bpe_run *run, const int32_t *symbols,
@@ -310,9 +298,8 @@ static void update_rank(const struct bpe *b, struct bpe_run *run, int32_t i, int
 enum status bpe_merge_heap(const struct bpe *b, struct bpe_run *run, int32_t *symbols, int64_t *n,
                            struct err *e)
 {
-    enum status st = OK;
     if (*n == 0) return OK;
-    TRY(grow_nodes(run, *n, e));
+    PASS(grow_nodes(run, *n, e));
     int64_t queued = fill_heap(b, run, symbols, *n);
     while (queued > 0) {
         int32_t i = (int32_t)(uint32_t)run->heap[0], rank = (int32_t)(run->heap[0] >> 32);
@@ -331,8 +318,7 @@ enum status bpe_merge_heap(const struct bpe *b, struct bpe_run *run, int32_t *sy
     int64_t kept = 0;
     for (int32_t i = 0; i >= 0; i = run->node[i].next) symbols[kept++] = run->node[i].id;
     *n = kept;
-done:
-    return st;
+    return OK;
 }
 
 /* ---- words ---- */
@@ -385,10 +371,10 @@ static void put_unknown(struct symbol_writer *w, const char *s, int n)
 static enum status first_symbols(const struct bpe *b, struct ids *out, const char *s, size_t n,
                                  struct err *e)
 {
-    enum status st = OK;
     struct symbol_writer w = {.b = b, .out = out};
     out->n = 0;
-    TRY(ids_reserve(out, 2 * (int64_t)n + 1, e)); /* byte level: a byte's character has two bytes */
+    PASS(
+        ids_reserve(out, 2 * (int64_t)n + 1, e)); /* byte level: a byte's character has two bytes */
     for (size_t i = 0; i < n;) {
         char character[4];
         unsigned char byte = (unsigned char)s[i];
@@ -404,54 +390,47 @@ static enum status first_symbols(const struct bpe *b, struct ids *out, const cha
         i += (size_t)length;
     }
     if (w.unk_pending) out->id[out->n++] = b->unk;
-done:
-    return st;
+    return OK;
 }
 
 static enum status encode_new(const struct bpe *b, struct bpe_run *run, const char *s, size_t n,
                               struct ids *out, struct err *e)
 {
-    enum status st = OK;
     if (b->ignore_merges) {
         int32_t id = strmap_find(b->byte_level ? &b->words : &b->vocab->names, s, n);
         if (id >= 0) return ids_add(out, &id, 1, e);
     }
-    TRY(first_symbols(b, &run->symbols, s, n, e));
+    PASS(first_symbols(b, &run->symbols, s, n, e));
     if (run->symbols.n <= BPE_SCAN_MAX)
         run->symbols.n = bpe_merge_scan(b, run->symbols.id, run->symbols.n);
     else
-        TRY(bpe_merge_heap(b, run, run->symbols.id, &run->symbols.n, e));
-    TRY(ids_add(out, run->symbols.id, run->symbols.n, e));
-done:
-    return st;
+        PASS(bpe_merge_heap(b, run, run->symbols.id, &run->symbols.n, e));
+    return ids_add(out, run->symbols.id, run->symbols.n, e);
 }
 
 static enum status encode_word(const struct bpe *b, struct bpe_run *run, const char *s, size_t n,
                                struct ids *out, struct err *e)
 {
-    enum status st = OK;
     if (n > MEMO_WORD) return encode_new(b, run, s, n, out, e);
     uint64_t hash = hash_u64(s, n);
     struct bpe_memo *memo = &run->memo[hash & run->memo_mask];
     if (memo->hash == hash && memo->n == n && memcmp(memo->word, s, n) == 0) {
-        TRY(ids_reserve(out, memo->n_ids, e));
+        PASS(ids_reserve(out, memo->n_ids, e));
         memcpy(out->id + out->n, out->id + memo->at, (size_t)memo->n_ids * sizeof *out->id);
         out->n += memo->n_ids;
         return OK;
     }
     int64_t at = out->n;
-    TRY(encode_new(b, run, s, n, out, e));
+    PASS(encode_new(b, run, s, n, out, e));
     *memo =
         (struct bpe_memo){.hash = hash, .at = at, .n_ids = (int32_t)(out->n - at), .n = (uint8_t)n};
     memcpy(memo->word, s, n);
-done:
-    return st;
+    return OK;
 }
 
 enum status bpe_encode(const struct bpe *b, struct bpe_run *run, const char *s, size_t n,
                        struct ids *out, struct err *e)
 {
-    enum status st = OK;
     if (!b->cuts_at_mark) return encode_word(b, run, s, n, out, e);
     size_t from = 0;
     while (from < n) { /* cut before every mark that follows something else */
@@ -459,9 +438,8 @@ enum status bpe_encode(const struct bpe *b, struct bpe_run *run, const char *s, 
         while (n - to >= 3 && memcmp(s + to, space_mark, 3) == 0) to += 3;
         const char *mark = memmem(s + to, n - to, space_mark, 3);
         to = mark ? (size_t)(mark - s) : n;
-        TRY(encode_word(b, run, s + from, to - from, out, e));
+        PASS(encode_word(b, run, s + from, to - from, out, e));
         from = to;
     }
-done:
-    return st;
+    return OK;
 }

@@ -5,20 +5,18 @@
 
 enum status buf_reserve(struct buf *b, size_t more, struct err *e)
 {
-    enum status st = OK;
     if (b->data && more < b->cap - b->n) return OK;
     size_t want = b->cap ? b->cap : 64;
     while (want - b->n <= more) {
-        ENSURE(want < SIZE_MAX / 4, ERR_NOMEM, "cannot allocate %zu bytes of text", more);
+        NEED(want < SIZE_MAX / 4, ERR_NOMEM, "cannot allocate %zu bytes of text", more);
         want *= 2;
     }
     char *p = realloc(b->data, want);
-    ENSURE(p, ERR_NOMEM, "cannot allocate %zu bytes of text", want);
+    NEED(p, ERR_NOMEM, "cannot allocate %zu bytes of text", want);
     b->data = p;
     b->cap = want;
     b->data[b->n] = 0;
-done:
-    return st;
+    return OK;
 }
 
 enum status buf_add(struct buf *b, const char *text, size_t n, struct err *e)
@@ -34,16 +32,13 @@ enum status buf_add(struct buf *b, const char *text, size_t n, struct err *e)
 enum status buf_add_replaced(struct buf *b, const char *text, size_t n, const char *from,
                              size_t n_from, const char *to, size_t n_to, struct err *e)
 {
-    enum status st = OK;
     const char *end = text + n, *hit;
     while ((hit = memmem(text, (size_t)(end - text), from, n_from))) {
-        TRY(buf_add(b, text, (size_t)(hit - text), e));
-        TRY(buf_add(b, to, n_to, e));
+        PASS(buf_add(b, text, (size_t)(hit - text), e));
+        PASS(buf_add(b, to, n_to, e));
         text = hit + n_from;
     }
-    TRY(buf_add(b, text, (size_t)(end - text), e));
-done:
-    return st;
+    return buf_add(b, text, (size_t)(end - text), e);
 }
 
 void buf_free(struct buf *b)

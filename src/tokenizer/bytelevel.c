@@ -17,8 +17,7 @@ void bytelevel_init(struct bytelevel *b)
 enum status bytelevel_add_bytes(const struct bytelevel *b, const char *token, size_t n,
                                 struct buf *out, bool *inside, struct err *e)
 {
-    enum status st = OK;
-    TRY(buf_reserve(out, n, e));
+    PASS(buf_reserve(out, n, e));
     size_t start = out->n;
     *inside = true;
     for (size_t i = 0; i < n; i += (size_t)utf8_length(token[i])) {
@@ -31,6 +30,5 @@ enum status bytelevel_add_bytes(const struct bytelevel *b, const char *token, si
         out->data[out->n++] = (char)b->byte[code];
     }
     out->data[out->n] = 0;
-done:
-    return st;
+    return OK;
 }

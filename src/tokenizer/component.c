@@ -10,36 +10,31 @@ enum { DEPTH_MAX = 8, STEPS_MAX = 16, GROWTH_MAX = 64 };
 
 static enum status refuse(const struct component *c, const char *type, struct err *e)
 {
-    enum status st = OK;
     char known[160];
     int n = 0;
     for (int i = 0; c->types[i]; i++)
         n += snprintf(known + n, sizeof known - (size_t)n, "%s, ", c->types[i]);
-    FAIL(ERR_USAGE, "%s %s is not supported (%sSequence are)", c->where, type, known);
-done:
-    return st;
+    RAISE(ERR_USAGE, "%s %s is not supported (%sSequence are)", c->where, type, known);
 }
 
 static enum status read_any(const struct component *c, const json_t *o, int depth, void *out,
                             struct err *e)
 {
-    enum status st = OK;
     char where[64];
     const json_t *list;
-    ENSURE(json_is_object(o), ERR_FORMAT, "%s: expected an object", c->where);
+    NEED(json_is_object(o), ERR_FORMAT, "%s: expected an object", c->where);
     const char *type = json_text(o, "type", NULL);
-    ENSURE(type, ERR_FORMAT, "%s: has no \"type\"", c->where);
-    if (c->check) TRY(c->check(out, type, e));
+    NEED(type, ERR_FORMAT, "%s: has no \"type\"", c->where);
+    if (c->check) PASS(c->check(out, type, e));
     for (int i = 0; c->types[i]; i++)
         if (strcmp(type, c->types[i]) == 0) return c->read(out, i, o, e);
     if (strcmp(type, "Sequence") != 0) return refuse(c, type, e);
-    ENSURE(depth < DEPTH_MAX, ERR_FORMAT, "%s: Sequences nested too deep", c->where);
+    NEED(depth < DEPTH_MAX, ERR_FORMAT, "%s: Sequences nested too deep", c->where);
     snprintf(where, sizeof where, "%s Sequence", c->where);
-    TRY(component_array(o, where, c->list, &list, e));
+    PASS(component_array(o, where, c->list, &list, e));
     for (size_t i = 0; i < json_array_size(list); i++)
-        TRY(read_any(c, json_array_get(list, i), depth + 1, out, e));
-done:
-    return st;
+        PASS(read_any(c, json_array_get(list, i), depth + 1, out, e));
+    return OK;
 }
 
 enum status component_read(const struct component *c, const json_t *value, void *out, struct err *e)
@@ -50,91 +45,76 @@ enum status component_read(const struct component *c, const json_t *value, void 
 enum status component_bool(const json_t *o, const char *where, const char *key, bool otherwise,
                            bool *value, struct err *e)
 {
-    enum status st = OK;
     const json_t *v = json_object_get(o, key);
     *value = otherwise;
     if (!v || json_is_null(v)) return OK;
-    ENSURE(json_is_boolean(v), ERR_FORMAT, "%s: \"%s\" must be true or false", where, key);
+    NEED(json_is_boolean(v), ERR_FORMAT, "%s: \"%s\" must be true or false", where, key);
     *value = json_is_true(v);
-done:
-    return st;
+    return OK;
 }
 
 enum status component_text(const json_t *o, const char *where, const char *key, const char **text,
                            size_t *n, struct err *e)
 {
-    enum status st = OK;
     const json_t *v = json_object_get(o, key);
-    ENSURE(json_is_string(v), ERR_FORMAT, "%s: \"%s\" must be a string", where, key);
+    NEED(json_is_string(v), ERR_FORMAT, "%s: \"%s\" must be a string", where, key);
     *text = json_string_value(v);
     *n = json_string_length(v);
-done:
-    return st;
+    return OK;
 }
 
 enum status component_character(const json_t *o, const char *where, const char *key,
                                 const char **text, size_t *n, struct err *e)
 {
-    enum status st = OK;
-    TRY(component_text(o, where, key, text, n, e));
-    ENSURE(*n > 0 && *n == (size_t)utf8_length((*text)[0]), ERR_FORMAT,
-           "%s: \"%s\" must be one character", where, key);
-done:
-    return st;
+    PASS(component_text(o, where, key, text, n, e));
+    NEED(*n > 0 && *n == (size_t)utf8_length((*text)[0]), ERR_FORMAT,
+         "%s: \"%s\" must be one character", where, key);
+    return OK;
 }
 
 enum status component_int(const json_t *o, const char *where, const char *key, int64_t max,
                           int64_t *value, struct err *e)
 {
-    enum status st = OK;
     const json_t *v = json_object_get(o, key);
-    ENSURE(json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= max,
-           ERR_FORMAT, "%s: \"%s\" must be an integer in 0..%lld", where, key, (long long)max);
+    NEED(json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= max,
+         ERR_FORMAT, "%s: \"%s\" must be an integer in 0..%lld", where, key, (long long)max);
     *value = json_integer_value(v);
-done:
-    return st;
+    return OK;
 }
 
 enum status component_array(const json_t *o, const char *where, const char *key,
                             const json_t **array, struct err *e)
 {
-    enum status st = OK;
     *array = json_object_get(o, key);
-    ENSURE(json_is_array(*array), ERR_FORMAT, "%s: \"%s\" must be an array", where, key);
-done:
-    return st;
+    NEED(json_is_array(*array), ERR_FORMAT, "%s: \"%s\" must be an array", where, key);
+    return OK;
 }
 
 enum status component_pattern(const json_t *o, const char *where, const char **text, size_t *n,
                               bool *regex, struct err *e)
 {
-    enum status st = OK;
     const json_t *p = json_object_get(o, "pattern");
     const json_t *plain = json_object_get(p, "String"), *re = json_object_get(p, "Regex");
     const json_t *v = plain ? plain : re;
-    ENSURE(json_is_string(v), ERR_FORMAT,
-           "%s: \"pattern\" must be {\"String\": text} or {\"Regex\": text}", where);
+    NEED(json_is_string(v), ERR_FORMAT,
+         "%s: \"pattern\" must be {\"String\": text} or {\"Regex\": text}", where);
     *text = json_string_value(v);
     *n = json_string_length(v);
     *regex = !plain;
-done:
-    return st;
+    return OK;
 }
 
 enum status component_replacement(const json_t *o, const char *where, struct replacement *out,
                                   struct err *e)
 {
-    enum status st = OK;
     const char *from, *to;
     bool regex;
-    TRY(component_pattern(o, where, &from, &out->n_from, &regex, e));
-    ENSURE(!regex, ERR_USAGE, "%s: a Regex pattern is not supported", where);
-    ENSURE(out->n_from > 0, ERR_FORMAT, "%s: the pattern is empty", where);
-    TRY(component_text(o, where, "content", &to, &out->n_to, e));
-    TRY(bytes_copy(&out->from, from, out->n_from, where, e));
-    TRY(bytes_copy(&out->to, to, out->n_to, where, e));
-done:
-    return st;
+    PASS(component_pattern(o, where, &from, &out->n_from, &regex, e));
+    NEED(!regex, ERR_USAGE, "%s: a Regex pattern is not supported", where);
+    NEED(out->n_from > 0, ERR_FORMAT, "%s: the pattern is empty", where);
+    PASS(component_text(o, where, "content", &to, &out->n_to, e));
+    PASS(bytes_copy(&out->from, from, out->n_from, where, e));
+    return bytes_copy(&out->to, to, out->n_to, where, e);
 }
 
 void replacement_free(struct replacement *r)
@@ -146,13 +126,11 @@ void replacement_free(struct replacement *r)
 enum status component_step(int64_t n, double *growth, const char *where, size_t n_from, size_t n_to,
                            struct err *e)
 {
-    enum status st = OK;
     double times = (double)n_to / (double)n_from;
-    ENSURE(n < STEPS_MAX, ERR_USAGE, "%s: more than %d steps", where, STEPS_MAX);
+    NEED(n < STEPS_MAX, ERR_USAGE, "%s: more than %d steps", where, STEPS_MAX);
     *growth = (*growth > 0 ? *growth : 1) * (times > 1 ? times : 1);
-    ENSURE(*growth <= GROWTH_MAX, ERR_USAGE,
-           "%s: its steps may make a text %.3g times as long; at most %d times is supported", where,
-           *growth, GROWTH_MAX);
-done:
-    return st;
+    NEED(*growth <= GROWTH_MAX, ERR_USAGE,
+         "%s: its steps may make a text %.3g times as long; at most %d times is supported", where,
+         *growth, GROWTH_MAX);
+    return OK;
 }

@@ -20,51 +20,40 @@ struct decoder_step {
 static enum status read_character(struct replacement *r, const json_t *o, const char *where,
                                   const char *key, struct err *e)
 {
-    enum status st = OK;
     const char *text;
-    TRY(component_character(o, where, key, &text, &r->n_from, e));
-    TRY(bytes_copy(&r->from, text, r->n_from, "decoder", e));
-done:
-    return st;
+    PASS(component_character(o, where, key, &text, &r->n_from, e));
+    return bytes_copy(&r->from, text, r->n_from, "decoder", e);
 }
 
 static enum status read_strip(struct decoder_step *s, const json_t *o, struct err *e)
 {
-    enum status st = OK;
-    TRY(read_character(&s->text, o, "decoder Strip", "content", e));
-    TRY(component_int(o, "decoder Strip", "start", INT32_MAX, &s->start, e));
-    TRY(component_int(o, "decoder Strip", "stop", INT32_MAX, &s->stop, e));
-done:
-    return st;
+    PASS(read_character(&s->text, o, "decoder Strip", "content", e));
+    PASS(component_int(o, "decoder Strip", "start", INT32_MAX, &s->start, e));
+    return component_int(o, "decoder Strip", "stop", INT32_MAX, &s->stop, e);
 }
 
 static enum status read_metaspace(struct decoder_step *s, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     bool prefix;
-    TRY(read_character(&s->text, o, "decoder Metaspace", "replacement", e));
-    TRY(bytes_copy(&s->text.to, " ", s->text.n_to = 1, "decoder", e));
-    TRY(component_bool(o, "decoder Metaspace", "add_prefix_space", true, &prefix, e));
+    PASS(read_character(&s->text, o, "decoder Metaspace", "replacement", e));
+    PASS(bytes_copy(&s->text.to, " ", s->text.n_to = 1, "decoder", e));
+    PASS(component_bool(o, "decoder Metaspace", "add_prefix_space", true, &prefix, e));
     s->drops_first = strcmp(json_text(o, "prepend_scheme", prefix ? "always" : "never"), "never");
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_step(void *out, int type, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     struct decoder *d = out;
-    TRY(mem_grow(&d->step, d->n, &d->cap, sizeof *d->step, e));
+    PASS(mem_grow(&d->step, d->n, &d->cap, sizeof *d->step, e));
     struct decoder_step *s = &d->step[d->n++];
     *s = (struct decoder_step){.kind = (enum kind)type};
-    if (s->kind == REPLACE) TRY(component_replacement(o, "decoder Replace", &s->text, e));
-    if (s->kind == STRIP) TRY(read_strip(s, o, e));
-    if (s->kind == METASPACE) TRY(read_metaspace(s, o, e));
+    if (s->kind == REPLACE) PASS(component_replacement(o, "decoder Replace", &s->text, e));
+    if (s->kind == STRIP) PASS(read_strip(s, o, e));
+    if (s->kind == METASPACE) PASS(read_metaspace(s, o, e));
     bool replaces = s->kind == REPLACE;
-    TRY(component_step(d->n - 1, &d->growth, "decoder", replaces ? s->text.n_from : 1,
-                       replaces ? s->text.n_to : 1, e));
-done:
-    return st;
+    return component_step(d->n - 1, &d->growth, "decoder", replaces ? s->text.n_from : 1,
+                          replaces ? s->text.n_to : 1, e);
 }
 
 enum status decoder_read(struct decoder *d, const json_t *value, struct err *e)
@@ -145,15 +134,13 @@ static int fallback_byte(const char *s, size_t n)
 /* Appends a run of bytes: one string if it is valid UTF-8, else one U+FFFD per byte. */
 static enum status flush_bytes(struct buf *run, struct strings *out, struct err *e)
 {
-    enum status st = OK;
     if (run->n == 0) return OK;
     if (utf8_valid_prefix(run->data, run->n) == run->n)
-        TRY(strings_add(out, run->data, run->n, e));
+        PASS(strings_add(out, run->data, run->n, e));
     else
-        for (size_t i = 0; i < run->n; i++) TRY(strings_add(out, "\xEF\xBF\xBD", 3, e));
+        for (size_t i = 0; i < run->n; i++) PASS(strings_add(out, "\xEF\xBF\xBD", 3, e));
     run->n = 0;
-done:
-    return st;
+    return OK;
 }
 
 static enum status do_byte_fallback(const struct strings *in, struct strings *out, struct err *e)
@@ -195,21 +182,19 @@ static enum status strip_one(const struct decoder_step *step, const char *s, siz
 static enum status do_each(const struct decoder_step *step, const struct strings *in,
                            struct strings *out, struct err *e)
 {
-    enum status st = OK;
     const struct replacement *r = &step->text;
     for (int64_t i = 0; i < in->n; i++) {
         size_t n;
         const char *s = strings_get(in, i, &n);
         if (step->kind == STRIP) {
-            TRY(strip_one(step, s, n, out, e));
+            PASS(strip_one(step, s, n, out, e));
             continue;
         }
         bool drops = step->kind == METASPACE && i == 0 && step->drops_first;
-        TRY(buf_add_replaced(&out->text, s, n, r->from, r->n_from, r->to, drops ? 0 : r->n_to, e));
-        TRY(strings_close(out, e));
+        PASS(buf_add_replaced(&out->text, s, n, r->from, r->n_from, r->to, drops ? 0 : r->n_to, e));
+        PASS(strings_close(out, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status apply_step(const struct decoder *d, const struct decoder_step *step,
@@ -229,15 +214,13 @@ static enum status apply_step(const struct decoder *d, const struct decoder_step
 
 static enum status join_with_spaces(const struct strings *in, struct strings *out, struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < in->n; i++) {
         size_t n;
         const char *s = strings_get(in, i, &n);
-        if (i > 0) TRY(buf_add(&out->text, " ", 1, e));
-        TRY(buf_add(&out->text, s, n, e));
+        if (i > 0) PASS(buf_add(&out->text, " ", 1, e));
+        PASS(buf_add(&out->text, s, n, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status decoder_apply(const struct decoder *d, struct strings *tokens, struct err *e)

@@ -82,13 +82,10 @@ static enum status config_id(const char *folder, const char *key, int32_t *id, s
 
 enum status pad_hint_read(const char *folder, struct pad_hint *out, struct err *e)
 {
-    enum status st = OK;
     *out = (struct pad_hint){-1, -1, -1};
-    TRY(config_id(folder, "pad_token_id", &out->pad, e));
-    TRY(config_id(folder, "bos_token_id", &out->bos, e));
-    TRY(config_id(folder, "eos_token_id", &out->eos, e));
-done:
-    return st;
+    PASS(config_id(folder, "pad_token_id", &out->pad, e));
+    PASS(config_id(folder, "bos_token_id", &out->bos, e));
+    return config_id(folder, "eos_token_id", &out->eos, e);
 }
 
 enum status pad_read(const char *path, const struct pad_hint *hint, struct eos *out, struct err *e)

@@ -16,33 +16,27 @@ struct normalizer_step {
 
 static enum status read_prepend(struct replacement *r, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     const char *text;
-    TRY(component_text(o, "normalizer Prepend", "prepend", &text, &r->n_to, e));
-    TRY(bytes_copy(&r->to, text, r->n_to, "normalizer", e));
-done:
-    return st;
+    PASS(component_text(o, "normalizer Prepend", "prepend", &text, &r->n_to, e));
+    return bytes_copy(&r->to, text, r->n_to, "normalizer", e);
 }
 
 static enum status read_step(void *out, int type, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     struct normalizer *z = out;
-    TRY(mem_grow(&z->step, z->n, &z->cap, sizeof *z->step, e));
+    PASS(mem_grow(&z->step, z->n, &z->cap, sizeof *z->step, e));
     struct normalizer_step *s = &z->step[z->n++];
     *s = (struct normalizer_step){.kind = (enum kind)type};
     size_t from = 1, to = 1; /* at worst: bytes written for bytes read */
     if (s->kind == PREPEND) {
-        TRY(read_prepend(&s->text, o, e));
+        PASS(read_prepend(&s->text, o, e));
         to = 1 + s->text.n_to;
     } else if (s->kind == REPLACE) {
-        TRY(component_replacement(o, "normalizer Replace", &s->text, e));
+        PASS(component_replacement(o, "normalizer Replace", &s->text, e));
         from = s->text.n_from;
         to = s->text.n_to;
     }
-    TRY(component_step(z->n - 1, &z->growth, "normalizer", from, to, e));
-done:
-    return st;
+    return component_step(z->n - 1, &z->growth, "normalizer", from, to, e);
 }
 
 enum status normalizer_read(struct normalizer *z, const json_t *value, struct err *e)
@@ -85,25 +79,22 @@ done:
  * character in front of it, which may combine with a mark. */
 static enum status compose(struct buf *out, const char *s, size_t n, struct err *e)
 {
-    enum status st = OK;
     size_t i = 0;
     while (i < n) {
         size_t start = i;
         while (i < n && (signed char)s[i] >= 0) i++;
         if (i < n && i > start) i--;
-        TRY(buf_add(out, s + start, i - start, e));
+        PASS(buf_add(out, s + start, i - start, e));
         size_t stretch = stretch_length(s + i, n - i);
-        if (stretch) TRY(add_composed(out, s + i, stretch, e));
+        if (stretch) PASS(add_composed(out, s + i, stretch, e));
         i += stretch;
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status apply_step(const struct normalizer_step *step, struct buf *out, const char *s,
                               size_t n, struct err *e)
 {
-    enum status st = OK;
     const struct replacement *r = &step->text;
     switch (step->kind) {
     case NFC:
@@ -111,20 +102,18 @@ static enum status apply_step(const struct normalizer_step *step, struct buf *ou
     case REPLACE:
         return buf_add_replaced(out, s, n, r->from, r->n_from, r->to, r->n_to, e);
     case PREPEND:
-        if (n) TRY(buf_add(out, r->to, r->n_to, e));
-        TRY(buf_add(out, s, n, e));
+        if (n) PASS(buf_add(out, r->to, r->n_to, e));
+        PASS(buf_add(out, s, n, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status normalizer_apply(const struct normalizer *z, const char *s, size_t n, struct buf *out,
                              struct buf *spare, struct err *e)
 {
-    enum status st = OK;
     out->n = 0;
-    TRY(buf_reserve(out, n + n / 8, e));
-    if (z->n == 0) TRY(buf_add(out, s, n, e));
+    PASS(buf_reserve(out, n + n / 8, e));
+    if (z->n == 0) PASS(buf_add(out, s, n, e));
     for (int64_t i = 0; i < z->n; i++) {
         if (i > 0) { /* the result so far becomes the source of the next step */
             struct buf swap = *out;
@@ -134,9 +123,7 @@ enum status normalizer_apply(const struct normalizer *z, const char *s, size_t n
             n = spare->n;
             out->n = 0;
         }
-        TRY(apply_step(&z->step[i], out, s, n, e));
+        PASS(apply_step(&z->step[i], out, s, n, e));
     }
-    TRY(buf_reserve(out, 0, e));
-done:
-    return st;
+    return buf_reserve(out, 0, e);
 }

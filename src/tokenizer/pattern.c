@@ -66,63 +66,57 @@ done:
  * option m is Perl's s. */
 static enum status check_group(const char *at, bool first, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(at[1] != '*', ERR_USAGE, "regular expression: (* is not supported");
+    NEED(at[1] != '*', ERR_USAGE, "regular expression: (* is not supported");
     if (at[1] != '?') return OK;
     size_t flags = strspn(at + 2, "imx-");
-    ENSURE(!memchr(at + 2, 'm', flags), ERR_USAGE, "regular expression: option m is not supported");
-    ENSURE(first || !flags || at[2 + flags] != ')', ERR_USAGE,
-           "regular expression: (?%.*s) is only supported at the start", (int)flags, at + 2);
-done:
-    return st;
+    NEED(!memchr(at + 2, 'm', flags), ERR_USAGE, "regular expression: option m is not supported");
+    NEED(first || !flags || at[2 + flags] != ')', ERR_USAGE,
+         "regular expression: (?%.*s) is only supported at the start", (int)flags, at + 2);
+    return OK;
 }
 
 /* After {n,m}, + and ? repeat the whole again in Ruby, but are possessive and lazy in Perl; {,m} is
  * an interval in Ruby only. */
 static enum status check_interval(const char *at, bool escape, struct err *e)
 {
-    enum status st = OK;
     size_t n = strspn(at + 1, "0123456789,");
     if (escape || n == 0 || at[1 + n] != '}') return OK; /* \x{41}, or no interval */
-    ENSURE(at[1] != ',' && at[2 + n] != '+' && at[2 + n] != '?', ERR_USAGE,
-           "regular expression: %.*s is not supported", (int)n + 3, at);
-done:
-    return st;
+    NEED(at[1] != ',' && at[2 + n] != '+' && at[2 + n] != '?', ERR_USAGE,
+         "regular expression: %.*s is not supported", (int)n + 3, at);
+    return OK;
 }
 
 /* Rewrites Oniguruma's syntax (Ruby's) to PCRE2's, and refuses what the two read differently. A NUL
  * follows the text. */
 static enum status rewrite(struct buf *out, const char *text, size_t n, struct err *e)
 {
-    enum status st = OK;
     bool in_class = false, escape = false; /* escape: after a backslash and its letter */
     size_t class_start = 0;
     for (size_t i = 0; i < n; i++) {
         const char *at = text + i;
         if (*at == '\\') {
-            ENSURE(i + 1 < n, ERR_FORMAT, "regular expression: ends with a backslash");
-            TRY(add_escape(out, at, in_class, e));
+            NEED(i + 1 < n, ERR_FORMAT, "regular expression: ends with a backslash");
+            PASS(add_escape(out, at, in_class, e));
             escape = at[1] == 'x' || at[1] == 'o';
             i++;
             continue;
         }
         if (in_class) {
-            ENSURE(*at != '[' && strncmp(at, "&&", 2) != 0, ERR_USAGE,
-                   "regular expression: nested classes and && are not supported");
+            NEED(*at != '[' && strncmp(at, "&&", 2) != 0, ERR_USAGE,
+                 "regular expression: nested classes and && are not supported");
             in_class = *at != ']' || i == class_start;
         } else if (*at == '[') {
             in_class = true;
             class_start = i + 1 + (at[1] == '^');
         } else if (*at == '(') {
-            TRY(check_group(at, i == 0, e));
+            PASS(check_group(at, i == 0, e));
         } else if (*at == '{') {
-            TRY(check_interval(at, escape, e));
+            PASS(check_interval(at, escape, e));
         }
         escape = false;
-        TRY(buf_add(out, at, 1, e));
+        PASS(buf_add(out, at, 1, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status compile(struct pattern *p, const char *text, size_t n, bool literal,
@@ -211,7 +205,6 @@ static void set_limits(struct pattern_work *w, size_t bytes)
 enum status pattern_find(const struct pattern *p, struct pattern_work *w, const char *s, size_t n,
                          size_t from, int64_t *start, int64_t *end, struct err *e)
 {
-    enum status st = OK;
     PCRE2_SPTR subject = (PCRE2_SPTR)s;
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     set_limits(w, n - from);
@@ -222,13 +215,12 @@ enum status pattern_find(const struct pattern *p, struct pattern_work *w, const 
                          w->limits);
     *start = *end = -1;
     if (rc == PCRE2_ERROR_NOMATCH) return OK;
-    ENSURE(rc >= 0, rc == PCRE2_ERROR_NOMEMORY ? ERR_NOMEM : ERR_NUMERIC,
-           "the tokenizer's regular expression takes too long, or too much memory, at byte %zu of "
-           "%zu (PCRE2 error %d)",
-           from, n, rc);
+    NEED(rc >= 0, rc == PCRE2_ERROR_NOMEMORY ? ERR_NOMEM : ERR_NUMERIC,
+         "the tokenizer's regular expression takes too long, or too much memory, at byte %zu of "
+         "%zu (PCRE2 error %d)",
+         from, n, rc);
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(w->match);
     *start = (int64_t)span[0];
     *end = (int64_t)span[1];
-done:
-    return st;
+    return OK;
 }

@@ -29,12 +29,9 @@ static const char gpt2_pattern[] =
 static enum status find_name(const char *const *names, int n, const char *name, const char *where,
                              int *found, struct err *e)
 {
-    enum status st = OK;
     for (*found = 0; *found < n; ++*found)
         if (strcmp(names[*found], name) == 0) return OK;
-    FAIL(ERR_FORMAT, "pre_tokenizer %s: unknown \"%.40s\"", where, name);
-done:
-    return st;
+    RAISE(ERR_FORMAT, "pre_tokenizer %s: unknown \"%.40s\"", where, name);
 }
 
 static enum status add_step(struct pretok *p, struct pretok_step s, struct err *e)
@@ -53,82 +50,67 @@ done:
 static enum status add_split(struct pretok *p, const char *text, size_t n, bool regex,
                              enum behavior behavior, bool invert, struct err *e)
 {
-    enum status st = OK;
     struct pretok_step s = {.kind = SPLIT, .behavior = behavior, .invert = invert};
-    TRY(pattern_compile(text, n, !regex, &s.pattern, e));
-    TRY(add_step(p, s, e));
-done:
-    return st;
+    PASS(pattern_compile(text, n, !regex, &s.pattern, e));
+    return add_step(p, s, e);
 }
 
 static enum status read_split(struct pretok *p, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     const char *text, *name;
     size_t n, n_name;
     bool regex, invert;
     int behavior;
-    TRY(component_pattern(o, "pre_tokenizer Split", &text, &n, &regex, e));
-    TRY(component_text(o, "pre_tokenizer Split", "behavior", &name, &n_name, e));
-    TRY(find_name(behaviors, 5, name, "Split: behavior", &behavior, e));
-    TRY(component_bool(o, "pre_tokenizer Split", "invert", false, &invert, e));
-    TRY(add_split(p, text, n, regex, (enum behavior)behavior, invert, e));
-done:
-    return st;
+    PASS(component_pattern(o, "pre_tokenizer Split", &text, &n, &regex, e));
+    PASS(component_text(o, "pre_tokenizer Split", "behavior", &name, &n_name, e));
+    PASS(find_name(behaviors, 5, name, "Split: behavior", &behavior, e));
+    PASS(component_bool(o, "pre_tokenizer Split", "invert", false, &invert, e));
+    return add_split(p, text, n, regex, (enum behavior)behavior, invert, e);
 }
 
 static enum status read_digits(struct pretok *p, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     bool individual;
-    TRY(component_bool(o, "pre_tokenizer Digits", "individual_digits", false, &individual, e));
-    TRY(add_split(p, "\\p{N}", 5, true, individual ? ISOLATED : CONTIGUOUS, false, e));
-done:
-    return st;
+    PASS(component_bool(o, "pre_tokenizer Digits", "individual_digits", false, &individual, e));
+    return add_split(p, "\\p{N}", 5, true, individual ? ISOLATED : CONTIGUOUS, false, e);
 }
 
 static enum status read_byte_level(struct pretok *p, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     bool space, regex;
-    TRY(component_bool(o, "pre_tokenizer ByteLevel", "add_prefix_space", true, &space, e));
-    TRY(component_bool(o, "pre_tokenizer ByteLevel", "use_regex", true, &regex, e));
-    if (space) TRY(add_step(p, (struct pretok_step){.kind = PREFIX_SPACE}, e));
-    if (regex) TRY(add_split(p, gpt2_pattern, strlen(gpt2_pattern), true, ISOLATED, false, e));
+    PASS(component_bool(o, "pre_tokenizer ByteLevel", "add_prefix_space", true, &space, e));
+    PASS(component_bool(o, "pre_tokenizer ByteLevel", "use_regex", true, &regex, e));
+    if (space) PASS(add_step(p, (struct pretok_step){.kind = PREFIX_SPACE}, e));
+    if (regex) PASS(add_split(p, gpt2_pattern, strlen(gpt2_pattern), true, ISOLATED, false, e));
     p->byte_level = true;
-done:
-    return st;
+    return OK;
 }
 
 /* Older files have add_prefix_space instead of prepend_scheme. */
 static enum status read_metaspace(struct pretok *p, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     struct pretok_step s = {.kind = METASPACE};
     const char *text, *name = json_text(o, "prepend_scheme", NULL);
     bool prefix, split;
     int scheme;
-    TRY(component_bool(o, "pre_tokenizer Metaspace", "add_prefix_space", true, &prefix, e));
-    TRY(component_bool(o, "pre_tokenizer Metaspace", "split", true, &split, e));
-    TRY(component_character(o, "pre_tokenizer Metaspace", "replacement", &text, &s.n_replacement,
-                            e));
+    PASS(component_bool(o, "pre_tokenizer Metaspace", "add_prefix_space", true, &prefix, e));
+    PASS(component_bool(o, "pre_tokenizer Metaspace", "split", true, &split, e));
+    PASS(component_character(o, "pre_tokenizer Metaspace", "replacement", &text, &s.n_replacement,
+                             e));
     if (!name) name = prefix ? "always" : "never";
-    TRY(find_name(schemes, 3, name, "Metaspace: prepend_scheme", &scheme, e));
+    PASS(find_name(schemes, 3, name, "Metaspace: prepend_scheme", &scheme, e));
     s.scheme = (enum scheme)scheme;
     memcpy(s.replacement, text, s.n_replacement);
-    TRY(add_step(p, s, e));
-    if (split) TRY(add_split(p, text, s.n_replacement, false, MERGED_WITH_NEXT, false, e));
-done:
-    return st;
+    PASS(add_step(p, s, e));
+    if (split) PASS(add_split(p, text, s.n_replacement, false, MERGED_WITH_NEXT, false, e));
+    return OK;
 }
 
 static enum status check_order(const void *out, const char *type, struct err *e)
 {
-    enum status st = OK;
     const struct pretok *p = out;
-    ENSURE(!p->byte_level, ERR_USAGE, "pre_tokenizer: %s after ByteLevel is not supported", type);
-done:
-    return st;
+    NEED(!p->byte_level, ERR_USAGE, "pre_tokenizer: %s after ByteLevel is not supported", type);
+    return OK;
 }
 
 static enum status read_any(void *out, int type, const json_t *o, struct err *e)
@@ -194,7 +176,6 @@ static bool joins(const struct piece_sink *k, enum behavior behavior, bool match
 static enum status take_part(struct piece_sink *k, const struct pretok_step *step, size_t from,
                              size_t to, bool matched, struct err *e)
 {
-    enum status st = OK;
     matched ^= step->invert;
     if (step->behavior == ISOLATED) return send(k, from, to, e);
     if (step->behavior == REMOVED) return matched ? OK : send(k, from, to, e);
@@ -203,13 +184,12 @@ static enum status take_part(struct piece_sink *k, const struct pretok_step *ste
         k->pending_matched = matched;
         return OK;
     }
-    if (k->pending) TRY(send(k, k->from, k->to, e));
+    if (k->pending) PASS(send(k, k->from, k->to, e));
     k->pending = true;
     k->pending_matched = matched;
     k->from = from;
     k->to = to;
-done:
-    return st;
+    return OK;
 }
 
 /* Goes through the matches. An empty match right after the last one does not count (Oniguruma's
@@ -217,65 +197,57 @@ done:
 static enum status split(struct piece_sink *k, const struct pretok_step *step, size_t n,
                          struct err *e)
 {
-    enum status st = OK;
     size_t done_to = 0, from = 0;
     int64_t start, end, last_end = -1;
     while (from <= n) {
-        TRY(pattern_find(step->pattern, k->run->work, k->s, n, from, &start, &end, e));
+        PASS(pattern_find(step->pattern, k->run->work, k->s, n, from, &start, &end, e));
         if (start < 0) break;
         if (start == end && end == last_end) {
             from = (size_t)end < n ? (size_t)end + (size_t)utf8_length(k->s[end]) : n + 1;
             continue;
         }
-        if ((size_t)start > done_to) TRY(take_part(k, step, done_to, (size_t)start, false, e));
-        TRY(take_part(k, step, (size_t)start, (size_t)end, true, e));
+        if ((size_t)start > done_to) PASS(take_part(k, step, done_to, (size_t)start, false, e));
+        PASS(take_part(k, step, (size_t)start, (size_t)end, true, e));
         done_to = from = (size_t)end;
         last_end = end;
         if (from == n && start < end) break; /* only an empty match could follow */
     }
-    if (done_to < n) TRY(take_part(k, step, done_to, n, false, e));
-    if (k->pending) TRY(send(k, k->from, k->to, e));
-done:
-    return st;
+    if (done_to < n) PASS(take_part(k, step, done_to, n, false, e));
+    if (k->pending) PASS(send(k, k->from, k->to, e));
+    return OK;
 }
 
 static enum status metaspace(const struct pretok_step *step, struct buf *out, const char *s,
                              size_t n, bool at_start, struct err *e)
 {
-    enum status st = OK;
     const char *r = step->replacement;
     size_t n_r = step->n_replacement;
     bool has = s[0] == ' ' || (n >= n_r && memcmp(s, r, n_r) == 0);
     out->n = 0;
     if (!has && (step->scheme == ALWAYS || (step->scheme == FIRST && at_start)))
-        TRY(buf_add(out, r, n_r, e));
-    TRY(buf_add_replaced(out, s, n, " ", 1, r, n_r, e));
-done:
-    return st;
+        PASS(buf_add(out, r, n_r, e));
+    return buf_add_replaced(out, s, n, " ", 1, r, n_r, e);
 }
 
 static enum status cut_from(const struct pretok *p, struct pretok_run *run, int64_t i,
                             const char *s, size_t n, bool at_start, struct err *e)
 {
-    enum status st = OK;
     if (i == p->n) return run->word(run->context, s, n, e);
     const struct pretok_step *step = &p->step[i];
     struct buf *own = &run->text[i];
     if (step->kind == METASPACE) {
-        TRY(metaspace(step, own, s, n, at_start, e));
+        PASS(metaspace(step, own, s, n, at_start, e));
         return cut_from(p, run, i + 1, own->data, own->n, at_start, e);
     }
     if (step->kind == PREFIX_SPACE) {
         if (s[0] == ' ') return cut_from(p, run, i + 1, s, n, at_start, e);
         own->n = 0;
-        TRY(buf_add(own, " ", 1, e));
-        TRY(buf_add(own, s, n, e));
+        PASS(buf_add(own, " ", 1, e));
+        PASS(buf_add(own, s, n, e));
         return cut_from(p, run, i + 1, own->data, own->n, at_start, e);
     }
     struct piece_sink k = {.p = p, .run = run, .next = i + 1, .s = s, .at_start = at_start};
-    TRY(split(&k, step, n, e));
-done:
-    return st;
+    return split(&k, step, n, e);
 }
 
 enum status pretok_cut(const struct pretok *p, struct pretok_run *run, const char *s, size_t n,

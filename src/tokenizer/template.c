@@ -9,23 +9,21 @@ enum { TEMPLATE_IDS = 256, TEMPLATE_PROCESSING = 1 };
 static enum status add_special(struct ids *out, const json_t *tokens, const char *name,
                                int64_t n_ids, struct err *e)
 {
-    enum status st = OK;
     const json_t *list;
     const json_t *token = json_object_get(tokens, name);
-    ENSURE(token, ERR_FORMAT, "post_processor: \"%.80s\" is not among its special_tokens", name);
-    TRY(component_array(token, "post_processor", "ids", &list, e));
+    NEED(token, ERR_FORMAT, "post_processor: \"%.80s\" is not among its special_tokens", name);
+    PASS(component_array(token, "post_processor", "ids", &list, e));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
-        ENSURE(json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < n_ids,
-               ERR_FORMAT, "post_processor: ids of \"%.80s\" must be integers in 0..%lld", name,
-               (long long)n_ids - 1);
+        NEED(json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < n_ids,
+             ERR_FORMAT, "post_processor: ids of \"%.80s\" must be integers in 0..%lld", name,
+             (long long)n_ids - 1);
         int32_t id = (int32_t)json_integer_value(v);
-        ENSURE(out->n < TEMPLATE_IDS, ERR_USAGE, "post_processor: adds more than %d ids",
-               TEMPLATE_IDS);
-        TRY(ids_add(out, &id, 1, e));
+        NEED(out->n < TEMPLATE_IDS, ERR_USAGE, "post_processor: adds more than %d ids",
+             TEMPLATE_IDS);
+        PASS(ids_add(out, &id, 1, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 /* A later template goes around what the earlier ones made. */

@@ -30,34 +30,29 @@ struct tokenizer {
 
 static enum status count_bytes(struct tokenizer *t, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_zero(&t->bytes, t->vocab.n_ids, sizeof *t->bytes, "vocabulary", e));
+    PASS(mem_zero(&t->bytes, t->vocab.n_ids, sizeof *t->bytes, "vocabulary", e));
     for (int64_t id = 0; id < t->vocab.n_ids; id++) {
         struct vocab_token token = t->vocab.token[id];
-        if (token.s) TRY(decoder_token_bytes(&t->decoder, token.s, token.n, &t->bytes[id], e));
+        if (token.s) PASS(decoder_token_bytes(&t->decoder, token.s, token.n, &t->bytes[id], e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status read_document(struct tokenizer *t, const json_t *root, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(json_is_object(root), ERR_FORMAT, "expected an object, as in a tokenizer.json");
+    NEED(json_is_object(root), ERR_FORMAT, "expected an object, as in a tokenizer.json");
     const json_t *model = json_object_get(root, "model");
-    ENSURE(json_is_object(model), ERR_FORMAT, "has no \"model\": not a tokenizer.json");
-    TRY(added_read(&t->added, json_object_get(root, "added_tokens"), e));
-    TRY(normalizer_read(&t->normalizer, json_object_get(root, "normalizer"), e));
-    TRY(pretok_read(&t->pretok, json_object_get(root, "pre_tokenizer"), e));
-    TRY(decoder_read(&t->decoder, json_object_get(root, "decoder"), e));
-    TRY(bpe_check(model, e));
-    TRY(vocab_read(&t->vocab, json_object_get(model, "vocab"), t->added.max_id, e));
-    TRY(bpe_read(&t->bpe, model, &t->vocab, t->pretok.byte_level, e));
-    TRY(added_link(&t->added, &t->vocab, &t->normalizer, e));
-    TRY(template_read(&t->template, json_object_get(root, "post_processor"), t->vocab.n_ids, e));
-    TRY(count_bytes(t, e));
-done:
-    return st;
+    NEED(json_is_object(model), ERR_FORMAT, "has no \"model\": not a tokenizer.json");
+    PASS(added_read(&t->added, json_object_get(root, "added_tokens"), e));
+    PASS(normalizer_read(&t->normalizer, json_object_get(root, "normalizer"), e));
+    PASS(pretok_read(&t->pretok, json_object_get(root, "pre_tokenizer"), e));
+    PASS(decoder_read(&t->decoder, json_object_get(root, "decoder"), e));
+    PASS(bpe_check(model, e));
+    PASS(vocab_read(&t->vocab, json_object_get(model, "vocab"), t->added.max_id, e));
+    PASS(bpe_read(&t->bpe, model, &t->vocab, t->pretok.byte_level, e));
+    PASS(added_link(&t->added, &t->vocab, &t->normalizer, e));
+    PASS(template_read(&t->template, json_object_get(root, "post_processor"), t->vocab.n_ids, e));
+    return count_bytes(t, e);
 }
 
 enum status tokenizer_open(const char *path, struct tokenizer **out, struct err *e)
@@ -183,47 +178,43 @@ static enum status take_word(void *context, const char *s, size_t n, struct err 
 static enum status encode_segment(struct encoding *c, const char *s, size_t n, bool at_start,
                                   struct err *e)
 {
-    enum status st = OK;
     const struct added *added = &c->t->added;
     struct added_walk walk = {0};
     struct added_part part;
     if (c->t->normalizer.n > 0) {
-        TRY(normalizer_apply(&c->t->normalizer, s, n, &c->normalized, &c->spare, e));
+        PASS(normalizer_apply(&c->t->normalizer, s, n, &c->normalized, &c->spare, e));
         s = c->normalized.data;
         n = c->normalized.n;
-        ENSURE(n < INT32_MAX / 2, ERR_USAGE,
-               "a text of %zu bytes when normalised is too long to encode: split it", n);
+        NEED(n < INT32_MAX / 2, ERR_USAGE,
+             "a text of %zu bytes when normalised is too long to encode: split it", n);
     }
     while (added_next(added, &added->normalized, &walk, s, n, &part)) {
         if (part.id >= 0)
-            TRY(ids_add(&c->out, &part.id, 1, e));
+            PASS(ids_add(&c->out, &part.id, 1, e));
         else
-            TRY(pretok_cut(&c->t->pretok, &c->cut, s + part.from, part.to - part.from,
-                           at_start && part.from == 0, e));
+            PASS(pretok_cut(&c->t->pretok, &c->cut, s + part.from, part.to - part.from,
+                            at_start && part.from == 0, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status encode_text(struct encoding *c, const char *s, size_t n, struct err *e)
 {
-    enum status st = OK;
     const struct added *added = &c->t->added;
     struct added_walk walk = {0};
     struct added_part part;
     if (utf8_valid_prefix(s, n) < n) {
-        TRY(utf8_add_replaced(&c->valid, s, n, e));
+        PASS(utf8_add_replaced(&c->valid, s, n, e));
         s = c->valid.data;
         n = c->valid.n;
     }
     while (added_next(added, &added->raw, &walk, s, n, &part)) {
         if (part.id >= 0)
-            TRY(ids_add(&c->out, &part.id, 1, e));
+            PASS(ids_add(&c->out, &part.id, 1, e));
         else
-            TRY(encode_segment(c, s + part.from, part.to - part.from, part.from == 0, e));
+            PASS(encode_segment(c, s + part.from, part.to - part.from, part.from == 0, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, bool special,

@@ -45,19 +45,17 @@ size_t utf8_valid_prefix(const char *s, size_t n)
 
 enum status utf8_add_replaced(struct buf *out, const char *s, size_t n, struct err *e)
 {
-    enum status st = OK;
     size_t i = 0;
-    TRY(buf_reserve(out, n, e));
+    PASS(buf_reserve(out, n, e));
     while (i < n) {
         size_t good = utf8_valid_prefix(s + i, n - i);
-        TRY(buf_add(out, s + i, good, e));
+        PASS(buf_add(out, s + i, good, e));
         i += good;
         if (i == n) break;
-        TRY(buf_add(out, "\xEF\xBF\xBD", 3, e));
+        PASS(buf_add(out, "\xEF\xBF\xBD", 3, e));
         i += (size_t)-utf8_step(s + i, n - i);
     }
-done:
-    return st;
+    return OK;
 }
 
 int64_t utf8_count_ill_formed(const char *s, size_t n)

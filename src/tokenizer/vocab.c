@@ -6,14 +6,12 @@
 
 enum status strmap_init(struct strmap *m, int64_t n, struct err *e)
 {
-    enum status st = OK;
     uint64_t slots = 64;
     while (slots < 2 * (uint64_t)n) slots *= 2; /* at most half full: short probes */
     *m = (struct strmap){.mask = slots - 1};
-    TRY(mem_alloc(&m->slot, (int64_t)slots, sizeof *m->slot, "token table", e));
+    PASS(mem_alloc(&m->slot, (int64_t)slots, sizeof *m->slot, "token table", e));
     for (uint64_t i = 0; i < slots; i++) m->slot[i] = (struct strmap_slot){.id = -1};
-done:
-    return st;
+    return OK;
 }
 
 void strmap_free(struct strmap *m)
@@ -35,62 +33,56 @@ int32_t strmap_find(const struct strmap *m, const char *s, size_t n)
 
 enum status strmap_add(struct strmap *m, const char *s, size_t n, int32_t id, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(m->text.n + n < UINT32_MAX, ERR_FORMAT, "the vocabulary exceeds 4 GB of text");
+    NEED(m->text.n + n < UINT32_MAX, ERR_FORMAT, "the vocabulary exceeds 4 GB of text");
     uint32_t hash = (uint32_t)hash_u64(s, n);
     uint64_t i = hash & m->mask;
     while (m->slot[i].id >= 0) i = (i + 1) & m->mask;
     struct strmap_slot slot = {.hash = hash, .n = (uint32_t)n, .at = (uint32_t)m->text.n, .id = id};
-    TRY(buf_add(&m->text, s, n, e));
+    PASS(buf_add(&m->text, s, n, e));
     m->slot[i] = slot;
     m->n++;
-done:
-    return st;
+    return OK;
 }
 
 /* The largest id of the object, checked. */
 static enum status largest_id(const json_t *object, int64_t *largest, struct err *e)
 {
-    enum status st = OK;
     const char *name;
     json_t *value;
-    ENSURE(json_is_object(object), ERR_FORMAT, "model: \"vocab\" must be an object of ids");
-    ENSURE(json_object_size(object) > 0, ERR_FORMAT, "model: \"vocab\" is empty");
+    NEED(json_is_object(object), ERR_FORMAT, "model: \"vocab\" must be an object of ids");
+    NEED(json_object_size(object) > 0, ERR_FORMAT, "model: \"vocab\" is empty");
     json_object_foreach((json_t *)object, name, value)
     {
         int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-        ENSURE(id >= 0 && id <= VOCAB_MAX_ID, ERR_FORMAT,
-               "model: id of \"%.80s\" must be an integer in 0..%d", name, VOCAB_MAX_ID);
+        NEED(id >= 0 && id <= VOCAB_MAX_ID, ERR_FORMAT,
+             "model: id of \"%.80s\" must be an integer in 0..%d", name, VOCAB_MAX_ID);
         if (id > *largest) *largest = id;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status vocab_read(struct vocab *v, const json_t *object, int64_t max_added, struct err *e)
 {
-    enum status st = OK;
     const char *name;
     json_t *value;
     int64_t largest = max_added;
-    TRY(largest_id(object, &largest, e));
+    PASS(largest_id(object, &largest, e));
     v->n_ids = largest + 1;
-    TRY(mem_zero(&v->token, v->n_ids, sizeof *v->token, "vocabulary", e));
-    TRY(strmap_init(&v->names, (int64_t)json_object_size(object), e));
+    PASS(mem_zero(&v->token, v->n_ids, sizeof *v->token, "vocabulary", e));
+    PASS(strmap_init(&v->names, (int64_t)json_object_size(object), e));
     json_object_foreach((json_t *)object, name, value)
     {
         int32_t id = (int32_t)json_integer_value(value);
-        ENSURE(!v->token[id].s, ERR_FORMAT,
-               "model: id %d is given twice, the second time to \"%.80s\"", id, name);
+        NEED(!v->token[id].s, ERR_FORMAT,
+             "model: id %d is given twice, the second time to \"%.80s\"", id, name);
         v->token[id] = (struct vocab_token){.s = name, .n = (uint32_t)strlen(name)};
-        TRY(strmap_add(&v->names, name, strlen(name), id, e));
+        PASS(strmap_add(&v->names, name, strlen(name), id, e));
     }
     /* The text does not move any more: point into it instead of into the document. */
     for (uint64_t i = 0; i <= v->names.mask; i++)
         if (v->names.slot[i].id >= 0)
             v->token[v->names.slot[i].id].s = v->names.text.data + v->names.slot[i].at;
-done:
-    return st;
+    return OK;
 }
 
 void vocab_free(struct vocab *v)

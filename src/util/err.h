@@ -1,10 +1,14 @@
 /* err: a status that cannot be ignored and a caller-owned record of the first cause.
  *
- * A function that can fail returns enum status, takes `struct err *e` last, and has a variable `st`
- * and one label `done:`, behind which it frees what it owns. FAIL raises an error, ENSURE raises
- * one unless a condition holds, TRY passes on that of a call; all jump to `done:`. e may be NULL if
- * nobody reads the text. Not for use inside an OpenMP region, which goto may not leave: keep the
- * status in a variable and TRY it after the region.
+ * A function that can fail returns enum status and takes `struct err *e` last; e may be NULL when
+ * nobody reads the text. It has one of two forms (docs/decisions/0018-returning-at-once.md):
+ *
+ * - It owns something that must be freed: `enum status st = OK`, and one label `done:` that frees.
+ *   FAIL raises, ENSURE checks and TRY passes on; all jump to the label.
+ * - It owns nothing: RAISE raises, NEED checks and PASS passes on; all return at once.
+ *
+ * None of them inside an OpenMP region, which neither goto nor return may leave: keep the status in
+ * a variable and look at it after the region.
  */
 #pragma once
 #include <stddef.h>
@@ -73,5 +77,19 @@ void err_clear(struct err *e);
         if ((st = (call)) != OK) {                                                                 \
             err_trail(e, __FILE__, __LINE__);                                                      \
             goto done;                                                                             \
+        }                                                                                          \
+    } while (0)
+
+#define RAISE(code, ...) return err_set(e, (code), __FILE__, __LINE__, __VA_ARGS__)
+#define NEED(cond, code, ...)                                                                      \
+    do {                                                                                           \
+        if (!(cond)) RAISE(code, __VA_ARGS__);                                                     \
+    } while (0)
+#define PASS(call)                                                                                 \
+    do {                                                                                           \
+        enum status passed_ = (call);                                                              \
+        if (passed_ != OK) {                                                                       \
+            err_trail(e, __FILE__, __LINE__);                                                      \
+            return passed_;                                                                        \
         }                                                                                          \
     } while (0)

@@ -76,15 +76,13 @@ done:
 
 enum status fsx_write(int fd, const char *path, const void *data, size_t n, struct err *e)
 {
-    enum status st = OK;
     for (size_t put = 0; put < n;) {
         ssize_t r = write(fd, (const char *)data + put, n - put);
         if (r < 0 && errno == EINTR) continue;
-        ENSURE(r > 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+        NEED(r > 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
         put += (size_t)r;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status fsx_write_file(const char *path, const void *data, size_t n, struct err *e)

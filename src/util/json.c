@@ -8,13 +8,11 @@
 enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
                            struct err *e)
 {
-    enum status st = OK;
     json_error_t error;
     json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    ENSURE(value, ERR_FORMAT, "%s:%d:%d: %s", name, error.line, error.column, error.text);
+    NEED(value, ERR_FORMAT, "%s:%d:%d: %s", name, error.line, error.column, error.text);
     *out = value;
-done:
-    return st;
+    return OK;
 }
 
 enum status json_read_file(const char *path, size_t max_bytes, json_t **out, struct err *e)

@@ -100,19 +100,17 @@ static int64_t field_kib(const char *text, const char *key)
 static enum status read_machine(const char *root, struct limits *l, char text[LIMITS_TEXT],
                                 struct err *e)
 {
-    enum status st = OK;
     struct cpu_set online;
-    ENSURE(limits_text(root, "/proc/meminfo", text), ERR_IO, "%s/proc/meminfo: cannot be read",
-           root);
+    NEED(limits_text(root, "/proc/meminfo", text), ERR_IO, "%s/proc/meminfo: cannot be read", root);
     l->machine_memory = field_kib(text, "MemTotal:");
     l->available = field_kib(text, "MemAvailable:");
-    ENSURE(l->machine_memory > 0, ERR_IO, "%s/proc/meminfo: no MemTotal", root);
+    NEED(l->machine_memory > 0, ERR_IO, "%s/proc/meminfo: no MemTotal", root);
     if (l->available < 0) l->available = l->machine_memory;
-    ENSURE(limits_text(root, "/proc/self/status", text), ERR_IO,
-           "%s/proc/self/status: cannot be read", root);
+    NEED(limits_text(root, "/proc/self/status", text), ERR_IO,
+         "%s/proc/self/status: cannot be read", root);
     const char *allowed = strstr(text, "Cpus_allowed_list:");
     if (allowed) set_parse(allowed + strcspn(allowed, "0123456789\n"), &l->cpus);
-    ENSURE(cpu_set_count(&l->cpus) > 0, ERR_IO, "%s/proc/self/status: no Cpus_allowed_list", root);
+    NEED(cpu_set_count(&l->cpus) > 0, ERR_IO, "%s/proc/self/status: no Cpus_allowed_list", root);
     if (!root[0]) set_add_places(&l->cpus);
     l->machine_cores = cpu_set_count(&l->cpus);
     if (limits_text(root, "/sys/devices/system/cpu/online", text)) {
@@ -123,8 +121,7 @@ static enum status read_machine(const char *root, struct limits *l, char text[LI
     l->cores = l->machine_cores;
     snprintf(l->memory_from, sizeof l->memory_from, "the machine's memory");
     snprintf(l->cores_from, sizeof l->cores_from, "the machine's CPUs");
-done:
-    return st;
+    return OK;
 }
 
 /* --- Slurm --- */

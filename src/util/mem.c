@@ -17,17 +17,14 @@ void mem_setup(void)
 
 enum status mem_alloc(void *out, int64_t n, size_t size, const char *what, struct err *e)
 {
-    enum status st = OK;
     size_t bytes;
     void *p = NULL;
-    ENSURE(n >= 0 && !__builtin_mul_overflow((size_t)n, size, &bytes) && bytes < SIZE_MAX / 2,
-           ERR_NOMEM, "%s: %lld elements of %zu bytes cannot be addressed", what, (long long)n,
-           size);
-    ENSURE(posix_memalign(&p, ALIGNMENT, bytes ? bytes : 1) == 0, ERR_NOMEM,
-           "%s: cannot allocate %zu bytes", what, bytes);
+    NEED(n >= 0 && !__builtin_mul_overflow((size_t)n, size, &bytes) && bytes < SIZE_MAX / 2,
+         ERR_NOMEM, "%s: %lld elements of %zu bytes cannot be addressed", what, (long long)n, size);
+    NEED(posix_memalign(&p, ALIGNMENT, bytes ? bytes : 1) == 0, ERR_NOMEM,
+         "%s: cannot allocate %zu bytes", what, bytes);
     memcpy(out, &p, sizeof p);
-done:
-    return st;
+    return OK;
 }
 
 enum status mem_zero(void *out, int64_t n, size_t size, const char *what, struct err *e)
@@ -47,29 +44,25 @@ enum status mem_string(char **out, const char *text, struct err *e)
 
 enum status mem_format(char **out, struct err *e, const char *fmt, ...)
 {
-    enum status st = OK;
     va_list ap;
     va_start(ap, fmt);
     int n = vasprintf(out, fmt, ap);
     va_end(ap);
     if (n < 0) *out = NULL;
-    ENSURE(n >= 0, ERR_NOMEM, "cannot allocate a string");
-done:
-    return st;
+    NEED(n >= 0, ERR_NOMEM, "cannot allocate a string");
+    return OK;
 }
 
 enum status mem_grow(void *array, int64_t n, int64_t *capacity, size_t size, struct err *e)
 {
-    enum status st = OK;
     void *p;
     memcpy(&p, array, sizeof p);
     if (n < *capacity) return OK;
     int64_t want = *capacity ? 2 * *capacity : 16;
     while (want <= n) want *= 2;
     void *q = reallocarray(p, (size_t)want, size);
-    ENSURE(q, ERR_NOMEM, "cannot allocate %lld elements of %zu bytes", (long long)want, size);
+    NEED(q, ERR_NOMEM, "cannot allocate %lld elements of %zu bytes", (long long)want, size);
     *capacity = want;
     memcpy(array, &q, sizeof q);
-done:
-    return st;
+    return OK;
 }

@@ -77,7 +77,6 @@ static void end_half(struct workspace *w, int64_t range, const struct block *b, 
 
 static enum status clear_sums(struct workspace *w, const struct stream *s, int stage, struct err *e)
 {
-    enum status st = OK;
     int64_t n = w->sizes.cols[stage];
     for (int k = 0; k < STATISTIC_N; k++)
         if (workspace_whole(w, s, stage, k))
@@ -85,9 +84,7 @@ static enum status clear_sums(struct workspace *w, const struct stream *s, int s
     if (!workspace_distributed(w, s, stage)) return OK;
     dist_free(w->dist[stage]);
     w->dist[stage] = NULL;
-    TRY(dist_make(w->group->comm, n, (struct dist_shape){0}, &w->dist[stage], e));
-done:
-    return st;
+    return dist_make(w->group->comm, n, (struct dist_shape){0}, &w->dist[stage], e);
 }
 
 /* Adds the range's stage input, which stands in the acts, to what the stream wants to know of it;
@@ -151,15 +148,13 @@ static void raise_most(struct workspace *w, const struct range *r, int stage)
 
 static enum status agree_bound(struct workspace *w, int stage, struct err *e)
 {
-    enum status st = OK;
     int n = (int)w->sizes.cols[stage];
     if (w->group->size > 1)
-        ENSURE(MPI_Allreduce(MPI_IN_PLACE, w->most, n, MPI_FLOAT, MPI_MAX, w->group->comm) ==
-                   MPI_SUCCESS,
-               ERR_MPI, "MPI_Allreduce failed");
+        NEED(MPI_Allreduce(MPI_IN_PLACE, w->most, n, MPI_FLOAT, MPI_MAX, w->group->comm) ==
+                 MPI_SUCCESS,
+             ERR_MPI, "MPI_Allreduce failed");
     gram_bound_make(w->bound[stage], w->most, n, w->calibration_tokens);
-done:
-    return st;
+    return OK;
 }
 
 /* --- one stage at a time --- */
@@ -175,31 +170,26 @@ static bool attention_ends(const struct workspace *w, int64_t range, int stage)
 static enum status advance_range(struct workspace *w, struct stream *s, const struct block *b,
                                  int stage, int64_t range, struct err *e)
 {
-    enum status st = OK;
     const struct range *r = range_at(w, range);
     float *x;
     if (!attention_ends(w, range, stage)) return OK;
-    TRY(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
+    PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
     end_half(w, range, b, STAGE_O, x);
-    TRY(states_put(s->calibration, r->row, r->tokens, x, e));
-done:
-    return st;
+    return states_put(s->calibration, r->row, r->tokens, x, e);
 }
 
 /* The stage's input, in the acts; before: the buffers to leave with. */
 static enum status range_input(struct workspace *w, struct stream *s, const struct block *b,
                                int stage, int64_t range, struct own_buffers *before, struct err *e)
 {
-    enum status st = OK;
     const struct range *r = range_at(w, range);
     bool outlives = stage == STAGE_O || stage == STAGE_DOWN;
     float *x;
     *before = buffers_enter(w, outlives ? range : w->calibration.n);
     /* What was put may have been rounded: the MLP reads what will be read again. */
-    TRY(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
+    PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
     make_input(w, r, b, stage, x);
-done:
-    return st;
+    return OK;
 }
 
 static enum status bound_stage(struct workspace *w, struct stream *s, const struct block *b,
@@ -253,18 +243,16 @@ done:
 enum status calibrate_end(struct workspace *w, struct stream *s, const struct block *b,
                           struct err *e)
 {
-    enum status st = OK;
     double start = clock_seconds();
     for (int64_t i = 0; i < w->calibration.n; i++) {
         const struct range *r = range_at(w, i);
         float *x;
-        TRY(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
+        PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
         end_half(w, i, b, STAGE_DOWN, x);
-        TRY(states_put(s->calibration, r->row, r->tokens, x, e));
+        PASS(states_put(s->calibration, r->row, r->tokens, x, e));
     }
     s->seconds.forward += clock_seconds() - start;
-done:
-    return st;
+    return OK;
 }
 
 /* --- all stages of a block at once --- */
@@ -340,16 +328,14 @@ done:
 enum status forward_block(struct workspace *w, struct stream *s, const struct block *b,
                           struct states *states, const struct ranges *ranges, struct err *e)
 {
-    enum status st = OK;
     double start = clock_seconds();
     for (int64_t i = 0; i < ranges->n; i++) {
         const struct range *r = &ranges->range[i];
         float *x;
-        TRY(states_take(states, r->row, r->tokens, w->x, &x, e));
+        PASS(states_take(states, r->row, r->tokens, w->x, &x, e));
         model_block_forward(w->model, b, &r->view, x, &w->acts);
-        TRY(states_put(states, r->row, r->tokens, x, e));
+        PASS(states_put(states, r->row, r->tokens, x, e));
     }
     s->seconds.forward += clock_seconds() - start;
-done:
-    return st;
+    return OK;
 }

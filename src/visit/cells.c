@@ -17,27 +17,22 @@ static bool wanted(const struct visit *v)
 /* Failed records, too, name the variants. */
 static enum status open_cells(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     struct cells *s = NULL;
-    TRY(mem_zero(&s, 1, sizeof *s, "cells", e));
+    PASS(mem_zero(&s, 1, sizeof *s, "cells", e));
     c->state[PART_CELLS] = s;
     s->sink = (struct weights_sink){c, parts_linear};
-    TRY(walk_init(&s->run, c, c->visit, c->model, e));
+    PASS(walk_init(&s->run, c, c->visit, c->model, e));
     s->run.sink = &s->sink;
-done:
-    return st;
+    return OK;
 }
 
 static enum status run(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     struct run *r = &((struct cells *)c->state[PART_CELLS])->run;
-    TRY(walk_prepare(r, e));
+    PASS(walk_prepare(r, e));
     c->provenance.memory_planned = walk_planned(r);
-    TRY(group_agree(c->group, parts_begin(c, e), e));
-    TRY(walk_go(r, e));
-done:
-    return st;
+    PASS(group_agree(c->group, parts_begin(c, e), e));
+    return walk_go(r, e);
 }
 
 static enum status emit(const struct part_context *c, json_t *record, struct err *e)
@@ -49,20 +44,18 @@ static enum status emit(const struct part_context *c, json_t *record, struct err
 
 static enum status emit_all(struct part_context *c, const struct err *failure, struct err *e)
 {
-    enum status st = OK;
     const struct cells *s = c->state[PART_CELLS];
     json_t *record;
     if (!c->visit->cells_only) {
         double seconds = clock_seconds() - c->start;
-        TRY(record_checkpoint(c, &s->run, failure, seconds, &record, e));
-        TRY(emit(c, record, e));
+        PASS(record_checkpoint(c, &s->run, failure, seconds, &record, e));
+        PASS(emit(c, record, e));
     }
     for (int64_t i = 0; i < s->run.n; i++) {
-        TRY(record_cell(c, &s->run, i, failure, &record, e));
-        TRY(emit(c, record, e));
+        PASS(record_cell(c, &s->run, i, failure, &record, e));
+        PASS(emit(c, record, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static void close_cells(struct part_context *c)

@@ -8,16 +8,14 @@
 static enum status note_layer(struct stream *s, const struct linear *l,
                               const struct quant_report *r, struct err *e)
 {
-    enum status st = OK;
     char *name = NULL;
-    TRY(mem_grow(&s->layers, s->n_layers, &s->layers_capacity, sizeof *s->layers, e));
-    TRY(mem_string(&name, l->name, e));
+    PASS(mem_grow(&s->layers, s->n_layers, &s->layers_capacity, sizeof *s->layers, e));
+    PASS(mem_string(&name, l->name, e));
     s->layers[s->n_layers++] = (struct layer_report){name, *r};
     s->squared_distance += r->squared_distance;
     s->bits += r->bits_per_weight * (double)(l->rows * l->cols);
     s->weights += (double)(l->rows * l->cols);
-done:
-    return st;
+    return OK;
 }
 
 static void release_stage(struct workspace *w, int stage)
@@ -174,12 +172,10 @@ done:
 static enum status quantize_all(struct workspace *w, struct stream *s, const struct block *b,
                                 struct outcome *to, struct err *e)
 {
-    enum status st = OK;
     if (w->group->size > 1) return quantize_stages(w, s, b, 0, STAGE_N, to, e);
     for (int stage = 0; stage < STAGE_N; stage++)
-        TRY(quantize_stages(w, s, b, stage, stage + 1, to, e));
-done:
-    return st;
+        PASS(quantize_stages(w, s, b, stage, stage + 1, to, e));
+    return OK;
 }
 
 /* Each stage sees the block's earlier stages quantized: one forward of the calibration sequences in
@@ -187,14 +183,11 @@ done:
 static enum status quantize_in_sequence(struct workspace *w, struct stream *s,
                                         const struct block *b, struct outcome *to, struct err *e)
 {
-    enum status st = OK;
     for (int stage = 0; stage < STAGE_N; stage++) {
-        TRY(calibrate_stage(w, s, &to->prefix, stage, e));
-        TRY(quantize_stages(w, s, b, stage, stage + 1, to, e));
+        PASS(calibrate_stage(w, s, &to->prefix, stage, e));
+        PASS(quantize_stages(w, s, b, stage, stage + 1, to, e));
     }
-    TRY(calibrate_end(w, s, &to->prefix, e));
-done:
-    return st;
+    return calibrate_end(w, s, &to->prefix, e);
 }
 
 /* All stages see the block in full precision; then the calibration sequences go through the
@@ -202,19 +195,15 @@ done:
 static enum status quantize_at_once(struct workspace *w, struct stream *s, const struct block *b,
                                     struct outcome *to, struct err *e)
 {
-    enum status st = OK;
-    TRY(calibrate_block(w, s, b, false, e));
-    if (s->method->prepare_block) TRY(trial_prepare(w, s, b, e));
-    TRY(quantize_all(w, s, b, to, e));
-    TRY(forward_block(w, s, &to->prefix, s->calibration, &w->calibration, e));
-done:
-    return st;
+    PASS(calibrate_block(w, s, b, false, e));
+    if (s->method->prepare_block) PASS(trial_prepare(w, s, b, e));
+    PASS(quantize_all(w, s, b, to, e));
+    return forward_block(w, s, &to->prefix, s->calibration, &w->calibration, e);
 }
 
 enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
                            struct block *quantized, struct err *e)
 {
-    enum status st = OK;
     *quantized = *b;
     quantized->storage = NULL;
     struct outcome to = {.stored = quantized, .prefix = *quantized};
@@ -222,13 +211,12 @@ enum status quantize_block(struct workspace *w, struct stream *s, const struct b
     if (!serves(w, s)) quantize_forget(w);
     w->linears_of = s->method;
     w->prepared_for = s;
-    if (s->needs.shared && s->method->prepare_block) TRY(trial_prepare(w, s, b, e));
+    if (s->needs.shared && s->method->prepare_block) PASS(trial_prepare(w, s, b, e));
     if (!s->needs.own)
-        TRY(quantize_all(w, s, b, &to, e));
+        PASS(quantize_all(w, s, b, &to, e));
     else if (s->needs.sequential)
-        TRY(quantize_in_sequence(w, s, b, &to, e));
+        PASS(quantize_in_sequence(w, s, b, &to, e));
     else
-        TRY(quantize_at_once(w, s, b, &to, e));
-done:
-    return st;
+        PASS(quantize_at_once(w, s, b, &to, e));
+    return OK;
 }

@@ -37,15 +37,13 @@ static void *read_block(void *argument)
 
 static enum status start(struct block_reader *r, struct err *e)
 {
-    enum status st = OK;
     model_block_free(&r->block[place_of(r)]);
     r->block[place_of(r)] = (struct block){0};
     if (r->layer == model_shape(r->model)->layers) return OK;
-    ENSURE(pthread_create(&r->thread, NULL, read_block, r) == 0, ERR_NOMEM,
-           "cannot start a reading thread");
+    NEED(pthread_create(&r->thread, NULL, read_block, r) == 0, ERR_NOMEM,
+         "cannot start a reading thread");
     r->running = true;
-done:
-    return st;
+    return OK;
 }
 
 static void finish(struct block_reader *r)

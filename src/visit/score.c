@@ -66,14 +66,12 @@ done:
 static enum status score_own(struct run *r, struct score_batch *b, struct ranges *ranges,
                              struct stream *const *streams, int64_t n, struct err *e)
 {
-    enum status st = OK;
     /* In memory there is nothing to gain from ranges. */
     int64_t tokens = states_in_place(r->full.evaluation) ? INT64_MAX : r->plan.range_tokens;
-    TRY(ranges_cut(r->own.evaluation, tokens, ranges, e));
-    TRY(batch_init(b, r, streams, n, ranges->tokens, e));
-    for (int64_t i = 0; i < ranges->n; i++) TRY(score_range(r, b, &ranges->range[i], e));
-done:
-    return st;
+    PASS(ranges_cut(r->own.evaluation, tokens, ranges, e));
+    PASS(batch_init(b, r, streams, n, ranges->tokens, e));
+    for (int64_t i = 0; i < ranges->n; i++) PASS(score_range(r, b, &ranges->range[i], e));
+    return OK;
 }
 
 enum status score_streams(struct run *r, struct stream *const *streams, int64_t n, struct err *e)

@@ -34,12 +34,11 @@ static void run_module(struct trial *t, const struct range *r, const struct bloc
 
 static enum status compare_range(struct trial *t, const struct range *r, int stage, struct err *e)
 {
-    enum status st = OK;
     struct workspace *w = t->w;
     int64_t C = w->sizes.shape.hidden;
     size_t in = (size_t)(r->tokens * w->sizes.cols[stage]) * sizeof(float);
     const float *out;
-    TRY(states_copy(t->states, r->row, r->tokens, w->x, e));
+    PASS(states_copy(t->states, r->row, r->tokens, w->x, e));
     for (int k = 0; k <= stage; k++) {
         model_stage_input(w->model, t->original, k, &r->view, 0, r->view.n, w->x, &w->acts);
         if (k == stage) break;
@@ -58,8 +57,7 @@ static enum status compare_range(struct trial *t, const struct range *r, int sta
         }
         t->difference[w->calibration_first + r->first + i] = sum;
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status compare(const struct quant_block *b, int stage, double *mean_squared,
@@ -109,15 +107,12 @@ static int tie_of(const struct workspace *w, const struct block *b, int i)
 
 static enum status trial_init(struct trial *t, struct err *e)
 {
-    enum status st = OK;
     const struct workspace *w = t->w;
     int64_t tokens = w->calibration.tokens;
     const char *what = "trial outputs";
-    TRY(mem_alloc(&t->in, tokens * w->sizes.in_width, sizeof *t->in, what, e));
-    TRY(mem_alloc(&t->out, tokens * w->sizes.shape.hidden, sizeof *t->out, what, e));
-    TRY(mem_zero(&t->difference, w->samples, sizeof *t->difference, what, e));
-done:
-    return st;
+    PASS(mem_alloc(&t->in, tokens * w->sizes.in_width, sizeof *t->in, what, e));
+    PASS(mem_alloc(&t->out, tokens * w->sizes.shape.hidden, sizeof *t->out, what, e));
+    return mem_zero(&t->difference, w->samples, sizeof *t->difference, what, e);
 }
 
 enum status trial_prepare(struct workspace *w, struct stream *s, const struct block *b,

@@ -92,12 +92,9 @@ json_t *visit_to_json(const struct visit *v)
 
 static enum status take_string(const json_t *json, const char *key, char **out, struct err *e)
 {
-    enum status st = OK;
     const char *text = json_string_value(json_object_get(json, key));
-    ENSURE(text, ERR_FORMAT, "visit: %s is missing", key);
-    TRY(mem_string(out, text, e));
-done:
-    return st;
+    NEED(text, ERR_FORMAT, "visit: %s is missing", key);
+    return mem_string(out, text, e);
 }
 
 enum status visit_from_json(const json_t *json, struct visit *out, struct err *e)

@@ -14,28 +14,23 @@ static bool ends_visit(enum status st)
 /* The checkpoint and its model, if a part works on them. */
 static enum status open_checkpoint(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     bool needed = false;
     for (int i = 0; i < PART_N; i++)
         needed = needed || (visit_part(i)->of_model && visit_wants(c->visit, i));
     if (!needed) return OK;
-    TRY(weights_open(&c->visit->weights, c, &c->checkpoint, e));
+    PASS(weights_open(&c->visit->weights, c, &c->checkpoint, e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
-    TRY(model_open(c->checkpoint, &c->model, e));
-done:
-    return st;
+    return model_open(c->checkpoint, &c->model, e);
 }
 
 /* Runs part i unless the visit has failed already; its failure joins the visit's. */
 static enum status run_part(struct part_context *c, int i, struct err *failure, struct err *e)
 {
-    enum status st = OK;
     if (failure->code != OK) return OK;
     enum status worked = err_agree(c->group->comm, visit_part(i)->run(c, failure), failure);
-    if (ends_visit(worked)) FAIL(worked, "%s", failure->text);
+    if (ends_visit(worked)) RAISE(worked, "%s", failure->text);
     if (worked == OK) err_clear(failure);
-done:
-    return st;
+    return OK;
 }
 
 /* Part i, those that complete its records if it is the cells, and its records. */

@@ -31,36 +31,31 @@ void walk_free(struct run *r)
 enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
                       const struct model *model, struct err *e)
 {
-    enum status st = OK;
     *r = (struct run){
         .visit = v, .context = c, .hooks = c->hooks, .group = c->group, .model = model};
     r->n = v->n_variants;
-    TRY(mem_zero(&r->streams, r->n, sizeof *r->streams, "streams", e));
+    PASS(mem_zero(&r->streams, r->n, sizeof *r->streams, "streams", e));
     for (int64_t i = 0; i < r->n; i++) {
         struct stream *s = &r->streams[i];
         s->variant = &r->visit->variants[i];
         s->method = quant_find(s->variant->method.method);
-        ENSURE(s->method, ERR_USAGE, "%s: unknown method", s->variant->method.method);
+        NEED(s->method, ERR_USAGE, "%s: unknown method", s->variant->method.method);
         s->needs = quant_needs_of(s->method, &s->variant->method.options);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* The texts, and this rank's sequences of them. */
 static enum status share_inputs(struct run *r, struct err *e)
 {
-    enum status st = OK;
-    TRY(visit_inputs_get(r->context->cache, r->visit, &r->inputs, e));
-    TRY(model_check_ids(r->model, r->inputs.evaluation, e));
-    if (r->inputs.calibration) TRY(model_check_ids(r->model, r->inputs.calibration, e));
+    PASS(visit_inputs_get(r->context->cache, r->visit, &r->inputs, e));
+    PASS(model_check_ids(r->model, r->inputs.evaluation, e));
+    if (r->inputs.calibration) PASS(model_check_ids(r->model, r->inputs.calibration, e));
     r->own = r->inputs;
-    TRY(group_sequences(r->group, r->inputs.evaluation, &r->own_evaluation, &r->own.evaluation,
-                        &r->first, e));
-    TRY(group_sequences(r->group, r->inputs.calibration, &r->own_calibration, &r->own.calibration,
-                        &r->first_calibration, e));
-done:
-    return st;
+    PASS(group_sequences(r->group, r->inputs.evaluation, &r->own_evaluation, &r->own.evaluation,
+                         &r->first, e));
+    return group_sequences(r->group, r->inputs.calibration, &r->own_calibration,
+                           &r->own.calibration, &r->first_calibration, e);
 }
 
 /* Variants in the order in which a block serves them: those with the shared Hessian first, one
@@ -136,7 +131,6 @@ static void need_agree(const struct visit_group *g, struct memory_need *need,
 /* Decides what is kept, where states lie and how many waves there are. */
 static enum status plan_memory(struct run *r, struct err *e)
 {
-    enum status st = OK;
     const struct run_options *o = &r->visit->run;
     struct memory_limits limits = {.memory = memory_usable(part_bound(r->context))};
     struct memory_need need = {.threads = r->context->threads,
@@ -149,11 +143,11 @@ static enum status plan_memory(struct run *r, struct err *e)
     need.base = memory_base_now(&need.sizes, need.threads);
     for (int64_t i = 0; i < r->n; i++)
         memory_need_add(&need, r->streams[i].method, &r->streams[i].variant->method.options);
-    TRY(group_agree(r->group,
-                    scratch_find(o->scratch, r->hooks->ranks, &r->scratch, &limits.scratch, e), e));
+    PASS(group_agree(
+        r->group, scratch_find(o->scratch, r->hooks->ranks, &r->scratch, &limits.scratch, e), e));
     need_agree(r->group, &need, &limits);
     limits.folder = limits.scratch > 0 ? r->scratch : NULL;
-    TRY(group_agree(r->group, memory_plan_make(&need, &limits, &r->plan, e), e));
+    PASS(group_agree(r->group, memory_plan_make(&need, &limits, &r->plan, e), e));
     log_trace("memory",
               "%lld waves of %lld variants, states %s%s, %lld of %lld tokens kept; peak %.0f MiB "
               "(blocks %.0f, head %.0f), scratch %.0f MiB",
@@ -163,18 +157,14 @@ static enum status plan_memory(struct run *r, struct err *e)
               (long long)need.calibration.tokens, (double)r->plan.peak / (1 << 20),
               (double)r->plan.blocks / (1 << 20), (double)r->plan.head / (1 << 20),
               (double)r->plan.scratch / (1 << 20));
-done:
-    return st;
+    return OK;
 }
 
 enum status walk_prepare(struct run *r, struct err *e)
 {
-    enum status st = OK;
-    TRY(group_agree(r->group, share_inputs(r, e), e));
-    TRY(group_agree(r->group, order_streams(r, e), e));
-    TRY(plan_memory(r, e));
-done:
-    return st;
+    PASS(group_agree(r->group, share_inputs(r, e), e));
+    PASS(group_agree(r->group, order_streams(r, e), e));
+    return plan_memory(r, e);
 }
 
 int64_t walk_planned(const struct run *r)
@@ -184,15 +174,13 @@ int64_t walk_planned(const struct run *r)
 
 enum status walk_go(struct run *r, struct err *e)
 {
-    enum status st = OK;
     int64_t wave = r->plan.wave > 0 ? r->plan.wave : 1;
     for (int64_t i = 0; i == 0 || i < r->n; i += wave)
-        TRY(wave_run(r, r->order + i, r->n - i < wave ? r->n - i : wave, i == 0, e));
-    TRY(give_hidden(r, e));
+        PASS(wave_run(r, r->order + i, r->n - i < wave ? r->n - i : wave, i == 0, e));
+    PASS(give_hidden(r, e));
     states_close(r->full.evaluation); /* what comes then has its own */
     r->full.evaluation = NULL;
-done:
-    return st;
+    return OK;
 }
 
 /* --- for parts that lie below the engine --- */

@@ -36,20 +36,18 @@ done:
 static enum status start_streams(struct run *r, struct stream *const *streams, int64_t n,
                                  bool first, struct err *e)
 {
-    enum status st = OK;
     const struct sequences *eval = r->own.evaluation, *cal = r->own.calibration;
     for (int64_t i = 0; i < n; i++)
-        ENSURE(cal || !(streams[i]->needs.own || streams[i]->needs.shared), ERR_USAGE,
-               "calibration: %s needs it and none is given", streams[i]->method->name);
-    if (first) TRY(embed(r, eval, "evaluation states", &r->full.evaluation, e));
-    if (r->full.needs.shared) TRY(embed(r, cal, "calibration states", &r->full.calibration, e));
+        NEED(cal || !(streams[i]->needs.own || streams[i]->needs.shared), ERR_USAGE,
+             "calibration: %s needs it and none is given", streams[i]->method->name);
+    if (first) PASS(embed(r, eval, "evaluation states", &r->full.evaluation, e));
+    if (r->full.needs.shared) PASS(embed(r, cal, "calibration states", &r->full.calibration, e));
     for (int64_t i = 0; i < n; i++) {
-        TRY(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
+        PASS(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
         if (streams[i]->needs.own)
-            TRY(embed(r, cal, "calibration states", &streams[i]->calibration, e));
+            PASS(embed(r, cal, "calibration states", &streams[i]->calibration, e));
     }
-done:
-    return st;
+    return OK;
 }
 
 static double squared_norm(const struct block *b)

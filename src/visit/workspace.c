@@ -52,7 +52,6 @@ static int64_t sums_of(const struct workspace *w, struct stream *const *streams,
 static enum status sums_init(struct workspace *w, struct stream *const *streams, int64_t n,
                              bool together, struct err *e)
 {
-    enum status st = OK;
     for (int k = 0; k < STATISTIC_N; k++) {
         int64_t all = 0, largest = 0, size[STAGE_N];
         for (int stage = 0; stage < STAGE_N; stage++) {
@@ -60,34 +59,30 @@ static enum status sums_init(struct workspace *w, struct stream *const *streams,
             all += size[stage];
             largest = max64(largest, size[stage]);
         }
-        TRY(mem_alloc(&w->memory[k], together ? all : largest, sizeof(double),
-                      statistic_at(k)->name, e));
+        PASS(mem_alloc(&w->memory[k], together ? all : largest, sizeof(double),
+                       statistic_at(k)->name, e));
         double *at = w->memory[k];
         for (int stage = 0; stage < STAGE_N; stage++) {
             w->sums[k][stage] = at;
             if (together) at += size[stage];
         }
     }
-done:
-    return st;
+    return OK;
 }
 
 static enum status bounds_init(struct workspace *w, struct err *e)
 {
-    enum status st = OK;
     if (!w->options->reproducible) return OK;
-    TRY(mem_alloc(&w->most, w->sizes.in_width, sizeof *w->most, "bounds of inputs", e));
+    PASS(mem_alloc(&w->most, w->sizes.in_width, sizeof *w->most, "bounds of inputs", e));
     for (int stage = 0; stage < STAGE_N; stage++)
-        TRY(mem_alloc(&w->bound[stage], w->sizes.cols[stage], sizeof *w->bound[stage],
-                      "bounds of inputs", e));
-done:
-    return st;
+        PASS(mem_alloc(&w->bound[stage], w->sizes.cols[stage], sizeof *w->bound[stage],
+                       "bounds of inputs", e));
+    return OK;
 }
 
 /* What stage-by-stage streams keep between two passes over the ranges. */
 static enum status kept_init(struct workspace *w, const struct memory_plan *plan, struct err *e)
 {
-    enum status st = OK;
     int64_t kept = 0;
     for (int64_t i = 0; i < w->calibration.n; i++) {
         int64_t end = w->calibration.range[i].row + w->calibration.range[i].tokens;
@@ -95,18 +90,16 @@ static enum status kept_init(struct workspace *w, const struct memory_plan *plan
         kept = end;
         w->kept_ranges = i + 1;
     }
-    TRY(mem_alloc(&w->kept, kept * w->sizes.in_width, sizeof(float), "kept activations", e));
+    PASS(mem_alloc(&w->kept, kept * w->sizes.in_width, sizeof(float), "kept activations", e));
     if (w->sizes.parallel)
-        TRY(mem_alloc(&w->kept_branch, kept * w->sizes.shape.hidden, sizeof(float),
-                      "kept activations", e));
-done:
-    return st;
+        PASS(mem_alloc(&w->kept_branch, kept * w->sizes.shape.hidden, sizeof(float),
+                       "kept activations", e));
+    return OK;
 }
 
 static enum status local_init(struct workspace *w, const struct memory_plan *plan,
                               struct stream *const *streams, int64_t n_streams, struct err *e)
 {
-    enum status st = OK;
     bool calibrates = false, sequential = false, together = false;
     for (int64_t i = 0; i < n_streams; i++) {
         const struct quant_needs *s = &streams[i]->needs;
@@ -114,27 +107,23 @@ static enum status local_init(struct workspace *w, const struct memory_plan *pla
         sequential = sequential || s->sequential;
         together = together || s->shared || (s->own && !s->sequential);
     }
-    TRY(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));
+    PASS(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));
     if (calibrates) {
-        ENSURE(w->inputs->calibration, ERR_USAGE,
-               "calibration: a method needs it and none is given");
-        TRY(ranges_cut(w->inputs->calibration, plan->range_tokens, &w->calibration, e));
-        TRY(sums_init(w, streams, n_streams, together, e));
-        TRY(bounds_init(w, e));
+        NEED(w->inputs->calibration, ERR_USAGE, "calibration: a method needs it and none is given");
+        PASS(ranges_cut(w->inputs->calibration, plan->range_tokens, &w->calibration, e));
+        PASS(sums_init(w, streams, n_streams, together, e));
+        PASS(bounds_init(w, e));
     }
-    if (sequential) TRY(kept_init(w, plan, e));
+    if (sequential) PASS(kept_init(w, plan, e));
     int64_t tokens = w->evaluation.tokens;
     if (w->calibration.tokens > tokens) tokens = w->calibration.tokens;
-    TRY(model_acts_init(w->model, tokens, &w->acts, e));
-    TRY(mem_alloc(&w->x, tokens * w->sizes.shape.hidden, sizeof *w->x, "hidden states", e));
-done:
-    return st;
+    PASS(model_acts_init(w->model, tokens, &w->acts, e));
+    return mem_alloc(&w->x, tokens * w->sizes.shape.hidden, sizeof *w->x, "hidden states", e);
 }
 
 enum status workspace_init(struct workspace *w, const struct run *r, struct stream *const *streams,
                            int64_t n_streams, struct err *e)
 {
-    enum status st = OK;
     const struct sequences *c = r->inputs.calibration;
     *w = (struct workspace){
         .group = r->group,
@@ -149,17 +138,16 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
         .full = &r->full,
         .longest = max64(sequences_longest(r->inputs.evaluation), c ? sequences_longest(c) : 0)};
     model_sizes(r->model, &w->sizes);
-    TRY(group_agree(w->group, local_init(w, &r->plan, streams, n_streams, e), e));
+    PASS(group_agree(w->group, local_init(w, &r->plan, streams, n_streams, e), e));
     w->rounds = group_max(w->group, w->calibration.n);
     if (n_streams)
-        TRY(group_memory_open(w->group, w->sizes.linears, "quantized block", &w->quantized, e));
+        PASS(group_memory_open(w->group, w->sizes.linears, "quantized block", &w->quantized, e));
     bool unrounded = false;
     for (int64_t i = 0; i < n_streams; i++) unrounded = unrounded || streams[i]->needs.unrounded;
     if (unrounded)
-        TRY(group_memory_open(w->group, w->sizes.linears, "quantized block, scales not rounded",
-                              &w->unrounded, e));
-done:
-    return st;
+        PASS(group_memory_open(w->group, w->sizes.linears, "quantized block, scales not rounded",
+                               &w->unrounded, e));
+    return OK;
 }
 
 void workspace_free(struct workspace *w)

@@ -52,15 +52,25 @@ def statement_end(code, at):
 
 
 def openmp(path, text):
-    """TRY, ENSURE and FAIL jump to `done:`, which may not leave an OpenMP region."""
+    """TRY, ENSURE and FAIL jump to `done:`; PASS, NEED and RAISE return. Neither may leave an OpenMP region."""
     code = strip(text)
     for pragma in re.finditer(r"^[ \t]*#[ \t]*pragma omp ((?:\\\n|[^\n])*)", code, flags=re.M):
         if re.match(r"(?:barrier|taskwait|threadprivate|declare|flush)\b", pragma.group(1)):
             continue
         end = statement_end(code, pragma.end())
-        for jump in re.finditer(r"\b(?:TRY|ENSURE|FAIL|goto|return)\b", code[pragma.end() : end]):
+        for jump in re.finditer(r"\b(?:TRY|ENSURE|FAIL|PASS|NEED|RAISE|goto|return)\b", code[pragma.end() : end]):
             at = line_of(code, pragma.end() + jump.start())
             yield at, f"{jump.group()} inside the OpenMP region of line {line_of(code, pragma.start())}"
+
+
+def forms(path, text):
+    """A function has one form: with a label, TRY, ENSURE and FAIL; without one, PASS, NEED and RAISE (decision 0018)."""
+    code = strip(text)
+    for body in re.finditer(r"^\{$.*?^\}$", code, flags=re.M | re.S):
+        labelled = re.search(r"^done:", body.group(), flags=re.M)
+        for use in re.finditer(r"\b(?:PASS|NEED|RAISE)\(" if labelled else r"\b(?:TRY|ENSURE|FAIL)\(", body.group()):
+            at = line_of(code, body.start() + use.start())
+            yield at, f"{use.group()[:-1]} in a function {'with' if labelled else 'without'} a label done:"
 
 
 def functions(path, text):
@@ -128,7 +138,7 @@ def names(paths):
             yield path, 1, f"{folder} has a file of this name too"
 
 
-RULES = {rule.__name__: rule for rule in (layers, openmp, functions, contracts, openings, names)}
+RULES = {rule.__name__: rule for rule in (layers, openmp, forms, functions, contracts, openings, names)}
 
 
 def main():

@@ -18,6 +18,8 @@ SAMPLES = [
     ("openmp", "src/a/b.c", PARALLEL % " {\n        h(\"} TRY(\"); /* TRY(x) */\n    }", []),
     ("openmp", "src/a/b.c", PARALLEL % "\n        h();", []),
     ("openmp", "src/a/b.c", "#pragma omp parallel \\\n    private(i)\n#pragma omp single\n{\n    FAIL(ERR_IO, \"\");\n}\n", [5, 5]),
+    ("forms", "src/a/b.c", "int f(void)\n{\n    PASS(g(e));\n    TRY(h(e));\ndone:\n    return st;\n}\n", [3]),
+    ("forms", "src/a/b.c", "int f(void)\n{\n    NEED(a, ERR_IO, \"TRY(\");\n    RAISE(ERR_IO, \"\");\n}\n", []),
     ("functions", "src/a/b.c", "/* a */\nstatic int f(int a,\n             int b)\n{\n%s}\n" % (46 * "    a++;\n"), []),
     ("functions", "src/a/b.c", "/* a */\nstatic int f(int a,\n             int b)\n{\n%s}\n" % (47 * "    a++;\n"), [2]),
     ("contracts", "src/a/b.h", "#pragma once\n", [1]),

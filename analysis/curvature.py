@@ -84,10 +84,15 @@ def draw_panel(axes, cube, lines, part, quantity):
 def label_panel(axes, cube, lines, part, quantity):
     """Steps at the points of the method that lies highest, where there is space."""
     best = max(cube.quantizer.values, key=lambda q: np.nan_to_num(part.sel(quantizer=q).loss_relative.max().item(), nan=-1))
-    y = 100 * part.sel(quantizer=best).loss_relative
-    points = [p for line in lines for p in zip(line.own(cube[quantity[0]]), line.own(y))]
+
+    def points_of(quantizer):
+        y = 100 * part.sel(quantizer=quantizer).loss_relative
+        return [p for line in lines for p in zip(line.own(cube[quantity[0]]), line.own(y))]
+
+    points = points_of(best)
+    others = [p for quantizer in cube.quantizer.values if quantizer != best for p in points_of(quantizer)]
     labels = [label for line in lines for label in checkpoint_labels(cube, line)]
-    style.label_points(axes, points, labels, first=(0, len(lines[0].places) - 1, len(points) - 1))
+    style.label_points(axes, points, labels, first=(0, len(lines[0].places) - 1, len(points) - 1), avoid=others)
 
 
 def draw(cube, bits):

@@ -186,14 +186,15 @@ PLACES = [((6, 4), "left", "bottom"), ((6, -4), "left", "top"), ((-6, 4), "right
           ((0, 7), "center", "bottom"), ((0, -7), "center", "top")]
 
 
-def label_points(axes, points, labels, first=()):
+def label_points(axes, points, labels, first=(), avoid=()):
     """Labels as many of the points (x, y) as there is space for, those of `first` before the others: inside the axes,
-    over no other label and no point. Call it when the layout is final."""
+    over no other label, no point, and none of the points in `avoid`. Call it when the layout is final."""
     points = [(x, y) for x, y in points]
     renderer = axes.figure.canvas.get_renderer()
     inside = axes.get_window_extent(renderer)
     at = [axes.transData.transform(point) for point in points]
-    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in at if np.isfinite([x, y]).all()]
+    marks = at + [axes.transData.transform(point) for point in avoid]
+    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in marks if np.isfinite([x, y]).all()]
     order = [i % len(points) for i in first] + list(range(len(points)))
     for i in dict.fromkeys(order):
         if not np.isfinite(at[i]).all():

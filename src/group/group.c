@@ -136,13 +136,11 @@ enum status group_memory_open(const struct visit_group *g, int64_t n, const char
     int64_t bytes = n * (int64_t)sizeof(float);
     *m = (struct group_memory){0};
     st = shares ? window_room(g, bytes, what, e) : mem_alloc(&m->at, n, sizeof *m->at, what, e);
-    TRY(group_agree(g, st, e));
+    PASS(group_agree(g, st, e));
     st = shares ? window_open(g, bytes, what, m, e) : OK;
-    TRY(group_agree(g, st, e));
+    PASS(group_agree(g, st, e));
     st = shares ? window_take(g, bytes, what, m, e) : OK;
-    TRY(group_agree(g, st, e));
-done:
-    return st;
+    return group_agree(g, st, e);
 }
 
 void group_memory_sync(const struct visit_group *g, const struct group_memory *m)
@@ -186,10 +184,9 @@ enum status group_rows(const struct visit_group *g, const struct group_memory *m
                         (end - first) * cols * (int64_t)sizeof *q, e);
         if (st != OK) break;
     }
-    TRY(group_agree(g, st, e));
+    PASS(group_agree(g, st, e));
     group_memory_sync(g, m);
-done:
-    return st;
+    return OK;
 }
 
 /* First sequence of rank r: where the middle of a sequence passes r's share of the tokens. */

@@ -168,14 +168,13 @@ static enum status settle(struct data_options *d, const struct facts *f, const s
     int32_t pad;
     if (d->within_positions && (d->length == 0 || d->length > f->positions))
         d->length = f->positions;
-    if (!asks_for_pad(d) || !t) goto done;
+    if (!asks_for_pad(d) || !t) return OK;
     st = tokenizer_pad(t, &f->pad, &pad, e);
     if (st != OK) err_prefix(e, "pad_id auto");
-    TRY(st);
+    PASS(st);
     d->pad_id = pad;
     log_trace("io", "batches are filled up with token %d", pad);
-done:
-    return st;
+    return OK;
 }
 
 static enum status load(const struct data_options *options, int64_t n, const char *tokenizer_path,

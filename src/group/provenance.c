@@ -44,11 +44,10 @@ json_t *provenance_record(const struct provenance *o, const char *type, const ch
 
 enum status provenance_failure(const json_t *record, struct err *e)
 {
-    enum status st = OK, code = status_of_word(json_text(record, "code", NULL));
+    enum status code = status_of_word(json_text(record, "code", NULL));
     bool done = strcmp(json_text(record, "status", ""), "done") == 0;
-    ENSURE(done, code == OK ? ERR_FORMAT : code, "%s", json_text(record, "message", "failed"));
-done:
-    return st;
+    NEED(done, code == OK ? ERR_FORMAT : code, "%s", json_text(record, "message", "failed"));
+    return OK;
 }
 
 enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,

@@ -165,22 +165,20 @@ static enum status kind_from_json(const json_t *json, struct weights *w, struct 
 
 static enum status parts_from_json(const json_t *json, struct weights *w, struct err *e)
 {
-    enum status st = OK;
     const json_t *parts = json_object_get(json, "parts");
     const json_t *numbers = json_object_get(json, "coefficients");
     int64_t n = (int64_t)json_array_size(parts);
-    ENSURE(n > 0 || w->kind == WEIGHTS_STORED, ERR_FORMAT, "visit: %s weights of nothing",
-           weights_kind_name(w));
-    TRY(mem_zero(&w->parts, n, sizeof *w->parts, "sources of weights", e));
+    NEED(n > 0 || w->kind == WEIGHTS_STORED, ERR_FORMAT, "visit: %s weights of nothing",
+         weights_kind_name(w));
+    PASS(mem_zero(&w->parts, n, sizeof *w->parts, "sources of weights", e));
     for (; w->n < n; w->n++)
-        TRY(weights_from_json(json_array_get(parts, (size_t)w->n), &w->parts[w->n], e));
-    if (w->kind != WEIGHTS_SUM) goto done;
-    ENSURE((int64_t)json_array_size(numbers) == n, ERR_FORMAT, "visit: a coefficient is missing");
-    TRY(mem_alloc(&w->coefficients, n, sizeof *w->coefficients, "coefficients", e));
+        PASS(weights_from_json(json_array_get(parts, (size_t)w->n), &w->parts[w->n], e));
+    if (w->kind != WEIGHTS_SUM) return OK;
+    NEED((int64_t)json_array_size(numbers) == n, ERR_FORMAT, "visit: a coefficient is missing");
+    PASS(mem_alloc(&w->coefficients, n, sizeof *w->coefficients, "coefficients", e));
     for (int64_t i = 0; i < n; i++)
         w->coefficients[i] = json_number_get(json_array_get(numbers, (size_t)i));
-done:
-    return st;
+    return OK;
 }
 
 enum status weights_from_json(const json_t *json, struct weights *out, struct err *e)

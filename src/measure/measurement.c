@@ -52,7 +52,7 @@ static void leave(struct measurement *m, const struct err *why)
 static enum status meet(struct measurement *m, enum status st, struct err *e)
 {
     struct err why = {0};
-    if (m->left) FAIL(m->failure.code, "%s", m->failure.text);
+    if (m->left) RAISE(m->failure.code, "%s", m->failure.text);
     if (st != OK && e) why = *e;
     enum status own = st;
     st = err_agree(m->group, st, &why);
@@ -63,7 +63,6 @@ static enum status meet(struct measurement *m, enum status st, struct err *e)
         err_clear(e);
         st = err_set(e, st, __FILE__, __LINE__, "%s", why.text);
     }
-done:
     return st;
 }
 

@@ -77,14 +77,13 @@ static enum status name_file(struct second_order *s, int64_t i, struct err *e)
     struct weights_spill *spill = &s->spills[i];
     const struct visit_group *g = s->group;
     st = writes(s) ? weights_file_scratch(s->context->visit->run.scratch, i, &spill->path, e) : OK;
-    TRY(group_agree(g, st, e));
+    PASS(group_agree(g, st, e));
     int length = spill->path ? (int)strlen(spill->path) + 1 : 0;
     if (g->node_size > 1) MPI_Bcast(&length, 1, MPI_INT, 0, g->node);
     if (!writes(s)) st = mem_zero(&spill->path, length, 1, "a file's name", e);
-    TRY(group_agree(g, st, e)); /* a rank that is alone on its node meets the others too */
+    PASS(group_agree(g, st, e)); /* a rank that is alone on its node meets the others too */
     if (g->node_size > 1) MPI_Bcast(spill->path, length, MPI_CHAR, 0, g->node);
-done:
-    return st;
+    return OK;
 }
 
 static enum status create_files(struct second_order *s, struct err *e)
@@ -92,15 +91,14 @@ static enum status create_files(struct second_order *s, struct err *e)
     enum status st = OK;
     for (; s->n < s->context->visit->n_variants; s->n++) {
         struct weights_spill *spill = &s->spills[s->n];
-        TRY(name_file(s, s->n, e));
+        PASS(name_file(s, s->n, e));
         if (writes(s))
             st = weights_file_create(s->context->checkpoint, spill->path, &s->n_linears,
                                      &spill->out, e);
-        TRY(group_agree(s->group, st, e));
+        PASS(group_agree(s->group, st, e));
     }
     s->n_linears = group_max(s->group, s->n_linears);
-done:
-    return st;
+    return OK;
 }
 
 enum status second_order_quantized(struct second_order *s, struct weights_spill *spill,
@@ -109,14 +107,13 @@ enum status second_order_quantized(struct second_order *s, struct weights_spill 
     enum status st = spill->out ? safetensors_commit(spill->out, e) : OK;
     safetensors_out_close(spill->out);
     spill->out = NULL;
-    TRY(group_agree(s->group, st, e));
+    PASS(group_agree(s->group, st, e));
     st = checkpoint_overlay(s->context->checkpoint, spill->path, &spill->quantized, e);
-    TRY(group_agree(s->group, st, e)); /* all have it open */
+    PASS(group_agree(s->group, st, e)); /* all have it open */
     if (writes(s)) unlink(spill->path);
     free(spill->path);
     spill->path = NULL;
-done:
-    return st;
+    return OK;
 }
 
 /* --- the part --- */

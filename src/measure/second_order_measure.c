@@ -95,36 +95,31 @@ static enum status vectors_open(struct measuring *m, struct err *e)
 static enum status measuring_open(struct measuring *m, const struct model *model, int64_t wanted,
                                   struct err *e)
 {
-    enum status st = OK;
     const struct visit_group *g = m->s->group;
     struct memory_fit fit;
     m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g->comm};
-    TRY(measurement_open(&m->base, HVP_QUANTIZED, e));
+    PASS(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
     /* Numbers do not depend on how many variants go together. */
-    TRY(measurement_fit(&m->base, &second_order_part, m->s->task, wanted, part_bound(m->s->context),
-                        &fit, e));
+    PASS(measurement_fit(&m->base, &second_order_part, m->s->task, wanted,
+                         part_bound(m->s->context), &fit, e));
     m->s->planned = fit.bytes;
     m->k = -group_max(g, -fit.together);
-    TRY(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
-    TRY(check_loss(m->loss, "model", e));
-    if (m->s->task->depth == SECOND_ORDER_NONE) goto done;
-    TRY(group_agree(g, vectors_open(m, e), e));
-    TRY(measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e));
-done:
-    return st;
+    PASS(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
+    PASS(check_loss(m->loss, "model", e));
+    if (m->s->task->depth == SECOND_ORDER_NONE) return OK;
+    PASS(group_agree(g, vectors_open(m, e), e));
+    return measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e);
 }
 
 /* delta (n) = the variant's change of the weights. Not collective. */
 static enum status find_change(const struct measuring *m, struct hvp *quantized, float *delta,
                                struct err *e)
 {
-    enum status st = OK;
-    TRY(hvp_weights(quantized, delta, e));
+    PASS(hvp_weights(quantized, delta, e));
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < m->n; i++) delta[i] -= m->w[i];
-done:
-    return st;
+    return OK;
 }
 
 /* The variant's loss and its change of the weights (delta NULL: not asked for). */
@@ -299,14 +294,12 @@ done:
 
 enum status second_order_of_checkpoint(struct second_order *s, struct err *e)
 {
-    enum status st = OK;
     struct err failure = {0};
     struct second_order_result *out = &s->of_checkpoint;
     double start = clock_seconds();
-    if (!s->task->previous) goto done;
+    if (!s->task->previous) return OK;
     out->done = measure_checkpoint(s, &out->critical, &failure) == OK;
-    if (!out->done) TRY(note(s->group, "critical", &failure, out, e));
+    if (!out->done) PASS(note(s->group, "critical", &failure, out, e));
     out->seconds = clock_seconds() - start;
-done:
-    return st;
+    return OK;
 }

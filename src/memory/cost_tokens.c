@@ -63,11 +63,6 @@ static bool ids_shape(const char *ids, int64_t most, int64_t *rows, int64_t *len
     return ok;
 }
 
-static double lower(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 /* n sequences of the same length. */
 static struct cost_tokens even(double n, double length, bool guessed)
 {
@@ -84,7 +79,7 @@ static double filled_up(const struct data_options *d, double length)
 {
     if (d->padding != PADDING_COUNTED || d->ids) return length;
     length = ceil(length * pow((double)d->batch, 0.45));
-    return d->length > 0 ? lower(length, (double)d->length) : length;
+    return d->length > 0 ? fmin(length, (double)d->length) : length;
 }
 
 struct cost_tokens cost_tokens_of(const struct data_options *d)
@@ -99,7 +94,7 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     } else {
         double all = d->text ? text_tokens(d->text) : 0;
         if (d->layout == LAYOUT_DOCUMENT || length == 0) {
-            length = length > 0 ? lower(length, usual_document) : usual_document;
+            length = length > 0 ? fmin(length, usual_document) : usual_document;
             guessed = true;
         }
         n = all > 0 ? all / length : 0;
@@ -108,13 +103,13 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     bool bounded = d->samples > 0 || d->tokens > 0 || documents;
     if (d->skip > 0 && n > 0) n = n > (double)d->skip ? n - (double)d->skip : 1;
     double most = 1e300;
-    if (documents) most = lower(most, (double)d->documents);
-    if (d->samples > 0) most = lower(most, (double)d->samples);
-    if (d->tokens > 0) most = lower(most, (double)(d->tokens / (int64_t)length));
+    if (documents) most = fmin(most, (double)d->documents);
+    if (d->samples > 0) most = fmin(most, (double)d->samples);
+    if (d->tokens > 0) most = fmin(most, (double)(d->tokens / (int64_t)length));
     if (!bounded) most = n;
     /* A text that is not there yet gives what is asked of it. */
     if (n == 0 || n > most) n = most;
-    if (d->cut > 0) length = lower(length, (double)d->cut);
+    if (d->cut > 0) length = fmin(length, (double)d->cut);
     if (guessed) length = filled_up(d, length);
     return even(n >= 1 ? (double)(int64_t)n : 1, length, guessed || (!bounded && d->text));
 }

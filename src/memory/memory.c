@@ -314,12 +314,12 @@ static void keep(const struct memory_need *need, const struct memory_limits *l,
     predict(need, p);
 }
 
-static void too_little(const struct memory_need *need, const struct memory_limits *l,
-                       const struct memory_plan *least_plan, struct err *e, enum status *st)
+static enum status too_little(const struct memory_need *need, const struct memory_limits *l,
+                              const struct memory_plan *least_plan, struct err *e)
 {
     const double mib = 1 << 20;
-    *st = err_set(
-        e, ERR_NOMEM, __FILE__, __LINE__,
+    RAISE(
+        ERR_NOMEM,
         "memory_per_rank of %.0f MiB is too little for this checkpoint and these texts: with one "
         "variant at a time%s it takes %.0f MiB (weights %.0f, states %.0f, work on sequences of up "
         "to %lld tokens %.0f, Hessians and factors %.0f, head %.0f); give a rank more memory%s, "
@@ -339,7 +339,6 @@ static void too_little(const struct memory_need *need, const struct memory_limit
 enum status memory_plan_make(const struct memory_need *need, const struct memory_limits *limits,
                              struct memory_plan *out, struct err *e)
 {
-    enum status st = OK;
     int64_t n = variants(need),
             longest = max64(need->evaluation.longest, need->calibration.longest);
     /* Whole sequences, and enough of them to occupy every thread if there is room. */
@@ -364,6 +363,5 @@ enum status memory_plan_make(const struct memory_need *need, const struct memory
                 return OK;
             }
     }
-    too_little(need, limits, &smallest, e, &st);
-    return st;
+    return too_little(need, limits, &smallest, e);
 }

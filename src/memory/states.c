@@ -1,5 +1,6 @@
 #include "memory/states.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -91,58 +92,34 @@ void states_close(struct states *s)
     free(s);
 }
 
-static enum status file_read(const struct states *s, int64_t at, void *to, size_t bytes,
+/* n elements at p to the file, from the first-th on, or from there to p. */
+static enum status file_move(const struct states *s, int64_t first, int64_t n, void *p, bool put,
                              struct err *e)
 {
-    char *p = to;
-    while (bytes > 0) {
-        ssize_t n = pread(s->fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return disk_fail(s, n < 0 ? errno : EIO, "read", e);
-        p += n;
-        at += n;
-        bytes -= (size_t)n;
+    off_t at = first * (off_t)dtype_size(s->type);
+    size_t bytes = (size_t)n * dtype_size(s->type);
+    for (char *x = p; bytes > 0;) {
+        ssize_t done = put ? pwrite(s->fd, x, bytes, at) : pread(s->fd, x, bytes, at);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0)
+            return disk_fail(s, done < 0 ? errno : put ? ENOSPC : EIO, put ? "write" : "read", e);
+        x += done;
+        at += done;
+        bytes -= (size_t)done;
     }
     return OK;
 }
 
-static enum status file_write(const struct states *s, int64_t at, const void *from, size_t bytes,
-                              struct err *e)
+/* The same with f32 at x, bf16 in pieces. */
+static enum status file_convert(const struct states *s, int64_t first, int64_t n, float *x,
+                                bool put, struct err *e)
 {
-    const char *p = from;
-    while (bytes > 0) {
-        ssize_t n = pwrite(s->fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return disk_fail(s, n < 0 ? errno : ENOSPC, "write", e);
-        p += n;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return OK;
-}
-
-/* n elements from the first-th on, between the file and x, bf16 in pieces. */
-static enum status file_get(struct states *s, int64_t first, int64_t n, float *x, struct err *e)
-{
-    int64_t size = (int64_t)dtype_size(s->type);
-    if (s->type == DTYPE_F32) return file_read(s, first * size, x, (size_t)(n * size), e);
+    if (s->type == DTYPE_F32) return file_move(s, first, n, x, put, e);
     for (int64_t i = 0; i < n; i += PIECE) {
-        int64_t m = n - i < PIECE ? n - i : PIECE;
-        PASS(file_read(s, (first + i) * size, s->narrow, (size_t)(m * size), e));
-        dtype_widen(x + i, s->narrow, s->type, m);
-    }
-    return OK;
-}
-
-static enum status file_put(struct states *s, int64_t first, int64_t n, const float *x,
-                            struct err *e)
-{
-    int64_t size = (int64_t)dtype_size(s->type);
-    if (s->type == DTYPE_F32) return file_write(s, first * size, x, (size_t)(n * size), e);
-    for (int64_t i = 0; i < n; i += PIECE) {
-        int64_t m = n - i < PIECE ? n - i : PIECE;
-        dtype_narrow_bf16(s->narrow, x + i, m);
-        PASS(file_write(s, (first + i) * size, s->narrow, (size_t)(m * size), e));
+        int64_t m = min64(n - i, PIECE);
+        if (put) dtype_narrow_bf16(s->narrow, x + i, m);
+        PASS(file_move(s, first + i, m, s->narrow, put, e));
+        if (!put) dtype_widen(x + i, s->narrow, s->type, m);
     }
     return OK;
 }
@@ -150,7 +127,7 @@ static enum status file_put(struct states *s, int64_t first, int64_t n, const fl
 enum status states_copy(struct states *s, int64_t row, int64_t n, float *buffer, struct err *e)
 {
     int64_t first = row * s->width, count = n * s->width;
-    if (s->fd >= 0) return file_get(s, first, count, buffer, e);
+    if (s->fd >= 0) return file_convert(s, first, count, buffer, false, e);
     if (s->type == DTYPE_F32)
         memcpy(buffer, (const float *)s->memory + first, (size_t)count * sizeof *buffer);
     else
@@ -177,7 +154,7 @@ enum status states_take(struct states *s, int64_t row, int64_t n, float *buffer,
 enum status states_put(struct states *s, int64_t row, int64_t n, const float *x, struct err *e)
 {
     int64_t first = row * s->width, count = n * s->width;
-    if (s->fd >= 0) return file_put(s, first, count, x, e);
+    if (s->fd >= 0) return file_convert(s, first, count, (float *)(uintptr_t)x, true, e);
     if (s->type == DTYPE_BF16) {
         dtype_narrow_bf16((uint16_t *)s->memory + first, x, count);
         return OK;

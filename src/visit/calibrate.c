@@ -136,24 +136,24 @@ static bool needs_bounds(const struct workspace *w, const struct stream *s)
     return bounded && w->options->reproducible;
 }
 
-static void clear_most(struct workspace *w)
+static void clear_most(struct workspace *w, int stage)
 {
-    memset(w->most, 0, (size_t)w->sizes.in_width * sizeof *w->most);
+    memset(w->most[stage], 0, (size_t)w->sizes.cols[stage] * sizeof *w->most[stage]);
 }
 
 static void raise_most(struct workspace *w, const struct range *r, int stage)
 {
-    gram_bound_raise(w->most, w->acts.in, w->sizes.cols[stage], r->tokens);
+    gram_bound_raise(w->most[stage], w->acts.in, w->sizes.cols[stage], r->tokens);
 }
 
 static enum status agree_bound(struct workspace *w, int stage, struct err *e)
 {
     int n = (int)w->sizes.cols[stage];
     if (w->group->size > 1)
-        NEED(MPI_Allreduce(MPI_IN_PLACE, w->most, n, MPI_FLOAT, MPI_MAX, w->group->comm) ==
+        NEED(MPI_Allreduce(MPI_IN_PLACE, w->most[stage], n, MPI_FLOAT, MPI_MAX, w->group->comm) ==
                  MPI_SUCCESS,
              ERR_MPI, "MPI_Allreduce failed");
-    gram_bound_make(w->bound[stage], w->most, n, w->calibration_tokens);
+    gram_bound_make(w->bound[stage], w->most[stage], n, w->calibration_tokens);
     return OK;
 }
 
@@ -197,16 +197,14 @@ static enum status bound_stage(struct workspace *w, struct stream *s, const stru
 {
     enum status st = OK;
     struct own_buffers before;
-    clear_most(w);
+    clear_most(w, stage);
     for (int64_t i = 0; st == OK && i < w->calibration.n; i++) {
         st = range_input(w, s, b, stage, i, &before, e);
         if (st == OK) raise_most(w, range_at(w, i), stage);
         buffers_leave(w, before);
     }
-    TRY(group_agree(w->group, st, e));
-    TRY(agree_bound(w, stage, e));
-done:
-    return st;
+    PASS(group_agree(w->group, st, e));
+    return agree_bound(w, stage, e);
 }
 
 static enum status sum_stage(struct workspace *w, struct stream *s, const struct block *b,
@@ -228,16 +226,15 @@ enum status calibrate_stage(struct workspace *w, struct stream *s, const struct 
 {
     enum status st = OK;
     double start = clock_seconds(), hessian = s->seconds.hessian;
-    TRY(clear_sums(w, s, stage, e));
+    PASS(clear_sums(w, s, stage, e));
     for (int64_t i = 0; st == OK && i < w->calibration.n; i++)
         st = advance_range(w, s, b, stage, i, e);
-    TRY(group_agree(w->group, st, e));
-    if (needs_bounds(w, s)) TRY(bound_stage(w, s, b, stage, e));
-    TRY(sum_stage(w, s, b, stage, e));
-    TRY(reduce_sums(w, s, stage, e));
+    PASS(group_agree(w->group, st, e));
+    if (needs_bounds(w, s)) PASS(bound_stage(w, s, b, stage, e));
+    PASS(sum_stage(w, s, b, stage, e));
+    PASS(reduce_sums(w, s, stage, e));
     s->seconds.forward += clock_seconds() - start - (s->seconds.hessian - hessian);
-done:
-    return st;
+    return OK;
 }
 
 enum status calibrate_end(struct workspace *w, struct stream *s, const struct block *b,
@@ -277,28 +274,19 @@ static enum status bound_block(struct workspace *w, struct stream *s, const stru
                                struct err *e)
 {
     enum status st = OK;
-    float *most[STAGE_N] = {NULL}, *kept = w->most;
-    for (int stage = 0; st == OK && stage < STAGE_N; stage++)
-        st = mem_zero(&most[stage], w->sizes.cols[stage], sizeof(float), "bounds of inputs", e);
+    for (int stage = 0; stage < STAGE_N; stage++) clear_most(w, stage);
     for (int64_t i = 0; st == OK && i < w->calibration.n; i++) {
         const struct range *r = range_at(w, i);
         st = states_copy(s->calibration, r->row, r->tokens, w->x, e);
         for (int stage = 0; st == OK && stage < STAGE_N; stage++) {
             stage_input(w, r, b, stage, w->x);
-            w->most = most[stage];
             raise_most(w, r, stage);
             stage_output(w, r, b, stage, w->x);
         }
     }
-    TRY(group_agree(w->group, st, e));
-    for (int stage = 0; stage < STAGE_N; stage++) {
-        w->most = most[stage];
-        TRY(agree_bound(w, stage, e));
-    }
-done:
-    w->most = kept;
-    for (int stage = 0; stage < STAGE_N; stage++) free(most[stage]);
-    return st;
+    PASS(group_agree(w->group, st, e));
+    for (int stage = 0; stage < STAGE_N; stage++) PASS(agree_bound(w, stage, e));
+    return OK;
 }
 
 enum status calibrate_block(struct workspace *w, struct stream *s, const struct block *b,
@@ -306,8 +294,8 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
 {
     enum status st = OK;
     double start = clock_seconds(), hessian = s->seconds.hessian;
-    for (int stage = 0; stage < STAGE_N; stage++) TRY(clear_sums(w, s, stage, e));
-    if (needs_bounds(w, s)) TRY(bound_block(w, s, b, e));
+    for (int stage = 0; stage < STAGE_N; stage++) PASS(clear_sums(w, s, stage, e));
+    if (needs_bounds(w, s)) PASS(bound_block(w, s, b, e));
     for (int64_t i = 0; st == OK && i < w->rounds; i++) {
         const struct range *r = i < w->calibration.n ? range_at(w, i) : NULL;
         float *x = w->x;
@@ -318,11 +306,10 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
         st = range_stages(w, s, b, r, x, st, e);
         if (r && advance && st == OK) st = states_put(s->calibration, r->row, r->tokens, x, e);
     }
-    TRY(group_agree(w->group, st, e));
-    for (int stage = 0; stage < STAGE_N; stage++) TRY(reduce_sums(w, s, stage, e));
+    PASS(group_agree(w->group, st, e));
+    for (int stage = 0; stage < STAGE_N; stage++) PASS(reduce_sums(w, s, stage, e));
     s->seconds.forward += clock_seconds() - start - (s->seconds.hessian - hessian);
-done:
-    return st;
+    return OK;
 }
 
 enum status forward_block(struct workspace *w, struct stream *s, const struct block *b,

@@ -31,19 +31,16 @@ enum status parts_begin(struct part_context *c, struct err *e)
 enum status parts_linear(void *context, const struct variant *v, const struct linear *l,
                          const float *q, struct err *e)
 {
-    enum status st = OK;
     struct part_context *c = context;
     const struct quant_method *method = quant_find(v->method.method);
     for (int i = 0; i < PART_N; i++) {
         if (!table[i]->linear || !visit_wants(c->visit, i)) continue;
-        TRY(quant_check_weights(method, table[i]->name, e));
-        TRY(table[i]->linear(c, v, l, q, e));
+        PASS(quant_check_weights(method, table[i]->name, e));
+        PASS(table[i]->linear(c, v, l, q, e));
     }
-    if (!c->hooks->weights) goto done;
-    TRY(quant_check_weights(method, "weights", e));
-    TRY(c->hooks->weights(c->hooks->context, v, l, q, e));
-done:
-    return st;
+    if (!c->hooks->weights) return OK;
+    PASS(quant_check_weights(method, "weights", e));
+    return c->hooks->weights(c->hooks->context, v, l, q, e);
 }
 
 void parts_annotate(const struct part_context *c, const struct variant *v, json_t *record)

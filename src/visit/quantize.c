@@ -125,9 +125,9 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     double start = clock_seconds();
     st = s->method->run(&job, &report, e);
     if (st != OK) err_prefix(e, "%s", l->name);
-    TRY(st);
-    TRY(group_rows(w->group, &w->quantized, q, l->rows, l->cols, e));
-    if (unrounded) TRY(group_rows(w->group, &w->unrounded, unrounded, l->rows, l->cols, e));
+    PASS(st);
+    PASS(group_rows(w->group, &w->quantized, q, l->rows, l->cols, e));
+    if (unrounded) PASS(group_rows(w->group, &w->unrounded, unrounded, l->rows, l->cols, e));
     s->seconds.sweep += clock_seconds() - start;
     log_trace(s->method->name, "%s %lld bits, %s: relative error %.3g, damping %.3g, %.3f s",
               s->variant->method.name, (long long)s->variant->bits, l->name, report.relative_error,
@@ -136,9 +136,7 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     if (st == OK && s->method->make_linear)
         st = s->method->make_linear(&job, w->longest, &w->computing[number], e);
     if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, e);
-    TRY(group_agree(w->group, st, e));
-done:
-    return st;
+    return group_agree(w->group, st, e);
 }
 
 /* Quantizes the linears of the stages and points `to` at the results. */

@@ -25,21 +25,19 @@ static void batch_free(struct score_batch *b)
 static enum status batch_init(struct score_batch *b, struct run *r, struct stream *const *streams,
                               int64_t n, int64_t tokens, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_zero(&b->stream, 1 + n, sizeof *b->stream, "streams", e));
-    TRY(mem_zero(&b->part, 1 + n, sizeof *b->part, "scores", e));
-    TRY(mem_zero(&b->x, 1 + n, sizeof *b->x, "streams", e));
+    PASS(mem_zero(&b->stream, 1 + n, sizeof *b->stream, "streams", e));
+    PASS(mem_zero(&b->part, 1 + n, sizeof *b->part, "scores", e));
+    PASS(mem_zero(&b->x, 1 + n, sizeof *b->x, "streams", e));
     b->stream[b->n++] = &r->full;
     for (int64_t i = 0; i < n; i++)
         if (streams[i]->st == OK) b->stream[b->n++] = streams[i];
     for (int64_t i = 0; i < b->n; i++)
         if (!b->stream[i]->scores.sum)
-            TRY(scores_init(&b->stream[i]->scores, r->inputs.evaluation->n, e));
+            PASS(scores_init(&b->stream[i]->scores, r->inputs.evaluation->n, e));
     if (!states_in_place(r->full.evaluation))
-        TRY(mem_alloc(&b->buffer, b->n * tokens * model_shape(r->model)->hidden, sizeof *b->buffer,
-                      "hidden states", e));
-done:
-    return st;
+        PASS(mem_alloc(&b->buffer, b->n * tokens * model_shape(r->model)->hidden, sizeof *b->buffer,
+                       "hidden states", e));
+    return OK;
 }
 
 static enum status score_range(const struct run *r, struct score_batch *b, const struct range *at,

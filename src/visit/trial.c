@@ -72,19 +72,18 @@ static enum status compare(const struct quant_block *b, int stage, double *mean_
     for (int i = 0; i < b->n_linears; i++) {
         const struct quant_linear *l = &b->linear[i];
         if (l->stage != stage) continue;
-        TRY(group_rows(w->group, &w->quantized, l->trial, l->rows, l->cols, e));
+        PASS(group_rows(w->group, &w->quantized, l->trial, l->rows, l->cols, e));
         t->changed.linear[i].w = l->trial;
     }
     for (int64_t i = 0; i < w->calibration.n && st == OK; i++)
         st = compare_range(t, &w->calibration.range[i], stage, e);
-    TRY(group_agree(w->group, st, e));
-    TRY(group_gather(w->group, w->calibration_all, 1, t->difference, e));
+    PASS(group_agree(w->group, st, e));
+    PASS(group_gather(w->group, w->calibration_all, 1, t->difference, e));
     for (int64_t i = 0; i < w->samples; i++) sum += t->difference[i];
-    ENSURE(isfinite(sum), ERR_NUMERIC, "block %lld: trial weights give outputs that are not finite",
-           (long long)t->original->layer);
+    NEED(isfinite(sum), ERR_NUMERIC, "block %lld: trial weights give outputs that are not finite",
+         (long long)t->original->layer);
     *mean_squared = sum / (double)(w->calibration_tokens * w->sizes.shape.hidden);
-done:
-    return st;
+    return OK;
 }
 
 /* What linear i's columns could exchange a factor with. */

@@ -85,7 +85,7 @@ struct workspace {
                                            or one each */
     double *memory[STATISTIC_N];        /* owners of the sums */
     struct dist *dist[STAGE_N];         /* Gram matrices that are distributed over the group */
-    float *most;                        // (in_width) reproducible: largest inputs of a stage
+    float *most[STAGE_N];               // (cols) reproducible: largest inputs of a stage
     double *bound[STAGE_N];             // (cols) likewise, see gram_bound_make
     const struct stream *full;          /* for the states of the block's full-precision input */
     const struct sequences *calibration_all; /* of all ranks; NULL: none */
@@ -141,7 +141,7 @@ MUST_USE enum status forward_block(struct workspace *w, struct stream *s, const 
  * shares statistics finds those of the full-precision stream in w->sums. */
 MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
                                     struct block *quantized, struct err *e);
-/* Forgets what was prepared from the last block's shared statistics; at the end also the quantized
+/* Frees what was prepared from the last block's shared statistics; at the end also the quantized
  * block. */
 void quantize_forget(struct workspace *w);
 void quantize_end(struct workspace *w);

@@ -38,13 +38,11 @@ static enum status run_and_emit(struct part_context *c, int i, struct err *failu
 {
     enum status st = OK;
     const struct part *p = visit_part(i);
-    TRY(run_part(c, i, failure, e));
+    PASS(run_part(c, i, failure, e));
     for (int j = 0; i == PART_CELLS && j < PART_N; j++)
-        if (visit_part(j)->of_cells && visit_wants(c->visit, j)) TRY(run_part(c, j, failure, e));
+        if (visit_part(j)->of_cells && visit_wants(c->visit, j)) PASS(run_part(c, j, failure, e));
     if (c->group->rank == 0) st = p->emit(c, failure, e);
-    TRY(err_agree(c->group->comm, st, e));
-done:
-    return st;
+    return err_agree(c->group->comm, st, e);
 }
 
 /* What fails the checkpoint or its cells fails the parts behind them too; what fails another part
@@ -57,16 +55,15 @@ static enum status run_parts(struct part_context *c, struct err *e)
     if (opened) err_clear(&failure);
     for (int i = 0; i < PART_N; i++) {
         st = visit_wants(c->visit, i) && visit_part(i)->open ? visit_part(i)->open(c, e) : OK;
-        TRY(group_agree(c->group, st, e));
+        PASS(group_agree(c->group, st, e));
     }
     for (int i = 0; i < PART_N; i++) {
         struct err own = failure;
         if (!visit_wants(c->visit, i) || visit_part(i)->of_cells) continue;
-        TRY(run_and_emit(c, i, &own, e));
+        PASS(run_and_emit(c, i, &own, e));
         if (i == PART_CELLS) failure = own;
     }
-done:
-    return st;
+    return OK;
 }
 
 enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *cache,

@@ -185,18 +185,28 @@ enum status walk_go(struct run *r, struct err *e)
 
 /* --- for parts that lie below the engine --- */
 
-/* Checkpoint c through the blocks, as the visit v describes it. r is to be freed after model. */
+/* Checkpoint c through the blocks, as the visit v describes it; *datasets and *planned as of
+ * part_engine, where they are asked for. Failures of a variant are failures here. */
 static enum status walk_checkpoint(const struct part_context *context, struct checkpoint *c,
                                    const struct visit *v, const struct weights_sink *sink,
-                                   struct model **model, struct run *r, struct err *e)
+                                   json_t **datasets, int64_t *planned, struct err *e)
 {
-    enum status st = model_open(c, model, e);
-    if (st == OK) st = walk_init(r, context, v, *model, e);
+    enum status st = OK;
+    struct model *model = NULL;
+    struct run r = {0};
+    st = model_open(c, &model, e);
+    if (st == OK) st = walk_init(&r, context, v, model, e);
     TRY(group_agree(context->group, st, e));
-    r->sink = sink;
-    TRY(walk_prepare(r, e));
-    TRY(walk_go(r, e));
+    r.sink = sink;
+    TRY(walk_prepare(&r, e));
+    TRY(walk_go(&r, e));
+    for (int64_t i = 0; i < r.n; i++)
+        ENSURE(r.streams[i].st == OK, r.streams[i].st, "%s", r.streams[i].err.text);
+    if (datasets) *datasets = record_datasets(&r, &r.full.scores, METRIC_CHECKPOINT);
+    if (planned) *planned = walk_planned(&r);
 done:
+    walk_free(&r);
+    model_close(model);
     return st;
 }
 
@@ -204,38 +214,20 @@ static enum status quantize(const struct part_context *context, struct checkpoin
                             const struct variant *variant, const struct weights_sink *sink,
                             struct err *e)
 {
-    enum status st = OK;
-    struct model *model = NULL;
-    struct run r = {0};
     struct visit v = *context->visit; /* shallow */
     v.n_variants = 1;
     v.variants = (struct variant *)(uintptr_t)variant;
     v.n_evaluations = 0;
-    TRY(quant_check_weights(quant_find(variant->method.method), "a quantized model's weights", e));
-    TRY(walk_checkpoint(context, c, &v, sink, &model, &r, e));
-    const struct stream *s = &r.streams[0];
-    ENSURE(s->st == OK, s->st, "%s", s->err.text);
-done:
-    walk_free(&r);
-    model_close(model);
-    return st;
+    PASS(quant_check_weights(quant_find(variant->method.method), "a quantized model's weights", e));
+    return walk_checkpoint(context, c, &v, sink, NULL, NULL, e);
 }
 
 static enum status evaluate(const struct part_context *context, struct checkpoint *c,
                             json_t **datasets, int64_t *planned, struct err *e)
 {
-    enum status st = OK;
-    struct model *model = NULL;
-    struct run r = {0};
     struct visit v = *context->visit; /* shallow */
     v.n_variants = 0;
-    TRY(walk_checkpoint(context, c, &v, NULL, &model, &r, e));
-    *datasets = record_datasets(&r, &r.full.scores, METRIC_CHECKPOINT);
-    *planned = walk_planned(&r);
-done:
-    walk_free(&r);
-    model_close(model);
-    return st;
+    return walk_checkpoint(context, c, &v, NULL, datasets, planned, e);
 }
 
 const struct part_engine walk_engine = {.quantize = quantize, .evaluate = evaluate};

@@ -75,31 +75,27 @@ static enum status pass_full(struct run *r, struct workspace *w, const struct bl
         r->weight_norm += squared_norm(b);
         st = forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e);
     }
-    TRY(group_agree(r->group, st, e));
+    PASS(group_agree(r->group, st, e));
     /* Trials start from the block's input. */
-    if (r->full.calibration) TRY(calibrate_block(w, &r->full, b, !r->full.needs.trials, e));
-done:
-    return st;
+    if (r->full.calibration) PASS(calibrate_block(w, &r->full, b, !r->full.needs.trials, e));
+    return OK;
 }
 
 static enum status pass_stream(struct workspace *w, struct stream *s, const struct block *b,
                                struct err *e)
 {
-    enum status st = OK;
     struct block quantized;
     if (s->st != OK) return OK;
     s->st = quantize_block(w, s, b, &quantized, &s->err);
     if (s->st == OK)
         s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
     s->st = group_agree(w->group, s->st, &s->err);
-    if (s->st == ERR_FULL || s->st == ERR_IO)
-        TRY(err_set(e, s->st, __FILE__, __LINE__, "%s", s->err.text));
+    if (s->st == ERR_FULL || s->st == ERR_IO) RAISE(s->st, "%s", s->err.text);
     if (s->st != OK) return OK;
     log_trace("visit", "block %lld %s %lld bits: forward %.3f hessian %.3f factor %.3f sweep %.3f",
               (long long)b->layer, s->variant->method.name, (long long)s->variant->bits,
               s->seconds.forward, s->seconds.hessian, s->seconds.factor, s->seconds.sweep);
-done:
-    return st;
+    return OK;
 }
 
 static enum status pass_blocks(struct run *r, struct workspace *w, struct stream *const *streams,

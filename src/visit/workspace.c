@@ -73,10 +73,11 @@ static enum status sums_init(struct workspace *w, struct stream *const *streams,
 static enum status bounds_init(struct workspace *w, struct err *e)
 {
     if (!w->options->reproducible) return OK;
-    PASS(mem_alloc(&w->most, w->sizes.in_width, sizeof *w->most, "bounds of inputs", e));
-    for (int stage = 0; stage < STAGE_N; stage++)
-        PASS(mem_alloc(&w->bound[stage], w->sizes.cols[stage], sizeof *w->bound[stage],
-                       "bounds of inputs", e));
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        int64_t n = w->sizes.cols[stage];
+        PASS(mem_alloc(&w->most[stage], n, sizeof *w->most[stage], "bounds of inputs", e));
+        PASS(mem_alloc(&w->bound[stage], n, sizeof *w->bound[stage], "bounds of inputs", e));
+    }
     return OK;
 }
 
@@ -115,8 +116,7 @@ static enum status local_init(struct workspace *w, const struct memory_plan *pla
         PASS(bounds_init(w, e));
     }
     if (sequential) PASS(kept_init(w, plan, e));
-    int64_t tokens = w->evaluation.tokens;
-    if (w->calibration.tokens > tokens) tokens = w->calibration.tokens;
+    int64_t tokens = max64(w->evaluation.tokens, w->calibration.tokens);
     PASS(model_acts_init(w->model, tokens, &w->acts, e));
     return mem_alloc(&w->x, tokens * w->sizes.shape.hidden, sizeof *w->x, "hidden states", e);
 }
@@ -162,8 +162,8 @@ void workspace_free(struct workspace *w)
     group_memory_close(&w->quantized);
     group_memory_close(&w->unrounded);
     for (int k = 0; k < STATISTIC_N; k++) free(w->memory[k]);
-    free(w->most);
     for (int stage = 0; stage < STAGE_N; stage++) {
+        free(w->most[stage]);
         free(w->bound[stage]);
         dist_free(w->dist[stage]);
     }

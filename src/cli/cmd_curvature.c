@@ -28,7 +28,7 @@ static void close_all(struct measured *m)
     model_close(m->model);
     checkpoint_close(m->checkpoint);
     visit_inputs_forget(&m->cache);
-    data_options_free(&m->data);
+    options_free(&data_table, &m->data);
 }
 
 /* --- measuring --- */
@@ -213,15 +213,16 @@ static void print_text(const struct measured *m)
 static enum status flag(void *context, int argc, char **argv, int *used, struct err *e)
 {
     struct measured *m = context;
-    PASS(data_options_flag(&m->data, "", argc, argv, used, e));
-    if (*used == 0) PASS(curvature_options_flag(&m->request.options, argc, argv, used, e));
+    PASS(options_flag(&data_table, "", &m->data, argc, argv, used, e));
+    if (*used == 0)
+        PASS(options_flag(&curvature_table, "", &m->request.options, argc, argv, used, e));
     return OK;
 }
 
 static void print_flags(FILE *out)
 {
-    data_options_print_flags("", out);
-    curvature_options_print_flags(out);
+    options_print_flags(&data_table, "", out);
+    options_print_flags(&curvature_table, "", out);
 }
 
 static enum status run(struct call *c, struct err *e)
@@ -238,8 +239,8 @@ static enum status run(struct call *c, struct err *e)
         {"--seed", ARG_INTEGER, &seed, "N", "seed of start vectors and probes (0)"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
-    data_options_default(&m.data);
-    curvature_options_default(&m.request.options);
+    options_default(&data_table, &m.data);
+    options_default(&curvature_table, &m.request.options);
     const struct args args = {ARGS(table), .other = flag, .context = &m, .more = print_flags};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;

@@ -87,12 +87,12 @@ static enum status print(const struct eval *o, bool json, struct err *e)
 
 static enum status data_flag(void *context, int argc, char **argv, int *used, struct err *e)
 {
-    return data_options_flag(context, "", argc, argv, used, e);
+    return options_flag(&data_table, "", context, argc, argv, used, e);
 }
 
 static void print_flags(FILE *out)
 {
-    data_options_print_flags("", out);
+    options_print_flags(&data_table, "", out);
 }
 
 static enum status run(struct call *c, struct err *e)
@@ -106,7 +106,7 @@ static enum status run(struct call *c, struct err *e)
         {"--logits", ARG_TEXT, &o.logits, "OUT", "write the logits to a safetensors file"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
-    data_options_default(&o.data);
+    options_default(&data_table, &o.data);
     const struct args args = {ARGS(table), .other = data_flag, .context = &o.data,
                               .more = print_flags};
     TRY(args_parse(&args, c, &dir, 1, e));
@@ -117,7 +117,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(single_run(&o.single, dir, tokenizer, e));
     TRY(print(&o, json, e));
 done:
-    data_options_free(&o.data);
+    options_free(&data_table, &o.data);
     single_free(&o.single);
     return st;
 }

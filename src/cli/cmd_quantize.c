@@ -56,7 +56,7 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
                                const char *section, struct err *e)
 {
     struct data_options plain;
-    data_options_default(&plain);
+    options_default(&data_table, &plain);
     PASS(data_options_preset(&plain, o->preset, section, e));
     if (d->length == LENGTH_UNSET) d->length = o->length ? o->length : plain.length;
     NEED(d->length >= 2 || d->length == 0, ERR_USAGE, "--length %lld: expected at least 2",
@@ -143,18 +143,19 @@ static enum status print_json(const struct quantize *o, struct err *e)
 static enum status other_flag(void *context, int argc, char **argv, int *used, struct err *e)
 {
     struct quantize *o = context;
-    PASS(quant_options_flag(&o->entry.options, argc, argv, used, e));
-    if (!*used) PASS(data_options_flag(&o->calibration, "calibration-", argc, argv, used, e));
-    if (!*used) PASS(data_options_flag(&o->evaluation, "evaluation-", argc, argv, used, e));
+    PASS(options_flag(&quant_table, "", &o->entry.options, argc, argv, used, e));
+    if (!*used)
+        PASS(options_flag(&data_table, "calibration-", &o->calibration, argc, argv, used, e));
+    if (!*used) PASS(options_flag(&data_table, "evaluation-", &o->evaluation, argc, argv, used, e));
     return OK;
 }
 
 static void print_flags(FILE *out)
 {
     fprintf(out, "the method's options (qtraj methods says which it has):\n");
-    quant_options_print_flags(out);
+    options_print_flags(&quant_table, "", out);
     fprintf(out, "what calibrates, and with --evaluation-text and so on what is scored:\n");
-    data_options_print_flags("calibration-", out);
+    options_print_flags(&data_table, "calibration-", out);
 }
 
 /* The value of --name in argv, NULL if it is not there. */
@@ -174,9 +175,9 @@ static enum status start_from_preset(struct quantize *o, int argc, char **argv, 
 {
     const char *preset = flag_value("--preset", argc, argv);
     const char *method = flag_value("--method", argc, argv);
-    quant_options_default(&o->entry.options);
-    data_options_default(&o->calibration);
-    data_options_default(&o->evaluation);
+    options_default(&quant_table, &o->entry.options);
+    options_default(&data_table, &o->calibration);
+    options_default(&data_table, &o->evaluation);
     if (preset) PASS(preset_find(preset, &o->preset, e));
     PASS(quant_options_preset(&o->entry.options, o->preset, method ? method : "", e));
     PASS(data_options_preset(&o->calibration, o->preset, "calibration", e));
@@ -218,8 +219,8 @@ static enum status run(struct call *c, struct err *e)
         print_text(&o);
 done:
     safetensors_out_close(o.out);
-    data_options_free(&o.calibration);
-    data_options_free(&o.evaluation);
+    options_free(&data_table, &o.calibration);
+    options_free(&data_table, &o.evaluation);
     single_free(&o.single);
     return st;
 }

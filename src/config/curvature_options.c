@@ -1,5 +1,5 @@
 #include "config/curvature_options.h"
-#include "config/tables.h"
+#include "config/sweep.h"
 
 /* In the order of enum hvp_subset, enum sharpness_method, enum second_order_depth and enum
  * power_stop. */
@@ -73,8 +73,8 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
     return OK;
 }
 
-static const struct option_table curvature_table = {OPTION_ROWS(keys, curvature_options),
-                                                    .finish = finish};
+const struct option_table curvature_table = {OPTION_ROWS(keys, curvature_options),
+                                             .finish = finish};
 
 static const struct option section_keys[] = {
     {.type = OPTION_KEYS,
@@ -125,43 +125,13 @@ static enum status section_finish(void *entry, const struct option_scope *scope,
 const struct option_table curvature_section_table = {OPTION_ROWS(section_keys, curvature_section),
                                                      .finish = section_finish};
 
-void curvature_options_default(struct curvature_options *o)
-{
-    options_default(&curvature_table, o);
-}
-
-enum status curvature_options_flag(struct curvature_options *o, int argc, char **argv, int *used,
-                                   struct err *e)
-{
-    return options_flag(&curvature_table, "", o, argc, argv, used, e);
-}
-
 enum status curvature_options_finish(const struct curvature_options *o, struct err *e)
 {
-    enum status st = OK;
     const char *key, *what = fault(o, &key);
-    if (!what) goto done;
+    if (!what) return OK;
     char flag[OPTION_FLAG];
     option_flag_name("", key, flag);
-    FAIL(ERR_USAGE, "%s: %s", flag, what);
-done:
-    return st;
-}
-
-void curvature_options_print_flags(FILE *out)
-{
-    options_print_flags(&curvature_table, "", out);
-}
-
-json_t *curvature_options_to_json(const struct curvature_options *o)
-{
-    return options_to_json(&curvature_table, o);
-}
-
-enum status curvature_options_from_json(const json_t *json, struct curvature_options *out,
-                                        struct err *e)
-{
-    return options_from_json(&curvature_table, json, out, e);
+    RAISE(ERR_USAGE, "%s: %s", flag, what);
 }
 
 bool curvature_asked_for(const struct curvature_options *o)

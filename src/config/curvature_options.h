@@ -1,11 +1,7 @@
 /* curvature_options: what is measured of the curvature of the loss; one table for flags and sweep
  * files. */
 #pragma once
-#include "util/err.h"
-#include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "options/options.h"
 
 enum sharpness_method { SHARPNESS_NONE, SHARPNESS_POWER, SHARPNESS_LANCZOS };
 
@@ -27,19 +23,9 @@ struct curvature_options {
                       not depend on the machine */
 };
 
-/* The defaults; flags such as "--trace 8" as options_flag takes them; checks between the flags,
- * when all are known. ERR_USAGE. */
-void curvature_options_default(struct curvature_options *o);
-MUST_USE enum status curvature_options_flag(struct curvature_options *o, int argc, char **argv,
-                                            int *used, struct err *e);
+extern const struct option_table curvature_table;
+/* Checks between the flags, when all are known. ERR_USAGE. */
 MUST_USE enum status curvature_options_finish(const struct curvature_options *o, struct err *e);
-void curvature_options_print_flags(FILE *out);
-
-/* The JSON form, which keeps all bits, and back. to_json: a new reference, NULL: out of memory.
- * ERR_FORMAT, ERR_NOMEM. */
-json_t *curvature_options_to_json(const struct curvature_options *o);
-MUST_USE enum status curvature_options_from_json(const json_t *json, struct curvature_options *out,
-                                                 struct err *e);
 
 /* Whether anything is asked for besides loss and gradient, which are always measured. */
 bool curvature_asked_for(const struct curvature_options *o);

@@ -1,19 +1,7 @@
 /* Sources of token sequences: what holds between their keys, their JSON form and flags. */
 #include "config/preset.h"
-#include "config/tables.h"
 #include "util/mem.h"
-#include <stdlib.h>
 #include <string.h>
-
-void data_options_default(struct data_options *d)
-{
-    options_default(&data_table, d);
-}
-
-void data_options_free(struct data_options *d)
-{
-    options_free(&data_table, d);
-}
 
 /* Between the keys that say how documents become sequences. */
 static const char *text_fault(const struct data_options *d, const char **key)
@@ -180,17 +168,6 @@ enum status data_options_check_scored(const struct data_options *d, const char *
     return OK;
 }
 
-enum status data_options_flag(struct data_options *d, const char *prefix, int argc, char **argv,
-                              int *used, struct err *e)
-{
-    return options_flag(&data_table, prefix, d, argc, argv, used, e);
-}
-
-void data_options_print_flags(const char *prefix, FILE *out)
-{
-    options_print_flags(&data_table, prefix, out);
-}
-
 json_t *data_options_to_json(const struct data_options *d)
 {
     if (!d->text && !d->ids) return json_null();
@@ -215,7 +192,7 @@ done:
 enum status data_options_from_json(const json_t *json, struct data_options *out, struct err *e)
 {
     if (json_is_null(json)) {
-        data_options_default(out);
+        options_default(&data_table, out);
         return OK;
     }
     return options_from_json(&data_table, json, out, e);

@@ -1,9 +1,7 @@
-/* Entries of `methods` and copies of other sections. */
+/* Entries of `methods`. */
 #include "config/preset.h"
-#include "config/tables.h"
 #include "quant/quant.h"
 #include "util/mem.h"
-#include <string.h>
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
@@ -28,46 +26,13 @@ static const struct option keys[] = {
 const struct option_table method_table = {OPTION_ROWS(keys, method_entry), .begin = method_begin,
                                           .finish = finish};
 
-enum status method_entry_copy(const struct method_entry *from, struct method_entry *to,
-                              struct err *e)
-{
-    return options_copy(&method_table, from, to, e);
-}
-
-enum status data_options_copy(const struct data_options *from, struct data_options *to,
-                              struct err *e)
-{
-    return options_copy(&data_table, from, to, e);
-}
-
-enum status run_options_copy(const struct run_options *from, struct run_options *to, struct err *e)
-{
-    return options_copy(&run_table, from, to, e);
-}
-
-void method_entry_free(struct method_entry *m)
-{
-    options_free(&method_table, m);
-}
-
-/* Options that another method alone has say nothing of this one. */
-void method_json_own(json_t *entry)
-{
-    const struct quant_method *method = quant_find(json_text(entry, "method", ""));
-    const char *key;
-    for (int64_t i = 0; (key = quant_options_key(i)) != NULL; i++)
-        if (quant_options_owner(key) >= 0 && (!method || !quant_concerns(method, key)))
-            json_object_del(entry, key);
-}
-
 json_t *method_entry_to_json(const struct method_entry *m)
 {
     json_t *json = options_to_json(&method_table, m);
-    if (json) method_json_own(json);
+    const struct quant_method *method = quant_find(m->method);
+    const char *key;
+    for (int64_t i = 0; json && (key = quant_options_key(i)) != NULL; i++)
+        if (quant_options_owner(key) >= 0 && (!method || !quant_concerns(method, key)))
+            json_object_del(json, key);
     return json;
-}
-
-enum status method_entry_from_json(const json_t *json, struct method_entry *out, struct err *e)
-{
-    return options_from_json(&method_table, json, out, e);
 }

@@ -2,9 +2,7 @@
  * GPTQModel 4.2.5 and 5.8.0 (quantization/config.py, models/base.py: prepare_dataset and quantize,
  * looper/module_looper.py), and for the texts the code of arXiv 2510.06213. */
 #include "config/preset.h"
-#include "config/tables.h"
 #include "options/yaml.h"
-#include "util/mem.h"
 #include <string.h>
 
 const char *const preset_names[] = {"none", "gptq-reference", "gptqmodel-4", "gptqmodel-5", NULL};
@@ -165,13 +163,10 @@ enum status preset_check(const struct sweep *s, const struct option_scope *scope
 
 enum status preset_find(const char *name, int *preset, struct err *e)
 {
-    enum status st = OK;
     for (*preset = 0; preset_names[*preset]; ++*preset)
-        if (strcmp(preset_names[*preset], name) == 0) goto done;
-    FAIL(ERR_USAGE, "--preset %s: expected one of none, gptq-reference, gptqmodel-4, gptqmodel-5",
-         name);
-done:
-    return st;
+        if (strcmp(preset_names[*preset], name) == 0) return OK;
+    RAISE(ERR_USAGE, "--preset %s: expected one of none, gptq-reference, gptqmodel-4, gptqmodel-5",
+          name);
 }
 
 enum status quant_options_preset(struct quant_options *q, int preset, const char *method,

@@ -1,6 +1,5 @@
 /* How a run is spread and bounded: what the keys of `run` mean beyond their types. */
-#include "config/tables.h"
-#include "util/mem.h"
+#include "config/sweep.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,18 +81,3 @@ static const struct option keys[] = {
            .fallback = "false"),
 };
 const struct option_table run_table = {OPTION_ROWS(keys, run_options), .finish = finish};
-
-json_t *run_options_to_json(const struct run_options *r)
-{
-    return options_to_json(&run_table, r);
-}
-
-enum status run_options_from_json(const json_t *json, struct run_options *out, struct err *e)
-{
-    return options_from_json(&run_table, json, out, e);
-}
-
-void run_options_free(struct run_options *r)
-{
-    options_free(&run_table, r);
-}

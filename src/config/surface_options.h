@@ -1,7 +1,6 @@
 /* surface_options: an entry of `surfaces`: a loss surface that a sweep asks for. */
 #pragma once
-#include "util/err.h"
-#include <stdint.h>
+#include "options/options.h"
 
 enum surface_plane {
     SURFACE_QUANTIZATION, /* through a checkpoint, the one before it, and the quantized one */
@@ -30,10 +29,8 @@ struct surface_entry {
 const char *surface_plane_name(int plane);
 
 /* For the sweep's table. */
-struct option_table;
 extern const struct option_table surface_table;
 struct sweep;
-struct option_scope;
 /* Fills in what entry i leaves out and checks the names in it. ERR_USAGE with its place; ERR_NOMEM.
  */
 MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,

@@ -1,11 +1,9 @@
 /* The sweep file as a whole: reading, what holds between its parts, its JSON form and listing. */
 #include "config/preset.h"
-#include "config/tables.h"
 #include "config/trajectory.h"
 #include "options/override.h"
 #include "options/yaml.h"
 #include "util/fsx.h"
-#include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,9 +223,9 @@ json_t *sweep_to_json(const struct sweep *s)
     json_t *curvature = json_object_get(json, "curvature");
     if (!s->curvature.data.text && !s->curvature.data.ids) json_object_del(curvature, "data");
     if (!curvature_section_asks(&s->curvature)) json_object_del(json, "curvature");
-    json_t *entry;
-    size_t i;
-    json_array_foreach(json_object_get(json, "methods"), i, entry) method_json_own(entry);
+    json_t *methods = json_object_get(json, "methods");
+    for (int64_t i = 0; i < s->n_methods; i++)
+        json_array_set_new(methods, (size_t)i, method_entry_to_json(&s->methods[i]));
     return json;
 }
 

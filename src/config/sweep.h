@@ -1,18 +1,14 @@
 /* sweep: the sweep file (YAML) as plain structs.
  *
  * Every key is a line of an options table (options.h), from which come parsing, checks, defaults,
- * help, `qtraj options`, command line flags and the JSON form. Paths in the structs are resolved
- * (relative to the sweep file, ${VAR} expanded).
+ * copies, help, `qtraj options`, command line flags and the JSON form: options_free(&data_table, d)
+ * frees what struct data_options *d owns. Paths in the structs are resolved (relative to the sweep
+ * file, ${VAR} expanded).
  */
 #pragma once
 #include "config/curvature_options.h"
 #include "config/surface_options.h"
 #include "quant/quant_options.h"
-#include "util/err.h"
-#include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 
 /* Published protocols, by what they fix (preset.h). */
 enum preset {
@@ -154,49 +150,32 @@ void sweep_free(struct sweep *s);
  * NULL: out of memory. */
 json_t *sweep_to_json(const struct sweep *s);
 
-/* The JSON form of the parts that are sent to workers and hashed into cell keys: the keys of the
- * sweep file, numbers with all bits. to_json: a new reference, NULL: out of memory. from_json fills
- * *out, which the caller frees (*_free); ERR_FORMAT: an unknown key, a wrong type or range. Data
- * without text and ids (no calibration) is a JSON null. */
+/* The tables of the structs above. */
+extern const struct option_table sweep_table, model_table, method_table, data_table,
+    curvature_section_table, run_table;
+extern const struct option_table row_table; /* columns of a trajectory */
+
+/* The JSON form of the parts that are sent to workers and hashed into cell keys: as options_to_json
+ * and options_from_json, but without the options that other methods alone have, and data without
+ * text and ids (no calibration) is a JSON null. */
 json_t *method_entry_to_json(const struct method_entry *m);
-MUST_USE enum status method_entry_from_json(const json_t *json, struct method_entry *out,
-                                            struct err *e);
-/* Deep copies, owned by the caller. ERR_NOMEM. */
-MUST_USE enum status method_entry_copy(const struct method_entry *from, struct method_entry *to,
-                                       struct err *e);
-MUST_USE enum status data_options_copy(const struct data_options *from, struct data_options *to,
-                                       struct err *e);
-MUST_USE enum status run_options_copy(const struct run_options *from, struct run_options *to,
-                                      struct err *e);
-void method_entry_free(struct method_entry *m);
 json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
-void data_options_free(struct data_options *d);
 /* Whether the section asks for any measurement. */
 bool curvature_section_asks(const struct curvature_section *c);
 /* *out = the text that curvature is measured on, as its section says, owned by the caller.
  * ERR_NOMEM, ERR_FORMAT. */
 MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
                                           struct err *e);
-json_t *run_options_to_json(const struct run_options *r);
-MUST_USE enum status run_options_from_json(const json_t *json, struct run_options *out,
-                                           struct err *e);
-void run_options_free(struct run_options *r);
 
-/* Command line flags of a data source: "--PREFIXtext FILE", "--PREFIXids FILE:KEY",
- * "--PREFIXlength 512", ... with a prefix such as "calibration-" or "". Texts replace (and free)
- * earlier ones. *used as quant_options_flag. */
-MUST_USE enum status data_options_flag(struct data_options *d, const char *prefix, int argc,
-                                       char **argv, int *used, struct err *e);
-/* Checks when all flags are known: exactly one of text and ids; fills in the name. ERR_USAGE. */
+/* Checks when all flags are known ("--PREFIXtext FILE", ...; prefix: "calibration-" or ""): exactly
+ * one of text and ids; fills in the name. ERR_USAGE. */
 MUST_USE enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e);
 /* For data that losses are measured on: refuses padding that counts, whose loss would be that of
  * the padding. ERR_USAGE names the flag. */
 MUST_USE enum status data_options_check_scored(const struct data_options *d, const char *prefix,
                                                struct err *e);
-void data_options_print_flags(const char *prefix, FILE *out);
-void data_options_default(struct data_options *d);
 
 /* Prints what `qtraj options` says: every key, its type, default, range and meaning. */
 void sweep_print_options(FILE *out);

@@ -1,5 +1,4 @@
 #include "config/trajectory.h"
-#include "config/tables.h"
 #include "options/nearest.h"
 #include "util/fsx.h"
 #include "util/mem.h"

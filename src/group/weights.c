@@ -11,7 +11,7 @@
 
 void variant_free(struct variant *v)
 {
-    method_entry_free(&v->method);
+    options_free(&method_table, &v->method);
     free(v->key);
     *v = (struct variant){0};
 }
@@ -21,7 +21,7 @@ enum status variant_copy(const struct method_entry *m, int64_t bits, const char 
 {
     *out = (struct variant){.bits = bits};
     PASS(mem_string(&out->key, key, e));
-    return method_entry_copy(m, &out->method, e);
+    return options_copy(&method_table, m, &out->method, e);
 }
 
 json_t *variant_to_json(const struct variant *v)
@@ -35,7 +35,7 @@ enum status variant_from_json(const json_t *json, struct variant *out, struct er
     const char *key = json_text(json, "key", NULL);
     NEED(key, ERR_FORMAT, "visit: a variant's key is missing");
     PASS(mem_string(&out->key, key, e));
-    PASS(method_entry_from_json(json_object_get(json, "method"), &out->method, e));
+    PASS(options_from_json(&method_table, json_object_get(json, "method"), &out->method, e));
     out->bits = json_integer_value(json_object_get(json, "bits"));
     return OK;
 }

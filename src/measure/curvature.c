@@ -15,7 +15,7 @@ static void task_free(void *task)
 {
     struct curvature_task *t = task;
     if (!t) return;
-    data_options_free(&t->data);
+    options_free(&data_table, &t->data);
     free(t->key);
     free(t->vectors);
     for (int64_t i = 0; i < t->n_before; i++) {
@@ -29,9 +29,9 @@ static void task_free(void *task)
 static json_t *task_to_json(const void *task)
 {
     const struct curvature_task *t = task;
-    json_t *json =
-        json_pack("{s:s, s:I, s:o, s:o}", "key", t->key, "seed", (json_int_t)t->seed, "options",
-                  curvature_options_to_json(&t->options), "data", data_options_to_json(&t->data));
+    json_t *json = json_pack("{s:s, s:I, s:o, s:o}", "key", t->key, "seed", (json_int_t)t->seed,
+                             "options", options_to_json(&curvature_table, &t->options), "data",
+                             data_options_to_json(&t->data));
     if (!json || !t->vectors) return json;
     json_t *before = json_array();
     for (int64_t i = 0; i < t->n_before; i++)
@@ -69,7 +69,7 @@ static enum status task_from_json(const json_t *json, void **task, struct err *e
     TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
     TRY(mem_string(&t->key, key, e));
     t->seed = json_integer_value(json_object_get(json, "seed"));
-    TRY(curvature_options_from_json(json_object_get(json, "options"), &t->options, e));
+    TRY(options_from_json(&curvature_table, json_object_get(json, "options"), &t->options, e));
     TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));
     if (json_object_get(json, "warm")) TRY(warm_from_json(json_object_get(json, "warm"), t, e));
     *task = t;

@@ -15,7 +15,7 @@ static void task_free(void *task)
 {
     struct second_order_task *t = task;
     if (!t) return;
-    data_options_free(&t->data);
+    options_free(&data_table, &t->data);
     if (t->previous) weights_free(t->previous);
     free(t->previous);
     free(t->identity);

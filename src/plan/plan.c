@@ -233,10 +233,10 @@ static enum status curvature_identity(struct plan *p, json_t **out, struct err *
     if (!curvature_asked_for(&c->options)) return OK;
     TRY(sweep_curvature_data(p->sweep, &data, e));
     TRY(plan_data_identity(p, &data, &text, e));
-    *out = json_pack("{s:o, s:o, s:I}", "options", curvature_options_to_json(&c->options), "data",
-                     text, "seed", (json_int_t)c->seed);
+    *out = json_pack("{s:o, s:o, s:I}", "options", options_to_json(&curvature_table, &c->options),
+                     "data", text, "seed", (json_int_t)c->seed);
 done:
-    data_options_free(&data);
+    options_free(&data_table, &data);
     return st;
 }
 
@@ -309,7 +309,7 @@ static enum status second_order_identity(struct plan *p, struct err *e)
                               "critical", c->critical, "data", text),
                     p->second_order, e));
 done:
-    data_options_free(&data);
+    options_free(&data_table, &data);
     return st;
 }
 

@@ -81,7 +81,7 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
     c->curvature = plan_tokens(p, &cache, &data);
 done:
     visit_cache_free(&cache);
-    data_options_free(&data);
+    options_free(&data_table, &data);
     return st;
 }
 

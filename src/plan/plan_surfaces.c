@@ -206,11 +206,11 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     PASS(weights_copy(&origin_of(p, s)->weights, &v->weights, e));
     if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
     PASS(mem_string(&v->key, key, e));
-    PASS(run_options_copy(&sweep->run, &v->run, e));
+    PASS(options_copy(&run_table, &sweep->run, &v->run, e));
     if (s->quantizer && quant_calibrates(quant_find(s->quantizer->method)))
-        PASS(data_options_copy(&sweep->calibration, &v->calibration, e));
+        PASS(options_copy(&data_table, &sweep->calibration, &v->calibration, e));
     PASS(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
-    PASS(data_options_copy(s->dataset, v->evaluations, e));
+    PASS(options_copy(&data_table, s->dataset, v->evaluations, e));
     v->n_evaluations = 1;
     int64_t samples = s->entry->samples, *own = &v->evaluations->samples;
     if (samples && (*own == 0 || *own > samples)) *own = samples;

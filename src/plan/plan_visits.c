@@ -102,12 +102,12 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     PASS(weights_copy(&c->weights, &v->weights, e));
     if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
     PASS(mem_string(&v->key, c->key, e));
-    PASS(run_options_copy(&s->run, &v->run, e));
+    PASS(options_copy(&run_table, &s->run, &v->run, e));
     if (s->calibration.text || s->calibration.ids)
-        PASS(data_options_copy(&s->calibration, &v->calibration, e));
+        PASS(options_copy(&data_table, &s->calibration, &v->calibration, e));
     PASS(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));
     for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++)
-        PASS(data_options_copy(&s->evaluations[i], &v->evaluations[i], e));
+        PASS(options_copy(&data_table, &s->evaluations[i], &v->evaluations[i], e));
     return mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e);
 }
 

@@ -72,22 +72,6 @@ const struct option_table quant_table = {.options = quant_keys,
                                          .n = sizeof quant_keys / sizeof *quant_keys,
                                          .size = sizeof(struct quant_options)};
 
-void quant_options_default(struct quant_options *q)
-{
-    options_default(&quant_table, q);
-}
-
-enum status quant_options_flag(struct quant_options *q, int argc, char **argv, int *used,
-                               struct err *e)
-{
-    return options_flag(&quant_table, "", q, argc, argv, used, e);
-}
-
-void quant_options_print_flags(FILE *out)
-{
-    options_print_flags(&quant_table, "", out);
-}
-
 const char *quant_options_key(int64_t i)
 {
     for (int64_t k = 0; i >= 0 && k < quant_table.n; i -= quant_keys[k++].table->n)
@@ -112,7 +96,7 @@ bool quant_options_differ(const struct quant_options *a, const struct quant_opti
 bool quant_options_changed(const struct quant_options *q, const char *key)
 {
     struct quant_options plain;
-    quant_options_default(&plain);
+    options_default(&quant_table, &plain);
     return quant_options_differ(q, &plain, key);
 }
 

@@ -8,10 +8,6 @@
 #pragma once
 #include "options/options.h"
 #include "quant/quant_table.h"
-#include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 
 enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };
 
@@ -63,15 +59,6 @@ struct quant_options {
 /* The keys of all methods; an entry of `methods` in a sweep file has them among its own. */
 extern const struct option_table quant_table;
 
-/* The defaults of all methods' options. */
-void quant_options_default(struct quant_options *q);
-/* Command line flags: "--group-size 64" or "--group-size=64" sets group_size, boolean `symmetric`
- * is set by --symmetric and unset by --asymmetric. *used = arguments taken (0: not a flag of this
- * table). argv[0] is the flag. ERR_USAGE with the flag's name and what was expected. */
-MUST_USE enum status quant_options_flag(struct quant_options *q, int argc, char **argv, int *used,
-                                        struct err *e);
-/* The flags with their meaning, one a line, for --help. */
-void quant_options_print_flags(FILE *out);
 /* Name of the i-th option, NULL after the last. */
 const char *quant_options_key(int64_t i);
 /* Whether the option of that name differs from its default, or between two. */

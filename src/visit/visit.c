@@ -14,10 +14,10 @@ void visit_free(struct visit *v)
     free(v->key);
     for (int64_t i = 0; i < v->n_variants; i++) variant_free(&v->variants[i]);
     free(v->variants);
-    data_options_free(&v->calibration);
-    for (int64_t i = 0; i < v->n_evaluations; i++) data_options_free(&v->evaluations[i]);
+    options_free(&data_table, &v->calibration);
+    for (int64_t i = 0; i < v->n_evaluations; i++) options_free(&data_table, &v->evaluations[i]);
     free(v->evaluations);
-    run_options_free(&v->run);
+    options_free(&run_table, &v->run);
     for (int i = 0; i < PART_N; i++)
         if (v->task[i]) visit_part(i)->task_free(v->task[i]);
     *v = (struct visit){0};
@@ -80,7 +80,7 @@ json_t *visit_to_json(const struct visit *v)
     json_t *json = json_pack(
         "{s:s, s:s, s:o, s:s?, s:s, s:o, s:o, s:o}", "model", v->model, "checkpoint", v->checkpoint,
         "weights", weights_to_json(&v->weights), "tokenizer", v->tokenizer, "key", v->key, "run",
-        run_options_to_json(&v->run), "variants", variants, "evaluations", evaluations);
+        options_to_json(&run_table, &v->run), "variants", variants, "evaluations", evaluations);
     if (json && calibrates(v))
         json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
     if (json) json_object_set_new(json, "cells_only", json_boolean(v->cells_only));
@@ -108,7 +108,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     TRY(take_string(json, "checkpoint", &v.checkpoint, e));
     TRY(weights_from_json(json_object_get(json, "weights"), &v.weights, e));
     TRY(take_string(json, "key", &v.key, e));
-    TRY(run_options_from_json(json_object_get(json, "run"), &v.run, e));
+    TRY(options_from_json(&run_table, json_object_get(json, "run"), &v.run, e));
     if (json_is_string(json_object_get(json, "tokenizer")))
         TRY(take_string(json, "tokenizer", &v.tokenizer, e));
     v.n_variants = (int64_t)json_array_size(variants);

@@ -249,7 +249,7 @@ static void bench_gptq(int64_t rows, int64_t n, int64_t T)
     print_rate("factor H = R Rᵀ (f64)", (double)(n * n * n) / 3, seconds, sgemm);
     printf(", residual %.1e\n", factor_residual(g, r, n));
 
-    quant_options_default(&o);
+    options_default(&quant_table, &o);
     const struct quant_input input = {
         .cols = n, .samples = 1, .tokens = T, .statistic[STATISTIC_GRAM] = g};
     struct quant_job job = {

@@ -42,10 +42,11 @@ static void round_trip(const struct sweep *s)
         struct err e = {0};
         struct method_entry again;
         json_t *json = method_entry_to_json(&s->methods[i]);
-        fuzz_expect(method_entry_from_json(json, &again, &e) == OK, "a method from its JSON");
+        fuzz_expect(options_from_json(&method_table, json, &again, &e) == OK,
+                    "a method from its JSON");
         json_t *second = method_entry_to_json(&again);
         fuzz_expect(json_equal(json, second), "the same method from its JSON");
-        method_entry_free(&again);
+        options_free(&method_table, &again);
         json_decref(json);
         json_decref(second);
     }
@@ -54,7 +55,7 @@ static void round_trip(const struct sweep *s)
         struct data_options again;
         json_t *json = data_options_to_json(&s->evaluations[i]);
         fuzz_expect(data_options_from_json(json, &again, &e) == OK, "a dataset from its JSON");
-        data_options_free(&again);
+        options_free(&data_table, &again);
         json_decref(json);
     }
 }

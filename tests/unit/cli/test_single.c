@@ -19,7 +19,7 @@ static enum status evaluate(const char *dir, int64_t memory, json_t **loss, stru
     enum status st = OK;
     struct single s = {.visit.run.memory = memory};
     struct data_options data;
-    data_options_default(&data);
+    options_default(&data_table, &data);
     data.length = 0;
     TRY(mem_string(&data.ids, ids, e));
     TRY(single_add_evaluation(&s, &data, "", e));
@@ -27,7 +27,7 @@ static enum status evaluate(const char *dir, int64_t memory, json_t **loss, stru
     *loss = single_number(s.checkpoint, "loss");
     assert_true(json_is_null(single_number(s.checkpoint, "no such number")));
 done:
-    data_options_free(&data);
+    options_free(&data_table, &data);
     single_free(&s);
     return st;
 }

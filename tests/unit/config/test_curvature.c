@@ -12,10 +12,11 @@ static enum status parse(struct curvature_options *o, int n, const char *const *
                          struct err *e)
 {
     enum status st = OK;
-    curvature_options_default(o);
+    options_default(&curvature_table, o);
     for (int i = 0; i < n && st == OK;) {
         int used = 0;
-        st = curvature_options_flag(o, n - i, (char **)(uintptr_t)(flags + i), &used, e);
+        st =
+            options_flag(&curvature_table, "", o, n - i, (char **)(uintptr_t)(flags + i), &used, e);
         if (st == OK && used == 0) return ERR_SHAPE; /* no such flag */
         i += used;
     }
@@ -45,11 +46,11 @@ static void test_flags(void **state)
     assert_true(o.subset == 3 && o.sharpness == SHARPNESS_LANCZOS && o.stop == 1 && o.trace == 30 &&
                 o.hutchpp && o.tolerance == 1e-4 && o.products == 20 && o.density == 50 &&
                 o.together == 4 && o.memory == 0.5);
-    json_t *json = curvature_options_to_json(&o);
+    json_t *json = options_to_json(&curvature_table, &o);
     assert_non_null(json);
     assert_string_equal(json_text(json, "sharpness", ""), "lanczos");
-    assert_int_equal(curvature_options_from_json(json, &again, NULL), OK);
-    json_t *other = curvature_options_to_json(&again);
+    assert_int_equal(options_from_json(&curvature_table, json, &again, NULL), OK);
+    json_t *other = options_to_json(&curvature_table, &again);
     assert_true(json_equal(json, other));
     json_decref(json);
     json_decref(other);
@@ -75,7 +76,7 @@ static void test_bad(void **state)
     struct curvature_options o;
     struct err e = {0};
     json_t *json = json_pack("{s:i, s:b}", "trace", 3, "hutchpp", true);
-    assert_int_equal(curvature_options_from_json(json, &o, &e), ERR_FORMAT);
+    assert_int_equal(options_from_json(&curvature_table, json, &o, &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, "hutchpp"));
     json_decref(json);
 }

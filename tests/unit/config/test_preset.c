@@ -141,13 +141,13 @@ static void test_json(void **state)
     assert_int_equal(d.min_length, 20);
     assert_int_equal(d.padding, PADDING_COUNTED);
     assert_int_equal(d.preset, PRESET_GPTQMODEL_4);
-    data_options_free(&d);
+    options_free(&data_table, &d);
     json_decref(json);
     json = method_entry_to_json(&s.methods[0]);
     json_object_set_new(json, "damping", json_real(0.5));
-    assert_int_equal(method_entry_from_json(json, &m, &e), OK);
+    assert_int_equal(options_from_json(&method_table, json, &m, &e), OK);
     assert_true(m.options.damping == 0.5 && m.options.group_size == 64);
-    method_entry_free(&m);
+    options_free(&method_table, &m);
     json_decref(json);
     sweep_free(&s);
 }
@@ -164,12 +164,12 @@ static void test_every_rule(void **state)
         struct data_options d;
         assert_int_equal(preset_find(preset_name(i), &preset, &e), OK);
         assert_int_equal(preset, i);
-        quant_options_default(&q);
+        options_default(&quant_table, &q);
         if (quant_options_preset(&q, i, "gptq", &e) != OK) fail_msg("%s", e.text);
         if (quant_options_preset(&q, i, "rtn", &e) != OK) fail_msg("%s", e.text);
         assert_int_equal(preset_concerns(i, "gptq"), i != PRESET_NONE);
         for (int k = 0; k < 2; k++) {
-            data_options_default(&d);
+            options_default(&data_table, &d);
             if (data_options_preset(&d, i, sections[k], &e) != OK) fail_msg("%s", e.text);
         }
         n++;

@@ -127,7 +127,7 @@ static void test_defaults(void **state)
     assert_int_equal(s.run.ranks_per_group, 0);
     assert_int_equal(s.run.threads, 0);
     struct quant_options q;
-    quant_options_default(&q);
+    options_default(&quant_table, &q);
     for (int64_t i = 0; quant_options_key(i); i++)
         assert_false(quant_options_changed(&s.methods[0].options, quant_options_key(i)));
     q.damping = 0.5;
@@ -363,7 +363,7 @@ static void test_curvature_data(void **state)
     assert_int_equal(sweep_curvature_data(&s, &d, &e), OK);
     assert_true(d.skip == 3 && d.samples == 5 && d.cut == 64);
     assert_int_equal(d.length, s.evaluations[0].length);
-    data_options_free(&d);
+    options_free(&data_table, &d);
     sweep_free(&s);
     set[0] = "evaluation=[{text: a.txt, length: 63}]";
     assert_int_equal(sweep_read(minimal, set, 2, &s, &e), ERR_USAGE);
@@ -385,7 +385,7 @@ static void test_method_json(void **state)
         json_t *json = method_entry_to_json(&s.methods[i]);
         char *text = json_dumps(json, 0);
         json_t *read = json_loads(text, 0, NULL);
-        assert_int_equal(method_entry_from_json(read, &m, &e), OK);
+        assert_int_equal(options_from_json(&method_table, read, &m, &e), OK);
         assert_string_equal(m.name, s.methods[i].name);
         assert_string_equal(m.method, s.methods[i].method);
         assert_int_equal(m.n_bits, s.methods[i].n_bits);
@@ -393,7 +393,7 @@ static void test_method_json(void **state)
         assert_memory_equal(&m.options.damping, &s.methods[i].options.damping, sizeof(double));
         json_t *back = method_entry_to_json(&m);
         assert_true(json_equal(json, back));
-        method_entry_free(&m);
+        options_free(&method_table, &m);
         json_decref(json);
         json_decref(read);
         json_decref(back);
@@ -422,7 +422,7 @@ static void test_data_json(void **state)
         assert_true(json_equal(json, back));
         json_decref(json);
         json_decref(back);
-        data_options_free(&d);
+        options_free(&data_table, &d);
     }
     sweep_free(&s);
     read_ok(minimal, NULL, 0, &s); /* no calibration */
@@ -441,7 +441,7 @@ static void bad_json(bool method, const char *text, const char *expected)
     struct method_entry m;
     struct data_options d;
     json_t *json = text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
-    assert_int_equal(method ? method_entry_from_json(json, &m, &e)
+    assert_int_equal(method ? options_from_json(&method_table, json, &m, &e)
                             : data_options_from_json(json, &d, &e),
                      ERR_FORMAT);
     if (!strstr(e.text, expected)) fail_msg("gave %s, expected %s", e.text, expected);

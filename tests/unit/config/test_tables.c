@@ -1,5 +1,5 @@
 /* The options engine: flags, names, messages, and the tables themselves. */
-#include "config/tables.h"
+#include "config/sweep.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static int flag(struct quant_options *q, const char *a, const char *b, struct er
     snprintf(one, sizeof one, "%s", a);
     if (b) snprintf(two, sizeof two, "%s", b);
     err_clear(e);
-    enum status st = quant_options_flag(q, b ? 2 : 1, argv, &used, e);
+    enum status st = options_flag(&quant_table, "", q, b ? 2 : 1, argv, &used, e);
     return st == OK ? used : -1;
 }
 
@@ -25,7 +25,7 @@ static void test_quant_flags(void **state)
     (void)state;
     struct quant_options q;
     struct err e = {0};
-    quant_options_default(&q);
+    options_default(&quant_table, &q);
     assert_int_equal(flag(&q, "--group-size", "64", &e), 2);
     assert_int_equal(q.group_size, 64);
     assert_int_equal(flag(&q, "--group-size", "-1", &e), 2);
@@ -57,7 +57,7 @@ static void test_bad_flags(void **state)
     (void)state;
     struct quant_options q;
     struct err e = {0};
-    quant_options_default(&q);
+    options_default(&quant_table, &q);
     assert_int_equal(flag(&q, "--group-size", NULL, &e), -1);
     assert_string_equal(e.text, "--group-size: expected an integer >= 1 or -1 behind it");
     assert_int_equal(flag(&q, "--group-size", "x", &e), -1);
@@ -81,7 +81,7 @@ static void take(struct data_options *d, const char *prefix, const char *text)
     int used = 0;
     struct err e = {0};
     snprintf(one, sizeof one, "%s", text);
-    assert_int_equal(data_options_flag(d, prefix, 1, argv, &used, &e), OK);
+    assert_int_equal(options_flag(&data_table, prefix, d, 1, argv, &used, &e), OK);
     assert_int_equal(used, 1);
 }
 
@@ -90,7 +90,7 @@ static void test_data_flags(void **state)
     (void)state;
     struct data_options d;
     struct err e = {0};
-    data_options_default(&d);
+    options_default(&data_table, &d);
     assert_int_equal(data_options_finish(&d, "calibration-", &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "--calibration-text: text or ids is missing"));
     take(&d, "calibration-", "--calibration-text=first.txt");
@@ -124,7 +124,7 @@ static void test_data_flags(void **state)
     take(&d, "", "--ids=a.safetensors:x");
     assert_int_equal(data_options_finish(&d, "", &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "--ids: text and ids are both given"));
-    data_options_free(&d);
+    options_free(&data_table, &d);
     assert_null(d.text);
 }
 
@@ -134,8 +134,8 @@ static void test_help(void **state)
     char *text = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
-    quant_options_print_flags(out);
-    data_options_print_flags("calibration-", out);
+    options_print_flags(&quant_table, "", out);
+    options_print_flags(&data_table, "calibration-", out);
     fclose(out);
     static const char *const expected[] = {"  --group-size ", "  --symmetric, --asymmetric ",
                                            "--true-sequential, --no-true-sequential ",

@@ -52,7 +52,7 @@ static int setup(void **state)
     assert_non_null(f);
     dense_init(&f->d);
     f->r.seed = 3;
-    curvature_options_default(&f->r.options);
+    options_default(&curvature_table, &f->r.options);
     *state = f;
     return 0;
 }

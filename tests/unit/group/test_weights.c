@@ -79,7 +79,7 @@ static void recipes_name_stored_weights(void **state)
     free(text);
     OK_OR_FAIL(weights_derive(WEIGHTS_QUANTIZED, &stored[0], &quantized, e));
     struct method_entry method = {.name = rtn, .method = rtn};
-    quant_options_default(&method.options);
+    options_default(&quant_table, &method.options);
     OK_OR_FAIL(variant_copy(&method, 3, "", &quantized.variant, e));
     again = through_text(&quantized);
     OK_OR_FAIL(weights_recipe(&again, &text, e));

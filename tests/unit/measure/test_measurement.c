@@ -208,7 +208,7 @@ static enum status run(const struct opened *o, MPI_Comm group, enum hvp_subset s
     struct err e = {0};
     struct measurement m;
     struct curvature_request request = {.seed = 5};
-    curvature_options_default(&request.options);
+    options_default(&curvature_table, &request.options);
     request.options.sharpness = SHARPNESS_LANCZOS;
     request.options.tolerance = 1e-4;
     request.options.trace = 6;
@@ -306,7 +306,7 @@ static void one_fails(void **state)
         struct curvature c;
         struct err e = {0};
         struct curvature_request request = {.seed = 5};
-        curvature_options_default(&request.options);
+        options_default(&curvature_table, &request.options);
         request.options.sharpness = SHARPNESS_LANCZOS;
         request.options.products = 5;
         request.options.tolerance = 1e-9;
@@ -339,7 +339,7 @@ static void one_cannot_read(void **state)
     struct curvature_request request = {.seed = 5};
     const bool broken = rank == size - 1;
     asked = stop_at = 0;
-    curvature_options_default(&request.options);
+    options_default(&curvature_table, &request.options);
     if (broken) {
         assert_non_null(mkdtemp(dir));
         snprintf(command, sizeof command, "cp '%s'/models/olmo2/[cm]* %s", FIXTURES, dir);

@@ -36,7 +36,7 @@ static struct cost_tokens tokens_of(double n, double length)
 static struct method_entry method_of(char *name)
 {
     struct method_entry m = {.name = name, .method = name};
-    quant_options_default(&m.options);
+    options_default(&quant_table, &m.options);
     return m;
 }
 

@@ -68,7 +68,7 @@ static inline void layer_free(struct layer *l)
 static inline struct quant_options options_make(int64_t group_size)
 {
     struct quant_options o;
-    quant_options_default(&o);
+    options_default(&quant_table, &o);
     o.group_size = group_size;
     return o;
 }

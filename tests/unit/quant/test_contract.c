@@ -310,7 +310,7 @@ static void test_check(void **state)
     struct err e = {0};
     const int64_t bits = 4;
     struct quant_options o;
-    quant_options_default(&o);
+    options_default(&quant_table, &o);
     assert_int_equal(quant_check("gptq", &o, &bits, 1, &e), OK);
     o.damping = 0.05;
     assert_int_equal(quant_check("gptq", &o, &bits, 1, &e), OK);

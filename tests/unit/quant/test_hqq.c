@@ -19,9 +19,10 @@ static struct quant_options options_of(const char *setting, int64_t *bits)
     char steps[] = "--optimize-steps";
     char *rounds[] = {flag, strstr(setting, "_rz") ? always : never}, *stop[] = {steps, none};
     *bits = setting[1] - '0';
-    assert_int_equal(quant_options_flag(&o, 2, rounds, &used, &e), OK);
+    assert_int_equal(options_flag(&quant_table, "", &o, 2, rounds, &used, &e), OK);
     assert_int_equal(used, 2);
-    if (strstr(setting, "_noopt")) assert_int_equal(quant_options_flag(&o, 2, stop, &used, &e), OK);
+    if (strstr(setting, "_noopt"))
+        assert_int_equal(options_flag(&quant_table, "", &o, 2, stop, &used, &e), OK);
     return o;
 }
 

@@ -110,7 +110,7 @@ static void start(struct bench *b, bool sequential, int64_t range, int64_t kept,
     struct quant_options o;
     struct stream *streams[] = {s};
     const struct sequences *all = b->run.inputs.calibration;
-    quant_options_default(&o);
+    options_default(&quant_table, &o);
     o.true_sequential = sequential;
     b->run.plan = (struct memory_plan){
         .range_tokens = range, .kept_tokens = kept, .place = {NULL, DTYPE_F32}};

@@ -108,7 +108,7 @@ static void a_surface_is_tried_again(void **state)
         .y = 0.5,
     };
     (void)state;
-    quant_options_default(&parts[2].variant.method.options);
+    options_default(&quant_table, &parts[2].variant.method.options);
     struct visit v = visit_of(path, &evaluation);
     v.task[PART_SURFACE] = &task;
     v.run.memory = TOO_LITTLE;

@@ -52,7 +52,7 @@ static void visit_watched(struct watch *w, int64_t scalapack_from)
     struct err e = {0};
     for (int i = 0; i < 2; i++) {
         struct method_entry *entry = &variants[i].method;
-        quant_options_default(&entry->options);
+        options_default(&quant_table, &entry->options);
         entry->name = entry->method = method;
         entry->options.group_size = 32;
         entry->options.true_sequential = i == 0;

@@ -231,7 +231,7 @@ static struct outcome visit_with(const struct quant_method *m, bool wants_weight
     struct data_options data = {.name = name, .ids = ids};
     struct outcome out = {0};
     struct err e = {0};
-    quant_options_default(&variant.method.options);
+    options_default(&quant_table, &variant.method.options);
     variant.method.name = variant.method.method = (char *)(uintptr_t)m->name;
     const struct visit v = {.model = name,
                             .checkpoint = name,

@@ -16,14 +16,31 @@ function(qtraj_module name)
   target_link_libraries(${name} PUBLIC ${M_DEPENDS} PRIVATE warnings)
 endfunction()
 
-# qtraj_f64(NAME DEPENDS ... SOURCES GLOB...): sources of other modules compiled with QTRAJ_REAL_F64, whose symbols end
-# in _f64.
+# qtraj_f64(NAME DEPENDS ... PREFIXES ... HEADERS GLOB... SOURCES GLOB...): sources of other modules compiled with
+# QTRAJ_REAL_F64. So that a program can link both, every identifier PREFIX_* in the headers ends in _f64 there: a header
+# of #defines, included before all others, renames them.
 function(qtraj_f64 name)
-  cmake_parse_arguments(M "" "" "DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(M "" "" "DEPENDS;PREFIXES;HEADERS;SOURCES" ${ARGN})
+  list(TRANSFORM M_HEADERS PREPEND ${CMAKE_SOURCE_DIR}/)
   list(TRANSFORM M_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/)
+  file(GLOB headers CONFIGURE_DEPENDS ${M_HEADERS})
   file(GLOB sources CONFIGURE_DEPENDS ${M_SOURCES})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
+  list(JOIN M_PREFIXES "|" prefixes)
+  set(renames "")
+  foreach(header IN LISTS headers)
+    file(READ ${header} text)
+    string(REGEX REPLACE "[^A-Za-z0-9_]+" ";" words "${text}")
+    list(FILTER words INCLUDE REGEX "^(${prefixes})_[a-z0-9_]+$")
+    list(APPEND renames ${words})
+  endforeach()
+  list(REMOVE_DUPLICATES renames)
+  list(TRANSFORM renames REPLACE "(.+)" "#define \\1 \\1_f64")
+  list(JOIN renames "\n" renames)
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/${name}.h CONTENT "${renames}\n")
   add_library(${name} STATIC EXCLUDE_FROM_ALL ${sources})
   target_compile_definitions(${name} PUBLIC QTRAJ_REAL_F64)
+  target_compile_options(${name} PUBLIC "SHELL:-include ${CMAKE_BINARY_DIR}/generated/${name}.h")
   target_link_libraries(${name} PUBLIC ${M_DEPENDS} PRIVATE warnings)
 endfunction()
 

@@ -22,26 +22,6 @@
 #include "tensor/real.h"
 #include "util/err.h"
 
-#define hvp_open        REAL_NAME(hvp_open)
-#define hvp_close       REAL_NAME(hvp_close)
-#define hvp_n           REAL_NAME(hvp_n)
-#define hvp_n_tensors   REAL_NAME(hvp_n_tensors)
-#define hvp_tensor      REAL_NAME(hvp_tensor)
-#define hvp_scored      REAL_NAME(hvp_scored)
-#define hvp_total       REAL_NAME(hvp_total)
-#define hvp_loss        REAL_NAME(hvp_loss)
-#define hvp_gradient    REAL_NAME(hvp_gradient)
-#define hvp_apply       REAL_NAME(hvp_apply)
-#define hvp_share_over  REAL_NAME(hvp_share_over)
-#define hvp_space       REAL_NAME(hvp_space)
-#define hvp_move        REAL_NAME(hvp_move)
-#define hvp_weights     REAL_NAME(hvp_weights)
-#define hvp_chunk       REAL_NAME(hvp_chunk)
-#define hvp_keep        REAL_NAME(hvp_keep)
-#define hvp_numbers     REAL_NAME(hvp_numbers)
-#define hvp_bytes_of    REAL_NAME(hvp_bytes_of)
-#define hvp_subset_name REAL_NAME(hvp_subset_name)
-
 struct spec;
 
 enum hvp_subset {

@@ -5,29 +5,6 @@
 #include "model/block.h"
 #include "model/diff_block.h"
 
-#define hvp_table_open     REAL_NAME(hvp_table_open)
-#define hvp_table_close    REAL_NAME(hvp_table_close)
-#define hvp_tensor_here    REAL_NAME(hvp_tensor_here)
-#define hvp_params         REAL_NAME(hvp_params)
-#define hvp_params_outer   REAL_NAME(hvp_params_outer)
-#define hvp_outer_load     REAL_NAME(hvp_outer_load)
-#define hvp_outer_free     REAL_NAME(hvp_outer_free)
-#define hvp_buffers_open   REAL_NAME(hvp_buffers_open)
-#define hvp_buffers_free   REAL_NAME(hvp_buffers_free)
-#define hvp_gather         REAL_NAME(hvp_gather)
-#define hvp_clear          REAL_NAME(hvp_clear)
-#define hvp_reduce         REAL_NAME(hvp_reduce)
-#define hvp_zero           REAL_NAME(hvp_zero)
-#define hvp_buffer_numbers REAL_NAME(hvp_buffer_numbers)
-#define hvp_state_open     REAL_NAME(hvp_state_open)
-#define hvp_state_close    REAL_NAME(hvp_state_close)
-#define hvp_run            REAL_NAME(hvp_run)
-#define hvp_head           REAL_NAME(hvp_head)
-#define hvp_head_slice     REAL_NAME(hvp_head_slice)
-#define hvp_head_bytes     REAL_NAME(hvp_head_bytes)
-#define hvp_embed          REAL_NAME(hvp_embed)
-#define hvp_embed_back     REAL_NAME(hvp_embed_back)
-
 /* Tokens of a chunk by default. */
 enum { HVP_CHUNK = 2048 };
 

@@ -4,10 +4,6 @@
 #pragma once
 #include "curvature/hvp.h"
 
-#define prediction_make      REAL_NAME(prediction_make)
-#define prediction_free      REAL_NAME(prediction_free)
-#define prediction_is_finite REAL_NAME(prediction_is_finite)
-
 struct prediction_part {
     double first_order;  /* g_t . delta_t */
     double second_order; /* delta_t . (H delta)_t / 2; sums to the total over all tensors */

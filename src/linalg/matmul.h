@@ -9,13 +9,6 @@
 #include "tensor/real.h"
 #include <stdint.h>
 
-#define gemm_nt REAL_NAME(gemm_nt)
-#define gemm_nn REAL_NAME(gemm_nn)
-#define gemm_tn REAL_NAME(gemm_tn)
-#define mat_nt  REAL_NAME(mat_nt)
-#define mat_nn  REAL_NAME(mat_nn)
-#define mat_tn  REAL_NAME(mat_tn)
-
 /* y (m, n) = beta y + a (m, k) b (n, k)ᵀ. */
 void gemm_nt(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,
              int64_t m, int64_t n, int64_t k, real beta);

@@ -13,22 +13,6 @@
 #include "tensor/diff.h"
 #include "tensor/real.h"
 
-#define diff_program      REAL_NAME(diff_program)
-#define diff_lane_init    REAL_NAME(diff_lane_init)
-#define diff_lane_free    REAL_NAME(diff_lane_free)
-#define diff_lane_bytes   REAL_NAME(diff_lane_bytes)
-#define diff_work_init    REAL_NAME(diff_work_init)
-#define diff_work_bytes   REAL_NAME(diff_work_bytes)
-#define diff_work_free    REAL_NAME(diff_work_free)
-#define diff_work_cut     REAL_NAME(diff_work_cut)
-#define diff_run          REAL_NAME(diff_run)
-#define diff_param        REAL_NAME(diff_param)
-#define diff_weights_load REAL_NAME(diff_weights_load)
-#define diff_weights_free REAL_NAME(diff_weights_free)
-#define diff_angles       REAL_NAME(diff_angles)
-#define diff_norm_of      REAL_NAME(diff_norm_of)
-#define diff_partial_add  REAL_NAME(diff_partial_add)
-
 enum diff_buffer {
     DIFF_X0,   // (T, C) the block's input
     DIFF_N1,   // (T, C) normed

@@ -2,13 +2,6 @@
 #pragma once
 #include "model/diff_block.h"
 
-#define diff_rows     REAL_NAME(diff_rows)
-#define diff_linear   REAL_NAME(diff_linear)
-#define diff_prepare  REAL_NAME(diff_prepare)
-#define diff_attend   REAL_NAME(diff_attend)
-#define diff_activate REAL_NAME(diff_activate)
-#define diff_sum      REAL_NAME(diff_sum)
-
 /* Computes one form of operation op for the chunk of p. Forward forms read op's inputs and write
  * its output; backward forms read the output and write, or add to, the inputs (op->add_a,
  * op->add_b), and add to the parameters in p->g. Parallel inside (OpenMP). */

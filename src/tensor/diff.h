@@ -12,27 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define diff_norm                    REAL_NAME(diff_norm)
-#define diff_norm_tangent            REAL_NAME(diff_norm_tangent)
-#define diff_norm_adjoint            REAL_NAME(diff_norm_adjoint)
-#define diff_norm_adjoint_tangent    REAL_NAME(diff_norm_adjoint_tangent)
-#define diff_act                     REAL_NAME(diff_act)
-#define diff_act_tangent             REAL_NAME(diff_act_tangent)
-#define diff_act_adjoint             REAL_NAME(diff_act_adjoint)
-#define diff_act_adjoint_tangent     REAL_NAME(diff_act_adjoint_tangent)
-#define diff_xielu                   REAL_NAME(diff_xielu)
-#define diff_xielu_tangent           REAL_NAME(diff_xielu_tangent)
-#define diff_xielu_adjoint           REAL_NAME(diff_xielu_adjoint)
-#define diff_xielu_adjoint_tangent   REAL_NAME(diff_xielu_adjoint_tangent)
-#define diff_softmax                 REAL_NAME(diff_softmax)
-#define diff_softmax_tangent         REAL_NAME(diff_softmax_tangent)
-#define diff_softmax_adjoint_tangent REAL_NAME(diff_softmax_adjoint_tangent)
-#define diff_loss_sum                REAL_NAME(diff_loss_sum)
-#define diff_loss_exp                REAL_NAME(diff_loss_exp)
-#define diff_loss_dot                REAL_NAME(diff_loss_dot)
-#define diff_loss_adjoint            REAL_NAME(diff_loss_adjoint)
-#define diff_loss_adjoint_tangent    REAL_NAME(diff_loss_adjoint_tangent)
-
 /* --- LayerNorm, y = w (x - mean) / sqrt(var + eps) + b; RMSNorm unless centred --- */
 struct diff_norm {
     int64_t n;

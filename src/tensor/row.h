@@ -7,14 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define row_add       REAL_NAME(row_add)
-#define row_axpy      REAL_NAME(row_axpy)
-#define row_add_bias  REAL_NAME(row_add_bias)
-#define row_sum       REAL_NAME(row_sum)
-#define row_clip      REAL_NAME(row_clip)
-#define row_clip_mask REAL_NAME(row_clip_mask)
-#define row_rope      REAL_NAME(row_rope)
-
 /* y (n) = a + b. */
 void row_add(real *y, const real *a, const real *b, int64_t n);
 /* y (n) += c x. */

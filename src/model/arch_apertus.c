@@ -1,6 +1,5 @@
 /* Apertus (Swiss AI 2025): q and k normed per head, MLP without gate, xIELU with learned scalars.
  */
-#include "model/arch.h"
 #include "model/arch_table.h"
 
 const struct arch arch_apertus = {

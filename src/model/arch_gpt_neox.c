@@ -1,6 +1,5 @@
 /* GPT-NeoX, Pythia (Black et al. 2022, Biderman et al. 2023): biases everywhere, fused q, k, v,
  * RoPE on a part of each head, attention and MLP in parallel unless the config says otherwise. */
-#include "model/arch.h"
 #include "model/arch_table.h"
 
 static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)

@@ -1,5 +1,4 @@
 /* OLMo 1 in the -hf format (Groeneveld et al. 2024): norms without parameters, eps fixed. */
-#include "model/arch.h"
 #include "model/arch_table.h"
 
 static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)

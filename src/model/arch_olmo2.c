@@ -1,6 +1,5 @@
 /* OLMo 2 (OLMo team 2024): norms after the sublayers, q and k normed over the whole projection.
  * Early uploads call it olmo_1124. */
-#include "model/arch.h"
 #include "model/arch_table.h"
 
 const struct arch arch_olmo2 = {

@@ -1,6 +1,5 @@
 /* open-sci-ref: Qwen3 with biases in attention and MLP. Its two converters name the q/k norms
  * differently. */
-#include "model/arch.h"
 #include "model/arch_table.h"
 
 static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
@@ -14,26 +13,19 @@ static enum status configure(const struct hfconfig *c, struct spec *s, struct er
 const struct arch arch_opensci = {
     .name = "opensci",
     .doc = "open-sci-ref: Qwen3 with biases in attention and MLP",
-    ARCH_LLAMA_NAMES,
-    .final_norm = "model.norm",
-    .attn_norm = "input_layernorm",
-    .mlp_norm = "post_attention_layernorm",
+    ARCH_LLAMA,
     .q_norm = "self_attn.q_layernorm",
     .k_norm = "self_attn.k_layernorm",
     .q_norm_alias = "self_attn.q_norm",
     .k_norm_alias = "self_attn.k_norm",
-    .norm = NORM_RMS,
-    .place = NORM_PRE,
     .qk_norm = QK_HEAD,
     .bias_qkv = BIAS_CONFIG,
     .bias_o = BIAS_CONFIG,
     .bias_mlp = BIAS_CONFIG,
-    .eps_key = "rms_norm_eps",
     .eps = 1e-5,
     .rope = {.theta = 10000, .partial = 1},
     .tied = true,
     .attention_bias = true,
     .mlp_bias = true,
-    .activation = "silu",
     .configure = configure,
 };

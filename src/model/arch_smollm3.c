@@ -1,5 +1,4 @@
 /* SmolLM3: Llama with layers that have no RoPE. no_rope_layers says 1 where RoPE is used. */
-#include "model/arch.h"
 #include "model/arch_table.h"
 
 static enum status configure(const struct hfconfig *c, struct spec *s, struct err *e)
@@ -22,20 +21,13 @@ static enum status configure(const struct hfconfig *c, struct spec *s, struct er
 const struct arch arch_smollm3 = {
     .name = "smollm3",
     .doc = "SmolLM3: Llama, tied, some layers without RoPE",
-    ARCH_LLAMA_NAMES,
-    .final_norm = "model.norm",
-    .attn_norm = "input_layernorm",
-    .mlp_norm = "post_attention_layernorm",
-    .norm = NORM_RMS,
-    .place = NORM_PRE,
+    ARCH_LLAMA,
     .bias_qkv = BIAS_CONFIG,
     .bias_o = BIAS_CONFIG,
     .bias_mlp = BIAS_CONFIG,
-    .eps_key = "rms_norm_eps",
     .eps = 1e-6,
     .rope = {.theta = 2e6, .partial = 1},
     .tied = true,
     .kv_heads = 4,
-    .activation = "silu",
     .configure = configure,
 };

@@ -15,5 +15,11 @@ extern const struct arch arch_gpt_neox, arch_qwen2, arch_qwen3, arch_opensci;
                [ROLE_GATE] = "mlp.gate_proj", [ROLE_UP] = "mlp.up_proj",                           \
                [ROLE_DOWN] = "mlp.down_proj"}
 
+/* What Llama's descendants have in common besides: RMSNorm before the sublayers, gated SiLU. */
+#define ARCH_LLAMA                                                                                 \
+    ARCH_LLAMA_NAMES, .final_norm = "model.norm", .attn_norm = "input_layernorm",                  \
+                      .mlp_norm = "post_attention_layernorm", .norm = NORM_RMS, .place = NORM_PRE, \
+                      .eps_key = "rms_norm_eps", .activation = "silu"
+
 /* text (size bytes) = the names of all families, "llama, olmo, ...", cut where it is full. */
 void arch_list(char *text, size_t size);

@@ -1,5 +1,4 @@
 /* Reads config.json into a spec, with shape and parameter counts. */
-#include "model/arch.h"
 #include "model/arch_table.h"
 #include <math.h>
 #include <string.h>

@@ -6,15 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const float *stored(const struct model *m, int index)
-{
-    const float *const at[OUTER_N] = {[OUTER_EMBED] = m->embed,
-                                      [OUTER_NORM] = m->norm,
-                                      [OUTER_NORM_BIAS] = m->norm_bias,
-                                      [OUTER_HEAD] = m->head};
-    return at[index];
-}
-
 /* In f32 the model's own weights serve where no direction moves them; NULL: a copy is needed. */
 static real *borrowed(const float *from, const real *along)
 {
@@ -37,7 +28,7 @@ enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, str
     for (int i = 0; i < n; i++) {
         int at = slots[i].index;
         int64_t elements = slot_elements(&slots[i]);
-        const float *from = stored(h->m, at);
+        const float *from = h->m->outer[at];
         w->at.p[at] = borrowed(from, along.p[at]);
         if (w->at.p[at]) continue;
         TRY(mem_alloc(&w->owned[at], elements, sizeof(real), "weights outside the blocks", e));

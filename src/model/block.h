@@ -7,9 +7,7 @@ struct model {
     struct spec spec;
     struct checkpoint *checkpoint; /* borrowed */
     char *file;                    /* config.json's path, for messages */
-    float *embed;                  // (V, C) owned
-    float *head;                   // (V, C) owned; NULL when tied
-    float *norm, *norm_bias;       // (C) owned; NULL when the family has none
+    float *outer[OUTER_N];         /* tensors outside the blocks, owned; NULL: it has none */
 };
 
 /* Tensors of a block other than its linears. */

@@ -174,54 +174,33 @@ static struct head head_of(const struct diff_pass *p, int64_t sequence, int64_t 
     return h;
 }
 
-/* One head of one sequence at a time: nothing is shared between heads. */
-static void each_head(const struct diff_pass *p,
-                      void (*tile)(const struct head *h, const struct span *s))
-{
-    int64_t heads = p->spec->shape.heads, items = p->work->n_sequences * heads;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(p->work->threads)
-    for (int64_t i = 0; i < items; i++) {
-        struct head h = head_of(p, i / heads, i % heads);
-        for (int64_t q0 = 0; q0 < h.T; q0 += QUERY_TILE) {
-            struct span s = span_of(&h, q0);
-            tile(&h, &s);
-        }
-    }
-}
-
 static void zero_rows(real *x, int64_t ld, int64_t T, int64_t n)
 {
     for (int64_t t = 0; t < T; t++) memset(x + t * ld, 0, (size_t)n * sizeof *x);
 }
 
-/* One key/value head of one sequence at a time; first zeroes its adjoints, or with `tangent` their
- * tangents. */
-static void each_group(const struct diff_pass *p, bool tangent,
-                       void (*tile)(const struct head *h, const struct span *s))
-{
-    int64_t kv = p->spec->shape.kv_heads, group = p->spec->shape.heads / kv;
-    int64_t items = p->work->n_sequences * kv;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(p->work->threads)
-    for (int64_t i = 0; i < items; i++)
-        for (int64_t j = 0; j < group; j++) {
-            struct head h = head_of(p, i / kv, i % kv * group + j);
-            const struct side *out = tangent ? &h.adjoint_tangent : &h.adjoint;
-            if (j == 0) zero_rows(out->k, h.W, h.T, h.D);
-            if (j == 0) zero_rows(out->v, h.W, h.T, h.D);
-            for (int64_t q0 = 0; q0 < h.T; q0 += QUERY_TILE) {
-                struct span s = span_of(&h, q0);
-                tile(&h, &s);
-            }
-        }
-}
-
+/* A thread takes one of `groups` groups of heads of one sequence: forwards a single head, backwards
+ * a key/value head with all its query heads, whose adjoints (or tangents of them) it zeroes first.
+ */
 void diff_attend(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
     static void (*const tiles[DIFF_FORMS])(const struct head *h, const struct span *s) = {
         value_tile, tangent_tile, adjoint_tile, adjoint_tangent_tile};
+    const struct model_shape *m = &p->spec->shape;
+    bool backward = form >= DIFF_ADJOINT;
+    int64_t groups = backward ? m->kv_heads : m->heads, group = m->heads / groups;
+    int64_t items = p->work->n_sequences * groups;
     (void)op;
-    if (form < DIFF_ADJOINT)
-        each_head(p, tiles[form]);
-    else
-        each_group(p, form == DIFF_ADJOINT_TANGENT, tiles[form]);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(p->work->threads)
+    for (int64_t i = 0; i < items; i++)
+        for (int64_t j = 0; j < group; j++) {
+            struct head h = head_of(p, i / groups, i % groups * group + j);
+            const struct side *out = form == DIFF_ADJOINT ? &h.adjoint : &h.adjoint_tangent;
+            if (backward && j == 0) zero_rows(out->k, h.W, h.T, h.D);
+            if (backward && j == 0) zero_rows(out->v, h.W, h.T, h.D);
+            for (int64_t q0 = 0; q0 < h.T; q0 += QUERY_TILE) {
+                struct span s = span_of(&h, q0);
+                tiles[form](&h, &s);
+            }
+        }
 }

@@ -31,82 +31,63 @@ static void add_bias(const struct diff_pass *p, real *y, int64_t ldy, const real
         row_add_bias(y + w->tiles[i].row * ldy, ldy, b, w->tiles[i].n, n);
 }
 
-/* Loops over the program's linears k of the stage; the body advances `column`, where k's outputs
- * start. */
-#define EACH_LINEAR(k, column)                                                                     \
-    int64_t column = 0;                                                                            \
-    for (int k = 0; k < p->program->n_linears; k++)                                                \
-        if (p->program->linear[k].stage == op->arg)
+/* One linear of the stage: weight (n, c); its outputs start at `column` of rows of ld values. */
+struct wiring {
+    int k; /* its number in the block */
+    int64_t n, c, column, ld, T;
+};
 
-static void value(const struct diff_op *op, const struct diff_pass *p)
+static void value(const struct diff_op *op, const struct diff_pass *p, struct wiring l)
 {
-    const real *x = p->value->b[op->a];
-    int64_t ld = p->program->width[op->y], T = p->work->tokens;
-    EACH_LINEAR(k, column)
-    {
-        int64_t n = p->program->linear[k].rows, c = p->program->linear[k].cols;
-        real *y = p->value->b[op->y] + column;
-        mat_nt(y, ld, x, c, p->w->weight[k], c, T, n, c, 0);
-        add_bias(p, y, ld, p->w->bias[k], n);
-        column += n;
-    }
+    real *y = p->value->b[op->y] + l.column;
+    mat_nt(y, l.ld, p->value->b[op->a], l.c, p->w->weight[l.k], l.c, l.T, l.n, l.c, 0);
+    add_bias(p, y, l.ld, p->w->bias[l.k], l.n);
 }
 
-static void tangent(const struct diff_op *op, const struct diff_pass *p)
+static void tangent(const struct diff_op *op, const struct diff_pass *p, struct wiring l)
 {
-    const real *x = p->value->b[op->a], *dx = p->tangent->b[op->a];
-    int64_t ld = p->program->width[op->y], T = p->work->tokens;
-    EACH_LINEAR(k, column)
-    {
-        int64_t n = p->program->linear[k].rows, c = p->program->linear[k].cols;
-        real *y = p->tangent->b[op->y] + column;
-        mat_nt(y, ld, dx, c, p->w->weight[k], c, T, n, c, 0);
-        if (p->v->weight[k]) mat_nt(y, ld, x, c, p->v->weight[k], c, T, n, c, 1);
-        add_bias(p, y, ld, p->v->bias[k], n);
-        column += n;
-    }
+    const real *x = p->value->b[op->a], *dx = p->tangent->b[op->a], *v = p->v->weight[l.k];
+    real *y = p->tangent->b[op->y] + l.column;
+    mat_nt(y, l.ld, dx, l.c, p->w->weight[l.k], l.c, l.T, l.n, l.c, 0);
+    if (v) mat_nt(y, l.ld, x, l.c, v, l.c, l.T, l.n, l.c, 1);
+    add_bias(p, y, l.ld, p->v->bias[l.k], l.n);
 }
 
-static void adjoint(const struct diff_op *op, const struct diff_pass *p)
+static void adjoint(const struct diff_op *op, const struct diff_pass *p, struct wiring l)
 {
-    const real *x = p->value->b[op->a];
+    const real *x = p->value->b[op->a], *gy = p->adjoint->b[op->y] + l.column;
     real *gx = p->adjoint->b[op->a];
-    int64_t ld = p->program->width[op->y], T = p->work->tokens;
-    EACH_LINEAR(k, column)
-    {
-        int64_t n = p->program->linear[k].rows, c = p->program->linear[k].cols;
-        const real *gy = p->adjoint->b[op->y] + column;
-        mat_nn(gx, c, gy, ld, p->w->weight[k], c, T, c, n, op->add_a || column > 0);
-        if (p->g && p->g->weight[k]) mat_tn(p->g->weight[k], c, gy, ld, x, c, n, c, T, 1);
-        if (p->g && p->g->bias[k]) add_columns(p->g->bias[k], gy, ld, T, n, p->work->threads);
-        column += n;
-    }
+    mat_nn(gx, l.c, gy, l.ld, p->w->weight[l.k], l.c, l.T, l.c, l.n, op->add_a || l.column > 0);
+    if (!p->g) return;
+    if (p->g->weight[l.k]) mat_tn(p->g->weight[l.k], l.c, gy, l.ld, x, l.c, l.n, l.c, l.T, 1);
+    if (p->g->bias[l.k]) add_columns(p->g->bias[l.k], gy, l.ld, l.T, l.n, p->work->threads);
 }
 
-static void adjoint_tangent(const struct diff_op *op, const struct diff_pass *p)
+static void adjoint_tangent(const struct diff_op *op, const struct diff_pass *p, struct wiring l)
 {
-    const real *x = p->value->b[op->a], *dx = p->tangent->b[op->a];
-    real *dgx = p->adjoint_tangent->b[op->a];
-    int64_t ld = p->program->width[op->y], T = p->work->tokens;
-    EACH_LINEAR(k, column)
-    {
-        int64_t n = p->program->linear[k].rows, c = p->program->linear[k].cols;
-        const real *gy = p->adjoint->b[op->y] + column;
-        const real *dgy = p->adjoint_tangent->b[op->y] + column;
-        mat_nn(dgx, c, dgy, ld, p->w->weight[k], c, T, c, n, op->add_a || column > 0);
-        if (p->v->weight[k]) mat_nn(dgx, c, gy, ld, p->v->weight[k], c, T, c, n, 1);
-        if (p->g->weight[k]) {
-            mat_tn(p->g->weight[k], c, dgy, ld, x, c, n, c, T, 1);
-            mat_tn(p->g->weight[k], c, gy, ld, dx, c, n, c, T, 1);
-        }
-        if (p->g->bias[k]) add_columns(p->g->bias[k], dgy, ld, T, n, p->work->threads);
-        column += n;
-    }
+    const real *x = p->value->b[op->a], *dx = p->tangent->b[op->a], *v = p->v->weight[l.k];
+    const real *gy = p->adjoint->b[op->y] + l.column;
+    const real *dgy = p->adjoint_tangent->b[op->y] + l.column;
+    real *dgx = p->adjoint_tangent->b[op->a], *g = p->g->weight[l.k];
+    mat_nn(dgx, l.c, dgy, l.ld, p->w->weight[l.k], l.c, l.T, l.c, l.n, op->add_a || l.column > 0);
+    if (v) mat_nn(dgx, l.c, gy, l.ld, v, l.c, l.T, l.c, l.n, 1);
+    if (g) mat_tn(g, l.c, dgy, l.ld, x, l.c, l.n, l.c, l.T, 1);
+    if (g) mat_tn(g, l.c, gy, l.ld, dx, l.c, l.n, l.c, l.T, 1);
+    if (p->g->bias[l.k]) add_columns(p->g->bias[l.k], dgy, l.ld, l.T, l.n, p->work->threads);
 }
 
 void diff_linear(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
-    static void (*const forms[DIFF_FORMS])(const struct diff_op *op, const struct diff_pass *p) = {
-        value, tangent, adjoint, adjoint_tangent};
-    forms[form](op, p);
+    static void (*const forms[DIFF_FORMS])(const struct diff_op *op, const struct diff_pass *p,
+                                           struct wiring l) = {value, tangent, adjoint,
+                                                               adjoint_tangent};
+    struct wiring l = {.ld = p->program->width[op->y], .T = p->work->tokens};
+    for (; l.k < p->program->n_linears; l.k++) {
+        const struct linear *linear = &p->program->linear[l.k];
+        if (linear->stage != op->arg) continue;
+        l.n = linear->rows;
+        l.c = linear->cols;
+        forms[form](op, p, l);
+        l.column += l.n;
+    }
 }

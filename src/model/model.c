@@ -74,13 +74,9 @@ static enum status check_all(const struct model *m, struct err *e)
 static enum status load_outside(struct model *m, struct err *e)
 {
     struct slot slots[SLOTS_MAX];
-    float **const field[OUTER_N] = {[OUTER_EMBED] = &m->embed,
-                                    [OUTER_NORM] = &m->norm,
-                                    [OUTER_NORM_BIAS] = &m->norm_bias,
-                                    [OUTER_HEAD] = &m->head};
     int n = slots_of(&m->spec, -1, slots);
     for (int i = 0; i < n; i++) {
-        float **dst = field[slots[i].index];
+        float **dst = &m->outer[slots[i].index];
         PASS(mem_alloc(dst, slot_elements(&slots[i]), sizeof(float), slots[i].part, e));
         PASS(slot_read(m, &slots[i], -1, *dst, e));
     }
@@ -109,10 +105,7 @@ void model_close(struct model *m)
 {
     if (!m) return;
     free(m->file);
-    free(m->embed);
-    free(m->head);
-    free(m->norm);
-    free(m->norm_bias);
+    for (int i = 0; i < OUTER_N; i++) free(m->outer[i]);
     free(m);
 }
 
@@ -134,14 +127,12 @@ enum status model_check_ids(const struct model *m, const struct sequences *s, st
 
 enum status model_embed(const struct model *m, const struct sequences *s, float *x, struct err *e)
 {
-    enum status st = OK;
     int64_t C = m->spec.shape.hidden;
-    TRY(model_check_ids(m, s, e));
+    PASS(model_check_ids(m, s, e));
 #pragma omp parallel for schedule(static)
     for (int64_t t = 0; t < s->offset[s->n]; t++)
-        memcpy(x + t * C, m->embed + s->ids[t] * C, (size_t)C * sizeof *x);
-done:
-    return st;
+        memcpy(x + t * C, m->outer[OUTER_EMBED] + s->ids[t] * C, (size_t)C * sizeof *x);
+    return OK;
 }
 
 void norm_rows(const struct spec *s, const float *w, const float *b, const float *x, int64_t T,
@@ -156,10 +147,10 @@ void norm_rows(const struct spec *s, const float *w, const float *b, const float
 
 void model_final_norm(const struct model *m, const float *x, int64_t T, float *y)
 {
-    norm_rows(&m->spec, m->norm, m->norm_bias, x, T, y);
+    norm_rows(&m->spec, m->outer[OUTER_NORM], m->outer[OUTER_NORM_BIAS], x, T, y);
 }
 
 const float *model_head(const struct model *m)
 {
-    return m->head ? m->head : m->embed;
+    return m->outer[m->spec.shape.tied ? OUTER_EMBED : OUTER_HEAD];
 }

@@ -1,5 +1,4 @@
 #include "tensor/isa.h"
-#include "tensor/kernel.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,11 @@
 #include "util/err.h"
 #include <stdbool.h>
 
+/* More than one set is compiled in. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KERNEL_SETS
+#endif
+
 enum isa { ISA_PLAIN, ISA_AVX2, ISA_AVX512, ISA_N };
 
 /* "plain" (what every CPU of the architecture has), "avx2" (x86-64-v3), "avx512" (x86-64-v4). */

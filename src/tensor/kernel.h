@@ -13,10 +13,6 @@
 #pragma once
 #include "tensor/isa.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define KERNEL_SETS
-#endif
-
 /* Allows the compiler to compute both sides of a ?:, which may raise floating-point flags that
  * nobody reads but changes no value. Without it, loops with a ?: are not vectorised below AVX-512.
  */

@@ -57,9 +57,9 @@ enum status component_text(const json_t *o, const char *where, const char *key, 
                            size_t *n, struct err *e)
 {
     const json_t *v = json_object_get(o, key);
-    NEED(json_is_string(v), ERR_FORMAT, "%s: \"%s\" must be a string", where, key);
     *text = json_string_value(v);
     *n = json_string_length(v);
+    NEED(*text, ERR_FORMAT, "%s: \"%s\" must be a string", where, key);
     return OK;
 }
 
@@ -93,14 +93,13 @@ enum status component_array(const json_t *o, const char *where, const char *key,
 enum status component_pattern(const json_t *o, const char *where, const char **text, size_t *n,
                               bool *regex, struct err *e)
 {
-    const json_t *p = json_object_get(o, "pattern");
-    const json_t *plain = json_object_get(p, "String"), *re = json_object_get(p, "Regex");
-    const json_t *v = plain ? plain : re;
-    NEED(json_is_string(v), ERR_FORMAT,
-         "%s: \"pattern\" must be {\"String\": text} or {\"Regex\": text}", where);
+    const json_t *p = json_object_get(o, "pattern"), *plain = json_object_get(p, "String");
+    const json_t *v = plain ? plain : json_object_get(p, "Regex");
     *text = json_string_value(v);
     *n = json_string_length(v);
     *regex = !plain;
+    NEED(*text, ERR_FORMAT, "%s: \"pattern\" must be {\"String\": text} or {\"Regex\": text}",
+         where);
     return OK;
 }
 

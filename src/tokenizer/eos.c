@@ -6,13 +6,20 @@
 #include <string.h>
 
 /* In order of precedence: texts before ids, the files of the tokenizer first. */
-static const struct {
+struct place {
     const char *file, *key;
-} sources[] = {
+};
+static const struct place eos_places[] = {
     {"tokenizer_config.json", "eos_token"},
     {"special_tokens_map.json", "eos_token"},
     {"config.json", "eos_token_id"},
     {"generation_config.json", "eos_token_id"},
+    {0},
+};
+static const struct place pad_places[] = {
+    {"tokenizer_config.json", "pad_token"},
+    {"special_tokens_map.json", "pad_token"},
+    {0},
 };
 
 enum { EOS_BYTES_MAX = 16 << 20 };
@@ -52,22 +59,29 @@ done:
     return st;
 }
 
-enum status eos_read(const char *path, struct eos *out, struct err *e)
+/* The first of the places beside the tokenizer.json that names a token; none may. */
+static enum status ask_first(const char *path, const struct place *at, struct eos *out,
+                             struct err *e)
 {
     enum status st = OK;
     char *folder = NULL;
     *out = (struct eos){.id = -1};
     TRY(fsx_parent(path, &folder, e));
-    for (size_t i = 0; i < sizeof sources / sizeof *sources && !out->token && out->id < 0; i++)
-        TRY(ask(folder, sources[i].file, sources[i].key, out, e));
-    ENSURE(out->token || out->id >= 0, ERR_USAGE,
-           "no eos_token in a tokenizer_config.json or special_tokens_map.json, no eos_token_id in "
-           "a config.json beside %s: name the token itself",
-           path);
+    for (; at->file && !out->token && out->id < 0; at++)
+        TRY(ask(folder, at->file, at->key, out, e));
 done:
     free(folder);
-    if (st != OK) eos_free(out);
     return st;
+}
+
+enum status eos_read(const char *path, struct eos *out, struct err *e)
+{
+    PASS(ask_first(path, eos_places, out, e));
+    NEED(out->token || out->id >= 0, ERR_USAGE,
+         "no eos_token in a tokenizer_config.json or special_tokens_map.json, no eos_token_id in "
+         "a config.json beside %s: name the token itself",
+         path);
+    return OK;
 }
 
 /* An id of config.json; -1: none. */
@@ -91,23 +105,18 @@ enum status pad_hint_read(const char *folder, struct pad_hint *out, struct err *
 enum status pad_read(const char *path, const struct pad_hint *hint, struct eos *out, struct err *e)
 {
     enum status st = OK;
-    static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
     char *folder = NULL;
     struct pad_hint beside;
-    *out = (struct eos){.id = -1};
-    TRY(fsx_parent(path, &folder, e));
     if (!hint) {
+        TRY(fsx_parent(path, &folder, e));
         TRY(pad_hint_read(folder, &beside, e));
         hint = &beside;
     }
-    if (hint->pad >= 0 && hint->pad != hint->bos && hint->pad != hint->eos) {
-        out->id = hint->pad;
-        out->file = "config.json";
-    }
-    for (size_t i = 0; i < sizeof files / sizeof *files && !out->token && out->id < 0; i++)
-        TRY(ask(folder, files[i], "pad_token", out, e));
+    if (hint->pad >= 0 && hint->pad != hint->bos && hint->pad != hint->eos)
+        *out = (struct eos){.id = hint->pad, .file = "config.json"};
+    else
+        TRY(ask_first(path, pad_places, out, e));
 done:
     free(folder);
-    if (st != OK) eos_free(out);
     return st;
 }

@@ -8,7 +8,6 @@
 
 struct pattern {
     pcre2_code *code;
-    bool jit;
 };
 
 struct pattern_work {
@@ -45,21 +44,16 @@ static const struct shorthand *shorthand_of(char letter)
 /* Rewrites a backslash and the letter after it, inside or outside of a class. */
 static enum status add_escape(struct buf *out, const char *at, bool in_class, struct err *e)
 {
-    enum status st = OK;
     const struct shorthand *s = shorthand_of(at[1]);
-    ENSURE(!strchr("hHbBCGRXKkgyYO", at[1]) || !at[1], ERR_USAGE,
-           "regular expression: \\%c is not supported", at[1]);
-    if (!s) {
-        TRY(buf_add(out, at, 2, e));
-        goto done;
-    }
-    ENSURE(!in_class || !s->negated, ERR_USAGE,
-           "regular expression: \\%c in a class is not supported", at[1]);
-    if (!in_class) TRY(buf_add(out, s->negated ? "[^" : "[", s->negated ? 2 : 1, e));
-    TRY(buf_add(out, s->members, strlen(s->members), e));
-    if (!in_class) TRY(buf_add(out, "]", 1, e));
-done:
-    return st;
+    NEED(!strchr("hHbBCGRXKkgyYO", at[1]) || !at[1], ERR_USAGE,
+         "regular expression: \\%c is not supported", at[1]);
+    if (!s) return buf_add(out, at, 2, e);
+    NEED(!in_class || !s->negated, ERR_USAGE,
+         "regular expression: \\%c in a class is not supported", at[1]);
+    if (in_class) return buf_add(out, s->members, strlen(s->members), e);
+    PASS(buf_add(out, s->negated ? "[^" : "[", s->negated ? 2 : 1, e));
+    PASS(buf_add(out, s->members, strlen(s->members), e));
+    return buf_add(out, "]", 1, e);
 }
 
 /* "(?i)" inside a pattern applies to the following alternatives in Ruby, but not in Perl; Ruby's
@@ -119,10 +113,12 @@ static enum status rewrite(struct buf *out, const char *text, size_t n, struct e
     return OK;
 }
 
-static enum status compile(struct pattern *p, const char *text, size_t n, bool literal,
-                           struct err *e)
+enum status pattern_compile(const char *text, size_t n, bool literal, struct pattern **out,
+                            struct err *e)
 {
     enum status st = OK;
+    struct buf source = {0};
+    struct pattern *p = NULL;
     int code;
     PCRE2_SIZE at;
     /* Ruby's ^ and $ always match at lines. */
@@ -130,35 +126,23 @@ static enum status compile(struct pattern *p, const char *text, size_t n, bool l
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     ENSURE(context, ERR_NOMEM, "cannot allocate a regular expression");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    p->code = pcre2_compile((PCRE2_SPTR)text, n, options, &code, &at, context);
+    TRY(mem_zero(&p, 1, sizeof *p, "regular expression", e));
+    TRY(buf_reserve(&source, n, e));
+    TRY(literal ? buf_add(&source, text, n, e) : rewrite(&source, text, n, e));
+    p->code = pcre2_compile((PCRE2_SPTR)source.data, source.n, options, &code, &at, context);
     if (!p->code) {
         PCRE2_UCHAR reason[128];
         pcre2_get_error_message(code, reason, sizeof reason);
-        FAIL(ERR_FORMAT, "regular expression: %s, at byte %zu of %.120s", (char *)reason, at, text);
+        FAIL(ERR_FORMAT, "regular expression: %s, at byte %zu of %.120s", (char *)reason, at,
+             source.data);
     }
-    p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
-done:
-    pcre2_compile_context_free(context);
-    return st;
-}
-
-enum status pattern_compile(const char *text, size_t n, bool literal, struct pattern **out,
-                            struct err *e)
-{
-    enum status st = OK;
-    struct buf rewritten = {0};
-    struct pattern *p = NULL;
-    TRY(mem_zero(&p, 1, sizeof *p, "regular expression", e));
-    if (!literal) {
-        TRY(buf_reserve(&rewritten, 0, e));
-        TRY(rewrite(&rewritten, text, n, e));
-    }
-    TRY(compile(p, literal ? text : rewritten.data, literal ? n : rewritten.n, literal, e));
+    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); /* where it fails, the interpreter matches */
     *out = p;
     p = NULL;
 done:
     pattern_free(p);
-    buf_free(&rewritten);
+    buf_free(&source);
+    pcre2_compile_context_free(context);
     return st;
 }
 
@@ -206,9 +190,8 @@ enum status pattern_find(const struct pattern *p, struct pattern_work *w, const 
                          size_t from, int64_t *start, int64_t *end, struct err *e)
 {
     PCRE2_SPTR subject = (PCRE2_SPTR)s;
-    int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     set_limits(w, n - from);
-    if (p->jit) rc = pcre2_jit_match(p->code, subject, n, from, 0, w->match, w->limits);
+    int rc = pcre2_match(p->code, subject, n, from, PCRE2_NO_UTF_CHECK, w->match, w->limits);
     /* The interpreter keeps its state on the heap, where the JIT's small stack ran out. */
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(p->code, subject, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->match,

@@ -215,33 +215,25 @@ static enum status check_length(const struct data_options *d, const char *source
 static enum status find_pad(const struct data_options *d, const struct tokenizer *t, int32_t *id,
                             struct err *e)
 {
-    enum status st = OK;
     *id = (int32_t)d->pad_id;
-    if (d->pad_id >= 0) goto done;
-    ENSURE(
-        t, ERR_USAGE,
-        "pad_id: missing: padding is counted, and ids alone do not say which token fills them up; "
-        "give one, or padding: none");
-    st = tokenizer_pad(t, NULL, id, e);
+    if (d->pad_id >= 0) return OK;
+    NEED(t, ERR_USAGE,
+         "pad_id: missing: padding is counted, and ids alone do not say which token fills them up; "
+         "give one, or padding: none");
+    enum status st = tokenizer_pad(t, NULL, id, e);
     if (st != OK) err_prefix(e, "pad_id auto");
-    TRY(st);
-done:
     return st;
 }
 
 static enum status arrange(const struct data_options *d, const struct tokenizer *t,
                            struct sequences *s, struct err *e)
 {
-    enum status st = OK;
-    int32_t pad;
-    if (d->cut > 0) sequences_cut(s, d->cut);
-    if (d->sort == SORT_LENGTH) TRY(sequences_sort(s, e));
-    if (d->padding != PADDING_COUNTED) goto done;
-    TRY(find_pad(d, t, &pad, e));
-    TRY(sequences_pad(s, d->batch, pad, e));
-done:
-    if (st != OK) sequences_free(s);
-    return st;
+    struct arrangement a = {.max_tokens = d->cut, .by_length = d->sort == SORT_LENGTH};
+    if (d->padding == PADDING_COUNTED) {
+        PASS(find_pad(d, t, &a.pad_id, e));
+        a.batch = d->batch;
+    }
+    return sequences_arrange(s, &a, e);
 }
 
 enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
@@ -267,7 +259,7 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
     ENSURE(c.ids.n > c.n, ERR_USAGE,
            "%s: no sequence has a second token, so there is nothing to predict", source);
     TRY(collector_finish(&c, t, out, e));
-    TRY(arrange(d, t, out, e));
+    if ((st = arrange(d, t, out, e)) != OK) sequences_free(out);
 done:
     collector_free(&c);
     return st;

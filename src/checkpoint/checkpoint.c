@@ -185,14 +185,11 @@ enum status checkpoint_read_f32(const struct checkpoint *c, const char *name, in
                                 const int64_t *shape, float *dst, struct err *e)
 {
     const struct tensor_entry *t = checkpoint_find(c, name);
-    char stored[192], wanted[192];
     NEED(t, ERR_FORMAT, "%s: no tensor %s", c->dir, name);
-    if (t->n_dims != n_dims || memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) != 0) {
-        tensor_shape_text(t->shape, t->n_dims, stored, sizeof stored);
-        tensor_shape_text(shape, n_dims, wanted, sizeof wanted);
-        RAISE(ERR_SHAPE, "%s: tensor %s has shape %s where %s is expected",
-              c->read == read_file ? c->files[t->file].path : c->dir, name, stored, wanted);
-    }
+    NEED(tensor_has_shape(t, n_dims, shape), ERR_SHAPE,
+         "%s: tensor %s has shape %s where %s is expected",
+         c->read == read_file ? c->files[t->file].path : c->dir, name,
+         tensor_shape_text(t->shape, t->n_dims).text, tensor_shape_text(shape, n_dims).text);
     return c->read(c, t, 0, t->n_elements, dst, e);
 }
 

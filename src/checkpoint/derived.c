@@ -2,34 +2,11 @@
 #include "checkpoint/source.h"
 #include "checkpoint/tensor_file.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "util/rng.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What all have in common: the first part's tensors and configuration. */
-static enum status derived_new(const struct checkpoint_part *parts, int64_t n,
-                               struct checkpoint **out, struct err *e)
-{
-    enum status st = OK;
-    struct checkpoint *c = NULL;
-    const struct checkpoint *base = parts[0].checkpoint;
-    TRY(mem_zero(&c, 1, sizeof *c, base->dir, e));
-    TRY(mem_string(&c->dir, base->dir, e));
-    c->config = json_incref(base->config);
-    memcpy(c->config_hash, base->config_hash, sizeof c->config_hash);
-    TRY(mem_alloc(&c->entries, base->n, sizeof *c->entries, base->dir, e));
-    memcpy(c->entries, base->entries, (size_t)base->n * sizeof *c->entries);
-    c->n = base->n;
-    TRY(mem_alloc(&c->parts, n, sizeof *c->parts, base->dir, e));
-    memcpy(c->parts, parts, (size_t)n * sizeof *parts);
-    for (; c->n_parts < n; c->n_parts++) checkpoint_retain(parts[c->n_parts].checkpoint);
-    *out = c;
-    c = NULL;
-done:
-    checkpoint_close(c);
-    return st;
-}
 
 /* The digest of a line a part: its own and what is done with it. */
 static enum status hash_parts(struct checkpoint *c, const char *what, struct err *e)
@@ -58,18 +35,55 @@ done:
 static enum status find_same(const struct checkpoint *c, const struct tensor_entry *t,
                              const struct tensor_entry **out, struct err *e)
 {
-    char mine[192], other[192];
     *out = checkpoint_find(c, t->name);
     NEED(*out, ERR_FORMAT, "%s: no tensor %s, which the checkpoint it is combined with has", c->dir,
          t->name);
-    if ((*out)->n_dims != t->n_dims ||
-        memcmp((*out)->shape, t->shape, (size_t)t->n_dims * sizeof *t->shape) != 0) {
-        tensor_shape_text(t->shape, t->n_dims, mine, sizeof mine);
-        tensor_shape_text((*out)->shape, (*out)->n_dims, other, sizeof other);
-        RAISE(ERR_SHAPE, "%s: tensor %s has shape %s; in the checkpoint it is combined with %s",
-              c->dir, t->name, other, mine);
-    }
+    NEED(tensor_has_shape(*out, t->n_dims, t->shape), ERR_SHAPE,
+         "%s: tensor %s has shape %s; in the checkpoint it is combined with %s", c->dir, t->name,
+         tensor_shape_text((*out)->shape, (*out)->n_dims).text,
+         tensor_shape_text(t->shape, t->n_dims).text);
     return OK;
+}
+
+/* Lays the safetensors file of an overlay over the first part. */
+static enum status open_overlay(struct checkpoint *c, const char *path, struct err *e)
+{
+    const struct tensor_entry *under;
+    PASS(mem_zero(&c->files, 1, sizeof *c->files, path, e));
+    PASS(safetensors_open(path, &c->files[0], e));
+    c->n_files = 1;
+    for (int64_t i = 0; i < c->files[0].n; i++)
+        PASS(find_same(c->parts[0].checkpoint, &c->files[0].entries[i], &under, e));
+    return OK;
+}
+
+/* *out = `start` (how to read, and the stream) with the first part's tensors and configuration.
+ * what: its word in digests. overlay: path of the file that lies over the part, or NULL. */
+static enum status derive(struct checkpoint start, const char *what,
+                          const struct checkpoint_part *parts, int64_t n, const char *overlay,
+                          struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    const struct checkpoint *base = parts[0].checkpoint;
+    TRY(mem_zero(&c, 1, sizeof *c, base->dir, e));
+    *c = start;
+    TRY(mem_string(&c->dir, base->dir, e));
+    c->config = json_incref(base->config);
+    memcpy(c->config_hash, base->config_hash, sizeof c->config_hash);
+    TRY(mem_alloc(&c->entries, base->n, sizeof *c->entries, base->dir, e));
+    memcpy(c->entries, base->entries, (size_t)base->n * sizeof *c->entries);
+    c->n = base->n;
+    TRY(mem_alloc(&c->parts, n, sizeof *c->parts, base->dir, e));
+    memcpy(c->parts, parts, (size_t)n * sizeof *parts);
+    for (; c->n_parts < n; c->n_parts++) checkpoint_retain(parts[c->n_parts].checkpoint);
+    if (overlay) TRY(open_overlay(c, overlay, e));
+    TRY(hash_parts(c, what, e));
+    *out = c;
+    c = NULL;
+done:
+    checkpoint_close(c);
+    return st;
 }
 
 /* --- weighted sums --- */
@@ -121,10 +135,8 @@ static enum status read_sum(const struct checkpoint *c, const struct tensor_entr
     }
     TRY(mem_alloc(&sum, CHUNK, sizeof *sum, "a weighted sum", e));
     TRY(mem_alloc(&one, CHUNK, sizeof *one, "a weighted sum", e));
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        int64_t m = n - i < CHUNK ? n - i : CHUNK;
-        TRY(sum_chunk(c, t, first + i, m, sum, one, dst + i, e));
-    }
+    for (int64_t i = 0; i < n; i += CHUNK)
+        TRY(sum_chunk(c, t, first + i, min64(n - i, CHUNK), sum, one, dst + i, e));
 done:
     free(sum);
     free(one);
@@ -134,20 +146,11 @@ done:
 enum status checkpoint_combine(const struct checkpoint_part *parts, int64_t n,
                                struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *c = NULL;
-    ENSURE(n > 0, ERR_USAGE, "a weighted sum of no checkpoints");
+    NEED(n > 0, ERR_USAGE, "a weighted sum of no checkpoints");
     for (int64_t i = 0; i < n; i++)
-        ENSURE(isfinite(parts[i].coefficient), ERR_USAGE, "%s: a coefficient is not finite",
-               parts[i].checkpoint->dir);
-    TRY(derived_new(parts, n, &c, e));
-    c->read = read_sum;
-    TRY(hash_parts(c, "sum", e));
-    *out = c;
-    c = NULL;
-done:
-    checkpoint_close(c);
-    return st;
+        NEED(isfinite(parts[i].coefficient), ERR_USAGE, "%s: a coefficient is not finite",
+             parts[i].checkpoint->dir);
+    return derive((struct checkpoint){.read = read_sum}, "sum", parts, n, NULL, out, e);
 }
 
 /* --- a file over a folder --- */
@@ -164,23 +167,8 @@ static enum status read_overlay(const struct checkpoint *c, const struct tensor_
 enum status checkpoint_overlay(const struct checkpoint *base, const char *path,
                                struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *c = NULL;
-    const struct checkpoint_part part = {1, base};
-    const struct tensor_entry *under;
-    TRY(derived_new(&part, 1, &c, e));
-    c->read = read_overlay;
-    TRY(mem_zero(&c->files, 1, sizeof *c->files, path, e));
-    TRY(safetensors_open(path, &c->files[0], e));
-    c->n_files = 1;
-    for (int64_t i = 0; i < c->files[0].n; i++)
-        TRY(find_same(base, &c->files[0].entries[i], &under, e));
-    TRY(hash_parts(c, "overlay", e));
-    *out = c;
-    c = NULL;
-done:
-    checkpoint_close(c);
-    return st;
+    return derive((struct checkpoint){.read = read_overlay}, "overlay",
+                  &(struct checkpoint_part){1, base}, 1, path, out, e);
 }
 
 /* --- random directions --- */
@@ -211,16 +199,13 @@ static enum status read_random(const struct checkpoint *c, const struct tensor_e
     enum status st = OK;
     float *row = NULL, *w = NULL;
     int64_t cols = t->n_dims == 2 ? t->shape[1] : 0, last = first + n;
-    if (cols == 0 || n == 0) {
-        memset(dst, 0, (size_t)n * sizeof *dst);
-        goto done;
-    }
+    memset(dst, 0, (size_t)n * sizeof *dst);
+    if (cols == 0 || n == 0) return OK;
     uint64_t stream = rng_bits(c->stream, hash_u64(t->name, strlen(t->name)));
     TRY(mem_alloc(&row, cols, sizeof *row, "a direction", e));
     TRY(mem_alloc(&w, cols, sizeof *w, "a direction", e));
     for (int64_t i = first / cols; i * cols < last; i++) {
-        int64_t from = i * cols < first ? first : i * cols;
-        int64_t to = (i + 1) * cols < last ? (i + 1) * cols : last;
+        int64_t from = max64(i * cols, first), to = min64((i + 1) * cols, last);
         TRY(make_row(c, t, stream, i, row, w, e));
         memcpy(dst + from - first, row + from - i * cols, (size_t)(to - from) * sizeof *dst);
     }
@@ -233,16 +218,6 @@ done:
 enum status checkpoint_random(const struct checkpoint *base, uint64_t stream,
                               struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *c = NULL;
-    const struct checkpoint_part part = {1, base};
-    TRY(derived_new(&part, 1, &c, e));
-    c->read = read_random;
-    c->stream = stream;
-    TRY(hash_parts(c, "random", e));
-    *out = c;
-    c = NULL;
-done:
-    checkpoint_close(c);
-    return st;
+    return derive((struct checkpoint){.read = read_random, .stream = stream}, "random",
+                  &(struct checkpoint_part){1, base}, 1, NULL, out, e);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAMAGED(v, what) RAISE(ERR_FORMAT, "%s: damaged at byte %zu: %s", (v)->name, (v)->at, what)
 #define CHECK(cond, v, what)                                                                       \
     NEED(cond, ERR_FORMAT, "%s: damaged at byte %zu: %s", (v)->name, (v)->at, what)
 

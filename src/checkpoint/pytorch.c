@@ -125,20 +125,16 @@ static enum status find_offset(const struct zip *z, const char *prefix,
 static enum status make_entry(const struct zip *z, const char *prefix, struct pickle_tensor *p,
                               struct tensor_entry *t, struct err *e)
 {
-    char shape[192], stride[192];
     t->dtype = p->dtype;
     t->n_dims = p->n_dims;
     memcpy(t->shape, p->shape, sizeof t->shape);
     NEED(tensor_entry_count(t), ERR_FORMAT, "%s: tensor %s: its number of bytes does not fit",
          z->path, p->name);
-    if (!is_contiguous(p, t->n_elements)) {
-        tensor_shape_text(p->shape, p->n_dims, shape, sizeof shape);
-        tensor_shape_text(p->stride, p->n_dims, stride, sizeof stride);
-        RAISE(ERR_FORMAT,
-              "%s: tensor %s of shape %s is stored with strides %s, transposed or with gaps, which "
-              "is not read: save it with .contiguous()",
-              z->path, p->name, shape, stride);
-    }
+    NEED(is_contiguous(p, t->n_elements), ERR_FORMAT,
+         "%s: tensor %s of shape %s is stored with strides %s, transposed or with gaps, which is "
+         "not read: save it with .contiguous()",
+         z->path, p->name, tensor_shape_text(p->shape, p->n_dims).text,
+         tensor_shape_text(p->stride, p->n_dims).text);
     PASS(find_offset(z, prefix, p, t, e));
     t->name = p->name; /* the entry owns it from here */
     p->name = NULL;
@@ -176,7 +172,7 @@ enum status pytorch_open(const char *path, struct safetensors *out, struct err *
     TRY(mem_format(&name, e, "%s: %sdata.pkl", path, prefix));
     TRY(pickle_read(name, pickle, (size_t)n_pickle, &tensors, &n, e));
     TRY(make_entries(&s, &z, prefix, tensors, n, e));
-    TRY(tensor_file_hash(s.fd, path, z.directory, z.n_directory, 0, size, size, s.hash, e));
+    TRY(tensor_file_hash(&s, z.directory, z.n_directory, 0, size, e));
     *out = s;
     s = (struct safetensors){.fd = -1};
 done:

@@ -211,7 +211,7 @@ enum status safetensors_open(const char *path, struct safetensors *out, struct e
     TRY(json_read_text(path, header, (size_t)n, &root, e));
     data = LENGTH_BYTES + n;
     TRY(parse_header(&s, root, data, size, e));
-    TRY(tensor_file_hash(s.fd, path, header, n, data, size, size, s.hash, e));
+    TRY(tensor_file_hash(&s, header, n, data, size, e));
     *out = s;
     s = (struct safetensors){.fd = -1};
 done:

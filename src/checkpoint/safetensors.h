@@ -38,12 +38,9 @@ void safetensors_close(struct safetensors *s);
 /* The tensor of that name (borrowed); NULL when there is none. */
 const struct tensor_entry *safetensors_find(const struct safetensors *s, const char *name);
 
-/* dst (t->n_elements) = the elements of a floating type widened to f32, or those of an integer type
- * converted to int32. Thread-safe. ERR_IO (a short file); ERR_FORMAT (a type of the other kind, a
- * value out of range); ERR_NOMEM. */
-MUST_USE enum status safetensors_read_f32(const struct safetensors *s, const struct tensor_entry *t,
-                                          float *dst, struct err *e);
-/* dst (n) = elements [first, first + n) of a floating type, widened to f32. */
+/* dst (n) = elements [first, first + n) of a floating type, widened to f32; dst (t->n_elements) =
+ * all elements of an integer type, converted to int32. Thread-safe. ERR_IO (a short file);
+ * ERR_FORMAT (a type of the other kind, a value out of range); ERR_NOMEM. */
 MUST_USE enum status safetensors_read_range(const struct safetensors *s,
                                             const struct tensor_entry *t, int64_t first, int64_t n,
                                             float *dst, struct err *e);

@@ -25,38 +25,28 @@ static bool stays_in_folder(const char *name)
            strcmp(name, "..") != 0;
 }
 
-static enum status add_file(struct shards *s, int64_t *capacity, const char *name, struct err *e)
-{
-    PASS(mem_grow(&s->files, s->n, capacity, sizeof *s->files, e));
-    PASS(mem_string(&s->files[s->n], name, e));
-    s->n++;
-    return OK;
-}
-
+/* The files that the index names, sorted, each once. */
 static enum status list_files(struct shards *s, struct err *e)
 {
-    enum status st = OK;
-    json_t *seen = json_object(), *value;
     const char *tensor;
-    int64_t capacity = 0;
-    ENSURE(seen, ERR_NOMEM, "%s: out of memory", s->index);
+    json_t *value;
+    int64_t n = 0;
+    PASS(mem_alloc(&s->files, (int64_t)json_object_size(s->map), sizeof *s->files, s->index, e));
     json_object_foreach(s->map, tensor, value)
     {
         const char *file = json_string_value(value);
-        ENSURE(file, ERR_FORMAT, "%s: weight_map: tensor %s: not a file name", s->index, tensor);
-        ENSURE(stays_in_folder(file), ERR_FORMAT,
-               "%s: weight_map: tensor %s: file \"%s\" is not in the checkpoint's folder", s->index,
-               tensor, file);
-        if (json_object_get(seen, file)) continue;
-        ENSURE(json_object_set_new(seen, file, json_true()) == 0, ERR_NOMEM, "%s: out of memory",
-               s->index);
-        TRY(add_file(s, &capacity, file, e));
+        NEED(file, ERR_FORMAT, "%s: weight_map: tensor %s: not a file name", s->index, tensor);
+        NEED(stays_in_folder(file), ERR_FORMAT,
+             "%s: weight_map: tensor %s: file \"%s\" is not in the checkpoint's folder", s->index,
+             tensor, file);
+        s->files[n++] = file;
     }
-    ENSURE(s->n > 0, ERR_FORMAT, "%s: weight_map names no tensor", s->index);
-    qsort(s->files, (size_t)s->n, sizeof *s->files, name_compare);
-done:
-    json_decref(seen);
-    return st;
+    NEED(n > 0, ERR_FORMAT, "%s: weight_map names no tensor", s->index);
+    qsort(s->files, (size_t)n, sizeof *s->files, name_compare);
+    for (int64_t i = 0; i < n; i++)
+        if (s->n == 0 || strcmp(s->files[s->n - 1], s->files[i]) != 0)
+            s->files[s->n++] = s->files[i];
+    return OK;
 }
 
 static enum status read_index(struct shards *s, struct err *e)
@@ -77,7 +67,6 @@ enum status shards_find(const char *dir, struct shards *out, struct err *e)
     enum status st = OK;
     struct shards s = {0};
     char *path = NULL;
-    int64_t capacity = 0;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates && s.n == 0; i++) {
         free(path);
         path = NULL;
@@ -88,8 +77,10 @@ enum status shards_find(const char *dir, struct shards *out, struct err *e)
             s.index = path;
             path = NULL;
             TRY(read_index(&s, e));
-        } else
-            TRY(add_file(&s, &capacity, candidates[i].file, e));
+        } else {
+            TRY(mem_alloc(&s.files, 1, sizeof *s.files, path, e));
+            s.files[s.n++] = candidates[i].file;
+        }
     }
     ENSURE(s.n > 0, ERR_IO,
            "%s: no weights: neither model.safetensors, model.safetensors.index.json, "
@@ -105,7 +96,6 @@ done:
 
 void shards_free(struct shards *s)
 {
-    for (int64_t i = 0; i < s->n; i++) free(s->files[i]);
     free(s->files);
     free(s->index);
     json_decref(s->map);

@@ -10,7 +10,7 @@ struct shards {
     char *index;  /* path of the index; NULL: one file */
     json_t *map;  /* tensor name -> file name; NULL without an index */
     int64_t n;
-    char **files; /* names within the folder, sorted, each once */
+    const char **files; /* names within the folder, sorted, each once; borrowed from map */
 };
 
 /* Looks for model.safetensors, its index, pytorch_model.bin and its index, in this order. Opens no

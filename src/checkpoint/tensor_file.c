@@ -27,29 +27,29 @@ enum status tensor_file_read(int fd, const char *path, const char *what, int64_t
 
 enum { SAMPLES = 16, SAMPLE_BYTES = 4096 };
 
-enum status tensor_file_hash(int fd, const char *path, const void *header, int64_t n, int64_t begin,
-                             int64_t end, int64_t size, char hash[33], struct err *e)
+enum status tensor_file_hash(struct safetensors *s, const void *header, int64_t n, int64_t begin,
+                             int64_t size, struct err *e)
 {
     enum status st = OK;
     char header_hex[HASH_HEX], data_hex[HASH_HEX], text[96];
     char *data = NULL;
-    int64_t length = end - begin, got = 0;
+    int64_t length = size - begin, got = 0;
     TRY(mem_alloc(&data, SAMPLES * SAMPLE_BYTES, 1, "samples of the weights", e));
     if (length <= SAMPLES * SAMPLE_BYTES) {
-        TRY(tensor_file_read(fd, path, "data", begin, data, length, e));
+        TRY(tensor_file_read(s->fd, s->path, "data", begin, data, length, e));
         got = length;
     } else {
         for (int64_t i = 0; i < SAMPLES; i++, got += SAMPLE_BYTES) {
             /* span i / last, without the product that could overflow */
             int64_t span = length - SAMPLE_BYTES, last = SAMPLES - 1;
             int64_t at = begin + span / last * i + span % last * i / last;
-            TRY(tensor_file_read(fd, path, "data", at, data + got, SAMPLE_BYTES, e));
+            TRY(tensor_file_read(s->fd, s->path, "data", at, data + got, SAMPLE_BYTES, e));
         }
     }
     hash_bytes(header, (size_t)n, header_hex);
     hash_bytes(data, (size_t)got, data_hex);
     snprintf(text, sizeof text, "%lld %s %s", (long long)size, header_hex, data_hex);
-    hash_text(text, hash);
+    hash_text(text, s->hash);
 done:
     free(data);
     return st;
@@ -69,12 +69,19 @@ int name_compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-void tensor_shape_text(const int64_t *shape, int n_dims, char *text, size_t size)
+bool tensor_has_shape(const struct tensor_entry *t, int n_dims, const int64_t *shape)
 {
-    size_t n = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < n_dims && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    if (n < size) snprintf(text + n, size - n, "]");
+    return t->n_dims == n_dims && memcmp(t->shape, shape, (size_t)n_dims * sizeof *shape) == 0;
+}
+
+struct shape_text tensor_shape_text(const int64_t *shape, int n_dims)
+{
+    struct shape_text s = {"["};
+    size_t n = 1, size = sizeof s.text; /* eight dimensions of 20 characters fit */
+    for (int i = 0; i < n_dims; i++)
+        n += (size_t)snprintf(s.text + n, size - n, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    s.text[n] = ']';
+    return s;
 }
 
 void safetensors_close(struct safetensors *s)
@@ -124,12 +131,6 @@ enum status safetensors_read_range(const struct safetensors *s, const struct ten
 done:
     free(buffer);
     return st;
-}
-
-enum status safetensors_read_f32(const struct safetensors *s, const struct tensor_entry *t,
-                                 float *dst, struct err *e)
-{
-    return safetensors_read_range(s, t, 0, t->n_elements, dst, e);
 }
 
 /* The i-th element of a buffer of integers, little endian as dtype.c asserts of the machine. */

@@ -9,11 +9,10 @@
 MUST_USE enum status tensor_file_read(int fd, const char *path, const char *what, int64_t offset,
                                       void *dst, int64_t n, struct err *e);
 
-/* hash = digest of the file's size, its header (n bytes) and samples of its data, bytes
- * [begin, end). ERR_IO, ERR_NOMEM. */
-MUST_USE enum status tensor_file_hash(int fd, const char *path, const void *header, int64_t n,
-                                      int64_t begin, int64_t end, int64_t size, char hash[33],
-                                      struct err *e);
+/* s->hash = digest of the file's size, its header (n bytes) and samples of its data, bytes
+ * [begin, size). ERR_IO, ERR_NOMEM. */
+MUST_USE enum status tensor_file_hash(struct safetensors *s, const void *header, int64_t n,
+                                      int64_t begin, int64_t size, struct err *e);
 
 /* Sets n_elements and n_bytes from shape and dtype; false when a dimension is negative or a product
  * overflows. */
@@ -23,5 +22,11 @@ bool tensor_entry_count(struct tensor_entry *t);
  * key of a search is the address of such a pointer. */
 int name_compare(const void *a, const void *b);
 
-/* text = the shape as "[2, 3]", cut to size - 1 characters. */
-void tensor_shape_text(const int64_t *shape, int n_dims, char *text, size_t size);
+/* Whether a tensor has that shape. */
+bool tensor_has_shape(const struct tensor_entry *t, int n_dims, const int64_t *shape);
+
+/* The shape as "[2, 3]". */
+struct shape_text {
+    char text[192];
+};
+struct shape_text tensor_shape_text(const int64_t *shape, int n_dims);

@@ -103,7 +103,7 @@ static inline double *hvp_answer(const struct hvp_fixture *f, const char *name, 
                                     t->n_elements * (int64_t)sizeof *x, e));
     else {
         float *narrow = must_alloc(t->n_elements + 1, sizeof *narrow);
-        OK_OR_FAIL(safetensors_read_f32(&f->answers, t, narrow, e));
+        OK_OR_FAIL(safetensors_read_range(&f->answers, t, 0, t->n_elements, narrow, e));
         for (int64_t i = 0; i < t->n_elements; i++) x[i] = narrow[i];
         free(narrow);
     }

@@ -42,7 +42,7 @@ static float *read_all(const struct safetensors *f, const char *name, int64_t sh
     shape[0] = t->shape[0];
     shape[1] = t->n_dims > 1 ? t->shape[1] : 1;
     if (dtype_is_float(t->dtype))
-        OK_OR_FAIL(safetensors_read_f32(f, t, x, e));
+        OK_OR_FAIL(safetensors_read_range(f, t, 0, t->n_elements, x, e));
     else
         OK_OR_FAIL(safetensors_read_i32(f, t, (int32_t *)(void *)x, e));
     return x;

@@ -1,12 +1,8 @@
 #include "eval/collect.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdlib.h>
 #include <string.h>
-
-void collector_init(struct collector *c, const struct data_options *options)
-{
-    *c = (struct collector){.options = options};
-}
 
 void collector_free(struct collector *c)
 {
@@ -15,7 +11,6 @@ void collector_free(struct collector *c)
     free(c->ids.id);
     free(c->part.id);
     free(c->offset);
-    *c = (struct collector){0};
 }
 
 static enum status add_marked(struct ids *to, const int32_t *ids, int64_t n, struct err *e)
@@ -30,19 +25,17 @@ static enum status add_marked(struct ids *to, const int32_t *ids, int64_t n, str
 static enum status find_separator(const char *name, const struct tokenizer *t, int32_t *id,
                                   struct err *e)
 {
-    enum status st = OK;
     if (strcmp(name, "eos") == 0) {
-        st = tokenizer_eos(t, id, e);
+        enum status st = tokenizer_eos(t, id, e);
         if (st != OK) err_prefix(e, "separator eos");
         return st;
     }
     *id = tokenizer_find(t, name);
-    ENSURE(*id >= 0, ERR_USAGE,
-           "separator: the tokenizer has no token %s; expected one as tokenizer.json writes it, or "
-           "eos",
-           name);
-done:
-    return st;
+    NEED(*id >= 0, ERR_USAGE,
+         "separator: the tokenizer has no token %s; expected one as tokenizer.json writes it, or "
+         "eos",
+         name);
+    return OK;
 }
 
 enum status collector_frame(struct collector *c, const struct tokenizer *t, struct err *e)
@@ -67,24 +60,20 @@ enum status collector_frame(struct collector *c, const struct tokenizer *t, stru
 enum status collector_add_sequence(struct collector *c, const int32_t *ids, int64_t n,
                                    struct err *e)
 {
-    enum status st = OK;
     const struct data_options *d = c->options;
-    if (c->full) goto done;
+    if (c->full) return OK;
     if (c->skipped < d->skip) {
         c->skipped++;
-        goto done;
+        return OK;
     }
-    if (d->tokens > 0 && c->ids.n + n > d->tokens) {
-        c->full = true;
-        goto done;
-    }
-    TRY(mem_grow(&c->offset, c->n, &c->capacity, sizeof *c->offset, e));
+    c->full = d->tokens > 0 && c->ids.n + n > d->tokens;
+    if (c->full) return OK;
+    PASS(mem_grow(&c->offset, c->n, &c->capacity, sizeof *c->offset, e));
     c->offset[c->n] = c->ids.n;
-    TRY(ids_add(&c->ids, ids, n, e));
+    PASS(ids_add(&c->ids, ids, n, e));
     c->n++;
     c->full = c->n == d->samples || (d->tokens > 0 && c->ids.n == d->tokens);
-done:
-    return st;
+    return OK;
 }
 
 /* Fills blocks of `length` tokens. A block becomes a sequence once `follow` more tokens came behind
@@ -93,7 +82,7 @@ static enum status add_packed(struct collector *c, const int32_t *ids, int64_t n
 {
     int64_t length = c->options->length, enough = length + c->options->follow;
     while (n > 0 && !c->full) {
-        int64_t missing = enough - c->part.n, take = n < missing ? n : missing;
+        int64_t take = min64(n, enough - c->part.n);
         PASS(ids_add(&c->part, ids, take, e));
         ids += take;
         n -= take;
@@ -112,30 +101,24 @@ static enum status add_document(struct collector *c, const int32_t *ids, int64_t
     PASS(ids_add(&c->part, c->before.id, c->before.n, e));
     PASS(ids_add(&c->part, ids, n, e));
     PASS(ids_add(&c->part, c->behind.id, c->behind.n, e));
-    return collector_add_sequence(c, c->part.id,
-                                  length > 0 && length < c->part.n ? length : c->part.n, e);
+    return collector_add_sequence(c, c->part.id, length > 0 ? min64(length, c->part.n) : c->part.n,
+                                  e);
 }
 
 enum status collector_add(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {
-    enum status st = OK;
     const struct data_options *d = c->options;
-    int64_t whole = c->before.n + n + c->behind.n - c->separators;
+    int64_t all = c->before.n + n + c->behind.n, whole = all - c->separators;
     /* A sequence of one token has nothing to predict. */
     if (whole < d->min_length || (d->layout == LAYOUT_DOCUMENT && whole < 2)) {
         c->dropped++;
-        goto done;
+        return OK;
     }
-    c->all += c->before.n + n + c->behind.n;
-    if (d->layout == LAYOUT_DOCUMENT) {
-        TRY(add_document(c, ids, n, e));
-        goto done;
-    }
-    TRY(add_packed(c, c->before.id, c->before.n, e));
-    TRY(add_packed(c, ids, n, e));
-    TRY(add_packed(c, c->behind.id, c->behind.n, e));
-done:
-    return st;
+    c->all += all;
+    if (d->layout == LAYOUT_DOCUMENT) return add_document(c, ids, n, e);
+    PASS(add_packed(c, c->before.id, c->before.n, e));
+    PASS(add_packed(c, ids, n, e));
+    return add_packed(c, c->behind.id, c->behind.n, e);
 }
 
 enum status collector_finish(const struct collector *c, const struct tokenizer *t,

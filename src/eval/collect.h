@@ -22,8 +22,7 @@ struct collector {
     bool full;       /* a limit is reached: further sequences are ignored */
 };
 
-/* Empty; options must outlive c. */
-void collector_init(struct collector *c, const struct data_options *options);
+/* Frees what a collector holds, which starts with its options alone set. */
 void collector_free(struct collector *c);
 
 /* For texts: looks up the tokens that the options put around each document. ERR_USAGE when the

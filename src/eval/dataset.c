@@ -167,9 +167,10 @@ static enum status load_ids(struct collector *c, struct err *e)
         int64_t tokens;
         TRY(row_length(c, values + i, length, &tokens, e));
         if (c->options->within_positions) tokens = min64(tokens, limit);
-        bool short_of = tokens < c->options->min_length;
-        c->dropped += short_of;
-        if (!short_of) TRY(collector_add_sequence(c, values + i, tokens, e));
+        if (tokens < c->options->min_length)
+            c->dropped++;
+        else
+            TRY(collector_add_sequence(c, values + i, tokens, e));
     }
 done:
     free(values);
@@ -196,19 +197,8 @@ static void name_source(const struct data_options *d, char text[300])
     const char *all = d->text ? d->text : d->ids;
     int n = (int)strcspn(all, "\n"), more = 0;
     for (const char *p = all; *p; p++) more += *p == '\n';
-    if (n > 250) n = 250;
-    if (more)
-        snprintf(text, 300, "%.*s and %d more", n, all, more);
-    else
-        snprintf(text, 300, "%.*s", n, all);
-}
-
-static enum status check_length(const struct data_options *d, const char *source, struct err *e)
-{
-    bool whole = d->length == 0 && (d->ids || d->layout == LAYOUT_DOCUMENT);
-    NEED(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
-         (long long)d->length);
-    return OK;
+    n = snprintf(text, 300, "%.*s", n < 250 ? n : 250, all);
+    if (more) snprintf(text + n, 300 - (size_t)n, " and %d more", more);
 }
 
 /* The token that sequences are padded with. */
@@ -240,12 +230,13 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
                          struct sequences *out, char hash[33], struct err *e)
 {
     enum status st = OK;
-    struct collector c;
+    struct collector c = {.options = d};
     char source[300];
-    collector_init(&c, d);
     ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
     name_source(d, source);
-    TRY(check_length(d, source, e));
+    bool whole = d->length == 0 && (d->ids || d->layout == LAYOUT_DOCUMENT);
+    ENSURE(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
+           (long long)d->length);
     TRY(dataset_hash(d, hash, e));
     if (d->text)
         TRY(load_text(&c, t, e));

@@ -121,17 +121,14 @@ static void scratch_free(struct scratch *w)
 static enum status scratch_init(struct scratch *w, const struct model *m, bool variants,
                                 struct err *e)
 {
-    enum status st = OK;
     int64_t P = slice_of(model_shape(m)), C = model_shape(m)->hidden, V = model_shape(m)->vocab;
-    TRY(mem_alloc(&w->hidden, P * C, sizeof(float), "hidden states of a slice", e));
-    TRY(mem_alloc(&w->full, P * V, sizeof(float), "logits of a slice", e));
-    TRY(mem_alloc(&w->row, V, sizeof(float), "exponentials of a position", e));
-    TRY(mem_alloc(&w->at, P, sizeof *w->at, "positions of a slice", e));
-    if (!variants) goto done;
-    TRY(mem_alloc(&w->p, P * V, sizeof(float), "probabilities of a slice", e));
-    TRY(mem_alloc(&w->logits, P * V, sizeof(float), "logits of a slice", e));
-done:
-    return st;
+    PASS(mem_alloc(&w->hidden, P * C, sizeof(float), "hidden states of a slice", e));
+    PASS(mem_alloc(&w->full, P * V, sizeof(float), "logits of a slice", e));
+    PASS(mem_alloc(&w->row, V, sizeof(float), "exponentials of a position", e));
+    PASS(mem_alloc(&w->at, P, sizeof *w->at, "positions of a slice", e));
+    if (!variants) return OK;
+    PASS(mem_alloc(&w->p, P * V, sizeof(float), "probabilities of a slice", e));
+    return mem_alloc(&w->logits, P * V, sizeof(float), "logits of a slice", e);
 }
 
 /* Adds what the metrics see in one slice to sums (n_streams, metrics_sums()). */

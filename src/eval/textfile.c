@@ -140,7 +140,6 @@ static enum status fill(struct textfile *f, struct err *e)
 enum status textfile_line(struct textfile *f, const char **line, size_t *n, int64_t *number,
                           struct err *e)
 {
-    enum status st = OK;
     size_t searched = 0;
     const char *newline = NULL;
     *line = NULL;
@@ -149,19 +148,18 @@ enum status textfile_line(struct textfile *f, const char **line, size_t *n, int6
             newline = memchr(f->buffer + f->begin + searched, '\n', f->end - f->begin - searched);
         if (newline || f->ended) break;
         searched = f->end - f->begin;
-        ENSURE(searched < LINE_MAX_BYTES, ERR_FORMAT,
-               "%s:%lld: a line of more than 1 GiB: are these JSON lines?", f->path,
-               (long long)f->lines + 1);
-        TRY(fill(f, e));
+        NEED(searched < LINE_MAX_BYTES, ERR_FORMAT,
+             "%s:%lld: a line of more than 1 GiB: are these JSON lines?", f->path,
+             (long long)f->lines + 1);
+        PASS(fill(f, e));
     }
-    if (f->begin == f->end) goto done;
+    if (f->begin == f->end) return OK;
     *line = f->buffer + f->begin;
     *n = newline ? (size_t)(newline - *line) : f->end - f->begin;
     f->begin += *n + (newline != NULL);
     if (*n > 0 && (*line)[*n - 1] == '\r') --*n;
     *number = ++f->lines;
-done:
-    return st;
+    return OK;
 }
 
 enum status textfile_rest(struct textfile *f, char **text, size_t *n, struct err *e)

@@ -21,8 +21,7 @@ enum status buf_reserve(struct buf *b, size_t more, struct err *e)
 
 enum status buf_add(struct buf *b, const char *text, size_t n, struct err *e)
 {
-    enum status st = buf_reserve(b, n, e);
-    if (st != OK) return st;
+    PASS(buf_reserve(b, n, e));
     if (n) memcpy(b->data + b->n, text, n);
     b->n += n;
     b->data[b->n] = 0;
@@ -49,8 +48,7 @@ void buf_free(struct buf *b)
 
 enum status bytes_copy(char **out, const char *bytes, size_t n, const char *what, struct err *e)
 {
-    enum status st = mem_alloc(out, (int64_t)n + 1, 1, what, e);
-    if (st != OK) return st;
+    PASS(mem_alloc(out, (int64_t)n + 1, 1, what, e));
     memcpy(*out, bytes, n);
     (*out)[n] = 0;
     return OK;
@@ -64,8 +62,7 @@ enum status ids_reserve(struct ids *ids, int64_t more, struct err *e)
 
 enum status ids_add(struct ids *ids, const int32_t *id, int64_t n, struct err *e)
 {
-    enum status st = ids_reserve(ids, n, e);
-    if (st != OK) return st;
+    PASS(ids_reserve(ids, n, e));
     if (n) memcpy(ids->id + ids->n, id, (size_t)n * sizeof *id);
     ids->n += n;
     return OK;

@@ -1,7 +1,6 @@
-#include "checkpoint/derived.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/pytorch.h"
 #include "checkpoint/shards.h"
-#include "checkpoint/source.h"
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
 #include "util/mem.h"

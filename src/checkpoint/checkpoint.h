@@ -11,6 +11,12 @@
 
 struct checkpoint;
 
+/* One of the checkpoints that a derived one (derived.h) is made of. */
+struct checkpoint_part {
+    double coefficient;
+    const struct checkpoint *checkpoint;
+};
+
 /* Reads config.json and the header of every weight file, but no weights. *out is closed with
  * checkpoint_close. ERR_IO: a missing folder or file, a shard of the index that is missing;
  * ERR_FORMAT: a damaged file, a tensor in another shard than the index says, a shard name that

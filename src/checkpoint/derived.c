@@ -1,5 +1,5 @@
 #include "checkpoint/derived.h"
-#include "checkpoint/source.h"
+#include "checkpoint/checkpoint_internal.h"
 #include "checkpoint/tensor_file.h"
 #include "util/mem.h"
 #include "util/num.h"

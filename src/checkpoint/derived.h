@@ -5,11 +5,6 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 
-struct checkpoint_part {
-    double coefficient;
-    const struct checkpoint *checkpoint;
-};
-
 /* Every tensor is the sum of coefficient * tensor over the parts (n, copied), in their order in
  * f64, rounded to f32 once. Coefficients of zero are skipped; where one is left, and it is one, the
  * tensor is that part's bit for bit. ERR_SHAPE / ERR_FORMAT, also while reading: a part lacks a

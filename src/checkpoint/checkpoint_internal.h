@@ -1,6 +1,6 @@
-/* source: the representation of a checkpoint, internal to this folder. The weights of a stored
- * checkpoint are read from its files; those of a derived one (derived.c) are computed from other
- * checkpoints while they are read. */
+/* checkpoint_internal: the representation of a checkpoint, for checkpoint.c and derived.c only. The
+ * weights of a stored checkpoint are read from its files; those of a derived one (derived.c) are
+ * computed from other checkpoints while they are read. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 

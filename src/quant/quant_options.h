@@ -61,10 +61,8 @@ extern const struct option_table quant_table;
 
 /* Name of the i-th option, NULL after the last. */
 const char *quant_options_key(int64_t i);
-/* Whether the option of that name differs from its default, or between two. */
+/* Whether the option of that name differs from its default. */
 bool quant_options_changed(const struct quant_options *q, const char *key);
-bool quant_options_differ(const struct quant_options *a, const struct quant_options *b,
-                          const char *key);
 /* The number (METHOD_*) of the method that alone has the option; -1: several may have it, or there
  * is none of that name. */
 int quant_options_owner(const char *key);

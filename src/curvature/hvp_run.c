@@ -155,16 +155,13 @@ void hvp_zero(real *x, int64_t n)
 
 static enum status passes(struct hvp_call *r, double *loss, struct err *e)
 {
-    enum status st = OK;
-    TRY(run_start(r, e));
-    TRY(each_layer(r, false, e));
-    TRY(run_head(r, e));
+    PASS(run_start(r, e));
+    PASS(each_layer(r, false, e));
+    PASS(run_head(r, e));
     if (loss) *loss = r->loss;
-    if (!r->backward) goto done;
-    TRY(each_layer(r, true, e));
-    TRY(run_end(r, e));
-done:
-    return st;
+    if (!r->backward) return OK;
+    PASS(each_layer(r, true, e));
+    return run_end(r, e);
 }
 
 /* Sets the state of a call: the retained one, made if there is none yet, or a new one in
@@ -202,15 +199,10 @@ done:
 enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, real *const *hv, real *g,
                     bool backward, double *loss, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(h->total > 0, ERR_USAGE, "the loss is a mean over no token: no sequence has two tokens");
-    ENSURE(!h->shared || !h->direction, ERR_USAGE,
-           "vectors that are cut over ranks are not moved along");
-    if (!h->keep || k < 2) {
-        TRY(run_one(h, k, v, hv, g, backward, loss, e));
-        goto done;
-    }
-    for (int64_t j = 0; j < k; j++) TRY(run_one(h, 1, v + j, hv + j, NULL, backward, loss, e));
-done:
-    return st;
+    NEED(h->total > 0, ERR_USAGE, "the loss is a mean over no token: no sequence has two tokens");
+    NEED(!h->shared || !h->direction, ERR_USAGE,
+         "vectors that are cut over ranks are not moved along");
+    if (!h->keep || k < 2) return run_one(h, k, v, hv, g, backward, loss, e);
+    for (int64_t j = 0; j < k; j++) PASS(run_one(h, 1, v + j, hv + j, NULL, backward, loss, e));
+    return OK;
 }

@@ -3,28 +3,24 @@
  */
 #include "curvature/hvp_engine.h"
 #include "curvature/vector.h"
+#include "util/mem.h"
 #include <stdlib.h>
 
 enum status hvp_buffers_open(const struct hvp *h, int64_t k, const real *const *v, real *const *hv,
                              real *g, struct hvp_buffers *out, struct err *e)
 {
-    enum status st = OK;
-    real **gradient = NULL;
     *out = (struct hvp_buffers){.k = k, .v = v, .hv = hv, .g = g};
     if (!h->shared) return OK;
-    TRY(vectors_alloc(&out->v_buffer, k, h->buffer, sizeof(real), "tangents of a layer", e));
-    TRY(vectors_alloc(&out->hv_buffer, k, h->buffer, sizeof(real), "products of a layer", e));
-    if (g) TRY(vectors_alloc(&gradient, 1, h->buffer, sizeof(real), "a layer's gradient", e));
-    if (g) out->g_buffer = gradient[0];
+    PASS(vectors_alloc(&out->v_buffer, k, h->buffer, sizeof(real), "tangents of a layer", e));
+    PASS(vectors_alloc(&out->hv_buffer, k, h->buffer, sizeof(real), "products of a layer", e));
+    if (g) PASS(mem_alloc(&out->g_buffer, h->buffer, sizeof(real), "a layer's gradient", e));
     out->v = (const real *const *)out->v_buffer;
     out->hv = out->hv_buffer;
     out->g = out->g_buffer;
     out->v_here = v;
     out->hv_here = hv;
     out->g_here = g;
-done:
-    free(gradient);
-    return st;
+    return OK;
 }
 
 void hvp_buffers_free(struct hvp_buffers *b)

@@ -26,46 +26,28 @@ static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
     return OK;
 }
 
-/* One set of lanes for all chunks of all blocks, one after the other. */
-static enum status lanes_init(struct hvp_state *r, const struct diff_program *p, int64_t heads,
-                              bool backward, struct err *e)
-{
-    const struct diff_set *all = &p->inside;
-    int64_t tokens = r->max_tokens;
-    PASS(diff_lane_init(r->value, p, all, NULL, tokens, heads, e));
-    if (r->k > 0) PASS(diff_lane_init(r->tangent, p, all, NULL, tokens, 0, e));
-    if (backward) PASS(diff_lane_init(r->adjoint, p, all, NULL, tokens, 0, e));
-    if (r->k > 0) PASS(diff_lane_init(&r->adjoint_tangent, p, all, NULL, tokens, 0, e));
-    return OK;
-}
-
-/* A set of lanes for each chunk of each block. They own only what later passes read; all borrow the
- * other buffers from the lane of the last pass, which does not read them. */
-static enum status lanes_keep(struct hvp_state *r, const struct diff_program *p, int64_t heads,
+/* One set of lanes for all chunks of all blocks, one after the other. Retained: a set for each
+ * chunk of each block; they own only what later passes read, and all borrow the other buffers from
+ * the lane of the last pass, which does not read them. */
+static enum status lanes_open(struct hvp_state *r, const struct hvp *h, bool backward,
                               struct err *e)
 {
-    struct diff_lane *rest = &r->adjoint_tangent;
-    PASS(diff_lane_init(rest, p, &p->inside, NULL, r->max_tokens, 0, e));
-    for (int64_t i = 0; i < r->n_lanes; i++) {
-        int64_t tokens = r->chunks[i % r->n_chunks].tokens;
-        PASS(diff_lane_init(&r->value[i], p, &p->read, rest, tokens, heads, e));
-        PASS(diff_lane_init(&r->tangent[i], p, &p->read, rest, tokens, 0, e));
-        PASS(diff_lane_init(&r->adjoint[i], p, &p->adjoint_read, rest, tokens, 0, e));
-    }
-    return OK;
-}
-
-static enum status lanes(struct hvp_state *r, const struct hvp *h, bool backward, struct err *e)
-{
-    int64_t heads = h->m->spec.shape.heads;
+    const struct diff_program *p = &h->program;
+    const struct diff_set *values = r->kept ? &p->read : &p->inside;
+    const struct diff_set *adjoints = r->kept ? &p->adjoint_read : &p->inside;
+    struct diff_lane *last = &r->adjoint_tangent, *rest = r->kept ? last : NULL;
     r->n_lanes = r->kept ? r->L * r->n_chunks : 1;
     PASS(mem_zero(&r->value, r->n_lanes, sizeof *r->value, "activations of blocks", e));
     PASS(mem_zero(&r->tangent, r->n_lanes, sizeof *r->tangent, "activations of blocks", e));
     PASS(mem_zero(&r->adjoint, r->n_lanes, sizeof *r->adjoint, "activations of blocks", e));
-    if (r->kept)
-        PASS(lanes_keep(r, &h->program, heads, e));
-    else
-        PASS(lanes_init(r, &h->program, heads, backward, e));
+    if (r->k > 0) PASS(diff_lane_init(last, p, &p->inside, NULL, r->max_tokens, 0, e));
+    for (int64_t i = 0; i < r->n_lanes; i++) {
+        int64_t tokens = r->kept ? r->chunks[i % r->n_chunks].tokens : r->max_tokens;
+        int64_t heads = h->m->spec.shape.heads;
+        PASS(diff_lane_init(&r->value[i], p, values, rest, tokens, heads, e));
+        if (r->k > 0) PASS(diff_lane_init(&r->tangent[i], p, values, rest, tokens, 0, e));
+        if (backward) PASS(diff_lane_init(&r->adjoint[i], p, adjoints, rest, tokens, 0, e));
+    }
     return OK;
 }
 
@@ -91,7 +73,7 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
                   e));
     TRY(mem_alloc(&s->gx, backward ? TC : 0, sizeof(real), "adjoints", e));
     TRY(mem_alloc(&s->dgx, s->k * TC, sizeof(real), "tangents of adjoints", e));
-    TRY(lanes(s, h, backward, e));
+    TRY(lanes_open(s, h, backward, e));
 done:
     if (st != OK) hvp_state_close(out);
     return st;

@@ -2,6 +2,7 @@
 #include "curvature/vector.h"
 #include "linalg/eigen.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -31,9 +32,7 @@ static enum status open(struct lanczos *l, const struct operator* a,
          "%d",
          (long long)a->space.total, (long long)o->products, (long long)o->vectors,
          LANCZOS_VECTORS_MIN);
-    l->m = o->vectors - 1;
-    if (l->m > o->products) l->m = o->products;
-    if (l->m > a->space.total) l->m = a->space.total;
+    l->m = min64(min64(o->vectors - 1, o->products), a->space.total);
     PASS(vectors_alloc(&l->v, l->m + 1, a->space.n, sizeof(float), "the vectors of Lanczos", e));
     PASS(mem_zero(&l->t, l->m * l->m, sizeof *l->t, "a Ritz problem", e));
     PASS(mem_zero(&l->s, l->m * l->m, sizeof *l->s, "a Ritz problem", e));
@@ -112,8 +111,7 @@ static bool finished(const struct lanczos *l, const struct lanczos_options *o,
  * wanted; of one that is not the last, so that its estimate gets no worse. */
 static void share(const struct lanczos *l, unsigned want, int64_t *low, int64_t *high)
 {
-    int64_t keep = l->m / 2 > 2 ? l->m / 2 : 2;
-    if (keep >= l->m) keep = l->m - 1;
+    int64_t keep = min64(max64(l->m / 2, 2), l->m - 1);
     bool both =
         (want & LANCZOS_DOMINANT) || !(want & (LANCZOS_LARGEST | LANCZOS_SMALLEST)) ||
         (want & (LANCZOS_LARGEST | LANCZOS_SMALLEST)) == (LANCZOS_LARGEST | LANCZOS_SMALLEST);

@@ -88,19 +88,12 @@ static int64_t vectors_fit(const struct curvature_options *o, int64_t n)
     return n > 0 ? (int64_t)(o->memory * 0x1p30) / n / (int64_t)sizeof(float) : 0;
 }
 
-static int64_t lanczos_vectors(int64_t fit)
-{
-    return fit < VECTORS_MAX ? fit : VECTORS_MAX;
-}
-
 /* Probes of the trace that share a pass. The vectors of Hutch++ come first; probes go together as
  * far as there is room beside them. */
 static int64_t probes_together(const struct curvature_options *o, int64_t fit)
 {
     int64_t room = (o->hutchpp ? fit - trace_sketch(o->trace) : fit) / 2;
-    int64_t together = trace_together(o->trace, o->together, o->hutchpp);
-    if (together > room) together = room;
-    return together > 1 ? together : 1;
+    return max64(1, min64(room, trace_together(o->trace, o->together, o->hutchpp)));
 }
 
 static enum status lanczos(struct measuring *m, float *vector, struct err *e)
@@ -110,7 +103,7 @@ static enum status lanczos(struct measuring *m, float *vector, struct err *e)
     struct lanczos_options o = {.want = LANCZOS_LARGEST | (c->smallest ? LANCZOS_SMALLEST : 0),
                                 .tolerance = c->tolerance,
                                 .products = c->products,
-                                .vectors = lanczos_vectors(m->fit),
+                                .vectors = min64(m->fit, VECTORS_MAX),
                                 .stream = rng_stream(m->r->seed, start_index),
                                 .start = m->r->start};
     struct lanczos_result r;
@@ -187,8 +180,7 @@ static enum status open(struct measuring *m, struct err *e)
     for (int64_t t = 0; t < out->n_tensors; t++) m->offset[t] = m->s->tensors[t].offset;
     m->offset[out->n_tensors] = m->space->total;
     /* 0 would mean no limit to the estimates. */
-    m->bytes = (int64_t)(m->r->options.memory * 0x1p30);
-    if (m->bytes < 1) m->bytes = 1;
+    m->bytes = max64(1, (int64_t)(m->r->options.memory * 0x1p30));
     m->fit = vectors_fit(&m->r->options, m->space->most);
     return OK;
 }
@@ -231,9 +223,8 @@ int64_t curvature_bytes(const struct curvature_options *o, int64_t n, const stru
     int64_t bytes = vector + calls->gradient;
     if (o->sharpness == SHARPNESS_POWER) bytes = max64(bytes, 2 * vector + calls->product);
     if (o->sharpness == SHARPNESS_LANCZOS) {
-        int64_t most = lanczos_vectors(fit);
-        if (most > o->products + 1) most = o->products + 1;
-        bytes = max64(bytes, most * vector + calls->product);
+        int64_t stored = min64(min64(fit, VECTORS_MAX), o->products + 1);
+        bytes = max64(bytes, stored * vector + calls->product);
     }
     if (o->trace > 0) {
         int64_t together = probes_together(o, fit), kept = o->hutchpp ? trace_sketch(o->trace) : 0;

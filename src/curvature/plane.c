@@ -28,18 +28,16 @@ static double dot(const double *x, const double *y, int64_t n)
 
 static enum status add_chunk(struct differences *w, int64_t first, int64_t m, struct err *e)
 {
-    enum status st = OK;
     for (int64_t i = 0; i < w->n; i++) {
         double *d = w->d + i * CHUNK;
-        TRY(checkpoint_read_range(w->c[i], w->tensor[i], first, m, w->read, e));
+        PASS(checkpoint_read_range(w->c[i], w->tensor[i], first, m, w->read, e));
         for (int64_t k = 0; k < m; k++) d[k] = (double)w->read[k] - (i ? w->d[k] : 0);
     }
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 1; i < w->n; i++)
         for (int64_t j = 1; j <= i; j++)
             w->gram[i * w->n + j] += dot(w->d + i * CHUNK, w->d + j * CHUNK, m);
-done:
-    return st;
+    return OK;
 }
 
 static enum status add_tensor(struct differences *w, const char *name, struct err *e)

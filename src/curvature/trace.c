@@ -98,15 +98,12 @@ static enum status probe(struct probing *p, int64_t first, int64_t k, struct tra
 
 static enum status summarise(struct trace_estimate *t, struct err *e)
 {
-    enum status st = OK;
     int64_t *group;
-    TRY(mem_zero(&group, t->n_parts, sizeof *group, "groups of tensors", e));
-    st = trace_group(t, group, 1, &t->mean, &t->error, e);
+    PASS(mem_zero(&group, t->n_parts, sizeof *group, "groups of tensors", e));
+    enum status st = trace_group(t, group, 1, &t->mean, &t->error, e);
     for (int64_t i = 0; i < t->n_parts; i++) group[i] = i;
     if (st == OK) st = trace_group(t, group, t->n_parts, t->part, t->part_error, e);
     free(group);
-    TRY(st);
-done:
     return st;
 }
 
@@ -187,29 +184,26 @@ static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct
 static enum status check_hutchpp(const struct operator* a, const struct trace_options *o,
                                  struct err *e)
 {
-    enum status st = OK;
-    ENSURE(o->probes >= 6, ERR_USAGE, "Hutch++ with %lld products: expected at least 6",
-           (long long)o->probes);
-    if (o->memory <= 0) goto done;
+    NEED(o->probes >= 6, ERR_USAGE, "Hutch++ with %lld products: expected at least 6",
+         (long long)o->probes);
+    if (o->memory <= 0) return OK;
     int64_t together = trace_together(o->probes, o->together, true);
     int64_t need = trace_sketch(o->probes) + 2 * together;
     int64_t n = a->space.most, fit = n > 0 ? o->memory / n / (int64_t)sizeof(float) : need;
     int64_t products = 3 * (fit - 2) + 2;               /* one probe at a time */
     double vector = sizeof(float) * (double)n / 0x1p30; /* in GiB, as the option is */
-    if (need <= fit) goto done;
+    if (need <= fit) return OK;
     if (products >= 6)
-        FAIL(ERR_USAGE,
-             "Hutch++ with %lld products, %lld together, needs %lld vectors of %lld numbers (%.3g "
-             "GiB), and %.3g GiB may be used: take at most %lld products one at a time, more "
-             "memory, or Hutchinson's estimate, which needs 2",
-             (long long)o->probes, (long long)together, (long long)need, (long long)n,
-             (double)need * vector, (double)o->memory / 0x1p30, (long long)products);
-    FAIL(ERR_USAGE,
-         "Hutch++ needs at least 4 vectors of %lld numbers (%.3g GiB), and %.3g GiB may be used: "
-         "take more memory, or Hutchinson's estimate, which needs 2",
-         (long long)n, 4 * vector, (double)o->memory / 0x1p30);
-done:
-    return st;
+        RAISE(ERR_USAGE,
+              "Hutch++ with %lld products, %lld together, needs %lld vectors of %lld numbers (%.3g "
+              "GiB), and %.3g GiB may be used: take at most %lld products one at a time, more "
+              "memory, or Hutchinson's estimate, which needs 2",
+              (long long)o->probes, (long long)together, (long long)need, (long long)n,
+              (double)need * vector, (double)o->memory / 0x1p30, (long long)products);
+    RAISE(ERR_USAGE,
+          "Hutch++ needs at least 4 vectors of %lld numbers (%.3g GiB), and %.3g GiB may be used: "
+          "take more memory, or Hutchinson's estimate, which needs 2",
+          (long long)n, 4 * vector, (double)o->memory / 0x1p30);
 }
 
 enum status trace_estimate(const struct operator* a, const struct trace_options *o,

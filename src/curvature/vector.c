@@ -107,7 +107,8 @@ void vector_add(int64_t n, double a, const float *x, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = (float)(y[i] + a * x[i]);
 }
 
-void vector_dots(const struct space *s, int64_t k, float *const *v, const float *w, double *c)
+/* c (k) = v[i] . w. */
+static void dots(const struct space *s, int64_t k, float *const *v, const float *w, double *c)
 {
     for (int64_t j = 0; j < k; j += WIDE)
         local_sums(dot, s->n, min64(WIDE, k - j), (const float *const *)v + j, w, 0, c + j);
@@ -125,7 +126,8 @@ static void strip_sum(int64_t begin, int64_t count, int64_t m, float *const *v, 
     }
 }
 
-void vector_subtract(int64_t n, int64_t k, float *const *v, const double *c, float *w)
+/* w -= sum of c[i] v[i] over i < k, rounded to f32 once per number. */
+static void subtract(int64_t n, int64_t k, float *const *v, const double *c, float *w)
 {
 #pragma omp parallel for schedule(static) if (n > CHUNK)
     for (int64_t begin = 0; begin < n; begin += STRIP) {
@@ -139,8 +141,8 @@ void vector_subtract(int64_t n, int64_t k, float *const *v, const double *c, flo
 double vector_orthogonalise(const struct space *s, int64_t k, float *const *v, float *w, double *c)
 {
     for (int pass = 0; pass < 2; pass++) {
-        vector_dots(s, k, v, w, c);
-        vector_subtract(s->n, k, v, c, w);
+        dots(s, k, v, w, c);
+        subtract(s->n, k, v, c, w);
     }
     return vector_norm(s, w);
 }

@@ -24,10 +24,6 @@ void vector_scale(int64_t n, double a, const float *x, float *y);
 /* y += a x. */
 void vector_add(int64_t n, double a, const float *x, float *y);
 
-/* c (k) = v[i] . w. */
-void vector_dots(const struct space *s, int64_t k, float *const *v, const float *w, double *c);
-/* w -= sum of c[i] v[i] over i < k, rounded to f32 once per number. */
-void vector_subtract(int64_t n, int64_t k, float *const *v, const double *c, float *w);
 /* Subtracts from w its projection on the orthonormal v[0..k), by classical Gram-Schmidt done twice
  * (twice is enough: Giraud, Langou, Rozloznik 2005). Returns the norm of the rest. c (k): scratch.
  */

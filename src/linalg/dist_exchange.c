@@ -25,23 +25,21 @@ void exchange_free(struct exchange *x)
 static enum status buffer_grow(const int *n, int *at, int ranks, double **buffer, int64_t *capacity,
                                struct err *e)
 {
-    enum status st = OK;
     int64_t total = 0;
     for (int r = 0; r < ranks; r++) {
         at[r] = (int)total;
         total += n[r];
-        ENSURE(total <= INT_MAX, ERR_SHAPE,
-               "an exchange of %lld numbers is beyond what MPI counts; use more ranks a group",
-               (long long)total);
+        NEED(total <= INT_MAX, ERR_SHAPE,
+             "an exchange of %lld numbers is beyond what MPI counts; use more ranks a group",
+             (long long)total);
     }
-    if (total <= *capacity) goto done;
+    if (total <= *capacity) return OK;
     free(*buffer);
     *buffer = NULL;
     *capacity = 0;
-    TRY(mem_alloc(buffer, total, sizeof **buffer, "an exchange between ranks", e));
+    PASS(mem_alloc(buffer, total, sizeof **buffer, "an exchange between ranks", e));
     *capacity = total;
-done:
-    return st;
+    return OK;
 }
 
 enum status exchange_alloc(struct exchange *x, struct err *e)

@@ -1,5 +1,4 @@
 /* Activations and scratch memory of the stages (struct acts). */
-#include "linalg/linalg.h"
 #include "model/block.h"
 #include "util/mem.h"
 #include "util/num.h"

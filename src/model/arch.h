@@ -111,7 +111,7 @@ struct slot {
     const char *part, *alias, *suffix; /* name: prefix of the layer, part (or alias), suffix */
     enum slot_kind kind;
     int index;    /* number of the linear in the block, EXTRA_* or OUTER_* */
-    int role;     /* of a linear's weight or bias */
+    int stage;    /* of a linear's weight */
     int n_dims;   /* 0: one number, stored as [] or [1] */
     bool buffer;  /* not a parameter; may be missing */
     int64_t n[2]; /* shape */
@@ -121,6 +121,3 @@ enum { SLOTS_MAX = 2 * LINEARS_MAX + EXTRA_N };
  * stages), or for layer < 0 with those outside the blocks. Returns how many. */
 int slots_of(const struct spec *s, int64_t layer, struct slot slots[SLOTS_MAX]);
 int64_t slot_elements(const struct slot *t);
-/* Stage of a linear layer; rows and columns of its weight. */
-int role_stage(int role);
-void role_shape(const struct spec *s, int role, int64_t *rows, int64_t *cols);

@@ -44,8 +44,9 @@ static enum status place(const struct model *m, int64_t layer, const struct slot
     if (t->kind == SLOT_WEIGHT) {
         slot_name(m, t, layer, name);
         PASS(mem_string(&l->name, name, e));
-        l->stage = role_stage(t->role);
-        role_shape(&m->spec, t->role, &l->rows, &l->cols);
+        l->stage = t->stage;
+        l->rows = t->n[0];
+        l->cols = t->n[1];
         l->w = at;
         b->n_linears = t->index + 1;
     } else if (t->kind == SLOT_BIAS) {

@@ -10,9 +10,8 @@ _Static_assert((int)SLOTS_MAX <= (int)DESCRIBE_MAX && (int)NAME_MAX_LEN <= (int)
 /* All but the name. */
 static struct tensor_description describe(const struct slot *s)
 {
-    bool linear = s->kind == SLOT_WEIGHT;
-    return (struct tensor_description){.linear = linear,
-                                       .stage = linear ? role_stage(s->role) : 0,
+    return (struct tensor_description){.linear = s->kind == SLOT_WEIGHT,
+                                       .stage = s->stage,
                                        .n_dims = s->n_dims,
                                        .shape = {s->n[0], s->n[1]}};
 }

@@ -115,8 +115,8 @@ void diff_rows(enum diff_form form, const struct diff_op *op, const struct diff_
 struct part {
     struct place at;
     struct diff_norm norm;
-    int extra; /* EXTRA_* of the norm's weight */
-    int64_t stride, heads, column;
+    int extra;     /* EXTRA_* of the norm's weight */
+    int64_t heads; /* to rotate */
 };
 
 static struct part part_of(const struct diff_pass *p, int which)
@@ -124,16 +124,14 @@ static struct part part_of(const struct diff_pass *p, int which)
     const struct spec *s = p->spec;
     int64_t D = s->shape.head_dim, q, k, v;
     struct part o = {.extra = which ? EXTRA_K_NORM : EXTRA_Q_NORM,
-                     .stride = s->fused ? 3 * D : D,
                      .heads = which ? s->shape.kv_heads : s->shape.heads};
     bool whole = s->qk_norm == QK_PROJECTION;
     const real *w[2] = {p->w->extra[o.extra], NULL}, *d[2] = {extra(p->v, o.extra), NULL};
     qkv_columns(s, 0, &q, &k, &v);
-    o.column = which ? k : q;
     o.at = (struct place){.x = DIFF_RAW,
                           .y = DIFF_QKV,
-                          .column = o.column,
-                          .stride = o.stride,
+                          .column = which ? k : q,
+                          .stride = s->fused ? 3 * D : D,
                           .heads = whole ? 1 : o.heads};
     o.norm = diff_norm_of(s, p->work, whole ? o.heads * D : D, true, w, d);
     return o;
@@ -144,7 +142,7 @@ static void rotate(const struct diff_pass *p, const struct part *o, const struct
 {
     int64_t W = p->program->width[DIFF_QKV], half = p->spec->rope.half;
     if (p->spec->flags[p->layer] & LAYER_NO_ROPE) return;
-    row_rope(l->b[DIFF_QKV] + t->row * W + o->column, W, o->heads, o->stride,
+    row_rope(l->b[DIFF_QKV] + t->row * W + o->at.column, W, o->heads, o->at.stride,
              p->work->cosine + t->pos * half, p->work->sine + t->pos * half, t->n, half, backward);
 }
 

@@ -93,7 +93,7 @@ void diff_program(const struct spec *s, struct diff_program *out)
     for (int i = 0; i < n; i++)
         if (slots[i].kind == SLOT_WEIGHT)
             out->linear[out->n_linears++] = (struct linear){
-                .stage = role_stage(slots[i].role), .rows = slots[i].n[0], .cols = slots[i].n[1]};
+                .stage = slots[i].stage, .rows = slots[i].n[0], .cols = slots[i].n[1]};
     attention_ops(&b, pre);
     enum diff_buffer branch = b.at;
     if (!s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);

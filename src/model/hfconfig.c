@@ -24,8 +24,8 @@ static const char *kind(const json_t *v)
 static enum status wrong(const struct hfconfig *c, const char *key, const char *expected,
                          struct err *e)
 {
-    return err_set(e, ERR_FORMAT, __FILE__, __LINE__, "%s: \"%s%s\" is %s; expected %s", c->name,
-                   c->prefix, key, kind(hf_value(c, key)), expected);
+    RAISE(ERR_FORMAT, "%s: \"%s%s\" is %s; expected %s", c->name, c->prefix, key,
+          kind(hf_value(c, key)), expected);
 }
 
 enum status hf_int(const struct hfconfig *c, const char *key, int64_t otherwise, int64_t min,
@@ -38,10 +38,9 @@ enum status hf_int(const struct hfconfig *c, const char *key, int64_t otherwise,
     }
     double value = json_number_value(v);
     if (!json_is_number(v) || value != floor(value)) return wrong(c, key, "an integer", e);
-    if (value < (double)min || value > 1e15)
-        return err_set(e, ERR_FORMAT, __FILE__, __LINE__,
-                       "%s: \"%s%s\" is %.15g; expected an integer of at least %lld", c->name,
-                       c->prefix, key, value, (long long)min);
+    NEED(value >= (double)min && value <= 1e15, ERR_FORMAT,
+         "%s: \"%s%s\" is %.15g; expected an integer of at least %lld", c->name, c->prefix, key,
+         value, (long long)min);
     *out = (int64_t)value;
     return OK;
 }
@@ -84,10 +83,9 @@ enum status hf_array(const struct hfconfig *c, const char *key, int64_t n, const
     *out = v;
     if (!v) return OK;
     if (!json_is_array(v)) return wrong(c, key, "a list", e);
-    if ((int64_t)json_array_size(v) < n)
-        return err_set(e, ERR_FORMAT, __FILE__, __LINE__,
-                       "%s: \"%s%s\" has %zu entries; expected one for each of %lld layers",
-                       c->name, c->prefix, key, json_array_size(v), (long long)n);
+    NEED((int64_t)json_array_size(v) >= n, ERR_FORMAT,
+         "%s: \"%s%s\" has %zu entries; expected one for each of %lld layers", c->name, c->prefix,
+         key, json_array_size(v), (long long)n);
     return OK;
 }
 

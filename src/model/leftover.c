@@ -71,7 +71,6 @@ static bool split_layer(const struct arch *a, const char **name, int64_t *layer)
 /* *unknown = it is neither in a slot nor a known buffer. */
 static enum status check_one(const struct model *m, const char *whole, bool *unknown, struct err *e)
 {
-    enum status st = OK;
     const struct arch *a = m->spec.arch;
     struct slot slots[SLOTS_MAX];
     const char *name = whole;
@@ -80,19 +79,18 @@ static enum status check_one(const struct model *m, const char *whole, bool *unk
     int n = slots_of(&m->spec, layer, slots);
     bool tied_head = m->spec.shape.tied && is(name, a->head, ".weight");
     *unknown = false;
-    if (is_buffer(whole) || tied_head) goto done;
-    ENSURE(layer < layers, ERR_FORMAT,
-           "%s: tensor %s is of layer %lld, but config.json has %lld layers (num_hidden_layers): "
-           "they are not of one model",
-           checkpoint_dir(m->checkpoint), whole, (long long)layer, (long long)layers);
-    if (in_slots(name, slots, n)) goto done;
-    ENSURE(!of_family(a, name, in_block), ERR_FORMAT,
-           "%s: tensor %s is stored, but by config.json this model has none: a key of it "
-           "(attention_bias, mlp_bias, ...) is wrong or missing",
-           checkpoint_dir(m->checkpoint), whole);
+    if (is_buffer(whole) || tied_head) return OK;
+    NEED(layer < layers, ERR_FORMAT,
+         "%s: tensor %s is of layer %lld, but config.json has %lld layers (num_hidden_layers): "
+         "they are not of one model",
+         checkpoint_dir(m->checkpoint), whole, (long long)layer, (long long)layers);
+    if (in_slots(name, slots, n)) return OK;
+    NEED(!of_family(a, name, in_block), ERR_FORMAT,
+         "%s: tensor %s is stored, but by config.json this model has none: a key of it "
+         "(attention_bias, mlp_bias, ...) is wrong or missing",
+         checkpoint_dir(m->checkpoint), whole);
     *unknown = true;
-done:
-    return st;
+    return OK;
 }
 
 enum status leftover_check(const struct model *m, struct err *e)

@@ -16,11 +16,10 @@ static void sizes_of(const struct spec *spec, struct model_sizes *out)
     for (int i = 0; i < n; i++) {
         const struct slot *s = &slots[i];
         if (s->kind != SLOT_WEIGHT) continue;
-        int stage = role_stage(s->role);
         out->linears += slot_elements(s);
-        out->cols[stage] = s->n[1];
-        out->all_rows[stage] += s->n[0];
-        if (s->n[0] > out->rows[stage]) out->rows[stage] = s->n[0];
+        out->cols[s->stage] = s->n[1];
+        out->all_rows[s->stage] += s->n[0];
+        if (s->n[0] > out->rows[s->stage]) out->rows[s->stage] = s->n[0];
     }
 }
 

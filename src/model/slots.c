@@ -2,7 +2,8 @@
  */
 #include "model/arch.h"
 
-int role_stage(int role)
+/* The stage of a linear. */
+static int role_stage(int role)
 {
     static const int stage[ROLE_N] = {
         [ROLE_Q] = STAGE_QKV,   [ROLE_K] = STAGE_QKV,    [ROLE_V] = STAGE_QKV,
@@ -11,7 +12,8 @@ int role_stage(int role)
     return stage[role];
 }
 
-void role_shape(const struct spec *s, int role, int64_t *rows, int64_t *cols)
+/* Rows and columns of its weight. */
+static void role_shape(const struct spec *s, int role, int64_t *rows, int64_t *cols)
 {
     const struct model_shape *m = &s->shape;
     int64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
@@ -29,16 +31,13 @@ void role_shape(const struct spec *s, int role, int64_t *rows, int64_t *cols)
     *cols = shape[role][1];
 }
 
-static bool has_bias(const struct spec *s, int role)
+static bool has_bias(const struct spec *s, int stage)
 {
-    switch (role_stage(role)) {
-    case STAGE_QKV:
-        return s->bias_qkv;
-    case STAGE_O:
-        return s->bias_o;
-    default:
-        return s->bias_mlp;
-    }
+    const bool bias[STAGE_N] = {[STAGE_QKV] = s->bias_qkv,
+                                [STAGE_O] = s->bias_o,
+                                [STAGE_UP] = s->bias_mlp,
+                                [STAGE_DOWN] = s->bias_mlp};
+    return bias[stage];
 }
 
 int64_t slot_elements(const struct slot *t)
@@ -68,11 +67,9 @@ static int add_linears(const struct spec *s, struct slot *slots)
         if (!part) continue;
         role_shape(s, role, &rows, &cols);
         slots[n] = slot_make(SLOT_WEIGHT, index, part, ".weight", 2, rows, cols);
-        slots[n++].role = role;
-        if (has_bias(s, role)) {
-            slots[n] = slot_make(SLOT_BIAS, index, part, ".bias", 1, rows, 0);
-            slots[n++].role = role;
-        }
+        slots[n++].stage = role_stage(role);
+        if (has_bias(s, role_stage(role)))
+            slots[n++] = slot_make(SLOT_BIAS, index, part, ".bias", 1, rows, 0);
         index++;
     }
     return n;

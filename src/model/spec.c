@@ -1,6 +1,5 @@
 /* Reads config.json into a spec, with shape and parameter counts. */
 #include "model/arch_table.h"
-#include <math.h>
 #include <string.h>
 
 static enum status find_arch(const struct hfconfig *c, const struct arch **out, struct err *e)
@@ -73,22 +72,19 @@ static enum status read_activation(const struct hfconfig *c, struct spec *s, str
         {"gelu_fast", ACT_GELU_TANH}, {"gelu_pytorch_tanh", ACT_GELU_TANH},
         {"xielu", ACT_XIELU},
     };
-    enum status st = OK;
     const char *name;
-    TRY(hf_text(c, "hidden_act", s->arch->activation, &name, e));
+    PASS(hf_text(c, "hidden_act", s->arch->activation, &name, e));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0) {
             s->activation = known[i].value;
-            ENSURE(!s->gated || s->activation != ACT_XIELU, ERR_USAGE,
-                   "%s: hidden_act \"xielu\" is not supported in a gated MLP", c->name);
-            goto done;
+            NEED(!s->gated || s->activation != ACT_XIELU, ERR_USAGE,
+                 "%s: hidden_act \"xielu\" is not supported in a gated MLP", c->name);
+            return OK;
         }
-    FAIL(ERR_USAGE,
-         "%s: hidden_act \"%s\" is not supported (supported: silu, swish, gelu, gelu_new, "
-         "gelu_fast, gelu_pytorch_tanh, xielu)",
-         c->name, name);
-done:
-    return st;
+    RAISE(ERR_USAGE,
+          "%s: hidden_act \"%s\" is not supported (supported: silu, swish, gelu, gelu_new, "
+          "gelu_fast, gelu_pytorch_tanh, xielu)",
+          c->name, name);
 }
 
 static bool bias_of(enum bias_rule rule, bool config)

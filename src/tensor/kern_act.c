@@ -1,7 +1,6 @@
 /* Activations of the forward pass, products and scaling. */
 #include "tensor/kern.h"
 #include "tensor/kern_lane.h"
-#include <math.h>
 
 KERN_LANE float silu(float x)
 {

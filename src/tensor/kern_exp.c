@@ -1,7 +1,6 @@
 /* Exponentials: elementwise, and the pieces of softmaxes. */
 #include "tensor/kern.h"
 #include "tensor/kern_lane.h"
-#include <math.h>
 
 KERNEL(void, kern_exp, (float *y, const float *x, int64_t n), (y, x, n))
 {

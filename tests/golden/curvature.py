@@ -57,7 +57,7 @@ def eigenvalues(name):
     want = answers(name)
     for subset in ("all", "mat2d", "blocks2d"):
         got = curvature(name, "--subset", subset, "--sharpness", "lanczos", "--smallest", "--tolerance", "1e-3")
-        for end, key in (("largest", "sharpness"), ("smallest", "smallest"), ("dominant", "dominant")):
+        for end, key in (("largest", "sharpness"), ("smallest", "smallest_eigenvalue"), ("dominant", "dominant")):
             close(f"{name}: {subset}: {end} eigenvalue", got[key], want[f"eig.{subset}.{end}"][0], 1e-4)
         expect(got["sharpness_converged"], f"{name}: {subset}: converged after {got['sharpness_iterations']} iterations")
         error = abs(got["sharpness"] - want[f"eig.{subset}.largest"][0])

@@ -23,7 +23,7 @@ struct part_context {
     struct checkpoint *checkpoint; /* NULL where no part works on it, or it cannot be opened */
     struct model *model;           /* likewise */
     struct provenance provenance;
-    void *state[PART_N]; /* each part's own, owned by it */
+    void *state[PART_N]; /* each part's own, NULL until it is opened */
     const struct part_engine *engine;
 };
 
@@ -31,6 +31,15 @@ struct part_context {
 static inline int64_t part_bound(const struct part_context *c)
 {
     return c->visit->run.memory ? c->visit->run.memory : c->hooks->memory;
+}
+
+/* Emits a finished record, which is taken over; NULL: there was no memory for it (ERR_NOMEM). */
+static inline enum status part_emit(const struct part_context *c, json_t *record, struct err *e)
+{
+    NEED(record, ERR_NOMEM, "out of memory for a record");
+    enum status st = c->hooks->emit(c->hooks->context, record, e);
+    json_decref(record);
+    return st;
 }
 
 /* Where a pass of the blocks leaves quantized weights, in the order of the blocks' linears. */
@@ -80,7 +89,8 @@ struct part {
     bool in_fixed_order; /* one rank does it where no bit may depend on how many there are
                             (run.reproducible) */
 
-    /* Makes its state, also where the checkpoint could not be opened. */
+    size_t state; /* bytes of its state, which starts zeroed */
+    /* Fills its state, also where the checkpoint could not be opened. */
     enum status (*open)(struct part_context *c, struct err *e);
     /* Before the blocks: makes what `linear` needs. */
     enum status (*begin)(struct part_context *c, struct err *e);
@@ -94,5 +104,5 @@ struct part {
     void (*annotate)(const struct part_context *c, const struct variant *v, json_t *record);
     /* Emits its records. failure: code OK for none. Rank 0 only. */
     enum status (*emit)(struct part_context *c, const struct err *failure, struct err *e);
-    void (*close)(struct part_context *c); /* frees its state */
+    void (*close)(struct part_context *c); /* frees what its state owns */
 };

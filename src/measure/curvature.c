@@ -3,7 +3,6 @@
 #include "measure/warm.h"
 #include "util/agree.h"
 #include "util/clock.h"
-#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -88,6 +87,7 @@ struct state {
     struct curvature c;
     struct memory_fit fit;
     double began;
+    char *fingerprint;
 };
 
 void curvature_values(json_t *values, const struct curvature_options *o, const struct curvature *c)
@@ -174,16 +174,14 @@ static void set_tables(json_t *tables, const struct measurement *m, const struct
 static const char *const sharpness_names[] = {
     [SHARPNESS_NONE] = "", [SHARPNESS_POWER] = "power", [SHARPNESS_LANCZOS] = "lanczos"};
 
-static enum status record_curvature(const struct part_context *context,
-                                    const struct provenance *from, const struct err *failure,
-                                    json_t **out, struct err *e)
+static json_t *record_curvature(const struct part_context *context, const struct err *failure)
 {
-    enum status st = OK;
     const struct curvature_task *task = context->visit->task[PART_CURVATURE];
     const struct state *p = context->state[PART_CURVATURE];
     const struct curvature_options *options = &task->options;
-    json_t *record = provenance_record(from, "curvature", task->key, failure);
-    ENSURE(record, ERR_NOMEM, "out of memory for a record");
+    struct provenance from = context->provenance;
+    from.fingerprint = p->fingerprint;
+    json_t *record = provenance_record(&from, "curvature", task->key, failure);
     json_object_del(record, "datasets");
     json_object_set_new(record, "tables", json_object());
     json_t *values = json_object_get(record, "values");
@@ -195,28 +193,24 @@ static enum status record_curvature(const struct part_context *context,
         json_object_set_new(provenance, "weights_chain",
                             json_string(p->warm.chain[p->warm.task->n_before]));
     record_number(values, "seconds", clock_seconds() - p->began);
-    if (failure->code != OK) goto done;
+    if (failure->code != OK) return record;
     record_number(values, "peak_memory", provenance_peak_memory());
-    record_number(values, "planned_memory", (double)max64(p->fit.bytes, from->memory_planned));
+    record_number(values, "planned_memory", (double)max64(p->fit.bytes, from.memory_planned));
     record_integer(values, "tokens", p->m.tokens);
     curvature_values(values, options, &p->c);
     if (options->sharpness != SHARPNESS_NONE)
         record_integer(values, "warm_start", p->start != NULL);
     set_tables(json_object_get(record, "tables"), &p->m, &p->c);
-done:
-    *out = record;
-    return st;
+    return record;
 }
 
 /* --- the part --- */
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
-    struct state *p = NULL;
-    PASS(mem_zero(&p, 1, sizeof *p, "curvature", e));
+    struct state *p = c->state[PART_CURVATURE];
     p->began = clock_seconds();
-    c->state[PART_CURVATURE] = p;
-    return OK;
+    return visit_fingerprint(c->group->comm, &c->visit->run, true, &p->fingerprint, e);
 }
 
 static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
@@ -235,52 +229,31 @@ static enum status memory(const void *task, const struct memory_after *a, bool m
     return memory_fit_curvature(a, &t->options, t->vectors != NULL, may_keep, out, e);
 }
 
-static enum status curvature_fingerprint(const struct part_context *c, char **out, struct err *e)
-{
-    return visit_fingerprint(c->group->comm, &c->visit->run, true, out, e);
-}
-
 static enum status run(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_task *t = c->visit->task[PART_CURVATURE];
     struct state *p = c->state[PART_CURVATURE];
     struct measurement *m = &p->m;
     struct curvature_request request = {.options = t->options,
                                         .seed = (uint64_t)t->seed,
                                         .keep_vector = t->vectors != NULL && t->followed};
-    char *fingerprint = NULL;
     p->began = clock_seconds();
     *m = (struct measurement){.model = c->model, .group = c->group->comm, .hooks = c->hooks};
-    st = curvature_fingerprint(c, &fingerprint, e);
-    if (st == OK) st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
-    if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, fingerprint, e);
-    TRY(err_agree(m->group, st, e));
-    TRY(measurement_open(m, (enum hvp_subset)t->options.subset, e));
-    TRY(measurement_fit(m, &curvature_part, t, 0, part_bound(c), &p->fit, e));
-    if (t->vectors) TRY(warm_start(&p->warm, m, &p->start, e));
+    enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
+    if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, p->fingerprint, e);
+    PASS(err_agree(m->group, st, e));
+    PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));
+    PASS(measurement_fit(m, &curvature_part, t, 0, part_bound(c), &p->fit, e));
+    if (t->vectors) PASS(warm_start(&p->warm, m, &p->start, e));
     request.start = p->start;
-    TRY(measurement_run(m, &request, &p->c, e));
-    if (t->vectors) TRY(warm_keep(&p->warm, m, p->c.vector, e));
-done:
-    free(fingerprint);
-    return st;
+    PASS(measurement_run(m, &request, &p->c, e));
+    if (t->vectors) PASS(warm_keep(&p->warm, t->n_before, m, p->c.vector, e));
+    return OK;
 }
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
-    enum status st = OK;
-    struct provenance from = c->provenance;
-    json_t *record = NULL;
-    char *fingerprint = NULL;
-    TRY(curvature_fingerprint(c, &fingerprint, e));
-    from.fingerprint = fingerprint;
-    TRY(record_curvature(c, &from, failure, &record, e));
-    TRY(c->hooks->emit(c->hooks->context, record, e));
-done:
-    json_decref(record);
-    free(fingerprint);
-    return st;
+    return part_emit(c, record_curvature(c, failure), e);
 }
 
 static void close_state(struct part_context *c)
@@ -290,7 +263,7 @@ static void close_state(struct part_context *c)
     free(p->start);
     warm_close(&p->warm);
     measurement_close(&p->m);
-    free(p);
+    free(p->fingerprint);
 }
 
 const struct part curvature_part = {
@@ -301,6 +274,7 @@ const struct part curvature_part = {
     .task_from_json = task_from_json,
     .cost = cost,
     .memory = memory,
+    .state = sizeof(struct state),
     .open = open_state,
     .run = run,
     .emit = emit,

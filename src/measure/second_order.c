@@ -136,11 +136,9 @@ static enum status memory(const void *task, const struct memory_after *a, bool m
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
-    struct second_order *s = NULL;
+    struct second_order *s = c->state[PART_SECOND_ORDER];
     int64_t n = c->visit->n_variants;
     bool all = !c->visit->run.reproducible || c->group->size == 1;
-    PASS(mem_zero(&s, 1, sizeof *s, "second order", e));
-    c->state[PART_SECOND_ORDER] = s;
     s->context = c;
     s->task = c->visit->task[PART_SECOND_ORDER];
     s->group = all ? c->group : c->group->rank == 0 ? c->self : NULL;
@@ -233,7 +231,6 @@ static void close_state(struct part_context *c)
     second_order_result_free(&s->of_checkpoint);
     free(s->results);
     free(s->spills);
-    free(s);
 }
 
 const struct part second_order_part = {
@@ -245,6 +242,7 @@ const struct part second_order_part = {
     .cost = cost,
     .memory = memory,
     .in_fixed_order = true,
+    .state = sizeof(struct second_order),
     .open = open_state,
     .begin = begin,
     .linear = linear,

@@ -6,7 +6,6 @@
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* --- losses --- */
 
@@ -16,14 +15,27 @@ struct losses {
     const struct sequences *tokens;
 };
 
-/* It may be not finite. */
-static enum status loss_of_model(const struct losses *of, const struct model *model, double *loss,
-                                 struct err *e)
+/* delta = the weights of h minus w. Not collective. */
+static enum status find_change(struct hvp *h, const float *w, float *delta, struct err *e)
+{
+    const int64_t n = hvp_space(h)->n;
+    PASS(hvp_weights(h, delta, e));
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) delta[i] -= w[i];
+    return OK;
+}
+
+/* The model's loss, which may be not finite, and how its weights differ from w (delta NULL: not
+ * asked for). */
+static enum status loss_of_model(const struct losses *of, const struct model *model, const float *w,
+                                 float *delta, double *loss, struct err *e)
 {
     enum status st = OK;
     struct measurement m = {.model = model, .sequences = of->tokens, .group = of->group->comm};
     TRY(measurement_open(&m, HVP_QUANTIZED, e));
-    TRY(measurement_end(&m, hvp_loss(m.h, loss, e), e));
+    st = hvp_loss(m.h, loss, e);
+    if (st == OK && delta) st = find_change(m.h, w, delta, e);
+    TRY(measurement_end(&m, st, e));
 done:
     measurement_close(&m);
     return st;
@@ -36,18 +48,24 @@ static enum status check_loss(double loss, const char *whose, struct err *e)
     return OK;
 }
 
+/* The same of a checkpoint; st: whether this rank has it. */
+static enum status loss_of_checkpoint(const struct losses *of, enum status st, struct checkpoint *c,
+                                      const float *w, float *delta, double *loss, struct err *e)
+{
+    struct model *model = NULL;
+    if (st == OK) st = model_open(c, &model, e);
+    TRY(group_agree(of->group, st, e));
+    TRY(loss_of_model(of, model, w, delta, loss, e));
+done:
+    model_close(model);
+    return st;
+}
+
 /* For critical_between, which takes a loss that is not finite for a risen one. */
 static enum status loss_of(void *context, enum status st, struct checkpoint *c, double *loss,
                            struct err *e)
 {
-    const struct losses *of = context;
-    struct model *model = NULL;
-    if (st == OK) st = model_open(c, &model, e);
-    TRY(group_agree(of->group, st, e));
-    TRY(loss_of_model(of, model, loss, e));
-done:
-    model_close(model);
-    return st;
+    return loss_of_checkpoint(context, st, c, NULL, NULL, loss, e);
 }
 
 /* --- measuring --- */
@@ -112,36 +130,6 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     return measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e);
 }
 
-/* delta (n) = the variant's change of the weights. Not collective. */
-static enum status find_change(const struct measuring *m, struct hvp *quantized, float *delta,
-                               struct err *e)
-{
-    PASS(hvp_weights(quantized, delta, e));
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < m->n; i++) delta[i] -= m->w[i];
-    return OK;
-}
-
-/* The variant's loss and its change of the weights (delta NULL: not asked for). */
-static enum status measure_change(struct measuring *m, struct checkpoint *quantized, float *delta,
-                                  double *loss, struct err *e)
-{
-    enum status st = OK;
-    struct model *model = NULL;
-    struct measurement q = {.sequences = m->losses.tokens, .group = m->s->group->comm};
-    TRY(group_agree(m->s->group, model_open(quantized, &model, e), e));
-    q.model = model;
-    TRY(measurement_open(&q, HVP_QUANTIZED, e));
-    st = hvp_loss(q.h, loss, e);
-    if (st == OK && delta) st = find_change(m, q.h, delta, e);
-    TRY(measurement_end(&q, st, e));
-    TRY(check_loss(*loss, "quantized model", e));
-done:
-    measurement_close(&q);
-    model_close(model);
-    return st;
-}
-
 /* The variant's loss, change and, where it is asked for, critical sharpness. */
 static enum status measure_quantized(struct measuring *m, struct weights_spill *spill, float *delta,
                                      struct second_order_result *r, struct err *e)
@@ -150,7 +138,8 @@ static enum status measure_quantized(struct measuring *m, struct weights_spill *
     const struct critical_loss along = {loss_of, &m->losses};
     double loss;
     TRY(second_order_quantized(m->s, spill, e));
-    TRY(measure_change(m, spill->quantized, delta, &loss, e));
+    TRY(loss_of_checkpoint(&m->losses, OK, spill->quantized, m->w, delta, &loss, e));
+    TRY(check_loss(loss, "quantized model", e));
     r->true_difference = loss - m->loss;
     if (m->s->task->critical)
         TRY(critical_between(m->s->context->checkpoint, spill->quantized, 1, &along, m->loss,
@@ -284,7 +273,7 @@ static enum status measure_checkpoint(const struct second_order *s, struct criti
     struct checkpoint *previous = NULL;
     double loss;
     TRY(group_agree(s->group, open_previous(s, &losses.tokens, &previous, e), e));
-    TRY(loss_of_model(&losses, s->context->model, &loss, e));
+    TRY(loss_of_model(&losses, s->context->model, NULL, NULL, &loss, e));
     TRY(check_loss(loss, "model", e));
     TRY(critical_between(s->context->checkpoint, previous, -1, &along, loss, out, e));
 done:

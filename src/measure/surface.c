@@ -187,16 +187,11 @@ done:
 
 /* --- points --- */
 
-/* Where the point lies. */
-struct surface_place {
-    double a, b;        /* lengths along e1, e2; random: numbers of directions */
+struct point {
+    double a, b;        /* coordinates along e1, e2; random: multiples of the two directions */
     double alpha, beta; /* coefficients of the previous and the quantized weights; else NaN */
     double share[2];    /* of the checkpoints' variance along e1, e2; else NaN */
-};
-
-struct point {
-    struct surface_place place;
-    json_t *datasets; /* what the metrics say of it: one dataset */
+    json_t *datasets;   /* what the metrics say of it: one dataset */
 };
 
 /* Ends of the grid along axis k. */
@@ -221,9 +216,9 @@ static void bounds(const struct surface *s, const struct surface_task *t, int k,
 /* c (n) = the coefficients of the task's point. An exact point is one part alone, whatever plane it
  * lies on. */
 static void locate(const struct surface *s, const struct surface_task *t, double *c,
-                   struct surface_place *place)
+                   struct point *place)
 {
-    *place = (struct surface_place){.alpha = NAN, .beta = NAN};
+    *place = (struct point){.alpha = NAN, .beta = NAN};
     memcpy(place->share, s->plane.share, sizeof place->share);
     if (t->point) {
         for (int64_t i = 0; i < s->n; i++) c[i] = i == t->exact;
@@ -244,7 +239,7 @@ static void locate(const struct surface *s, const struct surface_task *t, double
 
 /* The weighted sum of the parts, which are open. */
 static enum status open_point(const struct part_context *c, const struct surface *s,
-                              struct surface_place *place, struct checkpoint **out, struct err *e)
+                              struct point *place, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
     const struct surface_task *t = c->visit->task[PART_SURFACE];
@@ -261,57 +256,42 @@ done:
     return st;
 }
 
-static enum status open_state(struct part_context *c, struct err *e)
-{
-    struct point *p = NULL;
-    PASS(mem_zero(&p, 1, sizeof *p, "a point of a surface", e));
-    c->state[PART_SURFACE] = p;
-    return OK;
-}
-
 static enum status run(struct part_context *c, struct err *e)
 {
     struct point *p = c->state[PART_SURFACE];
     struct surface *s;
     PASS(get_surface(c, &s, e));
-    PASS(group_agree(c->group, open_point(c, s, &p->place, &c->checkpoint, e), e));
+    PASS(group_agree(c->group, open_point(c, s, p, &c->checkpoint, e), e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
     return c->engine->evaluate(c, c->checkpoint, &p->datasets, &c->provenance.memory_planned, e);
 }
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
-    enum status st = OK;
     const struct point *p = c->state[PART_SURFACE];
     const struct surface_task *t = c->visit->task[PART_SURFACE];
     json_t *record = provenance_record(&c->provenance, "point", c->visit->key, failure);
-    ENSURE(record, ERR_NOMEM, "out of memory for a record");
     json_object_set_new(record, "surface", json_string(t->surface));
     json_object_set_new(record, "point", json_string(t->point ? t->point : ""));
     json_t *values = json_object_get(record, "values");
     record_number(values, "seconds", clock_seconds() - c->start);
     if (failure->code == OK) {
-        record_number(values, "a", p->place.a);
-        record_number(values, "b", p->place.b);
-        record_number(values, "alpha", p->place.alpha);
-        record_number(values, "beta", p->place.beta);
-        record_number(values, "share_1", p->place.share[0]);
-        record_number(values, "share_2", p->place.share[1]);
+        record_number(values, "a", p->a);
+        record_number(values, "b", p->b);
+        record_number(values, "alpha", p->alpha);
+        record_number(values, "beta", p->beta);
+        record_number(values, "share_1", p->share[0]);
+        record_number(values, "share_2", p->share[1]);
         const json_t *dataset = json_object_iter_value(json_object_iter(p->datasets));
         json_object_set(values, "loss", json_object_get(dataset, "loss"));
         json_object_set(values, "loss_stderr", json_object_get(dataset, "loss_stderr"));
     }
-    TRY(c->hooks->emit(c->hooks->context, record, e));
-done:
-    json_decref(record);
-    return st;
+    return part_emit(c, record, e);
 }
 
 static void close_state(struct part_context *c)
 {
-    struct point *p = c->state[PART_SURFACE];
-    json_decref(p->datasets);
-    free(p);
+    json_decref(((struct point *)c->state[PART_SURFACE])->datasets);
 }
 
 const struct part surface_part = {
@@ -319,7 +299,7 @@ const struct part surface_part = {
     .task_free = task_free,
     .task_to_json = task_to_json,
     .task_from_json = task_from_json,
-    .open = open_state,
+    .state = sizeof(struct point),
     .run = run,
     .emit = emit,
     .close = close_state,

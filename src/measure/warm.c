@@ -60,8 +60,8 @@ done:
     return st;
 }
 
-static enum status keep(const struct warm *w, int64_t i, struct measurement *m, const float *vector,
-                        struct err *e)
+enum status warm_keep(const struct warm *w, int64_t i, struct measurement *m, const float *vector,
+                      struct err *e)
 {
     enum status st = OK;
     char *path = NULL, *before = NULL;
@@ -77,12 +77,6 @@ done:
     free(path);
     free(before);
     return st;
-}
-
-enum status warm_keep(const struct warm *w, struct measurement *m, const float *vector,
-                      struct err *e)
-{
-    return keep(w, w->task->n_before, m, vector, e);
 }
 
 /* The last vector of the chain that has a file, and its place; -1: none has. */
@@ -142,7 +136,7 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
         err_prefix(e, "warm start: %s", weights_folder(&w->task->before[i].weights));
         goto done;
     }
-    TRY(keep(w, i, &m, c.vector, e));
+    TRY(warm_keep(w, i, &m, c.vector, e));
     *vector = c.vector;
     c.vector = NULL;
 done:

@@ -27,7 +27,8 @@ void warm_close(struct warm *w);
  * hooks. Collective on the group. As measurement_run; ERR_SHAPE: checkpoints of unequal shapes. */
 MUST_USE enum status warm_start(const struct warm *w, struct measurement *m, float **start,
                                 struct err *e);
-/* Keeps the vector (this rank's part; NULL if none follows) for the checkpoint that follows, if one
- * does, and removes that of the one before. Collective on the group. ERR_IO, ERR_FULL. */
-MUST_USE enum status warm_keep(const struct warm *w, struct measurement *m, const float *vector,
-                               struct err *e);
+/* Stores the vector of checkpoint i of the chain (this rank's part; n_before: the checkpoint
+ * itself) for the next checkpoint, if there is one (else it may be NULL), and removes the file of
+ * the previous one. Collective on the group. ERR_IO, ERR_FULL. */
+MUST_USE enum status warm_keep(const struct warm *w, int64_t i, struct measurement *m,
+                               const float *vector, struct err *e);

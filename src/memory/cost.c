@@ -194,11 +194,6 @@ struct cost_rates cost_rates_given(double gflops)
     return with_rates(gflops * 1e9, gflops * 0.5e9);
 }
 
-struct cost_rates cost_rates_nominal(void)
-{
-    return cost_rates_given(100);
-}
-
 /* Bytes a second from the largest file of the folder, dropped from the page cache before; 0: none
  * that is large enough. */
 static double read_rate(const char *folder)

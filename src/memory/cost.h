@@ -69,8 +69,6 @@ struct cost_rates {
     double correction[COST_PHASE_N]; /* measured seconds over expected ones; 1: none measured */
     bool measured;                   /* sgemm and dgemm */
 };
-/* Of no machine in particular, for orders of tasks. */
-struct cost_rates cost_rates_nominal(void);
 /* From one figure, as people know it. */
 struct cost_rates cost_rates_given(double gflops);
 /* This process's threads, a tenth of a second each, once; folder: where checkpoints lie, to read

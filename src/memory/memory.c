@@ -3,7 +3,6 @@
 #include "linalg/linalg.h"
 #include "util/num.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

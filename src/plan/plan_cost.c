@@ -111,7 +111,7 @@ static void cost_unknown(const struct plan *p, struct plan_model *m)
 enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e)
 {
     enum status st = OK;
-    struct plan_costs c = {.rates = cost_rates_nominal()};
+    struct plan_costs c = {.rates = cost_rates_given(100)};
     TRY(mem_zero(&c.models, p->sweep->n_models, sizeof *c.models, "models", e));
     for (; c.n < p->sweep->n_models; c.n++)
         TRY(mem_zero(&c.models[c.n].variants, p->n_variants, sizeof *c.models[c.n].variants,

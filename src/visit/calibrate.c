@@ -6,7 +6,6 @@
 #include "util/clock.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
-#include <stdlib.h>
 #include <string.h>
 
 static const struct range *range_at(const struct workspace *w, int64_t i)

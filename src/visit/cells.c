@@ -1,8 +1,5 @@
 /* The first part of a visit: the checkpoint and its variants through the blocks and the head. */
-#include "util/clock.h"
-#include "util/mem.h"
 #include "visit/visit_internal.h"
-#include <stdlib.h>
 
 struct cells {
     struct run run;
@@ -17,9 +14,7 @@ static bool wanted(const struct visit *v)
 /* Failed records, too, name the variants. */
 static enum status open_cells(struct part_context *c, struct err *e)
 {
-    struct cells *s = NULL;
-    PASS(mem_zero(&s, 1, sizeof *s, "cells", e));
-    c->state[PART_CELLS] = s;
+    struct cells *s = c->state[PART_CELLS];
     s->sink = (struct weights_sink){c, parts_linear};
     PASS(walk_init(&s->run, c, c->visit, c->model, e));
     s->run.sink = &s->sink;
@@ -35,42 +30,27 @@ static enum status run(struct part_context *c, struct err *e)
     return walk_go(r, e);
 }
 
-static enum status emit(const struct part_context *c, json_t *record, struct err *e)
-{
-    enum status st = c->hooks->emit(c->hooks->context, record, e);
-    json_decref(record);
-    return st;
-}
-
-static enum status emit_all(struct part_context *c, const struct err *failure, struct err *e)
+static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
     const struct cells *s = c->state[PART_CELLS];
-    json_t *record;
-    if (!c->visit->cells_only) {
-        double seconds = clock_seconds() - c->start;
-        PASS(record_checkpoint(c, &s->run, failure, seconds, &record, e));
-        PASS(emit(c, record, e));
-    }
-    for (int64_t i = 0; i < s->run.n; i++) {
-        PASS(record_cell(c, &s->run, i, failure, &record, e));
-        PASS(emit(c, record, e));
-    }
+    if (!c->visit->cells_only) PASS(part_emit(c, record_checkpoint(c, &s->run, failure), e));
+    for (int64_t i = 0; i < s->run.n; i++)
+        PASS(part_emit(c, record_cell(c, &s->run, i, failure), e));
     return OK;
 }
 
 static void close_cells(struct part_context *c)
 {
-    struct cells *s = c->state[PART_CELLS];
-    if (s) walk_free(&s->run);
-    free(s);
+    walk_free(&((struct cells *)c->state[PART_CELLS])->run);
 }
 
 const struct part cells_part = {
     .name = "cells",
     .of_model = true,
     .wanted = wanted,
+    .state = sizeof(struct cells),
     .open = open_cells,
     .run = run,
-    .emit = emit_all,
+    .emit = emit,
     .close = close_cells,
 };

@@ -1,7 +1,7 @@
 /* The cells of a visit and its checkpoint as records. */
+#include "util/clock.h"
 #include "visit/visit_internal.h"
 #include <math.h>
-#include <string.h>
 
 json_t *record_datasets(const struct run *r, const struct scores *scores, enum metric_scope scope)
 {
@@ -16,15 +16,12 @@ json_t *record_datasets(const struct run *r, const struct scores *scores, enum m
     return datasets;
 }
 
-enum status record_checkpoint(const struct part_context *c, const struct run *r,
-                              const struct err *failure, double seconds, json_t **out,
-                              struct err *e)
+json_t *record_checkpoint(const struct part_context *c, const struct run *r,
+                          const struct err *failure)
 {
-    enum status st = OK;
     json_t *record = provenance_record(&c->provenance, "checkpoint", r->visit->key, failure);
-    ENSURE(record, ERR_NOMEM, "out of memory for a record");
     json_t *values = json_object_get(record, "values");
-    record_number(values, "seconds", seconds);
+    record_number(values, "seconds", clock_seconds() - c->start);
     record_number(values, "seconds_read", r->seconds_read);
     record_number(values, "seconds_forward", r->full.seconds.forward);
     record_number(values, "seconds_hessian", r->full.seconds.hessian);
@@ -32,16 +29,14 @@ enum status record_checkpoint(const struct part_context *c, const struct run *r,
     record_number(values, "peak_memory", provenance_peak_memory());
     if (c->provenance.memory_planned)
         record_number(values, "planned_memory", (double)c->provenance.memory_planned);
-    if (failure && failure->code != OK) goto done;
+    if (failure->code != OK) return record;
     record_integer(values, "parameters", model_shape(r->model)->parameters);
     record_integer(values, "parameters_non_embedding",
                    model_shape(r->model)->parameters_non_embedding);
     record_number(values, "weight_norm", r->weight_norm);
     json_object_set_new(record, "datasets", record_datasets(r, &r->full.scores, METRIC_CHECKPOINT));
     parts_annotate(c, NULL, record);
-done:
-    *out = record;
-    return st;
+    return record;
 }
 
 static json_t *layer_new(const struct layer_report *l)
@@ -71,25 +66,21 @@ static void set_cell_values(json_t *values, const struct run *r, const struct st
     record_number(values, "peak_memory", provenance_peak_memory());
 }
 
-enum status record_cell(const struct part_context *c, const struct run *r, int64_t i,
-                        const struct err *failure, json_t **out, struct err *e)
+json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i,
+                    const struct err *failure)
 {
-    enum status st = OK;
     const struct stream *s = &r->streams[i];
-    if (!failure || failure->code == OK) failure = &s->err;
+    if (failure->code == OK) failure = &s->err;
     json_t *record = provenance_record(&c->provenance, "cell", s->variant->key, failure);
-    ENSURE(record, ERR_NOMEM, "out of memory for a record");
     record_integer(record, "bits", s->variant->bits);
     json_object_set_new(record, "quantizer", json_string(s->variant->method.name));
     json_t *layers = json_array();
     json_object_set_new(record, "layers", layers);
-    if (failure->code != OK) goto done;
+    if (failure->code != OK) return record;
     set_cell_values(json_object_get(record, "values"), r, s);
     for (int64_t l = 0; l < s->n_layers; l++)
         json_array_append_new(layers, layer_new(&s->layers[l]));
     json_object_set_new(record, "datasets", record_datasets(r, &s->scores, METRIC_CELL));
     parts_annotate(c, s->variant, record);
-done:
-    *out = record;
-    return st;
+    return record;
 }

@@ -3,7 +3,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
-#include <stdlib.h>
 
 static enum status note_layer(struct stream *s, const struct linear *l,
                               const struct quant_report *r, struct err *e)

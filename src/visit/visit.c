@@ -65,11 +65,6 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
     }
 }
 
-static bool calibrates(const struct visit *v)
-{
-    return v->calibration.text || v->calibration.ids;
-}
-
 json_t *visit_to_json(const struct visit *v)
 {
     json_t *variants = json_array(), *evaluations = json_array();
@@ -77,13 +72,12 @@ json_t *visit_to_json(const struct visit *v)
         json_array_append_new(variants, variant_to_json(&v->variants[i]));
     for (int64_t i = 0; i < v->n_evaluations; i++)
         json_array_append_new(evaluations, data_options_to_json(&v->evaluations[i]));
-    json_t *json = json_pack(
-        "{s:s, s:s, s:o, s:s?, s:s, s:o, s:o, s:o}", "model", v->model, "checkpoint", v->checkpoint,
-        "weights", weights_to_json(&v->weights), "tokenizer", v->tokenizer, "key", v->key, "run",
-        options_to_json(&run_table, &v->run), "variants", variants, "evaluations", evaluations);
-    if (json && calibrates(v))
-        json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
-    if (json) json_object_set_new(json, "cells_only", json_boolean(v->cells_only));
+    json_t *json =
+        json_pack("{s:s, s:s, s:o, s:s?, s:s, s:o, s:o, s:o, s:o, s:b}", "model", v->model,
+                  "checkpoint", v->checkpoint, "weights", weights_to_json(&v->weights), "tokenizer",
+                  v->tokenizer, "key", v->key, "run", options_to_json(&run_table, &v->run),
+                  "variants", variants, "evaluations", evaluations, "calibration",
+                  data_options_to_json(&v->calibration), "cells_only", v->cells_only);
     for (int i = 0; json && i < PART_N; i++)
         if (v->task[i])
             json_object_set_new(json, visit_part(i)->name, visit_part(i)->task_to_json(v->task[i]));
@@ -103,7 +97,6 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     struct visit v = {0};
     const json_t *variants = json_object_get(json, "variants");
     const json_t *evaluations = json_object_get(json, "evaluations");
-    const json_t *calibration = json_object_get(json, "calibration");
     TRY(take_string(json, "model", &v.model, e));
     TRY(take_string(json, "checkpoint", &v.checkpoint, e));
     TRY(weights_from_json(json_object_get(json, "weights"), &v.weights, e));
@@ -119,7 +112,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
     TRY(mem_zero(&v.evaluations, v.n_evaluations, sizeof *v.evaluations, "datasets", e));
     for (int64_t i = 0; i < v.n_evaluations; i++)
         TRY(data_options_from_json(json_array_get(evaluations, (size_t)i), &v.evaluations[i], e));
-    if (calibration) TRY(data_options_from_json(calibration, &v.calibration, e));
+    TRY(data_options_from_json(json_object_get(json, "calibration"), &v.calibration, e));
     v.cells_only = json_is_true(json_object_get(json, "cells_only"));
     for (int i = 0; i < PART_N; i++) {
         const json_t *task = json_object_get(json, visit_part(i)->name);

@@ -195,14 +195,13 @@ extern const struct part_engine walk_engine;
 
 /* --- cells_record.c: results as records --- */
 
-/* *out is a new reference. failure: of the visit, or NULL or code OK for none. seconds: of the
- * visit so far. */
-MUST_USE enum status record_checkpoint(const struct part_context *c, const struct run *r,
-                                       const struct err *failure, double seconds, json_t **out,
-                                       struct err *e);
-/* Likewise of variant i. */
-MUST_USE enum status record_cell(const struct part_context *c, const struct run *r, int64_t i,
-                                 const struct err *failure, json_t **out, struct err *e);
+/* The record of the checkpoint: a new reference, NULL when out of memory. failure: of the visit;
+ * code OK for none. */
+json_t *record_checkpoint(const struct part_context *c, const struct run *r,
+                          const struct err *failure);
+/* The same for the cell of variant i. */
+json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i,
+                    const struct err *failure);
 /* What the metrics say of a scored stream: {DATASET: {FIELD: number, ...}, ...}. A new reference;
  * NULL when out of memory. */
 json_t *record_datasets(const struct run *r, const struct scores *scores, enum metric_scope scope);

@@ -1,6 +1,7 @@
 /* A visit: its checkpoint is opened, then its parts run one after the other. */
 #include "util/agree.h"
 #include "util/clock.h"
+#include "util/mem.h"
 #include "visit/visit_internal.h"
 #include <omp.h>
 #include <stdlib.h>
@@ -54,7 +55,10 @@ static enum status run_parts(struct part_context *c, struct err *e)
     const bool opened = group_agree(c->group, open_checkpoint(c, &failure), &failure) == OK;
     if (opened) err_clear(&failure);
     for (int i = 0; i < PART_N; i++) {
-        st = visit_wants(c->visit, i) && visit_part(i)->open ? visit_part(i)->open(c, e) : OK;
+        const struct part *p = visit_part(i);
+        if (!visit_wants(c->visit, i)) continue;
+        st = mem_zero(&c->state[i], 1, p->state, p->name, e);
+        if (st == OK && p->open) st = p->open(c, e);
         PASS(group_agree(c->group, st, e));
     }
     for (int i = 0; i < PART_N; i++) {
@@ -89,8 +93,10 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     visit_inputs_trim(cache);
     TRY(run_parts(&c, e));
 done:
-    for (int i = PART_N - 1; i >= 0; i--)
+    for (int i = PART_N - 1; i >= 0; i--) {
         if (c.state[i]) visit_part(i)->close(&c);
+        free(c.state[i]);
+    }
     model_close(c.model);
     checkpoint_close(c.checkpoint);
     group_close(&group);

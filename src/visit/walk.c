@@ -2,10 +2,7 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void stream_free(struct stream *s)
 {

@@ -6,7 +6,6 @@
 #include "visit/visit_internal.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Embeds the sequences into new states. */
 static enum status embed(const struct run *r, const struct sequences *s, const char *what,

@@ -205,6 +205,7 @@ static void measure(struct bench *b, int64_t n, make *const *made,
                              .model = b->model};
     const struct part *part = &second_order_part;
     b->visit.n_variants = n;
+    c.state[PART_SECOND_ORDER] = calloc(1, part->state);
     OK_OR_FAIL(part->open(&c, e));
     OK_OR_FAIL(part->begin(&c, e));
     for (int64_t i = 0; i < n; i++)
@@ -220,6 +221,7 @@ static void measure(struct bench *b, int64_t n, make *const *made,
     memcpy(results, s->results, (size_t)n * sizeof *results);
     memset(s->results, 0, (size_t)n * sizeof *results);
     part->close(&c);
+    free(s);
 }
 
 static void expect_same(const struct second_order_result *a, const struct second_order_result *b)

@@ -45,11 +45,11 @@ static enum status run_methods(struct call *c, struct err *e)
                    (long long)m->bits_min, (long long)m->bits_max,
                    needs ? ", needs calibration" : "", m->doc, options);
         json_t *presets = json_array();
-        for (int k = PRESET_NONE + 1; preset_name(k); k++) {
+        for (int k = PRESET_NONE + 1; preset_names[k]; k++) {
             if (!preset_concerns(k, m->name)) continue;
             if (!json)
-                printf("%s%s", json_array_size(presets) ? " " : "    presets: ", preset_name(k));
-            json_array_append_new(presets, json_string(preset_name(k)));
+                printf("%s%s", json_array_size(presets) ? " " : "    presets: ", preset_names[k]);
+            json_array_append_new(presets, json_string(preset_names[k]));
         }
         if (!json && json_array_size(presets)) putchar('\n');
         json_array_append_new(list,

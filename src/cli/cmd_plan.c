@@ -233,7 +233,7 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) goto done;
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
     TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
-    TRY(plan_make_draft(&sweep, &plan, e));
+    TRY(plan_make(&sweep, true, &plan, e));
     if (plan.draft)
         log_warn("a text or tokenizer is not there yet: what it holds is taken from the options, "
                  "and finished cells are not recognised");

@@ -43,7 +43,7 @@ void doctor_check_versions(struct doctor *d)
     MPI_Get_library_version(mpi, &n);
     mpi[strcspn(mpi, "\n")] = '\0';
     MPI_Query_thread(&provided);
-    doctor_note(d, "qtraj", json_string(version_text()));
+    doctor_note(d, "qtraj", json_string(version_text));
     doctor_note(d, "mpi", json_string(mpi));
     doctor_note(d, "hdf5", json_string(results_hdf5_version()));
     doctor_note(d, "jansson", json_string(JANSSON_VERSION));

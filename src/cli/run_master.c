@@ -142,7 +142,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     char *path = NULL;
     struct results_view *view = NULL;
     TRY(sweep_read(m->path, (const char *const *)m->set.items, m->set.n, &m->sweep, e));
-    TRY(plan_make(&m->sweep, &m->plan, e));
+    TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(fsx_make_parent(m->sweep.results, e));
     TRY(lock_take(m->sweep.results, &m->lock, e));
     TRY(journal_path(m->sweep.results, &path, e));

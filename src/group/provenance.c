@@ -61,5 +61,5 @@ enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool 
     if (named && size > 1)
         snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
                  (long long)o->scalapack_from);
-    return mem_format(out, e, "qtraj %s; ranks %s; %s", version_text(), ranks, linalg_blas_name());
+    return mem_format(out, e, "qtraj %s; ranks %s; %s", version_text, ranks, linalg_blas_name());
 }

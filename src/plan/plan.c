@@ -6,7 +6,6 @@
 #include "quant/quant.h"
 #include "util/clock.h"
 #include "util/fsx.h"
-#include "util/log.h"
 #include "util/mem.h"
 #include "util/version.h"
 #include <jansson.h>
@@ -102,12 +101,6 @@ done:
 
 /* --- variants --- */
 
-static int ascending(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 static void collect_bits(struct plan *p)
 {
     bool seen[QUANT_BITS_MAX + 1] = {false};
@@ -116,7 +109,6 @@ static void collect_bits(struct plan *p)
             seen[p->sweep->methods[i].bits[j]] = true;
     for (int64_t b = QUANT_BITS_MIN; b <= QUANT_BITS_MAX; b++)
         if (seen[b]) p->bits[p->n_bits++] = b;
-    qsort(p->bits, (size_t)p->n_bits, sizeof *p->bits, ascending);
 }
 
 static bool asks_for(const struct method_entry *m, int64_t bits)
@@ -222,22 +214,29 @@ const char *plan_activations(const struct sweep *s)
     return s->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL;
 }
 
-/* What curvature is measured on and how; NULL when it is not asked for. */
-static enum status curvature_identity(struct plan *p, json_t **out, struct err *e)
+/* The text that curvature is measured on. */
+static enum status curvature_data_identity(struct plan *p, json_t **out, struct err *e)
 {
     enum status st = OK;
-    const struct curvature_section *c = &p->sweep->curvature;
     struct data_options data = {0};
-    json_t *text;
-    *out = NULL;
-    if (!curvature_asked_for(&c->options)) return OK;
     TRY(sweep_curvature_data(p->sweep, &data, e));
-    TRY(plan_data_identity(p, &data, &text, e));
-    *out = json_pack("{s:o, s:o, s:I}", "options", options_to_json(&curvature_table, &c->options),
-                     "data", text, "seed", (json_int_t)c->seed);
+    TRY(plan_data_identity(p, &data, out, e));
 done:
     options_free(&data_table, &data);
     return st;
+}
+
+/* What curvature is measured on and how; NULL when it is not asked for. */
+static enum status curvature_identity(struct plan *p, json_t **out, struct err *e)
+{
+    const struct curvature_section *c = &p->sweep->curvature;
+    json_t *text;
+    *out = NULL;
+    if (!curvature_asked_for(&c->options)) return OK;
+    PASS(curvature_data_identity(p, &text, e));
+    *out = json_pack("{s:o, s:o, s:I}", "options", options_to_json(&curvature_table, &c->options),
+                     "data", text, "seed", (json_int_t)c->seed);
+    return OK;
 }
 
 /* Where the weights of a row come from. */
@@ -298,22 +297,16 @@ static enum status make_checkpoints(struct plan *p, const struct identities *of,
 
 static enum status second_order_identity(struct plan *p, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_section *c = &p->sweep->curvature;
-    struct data_options data = {0};
     json_t *text;
     if (!predicts(p->sweep)) return OK;
-    TRY(sweep_curvature_data(p->sweep, &data, e));
-    TRY(plan_data_identity(p, &data, &text, e));
-    TRY(plan_digest(json_pack("{s:i, s:i, s:b, s:o}", "schema", 1, "depth", c->second_order,
-                              "critical", c->critical, "data", text),
-                    p->second_order, e));
-done:
-    options_free(&data_table, &data);
-    return st;
+    PASS(curvature_data_identity(p, &text, e));
+    return plan_digest(json_pack("{s:i, s:i, s:b, s:o}", "schema", 1, "depth", c->second_order,
+                                 "critical", c->critical, "data", text),
+                       p->second_order, e);
 }
 
-static enum status make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
+enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
 {
     enum status st = OK;
     struct plan p = {.sweep = s, .inputs = json_object(), .look_ahead = look_ahead};
@@ -338,16 +331,6 @@ done:
     json_decref(calibration);
     plan_free(&p);
     return st;
-}
-
-enum status plan_make(const struct sweep *s, struct plan *out, struct err *e)
-{
-    return make(s, false, out, e);
-}
-
-enum status plan_make_draft(const struct sweep *s, struct plan *out, struct err *e)
-{
-    return make(s, true, out, e);
 }
 
 /* --- the plan as a record --- */
@@ -420,8 +403,8 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     MPI_Get_library_version(mpi, &n);
     libraries = json_pack("{s:s, s:s, s:s}", "blas", linalg_blas_name(), "mpi", mpi, "jansson",
                           JANSSON_VERSION);
-    json_object_set_new(record, "version", json_string(version_release()));
-    json_object_set_new(record, "git", json_string(version_commit()));
+    json_object_set_new(record, "version", json_string(version_release));
+    json_object_set_new(record, "git", json_string(version_commit));
     json_object_set_new(record, "libraries", libraries);
     json_object_set_new(record, "host", json_string(host));
     json_object_set_new(record, "command", json_string(command));

@@ -58,17 +58,17 @@ struct plan {
                            asked for */
     char second_order[HASH_HEX]; /* settings of the prediction of each cell; "": not asked for */
     json_t *inputs;              /* path → digest */
-    bool look_ahead;             /* made by plan_make_draft */
+    bool look_ahead;             /* as plan_make was told */
     bool draft;                  /* keys are not those of a run: a text or tokenizer is not there */
     struct plan_costs costs;
 };
 
 /* Reads the texts' and tokenizers' digests and the shapes of the checkpoints that are there.
+ * look_ahead: texts and tokenizers that are not there are no error but make a draft.
  * ERR_USAGE (unknown method, options that do not concern it, a method that calibrates without
  * calibration data), ERR_IO (unreadable text or tokenizer). */
-MUST_USE enum status plan_make(const struct sweep *s, struct plan *out, struct err *e);
-/* The same for a look ahead: texts and tokenizers that are not there make a draft. */
-MUST_USE enum status plan_make_draft(const struct sweep *s, struct plan *out, struct err *e);
+MUST_USE enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out,
+                               struct err *e);
 void plan_free(struct plan *p);
 
 /* The plan record of the journal (results.h). command: how the run was started. A new reference in

@@ -1,6 +1,6 @@
 #include "plan/plan_cost.h"
+#include "group/inputs.h"
 #include "plan/plan.h"
-#include "plan/plan_keys.h"
 #include "quant/quant.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -54,7 +54,42 @@ static void find_shapes(const struct plan *p, struct plan_costs *c)
     }
 }
 
-/* --- costs --- */
+/* --- tokens --- */
+
+/* A text of more is not read for a plan's sake: some seconds of tokenizing. */
+static const double most_counted = 4e6;
+
+static struct cost_tokens tokens_of(const struct sequences *s)
+{
+    struct cost_tokens t = {.tokens = (double)s->offset[s->n], .sequences = s->n};
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t length = s->offset[i + 1] - s->offset[i];
+        t.squares += (double)length * (double)length;
+        if (length > t.longest) t.longest = length;
+    }
+    return t;
+}
+
+/* As cost_tokens_of; what would be guessed is counted where the text is not too long for that and
+ * some checkpoint is there with a tokenizer: the first one's is taken for all. */
+static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cache *cache,
+                                         const struct data_options *d)
+{
+    struct cost_tokens t = cost_tokens_of(d);
+    for (int64_t i = 0; t.guessed && t.tokens <= most_counted && i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        const struct sequences *found;
+        struct err none = {0};
+        const struct visit v = {.weights = c->weights, /* shallow */
+                                .tokenizer = p->sweep->models[c->model].tokenizer};
+        if (!weights_present(&c->weights)) continue;
+        /* What is wrong with the text or the tokenizer is the visit's to say. */
+        if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = tokens_of(found);
+        err_clear(&none);
+        break;
+    }
+    return t;
+}
 
 static void add_tokens(struct cost_tokens *to, const struct cost_tokens *more)
 {
@@ -71,19 +106,21 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
     const struct sweep *s = p->sweep;
     struct data_options data = {0};
     struct visit_cache cache = {0};
-    c->calibration = plan_tokens(p, &cache, &s->calibration);
+    c->calibration = tokens_counted(p, &cache, &s->calibration);
     for (int64_t i = 0; i < s->n_evaluations; i++) {
-        struct cost_tokens one = plan_tokens(p, &cache, &s->evaluations[i]);
+        struct cost_tokens one = tokens_counted(p, &cache, &s->evaluations[i]);
         add_tokens(&c->evaluation, &one);
     }
     if (!p->task[PART_SECOND_ORDER] && !p->task[PART_CURVATURE]) goto done;
     TRY(sweep_curvature_data(s, &data, e));
-    c->curvature = plan_tokens(p, &cache, &data);
+    c->curvature = tokens_counted(p, &cache, &data);
 done:
     visit_cache_free(&cache);
     options_free(&data_table, &data);
     return st;
 }
+
+/* --- costs --- */
 
 static void cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
 {

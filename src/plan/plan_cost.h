@@ -27,11 +27,6 @@ struct plan_costs {
     int64_t learned;         /* finished records that corrected them */
 };
 
-/* As cost_tokens_of; what would be guessed is counted where the text is not too long for that and
- * some checkpoint is there with a tokenizer: the first one's is taken for all. */
-struct cost_tokens plan_tokens(const struct plan *p, struct visit_cache *cache,
-                               const struct data_options *d);
-
 /* Reads one config.json a model, and short texts. ERR_NOMEM. */
 MUST_USE enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e);
 void plan_costs_free(struct plan_costs *c);

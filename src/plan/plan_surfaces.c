@@ -5,7 +5,6 @@
 #include "util/mem.h"
 #include "util/rng.h"
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *checkpoint_name(const struct plan *p, const struct plan_surface *s, int64_t k)
@@ -24,25 +23,21 @@ static const struct plan_checkpoint *origin_of(const struct plan *p, const struc
 static enum status add_checkpoint(const struct plan *p, struct plan_surface *s, const char *name,
                                   struct err *e)
 {
-    enum status st = OK;
     int64_t capacity = s->n;
-    TRY(mem_grow(&s->checkpoints, s->n, &capacity, sizeof *s->checkpoints, e));
+    PASS(mem_grow(&s->checkpoints, s->n, &capacity, sizeof *s->checkpoints, e));
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
         if (c->model != s->model ||
             strcmp(p->sweep->models[c->model].rows[c->row].checkpoint, name) != 0)
             continue;
         s->checkpoints[s->n++] = i;
-        goto done;
+        return OK;
     }
-    FAIL(ERR_USAGE, "surface %s: no checkpoint %s", s->entry->name, name);
-done:
-    return st;
+    RAISE(ERR_USAGE, "surface %s: no checkpoint %s", s->entry->name, name);
 }
 
 static enum status find_parts(const struct plan *p, struct plan_surface *s, struct err *e)
 {
-    enum status st = OK;
     const struct surface_entry *entry = s->entry;
     const struct sweep *sweep = p->sweep;
     while (strcmp(sweep->models[s->model].name, entry->model) != 0) s->model++;
@@ -52,21 +47,19 @@ static enum status find_parts(const struct plan *p, struct plan_surface *s, stru
     if (entry->plane == SURFACE_TRAJECTORY) {
         for (int64_t i = 0; i < m->n_rows; i++)
             if (!entry->checkpoints || fnmatch(entry->checkpoints, m->rows[i].checkpoint, 0) == 0)
-                TRY(add_checkpoint(p, s, m->rows[i].checkpoint, e));
-        goto done;
+                PASS(add_checkpoint(p, s, m->rows[i].checkpoint, e));
+        return OK;
     }
-    TRY(add_checkpoint(p, s, entry->checkpoint, e));
-    if (entry->plane != SURFACE_QUANTIZATION) goto done;
-    TRY(add_checkpoint(p, s, entry->previous, e));
+    PASS(add_checkpoint(p, s, entry->checkpoint, e));
+    if (entry->plane != SURFACE_QUANTIZATION) return OK;
+    PASS(add_checkpoint(p, s, entry->previous, e));
     s->quantizer = sweep->methods;
     while (strcmp(s->quantizer->name, entry->quantizer) != 0) s->quantizer++;
     const struct quant_method *method = quant_find(s->quantizer->method);
-    ENSURE(entry->bits >= method->bits_min && entry->bits <= method->bits_max, ERR_USAGE,
-           "surfaces: %s: %lld bits; %s takes %lld to %lld", entry->name, (long long)entry->bits,
-           method->name, (long long)method->bits_min, (long long)method->bits_max);
-    TRY(quant_check_weights(method, "surfaces", e));
-done:
-    return st;
+    NEED(entry->bits >= method->bits_min && entry->bits <= method->bits_max, ERR_USAGE,
+         "surfaces: %s: %lld bits; %s takes %lld to %lld", entry->name, (long long)entry->bits,
+         method->name, (long long)method->bits_min, (long long)method->bits_max);
+    return quant_check_weights(method, "surfaces", e);
 }
 
 static enum status make_key(struct plan *p, struct plan_surface *s, const json_t *calibration,

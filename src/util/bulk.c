@@ -21,18 +21,13 @@ int64_t bulk_sum_buffer(int64_t ranks)
     return few > SUM_CHUNK ? few : SUM_CHUNK;
 }
 
-/* The first of `ranks` consecutive pieces of n numbers becomes their sum. */
-static void add_pieces(void *buffer, int64_t n, int ranks, MPI_Datatype type)
+/* The first of `ranks` consecutive pieces of n numbers becomes their sum, in the order of ranks. */
+static void add_pieces(char *buffer, int n, int ranks, MPI_Datatype type)
 {
-    if (type == MPI_FLOAT) {
-        float *sum = buffer;
-        for (int64_t r = 1; r < ranks; r++)
-            for (int64_t i = 0; i < n; i++) sum[i] += sum[r * n + i];
-    } else {
-        double *sum = buffer;
-        for (int64_t r = 1; r < ranks; r++)
-            for (int64_t i = 0; i < n; i++) sum[i] += sum[r * n + i];
-    }
+    int size;
+    MPI_Type_size(type, &size);
+    for (int64_t r = 1; r < ranks; r++)
+        MPI_Reduce_local(buffer + r * n * size, buffer, n, type, MPI_SUM);
 }
 
 /* Each rank sums an equal part and sends it to the root. */
@@ -53,18 +48,16 @@ static enum status sum_parts(MPI_Comm comm, int root, void *data, int part, MPI_
 static enum status sum_few(MPI_Comm comm, int root, void *data, int n, MPI_Datatype type,
                            void *buffer, struct err *e)
 {
-    enum status st = OK;
     int rank, ranks, size;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
     MPI_Type_size(type, &size);
-    ENSURE(MPI_Gather(data, n, type, buffer, n, type, root, comm) == MPI_SUCCESS, ERR_MPI,
-           "MPI_Gather of %d numbers failed", n);
-    if (rank != root) goto done;
+    NEED(MPI_Gather(data, n, type, buffer, n, type, root, comm) == MPI_SUCCESS, ERR_MPI,
+         "MPI_Gather of %d numbers failed", n);
+    if (rank != root) return OK;
     add_pieces(buffer, n, ranks, type);
     memcpy(data, buffer, (size_t)n * (size_t)size);
-done:
-    return st;
+    return OK;
 }
 
 enum status bulk_sum(MPI_Comm comm, int root, void *data, int64_t n, MPI_Datatype type,

@@ -1,6 +1,5 @@
 #include "util/json.h"
 #include "util/fsx.h"
-#include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

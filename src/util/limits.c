@@ -1,7 +1,6 @@
 #include "util/limits_internal.h"
 #include "util/mem.h"
 #include <fcntl.h>
-#include <inttypes.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

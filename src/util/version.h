@@ -3,7 +3,6 @@
 
 /* "0.1.0+1a2b3c4": the release and the commit it was built from ("+unknown" outside a checkout,
  * "-dirty" with changes). */
-const char *version_text(void);
+extern const char version_text[];
 /* The two parts. */
-const char *version_release(void);
-const char *version_commit(void);
+extern const char version_release[], version_commit[];

@@ -48,7 +48,7 @@ static void bench_plan(const char *folder)
     double start = clock_seconds();
     must(sweep_read(path, NULL, 0, &sweep, &e), &e);
     double read = clock_seconds();
-    must(plan_make(&sweep, &plan, &e), &e);
+    must(plan_make(&sweep, false, &plan, &e), &e);
     double made = clock_seconds();
     must(plan_visits_make(&plan, NULL, &all, &visits, &e), &e);
     double end = clock_seconds();

@@ -55,7 +55,7 @@ static void make(struct made *m, const char *first, const char *second)
     memset(m, 0, sizeof *m);
     if (sweep_read(path, overrides, (first != NULL) + (second != NULL), &m->sweep, &e) != OK)
         fail_msg("%s", e.text);
-    if (plan_make(&m->sweep, &m->plan, &e) != OK) fail_msg("%s", e.text);
+    if (plan_make(&m->sweep, false, &m->plan, &e) != OK) fail_msg("%s", e.text);
 }
 
 static void drop(struct made *m)

@@ -176,17 +176,13 @@ json_t *data_options_to_json(const struct data_options *d)
 
 enum status sweep_curvature_data(const struct sweep *s, struct data_options *out, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_section *c = &s->curvature;
     bool own = c->data.text || c->data.ids;
-    json_t *json = data_options_to_json(own ? &c->data : &s->evaluations[0]);
-    TRY(data_options_from_json(json, out, e));
+    PASS(options_copy(&data_table, own ? &c->data : &s->evaluations[0], out, e));
     out->samples = c->sequences;
     out->tokens = 0;
     if (c->length && (out->cut == 0 || out->cut > c->length)) out->cut = c->length;
-done:
-    json_decref(json);
-    return st;
+    return OK;
 }
 
 enum status data_options_from_json(const json_t *json, struct data_options *out, struct err *e)

@@ -70,13 +70,15 @@ static const struct rule *rule_at(int preset, const char *section, const char *m
     return NULL;
 }
 
-/* What the rule says, as if it stood in the file. */
-static enum status rule_apply(const struct rule *r, const struct option_table *t, void *entry,
-                              struct err *e)
+/* What the preset's rule says, as if it stood in the file. */
+static enum status apply(int preset, const char *section, const char *method,
+                         const struct option_table *t, void *entry, struct err *e)
 {
     enum status st = OK;
+    const struct rule *r = rule_at(preset, section, method);
+    if (!r) return OK;
     struct node *values = NULL;
-    const struct node_place place = {.file = preset_names[r->preset]};
+    const struct node_place place = {.file = preset_names[preset]};
     const struct option_source source = {.code = ERR_USAGE};
     TRY(yaml_read_text(r->values, strlen(r->values), &place, &values, e));
     for (int64_t i = 0; i < values->n; i++) {
@@ -84,19 +86,12 @@ static enum status rule_apply(const struct rule *r, const struct option_table *t
         size_t base;
         const struct option *o = options_find(t, value->key, &base);
         const struct option_scope scope = {NULL, value->key, 0, value, &source};
-        ENSURE(o, ERR_USAGE, "preset %s: no option %s", preset_names[r->preset], value->key);
+        ENSURE(o, ERR_USAGE, "preset %s: no option %s", preset_names[preset], value->key);
         TRY(options_read_value(o, &scope, (char *)entry + base, e));
     }
 done:
     node_free(values);
     return st;
-}
-
-static enum status apply(int preset, const char *section, const char *method,
-                         const struct option_table *t, void *entry, struct err *e)
-{
-    const struct rule *r = rule_at(preset, section, method);
-    return r ? rule_apply(r, t, entry, e) : OK;
 }
 
 /* --- in a sweep file --- */
@@ -217,9 +212,4 @@ void preset_print(FILE *out)
 bool preset_concerns(int preset, const char *method)
 {
     return rule_at(preset, "methods", method) != NULL;
-}
-
-const char *preset_name(int preset)
-{
-    return preset >= 0 && preset < PRESET_N ? preset_names[preset] : NULL;
 }

@@ -28,8 +28,7 @@ MUST_USE enum status quant_options_preset(struct quant_options *q, int preset, c
 MUST_USE enum status data_options_preset(struct data_options *d, int preset, const char *section,
                                          struct err *e);
 
-/* The name, NULL behind the last; whether it fixes options of the method. */
-const char *preset_name(int preset);
+/* Whether it fixes options of the method. */
 bool preset_concerns(int preset, const char *method);
 /* Lists all presets with what they fix. */
 void preset_print(FILE *out);

@@ -90,76 +90,66 @@ static enum status find(char **label, const char *key, const char *list, const v
                         int64_t n, size_t size, const struct option_scope *scope, int64_t *place,
                         struct err *e)
 {
-    enum status st = OK;
     const char *base = entries, *name;
     for (*place = 0; *place < n; ++*place) {
         memcpy(&name, base + (size_t)*place * size, sizeof name);
-        if (!*label) TRY(mem_string(label, name, e));
-        if (strcmp(*label, name) == 0) goto done;
+        if (!*label) PASS(mem_string(label, name, e));
+        if (strcmp(*label, name) == 0) return OK;
     }
-    TRY(options_fail(scope, key, e, "no entry of %s has the name %s", list, *label));
-done:
-    return st;
+    return options_fail(scope, key, e, "no entry of %s has the name %s", list, *label);
 }
 
 static enum status find_row(const struct model_entry *m, const char *name, const char *key,
                             const struct option_scope *scope, int64_t *place, struct err *e)
 {
-    enum status st = OK;
     for (*place = 0; *place < m->n_rows; ++*place)
-        if (strcmp(m->rows[*place].checkpoint, name) == 0) goto done;
-    TRY(options_fail(scope, key, e, "no checkpoint of %s has the name %s", m->trajectory, name));
-done:
-    return st;
+        if (strcmp(m->rows[*place].checkpoint, name) == 0) return OK;
+    return options_fail(scope, key, e, "no checkpoint of %s has the name %s", m->trajectory, name);
 }
 
 static enum status resolve_checkpoints(struct surface_entry *s, const struct model_entry *m,
                                        const struct option_scope *scope, struct err *e)
 {
-    enum status st = OK;
     int64_t row = m->n_rows - 1, n = 0;
     if (s->plane == SURFACE_TRAJECTORY) {
         for (int64_t i = 0; i < m->n_rows; i++)
             n += !s->checkpoints || fnmatch(s->checkpoints, m->rows[i].checkpoint, 0) == 0;
         if (n < 3)
-            TRY(options_fail(scope, "checkpoints", e,
-                             "%lld checkpoints of %s; a principal plane needs at least 3",
-                             (long long)n, m->trajectory));
-        goto done;
+            PASS(options_fail(scope, "checkpoints", e,
+                              "%lld checkpoints of %s; a principal plane needs at least 3",
+                              (long long)n, m->trajectory));
+        return OK;
     }
     if (s->checkpoint)
-        TRY(find_row(m, s->checkpoint, "checkpoint", scope, &row, e));
+        PASS(find_row(m, s->checkpoint, "checkpoint", scope, &row, e));
     else
-        TRY(mem_string(&s->checkpoint, m->rows[row].checkpoint, e));
-    if (s->plane != SURFACE_QUANTIZATION) goto done;
+        PASS(mem_string(&s->checkpoint, m->rows[row].checkpoint, e));
+    if (s->plane != SURFACE_QUANTIZATION) return OK;
     if (s->previous)
-        TRY(find_row(m, s->previous, "previous", scope, &row, e));
+        PASS(find_row(m, s->previous, "previous", scope, &row, e));
     else if (row == 0)
-        TRY(options_fail(scope, "checkpoint", e, "%s is the first, there is none before it",
-                         s->checkpoint));
+        PASS(options_fail(scope, "checkpoint", e, "%s is the first, there is none before it",
+                          s->checkpoint));
     else
-        TRY(mem_string(&s->previous, m->rows[row - 1].checkpoint, e));
+        PASS(mem_string(&s->previous, m->rows[row - 1].checkpoint, e));
     if (strcmp(s->previous, s->checkpoint) == 0)
-        TRY(options_fail(scope, "previous", e, "the same as checkpoint: they span no plane"));
-done:
-    return st;
+        PASS(options_fail(scope, "previous", e, "the same as checkpoint: they span no plane"));
+    return OK;
 }
 
 enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
                             struct err *e)
 {
-    enum status st = OK;
     struct surface_entry *entry = &s->surfaces[i];
     int64_t place;
-    TRY(find(&entry->model, "model", "models", s->models, s->n_models, sizeof *s->models, scope,
-             &place, e));
-    TRY(resolve_checkpoints(entry, &s->models[place], scope, e));
-    TRY(find(&entry->dataset, "dataset", "evaluation", s->evaluations, s->n_evaluations,
-             sizeof *s->evaluations, scope, &place, e));
-    if (entry->plane != SURFACE_QUANTIZATION) goto done;
-    TRY(find(&entry->quantizer, "quantizer", "methods", s->methods, s->n_methods,
-             sizeof *s->methods, scope, &place, e));
+    PASS(find(&entry->model, "model", "models", s->models, s->n_models, sizeof *s->models, scope,
+              &place, e));
+    PASS(resolve_checkpoints(entry, &s->models[place], scope, e));
+    PASS(find(&entry->dataset, "dataset", "evaluation", s->evaluations, s->n_evaluations,
+              sizeof *s->evaluations, scope, &place, e));
+    if (entry->plane != SURFACE_QUANTIZATION) return OK;
+    PASS(find(&entry->quantizer, "quantizer", "methods", s->methods, s->n_methods,
+              sizeof *s->methods, scope, &place, e));
     if (!entry->bits) entry->bits = s->methods[place].bits[0];
-done:
-    return st;
+    return OK;
 }

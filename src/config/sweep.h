@@ -165,7 +165,7 @@ MUST_USE enum status data_options_from_json(const json_t *json, struct data_opti
 /* Whether the section asks for any measurement. */
 bool curvature_section_asks(const struct curvature_section *c);
 /* *out = the text that curvature is measured on, as its section says, owned by the caller.
- * ERR_NOMEM, ERR_FORMAT. */
+ * ERR_NOMEM. */
 MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
                                           struct err *e);
 

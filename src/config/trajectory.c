@@ -86,13 +86,6 @@ static const char *split(char *line, struct fields *f)
     }
 }
 
-static const struct option *find_column(const char *name)
-{
-    for (int64_t i = 0; i < row_table.n; i++)
-        if (strcmp(row_table.options[i].name, name) == 0) return &row_table.options[i];
-    return NULL;
-}
-
 static enum status take_header(struct table *t, const struct fields *f, struct err *e)
 {
     const char *names[COLUMNS_MAX];
@@ -101,7 +94,8 @@ static enum status take_header(struct table *t, const struct fields *f, struct e
     for (int64_t i = 0; i < f->n; i++) {
         char shown[NODE_SHOWN];
         text_show(f->text[i], shown, sizeof shown);
-        const struct option *o = find_column(f->text[i]);
+        size_t base;
+        const struct option *o = options_find(&row_table, f->text[i], &base);
         const char *near = nearest_name(f->text[i], names, row_table.n);
         NEED(o || !near, ERR_USAGE, "%s: unknown column, did you mean %s?", shown, near);
         NEED(o, ERR_USAGE,

@@ -48,12 +48,11 @@ void node_free(struct node *n)
 
 enum status node_append(struct node *n, struct node *child, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&n->items, n->n, &n->capacity, sizeof(struct node *), e));
-    n->items[n->n++] = child;
-    child = NULL;
-done:
-    node_free(child);
+    enum status st = mem_grow(&n->items, n->n, &n->capacity, sizeof(struct node *), e);
+    if (st == OK)
+        n->items[n->n++] = child;
+    else
+        node_free(child);
     return st;
 }
 
@@ -137,7 +136,7 @@ static enum status json_scalar(const json_t *json, struct node **out, struct err
     case JSON_STRING: {
         const char *text = json_string_value(json);
         if (strlen(text) != json_string_length(json))
-            return err_set(e, ERR_FORMAT, __FILE__, __LINE__, "text with a NUL character");
+            RAISE(ERR_FORMAT, "text with a NUL character");
         return node_new_scalar(text, true, NULL, out, e);
     }
     case JSON_INTEGER:

@@ -56,17 +56,6 @@ static enum status fail(const struct option_scope *s, const struct node_place *p
                    name[0] ? ": " : "", what);
 }
 
-/* At the scope's own value. */
-static enum status __attribute__((format(printf, 3, 4)))
-fail_here(const struct option_scope *s, struct err *e, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    enum status st = fail(s, s->node ? &s->node->place : NULL, e, fmt, ap);
-    va_end(ap);
-    return st;
-}
-
 enum status options_fail(const struct option_scope *scope, const char *key, struct err *e,
                          const char *fmt, ...)
 {
@@ -85,7 +74,7 @@ static enum status fail_expected(const struct option *o, const struct option_sco
     char expected[OPTION_EXPECTED], found[NODE_SHOWN];
     option_expected(o, expected);
     node_show(s->node, found);
-    return fail_here(s, e, "expected %s, found %s", expected, found);
+    return options_fail(s, NULL, e, "expected %s, found %s", expected, found);
 }
 
 /* ---- scalars ---- */
@@ -196,7 +185,8 @@ static enum status read_choice(const struct option *o, const struct option_scope
     char expected[OPTION_EXPECTED], found[NODE_SHOWN];
     option_expected(o, expected);
     node_show(n, found);
-    return fail_here(s, e, "expected %s, found %s, did you mean %s?", expected, found, near);
+    return options_fail(s, NULL, e, "expected %s, found %s, did you mean %s?", expected, found,
+                        near);
 }
 
 /* Names become labels and paths: UTF-8, one line. */
@@ -218,7 +208,7 @@ static enum status check_text(const struct option *o, const struct option_scope 
     if (!fault) return OK;
     char expected[OPTION_EXPECTED];
     option_expected(o, expected);
-    return fail_here(s, e, "expected %s, found %s", expected, fault);
+    return options_fail(s, NULL, e, "expected %s, found %s", expected, fault);
 }
 
 static enum status read_text(const struct option *o, const struct option_scope *s, char **value,
@@ -232,7 +222,7 @@ static enum status read_text(const struct option *o, const struct option_scope *
     if (path && s->source->folder) {
         struct err why = {0};
         if (option_path(s->node->text, s->source->folder, &text, &why) != OK)
-            TRY(fail_here(s, e, "%s", why.text));
+            TRY(options_fail(s, NULL, e, "%s", why.text));
         TRY(check_text(o, s, text, e)); /* variables and the folder may hold anything */
     } else {
         TRY(mem_string(&text, s->node->text, e));
@@ -285,13 +275,13 @@ static enum status read_ints(const struct option *o, const struct option_scope *
     for (int64_t i = 0; i < n->n; i++) {
         struct option_scope inner = options_entry(s, i);
         int64_t value = 0;
-        enum status st = read_int(&element, &inner, &value, e);
-        if (st != OK) return st;
+        PASS(read_int(&element, &inner, &value, e));
         for (int64_t j = 0; j < i; j++)
             if (values[j] == value)
-                return fail_here(&inner, e, "%lld stands twice in the list", (long long)value);
+                return options_fail(&inner, NULL, e, "%lld stands twice in the list",
+                                    (long long)value);
         if (i >= o->capacity)
-            return fail_here(&inner, e, "more than %lld values", (long long)o->capacity);
+            return options_fail(&inner, NULL, e, "more than %lld values", (long long)o->capacity);
         values[i] = value;
     }
     *count = n->n;
@@ -450,7 +440,8 @@ static enum status read_table(const struct option_table *t, const struct option_
         char known[KNOWN], found[NODE_SHOWN];
         list_names(t, known, sizeof known);
         node_show(s->node, found);
-        TRY(fail_here(s, e, "expected a mapping with the keys %s, found %s", known, found));
+        TRY(options_fail(s, NULL, e, "expected a mapping with the keys %s, found %s", known,
+                         found));
     }
     if (t->begin) TRY(t->begin(out, s, e));
     TRY(read_keys(t, s, out, e));

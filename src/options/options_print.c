@@ -1,7 +1,6 @@
 /* What a table says of its keys, in words. */
 #include "options/options.h"
 #include <math.h>
-#include <string.h>
 
 bool option_int_text(const struct option *o, int64_t value, char text[32])
 {

@@ -210,13 +210,11 @@ done:
 enum status yaml_read_text(const char *text, size_t n, const struct node_place *place,
                            struct node **out, struct err *e)
 {
-    enum status st = OK;
     struct reader r = {.place = *place, .text = text, .size = n};
-    ENSURE(yaml_parser_initialize(&r.parser), ERR_NOMEM, "out of memory in the YAML parser");
+    NEED(yaml_parser_initialize(&r.parser), ERR_NOMEM, "out of memory in the YAML parser");
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n);
-    st = read_stream(&r, out, e);
+    enum status st = read_stream(&r, out, e);
     yaml_parser_delete(&r.parser);
-done:
     return st;
 }
 

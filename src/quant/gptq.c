@@ -1,13 +1,11 @@
 /* GPTQ (Frantar et al. 2022) on the factor H = R Rᵀ alone. */
 #include "quant/gptq.h"
-#include "linalg/linalg.h"
 #include "quant/grid.h"
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void gptq_release(void *prepared)
 {
@@ -108,18 +106,16 @@ done:
 /* The diagonal of H's sums, and that all of them are numbers. */
 static enum status diagonal_sums(const struct quant_input *in, double *sums, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(in->samples > 0 && in->tokens > 0, ERR_NUMERIC,
-           "the Hessian has no calibration sequences");
+    NEED(in->samples > 0 && in->tokens > 0, ERR_NUMERIC,
+         "the Hessian has no calibration sequences");
     if (in->dist) {
-        TRY(dist_diagonal(in->dist, sums, e));
-        goto done;
+        PASS(dist_diagonal(in->dist, sums, e));
+        return OK;
     }
-    TRY(gram_check(in, e));
+    PASS(gram_check(in, e));
     const double *gram = in->statistic[STATISTIC_GRAM];
     for (int64_t i = 0; i < in->cols; i++) sums[i] = gram[i * in->cols + i];
-done:
-    return st;
+    return OK;
 }
 
 /* Everything but the factor: collective where the sums are spread out. */

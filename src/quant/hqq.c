@@ -144,14 +144,11 @@ static int64_t group_of(const struct quant_options *o, int64_t cols)
 
 static enum status hqq_open(struct hqq *h, struct err *e)
 {
-    enum status st = job_check(h->job, e);
     int64_t n = (h->end - h->first) * h->groups;
-    TRY(st);
-    TRY(mem_zero(&h->inverse, n, sizeof *h->inverse, "scales", e));
-    TRY(mem_zero(&h->zero, n, sizeof *h->zero, "zeros", e));
-    TRY(mem_zero(&h->error, h->n, sizeof *h->error, "errors of tiles", e));
-done:
-    return st;
+    PASS(job_check(h->job, e));
+    PASS(mem_zero(&h->inverse, n, sizeof *h->inverse, "scales", e));
+    PASS(mem_zero(&h->zero, n, sizeof *h->zero, "zeros", e));
+    return mem_zero(&h->error, h->n, sizeof *h->error, "errors of tiles", e);
 }
 
 /* Codes, and scale and zero in 16 bits for each group. */
@@ -210,26 +207,15 @@ static void hqq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
 static const char *const round_zeros[] = {"auto", "always", "never", NULL};
 
 static const struct option own_options[] = {
-    {.name = "optimize_steps",
-     .doc = "hqq: steps that move the zero of each group, at most",
-     .type = OPTION_INT,
-     .offset = offsetof(struct hqq_options, steps),
-     .fallback = "20",
-     .low = 0,
-     .high = 1000},
-    {.name = "error_norm",
-     .doc = "hqq: p of the l_p norm of the error that they lower",
-     .type = OPTION_REAL,
-     .offset = offsetof(struct hqq_options, norm),
-     .fallback = "0.7",
-     .least = 0,
-     .most = 1},
-    {.name = "round_zero",
-     .doc = "hqq: the zero that they start from is an integer (always, never, auto: at 4 bits)",
-     .type = OPTION_CHOICE,
-     .offset = offsetof(struct hqq_options, round_zero),
-     .fallback = "auto",
-     .choices = round_zeros},
+    OPTION_AT("optimize_steps", hqq_options, steps, INT,
+              "hqq: steps that move the zero of each group, at most", .fallback = "20", .low = 0,
+              .high = 1000),
+    OPTION_AT("error_norm", hqq_options, norm, REAL,
+              "hqq: p of the l_p norm of the error that they lower", .fallback = "0.7", .least = 0,
+              .most = 1),
+    OPTION(hqq_options, round_zero, CHOICE,
+           "hqq: the zero that they start from is an integer (always, never, auto: at 4 bits)",
+           .fallback = "auto", .choices = round_zeros),
 };
 
 const struct quant_method quant_hqq = {
@@ -239,9 +225,7 @@ const struct quant_method quant_hqq = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .options = "group_size",
-    .own = {.options = own_options,
-            .n = sizeof own_options / sizeof *own_options,
-            .size = sizeof(struct hqq_options)},
+    .own = {OPTION_ROWS(own_options, hqq_options)},
     .run = hqq_run,
     .memory = hqq_memory,
     .cost = hqq_cost,

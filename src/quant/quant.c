@@ -73,9 +73,7 @@ static const struct option_table shared_table = {
 static const struct option quant_keys[] = {{.type = OPTION_KEYS, .table = &shared_table},
                                            QUANT_METHODS(OWN_KEYS)};
 
-const struct option_table quant_table = {.options = quant_keys,
-                                         .n = sizeof quant_keys / sizeof *quant_keys,
-                                         .size = sizeof(struct quant_options)};
+const struct option_table quant_table = {OPTION_ROWS(quant_keys, quant_options)};
 
 const char *quant_options_key(int64_t i)
 {

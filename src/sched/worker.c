@@ -8,7 +8,6 @@
 /* The leader waits for TASK, SPLIT or END. */
 static enum status next_task(struct sched_port *port, int *tag, char **task, struct err *e)
 {
-    enum status st = OK;
     MPI_Status probed;
     long pause = 0;
     char ready[48];
@@ -16,7 +15,7 @@ static enum status next_task(struct sched_port *port, int *tag, char **task, str
     *task = NULL;
     MPI_Comm_size(port->group, &size);
     snprintf(ready, sizeof ready, "%d %lld", size, (long long)port->class);
-    TRY(sched_post(port->world, 0, TAG_READY, ready, e));
+    PASS(sched_post(port->world, 0, TAG_READY, ready, e));
     for (;;) {
         int there = 0;
         MPI_Iprobe(0, MPI_ANY_TAG, port->world, &there, &probed);
@@ -24,15 +23,14 @@ static enum status next_task(struct sched_port *port, int *tag, char **task, str
             patient_pause(&pause);
             continue;
         }
-        TRY(sched_receive(port->world, &probed, task, e));
+        PASS(sched_receive(port->world, &probed, task, e));
         *tag = probed.MPI_TAG;
-        if (*tag == TAG_TASK || *tag == TAG_SPLIT || *tag == TAG_END) goto done;
+        if (*tag == TAG_TASK || *tag == TAG_SPLIT || *tag == TAG_END) return OK;
         free(*task);
         *task = NULL;
         pause = 0; /* a STOP that was sent before the last task had ended */
     }
-done:
-    return st;
+    return OK;
 }
 
 /* Gives the leader's message to all ranks of the group, which wait for it without using a core. */

@@ -159,10 +159,10 @@ static void test_every_rule(void **state)
     struct err e = {0};
     const char *const sections[] = {"calibration", "evaluation"};
     int preset, n = 0;
-    for (int i = 0; preset_name(i); i++) {
+    for (int i = 0; preset_names[i]; i++) {
         struct quant_options q;
         struct data_options d;
-        assert_int_equal(preset_find(preset_name(i), &preset, &e), OK);
+        assert_int_equal(preset_find(preset_names[i], &preset, &e), OK);
         assert_int_equal(preset, i);
         options_default(&quant_table, &q);
         if (quant_options_preset(&q, i, "gptq", &e) != OK) fail_msg("%s", e.text);

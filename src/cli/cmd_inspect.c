@@ -3,6 +3,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "model/describe.h"
+#include "model/sizes.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -14,8 +15,7 @@ struct inspection {
     const char *path;
     char *config_file;
     json_t *config;
-    struct model_shape shape;
-    const struct arch *arch;
+    struct model_sizes sizes;
     struct checkpoint *weights; /* NULL: config.json alone */
 };
 
@@ -28,7 +28,7 @@ static enum status open_all(struct inspection *o, bool tensors, struct err *e)
     else
         TRY(mem_string(&o->config_file, o->path, e));
     TRY(json_read_file(o->config_file, 0, &o->config, e));
-    TRY(model_shape_read(o->config, o->config_file, &o->shape, &o->arch, e));
+    TRY(model_sizes_read(o->config, o->config_file, &o->sizes, e));
     bool folder = fsx_is_dir(o->path);
     ENSURE(folder || !tensors, ERR_USAGE, "--tensors: %s is no checkpoint's folder", o->path);
     if (tensors) TRY(checkpoint_open(o->path, &o->weights, e));
@@ -84,13 +84,13 @@ static enum status inspect_json(const struct inspection *o, bool tensors, json_t
                                 struct err *e)
 {
     enum status st = OK;
-    const struct model_shape *m = &o->shape;
+    const struct model_shape *m = &o->sizes.shape;
     json_t *block = NULL, *outside = NULL;
     TRY(describe_all(o, 0, &block, e));
     TRY(describe_all(o, -1, &outside, e));
     json_t *json =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:O, s:O}",
-                  "architecture", arch_name(o->arch), "vocab_size", (json_int_t)m->vocab,
+                  "architecture", arch_name(o->sizes.spec.arch), "vocab_size", (json_int_t)m->vocab,
                   "hidden_size", (json_int_t)m->hidden, "layers", (json_int_t)m->layers, "heads",
                   (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads, "head_dim",
                   (json_int_t)m->head_dim, "intermediate_size", (json_int_t)m->intermediate, "tied",
@@ -123,8 +123,8 @@ static void print_tensors(const char *title, const json_t *list)
 
 static void print_text(const struct inspection *o, const json_t *json)
 {
-    const struct model_shape *m = &o->shape;
-    printf("%s: %s\n", o->path, arch_name(o->arch));
+    const struct model_shape *m = &o->sizes.shape;
+    printf("%s: %s\n", o->path, arch_name(o->sizes.spec.arch));
     printf("  %" PRId64 " layers, hidden %" PRId64 ", %" PRId64 " heads of %" PRId64 " (%" PRId64
            " key/value), intermediate %" PRId64 ", vocabulary %" PRId64 "%s\n",
            m->layers, m->hidden, m->heads, m->head_dim, m->kv_heads, m->intermediate, m->vocab,

@@ -338,21 +338,24 @@ static bool next_part(struct head *d)
     return d->at < d->V;
 }
 
+/* Takes one or two (else NULL) steps for every vector. */
+typedef void step(struct head *d, const struct probe *p);
+static void each_probe(struct head *d, step *first, step *second)
+{
+    for (int64_t k = 0; k < d->c->b.k; k++) {
+        const struct probe p = probe_of(d, k);
+        first(d, &p);
+        if (second) second(d, &p);
+    }
+}
+
 static void sliced_vocabulary(struct head *d)
 {
-    int64_t n = d->c->b.k;
-    for (int64_t k = 0; k < n; k++) {
-        const struct probe p = probe_of(d, k);
-        norm_forward(d, &p);
-    }
+    each_probe(d, norm_forward, NULL);
     for (d->at = -1; next_part(d);) {
         logits(d);
         sums_add(d);
-        for (int64_t k = 0; k < n; k++) {
-            const struct probe p = probe_of(d, k);
-            logit_tangents(d, &p);
-            sums_add_tangents(d, &p);
-        }
+        each_probe(d, logit_tangents, sums_add_tangents);
     }
     sums_end(d);
     if (!d->c->backward) return;
@@ -360,17 +363,10 @@ static void sliced_vocabulary(struct head *d)
         logits(d);
         exponentials(d);
         adjoints(d);
-        for (int64_t k = 0; k < n; k++) {
-            const struct probe p = probe_of(d, k);
-            logit_tangents(d, &p);
-            adjoint_tangents(d, &p);
-        }
+        each_probe(d, logit_tangents, adjoint_tangents);
     }
     norm_backward(d, NULL);
-    for (int64_t k = 0; k < n; k++) {
-        const struct probe p = probe_of(d, k);
-        norm_backward(d, &p);
-    }
+    each_probe(d, norm_backward, NULL);
 }
 
 enum status hvp_head(struct hvp_call *c, struct err *e)

@@ -9,12 +9,7 @@
 /* In f32 the model's own weights serve where no direction moves them; NULL: a copy is needed. */
 static real *borrowed(const float *from, const real *along)
 {
-#ifdef QTRAJ_REAL_F64
-    (void)from, (void)along;
-    return NULL;
-#else
-    return along ? NULL : (real *)(uintptr_t)from;
-#endif
+    return along || sizeof(real) != sizeof *from ? NULL : (real *)(uintptr_t)from;
 }
 
 enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, struct err *e)

@@ -30,34 +30,28 @@ static bool member(enum hvp_subset subset, const struct slot *t, int64_t layer)
     }
 }
 
-int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset)
+/* Numbers of a layer's members with so many dimensions (0: any); layer -1: outside the blocks. */
+static int64_t layer_numbers(const struct spec *s, enum hvp_subset subset, int64_t layer, int dims)
 {
     struct slot slots[SLOTS_MAX];
     int64_t numbers = 0;
-    for (int64_t layer = -1; layer < s->shape.layers; layer++) {
-        int n = slots_of(s, layer, slots);
-        for (int i = 0; i < n; i++)
-            if (member(subset, &slots[i], layer)) numbers += slot_elements(&slots[i]);
-    }
+    int n = slots_of(s, layer, slots);
+    for (int i = 0; i < n; i++)
+        if (member(subset, &slots[i], layer) && (dims == 0 || slots[i].n_dims == dims))
+            numbers += slot_elements(&slots[i]);
     return numbers;
 }
 
+int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset)
+{
+    return layer_numbers(s, subset, -1, 0) + s->shape.layers * layer_numbers(s, subset, 0, 0);
+}
+
+/* The embedding and the output matrix, which have the same size, are never there together. */
 int64_t hvp_buffer_numbers(const struct spec *s, enum hvp_subset subset)
 {
-    struct slot slots[SLOTS_MAX];
-    int64_t block = 0, matrix = 0, rest = 0;
-    int n = slots_of(s, 0, slots);
-    for (int i = 0; i < n; i++)
-        if (member(subset, &slots[i], 0)) block += slot_elements(&slots[i]);
-    n = slots_of(s, -1, slots);
-    for (int i = 0; i < n; i++) {
-        int64_t numbers = member(subset, &slots[i], -1) ? slot_elements(&slots[i]) : 0;
-        if (slots[i].n_dims == 2)
-            matrix = max64(matrix, numbers);
-        else
-            rest += numbers;
-    }
-    return max64(block, matrix + rest);
+    int64_t matrices = layer_numbers(s, subset, -1, 2), rest = layer_numbers(s, subset, -1, 1);
+    return max64(layer_numbers(s, subset, 0, 0), matrices / (s->shape.tied ? 1 : 2) + rest);
 }
 
 static int by_name(const void *a, const void *b)

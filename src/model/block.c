@@ -26,8 +26,9 @@ double softplus(double x)
 }
 
 /* The learned scalars after softplus, rounded to f32 as in transformers (Huang and Schlag 2024). */
-static void xielu_derive(struct block_extra *x)
+void model_block_complete(struct block *b)
 {
+    struct block_extra *x = b->extra;
     const float *const *p = x->p;
     if (!p[EXTRA_ALPHA_P]) return;
     x->xielu.beta = p[EXTRA_BETA] ? *p[EXTRA_BETA] : 0.5f;
@@ -101,11 +102,6 @@ enum status model_block_read(const struct model *m, int64_t layer, struct model_
 done:
     model_block_free(&b);
     return st;
-}
-
-void model_block_complete(struct block *b)
-{
-    xielu_derive(b->extra);
 }
 
 enum status model_block_load(const struct model *m, int64_t layer, struct block *out, struct err *e)

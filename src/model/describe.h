@@ -13,7 +13,7 @@ struct tensor_description {
 };
 
 /* out[0..*n) = the tensors of one block, linears first in the order of the stages, or, for layer
- * -1, those outside the blocks. file: for messages. Errors as model_shape_read. */
+ * -1, those outside the blocks. file: for messages. Errors as model_sizes_read. */
 MUST_USE enum status model_describe(const json_t *config, const char *file, int64_t layer,
                                     struct tensor_description out[DESCRIBE_MAX], int *n,
                                     struct err *e);

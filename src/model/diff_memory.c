@@ -147,35 +147,24 @@ static const float *loaded(const struct block *b, const struct slot *t)
     return b->extra->p[t->index];
 }
 
-#ifdef QTRAJ_REAL_F64
 /* Fills w->params: with f64 copies of the loaded tensors, or in f32 with the tensors themselves. */
 static enum status take(struct diff_weights *w, const struct slot *slots, int n, struct err *e)
 {
+    const bool copy = sizeof(real) != sizeof(float);
     int64_t total = 0;
-    for (int i = 0; i < n; i++) total += slot_elements(&slots[i]);
-    PASS(mem_alloc(&w->wide, total, sizeof(real), "weights of a block", e));
+    for (int i = 0; i < n && copy; i++) total += slot_elements(&slots[i]);
+    if (copy) PASS(mem_alloc(&w->wide, total, sizeof(real), "weights of a block", e));
     total = 0;
     for (int i = 0; i < n; i++) {
         const float *from = loaded(&w->block, &slots[i]);
         if (!from) continue;
-        real *to = w->wide + total;
-        for (int64_t k = 0; k < slot_elements(&slots[i]); k++) to[k] = from[k];
+        real *to = copy ? w->wide + total : (real *)(uintptr_t)from;
+        for (int64_t k = 0; k < slot_elements(&slots[i]) && copy; k++) to[k] = (real)from[k];
         *diff_param(&w->params, &slots[i]) = to;
         total += slot_elements(&slots[i]);
     }
     return OK;
 }
-#else
-static enum status take(struct diff_weights *w, const struct slot *slots, int n, struct err *e)
-{
-    (void)e;
-    for (int i = 0; i < n; i++) {
-        const float *from = loaded(&w->block, &slots[i]);
-        if (from) *diff_param(&w->params, &slots[i]) = w->block.storage + (from - w->block.storage);
-    }
-    return OK;
-}
-#endif
 
 enum status diff_weights_load(const struct model *m, int64_t layer,
                               const struct diff_params *direction, real step,

@@ -78,12 +78,6 @@ void model_close(struct model *m);
 /* Its shape, borrowed. */
 const struct model_shape *model_shape(const struct model *m);
 
-/* The shape and the family from config.json alone, without weights; `name`: the file, for messages.
- * ERR_FORMAT, ERR_USAGE as model_open. */
-MUST_USE enum status model_shape_read(const json_t *config, const char *name,
-                                      struct model_shape *out, const struct arch **arch,
-                                      struct err *e);
-
 /* Loads one block; free with model_block_free. Thread-safe: a reader thread may load the next block
  * during the computation. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status model_block_load(const struct model *m, int64_t layer, struct block *out,

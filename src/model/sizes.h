@@ -19,7 +19,8 @@ struct model_sizes {
 
 /* Sizes of an open model. */
 void model_sizes(const struct model *m, struct model_sizes *out);
-/* Sizes from config.json; file: for messages. Errors as model_shape_read. */
+/* Sizes, shape and family (spec.arch) from config.json; file: for messages. ERR_FORMAT, ERR_USAGE
+ * as model_open. */
 MUST_USE enum status model_sizes_read(const json_t *config, const char *file,
                                       struct model_sizes *out, struct err *e);
 

@@ -173,14 +173,3 @@ enum status spec_read_upper_window(const struct hfconfig *c, struct spec *s, str
     PASS(hf_int(c, "max_window_layers", 28, 0, &first, e));
     return spec_read_window(c, s, first, false, e);
 }
-
-enum status model_shape_read(const json_t *config, const char *name, struct model_shape *out,
-                             const struct arch **arch, struct err *e)
-{
-    struct spec s;
-    enum status st = spec_read(config, name, &s, e);
-    if (st != OK) return st;
-    *out = s.shape;
-    *arch = s.arch;
-    return OK;
-}

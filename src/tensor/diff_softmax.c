@@ -62,21 +62,13 @@ KERNEL(void, diff_softmax_adjoint_tangent,
 
 /* --- the loss of one position --- */
 
-enum { LONG = 32 * LANES };
-
 KERNEL(double, diff_loss_sum, (struct diff_loss * s, real *z, int64_t n), (s, z, n))
 {
     real top = lane_largest(z, n);
     if (s->top > top) top = s->top;
     const double factor = exp((double)s->top - (double)top); /* 0 for the first slice */
-    double sum = 0;
-    for (int64_t from = 0; from < n; from += LONG) {
-        int64_t to = from + LONG < n ? from + LONG : n;
-        real part;
-        probabilities(z, from, to, 1, top);
-        REAL_SUM(part, i, from, to, z[i]);
-        sum += (double)part;
-    }
+    double sum;
+    LONG_SUM(sum, i, n, z[i] = real_exp(z[i] - top));
     s->top = top;
     s->sum = s->sum * factor + sum;
     return factor;
@@ -101,13 +93,8 @@ KERNEL(real, diff_loss_adjoint, (real * z, int64_t n, int64_t target, real weigh
 
 KERNEL(double, diff_loss_dot, (const real *x, const real *y, int64_t n), (x, y, n))
 {
-    double sum = 0;
-    for (int64_t from = 0; from < n; from += LONG) {
-        int64_t to = from + LONG < n ? from + LONG : n;
-        real part;
-        REAL_SUM(part, i, from, to, x[i] * y[i]);
-        sum += (double)part;
-    }
+    double sum;
+    LONG_SUM(sum, i, n, x[i] * y[i]);
     return sum;
 }
 

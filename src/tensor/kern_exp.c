@@ -34,14 +34,8 @@ KERNEL(float, kern_max, (const float *x, int64_t n, int64_t *first), (x, n, firs
 
 KERNEL(double, kern_exp_sum, (float *y, const float *x, int64_t n, float shift), (y, x, n, shift))
 {
-    enum { RUN = 32 * LANES };
-    double sum = 0;
-    for (int64_t start = 0; start < n; start += RUN) {
-        int64_t end = start + RUN < n ? start + RUN : n;
-        float part;
-        REAL_SUM(part, i, start, end, y[i] = lane_exp(x[i] - shift));
-        sum += (double)part;
-    }
+    double sum;
+    LONG_SUM(sum, i, n, y[i] = lane_exp(x[i] - shift));
     return sum;
 }
 
@@ -89,13 +83,7 @@ KERNEL(double, kern_kl,
         float offset),
        (x, p, z, e, e_scale, n, offset))
 {
-    enum { RUN = 32 * LANES };
-    double sum = 0;
-    for (int64_t start = 0; start < n; start += RUN) {
-        int64_t end = start + RUN < n ? start + RUN : n;
-        float part;
-        REAL_SUM(part, i, start, end, kl_term(x[i], p[i], z[i], e[i] * e_scale, offset));
-        sum += (double)part;
-    }
+    double sum;
+    LONG_SUM(sum, i, n, kl_term(x[i], p[i], z[i], e[i] * e_scale, offset));
     return sum;
 }

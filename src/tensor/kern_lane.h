@@ -35,6 +35,18 @@ KERN_LANE real lanes_sum(real *lane)
         (total) = lanes_sum(lane_);                                                                \
     } while (0)
 
+/* The same over [0, n) as a double: sums in `real` over runs of 32 LANES terms, added in f64. */
+#define LONG_SUM(total, i, n, term)                                                                \
+    do {                                                                                           \
+        (total) = 0;                                                                               \
+        for (int64_t from_ = 0; from_ < (n); from_ += 32 * LANES) {                                \
+            int64_t to_ = from_ + 32 * LANES < (n) ? from_ + 32 * LANES : (n);                     \
+            real part_;                                                                            \
+            REAL_SUM(part_, i, from_, to_, term);                                                  \
+            (total) += (double)part_;                                                              \
+        }                                                                                          \
+    } while (0)
+
 /* The largest of n values; -infinity for none. */
 KERN_LANE real lane_largest(const real *x, int64_t n)
 {

@@ -9,7 +9,7 @@
 
 enum { CONFIG_BYTES_MAX = 4 << 20 };
 
-static enum status read_config(struct checkpoint *c, struct err *e)
+static enum status read_config(struct checkpoint *c, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     char *path = NULL, *text = NULL;
@@ -20,7 +20,7 @@ static enum status read_config(struct checkpoint *c, struct err *e)
     TRY(fsx_read(path, CONFIG_BYTES_MAX, &text, &n, e));
     TRY(json_read_text(path, text, n, &c->config, e));
     ENSURE(json_is_object(c->config), ERR_FORMAT, "%s: not a JSON object", path);
-    hash_bytes(text, n, c->config_hash);
+    hash_bytes(text, n, hash);
 done:
     free(text);
     free(path);
@@ -34,10 +34,7 @@ static enum status open_file(struct checkpoint *c, const struct shards *s, int64
     TRY(fsx_join(c->dir, s->files[i], &path, e));
     ENSURE(!s->index || fsx_is_file(path), ERR_IO, "%s: not there, but %s names it", path,
            s->index);
-    if (s->pickled)
-        TRY(pytorch_open(path, &c->files[i], e));
-    else
-        TRY(safetensors_open(path, &c->files[i], e));
+    TRY((s->pickled ? pytorch_open : safetensors_open)(path, &c->files[i], e));
     c->n_files++;
     for (int64_t k = 0; k < c->files[i].n; k++) c->files[i].entries[k].file = (int)i;
     c->n += c->files[i].n;
@@ -84,12 +81,12 @@ static enum status check_index(const struct checkpoint *c, const struct shards *
     return OK;
 }
 
-static enum status hash_all(struct checkpoint *c, struct err *e)
+static enum status hash_all(struct checkpoint *c, const char *config_hash, struct err *e)
 {
     enum status st = OK;
     char *text = NULL;
     TRY(mem_zero(&text, (c->n_files + 1) * HASH_HEX, 1, c->dir, e));
-    strcpy(text, c->config_hash);
+    strcpy(text, config_hash);
     for (int64_t i = 0; i < c->n_files; i++) {
         text[(i + 1) * HASH_HEX - 1] = ' ';
         strcpy(text + (i + 1) * HASH_HEX, c->files[i].hash);
@@ -111,6 +108,7 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     enum status st = OK;
     struct checkpoint *c = NULL;
     struct shards s = {0};
+    char config_hash[HASH_HEX];
     TRY(mem_zero(&c, 1, sizeof *c, dir, e));
     c->read = read_file;
     TRY(mem_string(&c->dir, dir, e));
@@ -118,11 +116,11 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
            "%s: no such folder: a checkpoint is a folder with config.json "
            "and weights",
            dir);
-    TRY(read_config(c, e));
+    TRY(read_config(c, config_hash, e));
     TRY(shards_find(dir, &s, e));
     TRY(open_files(c, &s, e));
     TRY(check_index(c, &s, e));
-    TRY(hash_all(c, e));
+    TRY(hash_all(c, config_hash, e));
     *out = c;
     c = NULL;
 done:

@@ -8,7 +8,7 @@ struct checkpoint {
     int64_t more_owners; /* beyond the first, see checkpoint_retain */
     char *dir;
     json_t *config; /* a reference, maybe shared with another checkpoint */
-    char config_hash[HASH_HEX], hash[HASH_HEX];
+    char hash[HASH_HEX];
     int64_t n;
     struct tensor_entry *entries; /* sorted by name; names are borrowed from the files' entries */
 

@@ -70,7 +70,6 @@ static enum status derive(struct checkpoint start, const char *what,
     *c = start;
     TRY(mem_string(&c->dir, base->dir, e));
     c->config = json_incref(base->config);
-    memcpy(c->config_hash, base->config_hash, sizeof c->config_hash);
     TRY(mem_alloc(&c->entries, base->n, sizeof *c->entries, base->dir, e));
     memcpy(c->entries, base->entries, (size_t)base->n * sizeof *c->entries);
     c->n = base->n;

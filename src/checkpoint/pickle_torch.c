@@ -86,29 +86,25 @@ enum status pickle_reduce(struct vm *v, int64_t global, int64_t args, int64_t *r
     switch (globals[global].role) {
     case ROLE_DICT:
         NEED(a->n == 0, ERR_FORMAT, "%s: an OrderedDict with arguments", v->name);
-        PASS(vm_new(v, KIND_DICT, 0, result, e));
-        break;
+        return vm_new(v, KIND_DICT, 0, result, e);
     case ROLE_TENSOR:
-        PASS(rebuild_tensor(v, args, result, e));
-        break;
+        return rebuild_tensor(v, args, result, e);
     case ROLE_WRAPPED:
-        PASS(rebuild_wrapped(v, args, result, e));
-        break;
+        return rebuild_wrapped(v, args, result, e);
     case ROLE_PARAMETER:
         NEED(has_kind(vm_item(v, a, 0), KIND_TENSOR), ERR_FORMAT,
              "%s: a parameter that is not a tensor (byte %zu)", v->name, v->at);
         *result = a->items[0];
-        break;
+        return OK;
     case ROLE_SIZE:
         NEED(has_kind(vm_item(v, a, 0), KIND_TUPLE), ERR_FORMAT,
              "%s: a torch.Size that is not a tuple (byte %zu)", v->name, v->at);
         *result = a->items[0];
-        break;
+        return OK;
     default:
         RAISE(ERR_FORMAT, "%s: a call of %s.%s is no part of a state dict: refused", v->name,
               globals[global].module, globals[global].name);
     }
-    return OK;
 }
 
 /* ("storage", class, key, device, number of elements) */

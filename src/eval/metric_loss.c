@@ -2,7 +2,35 @@
  * full precision. Statistics over the sequences that have a scored token; formulas:
  * docs/math/statistics.md. */
 #include "eval/metric.h"
-#include "eval/moments.h"
+#include <math.h>
+
+/* Running mean and standard error of numbers (Welford 1962: no cancellation when they lie close
+ * together). */
+struct moments {
+    int64_t n;
+    double mean, squares; /* sum of squared deviations from the mean */
+};
+
+/* Adds one observation. */
+static void moments_add(struct moments *m, double x)
+{
+    double before = x - m->mean;
+    m->n++;
+    m->mean += before / (double)m->n;
+    m->squares += before * (x - m->mean);
+}
+
+/* NaN of no number. */
+static double moments_mean(struct moments m)
+{
+    return m.n ? m.mean : NAN;
+}
+
+/* Standard error of the mean; NaN of fewer than two numbers. */
+static double moments_stderr(struct moments m)
+{
+    return m.n > 1 ? sqrt(m.squares / (double)(m.n - 1) / (double)m.n) : NAN;
+}
 
 static void accumulate(const struct position *p, double *nll)
 {

@@ -203,19 +203,13 @@ static bool find_token(const struct added *a, const struct added_trie *trie,
 bool added_next(const struct added *a, const struct added_trie *trie, struct added_walk *walk,
                 const char *s, size_t n, struct added_part *part)
 {
-    if (walk->holds) {
-        *part = walk->held;
-        walk->holds = false;
-        walk->from = part->to;
-        return true;
-    }
-    if (trie->n == 0 || !find_token(a, trie, walk, s, n, &walk->held)) {
-        *part = (struct added_part){.from = walk->from, .to = n, .id = -1};
-        walk->from = n;
-        return part->from < n;
-    }
-    walk->holds = true;
-    if (walk->held.from <= walk->from) return added_next(a, trie, walk, s, n, part);
-    *part = (struct added_part){.from = walk->from, .to = walk->held.from, .id = -1};
+    struct added_part token;
+    if (walk->ended) return false;
+    *part = (struct added_part){.from = walk->from, .to = n, .id = -1};
+    walk->ended = trie->n == 0 || !find_token(a, trie, walk, s, n, &token);
+    if (walk->ended) return true;
+    part->to = token.from > walk->from ? token.from : walk->from;
+    part->id = token.id;
+    walk->from = token.to;
     return true;
 }

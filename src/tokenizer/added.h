@@ -36,18 +36,17 @@ MUST_USE enum status added_link(struct added *a, struct vocab *v, const struct n
                                 struct err *e);
 void added_free(struct added *a);
 
-/* Bytes [from, to) of a text: an added token, or (id < 0) text between two of them. */
+/* Bytes [from, to) of a text, which may be none, and the added token that follows (-1: the end). */
 struct added_part {
     size_t from, to;
     int32_t id;
 };
 
 struct added_walk {
-    size_t from;            /* end of the last part */
-    size_t at;              /* where the search continues */
-    struct added_part held; /* a token that was found but not yet returned */
-    bool holds;
+    size_t from; /* end of the last token */
+    size_t at;   /* where the search continues */
+    bool ended;
 };
-/* *part = the next part of s (n bytes); false at the end. Start with a zeroed walk. */
+/* *part = the next part of s (n bytes); false behind the last. Start with a zeroed walk. */
 bool added_next(const struct added *a, const struct added_trie *trie, struct added_walk *walk,
                 const char *s, size_t n, struct added_part *part);

@@ -13,11 +13,10 @@ static const char *const behaviors[] = {"Isolated", "Removed", "MergedWithPrevio
 static const char *const schemes[] = {"never", "first", "always"};
 
 struct pretok_step {
-    enum { SPLIT, PREFIX_SPACE, METASPACE } kind;
-    struct pattern *pattern; /* SPLIT */
+    struct pattern *pattern; /* of a split; NULL: a Metaspace */
     enum behavior behavior;
     bool invert;         /* what lies between the matches counts as matched */
-    char replacement[5]; /* METASPACE: stands for a space */
+    char replacement[5]; /* of a Metaspace: stands for a space */
     size_t n_replacement;
     enum scheme scheme; /* which pieces get one in front */
 };
@@ -36,23 +35,17 @@ static enum status find_name(const char *const *names, int n, const char *name, 
 
 static enum status add_step(struct pretok *p, struct pretok_step s, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(p->n < PRETOK_MAX_STEPS, ERR_USAGE, "pre_tokenizer: more than %d steps",
-           PRETOK_MAX_STEPS);
-    TRY(mem_grow(&p->step, p->n, &p->cap, sizeof *p->step, e));
+    NEED(p->n < PRETOK_MAX_STEPS, ERR_USAGE, "pre_tokenizer: more than %d steps", PRETOK_MAX_STEPS);
+    PASS(mem_grow(&p->step, p->n, &p->cap, sizeof *p->step, e));
     p->step[p->n++] = s;
     return OK;
-done:
-    pattern_free(s.pattern);
-    return st;
 }
 
 static enum status add_split(struct pretok *p, const char *text, size_t n, bool regex,
                              enum behavior behavior, bool invert, struct err *e)
 {
-    struct pretok_step s = {.kind = SPLIT, .behavior = behavior, .invert = invert};
-    PASS(pattern_compile(text, n, !regex, &s.pattern, e));
-    return add_step(p, s, e);
+    PASS(add_step(p, (struct pretok_step){.behavior = behavior, .invert = invert}, e));
+    return pattern_compile(text, n, !regex, &p->step[p->n - 1].pattern, e);
 }
 
 static enum status read_split(struct pretok *p, const json_t *o, struct err *e)
@@ -80,7 +73,9 @@ static enum status read_byte_level(struct pretok *p, const json_t *o, struct err
     bool space, regex;
     PASS(component_bool(o, "pre_tokenizer ByteLevel", "add_prefix_space", true, &space, e));
     PASS(component_bool(o, "pre_tokenizer ByteLevel", "use_regex", true, &regex, e));
-    if (space) PASS(add_step(p, (struct pretok_step){.kind = PREFIX_SPACE}, e));
+    if (space) /* in front of every piece without one */
+        PASS(add_step(
+            p, (struct pretok_step){.replacement = " ", .n_replacement = 1, .scheme = ALWAYS}, e));
     if (regex) PASS(add_split(p, gpt2_pattern, strlen(gpt2_pattern), true, ISOLATED, false, e));
     p->byte_level = true;
     return OK;
@@ -89,7 +84,7 @@ static enum status read_byte_level(struct pretok *p, const json_t *o, struct err
 /* Older files have add_prefix_space instead of prepend_scheme. */
 static enum status read_metaspace(struct pretok *p, const json_t *o, struct err *e)
 {
-    struct pretok_step s = {.kind = METASPACE};
+    struct pretok_step s = {0};
     const char *text, *name = json_text(o, "prepend_scheme", NULL);
     bool prefix, split;
     int scheme;
@@ -235,19 +230,12 @@ static enum status cut_from(const struct pretok *p, struct pretok_run *run, int6
     if (i == p->n) return run->word(run->context, s, n, e);
     const struct pretok_step *step = &p->step[i];
     struct buf *own = &run->text[i];
-    if (step->kind == METASPACE) {
-        PASS(metaspace(step, own, s, n, at_start, e));
-        return cut_from(p, run, i + 1, own->data, own->n, at_start, e);
+    if (step->pattern) {
+        struct piece_sink k = {.p = p, .run = run, .next = i + 1, .s = s, .at_start = at_start};
+        return split(&k, step, n, e);
     }
-    if (step->kind == PREFIX_SPACE) {
-        if (s[0] == ' ') return cut_from(p, run, i + 1, s, n, at_start, e);
-        own->n = 0;
-        PASS(buf_add(own, " ", 1, e));
-        PASS(buf_add(own, s, n, e));
-        return cut_from(p, run, i + 1, own->data, own->n, at_start, e);
-    }
-    struct piece_sink k = {.p = p, .run = run, .next = i + 1, .s = s, .at_start = at_start};
-    return split(&k, step, n, e);
+    PASS(metaspace(step, own, s, n, at_start, e));
+    return cut_from(p, run, i + 1, own->data, own->n, at_start, e);
 }
 
 enum status pretok_cut(const struct pretok *p, struct pretok_run *run, const char *s, size_t n,

@@ -1,5 +1,6 @@
 /* pretok: the pre-tokenizers of a tokenizer.json, which cut a text into the words that BPE encodes.
- * All of them are built from three kinds of step: split, put a space in front, Metaspace. */
+ * All of them are built from two kinds of step: split, and Metaspace, which also puts a space in
+ * front. */
 #pragma once
 #include "tokenizer/buf.h"
 #include "tokenizer/pattern.h"

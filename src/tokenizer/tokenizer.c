@@ -189,11 +189,9 @@ static enum status encode_segment(struct encoding *c, const char *s, size_t n, b
              "a text of %zu bytes when normalised is too long to encode: split it", n);
     }
     while (added_next(added, &added->normalized, &walk, s, n, &part)) {
-        if (part.id >= 0)
-            PASS(ids_add(&c->out, &part.id, 1, e));
-        else
-            PASS(pretok_cut(&c->t->pretok, &c->cut, s + part.from, part.to - part.from,
-                            at_start && part.from == 0, e));
+        PASS(pretok_cut(&c->t->pretok, &c->cut, s + part.from, part.to - part.from,
+                        at_start && part.from == 0, e));
+        if (part.id >= 0) PASS(ids_add(&c->out, &part.id, 1, e));
     }
     return OK;
 }
@@ -209,10 +207,8 @@ static enum status encode_text(struct encoding *c, const char *s, size_t n, stru
         n = c->valid.n;
     }
     while (added_next(added, &added->raw, &walk, s, n, &part)) {
-        if (part.id >= 0)
-            PASS(ids_add(&c->out, &part.id, 1, e));
-        else
-            PASS(encode_segment(c, s + part.from, part.to - part.from, part.from == 0, e));
+        PASS(encode_segment(c, s + part.from, part.to - part.from, part.from == 0, e));
+        if (part.id >= 0) PASS(ids_add(&c->out, &part.id, 1, e));
     }
     return OK;
 }

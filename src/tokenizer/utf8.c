@@ -113,12 +113,7 @@ static bool is_letter_symbol(int32_t c)
 
 bool utf8_is_word(int32_t code)
 {
-    static const utf8proc_category_t categories[] = {
-        UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LM,
-        UTF8PROC_CATEGORY_LO, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME,
-        UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_PC};
-    utf8proc_category_t category = utf8proc_category(code);
-    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
-        if (categories[i] == category) return true;
-    return is_letter_symbol(code) || code == 0x200C || code == 0x200D;
+    utf8proc_category_t c = utf8proc_category(code); /* in order: letters, marks, Nd, Nl, No, Pc */
+    return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_NL) || c == UTF8PROC_CATEGORY_PC ||
+           is_letter_symbol(code) || code == 0x200C || code == 0x200D;
 }

@@ -1,7 +1,6 @@
 /* What the names in a state dict mean. Source: torch/_utils.py and torch/serialization.py. */
 #include "checkpoint/pickle_value.h"
 #include "util/mem.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum role {

@@ -1,8 +1,6 @@
 #include "eval/jsonline.h"
 #include "tokenizer/utf8.h"
 #include "util/json.h"
-#include "util/mem.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Integers as reals: a 64-bit unsigned id in another field is no reason to stop. */

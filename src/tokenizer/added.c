@@ -1,5 +1,4 @@
 #include "tokenizer/added.h"
-#include "tokenizer/component.h"
 #include "tokenizer/utf8.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -99,8 +98,8 @@ static enum status check_token(const struct added_token *t, const struct vocab *
 
 /* Replaces the content of a token by its normalised form, which is searched for and, as in the
  * library, decoded. */
-static enum status normalize_token(struct added_token *t, const struct normalizer *z,
-                                   struct buf *text, struct buf *spare, struct err *e)
+static enum status normalize_token(struct added_token *t, const struct steps *z, struct buf *text,
+                                   struct buf *spare, struct err *e)
 {
     PASS(normalizer_apply(z, t->content, t->n, text, spare, e));
     free(t->content);
@@ -109,7 +108,7 @@ static enum status normalize_token(struct added_token *t, const struct normalize
     return bytes_copy(&t->content, text->data, t->n, "added token", e);
 }
 
-enum status added_link(struct added *a, struct vocab *v, const struct normalizer *z, struct err *e)
+enum status added_link(struct added *a, struct vocab *v, const struct steps *z, struct err *e)
 {
     enum status st = OK;
     struct buf text = {0}, spare = {0};

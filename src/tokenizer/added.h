@@ -32,7 +32,7 @@ MUST_USE enum status added_read(struct added *a, const json_t *value, struct err
 
 /* Enters the tokens into v->token, which borrows their contents, and builds the tries. ERR_FORMAT:
  * an id that another token has, or a name that the vocabulary has with another id; ERR_NOMEM. */
-MUST_USE enum status added_link(struct added *a, struct vocab *v, const struct normalizer *z,
+MUST_USE enum status added_link(struct added *a, struct vocab *v, const struct steps *z,
                                 struct err *e);
 void added_free(struct added *a);
 

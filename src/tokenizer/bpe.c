@@ -254,22 +254,6 @@ static inline uint64_t heap_entry(int32_t rank, int32_t place)
     return (uint64_t)(uint32_t)rank << 32 | (uint32_t)place;
 }
 
-static enum status grow_nodes(struct bpe_run *run, int64_t n, struct err *e)
-{
-    if (n <= run->node_cap) return OK;
-    int64_t want = n + n / 2;
-    free(run->node);
-    free(run->heap);
-    run->node = NULL;
-    run->heap = NULL;
-    run->node_cap = 0;
-    PASS(mem_alloc(&run->node, want, sizeof *run->node, "symbols", e));
-    /* Every merge removes one entry and adds at most two: never more than 2 n. */
-    PASS(mem_alloc(&run->heap, 2 * want, sizeof *run->heap, "merge queue", e));
-    run->node_cap = want;
-    return OK;
-}
-
 static int64_t fill_heap(const struct bpe *b, struct bpe_run *run, const int32_t *symbols,
                          int64_t n)
 {
@@ -299,7 +283,9 @@ enum status bpe_merge_heap(const struct bpe *b, struct bpe_run *run, int32_t *sy
                            struct err *e)
 {
     if (*n == 0) return OK;
-    PASS(grow_nodes(run, *n, e));
+    PASS(mem_grow(&run->node, *n, &run->node_cap, sizeof *run->node, e));
+    /* Every merge removes one entry and adds at most two: never more than 2 n. */
+    PASS(mem_grow(&run->heap, 2 * *n, &run->heap_cap, sizeof *run->heap, e));
     int64_t queued = fill_heap(b, run, symbols, *n);
     while (queued > 0) {
         int32_t i = (int32_t)(uint32_t)run->heap[0], rank = (int32_t)(run->heap[0] >> 32);

@@ -38,7 +38,7 @@ struct bpe_run {
     struct ids symbols;
     struct bpe_node *node;
     uint64_t *heap;
-    int64_t node_cap;
+    int64_t node_cap, heap_cap;
     struct bpe_memo *memo;
     uint64_t memo_mask;
 };

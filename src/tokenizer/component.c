@@ -1,6 +1,7 @@
 #include "tokenizer/component.h"
 #include "tokenizer/buf.h"
 #include "tokenizer/utf8.h"
+#include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,20 +117,31 @@ enum status component_replacement(const json_t *o, const char *where, struct rep
     return bytes_copy(&out->to, to, out->n_to, where, e);
 }
 
-void replacement_free(struct replacement *r)
+enum status steps_add(struct steps *s, int kind, struct step **out, struct err *e)
 {
-    free(r->from);
-    free(r->to);
+    PASS(mem_grow(&s->step, s->n, &s->cap, sizeof *s->step, e));
+    *out = &s->step[s->n++];
+    **out = (struct step){.kind = kind};
+    return OK;
 }
 
-enum status component_step(int64_t n, double *growth, const char *where, size_t n_from, size_t n_to,
-                           struct err *e)
+enum status steps_count(struct steps *s, const char *where, size_t n_from, size_t n_to,
+                        struct err *e)
 {
     double times = (double)n_to / (double)n_from;
-    NEED(n < STEPS_MAX, ERR_USAGE, "%s: more than %d steps", where, STEPS_MAX);
-    *growth = (*growth > 0 ? *growth : 1) * (times > 1 ? times : 1);
-    NEED(*growth <= GROWTH_MAX, ERR_USAGE,
+    NEED(s->n <= STEPS_MAX, ERR_USAGE, "%s: more than %d steps", where, STEPS_MAX);
+    s->growth = (s->growth > 0 ? s->growth : 1) * (times > 1 ? times : 1);
+    NEED(s->growth <= GROWTH_MAX, ERR_USAGE,
          "%s: its steps may make a text %.3g times as long; at most %d times is supported", where,
-         *growth, GROWTH_MAX);
+         s->growth, GROWTH_MAX);
     return OK;
+}
+
+void steps_free(struct steps *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        free(s->step[i].text.from);
+        free(s->step[i].text.to);
+    }
+    free(s->step);
 }

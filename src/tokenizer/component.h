@@ -21,13 +21,6 @@ struct component {
 MUST_USE enum status component_read(const struct component *c, const json_t *value, void *out,
                                     struct err *e);
 
-/* Counts one more step of a normalizer or decoder, which writes up to n_to bytes for n_from read.
- * n: steps before it; *growth (0 at first): how many times longer all of them may make a text. A
- * few hundred bytes of steps that double a text would else fill the memory. ERR_USAGE: more than 16
- * steps, or 64 times. */
-MUST_USE enum status component_step(int64_t n, double *growth, const char *where, size_t n_from,
-                                    size_t n_to, struct err *e);
-
 /* The members below: ERR_FORMAT when one is missing or of another type. Texts and arrays are
  * borrowed from o. */
 
@@ -63,4 +56,26 @@ struct replacement {
 /* "pattern" (a String, not empty) and "content". ERR_USAGE for a Regex; ERR_NOMEM. */
 MUST_USE enum status component_replacement(const json_t *o, const char *where,
                                            struct replacement *out, struct err *e);
-void replacement_free(struct replacement *r);
+
+/* The steps of a normalizer or decoder. Zero-initialise. */
+struct steps {
+    struct step {
+        int kind; /* index of its type in the component */
+        struct replacement text;
+        int64_t start, stop; /* Strip: at most so many at either end */
+        bool drops_first;    /* Metaspace: none at the start of the first token */
+    } * step;
+    int64_t n, cap;
+    double growth; /* times longer that all of them may make a text; 0 at first */
+};
+
+/* *out = one more step of that kind, to be filled before the next; borrowed. ERR_NOMEM. */
+MUST_USE enum status steps_add(struct steps *s, int kind, struct step **out, struct err *e);
+
+/* Counts the last step, which writes up to n_to bytes for n_from read: a few hundred bytes of steps
+ * that double a text would else fill the memory. ERR_USAGE: more than 16 steps, or 64 times. */
+MUST_USE enum status steps_count(struct steps *s, const char *where, size_t n_from, size_t n_to,
+                                 struct err *e);
+
+/* Frees the steps and their texts. */
+void steps_free(struct steps *s);

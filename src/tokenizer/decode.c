@@ -1,19 +1,11 @@
 #include "tokenizer/decode.h"
-#include "tokenizer/component.h"
 #include "tokenizer/utf8.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* The order of `types`. */
-enum kind { BYTE_LEVEL, REPLACE, BYTE_FALLBACK, FUSE, STRIP, METASPACE };
-
-struct decoder_step {
-    enum kind kind;
-    struct replacement text; /* REPLACE; METASPACE: a character by a space; STRIP: `from` */
-    int64_t start, stop;     /* STRIP: at most so many at either end */
-    bool drops_first;        /* METASPACE: none at the start of the first token */
-};
+enum { BYTE_LEVEL, REPLACE, BYTE_FALLBACK, FUSE, STRIP, METASPACE };
 
 /* ---- reading ---- */
 
@@ -25,14 +17,14 @@ static enum status read_character(struct replacement *r, const json_t *o, const 
     return bytes_copy(&r->from, text, r->n_from, "decoder", e);
 }
 
-static enum status read_strip(struct decoder_step *s, const json_t *o, struct err *e)
+static enum status read_strip(struct step *s, const json_t *o, struct err *e)
 {
     PASS(read_character(&s->text, o, "decoder Strip", "content", e));
     PASS(component_int(o, "decoder Strip", "start", INT32_MAX, &s->start, e));
     return component_int(o, "decoder Strip", "stop", INT32_MAX, &s->stop, e);
 }
 
-static enum status read_metaspace(struct decoder_step *s, const json_t *o, struct err *e)
+static enum status read_metaspace(struct step *s, const json_t *o, struct err *e)
 {
     bool prefix;
     PASS(read_character(&s->text, o, "decoder Metaspace", "replacement", e));
@@ -44,16 +36,14 @@ static enum status read_metaspace(struct decoder_step *s, const json_t *o, struc
 
 static enum status read_step(void *out, int type, const json_t *o, struct err *e)
 {
-    struct decoder *d = out;
-    PASS(mem_grow(&d->step, d->n, &d->cap, sizeof *d->step, e));
-    struct decoder_step *s = &d->step[d->n++];
-    *s = (struct decoder_step){.kind = (enum kind)type};
-    if (s->kind == REPLACE) PASS(component_replacement(o, "decoder Replace", &s->text, e));
-    if (s->kind == STRIP) PASS(read_strip(s, o, e));
-    if (s->kind == METASPACE) PASS(read_metaspace(s, o, e));
-    bool replaces = s->kind == REPLACE;
-    return component_step(d->n - 1, &d->growth, "decoder", replaces ? s->text.n_from : 1,
-                          replaces ? s->text.n_to : 1, e);
+    struct step *s;
+    PASS(steps_add(out, type, &s, e));
+    if (type == REPLACE) PASS(component_replacement(o, "decoder Replace", &s->text, e));
+    if (type == STRIP) PASS(read_strip(s, o, e));
+    if (type == METASPACE) PASS(read_metaspace(s, o, e));
+    bool replaces = type == REPLACE;
+    return steps_count(out, "decoder", replaces ? s->text.n_from : 1, replaces ? s->text.n_to : 1,
+                       e);
 }
 
 enum status decoder_read(struct decoder *d, const json_t *value, struct err *e)
@@ -64,13 +54,7 @@ enum status decoder_read(struct decoder *d, const json_t *value, struct err *e)
         .where = "decoder", .list = "decoders", .types = types, .read = read_step};
     bytelevel_init(&d->alphabet);
     d->present = value && !json_is_null(value);
-    return component_read(&component, value, d, e);
-}
-
-void decoder_free(struct decoder *d)
-{
-    for (int64_t i = 0; i < d->n; i++) replacement_free(&d->step[i].text);
-    free(d->step);
+    return component_read(&component, value, &d->steps, e);
 }
 
 /* ---- lists of strings ---- */
@@ -165,8 +149,8 @@ done:
     return st;
 }
 
-static enum status strip_one(const struct decoder_step *step, const char *s, size_t n,
-                             struct strings *out, struct err *e)
+static enum status strip_one(const struct step *step, const char *s, size_t n, struct strings *out,
+                             struct err *e)
 {
     size_t m = step->text.n_from;
     for (int64_t i = 0; i < step->start && n >= m && memcmp(s, step->text.from, m) == 0; i++) {
@@ -179,8 +163,8 @@ static enum status strip_one(const struct decoder_step *step, const char *s, siz
 }
 
 /* Steps that turn one token into one. */
-static enum status do_each(const struct decoder_step *step, const struct strings *in,
-                           struct strings *out, struct err *e)
+static enum status do_each(const struct step *step, const struct strings *in, struct strings *out,
+                           struct err *e)
 {
     const struct replacement *r = &step->text;
     for (int64_t i = 0; i < in->n; i++) {
@@ -197,7 +181,7 @@ static enum status do_each(const struct decoder_step *step, const struct strings
     return OK;
 }
 
-static enum status apply_step(const struct decoder *d, const struct decoder_step *step,
+static enum status apply_step(const struct decoder *d, const struct step *step,
                               const struct strings *in, struct strings *out, struct err *e)
 {
     switch (step->kind) {
@@ -227,11 +211,11 @@ enum status decoder_apply(const struct decoder *d, struct strings *tokens, struc
 {
     enum status st = OK;
     struct strings out = {0}, swap;
-    for (int64_t i = 0; i < d->n + !d->present; i++) {
+    for (int64_t i = 0; i < d->steps.n + !d->present; i++) {
         out.n = 0;
         out.text.n = 0;
         if (d->present)
-            TRY(apply_step(d, &d->step[i], tokens, &out, e));
+            TRY(apply_step(d, &d->steps.step[i], tokens, &out, e));
         else
             TRY(join_with_spaces(tokens, &out, e));
         swap = *tokens;
@@ -251,8 +235,8 @@ enum status decoder_token_bytes(const struct decoder *d, const char *s, size_t n
     struct buf text = {0}, next = {0}, swap;
     bool inside;
     TRY(buf_add(&text, s, n, e));
-    for (int64_t i = 0; i < d->n; i++) {
-        const struct decoder_step *step = &d->step[i];
+    for (int64_t i = 0; i < d->steps.n; i++) {
+        const struct step *step = &d->steps.step[i];
         next.n = 0;
         if (step->kind == BYTE_LEVEL) {
             TRY(bytelevel_add_bytes(&d->alphabet, text.data, text.n, &next, &inside, e));

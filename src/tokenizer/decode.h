@@ -2,20 +2,17 @@
 #pragma once
 #include "tokenizer/buf.h"
 #include "tokenizer/bytelevel.h"
-#include "util/json.h"
+#include "tokenizer/component.h"
 
 struct decoder {
     bool present; /* without a decoder, tokens are joined by spaces */
-    struct decoder_step *step;
-    int64_t n, cap;
-    double growth; /* times longer that the steps may make a text */
+    struct steps steps;
     struct bytelevel alphabet;
 };
 
-/* Reads "decoder"; value may be NULL or null. Zero-initialise d; decoder_free whatever is returned.
- * ERR_FORMAT; ERR_USAGE: one that is not supported, by name; ERR_NOMEM. */
+/* Reads "decoder"; value may be NULL or null. Zero-initialise d; steps_free(&d->steps) whatever is
+ * returned. ERR_FORMAT; ERR_USAGE: one that is not supported, by name; ERR_NOMEM. */
 MUST_USE enum status decoder_read(struct decoder *d, const json_t *value, struct err *e);
-void decoder_free(struct decoder *d);
 
 /* A list of strings: string i is text.data[end[i - 1] .. end[i]). Zero-initialise. */
 struct strings {

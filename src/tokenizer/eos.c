@@ -3,7 +3,6 @@
 #include "util/json.h"
 #include "util/mem.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* In order of precedence: texts before ids, the files of the tokenizer first. */
 struct place {

@@ -1,18 +1,10 @@
 #include "tokenizer/normalize.h"
-#include "tokenizer/component.h"
-#include "tokenizer/utf8.h"
-#include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/* The order of `types`. */
-enum kind { NFC, PREPEND, REPLACE };
-
-struct normalizer_step {
-    enum kind kind;
-    struct replacement text; /* PREPEND puts `to` in front */
-};
+/* The order of `types`. PREPEND puts `to` in front. */
+enum { NFC, PREPEND, REPLACE };
 
 static enum status read_prepend(struct replacement *r, const json_t *o, struct err *e)
 {
@@ -23,34 +15,26 @@ static enum status read_prepend(struct replacement *r, const json_t *o, struct e
 
 static enum status read_step(void *out, int type, const json_t *o, struct err *e)
 {
-    struct normalizer *z = out;
-    PASS(mem_grow(&z->step, z->n, &z->cap, sizeof *z->step, e));
-    struct normalizer_step *s = &z->step[z->n++];
-    *s = (struct normalizer_step){.kind = (enum kind)type};
+    struct step *s;
     size_t from = 1, to = 1; /* at worst: bytes written for bytes read */
-    if (s->kind == PREPEND) {
+    PASS(steps_add(out, type, &s, e));
+    if (type == PREPEND) {
         PASS(read_prepend(&s->text, o, e));
         to = 1 + s->text.n_to;
-    } else if (s->kind == REPLACE) {
+    } else if (type == REPLACE) {
         PASS(component_replacement(o, "normalizer Replace", &s->text, e));
         from = s->text.n_from;
         to = s->text.n_to;
     }
-    return component_step(z->n - 1, &z->growth, "normalizer", from, to, e);
+    return steps_count(out, "normalizer", from, to, e);
 }
 
-enum status normalizer_read(struct normalizer *z, const json_t *value, struct err *e)
+enum status normalizer_read(struct steps *z, const json_t *value, struct err *e)
 {
     static const char *const types[] = {"NFC", "Prepend", "Replace", NULL};
     static const struct component component = {
         .where = "normalizer", .list = "normalizers", .types = types, .read = read_step};
     return component_read(&component, value, z, e);
-}
-
-void normalizer_free(struct normalizer *z)
-{
-    for (int64_t i = 0; i < z->n; i++) replacement_free(&z->step[i].text);
-    free(z->step);
 }
 
 /* Bytes from s on that need the Unicode tables: up to an ASCII character that is followed by
@@ -92,8 +76,8 @@ static enum status compose(struct buf *out, const char *s, size_t n, struct err 
     return OK;
 }
 
-static enum status apply_step(const struct normalizer_step *step, struct buf *out, const char *s,
-                              size_t n, struct err *e)
+static enum status apply_step(const struct step *step, struct buf *out, const char *s, size_t n,
+                              struct err *e)
 {
     const struct replacement *r = &step->text;
     switch (step->kind) {
@@ -108,7 +92,7 @@ static enum status apply_step(const struct normalizer_step *step, struct buf *ou
     return OK;
 }
 
-enum status normalizer_apply(const struct normalizer *z, const char *s, size_t n, struct buf *out,
+enum status normalizer_apply(const struct steps *z, const char *s, size_t n, struct buf *out,
                              struct buf *spare, struct err *e)
 {
     out->n = 0;

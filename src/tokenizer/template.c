@@ -1,7 +1,6 @@
 #include "tokenizer/template.h"
 #include "tokenizer/component.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* Published files add one or two ids; nested lists could multiply them. */
 enum { TEMPLATE_IDS = 256, TEMPLATE_PROCESSING = 1 };

@@ -1,7 +1,6 @@
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/added.h"
 #include "tokenizer/bpe.h"
-#include "tokenizer/component.h"
 #include "tokenizer/decode.h"
 #include "tokenizer/eos.h"
 #include "tokenizer/pretok.h"
@@ -18,7 +17,7 @@ struct tokenizer {
     char *path;
     struct vocab vocab;
     struct added added;
-    struct normalizer normalizer;
+    struct steps normalizer;
     struct pretok pretok;
     struct bpe bpe;
     struct template template;
@@ -80,11 +79,11 @@ void tokenizer_close(struct tokenizer *t)
     if (!t) return;
     vocab_free(&t->vocab);
     added_free(&t->added);
-    normalizer_free(&t->normalizer);
+    steps_free(&t->normalizer);
     pretok_free(&t->pretok);
     bpe_free(&t->bpe);
     template_free(&t->template);
-    decoder_free(&t->decoder);
+    steps_free(&t->decoder.steps);
     free(t->bytes);
     free(t->path);
     free(t);

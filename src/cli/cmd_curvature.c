@@ -7,7 +7,6 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* All that is open while a checkpoint is measured. */
 struct measured {

@@ -2,7 +2,6 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
-#include "util/log.h"
 #include <stdio.h>
 #include <string.h>
 

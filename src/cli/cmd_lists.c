@@ -4,7 +4,6 @@
 #include "config/preset.h"
 #include "model/model.h"
 #include "quant/quant.h"
-#include "util/json.h"
 #include <stdlib.h>
 
 /* Commands that take no flag but, with a place for it, --json. */

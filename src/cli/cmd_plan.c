@@ -10,7 +10,6 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* What is there of the plan, and where the rows of the next checkpoint begin. */
 struct plan_states {

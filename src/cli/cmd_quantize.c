@@ -7,8 +7,6 @@
 #include "group/weights_file.h"
 #include "quant/quant.h"
 #include "util/mem.h"
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct quantize {

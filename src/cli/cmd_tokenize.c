@@ -2,9 +2,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "tokenizer/tokenizer.h"
-#include "util/json.h"
 #include <stdlib.h>
-#include <string.h>
 
 static enum status print_ids(const int32_t *ids, int64_t n, bool json)
 {

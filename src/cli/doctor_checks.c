@@ -3,8 +3,6 @@
 #include "linalg/linalg.h"
 #include "results/results.h"
 #include "tensor/isa.h"
-#include "util/log.h"
-#include "util/mem.h"
 #include "util/version.h"
 #include <locale.h>
 #include <stdarg.h>

@@ -2,7 +2,6 @@
  * names. */
 #include "report/show.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A grid variable at the row's place. NaN has no JSON: null, as for what was not measured or is not

@@ -1,6 +1,5 @@
 #include "results/cube_build.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 static const struct provenance {
     const char *name, *long_name;

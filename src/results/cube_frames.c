@@ -2,8 +2,6 @@
  * inner axis, each of its labels. What is on the grid is taken from there. And sequences/, the flat
  * array that frames point into. */
 #include "results/cube_build.h"
-#include "util/mem.h"
-#include <string.h>
 
 /* One of the frames while it is made. */
 struct frame {

@@ -2,7 +2,6 @@
  * each with what says whose rows they are. */
 #include "results/cube_build.h"
 #include "util/mem.h"
-#include <string.h>
 
 /* --- whose rows they are --- */
 

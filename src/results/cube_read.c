@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One column that was read; data.any NULL: it is not there. */
+/* A variable that was read; n 0: the cube of an earlier version does not have it. */
 struct column {
     enum field_type type;
     int64_t n;
@@ -24,20 +24,12 @@ struct reader {
     struct column sequences;
 };
 
-/* One of the tables, whose rows name their record; `at`: the next that was not taken. */
-struct table_reader {
-    int64_t n, at;
-    struct column number, *columns; // (fields of the table)
-};
-
 /* One kind while it is read. */
 struct frame_reader {
+    const struct reader *in;
     const struct kind *kind;
     struct rows rows;
-    struct column *fields; // (fields of the kind)
-    struct column start, count;
-    struct column part_names, *parts; // (fields of the list)
-    struct table_reader *tables;      // (tables of the kind)
+    json_t *records; /* (rows.n_records); null: pending */
 };
 
 /* --- columns --- */
@@ -45,15 +37,17 @@ struct frame_reader {
 static void column_free(struct column *c)
 {
     h5_free_data(&c->data, c->type, c->n);
+    c->n = 0;
 }
 
+/* n: how many elements it must have, -1: any number. *out is freed with column_free. */
 static enum status read_column(const struct reader *r, const char *group, const char *name,
                                enum field_type type, int64_t n, struct column *out, struct err *e)
 {
     enum status st = OK;
     char *path = NULL;
     TRY(mem_format(&path, e, "%s/%s", group, name));
-    TRY(h5_read(r->file, r->path, path, type, n, &out->data, e));
+    TRY(h5_read(r->file, r->path, path, type, &n, &out->data, e));
     out->type = type;
     out->n = n;
 done:
@@ -61,33 +55,14 @@ done:
     return st;
 }
 
-static int64_t count_fields(const struct field *fields)
+static enum status read_field(const struct frame_reader *f, const char *group,
+                              const struct field *field, int64_t n, struct column *out,
+                              struct err *e)
 {
-    int64_t n = 0;
-    while (fields[n].name) n++;
-    return n;
-}
-
-static void columns_free(struct column *columns, const struct field *fields)
-{
-    for (int64_t i = 0; columns && i < count_fields(fields); i++) column_free(&columns[i]);
-    free(columns);
-}
-
-/* Those that records have, n rows each. *out is freed with columns_free. */
-static enum status read_columns(const struct reader *r, const char *group,
-                                const struct field *fields, int64_t n, struct column **out,
-                                struct err *e)
-{
-    PASS(mem_zero(out, count_fields(fields), sizeof **out, "columns", e));
-    for (int64_t i = 0; fields[i].name; i++) {
-        const struct field *f = &fields[i];
-        bool number = f->place == IN_VALUES || f->place == IN_INNER || f->place == IN_LIST;
-        if (f->place == IN_LABELS || f->place == IN_PROVENANCE || f->place == FRAME_KEY) continue;
-        if (number && !h5_has(r->file, group, f->variable)) continue;
-        PASS(read_column(r, group, f->variable, f->type, n, &(*out)[i], e));
-    }
-    return OK;
+    const enum field_place place = field->place;
+    bool may_miss = place == IN_VALUES || place == IN_INNER || place == IN_LIST;
+    if (may_miss && !h5_has(f->in->file, group, field->variable)) return OK;
+    return read_column(f->in, group, field->variable, field->type, n, out, e);
 }
 
 static const char *text_at(const struct column *c, int64_t i)
@@ -95,7 +70,7 @@ static const char *text_at(const struct column *c, int64_t i)
     return c->data.t[i] ? c->data.t[i] : "";
 }
 
-/* Value i as records have it. */
+/* Element i as records have it. */
 static json_t *value_at(const struct column *c, int64_t i)
 {
     if (c->type == FIELD_TEXT) return json_string(text_at(c, i));
@@ -103,239 +78,214 @@ static json_t *value_at(const struct column *c, int64_t i)
     return json_number_new(c->data.d[i]);
 }
 
-/* Sets object[name] to a number of the cube, if that says anything. */
-static void set_number(json_t *object, const char *name, const struct column *c, int64_t i)
+static bool is_missing(const struct column *c, int64_t i)
 {
-    if (!c->data.any) return;
-    if (c->type == FIELD_INTEGER ? c->data.i[i] >= 0 : !isnan(c->data.d[i]))
-        json_object_set_new(object, name, value_at(c, i));
-}
-
-/* --- a kind's columns --- */
-
-static enum status read_list(const struct reader *r, struct frame_reader *f, struct err *e)
-{
-    const struct record_list *l = f->kind->list;
-    int64_t n;
-    PASS(h5_count(r->file, r->path, l->group, l->axis, &n, e));
-    PASS(read_column(r, l->group, l->axis, FIELD_TEXT, n, &f->part_names, e));
-    return read_columns(r, l->group, l->fields, f->rows.n_records * n, &f->parts, e);
-}
-
-static enum status read_tables(const struct reader *r, struct frame_reader *f, struct err *e)
-{
-    const struct record_table *table = f->kind->tables;
-    int64_t n = 0;
-    while (table[n].name) n++;
-    PASS(mem_zero(&f->tables, n, sizeof *f->tables, "tables", e));
-    for (struct table_reader *t = f->tables; table->name; table++, t++) {
-        PASS(h5_count(r->file, r->path, table->group, f->kind->number, &t->n, e));
-        PASS(read_column(r, table->group, f->kind->number, FIELD_INTEGER, t->n, &t->number, e));
-        PASS(read_columns(r, table->group, table->columns, t->n, &t->columns, e));
-    }
-    return OK;
-}
-
-static enum status read_frame(const struct reader *r, struct frame_reader *f, struct err *e)
-{
-    const struct kind *k = f->kind;
-    PASS(read_columns(r, k->group, k->fields, f->rows.n, &f->fields, e));
-    if (k->sequences) {
-        PASS(read_column(r, k->group, "sequence_start", FIELD_INTEGER, f->rows.n, &f->start, e));
-        PASS(read_column(r, k->group, "sequence_count", FIELD_INTEGER, f->rows.n, &f->count, e));
-    }
-    if (k->list) PASS(read_list(r, f, e));
-    if (k->tables) PASS(read_tables(r, f, e));
-    return OK;
-}
-
-static void frame_free(struct frame_reader *f)
-{
-    const struct kind *k = f->kind;
-    columns_free(f->fields, k->fields);
-    column_free(&f->start);
-    column_free(&f->count);
-    column_free(&f->part_names);
-    if (k->list) columns_free(f->parts, k->list->fields);
-    for (int64_t i = 0; f->tables && k->tables[i].name; i++) {
-        column_free(&f->tables[i].number);
-        columns_free(f->tables[i].columns, k->tables[i].columns);
-    }
-    free(f->tables);
-    rows_free(&f->rows);
+    if (c->type == FIELD_INTEGER) return c->data.i[i] < 0;
+    return c->type == FIELD_REAL && isnan(c->data.d[i]);
 }
 
 /* --- records --- */
 
-/* Sets what row i says of one place in the record. */
-static void set_numbers(const struct frame_reader *f, enum field_place place, int64_t i,
-                        json_t *object)
+/* object[key], borrowed; made if it is not there. NULL: out of memory, or object is none. */
+static json_t *member(json_t *object, const char *key, json_t *(*make)(void))
 {
-    for (int64_t k = 0; f->kind->fields[k].name; k++)
-        if (f->kind->fields[k].place == place)
-            set_number(object, f->kind->fields[k].name, &f->fields[k], i);
+    json_t *found = json_object_get(object, key);
+    if (found || json_object_set_new(object, key, make()) != 0) return found;
+    return json_object_get(object, key);
 }
 
-static enum status add_inner(const struct reader *r, const struct frame_reader *f, int64_t i,
-                             json_t *record, struct err *e)
+static enum status make_record(struct frame_reader *f, int64_t i, enum result_state state,
+                               struct err *e)
 {
-    enum status st = OK;
-    const char *label = NULL;
-    json_t *numbers = json_object(), *list = NULL;
-    ENSURE(numbers, ERR_NOMEM, "out of memory for a record");
-    row_label(&f->rows, &f->rows.rows[i], axis_place_of(f->kind->inner), &label, NULL);
-    set_numbers(f, IN_INNER, i, numbers);
-    if (f->kind->sequences) {
-        int64_t start = f->start.data.i[i], n = f->count.data.i[i];
-        ENSURE(start >= 0 && n >= 0 && start <= r->sequences.n && n <= r->sequences.n - start,
-               ERR_FORMAT, "%s: %s/sequence_start: row %lld points behind sequences/loss", r->path,
-               f->kind->group, (long long)i);
-        if (n > 0) {
-            ENSURE(list = json_numbers_new(r->sequences.data.d + start, n), ERR_NOMEM,
-                   "out of memory for a record");
-            json_object_set_new(numbers, "sequence_loss", list);
-        }
-    }
-    if (label && json_object_size(numbers) > 0) json_object_set(record, label, numbers);
-done:
-    json_decref(numbers);
-    return st;
-}
-
-static json_t *list_of(const struct frame_reader *f, int64_t number)
-{
-    const struct record_list *l = f->kind->list;
-    int64_t n = f->part_names.n;
-    json_t *out = json_array();
-    for (int64_t i = 0; out && i < n; i++) {
-        json_t *part = json_pack("{s:s}", l->label, text_at(&f->part_names, i));
-        for (int64_t k = 0; l->fields[k].name; k++)
-            set_number(part, l->fields[k].name, &f->parts[k], number * n + i);
-        if (json_object_size(part) > 1)
-            json_array_append_new(out, part);
-        else
-            json_decref(part);
-    }
-    return out;
-}
-
-/* {COLUMN: [...]} of a record, NaN included; NULL: it has no rows there. */
-static json_t *table_of(const struct record_table *table, struct table_reader *t, int64_t number)
-{
-    json_t *out = json_object();
-    int64_t from, to;
-    while (t->at < t->n && t->number.data.i[t->at] < number) t->at++;
-    from = to = t->at;
-    while (to < t->n && t->number.data.i[to] == number) to++;
-    t->at = to;
-    for (int64_t k = 0; out && to > from && table->columns[k].name; k++) {
-        json_t *list = json_array();
-        if (!t->columns[k].data.any) continue;
-        for (int64_t i = from; i < to; i++)
-            json_array_append_new(list, value_at(&t->columns[k], i));
-        json_object_set_new(out, table->columns[k].name, list);
-    }
-    if (json_object_size(out) > 0) return out;
-    json_decref(out);
-    return NULL;
-}
-
-static enum status add_long_ones(struct frame_reader *f, int64_t number, json_t *record,
-                                 struct err *e)
-{
-    const struct record_table *tables = f->kind->tables;
-    json_t *all = tables ? json_object() : NULL;
-    for (int64_t i = 0; tables && tables[i].name; i++) {
-        json_t *one = table_of(&tables[i], &f->tables[i], number);
-        if (one) json_object_set_new(all, tables[i].name, one);
-    }
-    if (tables)
-        NEED(json_object_set_new(record, "tables", all) == 0, ERR_NOMEM,
-             "out of memory for a record");
-    if (f->kind->list)
-        NEED(json_object_set_new(record, f->kind->list->name, list_of(f, number)) == 0, ERR_NOMEM,
-             "out of memory for a record");
-    return OK;
-}
-
-/* What stands in the record itself, and its provenance. */
-static enum status set_texts(const struct reader *r, const struct frame_reader *f, int64_t i,
-                             json_t *record, struct err *e)
-{
-    json_t *value;
-    for (int64_t k = 0; f->kind->fields[k].name; k++) {
-        const struct field *field = &f->kind->fields[k];
-        const struct column *c = &f->fields[k];
-        if (!c->data.any || (field->type != FIELD_TEXT && field->type != FIELD_STATUS)) continue;
-        if (field->type == FIELD_STATUS)
-            value = json_string(result_state_words[c->data.s[i]]);
-        else if (field->place != FRAME_JSON)
-            value = json_string(text_at(c, i));
-        else if (!text_at(c, i)[0])
-            continue;
-        else
-            PASS(json_read_text(r->path, text_at(c, i), strlen(text_at(c, i)), &value, e));
-        NEED(json_object_set_new(record, field->name, value) == 0, ERR_FORMAT,
-             "%s: %s/%s: row %lld does not make a record", r->path, f->kind->group, field->variable,
-             (long long)i);
-    }
-    return OK;
-}
-
-/* The record of rows i to before next. */
-static enum status add_record(const struct reader *r, struct frame_reader *f, int64_t i,
-                              int64_t next, struct err *e)
-{
-    enum status st = OK;
+    const struct kind *k = f->kind;
     const struct row *row = &f->rows.rows[i];
-    json_t *record =
-        json_pack("{s:s, s:s, s:{}}", "type", f->kind->name, "key", row->key, "values");
-    ENSURE(record, ERR_FORMAT, "%s: %s: row %lld does not make a record", r->path, f->kind->group,
-           (long long)i);
-    TRY(row_identify(&f->rows, row, record, e));
-    TRY(set_texts(r, f, i, record, e));
-    set_numbers(f, IN_VALUES, i, json_object_get(record, "values"));
-    if (f->kind->inner) {
-        json_t *inner = json_object();
-        ENSURE(json_object_set_new(record, f->kind->inner->plan, inner) == 0, ERR_NOMEM,
-               "out of memory for a record");
-        for (; i < next; i++) TRY(add_inner(r, f, i, inner, e));
+    json_t *record = state == STATE_PENDING
+                         ? json_null()
+                         : json_pack("{s:s, s:s, s:s, s:{}}", "type", k->name, "key", row->key,
+                                     "status", result_state_words[state], "values");
+    NEED(json_array_append_new(f->records, record) == 0, ERR_FORMAT,
+         "%s: %s: row %lld does not make a record", f->in->path, k->group, (long long)i);
+    if (state == STATE_PENDING) return OK;
+    NEED((!k->inner || member(record, k->inner->plan, json_object)) &&
+             (!k->tables || member(record, "tables", json_object)) &&
+             (!k->list || member(record, k->list->name, json_array)),
+         ERR_NOMEM, "out of memory for a record");
+    return row_identify(&f->rows, row, record, e);
+}
+
+static bool begins_record(const struct frame_reader *f, int64_t i)
+{
+    return i == 0 || f->rows.rows[i - 1].number != f->rows.rows[i].number;
+}
+
+/* All that are not pending, without the values of the other columns. */
+static enum status make_records(struct frame_reader *f, struct err *e)
+{
+    enum status st = OK;
+    const struct field *field = f->kind->fields;
+    struct column c = {0};
+    while (field->type != FIELD_STATUS) field++;
+    ENSURE(f->records = json_array(), ERR_NOMEM, "out of memory for records");
+    TRY(read_field(f, f->kind->group, field, f->rows.n, &c, e));
+    for (int64_t i = 0; i < c.n; i++) {
+        ENSURE(c.data.s[i] < STATE_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", f->in->path,
+               f->kind->group, field->variable, (long long)i, c.data.s[i]);
+        if (begins_record(f, i)) TRY(make_record(f, i, (enum result_state)c.data.s[i], e));
     }
-    TRY(add_long_ones(f, row->number, record, e));
-    TRY(view_add(r->view, record, e));
 done:
-    json_decref(record);
+    column_free(&c);
     return st;
 }
 
-/* The column of the states. */
-static enum status find_states(const struct reader *r, const struct frame_reader *f,
-                               const uint8_t **out, struct err *e)
+/* The record of row i, or what it has for the row's label of the inner axis; NULL: nothing. */
+static json_t *object_of(const struct frame_reader *f, enum field_place place, int64_t i)
 {
-    int64_t k = 0;
-    while (f->kind->fields[k].type != FIELD_STATUS) k++;
-    *out = f->fields[k].data.s;
-    for (int64_t i = 0; i < f->rows.n; i++)
-        NEED((*out)[i] < STATE_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", r->path,
-             f->kind->group, f->kind->fields[k].variable, (long long)i, (*out)[i]);
+    const struct row *row = &f->rows.rows[i];
+    const struct axis *inner = f->kind->inner;
+    const char *label = NULL;
+    json_t *record = json_array_get(f->records, (size_t)row->number);
+    if (!json_is_object(record)) return NULL;
+    if (place == IN_VALUES) return json_object_get(record, "values");
+    if (place != IN_INNER) return record;
+    row_label(&f->rows, row, axis_place_of(inner), &label, NULL);
+    return label ? member(json_object_get(record, inner->plan), label, json_object) : NULL;
+}
+
+static enum status set_field(const struct frame_reader *f, const struct field *field,
+                             const struct column *c, int64_t i, struct err *e)
+{
+    json_t *value = NULL;
+    const bool json = field->place == FRAME_JSON;
+    if (is_missing(c, i) || (json && !text_at(c, i)[0])) return OK;
+    json_t *object = object_of(f, field->place, i);
+    if (!object) return OK;
+    if (json)
+        PASS(json_read_text(f->in->path, text_at(c, i), strlen(text_at(c, i)), &value, e));
+    else
+        value = value_at(c, i);
+    NEED(json_object_set_new(object, field->name, value) == 0, ERR_FORMAT,
+         "%s: %s/%s: row %lld does not make a record", f->in->path, f->kind->group, field->variable,
+         (long long)i);
+    return OK;
+}
+
+static enum status add_field(const struct frame_reader *f, const struct field *field, struct err *e)
+{
+    enum status st = OK;
+    struct column c = {0};
+    TRY(read_field(f, f->kind->group, field, f->rows.n, &c, e));
+    for (int64_t i = 0; i < c.n; i++)
+        if (field->place == IN_INNER || begins_record(f, i)) TRY(set_field(f, field, &c, i, e));
+done:
+    column_free(&c);
+    return st;
+}
+
+static enum status add_sequences(const struct frame_reader *f, struct err *e)
+{
+    enum status st = OK;
+    const struct column *all = &f->in->sequences;
+    struct column start = {0}, count = {0};
+    const char *group = f->kind->group;
+    TRY(read_column(f->in, group, "sequence_start", FIELD_INTEGER, f->rows.n, &start, e));
+    TRY(read_column(f->in, group, "sequence_count", FIELD_INTEGER, f->rows.n, &count, e));
+    for (int64_t i = 0; i < f->rows.n; i++) {
+        int64_t from = start.data.i[i], n = count.data.i[i];
+        ENSURE(from >= 0 && n >= 0 && from <= all->n && n <= all->n - from, ERR_FORMAT,
+               "%s: %s/sequence_start: row %lld points behind sequences/loss", f->in->path, group,
+               (long long)i);
+        json_t *object = n > 0 ? object_of(f, IN_INNER, i) : NULL;
+        if (!object) continue;
+        ENSURE(json_object_set_new(object, "sequence_loss",
+                                   json_numbers_new(all->data.d + from, n)) == 0,
+               ERR_NOMEM, "out of memory for a record");
+    }
+done:
+    column_free(&start);
+    column_free(&count);
+    return st;
+}
+
+static enum status add_list(const struct frame_reader *f, struct err *e)
+{
+    enum status st = OK;
+    const struct record_list *l = f->kind->list;
+    struct column names = {0}, c = {0};
+    json_t *parts = json_array(); /* (n_records, names) */
+    TRY(read_column(f->in, l->group, l->axis, FIELD_TEXT, -1, &names, e));
+    const int64_t n = f->rows.n_records * names.n;
+    for (int64_t i = 0; i < n; i++)
+        json_array_append_new(parts, json_pack("{s:s}", l->label, text_at(&names, i % names.n)));
+    for (const struct field *field = l->fields; field->name; field++) {
+        TRY(read_field(f, l->group, field, n, &c, e));
+        for (int64_t i = 0; i < c.n; i++)
+            if (!is_missing(&c, i))
+                json_object_set_new(json_array_get(parts, (size_t)i), field->name, value_at(&c, i));
+        column_free(&c);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        json_t *part = json_array_get(parts, (size_t)i);
+        const json_t *record = json_array_get(f->records, (size_t)(i / names.n));
+        if (json_object_size(part) > 1) json_array_append(json_object_get(record, l->name), part);
+    }
+done:
+    json_decref(parts);
+    column_free(&names);
+    column_free(&c);
+    return st;
+}
+
+/* NaN included. */
+static enum status add_table(const struct frame_reader *f, const struct record_table *t,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct column number = {0}, c = {0};
+    TRY(read_column(f->in, t->group, f->kind->number, FIELD_INTEGER, -1, &number, e));
+    for (const struct field *field = t->columns; field->name; field++) {
+        TRY(read_field(f, t->group, field, number.n, &c, e));
+        for (int64_t i = 0; i < c.n; i++) {
+            const json_t *record = json_array_get(f->records, (size_t)number.data.i[i]);
+            json_t *table = member(json_object_get(record, "tables"), t->name, json_object);
+            json_array_append_new(member(table, field->name, json_array), value_at(&c, i));
+        }
+        column_free(&c);
+    }
+done:
+    column_free(&number);
+    column_free(&c);
+    return st;
+}
+
+static enum status add_columns(const struct frame_reader *f, struct err *e)
+{
+    const struct kind *k = f->kind;
+    for (const struct field *field = k->fields; field->name; field++) {
+        const enum field_place place = field->place;
+        if (place == IN_LABELS || place == IN_PROVENANCE || place == FRAME_KEY) continue;
+        if (field->type != FIELD_STATUS) PASS(add_field(f, field, e));
+    }
+    if (k->sequences) PASS(add_sequences(f, e));
+    if (k->list) PASS(add_list(f, e));
+    for (const struct record_table *t = k->tables; t && t->name; t++) PASS(add_table(f, t, e));
     return OK;
 }
 
 static enum status read_kind(const struct reader *r, const struct kind *k, struct err *e)
 {
     enum status st = OK;
-    struct frame_reader f = {.kind = k};
-    const uint8_t *states;
+    struct frame_reader f = {.in = r, .kind = k};
+    size_t i;
+    json_t *record;
     TRY(rows_make(k, &r->axes, NULL, &f.rows, e));
     if (f.rows.n == 0) goto done;
-    TRY(read_frame(r, &f, e));
-    TRY(find_states(r, &f, &states, e));
-    for (int64_t i = 0, next; i < f.rows.n; i = next) {
-        next = rows_next(&f.rows, i);
-        if (states[i] != STATE_PENDING) TRY(add_record(r, &f, i, next, e));
-    }
+    TRY(make_records(&f, e));
+    TRY(add_columns(&f, e));
+    json_array_foreach(f.records, i, record) if (json_is_object(record))
+        TRY(view_add(r->view, record, e));
 done:
-    frame_free(&f);
+    json_decref(f.records);
+    rows_free(&f.rows);
     return st;
 }
 
@@ -358,13 +308,11 @@ static enum status read_all(struct reader *r, struct err *e)
 {
     enum status st = OK;
     json_t *plan = NULL, *end = NULL;
-    int64_t n;
     TRY(read_json(r, "plan", &plan, e));
     ENSURE(plan, ERR_FORMAT, "%s: provenance/plan is empty", r->path);
     TRY(view_add(r->view, plan, e));
     TRY(axes_of_plan(results_view_plan(r->view), &r->axes, e));
-    TRY(h5_count(r->file, r->path, "sequences", "loss", &n, e));
-    TRY(read_column(r, "sequences", "loss", FIELD_REAL, n, &r->sequences, e));
+    TRY(read_column(r, "sequences", "loss", FIELD_REAL, -1, &r->sequences, e));
     for (int i = 0; results_kinds[i]; i++) TRY(read_kind(r, results_kinds[i], e));
     TRY(read_json(r, "end", &end, e));
     if (end) TRY(view_add(r->view, end, e));

@@ -272,7 +272,7 @@ static enum status verify_variable(hid_t file, const char *name, const struct cu
     union cube_data found = {NULL};
     bool same = true;
     TRY(make_path(x, &path, e));
-    TRY(h5_read(file, name, path, x->type, x->n, &found, e));
+    TRY(h5_read(file, name, path, x->type, &(int64_t){x->n}, &found, e));
     if (x->type == FIELD_TEXT)
         for (int64_t i = 0; i < x->n && same; i++) same = same_text(found.t[i], x->data.t[i]);
     else

@@ -182,22 +182,6 @@ enum status h5_put_array(hid_t object, const char *key, enum field_type type, co
 
 /* --- reading --- */
 
-static enum status open_dataset(hid_t file, const char *name, const char *path, hid_t *set,
-                                int64_t *n, struct err *e)
-{
-    enum status st = OK;
-    hid_t space = -1;
-    *set = H5Dopen2(file, path, H5P_DEFAULT);
-    H5_ENSURE(*set >= 0, ERR_FORMAT, name, path);
-    space = H5Dget_space(*set);
-    H5_ENSURE(space >= 0, ERR_FORMAT, name, path);
-    *n = (int64_t)H5Sget_simple_extent_npoints(space);
-    H5_ENSURE(*n >= 0, ERR_FORMAT, name, path);
-done:
-    if (space >= 0) H5Sclose(space);
-    return st;
-}
-
 bool h5_has(hid_t file, const char *group, const char *variable)
 {
     char path[256];
@@ -205,37 +189,29 @@ bool h5_has(hid_t file, const char *group, const char *variable)
     return H5Lexists(file, group, H5P_DEFAULT) > 0 && H5Lexists(file, path, H5P_DEFAULT) > 0;
 }
 
-enum status h5_count(hid_t file, const char *name, const char *group, const char *variable,
-                     int64_t *n, struct err *e)
-{
-    hid_t set = -1;
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", group, variable);
-    enum status st = open_dataset(file, name, path, &set, n, e);
-    if (set >= 0) H5Dclose(set);
-    return st;
-}
-
-enum status h5_read(hid_t file, const char *name, const char *path, enum field_type type, int64_t n,
-                    union cube_data *out, struct err *e)
+enum status h5_read(hid_t file, const char *name, const char *path, enum field_type type,
+                    int64_t *n, union cube_data *out, struct err *e)
 {
     enum status st = OK;
-    hid_t set = -1, in_memory = -1;
-    int64_t found = 0;
+    hid_t space = -1, in_memory = -1, set = H5Dopen2(file, path, H5P_DEFAULT);
     union cube_data data = {NULL};
-    TRY(open_dataset(file, name, path, &set, &found, e));
-    ENSURE(found == n, ERR_FORMAT, "%s: %s: %lld values, expected %lld", name, path,
-           (long long)found, (long long)n);
+    H5_ENSURE(set >= 0 && (space = H5Dget_space(set)) >= 0, ERR_FORMAT, name, path);
+    int64_t found = (int64_t)H5Sget_simple_extent_npoints(space);
+    H5_ENSURE(found >= 0, ERR_FORMAT, name, path);
+    if (*n < 0) *n = found;
+    ENSURE(found == *n, ERR_FORMAT, "%s: %s: %lld values, expected %lld", name, path,
+           (long long)found, (long long)*n);
     TRY(h5_type(type, false, &in_memory, e));
-    TRY(mem_zero(&data.any, n, cube_element_size[type], path, e));
-    if (n > 0)
+    TRY(mem_zero(&data.any, *n, cube_element_size[type], path, e));
+    if (*n > 0)
         H5_ENSURE(H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.any) >= 0, ERR_FORMAT,
                   name, path);
     *out = data;
     data.any = NULL;
 done:
-    h5_free_data(&data, type, n);
+    h5_free_data(&data, type, *n);
     if (in_memory >= 0) H5Tclose(in_memory);
+    if (space >= 0) H5Sclose(space);
     if (set >= 0) H5Dclose(set);
     return st;
 }

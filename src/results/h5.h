@@ -44,13 +44,10 @@ MUST_USE enum status h5_put_text(hid_t object, const char *key, const char *text
 MUST_USE enum status h5_put_array(hid_t object, const char *key, enum field_type type,
                                   const void *values, int64_t n, struct err *e);
 
-/* Reads a whole dataset of that type and number of elements; *out is freed with h5_free_data. A
- * zero-length text may come back as NULL. ERR_FORMAT. */
+/* Reads a whole dataset of that type; *n: the number of its elements, set if it is -1. *out is
+ * freed with h5_free_data. A zero-length text may come back as NULL. ERR_FORMAT. */
 MUST_USE enum status h5_read(hid_t file, const char *name, const char *path, enum field_type type,
-                             int64_t n, union cube_data *out, struct err *e);
+                             int64_t *n, union cube_data *out, struct err *e);
 /* Whether a group has a variable. */
 bool h5_has(hid_t file, const char *group, const char *variable);
-/* The number of elements of a variable. ERR_FORMAT. */
-MUST_USE enum status h5_count(hid_t file, const char *name, const char *group, const char *variable,
-                              int64_t *n, struct err *e);
 void h5_free_data(union cube_data *data, enum field_type type, int64_t n);

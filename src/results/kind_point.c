@@ -2,7 +2,6 @@
 #include "results/kind.h"
 #include "util/mem.h"
 #include <stdlib.h>
-#include <string.h>
 
 static const struct field fields[] = {
     {"surface", "surface", IN_LABELS, FIELD_TEXT, STABLE, NULL, "name of the surface"},

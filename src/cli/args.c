@@ -47,27 +47,25 @@ static enum status set(const struct arg *arg, char *value, struct err *e)
 /* Takes the flag at argv[0]; *used = words taken. */
 static enum status take(const struct args *a, int argc, char **argv, int *used, struct err *e)
 {
-    enum status st = OK;
     size_t n = strcspn(argv[0], "=");
     const struct arg *arg = find(a, argv[0], n);
     *used = 0;
     if (!arg) {
-        if (a->other) TRY(a->other(a->context, argc, argv, used, e));
-        ENSURE(*used, ERR_USAGE, "%.*s: unknown flag; --help lists them", (int)n, argv[0]);
-        goto done;
+        if (a->other) PASS(a->other(a->context, argc, argv, used, e));
+        NEED(*used, ERR_USAGE, "%.*s: unknown flag; --help lists them", (int)n, argv[0]);
+        return OK;
     }
     char *value = argv[0][n] ? argv[0] + n + 1 : NULL;
     *used = 1;
     if (arg->type == ARG_SWITCH) {
-        ENSURE(!value, ERR_USAGE, "%s takes no value", arg->name);
+        NEED(!value, ERR_USAGE, "%s takes no value", arg->name);
     } else if (!value) {
-        ENSURE(argc > 1, ERR_USAGE, "%s needs a value: %s", arg->name, arg->value);
+        NEED(argc > 1, ERR_USAGE, "%s needs a value: %s", arg->name, arg->value);
         value = argv[1];
         *used = 2;
     }
-    TRY(set(arg, value, e));
-done:
-    return st;
+    PASS(set(arg, value, e));
+    return OK;
 }
 
 static void print_help(const struct args *a, const struct call *c)
@@ -88,7 +86,6 @@ static void print_help(const struct args *a, const struct call *c)
 enum status args_parse(const struct args *a, struct call *c, const char **positional, int n,
                        struct err *e)
 {
-    enum status st = OK;
     const char *usage = c->command->arguments;
     int found = 0, used;
     for (int i = 1; i < c->argc; i += used) {
@@ -97,16 +94,15 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
             print_help(a, c);
             c->help = true;
-            goto done;
+            return OK;
         }
         if (word[0] == '-' && word[1]) {
-            TRY(take(a, c->argc - i, c->argv + i, &used, e));
+            PASS(take(a, c->argc - i, c->argv + i, &used, e));
         } else {
-            ENSURE(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s", word, usage);
+            NEED(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s", word, usage);
             positional[found++] = word;
         }
     }
-    ENSURE(found == n, ERR_USAGE, "usage: qtraj %s", usage);
-done:
-    return st;
+    NEED(found == n, ERR_USAGE, "usage: qtraj %s", usage);
+    return OK;
 }

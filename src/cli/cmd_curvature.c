@@ -44,19 +44,17 @@ static void keep_activations(struct measured *m)
 
 static enum status measure(struct measured *m, char *dir, char *tokenizer, struct err *e)
 {
-    enum status st = OK;
     double start = clock_seconds();
     const struct visit visit = {.weights = {.path = dir}, .tokenizer = tokenizer};
-    TRY(weights_open(&visit.weights, NULL, &m->checkpoint, e));
-    TRY(model_open(m->checkpoint, &m->model, e));
+    PASS(weights_open(&visit.weights, NULL, &m->checkpoint, e));
+    PASS(model_open(m->checkpoint, &m->model, e));
     m->m = (struct measurement){.model = m->model, .group = MPI_COMM_SELF};
-    TRY(visit_sequences_get(&m->cache, &visit, &m->data, &m->m.sequences, e));
-    TRY(measurement_open(&m->m, (enum hvp_subset)m->request.options.subset, e));
+    PASS(visit_sequences_get(&m->cache, &visit, &m->data, &m->m.sequences, e));
+    PASS(measurement_open(&m->m, (enum hvp_subset)m->request.options.subset, e));
     keep_activations(m);
-    st = measurement_run(&m->m, &m->request, &m->result, e);
+    enum status st = measurement_run(&m->m, &m->request, &m->result, e);
     if (st != OK) err_prefix(e, "%s", dir);
     m->seconds = clock_seconds() - start;
-done:
     return st;
 }
 

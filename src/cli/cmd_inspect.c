@@ -21,60 +21,57 @@ struct inspection {
 /* Without weights that can be read there is still the config to show, unless they are asked for. */
 static enum status open_all(struct inspection *o, bool tensors, struct err *e)
 {
-    enum status st = OK;
     if (fsx_is_dir(o->path))
-        TRY(mem_format(&o->config_file, e, "%s/config.json", o->path));
+        PASS(mem_format(&o->config_file, e, "%s/config.json", o->path));
     else
-        TRY(mem_string(&o->config_file, o->path, e));
-    TRY(json_read_file(o->config_file, 0, &o->config, e));
-    TRY(model_sizes_read(o->config, o->config_file, &o->sizes, e));
+        PASS(mem_string(&o->config_file, o->path, e));
+    PASS(json_read_file(o->config_file, 0, &o->config, e));
+    PASS(model_sizes_read(o->config, o->config_file, &o->sizes, e));
     bool folder = fsx_is_dir(o->path);
-    ENSURE(folder || !tensors, ERR_USAGE, "--tensors: %s is no checkpoint's folder", o->path);
-    if (tensors) TRY(checkpoint_open(o->path, &o->weights, e));
-    if (!folder || tensors) goto done;
+    NEED(folder || !tensors, ERR_USAGE, "--tensors: %s is no checkpoint's folder", o->path);
+    if (tensors) PASS(checkpoint_open(o->path, &o->weights, e));
+    if (!folder || tensors) return OK;
     struct err why = {0};
     if (checkpoint_open(o->path, &o->weights, &why) != OK) log_warn("%s", why.text);
-done:
-    return st;
+    return OK;
 }
 
-static json_t *describe(const struct tensor_description *d)
+static json_t *shape_json(const int64_t *shape, int n)
 {
-    json_t *shape = json_array();
-    for (int k = 0; k < d->n_dims; k++)
-        json_array_append_new(shape, json_integer((json_int_t)d->shape[k]));
-    json_t *json = json_pack("{s:s, s:o}", "name", d->name, "shape", shape);
-    if (d->linear) json_object_set_new(json, "stage", json_string(model_stage_name(d->stage)));
-    return json;
+    json_t *list = json_array();
+    for (int k = 0; k < n; k++) json_array_append_new(list, json_integer((json_int_t)shape[k]));
+    return list;
 }
 
-static enum status describe_all(const struct inspection *o, int64_t layer, json_t **out,
+/* Appends the tensors of a layer (-1: those outside) to the list. */
+static enum status describe_all(const struct inspection *o, int64_t layer, json_t *list,
                                 struct err *e)
 {
     enum status st = OK;
     struct tensor_description *d = NULL;
-    json_t *list = json_array();
     int n;
     TRY(mem_zero(&d, DESCRIBE_MAX, sizeof *d, "descriptions", e));
     TRY(model_describe(o->config, o->config_file, layer, d, &n, e));
-    for (int i = 0; i < n; i++) json_array_append_new(list, describe(&d[i]));
-    *out = json_incref(list);
+    for (int i = 0; i < n; i++) {
+        json_t *json = json_pack("{s:s, s:o}", "name", d[i].name, "shape",
+                                 shape_json(d[i].shape, d[i].n_dims));
+        if (d[i].linear)
+            json_object_set_new(json, "stage", json_string(model_stage_name(d[i].stage)));
+        json_array_append_new(list, json);
+    }
 done:
     free(d);
-    json_decref(list);
     return st;
 }
 
 static json_t *files_json(const struct checkpoint *c)
 {
     json_t *list = json_array();
-    for (int64_t i = 0; c && i < checkpoint_n_tensors(c); i++) {
+    for (int64_t i = 0; i < checkpoint_n_tensors(c); i++) {
         const struct tensor_entry *t = checkpoint_tensor(c, i);
-        json_t *shape = json_array();
-        for (int k = 0; k < t->n_dims; k++)
-            json_array_append_new(shape, json_integer((json_int_t)t->shape[k]));
         json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", t->name, "dtype",
-                                              dtype_name(t->dtype), "shape", shape));
+                                              dtype_name(t->dtype), "shape",
+                                              shape_json(t->shape, t->n_dims)));
     }
     return list;
 }
@@ -84,9 +81,9 @@ static enum status inspect_json(const struct inspection *o, bool tensors, json_t
 {
     enum status st = OK;
     const struct model_shape *m = &o->sizes.shape;
-    json_t *block = NULL, *outside = NULL;
-    TRY(describe_all(o, 0, &block, e));
-    TRY(describe_all(o, -1, &outside, e));
+    json_t *block = json_array(), *outside = json_array();
+    TRY(describe_all(o, 0, block, e));
+    TRY(describe_all(o, -1, outside, e));
     json_t *json =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:O, s:O}",
                   "architecture", arch_name(o->sizes.spec.arch), "vocab_size", (json_int_t)m->vocab,

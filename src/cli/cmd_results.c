@@ -5,7 +5,6 @@
 #include "report/results_report.h"
 #include "util/fsx.h"
 #include "util/log.h"
-#include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +14,10 @@ static bool ends_with(const char *name, const char *ending)
     return n > m && strcmp(name + n - m, ending) == 0;
 }
 
-/* A results file as users name it: a cube or journal, or the sweep file that names one, of which
- * the journal is preferred: it is the truth, also while a run goes on. At the start of a run there
- * is no cube yet. The caller frees *out. */
-static enum status find_results(const char *name, char **out, struct err *e)
+/* Opens a results file as users name it: a cube or journal, or the sweep file that names one, of
+ * which the journal is preferred: it is the truth, also while a run goes on. At the start of a run
+ * there is no cube yet. */
+static enum status open_view(const char *name, struct results_view **out, struct err *e)
 {
     enum status st = OK;
     struct sweep sweep = {0};
@@ -31,21 +30,10 @@ static enum status find_results(const char *name, char **out, struct err *e)
     bool prefer = fsx_is_file(journal) && (from_sweep || !there);
     ENSURE(prefer || there || !from_sweep, ERR_IO,
            "%s: nothing has been run yet: neither %s nor %s is there", name, results, journal);
-    TRY(mem_string(out, prefer ? journal : results, e));
+    TRY(results_view_open(prefer ? journal : results, out, e));
 done:
     free(journal);
     sweep_free(&sweep);
-    return st;
-}
-
-static enum status open_view(const char *name, struct results_view **out, struct err *e)
-{
-    enum status st = OK;
-    char *path = NULL;
-    TRY(find_results(name, &path, e));
-    TRY(results_view_open(path, out, e));
-done:
-    free(path);
     return st;
 }
 

@@ -4,12 +4,11 @@
 #include "tokenizer/tokenizer.h"
 #include <stdlib.h>
 
-static enum status print_ids(const int32_t *ids, int64_t n, bool json)
+static void print_ids(const int32_t *ids, int64_t n, bool json)
 {
     if (json) putchar('[');
     for (int64_t i = 0; i < n; i++) printf(i ? (json ? ",%d" : " %d") : "%d", ids[i]);
     puts(json ? "]" : "");
-    return OK;
 }
 
 /* One line: a JSON string with --json, else the text itself. */
@@ -29,7 +28,7 @@ static enum status tokenize_line(const struct tokenizer *t, const char *line, si
         n = json_string_length(value);
     }
     TRY(tokenizer_encode(t, line, n, special, &ids, &n_ids, e));
-    TRY(print_ids(ids, n_ids, json));
+    print_ids(ids, n_ids, json);
 done:
     free(ids);
     json_decref(value);

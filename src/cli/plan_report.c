@@ -172,12 +172,11 @@ done:
 
 /* --- for machines --- */
 
-static json_t *phases_json(const double *values, double scale)
+static json_t *phases_json(const double *values)
 {
     json_t *json = json_object();
     for (int i = 0; i < COST_PHASE_N; i++)
-        json_object_set_new(json, cost_phase_name((enum cost_phase)i),
-                            json_real(values[i] * scale));
+        json_object_set_new(json, cost_phase_name((enum cost_phase)i), json_real(values[i]));
     return json;
 }
 
@@ -201,7 +200,7 @@ static json_t *line_json(const struct plan *p, const struct plan_line *l)
                      p->sweep->models[l->model].name, "known", m->known, "visits",
                      (json_int_t)l->visits, "variants", (json_int_t)l->n_variants, "parameters",
                      (json_int_t)m->sizes.shape.parameters, "bytes", l->cost.bytes, "flop",
-                     phases_json(l->cost.flop, 1), "seconds_by_phase", phases_json(l->seconds, 1),
+                     phases_json(l->cost.flop), "seconds_by_phase", phases_json(l->seconds),
                      "seconds", l->total, "memory", memory_json(l));
 }
 
@@ -241,12 +240,12 @@ json_t *plan_report_json(const struct plan_report *r)
         "s:f, s:o}",
         "rates", "from", r->rates_from, "sgemm", c->rates.sgemm, "dgemm", c->rates.dgemm, "read",
         c->rates.read, "threads", (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned,
-        "correction", phases_json(c->rates.correction, 1), "evaluation",
-        tokens_json(&c->evaluation), "calibration", tokens_json(&c->calibration), "curvature",
-        tokens_json(&c->curvature), "memory", (json_int_t)r->memory, "visits_left",
-        (json_int_t)r->remaining.n, "models", models, "bytes", r->cost.bytes, "flop",
-        phases_json(r->cost.flop, 1), "seconds_by_phase", phases_json(r->seconds, 1), "seconds",
-        r->total, "seconds_left", remaining_seconds(&r->remaining), "simulations", simulations);
+        "correction", phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation),
+        "calibration", tokens_json(&c->calibration), "curvature", tokens_json(&c->curvature),
+        "memory", (json_int_t)r->memory, "visits_left", (json_int_t)r->remaining.n, "models",
+        models, "bytes", r->cost.bytes, "flop", phases_json(r->cost.flop), "seconds_by_phase",
+        phases_json(r->seconds), "seconds", r->total, "seconds_left",
+        remaining_seconds(&r->remaining), "simulations", simulations);
 }
 
 /* --- for people --- */

@@ -124,16 +124,14 @@ done:
 /* The cube will replace the file at its path, which must be an earlier cube of this journal. */
 static enum status check_place(const char *results, const char *journal, struct err *e)
 {
-    enum status st = OK;
-    if (access(results, F_OK) != 0) goto done;
-    ENSURE(fsx_is_file(results), ERR_USAGE, "results: %s is not a file that can be replaced",
-           results);
-    ENSURE(fsx_is_file(journal), ERR_USAGE,
-           "results: %s is there and its journal %s is not: a run would write over it; move it "
-           "away, or name another file",
-           results, journal);
-done:
-    return st;
+    if (access(results, F_OK) != 0) return OK;
+    NEED(fsx_is_file(results), ERR_USAGE, "results: %s is not a file that can be replaced",
+         results);
+    NEED(fsx_is_file(journal), ERR_USAGE,
+         "results: %s is there and its journal %s is not: a run would write over it; move it "
+         "away, or name another file",
+         results, journal);
+    return OK;
 }
 
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
@@ -176,18 +174,16 @@ void run_master_start(struct run_master *m)
 
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
 {
-    enum status st = OK;
-    TRY(journal_append(m->journal, (json_t *)(uintptr_t)record, e)); /* retained */
+    PASS(journal_append(m->journal, (json_t *)(uintptr_t)record, e)); /* retained */
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
     const char *type = json_text(record, "type", "");
-    if (strcmp(type, "cell") != 0 && strcmp(type, "point") != 0) goto done;
+    if (strcmp(type, "cell") != 0 && strcmp(type, "point") != 0) return OK;
     if (strcmp(json_text(record, "status", ""), "done") == 0)
         m->waiting_done++;
     else
         m->waiting_failed++;
-done:
-    return st;
+    return OK;
 }
 
 enum status run_master_accept(void *context, const char *result, struct err *e)

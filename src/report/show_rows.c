@@ -56,17 +56,16 @@ static void set_field(json_t *out, const struct rows *r, const struct row *row,
                       const struct field *f)
 {
     const json_t *value = row_value(r, row, f);
+    json_t *copy;
     if (f->type == FIELD_STATUS)
-        json_object_set_new(out, f->name,
-                            json_string(result_state_words[result_state_of(row->record)]));
+        copy = json_string(result_state_words[result_state_of(row->record)]);
     else if (f->place == FRAME_KEY)
-        json_object_set_new(out, f->name, json_string(row->key));
+        copy = json_string(row->key);
     else if (f->type == FIELD_TEXT)
-        json_object_set_new(out, f->name,
-                            json_string(json_is_string(value) ? json_string_value(value) : ""));
+        copy = json_string(json_is_string(value) ? json_string_value(value) : "");
     else
-        json_object_set_new(out, f->name,
-                            isnan(json_number_get(value)) ? json_null() : json_deep_copy(value));
+        copy = isnan(json_number_get(value)) ? json_null() : json_deep_copy(value);
+    json_object_set_new(out, f->name, copy);
 }
 
 /* A new object, its keys in the order of the columns; NULL when out of memory. */

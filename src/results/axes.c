@@ -127,15 +127,13 @@ static enum status take_variants(const json_t *plan, struct axes *a, struct err 
 enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)
 {
     enum status st = OK;
-    struct axes a = {.plan = plan};
+    *out = (struct axes){.plan = plan};
     for (int i = 0; results_axes[i]; i++)
-        if (results_axes[i]->plan) TRY(take_labels(plan, results_axes[i], &a.labels[i], e));
-    TRY(take_models(plan, &a, e));
-    TRY(take_variants(plan, &a, e));
-    *out = a;
-    a = (struct axes){0};
+        if (results_axes[i]->plan) TRY(take_labels(plan, results_axes[i], &out->labels[i], e));
+    TRY(take_models(plan, out, e));
+    TRY(take_variants(plan, out, e));
 done:
-    axes_free(&a);
+    if (st != OK) axes_free(out);
     return st;
 }
 

@@ -105,15 +105,13 @@ done:
 
 enum status cube_json(struct cube *c, const json_t *value, const char **out, struct err *e)
 {
-    enum status st = OK;
     *out = "";
-    if (!value) goto done;
+    if (!value) return OK;
     char *text = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    ENSURE(text, ERR_NOMEM, "out of memory for a JSON text");
-    TRY(cube_own(c, text, e));
+    NEED(text, ERR_NOMEM, "out of memory for a JSON text");
+    PASS(cube_own(c, text, e));
     *out = text;
-done:
-    return st;
+    return OK;
 }
 
 void cube_put(struct cube_variable *x, int64_t i, const json_t *value)

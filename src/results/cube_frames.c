@@ -3,76 +3,59 @@
  * array that frames point into. */
 #include "results/cube_build.h"
 
-/* One of the frames while it is made. */
-struct frame {
-    struct cube *cube;
-    const struct kind *kind;
-    const struct rows *rows;
-    int dim;
-};
-
-static enum status add_number(const struct frame *f, struct err *e)
+static enum status add_number(struct cube *c, const struct rows *r, int dim, struct err *e)
 {
-    enum status st = OK;
     struct cube_variable *x;
-    TRY(cube_add_count(f->cube, f->dim, "number of the row", e));
-    if (!f->kind->inner) goto done;
-    TRY(cube_add_column(f->cube, f->kind->group, f->dim, f->kind->number, FIELD_INTEGER,
-                        f->kind->number_long_name, &x, e));
-    for (int64_t i = 0; i < x->n; i++) x->data.i[i] = f->rows->rows[i].number;
-done:
-    return st;
+    PASS(cube_add_count(c, dim, "number of the row", e));
+    if (!r->kind->inner) return OK;
+    PASS(cube_add_column(c, r->kind->group, dim, r->kind->number, FIELD_INTEGER,
+                         r->kind->number_long_name, &x, e));
+    for (int64_t i = 0; i < x->n; i++) x->data.i[i] = r->rows[i].number;
+    return OK;
 }
 
 /* --- from the grid --- */
 
-static bool is_column(const struct frame *f, const struct cube_variable *x)
+static bool is_column(const struct kind *k, const struct cube_variable *x)
 {
-    bool wanted = !x->of || x->of == f->kind || f->kind->whole_grid;
-    return x->group[0] == '\0' && wanted && cube_is_along(x, f->kind);
+    bool wanted = !x->of || x->of == k || k->whole_grid;
+    return x->group[0] == '\0' && wanted && cube_is_along(x, k);
 }
 
 /* Grid variables and labels of the axes, seen along the rows. */
-static enum status add_gathered(const struct frame *f, struct err *e)
+static enum status add_gathered(struct cube *c, const struct rows *r, int dim, struct err *e)
 {
-    for (int64_t k = 0, n = f->cube->n; k < n; k++) {
-        const struct cube_variable *from = f->cube->variables[k];
+    for (int64_t k = 0, n = c->n; k < n; k++) {
+        const struct cube_variable *from = c->variables[k];
         struct cube_variable like = *from, *x;
-        if (!is_column(f, from)) continue;
-        like.group = f->kind->group;
+        if (!is_column(r->kind, from)) continue;
+        like.group = r->kind->group;
         like.rank = 1;
-        like.dims[0] = f->dim;
+        like.dims[0] = dim;
         like.coordinates = NULL;
         if (from->is_scale) like.long_name = "label on the axis of that name";
         like.is_scale = false;
-        PASS(cube_add(f->cube, &like, &x, e));
-        for (int64_t i = 0; i < x->n; i++)
-            cube_copy(x, i, from, cube_place(f->cube, from, &f->rows->rows[i]));
+        PASS(cube_add(c, &like, &x, e));
+        for (int64_t i = 0; i < x->n; i++) cube_copy(x, i, from, cube_place(c, from, &r->rows[i]));
     }
     return OK;
 }
 
 /* --- what is not on the grid --- */
 
-static enum status add_field(const struct frame *f, const struct field *field, struct err *e)
+static enum status add_field(struct cube *c, const struct rows *r, int dim,
+                             const struct field *field, struct err *e)
 {
     struct cube_variable *x;
-    PASS(cube_add_field(f->cube, field, f->kind->group, 1, &f->dim, &x, e));
+    PASS(cube_add_field(c, field, r->kind->group, 1, &dim, &x, e));
     for (int64_t i = 0; i < x->n; i++) {
-        const struct row *row = &f->rows->rows[i];
+        const struct row *row = &r->rows[i];
         bool again = i > 0 && row[-1].number == row->number && field->place != IN_INNER;
         if (again && field->type == FIELD_TEXT)
             x->data.t[i] = x->data.t[i - 1];
         else
-            PASS(cube_put_field(f->cube, x, i, f->rows, row, field, e));
+            PASS(cube_put_field(c, x, i, r, row, field, e));
     }
-    return OK;
-}
-
-static enum status add_rest(const struct frame *f, struct err *e)
-{
-    for (const struct field *field = f->kind->fields; field->name; field++)
-        if (!kind_on_grid(f->kind, field)) PASS(add_field(f, field, e));
     return OK;
 }
 
@@ -85,17 +68,18 @@ static const json_t *sequence_loss(const struct rows *r, int64_t i)
 }
 
 /* Every row's start and count in sequences/loss; *total: what is already there. */
-static enum status add_spans(const struct frame *f, int64_t *total, struct err *e)
+static enum status add_spans(struct cube *c, const struct rows *r, int dim, int64_t *total,
+                             struct err *e)
 {
     struct cube_variable *start, *count;
-    if (!f->kind->sequences) return OK;
-    PASS(cube_add_column(f->cube, f->kind->group, f->dim, "sequence_start", FIELD_INTEGER,
+    if (!r->kind->sequences) return OK;
+    PASS(cube_add_column(c, r->kind->group, dim, "sequence_start", FIELD_INTEGER,
                          "place of the row's first sequence in sequences/loss", &start, e));
-    PASS(cube_add_column(f->cube, f->kind->group, f->dim, "sequence_count", FIELD_INTEGER,
+    PASS(cube_add_column(c, r->kind->group, dim, "sequence_count", FIELD_INTEGER,
                          "the row's number of sequences in sequences/loss", &count, e));
-    for (int64_t i = 0; i < f->rows->n; i++) {
+    for (int64_t i = 0; i < r->n; i++) {
         start->data.i[i] = *total;
-        count->data.i[i] = (int64_t)json_array_size(sequence_loss(f->rows, i));
+        count->data.i[i] = (int64_t)json_array_size(sequence_loss(r, i));
         *total += count->data.i[i];
     }
     return OK;
@@ -125,12 +109,14 @@ enum status cube_add_frames(struct cube *c, struct err *e)
 {
     int64_t sequences = 0;
     for (int k = 0; results_kinds[k]; k++) {
-        struct frame f = {c, results_kinds[k], &c->all.rows[k], 0};
-        PASS(cube_add_dim(c, f.kind->group, "row", f.rows->n, &f.dim, e));
-        PASS(add_number(&f, e));
-        PASS(add_gathered(&f, e));
-        PASS(add_rest(&f, e));
-        PASS(add_spans(&f, &sequences, e));
+        const struct rows *r = &c->all.rows[k];
+        int dim;
+        PASS(cube_add_dim(c, r->kind->group, "row", r->n, &dim, e));
+        PASS(add_number(c, r, dim, e));
+        PASS(add_gathered(c, r, dim, e));
+        for (const struct field *f = r->kind->fields; f->name; f++)
+            if (!kind_on_grid(r->kind, f)) PASS(add_field(c, r, dim, f, e));
+        PASS(add_spans(c, r, dim, &sequences, e));
     }
     return add_sequences(c, sequences, e);
 }

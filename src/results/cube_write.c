@@ -37,10 +37,9 @@ static enum status make_path(const struct cube_variable *x, char **out, struct e
 static enum status set_layout(hid_t properties, const struct cube_variable *x, const hsize_t *shape,
                               struct err *e)
 {
-    enum status st = OK;
     hsize_t chunk[CUBE_RANK];
     size_t bytes = (size_t)x->n * element_bytes[x->type];
-    if (bytes < CHUNKED_FROM || x->type == FIELD_TEXT) goto done;
+    if (bytes < CHUNKED_FROM || x->type == FIELD_TEXT) return OK;
     memcpy(chunk, shape, sizeof chunk);
     for (;;) {
         int longest = 0;
@@ -52,11 +51,10 @@ static enum status set_layout(hid_t properties, const struct cube_variable *x, c
         if (size <= CHUNK_BYTES) break;
         chunk[longest] = (chunk[longest] + 1) / 2;
     }
-    H5_ENSURE(H5Pset_chunk(properties, x->rank, chunk) >= 0 && H5Pset_shuffle(properties) >= 0 &&
-                  H5Pset_deflate(properties, DEFLATE) >= 0 && H5Pset_fletcher32(properties) >= 0,
-              ERR_IO, x->name, "chunks");
-done:
-    return st;
+    H5_NEED(H5Pset_chunk(properties, x->rank, chunk) >= 0 && H5Pset_shuffle(properties) >= 0 &&
+                H5Pset_deflate(properties, DEFLATE) >= 0 && H5Pset_fletcher32(properties) >= 0,
+            ERR_IO, x->name, "chunks");
+    return OK;
 }
 
 /* NULL: none. */
@@ -124,12 +122,10 @@ static enum status put_attributes(hid_t set, const struct cube_variable *x, stru
 static enum status attach_scales(const struct writer *w, const struct cube_variable *x, hid_t set,
                                  struct err *e)
 {
-    enum status st = OK;
     for (int k = 0; k < x->rank; k++)
-        H5_ENSURE(H5DSattach_scale(set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_IO, x->name,
-                  "dimension scale");
-done:
-    return st;
+        H5_NEED(H5DSattach_scale(set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_IO, x->name,
+                "dimension scale");
+    return OK;
 }
 
 /* *set stays open for the caller. */
@@ -158,7 +154,6 @@ done:
 /* netCDF's form of an axis without coordinates: a dataset of its length that is never written. */
 static enum status put_bare_dimension(struct writer *w, int d, struct err *e)
 {
-    enum status st = OK;
     const struct cube_dim *dim = &w->cube->dims[d];
     char label[80];
     const struct cube_variable x = {.group = dim->group,
@@ -169,10 +164,9 @@ static enum status put_bare_dimension(struct writer *w, int d, struct err *e)
                                     .n = 0 /* nothing to write, no chunks */};
     snprintf(label, sizeof label, "This is a netCDF dimension but not a netCDF variable.%10lld",
              (long long)dim->n);
-    TRY(create_dataset(w, &x, &w->scales[d], e));
-    H5_ENSURE(H5DSset_scale(w->scales[d], label) >= 0, ERR_IO, dim->name, "dimension scale");
-done:
-    return st;
+    PASS(create_dataset(w, &x, &w->scales[d], e));
+    H5_NEED(H5DSset_scale(w->scales[d], label) >= 0, ERR_IO, dim->name, "dimension scale");
+    return OK;
 }
 
 static enum status put_scales(struct writer *w, struct err *e)

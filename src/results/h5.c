@@ -58,17 +58,15 @@ static void make_seal(const char *data, size_t n, char out[SEAL_SIZE])
 /* Takes the seal off the end of *n bytes, if there is one. ERR_FORMAT when it does not fit. */
 static enum status check_seal(const char *path, const char *data, size_t *n, struct err *e)
 {
-    enum status st = OK;
     char expected[SEAL_SIZE];
-    if (*n < SEAL_SIZE || memcmp(data + *n - SEAL_SIZE, mark, MARK) != 0) goto done;
+    if (*n < SEAL_SIZE || memcmp(data + *n - SEAL_SIZE, mark, MARK) != 0) return OK;
     make_seal(data, *n - SEAL_SIZE, expected);
-    ENSURE(memcmp(data + *n - SEAL_SIZE, expected, SEAL_SIZE) == 0, ERR_FORMAT,
-           "%s: damaged, or changed after it was written: its checksum does not fit; qtraj rebuild "
-           "makes it again from the journal",
-           path);
+    NEED(memcmp(data + *n - SEAL_SIZE, expected, SEAL_SIZE) == 0, ERR_FORMAT,
+         "%s: damaged, or changed after it was written: its checksum does not fit; qtraj rebuild "
+         "makes it again from the journal",
+         path);
     *n -= SEAL_SIZE;
-done:
-    return st;
+    return OK;
 }
 
 /* --- files in memory --- */
@@ -132,7 +130,6 @@ done:
 
 enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *e)
 {
-    enum status st = OK;
     const hid_t types[FIELD_TYPES][2] = {
         [FIELD_REAL] = {H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE},
         [FIELD_INTEGER] = {H5T_NATIVE_INT64, H5T_STD_I64LE},
@@ -140,17 +137,15 @@ enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *
         [FIELD_TEXT] = {H5T_C_S1, H5T_C_S1},
     };
     *out = H5Tcopy(types[type][in_file]);
-    H5_ENSURE(*out >= 0, ERR_IO, "cube", "type");
-    if (type != FIELD_TEXT) goto done;
-    H5_ENSURE(H5Tset_size(*out, H5T_VARIABLE) >= 0 && H5Tset_cset(*out, H5T_CSET_UTF8) >= 0, ERR_IO,
-              "cube", "text type");
-done:
-    return st;
+    H5_NEED(*out >= 0, ERR_IO, "cube", "type");
+    if (type != FIELD_TEXT) return OK;
+    H5_NEED(H5Tset_size(*out, H5T_VARIABLE) >= 0 && H5Tset_cset(*out, H5T_CSET_UTF8) >= 0, ERR_IO,
+            "cube", "text type");
+    return OK;
 }
 
-/* n values, -1: one that is no array. */
-static enum status put_attribute(hid_t object, const char *key, enum field_type type,
-                                 const void *values, int64_t n, struct err *e)
+enum status h5_put_array(hid_t object, const char *key, enum field_type type, const void *values,
+                         int64_t n, struct err *e)
 {
     enum status st = OK;
     hid_t in_file = -1, in_memory = -1, attribute = -1;
@@ -171,13 +166,7 @@ done:
 
 enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e)
 {
-    return put_attribute(object, key, FIELD_TEXT, &text, -1, e);
-}
-
-enum status h5_put_array(hid_t object, const char *key, enum field_type type, const void *values,
-                         int64_t n, struct err *e)
-{
-    return put_attribute(object, key, type, values, n, e);
+    return h5_put_array(object, key, FIELD_TEXT, &text, -1, e);
 }
 
 /* --- reading --- */

@@ -18,12 +18,18 @@ void h5_loud(const struct h5_errors *saved);
 /* Raises the innermost error of HDF5's stack as "name: what: HDF5: text". */
 enum status h5_fail(struct err *e, enum status code, int line, const char *file, const char *name,
                     const char *what);
+/* In a function that owns something, and in one that owns nothing (util/err.h). */
 #define H5_ENSURE(ok, code, name, what)                                                            \
     do {                                                                                           \
         if (!(ok)) {                                                                               \
             st = h5_fail(e, (code), __LINE__, __FILE__, (name), (what));                           \
             goto done;                                                                             \
         }                                                                                          \
+    } while (0)
+
+#define H5_NEED(ok, code, name, what)                                                              \
+    do {                                                                                           \
+        if (!(ok)) return h5_fail(e, (code), __LINE__, __FILE__, (name), (what));                  \
     } while (0)
 
 /* A new file in memory; name is for messages. */
@@ -39,7 +45,7 @@ MUST_USE enum status h5_open_image(const char *name, char *data, size_t n, hid_t
  * by the caller. */
 MUST_USE enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *e);
 
-/* Attributes of an open object. */
+/* Attributes of an open object; n -1: one value that is no array. */
 MUST_USE enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e);
 MUST_USE enum status h5_put_array(hid_t object, const char *key, enum field_type type,
                                   const void *values, int64_t n, struct err *e);

@@ -43,30 +43,20 @@ struct field {
 };
 
 /* Fields that every kind has: the first two by a name of its own in the cube, the others on its
- * data frame. */
+ * data frame. Then the time of a part of the work. In braces, an entry of a table. */
 #define STATUS_FIELD(variable)                                                                     \
-    {                                                                                              \
-        "status", variable, IN_RECORD, FIELD_STATUS, STABLE, NULL,                                 \
-            "how far it is; NaN beside done is a result"                                           \
-    }
-#define MESSAGE_FIELD(variable)                                                                    \
-    {                                                                                              \
-        "message", variable, IN_RECORD, FIELD_TEXT, STABLE, NULL, "why it failed"                  \
-    }
-#define KEY_FIELD                                                                                  \
-    {                                                                                              \
-        "key", "key", FRAME_KEY, FIELD_TEXT, STABLE, NULL, "digest of settings and inputs"         \
-    }
+    "status", variable, IN_RECORD, FIELD_STATUS, STABLE, NULL,                                     \
+        "how far it is; NaN beside done is a result"
+#define TEXT_FIELD(name, variable, place, rerun, long_name)                                        \
+    name, variable, place, FIELD_TEXT, rerun, NULL, long_name
+#define MESSAGE_FIELD(variable) TEXT_FIELD("message", variable, IN_RECORD, STABLE, "why it failed")
+#define KEY_FIELD               TEXT_FIELD("key", "key", FRAME_KEY, STABLE, "digest of settings and inputs")
 #define FINGERPRINT_FIELD                                                                          \
-    {                                                                                              \
-        "fingerprint", "fingerprint", FRAME_TEXT, FIELD_TEXT, STABLE, NULL,                        \
-            "what the last bits may depend on"                                                     \
-    }
+    TEXT_FIELD("fingerprint", "fingerprint", FRAME_TEXT, STABLE, "what the last bits may depend on")
 #define PROVENANCE_FIELD                                                                           \
-    {                                                                                              \
-        "provenance", "provenance", FRAME_JSON, FIELD_TEXT, VOLATILE, NULL,                        \
-            "host, times and paths (JSON)"                                                         \
-    }
+    TEXT_FIELD("provenance", "provenance", FRAME_JSON, VOLATILE, "host, times and paths (JSON)")
+#define SECONDS_FIELD(name, variable, long_name)                                                   \
+    name, variable, IN_VALUES, FIELD_REAL, VOLATILE, "s", long_name
 
 /* A list of equal parts in each record, [{label: text, NAME: number}, ...]: in the cube a group
  * with variables of (record, part). */

@@ -2,8 +2,8 @@
 #include "results/kind.h"
 
 static const struct field fields[] = {
-    STATUS_FIELD("status"),
-    MESSAGE_FIELD("message"),
+    {STATUS_FIELD("status")},
+    {MESSAGE_FIELD("message")},
 
     {"weight_distance", "weight_distance", IN_VALUES, FIELD_REAL, STABLE, "1",
      "Euclidean distance of the quantized weights from the weights"},
@@ -19,21 +19,15 @@ static const struct field fields[] = {
      "d'Hd/|d|^2, the curvature along the change"},
     {"critical_sharpness", "critical_sharpness_delta", IN_VALUES, FIELD_REAL, STABLE, "1",
      "2/step at which the loss begins to rise along d, in units of d, on curvature's tokens"},
-    {"seconds", "seconds", IN_VALUES, FIELD_REAL, VOLATILE, "s", "time of the cell's own work"},
-    {"seconds_forward", "seconds_forward", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the cell's forward passes"},
-    {"seconds_hessian", "seconds_hessian", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the Hessian sums"},
-    {"seconds_factor", "seconds_factor", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the factorisations"},
-    {"seconds_sweep", "seconds_sweep", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the quantizer's column sweeps"},
-    {"seconds_read", "seconds_read", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "even part of the visit's waiting for weights"},
-    {"seconds_head", "seconds_head", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "even part of the visit's time at the head"},
-    {"seconds_second_order", "seconds_second_order", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the second-order prediction, shared by the variants of a pass"},
+    {SECONDS_FIELD("seconds", "seconds", "time of the cell's own work")},
+    {SECONDS_FIELD("seconds_forward", "seconds_forward", "time of the cell's forward passes")},
+    {SECONDS_FIELD("seconds_hessian", "seconds_hessian", "time of the Hessian sums")},
+    {SECONDS_FIELD("seconds_factor", "seconds_factor", "time of the factorisations")},
+    {SECONDS_FIELD("seconds_sweep", "seconds_sweep", "time of the quantizer's column sweeps")},
+    {SECONDS_FIELD("seconds_read", "seconds_read", "even part of the visit's waiting for weights")},
+    {SECONDS_FIELD("seconds_head", "seconds_head", "even part of the visit's time at the head")},
+    {SECONDS_FIELD("seconds_second_order", "seconds_second_order",
+                   "time of the second-order prediction, shared by the variants of a pass")},
     {"peak_memory", "peak_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
      "peak resident memory of a process of the group so far"},
 
@@ -56,9 +50,9 @@ static const struct field fields[] = {
     {"top1_agreement", "top1_agreement", IN_INNER, FIELD_REAL, STABLE, "1",
      "share of positions where both models put the same token first"},
 
-    KEY_FIELD,
-    FINGERPRINT_FIELD,
-    PROVENANCE_FIELD,
+    {KEY_FIELD},
+    {FINGERPRINT_FIELD},
+    {PROVENANCE_FIELD},
     {0},
 };
 

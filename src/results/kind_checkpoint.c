@@ -2,8 +2,8 @@
 #include "results/kind.h"
 
 static const struct field fields[] = {
-    STATUS_FIELD("checkpoint_status"),
-    MESSAGE_FIELD("checkpoint_message"),
+    {STATUS_FIELD("checkpoint_status")},
+    {MESSAGE_FIELD("checkpoint_message")},
     {"weights_hash", "weights_hash", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
      "digest of the checkpoint's weights"},
 
@@ -16,16 +16,14 @@ static const struct field fields[] = {
     {"critical_sharpness", "critical_sharpness", IN_VALUES, FIELD_REAL, STABLE, "1",
      "2/step at which the loss begins to rise along the way from the checkpoint before, in units "
      "of that way, on curvature's tokens"},
-    {"seconds", "checkpoint_seconds", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "wall time of the visit of the checkpoint"},
-    {"seconds_read", "checkpoint_seconds_read", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time spent waiting for weights"},
-    {"seconds_forward", "checkpoint_seconds_forward", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the full-precision forward pass"},
-    {"seconds_hessian", "checkpoint_seconds_hessian", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the Hessian sums that variants share"},
-    {"seconds_head", "checkpoint_seconds_head", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time at the output matrix, all variants together"},
+    {SECONDS_FIELD("seconds", "checkpoint_seconds", "wall time of the visit of the checkpoint")},
+    {SECONDS_FIELD("seconds_read", "checkpoint_seconds_read", "time spent waiting for weights")},
+    {SECONDS_FIELD("seconds_forward", "checkpoint_seconds_forward",
+                   "time of the full-precision forward pass")},
+    {SECONDS_FIELD("seconds_hessian", "checkpoint_seconds_hessian",
+                   "time of the Hessian sums that variants share")},
+    {SECONDS_FIELD("seconds_head", "checkpoint_seconds_head",
+                   "time at the output matrix, all variants together")},
     {"peak_memory", "checkpoint_peak_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
      "peak resident memory of a process of the group so far"},
     {"planned_memory", "checkpoint_planned_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
@@ -42,9 +40,9 @@ static const struct field fields[] = {
     {"tokens", "baseline_tokens", IN_INNER, FIELD_INTEGER, STABLE, "1", "tokens scored"},
     {"bytes", "baseline_bytes", IN_INNER, FIELD_INTEGER, STABLE, "1", "bytes of text scored"},
 
-    KEY_FIELD,
-    FINGERPRINT_FIELD,
-    PROVENANCE_FIELD,
+    {KEY_FIELD},
+    {FINGERPRINT_FIELD},
+    {PROVENANCE_FIELD},
     {0},
 };
 

@@ -2,8 +2,8 @@
 #include "results/kind.h"
 
 static const struct field fields[] = {
-    STATUS_FIELD("curvature_status"),
-    MESSAGE_FIELD("curvature_message"),
+    {STATUS_FIELD("curvature_status")},
+    {MESSAGE_FIELD("curvature_message")},
     {"subset", "curvature_subset", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
      "parameters whose Hessian is measured"},
     {"sharpness", "sharpness_method", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
@@ -42,12 +42,11 @@ static const struct field fields[] = {
      "peak resident memory of a process of the group so far, curvature included"},
     {"planned_memory", "curvature_planned_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
      "peak memory that the visit with its curvature was planned to take"},
-    {"seconds", "curvature_seconds", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the measurement of curvature"},
+    {SECONDS_FIELD("seconds", "curvature_seconds", "time of the measurement of curvature")},
 
-    KEY_FIELD,
-    FINGERPRINT_FIELD,
-    PROVENANCE_FIELD,
+    {KEY_FIELD},
+    {FINGERPRINT_FIELD},
+    {PROVENANCE_FIELD},
     {0},
 };
 

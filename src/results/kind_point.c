@@ -19,11 +19,11 @@ static const struct field fields[] = {
      "place on the grid along the first axis"},
     {"grid_row", "grid_row", IN_LABELS, FIELD_INTEGER, STABLE, "1",
      "place on the grid along the second axis"},
-    KEY_FIELD,
+    {KEY_FIELD},
     {"status", "status", IN_RECORD, FIELD_STATUS, STABLE, NULL, "how far the point is"},
-    MESSAGE_FIELD("message"),
-    FINGERPRINT_FIELD,
-    PROVENANCE_FIELD,
+    {MESSAGE_FIELD("message")},
+    {FINGERPRINT_FIELD},
+    {PROVENANCE_FIELD},
 
     {"a", "a", IN_VALUES, FIELD_REAL, STABLE, "1",
      "place along the plane's first axis, a length in weight space; random: a multiple of the "
@@ -38,8 +38,7 @@ static const struct field fields[] = {
     {"loss", "loss", IN_VALUES, FIELD_REAL, STABLE, "nat", "cross-entropy per token at the point"},
     {"loss_stderr", "loss_stderr", IN_VALUES, FIELD_REAL, STABLE, "nat",
      "its standard error over sequences, which all points share"},
-    {"seconds", "seconds", IN_VALUES, FIELD_REAL, VOLATILE, "s",
-     "time of the point's forward pass"},
+    {SECONDS_FIELD("seconds", "seconds", "time of the point's forward pass")},
     {0},
 };
 

@@ -33,33 +33,19 @@ static void first_line(const char *path, char *out, size_t size)
     fclose(f);
 }
 
-/* What stands behind the name in /proc/PID/stat: fields 3 and on; empty if there is no such
- * process. The name may hold blanks and brackets, so fields are counted from its last ')'. */
-static void process_fields(long pid, char out[1024])
+/* Field 22 of /proc/PID/stat: clock ticks from boot to the start of the process; -1 if unknown.
+ * *zombie (may be NULL): it was killed, but its parent has not asked how it ended. The name, field
+ * 2, may hold blanks and brackets, so fields are counted from its last ')'. */
+static long long process_start(long pid, bool *zombie)
 {
     char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
     first_line(path, line, sizeof line);
-    const char *end = strrchr(line, ')');
-    snprintf(out, 1024, "%s", end && end[1] ? end + 2 : "");
-}
-
-/* Field 22: clock ticks from boot to the start of the process; -1 if unknown. */
-static long long process_start(long pid)
-{
-    char fields[1024];
-    process_fields(pid, fields);
-    const char *p = fields;
+    const char *p = strrchr(line, ')');
+    p = p && p[1] ? p + 2 : NULL;
+    if (zombie) *zombie = p && (*p == 'Z' || *p == 'X');
     for (int field = 3; p && field < 22; field++) p = strchr(p + 1, ' ');
     return p && *p ? atoll(p + 1) : -1;
-}
-
-/* Killed, but its parent has not asked how it ended. */
-static bool is_zombie(long pid)
-{
-    char fields[1024];
-    process_fields(pid, fields);
-    return fields[0] == 'Z' || fields[0] == 'X';
 }
 
 /* Process numbers mean something only inside one namespace. */
@@ -78,7 +64,7 @@ static json_t *identity(void)
     clock_utc(utc);
     return json_pack("{s:s, s:I, s:s, s:s, s:I, s:s}", "host", host, "pid", (json_int_t)getpid(),
                      "boot_id", boot, "pid_namespace", space, "start",
-                     (json_int_t)process_start(getpid()), "utc", utc);
+                     (json_int_t)process_start(getpid(), NULL), "utc", utc);
 }
 
 /* --- who they are --- */
@@ -92,9 +78,10 @@ static bool same_text(const json_t *a, const json_t *b, const char *key)
 static bool is_running(long pid, long long start)
 {
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return false;
-    if (is_zombie(pid)) return false;
-    long long now = process_start(pid);
-    return start <= 0 || now <= 0 || now == start; /* else the number was given to another */
+    bool zombie;
+    long long now = process_start(pid, &zombie);
+    return !zombie &&
+           (start <= 0 || now <= 0 || now == start); /* else the number was given to another */
 }
 
 enum holder { HOLDER_DEAD, HOLDER_RUNS_HERE, HOLDER_ELSEWHERE };
@@ -110,25 +97,7 @@ static enum holder look_at(const json_t *holder, const json_t *me)
     return is_running(pid, start) ? HOLDER_RUNS_HERE : HOLDER_DEAD;
 }
 
-static enum status refuse(const char *path, const json_t *holder, struct err *e)
-{
-    RAISE(ERR_LOCKED,
-          "%s: held by process %lld on host %s since %s; if that run is dead, delete the file",
-          path, (long long)json_integer_value(json_object_get(holder, "pid")),
-          json_text(holder, "host", "unknown"), json_text(holder, "utc", "an unknown time"));
-    return OK;
-}
-
 /* --- taking --- */
-
-static enum status write_identity(const char *temporary, const char *text, struct lock *l,
-                                  struct err *e)
-{
-    PASS(fsx_write_atomic(temporary, text, strlen(text), e));
-    l->fd = open(temporary, O_RDONLY | O_CLOEXEC);
-    NEED(l->fd >= 0, ERR_IO, "%s: %s", temporary, strerror(errno));
-    return OK;
-}
 
 static bool is_file_at(int fd, const char *path)
 {
@@ -156,10 +125,13 @@ static enum status take_over(struct lock *l, const char *temporary, const json_t
         FAIL(ERR_LOCKED, "%s: not readable as a lock; delete it if no run is going on", l->path);
     }
     enum holder state = look_at(holder, me);
+    const long long pid = json_integer_value(json_object_get(holder, "pid"));
     if (state == HOLDER_RUNS_HERE && (*patience)-- > 0) goto done;
-    if (state != HOLDER_DEAD) TRY(refuse(l->path, holder, e));
-    log_warn("%s: taken over from process %lld of this host, which is dead", l->path,
-             (long long)json_integer_value(json_object_get(holder, "pid")));
+    ENSURE(state == HOLDER_DEAD, ERR_LOCKED,
+           "%s: held by process %lld on host %s since %s; if that run is dead, delete the file",
+           l->path, pid, json_text(holder, "host", "unknown"),
+           json_text(holder, "utc", "an unknown time"));
+    log_warn("%s: taken over from process %lld of this host, which is dead", l->path, pid);
     ENSURE(rename(temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
     *taken = true;
 done:
@@ -191,20 +163,18 @@ done:
 static enum status put_in_place(struct lock *l, const char *temporary, const json_t *me,
                                 const char *text, int *patience, bool *taken, struct err *e)
 {
-    enum status st = OK;
     if (link(temporary, l->path) == 0) {
         *taken = true;
-        goto done;
+        return OK;
     }
     if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) {
-        TRY(create_exclusively(l, text, taken, e));
-        if (*taken) goto done;
+        PASS(create_exclusively(l, text, taken, e));
+        if (*taken) return OK;
         errno = EEXIST;
     }
-    ENSURE(errno == EEXIST, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
-    TRY(take_over(l, temporary, me, patience, taken, e));
-done:
-    return st;
+    NEED(errno == EEXIST, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
+    PASS(take_over(l, temporary, me, patience, taken, e));
+    return OK;
 }
 
 static void lock_free(struct lock *l)
@@ -229,7 +199,9 @@ enum status lock_take(const char *results, struct lock **out, struct err *e)
     TRY(mem_format(&l->path, e, "%s.lock", results));
     TRY(mem_format(&temporary, e, "%s.%lld.%ld", l->path,
                    (long long)json_integer_value(json_object_get(me, "start")), (long)getpid()));
-    TRY(write_identity(temporary, text, l, e));
+    TRY(fsx_write_atomic(temporary, text, strlen(text), e));
+    l->fd = open(temporary, O_RDONLY | O_CLOEXEC);
+    ENSURE(l->fd >= 0, ERR_IO, "%s: %s", temporary, strerror(errno));
     for (int attempt = 0, patience = 5; !taken; attempt++) {
         ENSURE(attempt < 100, ERR_LOCKED, "%s: changes hands again and again", l->path);
         TRY(put_in_place(l, temporary, me, text, &patience, &taken, e));

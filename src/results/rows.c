@@ -78,13 +78,12 @@ enum status rows_make(const struct kind *k, const struct axes *a, const struct r
                       struct rows *out, struct err *e)
 {
     enum status st = OK;
-    struct rows r = {.kind = k, .axes = a};
-    TRY(add_all(&r, e));
-    for (int64_t i = 0; v && i < r.n; i++) r.rows[i].record = results_view_find(v, r.rows[i].key);
-    *out = r;
-    r = (struct rows){0};
+    *out = (struct rows){.kind = k, .axes = a};
+    TRY(add_all(out, e));
+    for (int64_t i = 0; v && i < out->n; i++)
+        out->rows[i].record = results_view_find(v, out->rows[i].key);
 done:
-    rows_free(&r);
+    if (st != OK) rows_free(out);
     return st;
 }
 

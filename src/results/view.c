@@ -35,7 +35,6 @@ static void replace(json_t **held, json_t *record)
 
 enum status view_add(struct results_view *v, const json_t *borrowed, struct err *e)
 {
-    enum status st = OK;
     json_t *record = (json_t *)borrowed; /* only its count of references changes */
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
     bool is_end = strcmp(type, "end") == 0;
@@ -44,12 +43,11 @@ enum status view_add(struct results_view *v, const json_t *borrowed, struct err 
     else
         replace(&v->end, NULL);
     if (strcmp(type, "plan") == 0) replace(&v->plan, record);
-    if (!kind_find(type) || !key) goto done;
+    if (!kind_find(type) || !key) return OK;
     const json_t *old = json_object_get(v->records, key);
-    if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) goto done;
-    ENSURE(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
-done:
-    return st;
+    if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
+    NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
+    return OK;
 }
 
 enum status results_view_of_journal(const struct journal *j, struct results_view **out,

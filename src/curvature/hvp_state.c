@@ -57,13 +57,12 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
     enum status st = OK;
     const struct model_shape *m = &h->m->spec.shape;
     struct hvp_state *s;
-    int64_t TC;
     TRY(mem_zero(&s, 1, sizeof *s, "the state of a call", e));
     *out = s;
     *s = (struct hvp_state){.kept = kept, .L = m->layers, .C = m->hidden, .k = kept ? 1 : k};
     s->T = h->s->offset[h->s->n];
     s->levels = backward ? s->L + 1 : 2;
-    TC = s->T * s->C;
+    int64_t TC = s->T * s->C;
     TRY(cut(s, h, e));
     TRY(hvp_outer_load(h, &s->outer, e));
     TRY(diff_work_init(&s->work, h->m, max64(s->max_tokens, h->slice.rows), s->max_sequences,

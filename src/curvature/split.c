@@ -39,23 +39,21 @@ static enum status add_parts(const struct subject *s, const struct trace_estimat
 {
     enum status st = OK;
     int64_t first = out->n, *group = NULL;
-    double *mean = NULL, *error = NULL;
+    double *mean = NULL; // (n), and then the errors (n)
     TRY(mem_alloc(&group, s->n_tensors, sizeof *group, "parts of a trace", e));
     for (int64_t i = 0; i < s->n_tensors; i++)
         group[i] = part_of(out, first, &s->tensors[i], layers) - first;
     int64_t n = out->n - first;
-    TRY(mem_alloc(&mean, n, sizeof *mean, "parts of a trace", e));
-    TRY(mem_alloc(&error, n, sizeof *error, "parts of a trace", e));
-    TRY(trace_group(t, group, n, mean, error, e));
+    TRY(mem_alloc(&mean, 2 * n, sizeof *mean, "parts of a trace", e));
+    TRY(trace_group(t, group, n, mean, mean + n, e));
     for (int64_t i = 0; i < n; i++) {
         out->parts[first + i].trace = mean[i];
-        out->parts[first + i].error = error[i];
+        out->parts[first + i].error = mean[n + i];
     }
     if (layers) qsort(out->parts + first, (size_t)n, sizeof *out->parts, by_layer);
 done:
     free(group);
     free(mean);
-    free(error);
     return st;
 }
 

@@ -218,10 +218,7 @@ enum status trace_estimate(const struct operator* a, const struct trace_options 
     TRY(mem_zero(&out->part, out->n_parts, sizeof(double), "traces of tensors", e));
     TRY(mem_zero(&out->part_error, out->n_parts, sizeof(double), "traces of tensors", e));
     TRY(mem_zero(&out->exact, out->n_parts, sizeof(double), "traces of tensors", e));
-    if (o->hutchpp)
-        TRY(hutchpp(&p, out, e));
-    else
-        TRY(hutchinson(&p, out, e));
+    TRY((o->hutchpp ? hutchpp : hutchinson)(&p, out, e));
 done:
     release(&p);
     if (st != OK) trace_estimate_free(out);

@@ -4,6 +4,7 @@
 #include "util/rng.h"
 #include <math.h>
 #include <omp.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,15 +127,16 @@ static void strip_sum(int64_t begin, int64_t count, int64_t m, float *const *v, 
     }
 }
 
-/* w -= sum of c[i] v[i] over i < k, rounded to f32 once per number. */
-static void subtract(int64_t n, int64_t k, float *const *v, const double *c, float *w)
+/* w = sum of c[i] v[i] over i < k, or w minus that; rounded to f32 once per number. */
+static void combine(int64_t n, int64_t k, float *const *v, const double *c, bool subtract, float *w)
 {
 #pragma omp parallel for schedule(static) if (n > CHUNK)
     for (int64_t begin = 0; begin < n; begin += STRIP) {
         double s[STRIP];
         int64_t count = min64(STRIP, n - begin);
         strip_sum(begin, count, k, v, c, s);
-        for (int64_t i = 0; i < count; i++) w[begin + i] = (float)(w[begin + i] - s[i]);
+        for (int64_t i = 0; i < count; i++)
+            w[begin + i] = (float)(subtract ? w[begin + i] - s[i] : s[i]);
     }
 }
 
@@ -142,20 +144,14 @@ double vector_orthogonalise(const struct space *s, int64_t k, float *const *v, f
 {
     for (int pass = 0; pass < 2; pass++) {
         dots(s, k, v, w, c);
-        subtract(s->n, k, v, c, w);
+        combine(s->n, k, v, c, true, w);
     }
     return vector_norm(s, w);
 }
 
 void vector_sum(int64_t n, int64_t m, float *const *v, const double *c, float *out)
 {
-#pragma omp parallel for schedule(static) if (n > CHUNK)
-    for (int64_t begin = 0; begin < n; begin += STRIP) {
-        double s[STRIP];
-        int64_t count = min64(STRIP, n - begin);
-        strip_sum(begin, count, m, v, c, s);
-        for (int64_t i = 0; i < count; i++) out[begin + i] = (float)s[i];
-    }
+    combine(n, m, v, c, false, out);
 }
 
 enum status vector_combine(int64_t n, int64_t m, int64_t k, float *const *v, const double *s,

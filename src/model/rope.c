@@ -130,8 +130,7 @@ static enum status apply_type(const char *name, struct rope *r, struct scaling *
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].name, name) == 0) return types[i].apply ? types[i].apply(r, s, e) : OK;
     RAISE(ERR_USAGE,
-          "%s: %srope_type \"%s\" is not supported (supported: default, linear, llama3, "
-          "yarn)",
+          "%s: %srope_type \"%s\" is not supported (supported: default, linear, llama3, yarn)",
           s->c->name, s->c->prefix, name);
 }
 

@@ -5,7 +5,7 @@
  * power_stop. */
 static const char *const subsets[] = {"all", "mat2d", "blocks2d", "quantized", NULL};
 static const char *const methods[] = {"none", "power", "lanczos", NULL};
-static const char *const depths[] = {"none", "total", "layers", NULL};
+const char *const second_order_depths[] = {"none", "total", "layers", NULL};
 static const char *const stops[] = {"pyhessian", "residual", NULL};
 
 static const struct option keys[] = {
@@ -95,7 +95,7 @@ static const struct option section_keys[] = {
     OPTION(curvature_section, second_order, CHOICE,
            "predicts the change of loss of every cell from gradient and Hessian, one product a "
            "cell (total), and one more for each layer alone (layers)",
-           .fallback = "none", .choices = depths),
+           .fallback = "none", .choices = second_order_depths),
     OPTION(curvature_section, critical, BOOL,
            "critical sharpness, by forward passes alone: of each checkpoint along the way from the "
            "one before, of each cell along the change of its weights",

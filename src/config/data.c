@@ -148,8 +148,14 @@ static const struct option keys[] = {
            "defaults of these keys by a published protocol (listed below)", .fallback = "none",
            .otherwise = "the sweep's", .choices = preset_names, .file_only = true),
 };
+static bool absent(const void *entry)
+{
+    const struct data_options *d = entry;
+    return !d->text && !d->ids;
+}
+
 const struct option_table data_table = {OPTION_ROWS(keys, data_options), .begin = data_begin,
-                                        .finish = finish};
+                                        .finish = finish, .absent = absent};
 
 enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e)
 {
@@ -170,8 +176,7 @@ enum status data_options_check_scored(const struct data_options *d, const char *
 
 json_t *data_options_to_json(const struct data_options *d)
 {
-    if (!d->text && !d->ids) return json_null();
-    return options_to_json(&data_table, d);
+    return absent(d) ? json_null() : options_to_json(&data_table, d);
 }
 
 enum status sweep_curvature_data(const struct sweep *s, struct data_options *out, struct err *e)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* In the order of enum surface_plane. */
-static const char *const planes[] = {"quantization", "trajectory", "random", NULL};
+const char *const surface_planes[] = {"quantization", "trajectory", "random", NULL};
 
 static const struct option keys[] = {
     OPTION(surface_entry, name, TEXT, "label of the surface, each only once",
@@ -15,7 +15,7 @@ static const struct option keys[] = {
            "through a checkpoint, the one before it and its quantized weights (quantization), the "
            "principal plane of a trajectory's checkpoints (trajectory), or two filter-normalised "
            "random directions (random)",
-           .required = true, .fallback = "quantization", .choices = planes),
+           .required = true, .fallback = "quantization", .choices = surface_planes),
     OPTION(surface_entry, model, TEXT, "name of the trajectory in `models`",
            .otherwise = "the first"),
     OPTION(surface_entry, checkpoint, TEXT, "the plane's origin (quantization, random)",
@@ -79,7 +79,7 @@ const struct option_table surface_table = {OPTION_ROWS(keys, surface_entry), .fi
 
 const char *surface_plane_name(int plane)
 {
-    return planes[plane];
+    return surface_planes[plane];
 }
 
 /* --- what it names in the rest of the sweep --- */

@@ -219,9 +219,6 @@ void sweep_free(struct sweep *s)
 json_t *sweep_to_json(const struct sweep *s)
 {
     json_t *json = options_to_json(&sweep_table, s);
-    if (json && !s->calibration.text && !s->calibration.ids) json_object_del(json, "calibration");
-    json_t *curvature = json_object_get(json, "curvature");
-    if (!s->curvature.data.text && !s->curvature.data.ids) json_object_del(curvature, "data");
     if (!curvature_section_asks(&s->curvature)) json_object_del(json, "curvature");
     json_t *methods = json_object_get(json, "methods");
     for (int64_t i = 0; i < s->n_methods; i++)

@@ -155,6 +155,9 @@ extern const struct option_table sweep_table, model_table, method_table, data_ta
     curvature_section_table, run_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
+/* The words of enum second_order_depth and enum surface_plane; NULL behind the last. */
+extern const char *const second_order_depths[], *const surface_planes[];
+
 /* The JSON form of the parts that are sent to workers and hashed into cell keys: as options_to_json
  * and options_from_json, but without the options that other methods alone have, and data without
  * text and ids (no calibration) is a JSON null. */

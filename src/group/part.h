@@ -73,10 +73,7 @@ struct part {
 
     /* Its task. wanted: whether the visit asks for it; NULL: if it has the task. */
     bool (*wanted)(const struct visit *v);
-    void (*task_free)(void *task); /* NULL: nothing */
-    /* A new reference, NULL when out of memory; and back, *task owned by the caller. */
-    json_t *(*task_to_json)(const void *task);
-    enum status (*task_from_json)(const json_t *json, void **task, struct err *e);
+    const struct option_table *task; /* its fields; NULL: it has none */
 
     /* What it adds to a visit's work on such a text: once, and for each of its cells. */
     void (*cost)(const void *task, const struct model_sizes *m, const struct cost_tokens *t,

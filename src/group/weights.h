@@ -22,23 +22,20 @@ enum weights_kind {
 struct variant {
     struct method_entry method; /* its bits list is not used */
     int64_t bits;
-    char *key; /* of the cell */
+    char *key; /* of the cell; NULL: of no cell */
 };
 void variant_free(struct variant *v); /* not the struct itself */
 MUST_USE enum status variant_copy(const struct method_entry *m, int64_t bits, const char *key,
                                   struct variant *out, struct err *e);
-/* A new reference, NULL when out of memory; and back. ERR_FORMAT. */
-json_t *variant_to_json(const struct variant *v);
-MUST_USE enum status variant_from_json(const json_t *json, struct variant *out, struct err *e);
 
 /* Zero but for a path: a stored folder. */
 struct weights {
-    enum weights_kind kind;
+    int kind;   /* enum weights_kind */
     char *name; /* what recipes call it; NULL: path */
     char *path; /* stored */
     int64_t n;
     struct weights *parts;  // (n) made of these
-    double *coefficients;   // (n) of a sum
+    double coefficient;     /* of this one in the sum that it is a part of; else unused */
     struct variant variant; /* quantized */
     uint64_t stream;        /* random: of the numbers (rng.h) */
 };
@@ -47,9 +44,9 @@ MUST_USE enum status weights_copy(const struct weights *from, struct weights *ou
 /* A source of that kind made of one other, which is copied. */
 MUST_USE enum status weights_derive(enum weights_kind kind, const struct weights *from,
                                     struct weights *out, struct err *e);
-/* A new reference, NULL when out of memory; and back. ERR_FORMAT. */
-json_t *weights_to_json(const struct weights *w);
-MUST_USE enum status weights_from_json(const json_t *json, struct weights *out, struct err *e);
+
+/* The fields of both, for their JSON form (options.h). */
+extern const struct option_table variant_table, weights_table;
 
 /* "stored", "sum", ... */
 const char *weights_kind_name(const struct weights *w);

@@ -8,75 +8,22 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- the task --- */
+static const struct option step_fields[] = {
+    OPTION(curvature_step, weights, GROUP, "", .table = &weights_table),
+    OPTION(curvature_step, key, TEXT, "", .required = true),
+};
+static const struct option_table step_table = {OPTION_ROWS(step_fields, curvature_step)};
 
-static void task_free(void *task)
-{
-    struct curvature_task *t = task;
-    if (!t) return;
-    options_free(&data_table, &t->data);
-    free(t->key);
-    free(t->vectors);
-    for (int64_t i = 0; i < t->n_before; i++) {
-        weights_free(&t->before[i].weights);
-        free(t->before[i].key);
-    }
-    free(t->before);
-    free(t);
-}
-
-static json_t *task_to_json(const void *task)
-{
-    const struct curvature_task *t = task;
-    json_t *json = json_pack("{s:s, s:I, s:o, s:o}", "key", t->key, "seed", (json_int_t)t->seed,
-                             "options", options_to_json(&curvature_table, &t->options), "data",
-                             data_options_to_json(&t->data));
-    if (!json || !t->vectors) return json;
-    json_t *before = json_array();
-    for (int64_t i = 0; i < t->n_before; i++)
-        json_array_append_new(before, json_pack("{s:o, s:s}", "weights",
-                                                weights_to_json(&t->before[i].weights), "key",
-                                                t->before[i].key));
-    json_object_set_new(json, "warm",
-                        json_pack("{s:s, s:o, s:b}", "vectors", t->vectors, "before", before,
-                                  "followed", t->followed));
-    return json;
-}
-
-static enum status warm_from_json(const json_t *json, struct curvature_task *t, struct err *e)
-{
-    const json_t *list = json_object_get(json, "before");
-    int64_t n = (int64_t)json_array_size(list);
-    PASS(mem_string(&t->vectors, json_text(json, "vectors", ""), e));
-    t->followed = json_is_true(json_object_get(json, "followed"));
-    PASS(mem_zero(&t->before, n, sizeof *t->before, "checkpoints before", e));
-    for (int64_t i = 0; i < n; i++) {
-        const json_t *one = json_array_get(list, (size_t)i);
-        t->n_before++;
-        PASS(weights_from_json(json_object_get(one, "weights"), &t->before[i].weights, e));
-        PASS(mem_string(&t->before[i].key, json_text(one, "key", ""), e));
-    }
-    return OK;
-}
-
-static enum status task_from_json(const json_t *json, void **task, struct err *e)
-{
-    enum status st = OK;
-    struct curvature_task *t = NULL;
-    const char *key = json_text(json, "key", NULL);
-    ENSURE(key, ERR_FORMAT, "visit: curvature's key is missing");
-    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
-    TRY(mem_string(&t->key, key, e));
-    t->seed = json_integer_value(json_object_get(json, "seed"));
-    TRY(options_from_json(&curvature_table, json_object_get(json, "options"), &t->options, e));
-    TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));
-    if (json_object_get(json, "warm")) TRY(warm_from_json(json_object_get(json, "warm"), t, e));
-    *task = t;
-    t = NULL;
-done:
-    task_free(t);
-    return st;
-}
+static const struct option fields[] = {
+    OPTION(curvature_task, options, GROUP, "", .table = &curvature_table),
+    OPTION(curvature_task, data, GROUP, "", .table = &data_table),
+    OPTION(curvature_task, seed, INT, "", OPTION_ANY_INT),
+    OPTION(curvature_task, key, TEXT, "", .required = true),
+    OPTION(curvature_task, vectors, TEXT, ""),
+    OPTION(curvature_task, before, LIST, "", OPTION_ENTRIES(curvature_task, n_before, &step_table)),
+    OPTION(curvature_task, followed, BOOL, ""),
+};
+static const struct option_table task_table = {OPTION_ROWS(fields, curvature_task)};
 
 /* --- the record --- */
 
@@ -269,9 +216,7 @@ static void close_state(struct part_context *c)
 const struct part curvature_part = {
     .name = "curvature",
     .of_model = true,
-    .task_free = task_free,
-    .task_to_json = task_to_json,
-    .task_from_json = task_from_json,
+    .task = &task_table,
     .cost = cost,
     .memory = memory,
     .state = sizeof(struct state),

@@ -9,50 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- tasks as text --- */
-
-static void task_free(void *task)
-{
-    struct second_order_task *t = task;
-    if (!t) return;
-    options_free(&data_table, &t->data);
-    if (t->previous) weights_free(t->previous);
-    free(t->previous);
-    free(t->identity);
-    free(t);
-}
-
-static json_t *task_to_json(const void *task)
-{
-    const struct second_order_task *t = task;
-    return json_pack("{s:i, s:b, s:o*, s:o, s:s, s:I, s:f}", "depth", t->depth, "critical",
-                     t->critical, "previous", t->previous ? weights_to_json(t->previous) : NULL,
-                     "data", data_options_to_json(&t->data), "identity", t->identity, "together",
-                     (json_int_t)t->together, "memory", t->memory);
-}
-
-static enum status task_from_json(const json_t *json, void **task, struct err *e)
-{
-    enum status st = OK;
-    struct second_order_task *t = NULL;
-    const json_t *previous = json_object_get(json, "previous");
-    TRY(mem_zero(&t, 1, sizeof *t, "a task", e));
-    t->depth = (int)json_integer_value(json_object_get(json, "depth"));
-    t->critical = json_is_true(json_object_get(json, "critical"));
-    if (previous) {
-        TRY(mem_zero(&t->previous, 1, sizeof *t->previous, "a task", e));
-        TRY(weights_from_json(previous, t->previous, e));
-    }
-    t->together = json_integer_value(json_object_get(json, "together"));
-    t->memory = json_number_value(json_object_get(json, "memory"));
-    TRY(data_options_from_json(json_object_get(json, "data"), &t->data, e));
-    TRY(mem_string(&t->identity, json_text(json, "identity", ""), e));
-    *task = t;
-    t = NULL;
-done:
-    task_free(t);
-    return st;
-}
+static const struct option fields[] = {
+    OPTION(second_order_task, depth, CHOICE, "", .required = true, .choices = second_order_depths),
+    OPTION(second_order_task, critical, BOOL, ""),
+    OPTION(second_order_task, previous, GROUP, "", .table = &weights_table),
+    OPTION(second_order_task, data, GROUP, "", .table = &data_table),
+    OPTION(second_order_task, identity, TEXT, "", .required = true),
+    OPTION(second_order_task, together, INT, "", OPTION_ANY_INT),
+    OPTION(second_order_task, memory, REAL, "", OPTION_ANY_REAL),
+};
+static const struct option_table task_table = {OPTION_ROWS(fields, second_order_task)};
 
 void second_order_result_free(struct second_order_result *r)
 {
@@ -236,9 +202,7 @@ static void close_state(struct part_context *c)
 const struct part second_order_part = {
     .name = "second_order",
     .of_cells = true,
-    .task_free = task_free,
-    .task_to_json = task_to_json,
-    .task_from_json = task_from_json,
+    .task = &task_table,
     .cost = cost,
     .memory = memory,
     .in_fixed_order = true,

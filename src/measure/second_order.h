@@ -8,7 +8,7 @@
 struct second_order_task {
     int depth;                /* enum second_order_depth */
     bool critical;            /* critical sharpness too, also of the checkpoint itself */
-    struct weights *previous; /* of the checkpoint before; NULL: none */
+    struct weights previous;  /* of the checkpoint before; all zero: none */
     struct data_options data; /* the tokens */
     char *identity;           /* digest of the above, to tell results of other settings */
     int64_t together;         /* variants that share a pass, as far as memory allows */

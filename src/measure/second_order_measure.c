@@ -261,7 +261,7 @@ static enum status open_previous(const struct second_order *s, const struct sequ
                                  struct checkpoint **previous, struct err *e)
 {
     PASS(visit_sequences_get(s->context->cache, s->context->visit, &s->task->data, tokens, e));
-    return weights_open(s->task->previous, NULL, previous, e);
+    return weights_open(&s->task->previous, NULL, previous, e);
 }
 
 static enum status measure_checkpoint(const struct second_order *s, struct critical *out,
@@ -286,7 +286,7 @@ enum status second_order_of_checkpoint(struct second_order *s, struct err *e)
     struct err failure = {0};
     struct second_order_result *out = &s->of_checkpoint;
     double start = clock_seconds();
-    if (!s->task->previous) return OK;
+    if (weights_table.absent(&s->task->previous)) return OK;
     out->done = measure_checkpoint(s, &out->critical, &failure) == OK;
     if (!out->done) PASS(note(s->group, "critical", &failure, out, e));
     out->seconds = clock_seconds() - start;

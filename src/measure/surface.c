@@ -1,5 +1,5 @@
 #include "measure/surface.h"
-#include "config/surface_options.h"
+#include "config/sweep.h"
 #include "curvature/plane.h"
 #include "group/lru.h"
 #include "util/clock.h"
@@ -9,60 +9,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- tasks as text --- */
-
-static void task_free(void *task)
+static enum status task_finish(void *task, const struct option_scope *scope, struct err *e)
 {
-    struct surface_task *t = task;
-    if (!t) return;
-    for (int64_t i = 0; i < t->n; i++) weights_free(&t->parts[i]);
-    free(t->parts);
-    free(t->surface);
-    free(t->point);
-    free(t);
+    return ((struct surface_task *)task)->n > 0
+               ? OK
+               : options_fail(scope, "parts", e, "the surface has no parts");
 }
 
-static json_t *task_to_json(const void *task)
-{
-    const struct surface_task *t = task;
-    json_t *parts = json_array();
-    for (int64_t i = 0; i < t->n; i++) json_array_append_new(parts, weights_to_json(&t->parts[i]));
-    return json_pack("{s:s, s:i, s:o, s:f, s:f, s:s?, s:I, s:f, s:f}", "surface", t->surface,
-                     "plane", t->plane, "parts", parts, "margin", t->margin, "radius", t->radius,
-                     "point", t->point, "exact", (json_int_t)t->exact, "x", t->x, "y", t->y);
-}
-
-static enum status parts_from_json(const json_t *parts, struct surface_task *t, struct err *e)
-{
-    int64_t n = (int64_t)json_array_size(parts);
-    NEED(n > 0, ERR_FORMAT, "visit: its surface has no parts");
-    PASS(mem_zero(&t->parts, n, sizeof *t->parts, "sources of weights", e));
-    for (; t->n < n; t->n++)
-        PASS(weights_from_json(json_array_get(parts, (size_t)t->n), &t->parts[t->n], e));
-    return OK;
-}
-
-static enum status task_from_json(const json_t *json, void **task, struct err *e)
-{
-    enum status st = OK;
-    struct surface_task *t = NULL;
-    const char *point = json_text(json, "point", NULL);
-    TRY(mem_zero(&t, 1, sizeof *t, "a point of a surface", e));
-    TRY(mem_string(&t->surface, json_text(json, "surface", ""), e));
-    if (point) TRY(mem_string(&t->point, point, e));
-    TRY(parts_from_json(json_object_get(json, "parts"), t, e));
-    t->plane = (int)json_integer_value(json_object_get(json, "plane"));
-    t->margin = json_number_value(json_object_get(json, "margin"));
-    t->radius = json_number_value(json_object_get(json, "radius"));
-    t->exact = json_integer_value(json_object_get(json, "exact"));
-    t->x = json_number_value(json_object_get(json, "x"));
-    t->y = json_number_value(json_object_get(json, "y"));
-    *task = t;
-    t = NULL;
-done:
-    task_free(t);
-    return st;
-}
+static const struct option fields[] = {
+    OPTION(surface_task, surface, TEXT, "", .required = true),
+    OPTION(surface_task, plane, CHOICE, "", .required = true, .choices = surface_planes),
+    OPTION(surface_task, parts, LIST, "", OPTION_ENTRIES(surface_task, n, &weights_table)),
+    OPTION(surface_task, margin, REAL, "", OPTION_ANY_REAL),
+    OPTION(surface_task, radius, REAL, "", OPTION_ANY_REAL),
+    OPTION(surface_task, point, TEXT, ""),
+    OPTION(surface_task, exact, INT, "", OPTION_ANY_INT),
+    OPTION(surface_task, x, REAL, "", OPTION_ANY_REAL),
+    OPTION(surface_task, y, REAL, "", OPTION_ANY_REAL),
+};
+static const struct option_table task_table = {OPTION_ROWS(fields, surface_task),
+                                               .finish = task_finish};
 
 /* --- what is kept of a surface --- */
 
@@ -125,7 +91,7 @@ static enum status make_plane(const struct part_context *c, struct surface *s, s
 static enum status surface_key(const struct visit *v, char **key, struct err *e)
 {
     enum status st = OK;
-    json_t *json = task_to_json(v->task[PART_SURFACE]);
+    json_t *json = options_to_json(&task_table, v->task[PART_SURFACE]);
     static const char *const of_point[] = {"point", "exact", "x", "y"};
     for (size_t i = 0; i < sizeof of_point / sizeof *of_point; i++)
         json_object_del(json, of_point[i]);
@@ -243,15 +209,19 @@ static enum status open_point(const struct part_context *c, const struct surface
 {
     enum status st = OK;
     const struct surface_task *t = c->visit->task[PART_SURFACE];
+    struct weights *terms = NULL; /* shallow: the parts with the coefficients of the point */
     double *x = NULL;
     ENSURE(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
            t->surface, (long long)t->exact);
     TRY(mem_alloc(&x, s->n, sizeof *x, "coefficients", e));
+    TRY(mem_alloc(&terms, s->n, sizeof *terms, "coefficients", e));
     locate(s, t, x, place);
-    const struct weights point = {
-        .kind = WEIGHTS_SUM, .n = s->n, .parts = t->parts, .coefficients = x};
+    memcpy(terms, t->parts, (size_t)s->n * sizeof *terms);
+    for (int64_t i = 0; i < s->n; i++) terms[i].coefficient = x[i];
+    const struct weights point = {.kind = WEIGHTS_SUM, .n = s->n, .parts = terms};
     TRY(weights_open_from(&point, c, s->parts, out, e));
 done:
+    free(terms);
     free(x);
     return st;
 }
@@ -296,9 +266,7 @@ static void close_state(struct part_context *c)
 
 const struct part surface_part = {
     .name = "surface",
-    .task_free = task_free,
-    .task_to_json = task_to_json,
-    .task_from_json = task_from_json,
+    .task = &task_table,
     .state = sizeof(struct point),
     .run = run,
     .emit = emit,

@@ -5,6 +5,7 @@
  * `qtraj options`, and freeing. A new key is one line of a table and one field of its struct. */
 #pragma once
 #include "options/node.h"
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -52,6 +53,12 @@ struct option {
         .name = key, .type = OPTION_##kind, .offset = offsetof(struct entry, member),              \
         .doc = meaning, __VA_ARGS__                                                                \
     }
+/* Ranges that take every INT, every finite REAL, every length of a LIST. */
+#define OPTION_ANY_INT  .low = INT64_MIN, .high = INT64_MAX
+#define OPTION_ANY_REAL .least = -HUGE_VAL, .most = HUGE_VAL
+/* A LIST: the member that counts it, the table of its entries. */
+#define OPTION_ENTRIES(entry, member, of)                                                          \
+    .count = offsetof(struct entry, member), .table = (of), .high = INT64_MAX
 /* An INT's value outside its range, and the word for it (NULL: none). */
 #define OPTION_SPECIAL(value, text) .has_special = true, .special = (value), .word = (text)
 
@@ -87,6 +94,10 @@ struct option_table {
     /* After the keys of one entry are read: checks between keys, defaults that depend on others.
      * May be NULL. */
     enum status (*finish)(void *entry, const struct option_scope *scope, struct err *e);
+    /* Whether the entry stands for nothing: as a GROUP it is left out of the JSON form. May be
+     * NULL.
+     */
+    bool (*absent)(const void *entry);
     /* Frees what no key describes; may be NULL. */
     void (*release)(void *entry);
 };

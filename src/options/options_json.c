@@ -38,10 +38,11 @@ static json_t *entries_to_json(const struct option_table *t, const char *entries
     return array;
 }
 
-/* A text or a list of numbers that is not given has no key. */
+/* A text, a group or a list of numbers that is not given has no key. */
 static bool is_absent(const struct option *o, const char *entry)
 {
     if (option_is_text(o)) return *(char *const *)(const void *)(entry + o->offset) == NULL;
+    if (o->type == OPTION_GROUP && o->table->absent) return o->table->absent(entry + o->offset);
     if (o->type == OPTION_INTS) return *(const int64_t *)(const void *)(entry + o->count) == 0;
     return false;
 }

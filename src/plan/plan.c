@@ -26,8 +26,7 @@ void plan_free(struct plan *p)
     }
     free(p->surfaces);
     free(p->variants);
-    for (int i = 0; i < PART_N; i++)
-        if (p->task[i]) visit_part(i)->task_free(p->task[i]);
+    for (int i = 0; i < PART_N; i++) visit_task_free(i, p->task[i]);
     plan_costs_free(&p->costs);
     json_decref(p->inputs);
     *p = (struct plan){0};

@@ -163,7 +163,7 @@ static enum status fill_parts(const struct plan *p, const struct plan_surface *s
     if (s->quantizer) {
         struct weights *w = &t->parts[t->n++];
         PASS(weights_derive(WEIGHTS_QUANTIZED, origin, w, e));
-        PASS(variant_copy(s->quantizer, s->entry->bits, "", &w->variant, e));
+        PASS(variant_copy(s->quantizer, s->entry->bits, NULL, &w->variant, e));
     }
     for (uint64_t i = 0; s->entry->plane == SURFACE_RANDOM && i < DIRECTIONS; i++) {
         struct weights *w = &t->parts[t->n++];

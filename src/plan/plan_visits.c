@@ -188,10 +188,7 @@ static enum status add_second_order(const struct plan *p, const struct plan_chec
     *task = t;
     t->depth = from->second_order;
     t->critical = from->critical;
-    if (from->critical && c && c->row > 0) {
-        PASS(mem_zero(&t->previous, 1, sizeof *t->previous, "a task", e));
-        PASS(weights_copy(&c[-1].weights, t->previous, e));
-    }
+    if (from->critical && c && c->row > 0) PASS(weights_copy(&c[-1].weights, &t->previous, e));
     t->together = from->options.together;
     t->memory = from->options.memory;
     PASS(sweep_curvature_data(p->sweep, &t->data, e));

@@ -5,22 +5,30 @@
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
+static const struct option fields[] = {
+    OPTION(visit, model, TEXT, "", .required = true),
+    OPTION(visit, checkpoint, TEXT, "", .required = true),
+    OPTION(visit, weights, GROUP, "", .required = true, .table = &weights_table),
+    OPTION(visit, tokenizer, TEXT, ""),
+    OPTION(visit, key, TEXT, "", .required = true),
+    OPTION(visit, run, GROUP, "", .required = true, .table = &run_table),
+    OPTION(visit, variants, LIST, "", OPTION_ENTRIES(visit, n_variants, &variant_table)),
+    OPTION(visit, calibration, GROUP, "", .table = &data_table),
+    OPTION(visit, evaluations, LIST, "", OPTION_ENTRIES(visit, n_evaluations, &data_table)),
+    OPTION(visit, cells_only, BOOL, ""),
+};
+static const struct option_table visit_table = {OPTION_ROWS(fields, visit)};
+
+void visit_task_free(int i, void *task)
+{
+    if (task) options_free(visit_part(i)->task, task);
+    free(task);
+}
+
 void visit_free(struct visit *v)
 {
-    free(v->model);
-    free(v->checkpoint);
-    weights_free(&v->weights);
-    free(v->tokenizer);
-    free(v->key);
-    for (int64_t i = 0; i < v->n_variants; i++) variant_free(&v->variants[i]);
-    free(v->variants);
-    options_free(&data_table, &v->calibration);
-    for (int64_t i = 0; i < v->n_evaluations; i++) options_free(&data_table, &v->evaluations[i]);
-    free(v->evaluations);
-    options_free(&run_table, &v->run);
-    for (int i = 0; i < PART_N; i++)
-        if (v->task[i]) visit_part(i)->task_free(v->task[i]);
-    *v = (struct visit){0};
+    for (int i = 0; i < PART_N; i++) visit_task_free(i, v->task[i]);
+    options_free(&visit_table, v);
 }
 
 void visit_cache_free(struct visit_cache *c)
@@ -60,67 +68,40 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
     v->n_variants = kept;
     for (int i = 0; i < PART_N; i++) {
         if (!visit_has_piece(v, i) || among(pieces, n, piece++)) continue;
-        visit_part(i)->task_free(v->task[i]);
+        visit_task_free(i, v->task[i]);
         v->task[i] = NULL;
     }
 }
 
+/* The tasks stand in an object of their own, by the names of their parts. */
 json_t *visit_to_json(const struct visit *v)
 {
-    json_t *variants = json_array(), *evaluations = json_array();
-    for (int64_t i = 0; i < v->n_variants; i++)
-        json_array_append_new(variants, variant_to_json(&v->variants[i]));
-    for (int64_t i = 0; i < v->n_evaluations; i++)
-        json_array_append_new(evaluations, data_options_to_json(&v->evaluations[i]));
-    json_t *json =
-        json_pack("{s:s, s:s, s:o, s:s?, s:s, s:o, s:o, s:o, s:o, s:b}", "model", v->model,
-                  "checkpoint", v->checkpoint, "weights", weights_to_json(&v->weights), "tokenizer",
-                  v->tokenizer, "key", v->key, "run", options_to_json(&run_table, &v->run),
-                  "variants", variants, "evaluations", evaluations, "calibration",
-                  data_options_to_json(&v->calibration), "cells_only", v->cells_only);
-    for (int i = 0; json && i < PART_N; i++)
+    json_t *tasks = json_object(), *json;
+    for (int i = 0; i < PART_N; i++)
         if (v->task[i])
-            json_object_set_new(json, visit_part(i)->name, visit_part(i)->task_to_json(v->task[i]));
+            json_object_set_new(tasks, visit_part(i)->name,
+                                options_to_json(visit_part(i)->task, v->task[i]));
+    json = json_pack("{s:o, s:o}", "visit", options_to_json(&visit_table, v), "tasks", tasks);
     return json;
-}
-
-static enum status take_string(const json_t *json, const char *key, char **out, struct err *e)
-{
-    const char *text = json_string_value(json_object_get(json, key));
-    NEED(text, ERR_FORMAT, "visit: %s is missing", key);
-    return mem_string(out, text, e);
 }
 
 enum status visit_from_json(const json_t *json, struct visit *out, struct err *e)
 {
     enum status st = OK;
     struct visit v = {0};
-    const json_t *variants = json_object_get(json, "variants");
-    const json_t *evaluations = json_object_get(json, "evaluations");
-    TRY(take_string(json, "model", &v.model, e));
-    TRY(take_string(json, "checkpoint", &v.checkpoint, e));
-    TRY(weights_from_json(json_object_get(json, "weights"), &v.weights, e));
-    TRY(take_string(json, "key", &v.key, e));
-    TRY(options_from_json(&run_table, json_object_get(json, "run"), &v.run, e));
-    if (json_is_string(json_object_get(json, "tokenizer")))
-        TRY(take_string(json, "tokenizer", &v.tokenizer, e));
-    v.n_variants = (int64_t)json_array_size(variants);
-    TRY(mem_zero(&v.variants, v.n_variants, sizeof *v.variants, "variants", e));
-    for (int64_t i = 0; i < v.n_variants; i++)
-        TRY(variant_from_json(json_array_get(variants, (size_t)i), &v.variants[i], e));
-    v.n_evaluations = (int64_t)json_array_size(evaluations);
-    TRY(mem_zero(&v.evaluations, v.n_evaluations, sizeof *v.evaluations, "datasets", e));
-    for (int64_t i = 0; i < v.n_evaluations; i++)
-        TRY(data_options_from_json(json_array_get(evaluations, (size_t)i), &v.evaluations[i], e));
-    TRY(data_options_from_json(json_object_get(json, "calibration"), &v.calibration, e));
-    v.cells_only = json_is_true(json_object_get(json, "cells_only"));
+    const json_t *tasks = json_object_get(json, "tasks");
+    TRY(options_from_json(&visit_table, json_object_get(json, "visit"), &v, e));
     for (int i = 0; i < PART_N; i++) {
-        const json_t *task = json_object_get(json, visit_part(i)->name);
-        if (task) TRY(visit_part(i)->task_from_json(task, &v.task[i], e));
+        const struct option_table *t = visit_part(i)->task;
+        const json_t *task = json_object_get(tasks, visit_part(i)->name);
+        if (!task) continue;
+        TRY(mem_zero(&v.task[i], 1, t->size, "a task", e));
+        TRY(options_from_json(t, task, v.task[i], e));
     }
     *out = v;
     v = (struct visit){0};
 done:
+    if (st != OK) err_prefix(e, "visit");
     visit_free(&v);
     return st;
 }

@@ -11,7 +11,9 @@
 
 /* Frees what the visit owns. */
 void visit_free(struct visit *v);
-/* A new reference, NULL when out of memory; and back. */
+/* Frees the task of part i, NULL for none. */
+void visit_task_free(int i, void *task);
+/* A new reference, NULL when out of memory; and back: ERR_FORMAT, ERR_NOMEM. */
 json_t *visit_to_json(const struct visit *v);
 MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, struct err *e);
 

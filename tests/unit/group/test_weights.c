@@ -1,6 +1,7 @@
 /* Sources of weights: opening, identity, JSON round trip; derived sources keep their parts open. */
 #include "checkpoint/derived.h"
 #include "group/weights.h"
+#include "options/options.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,19 +20,18 @@ static char name[] = "step1200", rtn[] = "rtn";
         if ((call) != OK) fail_msg("%s", err_.text);                                               \
     } while (0)
 
-static struct weights stored[] = {{.name = name, .path = path}, {.path = before}};
-static double halves[] = {0.5, 0.5};
-static const struct weights sum = {
-    .kind = WEIGHTS_SUM, .n = 2, .parts = stored, .coefficients = halves};
+static struct weights stored[] = {{.name = name, .path = path, .coefficient = 0.5},
+                                  {.path = before, .coefficient = 0.5}};
+static const struct weights sum = {.kind = WEIGHTS_SUM, .n = 2, .parts = stored};
 
 /* JSON round trip through text. */
 static struct weights through_text(const struct weights *w)
 {
     struct weights out;
-    json_t *json = weights_to_json(w), *again;
+    json_t *json = options_to_json(&weights_table, w), *again;
     char *text = json_dumps(json, JSON_COMPACT);
     OK_OR_FAIL(json_read_text("weights", text, strlen(text), &again, e));
-    OK_OR_FAIL(weights_from_json(again, &out, e));
+    OK_OR_FAIL(options_from_json(&weights_table, again, &out, e));
     free(text);
     json_decref(json);
     json_decref(again);
@@ -80,7 +80,7 @@ static void recipes_name_stored_weights(void **state)
     OK_OR_FAIL(weights_derive(WEIGHTS_QUANTIZED, &stored[0], &quantized, e));
     struct method_entry method = {.name = rtn, .method = rtn};
     options_default(&quant_table, &method.options);
-    OK_OR_FAIL(variant_copy(&method, 3, "", &quantized.variant, e));
+    OK_OR_FAIL(variant_copy(&method, 3, NULL, &quantized.variant, e));
     again = through_text(&quantized);
     OK_OR_FAIL(weights_recipe(&again, &text, e));
     assert_string_equal(text, "rtn 3(step1200)");
@@ -118,7 +118,7 @@ static void malformed(const char *text)
     struct err err = {0};
     json_t *json;
     OK_OR_FAIL(json_read_text("weights", text, strlen(text), &json, e));
-    assert_int_equal(weights_from_json(json, &w, &err), ERR_FORMAT);
+    assert_int_equal(options_from_json(&weights_table, json, &w, &err), ERR_FORMAT);
     json_decref(json);
 }
 

@@ -17,21 +17,19 @@ static void model_release(void *entry)
 
 static enum status model_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    enum status st = OK;
     struct model_entry *m = entry;
     struct err why = {0}, where = {0};
-    st = trajectory_read(m->trajectory, &m->rows, &m->n_rows, &why);
+    enum status st = trajectory_read(m->trajectory, &m->rows, &m->n_rows, &why);
     if (st == ERR_IO) { /* the table itself is not there: point at who named it */
         enum status placed = options_fail(scope, "trajectory", &where, "%s", why.text);
-        FAIL(placed ? ERR_IO : st, "%s", where.text);
+        RAISE(placed ? ERR_IO : st, "%s", where.text);
     }
-    ENSURE(st == OK, st, "%s", why.text);
+    NEED(st == OK, st, "%s", why.text);
     if (m->n_rows != 1 && !strstr(m->path, "{checkpoint}"))
-        TRY(options_fail(scope, "path", e,
-                         "expected {checkpoint} in it, for the %lld checkpoints of %s",
-                         (long long)m->n_rows, m->trajectory));
-done:
-    return st;
+        PASS(options_fail(scope, "path", e,
+                          "expected {checkpoint} in it, for the %lld checkpoints of %s",
+                          (long long)m->n_rows, m->trajectory));
+    return OK;
 }
 
 static const struct option model_keys[] = {

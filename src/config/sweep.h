@@ -94,6 +94,7 @@ struct trajectory_row {
     double tokens;        /* NaN: not given */
     double learning_rate; /* NaN: not given */
     char *phase;          /* "" if not given */
+    int64_t line;         /* of the table, from 1 */
 };
 
 struct model_entry {

@@ -32,9 +32,8 @@ struct table {
     int64_t line;                             /* from 1 */
     int64_t n_columns;                        /* 0: the header is still to come */
     const struct option *column[COLUMNS_MAX]; /* of field i */
-    int64_t n, capacity, line_capacity;
+    int64_t n, capacity;
     struct trajectory_row *rows;
-    int64_t *lines; // (n) where each row stands
 };
 
 static bool is_blank(char c)
@@ -151,8 +150,7 @@ static enum status take_row(struct table *t, const struct fields *f, struct err 
     for (int64_t i = 0; i < f->n; i++) TRY(take_cell(t->column[i], f->text[i], &row, e));
     if (!row.phase) TRY(mem_string(&row.phase, "", e));
     TRY(mem_grow(&t->rows, t->n, &t->capacity, sizeof *t->rows, e));
-    TRY(mem_grow(&t->lines, t->n, &t->line_capacity, sizeof *t->lines, e));
-    t->lines[t->n] = t->line;
+    row.line = t->line;
     t->rows[t->n++] = row;
     memset(&row, 0, sizeof row);
 done:
@@ -176,32 +174,27 @@ done:
     return st;
 }
 
-struct named {
-    const char *name;
-    int64_t line;
-};
-
 static int by_name(const void *a, const void *b)
 {
-    const struct named *x = a, *y = b;
-    int order = strcmp(x->name, y->name);
+    const struct trajectory_row *x = *(struct trajectory_row *const *)a;
+    const struct trajectory_row *y = *(struct trajectory_row *const *)b;
+    int order = strcmp(x->checkpoint, y->checkpoint);
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
 static enum status check_unique(const struct table *t, struct err *e)
 {
     enum status st = OK;
-    struct named *sorted = NULL;
+    const struct trajectory_row **sorted = NULL;
     TRY(mem_zero(&sorted, t->n, sizeof *sorted, "checkpoint names", e));
-    for (int64_t i = 0; i < t->n; i++)
-        sorted[i] = (struct named){t->rows[i].checkpoint, t->lines[i]};
+    for (int64_t i = 0; i < t->n; i++) sorted[i] = &t->rows[i];
     qsort(sorted, (size_t)t->n, sizeof *sorted, by_name);
     for (int64_t i = 1; i < t->n; i++) {
         char shown[NODE_SHOWN];
-        text_show(sorted[i].name, shown, sizeof shown);
-        ENSURE(strcmp(sorted[i - 1].name, sorted[i].name) != 0, ERR_USAGE,
+        text_show(sorted[i]->checkpoint, shown, sizeof shown);
+        ENSURE(strcmp(sorted[i - 1]->checkpoint, sorted[i]->checkpoint) != 0, ERR_USAGE,
                "%s:%lld: checkpoint: %s stands already on line %lld", t->path,
-               (long long)sorted[i].line, shown, (long long)sorted[i - 1].line);
+               (long long)sorted[i]->line, shown, (long long)sorted[i - 1]->line);
     }
 done:
     free(sorted);
@@ -235,7 +228,6 @@ enum status trajectory_read(const char *path, struct trajectory_row **rows, int6
     t.n = 0;
 done:
     trajectory_free(t.rows, t.n);
-    free(t.lines);
     free(text);
     return st;
 }

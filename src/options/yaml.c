@@ -32,7 +32,7 @@ static enum status fail_at(const struct reader *r, yaml_mark_t mark, const char 
     struct node_place place = place_of(r, mark);
     char text[NODE_PLACE];
     node_place_text(&place, text);
-    return err_set(e, ERR_USAGE, __FILE__, __LINE__, "%s%s", text, what);
+    RAISE(ERR_USAGE, "%s%s", text, what);
 }
 
 /* Whether the given line (from 0) is indented with a tab. */
@@ -49,8 +49,7 @@ static bool indented_by_tab(const struct reader *r, size_t line)
 static enum status parser_failure(const struct reader *r, struct err *e)
 {
     const yaml_parser_t *p = &r->parser;
-    if (p->error == YAML_MEMORY_ERROR)
-        return err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory in the YAML parser");
+    if (p->error == YAML_MEMORY_ERROR) RAISE(ERR_NOMEM, "out of memory in the YAML parser");
     struct node_place place = place_of(r, p->problem_mark);
     if (p->error == YAML_READER_ERROR) { /* a byte, not a mark */
         size_t line = 0, start = 0, end = p->problem_offset < r->size ? p->problem_offset : r->size;
@@ -67,9 +66,9 @@ static enum status parser_failure(const struct reader *r, struct err *e)
     if (p->error == YAML_SCANNER_ERROR && p->problem && !strstr(p->problem, "tab") &&
         indented_by_tab(r, p->problem_mark.line))
         hint = " (YAML is indented with blanks, this line has a tab)";
-    return err_set(e, ERR_USAGE, __FILE__, __LINE__, "%snot readable as YAML: %s%s%s%s", text,
-                   p->problem ? p->problem : "unknown problem", p->context ? " " : "",
-                   p->context ? p->context : "", hint);
+    RAISE(ERR_USAGE, "%snot readable as YAML: %s%s%s%s", text,
+          p->problem ? p->problem : "unknown problem", p->context ? " " : "",
+          p->context ? p->context : "", hint);
 }
 
 /* What an event carries that is refused everywhere; NULL if nothing. */

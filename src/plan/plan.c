@@ -53,7 +53,7 @@ static enum status text_hash(struct plan *p, const struct data_options *d, char 
     struct err own = {0};
     enum status st = dataset_hash(d, hash, &own);
     if (st == OK) return OK;
-    if (!p->look_ahead || st != ERR_IO) return err_set(e, st, __FILE__, __LINE__, "%s", own.text);
+    if (!p->look_ahead || st != ERR_IO) RAISE(st, "%s", own.text);
     hash[0] = '\0';
     p->draft = true;
     return OK;

@@ -277,20 +277,18 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
                              struct err *e)
 {
     enum status st = OK;
-    struct plan_visits visits = {0};
     int64_t *which = NULL;
     int64_t most = p->n_checkpoints + plan_surfaces_points(p);
-    TRY(mem_zero(&visits.visits, most, sizeof *visits.visits, "visits", e));
+    *out = (struct plan_visits){0};
+    TRY(mem_zero(&out->visits, most, sizeof *out->visits, "visits", e));
     TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
     bool cells = !plan_choice_names(choice, "surface");
     for (int64_t i = 0; cells && i < p->n_checkpoints; i++)
         if (checkpoint_chosen(p, &p->checkpoints[i], choice))
-            TRY(add_checkpoint(p, &p->checkpoints[i], view, choice, which, &visits, e));
-    TRY(plan_surfaces_visits(p, view, choice, &visits, e));
-    *out = visits;
-    visits = (struct plan_visits){0};
+            TRY(add_checkpoint(p, &p->checkpoints[i], view, choice, which, out, e));
+    TRY(plan_surfaces_visits(p, view, choice, out, e));
 done:
     free(which);
-    plan_visits_free(&visits);
+    if (st != OK) plan_visits_free(out);
     return st;
 }

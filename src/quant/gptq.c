@@ -228,23 +228,21 @@ static double share(double a, double b)
 
 static enum status gptq_run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
-    enum status st = OK;
     const struct gptq_prepared *p = job->prepared;
     struct gptq_sums sums;
-    ENSURE(p && p->cols == job->cols, ERR_SHAPE,
-           "the weights have %lld columns, the Hessian's factor %lld", (long long)job->cols,
-           p ? (long long)p->cols : 0LL);
-    TRY(team_agree(job->team, job_check(job, e), e));
-    TRY(gptq_sweep(job, &sums, e));
-    TRY(job_report(job, grid_bits(job), report, e));
-    ENSURE(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");
+    NEED(p && p->cols == job->cols, ERR_SHAPE,
+         "the weights have %lld columns, the Hessian's factor %lld", (long long)job->cols,
+         p ? (long long)p->cols : 0LL);
+    PASS(team_agree(job->team, job_check(job, e), e));
+    PASS(gptq_sweep(job, &sums, e));
+    PASS(job_report(job, grid_bits(job), report, e));
+    NEED(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");
     report->damping = p->damping;
-    if (isnan(p->damping)) goto done; /* R is not the Hessian's */
+    if (isnan(p->damping)) return OK; /* R is not the Hessian's */
     report->error = sums.loss / 2;
     report->relative_error =
         share(sums.loss - p->lambda * sums.loss_plain, sums.weight - p->lambda * sums.weight_plain);
-done:
-    return st;
+    return OK;
 }
 
 static enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e)

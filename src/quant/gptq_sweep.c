@@ -17,6 +17,7 @@ enum { PITCH = 2 * TILE_ROWS };
 /* What one thread needs for a block of one tile; widest = greatest reach of a block, longest = its
  * length. */
 struct scratch {
+    float *memory;      /* the following are parts of it */
     float *carried;     // (widest, PITCH) both of all earlier columns times the factor's panel
     float *compensated; // (widest, TILE_ROWS) weights that made up for the earlier blocks' errors
     float *working;     // (longest, TILE_ROWS) the same, changing inside the block
@@ -210,13 +211,7 @@ static enum status tiles_make(const struct gptq_prepared *p, int64_t n, struct t
 
 static void scratch_free(struct scratch *s, int n)
 {
-    for (int i = 0; s && i < n; i++) {
-        free(s[i].carried);
-        free(s[i].compensated);
-        free(s[i].working);
-        if (s[i].stored != s[i].rounded) free(s[i].stored);
-        free(s[i].rounded);
-    }
+    for (int i = 0; s && i < n; i++) free(s[i].memory);
     free(s);
 }
 
@@ -225,20 +220,18 @@ static enum status scratch_make(const struct quant_job *job, int n, struct scrat
                                 struct err *e)
 {
     const struct gptq_prepared *p = job->prepared;
-    int64_t longest = p->blocks[0].end;
+    int64_t widest = p->widest, block = p->blocks[0].end * TILE_ROWS;
+    bool apart = job->options->scale_dtype != SCALE_F32;
+    int64_t floats = widest * (PITCH + TILE_ROWS) + (apart ? 3 : 2) * block;
     PASS(mem_zero(out, n, sizeof **out, "scratch of threads", e));
     for (int i = 0; i < n; i++) {
         struct scratch *s = &(*out)[i];
-        const char *what = "scratch of a tile";
-        PASS(mem_zero(&s->carried, p->widest * PITCH, sizeof(float), what, e));
-        PASS(mem_zero(&s->compensated, p->widest * TILE_ROWS, sizeof(float), what, e));
-        PASS(mem_zero(&s->working, longest * TILE_ROWS, sizeof(float), what, e));
-        PASS(mem_zero(&s->rounded, longest * TILE_ROWS, sizeof(float), what, e));
-        s->stored = s->rounded;
-        if (job->options->scale_dtype != SCALE_F32) {
-            s->stored = NULL;
-            PASS(mem_zero(&s->stored, longest * TILE_ROWS, sizeof(float), what, e));
-        }
+        PASS(mem_zero(&s->memory, floats, sizeof(float), "scratch of a tile", e));
+        s->carried = s->memory;
+        s->compensated = s->carried + widest * PITCH;
+        s->working = s->compensated + widest * TILE_ROWS;
+        s->rounded = s->working + block;
+        s->stored = apart ? s->rounded + block : s->rounded;
     }
     return OK;
 }

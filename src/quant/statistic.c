@@ -21,11 +21,6 @@ static enum status gram_range(double *sums, const struct statistic_range *r, str
     return gram_add(sums, r->x, r->cols, r->offset, r->n, r->bound, e);
 }
 
-static enum status gram_reduce(MPI_Comm comm, int owner, double *sums, int64_t cols, struct err *e)
-{
-    return gram_collect(comm, owner, sums, cols, e);
-}
-
 static enum status gram_distributed(struct dist *d, const struct statistic_range *r, struct err *e)
 {
     return dist_gram_add(d, r->x, r->offset, r->n, r->bound, e);
@@ -40,7 +35,7 @@ const struct statistic statistic_gram = {
     .name = "Gram matrix",
     .count = gram_count,
     .add = gram_range,
-    .reduce = gram_reduce,
+    .reduce = gram_collect,
     .bounded = true,
     .add_distributed = gram_distributed,
     .adding = gram_bytes,

@@ -1,10 +1,6 @@
 #include "quant/tile.h"
+#include "util/num.h"
 #include <string.h>
-
-static int64_t rows_here(int64_t rows, int64_t row)
-{
-    return rows - row < TILE_ROWS ? rows - row : TILE_ROWS;
-}
 
 /* Columns at a time: a cache line of w is read once, whatever the distance of its rows. */
 enum { STRIP = 16 };
@@ -24,19 +20,20 @@ void tile_load(float *t, int64_t ldt, const float *w, int64_t rows, int64_t cols
 {
     int64_t column[STRIP];
     for (int64_t j = 0; j < n; j += STRIP) {
-        int64_t strip = n - j < STRIP ? n - j : STRIP;
+        int64_t strip = min64(n - j, STRIP);
         for (int64_t k = 0; k < strip; k++) {
             int64_t at = c->order ? c->order[first + j + k] : first + j + k;
             column[k] = c->dead && c->dead[at] ? -1 : at;
         }
-        strip_load(t + j * ldt, ldt, w + row * cols, rows_here(rows, row), cols, column, strip);
+        strip_load(t + j * ldt, ldt, w + row * cols, min64(rows - row, TILE_ROWS), cols, column,
+                   strip);
     }
 }
 
 void tile_store(float *w, int64_t rows, int64_t cols, int64_t row, int64_t first, int64_t n,
                 const int64_t *order, const float *t)
 {
-    int64_t here = rows_here(rows, row);
+    int64_t here = min64(rows - row, TILE_ROWS);
     for (int64_t r = 0; r < here; r++) {
         float *to = w + (row + r) * cols;
         for (int64_t j = 0; j < n; j++)

@@ -1,5 +1,5 @@
 #include "checkpoint/pickle.h"
-#include "checkpoint/pickle_value.h"
+#include "checkpoint/pickle_internal.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>

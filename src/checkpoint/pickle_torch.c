@@ -1,5 +1,5 @@
 /* What the names in a state dict mean. Source: torch/_utils.py and torch/serialization.py. */
-#include "checkpoint/pickle_value.h"
+#include "checkpoint/pickle_internal.h"
 #include "util/mem.h"
 #include <string.h>
 

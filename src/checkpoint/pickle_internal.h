@@ -1,4 +1,4 @@
-/* pickle_value: values and machine of the interpreter, shared by pickle.c (opcodes) and
+/* pickle_internal: values and machine of the interpreter, shared by pickle.c (opcodes) and
  * pickle_torch.c (what PyTorch's globals mean). */
 #pragma once
 #include "checkpoint/pickle.h"

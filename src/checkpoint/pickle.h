@@ -3,7 +3,7 @@
  * any other is refused by name, and nothing is ever executed.
  * Source: Python's pickletools (opcodes), torch/_utils.py (the rebuild functions). */
 #pragma once
-#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_file.h"
 #include "util/err.h"
 #include <stddef.h>
 #include <stdint.h>

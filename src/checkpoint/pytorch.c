@@ -1,6 +1,5 @@
 #include "checkpoint/pytorch.h"
 #include "checkpoint/pickle.h"
-#include "checkpoint/tensor_file.h"
 #include "checkpoint/zip.h"
 #include "util/fsx.h"
 #include "util/mem.h"

@@ -2,7 +2,7 @@
  * pickle (pickle.h) and of the uncompressed storages. Once open it is read like a safetensors file.
  */
 #pragma once
-#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_file.h"
 
 /* Opens and checks the file, but reads no weights. *out is for safetensors_find and the reads, and
  * is closed with safetensors_close. Tensors may share a storage. The digest covers the archive's

@@ -1,6 +1,5 @@
 /* The header of a safetensors file. All of it is checked before any of it is used. */
 #include "checkpoint/safetensors.h"
-#include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"

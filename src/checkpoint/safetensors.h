@@ -2,50 +2,12 @@
  * Source: huggingface/safetensors README "Format". Tensors are read with pread, not mapped: several
  * threads may read one file, and the kernel manages the page cache. */
 #pragma once
-#include "tensor/dtype.h"
-#include "util/err.h"
-#include <stddef.h>
-#include <stdint.h>
-
-enum { TENSOR_DIMS = 8 };
-
-/* Where a tensor is stored. */
-struct tensor_entry {
-    char *name;
-    enum dtype dtype;
-    int n_dims;
-    int64_t shape[TENSOR_DIMS];
-    int64_t n_elements;
-    int64_t offset; /* of its first byte in the file */
-    int64_t n_bytes;
-    int file; /* number of its file, for callers that have several */
-};
-
-struct safetensors {
-    char *path;
-    int fd;
-    int64_t n;
-    struct tensor_entry *entries; /* sorted by name */
-    char hash[33]; /* of the size, the header and samples of the data, see checkpoint.h */
-};
+#include "checkpoint/tensor_file.h"
 
 /* Opens the file and checks its whole header: length against the file, dtypes, shapes against byte
  * ranges, no overlap, no gap. *out is closed with safetensors_close. ERR_IO; ERR_FORMAT names file
  * and tensor; ERR_NOMEM. */
 MUST_USE enum status safetensors_open(const char *path, struct safetensors *out, struct err *e);
-void safetensors_close(struct safetensors *s);
-
-/* The tensor of that name (borrowed); NULL when there is none. */
-const struct tensor_entry *safetensors_find(const struct safetensors *s, const char *name);
-
-/* dst (n) = elements [first, first + n) of a floating type, widened to f32; dst (t->n_elements) =
- * all elements of an integer type, converted to int32. Thread-safe. ERR_IO (a short file);
- * ERR_FORMAT (a type of the other kind, a value out of range); ERR_NOMEM. */
-MUST_USE enum status safetensors_read_range(const struct safetensors *s,
-                                            const struct tensor_entry *t, int64_t first, int64_t n,
-                                            float *dst, struct err *e);
-MUST_USE enum status safetensors_read_i32(const struct safetensors *s, const struct tensor_entry *t,
-                                          int32_t *dst, struct err *e);
 
 /* Writer, for the commands on a single checkpoint: create with the shapes of all tensors (f32),
  * append their data in the same order, then commit (fsync and rename). Until the commit the file

@@ -1,6 +1,5 @@
 /* The writer of safetensors files. */
 #include "checkpoint/safetensors.h"
-#include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"

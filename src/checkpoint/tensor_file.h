@@ -1,8 +1,48 @@
-/* tensor_file: what the formats of weight files share: reads of exact length, digests, entries in
- * order of names. struct safetensors is an open file of any of these formats. */
+/* tensor_file: what the formats of weight files share: an open file of any of them (struct
+ * safetensors) with its tensors in order of names, reads of exact length, digests. */
 #pragma once
-#include "checkpoint/safetensors.h"
+#include "tensor/dtype.h"
+#include "util/err.h"
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TENSOR_DIMS = 8 };
+
+/* Where a tensor is stored. */
+struct tensor_entry {
+    char *name;
+    enum dtype dtype;
+    int n_dims;
+    int64_t shape[TENSOR_DIMS];
+    int64_t n_elements;
+    int64_t offset; /* of its first byte in the file */
+    int64_t n_bytes;
+    int file; /* number of its file, for callers that have several */
+};
+
+struct safetensors {
+    char *path;
+    int fd;
+    int64_t n;
+    struct tensor_entry *entries; /* sorted by name */
+    char hash[33]; /* of the size, the header and samples of the data, see checkpoint.h */
+};
+
+/* Closes the file and frees its entries. */
+void safetensors_close(struct safetensors *s);
+
+/* The tensor of that name (borrowed); NULL when there is none. */
+const struct tensor_entry *safetensors_find(const struct safetensors *s, const char *name);
+
+/* dst (n) = elements [first, first + n) of a floating type, widened to f32; dst (t->n_elements) =
+ * all elements of an integer type, converted to int32. Thread-safe. ERR_IO (a short file);
+ * ERR_FORMAT (a type of the other kind, a value out of range); ERR_NOMEM. */
+MUST_USE enum status safetensors_read_range(const struct safetensors *s,
+                                            const struct tensor_entry *t, int64_t first, int64_t n,
+                                            float *dst, struct err *e);
+MUST_USE enum status safetensors_read_i32(const struct safetensors *s, const struct tensor_entry *t,
+                                          int32_t *dst, struct err *e);
 
 /* dst = n bytes at offset, with as many reads as that takes. path and `what` stand in messages.
  * Thread-safe. ERR_IO: a failed read, or a file that ends too early. */

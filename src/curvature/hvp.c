@@ -1,5 +1,5 @@
 #include "curvature/hvp.h"
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Memory of a call of hvp_run: counts what hvp_state_open, hvp_head and diff_weights_load allocate.
  */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "util/num.h"
 
 enum { READ_BUFFER = 1 << 20 };

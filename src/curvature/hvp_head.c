@@ -2,7 +2,7 @@
  * and the backward pass. Only one slice's logits and tangents exist at a time. If a slice has the
  * whole vocabulary, they serve for the sums of the softmax and for the adjoints; else they are
  * computed twice. */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "linalg/matmul.h"
 #include "util/mem.h"
 #include "util/num.h"

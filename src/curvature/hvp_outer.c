@@ -1,5 +1,5 @@
 /* The weights outside the blocks, the embedding and its adjoint. */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "tensor/row.h"
 #include "util/mem.h"
 #include "util/num.h"

@@ -1,5 +1,5 @@
 #include "curvature/hvp_predict.h"
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "curvature/vector.h"
 #include "util/mem.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* One call: the blocks forward, the head, and the blocks backward, with their activations
  * recomputed or taken from a retained state. The outer loop is over blocks, so that their weights
  * are read twice whatever the number of tokens; the inner loop is over chunks of sequences. */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include <math.h>
 
 /* A block and its weights. */

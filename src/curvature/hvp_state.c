@@ -1,6 +1,6 @@
 /* The memory of a call: chunks of sequences, hidden states between blocks, activations of blocks.
  */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdlib.h>

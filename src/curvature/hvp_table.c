@@ -1,5 +1,5 @@
 /* The table of a subset's parameters: which tensors, their order, and where they are stored. */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * vocabulary and of positions, instead of its own. Prints one JSON object; times are the minimum
  * over the rounds, in seconds. */
 #include "curvature/hvp.h"
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "curvature/vector.h"
 #include "eval/head.h"
 #include "linalg/linalg.h"

@@ -1,6 +1,6 @@
 /* Gradients and Hessian-vector products against those of torch in f64, for every family, in the
  * program's f32 and in f64. REAL: f32 f64 */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"
 

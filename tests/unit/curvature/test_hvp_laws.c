@@ -1,7 +1,7 @@
 /* Properties of derivatives that hold for any values: symmetry, central differences, sums over
  * sequences, principal submatrices; and what results must not depend on. Sequences of unequal
  * length, longer than the tiles of attention, in all families. REAL: f32 f64 */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"
 #include "model/block.h"

@@ -1,7 +1,7 @@
 /* Vectors distributed over ranks, simulated one rank after the other: a rank's part of gradient,
  * products and weights is the same part of the whole ones, bit for bit, however they are split.
  * Here every rank has all sequences, so that its sums are the whole ones. REAL: f32 f64 */
-#include "curvature/hvp_engine.h"
+#include "curvature/hvp_internal.h"
 #include "curvature/hvp_predict.h"
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"

@@ -1,5 +1,5 @@
-/* hvp_engine: internal structs and functions of hvp. Only hvp*.c include it, and tests and benches
- * that set the head's slices themselves. */
+/* hvp_internal: internal structs and functions of hvp. Only hvp*.c include it, and tests and
+ * benches that set the head's slices themselves. */
 #pragma once
 #include "curvature/hvp.h"
 #include "model/block.h"

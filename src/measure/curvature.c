@@ -1,6 +1,5 @@
 #include "measure/curvature.h"
 #include "group/inputs.h"
-#include "measure/warm.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/mem.h"

@@ -1,9 +1,29 @@
-/* warm: the eigenvector of the checkpoint before, from which a sharpness may start
- * (docs/decisions/0011-warm-start.md). Vectors lie as files beside the results, named by all that
- * they depend on: the keys and weights of the checkpoint and of all before it, and the fingerprint.
- * One that is not there is computed again, so that numbers do not depend on what is. */
+/* warm: the task of measuring curvature, and its warm start: the eigenvector of the checkpoint
+ * before, from which a sharpness may start (docs/decisions/0011-warm-start.md). Vectors lie as
+ * files beside the results, named by all that they depend on: the keys and weights of the
+ * checkpoint and of all before it, and the fingerprint. One that is not there is computed again, so
+ * that numbers do not depend on what is. */
 #pragma once
-#include "measure/curvature.h"
+#include "measure/measurement.h"
+
+/* A checkpoint before, on the chain of a warm start. */
+struct curvature_step {
+    struct weights weights;
+    char *key; /* of its record */
+};
+
+struct curvature_task {
+    struct curvature_options options;
+    struct data_options data;
+    int64_t seed;
+    char *key; /* of the record */
+    /* Warm start: folder of the vectors, NULL: none; the checkpoints before, in their order;
+     * whether one follows. */
+    char *vectors;
+    int64_t n_before;
+    struct curvature_step *before; // (n_before)
+    bool followed;
+};
 
 /* Digest of the weights of n >= 1 checkpoints in their order. ERR_IO, ERR_FORMAT: one is not there
  * or broken. */

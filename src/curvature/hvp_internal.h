@@ -2,8 +2,8 @@
  * benches that set the head's slices themselves. */
 #pragma once
 #include "curvature/hvp.h"
-#include "model/block.h"
 #include "model/diff_block.h"
+#include "model/model_internal.h"
 
 /* Tokens of a chunk by default. */
 enum { HVP_CHUNK = 2048 };

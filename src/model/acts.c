@@ -1,5 +1,5 @@
 /* Activations and scratch memory of the stages (struct acts). */
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>

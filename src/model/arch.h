@@ -5,11 +5,11 @@
  */
 #pragma once
 #include "model/hfconfig.h"
-#include "model/model.h"
 #include "model/rope.h"
+#include "model/shape.h"
 #include "tensor/kern.h"
 
-/* The linear layers that a block may have, in the order of the stages (model.h). */
+/* The linear layers that a block may have, in the order of the stages (shape.h). */
 enum role {
     ROLE_Q,
     ROLE_K,

@@ -2,7 +2,7 @@
  * and Gimelshein 2018; Dao et al. 2022), so that a thread needs one small tile of scores at any
  * length. */
 #include "linalg/linalg.h"
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "tensor/row.h"
 #include <math.h>
 #include <omp.h>

@@ -1,5 +1,5 @@
 /* Loads the weights of one block. */
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdbool.h>

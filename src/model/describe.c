@@ -1,6 +1,6 @@
 /* Lists of a model's tensors, for the commands and tools that work on names. */
 #include "model/describe.h"
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "util/mem.h"
 #include <stdio.h>
 

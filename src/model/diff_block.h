@@ -8,8 +8,7 @@
  * A lane is one set of the buffers for the tokens of a chunk: the values, the tangents, the
  * adjoints, or the tangents of the adjoints. */
 #pragma once
-#include "model/block.h"
-#include "model/model.h"
+#include "model/model_internal.h"
 #include "tensor/diff.h"
 #include "tensor/real.h"
 

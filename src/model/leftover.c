@@ -1,7 +1,7 @@
 /* Checks tensors of a checkpoint that its model has no slot for. Old exports contain buffers, which
  * are ignored. A bias that the config rules out, or a layer beyond the last, means that config.json
  * and weights belong to different models. */
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "util/log.h"
 #include <stdlib.h>
 #include <string.h>

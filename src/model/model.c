@@ -1,5 +1,5 @@
 /* Opens a model: checks its tensors and loads those outside the blocks. */
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>

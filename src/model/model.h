@@ -4,24 +4,11 @@
  * arch_*.c file and one line in arch_table.c. Nothing here communicates.
  *
  * Letters: T tokens, C hidden size, V vocabulary, L layers, NH heads, NKV key/value heads, HD head
- * size, I intermediate size. Weights are row-major (out, in); y = W x + b.
- *
- * Stages of a block, always in this order (the subsets of GPTQ's "true sequential"), and their
- * inputs:
- *   STAGE_QKV   q, k, v (or the fused qkv)   the normed block input (not normed if norms come
- * after) STAGE_O     the attention output         attention of the rotated q, k and v STAGE_UP gate
- * and up (or up alone)    the normed residual stream (parallel residual: the block input again,
- * with the MLP's own norm) STAGE_DOWN  the MLP output               the activation
- */
+ * size, I intermediate size. Weights are row-major (out, in); y = W x + b. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "model/sequences.h"
-#include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
-
-enum { STAGE_QKV, STAGE_O, STAGE_UP, STAGE_DOWN, STAGE_N };
-enum { LINEARS_MAX = 7 };
+#include "model/shape.h"
 
 /* One linear layer of a block. */
 struct linear {
@@ -44,28 +31,12 @@ struct block {
     int64_t layer;
     int n_linears;
     struct linear linear[LINEARS_MAX]; /* ordered by stage */
-    struct block_extra *extra;         /* norms and scalars (block.h); owned by the loaded block */
-    float *storage;                    /* all weights; NULL in a shallow copy */
-    bool borrowed;                     /* the storage is the caller's: model_block_free keeps it */
-};
-
-struct model_shape {
-    int64_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
-    bool tied; /* the output matrix is the embedding */
-    int64_t parameters,
-        parameters_non_embedding; /* with norms and biases; a tied head counts once */
+    struct block_extra *extra; /* norms and scalars (model_internal.h); owned by the loaded block */
+    float *storage;            /* all weights; NULL in a shallow copy */
+    bool borrowed;             /* the storage is the caller's: model_block_free keeps it */
 };
 
 struct model; /* configuration, embedding, final norm and head */
-
-/* The family of a model_type of config.json ("llama", "smollm3", ...); NULL: not supported. */
-struct arch;
-const struct arch *arch_find(const char *model_type);
-/* Its name, and one line that describes it. Static strings. */
-const char *arch_name(const struct arch *a);
-const char *arch_doc(const struct arch *a);
-/* The i-th family of the table, NULL after the last. */
-const struct arch *arch_at(int i);
 
 /* Reads config.json (as transformers 4 or 5 writes it), checks that every tensor is there with the
  * right shape, and loads what is outside the blocks. The model borrows the checkpoint, which must

@@ -1,5 +1,5 @@
 #include "model/sizes.h"
-#include "model/block.h"
+#include "model/model_internal.h"
 
 static void sizes_of(const struct spec *spec, struct model_sizes *out)
 {

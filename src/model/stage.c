@@ -1,6 +1,6 @@
 /* The forward pass of a block, stage by stage. */
 #include "linalg/linalg.h"
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "tensor/row.h"
 #include "util/num.h"
 #include <string.h>

@@ -5,7 +5,7 @@
  * P linear weights and T tokens, 2 T² C a sequence for causal attention (half of both products). */
 #include "bench.h"
 #include "eval/metric.h"
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "visit/visit_internal.h"
 
 enum { PASSES = 4 };

@@ -4,7 +4,7 @@
 #include "curvature/hvp_internal.h"
 #include "hvp_fixture.h"
 #include "linalg/linalg.h"
-#include "model/block.h"
+#include "model/model_internal.h"
 
 /* Lengths: no scored token, less than a tile of queries, a tile and more. */
 static const int64_t lengths[] = {1, 30, 100, 2};

@@ -1,7 +1,7 @@
 /* Tiled attention against the full softmax in f64: long sequences, grouped heads, the fused layout,
  * windows. */
 #include "linalg/linalg.h"
-#include "model/block.h"
+#include "model/model_internal.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The forward pass: what its results must not depend on, and checkpoints that do not match their
  * config. */
 #include "linalg/linalg.h"
-#include "model/block.h"
+#include "model/model_internal.h"
 #include "model/sizes.h"
 #include <math.h>
 #include <omp.h>

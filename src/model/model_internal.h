@@ -1,7 +1,8 @@
-/* block: internal structs and functions of a model and of a block, for this folder and for
+/* model_internal: structs and functions of a model and of a block, for this folder and for
  * curvature/hvp* only. */
 #pragma once
 #include "model/arch.h"
+#include "model/model.h"
 
 struct model {
     struct spec spec;

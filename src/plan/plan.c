@@ -2,7 +2,7 @@
 #include "eval/dataset.h"
 #include "group/inputs.h"
 #include "linalg/linalg.h"
-#include "plan/plan_keys.h"
+#include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/clock.h"
 #include "util/fsx.h"

@@ -1,6 +1,6 @@
-#include "plan/plan_cost.h"
+/* What the visits of a plan cost, and the ranks and memory that they take. */
 #include "group/inputs.h"
-#include "plan/plan.h"
+#include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/fsx.h"
 #include "util/mem.h"

@@ -1,6 +1,6 @@
 /* Loss surfaces in a plan: their keys and the visits of their points. */
 #include "measure/surface.h"
-#include "plan/plan_keys.h"
+#include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/mem.h"
 #include "util/rng.h"

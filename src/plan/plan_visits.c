@@ -2,7 +2,7 @@
 #include "measure/curvature.h"
 #include "measure/second_order.h"
 #include "measure/warm.h"
-#include "plan/plan_keys.h"
+#include "plan/plan_internal.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <fnmatch.h>

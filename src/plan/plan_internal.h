@@ -1,4 +1,4 @@
-/* plan_keys: what the files that make a plan share. Internal to plan*.c. */
+/* plan_internal: what the files that make a plan share. */
 #pragma once
 #include "plan/plan.h"
 
@@ -42,3 +42,8 @@ int64_t plan_surfaces_points(const struct plan *p);
 MUST_USE enum status plan_surfaces_visits(const struct plan *p, const struct results_view *view,
                                           const struct plan_choice *choice,
                                           struct plan_visits *visits, struct err *e);
+
+/* --- plan_cost.c --- */
+/* Reads one config.json a model, and short texts. ERR_NOMEM. */
+MUST_USE enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e);
+void plan_costs_free(struct plan_costs *c);

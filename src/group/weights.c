@@ -1,9 +1,6 @@
 #include "group/weights.h"
-#include "checkpoint/derived.h"
-#include "group/part.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,67 +32,6 @@ static const struct option variant_fields[] = {
 const struct option_table variant_table = {OPTION_ROWS(variant_fields, variant),
                                            .absent = variant_absent};
 
-/* --- kinds --- */
-
-typedef enum status opener(const struct weights *w, const struct part_context *context,
-                           struct checkpoint *const *parts, struct checkpoint **out, struct err *e);
-
-static enum status open_stored(const struct weights *w, const struct part_context *context,
-                               struct checkpoint *const *parts, struct checkpoint **out,
-                               struct err *e)
-{
-    (void)context;
-    (void)parts;
-    return checkpoint_open(w->path, out, e);
-}
-
-static enum status open_sum(const struct weights *w, const struct part_context *context,
-                            struct checkpoint *const *parts, struct checkpoint **out, struct err *e)
-{
-    enum status st = OK;
-    struct checkpoint_part *terms = NULL;
-    (void)context;
-    TRY(mem_alloc(&terms, w->n, sizeof *terms, "a weighted sum", e));
-    for (int64_t i = 0; i < w->n; i++)
-        terms[i] = (struct checkpoint_part){w->parts[i].coefficient, parts[i]};
-    TRY(checkpoint_combine(terms, w->n, out, e));
-done:
-    free(terms);
-    return st;
-}
-
-static enum status open_quantized(const struct weights *w, const struct part_context *context,
-                                  struct checkpoint *const *parts, struct checkpoint **out,
-                                  struct err *e)
-{
-    return weights_quantize(w, context, parts[0], out, e);
-}
-
-static enum status open_random(const struct weights *w, const struct part_context *context,
-                               struct checkpoint *const *parts, struct checkpoint **out,
-                               struct err *e)
-{
-    (void)context;
-    return checkpoint_random(parts[0], w->stream, out, e);
-}
-
-static const char *const kind_names[] = {[WEIGHTS_STORED] = "stored",
-                                         [WEIGHTS_SUM] = "sum",
-                                         [WEIGHTS_QUANTIZED] = "quantized",
-                                         [WEIGHTS_RANDOM] = "random",
-                                         [WEIGHTS_KIND_N] = NULL};
-
-/* parts: opened, in the order of the source's. */
-static opener *const kind_open[] = {[WEIGHTS_STORED] = open_stored,
-                                    [WEIGHTS_SUM] = open_sum,
-                                    [WEIGHTS_QUANTIZED] = open_quantized,
-                                    [WEIGHTS_RANDOM] = open_random};
-
-const char *weights_kind_name(const struct weights *w)
-{
-    return kind_names[w->kind];
-}
-
 /* --- descriptions --- */
 
 static bool absent(const void *weights)
@@ -110,7 +46,7 @@ static enum status finish(void *weights, const struct option_scope *scope, struc
     if (w->kind == WEIGHTS_STORED && !w->path)
         PASS(options_fail(scope, "path", e, "stored weights without a path"));
     if (w->kind != WEIGHTS_STORED && w->n == 0)
-        PASS(options_fail(scope, "parts", e, "%s weights of nothing", kind_names[w->kind]));
+        PASS(options_fail(scope, "parts", e, "%s weights of nothing", weights_kinds[w->kind]));
     const struct option_scope parts = options_in(scope, "parts");
     for (int64_t i = 0; w->kind == WEIGHTS_SUM && i < w->n; i++) {
         const struct option_scope part = options_entry(&parts, i);
@@ -121,7 +57,7 @@ static enum status finish(void *weights, const struct option_scope *scope, struc
 }
 
 static const struct option fields[] = {
-    OPTION(weights, kind, CHOICE, "", .required = true, .choices = kind_names),
+    OPTION(weights, kind, CHOICE, "", .required = true, .choices = weights_kinds),
     OPTION(weights, name, TEXT, ""),
     OPTION(weights, path, TEXT, ""),
     OPTION(weights, parts, LIST, "", OPTION_ENTRIES(weights, n, &weights_table)),
@@ -186,7 +122,7 @@ enum status weights_recipe(const struct weights *w, char **out, struct err *e)
     if (w->kind == WEIGHTS_QUANTIZED)
         TRY(mem_format(&text, e, "%s %lld", w->variant.method.method, (long long)w->variant.bits));
     else
-        TRY(mem_string(&text, kind_names[w->kind], e));
+        TRY(mem_string(&text, weights_kinds[w->kind], e));
     for (int64_t i = 0; i < w->n; i++) TRY(add_term(w, i, &text, e));
     TRY(mem_format(out, e, "%s)", text));
 done:
@@ -206,40 +142,4 @@ bool weights_present(const struct weights *w)
     for (int64_t i = 0; i < w->n; i++)
         if (!weights_present(&w->parts[i])) return false;
     return true;
-}
-
-/* --- opening --- */
-
-enum status weights_open_from(const struct weights *w, const struct part_context *context,
-                              struct checkpoint *const *parts, struct checkpoint **out,
-                              struct err *e)
-{
-    return kind_open[w->kind](w, context, parts, out, e);
-}
-
-enum status weights_open(const struct weights *w, const struct part_context *context,
-                         struct checkpoint **out, struct err *e)
-{
-    enum status st = OK;
-    struct checkpoint **parts = NULL;
-    TRY(mem_zero(&parts, w->n, sizeof *parts, "sources of weights", e));
-    for (int64_t i = 0; i < w->n; i++) TRY(weights_open(&w->parts[i], context, &parts[i], e));
-    st = weights_open_from(w, context, parts, out, e);
-    if (context) st = group_agree(context->group, st, e);
-done:
-    /* What is made of them holds them open. */
-    for (int64_t i = 0; parts && i < w->n; i++) checkpoint_close(parts[i]);
-    free(parts);
-    return st;
-}
-
-enum status weights_hash(const struct weights *w, char hash[HASH_HEX], struct err *e)
-{
-    enum status st = OK;
-    struct checkpoint *c = NULL;
-    TRY(weights_open(w, NULL, &c, e));
-    memcpy(hash, checkpoint_hash(c), HASH_HEX);
-done:
-    checkpoint_close(c);
-    return st;
 }

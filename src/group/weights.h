@@ -1,6 +1,7 @@
 /* weights: where the weights of a model come from. A stored folder, or something made of other
  * sources while it loads: a weighted sum, quantized weights, a random direction. Each kind is one
- * line of the table in weights.c; everything that needs weights takes a source instead of a path.
+ * line of the table in weights_open.c; everything that needs weights takes a source instead of a
+ * path.
  */
 #pragma once
 #include "checkpoint/checkpoint.h"
@@ -48,8 +49,8 @@ MUST_USE enum status weights_derive(enum weights_kind kind, const struct weights
 /* The fields of both, for their JSON form (options.h). */
 extern const struct option_table variant_table, weights_table;
 
-/* "stored", "sum", ... */
-const char *weights_kind_name(const struct weights *w);
+/* "stored", "sum", ..., NULL behind the last. */
+extern const char *const weights_kinds[];
 /* How it is made of stored ones, by their names; "" of a stored one. Keys hash it where it is not
  * "". The caller frees. ERR_NOMEM. */
 MUST_USE enum status weights_recipe(const struct weights *w, char **out, struct err *e);
@@ -71,9 +72,3 @@ MUST_USE enum status weights_open_from(const struct weights *w, const struct par
                                        struct err *e);
 /* The digest of its weights, opened for that alone. Errors as of weights_open. */
 MUST_USE enum status weights_hash(const struct weights *w, char hash[HASH_HEX], struct err *e);
-
-/* weights_quantized.c: base with linears quantized as w->variant says, on scratch until it is
- * closed. */
-MUST_USE enum status weights_quantize(const struct weights *w, const struct part_context *context,
-                                      struct checkpoint *base, struct checkpoint **out,
-                                      struct err *e);

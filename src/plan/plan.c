@@ -345,7 +345,7 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
         list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s*}", "name", row->checkpoint,
                         "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
                         "learning_rate", json_number_new(row->learning_rate), "phase", row->phase,
-                        "kind", weights_kind_name(&c->weights), "recipe", recipe, "key", c->key,
+                        "kind", weights_kinds[c->weights.kind], "recipe", recipe, "key", c->key,
                         "curvature_key", c->curvature_key[0] ? c->curvature_key : NULL));
 done:
     free(recipe);

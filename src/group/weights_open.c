@@ -1,0 +1,122 @@
+/* The table of the kinds of weights, and how each is opened. */
+#include "checkpoint/derived.h"
+#include "group/part.h"
+#include "group/weights_file.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef enum status opener(const struct weights *w, const struct part_context *context,
+                           struct checkpoint *const *parts, struct checkpoint **out, struct err *e);
+
+static enum status open_stored(const struct weights *w, const struct part_context *context,
+                               struct checkpoint *const *parts, struct checkpoint **out,
+                               struct err *e)
+{
+    (void)context;
+    (void)parts;
+    return checkpoint_open(w->path, out, e);
+}
+
+static enum status open_sum(const struct weights *w, const struct part_context *context,
+                            struct checkpoint *const *parts, struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint_part *terms = NULL;
+    (void)context;
+    TRY(mem_alloc(&terms, w->n, sizeof *terms, "a weighted sum", e));
+    for (int64_t i = 0; i < w->n; i++)
+        terms[i] = (struct checkpoint_part){w->parts[i].coefficient, parts[i]};
+    TRY(checkpoint_combine(terms, w->n, out, e));
+done:
+    free(terms);
+    return st;
+}
+
+static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
+                                const float *q, struct err *e)
+{
+    (void)v;
+    return safetensors_append(context, q, l->rows * l->cols, e);
+}
+
+/* The engine quantizes the base into a file over it, on scratch until it is closed. */
+static enum status open_quantized(const struct weights *w, const struct part_context *context,
+                                  struct checkpoint *const *parts, struct checkpoint **out,
+                                  struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *base = parts[0];
+    struct safetensors_out *file = NULL;
+    char *path = NULL;
+    ENSURE(context, ERR_USAGE, "%s: weights are quantized within a visit only",
+           checkpoint_dir(base));
+    st = weights_file_scratch(context->visit->run.scratch, -1, &path, e);
+    if (st == OK) st = weights_file_create(base, path, NULL, &file, e);
+    TRY(group_agree(context->group, st, e));
+    const struct weights_sink sink = {file, write_linear};
+    TRY(context->engine->quantize(context, base, &w->variant, &sink, e));
+    TRY(group_agree(context->group, safetensors_commit(file, e), e));
+    TRY(checkpoint_overlay(base, path, out, e));
+done:
+    safetensors_out_close(file);
+    /* Held open as long as it is needed, without a name. */
+    if (path) unlink(path);
+    free(path);
+    return st;
+}
+
+static enum status open_random(const struct weights *w, const struct part_context *context,
+                               struct checkpoint *const *parts, struct checkpoint **out,
+                               struct err *e)
+{
+    (void)context;
+    return checkpoint_random(parts[0], w->stream, out, e);
+}
+
+const char *const weights_kinds[] = {[WEIGHTS_STORED] = "stored",
+                                     [WEIGHTS_SUM] = "sum",
+                                     [WEIGHTS_QUANTIZED] = "quantized",
+                                     [WEIGHTS_RANDOM] = "random",
+                                     [WEIGHTS_KIND_N] = NULL};
+
+/* parts: opened, in the order of the source's. */
+static opener *const kind_open[] = {[WEIGHTS_STORED] = open_stored,
+                                    [WEIGHTS_SUM] = open_sum,
+                                    [WEIGHTS_QUANTIZED] = open_quantized,
+                                    [WEIGHTS_RANDOM] = open_random};
+
+enum status weights_open_from(const struct weights *w, const struct part_context *context,
+                              struct checkpoint *const *parts, struct checkpoint **out,
+                              struct err *e)
+{
+    return kind_open[w->kind](w, context, parts, out, e);
+}
+
+enum status weights_open(const struct weights *w, const struct part_context *context,
+                         struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint **parts = NULL;
+    TRY(mem_zero(&parts, w->n, sizeof *parts, "sources of weights", e));
+    for (int64_t i = 0; i < w->n; i++) TRY(weights_open(&w->parts[i], context, &parts[i], e));
+    st = weights_open_from(w, context, parts, out, e);
+    if (context) st = group_agree(context->group, st, e);
+done:
+    /* What is made of them holds them open. */
+    for (int64_t i = 0; parts && i < w->n; i++) checkpoint_close(parts[i]);
+    free(parts);
+    return st;
+}
+
+enum status weights_hash(const struct weights *w, char hash[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    TRY(weights_open(w, NULL, &c, e));
+    memcpy(hash, checkpoint_hash(c), HASH_HEX);
+done:
+    checkpoint_close(c);
+    return st;
+}

@@ -128,30 +128,53 @@ def layers(path, text):
         yield line_of(text, world.start()), "only main.c names MPI_COMM_WORLD"
 
 
-def names(paths):
+def names(files):
     """Two files of one name, apart from a header and its source."""
     first = {}
-    for path in paths:
+    for path in files:
         stem = os.path.splitext(os.path.basename(path))[0]
         folder = first.setdefault(stem, os.path.dirname(path))
         if folder != os.path.dirname(path):
             yield path, 1, f"{folder} has a file of this name too"
 
 
-RULES = {rule.__name__: rule for rule in (layers, openmp, forms, functions, contracts, openings, names)}
+def circles(files):
+    """No unit (x.h with x.c and x_internal.h) includes others that lead back to it."""
+
+    def unit(path):
+        return re.sub(r"^src/|(_internal)?(\.[ch])?$", "", path)
+
+    uses = {}
+    for path, text in files.items():
+        uses.setdefault(unit(path), set()).update(map(unit, re.findall(r'^#include "([^"]+)"', text, flags=re.M)))
+    leads_to = {}
+    for start in uses:
+        seen, stack = set(), [start]
+        while stack:
+            more = uses.get(stack.pop(), set()) - seen
+            seen |= more
+            stack += more
+        leads_to[start] = seen
+    for start in sorted(uses):
+        others = sorted(u for u in leads_to[start] - {start} if start in leads_to.get(u, ()))
+        if others and start < others[0]:
+            yield f"src/{start}.h", 1, f"in a circle of files with {', '.join(others)}"
+
+
+RULES = {rule.__name__: rule for rule in (layers, openmp, forms, functions, contracts, openings, names, circles)}
 
 
 def main():
     rule = RULES[sys.argv[1]]
     os.chdir(sys.argv[2])
-    paths = sorted(glob.glob("src/**/*.[ch]", recursive=True))
-    if rule is names:
-        broken = list(names(paths))
+    files = {p: open(p, encoding="utf-8").read() for p in sorted(glob.glob("src/**/*.[ch]", recursive=True))}
+    if rule in (names, circles):
+        broken = list(rule(files))
     else:
-        broken = [(p, *found) for p in paths for found in rule(p, open(p, encoding="utf-8").read())]
+        broken = [(p, *found) for p, text in files.items() for found in rule(p, text)]
     for path, line, what in broken:
         print(f"{path}:{line}: {what}")
-    sys.exit(1 if broken or not paths else 0)
+    sys.exit(1 if broken or not files else 0)
 
 
 if __name__ == "__main__":

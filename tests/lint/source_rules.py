@@ -37,6 +37,12 @@ SAMPLES = [
     ("layers", "src/cli/b.c", "\nMPI_Barrier(MPI_COMM_WORLD);\n", [2]),
 ]
 NAMES = ["src/a/b.c", "src/a/b.h", "src/c/b.h"]
+B, C = '#include "a/b.h"\n', '#include "a/c.h"\n'
+# files, those that the rule circles names
+CIRCLES = [
+    ({"src/a/b.c": B + C, "src/a/b.h": "", "src/a/c.h": "", "src/a/c.c": C + '#include "a/d.h"\n', "src/a/d.h": B}, ["src/a/b.h"]),
+    ({"src/a/b.c": '#include "a/b_internal.h"\n', "src/a/b_internal.h": B, "src/a/b.h": C, "src/a/d.h": B + C}, []),
+]
 
 os.chdir(sys.argv[1])
 wrong = 0
@@ -49,4 +55,9 @@ found = [path for path, _, _ in source.names(NAMES)]
 if found != NAMES[2:]:
     wrong += 1
     print(f"names: {found}")
+for files, expected in CIRCLES:
+    found = [path for path, _, _ in source.circles(files)]
+    if found != expected:
+        wrong += 1
+        print(f"circles names {found}, not {expected}, of {files}")
 sys.exit(wrong != 0)

@@ -1,11 +1,8 @@
 #include "config/curvature_options.h"
-#include "config/sweep.h"
 
-/* In the order of enum hvp_subset, enum sharpness_method, enum second_order_depth and enum
- * power_stop. */
+/* In the order of enum hvp_subset, enum sharpness_method and enum power_stop. */
 static const char *const subsets[] = {"all", "mat2d", "blocks2d", "quantized", NULL};
 static const char *const methods[] = {"none", "power", "lanczos", NULL};
-const char *const second_order_depths[] = {"none", "total", "layers", NULL};
 static const char *const stops[] = {"pyhessian", "residual", NULL};
 
 static const struct option keys[] = {
@@ -75,55 +72,6 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
 
 const struct option_table curvature_table = {OPTION_ROWS(keys, curvature_options),
                                              .finish = finish};
-
-static const struct option section_keys[] = {
-    {.type = OPTION_KEYS,
-     .table = &curvature_table,
-     .offset = offsetof(struct curvature_section, options)},
-    OPTION(curvature_section, sequences, INT, "sequences of the text that are differentiated",
-           .fallback = "4", .low = 1, .high = 1000000),
-    OPTION(curvature_section, length, INT, "tokens of each that are, its first ones; own: all",
-           .fallback = "own", .low = 2, .high = 1 << 24, OPTION_SPECIAL(0, "own")),
-    OPTION(curvature_section, data, GROUP, "text of its own",
-           .otherwise = "the first evaluation text", .table = &data_table),
-    OPTION(curvature_section, seed, INT, "seed of start vectors and probes", .fallback = "0",
-           .low = 0, .high = INT64_MAX),
-    OPTION(curvature_section, warm_start, BOOL,
-           "the sharpness starts from the eigenvector of the checkpoint before; results then hang "
-           "on that one too",
-           .fallback = "false"),
-    OPTION(curvature_section, second_order, CHOICE,
-           "predicts the change of loss of every cell from gradient and Hessian, one product a "
-           "cell (total), and one more for each layer alone (layers)",
-           .fallback = "none", .choices = second_order_depths),
-    OPTION(curvature_section, critical, BOOL,
-           "critical sharpness, by forward passes alone: of each checkpoint along the way from the "
-           "one before, of each cell along the change of its weights",
-           .fallback = "false"),
-};
-
-bool curvature_section_asks(const struct curvature_section *c)
-{
-    return curvature_asked_for(&c->options) || c->second_order != SECOND_ORDER_NONE || c->critical;
-}
-
-static enum status section_finish(void *entry, const struct option_scope *scope, struct err *e)
-{
-    struct curvature_section *c = entry;
-    PASS(finish(&c->options, scope, e));
-    if (!curvature_section_asks(c))
-        PASS(options_fail(scope, "sharpness", e,
-                          "nothing is asked for, expected sharpness, trace, density, second_order "
-                          "or critical; "
-                          "without the section no curvature is measured"));
-    const char *key = "warm_start";
-    if (c->warm_start && c->options.sharpness == SHARPNESS_NONE)
-        PASS(options_fail(scope, key, e, "starts the sharpness, expected power or lanczos of it"));
-    return OK;
-}
-
-const struct option_table curvature_section_table = {OPTION_ROWS(section_keys, curvature_section),
-                                                     .finish = section_finish};
 
 enum status curvature_options_finish(const struct curvature_options *o, struct err *e)
 {

@@ -179,17 +179,6 @@ json_t *data_options_to_json(const struct data_options *d)
     return absent(d) ? json_null() : options_to_json(&data_table, d);
 }
 
-enum status sweep_curvature_data(const struct sweep *s, struct data_options *out, struct err *e)
-{
-    const struct curvature_section *c = &s->curvature;
-    bool own = c->data.text || c->data.ids;
-    PASS(options_copy(&data_table, own ? &c->data : &s->evaluations[0], out, e));
-    out->samples = c->sequences;
-    out->tokens = 0;
-    if (c->length && (out->cut == 0 || out->cut > c->length)) out->cut = c->length;
-    return OK;
-}
-
 enum status data_options_from_json(const json_t *json, struct data_options *out, struct err *e)
 {
     if (json_is_null(json)) {

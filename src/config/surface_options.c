@@ -1,6 +1,5 @@
-#include "config/surface_options.h"
+/* Entries of `surfaces`: their keys, and what they name in the rest of the sweep. */
 #include "config/sweep.h"
-#include "options/options.h"
 #include "util/mem.h"
 #include <fnmatch.h>
 #include <string.h>

@@ -7,7 +7,6 @@
  */
 #pragma once
 #include "config/curvature_options.h"
-#include "config/surface_options.h"
 #include "quant/quant_options.h"
 
 /* Published protocols, by what they fix (preset.h). */
@@ -106,6 +105,30 @@ struct model_entry {
     struct trajectory_row *rows;
 };
 
+/* An entry of `surfaces`: a loss surface that a sweep asks for. */
+enum surface_plane {
+    SURFACE_QUANTIZATION, /* through a checkpoint, the one before it, and the quantized one */
+    SURFACE_TRAJECTORY,   /* the principal plane of a trajectory's checkpoints */
+    SURFACE_RANDOM        /* two filter-normalised random directions from a checkpoint */
+};
+
+/* After sweep_read, members that concern the plane are never NULL or 0. */
+struct surface_entry {
+    char *name;
+    int plane; /* enum surface_plane */
+    char *model;
+    char *checkpoint;  /* quantization, random */
+    char *previous;    /* quantization */
+    char *checkpoints; /* trajectory: shell pattern; NULL: all */
+    char *quantizer;   /* quantization: a label of `methods` */
+    int64_t bits;      /* likewise */
+    int64_t columns, rows;
+    double margin;   /* quantization, trajectory: of the points' box, on every side */
+    double radius;   /* random */
+    char *dataset;   /* a label of `evaluation` */
+    int64_t samples; /* sequences of it at most; 0: all */
+};
+
 /* The type of hidden states between blocks. */
 enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16 };
 
@@ -153,7 +176,7 @@ json_t *sweep_to_json(const struct sweep *s);
 
 /* The tables of the structs above. */
 extern const struct option_table sweep_table, model_table, method_table, data_table,
-    curvature_section_table, run_table;
+    curvature_section_table, surface_table, run_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
 /* The words of enum second_order_depth and enum surface_plane; NULL behind the last. */
@@ -166,6 +189,12 @@ json_t *method_entry_to_json(const struct method_entry *m);
 json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
+/* "quantization", "trajectory", "random". */
+const char *surface_plane_name(int plane);
+/* Fills in what entry i of `surfaces` leaves out and checks the names in it. ERR_USAGE with its
+ * place; ERR_NOMEM. */
+MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
+                                     struct err *e);
 /* Whether the section asks for any measurement. */
 bool curvature_section_asks(const struct curvature_section *c);
 /* *out = the text that curvature is measured on, as its section says, owned by the caller.

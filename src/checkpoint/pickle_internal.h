@@ -2,7 +2,6 @@
  * pickle_torch.c (what PyTorch's globals mean). */
 #pragma once
 #include "checkpoint/pickle.h"
-#include <stdbool.h>
 
 enum kind {
     KIND_NONE,

@@ -4,7 +4,6 @@
 #include "tensor/dtype.h"
 #include "util/err.h"
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { TENSOR_DIMS = 8 };

@@ -1,6 +1,5 @@
 #include "tokenizer/normalize.h"
 #include <stdlib.h>
-#include <string.h>
 #include <utf8proc.h>
 
 /* The order of `types`. PREPEND puts `to` in front. */

@@ -2,7 +2,6 @@
 #pragma once
 #include "tokenizer/buf.h"
 #include "util/json.h"
-#include <stdbool.h>
 
 enum { VOCAB_MAX_ID = (1 << 21) - 1 }; /* a file with a larger id is damaged */
 

@@ -1,7 +1,6 @@
 /* limits_internal: what the files of limits share. */
 #pragma once
 #include "util/limits.h"
-#include <stddef.h>
 
 enum { LIMITS_TEXT = 65536 };
 

@@ -5,8 +5,6 @@
 #pragma once
 #include "checkpoint/tensor_file.h"
 #include "util/err.h"
-#include <stddef.h>
-#include <stdint.h>
 
 /* A tensor as a view into a storage. */
 struct pickle_tensor {

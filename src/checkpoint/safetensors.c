@@ -3,7 +3,6 @@
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

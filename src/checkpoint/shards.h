@@ -2,8 +2,6 @@
 #pragma once
 #include "util/err.h"
 #include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 struct shards {
     bool pickled; /* files of PyTorch (.bin), not safetensors */

@@ -3,8 +3,6 @@
 #pragma once
 #include "tensor/dtype.h"
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 enum { TENSOR_DIMS = 8 };
 

@@ -2,7 +2,6 @@
  * Source: PKWARE APPNOTE 6.3, sections 4.3 and 4.5.3 (zip64). */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 struct zip_member {
     char *name;

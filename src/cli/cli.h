@@ -5,8 +5,6 @@
 #include "util/json.h"
 #include "util/limits.h"
 #include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 /* Exit codes, everywhere. */
 enum exit_code {

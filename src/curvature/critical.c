@@ -1,7 +1,6 @@
 #include "curvature/critical.h"
 #include "checkpoint/derived.h"
 #include <math.h>
-#include <stdbool.h>
 
 static const double step_min = 1.0 / 1024, step_max = 1024, tolerance = 1.0 / 16;
 

@@ -3,7 +3,6 @@
  * are nodes, the squared first components of the Ritz vectors weights (docs/math/curvature.md). */
 #pragma once
 #include "curvature/operator.h"
-#include <stdbool.h>
 
 struct density_options {
     int64_t runs, steps; /* at most runs * steps products */

@@ -4,7 +4,6 @@
 #pragma once
 #include "curvature/space.h"
 #include "util/err.h"
-#include <stdint.h>
 
 struct operator
 {

@@ -7,8 +7,6 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 struct plane {
     int64_t n;       /* number of parts */

@@ -2,7 +2,6 @@
  * (docs/math/curvature.md). */
 #pragma once
 #include "curvature/operator.h"
-#include <stdbool.h>
 
 /* An eigenvalue as estimated by an iteration. */
 struct eigenpair {

@@ -3,7 +3,6 @@
  * docs/math/curvature.md. */
 #pragma once
 #include "curvature/operator.h"
-#include <stdbool.h>
 
 /* How a vector is cut into tensors: part t is [offset[t], offset[t + 1]). */
 struct parts {

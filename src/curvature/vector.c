@@ -4,7 +4,6 @@
 #include "util/rng.h"
 #include <math.h>
 #include <omp.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

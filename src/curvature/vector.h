@@ -9,7 +9,6 @@
 #pragma once
 #include "curvature/space.h"
 #include "util/err.h"
-#include <stdint.h>
 
 /* x . y, the 2-norm of x, and the 2-norm of y - a x. */
 double vector_dot(const struct space *s, const float *x, const float *y);

@@ -1,7 +1,6 @@
 /* arrange: token sequences shortened, sorted by length, and padded in batches. */
 #pragma once
 #include "model/sequences.h"
-#include <stdbool.h>
 
 struct arrangement {
     int64_t max_tokens; /* each sequence is cut to its first tokens; 0: not */

@@ -1,7 +1,6 @@
 /* jsonline: the text of one line of JSON lines. */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 /* *text (*n bytes of UTF-8; the caller frees) = the string under `field` of the object in line
  * (size bytes). Lenient where published collections are careless: ill-formed UTF-8 and lone

@@ -12,8 +12,6 @@
 #pragma once
 #include "model/sequences.h"
 #include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 /* One scored position of one stream, as the head sees it. */
 struct position {

@@ -1,7 +1,6 @@
 /* textfile: reads text files that are plain, gzip or zstd, as their first bytes tell. */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 struct textfile;
 

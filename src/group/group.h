@@ -6,8 +6,6 @@
 #include "quant/team.h"
 #include "util/err.h"
 #include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 struct visit_group {
     MPI_Comm comm; /* borrowed */

@@ -6,8 +6,6 @@
 #include "util/err.h"
 #include "util/json.h"
 #include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 struct lru;
 

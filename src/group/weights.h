@@ -8,8 +8,6 @@
 #include "config/sweep.h"
 #include "util/err.h"
 #include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 enum weights_kind {
     WEIGHTS_STORED,    /* the folder at path */

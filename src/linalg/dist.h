@@ -15,8 +15,6 @@
 #pragma once
 #include "util/err.h"
 #include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 struct dist;
 

@@ -6,7 +6,6 @@
 #include "util/agree.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdbool.h>
 #include <stdlib.h>
 
 enum { STRIP = 64 };

@@ -2,7 +2,6 @@
  * the same bits for any number of threads. The caller owns every array. */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 /* Eigenproblem of the symmetric a (n, n), row-major, of which only the upper triangle is read. On
  * exit w (n) holds the eigenvalues in ascending order and row j of a the unit eigenvector of w[j].

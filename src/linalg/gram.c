@@ -5,7 +5,6 @@
 #include <cblas.h>
 #include <math.h>
 #include <omp.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

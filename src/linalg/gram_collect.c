@@ -4,7 +4,6 @@
 #include "util/bulk.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

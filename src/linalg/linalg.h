@@ -5,7 +5,6 @@
 #pragma once
 #include "linalg/matmul.h"
 #include "util/err.h"
-#include <stdint.h>
 
 /* Sets BLAS to one thread. Call once per process, before any other function here. */
 void linalg_setup(void);

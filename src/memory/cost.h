@@ -8,7 +8,6 @@
 #include "config/sweep.h"
 #include "model/sizes.h"
 #include "util/err.h"
-#include <stdbool.h>
 
 enum cost_phase {
     COST_READ,

@@ -9,8 +9,6 @@
 #include "model/sizes.h"
 #include "quant/quant.h"
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 /* Sequences, as far as memory is concerned: those of this rank. */
 struct memory_sequences {

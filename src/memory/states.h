@@ -6,8 +6,6 @@
 #pragma once
 #include "tensor/dtype.h"
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 struct states;
 

@@ -2,7 +2,6 @@
 #include "model/model_internal.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,8 +5,6 @@
 #pragma once
 #include "util/err.h"
 #include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 struct hfconfig {
     const json_t *json;

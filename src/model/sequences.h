@@ -2,7 +2,6 @@
  * are (tokens, channels) arrays with the same offsets. */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 struct sequences {
     int64_t n;

@@ -2,8 +2,6 @@
 #pragma once
 #include "util/err.h"
 #include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 /* The stages of a block, always in this order (the subsets of GPTQ's "true sequential"): linears,
  * and their input. */

@@ -5,8 +5,6 @@
 #pragma once
 #include "util/err.h"
 #include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 enum node_kind { NODE_NULL, NODE_SCALAR, NODE_LIST, NODE_MAP };
 

@@ -6,7 +6,6 @@
 #pragma once
 #include "options/node.h"
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 
 enum option_type {

@@ -16,8 +16,6 @@
 #include "results/kind.h"
 #include "util/err.h"
 #include "visit/visit.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 struct plan_variant {
     const struct method_entry *method; /* borrowed from the sweep */

@@ -11,8 +11,6 @@
 #include "quant/statistic.h"
 #include "quant/team.h"
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 /* --- what a method is given --- */
 

@@ -10,8 +10,6 @@
 #include "quant/quant_table.h"
 #include "util/err.h"
 #include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #define STATISTIC_NUMBER(upper, lower) STATISTIC_##upper,
 enum { QUANT_STATISTICS(STATISTIC_NUMBER) STATISTIC_N };

@@ -3,7 +3,6 @@
 #pragma once
 #include "util/err.h"
 #include <mpi.h>
-#include <stdint.h>
 
 /* A NULL team is a rank by itself. */
 struct quant_team {

@@ -1,8 +1,6 @@
 /* table: text in aligned columns, split into blocks when it is wider than the page. */
 #pragma once
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 struct table {

@@ -3,8 +3,6 @@
 #pragma once
 #include "util/err.h"
 #include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 enum { AXES_MAX = 8 };
 

@@ -48,8 +48,6 @@
 #include "util/err.h"
 #include "util/hash.h"
 #include "util/json.h"
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 /* The key of the cell of a checkpoint and a variant. */

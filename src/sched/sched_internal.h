@@ -1,6 +1,7 @@
 /* sched_internal: messages and functions that master, worker and port share. */
 #pragma once
 #include "sched/sched.h"
+#include "util/patient.h"
 
 /* Messages. READY (with the group's size and class), RESULT, DONE and BROKEN go from a leader to
  * the master; TASK, SPLIT (with a struct sched_split), STOP and END from the master to a leader. */

@@ -3,7 +3,6 @@
  */
 #pragma once
 #include "util/err.h"
-#include <stdbool.h>
 
 /* More than one set is compiled in. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

@@ -4,7 +4,6 @@
 #include "tensor/kernel.h"
 #include "tensor/real.h"
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 enum { LANES = 16 };

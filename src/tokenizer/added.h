@@ -3,7 +3,6 @@
 #pragma once
 #include "tokenizer/normalize.h"
 #include "tokenizer/vocab.h"
-#include <stdbool.h>
 
 struct added_token {
     int32_t id;

@@ -2,8 +2,6 @@
  * can fail returns ERR_NOMEM and leaves them as they were. */
 #pragma once
 #include "util/err.h"
-#include <stddef.h>
-#include <stdint.h>
 
 struct buf {
     char *data; /* a NUL follows the n bytes once anything was reserved */

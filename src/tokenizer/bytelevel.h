@@ -2,7 +2,6 @@
  * that a vocabulary of strings can contain any bytes. */
 #pragma once
 #include "tokenizer/buf.h"
-#include <stdbool.h>
 
 enum { BYTELEVEL_CODES = 324 }; /* larger than all code points of the alphabet */
 

@@ -1,7 +1,6 @@
 /* eos: which tokens end a text and pad a batch, by the files beside a tokenizer.json. */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 struct eos {
     char *token;      /* its text (owned); NULL: the file gives an id */

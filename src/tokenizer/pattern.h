@@ -5,9 +5,6 @@
  * that a newer Unicode adds, ids may differ from those of the library. */
 #pragma once
 #include "util/err.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct pattern;
 

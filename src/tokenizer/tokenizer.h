@@ -2,9 +2,6 @@
  * and decodes. Ids are those of that library (0.23). "truncation" and "padding" are ignored. */
 #pragma once
 #include "util/err.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct tokenizer;
 struct pad_hint;

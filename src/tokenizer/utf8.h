@@ -1,7 +1,6 @@
 /* utf8: checks and repairs UTF-8, and looks at single characters. */
 #pragma once
 #include "tokenizer/buf.h"
-#include <stdbool.h>
 
 /* Bytes of the well-formed character at s (n > 0 bytes are left), or minus the bytes of the
  * maximal ill-formed subpart there (Unicode 15, table 3-7 and section 3.9). */

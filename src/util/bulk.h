@@ -2,7 +2,6 @@
 #pragma once
 #include "util/err.h"
 #include <mpi.h>
-#include <stdint.h>
 
 enum { BULK_BYTES = 1 << 30 }; /* maximum of one transfer */
 

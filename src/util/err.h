@@ -9,9 +9,13 @@
  *
  * None of them inside an OpenMP region, which neither goto nor return may leave: keep the status in
  * a variable and look at it after the region.
+ *
+ * Nearly every file includes this header; it brings the standard types along.
  */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* X(enumerator, word for files, text for people) */
 #define STATUS_LIST(X)                                                                             \

@@ -1,8 +1,6 @@
 /* fsx: whole files, paths, and files that appear complete or not at all. */
 #pragma once
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 /* *fd = a regular file, open for reading; *size (bytes; may be NULL). Anything else, a FIFO too, is
  * refused instead of waited for. The caller closes. ERR_IO names the path. */

@@ -2,7 +2,6 @@
  * provenance and checksums. */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 enum { HASH_HEX = 33 }; /* 32 digits and the NUL */
 

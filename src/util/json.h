@@ -3,8 +3,6 @@
 #pragma once
 #include "util/err.h"
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 /* Parses a file (of at most max_bytes; 0: no limit) or a text of n bytes; `name` stands in messages
  * as "name:line:column: ...". Duplicate keys are errors. *out is owned by the caller (json_decref).

@@ -7,8 +7,6 @@
 #pragma once
 #include "util/err.h"
 #include <mpi.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 enum { LIMITS_CPUS = 4096, LIMITS_WORD = 64, LIMITS_FROM = 256 };
 

@@ -1,7 +1,6 @@
 /* mem: allocation that reports instead of returning NULL. Memory is freed with free(). */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 /* Call once per process: freed blocks go back to the system, so that measured memory is used
  * memory. (By default glibc stops mapping blocks of a size that was freed before and keeps them in

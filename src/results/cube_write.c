@@ -216,20 +216,18 @@ done:
 
 static enum status put_all(struct writer *w, struct err *e)
 {
-    enum status st = OK;
-    TRY(put_root_attributes(w, e));
-    for (int64_t i = 0; i < w->cube->n; i++) TRY(put_group(w, w->cube->variables[i]->group, e));
-    TRY(put_scales(w, e));
+    PASS(put_root_attributes(w, e));
+    for (int64_t i = 0; i < w->cube->n; i++) PASS(put_group(w, w->cube->variables[i]->group, e));
+    PASS(put_scales(w, e));
     for (int64_t i = 0; i < w->cube->n; i++) {
         const struct cube_variable *x = w->cube->variables[i];
         hid_t set = -1;
         if (x->is_scale) continue;
-        st = put_variable(w, x, &set, e);
+        enum status st = put_variable(w, x, &set, e);
         if (set >= 0) H5Dclose(set);
-        if (st != OK) goto done;
+        PASS(st);
     }
-done:
-    return st;
+    return OK;
 }
 
 /* The caller frees *data. */

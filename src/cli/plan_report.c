@@ -116,11 +116,6 @@ done:
  * assumed to be this share of twice as fast. */
 static const double doubling_efficiency = 0.95;
 
-static double speed_of(int64_t group)
-{
-    return (double)group * pow(doubling_efficiency, log2((double)group));
-}
-
 static void scale_parts(const struct plan_visits *v, double by)
 {
     for (int64_t i = 0; i < v->n; i++)
@@ -148,7 +143,7 @@ enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64
     enum status st = OK;
     struct sched_task *tasks = NULL;
     int64_t capacity = 0;
-    double speed = speed_of(group);
+    double speed = (double)group * pow(doubling_efficiency, log2((double)group));
     r->group = group;
     TRY(tasks_of(&r->remaining, speed, &tasks, e));
     scale_parts(&r->remaining, 1 / speed);

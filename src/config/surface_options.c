@@ -66,20 +66,14 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
     struct surface_entry *s = entry;
     const char *key = foreign_key(s);
     if (key)
-        PASS(options_fail(scope, key, e, "does not go with plane: %s",
-                          surface_plane_name(s->plane)));
+        PASS(options_fail(scope, key, e, "does not go with plane: %s", surface_planes[s->plane]));
     if ((s->columns == 0) != (s->rows == 0))
         PASS(options_fail(scope, "rows", e, "columns and rows are 0 together or not at all"));
-    if (!s->name) PASS(mem_string(&s->name, surface_plane_name(s->plane), e));
+    if (!s->name) PASS(mem_string(&s->name, surface_planes[s->plane], e));
     return OK;
 }
 
 const struct option_table surface_table = {OPTION_ROWS(keys, surface_entry), .finish = finish};
-
-const char *surface_plane_name(int plane)
-{
-    return surface_planes[plane];
-}
 
 /* --- what it names in the rest of the sweep --- */
 

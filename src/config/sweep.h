@@ -189,8 +189,6 @@ json_t *method_entry_to_json(const struct method_entry *m);
 json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
-/* "quantization", "trajectory", "random". */
-const char *surface_plane_name(int plane);
 /* Fills in what entry i of `surfaces` leaves out and checks the names in it. ERR_USAGE with its
  * place; ERR_NOMEM. */
 MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,

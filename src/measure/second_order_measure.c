@@ -184,18 +184,16 @@ static enum status note(const struct visit_group *g, const char *what, const str
     return group_agree(g, mem_format(&r->failure, e, "%s: %s", what, why->text), e);
 }
 
-static bool ends_all(enum status st)
-{
-    return st == ERR_STOPPED || st == ERR_MPI || st == ERR_FULL || st == ERR_IO;
-}
-
-/* A variant that fails is left out, and the others are what they are without it. */
+/* A variant that fails is left out, and the others are what they are without it; a stop, MPI and
+ * storage end all. */
 static enum status measure_one(struct measuring *m, int64_t variant, float *delta,
                                struct second_order_result *r, struct err *e)
 {
     struct err why = {0};
     enum status measured = measure_quantized(m, &m->s->spills[variant], delta, r, &why);
-    if (ends_all(measured)) RAISE(measured, "%s", why.text);
+    if (measured == ERR_STOPPED || measured == ERR_MPI || measured == ERR_FULL ||
+        measured == ERR_IO)
+        RAISE(measured, "%s", why.text);
     if (measured != OK) PASS(note(m->s->group, "second_order", &why, r, e));
     return OK;
 }

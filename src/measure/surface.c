@@ -107,12 +107,6 @@ done:
 /* Points of several surfaces may take turns in a process. */
 enum { SURFACES_KEPT = 8 };
 
-/* Whether all other points of the surface would fail alike, after all the work of quantizing. */
-static bool stays(enum status failed)
-{
-    return failed == ERR_NUMERIC || failed == ERR_FORMAT || failed == ERR_SHAPE;
-}
-
 /* All ranks have it, or none: the next point's ranks must agree whether to make it. */
 static enum status make_surface(const struct part_context *c, char **key, struct surface **out,
                                 struct err *e)
@@ -121,7 +115,8 @@ static enum status make_surface(const struct part_context *c, char **key, struct
     enum status st = mem_zero(&s, 1, sizeof *s, "a surface", e);
     TRY(group_agree(c->group, st, e));
     st = group_agree(c->group, make_plane(c, s, e), e);
-    if (st != OK && !stays(st)) TRY(st);
+    /* With these, all other points would fail alike, after all the work of quantizing. */
+    if (st != ERR_NUMERIC && st != ERR_FORMAT && st != ERR_SHAPE) TRY(st);
     if (st != OK) s->failure = *e;
     s->lru.key = *key;
     *key = NULL;

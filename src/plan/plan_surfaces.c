@@ -77,7 +77,7 @@ static enum status make_key(struct plan *p, struct plan_surface *s, const json_t
         json_array_append_new(names, json_string(checkpoint_name(p, s, i)));
     bool random = entry->plane == SURFACE_RANDOM;
     TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*}", "surface",
-                              1, "plane", surface_plane_name(entry->plane), "model", entry->model,
+                              1, "plane", surface_planes[entry->plane], "model", entry->model,
                               "tokenizer", tokenizer, "checkpoints", names, "data", data, "samples",
                               (json_int_t)entry->samples, "variant", variant, "extent",
                               random ? entry->radius : entry->margin, "seed",
@@ -138,8 +138,8 @@ json_t *plan_surfaces_record(const struct plan *p)
             json_array_append_new(exact, json_string(s->points.exact[k]));
         json_t *json =
             json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s}", "name", entry->name,
-                      "plane", surface_plane_name(entry->plane), "model", entry->model,
-                      "checkpoint", entry->checkpoint ? entry->checkpoint : "", "quantizer",
+                      "plane", surface_planes[entry->plane], "model", entry->model, "checkpoint",
+                      entry->checkpoint ? entry->checkpoint : "", "quantizer",
                       entry->quantizer ? entry->quantizer : "", "dataset", entry->dataset,
                       "columns", (json_int_t)entry->columns, "rows", (json_int_t)entry->rows,
                       "exact", exact, "key", s->key);

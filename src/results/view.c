@@ -14,16 +14,10 @@ struct results_view {
 
 enum status view_new(struct results_view **out, struct err *e)
 {
-    enum status st = OK;
-    struct results_view *v = NULL;
-    TRY(mem_zero(&v, 1, sizeof *v, "view", e));
-    v->records = json_object();
-    ENSURE(v->records, ERR_NOMEM, "out of memory for a view");
-    *out = v;
-    v = NULL;
-done:
-    free(v);
-    return st;
+    PASS(mem_zero(out, 1, sizeof **out, "view", e));
+    (*out)->records = json_object();
+    NEED((*out)->records, ERR_NOMEM, "out of memory for a view");
+    return OK;
 }
 
 static void replace(json_t **held, json_t *record)
@@ -37,11 +31,7 @@ enum status view_add(struct results_view *v, const json_t *borrowed, struct err 
 {
     json_t *record = (json_t *)borrowed; /* only its count of references changes */
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
-    bool is_end = strcmp(type, "end") == 0;
-    if (is_end)
-        replace(&v->end, record);
-    else
-        replace(&v->end, NULL);
+    replace(&v->end, strcmp(type, "end") == 0 ? record : NULL);
     if (strcmp(type, "plan") == 0) replace(&v->plan, record);
     if (!kind_find(type) || !key) return OK;
     const json_t *old = json_object_get(v->records, key);

@@ -2,7 +2,7 @@
 #pragma once
 #include "results/results.h"
 
-/* An empty view that takes over nothing. ERR_NOMEM. */
+/* An empty view; close it also after a failure. ERR_NOMEM. */
 MUST_USE enum status view_new(struct results_view **out, struct err *e);
 
 /* The next record in the order of the journal; the view keeps references. Records of unknown types

@@ -9,11 +9,9 @@
  *
  * None of them inside an OpenMP region, which neither goto nor return may leave: keep the status in
  * a variable and look at it after the region.
- *
- * Nearly every file includes this header; it brings the standard types along.
  */
 #pragma once
-#include <stdbool.h>
+#include <stdbool.h> /* nearly every file has the standard types from here */
 #include <stddef.h>
 #include <stdint.h>
 

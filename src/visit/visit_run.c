@@ -6,12 +6,6 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* What fails so ends the visit instead of making failed records. */
-static bool ends_visit(enum status st)
-{
-    return st == ERR_STOPPED || st == ERR_FULL || st == ERR_MPI;
-}
-
 /* The checkpoint and its model, if a part works on them. */
 static enum status open_checkpoint(struct part_context *c, struct err *e)
 {
@@ -29,7 +23,9 @@ static enum status run_part(struct part_context *c, int i, struct err *failure, 
 {
     if (failure->code != OK) return OK;
     enum status worked = err_agree(c->group->comm, visit_part(i)->run(c, failure), failure);
-    if (ends_visit(worked)) RAISE(worked, "%s", failure->text);
+    /* These end the visit; other failures become failed records. */
+    if (worked == ERR_STOPPED || worked == ERR_FULL || worked == ERR_MPI)
+        RAISE(worked, "%s", failure->text);
     if (worked == OK) err_clear(failure);
     return OK;
 }

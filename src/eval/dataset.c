@@ -90,7 +90,7 @@ enum status dataset_hash(const struct data_options *d, char hash[33], struct err
     enum status st = OK;
     struct paths p = {0};
     char *file = NULL, *all = NULL;
-    const char *key;
+    const char *key = NULL;
     ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
     if (d->text)
         TRY(text_paths(d->text, &p, e));
@@ -116,7 +116,7 @@ static enum status read_ids(const char *ids, const struct tensor_entry **entry,
 {
     enum status st = OK;
     char *file = NULL;
-    const char *key;
+    const char *key = NULL;
     TRY(split_ids(ids, &file, &key, e));
     TRY(safetensors_open(file, s, e));
     const struct tensor_entry *t = safetensors_find(s, key);

@@ -1,5 +1,8 @@
 #include "cli/args.h"
+#include "cli/flags.h"
+#include "options/nearest.h"
 #include "util/mem.h"
+#include "util/page.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,18 @@ static const struct arg *find(const struct args *a, const char *word, size_t n)
     return NULL;
 }
 
+static enum status choose(const struct arg *arg, const char *value, struct err *e)
+{
+    struct arg_choice *choice = arg->to;
+    char advice[400];
+    int64_t n = 0;
+    choice->word = value;
+    for (; choice->words[n]; n++)
+        if (strcmp(choice->words[n], value) == 0) return OK;
+    nearest_advice(value, choice->words, n, advice, sizeof advice);
+    RAISE(ERR_USAGE, "%s %s: unknown%s", arg->name, value, advice);
+}
+
 static enum status set(const struct arg *arg, char *value, struct err *e)
 {
     char *end;
@@ -28,6 +43,8 @@ static enum status set(const struct arg *arg, char *value, struct err *e)
     case ARG_TEXT:
         *(const char **)arg->to = value;
         break;
+    case ARG_CHOICE:
+        return choose(arg, value, e);
     case ARG_INTEGER:
         errno = 0;
         *(int64_t *)arg->to = strtoll(value, &end, 10);
@@ -44,15 +61,80 @@ static enum status set(const struct arg *arg, char *value, struct err *e)
     return OK;
 }
 
+/* --- what there is --- */
+
+static enum status list_flags(const struct args *a, struct flag_list *out, struct err *e)
+{
+    for (int i = 0; i < a->n; i++) {
+        const struct arg *arg = &a->table[i];
+        const struct arg_choice *choice = arg->type == ARG_CHOICE ? arg->to : NULL;
+        PASS(flags_add(out, arg->name, arg->value, arg->doc, choice ? choice->words : NULL, e));
+    }
+    for (int i = 0; i < a->n_keys; i++) {
+        const struct arg_keys *k = &a->keys[i];
+        PASS(flags_add_keys(out, k->heading, k->table, k->prefix, e));
+    }
+    return flags_add(out, "--help", NULL, "print this (also -h)", NULL, e);
+}
+
+/* A command's doc is a sentence without capital and full stop. */
+static void print_doc(const char *doc, int64_t width)
+{
+    printf("\n%c", doc[0] >= 'a' && doc[0] <= 'z' ? doc[0] - 'a' + 'A' : doc[0]);
+    page_print(stdout, width, 0, 1, doc + 1);
+}
+
+static enum status print_help(const struct args *a, const struct call *c, struct err *e)
+{
+    enum status st = OK;
+    struct flag_list flags = {0};
+    int64_t width = page_width(stdout, 80);
+    int rank;
+    MPI_Comm_rank(c->world, &rank);
+    TRY(list_flags(a, &flags, e));
+    if (rank != 0) goto done;
+    printf("usage: ");
+    const int indent = printf("qtraj %s ", c->command->name) + 7;
+    page_print(stdout, width, indent, indent, c->command->arguments);
+    print_doc(c->command->doc, width);
+    putchar('\n');
+    flags_print(&flags, width, stdout);
+done:
+    flags_free(&flags);
+    return st;
+}
+
+/* --- parsing --- */
+
+static enum status fail_unknown(const struct args *a, const struct call *c, const char *flag,
+                                size_t n, struct err *e)
+{
+    enum status st = OK;
+    struct flag_list flags = {0};
+    char *name = NULL, advice[OPTION_FLAG + 20];
+    TRY(list_flags(a, &flags, e));
+    TRY(mem_format(&name, e, "%.*s", (int)n, flag));
+    TRY(flags_advice(&flags, name, advice, sizeof advice, e));
+    FAIL(ERR_USAGE, "%s: unknown flag%s (qtraj %s --help lists them)", name, advice,
+         c->command->name);
+done:
+    flags_free(&flags);
+    free(name);
+    return st;
+}
+
 /* Takes the flag at argv[0]; *used = words taken. */
-static enum status take(const struct args *a, int argc, char **argv, int *used, struct err *e)
+static enum status take(const struct args *a, const struct call *c, int argc, char **argv,
+                        int *used, struct err *e)
 {
     size_t n = strcspn(argv[0], "=");
     const struct arg *arg = find(a, argv[0], n);
     *used = 0;
     if (!arg) {
-        if (a->other) PASS(a->other(a->context, argc, argv, used, e));
-        NEED(*used, ERR_USAGE, "%.*s: unknown flag; --help lists them", (int)n, argv[0]);
+        for (int i = 0; i < a->n_keys && !*used; i++)
+            PASS(options_flag(a->keys[i].table, a->keys[i].prefix, a->keys[i].to, argc, argv, used,
+                              e));
+        if (!*used) PASS(fail_unknown(a, c, argv[0], n, e));
         return OK;
     }
     char *value = argv[0][n] ? argv[0] + n + 1 : NULL;
@@ -64,45 +146,37 @@ static enum status take(const struct args *a, int argc, char **argv, int *used, 
         value = argv[1];
         *used = 2;
     }
-    PASS(set(arg, value, e));
-    return OK;
+    return set(arg, value, e);
 }
 
-static void print_help(const struct args *a, const struct call *c)
+static bool asks_for_help(const struct call *c)
 {
-    int rank;
-    MPI_Comm_rank(c->world, &rank);
-    if (rank != 0) return;
-    printf("usage: qtraj %s\n", c->command->arguments);
-    for (int i = 0; i < a->n; i++) {
-        char flag[80];
-        snprintf(flag, sizeof flag, "%s %s", a->table[i].name,
-                 a->table[i].value ? a->table[i].value : "");
-        printf("  %-34s %s\n", flag, a->table[i].doc);
-    }
-    if (a->more) a->more(stdout);
+    for (int i = 1; i < c->argc; i++)
+        if (strcmp(c->argv[i], "--help") == 0 || strcmp(c->argv[i], "-h") == 0) return true;
+    return false;
 }
 
 enum status args_parse(const struct args *a, struct call *c, const char **positional, int n,
                        struct err *e)
 {
-    const char *usage = c->command->arguments;
+    const struct command *command = c->command;
     int found = 0, used;
+    for (int i = 0; i < n; i++) positional[i] = NULL;
+    c->help = c->flags || asks_for_help(c);
+    if (c->flags) return list_flags(a, c->flags, e);
+    if (c->help) return print_help(a, c, e);
     for (int i = 1; i < c->argc; i += used) {
         char *word = c->argv[i];
         used = 1;
-        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-            print_help(a, c);
-            c->help = true;
-            return OK;
-        }
         if (word[0] == '-' && word[1]) {
-            PASS(take(a, c->argc - i, c->argv + i, &used, e));
+            PASS(take(a, c, c->argc - i, c->argv + i, &used, e));
         } else {
-            NEED(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s", word, usage);
+            NEED(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s %s", word, command->name,
+                 command->arguments);
             positional[found++] = word;
         }
     }
-    NEED(found == n, ERR_USAGE, "usage: qtraj %s", usage);
+    NEED(found + a->optional >= n, ERR_USAGE, "usage: qtraj %s %s", command->name,
+         command->arguments);
     return OK;
 }

@@ -2,9 +2,15 @@
  * value, a list may be given several times. */
 #pragma once
 #include "cli/cli.h"
-#include <stdio.h>
+#include "options/options.h"
 
-enum arg_type { ARG_SWITCH, ARG_TEXT, ARG_INTEGER, ARG_LIST };
+enum arg_type { ARG_SWITCH, ARG_TEXT, ARG_CHOICE, ARG_INTEGER, ARG_LIST };
+
+/* One of some words. */
+struct arg_choice {
+    const char *const *words; /* NULL behind the last */
+    const char *word;         /* the one that was given, NULL: none was */
+};
 
 /* What an ARG_LIST collects. Zero-initialise. */
 struct arg_list {
@@ -16,25 +22,32 @@ void arg_list_free(struct arg_list *l);
 struct arg {
     const char *name; /* with its hyphens */
     enum arg_type type;
-    void *to;                /* bool *, const char **, int64_t *, struct arg_list * */
+    void *to; /* bool *, const char **, struct arg_choice *, int64_t *, struct arg_list * */
     const char *value, *doc; /* for --help; value: NULL for a switch */
+};
+
+/* Keys of an options table that are flags as well (options_flag). */
+struct arg_keys {
+    const char *heading; /* stands above them in --help */
+    const struct option_table *table;
+    const char *prefix; /* of the flags: "", "calibration-", ... */
+    void *to;           /* the table's struct */
 };
 
 struct args {
     const struct arg *table; // (n)
-    int n;
-    /* Is offered the flags that are not in the table; *used = arguments taken, 0: not its flag. May
-     * be NULL. */
-    enum status (*other)(void *context, int argc, char **argv, int *used, struct err *e);
-    void *context;
-    void (*more)(FILE *out); /* prints those other flags for --help; may be NULL */
+    int n, n_keys;
+    const struct arg_keys *keys; // (n_keys)
+    int optional; /* so many of the last arguments that are no flags may be missing */
 };
 
-/* The members of struct args that say that an array is the table. */
-#define ARGS(rows) .table = (rows), .n = sizeof(rows) / sizeof *(rows)
+/* The members of struct args that say that arrays are the table and the keys. */
+#define ARGS(rows)     .table = (rows), .n = sizeof(rows) / sizeof *(rows)
+#define ARGS_KEYS(all) .keys = (all), .n_keys = sizeof(all) / sizeof *(all)
 
-/* Parses the arguments of a call: flags, and exactly n others, into positional (n, borrowed).
- * --help on any rank sets c->help and ignores the rest; rank 0 prints usage and flags. ERR_USAGE
- * names the flag and what was expected; ERR_NOMEM. */
+/* Parses the arguments of a call: flags, and exactly n others, into positional (n, borrowed; NULL:
+ * missing). --help or -h on any rank sets c->help and ignores the rest; rank 0 prints usage and
+ * flags. If c->flags is not NULL, it only lists the flags there and sets c->help. ERR_USAGE names
+ * the flag and what was expected; ERR_NOMEM. */
 MUST_USE enum status args_parse(const struct args *a, struct call *c, const char **positional,
                                 int n, struct err *e);

@@ -1,8 +1,11 @@
 #include "cli/cli.h"
+#include "cli/flags.h"
+#include "options/nearest.h"
 #include "tensor/isa.h"
 #include "util/agree.h"
 #include "util/limits.h"
 #include "util/log.h"
+#include "util/page.h"
 #include "util/patient.h"
 #include <errno.h>
 #include <omp.h>
@@ -11,9 +14,9 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,      &cmd_plan,      &cmd_status,   &cmd_show,          &cmd_rebuild,
-    &cmd_options,  &cmd_methods,   &cmd_inspect,  &cmd_architectures, &cmd_eval,
-    &cmd_quantize, &cmd_curvature, &cmd_tokenize, &cmd_doctor,
+    &cmd_run,      &cmd_plan,    &cmd_status,        &cmd_show,    &cmd_rebuild,  &cmd_options,
+    &cmd_methods,  &cmd_inspect, &cmd_architectures, &cmd_eval,    &cmd_quantize, &cmd_curvature,
+    &cmd_tokenize, &cmd_doctor,  &cmd_help,          &cmd_version, &cmd_manuals,
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -37,19 +40,47 @@ int cli_exit_code(enum status st)
     }
 }
 
-static void print_usage(FILE *out)
+const struct command *cli_command_at(int i)
 {
-    fprintf(out, "usage: qtraj COMMAND ...\n\n");
-    for (int i = 0; i < N_COMMANDS; i++)
-        fprintf(out, "  %-60s %s\n", commands[i]->arguments, commands[i]->doc);
-    fprintf(out, "\nqtraj COMMAND --help lists a command's flags.\n");
+    return i < N_COMMANDS ? commands[i] : NULL;
 }
 
-static const struct command *find(const char *name)
+enum status cli_command_find(const char *name, const struct command **out, struct err *e)
 {
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(commands[i]->name, name) == 0) return commands[i];
-    return NULL;
+    const char *names[N_COMMANDS];
+    char advice[400];
+    for (int i = 0; i < N_COMMANDS; i++) {
+        *out = commands[i];
+        names[i] = commands[i]->name;
+        if (strcmp(names[i], name) == 0) return OK;
+    }
+    nearest_advice(name, names, N_COMMANDS, advice, sizeof advice);
+    RAISE(ERR_USAGE, "%s: unknown command%s", name, advice);
+}
+
+enum status cli_command_flags(const struct command *command, struct flag_list *out, struct err *e)
+{
+    char *argv[] = {(char *)(uintptr_t)command->name, NULL};
+    struct call c = {
+        .command = command, .world = MPI_COMM_SELF, .argc = 1, .argv = argv, .flags = out};
+    enum status st = command->run(&c, e);
+    if (st != OK) flags_free(out);
+    return st;
+}
+
+void cli_print_commands(FILE *out)
+{
+    enum { INDENT = 17 };
+    int64_t width = page_width(out, 80);
+    fprintf(out, "usage: qtraj COMMAND ...\n\n");
+    for (int i = 0; i < N_COMMANDS; i++) {
+        fprintf(out, "  %-*s", INDENT - 2, commands[i]->name);
+        page_print(out, width, INDENT, INDENT, commands[i]->doc);
+    }
+    fprintf(out, "\n");
+    page_print(out, width, 0, 0,
+               "`qtraj help COMMAND` and `qtraj COMMAND --help` list a command's arguments and "
+               "flags, `qtraj options` the keys of a sweep file.");
 }
 
 static struct limits_share share;
@@ -137,24 +168,39 @@ static int run(struct call *c)
     return cli_exit_code(st);
 }
 
+/* The command that argv[1] names; --help and --version are spellings of two. NULL: none, or it is
+ * unknown, which this says if it may speak. */
+static const struct command *choose(int argc, char **argv, bool speak)
+{
+    static const char *const spellings[][2] = {
+        {"--help", "help"}, {"-h", "help"}, {"--version", "version"}, {"-V", "version"}};
+    const struct command *command = NULL;
+    struct err e = {0};
+    if (argc < 2) {
+        if (speak) cli_print_commands(stderr);
+        if (speak) log_error("a command is missing");
+        return NULL;
+    }
+    const char *name = argv[1];
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+        if (strcmp(name, spellings[i][0]) == 0) name = spellings[i][1];
+    if (cli_command_find(name, &command, &e) == OK) return command;
+    if (speak) log_error("%s", e.text);
+    return NULL;
+}
+
 int cli_main(MPI_Comm world, int argc, char **argv)
 {
     int rank, size, code = EXIT_DONE;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     if (size > 1) log_rank(rank);
-    struct call c = {.command = argc > 1 ? find(argv[1]) : NULL,
+    struct call c = {.command = choose(argc, argv, rank == 0),
                      .world = world,
                      .argc = argc - 1,
                      .argv = argv + 1,
                      .code = EXIT_DONE};
-    if (!c.command) {
-        bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-                                 strcmp(argv[1], "help") == 0);
-        if (rank == 0 && argc > 1 && !help) log_error("%s: unknown command", argv[1]);
-        if (rank == 0) print_usage(help ? stdout : stderr);
-        return help ? EXIT_DONE : EXIT_BAD_INPUT;
-    }
+    if (!c.command) return EXIT_BAD_INPUT;
     if (!choose_kernels(world, rank)) return EXIT_BAD_INPUT;
     if (c.command->all_ranks)
         set_threads(world, !c.command->rank_0_waits || size == 1 || rank > 0);

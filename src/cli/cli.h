@@ -5,6 +5,7 @@
 #include "util/json.h"
 #include "util/limits.h"
 #include <mpi.h>
+#include <stdio.h>
 
 /* Exit codes, everywhere. */
 enum exit_code {
@@ -21,6 +22,7 @@ enum exit_code {
 int cli_exit_code(enum status st);
 
 struct command;
+struct flag_list;
 
 /* A command as it was called, on one rank. */
 struct call {
@@ -30,14 +32,16 @@ struct call {
     char **argv; // (argc) argv[0] is the command's name
     int code;    /* enum exit_code if the status is OK; EXIT_DONE unless the command sets it */
     bool help;   /* --help was answered (args_parse), there is nothing to do */
+    /* args_parse lists the command's flags here (flags.h) instead of parsing; NULL: it parses */
+    struct flag_list *flags;
 };
 
 struct command {
     const char *name;
-    const char *arguments; /* one line of usage */
-    const char *doc;
-    bool all_ranks;    /* collective on world; else it runs on rank 0 while the others wait */
-    bool rank_0_waits; /* with several ranks, rank 0 does not compute and needs no cores */
+    const char *arguments; /* for its line of usage, without the name */
+    const char *doc;       /* a sentence without its capital and its full stop */
+    bool all_ranks;        /* collective on world; else it runs on rank 0 while the others wait */
+    bool rank_0_waits;     /* with several ranks, rank 0 does not compute and needs no cores */
     enum status (*run)(struct call *c, struct err *e);
 };
 
@@ -51,9 +55,19 @@ int64_t cli_memory(void);
  */
 MUST_USE enum status cli_print_json(json_t *json, size_t flags, struct err *e);
 
+/* Command i of the table, NULL behind the last. */
+const struct command *cli_command_at(int i);
+/* The command of that name. ERR_USAGE: there is none, and which there are. */
+MUST_USE enum status cli_command_find(const char *name, const struct command **out, struct err *e);
+/* *out = the flags of a command, owned by the caller (flags_free). ERR_NOMEM. */
+MUST_USE enum status cli_command_flags(const struct command *command, struct flag_list *out,
+                                       struct err *e);
+/* Prints which commands there are. */
+void cli_print_commands(FILE *out);
+
 /* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. */
 int cli_main(MPI_Comm world, int argc, char **argv);
 
 extern const struct command cmd_run, cmd_plan, cmd_doctor, cmd_status, cmd_show, cmd_rebuild,
     cmd_options, cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval, cmd_quantize,
-    cmd_curvature;
+    cmd_curvature, cmd_help, cmd_version, cmd_manuals;

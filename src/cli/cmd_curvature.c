@@ -207,21 +207,6 @@ static void print_text(const struct measured *m)
 
 /* --- the command --- */
 
-static enum status flag(void *context, int argc, char **argv, int *used, struct err *e)
-{
-    struct measured *m = context;
-    PASS(options_flag(&data_table, "", &m->data, argc, argv, used, e));
-    if (*used == 0)
-        PASS(options_flag(&curvature_table, "", &m->request.options, argc, argv, used, e));
-    return OK;
-}
-
-static void print_flags(FILE *out)
-{
-    options_print_flags(&data_table, "", out);
-    options_print_flags(&curvature_table, "", out);
-}
-
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -238,7 +223,11 @@ static enum status run(struct call *c, struct err *e)
     };
     options_default(&data_table, &m.data);
     options_default(&curvature_table, &m.request.options);
-    const struct args args = {ARGS(table), .other = flag, .context = &m, .more = print_flags};
+    const struct arg_keys keys[] = {
+        {"what is measured:", &curvature_table, "", &m.request.options},
+        {"the text:", &data_table, "", &m.data},
+    };
+    const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
     TRY(data_options_finish(&m.data, "", e));
@@ -263,8 +252,8 @@ done:
 
 const struct command cmd_curvature = {
     .name = "curvature",
-    .arguments = "curvature DIR (--text FILE|--ids FILE:KEY) [--sharpness power|lanczos] "
+    .arguments = "DIR (--text FILE|--ids FILE:KEY) [--sharpness power|lanczos] "
                  "[--trace N] ...",
-    .doc = "gradient, sharpness, trace and spectrum of one checkpoint",
+    .doc = "measure gradient, sharpness, trace and spectrum of one checkpoint",
     .run = run,
 };

@@ -92,8 +92,8 @@ done:
 
 const struct command cmd_doctor = {
     .name = "doctor",
-    .arguments = "doctor [--results DIR] [--scratch DIR] [--json]",
-    .doc = "what a run meets on this machine, and remedies; exit code 1 with warnings",
+    .arguments = "[--results DIR] [--scratch DIR] [--json]",
+    .doc = "find what would slow or break a run on this machine, with remedies",
     .all_ranks = true,
     .rank_0_waits = true,
     .run = run,

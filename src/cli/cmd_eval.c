@@ -85,16 +85,6 @@ static enum status print(const struct eval *o, bool json, struct err *e)
     return cli_print_json(out, JSON_COMPACT, e);
 }
 
-static enum status data_flag(void *context, int argc, char **argv, int *used, struct err *e)
-{
-    return options_flag(&data_table, "", context, argc, argv, used, e);
-}
-
-static void print_flags(FILE *out)
-{
-    options_print_flags(&data_table, "", out);
-}
-
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -107,8 +97,8 @@ static enum status run(struct call *c, struct err *e)
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
     options_default(&data_table, &o.data);
-    const struct args args = {ARGS(table), .other = data_flag, .context = &o.data,
-                              .more = print_flags};
+    const struct arg_keys keys[] = {{"the text:", &data_table, "", &o.data}};
+    const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
     TRY(data_options_check_scored(&o.data, "", e));
@@ -124,7 +114,7 @@ done:
 
 const struct command cmd_eval = {
     .name = "eval",
-    .arguments = "eval DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--json]",
-    .doc = "the loss of one checkpoint",
+    .arguments = "DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--json]",
+    .doc = "measure the loss of one checkpoint",
     .run = run,
 };

@@ -166,7 +166,7 @@ done:
 
 const struct command cmd_inspect = {
     .name = "inspect",
-    .arguments = "inspect DIR|config.json [--tensors] [--json]",
-    .doc = "family, shape, stages and parameter counts of a checkpoint",
+    .arguments = "DIR|config.json [--tensors] [--json]",
+    .doc = "show family, shape, stages and parameter counts of a checkpoint",
     .run = run,
 };

@@ -6,25 +6,28 @@
 #include "quant/quant.h"
 #include <stdlib.h>
 
-/* Commands that take no flag but, with a place for it, --json. */
+/* Commands that take no flag but --json. */
 static enum status parse(struct call *c, bool *json, struct err *e)
 {
     const struct arg table[] = {{"--json", ARG_SWITCH, json, NULL, "for machines"}};
-    const struct args args = {.table = table, .n = json ? 1 : 0};
+    const struct args args = {ARGS(table)};
     return args_parse(&args, c, NULL, 0, e);
 }
 
 static enum status run_options(struct call *c, struct err *e)
 {
-    PASS(parse(c, NULL, e));
-    if (!c->help) sweep_print_options(stdout);
+    bool json = false;
+    PASS(parse(c, &json, e));
+    if (c->help) return OK;
+    if (json) return cli_print_json(sweep_options_json(), JSON_INDENT(1), e);
+    sweep_print_options(stdout);
     return OK;
 }
 
 const struct command cmd_options = {
     .name = "options",
-    .arguments = "options",
-    .doc = "every key of a sweep file: type, default, range, meaning",
+    .arguments = "[--json]",
+    .doc = "list every key of a sweep file: type, default, range, meaning",
     .run = run_options,
 };
 
@@ -68,8 +71,8 @@ done:
 
 const struct command cmd_methods = {
     .name = "methods",
-    .arguments = "methods [--json]",
-    .doc = "the quantization methods and the options that concern each",
+    .arguments = "[--json]",
+    .doc = "list the quantization methods and the options of each",
     .run = run_methods,
 };
 
@@ -93,7 +96,7 @@ done:
 
 const struct command cmd_architectures = {
     .name = "architectures",
-    .arguments = "architectures [--json]",
-    .doc = "the model families that can be read",
+    .arguments = "[--json]",
+    .doc = "list the model families that can be read",
     .run = run_architectures,
 };

@@ -257,7 +257,7 @@ done:
 
 const struct command cmd_plan = {
     .name = "plan",
-    .arguments = "plan SWEEP.yaml [--set KEY=VALUE] [--rate GFLOPS] [--simulate N] ...",
-    .doc = "visits and cells of a sweep: state, cost, memory, time",
+    .arguments = "SWEEP.yaml [--set KEY=VALUE] [--rate GFLOPS] [--simulate N] ...",
+    .doc = "predict work, memory and time of a sweep, and list how far it is",
     .run = run,
 };

@@ -66,10 +66,9 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
 static enum status set_up(struct quantize *o, struct err *e)
 {
     struct visit *v = &o->single.visit;
-    const struct quant_method *method = quant_find(o->method ? o->method : "");
+    const struct quant_method *method;
     NEED(o->method, ERR_USAGE, "--method is missing; qtraj methods lists them");
-    NEED(method, ERR_USAGE, "--method %s: unknown, did you mean %s? qtraj methods lists them",
-         o->method, quant_nearest_name(o->method));
+    PASS(quant_require(o->method, &method, e));
     NEED(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
          "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
          (long long)method->bits_min, (long long)method->bits_max, method->name);
@@ -138,24 +137,6 @@ static enum status print_json(const struct quantize *o, struct err *e)
     return cli_print_json(out, JSON_COMPACT, e);
 }
 
-static enum status other_flag(void *context, int argc, char **argv, int *used, struct err *e)
-{
-    struct quantize *o = context;
-    PASS(options_flag(&quant_table, "", &o->entry.options, argc, argv, used, e));
-    if (!*used)
-        PASS(options_flag(&data_table, "calibration-", &o->calibration, argc, argv, used, e));
-    if (!*used) PASS(options_flag(&data_table, "evaluation-", &o->evaluation, argc, argv, used, e));
-    return OK;
-}
-
-static void print_flags(FILE *out)
-{
-    fprintf(out, "the method's options (qtraj methods says which it has):\n");
-    options_print_flags(&quant_table, "", out);
-    fprintf(out, "what calibrates, and with --evaluation-text and so on what is scored:\n");
-    options_print_flags(&data_table, "calibration-", out);
-}
-
 /* The value of --name in argv, NULL if it is not there. */
 static const char *flag_value(const char *name, int argc, char **argv)
 {
@@ -203,7 +184,13 @@ static enum status run(struct call *c, struct err *e)
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
     TRY(start_from_preset(&o, c->argc, c->argv, e));
-    const struct args args = {ARGS(table), .other = other_flag, .context = &o, .more = print_flags};
+    const struct arg_keys keys[] = {
+        {"the method's options (qtraj methods says which it has):", &quant_table, "",
+         &o.entry.options},
+        {"the text that calibrates:", &data_table, "calibration-", &o.calibration},
+        {"the text that is scored:", &data_table, "evaluation-", &o.evaluation},
+    };
+    const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &o.dir, 1, e));
     if (c->help) goto done;
     TRY(set_up(&o, e));
@@ -225,7 +212,7 @@ done:
 
 const struct command cmd_quantize = {
     .name = "quantize",
-    .arguments = "quantize DIR --method M --bits B [--calibration-text FILE] ...",
+    .arguments = "DIR --method M --bits B [--calibration-text FILE] ...",
     .doc = "quantize one checkpoint, report its loss and layer errors",
     .run = run,
 };

@@ -65,7 +65,7 @@ done:
 
 const struct command cmd_show = {
     .name = "show",
-    .arguments = "show RESULTS [--csv|--json] [--model M] [--bits B] ...",
+    .arguments = "RESULTS [--csv|--json] [--model M] [--bits B] ...",
     .doc = "print results as a table",
     .run = run_show,
 };
@@ -89,8 +89,8 @@ done:
 
 const struct command cmd_status = {
     .name = "status",
-    .arguments = "status RESULTS|SWEEP.yaml [--json]",
-    .doc = "count finished and failed cells, say why they failed",
+    .arguments = "RESULTS [--json]",
+    .doc = "count finished and failed cells, and say why they failed",
     .run = run_status,
 };
 
@@ -114,7 +114,7 @@ done:
 
 const struct command cmd_rebuild = {
     .name = "rebuild",
-    .arguments = "rebuild OUT.h5 JOURNAL",
-    .doc = "make the cube from a journal alone",
+    .arguments = "OUT.h5 JOURNAL",
+    .doc = "write the cube anew from the journal alone",
     .run = run_rebuild,
 };

@@ -181,8 +181,8 @@ done:
 
 const struct command cmd_run = {
     .name = "run",
-    .arguments = "run SWEEP.yaml [--set KEY=VALUE] [--only KEY=PATTERN] ...",
-    .doc = "fill the cells of a sweep (under mpirun or alone)",
+    .arguments = "SWEEP.yaml [--set KEY=VALUE] [--only KEY=PATTERN] ...",
+    .doc = "compute the cells of a sweep (alone or under mpirun)",
     .all_ranks = true,
     .rank_0_waits = true,
     .run = run,

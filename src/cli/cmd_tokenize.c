@@ -65,7 +65,7 @@ done:
 
 const struct command cmd_tokenize = {
     .name = "tokenize",
-    .arguments = "tokenize TOKENIZER.json [--special] [--json]",
-    .doc = "ids of the text on stdin, a line each",
+    .arguments = "TOKENIZER.json [--special] [--json]",
+    .doc = "print the token ids of the text on stdin, a line each",
     .run = run,
 };

@@ -1,5 +1,6 @@
 #include "cli/plan_report.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,18 +246,6 @@ json_t *plan_report_json(const struct plan_report *r)
 
 /* --- for people --- */
 
-/* "12.3 s", "4.5 min", "6.7 h", "8.9 days" */
-static void put_time(double seconds, char text[32])
-{
-    static const struct {
-        double at_least, unit;
-        const char *name;
-    } units[] = {{2 * 86400, 86400, "days"}, {5400, 3600, "h"}, {90, 60, "min"}, {0, 1, "s"}};
-    int i = 0;
-    while (seconds < units[i].at_least) i++;
-    snprintf(text, 32, "%.3g %s", seconds / units[i].unit, units[i].name);
-}
-
 static void print_tokens(const char *name, const struct cost_tokens *t)
 {
     if (t->sequences)
@@ -276,7 +265,7 @@ static void print_line(const struct plan *p, const struct plan_line *l)
     const struct plan_model *m = &p->costs.models[l->model];
     const double gib = 1 << 30;
     char time[32];
-    put_time(l->total, time);
+    quantity_time(l->total, time);
     printf("%-20s %6lld", p->sweep->models[l->model].name, (long long)l->visits);
     if (!m->known) {
         printf("  no config.json found: cost unknown\n");
@@ -299,8 +288,8 @@ static void print_total(const struct plan_report *r)
 {
     char time[32], left[32];
     double sum = 0;
-    put_time(r->total, time);
-    put_time(remaining_seconds(&r->remaining), left);
+    quantity_time(r->total, time);
+    quantity_time(remaining_seconds(&r->remaining), left);
     for (int i = 0; i < COST_PHASE_N; i++) sum += r->seconds[i];
     printf("all: %.4g TFLOP, %.4g GB read, %s on one worker (", cost_flop(&r->cost) / 1e12,
            r->cost.bytes / 1e9, time);
@@ -321,7 +310,7 @@ static void print_simulations(const struct plan_report *r)
     for (int64_t i = 0; i < r->n_simulations; i++) {
         const struct sched_simulation *s = &r->simulations[i];
         char time[32];
-        put_time(s->makespan, time);
+        quantity_time(s->makespan, time);
         printf("%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group), time,
                100 * s->idle, (long long)s->pieces,
                s->least > 0 ? 100 * fmax(s->work / s->least - 1, 0) : 0);

@@ -2,7 +2,9 @@
  * GPTQModel 4.2.5 and 5.8.0 (quantization/config.py, models/base.py: prepare_dataset and quantize,
  * looper/module_looper.py), and for the texts the code of arXiv 2510.06213. */
 #include "config/preset.h"
+#include "options/nearest.h"
 #include "options/yaml.h"
+#include "util/page.h"
 #include <string.h>
 
 const char *const preset_names[] = {"none", "gptq-reference", "gptqmodel-4", "gptqmodel-5", NULL};
@@ -160,8 +162,9 @@ enum status preset_find(const char *name, int *preset, struct err *e)
 {
     for (*preset = 0; preset_names[*preset]; ++*preset)
         if (strcmp(preset_names[*preset], name) == 0) return OK;
-    RAISE(ERR_USAGE, "--preset %s: expected one of none, gptq-reference, gptqmodel-4, gptqmodel-5",
-          name);
+    char advice[200];
+    nearest_advice(name, preset_names, *preset, advice, sizeof advice);
+    RAISE(ERR_USAGE, "--preset %s: unknown%s", name, advice);
 }
 
 enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
@@ -179,13 +182,13 @@ enum status data_options_preset(struct data_options *d, int preset, const char *
 
 /* --- what there is --- */
 
-/* "{a: 1, b: 2}" without its braces, in lines of less than 100 columns. */
-static void print_values(const char *values, FILE *out)
+/* "{a: 1, b: 2}" without its braces, in lines of at most so many columns. */
+static void print_values(const char *values, int64_t width, FILE *out)
 {
     const char *p = values + 1, *end = values + strlen(values) - 1;
-    for (int column = 100; p < end;) {
+    for (int64_t column = width; p < end;) {
         int n = (int)strcspn(p, ",}");
-        bool fits = column + n + 2 < 100;
+        bool fits = column + n + 2 <= width;
         column = (fits ? column + 1 : 6) + n + 1;
         fprintf(out, "%s%.*s%s", fits ? " " : "\n      ", n, p, p + n < end ? "," : "");
         p += n + (p + n < end);
@@ -203,7 +206,7 @@ void preset_print(FILE *out)
             if (r->preset != i) continue;
             fprintf(out, "    %s%s%s:", r->section, r->method ? ", method " : "",
                     r->method ? r->method : "");
-            print_values(r->values, out);
+            print_values(r->values, page_width(out, OPTION_PAGE), out);
             fputc('\n', out);
         }
     }

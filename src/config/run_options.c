@@ -57,13 +57,14 @@ static const char *const activations[] = {"f32", "bf16", NULL};
 static const struct option keys[] = {
     OPTION(run_options, ranks_per_group, INT,
            "MPI ranks that work on one checkpoint together; auto: as few as its memory allows",
-           .fallback = "auto", .low = 1, .high = 1 << 20, OPTION_SPECIAL(0, "auto")),
-    OPTION(run_options, threads, INT, "OpenMP threads of a rank", .fallback = "auto", .low = 1,
-           .high = 512, OPTION_SPECIAL(0, "auto")),
+           .unit = "ranks", .fallback = "auto", .low = 1, .high = 1 << 20,
+           OPTION_SPECIAL(0, "auto")),
+    OPTION(run_options, threads, INT, "OpenMP threads of a rank", .unit = "threads",
+           .fallback = "auto", .low = 1, .high = 512, OPTION_SPECIAL(0, "auto")),
     OPTION(run_options, memory_per_rank, TEXT,
            "bytes that a rank may take at its peak, with K, M, G or T for powers of 1024: what "
            "does not fit is computed twice, goes to scratch, or waits for another wave",
-           .otherwise = "auto: nine tenths of the rank's part of its node"),
+           .unit = "bytes", .otherwise = "auto: nine tenths of the rank's part of its node"),
     OPTION(run_options, scratch, TEXT,
            "folder on the node's own disk for hidden states that memory_per_rank has no room for, "
            "or off",
@@ -74,7 +75,7 @@ static const struct option keys[] = {
     OPTION(run_options, scalapack_from, INT,
            "Hessians of so many input channels on are spread over the ranks of a group and "
            "factored together; smaller ones by one rank each",
-           .fallback = "4096", .low = 1, .high = INT64_MAX),
+           .unit = "channels", .fallback = "4096", .low = 1, .high = INT64_MAX),
     OPTION(run_options, reproducible, BOOL,
            "the same results bit for bit for any number of ranks_per_group: sums are made exact, "
            "and one rank factors a Hessian whatever its size",

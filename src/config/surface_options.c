@@ -26,14 +26,14 @@ static const struct option keys[] = {
            "shell pattern of the checkpoints that span the plane (trajectory)", .otherwise = "all"),
     OPTION(surface_entry, quantizer, TEXT, "name of the method in `methods` (quantization)",
            .otherwise = "the first"),
-    OPTION(surface_entry, bits, INT, "its width (quantization)", .fallback = "0",
+    OPTION(surface_entry, bits, INT, "its width (quantization)", .unit = "bits", .fallback = "0",
            .otherwise = "the method's first", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX,
            OPTION_SPECIAL(0, NULL)),
     OPTION(surface_entry, columns, INT,
            "points of the grid along the first axis; 0: only the points that span the plane",
+           .unit = "points", .fallback = "21", .low = 2, .high = 1001, OPTION_SPECIAL(0, NULL)),
+    OPTION(surface_entry, rows, INT, "points of the grid along the second axis", .unit = "points",
            .fallback = "21", .low = 2, .high = 1001, OPTION_SPECIAL(0, NULL)),
-    OPTION(surface_entry, rows, INT, "points of the grid along the second axis", .fallback = "21",
-           .low = 2, .high = 1001, OPTION_SPECIAL(0, NULL)),
     OPTION(surface_entry, margin, REAL,
            "what the grid covers beyond the box of the plane's points, on every side, as a share "
            "of the box (quantization, trajectory)",
@@ -45,7 +45,7 @@ static const struct option keys[] = {
            "name of the text in `evaluation` that the loss is measured on",
            .otherwise = "the first"),
     OPTION(surface_entry, samples, INT, "sequences of it at most, the same for all points; 0: all",
-           .fallback = "0", .low = 0, .high = INT64_MAX),
+           .unit = "sequences", .fallback = "0", .low = 0, .high = INT64_MAX),
 };
 
 /* What is given and does not concern the plane; NULL: nothing. */

@@ -210,3 +210,6 @@ MUST_USE enum status data_options_check_scored(const struct data_options *d, con
 
 /* Prints what `qtraj options` says: every key, its type, default, range and meaning. */
 void sweep_print_options(FILE *out);
+/* The same as JSON, a list with an object for each key; columns of a trajectory are named
+ * "models[].trajectory[].step". A new reference, NULL: out of memory. */
+json_t *sweep_options_json(void);

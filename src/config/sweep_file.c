@@ -4,6 +4,7 @@
 #include "options/override.h"
 #include "options/yaml.h"
 #include "util/fsx.h"
+#include "util/page.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,7 +173,7 @@ static const struct option sweep_keys[] = {
     OPTION(sweep, models, LIST, "the training runs", .count = offsetof(struct sweep, n_models),
            .required = true, .low = 1, .high = ENTRIES_MAX, .table = &model_table),
     OPTION(sweep, bits, INTS, "bit-widths that every method without its own is run at",
-           .count = offsetof(struct sweep, n_bits), .capacity = QUANT_BITS_N,
+           .unit = "bits", .count = offsetof(struct sweep, n_bits), .capacity = QUANT_BITS_N,
            .otherwise = "each method has its own", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX),
     OPTION(sweep, methods, LIST, "the quantizers", .count = offsetof(struct sweep, n_methods),
            .required = true, .low = 1, .high = ENTRIES_MAX, .table = &method_table),
@@ -224,24 +225,25 @@ json_t *sweep_to_json(const struct sweep *s)
     return json;
 }
 
-static void print_columns(FILE *out)
-{
-    fprintf(out, "\nmodels[].trajectory: columns of the CSV table, named in its first line\n");
-    for (int64_t i = 0; i < row_table.n; i++) {
-        const struct option *o = &row_table.options[i];
-        char expected[OPTION_EXPECTED];
-        option_expected(o, expected);
-        fprintf(out, "  %-16s  %s%s\n      %s\n", o->name, expected,
-                o->required ? "; required" : "; may be left out", o->doc);
-    }
-}
-
 void sweep_print_options(FILE *out)
 {
-    fprintf(out, "Keys of a sweep file (YAML). Relative paths are relative to the file, ${VAR} in "
-                 "a path is the\nenvironment's. --set key=value overrides: --set run.threads=2, "
-                 "--set 'methods[0].bits=[3,4]'.\n\n");
+    page_print(out, page_width(out, OPTION_PAGE), 0, 0,
+               "Keys of a sweep file (YAML). Relative paths are relative to the file, ${VAR} in a "
+               "path is the environment's. --set key=value overrides: --set run.threads=2, "
+               "--set 'methods[0].bits=[3,4]'.");
+    putc('\n', out);
     options_print(&sweep_table, out);
-    print_columns(out);
+    fprintf(out, "\nmodels[].trajectory: columns of the CSV table, named in its first line\n");
+    options_print_keys(&row_table, out);
     preset_print(out);
+}
+
+json_t *sweep_options_json(void)
+{
+    json_t *list = json_array();
+    if (list && options_describe_keys(&sweep_table, "", list) &&
+        options_describe_keys(&row_table, "models[].trajectory[].", list))
+        return list;
+    json_decref(list);
+    return NULL;
 }

@@ -9,10 +9,10 @@
 static const struct option row_columns[] = {
     OPTION(trajectory_row, checkpoint, TEXT, "name of the checkpoint, each only once",
            .required = true),
-    OPTION(trajectory_row, step, INT, "optimizer steps done", .fallback = "-1",
+    OPTION(trajectory_row, step, INT, "optimizer steps done", .unit = "steps", .fallback = "-1",
            .otherwise = "unknown", .low = 0, .high = INT64_MAX),
-    OPTION(trajectory_row, tokens, REAL, "training tokens seen", .fallback = "nan",
-           .otherwise = "unknown", .least = 0, .most = INFINITY),
+    OPTION(trajectory_row, tokens, REAL, "training tokens seen", .unit = "tokens",
+           .fallback = "nan", .otherwise = "unknown", .least = 0, .most = INFINITY),
     OPTION(trajectory_row, learning_rate, REAL, "learning rate at that step", .fallback = "nan",
            .otherwise = "unknown", .least = 0, .most = INFINITY),
     OPTION(trajectory_row, phase, TEXT, "part of the schedule: warmup, stable, decay, ...",

@@ -1,6 +1,7 @@
 #include "options/nearest.h"
 #include <ctype.h>
-#include <stddef.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LENGTH_MAX = 63 };
@@ -52,4 +53,20 @@ const char *nearest_name(const char *name, const char *const *names, int64_t n)
         nearest_distance = d;
     }
     return nearest;
+}
+
+void nearest_advice(const char *name, const char *const *names, int64_t n, char *text, size_t size)
+{
+    const char *near = nearest_name(name, names, n);
+    if (near) {
+        snprintf(text, size, ", did you mean %s?", near);
+        return;
+    }
+    size_t used = (size_t)snprintf(text, size, "; there are: ");
+    for (int64_t i = 0; i < n; i++) {
+        bool fits = used + strlen(names[i]) + strlen(", , ...") < size;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
+                                 fits ? names[i] : "...");
+        if (!fits) return;
+    }
 }

@@ -26,6 +26,7 @@ struct option_table;
 
 struct option {
     const char *name, *doc;
+    const char *unit; /* of a number, such as "tokens"; NULL: it has none */
     enum option_type type;
     size_t offset;
     size_t count;         /* INTS, LIST: offset of the int64_t number of elements */
@@ -148,12 +149,24 @@ MUST_USE enum status options_from_json(const struct option_table *t, const json_
  * was expected; ERR_NOMEM. */
 MUST_USE enum status options_flag(const struct option_table *t, const char *prefix, void *entry,
                                   int argc, char **argv, int *used, struct err *e);
-/* One flag per line with its meaning, for --help. */
-void options_print_flags(const struct option_table *t, const char *prefix, FILE *out);
-/* Lists every key by section: name, what it takes, default, meaning. */
+/* Calls `take` for each flag of the table, in its order. opposite: of a bool the flag that makes it
+ * false, else NULL. */
+void options_list_flags(const struct option_table *t, const char *prefix,
+                        void (*take)(void *context, const struct option *o, const char *flag,
+                                     const char *opposite),
+                        void *context);
+/* Appends every key to a JSON list, an object each with all that the table says of it. Keys are
+ * named from the root: "SECTIONname", those of sections as in "run.threads" and "models[].name".
+ * False: out of memory. */
+bool options_describe_keys(const struct option_table *t, const char *section, json_t *list);
+/* Lists the keys of a table without those of its sections: name, what it takes, unit, default,
+ * meaning; in lines as wide as the terminal. */
+void options_print_keys(const struct option_table *t, FILE *out);
+/* The same of every key, by section. */
 void options_print(const struct option_table *t, FILE *out);
 
 enum { OPTION_EXPECTED = 200, OPTION_NAME = 160, OPTION_FLAG = 2 * OPTION_NAME };
+enum { OPTION_PAGE = 80 }; /* columns of a listing that goes to no terminal */
 /* The flag of a key: "--PREFIXname", underscores as hyphens. */
 void option_flag_name(const char *prefix, const char *key, char name[OPTION_FLAG]);
 /* "an integer from 2 to 8", "one of none, activation", ... */

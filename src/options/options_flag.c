@@ -99,26 +99,19 @@ done:
     return st;
 }
 
-void options_print_flags(const struct option_table *t, const char *prefix, FILE *out)
+void options_list_flags(const struct option_table *t, const char *prefix,
+                        void (*take)(void *context, const struct option *o, const char *flag,
+                                     const char *opposite),
+                        void *context)
 {
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
-        if (o->type == OPTION_KEYS) options_print_flags(o->table, prefix, out);
+        char key[OPTION_NAME], flag[OPTION_FLAG], opposite[OPTION_FLAG];
+        if (o->type == OPTION_KEYS) options_list_flags(o->table, prefix, take, context);
         if (!has_flag(o)) continue;
-        char name[OPTION_FLAG], line[2 * OPTION_FLAG + 2], expected[OPTION_EXPECTED];
-        option_flag_name(prefix, o->name, name);
-        snprintf(line, sizeof line, "%s", name);
-        option_expected(o, expected);
-        if (o->type == OPTION_BOOL) {
-            char key[OPTION_NAME], opposite[OPTION_FLAG];
-            unset_name(o, key);
-            option_flag_name(prefix, key, opposite);
-            snprintf(line, sizeof line, "%s, %s", name, opposite);
-            snprintf(expected, sizeof expected, "a switch");
-        }
-        fprintf(out, "  %-24s  %s (%s", line, o->doc, expected);
-        if (o->otherwise || o->fallback)
-            fprintf(out, "; default %s", o->otherwise ? o->otherwise : o->fallback);
-        fprintf(out, ")\n");
+        unset_name(o, key);
+        option_flag_name(prefix, o->name, flag);
+        option_flag_name(prefix, key, opposite);
+        take(context, o, flag, o->type == OPTION_BOOL ? opposite : NULL);
     }
 }

@@ -1,6 +1,9 @@
-/* What a table says of its keys, in words. */
+/* What a table says of its keys, in words and as JSON. */
 #include "options/options.h"
+#include "util/json.h"
+#include "util/page.h"
 #include <math.h>
+#include <stdlib.h>
 
 bool option_int_text(const struct option *o, int64_t value, char text[32])
 {
@@ -61,40 +64,125 @@ void option_expected(const struct option *o, char text[OPTION_EXPECTED])
         snprintf(text, OPTION_EXPECTED, "%s", fixed[o->type]);
 }
 
-static void print_tail(const struct option *o, FILE *out)
+/* "  name   what it takes (unit); default" and the doc below. */
+static void print_key(const struct option *o, int64_t width, FILE *out)
 {
-    if (o->required)
-        fputs("; required", out);
-    else if (o->otherwise)
-        fprintf(out, "; default: %s", o->otherwise);
-    else if (o->fallback)
-        fprintf(out, "; default %s", o->fallback);
-    fprintf(out, "\n      %s\n", o->doc);
+    enum { NAME = 16, DOC = 6, CONTINUED = NAME + 4 };
+    char expected[OPTION_EXPECTED], line[2 * OPTION_EXPECTED];
+    const char *fallback = o->otherwise ? o->otherwise : o->fallback;
+    option_expected(o, expected);
+    snprintf(line, sizeof line, "%s%s%s%s%s%s%s", expected, o->unit ? " (" : "",
+             o->unit ? o->unit : "", o->unit ? ")" : "", o->required ? "; required" : "",
+             fallback && !o->required ? (o->otherwise ? "; default: " : "; default ") : "",
+             fallback && !o->required ? fallback : "");
+    int n = fprintf(out, "  %-*s  ", NAME, o->name);
+    page_print(out, width, CONTINUED, n, line);
+    fprintf(out, "%*s", DOC, "");
+    page_print(out, width, DOC, DOC, o->doc);
 }
 
-static void print_keys(const struct option_table *t, FILE *out)
+void options_print_keys(const struct option_table *t, FILE *out)
 {
+    int64_t width = page_width(out, OPTION_PAGE);
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
-        char expected[OPTION_EXPECTED];
-        if (o->type == OPTION_KEYS) {
-            print_keys(o->table, out);
-            continue;
-        }
-        option_expected(o, expected);
-        fprintf(out, "  %-16s  %s", o->name, expected);
-        print_tail(o, out);
+        if (o->type == OPTION_KEYS)
+            options_print_keys(o->table, out);
+        else
+            print_key(o, width, out);
     }
 }
 
 void options_print(const struct option_table *t, FILE *out)
 {
     fputs("top level\n", out);
-    print_keys(t, out);
+    options_print_keys(t, out);
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         if (!o->table) continue;
         fprintf(out, "\n%s%s\n", o->name, o->type == OPTION_LIST ? "[] (each entry)" : "");
-        print_keys(o->table, out);
+        options_print_keys(o->table, out);
     }
+}
+
+/* --- JSON --- */
+
+/* A default as the JSON that it would be in the results; null for none, or one that takes words. */
+static json_t *default_json(const struct option *o)
+{
+    char *end;
+    if (!o->fallback || o->otherwise) return json_null();
+    if (o->type == OPTION_BOOL) return json_boolean(o->fallback[0] == 't');
+    if (o->type == OPTION_INT) {
+        long long value = strtoll(o->fallback, &end, 10);
+        if (!*end) return json_integer(value);
+    }
+    if (o->type == OPTION_REAL) return json_real(strtod(o->fallback, NULL));
+    return json_string(o->fallback);
+}
+
+/* [low, high], each null where there is no bound; null for what is no number. */
+static json_t *range_json(const struct option *o)
+{
+    json_t *low = NULL, *high = NULL;
+    if (o->type == OPTION_REAL) {
+        if (isfinite(o->least)) low = json_real(o->least);
+        if (isfinite(o->most)) high = json_real(o->most);
+    } else if (o->type == OPTION_INT || o->type == OPTION_INTS || o->type == OPTION_LIST) {
+        if (o->low > INT64_MIN) low = json_integer(o->low);
+        if (o->high < INT64_MAX) high = json_integer(o->high);
+    } else {
+        return json_null();
+    }
+    return json_pack("[o, o]", low ? low : json_null(), high ? high : json_null());
+}
+
+static json_t *choices_json(const struct option *o)
+{
+    if (o->type != OPTION_CHOICE) return json_null();
+    json_t *choices = json_array();
+    for (int i = 0; choices && o->choices[i]; i++)
+        json_array_append_new(choices, json_string(o->choices[i]));
+    return choices;
+}
+
+static json_t *special_json(const struct option *o)
+{
+    if (!o->has_special) return json_null();
+    return o->word ? json_string(o->word) : json_integer(o->special);
+}
+
+static json_t *key_json(const char *section, const struct option *o)
+{
+    static const char *const types[] = {
+        [OPTION_BOOL] = "bool",     [OPTION_INT] = "integer",   [OPTION_REAL] = "number",
+        [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",     [OPTION_PATH] = "path",
+        [OPTION_PATHS] = "paths",   [OPTION_INTS] = "integers", [OPTION_GROUP] = "mapping",
+        [OPTION_KEYS] = "mapping",  [OPTION_LIST] = "list",
+    };
+    char key[2 * OPTION_NAME];
+    snprintf(key, sizeof key, "%s%s", section, o->name);
+    return json_pack("{s:s, s:s, s:s?, s:b, s:o, s:s?, s:o, s:o, s:o, s:s}", "key", key, "type",
+                     types[o->type], "unit", o->unit, "required", o->required, "default",
+                     default_json(o), "otherwise", o->otherwise, "range", range_json(o), "special",
+                     special_json(o), "choices", choices_json(o), "doc", o->doc);
+}
+
+bool options_describe_keys(const struct option_table *t, const char *section, json_t *list)
+{
+    bool good = true;
+    for (int64_t i = 0; i < t->n && good; i++) {
+        const struct option *o = &t->options[i];
+        char inner[2 * OPTION_NAME];
+        if (o->type == OPTION_KEYS) {
+            good = options_describe_keys(o->table, section, list);
+            continue;
+        }
+        good = json_array_append_new(list, key_json(section, o)) == 0;
+        if (!o->table) continue;
+        snprintf(inner, sizeof inner, "%s%s%s.", section, o->name,
+                 o->type == OPTION_LIST ? "[]" : "");
+        good = good && options_describe_keys(o->table, inner, list);
+    }
+    return good;
 }

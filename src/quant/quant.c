@@ -20,7 +20,8 @@ static const char *const hessians[] = {"own", "shared", NULL};
 
 static const struct option shared_keys[] = {
     OPTION(quant_options, group_size, INT, "columns that share one scale; -1: the whole row",
-           .fallback = "128", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, NULL)),
+           .unit = "columns", .fallback = "128", .low = 1, .high = INT64_MAX,
+           OPTION_SPECIAL(-1, NULL)),
     OPTION(quant_options, symmetric, BOOL,
            "range of a group centred on zero; false: from its least to its greatest weight",
            .fallback = "true", .unset = "asymmetric"),
@@ -32,8 +33,8 @@ static const struct option shared_keys[] = {
            "share of the mean of the Hessian's diagonal that is added to it", .fallback = "0.01",
            .least = 0, .most = 1),
     OPTION(quant_options, block_size, INT,
-           "columns quantized before the rest of the matrix is updated", .fallback = "128",
-           .low = 1, .high = INT64_MAX),
+           "columns quantized before the rest of the matrix is updated", .unit = "columns",
+           .fallback = "128", .low = 1, .high = INT64_MAX),
     OPTION(quant_options, true_sequential, BOOL,
            "each stage of a block sees the block's earlier stages quantized", .fallback = "true"),
     OPTION(quant_options, static_groups, BOOL,
@@ -133,12 +134,20 @@ const struct quant_method *quant_find(const char *name)
     return added && strcmp(added->name, name) == 0 ? added : NULL;
 }
 
-const char *quant_nearest_name(const char *name)
+#define NAME(upper, lower) #lower,
+const char *const *quant_names(void)
 {
-    const char *names[METHOD_N];
-    for (int i = 0; i < METHOD_N; i++) names[i] = methods[i]->name;
-    const char *nearest = nearest_name(name, names, METHOD_N);
-    return nearest ? nearest : names[0];
+    static const char *const names[] = {QUANT_METHODS(NAME) NULL};
+    return names;
+}
+
+enum status quant_require(const char *name, const struct quant_method **out, struct err *e)
+{
+    char advice[400];
+    *out = quant_find(name);
+    if (*out) return OK;
+    nearest_advice(name, quant_names(), METHOD_N, advice, sizeof advice);
+    RAISE(ERR_USAGE, "there is no method '%s'%s", name, advice);
 }
 
 bool quant_calibrates(const struct quant_method *m)
@@ -209,12 +218,10 @@ enum status quant_check(const char *name, const struct quant_options *o, const i
                         int64_t n, struct err *e)
 {
     enum status st = OK;
-    const struct quant_method *method = quant_find(name);
+    const struct quant_method *method;
     char *known = NULL;
     const char *key;
-    ENSURE(method, ERR_USAGE,
-           "there is no method '%s'; did you mean %s? (`qtraj methods` lists all)", name,
-           quant_nearest_name(name));
+    TRY(quant_require(name, &method, e));
     TRY(quant_option_names(method, &known, e));
     for (int64_t i = 0; (key = quant_options_key(i)) != NULL; i++)
         ENSURE(!quant_options_changed(o, key) || quant_concerns(method, key), ERR_USAGE,

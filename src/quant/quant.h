@@ -200,8 +200,11 @@ static inline const void *quant_own(const struct quant_options *o, int number)
 const struct quant_method *quant_at(int i);
 /* NULL if there is none. */
 const struct quant_method *quant_find(const char *name);
-/* The nearest known name, for messages. */
-const char *quant_nearest_name(const char *name);
+/* The names of all, NULL behind the last. */
+const char *const *quant_names(void);
+/* As quant_find; ERR_USAGE says which there are. */
+MUST_USE enum status quant_require(const char *name, const struct quant_method **out,
+                                   struct err *e);
 /* One more method, which quant_find knows too, or NULL: none more. For tests. */
 void quant_add(const struct quant_method *method);
 

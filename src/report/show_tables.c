@@ -2,6 +2,7 @@
 #include "report/show.h"
 #include "report/text_table.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,18 +40,6 @@ static enum status note(struct notes *notes, const char *message, char letter[8]
 }
 
 /* --- numbers as people read them --- */
-
-/* 819200 → 819k, 2.5e12 → 2.5T. */
-static void count_text(double count, char text[32])
-{
-    static const char units[] = " kMBT";
-    int unit = 0;
-    while (count >= 999.5 && unit < 4) {
-        count /= 1000;
-        unit++;
-    }
-    snprintf(text, 32, "%.3g%.*s", count, unit > 0, &units[unit]);
-}
 
 static void percent_text(double value, double error, int decimals, char text[64])
 {
@@ -194,7 +183,7 @@ static enum status put_checkpoint(const struct page *p, struct table *t, struct 
     PASS(table_set(t, NAME, e, "%s", text_here(p, "checkpoint_name")));
     if (step >= 0) PASS(table_set(t, STEP, e, "%lld", (long long)step));
     if (!isnan(tokens)) {
-        count_text(tokens, text);
+        quantity_count(tokens, text);
         PASS(table_set(t, TOKENS, e, "%s", text));
     }
     if (!isnan(rate)) PASS(table_set(t, RATE, e, "%.3g", rate));

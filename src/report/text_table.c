@@ -1,9 +1,8 @@
 #include "report/text_table.h"
 #include "util/mem.h"
+#include "util/page.h"
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { GAP = 2, PAGE = 120 };
 
@@ -44,19 +43,11 @@ enum status table_set(struct table *t, int64_t column, struct err *e, const char
     return OK;
 }
 
-/* Characters of a UTF-8 text, each taken as one column wide. */
-static int64_t text_width(const char *text)
-{
-    int64_t n = 0;
-    for (; text && *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
 static void print_cell(const struct table *t, int64_t row, int64_t column, int64_t width, bool last,
                        FILE *out)
 {
     const char *text = t->cells[row * t->columns + column];
-    int pad = (int)(width - text_width(text));
+    int pad = (int)(width - page_columns(text));
     if (!text) text = "";
     if (!t->align_left[column])
         fprintf(out, "%*s%s", pad, "", text);
@@ -87,7 +78,7 @@ enum status table_print(const struct table *t, int64_t width, FILE *out, struct 
     int64_t *widths = NULL, left = 0;
     TRY(mem_zero(&widths, t->columns, sizeof *widths, "a table", e));
     for (int64_t i = 0; i < t->rows * t->columns; i++) {
-        int64_t n = text_width(t->cells[i]), k = i % t->columns;
+        int64_t n = page_columns(t->cells[i]), k = i % t->columns;
         if (n > widths[k]) widths[k] = n;
     }
     for (int64_t k = 0; k < t->left; k++) left += widths[k] ? widths[k] + GAP : 0;
@@ -108,9 +99,5 @@ done:
 
 int64_t table_page_width(FILE *out)
 {
-    struct winsize size;
-    int fd = fileno(out);
-    if (fd >= 0 && isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        return size.ws_col;
-    return PAGE;
+    return page_width(out, PAGE);
 }

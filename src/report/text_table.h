@@ -25,5 +25,5 @@ MUST_USE enum status table_set(struct table *t, int64_t column, struct err *e, c
  * caller looks at ferror(out). */
 MUST_USE enum status table_print(const struct table *t, int64_t width, FILE *out, struct err *e);
 
-/* Columns of the terminal that out is; 120 when it is none. */
+/* Columns of the page that out is (page_width); 120 when it is no terminal. */
 int64_t table_page_width(FILE *out);

@@ -8,7 +8,7 @@ work=$(mktemp -d) || exit 2
 failures=0
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"
-unset SLURM_TMPDIR
+unset SLURM_TMPDIR COLUMNS
 export TMPDIR=$work/tmp # run.scratch too
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none

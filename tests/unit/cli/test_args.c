@@ -4,38 +4,46 @@
 
 enum { WORDS_MAX = 12 };
 
+static const char *const colours[] = {"red", "green", NULL};
+
+/* Keys of an options table beside the flags of the command. */
+struct wheel {
+    int64_t spokes;
+    bool shiny;
+};
+static const struct option wheel_keys[] = {
+    OPTION(wheel, spokes, INT, "spokes of a wheel", .fallback = "12", .low = 1, .high = 99),
+    OPTION(wheel, shiny, BOOL, "polished", .fallback = "true", .unset = "dull"),
+};
+static const struct option_table wheel_table = {OPTION_ROWS(wheel_keys, wheel)};
+
 struct parsed {
     bool on, help;
     const char *text, *positional[2];
     int64_t number;
     struct arg_list list;
+    struct arg_choice colour;
+    struct wheel wheel;
 };
-
-/* Takes --other and the next word. */
-static enum status other(void *context, int argc, char **argv, int *used, struct err *e)
-{
-    (void)e;
-    if (strcmp(argv[0], "--other") != 0 || argc < 2) return OK;
-    *(const char **)context = argv[1];
-    *used = 2;
-    return OK;
-}
 
 /* Parses the words of a line, two of which are no flags. */
 static enum status parse(const char *line, struct parsed *p, struct err *e)
 {
-    static const struct command command = {.name = "command", .arguments = "command A B"};
+    static const struct command command = {
+        .name = "command", .arguments = "A B", .doc = "a command"};
     static char words[200], name[] = "command";
     char *argv[WORDS_MAX] = {name};
     struct call c = {.command = &command, .world = MPI_COMM_SELF, .argc = 1, .argv = argv};
-    *p = (struct parsed){.text = "unset"};
+    *p = (struct parsed){.text = "unset", .colour.words = colours};
     const struct arg table[] = {
         {"--on", ARG_SWITCH, &p->on, NULL, "a switch"},
         {"--text", ARG_TEXT, &p->text, "TEXT", "a text"},
         {"--number", ARG_INTEGER, &p->number, "N", "a number"},
         {"--list", ARG_LIST, &p->list, "X", "may repeat"},
+        {"--colour", ARG_CHOICE, &p->colour, "COLOUR", "a colour"},
     };
-    const struct args args = {ARGS(table), .other = other, .context = &p->text};
+    const struct arg_keys keys[] = {{"wheels:", &wheel_table, "rear-", &p->wheel}};
+    const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     snprintf(words, sizeof words, "%s", line);
     for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) argv[c.argc++] = word;
     err_clear(e);
@@ -64,8 +72,11 @@ static void values(void **state)
     assert_string_equal(p.positional[1], "two");
     arg_list_free(&p.list);
     assert_null(p.list.items);
-    assert_int_equal(parse("one --other way two", &p, &e), OK);
-    assert_string_equal(p.text, "way");
+    assert_int_equal(parse("one --rear-spokes=32 two --rear-shiny --rear-dull", &p, &e), OK);
+    assert_int_equal(p.wheel.spokes, 32);
+    assert_false(p.wheel.shiny);
+    assert_int_equal(parse("one two --colour green", &p, &e), OK);
+    assert_string_equal(p.colour.word, "green");
 }
 
 static void refusals(void **state)
@@ -75,13 +86,18 @@ static void refusals(void **state)
         {"", "usage: qtraj command A B"},
         {"one", "usage: qtraj command A B"},
         {"one two three", "three: unexpected"},
-        {"one two --onn", "--onn: unknown flag"},
+        {"one two --onn", "--onn: unknown flag, did you mean --on? (qtraj command --help"},
+        {"one two --rear-spoke=3", "unknown flag, did you mean --rear-spokes?"},
+        {"one two --rear-dul", "unknown flag, did you mean --rear-dull?"},
+        {"one two --altogether-different", "unknown flag (qtraj command --help lists them)"},
+        {"one two --colour gren", "--colour gren: unknown, did you mean green?"},
+        {"one two --colour mauve", "--colour mauve: unknown; there are: red, green"},
+        {"one two --rear-spokes 0", "--rear-spokes: expected an integer from 1 to 99"},
         {"one two --on=yes", "--on takes no value"},
         {"one two --text", "--text needs a value: TEXT"},
         {"one two --number 1.5", "--number: \"1.5\" is not an integer"},
         {"one two --number=", "is not an integer"},
         {"one two --number 99999999999999999999", "is not an integer"},
-        {"one two --other", "--other: unknown flag"},
     };
     struct err e = {0};
     struct parsed p;
@@ -100,6 +116,8 @@ static void help(void **state)
     assert_int_equal(parse("--help", &p, &e), OK);
     assert_true(p.help);
     assert_int_equal(parse("one two -h --no-such-flag", &p, &e), OK);
+    assert_true(p.help);
+    assert_int_equal(parse("--no-such-flag -h", &p, &e), OK);
     assert_true(p.help);
 }
 

@@ -3,10 +3,12 @@
 #include "scratch.h"
 #include <fcntl.h>
 
+enum { OUT = 40000 };
+
 static int rank;
 
 /* Runs the words as a command on all ranks; out and err: what rank 0 printed. */
-static int run(const char *line, char out[8000], char err[8000])
+static int run(const char *line, char out[OUT], char err[OUT])
 {
     static char words[600], name[] = "qtraj";
     static const char *const names[] = {"out", "err"};
@@ -24,7 +26,7 @@ static int run(const char *line, char out[8000], char err[8000])
     int code = cli_main(MPI_COMM_WORLD, argc, argv);
     fflush(stdout);
     for (int i = 0; i < 2; i++) {
-        ssize_t n = pread(i + 1, texts[i], 7999, 0);
+        ssize_t n = pread(i + 1, texts[i], OUT - 1, 0);
         texts[i][n > 0 ? n : 0] = '\0';
         assert_true(dup2(before[i], i + 1) >= 0);
         close(before[i]);
@@ -57,16 +59,26 @@ static void commands(void **state)
     } cases[] = {
         {"", 2, "", "usage: qtraj COMMAND"},
         {"help", 0, "usage: qtraj COMMAND", ""},
-        {"nonsense", 2, "", "qtraj: error: nonsense: unknown command"},
+        {"help", 0, "\n  quantize       quantize one checkpoint", ""},
+        {"--help", 0, "usage: qtraj COMMAND", ""},
+        {"-h", 0, "usage: qtraj COMMAND", ""},
+        {"help show", 0, "usage: qtraj show RESULTS", ""},
+        {"help shwo", 2, "", "qtraj: error: shwo: unknown command, did you mean show?\n"},
+        {"version", 0, "qtraj ", ""},
+        {"--version", 0, "qtraj ", ""},
+        {"-V", 0, "qtraj ", ""},
+        {"nonsense", 2, "", "qtraj: error: nonsense: unknown command; there are: run, plan, "},
+        {"qantize x", 2, "", "qtraj: error: qantize: unknown command, did you mean quantize?\n"},
         {"methods", 0, "gptq", ""},
         {"methods --nonsense", 2, "", "qtraj: error: --nonsense: unknown flag"},
+        {"methods --jsn", 2, "", "--jsn: unknown flag, did you mean --json?"},
         {"eval --help", 0, "usage: qtraj eval DIR", ""},
         {"eval " FIXTURES "/absent --ids x", 2, "", "qtraj: error: "},
         {"run --help", 0, "usage: qtraj run", ""},
         {"run " FIXTURES "/absent.yaml", 2, "", "absent.yaml: No such file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char out[8000], err[8000];
+        static char out[OUT], err[OUT];
         const char *wanted[] = {cases[i].out, cases[i].err}, *found[] = {out, err};
         int code = run(cases[i].line, out, err);
         if (code != cases[i].code) fail_msg("qtraj %s: %d\n%s", cases[i].line, code, err);
@@ -76,6 +88,35 @@ static void commands(void **state)
                 fail_msg("qtraj %s printed \"%s\", not \"%s\"", cases[i].line, found[k], wanted[k]);
         }
     }
+}
+
+/* -h and --help of every command print its usage and that flag; no line is longer than the page,
+ * and the error of a typo is the last line. */
+static void help_of_every_command(void **state)
+{
+    (void)state;
+    static char out[OUT], err[OUT];
+    char line[100];
+    const struct command *command;
+    setenv("COLUMNS", "60", 1);
+    for (int i = 0; (command = cli_command_at(i)) != NULL; i++) {
+        for (int k = 0; k < 3; k++) {
+            static const char *const forms[] = {"%s -h", "%s x --help --no-such", "help %s"};
+            snprintf(line, sizeof line, forms[k], command->name);
+            assert_int_equal(run(line, out, err), 0);
+            assert_string_equal(err, "");
+            if (rank != 0) continue;
+            snprintf(line, sizeof line, "usage: qtraj %s ", command->name);
+            assert_memory_equal(out, line, strlen(line));
+            assert_non_null(strstr(out, "\n  --help "));
+            for (const char *p = out; *p; p += strcspn(p, "\n") + 1)
+                if (strcspn(p, "\n") > 60) fail_msg("%s: %.*s", line, (int)strcspn(p, "\n"), p);
+        }
+        assert_true(command->doc[0] && command->doc[strlen(command->doc) - 1] != '.');
+    }
+    assert_int_equal(run("", out, err), 2);
+    if (rank == 0) assert_non_null(strstr(err, "\nqtraj: error: a command is missing\n"));
+    unsetenv("COLUMNS");
 }
 
 /* If stdout is redirected to a full disk, the command must fail. */
@@ -101,6 +142,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_codes_of_statuses),
         cmocka_unit_test(commands),
+        cmocka_unit_test(help_of_every_command),
         cmocka_unit_test(output_that_cannot_be_written),
     };
     MPI_Init(&argc, &argv);

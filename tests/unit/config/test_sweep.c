@@ -480,11 +480,11 @@ static void test_listing(void **state)
         "top level\n",
         "  results           a path; required\n",
         "methods[] (each entry)\n",
-        "  group_size        an integer >= 1 or -1; default 128\n",
+        "  group_size        an integer >= 1 or -1 (columns); default 128\n",
         "  order             one of none, activation, group; default none\n",
         "calibration\n",
-        "  threads           an integer from 1 to 512 or auto; default auto\n",
-        "  learning_rate     a finite number >= 0; may be left out\n"};
+        "  threads           an integer from 1 to 512 or auto (threads); default auto\n",
+        "  learning_rate     a finite number >= 0; default: unknown\n"};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         if (!strstr(text, expected[i])) fail_msg("no line %s in\n%s", expected[i], text);
     free(text);

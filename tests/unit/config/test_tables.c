@@ -128,20 +128,27 @@ static void test_data_flags(void **state)
     assert_null(d.text);
 }
 
-static void test_help(void **state)
+static void print_flag(void *context, const struct option *o, const char *flag,
+                       const char *opposite)
+{
+    fprintf(context, "%s %s%s%s\n", o->name, flag, opposite ? " " : "", opposite ? opposite : "");
+}
+
+static void test_flags_there_are(void **state)
 {
     (void)state;
     char *text = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
-    options_print_flags(&quant_table, "", out);
-    options_print_flags(&data_table, "calibration-", out);
+    options_list_flags(&quant_table, "", print_flag, out);
+    options_list_flags(&data_table, "calibration-", print_flag, out);
     fclose(out);
-    static const char *const expected[] = {"  --group-size ", "  --symmetric, --asymmetric ",
-                                           "--true-sequential, --no-true-sequential ",
-                                           "  --calibration-ids "};
+    static const char *const expected[] = {
+        "group_size --group-size\n", "symmetric --symmetric --asymmetric\n",
+        "true_sequential --true-sequential --no-true-sequential", "ids --calibration-ids\n"};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         if (!strstr(text, expected[i])) fail_msg("no %s in\n%s", expected[i], text);
+    assert_null(strstr(text, "preset")); /* of files alone */
     free(text);
 }
 
@@ -193,7 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quant_flags), cmocka_unit_test(test_bad_flags),
-        cmocka_unit_test(test_data_flags),  cmocka_unit_test(test_help),
+        cmocka_unit_test(test_data_flags),  cmocka_unit_test(test_flags_there_are),
         cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

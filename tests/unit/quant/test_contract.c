@@ -22,6 +22,14 @@ static float *quantize(const struct layer *l, const struct quant_method *m, int6
     return q;
 }
 
+static void refuse_method(const char *name, const char *message)
+{
+    const struct quant_method *m;
+    struct err e = {0};
+    assert_int_equal(quant_require(name, &m, &e), ERR_USAGE);
+    if (!strstr(e.text, message)) fail_msg("%s: %s", name, e.text);
+}
+
 static void test_table(void **state)
 {
     (void)state;
@@ -47,8 +55,10 @@ static void test_table(void **state)
     assert_true(n >= 2);
     assert_null(quant_at(-1));
     assert_null(quant_find("gptr"));
-    assert_string_equal(quant_nearest_name("gpqt"), "gptq");
-    assert_non_null(quant_nearest_name("something else"));
+    for (int i = 0; quant_names()[i] || quant_at(i); i++)
+        assert_string_equal(quant_names()[i], quant_at(i)->name);
+    refuse_method("gpqt", "did you mean gptq?");
+    refuse_method("awq", "there are: rtn, gptq"); /* like none of them */
 }
 
 /* Results and report are bitwise equal for one thread, for three, and when repeated. */

@@ -66,9 +66,8 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
 static enum status set_up(struct quantize *o, struct err *e)
 {
     struct visit *v = &o->single.visit;
-    const struct quant_method *method;
     NEED(o->method, ERR_USAGE, "--method is missing; qtraj methods lists them");
-    PASS(quant_require(o->method, &method, e));
+    const struct quant_method *method = quant_find(o->method);
     NEED(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
          "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
          (long long)method->bits_min, (long long)method->bits_max, method->name);
@@ -170,11 +169,14 @@ static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct quantize o = {0};
-    const char *tokenizer = NULL, *preset = NULL; /* preset: read ahead of the rest */
+    const char *tokenizer = NULL;
+    struct arg_choice method = {.words = quant_names()};
+    struct arg_choice preset = {.words = preset_names}; /* read ahead of the rest */
     bool json = false;
     const struct arg table[] = {
-        {"--method", ARG_TEXT, &o.method, "M", "qtraj methods lists them"},
-        {"--preset", ARG_TEXT, &preset, "P", "a protocol's defaults, which `qtraj options` lists"},
+        {"--method", ARG_CHOICE, &method, "M", "qtraj methods lists them"},
+        {"--preset", ARG_CHOICE, &preset, "P",
+         "a protocol's defaults, which `qtraj options` lists"},
         {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8"},
         {"--field", ARG_TEXT, &o.field, "NAME", "JSONL field that holds the texts"},
         {"--length", ARG_INTEGER, &o.length, "N", "tokens a sequence (2048)"},
@@ -193,6 +195,7 @@ static enum status run(struct call *c, struct err *e)
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &o.dir, 1, e));
     if (c->help) goto done;
+    o.method = method.word;
     TRY(set_up(&o, e));
     if (o.weights) TRY(open_weights(&o, e));
     if (o.weights) o.single.hooks.weights = write_weights;

@@ -81,13 +81,10 @@ def draw(cube, bits):
              and str(part.model.values[0]) in models]
     if not parts:
         return None
-    columns = min(3, len(parts))
-    figure, panels = style.new_figure(-(-len(parts) // columns), columns, width=4.4, height=3.7)
-    for axes in panels.flat[len(parts):]:
-        axes.set_visible(False)
-    for axes, part in zip(panels.flat, parts):
+    figure, panels = style.panel_grid(len(parts), width=4.4, height=3.7)
+    for axes, part in zip(panels, parts):
         draw_panel(figure, axes, part)
     style.finish(figure, [])
-    for axes, part in zip(panels.flat, parts):
+    for axes, part in zip(panels, parts):
         label_panel(axes, part)
     return figure

@@ -39,11 +39,8 @@ def draw(cube, bits):
             panels_of.append((line, mine, [(names[i], labels[i]) for i in chosen]))
     if not panels_of:
         return None
-    columns = min(3, len(panels_of))
-    figure, panels = style.new_figure(-(-len(panels_of) // columns), columns, width=4.2, height=3.0)
-    for axes in panels.flat[len(panels_of):]:
-        axes.set_visible(False)
-    for axes, (line, mine, chosen) in zip(panels.flat, panels_of):
+    figure, panels = style.panel_grid(len(panels_of), width=4.2, height=3.0)
+    for axes, (line, mine, chosen) in zip(panels, panels_of):
         low, high = float(mine.node.min()), float(mine.node.max())
         margin = 0.05 * max(high - low, 1e-12)
         at = np.linspace(low - margin, high + margin, 800)

@@ -44,6 +44,15 @@ def new_figure(rows, columns, width=3.1, height=2.6, **options):
     return plt.subplots(rows, columns, figsize=(1.2 + width * columns, 0.4 + height * rows), squeeze=False, **options)
 
 
+def panel_grid(n, width, height):
+    """A figure with n panels, at most three in a row, each so many inches wide and high; the n panels."""
+    columns = min(3, n)
+    figure, panels = new_figure(-(-n // columns), columns, width=width, height=height)
+    for axes in panels.flat[n:]:
+        axes.set_visible(False)
+    return figure, panels.flat[:n]
+
+
 def progress_scale(cube, lines):
     """Unit and name for the axis of training."""
     _, label = progress(cube)

@@ -6,11 +6,6 @@
 
 /* --- variants --- */
 
-void variant_free(struct variant *v)
-{
-    options_free(&variant_table, v);
-}
-
 enum status variant_copy(const struct method_entry *m, int64_t bits, const char *key,
                          struct variant *out, struct err *e)
 {
@@ -68,11 +63,6 @@ static const struct option fields[] = {
 const struct option_table weights_table = {OPTION_ROWS(fields, weights), .finish = finish,
                                            .absent = absent};
 
-void weights_free(struct weights *w)
-{
-    options_free(&weights_table, w);
-}
-
 enum status weights_copy(const struct weights *from, struct weights *out, struct err *e)
 {
     enum status st = OK;
@@ -95,7 +85,7 @@ enum status weights_derive(enum weights_kind kind, const struct weights *from, s
 
 /* --- identity --- */
 
-/* *text grows by one term. */
+/* Appends one term to *text. */
 static enum status add_term(const struct weights *w, int64_t i, char **text, struct err *e)
 {
     enum status st = OK;

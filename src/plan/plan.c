@@ -13,12 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Raise it when the meaning of a key changes: older results are then not taken for new ones. */
+/* Increase it when the meaning of a key changes, so that older results are not reused. */
 enum { KEY_SCHEMA = 1 };
 
 void plan_free(struct plan *p)
 {
-    for (int64_t i = 0; i < p->n_checkpoints; i++) weights_free(&p->checkpoints[i].weights);
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        options_free(&weights_table, &p->checkpoints[i].weights);
     free(p->checkpoints);
     for (int64_t i = 0; i < p->n_surfaces; i++) {
         free(p->surfaces[i].checkpoints);
@@ -46,7 +47,7 @@ done:
 
 /* --- inputs --- */
 
-/* The digest; "" in a draft where the text is not there. */
+/* hash = digest of the text; "" if it is missing and p is a draft. */
 static enum status text_hash(struct plan *p, const struct data_options *d, char hash[HASH_HEX],
                              struct err *e)
 {
@@ -68,8 +69,9 @@ enum status plan_data_identity(struct plan *p, const struct data_options *d, jso
     TRY(text_hash(p, d, hash, e));
     json_object_set_new(p->inputs, d->text ? d->text : d->ids, json_string(hash));
     json_object_del(json, "name");
-    json_object_del(json, "preset");           /* its values are all there */
-    if (!d->cut) json_object_del(json, "cut"); /* keys are as they were before there was one */
+    json_object_del(json, "preset"); /* its values are options of d */
+    if (!d->cut)
+        json_object_del(json, "cut"); /* as in earlier versions, which had no such option */
     json_object_del(json, "text");
     json_object_del(json, "ids");
     if (d->ids) json_object_set_new(json, "ids", json_string(strrchr(d->ids, ':')));
@@ -117,7 +119,8 @@ static bool asks_for(const struct method_entry *m, int64_t bits)
     return false;
 }
 
-/* The options that concern the method, so that a changed block_size leaves rtn's cells alone. */
+/* The options that concern the method, so that a changed block_size does not change the keys of
+ * rtn. */
 static json_t *concerning(const struct method_entry *m, const struct quant_method *method)
 {
     json_t *all = method_entry_to_json(m), *kept = json_object();
@@ -142,7 +145,7 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                        key, e);
 }
 
-/* Whether the weights of each variant are measured with. */
+/* Whether the sweep requests second-order predictions or critical sharpness. */
 static bool predicts(const struct sweep *s)
 {
     return s->curvature.second_order != SECOND_ORDER_NONE || s->curvature.critical;
@@ -213,7 +216,7 @@ const char *plan_activations(const struct sweep *s)
     return s->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL;
 }
 
-/* The text that curvature is measured on. */
+/* Identity of the text that curvature is measured on. */
 static enum status curvature_data_identity(struct plan *p, json_t **out, struct err *e)
 {
     enum status st = OK;
@@ -225,7 +228,7 @@ done:
     return st;
 }
 
-/* What curvature is measured on and how; NULL when it is not asked for. */
+/* Identity of curvature's text and settings; NULL if it is not requested. */
 static enum status curvature_identity(struct plan *p, json_t **out, struct err *e)
 {
     const struct curvature_section *c = &p->sweep->curvature;
@@ -238,7 +241,7 @@ static enum status curvature_identity(struct plan *p, json_t **out, struct err *
     return OK;
 }
 
-/* Where the weights of a row come from. */
+/* The source of the weights of a trajectory's row. */
 static enum status find_weights(const struct model_entry *m, int64_t row, struct weights *out,
                                 struct err *e)
 {
@@ -247,7 +250,7 @@ static enum status find_weights(const struct model_entry *m, int64_t row, struct
     return replace(m->path, "{checkpoint}", name, &out->path, e);
 }
 
-/* The settings that keys of checkpoints hash. */
+/* The settings that are part of checkpoints' keys. */
 struct identities {
     json_t *evaluations, *curvature;
 };
@@ -263,14 +266,14 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     TRY(find_weights(m, row, &c->weights, e));
     TRY(weights_recipe(&c->weights, &recipe, e));
     TRY(plan_tokenizer_identity(p, m, weights_folder(&c->weights), tokenizer, e));
-    /* A stored checkpoint's keys hash its name alone. */
+    /* Keys of a stored checkpoint contain only its name. */
     const char *made = recipe[0] ? recipe : NULL;
     TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*}", "schema", KEY_SCHEMA,
                               "model", m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
                               tokenizer, "evaluations", of->evaluations, "activations",
                               plan_activations(p->sweep), "recipe", made),
                     c->key, e));
-    /* A warm start makes a checkpoint's curvature depend on that of the one before. */
+    /* With a warm start, curvature depends on that of the previous checkpoint. */
     bool warm = p->sweep->curvature.warm_start;
     if (of->curvature)
         TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*}", "schema", KEY_SCHEMA,

@@ -1,4 +1,4 @@
-/* The description of a visit, and its form as text for the way to its worker. */
+/* The description of a visit and its JSON form, in which it is sent to a worker. */
 #include "visit/visit.h"
 #include "measure/surface.h"
 #include "util/mem.h"
@@ -57,15 +57,15 @@ static bool among(const int64_t *pieces, int64_t n, int64_t piece)
 
 void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
 {
-    int64_t kept = 0, piece = 1;
+    int64_t n_variants = 0, piece = 1;
     if (!among(pieces, n, 0)) v->cells_only = true;
     for (int64_t i = 0; i < v->n_variants; i++) {
         if (among(pieces, n, piece++))
-            v->variants[kept++] = v->variants[i];
+            v->variants[n_variants++] = v->variants[i];
         else
-            variant_free(&v->variants[i]);
+            options_free(&variant_table, &v->variants[i]);
     }
-    v->n_variants = kept;
+    v->n_variants = n_variants;
     for (int i = 0; i < PART_N; i++) {
         if (!visit_has_piece(v, i) || among(pieces, n, piece++)) continue;
         visit_task_free(i, v->task[i]);
@@ -73,7 +73,7 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
     }
 }
 
-/* The tasks stand in an object of their own, by the names of their parts. */
+/* The tasks are in the object "tasks", by the names of their parts. */
 json_t *visit_to_json(const struct visit *v)
 {
     json_t *tasks = json_object(), *json;

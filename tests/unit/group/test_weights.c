@@ -62,7 +62,7 @@ static void a_sum_is_that_of_its_parts(void **state)
     assert_memory_equal(got, expected, sizeof got);
     checkpoint_close(c);
     checkpoint_close(want);
-    weights_free(&again);
+    options_free(&weights_table, &again);
 }
 
 static void recipes_name_stored_weights(void **state)
@@ -91,8 +91,8 @@ static void recipes_name_stored_weights(void **state)
     assert_int_equal(weights_open(&again, NULL, &c, &err), ERR_USAGE);
     assert_null(c);
     free(text);
-    weights_free(&quantized);
-    weights_free(&again);
+    options_free(&weights_table, &quantized);
+    options_free(&weights_table, &again);
 }
 
 static void random_directions_keep_their_stream(void **state)
@@ -106,8 +106,8 @@ static void random_directions_keep_their_stream(void **state)
         again = through_text(&w);
         assert_true(again.stream == w.stream);
         OK_OR_FAIL(weights_hash(&again, hash[i], e));
-        weights_free(&w);
-        weights_free(&again);
+        options_free(&weights_table, &w);
+        options_free(&weights_table, &again);
     }
     assert_string_not_equal(hash[0], hash[1]);
 }

@@ -19,7 +19,7 @@ static const struct option keys[] = {
            .choices = stops),
     OPTION(curvature_options, tolerance, REAL,
            "of the sharpness: change (pyhessian) or residual, relative to the eigenvalue",
-           .fallback = "0.001", .least = 0, .most = 1),
+           .fallback = "0.001", .minimum = 0, .maximum = 1),
     OPTION(curvature_options, products, INT, "Hessian-vector products that the sharpness may take",
            .unit = "products", .fallback = "100", .low = 1, .high = 1000000),
     OPTION(curvature_options, smallest, BOOL,
@@ -29,7 +29,7 @@ static const struct option keys[] = {
            .unit = "probes", .fallback = "0", .low = 0, .high = 1000000),
     OPTION(curvature_options, trace_error, REAL,
            "go on until the trace's relative standard error is this; 0: take `trace` probes",
-           .fallback = "0", .least = 0, .most = 1),
+           .fallback = "0", .minimum = 0, .maximum = 1),
     OPTION(curvature_options, trace_most, INT, "probes at most on the way to trace_error",
            .unit = "probes", .fallback = "100", .low = 1, .high = 1000000),
     OPTION(curvature_options, hutchpp, BOOL,
@@ -47,7 +47,7 @@ static const struct option keys[] = {
     OPTION(curvature_options, memory, REAL,
            "GiB that stored vectors may take on a rank; Lanczos takes at most 32 and restarts, a "
            "density does without",
-           .unit = "GiB", .fallback = "16", .least = 0, .most = 1 << 20),
+           .unit = "GiB", .fallback = "16", .minimum = 0, .maximum = 1 << 20),
 };
 
 /* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
@@ -87,7 +87,7 @@ bool curvature_asked_for(const struct curvature_options *o)
     return o->sharpness != SHARPNESS_NONE || o->trace > 0 || o->density > 0;
 }
 
-int64_t curvature_products_most(const struct curvature_options *o)
+int64_t curvature_products_max(const struct curvature_options *o)
 {
     int64_t trace = o->trace_error > 0 && o->trace_most > o->trace ? o->trace_most : o->trace;
     return (o->sharpness != SHARPNESS_NONE ? o->products : 0) + trace +

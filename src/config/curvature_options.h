@@ -30,4 +30,4 @@ MUST_USE enum status curvature_options_finish(const struct curvature_options *o,
 /* Whether anything is asked for besides loss and gradient, which are always measured. */
 bool curvature_asked_for(const struct curvature_options *o);
 /* The maximum number of products with the Hessian; a gradient costs less than one product. */
-int64_t curvature_products_most(const struct curvature_options *o);
+int64_t curvature_products_max(const struct curvature_options *o);

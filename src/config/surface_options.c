@@ -37,10 +37,10 @@ static const struct option keys[] = {
     OPTION(surface_entry, margin, REAL,
            "what the grid covers beyond the box of the plane's points, on every side, as a share "
            "of the box (quantization, trajectory)",
-           .fallback = "0.25", .least = 0, .most = 100),
+           .fallback = "0.25", .minimum = 0, .maximum = 100),
     OPTION(surface_entry, radius, REAL,
            "the grid reaches from -radius to radius directions (random)", .fallback = "1",
-           .least = 0, .most = 1000),
+           .minimum = 0, .maximum = 1000),
     OPTION(surface_entry, dataset, TEXT,
            "name of the text in `evaluation` that the loss is measured on",
            .otherwise = "the first"),

@@ -12,9 +12,9 @@ static const struct option row_columns[] = {
     OPTION(trajectory_row, step, INT, "optimizer steps done", .unit = "steps", .fallback = "-1",
            .otherwise = "unknown", .low = 0, .high = INT64_MAX),
     OPTION(trajectory_row, tokens, REAL, "training tokens seen", .unit = "tokens",
-           .fallback = "nan", .otherwise = "unknown", .least = 0, .most = INFINITY),
+           .fallback = "nan", .otherwise = "unknown", .minimum = 0, .maximum = INFINITY),
     OPTION(trajectory_row, learning_rate, REAL, "learning rate at that step", .fallback = "nan",
-           .otherwise = "unknown", .least = 0, .most = INFINITY),
+           .otherwise = "unknown", .minimum = 0, .maximum = INFINITY),
     OPTION(trajectory_row, phase, TEXT, "part of the schedule: warmup, stable, decay, ...",
            .otherwise = "unknown"),
 };

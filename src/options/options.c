@@ -166,8 +166,8 @@ static enum status read_real(const struct option *o, const struct option_scope *
                              struct err *e)
 {
     double parsed = 0;
-    if (!is_plain(s->node) || !parse_real(s->node->text, &parsed) || parsed < o->least ||
-        parsed > o->most)
+    if (!is_plain(s->node) || !parse_real(s->node->text, &parsed) || parsed < o->minimum ||
+        parsed > o->maximum)
         return fail_expected(o, s, e);
     *value = parsed;
     return OK;

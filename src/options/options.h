@@ -38,7 +38,7 @@ struct option {
     bool has_special;           /* INT: one more value outside the range ... */
     int64_t special;            /* ... this one, ... */
     const char *word;           /* ... written so, if not as a number */
-    double least, most;         /* REAL */
+    double minimum, maximum;    /* REAL */
     const char *const *choices; /* CHOICE: NULL behind the last */
     bool file_only;             /* no flag */
     const char *unset;          /* BOOL: the flag that makes it false; NULL: "no-" + name */
@@ -55,7 +55,7 @@ struct option {
     }
 /* Ranges that take every INT, every finite REAL, every length of a LIST. */
 #define OPTION_ANY_INT  .low = INT64_MIN, .high = INT64_MAX
-#define OPTION_ANY_REAL .least = -HUGE_VAL, .most = HUGE_VAL
+#define OPTION_ANY_REAL .minimum = -HUGE_VAL, .maximum = HUGE_VAL
 /* A LIST: the member that counts it, the table of its entries. */
 #define OPTION_ENTRIES(entry, member, of)                                                          \
     .count = offsetof(struct entry, member), .table = (of), .high = INT64_MAX
@@ -95,8 +95,7 @@ struct option_table {
      * May be NULL. */
     enum status (*finish)(void *entry, const struct option_scope *scope, struct err *e);
     /* Whether the entry stands for nothing: as a GROUP it is left out of the JSON form. May be
-     * NULL.
-     */
+     * NULL. */
     bool (*absent)(const void *entry);
     /* Frees what no key describes; may be NULL. */
     void (*release)(void *entry);

@@ -51,10 +51,10 @@ void option_expected(const struct option *o, char text[OPTION_EXPECTED])
         expected_int(o, "an integer", text);
     else if (o->type == OPTION_INTS)
         expected_int(o, "a list of integers, each", text);
-    else if (o->type == OPTION_REAL && isfinite(o->most))
-        snprintf(text, OPTION_EXPECTED, "a number from %.9g to %.9g", o->least, o->most);
+    else if (o->type == OPTION_REAL && isfinite(o->maximum))
+        snprintf(text, OPTION_EXPECTED, "a number from %.9g to %.9g", o->minimum, o->maximum);
     else if (o->type == OPTION_REAL)
-        snprintf(text, OPTION_EXPECTED, "a finite number >= %g", o->least);
+        snprintf(text, OPTION_EXPECTED, "a finite number >= %g", o->minimum);
     else if (o->type == OPTION_CHOICE)
         expected_choice(o, text);
     else if (o->type == OPTION_LIST)
@@ -126,8 +126,8 @@ static json_t *range_json(const struct option *o)
 {
     json_t *low = NULL, *high = NULL;
     if (o->type == OPTION_REAL) {
-        if (isfinite(o->least)) low = json_real(o->least);
-        if (isfinite(o->most)) high = json_real(o->most);
+        if (isfinite(o->minimum)) low = json_real(o->minimum);
+        if (isfinite(o->maximum)) high = json_real(o->maximum);
     } else if (o->type == OPTION_INT || o->type == OPTION_INTS || o->type == OPTION_LIST) {
         if (o->low > INT64_MIN) low = json_integer(o->low);
         if (o->high < INT64_MAX) high = json_integer(o->high);

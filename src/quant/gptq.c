@@ -34,8 +34,8 @@ static enum status gram_check(const struct quant_input *in, struct err *e)
     return OK;
 }
 
-/* diagonal (cols) of H from that of its sums, 1 where a channel had no input; p->dead marks those.
- */
+/* diagonal (cols) = the diagonal of H from that of the sums; 1 for channels whose input is always
+ * zero, which p->dead marks. */
 static enum status diagonal_make(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
@@ -51,13 +51,13 @@ static enum status diagonal_make(struct gptq_prepared *p, const struct quant_inp
 }
 
 struct ranked {
-    double group; /* greatest of its group, where groups are ordered */
+    double group; /* maximum of its group, if groups are ordered */
     int64_t group_at;
     double size;
     int64_t column;
 };
 
-/* Falling size; equal ones as they stand. */
+/* By decreasing size; ties by column. */
 static int falling(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
@@ -67,8 +67,8 @@ static int falling(const void *a, const void *b)
     return x->column < y->column ? -1 : x->column > y->column;
 }
 
-/* Group-aware order (arXiv 2505.14638): whole groups by their greatest channel, channels by size
- * inside them. What is left behind the last whole group stays last, as it stands. */
+/* Group-aware order (arXiv 2505.14638): whole groups by their largest channel, channels by size
+ * inside them. Channels after the last whole group stay at the end, in the same order. */
 static void groups_rank(struct ranked *ranks, int64_t n, int64_t group)
 {
     for (int64_t a = 0; a < n; a += group) {
@@ -103,7 +103,7 @@ done:
     return st;
 }
 
-/* The diagonal of H's sums, and that all of them are numbers. */
+/* Gets the diagonal of the sums and checks that all sums are finite. */
 static enum status diagonal_sums(const struct quant_input *in, double *sums, struct err *e)
 {
     NEED(in->samples > 0 && in->tokens > 0, ERR_NUMERIC,
@@ -118,7 +118,7 @@ static enum status diagonal_sums(const struct quant_input *in, double *sums, str
     return OK;
 }
 
-/* Everything but the factor: collective where the sums are spread out. */
+/* Makes everything except the factor. Collective if the sums are distributed. */
 static enum status prepare_order(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
@@ -127,7 +127,7 @@ static enum status prepare_order(struct gptq_prepared *p, const struct quant_inp
     return team_agree(in->dist ? in->team : NULL, order_make(p, diagonal, e), e);
 }
 
-/* All of it by this rank alone. */
+/* Prepares on this rank alone. */
 static enum status prepare_alone(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
@@ -145,7 +145,7 @@ done:
     return st;
 }
 
-/* What a rank that did not factor needs room for before it is told. */
+/* Allocates what a rank that did not factor receives. */
 static enum status share_room(struct gptq_prepared *p, bool ordered, bool with_dead, struct err *e)
 {
     if (ordered && !p->order)
@@ -193,7 +193,7 @@ done:
     return st;
 }
 
-/* The owner's work to the other ranks of the team. */
+/* Sends the owner's result to the other ranks of the team. */
 static enum status gptq_share(const struct quant_input *in, void *prepared, enum status made,
                               struct err *e)
 {
@@ -219,8 +219,7 @@ static enum status gptq_share(const struct quant_input *in, void *prepared, enum
     return OK;
 }
 
-/* a / b for sums of squares whose damping part was taken off: rounding may leave less than nothing.
- */
+/* a / b for sums of squares without their damping part, which rounding may make negative. */
 static double share(double a, double b)
 {
     return a <= 0 || b <= 0 ? 0 : a / b;
@@ -238,7 +237,7 @@ static enum status gptq_run(const struct quant_job *job, struct quant_report *re
     PASS(job_report(job, grid_bits(job), report, e));
     NEED(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");
     report->damping = p->damping;
-    if (isnan(p->damping)) return OK; /* R is not the Hessian's */
+    if (isnan(p->damping)) return OK; /* R = I is not the Hessian's factor */
     report->error = sums.loss / 2;
     report->relative_error =
         share(sums.loss - p->lambda * sums.loss_plain, sums.weight - p->lambda * sums.weight_plain);
@@ -253,8 +252,7 @@ static enum status gptq_check(int64_t bits, const struct quant_options *o, struc
     return OK;
 }
 
-/* The factor in f32 and the inverses along its diagonal; H in f64 beside them until they are done.
- */
+/* The factor in f32 and the inverses of its diagonal blocks; during prepare also H in f64. */
 static void gptq_memory(const struct quant_options *o, const struct quant_extent *x,
                         struct quant_memory *out)
 {
@@ -267,7 +265,7 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
     out->running = gptq_sweep_bytes(o, x);
     if (!x->distributed) return;
-    /* A panel in f32, two on their way in f64, and its corner; columns for the filling, and
+    /* One panel in f32 with its corner, two in transfer in f64; buffers of dist_fill and
      * ScaLAPACK's panels. */
     int64_t doubles = sizeof(double);
     out->prepared = cols * doubles;
@@ -276,7 +274,7 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
         cols * reach * ((int64_t)sizeof(float) + 2 * doubles) + 3 * reach * reach * doubles;
 }
 
-/* docs/math/gptq.md: a factor is n³/3, the sweep rows n². */
+/* docs/math/gptq.md: the factor takes n³/3, the sweep rows n². */
 static void gptq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
                       struct quant_cost *out)
 {

@@ -1,57 +1,60 @@
-/* gptq: what the two halves of GPTQ share. gptq.c makes the factor, gptq_sweep.c walks the columns.
- * The derivation is in docs/math/gptq.md. */
+/* gptq: internal structs and functions of GPTQ. gptq.c is the method, gptq_factor.c computes the
+ * factor, gptq_sweep.c quantizes column by column. The derivation is in docs/math/gptq.md. */
 #pragma once
 #include "quant/quant.h"
 
-/* Columns [begin, end) are quantized one after the other before the columns behind them hear of it.
- * Groups that start inside may reach beyond the end, and their scales come from weights that know
- * of all earlier blocks: those are needed for [begin, reach). */
+/* Columns [begin, end) are quantized one after the other before later columns are updated. Groups
+ * that start inside may extend beyond the end; their scales are computed from weights that contain
+ * the updates of all earlier blocks, so those weights are needed for [begin, reach). */
 struct gptq_block {
     int64_t begin, end, reach;
-    float *inverse; // (reach - begin, reach - begin) of that part of the factor; upper triangular;
-                    // NULL when the factor stands in a dist
+    float *inverse; // (reach - begin, reach - begin) inverse of that block of the factor; upper
+                    // triangular; NULL if the factor is distributed
 };
 
-/* Columns are counted in the order of the sweep, if it is not said otherwise. */
+/* What the linears of a stage share. Columns are in the order of the sweep unless noted. */
 struct gptq_prepared {
-    struct quant_options options; /* those it was made with */
+    struct quant_options options; /* the options it was made with */
     int64_t cols;
-    int64_t *order; // (cols) position in the sweep -> column of W; NULL: as they stand
-    bool *dead;     // (cols) by column of W: no input, weights are taken as zero; NULL: none
-    float *factor;  // (cols, cols) R upper, zeros below; NULL: it stands in dist
+    int64_t *order; // (cols) position in the sweep -> column of W; NULL: the same order
+    bool *dead; // (cols) by column of W: the input is always zero, the weights count as zero; NULL:
+                // none
+    float *factor; // (cols, cols) R, zeros below the diagonal; NULL: it is in dist
     struct dist *dist;
-    double damping; /* share of the diagonal's mean that was added; NaN: none helped, R = I */
-    double lambda;  /* what stands on the diagonal because of it */
+    double damping; /* fraction of the diagonal's mean that was added; NaN: no damping sufficed, R =
+                       I */
+    double lambda;  /* the value added to the diagonal */
     int64_t n_blocks;
-    int64_t widest; /* greatest reach - begin of a block */
+    int64_t widest; /* largest reach - begin of a block */
     struct gptq_block *blocks;
 };
 
 /* Sums over all weights of a linear. */
 struct gptq_sums {
-    double loss;                     /* |(W - Q) R|², as the sweep saw it */
+    double loss;                     /* |(W - Q) R|² with the weights of the sweep */
     double weight;                   /* |W R|² */
     double loss_plain, weight_plain; /* |W - Q|², |W|², without dead columns */
 };
 
 /* --- gptq_factor.c --- */
 
-/* H = gptq_scale * sums. */
+/* The factor by which H differs from the sums: H = gptq_scale * sums. */
 double gptq_scale(const struct quant_input *in, const struct quant_options *o);
-/* Factors H with diagonal (cols, by column of W), into h (cols, cols) or, where the sums are spread
- * out (then collective, h NULL), in place. Sets damping and lambda. ERR_NUMERIC: no damping that
- * the options allow helps. */
+/* Factors H, whose diagonal is diagonal (cols, by column of W), into h (cols, cols) or, if the sums
+ * are distributed (then collective, h NULL), in place. Sets damping and lambda. ERR_NUMERIC: no
+ * damping that the options allow suffices. */
 MUST_USE enum status gptq_factor(struct gptq_prepared *p, const struct quant_input *in,
                                  const double *diagonal, double *h, struct err *e);
-/* The blocks' bounds, and room for their inverses; then the inverses of R = r (cols, cols). */
+/* gptq_blocks: sets the blocks' bounds and (inverses) allocates their inverses. gptq_inverses:
+ * computes these from R = r (cols, cols). Local. ERR_NOMEM, ERR_NUMERIC. */
 MUST_USE enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e);
 MUST_USE enum status gptq_inverses(struct gptq_prepared *p, const double *r, struct err *e);
 
 /* --- gptq_sweep.c --- */
 
-/* Quantizes this rank's rows of job->w into job->q. Parallel over tiles of rows; collective on the
- * team, sums are of all rows. */
+/* Quantizes this rank's rows of job->w into job->q; *sums are over all rows. Parallel over tiles of
+ * rows; collective on the team. */
 MUST_USE enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, struct err *e);
 
-/* Bytes of gptq_sweep's scratch. */
+/* Bytes of scratch memory of gptq_sweep. */
 int64_t gptq_sweep_bytes(const struct quant_options *o, const struct quant_extent *x);

@@ -1,5 +1,5 @@
-/* The factor of GPTQ's Hessian: damping, what is tried when it does not suffice, and the inverses
- * of the factor's diagonal blocks. */
+/* The factor of GPTQ's Hessian: damping, the fallbacks if it does not suffice, and the inverses of
+ * the factor's diagonal blocks. */
 #include "linalg/linalg.h"
 #include "quant/gptq.h"
 #include "util/log.h"
@@ -14,10 +14,10 @@ double gptq_scale(const struct quant_input *in, const struct quant_options *o)
     return 2.0 / (double)(o->hessian_per_token ? in->tokens : in->samples);
 }
 
-/* h = upper triangle of the damped H in the order of the sweep. Off the diagonal a dead channel's
- * entries are zero already: its inputs all were. Every entry is rounded to f32, because the
- * reference's H is f32: near a tie between two codes the last bits of H decide, and then its own
- * are the better ones. Beside the damping, an ulp of f32 is nothing; the factorisation is f64. */
+/* h = upper triangle of the damped H in the order of the sweep. Off the diagonal the entries of
+ * dead channels are already zero. Every entry is rounded to f32, because the reference's H is f32
+ * and near a tie between two codes the last bits of H decide. An ulp of f32 is negligible compared
+ * with the damping; the factorisation is f64. */
 static void hessian_fill(double *h, const struct gptq_prepared *p, const struct quant_input *in,
                          const double *diagonal, double lambda)
 {
@@ -36,7 +36,8 @@ static void hessian_fill(double *h, const struct gptq_prepared *p, const struct 
     }
 }
 
-/* One try with lambda on the diagonal, into h (cols, cols) or where the sums are spread out. */
+/* Tries to factor with lambda on the diagonal, into h (cols, cols) or in place if the sums are
+ * distributed. */
 static enum status factor_try(const struct gptq_prepared *p, const struct quant_input *in,
                               const double *diagonal, double *h, struct err *e)
 {
@@ -56,8 +57,9 @@ done:
     return st;
 }
 
-/* The next damping to try where the factorisation failed, or 0 if there is none. By increments it
- * stays below 1, as in GPTQModel; else three times ten, from no damping at all first to 1e-4. */
+/* The next damping to try after the factorisation failed; 0: none. With increments it stays below
+ * 1, as in GPTQModel; else it is multiplied by ten up to three times (a damping of 0 becomes 1e-4
+ * first). */
 static double damping_next(const struct quant_options *o, double damping, int failures)
 {
     if (o->damping_increment > 0)
@@ -66,8 +68,8 @@ static double damping_next(const struct quant_options *o, double damping, int fa
     return damping > 0 ? damping * 10 : 1e-4;
 }
 
-/* Raises the damping until h, with `floor` under its diagonal, has a factor. ERR_NUMERIC when the
- * last damping did not help either. */
+/* Increases the damping until h, with `floor` added to its diagonal, has a factor. ERR_NUMERIC: the
+ * last damping did not suffice either. */
 static enum status damping_find(struct gptq_prepared *p, const struct quant_input *in,
                                 const double *diagonal, double floor, double *h, struct err *e)
 {
@@ -90,7 +92,7 @@ static enum status damping_find(struct gptq_prepared *p, const struct quant_inpu
     return st;
 }
 
-/* Without errors to make up for, the sweep rounds to nearest: R = I. */
+/* With R = I no error is compensated, so that the sweep rounds to nearest. */
 static void factor_identity(struct gptq_prepared *p, double *h)
 {
     p->damping = NAN;
@@ -102,8 +104,8 @@ static void factor_identity(struct gptq_prepared *p, double *h)
 
 enum { FLOORS = 6 };
 
-/* GPTQModel's way (hessian_inverse since 5.2): damping alone, then over floors of 1e-6, 1e-5, ...
- * of the greatest entry, then rounding to nearest. */
+/* As in GPTQModel (hessian_inverse since 5.2): first damping alone, then with floors of 1e-6, 1e-5,
+ * ... times the largest diagonal entry, then rounding to nearest. */
 enum status gptq_factor(struct gptq_prepared *p, const struct quant_input *in,
                         const double *diagonal, double *h, struct err *e)
 {
@@ -124,7 +126,7 @@ enum status gptq_factor(struct gptq_prepared *p, const struct quant_input *in,
     return OK;
 }
 
-/* Where the blocks lie and how far their groups reach. */
+/* Sets the columns of a block and how far its groups extend. */
 static void block_bounds(struct gptq_block *b, int64_t i, const struct gptq_prepared *p)
 {
     int64_t size = min64(p->options.block_size, p->cols), group = p->options.group_size;

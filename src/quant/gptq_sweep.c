@@ -1,5 +1,5 @@
-/* The column sweep. Tiles of rows are independent; inside one, everything is turned (a column of W
- * is contiguous) so that each step is a loop over the tile's rows. */
+/* The column sweep. Tiles of rows are independent; a tile is transposed (a column of W is
+ * contiguous), so that each step is a loop over its rows. */
 #include "linalg/linalg.h"
 #include "quant/gptq.h"
 #include "quant/grid.h"
@@ -10,28 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Errors and weights of a column stand side by side, so that one product with a panel of the factor
- * serves the sweep and |W R|² alike. */
+/* Errors and weights of a column are side by side, so that one product with a panel of the factor
+ * gives both the updates of the sweep and |W R|². */
 enum { PITCH = 2 * TILE_ROWS };
 
-/* What one thread needs for a block of one tile; widest = greatest reach of a block, longest = its
- * length. */
+/* Scratch of one thread for a block of one tile; widest: largest reach - begin of a block, longest:
+ * largest end - begin. */
 struct scratch {
-    float *memory;      /* the following are parts of it */
-    float *carried;     // (widest, PITCH) both of all earlier columns times the factor's panel
-    float *compensated; // (widest, TILE_ROWS) weights that made up for the earlier blocks' errors
-    float *working;     // (longest, TILE_ROWS) the same, changing inside the block
-    float *rounded;     // (longest, TILE_ROWS) what the errors count from
-    float *stored;      // (longest, TILE_ROWS) what becomes the weight: the same, or with the scale
-                        // that is stored
+    float *memory;  /* owner of the arrays below */
+    float *carried; // (widest, PITCH) errors and weights of all earlier columns times the factor's
+                    // panel
+    float *
+        compensated; // (widest, TILE_ROWS) weights after compensation of the earlier blocks' errors
+    float *working;  // (longest, TILE_ROWS) the same, updated inside the block
+    float *rounded;  // (longest, TILE_ROWS) quantized weights, from which errors are computed
+    float *stored;   // (longest, TILE_ROWS) the result: the same, or with the stored scale
 };
 
-/* A tile on its way through the columns. */
+/* State of a tile during the sweep. */
 struct tile {
-    int64_t row;         /* its first */
-    float *both;         // (cols, PITCH) W - Q where it is known, and W
-    struct grid *groups; // (groups) scales that are known before the sweep; NULL: found on the way
-    struct grid grid;    /* of the group in hand */
+    int64_t row;         /* first row */
+    float *both;         // (cols, PITCH) W - Q of columns already quantized, and W
+    struct grid *groups; // (groups) grids computed before the sweep; NULL: computed during it
+    struct grid grid;    /* of the current group */
     double loss[TILE_ROWS], weight[TILE_ROWS];
 };
 
@@ -50,8 +51,8 @@ struct sweep_state {
     struct panel panel;
 };
 
-/* One column, in the reference's own order of operations: round x, divide the error by the
- * inverse's diagonal u[0], and take it off the n - 1 columns behind. */
+/* Quantizes one column, with the reference's order of operations: rounds x, divides the error by
+ * the inverse's diagonal u[0], and subtracts it from the n - 1 later columns. */
 KERNEL_STATIC(void, column_step,
               (float *x, const float *u, int64_t n, const float *q, float *error, double *loss),
               (x, u, n, q, error, loss))
@@ -66,7 +67,7 @@ KERNEL_STATIC(void, column_step,
         float *to = x + j * TILE_ROWS, uj = u[j];
         for (int r = 0; r < TILE_ROWS; r++) to[r] -= err[r] * uj;
     }
-    /* With respect to the original weight, which stands behind the error. */
+    /* The error relative to the original weight, which is stored after the error. */
     for (int r = 0; r < TILE_ROWS; r++) error[r] = error[r + TILE_ROWS] - q[r];
 }
 
@@ -141,15 +142,15 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
                    t->p->order, s->rounded);
 }
 
-/* Scales that come from the original weights. The reference zeroes dead columns after it has looked
- * at whole rows, but before it looks at static groups. */
+/* Computes grids from the original weights. The reference zeroes dead columns after computing the
+ * grids of whole rows, but before those of static groups. */
 static void groups_fit(const struct quant_job *job, struct tile *t)
 {
     const struct gptq_prepared *p = job->prepared;
     int64_t n = p->cols, group = p->options.group_size;
     bool whole = group < 0;
     const struct tile_columns c = {.dead = whole ? NULL : p->dead};
-    float *w = t->both; /* free before the sweep */
+    float *w = t->both; /* unused before the sweep */
     if (whole || group > n) group = n;
     for (int64_t a = 0; a < n; a += group) {
         int64_t length = n - a < group ? n - a : group;
@@ -236,19 +237,19 @@ static enum status scratch_make(const struct quant_job *job, int n, struct scrat
     return OK;
 }
 
-/* What a rank works with: the sums of all rows' tiles, of which it fills its own. */
+/* Work of a rank: its tiles, and the sums of all tiles, of which it fills in its own. */
 struct work {
     const struct quant_job *job;
     const struct gptq_prepared *p;
-    int64_t first, end, n; /* its tiles */
+    int64_t first, end, n; /* this rank's tiles; number of all tiles */
     int threads;
     struct scratch *scratch; // (threads)
     int64_t n_tiles;
-    struct tile *tiles; // (n_tiles) one a thread, or all
+    struct tile *tiles; // (n_tiles) one per thread, or all
     struct gptq_sums *sums;
 };
 
-/* The factor is here: each tile goes through all columns before the next. */
+/* With the whole factor on this rank: each tile is swept over all columns before the next tile. */
 static void sweep_tiles(struct work *w)
 {
 #pragma omp parallel for schedule(dynamic)
@@ -266,10 +267,11 @@ static void sweep_tiles(struct work *w)
     }
 }
 
-/* A panel of a factor that is spread out. */
+/* A received panel of a distributed factor. */
 struct arrival {
-    float *r;                // (reach, reach - begin)
-    double *corner, *upside; // (reach - begin, reach - begin) its last rows and their inverse
+    float *r; // (reach, reach - begin)
+    double *corner,
+        *upside; // (reach - begin, reach - begin) the panel's last rows and their inverse
     float *inverse;
 };
 
@@ -296,7 +298,7 @@ static enum status arrival_take(const struct gptq_prepared *p, const struct gptq
 {
     int64_t m = b->reach - b->begin;
     PASS(dist_panel_finish(p->dist, panel, a->r, a->corner, e));
-    if (isnan(p->damping)) { /* nothing could be factored: R = I */
+    if (isnan(p->damping)) { /* no damping sufficed: R = I */
         memset(a->r, 0, (size_t)(b->reach * m) * sizeof *a->r);
         memset(a->corner, 0, (size_t)(m * m) * sizeof *a->corner);
         for (int64_t i = 0; i < m; i++) {
@@ -309,7 +311,7 @@ static enum status arrival_take(const struct gptq_prepared *p, const struct gptq
     return OK;
 }
 
-/* Panel k, unless there is none behind the last. */
+/* Starts the transfer of panel k, if it exists. */
 static enum status panel_start(const struct gptq_prepared *p, int64_t k, struct dist_panel *panel,
                                struct err *e)
 {
@@ -317,8 +319,8 @@ static enum status panel_start(const struct gptq_prepared *p, int64_t k, struct 
     return dist_panel_start(p->dist, p->blocks[k].begin, p->blocks[k].reach, panel, e);
 }
 
-/* The factor comes panel by panel, each on its way while the one before it is worked with: all
- * tiles go through a block of columns before the next. */
+/* With a distributed factor: all tiles are swept over one block of columns before the next; the
+ * next panel is transferred meanwhile. */
 static enum status sweep_panels(struct work *w, struct err *e)
 {
     enum status st = OK;

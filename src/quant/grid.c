@@ -16,7 +16,8 @@ double grid_bits(const struct quant_job *job)
     return (double)job->bits + (double)(groups * (16 + job->bits)) / (double)n;
 }
 
-/* Rounding a weight: scale, division, clamp, code; and each range that a search tries. */
+/* FLOPs of rounding a weight (scale, division, clamp, code), and of each range that a search tries.
+ */
 enum { FLOP_ROUND = 40, RANGES_TRIED = 80, FLOP_RANGE = 8 };
 
 double grid_flop(int64_t rows, int64_t cols, const struct quant_options *o)
@@ -31,7 +32,7 @@ static float code_max(int64_t bits)
     return (float)((1 << bits) - 1);
 }
 
-/* Ends of the range of each row, the symmetric ones widened. */
+/* The range of each row, made symmetric if requested. */
 KERNEL_STATIC(void, range_find,
               (float *low, float *high, const float *t, int64_t n, bool symmetric),
               (low, high, t, n, symmetric))
@@ -50,7 +51,7 @@ KERNEL_STATIC(void, range_find,
     }
 }
 
-/* The grid of a range, shrunk by the factor. */
+/* The grid of a range multiplied by the factor. */
 KERNEL_STATIC(void, range_grid,
               (struct grid * g, const float *low, const float *high, float factor,
                const struct grid_kind *kind),
@@ -59,7 +60,8 @@ KERNEL_STATIC(void, range_grid,
     float maxq = code_max(kind->bits);
     for (int r = 0; r < TILE_ROWS; r++) {
         float a = factor * low[r], b = factor * high[r], scale = (b - a) / maxq;
-        /* Also a range so small that the division left nothing; the reference makes NaN of it. */
+        /* Also for a range so small that the scale underflows to 0, for which the reference
+         * computes NaN. */
         bool empty = !(scale > 0);
         a = empty ? -factor : a;
         scale = empty ? 2.0f * factor / maxq : scale;
@@ -90,8 +92,8 @@ static void trial_judge(struct grid *best, double *least, const struct grid *tri
     }
 }
 
-/* The other integer beside low / scale: at 2 bits, where a step of the zero is a quarter of the
- * range, GPTQModel tries both. */
+/* The other integer next to low / scale: at 2 bits GPTQModel tries both, because a step of the zero
+ * is then a quarter of the range. */
 static void zero_other(struct grid *g, const float *low, float factor)
 {
     for (int r = 0; r < TILE_ROWS; r++) {

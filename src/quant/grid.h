@@ -10,41 +10,41 @@
 /* One group's scale and zero for each row of a tile. */
 struct grid {
     float scale[TILE_ROWS], zero[TILE_ROWS];
-    float stored[TILE_ROWS]; /* the scale as it is stored */
+    float stored[TILE_ROWS]; /* the scale rounded for storage */
 };
 
-/* How a grid is found. */
+/* How a grid is chosen. */
 struct grid_kind {
     int64_t bits;
     bool symmetric;
-    double search; /* struct quant_options: range_search */
-    int dtype;     /* enum scale_dtype of what is stored */
+    double search; /* quant_options.range_search */
+    int dtype;     /* enum scale_dtype of the stored scales */
 };
 
-/* Range of n columns t (n, TILE_ROWS). Symmetric: the range is ± the greatest magnitude and zero is
- * 2^(bits-1), but a row without negative weights keeps the range [0, max] for its scale while zero
- * stays: its upper half is clipped. That is what the reference does, and so do the checkpoints it
- * made. A row of zeros gets the range ±1.
- * With a search, the range is shrunk by up to 79 hundredths (in steps of one) to where the sum of
- * |rounded - x|^search over the group is least. */
+/* Sets the grid of each row from n columns t (n, TILE_ROWS). Symmetric: the range is ± the largest
+ * magnitude and zero is 2^(bits-1), but for a row without negative weights the scale is that of the
+ * range [0, max] and zero is the same, so that its upper half is clipped, as in the reference
+ * implementation and the checkpoints made with it. A row of zeros gets the range ±1. With a search,
+ * the range is shrunk by 0 to 79 hundredths, to the minimum of the sum of |rounded - x|^search over
+ * the group. */
 void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind);
 
-/* The kind of grid that the options ask for at a width. */
+/* The kind of grid that the options request at a bit-width. */
 static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_options *o)
 {
     return (struct grid_kind){bits, o->symmetric, o->range_search, o->scale_dtype};
 }
 
-/* Columns of a group: those that options ask for, of a row at most. */
+/* Columns of a group: group_size, at most a whole row. */
 int64_t grid_group(const struct quant_options *o, int64_t cols);
-/* Bits of a weight: codes, scales of 16 bits, zeros of as many bits as the codes. */
+/* Stored bits per weight: codes, scales of 16 bits, zeros with as many bits as the codes. */
 double grid_bits(const struct quant_job *job);
-/* FLOPs of rounding, ranges that are searched included, for plans. */
+/* FLOPs of rounding, including the search of ranges, for plans. */
 double grid_flop(int64_t rows, int64_t cols, const struct quant_options *o);
 
 /* q = the nearest values on the grid for one column x of a tile. */
 void grid_round(float *q, const float *x, const struct grid *g, int64_t bits);
 
-/* What a stored checkpoint gives back for them: the same codes times the stored scales. Packages
- * (GPTQModel: pack) find codes in f32 and round the scales when they write. */
+/* The same with the weights of a stored checkpoint: the same codes times the stored scales.
+ * Packages (GPTQModel: pack) choose codes with f32 scales and round the scales when they write. */
 void grid_round_stored(float *q, const float *x, const struct grid *g, int64_t bits);

@@ -19,22 +19,23 @@ struct hqq_options {
     int round_zero;
 };
 
-/* The package's beta, which stays what it is; ranges and inverse scales that it takes for empty. */
+/* Constants of the package: beta (constant during the optimisation), the range below which a group
+ * counts as empty, and the maximum inverse scale. */
 static const float BETA = 10, RANGE_MIN = 1e-4f, INVERSE_MAX = 2e4f;
 
-/* One quantization of a matrix: the groups of this rank's tiles of rows. */
+/* State of quantizing one matrix: the groups of this rank's tiles of rows. */
 struct hqq {
     const struct quant_job *job;
     const struct hqq_options *own;
     float threshold;       /* errors below it shrink to 0 */
-    int64_t group;         /* weights of a group */
-    int64_t groups;        /* of a tile */
-    int64_t first, end, n; /* own tiles; all tiles */
+    int64_t group;         /* weights per group */
+    int64_t groups;        /* groups per tile */
+    int64_t first, end, n; /* this rank's tiles; number of all tiles */
     float *inverse, *zero; // (end - first, groups) 1 / scale, and zero in units of codes
     double *error;         // (n) sum of |W - R| over a tile's weights
 };
 
-/* A group: n weights from w on, and what belongs to them. */
+/* A group of n weights, starting at w. */
 struct hqq_group {
     const float *w;
     float *q;
@@ -74,15 +75,15 @@ static void group_start(const struct hqq *h, const struct hqq_group *g, float co
     if (rounds) *g->zero = nearbyintf(*g->zero);
 }
 
-/* The part of an error that the l_p norm leaves to the outliers. */
+/* Shrinks an error: the proximal operator of the l_p norm. */
 static float shrink(float x, float norm, float threshold)
 {
     float size = fabsf(x);
-    if (size < threshold) return 0; /* most are: no power needed */
+    if (size < threshold) return 0; /* most errors; avoids the power */
     return copysignf(fmaxf(size - powf(size, norm - 1) / BETA, 0), x);
 }
 
-/* One step of the optimisation; the sum of |W - R| before it. */
+/* One step of the optimisation; returns the sum of |W - R| before it. */
 static double group_step(const struct hqq *h, const struct hqq_group *g, float codes)
 {
     double error = 0, zero = 0;
@@ -104,7 +105,7 @@ static void group_finish(const struct hqq_group *g, float codes)
 
 enum hqq_pass { HQQ_START, HQQ_STEP, HQQ_FINISH };
 
-/* All groups of this rank. */
+/* Applies `pass` to all groups of this rank. */
 static void pass_groups(struct hqq *h, enum hqq_pass pass)
 {
     float codes = (float)((1 << h->job->bits) - 1);
@@ -121,8 +122,8 @@ static void pass_groups(struct hqq *h, enum hqq_pass pass)
     }
 }
 
-/* Steps until the mean error of the whole matrix no longer falls; the zeros of the last one stay.
- */
+/* Repeats steps until the mean error of the whole matrix stops falling; the zeros of the last step
+ * are used. */
 static enum status optimise(struct hqq *h, struct err *e)
 {
     double least = INFINITY;
@@ -151,7 +152,7 @@ static enum status hqq_open(struct hqq *h, struct err *e)
     return mem_zero(&h->error, h->n, sizeof *h->error, "errors of tiles", e);
 }
 
-/* Codes, and scale and zero in 16 bits for each group. */
+/* Bits per weight: the codes, and scale and zero of 16 bits for each group. */
 static double bits_of(const struct hqq *h)
 {
     int64_t cols = h->job->cols, groups = h->job->rows / TILE_ROWS * h->groups;
@@ -193,8 +194,8 @@ static void hqq_memory(const struct quant_options *o, const struct quant_extent 
     out->running = own * groups * 2 * (int64_t)sizeof(float) + tiles * (int64_t)sizeof(double);
 }
 
-/* A step, and the rest together: FLOPs of a weight that take as long, measured: 26 times round to
- * nearest. */
+/* FLOPs per weight of a step and of the rest, chosen to match the measured time (26 times round to
+ * nearest). */
 enum { FLOP_STEP = 50, FLOP_REST = 60 };
 
 static void hqq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
@@ -211,8 +212,8 @@ static const struct option own_options[] = {
               "hqq: steps that move the zero of each group, at most", .fallback = "20", .low = 0,
               .high = 1000),
     OPTION_AT("error_norm", hqq_options, norm, REAL,
-              "hqq: p of the l_p norm of the error that they lower", .fallback = "0.7", .least = 0,
-              .most = 1),
+              "hqq: p of the l_p norm of the error that they lower", .fallback = "0.7",
+              .minimum = 0, .maximum = 1),
     OPTION(hqq_options, round_zero, CHOICE,
            "hqq: the zero that they start from is an integer (always, never, auto: at 4 bits)",
            .fallback = "auto", .choices = round_zeros),

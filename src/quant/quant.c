@@ -1,4 +1,5 @@
-/* The methods' table, and that of their options: shared ones, then each method's own. */
+/* The table of methods and the table of their options: shared options, then those of each method.
+ */
 #include "quant/quant.h"
 #include "options/nearest.h"
 #include "util/mem.h"
@@ -31,7 +32,7 @@ static const struct option shared_keys[] = {
            .fallback = "none", .choices = orders),
     OPTION(quant_options, damping, REAL,
            "share of the mean of the Hessian's diagonal that is added to it", .fallback = "0.01",
-           .least = 0, .most = 1),
+           .minimum = 0, .maximum = 1),
     OPTION(quant_options, block_size, INT,
            "columns quantized before the rest of the matrix is updated", .unit = "columns",
            .fallback = "128", .low = 1, .high = INT64_MAX),
@@ -42,11 +43,11 @@ static const struct option shared_keys[] = {
     OPTION(quant_options, damping_increment, REAL,
            "step by which damping is raised where the Hessian cannot be factored; 0: ten times, at "
            "most thrice",
-           .fallback = "0", .least = 0, .most = 1),
+           .fallback = "0", .minimum = 0, .maximum = 1),
     OPTION(quant_options, range_search, REAL,
            "exponent of the error that the search of a smaller range makes least (GPTQ's mse: "
            "2.4); 0: no search",
-           .fallback = "0", .least = 0, .most = 16),
+           .fallback = "0", .minimum = 0, .maximum = 16),
     OPTION(quant_options, hessian_per_token, BOOL,
            "the Hessian is a mean over tokens instead of sequences; tells only where input "
            "channels are dead",
@@ -115,7 +116,7 @@ int quant_options_owner(const char *key)
 
 #define METHOD_LINE(upper, lower) [METHOD_##upper] = &quant_##lower,
 static const struct quant_method *const methods[] = {QUANT_METHODS(METHOD_LINE)};
-static const struct quant_method *added; /* by a test */
+static const struct quant_method *added; /* by a test (quant_add) */
 
 const struct quant_method *quant_at(int i)
 {

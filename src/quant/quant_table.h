@@ -1,8 +1,8 @@
-/* table: the methods and the statistics of their inputs. A new one is one line here; everything
- * else (enumerators, declarations, tables) is made from these lists. */
+/* quant_table: the lists of methods and of statistics. A new one is one entry here; enumerators,
+ * declarations and tables are generated from these lists. */
 #pragma once
 
-/* METHOD_RTN is `const struct quant_method quant_rtn` (quant.h), defined in a file of its own. */
+/* METHOD_RTN is `const struct quant_method quant_rtn` (quant.h), defined in its own file. */
 #define QUANT_METHODS(X)                                                                           \
     X(RTN, rtn)                                                                                    \
     X(GPTQ, gptq)                                                                                  \

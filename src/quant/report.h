@@ -1,9 +1,9 @@
-/* report: what every method checks before and says after its work. */
+/* report: checks the weights before, and reports errors after, quantizing a linear. */
 #pragma once
 #include "quant/quant.h"
 
-/* ERR_NUMERIC with the row and column of a weight that is NaN or infinite, of this rank's rows. Not
- * collective. */
+/* ERR_NUMERIC names row and column of a weight in this rank's rows that is NaN or infinite. Local.
+ */
 MUST_USE enum status job_check(const struct quant_job *job, struct err *e);
 
 /* Fills squared_distance and bits_per_weight and sets the rest to NaN. ERR_NUMERIC when q is not

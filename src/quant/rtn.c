@@ -1,4 +1,4 @@
-/* Round to nearest: each weight by itself, groups of columns on grids of their own. */
+/* Round to nearest: every weight independently, with one grid per group of columns. */
 #include "quant/grid.h"
 #include "quant/report.h"
 #include "util/mem.h"
@@ -6,7 +6,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* The rows of one tile, group by group; t (group, TILE_ROWS) is scratch. */
+/* Quantizes the rows of one tile, group by group; t (group, TILE_ROWS) is scratch. */
 static void tile_quantize(const struct quant_job *job, int64_t row, int64_t group, float *t)
 {
     const struct tile_columns all = {0};

@@ -2,7 +2,7 @@
 #include "util/num.h"
 #include <string.h>
 
-/* Columns at a time: a cache line of w is read once, whatever the distance of its rows. */
+/* Columns per strip: a cache line of w is read once, whatever the row pitch. */
 enum { STRIP = 16 };
 
 static void strip_load(float *t, int64_t ldt, const float *w, int64_t rows, int64_t cols,

@@ -171,7 +171,7 @@ static void check_table(const struct option_table *t)
         assert_true((o->type == OPTION_GROUP || o->type == OPTION_LIST) == (o->table != NULL));
         assert_true((o->type == OPTION_CHOICE) == (o->choices != NULL));
         if (o->type == OPTION_INT || whole) assert_true(o->low <= o->high);
-        if (o->type == OPTION_REAL) assert_true(o->least < o->most);
+        if (o->type == OPTION_REAL) assert_true(o->minimum < o->maximum);
         if (o->table) check_table(o->table);
     }
 }

@@ -30,7 +30,7 @@ struct car {
 static const char *const colours[] = {"red", "green", NULL};
 static const struct option wheel_keys[] = {
     OPTION(wheel, name, TEXT, "its label", .otherwise = "none"),
-    OPTION(wheel, radius, REAL, "in metres", .fallback = "0.3", .least = 0, .most = 2),
+    OPTION(wheel, radius, REAL, "in metres", .fallback = "0.3", .minimum = 0, .maximum = 2),
 };
 static const struct option_table wheel_table = {OPTION_ROWS(wheel_keys, wheel)};
 static const struct option car_keys[] = {

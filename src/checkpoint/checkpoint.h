@@ -16,9 +16,9 @@ struct checkpoint_part {
 };
 
 /* Reads config.json and the header of every weight file, but no weights. *out is closed with
- * checkpoint_close. ERR_IO: a missing folder or file, a shard of the index that is missing;
- * ERR_FORMAT: a damaged file, a tensor in another shard than the index says, a shard name that
- * leaves the folder; both name folder, file and place. ERR_NOMEM. */
+ * checkpoint_close. ERR_IO: a missing folder, file or shard; ERR_FORMAT: a damaged file, a tensor
+ * in another shard than the index says, a shard outside the folder; both name folder, file and
+ * place. ERR_NOMEM. */
 MUST_USE enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e);
 /* Closes it for its last owner; NULL: nothing. */
 void checkpoint_close(struct checkpoint *c);
@@ -47,7 +47,7 @@ const struct tensor_entry *checkpoint_find(const struct checkpoint *c, const cha
 MUST_USE enum status checkpoint_read_f32(const struct checkpoint *c, const char *name, int n_dims,
                                          const int64_t *shape, float *dst, struct err *e);
 
-/* dst (n) = elements [first, first + n) of t, a tensor of c, widened to f32. Thread-safe. Errors as
+/* dst (n) = elements [first, first + n) of tensor t of c, widened to f32. Thread-safe. Errors as
  * above. */
 MUST_USE enum status checkpoint_read_range(const struct checkpoint *c, const struct tensor_entry *t,
                                            int64_t first, int64_t n, float *dst, struct err *e);

@@ -7,7 +7,7 @@
 struct checkpoint {
     int64_t more_owners; /* beyond the first, see checkpoint_retain */
     char *dir;
-    json_t *config; /* a reference, maybe shared with another checkpoint */
+    json_t *config; /* a reference, possibly shared with other checkpoints */
     char hash[HASH_HEX];
     int64_t n;
     struct tensor_entry *entries; /* sorted by name; names are borrowed from the files' entries */
@@ -20,8 +20,7 @@ struct checkpoint {
     int64_t n_files;
     struct safetensors *files;
 
-    /* What a derived checkpoint is made of, retained; the first part is the one whose tensors it
-     * has. */
+    /* Parts of a derived checkpoint, retained; it has the tensors of the first one. */
     int64_t n_parts;
     struct checkpoint_part *parts; // (n_parts)
     uint64_t stream;               /* random directions: number of the random stream */

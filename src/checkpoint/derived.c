@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The digest of a line a part: its own and what is done with it. */
+/* Digest of one line per part: the part's digest and its coefficient. */
 static enum status hash_parts(struct checkpoint *c, const char *what, struct err *e)
 {
     enum status st = OK;
@@ -45,7 +45,8 @@ static enum status find_same(const struct checkpoint *c, const struct tensor_ent
     return OK;
 }
 
-/* Lays the safetensors file of an overlay over the first part. */
+/* Opens the overlay's safetensors file and replaces the first part's tensors by those of the file.
+ */
 static enum status open_overlay(struct checkpoint *c, const char *path, struct err *e)
 {
     const struct tensor_entry *under;
@@ -58,7 +59,7 @@ static enum status open_overlay(struct checkpoint *c, const char *path, struct e
 }
 
 /* *out = `start` (how to read, and the stream) with the first part's tensors and configuration.
- * what: its word in digests. overlay: path of the file that lies over the part, or NULL. */
+ * what: its name in digests. overlay: path of the overlay's file, or NULL. */
 static enum status derive(struct checkpoint start, const char *what,
                           const struct checkpoint_part *parts, int64_t n, const char *overlay,
                           struct checkpoint **out, struct err *e)
@@ -179,7 +180,7 @@ static double row_norm(const float *x, int64_t n)
     return sqrt(sum);
 }
 
-/* row (cols): the direction's; w (cols) is scratch. */
+/* row (cols) = a row of the direction; w (cols) is scratch. */
 static enum status make_row(const struct checkpoint *c, const struct tensor_entry *t,
                             uint64_t stream, int64_t i, float *row, float *w, struct err *e)
 {

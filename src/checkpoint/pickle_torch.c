@@ -1,4 +1,5 @@
-/* What the names in a state dict mean. Source: torch/_utils.py and torch/serialization.py. */
+/* The Python globals of a state dict and what they construct. Source: torch/_utils.py and
+ * torch/serialization.py. */
 #include "checkpoint/pickle_internal.h"
 #include "util/mem.h"
 #include <string.h>
@@ -181,8 +182,7 @@ enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensor **ou
     for (int64_t i = 0; i < n; i++) {
         TRY(collect_one(v, vm_item(v, dict, 2 * i), vm_item(v, dict, 2 * i + 1), &tensors[i], e));
         names += strlen(tensors[i].name);
-        /* a name is in the pickle once, but a hostile one may be used again and again by its memo
-         */
+        /* a hostile pickle may repeat a name through its memo to use up memory */
         ENSURE(names <= v->n, ERR_FORMAT, "%s: tensor %.100s stands in it several times", v->name,
                tensors[i].name);
     }

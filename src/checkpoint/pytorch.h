@@ -1,6 +1,5 @@
 /* pytorch: one pytorch_model*.bin, as torch.save writes it since PyTorch 1.6: a zip archive of a
- * pickle (pickle.h) and of the uncompressed storages. Once open it is read like a safetensors file.
- */
+ * pickle (pickle.h) and uncompressed storages. Once open it is read like a safetensors file. */
 #pragma once
 #include "checkpoint/tensor_file.h"
 

@@ -90,7 +90,7 @@ done:
     return st;
 }
 
-/* Goes to the next tensor that lacks elements: empty tensors are passed. */
+/* Advances to the next tensor that lacks elements; skips empty tensors. */
 static void skip_full(struct safetensors_out *o)
 {
     while (o->at < o->n && o->filled == o->entries[o->at].n_elements) {

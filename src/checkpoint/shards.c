@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The index of a 32B model has 100 KB; this allows for a hundred thousand experts. */
+/* The index of a 32B model has 100 KB; this suffices for a hundred thousand experts. */
 enum { INDEX_BYTES_MAX = 16 << 20 };
 
 static const struct {

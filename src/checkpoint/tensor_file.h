@@ -51,8 +51,7 @@ MUST_USE enum status tensor_file_read(int fd, const char *path, const char *what
 MUST_USE enum status tensor_file_hash(struct safetensors *s, const void *header, int64_t n,
                                       int64_t begin, int64_t size, struct err *e);
 
-/* Sets n_elements and n_bytes from shape and dtype; false when a dimension is negative or a product
- * overflows. */
+/* Sets n_elements and n_bytes from shape and dtype; false: a negative dimension, or overflow. */
 bool tensor_entry_count(struct tensor_entry *t);
 
 /* For qsort and bsearch: bytewise order of structs whose first member is their name (char *). The

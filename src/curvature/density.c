@@ -7,12 +7,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SHORT = 3 }; /* vectors of a recurrence that keeps no more than it needs */
+enum { SHORT = 3 }; /* vectors of the three-term recurrence */
 
 struct quadrature {
     const struct operator* a;
     int64_t steps, slots;
-    bool all; /* keep all vectors */
+    bool all; /* all vectors are stored */
     float **v;
     double *alpha, *beta, *c; // (steps)
     double *z;                // (steps, steps)
@@ -26,7 +26,7 @@ static enum status open(struct quadrature *q, const struct operator* a,
          "a density of %lld numbers from %lld runs of %lld steps: expected some of each",
          (long long)a->space.total, (long long)o->runs, (long long)o->steps);
     q->steps = o->steps < a->space.total ? o->steps : a->space.total;
-    q->all = o->memory <= 0 || q->steps + 1 <= o->memory / a->space.most / (int64_t)sizeof(float);
+    q->all = o->memory <= 0 || q->steps + 1 <= o->memory / a->space.n_max / (int64_t)sizeof(float);
     q->slots = q->all ? q->steps + 1 : SHORT;
     PASS(
         vectors_alloc(&q->v, q->slots, a->space.n, sizeof(float), "the vectors of the density", e));
@@ -45,7 +45,7 @@ static void release(struct quadrature *q)
     free(q->z);
 }
 
-/* What is left of w = A v_j outside the basis: of all of it, or only of the last two vectors. */
+/* Norm of the component of w = A v_j outside the basis, or only outside its last two vectors. */
 static double remainder_norm(struct quadrature *q, int64_t j, float *w)
 {
     const struct space *s = &q->a->space;

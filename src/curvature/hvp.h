@@ -44,8 +44,7 @@ MUST_USE enum status hvp_open(const struct model *m, const struct sequences *s,
 /* NULL: does nothing. */
 void hvp_close(struct hvp *h);
 
-/* Numbers of the whole flat vector; number of its tensors; tensor i in the vector's order,
- * borrowed. */
+/* Numbers and tensors of the whole flat vector; tensor i in the vector's order, borrowed. */
 int64_t hvp_n(const struct hvp *h);
 int64_t hvp_n_tensors(const struct hvp *h);
 struct hvp_tensor {
@@ -67,8 +66,8 @@ void hvp_total(struct hvp *h, int64_t tokens);
  * call, a buffer for one layer per vector. */
 struct hvp_share {
     struct space space; /* its total is hvp_n */
-    /* Collective: whole (n) = numbers [at, at + n) of the vector of which each rank passes its part
-     * `mine` (space.n). */
+    /* Collective: whole (n) = numbers [at, at + n) of a vector; each rank passes its part `mine`.
+     */
     enum status (*gather)(void *context, int64_t at, int64_t n, const real *mine, real *whole,
                           struct err *e);
     /* Collective: adds the sum over the ranks of whole (n), numbers [at, at + n) of a vector, to

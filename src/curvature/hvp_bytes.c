@@ -1,5 +1,4 @@
-/* Memory of a call of hvp_run: counts what hvp_state_open, hvp_head and diff_weights_load allocate.
- */
+/* Memory of hvp_run: counts what hvp_state_open, hvp_head and diff_weights_load allocate. */
 #include "curvature/hvp_internal.h"
 #include "util/num.h"
 

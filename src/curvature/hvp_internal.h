@@ -8,7 +8,7 @@
 /* Tokens of a chunk by default. */
 enum { HVP_CHUNK = 2048 };
 
-/* What the head works on at a time: so many positions, so many entries of the vocabulary. */
+/* Positions and vocabulary entries that the head processes together. */
 struct hvp_slice {
     int64_t rows, columns;
 };
@@ -174,9 +174,8 @@ struct hvp_call {
 /* Computes loss, gradient g (or NULL) and products hv[i] (n) = H v[i], i < k. loss may be NULL. */
 MUST_USE enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, real *const *hv,
                              real *g, bool backward, double *loss, struct err *e);
-/* Final norm, output matrix and cross-entropy with all their derivatives, from the last level of
- * the state: leaves the loss of this rank's sequences and the adjoints s->gx and s->dgx. ERR_NOMEM.
- */
+/* Final norm, output matrix and cross-entropy with all derivatives, from the last level of the
+ * state: sets the loss of this rank's sequences and the adjoints s->gx and s->dgx. ERR_NOMEM. */
 MUST_USE enum status hvp_head(struct hvp_call *c, struct err *e);
 /* The head's slices, which depend on the vocabulary alone: the whole vocabulary as long as that
  * leaves enough positions per slice (no logit is then computed twice), else equal parts of it. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In f32 the model's own weights serve where no direction moves them; NULL: a copy is needed. */
+/* In f32 the model's weights can be used unless a direction moves them; NULL: a copy is needed. */
 static real *borrowed(const float *from, const real *along)
 {
     return along || sizeof(real) != sizeof *from ? NULL : (real *)(uintptr_t)from;

@@ -13,7 +13,7 @@ struct predicting {
     int64_t k, n_tensors;
     const real *const *delta; // (k) of space->n
     real **product;           // (k) of space->n
-    real **part; // (k) of space->n: delta in one tensor, zero elsewhere; NULL: not asked for
+    real **part; // (k) of space->n: delta in one tensor, zero elsewhere; NULL: not requested
     struct prediction *out; // (k)
 };
 
@@ -39,8 +39,7 @@ void prediction_free(struct prediction *p)
     *p = (struct prediction){0};
 }
 
-/* Whole and per tensor; each tensor is summed by one thread, so the bits do not depend on threads.
- */
+/* In total and per tensor; one thread sums each tensor, so bits do not depend on threads. */
 static enum status sum_parts(struct predicting *p, const real *g, int64_t i, struct err *e)
 {
     enum status st = OK;

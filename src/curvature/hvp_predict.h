@@ -7,8 +7,8 @@
 struct prediction_part {
     double first_order;  /* g_t . delta_t */
     double second_order; /* delta_t . (H delta)_t / 2; sums to the total over all tensors */
-    double diagonal; /* delta_t . H_tt delta_t / 2, of this tensor's change alone; NaN: not asked
-                        for */
+    double diagonal;     /* delta_t . H_tt delta_t / 2, of this tensor's change alone; NaN: not
+                            requested */
 };
 
 struct prediction {
@@ -25,8 +25,7 @@ bool prediction_is_finite(const struct prediction *p, bool diagonal);
  * prediction_free whatever is returned. The k products share a pass; `diagonal` adds one pass per
  * tensor, shared by the k as well. Memory besides delta: k vectors of n numbers, with `diagonal` 2
  * k. If a product is not finite (a change too large for f32), only that prediction is not finite
- * either. Collective after hvp_share_over, with the same result on all ranks. Errors of hvp_apply.
- */
+ * either. Collective after hvp_share_over, with the same result on all ranks. As hvp_apply. */
 MUST_USE enum status prediction_make(struct hvp *h, const real *g, int64_t k,
                                      const real *const *delta, bool diagonal,
                                      struct prediction *out, struct err *e);

@@ -1,6 +1,5 @@
-/* Distributed vectors: gathers the numbers of one unit (a layer, or one end of the model) into a
- * buffer for each vector, and reduces the ranks' sums in the buffers to the ranks that hold them.
- */
+/* Distributed vectors: gathers the numbers of a unit (a layer, or one end of the model) into a
+ * buffer per vector, and reduces the ranks' sums in the buffers to the ranks that hold them. */
 #include "curvature/hvp_internal.h"
 #include "curvature/vector.h"
 #include "util/mem.h"

@@ -1,5 +1,4 @@
-/* The memory of a call: chunks of sequences, hidden states between blocks, activations of blocks.
- */
+/* Memory of a call: chunks of sequences, hidden states between blocks, activations of blocks. */
 #include "curvature/hvp_internal.h"
 #include "util/mem.h"
 #include "util/num.h"

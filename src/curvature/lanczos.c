@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* The state between two products. Slots 0 .. j of v hold the orthonormal basis; A V = V T + beta
- * v_j e' below the last row, T symmetric: tridiagonal, with an arrowhead of the kept Ritz values
- * after a restart. */
+ * v_j e' below the last row, T symmetric: tridiagonal, with an arrowhead of the retained Ritz
+ * values after a restart. */
 struct lanczos {
     const struct operator* a;
     int64_t m;        /* order at which it restarts: slots - 1 */
@@ -19,7 +19,7 @@ struct lanczos {
     double *t;        // (m, m)
     double *s;        // (m, m) row i: coordinates of Ritz vector i; order j, pitch j
     double *ritz, *c; // (m)
-    double beta;      /* norm of what the last product has outside the basis */
+    double beta;      /* norm of the last product's component outside the basis */
     bool complete;    /* the basis spans an invariant subspace */
 };
 
@@ -60,7 +60,7 @@ static double noise(const struct lanczos *l)
     return 16 * (double)FLT_EPSILON * scale(l);
 }
 
-/* One product: T grows by a row, v by the next vector (when something is left of it). */
+/* One product: adds a row to T and, unless the remainder vanishes, a vector to v. */
 static enum status step(struct lanczos *l, int64_t product, struct err *e)
 {
     const float *x = l->v[l->j];
@@ -107,8 +107,8 @@ static bool finished(const struct lanczos *l, const struct lanczos_options *o,
            (!(o->want & LANCZOS_DOMINANT) || out->dominant.converged);
 }
 
-/* How many Ritz vectors of each end go on: half of what is stored, shared between the ends that are
- * wanted; of one that is not the last, so that its estimate gets no worse. */
+/* How many Ritz vectors of each end a restart retains: half of the stored ones, divided between the
+ * wanted ends; one of an end that is not wanted, so that its estimate does not get worse. */
 static void share(const struct lanczos *l, unsigned want, int64_t *low, int64_t *high)
 {
     int64_t keep = min64(max64(l->m / 2, 2), l->m - 1);
@@ -119,8 +119,8 @@ static void share(const struct lanczos *l, unsigned want, int64_t *low, int64_t 
     *high = keep - *low;
 }
 
-/* The basis becomes the kept Ritz vectors and the vector that the last product left; T their values
- * with that vector's row: A x_i = theta_i x_i + beta s_i v_m. */
+/* The basis becomes the retained Ritz vectors and the last product's remainder v_m; T their values
+ * and the row of v_m: A x_i = theta_i x_i + beta s_i v_m. */
 static enum status restart(struct lanczos *l, unsigned want, struct err *e)
 {
     int64_t m = l->m, low, high;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Start vectors, probes and densities of one seed share no numbers. */
+/* Start vectors, probes and densities of one seed use different random streams. */
 static const uint64_t start_index = UINT64_C(1) << 40, density_index = UINT64_C(1) << 41;
 enum { VECTORS_MAX = 32 };
 
@@ -88,8 +88,7 @@ static int64_t vectors_fit(const struct curvature_options *o, int64_t n)
     return n > 0 ? (int64_t)(o->memory * 0x1p30) / n / (int64_t)sizeof(float) : 0;
 }
 
-/* Probes of the trace that share a pass. The vectors of Hutch++ come first; probes go together as
- * far as there is room beside them. */
+/* Probes of the trace that share a pass: as many as fit besides the stored vectors of Hutch++. */
 static int64_t probes_together(const struct curvature_options *o, int64_t fit)
 {
     int64_t room = (o->hutchpp ? fit - trace_sketch(o->trace) : fit) / 2;
@@ -110,8 +109,8 @@ static enum status lanczos(struct measuring *m, float *vector, struct err *e)
     NEED(o.vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
          "Lanczos needs %d vectors of %lld numbers (%.3g GiB), and memory is %g GiB: raise it, or "
          "take sharpness: power, which needs 2",
-         LANCZOS_VECTORS_MIN, (long long)m->space->most,
-         LANCZOS_VECTORS_MIN * sizeof(float) * (double)m->space->most / 0x1p30, c->memory);
+         LANCZOS_VECTORS_MIN, (long long)m->space->n_max,
+         LANCZOS_VECTORS_MIN * sizeof(float) * (double)m->space->n_max / 0x1p30, c->memory);
     PASS(lanczos_ends(&m->s->hessian, &o, vector, NULL, &r, e));
     out->sharpness = r.largest;
     out->smallest = r.smallest;
@@ -181,7 +180,7 @@ static enum status open(struct measuring *m, struct err *e)
     m->offset[out->n_tensors] = m->space->total;
     /* 0 would mean no limit to the estimates. */
     m->bytes = max64(1, (int64_t)(m->r->options.memory * 0x1p30));
-    m->fit = vectors_fit(&m->r->options, m->space->most);
+    m->fit = vectors_fit(&m->r->options, m->space->n_max);
     return OK;
 }
 

@@ -14,8 +14,7 @@ struct curvature_request {
     bool keep_vector;   /* also return the eigenvector of the sharpness, for a warm start */
 };
 
-/* What was not asked for is NaN, 0 or NULL. Arrays over tensors are in the order of the subject's.
- */
+/* What was not requested is NaN, 0 or NULL. Arrays over tensors are in the subject's order. */
 struct curvature {
     int64_t n_tensors, parameters;
     double loss, gradient_norm;
@@ -49,7 +48,7 @@ MUST_USE enum status curvature_measure(const struct subject *s,
                                        struct curvature *out, struct err *e);
 void curvature_free(struct curvature *c);
 
-/* Peak memory in bytes: vectors of n numbers (space.most) and what the calls take besides them,
+/* Peak memory in bytes: vectors of n numbers (space.n_max) and what the calls take besides them,
  * without the vectors of warm starts (start and vector). */
 int64_t curvature_bytes(const struct curvature_options *o, int64_t n,
                         const struct hvp_bytes *calls);

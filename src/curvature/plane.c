@@ -13,7 +13,7 @@ enum { CHUNK = 1 << 16 };
 struct differences {
     const struct checkpoint *const *c;
     int64_t n;
-    const struct tensor_entry **tensor; // (n) the one in hand
+    const struct tensor_entry **tensor; // (n) the current tensor in each checkpoint
     float *read;                        // (CHUNK)
     double *d;                          // (n, CHUNK) row 0: x_0 itself
     double *gram;                       // (n, n), its lower triangle
@@ -107,7 +107,7 @@ enum status plane_of_three(const double *gram, struct plane *out, struct err *e)
     double u = sqrt(uu), p = uv / u, rest = vv - p * p;
     NEED(uu > 0 && vv > 0, ERR_NUMERIC,
          "two of the surface's three points have the same weights: they span no plane");
-    /* Below this what is left of v beside u is rounding. */
+    /* Below this the component of v orthogonal to u is rounding error. */
     NEED(rest > 1e-12 * vv, ERR_NUMERIC, "the surface's three points lie on a line");
     double q = sqrt(rest);
     PASS(plane_new(3, true, out, e));
@@ -123,7 +123,7 @@ enum status plane_of_three(const double *gram, struct plane *out, struct err *e)
     return OK;
 }
 
-/* The Gram matrix of what the points differ in from their mean. */
+/* The Gram matrix of the points' differences from their mean. */
 static void centre(const double *gram, int64_t n, double *out)
 {
     double total = 0, count = (double)n;

@@ -18,10 +18,9 @@ struct plane {
 };
 void plane_free(struct plane *p);
 
-/* gram (n, n) = d_i . d_j over the parameters of c[0], which all n checkpoints must have; its first
- * row and column are zero. Reads each checkpoint once. Parallel (OpenMP), with the same bits for
- * any number of threads. ERR_FORMAT, ERR_SHAPE: a tensor is missing or differs; ERR_IO, ERR_NOMEM.
- */
+/* gram (n, n) = d_i . d_j over the parameters of c[0], which all n checkpoints must have; row and
+ * column 0 are zero. Reads each checkpoint once. Parallel (OpenMP), with the same bits for any
+ * number of threads. ERR_FORMAT, ERR_SHAPE: a tensor is missing or differs; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status plane_gram(const struct checkpoint *const *c, int64_t n, double *gram,
                                 struct err *e);
 

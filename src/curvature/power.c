@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* PyHessian's guard against division by zero; kept, for the same last digits. */
+/* PyHessian's guard against division by zero; used here for the same last digits. */
 static const double tiny = 1e-6;
 
 static bool stops(const struct power_options *o, double old, double value, double residual,
@@ -14,8 +14,8 @@ static bool stops(const struct power_options *o, double old, double value, doubl
     return iteration > 1 && fabs(old - value) / (fabs(old) + tiny) < o->tolerance;
 }
 
-/* v := v / (‖v‖ + guard), twice, as PyHessian does to each new vector: behind the product, and
- * again when it orthogonalises against the (no) eigenvectors found before. */
+/* v := v / (‖v‖ + guard), twice, as PyHessian does with each new vector: after the product, and
+ * again when it orthogonalises against earlier eigenvectors (there are none). */
 static void normalise(const struct space *s, double guard, float *v)
 {
     for (int pass = 0; pass < 2; pass++) {

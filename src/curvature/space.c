@@ -3,7 +3,7 @@
 
 struct space space_alone(int64_t n)
 {
-    return (struct space){.total = n, .n = n, .most = n};
+    return (struct space){.total = n, .n = n, .n_max = n};
 }
 
 struct space space_cut(int64_t total, int rank, int size)
@@ -12,7 +12,7 @@ struct space space_cut(int64_t total, int rank, int size)
     return (struct space){.total = total,
                           .first = rank * each + before,
                           .n = each + (rank < more),
-                          .most = each + (more > 0)};
+                          .n_max = each + (more > 0)};
 }
 
 void space_clip(const struct space *s, int64_t *begin, int64_t *end)

@@ -8,7 +8,7 @@
 struct space {
     int64_t total;    /* numbers of a whole vector */
     int64_t first, n; /* this rank's part: [first, first + n) */
-    int64_t most;     /* largest n of all ranks */
+    int64_t n_max;    /* largest n of all ranks */
     /* x (k) = the sums of x over the ranks, the same bits on all. Collective. After a failure on
      * any rank the sums are NaN, and every later collective operation of these ranks fails. NULL: a
      * single rank. */
@@ -18,8 +18,7 @@ struct space {
 
 /* The space of a single rank with whole vectors of n numbers. */
 struct space space_alone(int64_t n);
-/* The part of rank `rank` of `size`; parts differ by at most one number. The callback is not set.
- */
+/* The part of rank `rank` of `size`; parts differ by at most one number. Sets no callback. */
 struct space space_cut(int64_t total, int rank, int size);
 /* Replaces the range [*begin, *end) of the whole vector by its overlap with this rank's part,
  * counted from `first`; *begin = *end if there is none. Local. */

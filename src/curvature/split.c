@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* "model.layers.3.mlp.up_proj.weight" of layer 3 is of the kind "mlp.up_proj.weight"; outside the
- * blocks a tensor is a kind of its own. */
+ * blocks each tensor is a separate kind. */
 static const char *kind_of(const struct hvp_tensor *t)
 {
     char number[32];
@@ -33,7 +33,7 @@ static int by_layer(const void *a, const void *b)
     return (x->layer > y->layer) - (x->layer < y->layer);
 }
 
-/* The parts of one kind of split, behind those that are there. */
+/* Appends the parts of one way of splitting. */
 static enum status add_parts(const struct subject *s, const struct trace_estimate *t, bool layers,
                              struct trace_split *out, struct err *e)
 {

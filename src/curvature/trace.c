@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one estimate works with. */
+/* State of one estimate. */
 struct probing {
     const struct operator* a;
     const struct trace_options *o;
@@ -76,9 +76,8 @@ static enum status products(struct probing *p, int64_t k, struct trace_estimate 
     return p->a->apply(p->a->context, k, (const float *const *)p->v, p->av, e);
 }
 
-/* Probes first .. first + k - 1, k <= together; out->samples has room for them. Hutch++ takes from
- * each what lies in q: h = (I - Q Q') g, and h.(A h) over a part is right for that part because
- * (I - Q Q') Q = 0. */
+/* Adds the probes first .. first + k - 1, k <= together. Hutch++ projects each probe: h = (I - Q
+ * Q') g; h.(A h) summed over a part is that part's estimate because (I - Q Q') Q = 0. */
 static enum status probe(struct probing *p, int64_t first, int64_t k, struct trace_estimate *out,
                          struct err *e)
 {
@@ -127,7 +126,7 @@ static enum status hutchinson(struct probing *p, struct trace_estimate *out, str
     return OK;
 }
 
-/* q = an orthonormal basis of A times `count` probes; what adds nothing new is left out. */
+/* q = an orthonormal basis of A times `count` probes; linearly dependent vectors are skipped. */
 static enum status find_range(struct probing *p, int64_t count, struct trace_estimate *out,
                               struct err *e)
 {
@@ -173,7 +172,7 @@ static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct
     PASS(mem_zero(&out->samples, left * p->parts.n, sizeof *out->samples, "samples", e));
     PASS(find_range(p, sketch, out, e));
     PASS(sum_range(p, out, e));
-    /* Probes of their own: those of the sketch are not independent of q. */
+    /* New probes, because those of the sketch are not independent of q. */
     for (int64_t i = 0; i < left; i += p->together)
         PASS(probe(p, sketch + i, min64(p->together, left - i), out, e));
     PASS(summarise(out, e));
@@ -189,7 +188,7 @@ static enum status check_hutchpp(const struct operator* a, const struct trace_op
     if (o->memory <= 0) return OK;
     int64_t together = trace_together(o->probes, o->together, true);
     int64_t need = trace_sketch(o->probes) + 2 * together;
-    int64_t n = a->space.most, fit = n > 0 ? o->memory / n / (int64_t)sizeof(float) : need;
+    int64_t n = a->space.n_max, fit = n > 0 ? o->memory / n / (int64_t)sizeof(float) : need;
     int64_t products = 3 * (fit - 2) + 2;               /* one probe at a time */
     double vector = sizeof(float) * (double)n / 0x1p30; /* in GiB, as the option is */
     if (need <= fit) return OK;

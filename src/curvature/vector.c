@@ -43,8 +43,7 @@ static double squared_distance(const float *x, const float *y, double a, int64_t
     return add_lanes(s);
 }
 
-/* c (k) = the sums of f over v[j] and w (n), for k <= WIDE: each chunk of w is read once for all v.
- */
+/* c (k) = the sums of f over v[j] and w (n), k <= WIDE; each chunk of w is read once for all v. */
 static void local_sums(chunk_sum *f, int64_t n, int64_t k, const float *const *v, const float *w,
                        double a, double *c)
 {

@@ -76,7 +76,7 @@ enum status collector_add_sequence(struct collector *c, const int32_t *ids, int6
     return OK;
 }
 
-/* Fills blocks of `length` tokens. A block becomes a sequence once `follow` more tokens came behind
+/* Fills blocks of `length` tokens. A block becomes a sequence when `follow` more tokens come after
  * it; the next block begins with those. */
 static enum status add_packed(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {

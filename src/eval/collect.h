@@ -6,8 +6,8 @@
 #include "tokenizer/buf.h"
 #include "tokenizer/tokenizer.h"
 
-/* In these arrays a token that is not part of a text (BOS, a separator) is stored as ~id: it counts
- * no bytes. */
+/* In these arrays a token that is not text (BOS, a separator) is stored as ~id and counts no bytes.
+ */
 struct collector {
     const struct data_options *options; /* borrowed */
     struct ids before, behind;          /* tokens put around each document */
@@ -15,7 +15,7 @@ struct collector {
     struct ids ids;                     /* of all sequences so far */
     int64_t *offset;                    /* (n) where each of them starts in ids */
     int64_t n, capacity;
-    struct ids part; /* packed: the block that is being filled */
+    struct ids part; /* packed: the incomplete block */
     int64_t skipped; /* sequences left out at the start (options->skip) */
     int64_t dropped; /* documents left out because they are too short */
     int64_t all;     /* tokens of all documents so far */

@@ -52,7 +52,7 @@ struct scores scores_part(const struct scores *s, int64_t first, int64_t last)
     return (struct scores){.n = last - first, .sum = s->sum + first * metrics_sums()};
 }
 
-/* What the full-precision stream leaves for the variants, and buffers for their logits. */
+/* Results of the full-precision stream that the variants need, and buffers for their logits. */
 struct scratch {
     float *hidden;       // (P, C) after the final norm
     float *full;         // (P, V) logits
@@ -81,7 +81,7 @@ static struct position position_of(const float *logits, float *weights, int32_t 
     return at;
 }
 
-/* keep: keeps the probabilities in w->p for the variants. */
+/* keep: stores the probabilities in w->p for the variants. */
 static void score_full(const struct scratch *w, const struct span *slice, int64_t V, bool keep,
                        double *sums)
 {
@@ -131,7 +131,7 @@ static enum status scratch_init(struct scratch *w, const struct model *m, bool v
     return mem_alloc(&w->logits, P * V, sizeof(float), "logits of a slice", e);
 }
 
-/* Adds what the metrics see in one slice to sums (n_streams, metrics_sums()). */
+/* Adds the metrics of one slice to sums (n_streams, metrics_sums()). */
 static void score_slice(const struct model *m, const struct span *slice, const float *const *x,
                         int64_t n_streams, const struct scratch *w, double *sums)
 {

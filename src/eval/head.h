@@ -1,28 +1,26 @@
-/* head: the end of the network: final norm, output matrix, softmax, and there the metrics
- * (metric.h).
+/* head: the end of the network: final norm, output matrix, softmax and metrics (metric.h).
  *
- * Output matrix and softmax run over slices of positions, never over all logits. The full-precision
- * log-probabilities of a slice are made once and serve every variant. Sums in f64, in an order that
- * depends on the spans alone. Parallel inside over slices.
- */
+ * Output matrix and softmax are computed for one slice of positions at a time. The full-precision
+ * log-probabilities of a slice are computed once for all variants. Sums are in f64, in an order
+ * that depends on the spans alone. Parallel over slices. Nothing here communicates. */
 #pragma once
 #include "model/model.h"
 #include "util/err.h"
 
-/* Consecutive positions to score: hidden state row + i gives the probability of target[i], and what
- * the metrics see there is added to the sums of `unit`. A span need not be a whole sequence, nor
- * its targets the tokens that follow. */
+/* Consecutive positions to score: hidden state row + i predicts target[i], and the metrics add to
+ * the sums of `unit`. A span need not be a whole sequence, nor its targets the tokens that follow.
+ */
 struct span {
     int64_t row, n;
     const int32_t *target; // (n) borrowed
     int64_t unit;
 };
 
-/* *out (s->n; the caller frees) = the spans of texts: sequence i scores all its tokens but the
- * first, as unit i. ERR_NOMEM. */
+/* *out (s->n; the caller frees) = the spans of texts: all tokens of sequence i except the first are
+ * scored as unit i. ERR_NOMEM. */
 MUST_USE enum status head_text_spans(const struct sequences *s, struct span **out, struct err *e);
 
-/* What the metrics added up over one stream. */
+/* The sums of the metrics for one stream. */
 struct scores {
     int64_t n;   /* units */
     double *sum; // (n, metrics_sums())
@@ -39,8 +37,8 @@ MUST_USE enum status head_score(const struct model *m, const struct span *spans,
                                 const float *const *x, int64_t n_streams, struct scores *scores,
                                 struct err *e);
 
-/* Bytes that head_score takes while it runs, for texts of many slices; n_variants: streams beside
- * the full-precision one. */
+/* Bytes that head_score allocates for texts of many slices; n_variants: streams besides the
+ * full-precision one. */
 int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_variants);
 
 /* logits (T, V) from the final hidden states x (T, C) of any tokens. ERR_NOMEM. */

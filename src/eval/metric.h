@@ -1,14 +1,12 @@
-/* metric: what the head measures, as a table.
+/* metric: the table of metrics that the head computes.
  *
- * A metric adds something up over scored positions and makes fields of a record from the sums. It
- * is a const struct in its own file (small relatives share one), a line of the table in metric.c,
- * and, for each of its fields, a line among the fields of its kind of result (results/kind_cell.c,
- * kind_checkpoint.c).
+ * A metric accumulates sums over scored positions and computes fields of a record from them. It is
+ * a const struct in its own file (small related ones share a file), a line of the table in
+ * metric.c, and one line per field in its kinds of result (results/kind_cell.c, kind_checkpoint.c).
  *
- * The sums of all metrics are made alike, in f64: over the positions of a slice, in order, then
- * over the slices of a unit, in order (head.h). A unit, in a text a sequence, is scored by one
- * rank, and its sums are copied to the others: no sum depends on the number of ranks or threads.
- */
+ * All sums are f64, over the positions of a slice in order, then over the slices of a unit in order
+ * (head.h). A unit (in a text: a sequence) is scored by one rank, and its sums are copied to the
+ * others, so that no sum depends on the number of ranks or threads. */
 #pragma once
 #include "model/sequences.h"
 #include "util/json.h"
@@ -30,7 +28,7 @@ struct position {
 struct scored {
     const struct sequences *sequences;
     const double *sum;  // (sequences->n, pitch) of the stream, from the metric's first sum on
-    const double *full; // likewise of the full-precision stream: the same pointer for that one
+    const double *full; // the same of the full-precision stream (equal pointers for that stream)
     int64_t pitch;
 };
 
@@ -44,7 +42,7 @@ static inline int64_t scored_tokens(const struct scored *x, int64_t i)
 /* Mean over all scored tokens of the metric's first sum; NaN when there is no such token. */
 double scored_mean(const struct scored *x);
 
-/* Whose record has a field: of the full-precision checkpoint, of a cell (one variant of it). */
+/* Which records have a field: the full-precision checkpoint's, a cell's. */
 enum metric_scope { METRIC_CHECKPOINT = 1, METRIC_CELL = 2 };
 
 struct metric_field {
@@ -60,22 +58,22 @@ enum { METRIC_FIELDS_MAX = 12 };
 
 struct metric {
     int n_sums;
-    /* Adds what the position gives to sums (n_sums). Called by many threads at once. */
+    /* Adds the position's contribution to sums (n_sums). Called by many threads in parallel. */
     void (*accumulate)(const struct position *p, double *sums);
     struct metric_field fields[METRIC_FIELDS_MAX]; /* the first one without a name ends them */
 };
 
-/* The table; NULL behind the last line. */
+/* The table; NULL after the last line. */
 extern const struct metric *const metrics[];
 
 /* Sums of all metrics together: the pitch of rows of sums. */
 int64_t metrics_sums(void);
 
-/* Lets every metric add what the position gives to sums (metrics_sums()). */
+/* Calls accumulate of every metric; sums (metrics_sums()). */
 void metrics_accumulate(const struct position *p, double *sums);
 
-/* What a record says of a dataset, sequences [first, end) of s: the fields of that scope. sum,
- * full: (s->n, metrics_sums()) of the stream and of the full-precision one. A new reference; NULL
- * when out of memory. */
+/* The fields of a record for a dataset, sequences [first, end) of s, with that scope. sum, full
+ * (s->n, metrics_sums()): of the stream and of the full-precision one. A new reference; NULL: out
+ * of memory. */
 json_t *metrics_record(const struct sequences *s, int64_t first, int64_t end, const double *sum,
                        const double *full, enum metric_scope scope);

@@ -1,5 +1,5 @@
-/* How far a variant's next-token distributions are from those of full precision: KL divergence and
- * top-1 agreement, means over the scored tokens. */
+/* Distance of a variant's next-token distributions from full precision: KL divergence and top-1
+ * agreement, means over the scored tokens. */
 #include "eval/metric.h"
 #include "tensor/kern.h"
 

@@ -1,11 +1,10 @@
-/* Cross-entropy and what follows from it: perplexity, bits per byte, and the paired difference from
- * full precision. Statistics over the sequences that have a scored token; formulas:
+/* Cross-entropy and derived metrics: perplexity, bits per byte, and the paired difference from full
+ * precision. Statistics over the sequences that have a scored token; formulas:
  * docs/math/statistics.md. */
 #include "eval/metric.h"
 #include <math.h>
 
-/* Running mean and standard error of numbers (Welford 1962: no cancellation when they lie close
- * together). */
+/* Running mean and standard error (Welford 1962: no cancellation if values are close together). */
 struct moments {
     int64_t n;
     double mean, squares; /* sum of squared deviations from the mean */
@@ -20,13 +19,13 @@ static void moments_add(struct moments *m, double x)
     m->squares += before * (x - m->mean);
 }
 
-/* NaN of no number. */
+/* NaN if n = 0. */
 static double moments_mean(struct moments m)
 {
     return m.n ? m.mean : NAN;
 }
 
-/* Standard error of the mean; NaN of fewer than two numbers. */
+/* Standard error of the mean; NaN if n < 2. */
 static double moments_stderr(struct moments m)
 {
     return m.n > 1 ? sqrt(m.squares / (double)(m.n - 1) / (double)m.n) : NAN;

@@ -14,6 +14,5 @@ void textfile_close(struct textfile *f);
 MUST_USE enum status textfile_line(struct textfile *f, const char **line, size_t *n,
                                    int64_t *number, struct err *e);
 
-/* *text (*n bytes, not NUL-terminated; the caller frees) = the rest of the file. Errors as above.
- */
+/* *text (*n bytes, not NUL-terminated; the caller frees) = the file's rest. Errors as above. */
 MUST_USE enum status textfile_rest(struct textfile *f, char **text, size_t *n, struct err *e);

@@ -16,12 +16,12 @@ enum status group_agree(const struct visit_group *g, enum status st, struct err 
 
 int64_t group_max(const struct visit_group *g, int64_t value)
 {
-    int64_t most = value;
-    if (g->size > 1) MPI_Allreduce(&value, &most, 1, MPI_INT64_T, MPI_MAX, g->comm);
-    return most;
+    int64_t maximum = value;
+    if (g->size > 1) MPI_Allreduce(&value, &maximum, 1, MPI_INT64_T, MPI_MAX, g->comm);
+    return maximum;
 }
 
-/* Which ranks share a node. */
+/* Finds which ranks share a node. */
 static enum status nodes_find(struct visit_group *g, struct err *e)
 {
     PASS(group_agree(g, mem_zero(&g->node_of, g->size, sizeof *g->node_of, "ranks", e), e));
@@ -63,34 +63,36 @@ void group_close(struct visit_group *g)
     *g = (struct visit_group){.node = MPI_COMM_NULL, .leaders = MPI_COMM_NULL};
 }
 
-/* Where MPI keeps memory that ranks share. */
+/* The folder in which MPI allocates shared memory. */
 static const char *shared_folder(void)
 {
     const char *named = getenv("OMPI_MCA_osc_sm_backing_directory");
     return named && named[0] ? named : "/dev/shm";
 }
 
-static enum status no_room(const char *what, int64_t bytes, struct err *e)
+static enum status no_space(const char *what, int64_t bytes, struct err *e)
 {
-    return err_set(e, ERR_NOMEM, __FILE__, __LINE__,
-                   "%s: the ranks of this node cannot share %.1f MB, there is no room in %s: make "
-                   "it larger (in containers --shm-size), or take fewer ranks a visit "
-                   "(run.ranks_per_group)",
-                   what, (double)bytes / 1e6, shared_folder());
+    return err_set(
+        e, ERR_NOMEM, __FILE__, __LINE__,
+        "%s: the ranks of this node cannot share %.1f MB, there is not enough space in %s: make "
+        "it larger (in containers --shm-size), or use fewer ranks per visit "
+        "(run.ranks_per_group)",
+        what, (double)bytes / 1e6, shared_folder());
 }
 
-/* MPI itself hangs where the room is too little and one rank finds out. */
-static enum status window_room(const struct visit_group *g, int64_t bytes, const char *what,
-                               struct err *e)
+/* MPI hangs if there is too little shared memory and only one rank notices, so this checks first.
+ */
+static enum status window_check(const struct visit_group *g, int64_t bytes, const char *what,
+                                struct err *e)
 {
-    enum { BESIDE = 1 << 16 }; /* MPI's own */
+    enum { BESIDE = 1 << 16 }; /* for MPI itself */
     struct statvfs s;
     if (g->node_rank != 0 || statvfs(shared_folder(), &s) != 0 || s.f_blocks == 0) return OK;
     if ((double)s.f_bavail * (double)s.f_frsize >= (double)bytes + BESIDE) return OK;
-    return no_room(what, bytes, e);
+    return no_space(what, bytes, e);
 }
 
-/* Rank 0 of the node gives all of it, so that it is one piece. */
+/* Rank 0 of the node allocates all of it, so that it is contiguous. */
 static enum status window_open(const struct visit_group *g, int64_t bytes, const char *what,
                                struct group_memory *m, struct err *e)
 {
@@ -98,7 +100,7 @@ static enum status window_open(const struct visit_group *g, int64_t bytes, const
     int unit;
     if (MPI_Win_allocate_shared(own, sizeof(float), MPI_INFO_NULL, g->node, &m->at, &m->window) !=
         MPI_SUCCESS)
-        PASS(no_room(what, bytes, e));
+        PASS(no_space(what, bytes, e));
     m->shared = true;
     MPI_Win_shared_query(m->window, 0, &size, &unit, &m->at);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, m->window);
@@ -109,11 +111,11 @@ static enum status window_open(const struct visit_group *g, int64_t bytes, const
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Memory is only taken from a file system when it is touched, and where none is left that ends the
- * process. Asking for it beforehand fails instead; kernels that cannot be asked say EINVAL. Piece
- * by piece, so that it does not count as this rank's resident memory. */
-static enum status window_take(const struct visit_group *g, int64_t bytes, const char *what,
-                               const struct group_memory *m, struct err *e)
+/* Shared memory is allocated when it is first touched, and the process dies if none is left.
+ * Populating it in advance returns an error instead (EINVAL: the kernel is too old). Done in
+ * pieces, so that it does not count as this rank's resident memory. */
+static enum status window_populate(const struct visit_group *g, int64_t bytes, const char *what,
+                                   const struct group_memory *m, struct err *e)
 {
     enum { PIECE = 64 << 20 };
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)m->at / page * page;
@@ -123,7 +125,7 @@ static enum status window_take(const struct visit_group *g, int64_t bytes, const
         if (madvise((void *)at, n, MADV_POPULATE_WRITE) == 0)
             madvise((void *)at, n, MADV_DONTNEED);
         else if (errno == EFAULT || errno == ENOMEM)
-            return no_room(what, bytes, e);
+            return no_space(what, bytes, e);
     }
     return OK;
 }
@@ -132,14 +134,15 @@ enum status group_memory_open(const struct visit_group *g, int64_t n, const char
                               struct group_memory *m, struct err *e)
 {
     enum status st = OK;
-    bool shares = g->node_size > 1; /* on this node: every rank meets the others as often */
+    bool shares =
+        g->node_size > 1; /* may differ between nodes; all ranks make the same collective calls */
     int64_t bytes = n * (int64_t)sizeof(float);
     *m = (struct group_memory){0};
-    st = shares ? window_room(g, bytes, what, e) : mem_alloc(&m->at, n, sizeof *m->at, what, e);
+    st = shares ? window_check(g, bytes, what, e) : mem_alloc(&m->at, n, sizeof *m->at, what, e);
     PASS(group_agree(g, st, e));
     st = shares ? window_open(g, bytes, what, m, e) : OK;
     PASS(group_agree(g, st, e));
-    st = shares ? window_take(g, bytes, what, m, e) : OK;
+    st = shares ? window_populate(g, bytes, what, m, e) : OK;
     return group_agree(g, st, e);
 }
 
@@ -189,7 +192,7 @@ enum status group_rows(const struct visit_group *g, const struct group_memory *m
     return OK;
 }
 
-/* First sequence of rank r: where the middle of a sequence passes r's share of the tokens. */
+/* First sequence of rank r: the first whose middle is beyond r / size of the tokens. */
 static int64_t first_of(const struct visit_group *g, const struct sequences *s, int r)
 {
     int64_t total = s->offset[s->n], i = 0;
@@ -199,7 +202,7 @@ static int64_t first_of(const struct visit_group *g, const struct sequences *s, 
 }
 
 enum status group_sequences(const struct visit_group *g, const struct sequences *s,
-                            struct sequences *kept, const struct sequences **out, int64_t *first,
+                            struct sequences *copy, const struct sequences **out, int64_t *first,
                             struct err *e)
 {
     *first = 0;
@@ -207,16 +210,16 @@ enum status group_sequences(const struct visit_group *g, const struct sequences 
     if (g->size == 1 || !s) return OK;
     int64_t a = first_of(g, s, g->rank), b = first_of(g, s, g->rank + 1), row = s->offset[a];
     int64_t tokens = s->offset[b] - row;
-    PASS(sequences_init(kept, b - a, tokens, s->bytes != NULL, e));
-    memcpy(kept->ids, s->ids + row, (size_t)tokens * sizeof *s->ids);
-    if (s->bytes) memcpy(kept->bytes, s->bytes + row, (size_t)tokens * sizeof *s->bytes);
-    for (int64_t i = 0; i <= b - a; i++) kept->offset[i] = s->offset[a + i] - row;
+    PASS(sequences_init(copy, b - a, tokens, s->bytes != NULL, e));
+    memcpy(copy->ids, s->ids + row, (size_t)tokens * sizeof *s->ids);
+    if (s->bytes) memcpy(copy->bytes, s->bytes + row, (size_t)tokens * sizeof *s->bytes);
+    for (int64_t i = 0; i <= b - a; i++) copy->offset[i] = s->offset[a + i] - row;
     if (s->valid) {
-        PASS(mem_alloc(&kept->valid, b - a, sizeof *kept->valid, "lengths of sequences", e));
-        memcpy(kept->valid, s->valid + a, (size_t)(b - a) * sizeof *kept->valid);
+        PASS(mem_alloc(&copy->valid, b - a, sizeof *copy->valid, "lengths of sequences", e));
+        memcpy(copy->valid, s->valid + a, (size_t)(b - a) * sizeof *copy->valid);
     }
     *first = a;
-    *out = kept;
+    *out = copy;
     return OK;
 }
 

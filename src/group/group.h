@@ -1,6 +1,6 @@
-/* group: the ranks that work on one visit together. Sequences are spread over them, weights stand
- * once a node in memory that its ranks share, rows of a matrix are dealt out. A group of one is
- * the plain case: nothing is copied, shared or sent. */
+/* group: the ranks that work on one visit together. They divide the sequences and the rows of each
+ * matrix; the ranks of a node share one copy of the weights. A group of one rank copies and sends
+ * nothing. */
 #pragma once
 #include "model/sequences.h"
 #include "quant/team.h"
@@ -15,47 +15,49 @@ struct visit_group {
     int node_rank, node_size;
     MPI_Comm leaders; /* rank 0 of every node; MPI_COMM_NULL elsewhere */
     int nodes;
-    int *node_of; // (size) number of each rank's node: its leader's rank among the leaders
+    int *node_of; // (size) node number of each rank: its leader's rank in `leaders`
 };
 
-/* All of this is collective on the group, if it is not said otherwise. */
+/* All functions are collective on the group unless noted. */
 
-/* comm is borrowed and outlives g. ERR_MPI, ERR_NOMEM, alike on all ranks; group_close then too. */
+/* comm is borrowed and must outlive g. Call group_close even after a failure. ERR_MPI, ERR_NOMEM,
+ * the same on all ranks. */
 MUST_USE enum status group_open(MPI_Comm comm, struct visit_group *g, struct err *e);
 void group_close(struct visit_group *g);
 /* As err_agree. */
 MUST_USE enum status group_agree(const struct visit_group *g, enum status st, struct err *e);
 int64_t group_max(const struct visit_group *g, int64_t value);
 
-/* Floats that the ranks of a node share; each may write some, and sees all after a sync. */
+/* An array of floats that the ranks of a node share. Each rank may write a part; after
+ * group_memory_sync all ranks see all parts. */
 struct group_memory {
     float *at;
     bool shared;
     MPI_Win window;
 };
-/* ERR_NOMEM names `what`. Zero-initialise before; closing what was never opened does nothing, as
- * long as all ranks do it. */
+/* Allocates n floats. Zero-initialise *m; group_memory_close does nothing to memory that was not
+ * opened (on any rank). ERR_NOMEM names `what`. */
 MUST_USE enum status group_memory_open(const struct visit_group *g, int64_t n, const char *what,
                                        struct group_memory *m, struct err *e);
-/* Collective on the node. */
+/* Makes the writes of all ranks of the node visible to each other. Collective on the node. */
 void group_memory_sync(const struct visit_group *g, const struct group_memory *m);
 void group_memory_close(struct group_memory *m);
-/* Local: n floats at p, which lie in memory that ranks share, are not needed for a while: they stay
- * where they are, but no longer count as this rank's resident memory. */
+/* Local: removes n floats at p of shared memory from this rank's resident memory. The values stay;
+ * the next access maps them again. */
 void group_pages_forget(const struct visit_group *g, const float *p, int64_t n);
 
-/* q (rows, cols) lies in m; every rank has written its rows of it (team_rows), and all have all
- * afterwards. */
+/* q (rows, cols) is inside m, and every rank has written its rows (team_rows). Afterwards every
+ * rank has all rows. */
 MUST_USE enum status group_rows(const struct visit_group *g, const struct group_memory *m, float *q,
                                 int64_t rows, int64_t cols, struct err *e);
 
-/* This rank's sequences of s: whole ones, one behind the other, about as many tokens on each rank.
- * *first is the number of the first. For a group of one *out is s itself, else *kept owns the copy
- * (free with sequences_free). Not collective. */
+/* *out = this rank's sequences of s: consecutive whole sequences, with nearly the same number of
+ * tokens on each rank; *first is the index of the first one. For a group of one rank *out is s
+ * itself, else it is *copy (free with sequences_free). Not collective. ERR_NOMEM. */
 MUST_USE enum status group_sequences(const struct visit_group *g, const struct sequences *s,
-                                     struct sequences *kept, const struct sequences **out,
+                                     struct sequences *copy, const struct sequences **out,
                                      int64_t *first, struct err *e);
-/* numbers (s->n, width): every rank has filled the rows of its own sequences and gets all.
- * ERR_NOMEM, ERR_MPI. */
+/* numbers (s->n, width): every rank has filled in the rows of its own sequences; afterwards every
+ * rank has all rows. ERR_NOMEM, ERR_MPI. */
 MUST_USE enum status group_gather(const struct visit_group *g, const struct sequences *s,
                                   int64_t width, double *numbers, struct err *e);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sequences of one list of datasets under one tokenizer. */
+/* The cached sequences of one list of datasets with one tokenizer. */
 struct input {
     struct lru lru;
     struct sequences sequences;
@@ -39,7 +39,7 @@ void visit_inputs_forget(struct visit_cache *cache)
     lru_trim(&cache->inputs, 0, input_free);
 }
 
-/* Joins parts (n of them) one behind the other; bytes survive only if every part knows them. */
+/* Concatenates n parts; bytes are retained only if every part has them. */
 static enum status join(const struct sequences *parts, int64_t n, struct input *out, struct err *e)
 {
     int64_t sequences = 0, tokens = 0, at = 0;
@@ -98,7 +98,7 @@ static bool reads_text(const struct visit *v)
     return text;
 }
 
-/* The file that turns texts into ids; "" when everything is given as ids. */
+/* *path = the tokenizer's file; "" if all data are stored ids. */
 static enum status find_tokenizer(const struct visit *v, bool text, char **path, struct err *e)
 {
     char *found;
@@ -113,14 +113,14 @@ static enum status find_tokenizer(const struct visit *v, bool text, char **path,
     return OK;
 }
 
-/* What the checkpoint's config.json adds to options that leave it open. */
+/* Values from the checkpoint's config.json for options that are left open. */
 struct facts {
-    int64_t positions; /* 0: nobody asks */
+    int64_t positions; /* 0: not needed */
     struct pad_hint pad;
 };
 
-/* max_position_embeddings of the checkpoint, or what older configurations call it (as GPTQModel
- * looks it up). */
+/* max_position_embeddings of the checkpoint, or its name in older configurations (as in GPTQModel).
+ */
 static enum status positions_read(const char *checkpoint, int64_t *positions, struct err *e)
 {
     enum status st = OK;
@@ -160,7 +160,7 @@ static enum status facts_read(const char *checkpoint, const struct data_options 
     return OK;
 }
 
-/* d, a copy, with what was left open. */
+/* Sets the options of d (a copy) that were left open. */
 static enum status settle(struct data_options *d, const struct facts *f, const struct tokenizer *t,
                           struct err *e)
 {
@@ -219,7 +219,7 @@ done:
     return st;
 }
 
-/* From the cache, or loaded into it. */
+/* Returns an input from the cache; loads it if it is not there. */
 static enum status get(struct visit_cache *cache, const char *checkpoint,
                        const struct data_options *options, int64_t n, const char *tokenizer,
                        const struct input **out, struct err *e)

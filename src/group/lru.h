@@ -1,15 +1,15 @@
-/* lru: a list of things with keys that are kept between visits, the most recently used first. */
+/* lru: a list of cached items with keys, the most recently used first. Local. */
 #pragma once
 #include <stdint.h>
 
-/* First member of each thing on a list; its owner frees the key. An empty list is NULL. */
+/* First member of each item's struct. The item's owner frees the key. An empty list is NULL. */
 struct lru {
     struct lru *next; /* used less recently */
     char *key;
 };
-/* Puts l in front. */
+/* Inserts l at the front. */
 void lru_add(struct lru **list, struct lru *l);
-/* The thing of that key, moved to the front; NULL: there is none. */
+/* Returns the item with this key and moves it to the front; NULL if there is none. */
 void *lru_find(struct lru **list, const char *key);
-/* Keeps the n most recently used and drops the others. */
+/* Retains the n most recently used items and calls drop for the others. */
 void lru_trim(struct lru **list, int64_t n, void (*drop)(void *item));

@@ -1,8 +1,8 @@
-/* part: what a visit is made of: cells, their second order, curvature, a point of a surface. Each
- * is one const struct, one line in the table of visit/parts.c.
+/* part: one kind of work in a visit: its cells, their second order, curvature, or a point of a
+ * surface. Each is one const struct and one line in the table of visit/parts.c.
  *
  * A visit is a source of weights and parts. The parts run one after the other in the order of the
- * table, each on all ranks of the group; what they have in common is the context. */
+ * table, each on all ranks of the group; they share the context. */
 #pragma once
 #include "group/group.h"
 #include "group/provenance.h"
@@ -20,20 +20,21 @@ struct part_context {
     struct visit_cache *cache;
     int64_t threads;
     double start;                  /* clock_seconds when the visit began */
-    struct checkpoint *checkpoint; /* NULL where no part works on it, or it cannot be opened */
-    struct model *model;           /* likewise */
+    struct checkpoint *checkpoint; /* NULL if no part needs it or it cannot be opened */
+    struct model *model;           /* as checkpoint */
     struct provenance provenance;
-    void *state[PART_N]; /* each part's own, NULL until it is opened */
+    void *state[PART_N]; /* private state of each part, NULL until the part is opened */
     const struct part_engine *engine;
 };
 
-/* Bytes that a rank may take; 0: no bound. */
+/* Memory limit of a rank in bytes; 0: none. */
 static inline int64_t part_bound(const struct part_context *c)
 {
     return c->visit->run.memory ? c->visit->run.memory : c->hooks->memory;
 }
 
-/* Emits a finished record, which is taken over; NULL: there was no memory for it (ERR_NOMEM). */
+/* Emits a finished record and releases the reference. NULL: the record could not be allocated
+ * (ERR_NOMEM). */
 static inline enum status part_emit(const struct part_context *c, json_t *record, struct err *e)
 {
     NEED(record, ERR_NOMEM, "out of memory for a record");
@@ -42,64 +43,66 @@ static inline enum status part_emit(const struct part_context *c, json_t *record
     return st;
 }
 
-/* Where a pass of the blocks leaves quantized weights, in the order of the blocks' linears. */
+/* Receives quantized weights during a pass over the blocks, in the order of the blocks' linears. */
 struct weights_sink {
     void *context;
-    /* On every rank, q (rows, cols) borrowed: the dequantized weights of l. */
+    /* Called on every rank with the dequantized weights q (rows, cols) of l, borrowed. */
     enum status (*linear)(void *context, const struct variant *v, const struct linear *l,
                           const float *q, struct err *e);
 };
 
-/* What the engine does for parts that lie below it. Collective on the context's group; the visit's
- * evaluation and calibration texts, memory bounds and hooks are used. */
+/* Functions of the engine (visit/) that parts in lower folders call. Collective on the context's
+ * group. They use the visit's evaluation and calibration texts, memory limits and hooks. */
 struct part_engine {
-    /* Quantizes checkpoint c as one variant; the weights go to the sink. Errors as of the
+    /* Quantizes checkpoint c as one variant and passes the weights to the sink. Errors of the
      * checkpoint, the inputs and the method; ERR_STOPPED. */
     enum status (*quantize)(const struct part_context *context, struct checkpoint *c,
                             const struct variant *variant, const struct weights_sink *sink,
                             struct err *e);
-    /* *datasets (a new reference): {DATASET: {FIELD: number, ...}, ...}, what the metrics say of
-     * checkpoint c in full precision; *planned: bytes of a rank at the peak. */
+    /* *datasets (a new reference) = the metrics of checkpoint c in full precision: {DATASET:
+     * {FIELD: number, ...}, ...}; *planned = peak memory of a rank in bytes. */
     enum status (*evaluate)(const struct part_context *context, struct checkpoint *c,
                             json_t **datasets, int64_t *planned, struct err *e);
 };
 
-/* Functions that are NULL have nothing to do. All but those of tasks are collective on the
- * context's group. */
+/* Function pointers may be NULL. Functions that take a context are collective on its group unless
+ * noted. */
 struct part {
-    const char *name; /* of its task in a visit's JSON */
-    bool of_model;    /* it needs the visit's checkpoint open */
-    bool of_cells;    /* its results are fields of the cells' records, which wait for it */
+    const char *name; /* key of its task in a visit's JSON */
+    bool of_model;    /* needs the visit's checkpoint open */
+    bool of_cells;    /* adds fields to the cells' records, which are emitted after it has run */
 
-    /* Its task. wanted: whether the visit asks for it; NULL: if it has the task. */
+    /* Returns whether the visit requests this part; NULL: the visit does if it has a task for it.
+     */
     bool (*wanted)(const struct visit *v);
-    const struct option_table *task; /* its fields; NULL: it has none */
+    const struct option_table *task; /* fields of its task; NULL: it has no task */
 
-    /* What it adds to a visit's work on such a text: once, and for each of its cells. */
+    /* Work that it adds to a visit on a text t: once, and for each cell. */
     void (*cost)(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
                  struct cost *once, struct cost *cell);
-    /* What it takes after the blocks (memory_after.h), for plans and for a rank that begins.
-     * may_keep: activations may be kept. ERR_NOMEM, ERR_USAGE: too little; *out is set all the
-     * same. */
+    /* Memory that it takes after the blocks (memory_after.h), for plans and for running visits.
+     * may_keep: activations may be retained. ERR_NOMEM, ERR_USAGE: a limit is too small; *out is
+     * set anyway. */
     enum status (*memory)(const void *task, const struct memory_after *a, bool may_keep,
                           struct memory_fit *out, struct err *e);
-    bool in_fixed_order; /* one rank does it where no bit may depend on how many there are
-                            (run.reproducible) */
+    bool in_fixed_order; /* with run.reproducible one rank does it, so that no bit depends on the
+                            number of ranks */
 
-    size_t state; /* bytes of its state, which starts zeroed */
-    /* Fills its state, also where the checkpoint could not be opened. */
+    size_t state; /* bytes of its zero-initialised state */
+    /* Initialises its state; called even if the checkpoint could not be opened. */
     enum status (*open)(struct part_context *c, struct err *e);
-    /* Before the blocks: makes what `linear` needs. */
+    /* Called before the blocks: prepares what `linear` needs. */
     enum status (*begin)(struct part_context *c, struct err *e);
-    /* A quantized linear of a variant of the visit, as weights_sink. */
+    /* Receives a quantized linear of one of the visit's variants, as struct weights_sink. */
     enum status (*linear)(struct part_context *c, const struct variant *v, const struct linear *l,
                           const float *q, struct err *e);
-    /* Does its work. What is returned becomes the failure of its records, but for ERR_STOPPED,
-     * ERR_FULL and ERR_MPI, which end the visit. */
+    /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and
+     * ERR_MPI, which end the visit. */
     enum status (*run)(struct part_context *c, struct err *e);
-    /* Adds its fields to the record of a cell (variant NULL: of the checkpoint). Rank 0 only. */
+    /* Adds its fields to the record of a cell (variant NULL: of the checkpoint). Called on rank 0
+     * only. */
     void (*annotate)(const struct part_context *c, const struct variant *v, json_t *record);
-    /* Emits its records. failure: code OK for none. Rank 0 only. */
+    /* Emits its records. failure: code OK for none. Called on rank 0 only. */
     enum status (*emit)(struct part_context *c, const struct err *failure, struct err *e);
     void (*close)(struct part_context *c); /* frees what its state owns */
 };

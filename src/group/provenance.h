@@ -1,4 +1,4 @@
-/* provenance: what all records of one visit have in common. */
+/* provenance: the fields that all records of a visit share. */
 #pragma once
 #include "group/task.h"
 
@@ -7,28 +7,29 @@ struct provenance {
     const char *fingerprint;
     const char *weights_hash; /* "" when the checkpoint could not be opened */
     char utc_start[21];
-    int64_t memory_planned; /* bytes at the peak */
+    int64_t memory_planned; /* predicted peak, bytes */
 };
 
 /* Peak resident bytes of this process so far. */
 double provenance_peak_memory(void);
 
-/* A record of that type and key with all that the visit's records share; values, datasets empty. A
- * new reference, NULL when out of memory. failure: NULL or code OK for none. */
+/* Returns a new record of that type and key with the shared fields and empty values and datasets (a
+ * new reference; NULL: out of memory). failure: the error that the record reports; NULL or code OK
+ * for none. */
 json_t *provenance_record(const struct provenance *o, const char *type, const char *key,
                           const struct err *failure);
 
-/* OK for the record of something that was done; else the failure that the record reports: its own
- * status, its message in e (ERR_FORMAT where an older record names no status). */
+/* Returns OK for a record with status done, else the status that the record reports (ERR_FORMAT if
+ * an older record has none), with its message in e. */
 MUST_USE enum status provenance_failure(const json_t *record, struct err *e);
 
-/* What the last bits of a result may depend on: versions, BLAS kernel, ranks of the group (any
- * when the numbers are made not to depend on them, which those of curvature never are). The caller
- * frees. */
+/* *out (the caller frees) = what the last bits of a result may depend on: versions, BLAS kernel,
+ * number of ranks of the group ("any" with run.reproducible, except for curvature). Collective on
+ * group. ERR_NOMEM, ERR_MPI. */
 MUST_USE enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
                                        char **out, struct err *e);
 
-/* A number of a record: null where it is not finite; and a whole one. */
+/* Sets a number of a JSON object (util/json.h: not finite numbers are strings). */
 static inline void record_number(json_t *object, const char *name, double value)
 {
     json_object_set_new(object, name, json_number_new(value));

@@ -1,4 +1,4 @@
-/* task: the description of one visit, and what connects it with its caller. */
+/* task: the description of one visit, and the hooks through which it talks to its caller. */
 #pragma once
 #include "config/sweep.h"
 #include "group/weights.h"
@@ -9,48 +9,48 @@
 
 struct lru;
 
-/* What a visit is made of, in the order in which it runs (visit/parts.c has the table). */
+/* The parts of a visit, in the order in which they run (visit/parts.c has the table). */
 enum part_id { PART_CELLS, PART_SECOND_ORDER, PART_CURVATURE, PART_SURFACE, PART_N };
 
-/* Everything that a worker needs to know. */
+/* Everything that a worker needs to know about a visit. */
 struct visit {
     char *model, *checkpoint; /* labels */
     struct weights weights;   /* of the checkpoint */
-    char *tokenizer;          /* file, NULL: as visit_tokenizer finds it */
-    char *key;                /* of the record of the checkpoint, or of the point of a surface */
-    struct run_options run;   /* threads, bounds of memory, what states are held as */
+    char *tokenizer;          /* path; NULL: visit_tokenizer finds it */
+    char *key;                /* key of the checkpoint's record, or of the surface point's */
+    struct run_options run;   /* threads, memory limits, type of the hidden states */
     int64_t n_variants;
     struct variant *variants;
     struct data_options calibration; /* neither text nor ids: none */
     int64_t n_evaluations;
     struct data_options *evaluations;
-    bool cells_only;    /* the checkpoint has its record, or another piece of the visit makes it */
-    void *task[PART_N]; /* of the parts that have one of their own; NULL: not asked for */
+    bool cells_only;    /* no checkpoint record: it exists or another piece emits it */
+    void *task[PART_N]; /* tasks of the parts; NULL: not requested */
 };
 
-/* What outlives a visit: tokenizer and token sequences of the inputs last used, a surface's plane.
+/* Data cached between visits: recently used token sequences and planes of surfaces.
  * Zero-initialise; owned by the caller. */
 struct visit_cache {
     struct lru *inputs;   /* inputs.h */
     struct lru *surfaces; /* surface.h */
 };
 
-/* How a visit talks to its caller. All may be NULL but emit. */
+/* Callbacks of a visit. All except emit may be NULL. */
 struct visit_hooks {
     void *context;
-    /* What `auto` is for run.memory_per_rank (0: no bound), and the ranks that share the node's
-     * scratch. */
+    /* The value of run.memory_per_rank if that is `auto` (0: no limit), and the number of ranks
+     * that share the node's scratch. */
     int64_t memory, ranks;
-    /* One finished record (borrowed). */
+    /* Receives one finished record (borrowed). Called on the group's rank 0. */
     enum status (*emit)(void *context, const json_t *record, struct err *e);
-    /* Asked once a block: true drops the visit (ERR_STOPPED). Collective on the group. */
+    /* Called once per block: true aborts the visit (ERR_STOPPED). Collective on the group. */
     bool (*should_stop)(void *context);
-    /* A quantized linear, on every rank: dequantized weights (rows, cols), borrowed.
-     * Single-checkpoint commands write them out. */
+    /* Receives each quantized linear on every rank: dequantized weights q (rows, cols), borrowed.
+     * `qtraj quantize` writes them to a file. */
     enum status (*weights)(void *context, const struct variant *v, const struct linear *original,
                            const float *q, struct err *e);
-    /* The full-precision stream at the end: hidden states (tokens, C) before the final norm,
-     * borrowed. */
+    /* Receives the final hidden states (tokens, C) of the full-precision stream, before the final
+     * norm, borrowed. */
     enum status (*hidden)(void *context, const struct model *m, const struct sequences *s,
                           const float *x, struct err *e);
 };

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The process of a file of ours, "qtraj-HOST-PID-NUMBER-weights.safetensors" and what follows; 0:
- * it is none, or another host's. */
-static long maker_of(const char *name, const char *host)
+/* The id of the process that made a file "qtraj-HOST-PID-NUMBER-weights.safetensors..."; 0: not
+ * such a file, or another host's. */
+static long process_of(const char *name, const char *host)
 {
     const char *p = name + strlen("qtraj-"), tail[] = "-weights.safetensors";
     char *end;
@@ -24,13 +24,12 @@ static long maker_of(const char *name, const char *host)
     return strncmp(end, tail, strlen(tail)) == 0 && pid > 0 ? pid : 0;
 }
 
-/* A process that is killed leaves its files, which may be as large as the model: the next of the
- * host removes them. */
+/* Removes the files that killed processes of this host left; they may be as large as the model. */
 static void remove_leftovers(const char *folder, const char *host)
 {
     DIR *dir = opendir(folder);
     for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
-        long pid = maker_of(d->d_name, host);
+        long pid = process_of(d->d_name, host);
         if (pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
             unlinkat(dirfd(dir), d->d_name, 0);
     }
@@ -41,12 +40,12 @@ enum status weights_file_scratch(const char *scratch, int64_t i, char **path, st
 {
     enum status st = OK;
     char *folder = NULL, host[256] = "";
-    int64_t room;
-    TRY(scratch_find(scratch, 1, &folder, &room, e));
+    int64_t bytes;
+    TRY(scratch_find(scratch, 1, &folder, &bytes, e));
     ENSURE(folder, ERR_USAGE,
            "no place for quantized weights: surfaces and second_order keep them on scratch, name a "
            "folder with run.scratch");
-    /* The folder may be one of several nodes. */
+    /* Several nodes may share the folder. */
     gethostname(host, sizeof host - 1);
     remove_leftovers(folder, host);
     TRY(mem_format(path, e, "%s/qtraj-%s-%ld-%lld-weights.safetensors", folder, host,

@@ -1,18 +1,18 @@
-/* weights_file: the quantized linears of a checkpoint as a safetensors file, written in the order
- * in which a visit quantizes them. */
+/* weights_file: writes the quantized linears of a checkpoint to a safetensors file, in the order in
+ * which a visit quantizes them. Local. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "util/err.h"
 
-/* The file's header: every linear of the checkpoint, f32; *n_linears of them (NULL: not wanted).
- * Append their numbers in the visit's order, then commit (safetensors.h). ERR_IO, ERR_FULL, errors
- * of model_parameters. */
+/* Creates the file with a header for every linear of the checkpoint, in f32; *n_linears (may be
+ * NULL) = their number. Append their values in the visit's order, then commit (safetensors.h).
+ * ERR_IO, ERR_FULL, errors of model_parameters. */
 MUST_USE enum status weights_file_create(const struct checkpoint *c, const char *path,
                                          int64_t *n_linears, struct safetensors_out **out,
                                          struct err *e);
 
-/* A name on scratch (the option run.scratch) that is this process' own; i tells its files apart.
- * Removes those of processes of this host that live no more. The caller frees. ERR_USAGE: there is
- * no scratch; ERR_IO, ERR_NOMEM. */
+/* *path (the caller frees) = a file name in the scratch folder (option run.scratch) that only this
+ * process uses; i distinguishes its files. Removes files of this host's processes that have ended.
+ * ERR_USAGE: there is no scratch folder; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status weights_file_scratch(const char *scratch, int64_t i, char **path,
                                           struct err *e);

@@ -41,7 +41,7 @@ static enum status write_linear(void *context, const struct variant *v, const st
     return safetensors_append(context, q, l->rows * l->cols, e);
 }
 
-/* The engine quantizes the base into a file over it, on scratch until it is closed. */
+/* The engine quantizes the base into a scratch file, which overlays the base until it is closed. */
 static enum status open_quantized(const struct weights *w, const struct part_context *context,
                                   struct checkpoint *const *parts, struct checkpoint **out,
                                   struct err *e)
@@ -61,7 +61,7 @@ static enum status open_quantized(const struct weights *w, const struct part_con
     TRY(checkpoint_overlay(base, path, out, e));
 done:
     safetensors_out_close(file);
-    /* Held open as long as it is needed, without a name. */
+    /* The open file stays readable until it is closed. */
     if (path) unlink(path);
     free(path);
     return st;
@@ -81,7 +81,7 @@ const char *const weights_kinds[] = {[WEIGHTS_STORED] = "stored",
                                      [WEIGHTS_RANDOM] = "random",
                                      [WEIGHTS_KIND_N] = NULL};
 
-/* parts: opened, in the order of the source's. */
+/* parts: the open parts, in the order of w->parts. */
 static opener *const kind_open[] = {[WEIGHTS_STORED] = open_stored,
                                     [WEIGHTS_SUM] = open_sum,
                                     [WEIGHTS_QUANTIZED] = open_quantized,
@@ -104,7 +104,7 @@ enum status weights_open(const struct weights *w, const struct part_context *con
     st = weights_open_from(w, context, parts, out, e);
     if (context) st = group_agree(context->group, st, e);
 done:
-    /* What is made of them holds them open. */
+    /* *out retains them. */
     for (int64_t i = 0; parts && i < w->n; i++) checkpoint_close(parts[i]);
     free(parts);
     return st;

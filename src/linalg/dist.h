@@ -34,9 +34,8 @@ void dist_free(struct dist *d);
 
 /* Local: the shape in use. */
 struct dist_shape dist_shape(const struct dist *d);
-/* Local, for plans: bytes on the rank with the largest part of `ranks` ranks: of the matrix, of the
- * buffers of dist_gram_add, and of the buffers of dist_factor (a few numbers per channel left out).
- */
+/* Local, for plans: bytes, on the rank with the largest part of `ranks` ranks, of the matrix, of
+ * the buffers of dist_gram_add and of dist_factor (without a few numbers per channel). */
 int64_t dist_bytes(int64_t n, int64_t ranks);
 int64_t dist_summing_bytes(int64_t n);
 int64_t dist_factor_bytes(int64_t n, int64_t ranks);

@@ -1,7 +1,6 @@
 /* Distributed Gram sums, panel by panel: each rank sums a panel of rows over its own tokens and
  * sends every element to the rank that holds it, which adds the ranks' parts in the order of the
- * ranks. A panel is exchanged in pieces, so that the receive buffer does not grow with the group.
- */
+ * ranks. A panel is exchanged in pieces, which bounds the receive buffer for large groups. */
 #include "linalg/dist_internal.h"
 #include "linalg/linalg.h"
 #include "util/agree.h"

@@ -59,7 +59,7 @@ void curvature_values(json_t *values, const struct curvature_options *o, const s
     }
 }
 
-/* A column of a table: `value` of each of n things. */
+/* A column of a table: `value` for each i < n. */
 #define COLUMN(table, name, n, value)                                                              \
     do {                                                                                           \
         json_t *list_ = json_array();                                                              \
@@ -165,7 +165,7 @@ static void cost(const void *task, const struct model_sizes *m, const struct cos
     const struct curvature_task *c = task;
     (void)cell;
     if (curvature_asked_for(&c->options))
-        *once = cost_curvature(m, t, curvature_products_most(&c->options));
+        *once = cost_curvature(m, t, curvature_products_max(&c->options));
 }
 
 static enum status memory(const void *task, const struct memory_after *a, bool may_keep,

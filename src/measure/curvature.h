@@ -1,8 +1,8 @@
-/* curvature: what a visit measures of the curvature of its checkpoint's full-precision loss. */
+/* curvature: the part of a visit that measures the curvature of the full-precision loss. */
 #pragma once
 #include "measure/warm.h"
 
 extern const struct part curvature_part;
 
-/* The numbers that the options ask for, under the names of the cube. */
+/* Adds the numbers that the options request to values, under the cube's names. */
 void curvature_values(json_t *values, const struct curvature_options *o, const struct curvature *c);

@@ -1,4 +1,5 @@
-/* The curvature of one loss on a group of ranks. */
+/* Collective operations of a measurement: agreement on errors, distributed vectors, vectors as
+ * files. */
 #include "measure/measurement.h"
 #include "util/agree.h"
 #include "util/bulk.h"
@@ -14,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Numbers of one message: MPI may hold a copy. */
+/* Numbers per message; small, because MPI may copy it. */
 enum { MESSAGE = 1 << 20 };
 
-/* Every size-th sequence, from this rank's first on. */
-static enum status deal(struct measurement *m, struct err *e)
+/* This rank's sequences: every size-th one, from number `rank` on. */
+static enum status select_sequences(struct measurement *m, struct err *e)
 {
     const struct sequences *all = m->sequences;
     int64_t n = 0, tokens = 0;
@@ -33,33 +34,34 @@ static enum status deal(struct measurement *m, struct err *e)
     return OK;
 }
 
-static enum status open_own(struct measurement *m, enum hvp_subset subset, struct err *e)
+static enum status open_local(struct measurement *m, enum hvp_subset subset, struct err *e)
 {
-    PASS(deal(m, e));
+    PASS(select_sequences(m, e));
     if (m->size > 1)
-        PASS(mem_alloc(&m->room, bulk_sum_buffer(m->size), sizeof *m->room, "sums of ranks", e));
+        PASS(
+            mem_alloc(&m->buffer, bulk_sum_buffer(m->size), sizeof *m->buffer, "sums of ranks", e));
     return hvp_open(m->model, &m->mine, subset, &m->h, e);
 }
 
-/* --- meetings --- */
+/* --- agreement on errors --- */
 
-static void leave(struct measurement *m, const struct err *why)
+static void set_failed(struct measurement *m, const struct err *why)
 {
-    m->left = true;
+    m->failed = true;
     m->failure = *why;
 }
 
-static enum status meet(struct measurement *m, enum status st, struct err *e)
+static enum status agree(struct measurement *m, enum status st, struct err *e)
 {
     struct err why = {0};
-    if (m->left) RAISE(m->failure.code, "%s", m->failure.text);
+    if (m->failed) RAISE(m->failure.code, "%s", m->failure.text);
     if (st != OK && e) why = *e;
-    enum status own = st;
+    enum status mine = st;
     st = err_agree(m->group, st, &why);
     if (st == OK) return OK;
     why.code = st;
-    leave(m, &why);
-    if (own != st) {
+    set_failed(m, &why);
+    if (mine != st) {
         err_clear(e);
         st = err_set(e, st, __FILE__, __LINE__, "%s", why.text);
     }
@@ -68,52 +70,52 @@ static enum status meet(struct measurement *m, enum status st, struct err *e)
 
 enum status measurement_end(struct measurement *m, enum status st, struct err *e)
 {
-    if (!m->left) return meet(m, st, e);
-    /* What e says may be but a consequence. */
+    if (!m->failed) return agree(m, st, e);
+    /* The error in e may be a consequence of the first failure. */
     err_clear(e);
     return err_set(e, m->failure.code, __FILE__, __LINE__, "%s", m->failure.text);
 }
 
-/* --- what the ranks have in common --- */
+/* --- operations on distributed vectors --- */
 
-/* x (k) = the sums over the ranks, the same bits on all: rank 0 has them made and gives them out.
- */
+/* x (k) = the sums over the ranks: rank 0 gets the sums and broadcasts them, so that all have the
+ * same bits. */
 static void sum(void *context, int64_t k, double *x)
 {
     struct measurement *m = context;
     struct err e = {0};
-    if (meet(m, OK, &e) != OK) {
+    if (agree(m, OK, &e) != OK) {
         for (int64_t i = 0; i < k; i++) x[i] = NAN;
         return;
     }
-    enum status st = bulk_sum(m->group, 0, x, k, MPI_DOUBLE, m->room, &e);
+    enum status st = bulk_sum(m->group, 0, x, k, MPI_DOUBLE, m->buffer, &e);
     if (st == OK) st = bulk_bcast(m->group, 0, x, k * (int64_t)sizeof *x, &e);
     for (int64_t i = 0; st != OK && i < k; i++) x[i] = NAN;
 }
 
-/* What of [at, at + n) rank r has: *here of its numbers from *begin of the n on, returned; *own of
- * its part. */
+/* Overlap of the range [at, at + n) with rank r's part: returns its length; *begin: its start in
+ * the range, *local: its start in the part. */
 static int64_t piece_of(const struct measurement *m, int r, int64_t at, int64_t n, int64_t *begin,
-                        int64_t *own)
+                        int64_t *local)
 {
     const struct space s = space_cut(hvp_n(m->h), r, m->size);
     int64_t end = at + n;
-    *own = at;
-    space_clip(&s, own, &end);
-    *begin = s.first + *own - at;
-    return end - *own;
+    *local = at;
+    space_clip(&s, local, &end);
+    *begin = s.first + *local - at;
+    return end - *local;
 }
 
 static enum status gather(void *context, int64_t at, int64_t n, const float *mine, float *whole,
                           struct err *e)
 {
     struct measurement *m = context;
-    int64_t begin, own;
-    PASS(meet(m, OK, e));
+    int64_t begin, local;
+    PASS(agree(m, OK, e));
     for (int r = 0; r < m->size; r++) {
-        int64_t k = piece_of(m, r, at, n, &begin, &own);
+        int64_t k = piece_of(m, r, at, n, &begin, &local);
         if (k <= 0) continue;
-        if (r == m->rank) memcpy(whole + begin, mine + own, (size_t)k * sizeof *whole);
+        if (r == m->rank) memcpy(whole + begin, mine + local, (size_t)k * sizeof *whole);
         PASS(bulk_bcast(m->group, r, whole + begin, k * (int64_t)sizeof *whole, e));
     }
     return OK;
@@ -123,13 +125,13 @@ static enum status reduce(void *context, int64_t at, int64_t n, float *whole, fl
                           struct err *e)
 {
     struct measurement *m = context;
-    int64_t begin, own;
-    PASS(meet(m, OK, e));
+    int64_t begin, local;
+    PASS(agree(m, OK, e));
     for (int r = 0; r < m->size; r++) {
-        int64_t k = piece_of(m, r, at, n, &begin, &own);
+        int64_t k = piece_of(m, r, at, n, &begin, &local);
         float *from = whole + begin;
-        PASS(bulk_sum(m->group, r, from, max64(k, 0), MPI_FLOAT, m->room, e));
-        for (int64_t i = 0; r == m->rank && i < k; i++) mine[own + i] += from[i];
+        PASS(bulk_sum(m->group, r, from, max64(k, 0), MPI_FLOAT, m->buffer, e));
+        for (int64_t i = 0; r == m->rank && i < k; i++) mine[local + i] += from[i];
     }
     return OK;
 }
@@ -144,10 +146,10 @@ static enum status apply(void *context, int64_t k, const float *const *x, float 
                          struct err *e)
 {
     struct measurement *m = context;
-    PASS(meet(m, OK, e));
+    PASS(agree(m, OK, e));
     if (m->hooks && m->hooks->should_stop && m->hooks->should_stop(m->hooks->context)) {
         const struct err why = {.code = ERR_STOPPED, .text = "stopped before a product"};
-        leave(m, &why); /* all ranks do */
+        set_failed(m, &why); /* the same on all ranks */
         RAISE(why.code, "%s", why.text);
     }
     return hvp_apply(m->h, k, x, y, e);
@@ -157,7 +159,7 @@ enum status measurement_open(struct measurement *m, enum hvp_subset subset, stru
 {
     MPI_Comm_rank(m->group, &m->rank);
     MPI_Comm_size(m->group, &m->size);
-    PASS(meet(m, open_own(m, subset, e), e));
+    PASS(agree(m, open_local(m, subset, e), e));
     m->tokens = hvp_scored(m->h);
     MPI_Allreduce(MPI_IN_PLACE, &m->tokens, 1, MPI_INT64_T, MPI_SUM, m->group);
     NEED(m->tokens > 0, ERR_USAGE, "curvature: no sequence of its text has two tokens");
@@ -171,7 +173,7 @@ enum status measurement_open(struct measurement *m, enum hvp_subset subset, stru
         share.space.context = m;
         hvp_share_over(m->h, &share);
     }
-    PASS(meet(m, subject_of_hvp(m->h, &m->subject, e), e));
+    PASS(agree(m, subject_of_hvp(m->h, &m->subject, e), e));
     m->subject.hessian.apply = apply;
     m->subject.gradient = gradient;
     m->subject.hessian.context = m->subject.context = m;
@@ -183,7 +185,7 @@ void measurement_close(struct measurement *m)
     subject_free(&m->subject);
     hvp_close(m->h);
     sequences_free(&m->mine);
-    free(m->room);
+    free(m->buffer);
 }
 
 enum status measurement_fit(struct measurement *m, const struct part *part, const void *task,
@@ -218,12 +220,12 @@ enum status measurement_run(struct measurement *m, const struct curvature_reques
 
 /* --- vectors as files --- */
 
-/* On its way between rank 0's file and the ranks' parts. */
+/* A transfer between rank 0's file and the ranks' parts. */
 struct transfer {
     struct measurement *m;
     const char *path;
-    FILE *file;   /* rank 0's */
-    float *piece; // (MESSAGE) likewise
+    FILE *file;   /* on rank 0 */
+    float *piece; // (MESSAGE) on rank 0
     bool writing;
     float *mine;
 };
@@ -237,7 +239,7 @@ static enum status transfer_piece(const struct transfer *t, float *x, size_t n, 
     return OK;
 }
 
-/* What goes wrong with the file on rank 0 makes no other wait for it: the messages go on. */
+/* After an error with the file on rank 0 the messages continue, so that no other rank hangs. */
 static enum status transfer_run(const struct transfer *t, struct err *e)
 {
     enum status st = OK;
@@ -276,7 +278,7 @@ static void transfer_close(struct transfer *t)
     free(t->piece);
 }
 
-/* Rank 0's file, under a name that is not yet the vector's. */
+/* Opens rank 0's file under a temporary name. */
 static enum status write_open(struct transfer *t, char **name, struct err *e)
 {
     PASS(fsx_make_parent(t->path, e));
@@ -297,7 +299,7 @@ enum status measurement_vector_write(struct measurement *m, const char *path, co
 {
     enum status st = OK;
     struct transfer t = {.m = m, .path = path, .writing = true, .mine = (float *)(uintptr_t)mine};
-    char *name = NULL; /* rank 0's; NULL once it is published */
+    char *name = NULL; /* temporary name, on rank 0; NULL once it is published */
     if (m->rank == 0) st = write_open(&t, &name, e);
     TRY(err_agree(m->group, st, e));
     st = transfer_run(&t, e);

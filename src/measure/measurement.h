@@ -1,54 +1,56 @@
-/* measurement: the loss of one model on a group of ranks, its gradient and the products of its
- * Hessian. The sequences are dealt out, each rank differentiates its own; vectors are cut over the
- * ranks (curvature/space.h): parts of a layer come to all while it is worked on, and the ranks'
- * sums go to the one that has those numbers.
+/* measurement: the loss of one model, its gradient and products with its Hessian, computed by a
+ * group of ranks. Each rank differentiates its share of the sequences. Vectors of parameter size
+ * are distributed (curvature/space.h): the numbers of one layer at a time are gathered on all
+ * ranks, and the sums over the ranks are reduced to the ranks that hold those numbers.
  *
- * Every common step begins with a meeting. A rank that fails by itself leaves at once for the end
- * (measurement_end), where it meets the others; they learn of it at their next meeting, and nobody
- * communicates any more. */
+ * Every collective step starts with an agreement on errors (util/agree.h). A rank that fails
+ * locally calls measurement_end immediately, which answers the other ranks' next agreement; all
+ * then return the failure and communicate no further. */
 #pragma once
 #include "curvature/measure.h"
 #include "group/part.h"
 #include <mpi.h>
 
-/* Zero-initialise, then fill in the first four; it must stay where it is while it is open. */
+/* Zero-initialise, then set the first four members. Do not move the struct while it is open. */
 struct measurement {
     const struct model *model;
     const struct sequences *sequences;
     MPI_Comm group;
-    const struct visit_hooks *hooks; /* asked before each product whether to stop; NULL: not */
-    int64_t tokens;                  /* scored, of all ranks */
-    struct hvp *h;                   /* shared by the ranks of a group */
-    struct subject subject;          /* of h, with hooks asked */
-    /* of measurement.c */
+    const struct visit_hooks
+        *hooks;             /* should_stop is called before each product; NULL: never stop */
+    int64_t tokens;         /* scored tokens of all ranks */
+    struct hvp *h;          /* shared by the ranks of a group */
+    struct subject subject; /* of h; checks the hooks */
+    /* private to measurement.c */
     int rank, size;
     struct sequences mine;
-    double *room;       // (bulk_sum_buffer) where several ranks add up
-    bool left;          /* the ranks have failed together */
+    double *buffer;     // (bulk_sum_buffer) for sums over several ranks
+    bool failed;        /* all ranks know that one has failed */
     struct err failure; /* why */
 };
-/* Collective on group, like all that is done with h and the subject. As hvp_open; ERR_USAGE: no
- * sequence has two tokens. Close it whatever is returned. */
+/* Collective on group, as are all calls with h or the subject. Call measurement_close even after a
+ * failure. Errors of hvp_open; ERR_USAGE: no sequence has two tokens. */
 MUST_USE enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e);
 void measurement_close(struct measurement *m);
-/* How the part does its task within `bound` bytes (0: none) of each rank (struct part's memory):
- * from now on products keep activations if there is room on all of them. variants: that it
- * predicts. ERR_NOMEM, ERR_USAGE: too little. */
+/* Chooses how the part does its task within `bound` bytes per rank (0: no limit; struct part's
+ * memory); later products retain activations if that fits on every rank. variants: number that it
+ * predicts. Collective. ERR_NOMEM, ERR_USAGE: a limit is too small. */
 MUST_USE enum status measurement_fit(struct measurement *m, const struct part *part,
                                      const void *task, int64_t variants, int64_t bound,
                                      struct memory_fit *out, struct err *e);
-/* What has been done with h or the subject since the ranks were last together ended with st here:
- * OK if it did on all ranks, else the failure of all, as err_agree. */
+/* Ends a series of calls with h or the subject. st: this rank's status. Returns OK if all ranks
+ * passed OK, else the same failure on all ranks, as err_agree. Collective. */
 MUST_USE enum status measurement_end(struct measurement *m, enum status st, struct err *e);
 
-/* curvature_measure on all ranks together: the same out on every rank, but for its vector, of which
- * each has its part. ERR_STOPPED: the hooks said so. out borrows names from m. */
+/* Runs curvature_measure collectively. *out is the same on every rank except its vector, which is
+ * distributed, and borrows names from m. ERR_STOPPED: should_stop returned true. */
 MUST_USE enum status measurement_run(struct measurement *m, const struct curvature_request *request,
                                      struct curvature *out, struct err *e);
 
-/* A vector as a file: its numbers in order, f32; mine (n of the space): the ranks' parts. Rank 0
- * writes and reads, in pieces. Collective. ERR_IO, ERR_FULL. */
+/* Writes a distributed vector to a file, as f32 in vector order. mine (space.n): this rank's part.
+ * Rank 0 writes, piece by piece. Collective. ERR_IO, ERR_FULL. */
 MUST_USE enum status measurement_vector_write(struct measurement *m, const char *path,
                                               const float *mine, struct err *e);
-/* False on all ranks: there is none of that length, or it cannot be read. */
+/* Reads such a file. Returns false on all ranks if there is no readable file of that length.
+ * Collective. */
 bool measurement_vector_read(struct measurement *m, const char *path, float *mine);

@@ -36,7 +36,7 @@ static bool writes(const struct second_order *s)
     return s->group->node_rank == 0;
 }
 
-/* The name of the node's file of variant i, from the rank that writes it. */
+/* Names the node's file of variant i; the rank that writes it chooses the name. */
 static enum status name_file(struct second_order *s, int64_t i, struct err *e)
 {
     enum status st = OK;
@@ -47,7 +47,7 @@ static enum status name_file(struct second_order *s, int64_t i, struct err *e)
     int length = spill->path ? (int)strlen(spill->path) + 1 : 0;
     if (g->node_size > 1) MPI_Bcast(&length, 1, MPI_INT, 0, g->node);
     if (!writes(s)) st = mem_zero(&spill->path, length, 1, "a file's name", e);
-    PASS(group_agree(g, st, e)); /* a rank that is alone on its node meets the others too */
+    PASS(group_agree(g, st, e)); /* collective on all ranks, also those alone on their node */
     if (g->node_size > 1) MPI_Bcast(spill->path, length, MPI_CHAR, 0, g->node);
     return OK;
 }
@@ -75,7 +75,7 @@ enum status second_order_quantized(struct second_order *s, struct weights_spill 
     spill->out = NULL;
     PASS(group_agree(s->group, st, e));
     st = checkpoint_overlay(s->context->checkpoint, spill->path, &spill->quantized, e);
-    PASS(group_agree(s->group, st, e)); /* all have it open */
+    PASS(group_agree(s->group, st, e)); /* every rank has opened it */
     if (writes(s)) unlink(spill->path);
     free(spill->path);
     spill->path = NULL;
@@ -139,7 +139,7 @@ static enum status run(struct part_context *c, struct err *e)
     return OK;
 }
 
-/* What the expansion says of one layer. */
+/* Adds the terms of the expansion for one layer. */
 static void annotate_layer(json_t *layer, const struct second_order_result *r)
 {
     const char *name = json_text(layer, "name", "");
@@ -166,7 +166,7 @@ static void annotate_cell(json_t *record, const struct second_order_result *r)
     record_number(values, "curvature_along_delta", 2 * p->second_order / p->squared_norm);
 }
 
-/* Whether it was made or not, the record says for which settings, so that it is tried once. */
+/* The record names the settings even if the prediction failed, so that it is not tried again. */
 static void annotate(const struct part_context *c, const struct variant *v, json_t *record)
 {
     const struct second_order *s = c->state[PART_SECOND_ORDER];

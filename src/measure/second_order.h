@@ -1,17 +1,18 @@
-/* second_order: the account of where a cell's error comes from. The quantized weights of each
- * variant go to a file on scratch while the visit makes them; afterwards the change of the loss on
- * the curvature's tokens is predicted to second order and measured. Its numbers are fields of the
- * cells' records; what goes wrong stands there and makes no cell fail. */
+/* second_order: predicts the change of the loss that quantization causes to second order in the
+ * change of the weights, and compares it with the true change, on the curvature tokens. During the
+ * blocks each variant's quantized weights are written to a file on scratch; after them the
+ * differences are computed. The numbers and any failures are fields of the cells' records; a
+ * failure here does not fail the cell. */
 #pragma once
 #include "group/part.h"
 
 struct second_order_task {
-    int depth;                /* enum second_order_depth */
-    bool critical;            /* critical sharpness too, also of the checkpoint itself */
-    struct weights previous;  /* of the checkpoint before; all zero: none */
-    struct data_options data; /* the tokens */
-    char *identity;           /* digest of the above, to tell results of other settings */
-    int64_t together;         /* variants that share a pass, as far as memory allows */
+    int depth;               /* enum second_order_depth */
+    bool critical;           /* also the critical sharpness of each variant and of the checkpoint */
+    struct weights previous; /* of the previous checkpoint; all zero: none */
+    struct data_options data; /* tokens on which losses are computed */
+    char *identity;           /* digest of the fields above, stored with results */
+    int64_t together;         /* maximum number of variants that share a pass */
     double memory;            /* GiB of vectors */
 };
 

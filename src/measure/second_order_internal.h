@@ -1,5 +1,5 @@
-/* second_order_internal: the state of the second-order account. second_order.c keeps the variants'
- * quantized weights on scratch, second_order_measure.c measures with them. */
+/* second_order_internal: state of the second-order measurement. second_order.c stores the variants'
+ * quantized weights on scratch, second_order_measure.c computes with them. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
@@ -7,12 +7,12 @@
 #include "curvature/hvp_predict.h"
 #include "measure/second_order.h"
 
-/* What becomes of one variant. */
+/* Result for one variant. */
 struct second_order_result {
     bool done;
-    char *failure;                /* why not */
-    struct critical critical;     /* passes 0: not asked for */
-    struct prediction prediction; /* n_tensors 0: not asked for */
+    char *failure;                /* why it is not done */
+    struct critical critical;     /* passes 0: not requested */
+    struct prediction prediction; /* n_tensors 0: not requested */
     double true_difference;       /* loss of the quantized model minus that of the model */
     int64_t n_tensors;
     char **names; // (n_tensors) of prediction.parts
@@ -20,33 +20,37 @@ struct second_order_result {
 };
 void second_order_result_free(struct second_order_result *r);
 
-/* A variant's quantized weights: one file for each node of the group, written by its first rank. */
+/* A variant's quantized weights: one file per node of the group, written by the node's first rank.
+ */
 struct weights_spill {
-    char *path;                  /* NULL once it is open for reading and its name is gone */
-    struct safetensors_out *out; /* on the rank that writes it */
-    int64_t linears;             /* written */
+    char *path;                  /* NULL once it is opened for reading and unlinked */
+    struct safetensors_out *out; /* on the rank that writes the file */
+    int64_t linears;             /* linears written so far */
     struct checkpoint *quantized;
 };
 
 struct second_order {
     const struct part_context *context;
     const struct second_order_task *task;
-    /* The ranks that measure: the visit's group, or, where its size must not show in any bit, its
-     * rank 0 alone. NULL: not this rank. */
+    /* Ranks that measure: the visit's group or, with run.reproducible, only its rank 0; NULL on
+     * ranks that do not take part. */
     const struct visit_group *group;
     int64_t n, n_linears;
     struct weights_spill *spills;        // (n)
     struct second_order_result *results; // (variants of the visit)
     struct second_order_result of_checkpoint;
-    int64_t planned; /* bytes of the process at the peak */
+    int64_t planned; /* predicted peak of the process, bytes */
 };
 
-/* The quantized checkpoint of a variant whose weights are all there. Collective on the group. */
+/* Sets spill->quantized, the quantized checkpoint of a variant whose weights are complete.
+ * Collective on the group. */
 MUST_USE enum status second_order_quantized(struct second_order *s, struct weights_spill *spill,
                                             struct err *e);
-/* Measures every variant whose weights are whole: the same results on all ranks of the group.
- * ERR_STOPPED; ERR_NOMEM while noting what went wrong. Collective on the group. */
+/* Measures every variant whose weights are complete; results are the same on all ranks. Failures
+ * are stored in the results. ERR_STOPPED; ERR_NOMEM: a failure could not be stored. Collective on
+ * the group. */
 MUST_USE enum status second_order_measure(struct second_order *s, struct err *e);
-/* Critical sharpness of the visit's checkpoint along the way from the one before: n_tensors 0.
- * ERR_NOMEM while noting what went wrong. Collective on the group. */
+/* Sets of_checkpoint: critical sharpness of the visit's checkpoint along the direction from the
+ * previous checkpoint (n_tensors 0). ERR_NOMEM: a failure could not be stored. Collective on the
+ * group. */
 MUST_USE enum status second_order_of_checkpoint(struct second_order *s, struct err *e);

@@ -1,4 +1,4 @@
-/* What the quantized weights of a visit's variants do to the loss. */
+/* Measures how the quantized weights of a visit's variants change the loss. */
 #include "group/inputs.h"
 #include "measure/measurement.h"
 #include "measure/second_order_internal.h"
@@ -9,7 +9,7 @@
 
 /* --- losses --- */
 
-/* Whose loss on which tokens, and on which ranks. */
+/* The tokens and ranks that losses are computed with. */
 struct losses {
     const struct visit_group *group;
     const struct sequences *tokens;
@@ -25,8 +25,8 @@ static enum status find_change(struct hvp *h, const float *w, float *delta, stru
     return OK;
 }
 
-/* The model's loss, which may be not finite, and how its weights differ from w (delta NULL: not
- * asked for). */
+/* Computes the model's loss, which may be not finite, and delta, the difference of its weights from
+ * w (delta NULL: not computed). */
 static enum status loss_of_model(const struct losses *of, const struct model *model, const float *w,
                                  float *delta, double *loss, struct err *e)
 {
@@ -41,14 +41,14 @@ done:
     return st;
 }
 
-/* The ranks have the same one, so that all fail. */
+/* All ranks have the same loss, so that all fail together. */
 static enum status check_loss(double loss, const char *whose, struct err *e)
 {
     NEED(isfinite(loss), ERR_NUMERIC, "the loss of the %s is not finite", whose);
     return OK;
 }
 
-/* The same of a checkpoint; st: whether this rank has it. */
+/* The same for a checkpoint; st: whether this rank could open it. */
 static enum status loss_of_checkpoint(const struct losses *of, enum status st, struct checkpoint *c,
                                       const float *w, float *delta, double *loss, struct err *e)
 {
@@ -61,7 +61,7 @@ done:
     return st;
 }
 
-/* For critical_between, which takes a loss that is not finite for a risen one. */
+/* For critical_between, which counts a loss that is not finite as risen. */
 static enum status loss_of(void *context, enum status st, struct checkpoint *c, double *loss,
                            struct err *e)
 {
@@ -70,15 +70,15 @@ static enum status loss_of(void *context, enum status st, struct checkpoint *c, 
 
 /* --- measuring --- */
 
-/* What the variants share. Vectors are cut over the ranks. */
+/* State that the variants share. Vectors are distributed over the ranks. */
 struct measuring {
     struct second_order *s;
     struct losses losses;
     struct measurement base; /* of the model itself */
-    int64_t n;               /* numbers of a vector here */
+    int64_t n;               /* numbers of this rank's part of a vector */
     float *w, *g;            // (n) weights, gradient
     double loss;
-    int64_t k;     /* variants that go together */
+    int64_t k;     /* variants that share a pass */
     float **delta; // (k) of n
     bool diagonal;
 };
@@ -92,7 +92,7 @@ static void measuring_close(struct measuring *m)
     measurement_close(&m->base);
 }
 
-/* The hooks may be asked by the whole group only. */
+/* The hooks are collective on the whole group. */
 static bool stops(const struct second_order *s)
 {
     const struct visit_hooks *hooks = s->context->hooks;
@@ -118,7 +118,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g->comm};
     PASS(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
-    /* Numbers do not depend on how many variants go together. */
+    /* Results do not depend on how many variants share a pass. */
     PASS(measurement_fit(&m->base, &second_order_part, m->s->task, wanted,
                          part_bound(m->s->context), &fit, e));
     m->s->planned = fit.bytes;
@@ -130,7 +130,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     return measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e);
 }
 
-/* The variant's loss, change and, where it is asked for, critical sharpness. */
+/* Computes the variant's loss, weight change and, if requested, critical sharpness. */
 static enum status measure_quantized(struct measuring *m, struct weights_spill *spill, float *delta,
                                      struct second_order_result *r, struct err *e)
 {
@@ -150,7 +150,7 @@ done:
     return st;
 }
 
-/* Takes the prediction over. */
+/* Moves the prediction into the result. */
 static enum status take(const struct measuring *m, struct prediction *p,
                         struct second_order_result *r, struct err *e)
 {
@@ -177,14 +177,14 @@ static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
     return st;
 }
 
-/* Collective. */
+/* Stores a failure as text. Collective. */
 static enum status note(const struct visit_group *g, const char *what, const struct err *why,
                         struct second_order_result *r, struct err *e)
 {
     return group_agree(g, mem_format(&r->failure, e, "%s: %s", what, why->text), e);
 }
 
-/* A variant that fails is left out, and the others are what they are without it; a stop, MPI and
+/* A variant that fails is skipped and does not affect the others; a stop and errors of MPI or
  * storage end all. */
 static enum status measure_one(struct measuring *m, int64_t variant, float *delta,
                                struct second_order_result *r, struct err *e)
@@ -198,7 +198,7 @@ static enum status measure_one(struct measuring *m, int64_t variant, float *delt
     return OK;
 }
 
-/* Variants which[0..k), which share a pass; those that fail are lost from which. */
+/* Measures the variants which[0..k) in one pass; removes those that fail from `which`. */
 static enum status measure_some(struct measuring *m, int64_t *which, int64_t k,
                                 struct second_order_result *results, struct err *e)
 {

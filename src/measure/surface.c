@@ -30,14 +30,14 @@ static const struct option fields[] = {
 static const struct option_table task_table = {OPTION_ROWS(fields, surface_task),
                                                .finish = task_finish};
 
-/* --- what is kept of a surface --- */
+/* --- cached surfaces --- */
 
 struct surface {
-    struct lru lru; /* its key: what the tasks of all its points have in common */
+    struct lru lru; /* key: the settings that all points of the surface share */
     int64_t n;
-    struct checkpoint **parts; // (n) of the plane
+    struct checkpoint **parts; // (n) parts of the plane
     struct plane plane;
-    struct err failure; /* why it has none */
+    struct err failure; /* why there is no plane */
 };
 
 static void drop(void *surface)
@@ -87,7 +87,7 @@ static enum status make_plane(const struct part_context *c, struct surface *s, s
     return OK;
 }
 
-/* What all points of a surface have in common, calibration and tokenizer included. */
+/* *key = the settings that all points of a surface share, calibration and tokenizer included. */
 static enum status surface_key(const struct visit *v, char **key, struct err *e)
 {
     enum status st = OK;
@@ -104,10 +104,10 @@ done:
     return st;
 }
 
-/* Points of several surfaces may take turns in a process. */
+/* A process may alternate between points of several surfaces. */
 enum { SURFACES_KEPT = 8 };
 
-/* All ranks have it, or none: the next point's ranks must agree whether to make it. */
+/* All ranks cache it, or none, so that the ranks of the next point agree on whether to make it. */
 static enum status make_surface(const struct part_context *c, char **key, struct surface **out,
                                 struct err *e)
 {
@@ -115,7 +115,8 @@ static enum status make_surface(const struct part_context *c, char **key, struct
     enum status st = mem_zero(&s, 1, sizeof *s, "a surface", e);
     TRY(group_agree(c->group, st, e));
     st = group_agree(c->group, make_plane(c, s, e), e);
-    /* With these, all other points would fail alike, after all the work of quantizing. */
+    /* These errors are cached: every other point would fail in the same way, after quantizing
+     * again. */
     if (st != ERR_NUMERIC && st != ERR_FORMAT && st != ERR_SHAPE) TRY(st);
     if (st != OK) s->failure = *e;
     s->lru.key = *key;
@@ -152,7 +153,7 @@ struct point {
     double a, b;        /* coordinates along e1, e2; random: multiples of the two directions */
     double alpha, beta; /* coefficients of the previous and the quantized weights; else NaN */
     double share[2];    /* of the checkpoints' variance along e1, e2; else NaN */
-    json_t *datasets;   /* what the metrics say of it: one dataset */
+    json_t *datasets;   /* metrics of the one dataset */
 };
 
 /* Ends of the grid along axis k. */
@@ -174,8 +175,7 @@ static void bounds(const struct surface *s, const struct surface_task *t, int k,
     *high += margin;
 }
 
-/* c (n) = the coefficients of the task's point. An exact point is one part alone, whatever plane it
- * lies on. */
+/* c (n) = the coefficients of the task's point. An exact point is one part with coefficient 1. */
 static void locate(const struct surface *s, const struct surface_task *t, double *c,
                    struct point *place)
 {
@@ -198,13 +198,13 @@ static void locate(const struct surface *s, const struct surface_task *t, double
     place->beta = c[2];
 }
 
-/* The weighted sum of the parts, which are open. */
+/* Opens the weighted sum of the open parts. */
 static enum status open_point(const struct part_context *c, const struct surface *s,
                               struct point *place, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
     const struct surface_task *t = c->visit->task[PART_SURFACE];
-    struct weights *terms = NULL; /* shallow: the parts with the coefficients of the point */
+    struct weights *terms = NULL; /* shallow copies of the parts, with the point's coefficients */
     double *x = NULL;
     ENSURE(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
            t->surface, (long long)t->exact);

@@ -1,6 +1,7 @@
-/* surface: points of loss surfaces. A point is a visit whose only part evaluates a weighted sum of
- * checkpoints, combined while it loads; its record has the type "point". What its plane needs (the
- * quantized weights, the Gram matrix) is made once in each process and kept between visits. */
+/* surface: points of loss surfaces. A point is a visit with one part, which evaluates a weighted
+ * sum of checkpoints that is computed while it loads; its record has the type "point". Each process
+ * computes the data of a plane (quantized weights, Gram matrix) once and caches it between visits.
+ */
 #pragma once
 #include "group/part.h"
 
@@ -8,15 +9,15 @@ struct surface_task {
     char *surface; /* label */
     int plane;     /* enum surface_plane */
     int64_t n;
-    struct weights *parts; // (n) what spans the plane; the first is its origin
+    struct weights *parts; // (n) sources that span the plane, the origin first
     double margin, radius; /* as in struct surface_entry */
 
-    char *point;   /* label of an exact point; NULL: of the grid */
-    int64_t exact; /* an exact point: which part */
-    double x, y;   /* a point of the grid: 0 to 1 along each side */
+    char *point;   /* label of an exact point; NULL: a grid point */
+    int64_t exact; /* exact point: index of its part */
+    double x, y;   /* grid point: position along each side, 0 to 1 */
 };
 
 extern const struct part surface_part;
 
-/* Frees what is kept of surfaces between visits. */
+/* Frees the cached planes. */
 void surface_forget(struct visit_cache *cache);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* chain = digest of what it was ("" at the start) and the weights. */
+/* chain = digest of the old chain ("" at the start) and the weights. */
 static enum status chain_on(const struct weights *w, char chain[HASH_HEX], struct err *e)
 {
     char text[2 * HASH_HEX], hash[HASH_HEX];
@@ -45,7 +45,7 @@ void warm_close(struct warm *w)
     *w = (struct warm){0};
 }
 
-/* The file of the i-th vector; the caller frees. */
+/* *path (the caller frees) = the file of the i-th vector. */
 static enum status file_of(const struct warm *w, int64_t i, char **path, struct err *e)
 {
     enum status st = OK;
@@ -79,7 +79,7 @@ done:
     return st;
 }
 
-/* The last vector of the chain that has a file, and its place; -1: none has. */
+/* Reads the last vector of the chain that has a file; *place: its index, -1: none. */
 static enum status find(const struct warm *w, struct measurement *m, int64_t *place, float **vector,
                         struct err *e)
 {
@@ -108,7 +108,7 @@ done:
     return st;
 }
 
-/* The i-th checkpoint's vector, from that of the one before it (NULL: none). */
+/* Computes the i-th checkpoint's vector, starting from the previous one's (NULL: none). */
 static enum status compute(const struct warm *w, int64_t i, struct measurement *like,
                            const float *start, float **vector, struct err *e)
 {

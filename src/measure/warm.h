@@ -1,12 +1,12 @@
-/* warm: the task of measuring curvature, and its warm start: the eigenvector of the checkpoint
- * before, from which a sharpness may start (docs/decisions/0011-warm-start.md). Vectors lie as
- * files beside the results, named by all that they depend on: the keys and weights of the
- * checkpoint and of all before it, and the fingerprint. One that is not there is computed again, so
- * that numbers do not depend on what is. */
+/* warm: the task of measuring curvature, and its warm start from the eigenvector of the previous
+ * checkpoint (docs/decisions/0011-warm-start.md). Vectors are files next to the results, named by a
+ * digest of all that they depend on: the keys and weights of the checkpoint and of all earlier
+ * ones, and the fingerprint. A missing vector is computed again, so that results do not depend on
+ * which files exist. */
 #pragma once
 #include "measure/measurement.h"
 
-/* A checkpoint before, on the chain of a warm start. */
+/* An earlier checkpoint in the chain of a warm start. */
 struct curvature_step {
     struct weights weights;
     char *key; /* of its record */
@@ -17,16 +17,16 @@ struct curvature_task {
     struct data_options data;
     int64_t seed;
     char *key; /* of the record */
-    /* Warm start: folder of the vectors, NULL: none; the checkpoints before, in their order;
-     * whether one follows. */
+    /* Warm start: folder of the vectors (NULL: no warm start); all earlier checkpoints in
+     * trajectory order; whether a later checkpoint needs this one's vector. */
     char *vectors;
     int64_t n_before;
     struct curvature_step *before; // (n_before)
     bool followed;
 };
 
-/* Digest of the weights of n >= 1 checkpoints in their order. ERR_IO, ERR_FORMAT: one is not there
- * or broken. */
+/* out = digest of the weights of n >= 1 checkpoints, in order. Local. ERR_IO, ERR_FORMAT: a
+ * checkpoint is missing or damaged. */
 MUST_USE enum status warm_chain(const struct weights *const *of, int64_t n, char out[HASH_HEX],
                                 struct err *e);
 
@@ -34,21 +34,23 @@ struct warm {
     const struct curvature_task *task;
     const struct weights *weights; /* of the checkpoint itself */
     const char *fingerprint;
-    char (*chain)[HASH_HEX]; // (n_before + 1) of each checkpoint and all before it
+    char (*chain)[HASH_HEX]; // (n_before + 1) digest of each checkpoint and all earlier ones
 };
-/* ERR_IO, ERR_FORMAT as warm_chain. Close it whatever is returned. */
+/* Computes the digests; borrows all arguments. Local. Call warm_close even after a failure. ERR_IO,
+ * ERR_FORMAT as warm_chain. */
 MUST_USE enum status warm_open(struct warm *w, const struct curvature_task *task,
                                const struct weights *weights, const char *fingerprint,
                                struct err *e);
 void warm_close(struct warm *w);
 
-/* *start (this rank's part, owned by the caller) = the vector of the checkpoint before, NULL for
- * the first. m: an open measurement of the checkpoint itself, also for its sequences, group and
- * hooks. Collective on the group. As measurement_run; ERR_SHAPE: checkpoints of unequal shapes. */
+/* *start (this rank's part, owned by the caller) = the vector of the previous checkpoint, read or
+ * computed; NULL for the first checkpoint. m: an open measurement of the checkpoint itself, whose
+ * sequences, group and hooks are used. Collective on the group. Errors of measurement_run;
+ * ERR_SHAPE: the checkpoints' shapes differ. */
 MUST_USE enum status warm_start(const struct warm *w, struct measurement *m, float **start,
                                 struct err *e);
-/* Stores the vector of checkpoint i of the chain (this rank's part; n_before: the checkpoint
- * itself) for the next checkpoint, if there is one (else it may be NULL), and removes the file of
- * the previous one. Collective on the group. ERR_IO, ERR_FULL. */
+/* Stores the vector (this rank's part) of checkpoint i of the chain (n_before: the checkpoint
+ * itself) for the next checkpoint and removes the file of the previous one. Does nothing if there
+ * is no next checkpoint; vector may then be NULL. Collective on the group. ERR_IO, ERR_FULL. */
 MUST_USE enum status warm_keep(const struct warm *w, int64_t i, struct measurement *m,
                                const float *vector, struct err *e);

@@ -51,14 +51,14 @@ static double head(const struct model_sizes *m, const struct cost_tokens *t)
 }
 
 struct cost cost_shared(const struct model_sizes *m, const struct cost_tokens *evaluation,
-                        double bytes_a_weight)
+                        double bytes_per_weight)
 {
     return (struct cost){
         .flop = {[COST_FORWARD] = forward(m, evaluation), [COST_HEAD] = head(m, evaluation)},
-        .bytes = bytes_a_weight * (double)m->shape.parameters};
+        .bytes = bytes_per_weight * (double)m->shape.parameters};
 }
 
-/* Taking the statistics: the calibration tokens' forward pass and the sums over their inputs. */
+/* Computing statistics: the forward pass of the calibration tokens and the sums over the inputs. */
 static void calibrate(const struct model_sizes *m, const struct quant_needs *needs,
                       const struct cost_tokens *calibration, struct cost *c)
 {
@@ -70,7 +70,8 @@ static void calibrate(const struct model_sizes *m, const struct quant_needs *nee
                                          statistic_at(k)->flop(m->cols[i]) * calibration->tokens;
 }
 
-/* What a method says of its own work; prepares is for those whose statistics are not shared. */
+/* Adds the work that a method declares; prepares: include prepare (statistics that are not shared).
+ */
 static void add_method(const struct model_sizes *m, const struct method_entry *method,
                        const struct cost_tokens *calibration, bool prepares, bool runs,
                        struct cost *c)
@@ -97,7 +98,7 @@ struct cost cost_shared_statistics(const struct model_sizes *m, const struct met
         if (!q) continue;
         const struct quant_needs needs = quant_needs_of(q, &methods[i].options);
         if (!needs.shared) continue;
-        /* Most of them share what they prepare: that of the first counts. */
+        /* Usually they share one prepare, so only the first is counted. */
         if (!all.shared) add_method(m, &methods[i], calibration, true, false, &c);
         quant_needs_add(&all, &needs);
     }
@@ -119,9 +120,9 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
     return c;
 }
 
-/* docs/math/hvp.md: with recomputation a product takes about as much as eleven forward passes of
- * its tokens, loss and gradient as four; where activations are kept it takes less. A search for the
- * critical step takes six as a rule: the step of 1, one doubled or halved, four of bisection. */
+/* docs/math/hvp.md: with recomputation a product costs about eleven forward passes of its tokens,
+ * loss and gradient four; with retained activations less. A critical step usually takes six: the
+ * step of 1, one doubled or halved, four of bisection. */
 enum { PASSES_GRADIENT = 4, PASSES_PRODUCT = 11, PASSES_CRITICAL = 6 };
 
 static double pass(const struct model_sizes *m, const struct cost_tokens *t)
@@ -136,7 +137,8 @@ struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens
     return (struct cost){.flop = {[COST_CURVATURE] = pass(m, tokens) * passes}};
 }
 
-/* The loss, the gradient, and the checkpoint's own search, which begins with a loss too. */
+/* The loss, the gradient, and the search of the checkpoint's critical step, which starts with a
+ * loss. */
 struct cost cost_second_order(const struct model_sizes *m, const struct cost_tokens *tokens,
                               int depth, bool critical)
 {
@@ -146,7 +148,8 @@ struct cost cost_second_order(const struct model_sizes *m, const struct cost_tok
     return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
 }
 
-/* The quantized model's loss, a product with all of its change, and with that of each linear. */
+/* The quantized model's loss, a product with the whole change, and one with the change of each
+ * linear. */
 struct cost cost_second_order_cell(const struct model_sizes *m, const struct cost_tokens *tokens,
                                    int depth, bool critical)
 {
@@ -162,8 +165,8 @@ struct cost cost_second_order_cell(const struct model_sizes *m, const struct cos
 
 /* --- seconds --- */
 
-/* Share of sgemm's rate (factor: of dgemm's) that each phase reaches with its norms, exponentials
- * and passes over memory; measured on blocks of 160M to 1B shape. */
+/* Fraction of sgemm's rate (factor: dgemm's) that each phase reaches, norms, exponentials and
+ * memory traffic included; measured on blocks of models from 160M to 1B parameters. */
 static const double reached[COST_PHASE_N] = {
     [COST_FORWARD] = 0.75, [COST_HESSIAN] = 0.75,  [COST_FACTOR] = 0.5,       [COST_SWEEP] = 0.35,
     [COST_HEAD] = 0.6,     [COST_CURVATURE] = 0.6, [COST_SECOND_ORDER] = 0.6,
@@ -194,8 +197,8 @@ struct cost_rates cost_rates_given(double gflops)
     return with_rates(gflops * 1e9, gflops * 0.5e9);
 }
 
-/* Bytes a second from the largest file of the folder, dropped from the page cache before; 0: none
- * that is large enough. */
+/* Bytes per second when reading the folder's largest file, not from the page cache; 0: no file is
+ * large enough. */
 static double read_rate(const char *folder)
 {
     enum { CHUNK = 4 << 20, MOST = 64 };

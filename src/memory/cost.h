@@ -1,9 +1,9 @@
-/* cost: what a visit computes and reads, from shapes, numbers of tokens and options alone.
+/* cost: estimates the floating-point operations, the bytes read and the seconds of a visit from
+ * shapes, numbers of tokens and options. Nothing here communicates.
  *
  * FLOPs are counted as for dense kernels: a product of (m, k) and (k, n) is 2mkn, attention is
- * causal, a Gram matrix is one triangle. Seconds follow from a machine's rates, from the share of
- * them that each phase is known to reach, and from how long finished visits really took.
- */
+ * causal, a Gram matrix is one triangle. Seconds follow from a machine's rates, the efficiency of
+ * each phase, and the measured times of finished visits. */
 #pragma once
 #include "config/sweep.h"
 #include "model/sizes.h"
@@ -30,56 +30,58 @@ struct cost {
 void cost_add(struct cost *to, const struct cost *more, double times);
 double cost_flop(const struct cost *c);
 
-/* Sequences as far as cost is concerned. */
+/* The properties of token sequences that determine the cost. */
 struct cost_tokens {
     double tokens, squares; /* sums of lengths and of their squares */
     int64_t sequences, longest;
-    bool guessed; /* from the text's size: nothing in its options says how many */
+    bool guessed; /* estimated from the size of the text, because the options set no limit */
 };
-/* From the options, the size of the text and the shape of ids; nothing is tokenized. */
+/* Estimates them from the options, the size of the text and the shape of ids, without tokenizing.
+ */
 struct cost_tokens cost_tokens_of(const struct data_options *d);
 
-/* What every piece of a visit does: read the checkpoint (bytes_a_weight each), walk it in full
- * precision with the evaluation, score it. */
+/* Work that every piece of a visit repeats: reading the checkpoint (bytes_per_weight for each
+ * weight), the full-precision forward pass of the evaluation texts, and their scores. */
 struct cost cost_shared(const struct model_sizes *m, const struct cost_tokens *evaluation,
-                        double bytes_a_weight);
-/* What one variant adds. Its calibration costs nothing where shared statistics serve it. */
+                        double bytes_per_weight);
+/* Work that one variant adds. Calibration costs nothing if the variant uses shared statistics. */
 struct cost cost_variant(const struct model_sizes *m, const struct method_entry *method,
                          const struct cost_tokens *evaluation,
                          const struct cost_tokens *calibration);
-/* The statistics that those of the n methods share that ask for it, and what is prepared from them,
- * once. Nothing where none asks. */
+/* Work of computing the shared statistics once and of preparing from them, if any of the n methods
+ * uses them; else zero. */
 struct cost cost_shared_statistics(const struct model_sizes *m, const struct method_entry *methods,
                                    int64_t n, const struct cost_tokens *calibration);
-/* Curvature with so many products with the Hessian at most. */
+/* Work of measuring curvature with at most `products` products with the Hessian. */
 struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens *tokens,
                            int64_t products);
 
-/* The account of second order and critical sharpness (second_order.h), depth: enum
- * second_order_depth; of a visit with cells, once, and of each of its cells more. */
+/* Work of the second-order prediction and the critical sharpness (second_order.h): what a visit
+ * does once, and what each of its cells adds. depth: enum second_order_depth. */
 struct cost cost_second_order(const struct model_sizes *m, const struct cost_tokens *tokens,
                               int depth, bool critical);
 struct cost cost_second_order_cell(const struct model_sizes *m, const struct cost_tokens *tokens,
                                    int depth, bool critical);
 
 struct cost_rates {
-    double sgemm, dgemm;             /* FLOP/s of a worker */
+    double sgemm, dgemm;             /* FLOP/s per worker */
     double read;                     /* bytes/s */
-    double correction[COST_PHASE_N]; /* measured seconds over expected ones; 1: none measured */
-    bool measured;                   /* sgemm and dgemm */
+    double correction[COST_PHASE_N]; /* measured / expected seconds; 1: not measured */
+    bool measured;                   /* whether sgemm and dgemm are measured */
 };
-/* From one figure, as people know it. */
+/* Rates of a machine that reaches `gflops` GFLOP/s in f32. */
 struct cost_rates cost_rates_given(double gflops);
-/* This process's threads, a tenth of a second each, once; folder: where checkpoints lie, to read
- * from, or NULL. ERR_NOMEM. */
+/* Measures the rates of this process's threads, for a tenth of a second each, once per process.
+ * folder: a folder with checkpoints whose read rate is measured, or NULL. ERR_NOMEM. */
 MUST_USE enum status cost_rates_measure(const char *folder, struct cost_rates *out, struct err *e);
 
-/* By phase into seconds (may be NULL); the sum, reading ahead while computing taken into account.
- */
+/* Returns the seconds of the work, reading and computing overlapped; sets seconds[phase] unless it
+ * is NULL. */
 double cost_seconds(const struct cost *c, const struct cost_rates *r, double seconds[COST_PHASE_N]);
 
-/* Takes in what a finished record (type checkpoint or cell) says about its phases, beside what was
- * expected. Then makes corrections of the sums: phases that took less than a second in all stay. */
+/* cost_learn adds the measured seconds per phase of a finished record (type checkpoint or cell) and
+ * the expected ones. cost_correct makes the corrections of r from these sums; phases that took less
+ * than a second in total are not corrected. */
 struct cost_measured {
     double expected[COST_PHASE_N], taken[COST_PHASE_N];
 };

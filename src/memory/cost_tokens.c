@@ -1,4 +1,4 @@
-/* How many tokens a data source will give, without reading its text. */
+/* Estimates the number of tokens of a data source without reading its text. */
 #include "checkpoint/safetensors.h"
 #include "memory/cost.h"
 #include "util/mem.h"
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* English text and its share of a JSON line, compressed text, and the mean length of a document of
- * common crawls, in tokens: guesses where options say nothing. */
-static const double bytes_a_token = 4.5, compressed_bytes_a_token = 1.8, usual_document = 480;
+/* Estimates used where the options set no limit: bytes per token of English text in JSON lines, the
+ * same compressed, and the mean length of a web document in tokens. */
+static const double bytes_per_token = 4.5, compressed_bytes_per_token = 1.8, mean_document = 480;
 
 static bool ends_with(const char *path, const char *end)
 {
@@ -18,7 +18,7 @@ static bool ends_with(const char *path, const char *end)
     return n >= m && strcmp(path + n - m, end) == 0;
 }
 
-/* Files or patterns, one a line; 0: none of them is there. */
+/* Tokens of files or patterns, one per line; 0: no file exists. */
 static double text_tokens(const char *text)
 {
     double tokens = 0;
@@ -33,16 +33,16 @@ static double text_tokens(const char *text)
             bool compressed = ends_with(path, ".gz") || ends_with(path, ".zst");
             if (stat(path, &s) == 0)
                 tokens +=
-                    (double)s.st_size / (compressed ? compressed_bytes_a_token : bytes_a_token);
+                    (double)s.st_size / (compressed ? compressed_bytes_per_token : bytes_per_token);
         }
         globfree(&found);
     }
     return tokens;
 }
 
-/* Sequences and their length of FILE.safetensors:KEY: its rows as they stand, but for a single one
- * that is longer than `most` (0: none), which is cut. false: not readable. */
-static bool ids_shape(const char *ids, int64_t most, int64_t *rows, int64_t *length)
+/* Number and length of the sequences in FILE.safetensors:KEY: the rows of a matrix; a vector longer
+ * than `limit` (0: none) is cut into rows. false: not readable. */
+static bool ids_shape(const char *ids, int64_t limit, int64_t *rows, int64_t *length)
 {
     const char *colon = strrchr(ids, ':');
     struct safetensors file = {0};
@@ -54,7 +54,7 @@ static bool ids_shape(const char *ids, int64_t most, int64_t *rows, int64_t *len
     const struct tensor_entry *t = safetensors_find(&file, colon + 1);
     if (t && t->n_dims >= 1) {
         *length = t->shape[t->n_dims - 1];
-        if (t->n_dims == 1 && most > 0 && *length > most) *length = most;
+        if (t->n_dims == 1 && limit > 0 && *length > limit) *length = limit;
         *rows = *length > 0 ? t->n_elements / *length : 0;
         ok = *rows > 0;
     }
@@ -72,8 +72,8 @@ static struct cost_tokens even(double n, double length, bool guessed)
                                 .guessed = guessed};
 }
 
-/* Lengths of documents spread like a lognormal with a deviation of about 1: the longest of n is
- * n^0.45 of the mean. */
+/* Document lengths have about a lognormal distribution with standard deviation 1: the longest of n
+ * is n^0.45 times the mean. */
 static double filled_up(const struct data_options *d, double length)
 {
     if (d->padding != PADDING_COUNTED || d->ids) return length;
@@ -93,7 +93,7 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     } else {
         double all = d->text ? text_tokens(d->text) : 0;
         if (d->layout == LAYOUT_DOCUMENT || length == 0) {
-            length = length > 0 ? fmin(length, usual_document) : usual_document;
+            length = length > 0 ? fmin(length, mean_document) : mean_document;
             guessed = true;
         }
         n = all > 0 ? all / length : 0;
@@ -101,13 +101,14 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     bool documents = d->documents > 0 && d->text && d->layout == LAYOUT_DOCUMENT;
     bool bounded = d->samples > 0 || d->tokens > 0 || documents;
     if (d->skip > 0 && n > 0) n = n > (double)d->skip ? n - (double)d->skip : 1;
-    double most = 1e300;
-    if (documents) most = fmin(most, (double)d->documents);
-    if (d->samples > 0) most = fmin(most, (double)d->samples);
-    if (d->tokens > 0) most = fmin(most, (double)(d->tokens / (int64_t)length));
-    if (!bounded) most = n;
-    /* A text that is not there yet gives what is asked of it. */
-    if (n == 0 || n > most) n = most;
+    double limit = 1e300;
+    if (documents) limit = fmin(limit, (double)d->documents);
+    if (d->samples > 0) limit = fmin(limit, (double)d->samples);
+    if (d->tokens > 0) limit = fmin(limit, (double)(d->tokens / (int64_t)length));
+    if (!bounded) limit = n;
+    /* A text that does not exist yet is assumed to have as many documents as the options request.
+     */
+    if (n == 0 || n > limit) n = limit;
     if (d->cut > 0) length = fmin(length, (double)d->cut);
     if (guessed) length = filled_up(d, length);
     return even(n >= 1 ? (double)(int64_t)n : 1, length, guessed || (!bounded && d->text));

@@ -11,7 +11,7 @@ const char *memory_part_name(enum memory_part part)
     static const char *const names[MEMORY_PART_N] = {
         [MEMORY_BASE] = "base",           [MEMORY_WEIGHTS] = "weights",
         [MEMORY_STATES] = "states",       [MEMORY_WORK] = "work",
-        [MEMORY_KEPT] = "kept",           [MEMORY_HESSIANS] = "hessians",
+        [MEMORY_RETAINED] = "kept",       [MEMORY_HESSIANS] = "hessians",
         [MEMORY_QUANTIZER] = "quantizer",
     };
     return names[part];
@@ -27,8 +27,8 @@ enum { FLOAT = sizeof(float), DOUBLE = sizeof(double), READ_BUFFER = 1 << 20 };
 
 /* --- the process --- */
 
-/* Libraries, MPI's own buffers, the program; and what a thread touches of its stack, its arena and
- * BLAS's buffer once it computes. Measured. */
+/* Resident memory of libraries, MPI's buffers and the program, and of each computing thread: stack,
+ * malloc arena, BLAS buffer. Measured. */
 enum { BASE_PROCESS = 44 << 20, BASE_COMPUTING = 3 << 20, BASE_THREAD = 1 << 20 };
 
 static int64_t base_growth(int64_t threads)
@@ -41,7 +41,7 @@ int64_t memory_base(int64_t threads)
     return BASE_PROCESS + base_growth(threads);
 }
 
-/* Bytes that the process has mapped, and of them those in memory. */
+/* Mapped and resident bytes of this process. */
 static bool process_now(int64_t *mapped, int64_t *resident)
 {
     long long all = 0, here = 0, page = sysconf(_SC_PAGESIZE);
@@ -61,18 +61,18 @@ int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads)
     return max64(resident - outside, 0) + base_growth(threads);
 }
 
-/* What a thread that computes maps, most of it never touched: BLAS's buffer of 128 MiB, malloc's
- * arena, which takes as much to find its place, and a stack. */
+/* Address space of a computing thread, mostly never touched: BLAS's buffer of 128 MiB, malloc's
+ * arena, which maps as much again to align itself, and a stack. */
 enum { MAPPED_THREAD = 272 << 20 };
 
 int64_t memory_usable_now(int64_t bound, const struct model_sizes *sizes, int64_t threads)
 {
-    int64_t mapped, resident, room = memory_usable(bound) - memory_base_now(sizes, threads);
+    int64_t mapped, resident, available = memory_usable(bound) - memory_base_now(sizes, threads);
     struct rlimit space;
-    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return room;
+    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return available;
     if (!process_now(&mapped, &resident)) return 0;
-    /* BLAS has threads of its own. */
-    return min64(room, (int64_t)space.rlim_cur - mapped - 2 * threads * MAPPED_THREAD);
+    /* Twice, because BLAS starts as many threads. */
+    return min64(available, (int64_t)space.rlim_cur - mapped - 2 * threads * MAPPED_THREAD);
 }
 
 enum { MARGIN = 32 };
@@ -82,14 +82,14 @@ int64_t memory_usable(int64_t bound)
     return bound - bound / MARGIN;
 }
 
-int64_t memory_bound(int64_t room)
+int64_t memory_bound(int64_t usable)
 {
-    return room + room / (MARGIN - 1) + 1;
+    return usable + usable / (MARGIN - 1) + 1;
 }
 
-/* --- what is asked for --- */
+/* --- what the visit needs --- */
 
-static void take_greater(struct quant_memory *to, const struct quant_memory *from)
+static void take_maximum(struct quant_memory *to, const struct quant_memory *from)
 {
     to->prepared = max64(to->prepared, from->prepared);
     to->preparing = max64(to->preparing, from->preparing);
@@ -127,7 +127,7 @@ void memory_need_add(struct memory_need *need, const struct quant_method *method
                                             .distributed =
                                                 n.distributed && is_distributed(need, stage)};
         method->memory(options, &extent, &m);
-        take_greater(&need->stage[stage], &m);
+        take_maximum(&need->stage[stage], &m);
     }
 }
 
@@ -158,7 +158,7 @@ static int64_t variants(const struct memory_need *need)
     return need->shared + need->own + need->own_at_once + need->plain;
 }
 
-/* --- what that takes --- */
+/* --- predicted memory --- */
 
 static int64_t state_bytes(const struct memory_need *need, const struct memory_sequences *s,
                            int64_t streams)
@@ -173,14 +173,13 @@ static int64_t states_of(const struct memory_need *need, const struct batch *b)
            state_bytes(need, &need->calibration, calibrating);
 }
 
-static int64_t kept_per_token(const struct memory_need *need)
+static int64_t retained_per_token(const struct memory_need *need)
 {
     const struct model_sizes *s = &need->sizes;
     return (s->in_width + (s->parallel ? s->shape.hidden : 0)) * FLOAT;
 }
 
-/* Bytes of a statistic of a stage; and what summing it takes, before anything is prepared from it.
- */
+/* Bytes of a statistic of a stage; *summing: bytes used while it is summed, before prepare. */
 static int64_t sums_of(const struct memory_need *need, int stage, int statistic, int64_t *summing)
 {
     const struct statistic *s = statistic_at(statistic);
@@ -254,19 +253,19 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     int64_t quantized = b->n ? s->linears : 0;
     if (need->needs.unrounded && (b->own || b->own_at_once)) quantized += s->linears;
     int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT;
-    int64_t own = shared / max64(need->mates, 1);
-    /* Weights that only the forward passes need are not resident while Hessians are: the quantized
-     * blocks are, and what this rank reads ahead. */
-    int64_t seen = shared;
-    if (need->mates > 1 && (b->own || b->own_at_once || b->shared))
-        seen = (quantized + p->ahead * s->block / need->mates) * FLOAT;
-    p->shared = seen - own;
-    part[MEMORY_WEIGHTS] = s->outside * FLOAT + own + READ_BUFFER;
+    int64_t per_rank = shared / max64(need->node_ranks, 1);
+    /* While Hessians are in memory, the weights that only forward passes read are not resident:
+     * only the quantized blocks and what this rank reads ahead. */
+    int64_t resident = shared;
+    if (need->node_ranks > 1 && (b->own || b->own_at_once || b->shared))
+        resident = (quantized + p->ahead * s->block / need->node_ranks) * FLOAT;
+    p->shared = resident - per_rank;
+    part[MEMORY_WEIGHTS] = s->outside * FLOAT + per_rank + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
     if (need->needs.trials) part[MEMORY_WORK] += range * (s->in_width + s->shape.hidden) * FLOAT;
-    part[MEMORY_KEPT] =
-        b->own ? min64(p->kept_tokens, need->calibration.tokens) * kept_per_token(need) : 0;
+    part[MEMORY_RETAINED] =
+        b->own ? min64(p->retained_tokens, need->calibration.tokens) * retained_per_token(need) : 0;
     int64_t summing;
     part[MEMORY_HESSIANS] = statistics_of(need, b, &summing);
     part[MEMORY_QUANTIZER] = b->n ? max64(quantizer_of(need, b), summing) : 0;
@@ -278,7 +277,7 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     p->scratch = p->place.scratch ? states : 0;
 }
 
-/* Fills the parts of p from its choices: those of its dearest wave. */
+/* Fills the parts of p from its choices, for the wave with the highest peak. */
 static void predict(const struct memory_need *need, struct memory_plan *p)
 {
     struct memory_plan one = *p;
@@ -303,13 +302,13 @@ static bool fits(const struct memory_limits *l, const struct memory_plan *p)
            (!p->place.scratch || p->scratch <= l->scratch);
 }
 
-/* As many kept tokens as there is room for. */
-static void keep(const struct memory_need *need, const struct memory_limits *l,
-                 struct memory_plan *p)
+/* Retains activations of as many calibration tokens as fit. */
+static void retain(const struct memory_need *need, const struct memory_limits *l,
+                   struct memory_plan *p)
 {
-    int64_t room = l->memory ? l->memory - p->blocks : INT64_MAX;
-    int64_t tokens = room / kept_per_token(need);
-    p->kept_tokens = min64(max64(tokens, 0), need->calibration.tokens);
+    int64_t available = l->memory ? l->memory - p->blocks : INT64_MAX;
+    int64_t tokens = available / retained_per_token(need);
+    p->retained_tokens = min64(max64(tokens, 0), need->calibration.tokens);
     predict(need, p);
 }
 
@@ -332,7 +331,7 @@ static enum status too_little(const struct memory_need *need, const struct memor
         (double)least_plan->part[MEMORY_WORK] / mib,
         (double)(least_plan->part[MEMORY_HESSIANS] + least_plan->part[MEMORY_QUANTIZER]) / mib,
         (double)(least_plan->head) / mib,
-        least_plan->place.scratch ? "" : ", name a scratch folder with room");
+        least_plan->place.scratch ? "" : ", name a scratch folder with enough space");
 }
 
 enum status memory_plan_make(const struct memory_need *need, const struct memory_limits *limits,
@@ -340,12 +339,12 @@ enum status memory_plan_make(const struct memory_need *need, const struct memory
 {
     int64_t n = variants(need),
             longest = max64(need->evaluation.longest, need->calibration.longest);
-    /* Whole sequences, and enough of them to occupy every thread if there is room. */
+    /* Whole sequences, if possible enough of them to occupy every thread. */
     const int64_t ranges[] = {max64(longest, need->threads * 4 * TOKEN_TILE), longest};
     struct memory_plan p, smallest = {.peak = INT64_MAX};
     for (int64_t waves = 1; waves <= max64(n, 1); waves++) {
         int64_t wave = (n + waves - 1) / waves;
-        if (waves > 1 && (n + wave - 1) / wave < waves) continue; /* had that one */
+        if (waves > 1 && (n + wave - 1) / wave < waves) continue; /* the same as with fewer waves */
         for (int scratch = 0; scratch <= (limits->folder != NULL); scratch++)
             for (int k = 0; k < 4; k++) {
                 p = (struct memory_plan){
@@ -357,7 +356,7 @@ enum status memory_plan_make(const struct memory_need *need, const struct memory
                 predict(need, &p);
                 if (p.peak < smallest.peak && p.scratch <= limits->scratch) smallest = p;
                 if (!fits(limits, &p)) continue;
-                keep(need, limits, &p);
+                retain(need, limits, &p);
                 *out = p;
                 return OK;
             }

@@ -22,10 +22,10 @@ static int64_t outside(const struct memory_after *a)
     return a->sizes->outside * (int64_t)sizeof(float);
 }
 
-/* Numbers of a vector on the rank that has most. */
+/* Numbers of a vector on the rank with the largest part. */
 static int64_t numbers_of(const struct memory_after *a, enum hvp_subset subset)
 {
-    return space_cut(hvp_numbers(&a->sizes->spec, subset), 0, (int)max64(a->ranks, 1)).most;
+    return space_cut(hvp_numbers(&a->sizes->spec, subset), 0, (int)max64(a->ranks, 1)).n_max;
 }
 
 static int64_t vector_of(const struct memory_after *a, enum hvp_subset subset)
@@ -42,13 +42,14 @@ static int64_t curvature_peak(const struct memory_after *a, const struct curvatu
     return outside(a) + more + curvature_bytes(o, numbers_of(a, subset), &calls);
 }
 
-/* Vectors that curvature stores are a setting, since they change last bits, and do not give way. */
+/* The number of stored vectors is a setting, because it changes last bits; it is not reduced to
+ * fit. */
 enum status memory_fit_curvature(const struct memory_after *a, const struct curvature_options *o,
                                  bool warm, bool may_keep, struct memory_fit *out, struct err *e)
 {
     out->together = o->together;
     out->kept =
-        may_keep && curvature_products_most(o) > 0 && curvature_peak(a, o, warm, true) <= a->spare;
+        may_keep && curvature_products_max(o) > 0 && curvature_peak(a, o, warm, true) <= a->spare;
     out->bytes = a->base + curvature_peak(a, o, warm, out->kept);
     NEED(a->bound <= 0 || out->bytes <= memory_usable(a->bound), ERR_NOMEM,
          "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
@@ -60,8 +61,8 @@ enum status memory_fit_curvature(const struct memory_after *a, const struct curv
     return OK;
 }
 
-/* Vectors of k cells: weights and gradient; of each its change, the product and, for the diagonal,
- * one tensor's part. */
+/* Vectors for k cells: weights and gradient; for each cell its change, the product and, for the
+ * diagonal, one tensor's part. */
 static int64_t vectors_of(const struct memory_after *a, int depth, int64_t k)
 {
     int64_t each = depth == SECOND_ORDER_LAYERS ? 3 : 2;
@@ -77,7 +78,8 @@ static int64_t cells_bytes(const struct memory_after *a, int depth, bool critica
         predicted = vectors_of(a, depth, k) + calls.product + (k - 1) * calls.further;
         changes = (2 + k) * vector_of(a, HVP_QUANTIZED);
     }
-    /* A quantized model beside the visit's, and one on the way between the two. */
+    /* A quantized model in addition to the visit's, and for critical sharpness a combination of the
+     * two. */
     int64_t measured = changes + (critical ? 2 : 1) * outside(a) + calls.loss;
     return outside(a) + max64(predicted, measured);
 }
@@ -87,15 +89,15 @@ static bool vectors_fit(const struct memory_after *a, int depth, int64_t k, doub
     return depth == SECOND_ORDER_NONE || (double)vectors_of(a, depth, k) <= vectors * 0x1p30;
 }
 
-/* The most variants for which there is room (0: no bound); *bytes: what they take, one where there
- * is not even room for that. */
+/* Returns the maximum number of variants that fit in `available` bytes (0: no limit), 0 if not even
+ * one does; *bytes: what they need, or one. */
 static int64_t cells_together(const struct memory_after *a, int depth, bool critical,
-                              int64_t together, double vectors, int64_t room, bool kept,
+                              int64_t together, double vectors, int64_t available, bool kept,
                               int64_t *bytes)
 {
     for (int64_t k = together; k > 0; k--) {
         *bytes = cells_bytes(a, depth, critical, k, kept);
-        if (vectors_fit(a, depth, k, vectors) && (room <= 0 || *bytes <= room)) return k;
+        if (vectors_fit(a, depth, k, vectors) && (available <= 0 || *bytes <= available)) return k;
     }
     return 0;
 }
@@ -105,15 +107,16 @@ enum status memory_fit_second_order(const struct memory_after *a, int depth, boo
                                     struct memory_fit *out, struct err *e)
 {
     bool predicts = depth != SECOND_ORDER_NONE;
-    int64_t room = a->bound > 0 ? max64(memory_usable(a->bound) - a->base, 1) : 0, bytes = 0;
+    int64_t available = a->bound > 0 ? max64(memory_usable(a->bound) - a->base, 1) : 0, bytes = 0;
     together = predicts ? min64(a->variants, together) : 1;
     *out = (struct memory_fit){0};
-    if (may_keep && predicts && room > 0)
+    if (may_keep && predicts && available > 0)
         out->together =
             cells_together(a, depth, critical, together, vectors, max64(a->spare, 1), true, &bytes);
     out->kept = out->together > 0;
     if (!out->kept)
-        out->together = cells_together(a, depth, critical, together, vectors, room, false, &bytes);
+        out->together =
+            cells_together(a, depth, critical, together, vectors, available, false, &bytes);
     out->bytes = a->base + bytes;
     NEED(out->together > 0 || vectors_fit(a, depth, 1, vectors), ERR_USAGE,
          "vectors of %lld numbers for one variant do not fit curvature.memory, %.3g GiB",

@@ -1,4 +1,4 @@
-/* Where hidden states go that memory has no room for. */
+/* Finds the scratch folder for hidden states that do not fit in memory. */
 #include "memory/states.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -25,7 +25,7 @@ static bool is_usable(const char *folder)
     return folder && folder[0] && fsx_is_dir(folder) && access(folder, W_OK | X_OK) == 0;
 }
 
-/* Once a process: every visit asks. */
+/* Once per process, because every visit calls it. */
 static void warn_of_memory(const char *folder)
 {
     static bool said;
@@ -34,7 +34,7 @@ static void warn_of_memory(const char *folder)
     said = true;
 }
 
-static int64_t room_in(const char *folder, int64_t ranks)
+static int64_t free_bytes_of(const char *folder, int64_t ranks)
 {
     struct statvfs s;
     if (statvfs(folder, &s) != 0) return 0;
@@ -42,13 +42,13 @@ static int64_t room_in(const char *folder, int64_t ranks)
     return (int64_t)(0.9 * free_bytes / (double)(ranks > 0 ? ranks : 1));
 }
 
-enum status scratch_find(const char *option, int64_t ranks, char **folder, int64_t *room,
+enum status scratch_find(const char *option, int64_t ranks, char **folder, int64_t *bytes,
                          struct err *e)
 {
     const char *const candidates[] = {getenv("SLURM_TMPDIR"), getenv("TMPDIR"), "/tmp", "/var/tmp"};
     const char *found = NULL;
     *folder = NULL;
-    *room = 0;
+    *bytes = 0;
     if (option && strcmp(option, "off") == 0) return OK;
     if (option) {
         NEED(is_usable(option), ERR_IO,
@@ -61,6 +61,6 @@ enum status scratch_find(const char *option, int64_t ranks, char **folder, int64
         if (is_usable(candidates[i]) && !is_memory(candidates[i])) found = candidates[i];
     if (!found) return OK;
     PASS(mem_string(folder, found, e));
-    *room = room_in(found, ranks);
+    *bytes = free_bytes_of(found, ranks);
     return OK;
 }

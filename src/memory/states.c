@@ -14,7 +14,7 @@ struct states {
     enum dtype type;
     void *memory; // (tokens, width) of type
     int fd;
-    uint16_t *narrow; // (PIECE) on the way to or from the file
+    uint16_t *narrow; // (PIECE) buffer for conversion
 };
 
 enum { PIECE = 1 << 18 };
@@ -26,12 +26,12 @@ static enum status disk_fail(const struct states *s, int code, const char *doing
                    "%s: cannot %s %s (%.1f GB) on scratch: %s%s", s->folder, doing, s->what,
                    (double)s->tokens * (double)s->width * (double)dtype_size(s->type) / 1e9,
                    strerror(code),
-                   full ? "; free some room, name another folder with run.scratch, or say "
+                   full ? "; free some space, name another folder with run.scratch, or say "
                           "run.scratch=off"
                         : "");
 }
 
-/* A file that nobody else sees and that goes with the process. */
+/* Makes an unlinked file, which disappears with the process. */
 static enum status file_make(struct states *s, struct err *e)
 {
     enum status st = OK;
@@ -53,9 +53,9 @@ static enum status file_reserve(struct states *s, struct err *e)
     off_t bytes = (off_t)(s->tokens * s->width) * (off_t)dtype_size(s->type);
     if (bytes == 0 || fallocate(s->fd, 0, 0, bytes) == 0) return OK;
     if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
-        return disk_fail(s, errno, "reserve room for", e);
-    /* Where room cannot be reserved (NFS), a full disk shows when it is written to. */
-    if (ftruncate(s->fd, bytes) != 0) return disk_fail(s, errno, "make room for", e);
+        return disk_fail(s, errno, "reserve space for", e);
+    /* If the file system cannot reserve space (NFS), writing detects a full disk. */
+    if (ftruncate(s->fd, bytes) != 0) return disk_fail(s, errno, "extend the file of", e);
     return OK;
 }
 
@@ -92,7 +92,7 @@ void states_close(struct states *s)
     free(s);
 }
 
-/* n elements at p to the file, from the first-th on, or from there to p. */
+/* Moves n elements between p and the file, where they start at element `first`. */
 static enum status file_move(const struct states *s, int64_t first, int64_t n, void *p, bool put,
                              struct err *e)
 {
@@ -110,7 +110,7 @@ static enum status file_move(const struct states *s, int64_t first, int64_t n, v
     return OK;
 }
 
-/* The same with f32 at x, bf16 in pieces. */
+/* The same for f32 at x; bf16 is converted in pieces. */
 static enum status file_convert(const struct states *s, int64_t first, int64_t n, float *x,
                                 bool put, struct err *e)
 {
@@ -159,7 +159,7 @@ enum status states_put(struct states *s, int64_t row, int64_t n, const float *x,
         dtype_narrow_bf16((uint16_t *)s->memory + first, x, count);
         return OK;
     }
-    float *own = (float *)s->memory + first;
-    if (own != x) memcpy(own, x, (size_t)count * sizeof *own);
+    float *stored = (float *)s->memory + first;
+    if (stored != x) memcpy(stored, x, (size_t)count * sizeof *stored);
     return OK;
 }

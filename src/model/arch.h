@@ -1,8 +1,7 @@
 /* arch: descriptions of architectures. A family is a const struct arch: tensor names, wiring, and
  * defaults of config.json's keys. A spec is a family plus one config.json: all that the shared code
  * needs to know of a model. Internal to this folder and to curvature/hvp*. Nothing here
- * communicates.
- */
+ * communicates. */
 #pragma once
 #include "model/hfconfig.h"
 #include "model/rope.h"

@@ -148,8 +148,7 @@ MUST_USE enum status diff_weights_load(const struct model *m, int64_t layer,
 void diff_weights_free(struct diff_weights *w);
 
 /* cosine, sine (n, half) = those of the RoPE angles of the positions below n. ERR_FORMAT:
- * config.json.
- */
+ * config.json. */
 MUST_USE enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine,
                                  struct err *e);
 

@@ -1,14 +1,13 @@
-/* plan: what a sweep file asks for: cells, their keys, and the visits that fill those that are
- * missing.
+/* plan: the cells that a sweep file requests, their keys, and the visits that compute the missing
+ * ones. Nothing here is collective.
  *
- * A cell's key hashes its own resolved settings and inputs, so that a larger sweep keeps what a
- * smaller one finished: the model's and the checkpoint's names, the tokenizer, the evaluation texts
- * and how they are cut; of the variant the method, its bits, the options that concern it and, if it
- * calibrates, the calibration text; of curvature its options, text and seed, and nothing of the
- * evaluation. Labels of quantizers are not part of it. The weights are not
- * either (they may not be on disk yet): a run compares their digest with the recorded one and does
- * a changed checkpoint again.
- */
+ * A cell's key is a digest of its resolved settings and inputs, so that a larger sweep reuses the
+ * results of a smaller one: the names of model and checkpoint, the tokenizer, the evaluation texts
+ * and how they are cut; for a variant the method, its bits, the options that concern it and, if it
+ * calibrates, the calibration text; for curvature its options, text and seed, without the
+ * evaluation. Labels of quantizers are not included. Weights are not included either, because they
+ * may not be on disk yet: a run compares their digest with the recorded one and recomputes a
+ * changed checkpoint. */
 #pragma once
 #include "config/sweep.h"
 #include "memory/cost.h"
@@ -21,7 +20,7 @@ struct plan_variant {
     const struct method_entry *method; /* borrowed from the sweep */
     int64_t quantizer;                 /* index of its label */
     int64_t bits;
-    bool applicable; /* the method has such a width and the sweep asks for it */
+    bool applicable; /* the method supports this bit-width and the sweep requests it */
     char key[HASH_HEX];
 };
 
@@ -29,7 +28,7 @@ struct plan_checkpoint {
     int64_t model, row;
     struct weights weights;
     char key[HASH_HEX];
-    char curvature_key[HASH_HEX]; /* "": not asked for */
+    char curvature_key[HASH_HEX]; /* "": not requested */
 };
 
 struct plan_surface {
@@ -37,134 +36,138 @@ struct plan_surface {
     const struct method_entry *quantizer; /* NULL: none */
     const struct data_options *dataset;
     int64_t model;
-    int64_t n, *checkpoints; /* places in the plan; the first is the origin, the next one what the
-                                first axis points to, or the trajectory's */
+    int64_t n, *checkpoints; /* indices into checkpoints: the origin, then the end of the first
+                                axis, or all of the trajectory */
     char key[HASH_HEX];
-    struct results_surface points; /* its list is owned */
+    struct results_surface points; /* owns points.exact */
 };
 
-/* What the visits of one model cost: checkpoints of a training run have one shape. It is read from
- * one config.json in the model's folders or the one above them (a checkpoint that is not there
- * yet); without any, all costs are alike. */
+/* Costs of the visits of one model, whose checkpoints all have the same shape. The shape is read
+ * from one config.json in the checkpoints' folders or, if none exists yet, in their parent folder;
+ * without it all costs are equal. */
 struct plan_model {
-    bool known; /* some checkpoint's config.json could be read */
+    bool known; /* a config.json could be read */
     struct model_sizes sizes;
-    double bytes_a_weight;
-    struct cost shared;       /* every piece of a visit */
-    struct cost statistics;   /* more, if a variant uses shared statistics */
-    struct cost once[PART_N]; /* more, of each part of a visit */
-    struct cost *variants;    // (n_variants of the plan), with what parts add to each cell
+    double bytes_per_weight;
+    struct cost shared;       /* work that every piece of a visit repeats */
+    struct cost statistics;   /* additional, if a variant uses shared statistics */
+    struct cost once[PART_N]; /* additional work of each part, once per visit */
+    struct cost *variants;    // (n_variants of the plan) including what parts add per cell
 };
 
 struct plan_costs {
     int64_t n;
     struct plan_model *models; // (models of the sweep)
     struct cost_tokens evaluation, calibration, curvature;
-    struct cost_rates rates; /* nominal, until the caller says otherwise */
-    int64_t learned;         /* finished records that corrected them */
+    struct cost_rates rates; /* nominal, until the caller sets them */
+    int64_t learned;         /* finished records used for corrections */
 };
 
 struct plan {
     const struct sweep *sweep; /* borrowed */
     int64_t n_bits;
-    int64_t bits[QUANT_BITS_N]; /* the axis, ascending */
+    int64_t bits[QUANT_BITS_N]; /* labels of the axis, ascending */
     int64_t n_variants;
     struct plan_variant *variants; // (quantizer, bits)
     int64_t n_checkpoints;
     struct plan_checkpoint *checkpoints;
     int64_t n_surfaces;
     struct plan_surface *surfaces;
-    void *task[PART_N]; /* of a visit's parts, but for what differs between checkpoints; NULL: not
-                           asked for */
-    char second_order[HASH_HEX]; /* settings of the prediction of each cell; "": not asked for */
-    json_t *inputs;              /* path → digest */
-    bool look_ahead;             /* as plan_make was told */
-    bool draft;                  /* keys are not those of a run: a text or tokenizer is not there */
+    void *task[PART_N]; /* tasks of the parts, without the fields that differ between checkpoints;
+                           NULL: not requested */
+    char second_order[HASH_HEX]; /* digest of the settings of second-order predictions; "": not
+                                    requested */
+    json_t *inputs;              /* {path: digest} */
+    bool look_ahead;             /* argument of plan_make */
+    bool draft; /* a text or tokenizer is missing, so that keys differ from those of a run */
     struct plan_costs costs;
 };
 
-/* Reads the texts' and tokenizers' digests and the shapes of the checkpoints that are there.
- * look_ahead: texts and tokenizers that are not there are no error but make a draft.
- * ERR_USAGE (unknown method, options that do not concern it, a method that calibrates without
- * calibration data), ERR_IO (unreadable text or tokenizer). */
+/* Makes the plan; computes the digests of texts and tokenizers and reads the shapes of existing
+ * checkpoints. Borrows s; free *out with plan_free. look_ahead: a missing text or tokenizer makes
+ * the plan a draft instead of an error. ERR_USAGE (unknown method, options that do not concern it,
+ * a method that calibrates without calibration data), ERR_IO (unreadable text or tokenizer). */
 MUST_USE enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out,
                                struct err *e);
 void plan_free(struct plan *p);
 
-/* The plan record of the journal (results.h). command: how the run was started. A new reference in
- * *out. */
+/* *out (a new reference) = the plan record of the journal (results.h). command: the command line of
+ * the run. ERR_NOMEM. */
 MUST_USE enum status plan_record(const struct plan *p, const char *command, json_t **out,
                                  struct err *e);
 
-/* Which cells a run takes. */
+/* Which cells a run computes. */
 struct plan_choice {
-    bool retry_failed; /* failed ones again */
-    bool redo;         /* finished ones again */
+    bool retry_failed; /* also cells that failed */
+    bool redo;         /* also cells that are done */
     int64_t n_only;
-    char **only; /* "model=PATTERN", "checkpoint=…", "bits=…", "quantizer=…"; all must hold; shell
-                    patterns. "surface=…" takes surfaces alone, as do the others, but model, cells
-                    alone */
+    char **only; /* "model=PATTERN", "checkpoint=…", "bits=…", "quantizer=…", "surface=…" (shell
+                    patterns); all must match. "surface" selects only surfaces; checkpoint, bits and
+                    quantizer select only cells */
 };
-/* ERR_USAGE: a key that is none of these. */
+/* ERR_USAGE: an unknown key. */
 MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
 
-/* A visit and what is known of it. */
+/* A visit with its expected cost. */
 struct plan_visit {
     struct visit visit;
     int64_t model;
-    double cost;      /* of what all its pieces share, in seconds */
-    int64_t n_pieces; /* 0: it is never cut */
-    double *pieces;   // (n_pieces) what each (visit.h) adds
-    int64_t kind;     /* visits of one kind take alike: model, and whether a point */
-    int64_t files;    /* from 1: which files it reads */
+    double cost;      /* seconds of the work that every piece repeats */
+    int64_t n_pieces; /* 0: it is never split */
+    double *pieces;   // (n_pieces) seconds that each piece (visit.h) adds
+    int64_t kind;  /* visits of one kind (model, surface point or not) share the correction of their
+                      costs */
+    int64_t files; /* number of the set of files that it reads, from 1 */
 };
 
-/* The visits that fill what is missing, one a checkpoint, in the order of the plan, then one a
- * point of each surface. view: what is finished, NULL for nothing. */
+/* The visits that compute what is missing: one per checkpoint, in the order of the plan, then one
+ * per surface point. view: finished results; NULL: none. Free *out with plan_visits_free.
+ * ERR_NOMEM, ERR_FORMAT. */
 struct plan_visits {
     int64_t n, n_cells, n_points, n_curvature;
     struct plan_visit *visits; // (n)
-    int64_t n_changed; /* checkpoints done again because their weights differ from the recorded */
+    int64_t
+        n_changed; /* checkpoints recomputed because their weights differ from the recorded ones */
 };
 MUST_USE enum status plan_visits_make(const struct plan *p, const struct results_view *view,
                                       const struct plan_choice *choice, struct plan_visits *out,
                                       struct err *e);
 void plan_visits_free(struct plan_visits *v);
 
-/* The records that it asks for, and what the view (NULL: nothing is finished) has of them: for
- * counts. *out is closed by the caller. ERR_NOMEM. */
+/* Enumerates the records that the plan requests, with their state in the view (NULL: nothing is
+ * finished). The caller closes *out. ERR_NOMEM. */
 MUST_USE enum status plan_inventory(const struct plan *p, const struct results_view *view,
                                     struct inventory *out, struct err *e);
 
 /* --- plan_cost.c --- */
 
-/* Corrects the rates by the phases' seconds of the finished records of this plan. */
+/* Corrects the rates from the seconds per phase of the plan's finished records. */
 void plan_costs_learn(struct plan *p, const struct results_view *view);
 
-/* Of a visit v of the model; variants (borrowed indices into the plan's): which of the plan's it
- * has. pieces (visit_pieces): what each adds; returns what they share. Seconds. */
+/* Returns the seconds of the work that every piece of visit v repeats; sets pieces (visit_pieces)
+ * to the seconds that each one adds. variants: indices of v's variants in the plan. */
 double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants,
                           const struct visit *v, double *pieces);
-/* The whole visit of a checkpoint with n of the plan's variants, and all parts asked for. */
+/* Cost of a visit of one checkpoint with n of the plan's variants and all requested parts. */
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants,
                             int64_t n);
 
-/* A rank as it is planned for. */
+/* Properties of a rank that plans assume. */
 struct plan_rank {
-    int64_t threads, memory; /* 0 bytes: no bound */
-    int64_t base;            /* bytes of such a process before its first visit; 0: not known */
-    bool scratch;            /* states may go there */
-    int64_t ranks, mates;    /* of its group, and of those on its node */
+    int64_t threads, memory; /* memory 0: no limit */
+    int64_t base;            /* bytes of the process before its first visit; 0: unknown */
+    bool scratch;            /* hidden states may be stored on scratch */
+    int64_t ranks, mates;    /* in its group, and those of it on its node */
 };
 
-/* The fewest ranks, up to most->ranks of them with so many on a node, whose memory is enough for
- * visits of the model with these variants and for curvature, if that ever fits; all, if none is; 1
- * where it cannot be known. */
+/* The smallest number of ranks, at most largest->ranks, whose memory suffices for visits of the
+ * model with these variants and, if any number does, for curvature; largest->ranks if no number
+ * suffices; 1 if the model's shape is unknown. */
 int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
-                         const struct plan_rank *most);
+                         const struct plan_rank *largest);
 
-/* Memory of such a rank that runs the visit with others of its kind. ERR_NOMEM: what it has is too
- * little, the text says for what. */
+/* Plans the memory of such a rank in a group of equal ranks that runs the visit. ERR_NOMEM: its
+ * memory is too small; the text says for what. */
 MUST_USE enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
                                        int64_t n, const struct plan_rank *rank,
                                        struct memory_plan *out, struct err *e);

@@ -1,4 +1,4 @@
-/* What the visits of a plan cost, and the ranks and memory that they take. */
+/* Costs of the visits of a plan, and the ranks and memory that they need. */
 #include "group/inputs.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
@@ -26,7 +26,7 @@ static bool read_config(const char *folder, struct plan_model *m)
               model_sizes_read(config, file, &m->sizes, NULL) == OK;
     if (ok) {
         const char *type = json_text(config, "torch_dtype", json_text(config, "dtype", ""));
-        m->bytes_a_weight = strcmp(type, "float32") == 0 ? 4 : 2;
+        m->bytes_per_weight = strcmp(type, "float32") == 0 ? 4 : 2;
     }
     json_decref(config);
     free(file);
@@ -56,8 +56,8 @@ static void find_shapes(const struct plan *p, struct plan_costs *c)
 
 /* --- tokens --- */
 
-/* A text of more is not read for a plan's sake: some seconds of tokenizing. */
-static const double most_counted = 4e6;
+/* Longer texts are not read for a plan: tokenizing them would take many seconds. */
+static const double bytes_counted_max = 4e6;
 
 static struct cost_tokens tokens_of(const struct sequences *s)
 {
@@ -70,20 +70,20 @@ static struct cost_tokens tokens_of(const struct sequences *s)
     return t;
 }
 
-/* As cost_tokens_of; what would be guessed is counted where the text is not too long for that and
- * some checkpoint is there with a tokenizer: the first one's is taken for all. */
+/* As cost_tokens_of, but counts instead of estimating if the text is short enough and some
+ * checkpoint with a tokenizer exists; the first one's tokenizer is used. */
 static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cache *cache,
                                          const struct data_options *d)
 {
     struct cost_tokens t = cost_tokens_of(d);
-    for (int64_t i = 0; t.guessed && t.tokens <= most_counted && i < p->n_checkpoints; i++) {
+    for (int64_t i = 0; t.guessed && t.tokens <= bytes_counted_max && i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
         const struct sequences *found;
         struct err none = {0};
         const struct visit v = {.weights = c->weights, /* shallow */
                                 .tokenizer = p->sweep->models[c->model].tokenizer};
         if (!weights_present(&c->weights)) continue;
-        /* What is wrong with the text or the tokenizer is the visit's to say. */
+        /* Errors in the text or the tokenizer are reported by the visit. */
         if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = tokens_of(found);
         err_clear(&none);
         break;
@@ -124,7 +124,7 @@ done:
 
 static void cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
 {
-    m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_a_weight);
+    m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_per_weight);
     m->statistics =
         cost_shared_statistics(&m->sizes, p->sweep->methods, p->sweep->n_methods, &c->calibration);
     for (int64_t i = 0; i < p->n_variants; i++)
@@ -138,7 +138,7 @@ static void cost_model(const struct plan *p, const struct plan_costs *c, struct 
     }
 }
 
-/* Nothing is known: a second for everything, about. */
+/* The model's shape is unknown: everything costs one second. */
 static void cost_unknown(const struct plan *p, struct plan_model *m)
 {
     m->shared.flop[COST_FORWARD] = 1e11;
@@ -174,7 +174,7 @@ static bool shares_statistics(const struct plan_variant *v)
     return q && quant_needs_of(q, &v->method->options).shared;
 }
 
-/* What the pieces of such a visit share. */
+/* Work that every piece of such a visit repeats. */
 static struct cost shared_cost(const struct plan *p, int64_t model, const int64_t *variants,
                                int64_t n)
 {
@@ -230,7 +230,7 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
         const struct plan_model *m = &c->models[at->model];
         const json_t *record = m->known ? results_view_find(view, at->key) : NULL;
         if (finished(record)) {
-            /* The head's seconds here are those of all streams; cells have their parts of them. */
+            /* The head's seconds in this record are those of all streams, which the cells share. */
             struct cost own = m->shared;
             own.flop[COST_HEAD] = 0;
             cost_learn(&sums, &own, &c->rates, record);
@@ -251,7 +251,7 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
 
 /* --- memory --- */
 
-/* What a rank of a group has to hold of the sequences: the share that is greatest. */
+/* The sequences of the rank of a group that has the largest share. */
 static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ranks)
 {
     int64_t tokens = (int64_t)t->tokens, share = tokens / ranks + (ranks > 1 ? t->longest : 0);
@@ -259,15 +259,15 @@ static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ran
                                      share < tokens ? share : tokens, t->longest};
 }
 
-/* Likewise of curvature's, which are dealt out one by one. */
-static struct memory_sequences dealt_of(const struct cost_tokens *t, int64_t ranks)
+/* The same for curvature's sequences, which are distributed one by one. */
+static struct memory_sequences curvature_share_of(const struct cost_tokens *t, int64_t ranks)
 {
     int64_t n = (t->sequences + ranks - 1) / ranks, tokens = (int64_t)t->tokens;
     return (struct memory_sequences){n, n * t->longest < tokens ? n * t->longest : tokens,
                                      t->longest};
 }
 
-/* What a visit has opened when it plans: the checkpoint's headers, token ids and their bytes. */
+/* Memory that a visit uses before it plans: the checkpoint's headers, token ids and their bytes. */
 enum { OPENED = 2 << 20, OPENED_TOKEN = 2 * sizeof(int32_t) };
 
 static int64_t base_of(const struct plan *p, const struct plan_rank *rank)
@@ -285,7 +285,7 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
     struct memory_need need = {.sizes = p->costs.models[model].sizes,
                                .threads = rank->threads,
                                .ranks = ranks,
-                               .mates = min64(rank->mates, ranks),
+                               .node_ranks = min64(rank->mates, ranks),
                                .base = base_of(p, rank),
                                .evaluation = share_of(&p->costs.evaluation, ranks),
                                .calibration = share_of(&p->costs.calibration, ranks)};
@@ -300,7 +300,7 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
     return memory_plan_make(&need, &limits, out, e);
 }
 
-/* What comes after the blocks and cannot give way further. */
+/* Adds the memory of the parts that run after the blocks, at their minimum. */
 static enum status add_after(const struct plan *p, int64_t model, int64_t n,
                              const struct plan_rank *rank, struct memory_plan *out, struct err *e)
 {
@@ -320,10 +320,10 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
         if (!p->task[i] || (part->of_cells && n == 0)) continue;
         after.ranks =
             part->in_fixed_order && p->sweep->run.reproducible ? 1 : max64(rank->ranks, 1);
-        after.tokens = dealt_of(&p->costs.curvature, after.ranks);
+        after.tokens = curvature_share_of(&p->costs.curvature, after.ranks);
         enum status fits = part->memory(p->task[i], &after, true, &fit, &why);
         out->after = max64(out->after, fit.bytes);
-        /* What no memory would cure is for the visit to say. */
+        /* Other errors do not depend on memory; the visit reports them. */
         if (fits == ERR_NOMEM && st == OK)
             st = err_set(e, fits, __FILE__, __LINE__, "%s", why.text);
     }
@@ -349,16 +349,17 @@ static bool ranks_suffice(const struct plan *p, int64_t model, const int64_t *va
 }
 
 int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *variants, int64_t n,
-                         const struct plan_rank *most)
+                         const struct plan_rank *largest)
 {
-    struct plan_rank rank = *most;
-    if (!p->costs.models[model].known || most->memory < 1) return 1;
-    /* Curvature that no group has room for fails by itself: cells get no larger group for it. */
-    bool after = ranks_suffice(p, model, variants, n, most, true);
+    struct plan_rank rank = *largest;
+    if (!p->costs.models[model].known || largest->memory < 1) return 1;
+    /* If no group has enough memory for curvature, only curvature fails; groups are chosen for the
+     * cells. */
+    bool after = ranks_suffice(p, model, variants, n, largest, true);
     /* 1, 2, 3, 4, 6, 8, 12, ...: a few more ranks than needed cost little. */
-    for (int64_t r = 1; r < most->ranks; r = r < 3 ? r + 1 : r % 3 ? r + r / 2 : r / 3 * 4) {
+    for (int64_t r = 1; r < largest->ranks; r = r < 3 ? r + 1 : r % 3 ? r + r / 2 : r / 3 * 4) {
         rank.ranks = r;
         if (ranks_suffice(p, model, variants, n, &rank, after)) return r;
     }
-    return most->ranks;
+    return largest->ranks;
 }

@@ -1,49 +1,52 @@
-/* plan_internal: what the files that make a plan share. */
+/* plan_internal: functions that the files of plan/ share. */
 #pragma once
 #include "plan/plan.h"
 
-/* Digest of a JSON value; takes the reference. */
+/* key = digest of a JSON value, whose reference is taken over; NULL: ERR_NOMEM. */
 MUST_USE enum status plan_digest(json_t *json, char key[HASH_HEX], struct err *e);
-/* What a data source gives, wherever its file lies: options without paths and labels, and the
- * file's digest. */
+/* *out (a new reference) = the content of a data source, wherever its file is: the options without
+ * paths and labels, and the file's digest. */
 MUST_USE enum status plan_data_identity(struct plan *p, const struct data_options *d, json_t **out,
                                         struct err *e);
-/* Key of a variant; calibration: its identity, or NULL. */
+/* Key of a variant. calibration: identity of the calibration data, or NULL. */
 MUST_USE enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                                       int64_t bits, const json_t *calibration, char key[HASH_HEX],
                                       struct err *e);
-/* The tokenizer's digest; "" when it comes with checkpoints that are not there. */
+/* hash = digest of the tokenizer; "" if it belongs to checkpoints that do not exist yet. */
 MUST_USE enum status plan_tokenizer_identity(struct plan *p, const struct model_entry *m,
                                              const char *checkpoint, char hash[HASH_HEX],
                                              struct err *e);
 
-/* Whether the choice takes that value of the key; whether it says anything about the key. */
+/* plan_chosen: whether the choice includes this value of the key. plan_choice_names: whether the
+ * choice restricts the key. */
 bool plan_chosen(const struct plan_choice *choice, const char *key, const char *value);
 bool plan_choice_names(const struct plan_choice *choice, const char *key);
-/* Whether the record of that key is to be made. */
+/* Whether the record with this key must be computed. */
 bool plan_missing(const struct results_view *view, const char *key,
                   const struct plan_choice *choice);
-/* What hidden states are held as, for keys: NULL for f32, which was there first. */
+/* Type of the hidden states as a part of keys; NULL for f32, which earlier versions always used. */
 const char *plan_activations(const struct sweep *s);
 
 /* --- plan_visits.c --- */
-/* task[part] of the parts that the sweep asks for of every checkpoint: of c, or (NULL) but for what
- * differs between them. The caller frees, whatever is returned. */
+/* task[part] = the tasks of all parts that the sweep requests, for checkpoint c or (NULL) without
+ * the fields that differ between checkpoints. The caller frees them, also after a failure. */
 MUST_USE enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c,
                                      void **task, struct err *e);
 
 /* --- plan_surfaces.c --- */
-/* Fills p->surfaces; the checkpoints are there. calibration: its identity, or NULL. ERR_USAGE. */
+/* Fills p->surfaces from p->checkpoints. calibration: identity of the calibration data, or NULL.
+ * ERR_USAGE. */
 MUST_USE enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct err *e);
-/* The plan record's "surfaces", a new reference. */
+/* plan_surfaces_record: "surfaces" of the plan record, a new reference. plan_surfaces_points: the
+ * number of all points. */
 json_t *plan_surfaces_record(const struct plan *p);
 int64_t plan_surfaces_points(const struct plan *p);
-/* Adds the visits of the points that are missing; there is room for all. */
+/* Adds the visits of the missing points to `visits`, whose array is large enough. */
 MUST_USE enum status plan_surfaces_visits(const struct plan *p, const struct results_view *view,
                                           const struct plan_choice *choice,
                                           struct plan_visits *visits, struct err *e);
 
 /* --- plan_cost.c --- */
-/* Reads one config.json a model, and short texts. ERR_NOMEM. */
+/* Computes the costs; reads one config.json per model, and short texts. ERR_NOMEM. */
 MUST_USE enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e);
 void plan_costs_free(struct plan_costs *c);

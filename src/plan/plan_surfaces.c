@@ -18,7 +18,7 @@ static const struct plan_checkpoint *origin_of(const struct plan *p, const struc
     return &p->checkpoints[s->checkpoints[0]];
 }
 
-/* --- what a surface is made of --- */
+/* --- surfaces --- */
 
 static enum status add_checkpoint(const struct plan *p, struct plan_surface *s, const char *name,
                                   struct err *e)
@@ -92,7 +92,7 @@ done:
 
 /* --- points --- */
 
-/* Exact points: every checkpoint, and the quantized one; of random directions the origin. */
+/* Exact points: every checkpoint and the quantized one; for random directions only the origin. */
 static enum status make_points(const struct plan *p, struct plan_surface *s, struct err *e)
 {
     bool quantized = s->entry->plane == SURFACE_QUANTIZATION;
@@ -151,7 +151,7 @@ json_t *plan_surfaces_record(const struct plan *p)
 
 /* --- visits --- */
 
-/* The checkpoints, then the quantized one, or the two random directions. */
+/* Fills the task's parts: the checkpoints, then the quantized one or the two random directions. */
 static enum status fill_parts(const struct plan *p, const struct plan_surface *s,
                               struct surface_task *t, struct err *e)
 {
@@ -217,14 +217,14 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
                               const struct results_view *view, const struct plan_choice *choice,
                               struct plan_visits *visits, struct err *e)
 {
-    const int64_t files = 1 + visits->n; /* all points of the surface read the same */
+    const int64_t files = 1 + visits->n; /* all points of the surface read the same files */
     for (int64_t k = 0; k < results_surface_points(&s->points); k++) {
         char key[HASH_HEX];
         struct results_point point = results_surface_point(&s->points, k);
         results_point_key(s->key, &point, key);
         if (!plan_missing(view, key, choice)) continue;
         struct plan_visit *v = &visits->visits[visits->n++];
-        double own; /* of the only piece */
+        double own; /* seconds of the only piece */
         *v = (struct plan_visit){
             .model = s->model, .kind = p->sweep->n_models + s->model, .files = files};
         visits->n_points++;

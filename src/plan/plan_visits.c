@@ -1,4 +1,4 @@
-/* Which cells are missing, and the visits that fill them. */
+/* Finds the missing cells and makes the visits that compute them. */
 #include "measure/curvature.h"
 #include "measure/second_order.h"
 #include "measure/warm.h"
@@ -20,7 +20,7 @@ void plan_visits_free(struct plan_visits *v)
     *v = (struct plan_visits){0};
 }
 
-/* The pattern behind "KEY=" if the choice is of that key, else NULL. */
+/* The pattern after "KEY=" if `only` is for that key, else NULL. */
 static const char *pattern_of(const char *only, const char *key)
 {
     size_t n = strlen(key);
@@ -82,8 +82,8 @@ bool plan_missing(const struct results_view *view, const char *key,
     return choice->retry_failed && strcmp(json_text(record, "status", ""), "failed") == 0;
 }
 
-/* True if the folder's weights are not those of the record. A folder that is not there (any more)
- * changes nothing. */
+/* True if the folder's weights differ from the record's. False if the folder does not exist (any
+ * more). */
 static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
 {
     const char *recorded = json_text(json_object_get(record, "provenance"), "weights_hash", "");
@@ -111,8 +111,8 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     return mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e);
 }
 
-/* True if the weights of the checkpoint, or of one before on the chain of a warm start, are not
- * those that its curvature was measured from. */
+/* True if the weights of the checkpoint, or of an earlier one in the chain of a warm start, differ
+ * from those that its curvature was measured with. */
 static bool chain_changed(const struct plan *p, const struct plan_checkpoint *c,
                           const json_t *record)
 {
@@ -136,7 +136,7 @@ static bool curvature_missing(const struct plan *p, const struct plan_checkpoint
     return weights_changed(c, record) || chain_changed(p, c, record);
 }
 
-/* The chain of a warm start: the rows above the checkpoint's own. */
+/* Adds the chain of a warm start: the earlier rows of the trajectory. */
 static enum status add_chain(const struct plan *p, const struct plan_checkpoint *c,
                              struct curvature_task *t, struct err *e)
 {
@@ -168,9 +168,9 @@ static enum status add_curvature(const struct plan *p, const struct plan_checkpo
     return OK;
 }
 
-/* A finished cell (or checkpoint) that lacks the prediction asked for, or has one of other
- * settings, is made again: its weights are needed for it. The key stays, and with it what other
- * plans make of the cell. */
+/* Whether a finished cell (or checkpoint) lacks the requested prediction or has one of other
+ * settings. It is then recomputed, because the prediction needs its weights; its key is unchanged.
+ */
 static bool lacks_prediction(const struct plan *p, const struct results_view *view, const char *key)
 {
     const json_t *record = view ? results_view_find(view, key) : NULL;
@@ -204,7 +204,7 @@ enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *
     return OK;
 }
 
-/* The checkpoint's visit, which: of the plan's variants it has; no variants and *wanted false when
+/* Makes the checkpoint's visit; which: indices of its variants in the plan. *wanted is false if
  * there is nothing to do. */
 static enum status make_visit(const struct plan *p, const struct plan_checkpoint *c,
                               const struct results_view *view, const struct plan_choice *choice,
@@ -244,13 +244,12 @@ static enum status set_cost(const struct plan *p, const int64_t *which, struct p
     v->n_pieces = visit_pieces(&v->visit);
     PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
     v->cost = plan_visit_seconds(p, v->model, which, &v->visit, v->pieces);
-    /* What is asked for without cells walks the blocks itself. */
+    /* Without cells the visit has no shared pass over the blocks. */
     if (v->visit.n_variants == 0 && v->visit.cells_only) v->cost = 0;
     return OK;
 }
 
-/* Adds the visit of checkpoint c if there is anything to do. which: room for the plan's variants.
- */
+/* Adds the visit of checkpoint c if there is anything to do. which (n_variants): scratch. */
 static enum status add_checkpoint(const struct plan *p, const struct plan_checkpoint *c,
                                   const struct results_view *view, const struct plan_choice *choice,
                                   int64_t *which, struct plan_visits *out, struct err *e)

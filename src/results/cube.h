@@ -1,6 +1,5 @@
 /* cube: the variables of a results file, before they are written and when they are compared with
- * what was. Only cube_write.c, cube_read.c and h5.c know HDF5; docs/cube.md is the schema.
- */
+ * what was. Only cube_write.c, cube_read.c and h5.c know HDF5; docs/cube.md is the schema. */
 #pragma once
 #include "results/kind.h"
 

@@ -1,8 +1,7 @@
 /* h5: HDF5 with this project's errors. The library never touches a disk here: a file is made in
  * memory and handed over as bytes, and bytes that were read are opened in memory. So a full disk, a
  * network file system's locks and a file replaced meanwhile are plain I/O, met with plain messages,
- * and not states of the library (which reports a full disk only at the end, or never).
- */
+ * and not states of the library (which reports a full disk only at the end, or never). */
 #pragma once
 #include "results/cube.h"
 #include <hdf5.h>

@@ -7,8 +7,7 @@
  * new quantity is one line of its kind's fields.
  *
  * Two records of one key are one result: the view keeps one that is done before one that failed,
- * then the newer (view_add, the only place that decides it).
- */
+ * then the newer (view_add, the only place that decides it). */
 #pragma once
 #include "results/axes.h"
 #include "results/results.h"

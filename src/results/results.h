@@ -42,8 +42,7 @@
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
  * (none: not asked for); that of a cell is results_cell_key(checkpoint key, variant key), that of a
  * point results_point_key(surface key, place), so a plan is as small as its axes. A record belongs
- * to the newest plan exactly when its key does.
- */
+ * to the newest plan exactly when its key does. */
 #pragma once
 #include "util/err.h"
 #include "util/hash.h"

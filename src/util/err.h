@@ -8,8 +8,7 @@
  * - It owns nothing: RAISE raises, NEED checks and PASS passes on; all return at once.
  *
  * None of them inside an OpenMP region, which neither goto nor return may leave: keep the status in
- * a variable and look at it after the region.
- */
+ * a variable and look at it after the region. */
 #pragma once
 #include <stdbool.h> /* nearly every file has the standard types from here */
 #include <stddef.h>

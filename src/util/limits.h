@@ -2,8 +2,7 @@
  *
  * The machine's totals are only an upper bound: limits of cgroups (v1 and v2, at every level above
  * the process), of Slurm, resource limits and the affinity mask are applied as well. What a job may
- * use of a node is then divided among its ranks there.
- */
+ * use of a node is then divided among its ranks there. */
 #pragma once
 #include "util/err.h"
 #include <mpi.h>

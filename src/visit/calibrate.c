@@ -1,7 +1,7 @@
-/* Calibration sequences through a block, range by range. Between two passes over the ranges a stage
- * is quantized, and the hidden states stand before the attention or before the MLP. What the passes
- * would have to compute twice, the inputs of STAGE_O and STAGE_DOWN, is kept for as many ranges as
- * the memory plan has room for and made again for the others: the same numbers either way. */
+/* Runs calibration sequences through a block, range by range. A stage is quantized between two
+ * passes over the ranges; the hidden states are then the input of the attention or of the MLP. The
+ * inputs of STAGE_O and STAGE_DOWN, which two passes need, are retained for as many ranges as the
+ * memory plan allows and computed again for the others, with the same result. */
 #include "linalg/linalg.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -25,7 +25,8 @@ static void stage_output(struct workspace *w, const struct range *r, const struc
     model_stage_output(w->model, b, stage, &r->view, 0, r->view.n, x, &w->acts);
 }
 
-/* The stage's input from x, which stands before the half of the block that the stage is in. */
+/* Computes the stage's input from x, the input of the half of the block (attention or MLP) that has
+ * the stage. */
 static void make_input(struct workspace *w, const struct range *r, const struct block *b, int stage,
                        float *x)
 {
@@ -36,7 +37,7 @@ static void make_input(struct workspace *w, const struct range *r, const struct 
     stage_input(w, r, b, stage, x);
 }
 
-/* Ranges that are kept have buffers of their own for what outlives a pass. */
+/* Points the acts to the range's retained buffers, if it has any; returns the buffers before. */
 struct own_buffers {
     float *in, *branch;
 };
@@ -44,10 +45,10 @@ struct own_buffers {
 static struct own_buffers buffers_enter(struct workspace *w, int64_t range)
 {
     struct own_buffers before = {w->acts.in, w->acts.branch};
-    if (range >= w->kept_ranges) return before;
+    if (range >= w->retained_ranges) return before;
     int64_t row = range_at(w, range)->row;
-    w->acts.in = w->kept + row * w->sizes.in_width;
-    if (w->sizes.parallel) w->acts.branch = w->kept_branch + row * w->sizes.shape.hidden;
+    w->acts.in = w->retained + row * w->sizes.in_width;
+    if (w->sizes.parallel) w->acts.branch = w->retained_branch + row * w->sizes.shape.hidden;
     return before;
 }
 
@@ -57,13 +58,14 @@ static void buffers_leave(struct workspace *w, struct own_buffers before)
     w->acts.branch = before.branch;
 }
 
-/* Through STAGE_O or STAGE_DOWN: the half of the block ends. */
+/* Runs STAGE_O or STAGE_DOWN, which completes a half of the block. */
 static void end_half(struct workspace *w, int64_t range, const struct block *b, int stage, float *x)
 {
     const struct range *r = range_at(w, range);
-    bool kept = range < w->kept_ranges;
+    bool kept = range < w->retained_ranges;
     struct own_buffers before = buffers_enter(w, range);
-    if (!kept && stage == STAGE_DOWN && w->sizes.parallel) { /* the attention's output again */
+    if (!kept && stage == STAGE_DOWN &&
+        w->sizes.parallel) { /* compute the attention's output again */
         make_input(w, r, b, STAGE_O, x);
         stage_output(w, r, b, STAGE_O, x);
     }
@@ -86,9 +88,9 @@ static enum status clear_sums(struct workspace *w, const struct stream *s, int s
     return dist_make(w->group->comm, n, (struct dist_shape){0}, &w->dist[stage], e);
 }
 
-/* Adds the range's stage input, which stands in the acts, to what the stream wants to know of it;
- * r NULL: this rank has no range left. made: how making the input went. Collective where the stage
- * has a distributed sum: every rank passes one range per call. */
+/* Adds the range's stage input, which is in the acts, to the statistics that the stream needs; r
+ * NULL: this rank has no range left. made: status of computing the input. Collective if the stage's
+ * Gram matrix is distributed: every rank passes one range per call. */
 static enum status add_sums(struct workspace *w, struct stream *s, const struct range *r, int stage,
                             enum status made, struct err *e)
 {
@@ -112,7 +114,7 @@ static enum status add_sums(struct workspace *w, struct stream *s, const struct 
     return st;
 }
 
-/* All ranges are summed: over the ranks. */
+/* Reduces the sums over the ranks when all ranges are added. */
 static enum status reduce_sums(struct workspace *w, struct stream *s, int stage, struct err *e)
 {
     enum status st = OK;
@@ -137,35 +139,35 @@ static bool needs_bounds(const struct workspace *w, const struct stream *s)
 
 static void clear_most(struct workspace *w, int stage)
 {
-    memset(w->most[stage], 0, (size_t)w->sizes.cols[stage] * sizeof *w->most[stage]);
+    memset(w->channel_max[stage], 0, (size_t)w->sizes.cols[stage] * sizeof *w->channel_max[stage]);
 }
 
 static void raise_most(struct workspace *w, const struct range *r, int stage)
 {
-    gram_bound_raise(w->most[stage], w->acts.in, w->sizes.cols[stage], r->tokens);
+    gram_bound_raise(w->channel_max[stage], w->acts.in, w->sizes.cols[stage], r->tokens);
 }
 
 static enum status agree_bound(struct workspace *w, int stage, struct err *e)
 {
     int n = (int)w->sizes.cols[stage];
     if (w->group->size > 1)
-        NEED(MPI_Allreduce(MPI_IN_PLACE, w->most[stage], n, MPI_FLOAT, MPI_MAX, w->group->comm) ==
-                 MPI_SUCCESS,
+        NEED(MPI_Allreduce(MPI_IN_PLACE, w->channel_max[stage], n, MPI_FLOAT, MPI_MAX,
+                           w->group->comm) == MPI_SUCCESS,
              ERR_MPI, "MPI_Allreduce failed");
-    gram_bound_make(w->bound[stage], w->most[stage], n, w->calibration_tokens);
+    gram_bound_make(w->bound[stage], w->channel_max[stage], n, w->calibration_tokens);
     return OK;
 }
 
 /* --- one stage at a time --- */
 
-/* With a parallel residual STAGE_O's output does not touch the states: it is only made here for
- * ranges that keep it. */
+/* With a parallel residual STAGE_O's output does not change the states; it is only computed here
+ * for ranges that retain it. */
 static bool attention_ends(const struct workspace *w, int64_t range, int stage)
 {
-    return stage == STAGE_UP && (!w->sizes.parallel || range < w->kept_ranges);
+    return stage == STAGE_UP && (!w->sizes.parallel || range < w->retained_ranges);
 }
 
-/* Moves the range's states to the stage's half of the block, if they stand before it. */
+/* Advances the range's states to the input of the stage's half of the block, if necessary. */
 static enum status advance_range(struct workspace *w, struct stream *s, const struct block *b,
                                  int stage, int64_t range, struct err *e)
 {
@@ -177,7 +179,7 @@ static enum status advance_range(struct workspace *w, struct stream *s, const st
     return states_put(s->calibration, r->row, r->tokens, x, e);
 }
 
-/* The stage's input, in the acts; before: the buffers to leave with. */
+/* Computes the stage's input in the acts; before: the buffers to restore afterwards. */
 static enum status range_input(struct workspace *w, struct stream *s, const struct block *b,
                                int stage, int64_t range, struct own_buffers *before, struct err *e)
 {
@@ -185,7 +187,8 @@ static enum status range_input(struct workspace *w, struct stream *s, const stru
     bool outlives = stage == STAGE_O || stage == STAGE_DOWN;
     float *x;
     *before = buffers_enter(w, outlives ? range : w->calibration.n);
-    /* What was put may have been rounded: the MLP reads what will be read again. */
+    /* Stored states may have been rounded: read them back, so that the MLP sees the same values
+     * later. */
     PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
     make_input(w, r, b, stage, x);
     return OK;
@@ -253,8 +256,8 @@ enum status calibrate_end(struct workspace *w, struct stream *s, const struct bl
 
 /* --- all stages of a block at once --- */
 
-/* Runs the block's stages on the range's states, which may be spoilt; each stage's input is handed
- * to the sums, or only looked at for its bound. */
+/* Runs the block's stages on the range's states, which it overwrites; adds each stage's input to
+ * the sums or (bounds only) to the channel maxima. */
 static enum status range_stages(struct workspace *w, struct stream *s, const struct block *b,
                                 const struct range *r, float *x, enum status made, struct err *e)
 {
@@ -267,8 +270,8 @@ static enum status range_stages(struct workspace *w, struct stream *s, const str
     return st;
 }
 
-/* A stage's bound needs all ranges first. One pass per stage is too expensive, so that one pass
- * finds the bounds of all stages. */
+/* A stage's bound depends on all ranges. Since one pass per stage is too expensive, one pass finds
+ * the bounds of all stages. */
 static enum status bound_block(struct workspace *w, struct stream *s, const struct block *b,
                                struct err *e)
 {

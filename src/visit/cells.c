@@ -1,4 +1,5 @@
-/* The first part of a visit: the checkpoint and its variants through the blocks and the head. */
+/* The first part of a visit: runs the checkpoint and its variants through the blocks and the head.
+ */
 #include "visit/visit_internal.h"
 
 struct cells {
@@ -11,7 +12,7 @@ static bool wanted(const struct visit *v)
     return !v->task[PART_SURFACE] && (!v->cells_only || v->n_variants > 0);
 }
 
-/* Failed records, too, name the variants. */
+/* Records of failed variants need the variants too. */
 static enum status open_cells(struct part_context *c, struct err *e)
 {
     struct cells *s = c->state[PART_CELLS];

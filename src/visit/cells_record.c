@@ -1,4 +1,4 @@
-/* The cells of a visit and its checkpoint as records. */
+/* Makes the records of a visit's checkpoint and cells. */
 #include "util/clock.h"
 #include "visit/visit_internal.h"
 #include <math.h>
@@ -57,7 +57,7 @@ static void set_cell_values(json_t *values, const struct run *r, const struct st
     record_number(values, "seconds_hessian", s->seconds.hessian);
     record_number(values, "seconds_factor", s->seconds.factor);
     record_number(values, "seconds_sweep", s->seconds.sweep);
-    /* Reading and the head serve all streams of the visit at once. */
+    /* All streams of the visit share the time of reading and of the head. */
     double streams = 1 + (double)r->n;
     record_number(values, "seconds_read", r->seconds_read / streams);
     record_number(values, "seconds_head", r->seconds_head / streams);

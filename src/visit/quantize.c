@@ -1,4 +1,4 @@
-/* One block of one variant: its Hessians, its quantized weights. */
+/* Quantizes one block for one variant: statistics, preparation, quantized weights. */
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -23,7 +23,7 @@ static void release_stage(struct workspace *w, int stage)
     w->prepared[stage] = NULL;
 }
 
-/* A stream's own statistics have served. */
+/* Frees what was prepared from a stream's own statistics. */
 static void drop_stage(struct workspace *w, int stage)
 {
     release_stage(w, stage);
@@ -31,7 +31,7 @@ static void drop_stage(struct workspace *w, int stage)
     w->dist[stage] = NULL;
 }
 
-/* The linears of the last quantized block that compute for themselves. */
+/* Frees the linears of the last quantized block that are computed at run time. */
 static void free_linears(struct workspace *w)
 {
     for (int i = 0; i < LINEARS_MAX; i++) {
@@ -52,7 +52,7 @@ void quantize_forget(struct workspace *w)
     w->prepared_for = NULL;
 }
 
-/* True if what is prepared serves this stream. */
+/* True if the prepared data can be used for this stream. */
 static bool serves(const struct workspace *w, const struct stream *s)
 {
     const struct stream *p = w->prepared_for;
@@ -62,8 +62,8 @@ static bool serves(const struct workspace *w, const struct stream *s)
                                 &s->variant->method.options);
 }
 
-/* What the linears of a stage share, in w->prepared, for stages [first, end): each is prepared
- * where its statistics are, one rank beside the other, then copied to all. */
+/* Prepares stages [first, end) into w->prepared: each on the rank that has its statistics, several
+ * ranks in parallel; then copies the results to all ranks. */
 static enum status prepare_stages(struct workspace *w, struct stream *s, int first, int end,
                                   struct err *e)
 {
@@ -90,14 +90,14 @@ static enum status prepare_stages(struct workspace *w, struct stream *s, int fir
     return st;
 }
 
-/* A variant's block as it is stored, and as it is while what comes behind is calibrated: shallow
- * copies, the same where the stream is not s->needs.unrounded. */
+/* A variant's block with the stored weights, and with the weights on which later layers are
+ * calibrated: shallow copies, which differ only if s->needs.unrounded. */
 struct outcome {
     struct block *stored, prefix;
 };
 
-/* Beside q, which lies in w->quantized: the same weights before their scales were rounded, NULL for
- * streams that do not want them. */
+/* Where the weights with unrounded scales for q (in w->quantized) are stored; NULL for streams that
+ * do not need them. */
 static float *unrounded_of(const struct workspace *w, const struct stream *s, const float *q)
 {
     return s->needs.unrounded ? w->unrounded.at + (q - w->quantized.at) : NULL;
@@ -144,7 +144,7 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
 {
     enum status st = OK;
     bool wants = s->needs.statistics != 0;
-    /* A rank needs its own rows of the weights from here on, not all that the forward read. */
+    /* From here on a rank reads only its own rows of the weights. */
     if (wants) group_pages_forget(w->group, b->linear[0].w, w->sizes.linears);
     TRY(prepare_stages(w, s, first, end, e));
     float *q = w->quantized.at;
@@ -164,8 +164,8 @@ done:
     return st;
 }
 
-/* All stages, whose Hessians are known. A rank alone has nothing to gain from preparing one stage
- * beside the other. */
+/* Quantizes all stages, whose statistics are known. Only with several ranks are all stages prepared
+ * before the first is quantized. */
 static enum status quantize_all(struct workspace *w, struct stream *s, const struct block *b,
                                 struct outcome *to, struct err *e)
 {
@@ -175,8 +175,8 @@ static enum status quantize_all(struct workspace *w, struct stream *s, const str
     return OK;
 }
 
-/* Each stage sees the block's earlier stages quantized: one forward of the calibration sequences in
- * all. */
+/* Each stage sees the block's earlier stages quantized; this takes one forward pass of the
+ * calibration sequences in total. */
 static enum status quantize_in_sequence(struct workspace *w, struct stream *s,
                                         const struct block *b, struct outcome *to, struct err *e)
 {
@@ -187,7 +187,7 @@ static enum status quantize_in_sequence(struct workspace *w, struct stream *s,
     return calibrate_end(w, s, &to->prefix, e);
 }
 
-/* All stages see the block in full precision; then the calibration sequences go through the
+/* All stages see the block in full precision; then the calibration sequences pass through the
  * quantized block. */
 static enum status quantize_at_once(struct workspace *w, struct stream *s, const struct block *b,
                                     struct outcome *to, struct err *e)

@@ -3,7 +3,7 @@
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
-/* The sequence behind the range that starts with `first`. */
+/* The end of the range that starts with sequence `first`. */
 static int64_t range_end(const struct sequences *s, int64_t first, int64_t tokens)
 {
     int64_t end = first + 1;

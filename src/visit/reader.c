@@ -1,4 +1,4 @@
-/* The weights of the next block are read and widened by a thread while the current block computes.
+/* A thread reads the next block's weights and converts them to f32 while the current block is used.
  * Ranks that share memory read a part each. */
 #include "util/clock.h"
 #include "util/log.h"
@@ -10,8 +10,8 @@
 struct block_reader {
     const struct model *model;
     const struct visit_group *group;
-    int64_t ahead; /* 1: a block is read while another is worked with; 0: when it is needed */
-    int64_t layer; /* the next to be given, or being read */
+    int64_t ahead; /* 1: a block is read while another is used; 0: when it is needed */
+    int64_t layer; /* the next block to return */
     struct group_memory memory[2];
     struct block block[2];
     pthread_t thread;
@@ -77,7 +77,7 @@ enum status block_reader_next(struct block_reader *r, const struct block **out, 
     enum status st = OK;
     double before = clock_seconds();
     if (!r->ahead) {
-        /* All ranks are done with the block whose place is taken. */
+        /* All ranks have finished with the block whose buffer is reused. */
         PASS(group_agree(r->group, OK, e));
         PASS(group_agree(r->group, start(r, e), e));
     }

@@ -1,16 +1,15 @@
-/* The head: all streams of a wave are scored together, range by range. */
+/* Scores all streams of a wave together, range by range. */
 #include "util/clock.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
-/* The streams that are scored: full precision first, then those of the wave that have not failed.
- */
+/* The streams to score: full precision first, then those of the wave that have not failed. */
 struct score_batch {
     int64_t n;
     struct stream **stream; // (n)
-    struct scores *part;    // (n) views of the scores of the range in hand
-    const float **x;        // (n) hidden states of the range in hand
+    struct scores *part;    // (n) views of the scores of the current range
+    const float **x;        // (n) hidden states of the current range
     float *buffer;          // (n, range, C) for states that are not in memory
 };
 
@@ -60,13 +59,13 @@ done:
     return st;
 }
 
-/* This rank's sequences. */
+/* Scores this rank's sequences. */
 static enum status score_own(struct run *r, struct score_batch *b, struct ranges *ranges,
                              struct stream *const *streams, int64_t n, struct err *e)
 {
-    /* In memory there is nothing to gain from ranges. */
+    /* If the states are in memory, ranges would save nothing. */
     int64_t tokens = states_in_place(r->full.evaluation) ? INT64_MAX : r->plan.range_tokens;
-    PASS(ranges_cut(r->own.evaluation, tokens, ranges, e));
+    PASS(ranges_cut(r->local.evaluation, tokens, ranges, e));
     PASS(batch_init(b, r, streams, n, ranges->tokens, e));
     for (int64_t i = 0; i < ranges->n; i++) PASS(score_range(r, b, &ranges->range[i], e));
     return OK;

@@ -1,4 +1,5 @@
-/* What a block computes with trial weights, for methods that choose by it (prepare_block). */
+/* Block outputs with trial weights, for methods that choose parameters by comparing them
+ * (prepare_block). */
 #include "util/clock.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
@@ -10,20 +11,21 @@ struct trial {
     struct workspace *w;
     struct states *states; // (calibration tokens, C) inputs of the block
     const struct block *original;
-    struct block changed; /* shallow: one stage's linears are the trial weights */
+    struct block changed; /* shallow copy in which one stage has trial weights */
     float *in;            // (range, in_width) the stage's input
     float *out;           // (range, C) the module's output with trial weights
     double *difference;   // (calibration sequences of all ranks) squared, summed
 };
 
-/* From the stage's input in the acts to the output of the module that it is in: in *out, (T, C). */
+/* Runs the module that has the stage, from the stage's input in the acts; out (T, C) = the module's
+ * output. */
 static void run_module(struct trial *t, const struct range *r, const struct block *b, int stage,
                        const float **out)
 {
     struct workspace *w = t->w;
     int end = stage < STAGE_UP ? STAGE_O : STAGE_DOWN;
     size_t bytes = (size_t)(r->tokens * w->sizes.shape.hidden) * sizeof(float);
-    /* With a parallel residual the attention's output would join the MLP's. */
+    /* With a parallel residual the attention's output would be added to the MLP's. */
     if (w->sizes.parallel && end == STAGE_DOWN) memset(w->acts.branch, 0, bytes);
     for (int k = stage; k <= end; k++) {
         if (k > stage) model_stage_input(w->model, b, k, &r->view, 0, r->view.n, w->x, &w->acts);
@@ -86,20 +88,20 @@ static enum status compare(const struct quant_block *b, int stage, double *mean_
     return OK;
 }
 
-/* What linear i's columns could exchange a factor with. */
+/* The folding partner of linear i's columns (struct quant_linear: tie). */
 static int tie_of(const struct workspace *w, const struct block *b, int i)
 {
     const struct spec *s = &w->sizes.spec;
     const struct linear *l = &b->linear[i];
     bool normed = s->arch->place == NORM_PRE && s->arch->norm != NORM_LAYER_PLAIN;
-    int last = i - 1; /* the last linear of the stage before, where l is the only one of its own */
+    int last = i - 1; /* last linear of the previous stage, if l is the only one of its stage */
     switch (l->stage) {
     case STAGE_QKV:
     case STAGE_UP:
         return normed ? TIE_NORM : TIE_NONE;
-    case STAGE_O: /* v, if each of its heads serves one head of queries */
+    case STAGE_O: /* v, if every query head has its own value head */
         return !s->fused && s->clip == 0 && b->linear[last].rows == l->cols ? last : TIE_NONE;
-    default: /* up, where a gate is multiplied with it */
+    default: /* up, if it is multiplied with a gate */
         return s->gated ? last : TIE_NONE;
     }
 }
@@ -132,7 +134,7 @@ enum status trial_prepare(struct workspace *w, struct stream *s, const struct bl
                                       .input = input,
                                       .compare = compare,
                                       .context = &t};
-    float *at = w->quantized.at; /* nothing stands there yet */
+    float *at = w->quantized.at; /* unused until the block is quantized */
     for (int i = 0; i < b->n_linears; i++) {
         const struct linear *l = &b->linear[i];
         linear[i] =

@@ -1,4 +1,4 @@
-/* A visit: its checkpoint is opened, then its parts run one after the other. */
+/* Runs a visit: opens its checkpoint, then runs its parts one after the other. */
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -6,7 +6,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* The checkpoint and its model, if a part works on them. */
+/* Opens the checkpoint and its model if a part needs them. */
 static enum status open_checkpoint(struct part_context *c, struct err *e)
 {
     bool needed = false;
@@ -18,19 +18,20 @@ static enum status open_checkpoint(struct part_context *c, struct err *e)
     return model_open(c->checkpoint, &c->model, e);
 }
 
-/* Runs part i unless the visit has failed already; its failure joins the visit's. */
+/* Runs part i unless the visit has already failed; stores an error in *failure. */
 static enum status run_part(struct part_context *c, int i, struct err *failure, struct err *e)
 {
     if (failure->code != OK) return OK;
     enum status worked = err_agree(c->group->comm, visit_part(i)->run(c, failure), failure);
-    /* These end the visit; other failures become failed records. */
+    /* These errors end the visit; others become failed records. */
     if (worked == ERR_STOPPED || worked == ERR_FULL || worked == ERR_MPI)
         RAISE(worked, "%s", failure->text);
     if (worked == OK) err_clear(failure);
     return OK;
 }
 
-/* Part i, those that complete its records if it is the cells, and its records. */
+/* Runs part i (after the cells also the parts that add fields to their records) and emits its
+ * records. */
 static enum status run_and_emit(struct part_context *c, int i, struct err *failure, struct err *e)
 {
     enum status st = OK;
@@ -42,8 +43,8 @@ static enum status run_and_emit(struct part_context *c, int i, struct err *failu
     return err_agree(c->group->comm, st, e);
 }
 
-/* What fails the checkpoint or its cells fails the parts behind them too; what fails another part
- * is that part's alone. */
+/* A failure of the checkpoint or of the cells also fails the later parts; a failure of another part
+ * concerns only that part. */
 static enum status run_parts(struct part_context *c, struct err *e)
 {
     enum status st = OK;

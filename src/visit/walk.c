@@ -1,4 +1,5 @@
-/* One model and its variants through the blocks and the head: streams, texts, memory, waves. */
+/* Runs a model and its variants through the blocks and the head: streams, texts, memory plan,
+ * waves. */
 #include "util/log.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
@@ -21,8 +22,8 @@ void walk_free(struct run *r)
     free(r->streams);
     free(r->order);
     free(r->scratch);
-    sequences_free(&r->own_evaluation);
-    sequences_free(&r->own_calibration);
+    sequences_free(&r->local_evaluation);
+    sequences_free(&r->local_calibration);
 }
 
 enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
@@ -42,21 +43,21 @@ enum status walk_init(struct run *r, const struct part_context *c, const struct 
     return OK;
 }
 
-/* The texts, and this rank's sequences of them. */
+/* Loads the texts and selects this rank's sequences. */
 static enum status share_inputs(struct run *r, struct err *e)
 {
     PASS(visit_inputs_get(r->context->cache, r->visit, &r->inputs, e));
     PASS(model_check_ids(r->model, r->inputs.evaluation, e));
     if (r->inputs.calibration) PASS(model_check_ids(r->model, r->inputs.calibration, e));
-    r->own = r->inputs;
-    PASS(group_sequences(r->group, r->inputs.evaluation, &r->own_evaluation, &r->own.evaluation,
+    r->local = r->inputs;
+    PASS(group_sequences(r->group, r->inputs.evaluation, &r->local_evaluation, &r->local.evaluation,
                          &r->first, e));
-    return group_sequences(r->group, r->inputs.calibration, &r->own_calibration,
-                           &r->own.calibration, &r->first_calibration, e);
+    return group_sequences(r->group, r->inputs.calibration, &r->local_calibration,
+                           &r->local.calibration, &r->first_calibration, e);
 }
 
-/* Variants in the order in which a block serves them: those with the shared Hessian first, one
- * behind the other what shares its factors, since the Hessians of the others take its place. */
+/* Order in which a block processes the variants: those with shared statistics first, because the
+ * others' statistics overwrite them, and next to each other those that share a prepare. */
 static enum status order_streams(struct run *r, struct err *e)
 {
     enum status st = OK;
@@ -87,7 +88,7 @@ done:
     return st;
 }
 
-/* The full-precision hidden states at the end, for those who ask. */
+/* Passes the final full-precision hidden states to the hook, if there is one. */
 static enum status give_hidden(struct run *r, struct err *e)
 {
     enum status st = OK;
@@ -106,7 +107,8 @@ done:
     return st;
 }
 
-/* All ranks of a group plan for the one that needs most and has least, so that they plan alike. */
+/* All ranks of a group plan with the maximum need and the minimum memory of all, so that they make
+ * the same plan. */
 static void need_agree(const struct visit_group *g, struct memory_need *need,
                        struct memory_limits *limits)
 {
@@ -118,23 +120,23 @@ static void need_agree(const struct visit_group *g, struct memory_need *need,
     }
     need->base = group_max(g, need->base);
     need->threads = group_max(g, need->threads);
-    need->mates = -group_max(g, -need->mates);
+    need->node_ranks = -group_max(g, -need->node_ranks);
     bool bounded = limits->memory > 0;
-    int64_t most = -group_max(g, bounded ? -limits->memory : -INT64_MAX);
-    limits->memory = most == INT64_MAX ? 0 : most;
+    int64_t smallest = -group_max(g, bounded ? -limits->memory : -INT64_MAX);
+    limits->memory = smallest == INT64_MAX ? 0 : smallest;
     limits->scratch = -group_max(g, -limits->scratch);
 }
 
-/* Decides what is kept, where states lie and how many waves there are. */
+/* Decides what is retained, where hidden states are stored and how many waves there are. */
 static enum status plan_memory(struct run *r, struct err *e)
 {
     const struct run_options *o = &r->visit->run;
     struct memory_limits limits = {.memory = memory_usable(part_bound(r->context))};
     struct memory_need need = {.threads = r->context->threads,
                                .ranks = r->group->size,
-                               .mates = r->group->node_size,
-                               .evaluation = memory_sequences_of(r->own.evaluation),
-                               .calibration = memory_sequences_of(r->own.calibration)};
+                               .node_ranks = r->group->node_size,
+                               .evaluation = memory_sequences_of(r->local.evaluation),
+                               .calibration = memory_sequences_of(r->local.calibration)};
     memory_need_options(&need, o);
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);
@@ -150,10 +152,10 @@ static enum status plan_memory(struct run *r, struct err *e)
               "(blocks %.0f, head %.0f), scratch %.0f MiB",
               (long long)r->plan.waves, (long long)r->plan.wave,
               r->plan.place.scratch ? "in " : "in memory",
-              r->plan.place.scratch ? r->plan.place.scratch : "", (long long)r->plan.kept_tokens,
-              (long long)need.calibration.tokens, (double)r->plan.peak / (1 << 20),
-              (double)r->plan.blocks / (1 << 20), (double)r->plan.head / (1 << 20),
-              (double)r->plan.scratch / (1 << 20));
+              r->plan.place.scratch ? r->plan.place.scratch : "",
+              (long long)r->plan.retained_tokens, (long long)need.calibration.tokens,
+              (double)r->plan.peak / (1 << 20), (double)r->plan.blocks / (1 << 20),
+              (double)r->plan.head / (1 << 20), (double)r->plan.scratch / (1 << 20));
     return OK;
 }
 
@@ -175,15 +177,15 @@ enum status walk_go(struct run *r, struct err *e)
     for (int64_t i = 0; i == 0 || i < r->n; i += wave)
         PASS(wave_run(r, r->order + i, r->n - i < wave ? r->n - i : wave, i == 0, e));
     PASS(give_hidden(r, e));
-    states_close(r->full.evaluation); /* what comes then has its own */
+    states_close(r->full.evaluation); /* later parts make their own streams */
     r->full.evaluation = NULL;
     return OK;
 }
 
-/* --- for parts that lie below the engine --- */
+/* --- the engine's functions for other parts --- */
 
-/* Checkpoint c through the blocks, as the visit v describes it; *datasets and *planned as of
- * part_engine, where they are asked for. Failures of a variant are failures here. */
+/* Runs checkpoint c through the blocks as visit v describes it; sets *datasets and *planned (see
+ * part_engine) unless they are NULL. The failure of a variant is returned. */
 static enum status walk_checkpoint(const struct part_context *context, struct checkpoint *c,
                                    const struct visit *v, const struct weights_sink *sink,
                                    json_t **datasets, int64_t *planned, struct err *e)

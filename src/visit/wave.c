@@ -1,5 +1,5 @@
-/* A wave: a batch of variants through all blocks and the head, together with what they need of the
- * full-precision model. Its hidden states at the end of the blocks are kept for later waves. */
+/* Runs a wave: a batch of variants through all blocks and the head, together with the
+ * full-precision stream, whose final hidden states are retained for later waves. */
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -30,12 +30,13 @@ done:
     return st;
 }
 
-/* All streams start from the same embeddings. The full-precision stream walks with evaluation
- * sequences once, with calibration sequences whenever a variant shares its Hessian. */
+/* All streams start from the same embeddings. The full-precision stream runs the evaluation
+ * sequences once, and the calibration sequences in each wave with variants that share its
+ * statistics. */
 static enum status start_streams(struct run *r, struct stream *const *streams, int64_t n,
                                  bool first, struct err *e)
 {
-    const struct sequences *eval = r->own.evaluation, *cal = r->own.calibration;
+    const struct sequences *eval = r->local.evaluation, *cal = r->local.calibration;
     for (int64_t i = 0; i < n; i++)
         NEED(cal || !(streams[i]->needs.own || streams[i]->needs.shared), ERR_USAGE,
              "calibration: %s needs it and none is given", streams[i]->method->name);
@@ -75,7 +76,7 @@ static enum status pass_full(struct run *r, struct workspace *w, const struct bl
         st = forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e);
     }
     PASS(group_agree(r->group, st, e));
-    /* Trials start from the block's input. */
+    /* Trials need the block's input. */
     if (r->full.calibration) PASS(calibrate_block(w, &r->full, b, !r->full.needs.trials, e));
     return OK;
 }
@@ -123,7 +124,7 @@ done:
     return st;
 }
 
-/* What only the blocks needed goes before the head. */
+/* Frees the calibration states before the head. */
 static void drop_calibration(struct run *r, struct stream *const *streams, int64_t n)
 {
     states_close(r->full.calibration);
@@ -134,7 +135,8 @@ static void drop_calibration(struct run *r, struct stream *const *streams, int64
     }
 }
 
-/* The full-precision stream gathers what the variants that share its statistics need. */
+/* The full-precision stream gets the union of the needs of the variants that share its statistics.
+ */
 static void share_needs(struct run *r, struct stream *const *streams, int64_t n)
 {
     r->full.needs = (struct quant_needs){0};

@@ -1,10 +1,10 @@
-/* The memory that all streams of a wave use one after the other. */
+/* Allocates the buffers that the streams of a wave use one after the other. */
 #include "util/mem.h"
 #include "util/num.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
-/* A Gram matrix of so many channels is distributed over the group, for those who take it so. */
+/* Whether the stage's Gram matrix is distributed over the group for methods that support it. */
 static bool is_large(const struct workspace *w, int stage)
 {
     return w->group->size > 1 && !w->options->reproducible &&
@@ -38,7 +38,7 @@ struct quant_input workspace_input(const struct workspace *w, const struct strea
     return in;
 }
 
-/* Numbers that the whole sums of a stage take, of each statistic. */
+/* Numbers in the whole sums of a stage, for each statistic. */
 static int64_t sums_of(const struct workspace *w, struct stream *const *streams, int64_t n,
                        int stage, int statistic)
 {
@@ -48,7 +48,7 @@ static int64_t sums_of(const struct workspace *w, struct stream *const *streams,
     return whole ? statistic_at(statistic)->count(w->sizes.cols[stage]) : 0;
 }
 
-/* One stage after the other needs the sums of one stage at a time; all at once, those of each. */
+/* Stage by stage, one buffer serves all stages; all at once, each stage needs its own. */
 static enum status sums_init(struct workspace *w, struct stream *const *streams, int64_t n,
                              bool together, struct err *e)
 {
@@ -75,25 +75,26 @@ static enum status bounds_init(struct workspace *w, struct err *e)
     if (!w->options->reproducible) return OK;
     for (int stage = 0; stage < STAGE_N; stage++) {
         int64_t n = w->sizes.cols[stage];
-        PASS(mem_alloc(&w->most[stage], n, sizeof *w->most[stage], "bounds of inputs", e));
+        PASS(mem_alloc(&w->channel_max[stage], n, sizeof *w->channel_max[stage], "bounds of inputs",
+                       e));
         PASS(mem_alloc(&w->bound[stage], n, sizeof *w->bound[stage], "bounds of inputs", e));
     }
     return OK;
 }
 
-/* What stage-by-stage streams keep between two passes over the ranges. */
-static enum status kept_init(struct workspace *w, const struct memory_plan *plan, struct err *e)
+/* Buffers for activations that stage-by-stage streams retain between two passes over the ranges. */
+static enum status retained_init(struct workspace *w, const struct memory_plan *plan, struct err *e)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < w->calibration.n; i++) {
         int64_t end = w->calibration.range[i].row + w->calibration.range[i].tokens;
-        if (end > plan->kept_tokens) break;
+        if (end > plan->retained_tokens) break;
         kept = end;
-        w->kept_ranges = i + 1;
+        w->retained_ranges = i + 1;
     }
-    PASS(mem_alloc(&w->kept, kept * w->sizes.in_width, sizeof(float), "kept activations", e));
+    PASS(mem_alloc(&w->retained, kept * w->sizes.in_width, sizeof(float), "kept activations", e));
     if (w->sizes.parallel)
-        PASS(mem_alloc(&w->kept_branch, kept * w->sizes.shape.hidden, sizeof(float),
+        PASS(mem_alloc(&w->retained_branch, kept * w->sizes.shape.hidden, sizeof(float),
                        "kept activations", e));
     return OK;
 }
@@ -115,7 +116,7 @@ static enum status local_init(struct workspace *w, const struct memory_plan *pla
         PASS(sums_init(w, streams, n_streams, together, e));
         PASS(bounds_init(w, e));
     }
-    if (sequential) PASS(kept_init(w, plan, e));
+    if (sequential) PASS(retained_init(w, plan, e));
     int64_t tokens = max64(w->evaluation.tokens, w->calibration.tokens);
     PASS(model_acts_init(w->model, tokens, &w->acts, e));
     return mem_alloc(&w->x, tokens * w->sizes.shape.hidden, sizeof *w->x, "hidden states", e);
@@ -129,7 +130,7 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
         .group = r->group,
         .options = &r->visit->run,
         .model = r->model,
-        .inputs = &r->own,
+        .inputs = &r->local,
         .sink = r->sink,
         .samples = c ? c->n : 0,
         .calibration_tokens = c ? c->offset[c->n] : 0,
@@ -157,13 +158,13 @@ void workspace_free(struct workspace *w)
     ranges_free(&w->calibration);
     model_acts_free(&w->acts);
     free(w->x);
-    free(w->kept);
-    free(w->kept_branch);
+    free(w->retained);
+    free(w->retained_branch);
     group_memory_close(&w->quantized);
     group_memory_close(&w->unrounded);
     for (int k = 0; k < STATISTIC_N; k++) free(w->memory[k]);
     for (int stage = 0; stage < STAGE_N; stage++) {
-        free(w->most[stage]);
+        free(w->channel_max[stage]);
         free(w->bound[stage]);
         dist_free(w->dist[stage]);
     }

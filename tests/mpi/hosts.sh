@@ -93,7 +93,7 @@ for size in 64k 1m 2m 3m 4m 64m; do
     echo "/dev/shm of $size: exit code $code"
     [ $code = 0 ] || [ $code = 1 ] || fail "/dev/shm of $size: exit code $code: $(tail -n 30 "$work/err")"
     [ $code = 0 ] && compare one-pair "shm$size"
-    [ $code = 1 ] && ! "$QTRAJ" status "$work/shm$size.h5" | grep -q 'there is no room in /dev/shm' &&
+    [ $code = 1 ] && ! "$QTRAJ" status "$work/shm$size.h5" | grep -q 'there is not enough space in /dev/shm' &&
         fail "/dev/shm of $size: no message: $("$QTRAJ" status "$work/shm$size.h5")"
 done
 [ -e "$work/shm64m.h5" ] && [ $code = 0 ] || fail "64m is enough"

@@ -95,14 +95,14 @@ static void cuts(void **state)
             int64_t at = 0, most = 0;
             for (int r = 0; r < n; r++) {
                 const struct space s = space_cut(totals[i], r, n);
-                assert_true(s.first == at && s.n <= s.most && s.n >= s.most - 1);
+                assert_true(s.first == at && s.n <= s.n_max && s.n >= s.n_max - 1);
                 at += s.n;
                 most = s.n > most ? s.n : most;
                 int64_t begin = totals[i] / 3, end = totals[i] / 2;
                 space_clip(&s, &begin, &end);
                 assert_true(0 <= begin && begin <= end && end <= s.n);
             }
-            assert_true(at == totals[i] && (n == 1 || most == space_cut(totals[i], 0, n).most));
+            assert_true(at == totals[i] && (n == 1 || most == space_cut(totals[i], 0, n).n_max));
         }
     const struct space s = {.total = 100, .first = 40, .n = 20};
     static const int64_t given[][4] = {

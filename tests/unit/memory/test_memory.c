@@ -69,16 +69,16 @@ static void steps_in_order(void **state)
     add(&need, "gptq", HESSIAN_OWN, true, 4);
     add(&need, "rtn", HESSIAN_OWN, true, 2);
     struct memory_plan all = plan(&need, 0, 0);
-    assert_int_equal(all.kept_tokens, 262144);
+    assert_int_equal(all.retained_tokens, 262144);
     assert_null(all.place.scratch);
     assert_int_equal(all.waves, 1);
     /* 7 streams of evaluation, 4 of calibration; 8 KiB per token. */
     assert_int_equal(all.part[MEMORY_STATES], (7 * 600064 + 4 * 262144) * INT64_C(8192));
-    assert_int_equal(all.part[MEMORY_KEPT], 262144 * INT64_C(8192) * 4);
+    assert_int_equal(all.part[MEMORY_RETAINED], 262144 * INT64_C(8192) * 4);
 
     struct memory_plan fewer = plan(&need, all.peak - 4 * gib, 1000 * gib);
     assert_null(fewer.place.scratch);
-    assert_true(fewer.kept_tokens < 262144 && fewer.kept_tokens > 0);
+    assert_true(fewer.retained_tokens < 262144 && fewer.retained_tokens > 0);
 
     struct memory_plan disk = plan(&need, 24 * gib, 1000 * gib);
     assert_string_equal(disk.place.scratch, "/scratch");
@@ -104,7 +104,7 @@ static void shared_needs_one_calibration_stream(void **state)
     add(&shared, "gptq", HESSIAN_SHARED, true, 8);
     struct memory_plan a = plan(&own, 0, 0), b = plan(&shared, 0, 0);
     assert_int_equal(a.part[MEMORY_STATES] - b.part[MEMORY_STATES], 7 * 262144 * INT64_C(8192));
-    assert_int_equal(b.part[MEMORY_KEPT], 0);
+    assert_int_equal(b.part[MEMORY_RETAINED], 0);
     assert_int_equal(a.part[MEMORY_HESSIANS] / (8192 * 8192), 8); /* one at a time */
     assert_true(b.part[MEMORY_HESSIANS] > a.part[MEMORY_HESSIANS]);
 }
@@ -165,7 +165,7 @@ static void too_little(void **state)
     limits.memory = memory_usable((mib + 1) << 20);
     assert_int_equal(memory_plan_make(&need, &limits, &p, NULL), OK);
     assert_int_equal(p.wave, 1);
-    assert_int_equal(p.kept_tokens < 300, 1);
+    assert_int_equal(p.retained_tokens < 300, 1);
     limits.memory = memory_usable((mib - 1) << 20);
     assert_int_equal(memory_plan_make(&need, &limits, &p, NULL), ERR_NOMEM);
 }
@@ -176,7 +176,8 @@ static void no_variants(void **state)
     struct memory_need need = large_need();
     need.calibration = (struct memory_sequences){0};
     struct memory_plan p = plan(&need, 0, 0);
-    assert_int_equal(p.part[MEMORY_HESSIANS] + p.part[MEMORY_QUANTIZER] + p.part[MEMORY_KEPT], 0);
+    assert_int_equal(p.part[MEMORY_HESSIANS] + p.part[MEMORY_QUANTIZER] + p.part[MEMORY_RETAINED],
+                     0);
     assert_int_equal(p.part[MEMORY_STATES], 600064 * INT64_C(8192));
 }
 

@@ -85,7 +85,7 @@ static void bench_open(struct bench *b, const char *name)
     model_sizes(b->model, &b->sizes);
     b->run = (struct run){.visit = &b->visit, .group = &b->group, .model = b->model};
     OK_OR_FAIL(visit_inputs_get(&b->cache, &b->visit, &b->run.inputs, e));
-    b->run.own = b->run.inputs;
+    b->run.local = b->run.inputs;
     OK_OR_FAIL(model_block_load(b->model, 0, &b->block, e));
     make_reference(b);
 }
@@ -113,7 +113,7 @@ static void start(struct bench *b, bool sequential, int64_t range, int64_t kept,
     options_default(&quant_table, &o);
     o.true_sequential = sequential;
     b->run.plan = (struct memory_plan){
-        .range_tokens = range, .kept_tokens = kept, .place = {NULL, DTYPE_F32}};
+        .range_tokens = range, .retained_tokens = kept, .place = {NULL, DTYPE_F32}};
     *s = (struct stream){.method = quant_find("gptq")};
     s->needs = quant_needs_of(s->method, &o);
     OK_OR_FAIL(states_open(&b->run.plan.place, all->offset[all->n], b->sizes.shape.hidden, "states",
@@ -159,7 +159,7 @@ static void stage_by_stage(void **state)
             struct stream s;
             struct workspace w;
             start(&b, true, cases[i][0], cases[i][1], &s, &w);
-            assert_int_equal(w.kept_ranges, cases[i][2]);
+            assert_int_equal(w.retained_ranges, cases[i][2]);
             for (int stage = 0; stage < STAGE_N; stage++) {
                 OK_OR_FAIL(calibrate_stage(&w, &s, &b.block, stage, e));
                 has_gram(&b, &w, stage);

@@ -2,7 +2,8 @@
 # One visit of a checkpoint of Pythia-160M's shape with groups of 1 and more ranks, one thread each: wall time of the whole
 # visit, and the difference of the losses.
 #   QTRAJ=build/release/qtraj tests/bench/groups.sh [ranks ...]      default 1 2
-# SEQUENCES calibration sequences of 1024 tokens (16), half as many for evaluation. PYTHON needs numpy and h5py.
+# SEQUENCES calibration sequences of 1024 tokens (16), half as many for evaluation. PYTHON needs numpy and h5py. SET=KEY=VALUE
+# overrides a key of the sweep.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 QTRAJ=$(realpath "${QTRAJ:-$here/build/release/qtraj}")

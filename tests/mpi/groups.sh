@@ -1,5 +1,5 @@
 # One sweep in groups of 1 to 4 ranks: nearly the same numbers; bit for bit for the same group size and, with
-# `reproducible`, for any; with factors computed by one rank and by ScaLAPACK.
+# `reproducible`, for any; with factors computed by one rank, by ScaLAPACK, and by both in one visit.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py
 
@@ -9,6 +9,7 @@ results: results.h5
 bits: [3]
 methods:
   - {method: rtn, group_size: 64}
+  - {method: hqq, group_size: 64}
   - {method: gptq, group_size: 64}
   - {method: gptq, name: gptq-act, group_size: 64, order: activation, true_sequential: false}
   - {method: gptq, name: gptq-shared, group_size: 64, hessian: shared}
@@ -39,6 +40,11 @@ for ranks in 2 3 4; do
     run "exact$ranks" "$ranks" --set run.reproducible=true
     compare exact1 "exact$ranks"
 done
+# The Hessian of the widest stage alone is distributed (384 channels; the others have 128), beside methods without one.
+run mixed 3 --set run.scalapack_from=384
+grep -q 'ScaLAPACK pdpotrf' "$work/err" || fail "mixed: no ScaLAPACK: $(cat "$work/err")"
+grep -q 'ScaLAPACK pdpotrf of order 128' "$work/err" && fail "mixed: a small Hessian was distributed: $(cat "$work/err")"
+compare one mixed --relative 1e-4
 # Independent of what is recomputed to save memory and of where a range of sequences ends.
 launch 300 4 run "$work/sweep.yaml" --set results=none.h5 --set run.ranks_per_group=3 --set run.memory_per_rank=1M
 least=$("$QTRAJ" status "$work/none.h5" | sed -n 's/.*it takes \([0-9]*\) MiB.*/\1/p' | head -1)

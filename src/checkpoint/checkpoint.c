@@ -195,3 +195,13 @@ enum status checkpoint_read_range(const struct checkpoint *c, const struct tenso
 {
     return c->read(c, t, first, n, dst, e);
 }
+
+enum status checkpoint_read_stored(const struct checkpoint *c, const struct tensor_entry *t,
+                                   int64_t first, int64_t n, void *dst, struct err *e)
+{
+    const int64_t size = (int64_t)dtype_size(t->dtype);
+    NEED(c->read == read_file, ERR_USAGE, "%s: weights that are computed are not stored", c->dir);
+    const struct safetensors *file = &c->files[t->file];
+    return tensor_file_read(file->fd, file->path, t->name, t->offset + first * size, dst, n * size,
+                            e);
+}

@@ -9,21 +9,26 @@
  * and tensor; ERR_NOMEM. */
 MUST_USE enum status safetensors_open(const char *path, struct safetensors *out, struct err *e);
 
-/* Writer, for the commands on a single checkpoint: create with the shapes of all tensors (f32),
- * append their data in the same order, then commit (fsync and rename). Until the commit the file
- * has a temporary name; close without commit removes it. ERR_FULL, ERR_IO: writing; ERR_SHAPE: a
- * shape that cannot be stored, data that do not fit the shapes; ERR_USAGE: a name twice;
- * ERR_FORMAT: a name that is not UTF-8; ERR_NOMEM. */
+/* Writer: create with types and shapes of all tensors, append their data in the same order, then
+ * commit (fsync and rename). In the file, tensors of larger elements come first, so that each is
+ * aligned to its elements, as mapped files must be. Until the commit the file has a temporary name;
+ * close without commit removes it. ERR_FULL, ERR_IO: writing; ERR_SHAPE: a shape that cannot be
+ * stored, data that do not fit the shapes; ERR_USAGE: a name twice; ERR_FORMAT: a name that is not
+ * UTF-8; ERR_NOMEM. */
 struct safetensors_out;
 struct tensor_shape {
     const char *name;
+    enum dtype dtype;
     int n_dims;
     int64_t shape[TENSOR_DIMS];
 };
 MUST_USE enum status safetensors_create(const char *path, const struct tensor_shape *tensors,
                                         int64_t n, struct safetensors_out **out, struct err *e);
-/* The next n_elements elements, which must not reach beyond the tensor in progress. */
-MUST_USE enum status safetensors_append(struct safetensors_out *o, const float *data,
+/* The next n_elements elements, in the tensor's type, which must not reach beyond the tensor in
+ * progress. */
+MUST_USE enum status safetensors_append(struct safetensors_out *o, const void *data,
                                         int64_t n_elements, struct err *e);
+/* Whether all tensors have all their elements. */
+bool safetensors_full(struct safetensors_out *o);
 MUST_USE enum status safetensors_commit(struct safetensors_out *o, struct err *e);
 void safetensors_out_close(struct safetensors_out *o);

@@ -12,34 +12,55 @@
 struct safetensors_out {
     char *path, *temporary;
     int fd;
+    int64_t data; /* bytes before the data */
     int64_t n;
-    struct tensor_entry *entries; /* in the order of the data */
+    struct tensor_entry *entries; /* in the order in which their data come */
     int64_t at, filled;           /* the tensor in progress, and its elements so far */
     bool committed;
 };
 
-static enum status add_tensor(struct safetensors_out *o, json_t *root,
-                              const struct tensor_shape *from, int64_t *end, struct err *e)
+static enum status add_tensor(struct safetensors_out *o, const struct tensor_shape *from,
+                              struct err *e)
+{
+    struct tensor_entry *t = &o->entries[o->n++];
+    PASS(mem_string(&t->name, from->name, e));
+    t->dtype = from->dtype;
+    t->n_dims = from->n_dims;
+    NEED(from->n_dims >= 0 && from->n_dims <= TENSOR_DIMS, ERR_SHAPE,
+         "%s: tensor %s: %d dimensions, at most %d can be written", o->path, t->name, from->n_dims,
+         TENSOR_DIMS);
+    memcpy(t->shape, from->shape, (size_t)t->n_dims * sizeof *t->shape);
+    NEED(tensor_entry_count(t), ERR_SHAPE, "%s: tensor %s: its shape is negative or too large",
+         o->path, t->name);
+    return OK;
+}
+
+/* Offsets from the end of the header, larger elements first. */
+static enum status place_tensors(struct safetensors_out *o, struct err *e)
+{
+    int64_t end = 0;
+    for (size_t size = 8; size > 0; size /= 2)
+        for (int64_t i = 0; i < o->n; i++) {
+            struct tensor_entry *t = &o->entries[i];
+            if (dtype_size(t->dtype) != size) continue;
+            t->offset = end;
+            NEED(!__builtin_add_overflow(end, t->n_bytes, &end), ERR_SHAPE,
+                 "%s: tensor %s: its shape is negative or too large", o->path, t->name);
+        }
+    return OK;
+}
+
+static enum status describe_tensor(const struct safetensors_out *o, const struct tensor_entry *t,
+                                   json_t *root, struct err *e)
 {
     enum status st = OK;
-    struct tensor_entry *t = &o->entries[o->n++];
-    json_t *shape = NULL;
-    TRY(mem_string(&t->name, from->name, e));
-    t->dtype = DTYPE_F32;
-    t->n_dims = from->n_dims;
-    t->offset = *end;
-    ENSURE(from->n_dims >= 0 && from->n_dims <= TENSOR_DIMS, ERR_SHAPE,
-           "%s: tensor %s: %d dimensions, at most %d can be written", o->path, t->name,
-           from->n_dims, TENSOR_DIMS);
-    memcpy(t->shape, from->shape, (size_t)t->n_dims * sizeof *t->shape);
-    ENSURE(tensor_entry_count(t) && !__builtin_add_overflow(*end, t->n_bytes, end), ERR_SHAPE,
-           "%s: tensor %s: its shape is negative or too large", o->path, t->name);
-    ENSURE(!json_object_get(root, t->name) && strcmp(t->name, "__metadata__") != 0, ERR_USAGE,
+    json_t *shape = json_array();
+    ENSURE(!json_object_get(root, t->name), ERR_USAGE,
            "%s: tensor name %s stands twice or is reserved", o->path, t->name);
-    shape = json_array();
     for (int i = 0; i < t->n_dims; i++) json_array_append_new(shape, json_integer(t->shape[i]));
-    json_t *value = json_pack("{s:s, s:O, s:[I, I]}", "dtype", "F32", "shape", shape,
-                              "data_offsets", (json_int_t)t->offset, (json_int_t)*end);
+    json_t *value =
+        json_pack("{s:s, s:O, s:[I, I]}", "dtype", dtype_name(t->dtype), "shape", shape,
+                  "data_offsets", (json_int_t)t->offset, (json_int_t)(t->offset + t->n_bytes));
     ENSURE(json_object_set_new(root, t->name, value) == 0, ERR_FORMAT,
            "%s: a tensor's name is not UTF-8, or memory is short", o->path);
 done:
@@ -58,8 +79,9 @@ static enum status write_header(struct safetensors_out *o, const json_t *root, s
     memset(header, ' ', padded);
     ENSURE(n > 0 && json_dumpb(root, header, n, JSON_COMPACT) == n, ERR_NOMEM,
            "%s: cannot make the header", o->path);
-    TRY(fsx_write(o->fd, o->temporary, &padded, sizeof padded, e));
-    TRY(fsx_write(o->fd, o->temporary, header, padded, e));
+    TRY(fsx_write(o->fd, o->path, &padded, sizeof padded, e));
+    TRY(fsx_write(o->fd, o->path, header, padded, e));
+    o->data = (int64_t)(sizeof padded + padded);
 done:
     free(header);
     return st;
@@ -70,17 +92,19 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
 {
     enum status st = OK;
     struct safetensors_out *o = NULL;
-    json_t *root = json_object();
-    int64_t end = 0;
+    /* transformers refuses files that do not say which framework's they are */
+    json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     ENSURE(root, ERR_NOMEM, "%s: cannot make the header", path);
     TRY(mem_zero(&o, 1, sizeof *o, path, e));
     o->fd = -1;
     TRY(mem_string(&o->path, path, e));
     TRY(mem_zero(&o->entries, n, sizeof *o->entries, path, e));
-    for (int64_t i = 0; i < n; i++) TRY(add_tensor(o, root, &tensors[i], &end, e));
+    for (int64_t i = 0; i < n; i++) TRY(add_tensor(o, &tensors[i], e));
+    TRY(place_tensors(o, e));
+    for (int64_t i = 0; i < n; i++) TRY(describe_tensor(o, &o->entries[i], root, e));
     TRY(mem_format(&o->temporary, e, "%s.tmp.%ld", path, (long)getpid()));
     o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    ENSURE(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->temporary, strerror(errno));
+    ENSURE(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
     TRY(write_header(o, root, e));
     *out = o;
     o = NULL;
@@ -99,7 +123,13 @@ static void skip_full(struct safetensors_out *o)
     }
 }
 
-enum status safetensors_append(struct safetensors_out *o, const float *data, int64_t n_elements,
+bool safetensors_full(struct safetensors_out *o)
+{
+    skip_full(o);
+    return o->at == o->n;
+}
+
+enum status safetensors_append(struct safetensors_out *o, const void *data, int64_t n_elements,
                                struct err *e)
 {
     if (n_elements == 0) return OK;
@@ -109,22 +139,25 @@ enum status safetensors_append(struct safetensors_out *o, const float *data, int
     NEED(n_elements > 0 && n_elements <= t->n_elements - o->filled, ERR_SHAPE,
          "%s: tensor %s: %lld elements given where %lld of its %lld are left", o->path, t->name,
          (long long)n_elements, (long long)(t->n_elements - o->filled), (long long)t->n_elements);
-    PASS(fsx_write(o->fd, o->temporary, data, (size_t)n_elements * sizeof *data, e));
+    int64_t size = (int64_t)dtype_size(t->dtype);
+    NEED(lseek(o->fd, o->data + t->offset + o->filled * size, SEEK_SET) >= 0, ERR_IO, "%s: %s",
+         o->path, strerror(errno));
+    PASS(fsx_write(o->fd, o->path, data, (size_t)(n_elements * size), e));
     o->filled += n_elements;
     return OK;
 }
 
 enum status safetensors_commit(struct safetensors_out *o, struct err *e)
 {
-    skip_full(o);
-    NEED(o->at == o->n, ERR_SHAPE, "%s: tensor %s has %lld of its %lld elements", o->path,
+    NEED(safetensors_full(o), ERR_SHAPE, "%s: tensor %s has %lld of its %lld elements", o->path,
          o->entries[o->at].name, (long long)o->filled, (long long)o->entries[o->at].n_elements);
     int closed = close(o->fd);
     o->fd = -1;
-    NEED(closed == 0, fsx_errno_status(errno), "%s: %s", o->temporary, strerror(errno));
-    PASS(fsx_publish(o->temporary, o->path, e));
-    o->committed = true;
-    return OK;
+    NEED(closed == 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
+    enum status st = fsx_publish(o->temporary, o->path, e);
+    if (st != OK) err_rename(e, o->temporary, o->path);
+    o->committed = st == OK;
+    return st;
 }
 
 void safetensors_out_close(struct safetensors_out *o)

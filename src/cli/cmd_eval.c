@@ -28,10 +28,11 @@ static enum status plan_logits(const struct sequences *s, int64_t vocab,
         char *name;
         if (equal) {
             PASS(mem_string(&name, "logits", e));
-            *shape = (struct tensor_shape){name, 3, {s->n, T, vocab}};
+            *shape = (struct tensor_shape){name, DTYPE_F32, 3, {s->n, T, vocab}};
         } else {
             PASS(mem_format(&name, e, "logits.%lld", (long long)i));
-            *shape = (struct tensor_shape){name, 2, {s->offset[i + 1] - s->offset[i], vocab}};
+            *shape =
+                (struct tensor_shape){name, DTYPE_F32, 2, {s->offset[i + 1] - s->offset[i], vocab}};
         }
     }
     return OK;

@@ -4,14 +4,20 @@
 #include "cli/cli.h"
 #include "cli/single.h"
 #include "config/preset.h"
+#include "group/inputs.h"
 #include "group/weights_file.h"
+#include "group/weights_folder.h"
 #include "quant/quant.h"
+#include "util/log.h"
 #include "util/mem.h"
+#include <stdlib.h>
 #include <string.h>
 
 struct quantize {
     struct single single; /* first, so that it is the hooks' context too */
-    const char *dir, *method, *weights;
+    const char *dir, *method, *tokenizer;
+    const char *weights; /* file for the quantized linears alone */
+    const char *folder;  /* folder for the whole model */
     int64_t bits;
     struct method_entry entry;
     struct data_options calibration, evaluation;
@@ -19,27 +25,60 @@ struct quantize {
     int64_t length, samples;
     int preset;
     int64_t preset_samples;
-    struct safetensors_out *out;
+    struct safetensors_out *file_out;
+    struct weights_folder *folder_out;
 };
 
-static enum status open_weights(struct quantize *o, struct err *e)
+/* --- quantized weights on disk --- */
+
+static enum status open_folder(struct quantize *o, const struct checkpoint *c, struct err *e)
+{
+    enum status st = OK;
+    char *found = NULL;
+    if (!o->tokenizer) TRY(visit_tokenizer(o->dir, &found, e));
+    TRY(weights_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->folder_out,
+                              e));
+done:
+    free(found);
+    return st;
+}
+
+static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
+                                const float *q, struct err *e)
+{
+    struct quantize *o = context;
+    (void)v;
+    if (o->weights) PASS(safetensors_append(o->file_out, q, l->rows * l->cols, e));
+    if (o->folder) PASS(weights_folder_linear(o->folder_out, l, q, e));
+    return OK;
+}
+
+static enum status open_outputs(struct quantize *o, struct err *e)
 {
     enum status st = OK;
     struct checkpoint *c = NULL;
+    if (!o->weights && !o->folder) goto done;
     TRY(checkpoint_open(o->dir, &c, e));
-    TRY(weights_file_create(c, o->weights, NULL, &o->out, e));
+    if (o->weights) TRY(weights_file_create(c, o->weights, NULL, &o->file_out, e));
+    if (o->folder) TRY(open_folder(o, c, e));
+    o->single.hooks.weights = write_linear;
 done:
     checkpoint_close(c);
     return st;
 }
 
-static enum status write_weights(void *context, const struct variant *v, const struct linear *l,
-                                 const float *q, struct err *e)
+static enum status commit_outputs(struct quantize *o, struct err *e)
 {
-    struct quantize *o = context;
-    (void)v;
-    return safetensors_append(o->out, q, l->rows * l->cols, e);
+    if (o->weights) PASS(safetensors_commit(o->file_out, e));
+    if (!o->folder) return OK;
+    PASS(weights_folder_commit(o->folder_out, e));
+    log_info("%s: written. Quantized weights are stored in float32, as they were measured, and "
+             "config.json says so (torch_dtype).",
+             o->folder);
+    return OK;
 }
+
+/* --- settings --- */
 
 static bool is_given(const struct data_options *d)
 {
@@ -87,6 +126,7 @@ static enum status set_up(struct quantize *o, struct err *e)
     PASS(mem_string(&v->variants[0].method.method, o->method, e));
     PASS(quant_check(o->method, &o->entry.options, &o->bits, 1, e));
     if (o->weights) PASS(quant_check_weights(method, "--weights", e));
+    if (o->folder) PASS(quant_check_weights(method, "--out", e));
     if (is_given(&o->calibration)) {
         PASS(data_options_finish(&o->calibration, "calibration-", e));
         v->calibration = o->calibration;
@@ -96,6 +136,8 @@ static enum status set_up(struct quantize *o, struct err *e)
         PASS(single_add_evaluation(&o->single, &o->evaluation, "evaluation-", e));
     return OK;
 }
+
+/* --- results --- */
 
 static void print_text(const struct quantize *o)
 {
@@ -136,6 +178,8 @@ static enum status print_json(const struct quantize *o, struct err *e)
     return cli_print_json(out, JSON_COMPACT, e);
 }
 
+/* --- the command --- */
+
 /* The value of --name in argv, NULL if it is not there. */
 static const char *flag_value(const char *name, int argc, char **argv)
 {
@@ -169,7 +213,6 @@ static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct quantize o = {0};
-    const char *tokenizer = NULL;
     struct arg_choice method = {.words = quant_names()};
     struct arg_choice preset = {.words = preset_names}; /* read ahead of the rest */
     bool json = false;
@@ -181,8 +224,11 @@ static enum status run(struct call *c, struct err *e)
         {"--field", ARG_TEXT, &o.field, "NAME", "JSONL field that holds the texts"},
         {"--length", ARG_INTEGER, &o.length, "N", "tokens a sequence (2048)"},
         {"--samples", ARG_INTEGER, &o.samples, "N", "calibration sequences at most"},
-        {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
-        {"--weights", ARG_TEXT, &o.weights, "OUT", "write the dequantized weights"},
+        {"--tokenizer", ARG_TEXT, &o.tokenizer, "FILE", "tokenizer.json (DIR's own)"},
+        {"--out", ARG_TEXT, &o.folder, "OUT",
+         "write the quantized model, dequantized, to a new folder that transformers loads"},
+        {"--weights", ARG_TEXT, &o.weights, "FILE",
+         "write the quantized matrices alone to a safetensors file (for tests; no model)"},
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
     TRY(start_from_preset(&o, c->argc, c->argv, e));
@@ -197,16 +243,16 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) goto done;
     o.method = method.word;
     TRY(set_up(&o, e));
-    if (o.weights) TRY(open_weights(&o, e));
-    if (o.weights) o.single.hooks.weights = write_weights;
-    TRY(single_run(&o.single, o.dir, tokenizer, e));
-    if (o.weights) TRY(safetensors_commit(o.out, e));
+    TRY(open_outputs(&o, e));
+    TRY(single_run(&o.single, o.dir, o.tokenizer, e));
+    TRY(commit_outputs(&o, e));
     if (json)
         TRY(print_json(&o, e));
     else
         print_text(&o);
 done:
-    safetensors_out_close(o.out);
+    safetensors_out_close(o.file_out);
+    weights_folder_close(o.folder_out);
     options_free(&data_table, &o.calibration);
     options_free(&data_table, &o.evaluation);
     single_free(&o.single);
@@ -215,7 +261,7 @@ done:
 
 const struct command cmd_quantize = {
     .name = "quantize",
-    .arguments = "DIR --method M --bits B [--calibration-text FILE] ...",
+    .arguments = "DIR --method M --bits B [--calibration-text FILE] [--out OUT] ...",
     .doc = "quantize one checkpoint, report its loss and layer errors",
     .run = run,
 };

@@ -67,7 +67,7 @@ enum status weights_file_create(const struct checkpoint *c, const char *path, in
     for (int64_t i = 0; i < n; i++)
         if (tensors[i].linear)
             shapes[linears++] = (struct tensor_shape){
-                tensors[i].name, 2, {tensors[i].shape[0], tensors[i].shape[1]}};
+                tensors[i].name, DTYPE_F32, 2, {tensors[i].shape[0], tensors[i].shape[1]}};
     TRY(safetensors_create(path, shapes, linears, out, e));
     if (n_linears) *n_linears = linears;
 done:

@@ -68,6 +68,24 @@ void err_prefix(struct err *e, const char *fmt, ...)
     e->text[n + 2 + m] = '\0';
 }
 
+void err_rename(struct err *e, const char *from, const char *to)
+{
+    if (e == NULL || !from[0]) return;
+    char text[sizeof e->text];
+    size_t n = 0;
+    for (const char *p = e->text; *p && n < sizeof text - 1;) {
+        bool here = strncmp(p, from, strlen(from)) == 0;
+        const char *piece = here ? to : p;
+        size_t m = here ? strlen(to) : 1, room = sizeof text - 1 - n;
+        if (m > room) m = room;
+        memcpy(text + n, piece, m);
+        n += m;
+        p += here ? strlen(from) : 1;
+    }
+    memcpy(e->text, text, n);
+    e->text[n] = '\0';
+}
+
 void err_clear(struct err *e)
 {
     if (e) *e = (struct err){0};

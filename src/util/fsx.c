@@ -1,5 +1,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -108,6 +109,7 @@ enum status fsx_write_atomic(const char *path, const void *data, size_t n, struc
     TRY(fsx_publish(temporary, path, e));
 done:
     if (st != OK && temporary) unlink(temporary);
+    if (st != OK && temporary) err_rename(e, temporary, path);
     free(temporary);
     return st;
 }
@@ -118,8 +120,7 @@ enum status fsx_publish(const char *from, const char *to, struct err *e)
     int fd = open(from, O_RDONLY | O_CLOEXEC);
     ENSURE(fd >= 0, ERR_IO, "%s: %s", from, strerror(errno));
     ENSURE(fsync(fd) == 0, fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
-    ENSURE(rename(from, to) == 0, fsx_errno_status(errno), "rename %s to %s: %s", from, to,
-           strerror(errno));
+    ENSURE(rename(from, to) == 0, fsx_errno_status(errno), "%s: rename: %s", to, strerror(errno));
     TRY(fsx_sync_parent(to, e));
 done:
     if (fd >= 0) close(fd);
@@ -145,6 +146,25 @@ enum status fsx_make_parent(const char *path, struct err *e)
 done:
     free(parent);
     return st;
+}
+
+void fsx_remove_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) unlinkat(dirfd(dir), d->d_name, 0);
+    if (dir) closedir(dir);
+    rmdir(path);
+}
+
+bool fsx_is_empty_dir(const char *path)
+{
+    bool empty = true;
+    DIR *dir = opendir(path);
+    for (struct dirent *d; dir && empty && (d = readdir(dir)) != NULL;)
+        empty = strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0;
+    if (!dir) return false;
+    closedir(dir);
+    return empty;
 }
 
 enum status fsx_join(const char *base, const char *path, char **out, struct err *e)

@@ -35,6 +35,9 @@ enum status fsx_errno_status(int code);
 /* Makes the folder of path and those above it. ERR_FULL, ERR_IO. */
 MUST_USE enum status fsx_make_parent(const char *path, struct err *e);
 
+/* Removes a folder and the files in it, as far as that is possible; folders within it stay. */
+void fsx_remove_folder(const char *path);
+
 /* *out = path if it is absolute, else base/path. The caller frees. ERR_NOMEM. */
 MUST_USE enum status fsx_join(const char *base, const char *path, char **out, struct err *e);
 
@@ -44,3 +47,5 @@ MUST_USE enum status fsx_parent(const char *path, char **out, struct err *e);
 /* Whether path is a folder, a regular file (links are followed). */
 bool fsx_is_dir(const char *path);
 bool fsx_is_file(const char *path);
+/* Whether it is a folder that can be read and has nothing in it. */
+bool fsx_is_empty_dir(const char *path);

@@ -167,7 +167,7 @@ static void write_one(const char *path, const char *name, int64_t rows, int64_t 
 {
     struct err e = {0};
     struct safetensors_out *out = NULL;
-    const struct tensor_shape shape = {name, 2, {rows, cols}};
+    const struct tensor_shape shape = {name, DTYPE_F32, 2, {rows, cols}};
     float *data = malloc((size_t)(rows * cols) * sizeof *data);
     assert_non_null(data);
     for (int64_t i = 0; i < rows * cols; i++) data[i] = value + (float)i;

@@ -375,8 +375,10 @@ static void test_hash_sees_size_header_and_data(void **state)
 static void test_written_comes_back(void **state)
 {
     (void)state;
-    static const struct tensor_shape tensors[] = {
-        {"z", 2, {3, 5}}, {"empty", 1, {0}}, {"a \"quoted\" \xc3\xa9", 0, {0}}, {"m", 1, {7}}};
+    static const struct tensor_shape tensors[] = {{"z", DTYPE_F32, 2, {3, 5}},
+                                                  {"empty", DTYPE_F32, 1, {0}},
+                                                  {"a \"quoted\" \xc3\xa9", DTYPE_F32, 0, {0}},
+                                                  {"m", DTYPE_F32, 1, {7}}};
     float data[23];
     for (int i = 0; i < 23; i++) data[i] = (float)i * 0.37f - 2;
     data[3] = NAN;
@@ -410,12 +412,52 @@ static void test_written_comes_back(void **state)
     safetensors_close(&s);
 }
 
+/* Tensors of all types are aligned to their elements, whatever the order of their data. */
+static void test_types_are_aligned(void **state)
+{
+    (void)state;
+    static const struct tensor_shape tensors[] = {{"bytes", DTYPE_U8, 1, {3}},
+                                                  {"half", DTYPE_BF16, 1, {5}},
+                                                  {"single", DTYPE_F32, 1, {3}},
+                                                  {"more bytes", DTYPE_BOOL, 1, {1}},
+                                                  {"double", DTYPE_F64, 1, {2}}};
+    unsigned char data[64];
+    struct safetensors_out *o;
+    struct safetensors s;
+    struct err e = {0};
+    int64_t at = 0;
+    for (int i = 0; i < 64; i++) data[i] = (unsigned char)(i * 7 + 1);
+    snprintf(path, sizeof path, "%s/types.safetensors", dir);
+    assert_int_equal(safetensors_create(path, tensors, 5, &o, &e), OK);
+    for (int i = 0; i < 5; i++) {
+        assert_false(safetensors_full(o));
+        assert_int_equal(safetensors_append(o, data + at, tensors[i].shape[0], &e), OK);
+        at += tensors[i].shape[0] * (int64_t)dtype_size(tensors[i].dtype);
+    }
+    assert_true(safetensors_full(o));
+    assert_int_equal(safetensors_commit(o, &e), OK);
+    safetensors_out_close(o);
+    open_ok(&s);
+    at = 0;
+    for (int i = 0; i < 5; i++) {
+        const struct tensor_entry *t = safetensors_find(&s, tensors[i].name);
+        unsigned char got[64];
+        assert_non_null(t);
+        assert_int_equal(t->dtype, tensors[i].dtype);
+        assert_int_equal(t->offset % (int64_t)dtype_size(t->dtype), 0);
+        assert_int_equal(tensor_file_read(s.fd, path, "x", t->offset, got, t->n_bytes, &e), OK);
+        assert_memory_equal(got, data + at, (size_t)t->n_bytes);
+        at += t->n_bytes;
+    }
+    safetensors_close(&s);
+}
+
 static void test_writer_refuses(void **state)
 {
     (void)state;
     struct err e = {0};
     struct safetensors_out *o = NULL;
-    struct tensor_shape tensors[] = {{"a", 1, {2}}, {"b", 1, {3}}};
+    struct tensor_shape tensors[] = {{"a", DTYPE_F32, 1, {2}}, {"b", DTYPE_F32, 1, {3}}};
     float data[5] = {0};
     snprintf(path, sizeof path, "%s/never.safetensors", dir);
     assert_int_equal(safetensors_create(path, tensors, 2, &o, &e), OK);
@@ -440,13 +482,14 @@ static void test_writer_refuses(void **state)
     tensors[1].name = "\xff";
     err_clear(&e);
     assert_int_equal(safetensors_create(path, tensors, 2, &o, &e), ERR_FORMAT);
-    tensors[1] = (struct tensor_shape){"b", 2, {1ll << 40, 1ll << 40}};
+    tensors[1] = (struct tensor_shape){"b", DTYPE_F32, 2, {1ll << 40, 1ll << 40}};
     err_clear(&e);
     assert_int_equal(safetensors_create(path, tensors, 2, &o, &e), ERR_SHAPE);
     err_clear(&e);
     snprintf(temporary, sizeof temporary, "%s/absent/x", dir);
     assert_int_equal(safetensors_create(temporary, tensors, 1, &o, &e), ERR_IO);
     assert_non_null(strstr(e.text, temporary));
+    assert_null(strstr(e.text, ".tmp.")); /* the name that the user gave */
 }
 
 static int setup(void **state)
@@ -475,6 +518,7 @@ int main(void)
         cmocka_unit_test(test_cut_after_opening),
         cmocka_unit_test(test_hash_sees_size_header_and_data),
         cmocka_unit_test(test_written_comes_back),
+        cmocka_unit_test(test_types_are_aligned),
         cmocka_unit_test(test_writer_refuses),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

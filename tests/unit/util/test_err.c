@@ -84,6 +84,26 @@ static void long_texts(void **state)
     assert_memory_equal(e.trail, " < some/file.c:0 < some/file.c:1", 32);
 }
 
+/* A file is known to the user by the name that they gave, not by the one it is written under. */
+static void other_names(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    char text[600];
+    err_rename(NULL, "a", "b");
+    err_rename(&e, "a", "b");
+    assert_string_equal(e.text, "");
+    (void)err_set(&e, ERR_IO, "x.c", 1, "out.tmp.7/x: cannot write out.tmp.7");
+    err_rename(&e, "out.tmp.7", "out");
+    assert_string_equal(e.text, "out/x: cannot write out");
+    err_rename(&e, "absent", "there");
+    assert_string_equal(e.text, "out/x: cannot write out");
+    memset(text, 'y', sizeof text);
+    text[sizeof text - 1] = '\0';
+    err_rename(&e, "out", text);
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+}
+
 static void words_of_statuses(void **state)
 {
     (void)state;
@@ -106,6 +126,7 @@ int main(void)
         cmocka_unit_test(nobody_needs_to_listen),
         cmocka_unit_test(prefixes),
         cmocka_unit_test(long_texts),
+        cmocka_unit_test(other_names),
         cmocka_unit_test(words_of_statuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

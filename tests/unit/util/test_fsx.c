@@ -84,7 +84,8 @@ static void all_or_nothing(void **state)
     is(path, "second");
     err_clear(&e);
     assert_int_equal(fsx_write_atomic(scratch_path("absent/x"), "", 0, &e), ERR_IO);
-    assert_non_null(strstr(e.text, "/absent/x.tmp."));
+    assert_non_null(strstr(e.text, "/absent/x: "));
+    assert_null(strstr(e.text, ".tmp."));
 }
 
 static void publishing(void **state)
@@ -98,6 +99,22 @@ static void publishing(void **state)
     assert_int_equal(fsx_publish(from, to, &e), ERR_IO);
     assert_non_null(strstr(e.text, from));
     is(to, "new");
+}
+
+static void removing_a_folder(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const char *path = scratch_path("flat");
+    assert_false(fsx_is_empty_dir(path));
+    assert_int_equal(fsx_make_parent(scratch_path("flat/x"), &e), OK);
+    assert_true(fsx_is_empty_dir(path));
+    assert_false(fsx_is_empty_dir(scratch_put("flat/a", "a", 1)));
+    assert_false(fsx_is_empty_dir(path));
+    scratch_put("flat/b", "b", 1);
+    fsx_remove_folder(path);
+    assert_false(fsx_is_dir(path));
+    fsx_remove_folder(path);
 }
 
 static void folders(void **state)
@@ -144,7 +161,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_files),    cmocka_unit_test(only_files_are_read),
         cmocka_unit_test(all_or_nothing), cmocka_unit_test(publishing),
-        cmocka_unit_test(folders),        cmocka_unit_test(paths),
+        cmocka_unit_test(folders),        cmocka_unit_test(removing_a_folder),
+        cmocka_unit_test(paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,346 @@
+#include "checkpoint/folder_write.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const int64_t shard_bytes_default = 5000000000;
+
+struct folder_out {
+    char *path, *temporary;
+    struct folder_plan plan;
+    int64_t shards, shard;        /* how many, and the one in progress */
+    int64_t *first;               // (shards + 1) first tensor of each
+    int64_t tensor, filled;       /* in progress, and its elements so far */
+    struct safetensors_out *file; /* of the shard in progress */
+    bool committed;
+};
+
+enum status folder_set_dtype(json_t *config, const char *dtype, struct err *e)
+{
+    /* transformers writes "dtype" from version 4.56 on, and all versions read "torch_dtype". */
+    int failed = json_object_set_new(config, "torch_dtype", json_string(dtype));
+    if (json_object_get(config, "dtype"))
+        failed |= json_object_set_new(config, "dtype", json_string(dtype));
+    NEED(!failed, ERR_NOMEM, "out of memory for config.json");
+    return OK;
+}
+
+/* --- its name --- */
+
+/* *out = path without slashes at its end; it is new or an empty folder, in a folder that exists. */
+static enum status check_path(const char *path, char **out, struct err *e)
+{
+    enum status st = OK;
+    char *parent = NULL;
+    struct stat info;
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    TRY(mem_format(out, e, "%.*s", (int)n, path));
+    TRY(fsx_parent(*out, &parent, e));
+    ENSURE(n > 0 && fsx_is_dir(parent), ERR_USAGE, "%s: there is no folder %s to make it in", path,
+           parent);
+    if (lstat(*out, &info) == 0)
+        ENSURE(S_ISDIR(info.st_mode) && fsx_is_empty_dir(*out), ERR_USAGE,
+               "%s: exists already, and is not an empty folder; nothing is written over", path);
+done:
+    free(parent);
+    return st;
+}
+
+/* --- the files beside the weights --- */
+
+static const struct {
+    const char *name;
+    bool of_tokenizer;
+} companions[] = {{"generation_config.json", false},
+                  {"tokenizer.json", true},
+                  {"tokenizer_config.json", true},
+                  {"special_tokens_map.json", true},
+                  {"added_tokens.json", true},
+                  {"tokenizer.model", true},
+                  {"vocab.json", true},
+                  {"merges.txt", true},
+                  {"vocab.txt", true},
+                  {"chat_template.jinja", true},
+                  {"chat_template.json", true}};
+
+/* Copies the file to `name` in the folder. */
+static enum status copy_file(const struct folder_out *o, const char *from, const char *name,
+                             struct err *e)
+{
+    enum status st = OK;
+    char *to = NULL, *data = NULL;
+    size_t n;
+    TRY(fsx_join(o->temporary, name, &to, e));
+    TRY(fsx_read(from, 0, &data, &n, e));
+    TRY(fsx_write_atomic(to, data, n, e));
+done:
+    free(to);
+    free(data);
+    return st;
+}
+
+/* Copies a file of that name from the folder, if there is one and it is not copied yet. */
+static enum status copy_from(const struct folder_out *o, const char *folder, const char *name,
+                             struct err *e)
+{
+    enum status st = OK;
+    char *from = NULL, *to = NULL;
+    TRY(fsx_join(folder, name, &from, e));
+    TRY(fsx_join(o->temporary, name, &to, e));
+    if (fsx_is_file(from) && !fsx_is_file(to)) TRY(copy_file(o, from, name, e));
+done:
+    free(from);
+    free(to);
+    return st;
+}
+
+/* Python files of models that bring their own code, which config.json then names in auto_map. */
+static enum status copy_code(const struct folder_out *o, const char *folder, struct err *e)
+{
+    enum status st = OK;
+    DIR *dir = opendir(folder);
+    ENSURE(dir, ERR_IO, "%s: %s", folder, strerror(errno));
+    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+        size_t n = strlen(d->d_name);
+        if (n > 3 && strcmp(d->d_name + n - 3, ".py") == 0) TRY(copy_from(o, folder, d->d_name, e));
+    }
+done:
+    if (dir) closedir(dir);
+    return st;
+}
+
+static enum status copy_companions(const struct folder_out *o, struct err *e)
+{
+    enum status st = OK;
+    const struct folder_plan *p = &o->plan;
+    char *beside = NULL; /* the tokenizer */
+    if (p->tokenizer) {
+        TRY(fsx_parent(p->tokenizer, &beside, e));
+        TRY(copy_file(o, p->tokenizer, "tokenizer.json", e));
+    }
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        if (beside && companions[i].of_tokenizer) TRY(copy_from(o, beside, companions[i].name, e));
+        if (p->source) TRY(copy_from(o, p->source, companions[i].name, e));
+    }
+    if (p->source && json_object_get(p->config, "auto_map")) TRY(copy_code(o, p->source, e));
+done:
+    free(beside);
+    return st;
+}
+
+static enum status write_json(const struct folder_out *o, const json_t *value, const char *name,
+                              struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, *text = json_dumps(value, JSON_INDENT(2));
+    ENSURE(text, ERR_NOMEM, "%s: out of memory for %s", o->path, name);
+    TRY(fsx_join(o->temporary, name, &path, e));
+    TRY(fsx_write_atomic(path, text, strlen(text), e));
+done:
+    free(text);
+    free(path);
+    return st;
+}
+
+/* --- shards --- */
+
+static int64_t bytes_of(const struct tensor_shape *t)
+{
+    int64_t n = (int64_t)dtype_size(t->dtype);
+    for (int i = 0; i < t->n_dims; i++) n *= t->shape[i];
+    return n;
+}
+
+static int64_t elements_of(const struct tensor_shape *t)
+{
+    return bytes_of(t) / (int64_t)dtype_size(t->dtype);
+}
+
+static enum status cut_shards(struct folder_out *o, struct err *e)
+{
+    const struct folder_plan *p = &o->plan;
+    int64_t most = p->shard_bytes ? p->shard_bytes : shard_bytes_default, bytes = 0;
+    PASS(mem_zero(&o->first, p->n + 2, sizeof *o->first, "shards", e));
+    o->shards = 1;
+    for (int64_t i = 0; i < p->n; i++) {
+        int64_t own = bytes_of(&p->tensors[i]);
+        if (bytes > 0 && bytes + own > most) {
+            o->first[o->shards++] = i;
+            bytes = 0;
+        }
+        bytes += own;
+    }
+    o->first[o->shards] = p->n;
+    return OK;
+}
+
+enum { SHARD_NAME = 64 };
+
+static void shard_name(const struct folder_out *o, int64_t shard, char name[SHARD_NAME])
+{
+    if (o->shards == 1)
+        snprintf(name, SHARD_NAME, "model.safetensors");
+    else
+        snprintf(name, SHARD_NAME, "model-%05lld-of-%05lld.safetensors", (long long)shard + 1,
+                 (long long)o->shards);
+}
+
+static enum status open_shard(struct folder_out *o, struct err *e)
+{
+    enum status st = OK;
+    char name[SHARD_NAME], *path = NULL;
+    int64_t first = o->first[o->shard];
+    shard_name(o, o->shard, name);
+    TRY(fsx_join(o->temporary, name, &path, e));
+    TRY(safetensors_create(path, o->plan.tensors + first, o->first[o->shard + 1] - first, &o->file,
+                           e));
+done:
+    free(path);
+    return st;
+}
+
+/* Goes on to the next shard while the one in progress is full and is not the last. */
+static enum status next_shard(struct folder_out *o, struct err *e)
+{
+    while (o->shard + 1 < o->shards && safetensors_full(o->file)) {
+        PASS(safetensors_commit(o->file, e));
+        safetensors_out_close(o->file);
+        o->file = NULL;
+        o->shard++;
+        PASS(open_shard(o, e));
+    }
+    return OK;
+}
+
+static enum status write_index(const struct folder_out *o, struct err *e)
+{
+    enum status st = OK;
+    int64_t bytes = 0;
+    json_t *map = json_object(), *index = NULL;
+    for (int64_t shard = 0; shard < o->shards; shard++) {
+        char name[SHARD_NAME];
+        shard_name(o, shard, name);
+        for (int64_t i = o->first[shard]; i < o->first[shard + 1]; i++) {
+            json_object_set_new(map, o->plan.tensors[i].name, json_string(name));
+            bytes += bytes_of(&o->plan.tensors[i]);
+        }
+    }
+    index =
+        json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)bytes, "weight_map", map);
+    ENSURE(index && (int64_t)json_object_size(map) == o->plan.n, ERR_NOMEM,
+           "%s: out of memory for the index", o->path);
+    TRY(write_json(o, index, "model.safetensors.index.json", e));
+done:
+    json_decref(index);
+    json_decref(map);
+    return st;
+}
+
+/* --- all of it --- */
+
+static enum status begin(struct folder_out *o, const char *path, struct err *e)
+{
+    char *temporary = NULL;
+    PASS(check_path(path, &o->path, e));
+    PASS(cut_shards(o, e));
+    PASS(mem_format(&temporary, e, "%s.tmp.%ld", o->path, (long)getpid()));
+    int made = mkdir(temporary, 0777);
+    if (made == 0)
+        o->temporary = temporary; /* to be removed */
+    else
+        free(temporary);
+    NEED(made == 0, fsx_errno_status(errno), "%s: cannot be made: %s", path, strerror(errno));
+    PASS(write_json(o, o->plan.config, "config.json", e));
+    PASS(copy_companions(o, e));
+    return open_shard(o, e);
+}
+
+enum status folder_create(const char *path, const struct folder_plan *plan, struct folder_out **out,
+                          struct err *e)
+{
+    struct folder_out *o;
+    *out = NULL;
+    PASS(mem_zero(&o, 1, sizeof *o, path, e));
+    o->plan = *plan;
+    enum status st = begin(o, path, e);
+    if (st != OK && o->temporary) err_rename(e, o->temporary, o->path);
+    if (st == OK)
+        *out = o;
+    else
+        folder_close(o);
+    return st;
+}
+
+/* Passes tensors that have all their elements: empty ones too. */
+static void skip_full(struct folder_out *o)
+{
+    while (o->tensor < o->plan.n && o->filled == elements_of(&o->plan.tensors[o->tensor])) {
+        o->tensor++;
+        o->filled = 0;
+    }
+}
+
+enum status folder_append(struct folder_out *o, const char *tensor, const void *data, int64_t n,
+                          struct err *e)
+{
+    if (n == 0) return OK;
+    skip_full(o);
+    NEED(o->tensor < o->plan.n && strcmp(o->plan.tensors[o->tensor].name, tensor) == 0, ERR_SHAPE,
+         "%s: data of tensor %s come where those of %s are expected", o->path, tensor,
+         o->tensor < o->plan.n ? o->plan.tensors[o->tensor].name : "no tensor");
+    enum status st = next_shard(o, e);
+    if (st == OK) st = safetensors_append(o->file, data, n, e);
+    if (st != OK) err_rename(e, o->temporary, o->path);
+    o->filled += n;
+    return st;
+}
+
+/* The folder gets its name; what is in it is on disk already. */
+static enum status publish(const struct folder_out *o, struct err *e)
+{
+    NEED(rename(o->temporary, o->path) == 0,
+         errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR ? ERR_USAGE
+                                                                   : fsx_errno_status(errno),
+         "%s: cannot be put in place: %s", o->path, strerror(errno));
+    return fsx_sync_parent(o->path, e);
+}
+
+static enum status complete(struct folder_out *o, struct err *e)
+{
+    PASS(next_shard(o, e));
+    PASS(safetensors_commit(o->file, e));
+    if (o->shards > 1) PASS(write_index(o, e));
+    return publish(o, e);
+}
+
+enum status folder_commit(struct folder_out *o, struct err *e)
+{
+    enum status st = complete(o, e);
+    if (st != OK) err_rename(e, o->temporary, o->path);
+    o->committed = st == OK;
+    return st;
+}
+
+int64_t folder_files(const struct folder_out *o)
+{
+    return o->shards;
+}
+
+void folder_close(struct folder_out *o)
+{
+    if (!o) return;
+    safetensors_out_close(o->file);
+    if (o->temporary && !o->committed) fsx_remove_folder(o->temporary);
+    free(o->temporary);
+    free(o->path);
+    free(o->first);
+    free(o);
+}

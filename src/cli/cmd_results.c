@@ -3,8 +3,10 @@
 #include "cli/cli.h"
 #include "config/sweep.h"
 #include "report/results_report.h"
+#include "results/kind.h"
 #include "util/fsx.h"
 #include "util/log.h"
+#include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,36 +39,66 @@ done:
     return st;
 }
 
+/* The keys of --only that have a flag of their own: --model PATTERN is --only model=PATTERN. */
+static const char *const shown_keys[] = {"model", "checkpoint", "bits", "quantizer", "dataset"};
+enum { SHOWN_KEYS = sizeof shown_keys / sizeof *shown_keys };
+
+/* Appends them to --only; the new texts are owned by the caller. */
+static enum status add_choices(struct arg_list *only, const char *const *patterns, char **texts,
+                               struct err *e)
+{
+    for (int i = 0; i < SHOWN_KEYS; i++) {
+        if (!patterns[i]) continue;
+        PASS(mem_format(&texts[i], e, "%s=%s", shown_keys[i], patterns[i]));
+        PASS(mem_grow(&only->items, only->n, &only->capacity, sizeof *only->items, e));
+        only->items[only->n++] = texts[i];
+    }
+    return OK;
+}
+
 static enum status run_show(struct call *c, struct err *e)
 {
     enum status st = OK;
-    const char *path;
+    const char *path, *patterns[SHOWN_KEYS] = {NULL};
+    char *texts[SHOWN_KEYS] = {NULL};
+    struct arg_list only = {0};
     struct show_options o = {0};
+    struct arg_choice kind = {.words = results_kind_names};
     struct results_view *view = NULL;
     const struct arg table[] = {
-        {"--csv", ARG_SWITCH, &o.csv, NULL, "one row a cell and dataset, all numbers"},
+        {"--kind", ARG_CHOICE, &kind, "KIND", "checkpoint, cell (default), curvature or point"},
+        {"--metric", ARG_TEXT, &o.metric, "NAME[,NAME]",
+         "which numbers; of tables of cells loss_relative, if nothing is said"},
+        {"--only", ARG_LIST, &only, "KEY=PATTERN",
+         "only results whose model, checkpoint, bits, quantizer, dataset or surface match"},
+        {"--model", ARG_TEXT, &patterns[0], "PATTERN", "the same as --only model=PATTERN"},
+        {"--checkpoint", ARG_TEXT, &patterns[1], "PATTERN", "--only checkpoint=PATTERN"},
+        {"--bits", ARG_TEXT, &patterns[2], "PATTERN", "--only bits=PATTERN"},
+        {"--quantizer", ARG_TEXT, &patterns[3], "PATTERN", "--only quantizer=PATTERN"},
+        {"--dataset", ARG_TEXT, &patterns[4], "PATTERN", "--only dataset=PATTERN"},
+        {"--csv", ARG_SWITCH, &o.csv, NULL, "a row a result (and dataset) with all its numbers"},
         {"--json", ARG_SWITCH, &o.json, NULL, "the same as JSON"},
-        {"--kind", ARG_TEXT, &o.kind, "KIND",
-         "rows of checkpoint, cell (default), curvature or point, with --csv or --json"},
-        {"--model", ARG_TEXT, &o.model, "NAME", "one model"},
-        {"--quantizer", ARG_TEXT, &o.quantizer, "NAME", "one quantizer"},
-        {"--dataset", ARG_TEXT, &o.dataset, "NAME", "one dataset"},
-        {"--bits", ARG_INTEGER, &o.bits, "B", "one bit-width"},
     };
     const struct args args = {ARGS(table)};
     TRY(args_parse(&args, c, &path, 1, e));
     if (c->help) goto done;
+    TRY(add_choices(&only, patterns, texts, e));
+    o.kind = kind.word;
+    o.only = (const char *const *)only.items;
+    o.n_only = only.n;
     TRY(open_view(path, &view, e));
     TRY(report_show(view, &o, stdout, e));
 done:
     results_view_close(view);
+    arg_list_free(&only);
+    for (int i = 0; i < SHOWN_KEYS; i++) free(texts[i]);
     return st;
 }
 
 const struct command cmd_show = {
     .name = "show",
-    .arguments = "RESULTS [--csv|--json] [--model M] [--bits B] ...",
-    .doc = "print results as a table",
+    .arguments = "RESULTS [--metric NAME] [--only KEY=PATTERN] [--csv|--json] ...",
+    .doc = "print results as tables, or as rows for machines",
     .run = run_show,
 };
 

@@ -4,12 +4,15 @@
 
 struct show_options {
     bool csv, json;
-    const char *kind; /* rows of which kind of result (kind.h); NULL: cells */
-    const char *model, *quantizer, *dataset; /* NULL: all */
-    int64_t bits;                            /* 0: all */
+    const char *kind; /* which kind of result (kind.h); NULL: cells */
+    int64_t n_only;
+    const char *const *only; /* (n_only) "KEY=PATTERN" (util/choice.h); all must hold */
+    const char *metric; /* "NAME,NAME,...", which numbers; NULL: of tables of cells loss_relative,
+                           else all */
 };
-/* Relative errors of cells as tables, or one row a record (and dataset) with every number of the
- * cube along its axes, as CSV or JSON. ERR_USAGE: an option that chooses nothing. */
+/* Tables of cells (relative errors) or of another kind, or one row a record (and dataset) with the
+ * numbers of the cube along its axes, as CSV or JSON. ERR_USAGE: an option that chooses nothing
+ * says what there is. */
 MUST_USE enum status report_show(const struct results_view *v, const struct show_options *o,
                                  FILE *out, struct err *e);
 

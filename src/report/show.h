@@ -1,4 +1,4 @@
-/* show: what the two forms of report_show share. */
+/* show: what the forms of report_show share. */
 #pragma once
 #include "report/results_report.h"
 #include "results/cube.h"
@@ -6,14 +6,20 @@
 struct show {
     const struct cube *cube; /* its grid is there */
     const struct show_options *options;
-    int64_t wanted[AXES_MAX]; /* the place on each axis that was asked for; -1: all */
     FILE *out;
 };
 
-/* Whether the place on an axis (-1: not on it) was asked for. */
-bool show_wants(const struct show *s, int axis, int64_t at);
+/* Whether results of that label were asked for (--only); key: "model", "bits", ... */
+bool show_wants_label(const struct show *s, const char *key, const char *label);
+/* Whether a row was asked for: all labels that it has. */
+bool show_wants(const struct show *s, const struct rows *r, const struct row *row);
+/* Whether a number was asked for (--metric), by its name in the cube; without --metric all were. */
+bool show_wants_metric(const struct show *s, const char *name);
+/* Fails unless every choice and metric that was asked for is one of the kind's. ERR_USAGE says
+ * which there are; ERR_NOMEM. */
+MUST_USE enum status show_check(const struct show *s, const struct rows *r, struct err *e);
 
-/* One table a model and dataset: relative errors, checkpoints by variants. */
+/* A table a model, dataset, metric and quantizer: checkpoints by bits. */
 MUST_USE enum status show_tables(const struct show *s, struct err *e);
 /* One row a record of the kind (and label of its inner axis), as CSV or as a JSON array. */
 MUST_USE enum status show_rows(const struct show *s, const struct rows *rows, struct err *e);

@@ -46,6 +46,7 @@ static void set_numbers(json_t *out, const struct show *s, const struct rows *r,
                 const struct cube_variable *x = s->cube->variables[k];
                 bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
                 if (!x->of || !number || x->rank != rank || !cube_is_along(x, r->kind)) continue;
+                if (!show_wants_metric(s, x->name)) continue;
                 if ((x->dims[rank - 1] == inner) == with_inner)
                     json_object_set_new(out, x->name, element(s, x, row));
             }
@@ -78,7 +79,7 @@ static json_t *row_object(const struct show *s, const struct rows *r, const stru
         if (f->place == IN_LABELS || f->place == IN_RECORD) set_field(out, r, row, f);
     set_numbers(out, s, r, row);
     for (const struct field *f = r->kind->fields; f->name; f++) {
-        bool of_frame = !r->kind->axes[0] && f->place == IN_VALUES;
+        bool of_frame = !r->kind->axes[0] && f->place == IN_VALUES && show_wants_metric(s, f->name);
         if (of_frame || f->place == FRAME_KEY || f->place == FRAME_TEXT) set_field(out, r, row, f);
     }
     return out;
@@ -122,13 +123,6 @@ static void print_csv_row(json_t *row, bool names, FILE *out)
 
 /* --- both --- */
 
-static bool wanted(const struct show *s, const struct row *row)
-{
-    for (int i = 0; i < AXES_MAX; i++)
-        if (!show_wants(s, i, row->at[i])) return false;
-    return true;
-}
-
 static enum status print_row(const struct show *s, const struct rows *r, const struct row *row,
                              bool names, struct err *e)
 {
@@ -149,7 +143,7 @@ enum status show_rows(const struct show *s, const struct rows *rows, struct err 
     bool csv = s->options->csv, first = true;
     if (csv && rows->n) PASS(print_row(s, rows, &rows->rows[0], true, e));
     for (int64_t i = 0; i < rows->n; i++) {
-        if (!wanted(s, &rows->rows[i])) continue;
+        if (!show_wants(s, rows, &rows->rows[i])) continue;
         if (!csv) fputs(first ? "[\n" : ",\n", s->out);
         PASS(print_row(s, rows, &rows->rows[i], false, e));
         first = false;

@@ -2,6 +2,7 @@
 #include "report/show.h"
 #include "report/text_table.h"
 #include "util/mem.h"
+#include "util/page.h"
 #include "util/quantity.h"
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ enum { NAME, STEP, TOKENS, RATE, PHASE, LOSS, LEFT };
 struct notes {
     int64_t n, capacity;
     const char **messages;
-    bool pending, not_measured; /* marks that were used and need a word below */
+    bool pending, not_measured, nan; /* marks that were used and need a word below */
 };
 
 /* A..Z, AA..AZ, ...; text holds 8 characters. */
@@ -41,17 +42,44 @@ static enum status note(struct notes *notes, const char *message, char letter[8]
 
 /* --- numbers as people read them --- */
 
-static void percent_text(double value, double error, int decimals, char text[64])
+static int compare_reals(const void *a, const void *b)
 {
-    double x = 100 * value, dx = 100 * error;
-    if (isnan(x))
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* How the numbers of a column are written, so that they align. */
+struct form {
+    int decimals; /* -1: four digits each */
+    bool bytes;   /* with a unit instead */
+};
+
+/* 1: numbers as they are; loss_relative is told in percent. */
+static double scale_of(const struct cube_variable *x)
+{
+    return strcmp(x->name, "loss_relative") == 0 ? 100 : 1;
+}
+
+static void number_text(const struct form *form, double x, double error, char text[64])
+{
+    if (form->bytes && isfinite(x)) {
+        quantity_count(x, text);
+        return;
+    }
+    if (isnan(x)) {
         snprintf(text, 64, "nan");
-    else if (isinf(x) || fabs(x) >= 1e6)
-        snprintf(text, 64, "%.3g", x);
-    else if (isnan(dx))
-        snprintf(text, 64, "%.*f", decimals, x);
+        return;
+    }
+    if (isinf(x) || fabs(x) >= 1e6 || form->decimals < 0) {
+        snprintf(text, 64, "%.4g", x);
+        return;
+    }
+    const double unit = pow(10, -form->decimals);
+    if (fabs(x) < unit / 2) x = 0; /* no "-0.000" */
+    if (isnan(error))
+        snprintf(text, 64, "%.*f", form->decimals, x);
     else
-        snprintf(text, 64, "%.*f ± %.*f", decimals, x, decimals, dx);
+        snprintf(text, 64, "%.*f ± %.*f", form->decimals, x, form->decimals, error);
 }
 
 /* --- one table --- */
@@ -60,10 +88,11 @@ static void percent_text(double value, double error, int decimals, char text[64]
 struct page {
     const struct show *show;
     struct notes *notes;
+    const struct cube_variable *x, *error; /* the metric, its standard error (NULL: none) */
     struct row at; /* its model and dataset; checkpoint, bits and quantizer change */
-    int64_t n;     /* variants wanted, by quantizer, then bits */
+    int64_t n;     /* variants wanted, of one quantizer, by bits */
     const struct axis_variant **variants;
-    int *decimals; /* of each variant's column */
+    struct form *forms; /* of each variant's column */
 };
 
 static const struct axis_labels *labels(const struct page *p, int axis)
@@ -71,9 +100,14 @@ static const struct axis_labels *labels(const struct page *p, int axis)
     return &p->show->cube->all.axes.labels[axis];
 }
 
-static int64_t n_checkpoints(const struct page *p)
+static const struct axis_model *model_of(const struct page *p)
 {
-    return p->show->cube->all.axes.models[p->at.at[AXIS_MODEL]].n;
+    return &p->show->cube->all.axes.models[p->at.at[AXIS_MODEL]];
+}
+
+static bool wants_checkpoint(const struct page *p, int64_t c)
+{
+    return show_wants_label(p->show, "checkpoint", model_of(p)->checkpoints[c].name);
 }
 
 static void go_to(struct page *p, int64_t checkpoint, int64_t variant)
@@ -84,44 +118,58 @@ static void go_to(struct page *p, int64_t checkpoint, int64_t variant)
     p->at.at[AXIS_QUANTIZER] = p->variants[variant]->quantizer_at;
 }
 
-/* A grid variable, and which of its elements belongs to the page's place. */
-static const struct cube_variable *here(const struct page *p, const char *name, int64_t *i)
+/* A number at the page's place; NaN: it is not there. */
+static double number_of(const struct page *p, const struct cube_variable *x)
 {
-    const struct cube_variable *x = cube_find(p->show->cube, name);
-    *i = cube_place(p->show->cube, x, &p->at);
-    return x;
+    int64_t i = x ? cube_place(p->show->cube, x, &p->at) : -1;
+    if (i < 0) return NAN;
+    if (x->type == FIELD_REAL) return x->data.d[i];
+    return x->data.i[i] < 0 ? NAN : (double)x->data.i[i];
 }
 
-static double real_here(const struct page *p, const char *name)
+static double number_here(const struct page *p, const char *name)
 {
-    int64_t i;
-    return here(p, name, &i)->data.d[i];
+    return number_of(p, cube_find(p->show->cube, name));
 }
 
 static const char *text_here(const struct page *p, const char *name)
 {
-    int64_t i;
-    return here(p, name, &i)->data.t[i];
+    const struct cube_variable *x = cube_find(p->show->cube, name);
+    return x->data.t[cube_place(p->show->cube, x, &p->at)];
 }
 
-static int64_t step_here(const struct page *p)
+/* The decimals that show n digits of x. */
+static int decimals_of(double x, int n)
 {
-    int64_t i;
-    return here(p, "step", &i)->data.i[i];
+    enum { MOST = 6 };
+    int decimals = n - 1 - (int)floor(log10(x));
+    return decimals < 0 ? 0 : decimals > MOST ? MOST : decimals;
 }
 
-/* Two digits of the column's smallest standard error, so that a column's numbers align. */
-static int column_decimals(struct page *p, int64_t variant)
+/* Two digits of the column's middle standard error; without one, five digits of its greatest
+ * number, unless the least would be lost. */
+static struct form form_of(struct page *p, int64_t variant, double *errors)
 {
-    double least = INFINITY;
-    for (int64_t c = 0; c < n_checkpoints(p); c++) {
+    const double scale = scale_of(p->x);
+    double least = INFINITY, most = 0;
+    int64_t n = 0;
+    for (int64_t c = 0; c < model_of(p)->n; c++) {
+        if (!wants_checkpoint(p, c)) continue;
         go_to(p, c, variant);
-        double error = real_here(p, "loss_relative_stderr");
-        if (error > 0 && error < least) least = error;
+        double x = fabs(scale * number_of(p, p->x)), error = scale * number_of(p, p->error);
+        if (x > 0 && x < least) least = x;
+        if (x > most && isfinite(x)) most = x;
+        if (error > 0 && isfinite(error)) errors[n++] = error;
     }
-    if (isinf(least)) return 2;
-    int decimals = 1 - (int)floor(log10(100 * least));
-    return decimals < 1 ? 1 : decimals > 3 ? 3 : decimals;
+    if (p->x->units && strcmp(p->x->units, "byte") == 0) return (struct form){.bytes = true};
+    if (p->x->type == FIELD_INTEGER) return (struct form){0};
+    if (n) {
+        qsort(errors, (size_t)n, sizeof *errors, compare_reals);
+        return (struct form){.decimals = decimals_of(errors[n / 2], 2)};
+    }
+    if (most == 0) return (struct form){.decimals = 4};
+    if (most >= 1e6 || least < 1e-4 * most || most < 1e-2) return (struct form){.decimals = -1};
+    return (struct form){.decimals = decimals_of(most, 5)};
 }
 
 static enum status put_head(struct page *p, struct table *t, struct err *e)
@@ -129,12 +177,12 @@ static enum status put_head(struct page *p, struct table *t, struct err *e)
     static const char *const names[LEFT] = {
         [NAME] = "checkpoint", [STEP] = "step",   [TOKENS] = "tokens",
         [RATE] = "lr",         [PHASE] = "phase", [LOSS] = "loss"};
-    bool there[LEFT] = {[NAME] = true, [LOSS] = true};
-    for (int64_t c = 0; c < n_checkpoints(p); c++) {
+    bool there[LEFT] = {[NAME] = true, [LOSS] = p->at.at[AXIS_DATASET] >= 0};
+    for (int64_t c = 0; c < model_of(p)->n; c++) {
         go_to(p, c, -1);
-        there[STEP] |= step_here(p) >= 0;
-        there[TOKENS] |= !isnan(real_here(p, "tokens"));
-        there[RATE] |= !isnan(real_here(p, "learning_rate"));
+        there[STEP] |= !isnan(number_here(p, "step"));
+        there[TOKENS] |= !isnan(number_here(p, "tokens"));
+        there[RATE] |= !isnan(number_here(p, "learning_rate"));
         there[PHASE] |= text_here(p, "phase")[0] != '\0';
     }
     PASS(table_add_row(t, e));
@@ -158,6 +206,7 @@ static enum status put_result(const struct page *p, struct table *t, int64_t col
     char letter[8];
     switch (x->data.s[cube_place(p->show->cube, x, &p->at)]) {
     case STATE_DONE:
+        p->notes->nan |= strcmp(number, "nan") == 0;
         PASS(table_set(t, column, e, "%s", number));
         break;
     case STATE_FAILED:
@@ -177,72 +226,126 @@ static enum status put_result(const struct page *p, struct table *t, int64_t col
 
 static enum status put_checkpoint(const struct page *p, struct table *t, struct err *e)
 {
-    char text[32];
-    int64_t step = step_here(p);
-    double tokens = real_here(p, "tokens"), rate = real_here(p, "learning_rate");
+    char text[QUANTITY];
+    double step = number_here(p, "step"), tokens = number_here(p, "tokens");
+    double rate = number_here(p, "learning_rate");
     PASS(table_set(t, NAME, e, "%s", text_here(p, "checkpoint_name")));
-    if (step >= 0) PASS(table_set(t, STEP, e, "%lld", (long long)step));
+    if (!isnan(step)) PASS(table_set(t, STEP, e, "%.0f", step));
     if (!isnan(tokens)) {
         quantity_count(tokens, text);
         PASS(table_set(t, TOKENS, e, "%s", text));
     }
     if (!isnan(rate)) PASS(table_set(t, RATE, e, "%.3g", rate));
     if (text_here(p, "phase")[0]) PASS(table_set(t, PHASE, e, "%s", text_here(p, "phase")));
-    snprintf(text, sizeof text, "%.4f", real_here(p, "baseline_loss"));
+    if (p->at.at[AXIS_DATASET] < 0) return OK;
+    snprintf(text, sizeof text, "%.4f", number_here(p, "baseline_loss"));
     return put_result(p, t, LOSS, text, "checkpoint_status", "checkpoint_message", e);
 }
 
 static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct table *t,
                                       struct err *e)
 {
+    const double scale = scale_of(p->x);
     char text[64];
     PASS(table_add_row(t, e));
     go_to(p, checkpoint, -1);
     PASS(put_checkpoint(p, t, e));
     for (int64_t i = 0; i < p->n; i++) {
         go_to(p, checkpoint, i);
-        percent_text(real_here(p, "loss_relative"), real_here(p, "loss_relative_stderr"),
-                     p->decimals[i], text);
+        number_text(&p->forms[i], scale * number_of(p, p->x), scale * number_of(p, p->error), text);
         PASS(put_result(p, t, LEFT + i, text, "status", "message", e));
     }
     return OK;
 }
 
-static enum status print_page(struct page *p, struct err *e)
+/* The table of a quantizer. */
+static enum status print_table(struct page *p, struct err *e)
 {
     enum status st = OK;
     struct table t = {0};
-    for (int64_t i = 0; i < p->n; i++) p->decimals[i] = column_decimals(p, i);
-    fprintf(p->show->out,
-            "%s, %s: relative error CE(quantized) / CE - 1 in percent, ± standard error\n\n",
-            labels(p, AXIS_MODEL)->texts[p->at.at[AXIS_MODEL]],
-            labels(p, AXIS_DATASET)->texts[p->at.at[AXIS_DATASET]]);
+    double *errors = NULL;
+    TRY(mem_zero(&errors, model_of(p)->n, sizeof *errors, "errors", e));
+    for (int64_t i = 0; i < p->n; i++) p->forms[i] = form_of(p, i, errors);
     TRY(table_init(&t, LEFT + p->n, LEFT, e));
     TRY(put_head(p, &t, e));
-    for (int64_t c = 0; c < n_checkpoints(p); c++) TRY(put_checkpoint_row(p, c, &t, e));
-    TRY(table_print(&t, table_page_width(p->show->out), p->show->out, e));
+    for (int64_t c = 0; c < model_of(p)->n; c++)
+        if (wants_checkpoint(p, c)) TRY(put_checkpoint_row(p, c, &t, e));
     putc('\n', p->show->out);
+    TRY(table_print(&t, table_page_width(p->show->out), p->show->out, e));
 done:
+    free(errors);
     table_free(&t);
     return st;
 }
 
 /* --- all of them --- */
 
-static enum status choose_variants(struct page *p, struct err *e)
+/* The variants of a quantizer that are wanted, by bits. */
+static void choose_variants(struct page *p, int64_t quantizer)
 {
-    const struct show *s = p->show;
-    const struct axes *a = &s->cube->all.axes;
-    PASS(mem_zero(&p->variants, a->n_variants, sizeof *p->variants, "variants", e));
-    PASS(mem_zero(&p->decimals, a->n_variants, sizeof *p->decimals, "variants", e));
-    for (int64_t q = 0; q < a->labels[AXIS_QUANTIZER].n; q++)
-        for (int64_t b = 0; b < a->labels[AXIS_BITS].n; b++)
-            for (int64_t i = 0; i < a->n_variants; i++) {
-                const struct axis_variant *v = &a->variants[i];
-                if (v->quantizer_at == q && v->bits_at == b && v->applicable &&
-                    show_wants(s, AXIS_QUANTIZER, q) && show_wants(s, AXIS_BITS, b))
-                    p->variants[p->n++] = v;
-            }
+    const struct axes *a = &p->show->cube->all.axes;
+    p->n = 0;
+    for (int64_t b = 0; b < a->labels[AXIS_BITS].n; b++) {
+        char bits[24];
+        snprintf(bits, sizeof bits, "%lld", (long long)a->labels[AXIS_BITS].numbers[b]);
+        if (!show_wants_label(p->show, "bits", bits)) continue;
+        for (int64_t i = 0; i < a->n_variants; i++) {
+            const struct axis_variant *v = &a->variants[i];
+            if (v->quantizer_at == quantizer && v->bits_at == b && v->applicable)
+                p->variants[p->n++] = v;
+        }
+    }
+}
+
+static enum status print_title(const struct page *p, struct err *e)
+{
+    enum status st = OK;
+    const bool percent = scale_of(p->x) != 1, plain = strcmp(p->x->units, "1") == 0;
+    const int64_t dataset = p->at.at[AXIS_DATASET];
+    FILE *out = p->show->out;
+    char *title = NULL;
+    TRY(mem_format(
+        &title, e, "%s%s%s: %s: %s%s%s%s%s%s", labels(p, AXIS_MODEL)->texts[p->at.at[AXIS_MODEL]],
+        dataset < 0 ? "" : ", ", dataset < 0 ? "" : labels(p, AXIS_DATASET)->texts[dataset],
+        p->x->name, p->x->long_name, percent ? ", in percent" : "", plain ? "" : " (",
+        plain ? "" : p->x->units, plain ? "" : ")", p->error ? ", ± standard error" : ""));
+    page_print(out, table_page_width(out), 0, 0, title);
+done:
+    free(title);
+    return st;
+}
+
+/* The tables of a model, a dataset and a metric. */
+static enum status print_page(struct page *p, struct err *e)
+{
+    const struct axis_labels *quantizers = labels(p, AXIS_QUANTIZER);
+    bool titled = false;
+    for (int64_t q = 0; q < quantizers->n; q++) {
+        if (!show_wants_label(p->show, "quantizer", quantizers->texts[q])) continue;
+        choose_variants(p, q);
+        if (p->n == 0) continue;
+        if (!titled) PASS(print_title(p, e));
+        titled = true;
+        PASS(print_table(p, e));
+    }
+    if (titled) putc('\n', p->show->out);
+    return OK;
+}
+
+/* The pages of a model and a metric, one if the metric is not of datasets. */
+static enum status print_model(struct page *p, struct err *e)
+{
+    const struct axis_labels *datasets = labels(p, AXIS_DATASET);
+    bool of_dataset = false, any = false;
+    for (int64_t c = 0; c < model_of(p)->n; c++) any = any || wants_checkpoint(p, c);
+    if (!any) return OK;
+    for (int k = 0; k < p->x->rank; k++) of_dataset = of_dataset || p->x->dims[k] == AXIS_DATASET;
+    for (int64_t d = 0; d < datasets->n; d++) {
+        if (!show_wants_label(p->show, "dataset", datasets->texts[d])) continue;
+        p->at.at[AXIS_DATASET] = of_dataset ? d : -1;
+        PASS(print_page(p, e));
+        if (!of_dataset) break;
+    }
     return OK;
 }
 
@@ -255,25 +358,46 @@ static void print_notes(const struct notes *notes, FILE *out)
     }
     if (notes->pending) fprintf(out, "…  pending\n");
     if (notes->not_measured) fprintf(out, "-  not applicable\n");
+    if (notes->nan) fprintf(out, "nan  not a number, or not measured\n");
+}
+
+/* A metric and what stands beside it. */
+static void take_metric(struct page *p, const struct cube_variable *x)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s_stderr", x->name);
+    p->x = x;
+    p->error = cube_find(p->show->cube, name);
+}
+
+static bool is_asked(const struct show *s, const struct cube_variable *x)
+{
+    bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
+    if (!s->options->metric) return strcmp(x->name, "loss_relative") == 0;
+    return x->of && number && cube_is_along(x, &kind_cell) && show_wants_metric(s, x->name);
 }
 
 enum status show_tables(const struct show *s, struct err *e)
 {
     enum status st = OK;
+    const struct axes *a = &s->cube->all.axes;
     struct notes notes = {0};
     struct page page = {.show = s, .notes = &notes};
-    TRY(choose_variants(&page, e));
-    for (int64_t m = 0; m < s->cube->all.axes.labels[AXIS_MODEL].n; m++)
-        for (int64_t d = 0; d < s->cube->all.axes.labels[AXIS_DATASET].n; d++) {
-            if (!show_wants(s, AXIS_MODEL, m) || !show_wants(s, AXIS_DATASET, d)) continue;
-            page.at.at[AXIS_MODEL] = m;
-            page.at.at[AXIS_DATASET] = d;
-            TRY(print_page(&page, e));
+    TRY(mem_zero(&page.variants, a->n_variants, sizeof *page.variants, "variants", e));
+    TRY(mem_zero(&page.forms, a->n_variants, sizeof *page.forms, "variants", e));
+    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++) {
+        if (!show_wants_label(s, "model", a->labels[AXIS_MODEL].texts[m])) continue;
+        page.at.at[AXIS_MODEL] = m;
+        for (int64_t k = 0; k < s->cube->n; k++) {
+            if (!is_asked(s, s->cube->variables[k])) continue;
+            take_metric(&page, s->cube->variables[k]);
+            TRY(print_model(&page, e));
         }
+    }
     print_notes(&notes, s->out);
 done:
     free(page.variants);
-    free(page.decimals);
+    free(page.forms);
     free(notes.messages);
     return st;
 }

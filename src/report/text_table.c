@@ -57,39 +57,52 @@ static void print_cell(const struct table *t, int64_t row, int64_t column, int64
 }
 
 /* The columns before `left` and those from `from` to before `to`. */
-static void print_block(const struct table *t, const int64_t *widths, int64_t from, int64_t to,
-                        FILE *out)
+static void print_block(const struct table *t, const int64_t *widths, int64_t left, int64_t from,
+                        int64_t to, FILE *out)
 {
-    int64_t last = t->left - 1;
+    int64_t last = left - 1;
     for (int64_t k = from; k < to; k++)
         if (widths[k]) last = k;
     for (int64_t row = 0; row < t->rows; row++) {
         for (int64_t k = 0; k < to; k++) {
-            if (k == t->left && k < from) k = from;
+            if (k == left && k < from) k = from;
             if (widths[k]) print_cell(t, row, k, widths[k], k == last, out);
         }
         putc('\n', out);
     }
 }
 
+/* Columns that each block repeats: those of the table, or only the first if they would take more
+ * than half of the page. */
+static int64_t repeated(const struct table *t, const int64_t *widths, int64_t page)
+{
+    int64_t used = 0, all = 0;
+    for (int64_t k = 0; k < t->columns; k++) {
+        all += widths[k] ? widths[k] + GAP : 0;
+        if (k < t->left) used = all;
+    }
+    return all - GAP <= page || used <= page / 2 || t->left == t->columns ? t->left : 1;
+}
+
 enum status table_print(const struct table *t, int64_t width, FILE *out, struct err *e)
 {
     enum status st = OK;
-    int64_t *widths = NULL, left = 0;
+    int64_t *widths = NULL, used_left = 0;
     TRY(mem_zero(&widths, t->columns, sizeof *widths, "a table", e));
     for (int64_t i = 0; i < t->rows * t->columns; i++) {
         int64_t n = page_columns(t->cells[i]), k = i % t->columns;
         if (n > widths[k]) widths[k] = n;
     }
-    for (int64_t k = 0; k < t->left; k++) left += widths[k] ? widths[k] + GAP : 0;
-    for (int64_t from = t->left, to; from < t->columns || from == t->left; from = to) {
-        int64_t used = left;
+    const int64_t left = repeated(t, widths, width);
+    for (int64_t k = 0; k < left; k++) used_left += widths[k] ? widths[k] + GAP : 0;
+    for (int64_t from = left, to; from < t->columns || from == left; from = to) {
+        int64_t used = used_left;
         for (to = from; to < t->columns; to++) {
             used += widths[to] ? widths[to] + GAP : 0;
             if (used - GAP > width && to > from) break;
         }
-        if (from > t->left) putc('\n', out);
-        print_block(t, widths, from, to, out);
+        if (from > left) putc('\n', out);
+        print_block(t, widths, left, from, to, out);
         if (to == from) break;
     }
 done:

@@ -21,7 +21,8 @@ MUST_USE enum status table_add_row(struct table *t, struct err *e);
 MUST_USE enum status table_set(struct table *t, int64_t column, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Prints all rows, in as many blocks as the width asks for. Columns without text are left out. The
+/* Prints all rows, in as many blocks as the width asks for; where the repeated columns would take
+ * more than half of it, only the first of them is repeated. Columns without text are left out. The
  * caller looks at ferror(out). */
 MUST_USE enum status table_print(const struct table *t, int64_t width, FILE *out, struct err *e);
 

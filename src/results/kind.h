@@ -172,6 +172,7 @@ struct kind {
 /* NULL behind the last (kinds.c). */
 enum { KINDS_MAX = 8 };
 extern const struct kind *const results_kinds[KINDS_MAX + 1];
+extern const char *const results_kind_names[KINDS_MAX + 1];
 extern const struct kind kind_cell; /* what tables for people are about */
 extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer, axis_dataset;
 

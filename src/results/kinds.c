@@ -12,7 +12,9 @@ AXES(DECLARE_AXIS)
 
 #define KIND(name) &kind_##name,
 #define AXIS(name) &axis_##name,
+#define NAME(name) #name,
 const struct kind *const results_kinds[KINDS_MAX + 1] = {KINDS(KIND)};
+const char *const results_kind_names[KINDS_MAX + 1] = {KINDS(NAME)};
 const struct axis *const results_axes[AXES_MAX + 1] = {AXES(AXIS)};
 
 const struct axis axis_model = {

@@ -15,6 +15,11 @@ static char *printed(const struct results_view *v, const struct show_options *o,
     return text;
 }
 
+/* The members that say which results are wanted. */
+#define ONLY(...)                                                                                  \
+    .only = (const char *[]){__VA_ARGS__},                                                         \
+    .n_only = sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)
+
 static bool has(const char *text, const char *part)
 {
     bool there = strstr(text, part) != NULL;
@@ -26,11 +31,16 @@ static void tables(void **state)
 {
     const struct results_view *v = *state;
     char *text = printed(v, &(struct show_options){0}, false);
-    assert_true(has(text, "small, faq: relative error"));
-    assert_true(has(text, "größer, c4: relative error"));
+    assert_true(has(text, "small, faq: loss_relative: relative error CE(quantized) / CE(full "
+                          "precision) - 1, in percent, ± standard error\n\n"));
+    assert_true(has(text, "größer, c4: loss_relative: relative error"));
+    assert_true(has(text, "checkpoint  step  tokens     lr  phase     loss        rtn 2"));
     assert_true(has(text, "\nstep100      100    819k  0.004  stable  1.0000  5.00 ± 0.10  "
-                          "10.00 ± 0.20  15.00 ± 0.30  20.00 ± 0.40  30.00 ± 0.60\n"));
-    assert_true(has(text, "          inf  10.00 ± 0.20             A  20.00 ± 0.40"));
+                          "10.00 ± 0.20\n"));
+    assert_true(has(text, "\nstep100      100    819k  0.004  stable  1.0000  15.00 ± 0.30  "
+                          "20.00 ± 0.40\n"));
+    assert_true(has(text, "         inf  10.00 ± 0.20\n"));
+    assert_true(has(text, "             A  20.00 ± 0.40\n"));
     assert_true(has(text, "2.5T  3e-05  decay     B"));
     assert_true(has(text, "A  failed: layers.1.q: not finite\n"));
     assert_true(has(text, "B  failed: model.safetensors: truncated\n"));
@@ -44,7 +54,7 @@ static void tables(void **state)
 static void columns_align(void **state)
 {
     const struct results_view *v = *state;
-    const struct show_options o = {.model = "small", .dataset = "faq"};
+    const struct show_options o = {ONLY("model=small", "dataset=faq", "quantizer=rtn")};
     char *text = printed(v, &o, false), *save = NULL;
     int64_t first = -1, rows = 0;
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
@@ -65,7 +75,7 @@ static void columns_align(void **state)
 static void csv(void **state)
 {
     const struct results_view *v = *state;
-    const struct show_options o = {.csv = true, .bits = 3, .dataset = "c4"};
+    const struct show_options o = {.csv = true, ONLY("bits=3", "dataset=c?")};
     char *text = printed(v, &o, false), number[64];
     int lines = 0;
     for (const char *p = text; *p; p++) lines += *p == '\n';
@@ -77,8 +87,8 @@ static void csv(void **state)
     assert_true(has(text, ",\"broken, \"\"one\"\"\",7,2500000000000,"));
     assert_true(has(text, "small,lawa,,,,,average,step100 step200,3,rtn,c4,pending,,,,"));
     free(text);
-    text =
-        printed(v, &(struct show_options){.csv = true, .bits = 2, .quantizer = "gptq-g64"}, false);
+    text = printed(v, &(struct show_options){.csv = true, ONLY("bits=2", "quantizer=gptq-g64")},
+                   false);
     assert_int_equal(strncmp(text, "model,", 6), 0); /* no rows, only column names */
     assert_ptr_equal(strchr(text, '\n') + 1, text + strlen(text));
     free(text);
@@ -103,7 +113,7 @@ static void json_rows(void **state)
     json_decref(rows);
     free(text);
     text = printed(
-        v, &(struct show_options){.json = true, .model = "small", .bits = 2, .quantizer = "rtn"},
+        v, &(struct show_options){.json = true, ONLY("model=small", "bits=2", "quantizer=rtn")},
         false);
     rows = sample_parse(text);
     assert_int_equal(json_array_size(rows), 3 * 2);
@@ -153,14 +163,83 @@ static void rows_of_every_kind(void **state)
 static void bad_choices(void **state)
 {
     const struct results_view *v = *state;
-    static const struct show_options options[] = {
-        {.model = "x"}, {.quantizer = "rtm"}, {.dataset = "wiki"}, {.bits = 5}};
-    static const char *const known[] = {"small, größer", "rtn, gptq, gptq-g64", "faq, c4", "2, 3"};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    static const struct {
+        const char *only;
+        const char *metric, *kind, *message;
+    } cases[] = {
+        {"model=x", NULL, NULL, "no model x in these results; there are: small, größer"},
+        {"quantizer=rtm", NULL, NULL, "no quantizer rtm in these results, did you mean rtn?"},
+        {"quantizer=q*", NULL, NULL, "there are: rtn, gptq, gptq-g64"},
+        {"checkpoint=step3??", NULL, NULL, "there are: step100, step200, lawa, broken"},
+        {"dataset=wiki", NULL, NULL, "there are: faq, c4"},
+        {"bits=5", NULL, NULL, "there are: 2, 3"},
+        {"colour=red", NULL, NULL, "--only colour=red: expected model=, checkpoint=, bits="},
+        {"surface=plane", NULL, NULL, "--only surface=plane: results of kind cell have no surface"},
+        {"bits=3", NULL, "curvature", "results of kind curvature have no bits"},
+        {"model=small", "los", NULL, "no metric los in these results, did you mean loss?"},
+        {"model=small", "loss,x", NULL, "no metric x in these results; there are: weight_dist"},
+        {"model=small", "loss_relative", "curvature", "there are: curvature_loss, curvature_to"},
+        {"model=small", NULL, "cells", "no kind of result cells, did you mean cell?"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err e = {0};
-        assert_int_equal(report_show(v, &options[i], stdout, &e), ERR_USAGE);
-        assert_true(has(e.text, known[i]));
+        const struct show_options o = {ONLY(cases[i].only), .metric = cases[i].metric,
+                                       .kind = cases[i].kind};
+        assert_int_equal(report_show(v, &o, stdout, &e), ERR_USAGE);
+        assert_true(has(e.text, cases[i].message));
     }
+}
+
+/* Other numbers than the relative error, and which results: by patterns. */
+static void metrics_and_patterns(void **state)
+{
+    const struct results_view *v = *state;
+    const struct show_options o = {.metric = "loss,peak_memory,weight_distance",
+                                   ONLY("model=small", "checkpoint=step*", "quantizer=r??")};
+    char *text = printed(v, &o, false);
+    assert_true(has(text, "small, faq: loss: cross-entropy per token of the quantized model "
+                          "(nat)\n"));
+    assert_true(has(text, "small, c4: loss: "));
+    assert_true(has(text, "small: weight_distance: Euclidean")); /* the same for all datasets */
+    assert_true(has(text, "step200"));
+    assert_null(strstr(text, "lawa"));
+    assert_null(strstr(text, "gptq"));
+    assert_null(strstr(text, "größer"));
+    assert_null(strstr(text, "loss_relative"));
+    free(text);
+    const struct show_options rows = {
+        .csv = true, .metric = "loss,sharpness", ONLY("checkpoint=step100", "bits=[2]")};
+    text = printed(v, &rows, false);
+    assert_true(has(text, ",status,message,loss,sharpness,key,fingerprint\n"));
+    assert_true(has(text, "small,step100,"));
+    assert_null(strstr(text, "step200"));
+    free(text);
+    const struct show_options points = {
+        .json = true, .kind = "point", .metric = "loss", ONLY("surface=pl*", "bits=3")};
+    text = printed(v, &points, false);
+    json_t *list = sample_parse(text);
+    assert_int_equal(json_array_size(list), 9);
+    assert_non_null(json_object_get(json_array_get(list, 0), "loss"));
+    assert_null(json_object_get(json_array_get(list, 0), "alpha"));
+    json_decref(list);
+    free(text);
+}
+
+/* Where the columns that blocks repeat take more than half of the page, blocks repeat the first. */
+static void narrow_pages(void **state)
+{
+    const struct results_view *v = *state;
+    const struct show_options o = {ONLY("model=small", "dataset=faq", "quantizer=rtn")};
+    setenv("COLUMNS", "60", 1);
+    char *text = printed(v, &o, false);
+    assert_true(has(text, "\ncheckpoint  step  tokens     lr  phase     loss        rtn 2\n"));
+    assert_true(has(text, "\ncheckpoint         rtn 3\nstep100     10.00 ± 0.20\n"));
+    free(text);
+    setenv("COLUMNS", "200", 1);
+    text = printed(v, &o, false);
+    assert_true(has(text, "rtn 2         rtn 3\n"));
+    free(text);
+    unsetenv("COLUMNS");
 }
 
 static void status_text_form(void **state)
@@ -220,7 +299,7 @@ static void wide_tables_are_split(void **state)
     assert_int_equal(journal_open(path, &j, NULL), OK);
     assert_int_equal(journal_append(j, plan, NULL), OK);
     assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
-    char *text = printed(v, &(struct show_options){.model = "small", .dataset = "faq"}, false);
+    char *text = printed(v, &(struct show_options){ONLY("model=small", "dataset=faq")}, false);
     int heads = 0;
     for (const char *p = text; (p = strstr(p, "checkpoint ")); p++) heads++;
     assert_true(heads >= 3);
@@ -271,6 +350,7 @@ static char *shared_folder;
 
 static int setup(void **state)
 {
+    unsetenv("COLUMNS");
     shared_folder = sample_folder();
     *state = sample_view(shared_folder, true);
     return 0;
@@ -292,6 +372,8 @@ int main(void)
         cmocka_unit_test(json_rows),
         cmocka_unit_test(rows_of_every_kind),
         cmocka_unit_test(bad_choices),
+        cmocka_unit_test(metrics_and_patterns),
+        cmocka_unit_test(narrow_pages),
         cmocka_unit_test(status_text_form),
         cmocka_unit_test(status_json),
         cmocka_unit_test(wide_tables_are_split),

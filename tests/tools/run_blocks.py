@@ -1,19 +1,80 @@
-"""Runs the python blocks of a Markdown file one after the other in one namespace, each with the name of the cube
-replaced:  run_blocks.py DOC.md CUBE.h5"""
+"""Runs the blocks of a Markdown page one after the other, as a reader would:  run_blocks.py DOC.md [CUBE.h5]
 
+Blocks marked python run in one namespace; CUBE.h5 replaces the name of the quickstart's cube in them. Blocks marked sh
+run in bash, which ends at the first command that fails; exported variables go over to the next block. A block
+marked text below a block marked sh shows what that one prints, standard error included: every line of it must be
+there, in this order, where numbers and the width of gaps and rules may differ and a line of three dots stands for lines
+that are left out."""
+
+import difflib
+import os
 import re
+import subprocess
 import sys
+import tempfile
+
+CUBE = r'"results/quickstart\.h5"'
+
+
+def blocks_of(page):
+    """(language, line of its first line, code) of each fenced block."""
+    for m in re.finditer(r"^```(\w+)\n(.*?)^```", page, re.M | re.S):
+        yield m.group(1), page.count("\n", 0, m.start(2)) + 1, m.group(2)
+
+
+def mask(line):
+    """The line without what differs from run to run."""
+    line = re.sub(r"\b[0-9a-f]{32}\b", "#", line)
+    line = re.sub(r"[-+]?\d[\d.,:]*(e[-+]?\d+)?", "#", line)
+    line = re.sub(r"([-─=])\1+", r"\1", line)
+    return " ".join(line.split())
+
+
+def run_python(name, line, code, cube, space):
+    code = re.sub(CUBE, repr(cube), code) if cube else code
+    exec(compile("\n" * (line - 1) + code, name, "exec"), space)
+
+
+def run_shell(name, line, code, state):
+    """What the block prints; ends the program if it fails."""
+    script = f". {state}\n{code}\ndeclare -px >{state}\n"
+    done = subprocess.run(["bash", "-eu", "-o", "pipefail", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{name}:{line}: exit code {done.returncode} of\n{code}\n{done.stdout}")
+    return done.stdout
+
+
+def compare(name, line, shown, printed):
+    """Ends the program where the page shows a line that the block before it did not print."""
+    lines = [mask(text) for text in printed.splitlines()]
+    at = 0
+    for i, text in enumerate(shown.splitlines()):
+        wanted = mask(text)
+        if not wanted or wanted == "...":
+            continue
+        if wanted not in lines[at:]:
+            near = difflib.get_close_matches(wanted, lines[at:], 1, 0)
+            sys.exit(f"{name}:{line + i}: the page shows\n  {text}\nbut printed is, nearest to it,\n  {near[0] if near else 'nothing'}\nin\n{printed}")
+        at = lines.index(wanted, at) + 1
 
 
 def main():
-    text = open(sys.argv[1], encoding="utf-8").read()
-    blocks = [(m.start(1), m.group(1)) for m in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S)]
-    space = {}
-    for start, block in blocks:
-        line = text.count("\n", 0, start)
-        code = "\n" * line + re.sub(r'"results/quickstart\.h5"', repr(sys.argv[2]), block)
-        exec(compile(code, sys.argv[1], "exec"), space)
-    print(f"{len(blocks)} blocks")
+    name, cube = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    with open(name, encoding="utf-8") as f:
+        page = f.read()
+    space, printed, count = {"__name__": "page"}, None, 0
+    with tempfile.NamedTemporaryFile() as state:
+        for language, line, code in blocks_of(page):
+            if language == "python":
+                run_python(name, line, code, cube, space)
+            elif language == "sh":
+                printed = run_shell(name, line, code, state.name)
+            elif language == "text" and printed is not None:
+                compare(name, line, code, printed)
+                printed = None
+            count += language in ("python", "sh")
+    print(f"{count} blocks")
 
 
 if __name__ == "__main__":

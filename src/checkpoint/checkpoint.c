@@ -57,7 +57,7 @@ static enum status open_files(struct checkpoint *c, const struct shards *s, stru
     qsort(c->entries, (size_t)n, sizeof *c->entries, name_compare);
     for (int64_t i = 1; i < n; i++)
         NEED(strcmp(c->entries[i - 1].name, c->entries[i].name) != 0, ERR_FORMAT,
-             "tensor %s stands both in %s and in %s", c->entries[i].name,
+             "tensor %s is both in %s and in %s", c->entries[i].name,
              c->files[c->entries[i - 1].file].path, c->files[c->entries[i].file].path);
     return OK;
 }
@@ -75,7 +75,7 @@ static enum status check_index(const struct checkpoint *c, const struct shards *
         const struct tensor_entry *t = checkpoint_find(c, name);
         NEED(t, ERR_FORMAT, "%s/%s: no tensor %s, though %s says so", c->dir, file, name, s->index);
         NEED(strcmp(s->files[t->file], file) == 0, ERR_FORMAT,
-             "%s: tensor %s lies in this file, but %s says in %s", c->files[t->file].path, name,
+             "%s: tensor %s is in this file, but %s says in %s", c->files[t->file].path, name,
              s->index, file);
     }
     return OK;

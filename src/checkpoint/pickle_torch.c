@@ -183,7 +183,7 @@ enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensor **ou
         TRY(collect_one(v, vm_item(v, dict, 2 * i), vm_item(v, dict, 2 * i + 1), &tensors[i], e));
         names += strlen(tensors[i].name);
         /* a hostile pickle may repeat a name through its memo to use up memory */
-        ENSURE(names <= v->n, ERR_FORMAT, "%s: tensor %.100s stands in it several times", v->name,
+        ENSURE(names <= v->n, ERR_FORMAT, "%s: it has tensor %.100s several times", v->name,
                tensors[i].name);
     }
     *out = tensors;

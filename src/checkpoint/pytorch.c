@@ -148,7 +148,7 @@ static enum status make_entries(struct safetensors *s, const struct zip *z, cons
     qsort(tensors, (size_t)n, sizeof *tensors, name_compare);
     for (int64_t i = 1; i < n; i++)
         NEED(strcmp(tensors[i - 1].name, tensors[i].name) != 0, ERR_FORMAT,
-             "%s: tensor %s stands twice in it", s->path, tensors[i].name);
+             "%s: it has tensor %s twice", s->path, tensors[i].name);
     for (int64_t i = 0; i < n; i++) PASS(make_entry(z, prefix, &tensors[i], &s->entries[i], e));
     return OK;
 }

@@ -167,7 +167,7 @@ static enum status check_cover(const struct safetensors *s, int64_t data, int64_
                (long long)(order[i]->offset - at), order[i]->name);
         at += order[i]->n_bytes;
     }
-    ENSURE(at == size, ERR_FORMAT, "%s: %lld bytes behind the last tensor belong to none", s->path,
+    ENSURE(at == size, ERR_FORMAT, "%s: %lld bytes after the last tensor belong to none", s->path,
            (long long)(size - at));
 done:
     free(order);

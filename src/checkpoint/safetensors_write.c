@@ -56,7 +56,7 @@ static enum status describe_tensor(const struct safetensors_out *o, const struct
     enum status st = OK;
     json_t *shape = json_array();
     ENSURE(!json_object_get(root, t->name), ERR_USAGE,
-           "%s: tensor name %s stands twice or is reserved", o->path, t->name);
+           "%s: tensor name %s is used twice or reserved", o->path, t->name);
     for (int i = 0; i < t->n_dims; i++) json_array_append_new(shape, json_integer(t->shape[i]));
     json_t *value =
         json_pack("{s:s, s:O, s:[I, I]}", "dtype", dtype_name(t->dtype), "shape", shape,
@@ -134,7 +134,7 @@ enum status safetensors_append(struct safetensors_out *o, const void *data, int6
 {
     if (n_elements == 0) return OK;
     skip_full(o);
-    NEED(o->at < o->n, ERR_SHAPE, "%s: data behind the last tensor", o->path);
+    NEED(o->at < o->n, ERR_SHAPE, "%s: data after the last tensor", o->path);
     const struct tensor_entry *t = &o->entries[o->at];
     NEED(n_elements > 0 && n_elements <= t->n_elements - o->filled, ERR_SHAPE,
          "%s: tensor %s: %lld elements given where %lld of its %lld are left", o->path, t->name,

@@ -41,7 +41,7 @@ static enum status find_end64(const struct zip *z, int64_t end, struct directory
          z->path);
     uint64_t at = get(locator + 8, 8);
     NEED(end >= END64_BYTES && at <= (uint64_t)(end - END64_BYTES), ERR_FORMAT,
-         "%s: zip64 record lies outside the file", z->path);
+         "%s: zip64 record is outside the file", z->path);
     PASS(tensor_file_read(z->fd, z->path, "zip64 record", (int64_t)at, record, END64_BYTES, e));
     NEED(memcmp(record, sign_end64, 4) == 0, ERR_FORMAT, "%s: zip64 record is damaged", z->path);
     *d = (struct directory){
@@ -71,8 +71,7 @@ static enum status find_end(const struct zip *z, struct directory *d, struct err
         TRY(find_end64(z, end, d, e));
     ENSURE(d->size <= DIRECTORY_MAX && d->offset <= (uint64_t)end &&
                d->size <= (uint64_t)end - d->offset,
-           ERR_FORMAT, "%s: the archive's directory lies outside the file, or is too large",
-           z->path);
+           ERR_FORMAT, "%s: the archive's directory is outside the file, or is too large", z->path);
     ENSURE(d->entries <= d->size / ENTRY_BYTES, ERR_FORMAT,
            "%s: the archive's directory is too short for its %llu members", z->path,
            (unsigned long long)d->entries);
@@ -124,7 +123,7 @@ static enum status read_entry(struct zip *z, const char *p, int64_t left, int64_
     m->method = (int)get(p + 10, 2);
     NEED(fits && offset <= (uint64_t)z->size && packed <= (uint64_t)z->size - offset &&
              (m->method != 0 || size == packed),
-         ERR_FORMAT, "%s: member %s lies outside the file, or its sizes contradict each other",
+         ERR_FORMAT, "%s: member %s is outside the file, or its sizes contradict each other",
          z->path, m->name);
     m->size = (int64_t)packed;
     m->header = (int64_t)offset;
@@ -180,13 +179,13 @@ enum status zip_locate(const struct zip *z, const struct zip_member *m, int64_t 
          "save the file again with torch.save",
          z->path, m->name, m->method);
     NEED(m->header <= z->size - LOCAL_BYTES, ERR_FORMAT,
-         "%s: the header of member %s lies outside the file", z->path, m->name);
+         "%s: the header of member %s is outside the file", z->path, m->name);
     PASS(tensor_file_read(z->fd, z->path, m->name, m->header, local, LOCAL_BYTES, e));
     NEED(memcmp(local, sign_local, 4) == 0, ERR_FORMAT, "%s: the header of member %s is damaged",
          z->path, m->name);
     /* its own lengths: the local extra field holds PyTorch's padding */
     *offset = m->header + LOCAL_BYTES + (int64_t)get(local + 26, 2) + (int64_t)get(local + 28, 2);
     NEED(*offset <= z->size && m->size <= z->size - *offset, ERR_FORMAT,
-         "%s: member %s lies outside the file", z->path, m->name);
+         "%s: member %s is outside the file", z->path, m->name);
     return OK;
 }

@@ -92,7 +92,7 @@ static bool note_disk(struct doctor *d, const char *folder, struct disk *disk)
     doctor_note(d, "folder", json_string(folder));
     doctor_note(d, "free_bytes", json_real(free_bytes(folder)));
     if (measure(folder, disk, &e) != OK) {
-        doctor_warn(d, "name a folder with room that you may write to", "%s", e.text);
+        doctor_warn(d, "name a writable folder with free space", "%s", e.text);
         return false;
     }
     doctor_note(d, "write_mb_s", json_real(disk->write / 1e6));
@@ -114,10 +114,10 @@ void doctor_check_disks(struct doctor *d, const char *results, const char *scrat
             doctor_warn(d, "put results on a local or a faster disk",
                         "a record takes %.0f ms to be durable", disk.sync * 1e3);
         if (free_bytes(results) < gib)
-            doctor_warn(d, "free some room", "%s has %.2g GiB left", results,
+            doctor_warn(d, "free some space", "%s has %.2g GiB left", results,
                         free_bytes(results) / gib);
         if (is_memory(results))
-            doctor_warn(d, "put results on a disk", "%s lies in memory: nothing of it stays",
+            doctor_warn(d, "put results on a disk", "%s is in memory: nothing of it stays",
                         results);
     }
     d->heading = "scratch";
@@ -130,8 +130,7 @@ void doctor_check_disks(struct doctor *d, const char *results, const char *scrat
             doctor_warn(d, "name a node-local disk as run.scratch",
                         "%s writes %.0f MB/s and reads %.0f MB/s", folder, disk.write / 1e6,
                         disk.read / 1e6);
-        if (is_memory(folder))
-            doctor_warn(d, "name a folder on a disk", "%s lies in memory", folder);
+        if (is_memory(folder)) doctor_warn(d, "name a folder on a disk", "%s is in memory", folder);
     }
     free(folder);
 }

@@ -7,8 +7,8 @@ static const char *const stops[] = {"pyhessian", "residual", NULL};
 
 static const struct option keys[] = {
     OPTION(curvature_options, subset, CHOICE,
-           "parameters: all, 2-D tensors (mat2d), those inside blocks (blocks2d), what "
-           "quantization touches (quantized)",
+           "parameters: all, 2-D tensors (mat2d), 2-D tensors inside blocks (blocks2d), quantized "
+           "weights (quantized)",
            .fallback = "all", .choices = subsets),
     OPTION(curvature_options, sharpness, CHOICE,
            "eigenvalue of largest magnitude by power iteration, or the largest (and an estimate of "
@@ -20,33 +20,34 @@ static const struct option keys[] = {
     OPTION(curvature_options, tolerance, REAL,
            "of the sharpness: change (pyhessian) or residual, relative to the eigenvalue",
            .fallback = "0.001", .minimum = 0, .maximum = 1),
-    OPTION(curvature_options, products, INT, "Hessian-vector products that the sharpness may take",
-           .unit = "products", .fallback = "100", .low = 1, .high = 1000000),
+    OPTION(curvature_options, products, INT,
+           "maximum number of Hessian-vector products for the sharpness", .unit = "products",
+           .fallback = "100", .low = 1, .high = 1000000),
     OPTION(curvature_options, smallest, BOOL,
-           "Lanczos goes on until the smallest eigenvalue has converged as well",
+           "Lanczos: continue until the smallest eigenvalue has converged too",
            .fallback = "false"),
-    OPTION(curvature_options, trace, INT, "probes of the trace, each a product; 0: no trace",
+    OPTION(curvature_options, trace, INT, "probes of the trace, each one product; 0: no trace",
            .unit = "probes", .fallback = "0", .low = 0, .high = 1000000),
     OPTION(curvature_options, trace_error, REAL,
-           "go on until the trace's relative standard error is this; 0: take `trace` probes",
+           "continue until the trace's relative standard error is this; 0: exactly `trace` probes",
            .fallback = "0", .minimum = 0, .maximum = 1),
-    OPTION(curvature_options, trace_most, INT, "probes at most on the way to trace_error",
+    OPTION(curvature_options, trace_most, INT, "maximum number of probes to reach trace_error",
            .unit = "probes", .fallback = "100", .low = 1, .high = 1000000),
     OPTION(curvature_options, hutchpp, BOOL,
-           "spend the trace's products as Hutch++ does; refused where its vectors do not fit",
+           "use the trace's products for Hutch++; an error if its vectors do not fit",
            .fallback = "false"),
     OPTION(curvature_options, together, INT,
-           "probes that share a pass through the model, as far as memory allows", .unit = "probes",
+           "maximum number of probes that share a pass, if memory allows", .unit = "probes",
            .fallback = "8", .low = 1, .high = 1024),
     OPTION(curvature_options, density, INT,
-           "Lanczos steps of a run of the spectral density; 0: no density", .unit = "steps",
+           "Lanczos steps per run of the spectral density; 0: no density", .unit = "steps",
            .fallback = "0", .low = 0, .high = 10000),
     OPTION(curvature_options, density_runs, INT,
            "runs of the spectral density, each from a random vector", .unit = "runs",
            .fallback = "1", .low = 1, .high = 10000),
     OPTION(curvature_options, memory, REAL,
-           "GiB that stored vectors may take on a rank; Lanczos takes at most 32 and restarts, a "
-           "density does without",
+           "GiB for stored vectors per rank; if they do not fit, Lanczos (at most 32) restarts, "
+           "and a density does without",
            .unit = "GiB", .fallback = "16", .minimum = 0, .maximum = 1 << 20),
 };
 

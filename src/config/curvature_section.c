@@ -8,26 +8,26 @@ static const struct option section_keys[] = {
     {.type = OPTION_KEYS,
      .table = &curvature_table,
      .offset = offsetof(struct curvature_section, options)},
-    OPTION(curvature_section, sequences, INT, "sequences of the text that are differentiated",
+    OPTION(curvature_section, sequences, INT, "sequences of the text that are used",
            .unit = "sequences", .fallback = "4", .low = 1, .high = 1000000),
-    OPTION(curvature_section, length, INT, "tokens of each that are, its first ones; own: all",
-           .unit = "tokens", .fallback = "own", .low = 2, .high = 1 << 24,
-           OPTION_SPECIAL(0, "own")),
-    OPTION(curvature_section, data, GROUP, "text of its own",
+    OPTION(curvature_section, length, INT,
+           "tokens of each sequence that are used, the first ones; own: all", .unit = "tokens",
+           .fallback = "own", .low = 2, .high = 1 << 24, OPTION_SPECIAL(0, "own")),
+    OPTION(curvature_section, data, GROUP, "separate text for curvature",
            .otherwise = "the first evaluation text", .table = &data_table),
     OPTION(curvature_section, seed, INT, "seed of start vectors and probes", .fallback = "0",
            .low = 0, .high = INT64_MAX),
     OPTION(curvature_section, warm_start, BOOL,
-           "the sharpness starts from the eigenvector of the checkpoint before; results then hang "
-           "on that one too",
+           "the sharpness starts from the eigenvector of the previous checkpoint; results then "
+           "depend on that checkpoint too",
            .fallback = "false"),
     OPTION(curvature_section, second_order, CHOICE,
-           "predicts the change of loss of every cell from gradient and Hessian, one product a "
-           "cell (total), and one more for each layer alone (layers)",
+           "predict the change of loss of every cell from gradient and Hessian, with one product "
+           "per cell (total), and one more per layer (layers)",
            .fallback = "none", .choices = second_order_depths),
     OPTION(curvature_section, critical, BOOL,
-           "critical sharpness, by forward passes alone: of each checkpoint along the way from the "
-           "one before, of each cell along the change of its weights",
+           "critical sharpness, from forward passes only: of each checkpoint along the direction "
+           "from the previous one, of each cell along the change of its weights",
            .fallback = "false"),
 };
 
@@ -42,7 +42,7 @@ static enum status section_finish(void *entry, const struct option_scope *scope,
     PASS(curvature_table.finish(&c->options, scope, e));
     if (!curvature_section_asks(c))
         PASS(options_fail(scope, "sharpness", e,
-                          "nothing is asked for, expected sharpness, trace, density, second_order "
+                          "nothing is requested, expected sharpness, trace, density, second_order "
                           "or critical; "
                           "without the section no curvature is measured"));
     const char *key = "warm_start";

@@ -12,7 +12,7 @@ static const char *text_fault(const struct data_options *d, const char **key)
     if (d->ids && d->special_tokens) return with_text;
     *key = "separator";
     if (d->ids && d->separator) return with_text;
-    if (d->separator && !packed) return "stands between packed documents, but layout is document";
+    if (d->separator && !packed) return "separates packed documents, but layout is document";
     *key = "documents";
     if (d->ids && d->documents) return with_text;
     *key = "follow";
@@ -40,7 +40,7 @@ static const char *fault(const struct data_options *d, const char **key)
     if (d->text && d->ids) return "text and ids are both given, expected one of them";
     const char *colon = d->ids ? strrchr(d->ids, ':') : NULL;
     if (d->ids && (!colon || colon == d->ids || !colon[1] || strchr(colon, '/')))
-        return "expected FILE.safetensors:KEY, the name of a tensor behind a colon";
+        return "expected FILE.safetensors:KEY, the name of a tensor after a colon";
     *key = "field";
     if (d->field && !d->text) return "a field of JSON lines goes with text, not with ids";
     return text_fault(d, key);
@@ -101,8 +101,8 @@ static const struct option keys[] = {
            "FILE.safetensors:KEY, an integer tensor (sequences, length) of token ids",
            .otherwise = "none, text is given instead"),
     OPTION(data_options, layout, CHOICE,
-           "all documents in a row, cut into blocks of `length` (packed), or a sequence each, cut "
-           "at `length` (document)",
+           "all documents concatenated and cut into blocks of `length` (packed), or one sequence "
+           "per document, cut at `length` (document)",
            .fallback = "packed", .choices = layouts),
     OPTION(data_options, length, INT, "tokens of a sequence; none: documents are not cut",
            .unit = "tokens", .fallback = "2048", .low = 2, .high = 1 << 24,
@@ -111,41 +111,41 @@ static const struct option keys[] = {
            "each document gets the tokens that the tokenizer's post-processor adds (BOS)",
            .fallback = "false"),
     OPTION(data_options, separator, TEXT,
-           "token put behind each packed document: its text, or eos for the model's own",
+           "token after each packed document: its text, or eos for the model's",
            .otherwise = "none"),
-    OPTION(data_options, documents, INT, "documents read at most; 0: all", .unit = "documents",
-           .fallback = "0", .low = 0, .high = INT64_MAX),
+    OPTION(data_options, documents, INT, "maximum number of documents read; 0: all",
+           .unit = "documents", .fallback = "0", .low = 0, .high = INT64_MAX),
     OPTION(data_options, min_length, INT,
-           "documents of fewer tokens, added ones included, and rows of ids, are left out",
+           "documents (and rows of ids) with fewer tokens, added ones included, are skipped",
            .unit = "tokens", .fallback = "0", .low = 0, .high = INT64_MAX),
-    OPTION(data_options, skip, INT, "sequences left out at the start", .unit = "sequences",
+    OPTION(data_options, skip, INT, "sequences skipped at the start", .unit = "sequences",
            .fallback = "0", .low = 0, .high = INT64_MAX),
-    OPTION(data_options, samples, INT, "sequences at most; 0: all", .unit = "sequences",
+    OPTION(data_options, samples, INT, "maximum number of sequences; 0: all", .unit = "sequences",
            .fallback = "0", .low = 0, .high = INT64_MAX),
-    OPTION(data_options, tokens, INT, "tokens at most, in whole sequences; 0: all",
+    OPTION(data_options, tokens, INT, "maximum number of tokens, in whole sequences; 0: all",
            .unit = "tokens", .fallback = "0", .low = 0, .high = INT64_MAX),
     OPTION(data_options, cut, INT,
-           "tokens that are used of each sequence, its first ones, when all that is above has "
-           "chosen the sequences; none: all",
+           "tokens used of each sequence, the first ones, after the keys above have chosen the "
+           "sequences; none: all",
            .unit = "tokens", .fallback = "none", .low = 2, .high = 1 << 24,
            OPTION_SPECIAL(0, "none")),
     OPTION(data_options, within_positions, BOOL,
            "sequences are cut at the model's max_position_embeddings too", .fallback = "false"),
     OPTION(data_options, follow, INT,
-           "tokens that must come behind a packed block, or it is dropped", .unit = "tokens",
+           "tokens that must follow a packed block; otherwise it is dropped", .unit = "tokens",
            .fallback = "0", .low = 0, .high = 1 << 24),
     OPTION(data_options, sort, CHOICE,
-           "order of the sequences that are kept: as they come (none), longest first (length)",
+           "order of the sequences: as in the text (none), longest first (length)",
            .fallback = "none", .choices = sorts),
     OPTION(data_options, batch, INT, "calibration sequences that are padded together",
            .unit = "sequences", .fallback = "1", .low = 1, .high = INT64_MAX),
     OPTION(data_options, padding, CHOICE,
-           "calibration sequences shorter than the longest of their batch are filled up on the "
-           "right, and that counts in the Hessian (counted) or not (masked, the same as none)",
+           "calibration sequences are padded on the right to the longest of their batch; padding "
+           "counts in the Hessian (counted) or not (masked, the same as none)",
            .fallback = "none", .choices = paddings),
     OPTION(data_options, pad_id, INT,
-           "token that they are filled with; auto: as config.json and the tokenizer's files say",
-           .fallback = "auto", .low = 0, .high = INT32_MAX, OPTION_SPECIAL(-1, "auto")),
+           "padding token; auto: from config.json and the tokenizer's files", .fallback = "auto",
+           .low = 0, .high = INT32_MAX, OPTION_SPECIAL(-1, "auto")),
     OPTION(data_options, preset, CHOICE,
            "defaults of these keys by a published protocol (listed below)", .fallback = "none",
            .otherwise = "the sweep's", .choices = preset_names, .file_only = true),

@@ -56,29 +56,29 @@ static const char *const activations[] = {"f32", "bf16", NULL};
 
 static const struct option keys[] = {
     OPTION(run_options, ranks_per_group, INT,
-           "MPI ranks that work on one checkpoint together; auto: as few as its memory allows",
+           "MPI ranks that work on one checkpoint together; auto: as few as memory allows",
            .unit = "ranks", .fallback = "auto", .low = 1, .high = 1 << 20,
            OPTION_SPECIAL(0, "auto")),
-    OPTION(run_options, threads, INT, "OpenMP threads of a rank", .unit = "threads",
+    OPTION(run_options, threads, INT, "OpenMP threads per rank", .unit = "threads",
            .fallback = "auto", .low = 1, .high = 512, OPTION_SPECIAL(0, "auto")),
     OPTION(run_options, memory_per_rank, TEXT,
-           "bytes that a rank may take at its peak, with K, M, G or T for powers of 1024: what "
-           "does not fit is computed twice, goes to scratch, or waits for another wave",
+           "maximum bytes of a rank, with K, M, G or T for powers of 1024: what does not fit is "
+           "computed twice, goes to scratch, or waits for another wave",
            .unit = "bytes", .otherwise = "auto: nine tenths of the rank's part of its node"),
     OPTION(run_options, scratch, TEXT,
-           "folder on the node's own disk for hidden states that memory_per_rank has no room for, "
+           "folder on the node's local disk for hidden states that do not fit in memory_per_rank, "
            "or off",
            .otherwise = "auto: SLURM_TMPDIR, TMPDIR, /tmp or /var/tmp, the first that is a disk"),
     OPTION(run_options, activations, CHOICE,
-           "what hidden states are held as between blocks; bf16 halves them and changes results",
+           "type of hidden states between blocks; bf16 halves their memory and changes results",
            .fallback = "f32", .choices = activations),
     OPTION(run_options, scalapack_from, INT,
-           "Hessians of so many input channels on are spread over the ranks of a group and "
-           "factored together; smaller ones by one rank each",
+           "Hessians with at least this many input channels are distributed over the ranks of a "
+           "group; each smaller one is factored by one rank",
            .unit = "channels", .fallback = "4096", .low = 1, .high = INT64_MAX),
     OPTION(run_options, reproducible, BOOL,
-           "the same results bit for bit for any number of ranks_per_group: sums are made exact, "
-           "and one rank factors a Hessian whatever its size",
+           "the same results bit for bit for any ranks_per_group: sums are exact, and one rank "
+           "factors each Hessian, whatever its size",
            .fallback = "false"),
 };
 const struct option_table run_table = {OPTION_ROWS(keys, run_options), .finish = finish};

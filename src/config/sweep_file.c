@@ -39,7 +39,7 @@ static const struct option model_keys[] = {
     OPTION(model_entry, trajectory, PATH, "CSV table of the checkpoints in training order",
            .required = true),
     OPTION(model_entry, path, PATH,
-           "Hugging Face folder of a checkpoint; {checkpoint} stands for its name in the table",
+           "Hugging Face folder of a checkpoint; {checkpoint} is replaced by its name in the table",
            .required = true),
     OPTION(model_entry, tokenizer, PATH, "tokenizer.json of all checkpoints",
            .otherwise = "tokenizer.json of each checkpoint's folder"),
@@ -132,7 +132,7 @@ static enum status check_curvature(const struct sweep *s, const struct option_sc
     const struct option_scope section = options_in(scope, "curvature");
     return options_fail(&section, "length", e,
                         "the sequences of %s have %lld tokens, expected at most as many; `data` "
-                        "gives curvature a text of its own",
+                        "gives curvature a separate text",
                         d->name, (long long)d->length);
 }
 
@@ -163,7 +163,7 @@ enum { ENTRIES_MAX = 10000 };
 
 static const struct option sweep_keys[] = {
     OPTION(sweep, name, TEXT, "name of the sweep", .required = true),
-    OPTION(sweep, results, PATH, "the results cube (HDF5); its journal lies beside it",
+    OPTION(sweep, results, PATH, "the results cube (HDF5); its journal is next to it",
            .required = true),
     OPTION(sweep, preset, CHOICE,
            "a published protocol: defaults of methods, calibration and evaluation (listed below)",
@@ -172,8 +172,8 @@ static const struct option sweep_keys[] = {
            .high = INT64_MAX),
     OPTION(sweep, models, LIST, "the training runs", .count = offsetof(struct sweep, n_models),
            .required = true, .low = 1, .high = ENTRIES_MAX, .table = &model_table),
-    OPTION(sweep, bits, INTS, "bit-widths that every method without its own is run at",
-           .unit = "bits", .count = offsetof(struct sweep, n_bits), .capacity = QUANT_BITS_N,
+    OPTION(sweep, bits, INTS, "bit-widths of every method that has no `bits`", .unit = "bits",
+           .count = offsetof(struct sweep, n_bits), .capacity = QUANT_BITS_N,
            .otherwise = "each method has its own", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX),
     OPTION(sweep, methods, LIST, "the quantizers", .count = offsetof(struct sweep, n_methods),
            .required = true, .low = 1, .high = ENTRIES_MAX, .table = &method_table),

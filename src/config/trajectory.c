@@ -78,7 +78,7 @@ static const char *split(char *line, struct fields *f)
         if (!end) return "a quote that is not closed on its line";
         while (is_blank(*end)) end++;
         bool more = *end == ',';
-        if (!more && *end) return "text behind a closing quote";
+        if (!more && *end) return "text after a closing quote";
         *end = '\0';
         if (!more) return NULL;
         p = end;
@@ -102,7 +102,7 @@ static enum status take_header(struct table *t, const struct fields *f, struct e
              "tokens, learning_rate, phase",
              shown);
         for (int64_t j = 0; j < i; j++)
-            NEED(t->column[j] != o, ERR_USAGE, "%s: the column stands twice", shown);
+            NEED(t->column[j] != o, ERR_USAGE, "%s: the column is there twice", shown);
         t->column[i] = o;
         checkpoint = checkpoint || o == row_table.options;
     }
@@ -193,7 +193,7 @@ static enum status check_unique(const struct table *t, struct err *e)
         char shown[NODE_SHOWN];
         text_show(sorted[i]->checkpoint, shown, sizeof shown);
         ENSURE(strcmp(sorted[i - 1]->checkpoint, sorted[i]->checkpoint) != 0, ERR_USAGE,
-               "%s:%lld: checkpoint: %s stands already on line %lld", t->path,
+               "%s:%lld: checkpoint: %s is already on line %lld", t->path,
                (long long)sorted[i]->line, shown, (long long)sorted[i - 1]->line);
     }
 done:
@@ -220,7 +220,7 @@ enum status trajectory_read(const char *path, struct trajectory_row **rows, int6
         TRY(take_line(&t, line, e));
         line = end;
     }
-    ENSURE(t.n > 0, ERR_USAGE, "%s: no checkpoint stands in this table", path);
+    ENSURE(t.n > 0, ERR_USAGE, "%s: this table has no checkpoints", path);
     TRY(check_unique(&t, e));
     *rows = t.rows;
     *n = t.n;

@@ -143,7 +143,8 @@ static enum status row_length(const struct collector *c, const int32_t *row, int
     *length = n;
     for (int64_t i = 0; i < n; i++)
         NEED(row[i] >= 0, ERR_FORMAT,
-             "%s: id -1 at place %lld of a row, with tokens behind it: -1 may only fill up a row's "
+             "%s: id -1 at position %lld of a row, with tokens after it: -1 may only fill up a "
+             "row's "
              "end",
              c->options->ids, (long long)i);
     NEED(n > 0, ERR_FORMAT, "%s: a row without tokens", c->options->ids);

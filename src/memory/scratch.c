@@ -30,7 +30,7 @@ static void warn_of_memory(const char *folder)
 {
     static bool said;
     if (said || !is_memory(folder)) return;
-    log_warn("run.scratch: %s lies in memory; a disk was meant", folder);
+    log_warn("run.scratch: %s is in memory; name a folder on a disk", folder);
     said = true;
 }
 

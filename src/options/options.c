@@ -278,8 +278,7 @@ static enum status read_ints(const struct option *o, const struct option_scope *
         PASS(read_int(&element, &inner, &value, e));
         for (int64_t j = 0; j < i; j++)
             if (values[j] == value)
-                return options_fail(&inner, NULL, e, "%lld stands twice in the list",
-                                    (long long)value);
+                return options_fail(&inner, NULL, e, "%lld is in the list twice", (long long)value);
         if (i >= o->capacity)
             return options_fail(&inner, NULL, e, "more than %lld values", (long long)o->capacity);
         values[i] = value;

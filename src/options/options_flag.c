@@ -90,7 +90,7 @@ enum status options_flag(const struct option_table *t, const char *prefix, void 
         TRY(set_value(o, flag, unset ? "false" : "true", entry, e));
         *used = 1;
     } else {
-        ENSURE(value || argc > 1, ERR_USAGE, "%s: expected %s behind it", flag, expected);
+        ENSURE(value || argc > 1, ERR_USAGE, "%s: expected %s after it", flag, expected);
         TRY(set_value(o, flag, value ? value : argv[1], entry, e));
         *used = value ? 1 : 2;
     }

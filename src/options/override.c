@@ -65,7 +65,7 @@ static enum status enter(struct node *root, const char *key, size_t n,
         }
         if (*p == '.') {
             p++;
-            NEED(p < end, ERR_USAGE, "expected a key behind the last dot");
+            NEED(p < end, ERR_USAGE, "expected a key after the last dot");
         } else {
             text_show(p, shown, sizeof shown);
             NEED(p == end || *p == '[', ERR_USAGE, "expected . or [ or = at %s", shown);

@@ -48,7 +48,7 @@ enum status option_path(const char *text, const char *folder, char **out, struct
     char *path = NULL;
     TRY(mem_string(&path, text, e));
     for (ptrdiff_t from = 0; from >= 0;) TRY(expand_one(&path, &from, e));
-    ENSURE(path[0], ERR_USAGE, "expected a path, found nothing behind its variables");
+    ENSURE(path[0], ERR_USAGE, "expected a path, found nothing after its variables");
     /* A sweep file of the current folder gives "data/x", not "./data/x". */
     TRY(fsx_join(strcmp(folder, ".") == 0 ? "" : folder, path, out, e));
 done:

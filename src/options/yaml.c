@@ -229,7 +229,7 @@ enum status yaml_read_file(const char *path, struct node **out, struct err *e)
     /* Too large is the file's fault, not the disk's. */
     ENSURE(st == OK, st == ERR_FORMAT ? ERR_USAGE : st, "%s", why.text);
     TRY(yaml_read_text(text, n, &place, &root, e));
-    ENSURE(root->kind != NODE_NULL, ERR_USAGE, "%s:1:1: empty: no key stands in this file", path);
+    ENSURE(root->kind != NODE_NULL, ERR_USAGE, "%s:1:1: empty: this file has no keys", path);
     *out = root;
     root = NULL;
 done:

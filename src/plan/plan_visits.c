@@ -262,7 +262,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     if (st != OK || !wanted) visit_free(&v->visit);
     if (st != OK || !wanted) return st;
     if (changed)
-        log_warn("%s: weights have changed since their results were recorded; doing it again",
+        log_warn("%s: weights have changed since their results were recorded; computing it again",
                  weights_folder(&c->weights));
     out->n++;
     out->n_changed += changed;

@@ -285,7 +285,7 @@ static void gptq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
 
 const struct quant_method quant_gptq = {
     .name = "gptq",
-    .doc = "column by column, each column's error made up for by those behind it (Hessian of the "
+    .doc = "column by column, each column's error compensated by the later ones (Hessian of the "
            "calibration inputs)",
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,

@@ -209,19 +209,19 @@ static const char *const round_zeros[] = {"auto", "always", "never", NULL};
 
 static const struct option own_options[] = {
     OPTION_AT("optimize_steps", hqq_options, steps, INT,
-              "hqq: steps that move the zero of each group, at most", .fallback = "20", .low = 0,
-              .high = 1000),
+              "hqq: maximum number of steps that optimize the zero of each group", .fallback = "20",
+              .low = 0, .high = 1000),
     OPTION_AT("error_norm", hqq_options, norm, REAL,
-              "hqq: p of the l_p norm of the error that they lower", .fallback = "0.7",
+              "hqq: p of the l_p norm of the error that the steps minimize", .fallback = "0.7",
               .minimum = 0, .maximum = 1),
     OPTION(hqq_options, round_zero, CHOICE,
-           "hqq: the zero that they start from is an integer (always, never, auto: at 4 bits)",
+           "hqq: round the initial zero to an integer (always, never, auto: at 4 bits)",
            .fallback = "auto", .choices = round_zeros),
 };
 
 const struct quant_method quant_hqq = {
     .name = "hqq",
-    .doc = "half-quadratic: the zero of each group is moved to lower an l_p norm of the error; no "
+    .doc = "half-quadratic: optimizes the zero of each group for an l_p norm of the error; no "
            "calibration",
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,

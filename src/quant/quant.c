@@ -24,15 +24,15 @@ static const struct option shared_keys[] = {
            .unit = "columns", .fallback = "128", .low = 1, .high = INT64_MAX,
            OPTION_SPECIAL(-1, NULL)),
     OPTION(quant_options, symmetric, BOOL,
-           "range of a group centred on zero; false: from its least to its greatest weight",
+           "the range of a group is centred on zero; false: from its minimum to its maximum",
            .fallback = "true", .unset = "asymmetric"),
     OPTION(quant_options, order, CHOICE,
-           "columns are quantized as they stand (none), by falling diagonal of the Hessian "
-           "(activation), or so inside each group and group by group (group)",
+           "order of the columns: unchanged (none), by decreasing diagonal of the Hessian "
+           "(activation), or so inside each group and for whole groups (group)",
            .fallback = "none", .choices = orders),
     OPTION(quant_options, damping, REAL,
-           "share of the mean of the Hessian's diagonal that is added to it", .fallback = "0.01",
-           .minimum = 0, .maximum = 1),
+           "fraction of the mean of the Hessian's diagonal that is added to the diagonal",
+           .fallback = "0.01", .minimum = 0, .maximum = 1),
     OPTION(quant_options, block_size, INT,
            "columns quantized before the rest of the matrix is updated", .unit = "columns",
            .fallback = "128", .low = 1, .high = INT64_MAX),
@@ -41,30 +41,30 @@ static const struct option shared_keys[] = {
     OPTION(quant_options, static_groups, BOOL,
            "scales of all groups from the original weights, before the sweep", .fallback = "false"),
     OPTION(quant_options, damping_increment, REAL,
-           "step by which damping is raised where the Hessian cannot be factored; 0: ten times, at "
-           "most thrice",
+           "step by which damping increases if the Hessian cannot be factored; 0: by a factor of "
+           "ten, at most three times",
            .fallback = "0", .minimum = 0, .maximum = 1),
     OPTION(quant_options, range_search, REAL,
-           "exponent of the error that the search of a smaller range makes least (GPTQ's mse: "
-           "2.4); 0: no search",
+           "exponent of the error that the search for a smaller range minimises (GPTQ's mse: 2.4); "
+           "0: no search",
            .fallback = "0", .minimum = 0, .maximum = 16),
     OPTION(quant_options, hessian_per_token, BOOL,
-           "the Hessian is a mean over tokens instead of sequences; tells only where input "
-           "channels are dead",
+           "the Hessian is a mean over tokens instead of sequences; matters only with dead input "
+           "channels",
            .fallback = "false"),
     OPTION(quant_options, scale_dtype, CHOICE,
-           "what the scales are stored as: the weights are code times stored scale, the codes come "
-           "from the scale in f32; f16-packed: later layers are calibrated on weights whose scales "
-           "are not rounded yet, as GPTQModel rounds when it packs",
+           "type of the stored scales; codes are chosen with f32 scales, weights are code times "
+           "stored scale; f16-packed: later layers are calibrated on weights with f32 scales, "
+           "because GPTQModel rounds when it packs",
            .fallback = "f32", .choices = scale_dtypes),
     OPTION(quant_options, last_resort, CHOICE,
-           "where no damping lets the Hessian be factored: the cell fails (none), the layer is "
-           "rounded to nearest (round), or first a floor of 1e-6 to 0.1 of its greatest entry is "
-           "put under the diagonal (floor)",
+           "if the Hessian cannot be factored with any damping: the cell fails (none), the layer "
+           "is rounded to nearest (round), or first 1e-6 to 0.1 of the largest diagonal entry is "
+           "added to the diagonal (floor)",
            .fallback = "none", .choices = last_resorts),
     OPTION(quant_options, hessian, CHOICE,
-           "of the inputs that the variant's own quantized layers give (own), or of the "
-           "full-precision model's, one for all variants of a checkpoint (shared)",
+           "Hessian of inputs computed with the variant's quantized layers (own), or of the "
+           "full-precision model's, once for all variants of a checkpoint (shared)",
            .fallback = "own", .choices = hessians),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };

@@ -192,7 +192,7 @@ static enum status add_sequences(const struct frame_reader *f, struct err *e)
     for (int64_t i = 0; i < f->rows.n; i++) {
         int64_t from = start.data.i[i], n = count.data.i[i];
         ENSURE(from >= 0 && n >= 0 && from <= all->n && n <= all->n - from, ERR_FORMAT,
-               "%s: %s/sequence_start: row %lld points behind sequences/loss", f->in->path, group,
+               "%s: %s/sequence_start: row %lld points beyond sequences/loss", f->in->path, group,
                (long long)i);
         json_t *object = n > 0 ? object_of(f, IN_INNER, i) : NULL;
         if (!object) continue;

@@ -123,7 +123,8 @@ static enum status take_lines(struct journal *j, const char *data, size_t n, str
 static enum status write_at_end(struct journal *j, const char *data, size_t n, struct err *e)
 {
     size_t put = 0;
-    NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start again to go on", j->path);
+    NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start the run again to continue",
+         j->path);
     while (put < n) {
         ssize_t r = pwrite(j->fd, data + put, n - put, (off_t)j->size + (off_t)put);
         if (r < 0 && errno == EINTR) continue;
@@ -227,7 +228,8 @@ done:
 enum status journal_sync(struct journal *j, struct err *e)
 {
     NEED(j->fd >= 0, ERR_USAGE, "%s: opened for reading", j->path);
-    NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start again to go on", j->path);
+    NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start the run again to continue",
+         j->path);
     if (fdatasync(j->fd) != 0) {
         /* The kernel may have dropped the pages that it could not write: a second fdatasync that
          * succeeds would prove nothing. */

@@ -19,7 +19,7 @@ static const struct field fields[] = {
      "d'Hd/|d|^2, the curvature along the change"},
     {"critical_sharpness", "critical_sharpness_delta", IN_VALUES, FIELD_REAL, STABLE, "1",
      "2/step at which the loss begins to rise along d, in units of d, on curvature's tokens"},
-    {SECONDS_FIELD("seconds", "seconds", "time of the cell's own work")},
+    {SECONDS_FIELD("seconds", "seconds", "time of the work for this cell alone")},
     {SECONDS_FIELD("seconds_forward", "seconds_forward", "time of the cell's forward passes")},
     {SECONDS_FIELD("seconds_hessian", "seconds_hessian", "time of the Hessian sums")},
     {SECONDS_FIELD("seconds_factor", "seconds_factor", "time of the factorisations")},
@@ -58,7 +58,7 @@ static const struct field fields[] = {
 
 static const struct field layer_fields[] = {
     {"error", "error", IN_LIST, FIELD_REAL, STABLE, "1",
-     "the quantizer's own loss of the layer, damping included"},
+     "the method's objective for the layer, damping included"},
     {"relative_error", "relative_error", IN_LIST, FIELD_REAL, STABLE, "1",
      "tr((W-Q)H(W-Q)') / tr(W H W'), without the damping's part"},
     {"damping", "damping", IN_LIST, FIELD_REAL, STABLE, "1",

@@ -14,7 +14,8 @@ static const struct field fields[] = {
     {"weight_norm", "weight_norm", IN_VALUES, FIELD_REAL, STABLE, "1",
      "Euclidean norm of all weights"},
     {"critical_sharpness", "critical_sharpness", IN_VALUES, FIELD_REAL, STABLE, "1",
-     "2/step at which the loss begins to rise along the way from the checkpoint before, in units "
+     "2/step at which the loss begins to rise along the direction from the previous checkpoint, in "
+     "units "
      "of that way, on curvature's tokens"},
     {SECONDS_FIELD("seconds", "checkpoint_seconds", "wall time of the visit of the checkpoint")},
     {SECONDS_FIELD("seconds_read", "checkpoint_seconds_read", "time spent waiting for weights")},

@@ -35,7 +35,7 @@ static const struct field fields[] = {
     {"trace_stderr", "trace_stderr", IN_VALUES, FIELD_REAL, STABLE, "1",
      "standard error of trace, over probes"},
     {"trace_probes", "trace_probes", IN_VALUES, FIELD_INTEGER, STABLE, "1",
-     "random probes behind trace and its standard error"},
+     "random probes used for trace and its standard error"},
     {"products", "curvature_products", IN_VALUES, FIELD_INTEGER, STABLE, "1",
      "Hessian-vector products, all together"},
     {"peak_memory", "curvature_peak_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",

@@ -203,7 +203,7 @@ enum status lock_take(const char *results, struct lock **out, struct err *e)
     l->fd = open(temporary, O_RDONLY | O_CLOEXEC);
     ENSURE(l->fd >= 0, ERR_IO, "%s: %s", temporary, strerror(errno));
     for (int attempt = 0, patience = 5; !taken; attempt++) {
-        ENSURE(attempt < 100, ERR_LOCKED, "%s: changes hands again and again", l->path);
+        ENSURE(attempt < 100, ERR_LOCKED, "%s: other processes keep taking this lock", l->path);
         TRY(put_in_place(l, temporary, me, text, &patience, &taken, e));
         /* A holder that was just killed gets half a second to die: a large process takes a while,
          * and who kills a run often starts the next at once. */

@@ -85,17 +85,18 @@ static enum status bounds_init(struct workspace *w, struct err *e)
 /* Buffers for activations that stage-by-stage streams retain between two passes over the ranges. */
 static enum status retained_init(struct workspace *w, const struct memory_plan *plan, struct err *e)
 {
-    int64_t kept = 0;
+    int64_t tokens = 0;
     for (int64_t i = 0; i < w->calibration.n; i++) {
         int64_t end = w->calibration.range[i].row + w->calibration.range[i].tokens;
         if (end > plan->retained_tokens) break;
-        kept = end;
+        tokens = end;
         w->retained_ranges = i + 1;
     }
-    PASS(mem_alloc(&w->retained, kept * w->sizes.in_width, sizeof(float), "kept activations", e));
+    PASS(mem_alloc(&w->retained, tokens * w->sizes.in_width, sizeof(float), "retained activations",
+                   e));
     if (w->sizes.parallel)
-        PASS(mem_alloc(&w->retained_branch, kept * w->sizes.shape.hidden, sizeof(float),
-                       "kept activations", e));
+        PASS(mem_alloc(&w->retained_branch, tokens * w->sizes.shape.hidden, sizeof(float),
+                       "retained activations", e));
     return OK;
 }
 

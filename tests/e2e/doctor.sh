@@ -46,7 +46,7 @@ has nowhere results "cannot write there"
 has nowhere scratch "not a folder"
 if [ -d /dev/shm ] && [ -w /dev/shm ]; then
     doctor memory "$QTRAJ" doctor --json --results /dev/shm --scratch scratch
-    has memory results "lies in memory"
+    has memory results "is in memory"
 fi
 doctor files bash -c "ulimit -n 100; exec '$QTRAJ' doctor --json --scratch scratch"
 has files limits "open_files is limited to 100"

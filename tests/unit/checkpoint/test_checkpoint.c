@@ -230,7 +230,7 @@ static void test_bad_indexes(void **state)
     refuse(dir, ERR_FORMAT, "no tensor model.other.weight");
     /* the index assigns a tensor to another shard than the one that holds it */
     edit_index(dir, "\"model.norm.weight\": \"model-00005", "\"model.norm.weight\": \"model-00001");
-    refuse(dir, ERR_FORMAT, "lies in this file, but");
+    refuse(dir, ERR_FORMAT, "is in this file, but");
     replace(dir, "model.safetensors.index.json", "{\"weight_map\": {}}");
     refuse(dir, ERR_FORMAT, "names no tensor");
     replace(dir, "model.safetensors.index.json", "{\"weight_map\": {\"a\": 1}}");
@@ -256,7 +256,7 @@ static void test_a_tensor_in_two_shards(void **state)
     replace(dir, "model.safetensors.index.json",
             "{\"weight_map\": {\"lm_head.weight\": \"a.safetensors\", \"model.norm.weight\": "
             "\"b.safetensors\"}}");
-    refuse(dir, ERR_FORMAT, "stands both in");
+    refuse(dir, ERR_FORMAT, "is both in");
 }
 
 static void test_hash(void **state)

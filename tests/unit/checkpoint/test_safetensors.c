@@ -150,7 +150,7 @@ static void test_bad_headers(void **state)
     (void)state;
     refuse_header("[1, 2]", 0, "does not start with '{'");
     refuse_header(" {}", 0, "does not start with '{'");
-    refuse_header("{}", 1, "1 bytes behind the last tensor");
+    refuse_header("{}", 1, "1 bytes after the last tensor");
     refuse_header("{} x", 0, ":1:4: ");
     refuse_header("{\"a\":", 0, ":1:5: ");
     refuse_header("{\"a\":1}", 0, "tensor a: not an object");

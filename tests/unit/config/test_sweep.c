@@ -265,7 +265,7 @@ static void test_bad_overrides(void **state)
         {"name[0]=x", "no list to take [0] of"},
         {"name.x=x", "no mapping to look up x in"},
         {"models[0]name=x", "expected . or [ or ="},
-        {"run.=x", "expected a key behind the last dot"},
+        {"run.=x", "expected a key after the last dot"},
         {"run..threads=1", "expected a key"},
         {"=x", "expected key=value"},
         {"name", "--set name: expected key=value"},

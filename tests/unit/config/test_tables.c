@@ -59,7 +59,7 @@ static void test_bad_flags(void **state)
     struct err e = {0};
     options_default(&quant_table, &q);
     assert_int_equal(flag(&q, "--group-size", NULL, &e), -1);
-    assert_string_equal(e.text, "--group-size: expected an integer >= 1 or -1 behind it");
+    assert_string_equal(e.text, "--group-size: expected an integer >= 1 or -1 after it");
     assert_int_equal(flag(&q, "--group-size", "x", &e), -1);
     assert_string_equal(e.text, "--group-size: expected an integer >= 1 or -1, found x");
     assert_int_equal(flag(&q, "--group-size=", NULL, &e), -1);
@@ -112,7 +112,7 @@ static void test_data_flags(void **state)
     assert_int_equal(d.documents, 1024);
     take(&d, "", "--separator=eos");
     assert_int_equal(data_options_finish(&d, "", &e), ERR_USAGE);
-    assert_string_equal(e.text, "--separator: stands between packed documents, but layout is "
+    assert_string_equal(e.text, "--separator: separates packed documents, but layout is "
                                 "document");
     take(&d, "", "--layout=packed");
     err_clear(&e);

@@ -88,14 +88,14 @@ static void test_bad(void **state)
 {
     (void)state;
     static const struct bad_table bad[] = {
-        {"", ": no checkpoint stands in this table"},
-        {"# nothing\n", ": no checkpoint stands in this table"},
-        {"checkpoint,step\n", ": no checkpoint stands in this table"},
+        {"", ": this table has no checkpoints"},
+        {"# nothing\n", ": this table has no checkpoints"},
+        {"checkpoint,step\n", ": this table has no checkpoints"},
         {"step,tokens\n1,2\n", ":1: the header has no column checkpoint"},
         {"a,100\nb,200\n", ":1: a: unknown column; the first line names the columns"},
         {"\ncheckpoint,lerning_rate\n", ":2: lerning_rate: unknown column, did you mean "
                                         "learning_rate?"},
-        {"checkpoint,step,step\n", ":1: step: the column stands twice"},
+        {"checkpoint,step,step\n", ":1: step: the column is there twice"},
         {"checkpoint,step\na,x\n", ":2: step: expected an integer >= 0, found x"},
         {"checkpoint,step\na,1.5\n", ":2: step: expected an integer >= 0, found 1.5"},
         {"checkpoint,step\na,-1\n", ":2: step: expected an integer >= 0, found -1"},
@@ -105,12 +105,12 @@ static void test_bad(void **state)
         {"checkpoint,step\na\n", ":2: expected 2 fields as in the header, found 1"},
         {"checkpoint,step\na,1,2\n", ":2: expected 2 fields as in the header, found 3"},
         {"checkpoint,step\n,1\n", ":2: checkpoint: expected a text of one line, found empty"},
-        {"checkpoint\na\nb\na\n", ":4: checkpoint: a stands already on line 2"},
+        {"checkpoint\na\nb\na\n", ":4: checkpoint: a is already on line 2"},
         {"checkpoint\n../a\n", ":2: checkpoint: no .. in a checkpoint's name"},
         {"checkpoint\na/..\n", ":2: checkpoint: no .. in a checkpoint's name"},
         {"checkpoint\na/../b\n", ":2: checkpoint: no .. in a checkpoint's name"},
         {"checkpoint\n\"a\n", ":2: a quote that is not closed on its line"},
-        {"checkpoint,step\n\"a\"b,1\n", ":2: text behind a closing quote"},
+        {"checkpoint,step\n\"a\"b,1\n", ":2: text after a closing quote"},
         {"checkpoint\na\tb\n", ":2: checkpoint: expected a text of one line, found a control"},
         {"checkpoint\n\xff\xfe\n", ":2: checkpoint: expected a text of one line, found text that "
                                    "is not UTF-8"},
@@ -147,7 +147,7 @@ static void test_large(void **state)
     p += sprintf(p, "000000,7\n");
     l = load_bytes(text, (size_t)(p - text));
     assert_int_equal(l.st, ERR_USAGE);
-    assert_non_null(strstr(l.e.text, ":300002: checkpoint: 000000 stands already on line 2"));
+    assert_non_null(strstr(l.e.text, ":300002: checkpoint: 000000 is already on line 2"));
     free(text);
 }
 

@@ -143,18 +143,27 @@ static bool parse_choice(const struct option *o, const char *text, int *value)
 
 static bool int_fits(const struct option *o, int64_t value)
 {
-    return (value >= o->low && value <= o->high) ||
-           (o->has_special && !o->word && value == o->special);
+    for (int i = 0; i < o->n_special; i++)
+        if (!o->special[i].word && value == o->special[i].value) return true;
+    return value >= o->low && value <= o->high;
+}
+
+/* Whether the text is the word of a special value, and which. */
+static bool parse_word(const struct option *o, const char *text, int64_t *value)
+{
+    for (int i = 0; i < o->n_special; i++)
+        if (o->special[i].word && strcmp(text, o->special[i].word) == 0) {
+            *value = o->special[i].value;
+            return true;
+        }
+    return false;
 }
 
 static enum status read_int(const struct option *o, const struct option_scope *s, int64_t *value,
                             struct err *e)
 {
     const struct node *n = s->node;
-    if (n->kind == NODE_SCALAR && o->word && strcmp(n->text, o->word) == 0) {
-        *value = o->special;
-        return OK;
-    }
+    if (n->kind == NODE_SCALAR && parse_word(o, n->text, value)) return OK;
     int64_t parsed = 0;
     if (!is_plain(n) || !parse_int(n->text, &parsed) || !int_fits(o, parsed))
         return fail_expected(o, s, e);
@@ -475,9 +484,7 @@ void options_default(const struct option_table *t, void *out)
         if (o->type == OPTION_GROUP || o->type == OPTION_KEYS) options_default(o->table, at);
         if (!o->fallback) continue;
         /* Defaults may lie outside the range: -1 and nan stand for "not given". */
-        if (o->type == OPTION_INT && o->word && strcmp(o->fallback, o->word) == 0)
-            *(int64_t *)at = o->special;
-        else if (o->type == OPTION_INT)
+        if (o->type == OPTION_INT && !parse_word(o, o->fallback, at))
             *(int64_t *)at = strtoll(o->fallback, NULL, 10);
         else if (o->type == OPTION_REAL)
             *(double *)at = strtod(o->fallback, NULL);

@@ -24,6 +24,13 @@ enum option_type {
 
 struct option_table;
 
+/* A value of an INT outside its range, and the word that it is written as (NULL: its digits). */
+struct option_special {
+    int64_t value;
+    const char *word;
+};
+enum { OPTION_SPECIALS_MAX = 2 };
+
 struct option {
     const char *name, *doc;
     const char *unit; /* of a number, such as "tokens"; NULL: it has none */
@@ -33,15 +40,14 @@ struct option {
     int64_t capacity;     /* INTS: room in the struct */
     bool required;        /* must be given */
     const char *fallback; /* the default as it would be written; NULL: nothing (NULL, 0 elements) */
-    const char *otherwise;      /* what holds when it is not given, in words, for the listing */
-    int64_t low, high;          /* INT, INTS: range of a value; LIST: of the number of entries */
-    bool has_special;           /* INT: one more value outside the range ... */
-    int64_t special;            /* ... this one, ... */
-    const char *word;           /* ... written so, if not as a number */
-    double minimum, maximum;    /* REAL */
-    const char *const *choices; /* CHOICE: NULL behind the last */
-    bool file_only;             /* no flag */
-    const char *unset;          /* BOOL: the flag that makes it false; NULL: "no-" + name */
+    const char *otherwise; /* what holds when it is not given, in words, for the listing */
+    int64_t low, high;     /* INT, INTS: range of a value; LIST: of the number of entries */
+    int n_special;         /* INT: values outside the range */
+    struct option_special special[OPTION_SPECIALS_MAX];
+    double minimum, maximum;          /* REAL */
+    const char *const *choices;       /* CHOICE: NULL behind the last */
+    bool file_only;                   /* no flag */
+    const char *unset;                /* BOOL: the flag that makes it false; NULL: "no-" + name */
     const struct option_table *table; /* GROUP, KEYS, LIST */
 };
 
@@ -59,8 +65,9 @@ struct option {
 /* A LIST: the member that counts it, the table of its entries. */
 #define OPTION_ENTRIES(entry, member, of)                                                          \
     .count = offsetof(struct entry, member), .table = (of), .high = INT64_MAX
-/* An INT's value outside its range, and the word for it (NULL: none). */
-#define OPTION_SPECIAL(value, text) .has_special = true, .special = (value), .word = (text)
+/* An INT's value outside its range and the word for it (NULL: none), or two of them. */
+#define OPTION_SPECIAL(value, text)            .n_special = 1, .special = {{value, text}}
+#define OPTION_SPECIAL_2(a, text_a, b, text_b) .n_special = 2, .special = {{a, text_a}, {b, text_b}}
 
 /* Whether its value is a char *. */
 bool option_is_text(const struct option *o);
@@ -170,7 +177,7 @@ enum { OPTION_PAGE = 80 }; /* columns of a listing that goes to no terminal */
 void option_flag_name(const char *prefix, const char *key, char name[OPTION_FLAG]);
 /* "an integer from 2 to 8", "one of none, activation", ... */
 void option_expected(const struct option *o, char text[OPTION_EXPECTED]);
-/* What an INT is written as: its digits, or the word of its special value (then true). */
+/* What an INT is written as: its digits, or the word of a special value (then true). */
 bool option_int_text(const struct option *o, int64_t value, char text[32]);
 
 /* `text` with ${VAR} expanded and, if it is relative, put behind folder. *out is owned by the

@@ -7,12 +7,13 @@
 
 bool option_int_text(const struct option *o, int64_t value, char text[32])
 {
-    bool word = o->has_special && o->word && value == o->special;
-    if (word)
-        snprintf(text, 32, "%s", o->word);
-    else
-        snprintf(text, 32, "%lld", (long long)value);
-    return word;
+    for (int i = 0; i < o->n_special; i++)
+        if (o->special[i].word && value == o->special[i].value) {
+            snprintf(text, 32, "%s", o->special[i].word);
+            return true;
+        }
+    snprintf(text, 32, "%lld", (long long)value);
+    return false;
 }
 
 /* "from 2 to 8", ">= 1" or "" */
@@ -27,10 +28,13 @@ static void int_range(const struct option *o, char *text, size_t size)
 
 static void expected_int(const struct option *o, const char *what, char text[OPTION_EXPECTED])
 {
-    char range[64], special[32] = "";
+    char range[64], special[32];
     int_range(o, range, sizeof range);
-    if (o->has_special) option_int_text(o, o->special, special);
-    snprintf(text, OPTION_EXPECTED, "%s%s%s%s", what, range, *special ? " or " : "", special);
+    int n = snprintf(text, OPTION_EXPECTED, "%s%s", what, range);
+    for (int i = 0; i < o->n_special; i++) {
+        option_int_text(o, o->special[i].value, special);
+        n += snprintf(text + n, OPTION_EXPECTED - (size_t)n, " or %s", special);
+    }
 }
 
 static void expected_choice(const struct option *o, char text[OPTION_EXPECTED])
@@ -148,8 +152,12 @@ static json_t *choices_json(const struct option *o)
 
 static json_t *special_json(const struct option *o)
 {
-    if (!o->has_special) return json_null();
-    return o->word ? json_string(o->word) : json_integer(o->special);
+    if (o->n_special == 0) return json_null();
+    json_t *list = json_array();
+    for (int i = 0; list && i < o->n_special; i++)
+        json_array_append_new(list, o->special[i].word ? json_string(o->special[i].word)
+                                                       : json_integer(o->special[i].value));
+    return list;
 }
 
 static json_t *key_json(const char *section, const struct option *o)

@@ -1,7 +1,7 @@
 /* qtraj curvature: gradient, sharpness, trace and spectrum of one checkpoint. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "group/inputs.h"
+#include "group/input_warnings.h"
 #include "measure/curvature.h"
 #include "measure/measurement.h"
 #include "util/clock.h"
@@ -45,11 +45,14 @@ static void keep_activations(struct measured *m)
 static enum status measure(struct measured *m, char *dir, char *tokenizer, struct err *e)
 {
     double start = clock_seconds();
+    int64_t written, positions;
     const struct visit visit = {.weights = {.path = dir}, .tokenizer = tokenizer};
     PASS(weights_open(&visit.weights, NULL, &m->checkpoint, e));
     PASS(model_open(m->checkpoint, &m->model, e));
     m->m = (struct measurement){.model = m->model, .group = MPI_COMM_SELF};
     PASS(visit_sequences_get(&m->cache, &visit, &m->data, &m->m.sequences, e));
+    PASS(visit_positions(dir, &written, &positions, e));
+    warn_of_length(dir, "curvature", m->m.sequences, 0, m->m.sequences->n, positions);
     PASS(measurement_open(&m->m, (enum hvp_subset)m->request.options.subset, e));
     keep_activations(m);
     enum status st = measurement_run(&m->m, &m->request, &m->result, e);

@@ -20,10 +20,10 @@ struct plan_states {
 };
 
 static enum result_state cell_state(const struct plan_states *p, const struct plan_checkpoint *c,
-                                    const struct plan_variant *v, char key[HASH_HEX])
+                                    int64_t variant, char key[HASH_HEX])
 {
-    results_cell_key(c->key, v->key, key);
-    if (!v->applicable) return STATE_NOT_APPLICABLE;
+    plan_cell_key(p->plan, c, variant, key);
+    if (!p->plan->variants[variant].applicable) return STATE_NOT_APPLICABLE;
     return result_state_of(p->view ? results_view_find(p->view, key) : NULL);
 }
 
@@ -49,7 +49,7 @@ static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c
     for (int64_t i = 0; i < p->plan->n_variants; i++) {
         const struct plan_variant *v = &p->plan->variants[i];
         char key[HASH_HEX];
-        const char *state = result_state_words[cell_state(p, c, v, key)];
+        const char *state = result_state_words[cell_state(p, c, i, key)];
         json_array_append_new(cells,
                               json_pack("{s:I, s:s, s:s, s:s}", "bits", (json_int_t)v->bits,
                                         "quantizer", v->method->name, "status", state, "key", key));
@@ -101,7 +101,7 @@ static void print_states(struct plan_states *p, const struct plan_checkpoint *c)
 {
     for (int64_t i = 0; i < p->plan->n_variants; i++) {
         const struct plan_variant *v = &p->plan->variants[i];
-        char key[HASH_HEX], mark = mark_of(cell_state(p, c, v, key));
+        char key[HASH_HEX], mark = mark_of(cell_state(p, c, i, key));
         if (i % p->plan->n_bits == 0) printf("  %s", v->method->name);
         if (mark != ' ') printf(" %lld%c", (long long)v->bits, mark);
     }
@@ -174,7 +174,8 @@ static int64_t rank_memory(const struct sweep *s)
 
 struct plan_arguments {
     const char *path, *rate, *simulate;
-    struct arg_list set;
+    struct arg_list set, only;
+    struct plan_choice choice; /* what of the rest is counted as left */
     bool json, brief;
     int64_t group;
 };
@@ -191,7 +192,7 @@ static enum status report(struct plan *p, const struct results_view *view,
     TRY(set_rates(p, a->rate, &from, e));
     plan_costs_learn(p, view);
     TRY(plan_report_make(p, view, o->threads ? o->threads : omp_get_max_threads(),
-                         rank_memory(p->sweep), &r, e));
+                         rank_memory(p->sweep), &a->choice, &r, e));
     r.rates_from = from;
     if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
     TRY(plan_inventory(p, view, &states.all, e));
@@ -207,6 +208,18 @@ done:
     return st;
 }
 
+static enum status make_plan(const struct plan_arguments *a, struct sweep *sweep, struct plan *plan,
+                             struct err *e)
+{
+    PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, sweep, e));
+    PASS(plan_make(sweep, true, plan, e));
+    if (plan->draft)
+        log_warn("a text or tokenizer is not there yet: what it holds is taken from the options, "
+                 "and finished cells are not recognised");
+    PASS(plan_choice_match(plan, &a->choice, e));
+    return plan_warn(plan, e);
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -218,6 +231,9 @@ static enum status run(struct call *c, struct err *e)
     struct results_view *view = NULL;
     const struct arg table[] = {
         {"--set", ARG_LIST, &a.set, "KEY=VALUE", "override a key of the sweep file"},
+        {"--only", ARG_LIST, &a.only, "KEY=PATTERN",
+         "count as left only what `run` would take with it"},
+        {"--redo", ARG_SWITCH, &a.choice.redo, NULL, "count finished cells as left too"},
         {"--rate", ARG_TEXT, &a.rate, "GFLOPS",
          "sgemm's rate of a worker elsewhere, instead of what is measured here"},
         {"--simulate", ARG_TEXT, &a.simulate, "NODES[,NODES...]",
@@ -230,12 +246,11 @@ static enum status run(struct call *c, struct err *e)
     const struct args args = {ARGS(table)};
     TRY(args_parse(&args, c, &a.path, 1, e));
     if (c->help) goto done;
+    a.choice.n_only = a.only.n;
+    a.choice.only = a.only.items;
+    TRY(plan_choice_check(&a.choice, e));
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
-    TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
-    TRY(plan_make(&sweep, true, &plan, e));
-    if (plan.draft)
-        log_warn("a text or tokenizer is not there yet: what it holds is taken from the options, "
-                 "and finished cells are not recognised");
+    TRY(make_plan(&a, &sweep, &plan, e));
     TRY(journal_path(sweep.results, &journal_file, e));
     if (fsx_is_file(journal_file)) {
         TRY(journal_open_readonly(journal_file, &journal, e));
@@ -252,6 +267,7 @@ done:
     plan_free(&plan);
     sweep_free(&sweep);
     arg_list_free(&a.set);
+    arg_list_free(&a.only);
     return st;
 }
 

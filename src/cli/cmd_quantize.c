@@ -85,8 +85,6 @@ static bool is_given(const struct data_options *d)
     return d->text || d->ids;
 }
 
-enum { LENGTH_UNSET = -1 };
-
 /* What --field and --length say for both, unless --calibration-length and the like say otherwise.
  */
 static enum status share_flags(const struct quantize *o, struct data_options *d,
@@ -95,9 +93,9 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
     struct data_options plain;
     options_default(&data_table, &plain);
     PASS(data_options_preset(&plain, o->preset, section, e));
-    if (d->length == LENGTH_UNSET) d->length = o->length ? o->length : plain.length;
-    NEED(d->length >= 2 || d->length == 0, ERR_USAGE, "--length %lld: expected at least 2",
-         (long long)d->length);
+    NEED(o->length >= 2 || o->length == 0, ERR_USAGE, "--length %lld: expected at least 2",
+         (long long)o->length);
+    if (d->length == LENGTH_AUTO) d->length = o->length ? o->length : plain.length;
     if (d->text && !d->field && o->field) PASS(mem_string(&d->field, o->field, e));
     return OK;
 }
@@ -205,7 +203,7 @@ static enum status start_from_preset(struct quantize *o, int argc, char **argv, 
     PASS(data_options_preset(&o->calibration, o->preset, "calibration", e));
     PASS(data_options_preset(&o->evaluation, o->preset, "evaluation", e));
     o->preset_samples = o->calibration.samples;
-    o->calibration.length = o->evaluation.length = LENGTH_UNSET;
+    o->calibration.length = o->evaluation.length = LENGTH_AUTO;
     return OK;
 }
 
@@ -222,7 +220,8 @@ static enum status run(struct call *c, struct err *e)
          "a protocol's defaults, which `qtraj options` lists"},
         {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8"},
         {"--field", ARG_TEXT, &o.field, "NAME", "JSONL field that holds the texts"},
-        {"--length", ARG_INTEGER, &o.length, "N", "tokens a sequence (2048)"},
+        {"--length", ARG_INTEGER, &o.length, "N",
+         "tokens a sequence (2048, or the model's positions)"},
         {"--samples", ARG_INTEGER, &o.samples, "N", "calibration sequences at most"},
         {"--tokenizer", ARG_TEXT, &o.tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--out", ARG_TEXT, &o.folder, "OUT",

@@ -88,11 +88,11 @@ static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, st
 }
 
 enum status plan_report_make(const struct plan *p, const struct results_view *view, int64_t threads,
-                             int64_t memory, struct plan_report *out, struct err *e)
+                             int64_t memory, const struct plan_choice *choice,
+                             struct plan_report *out, struct err *e)
 {
     enum status st = OK;
     struct plan_report r = {.plan = p, .threads = threads, .memory = memory};
-    const struct plan_choice all = {0};
     int64_t *which = NULL, n = 0;
     TRY(mem_zero(&r.lines, p->sweep->n_models, sizeof *r.lines, "models", e));
     TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
@@ -102,7 +102,7 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
         r.lines[r.n].model = r.n;
         fill_line(&r, which, n, &r.lines[r.n]);
     }
-    TRY(plan_visits_make(p, view, &all, &r.remaining, e));
+    TRY(plan_visits_make(p, view, choice, &r.remaining, e));
     *out = r;
     r = (struct plan_report){0};
 done:

@@ -29,9 +29,11 @@ struct plan_report {
 };
 
 /* *out = everything except simulations, owned by the caller. memory: bytes of a rank, 0: no limit.
+ * choice: which of the visits count as remaining.
  * ERR_NOMEM, or as plan_visits_make. */
 MUST_USE enum status plan_report_make(const struct plan *p, const struct results_view *view,
-                                      int64_t threads, int64_t memory, struct plan_report *out,
+                                      int64_t threads, int64_t memory,
+                                      const struct plan_choice *choice, struct plan_report *out,
                                       struct err *e);
 void plan_report_free(struct plan_report *r);
 

@@ -28,7 +28,7 @@ void run_master_free(struct run_master *m)
 static bool plan_known(const struct journal *j, const json_t *plan)
 {
     static const char *const keys[] = {"name",     "models", "bits",   "quantizers", "datasets",
-                                       "variants", "config", "inputs", "surfaces"};
+                                       "variants", "config", "inputs", "surfaces",   "columns"};
     for (int64_t i = journal_n(j) - 1; i >= 0; i--) {
         const json_t *r = journal_record(j, i);
         if (strcmp(json_text(r, "type", ""), "plan") != 0) continue;
@@ -141,6 +141,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     struct results_view *view = NULL;
     TRY(sweep_read(m->path, (const char *const *)m->set.items, m->set.n, &m->sweep, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
+    TRY(plan_choice_match(&m->plan, &m->choice, e));
     TRY(fsx_make_parent(m->sweep.results, e));
     TRY(lock_take(m->sweep.results, &m->lock, e));
     TRY(journal_path(m->sweep.results, &path, e));
@@ -150,6 +151,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(results_view_of_journal(m->journal, &view, e));
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
+    if (m->visits.n) TRY(plan_warn(&m->plan, e));
     TRY(make_tasks(m, e));
     if (!fsx_is_file(m->sweep.results)) m->cube_stale = true;
 done:

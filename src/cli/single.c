@@ -1,6 +1,8 @@
 #include "cli/single.h"
 #include "cli/cli.h"
+#include "group/input_warnings.h"
 #include "group/provenance.h"
+#include "quant/quant.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -38,6 +40,26 @@ static enum status keep(void *context, const json_t *record, struct err *e)
     return provenance_failure(record, e);
 }
 
+/* What is doubtful about its texts; the cache keeps them for the visit. Anything that is wrong with
+ * them is the visit's to say. */
+static enum status warn_of_texts(const struct visit *v, struct visit_cache *cache, struct err *e)
+{
+    struct visit_inputs in;
+    struct err none = {0};
+    int64_t written, positions = 0;
+    if (visit_inputs_get(cache, v, &in, &none) != OK ||
+        visit_positions(v->weights.path, &written, &positions, &none) != OK) {
+        err_clear(&none);
+        return OK;
+    }
+    warn_of_length(v->checkpoint, "evaluation", in.evaluation, 0, in.evaluation->n, positions);
+    if (!in.calibration || v->n_variants == 0 ||
+        !quant_calibrates(quant_find(v->variants[0].method.method)))
+        return OK;
+    warn_of_length(v->checkpoint, "calibration", in.calibration, 0, in.calibration->n, positions);
+    return warn_of_overlap(v, &in, e);
+}
+
 enum status single_run(struct single *s, const char *dir, const char *tokenizer, struct err *e)
 {
     enum status st = OK;
@@ -51,6 +73,7 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     s->hooks.emit = keep;
     s->hooks.memory = cli_memory();
     s->hooks.ranks = 1;
+    TRY(warn_of_texts(&s->visit, &cache, e));
     TRY(visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e));
 done:
     visit_cache_free(&cache);

@@ -18,7 +18,7 @@ static const char *text_fault(const struct data_options *d, const char **key)
     *key = "follow";
     if (d->follow && !(packed && d->text)) return "is for text with layout: packed";
     *key = "length";
-    if (d->text && packed && d->length == 0)
+    if (d->text && packed && d->length == LENGTH_WHOLE)
         return "none is for layout: document; packed text is cut into blocks of a length";
     return NULL;
 }
@@ -104,9 +104,11 @@ static const struct option keys[] = {
            "all documents concatenated and cut into blocks of `length` (packed), or one sequence "
            "per document, cut at `length` (document)",
            .fallback = "packed", .choices = layouts),
-    OPTION(data_options, length, INT, "tokens of a sequence; none: documents are not cut",
-           .unit = "tokens", .fallback = "2048", .low = 2, .high = 1 << 24,
-           OPTION_SPECIAL(0, "none")),
+    OPTION(data_options, length, INT,
+           "tokens of a sequence; auto: 2048, or the model's positions if it has fewer; none: "
+           "documents are not cut",
+           .unit = "tokens", .fallback = "auto", .low = 2, .high = 1 << 24,
+           OPTION_SPECIAL_2(LENGTH_AUTO, "auto", LENGTH_WHOLE, "none")),
     OPTION(data_options, special_tokens, BOOL,
            "each document gets the tokens that the tokenizer's post-processor adds (BOS)",
            .fallback = "false"),
@@ -158,6 +160,12 @@ static bool absent(const void *entry)
 
 const struct option_table data_table = {OPTION_ROWS(keys, data_options), .begin = data_begin,
                                         .finish = finish, .absent = absent};
+
+int64_t data_options_length(const struct data_options *d, int64_t positions)
+{
+    if (d->length != LENGTH_AUTO) return d->length;
+    return positions > 0 && positions < LENGTH_USUAL ? positions : LENGTH_USUAL;
+}
 
 enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e)
 {

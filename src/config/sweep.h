@@ -44,6 +44,13 @@ enum text_padding {
 };
 enum text_sort { SORT_NONE, SORT_LENGTH };
 
+/* Values of `length` beside a number of tokens. */
+enum {
+    LENGTH_WHOLE = 0, /* sequences are not cut (documents, ids) */
+    LENGTH_AUTO = -1  /* LENGTH_USUAL, or the model's positions if it has fewer */
+};
+enum { LENGTH_USUAL = 2048 };
+
 /* A source of token sequences: calibration, or one evaluation dataset. */
 struct data_options {
     char *name;  /* label on the cube's dataset axis (evaluation) */
@@ -53,7 +60,7 @@ struct data_options {
     char *ids;   /* FILE.safetensors:KEY, an integer tensor (sequences, length); NULL when text is
                     given */
     int layout;  /* enum text_layout */
-    int64_t length;      /* 0: sequences are not cut (documents, ids) */
+    int64_t length;      /* tokens of a sequence, or LENGTH_WHOLE, LENGTH_AUTO */
     bool special_tokens; /* each document gets what the tokenizer's post-processor adds */
     char *separator; /* packed: the token behind each document, by its text, or "eos"; NULL: none */
     int64_t documents;     /* documents read at most; 0: all */
@@ -96,13 +103,25 @@ struct trajectory_row {
     int64_t line;         /* of the table, from 1 */
 };
 
+/* A column of a trajectory table that the program does not know: it becomes a variable of the cube.
+ */
+struct trajectory_column {
+    char *name;
+    int64_t line, field; /* of the header, from 1 */
+    int64_t n;
+    char **values; // (n), one a row; "" where empty
+};
+
 struct model_entry {
     char *name;
-    char *trajectory; /* CSV: checkpoint,step,tokens,learning_rate,phase */
+    char *branch_of;  /* the model that it branches from; NULL: none */
+    char *trajectory; /* CSV: checkpoint, step, tokens, learning_rate, phase and others */
     char *path;       /* a Hugging Face folder, with {checkpoint} */
     char *tokenizer;  /* NULL: tokenizer.json of each checkpoint folder */
     int64_t n_rows;
     struct trajectory_row *rows;
+    int64_t n_columns;
+    struct trajectory_column *columns;
 };
 
 /* An entry of `surfaces`: a loss surface that a sweep asks for. */
@@ -199,6 +218,9 @@ bool curvature_section_asks(const struct curvature_section *c);
  * ERR_NOMEM. */
 MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
                                           struct err *e);
+
+/* What length stands for with a model of so many positions (0: not known): never LENGTH_AUTO. */
+int64_t data_options_length(const struct data_options *d, int64_t positions);
 
 /* Checks when all flags are known ("--PREFIXtext FILE", ...; prefix: "calibration-" or ""): exactly
  * one of text and ids; fills in the name. ERR_USAGE. */

@@ -1,9 +1,11 @@
 /* The sweep file as a whole: reading, what holds between its parts, its JSON form and listing. */
 #include "config/preset.h"
 #include "config/trajectory.h"
+#include "options/nearest.h"
 #include "options/override.h"
 #include "options/yaml.h"
 #include "util/fsx.h"
+#include "util/mem.h"
 #include "util/page.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +14,14 @@
 
 static void model_release(void *entry)
 {
-    struct model_entry *m = entry;
-    trajectory_free(m->rows, m->n_rows);
+    trajectory_free(entry);
 }
 
 static enum status model_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct model_entry *m = entry;
     struct err why = {0}, where = {0};
-    enum status st = trajectory_read(m->trajectory, &m->rows, &m->n_rows, &why);
+    enum status st = trajectory_read(m->trajectory, m, &why);
     if (st == ERR_IO) { /* the table itself is not there: point at who named it */
         enum status placed = options_fail(scope, "trajectory", &where, "%s", why.text);
         RAISE(placed ? ERR_IO : st, "%s", where.text);
@@ -36,6 +37,10 @@ static enum status model_finish(void *entry, const struct option_scope *scope, s
 static const struct option model_keys[] = {
     OPTION(model_entry, name, TEXT, "label on the cube's model axis, each only once",
            .required = true),
+    OPTION(
+        model_entry, branch_of, TEXT,
+        "name of the model in whose training this one starts, such as the main run of a cooldown",
+        .otherwise = "none"),
     OPTION(model_entry, trajectory, PATH, "CSV table of the checkpoints in training order",
            .required = true),
     OPTION(model_entry, path, PATH,
@@ -72,6 +77,52 @@ static enum status check_names(const struct option_scope *scope, const char *lis
                                 shown, list, (long long)j,
                                 first ? (long long)first->place.line : 0);
         }
+    return OK;
+}
+
+static int64_t find_model(const struct sweep *s, const char *name)
+{
+    for (int64_t i = 0; name && i < s->n_models; i++)
+        if (strcmp(s->models[i].name, name) == 0) return i;
+    return -1;
+}
+
+static enum status fail_branch(const struct sweep *s, const struct option_scope *entry,
+                               const char *name, struct err *e)
+{
+    enum status st = OK;
+    const char **names = NULL, *near;
+    char shown[NODE_SHOWN];
+    text_show(name, shown, sizeof shown);
+    TRY(mem_zero(&names, s->n_models, sizeof *names, "names of models", e));
+    for (int64_t i = 0; i < s->n_models; i++) names[i] = s->models[i].name;
+    near = nearest_name(name, names, s->n_models);
+    st = options_fail(entry, "branch_of", e, "no model of the sweep is called %s%s%s%s", shown,
+                      near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+done:
+    free(names);
+    return st;
+}
+
+/* Every branch_of names a model, and none leads back to where it starts. */
+static enum status check_branches(const struct sweep *s, const struct option_scope *scope,
+                                  struct err *e)
+{
+    const struct option_scope list = options_in(scope, "models");
+    for (int64_t i = 0; i < s->n_models; i++) {
+        const struct model_entry *m = &s->models[i];
+        const struct option_scope entry = options_entry(&list, i);
+        int64_t at = find_model(s, m->branch_of);
+        if (!m->branch_of) continue;
+        if (at < 0) PASS(fail_branch(s, &entry, m->branch_of, e));
+        for (int64_t steps = 0; at >= 0 && at != i && steps < s->n_models; steps++)
+            at = find_model(s, s->models[at].branch_of);
+        if (at == i)
+            PASS(options_fail(&entry, "branch_of", e,
+                              "following branch_of from %s leads back to it; a branch starts in "
+                              "the training of another model",
+                              m->name));
+    }
     return OK;
 }
 
@@ -128,12 +179,13 @@ static enum status check_curvature(const struct sweep *s, const struct option_sc
     const struct curvature_section *c = &s->curvature;
     bool own = c->data.text || c->data.ids;
     const struct data_options *d = own ? &c->data : &s->evaluations[0];
-    if (!d->text || d->layout != LAYOUT_PACKED || c->length <= d->length) return OK;
+    const int64_t length = data_options_length(d, 0);
+    if (!d->text || d->layout != LAYOUT_PACKED || c->length <= length) return OK;
     const struct option_scope section = options_in(scope, "curvature");
     return options_fail(&section, "length", e,
                         "the sequences of %s have %lld tokens, expected at most as many; `data` "
                         "gives curvature a separate text",
-                        d->name, (long long)d->length);
+                        d->name, (long long)length);
 }
 
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
@@ -150,6 +202,7 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(check_names(scope, "evaluation", s->evaluations, s->n_evaluations, sizeof *s->evaluations,
                      e));
     PASS(check_names(scope, "surfaces", s->surfaces, s->n_surfaces, sizeof *s->surfaces, e));
+    PASS(check_branches(s, scope, e));
     PASS(spread_bits(s, scope, e));
     PASS(resolve_surfaces(s, scope, e));
     PASS(check_scored(s, scope, e));
@@ -235,6 +288,7 @@ void sweep_print_options(FILE *out)
     options_print(&sweep_table, out);
     fprintf(out, "\nmodels[].trajectory: columns of the CSV table, named in its first line\n");
     options_print_keys(&row_table, out);
+    fprintf(out, "lr is learning_rate; any other column becomes a variable of the cube\n");
     preset_print(out);
 }
 

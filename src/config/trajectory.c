@@ -2,6 +2,7 @@
 #include "options/nearest.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static const struct option row_columns[] = {
 };
 const struct option_table row_table = {OPTION_ROWS(row_columns, trajectory_row)};
 
-enum { COLUMNS_MAX = 16, TABLE_BYTES = 16 << 20 };
+enum { COLUMNS_MAX = 64, TABLE_BYTES = 16 << 20 };
 
 struct fields {
     int64_t n;
@@ -31,9 +32,9 @@ struct table {
     const char *path;
     int64_t line;                             /* from 1 */
     int64_t n_columns;                        /* 0: the header is still to come */
-    const struct option *column[COLUMNS_MAX]; /* of field i */
-    int64_t n, capacity;
-    struct trajectory_row *rows;
+    const struct option *column[COLUMNS_MAX]; /* of field i; NULL: one of m->columns, in order */
+    int64_t capacity;
+    struct model_entry *m; /* rows and columns so far */
 };
 
 static bool is_blank(char c)
@@ -70,7 +71,7 @@ static const char *split(char *line, struct fields *f)
 {
     f->n = 0;
     for (char *p = line;; p++) {
-        if (f->n == COLUMNS_MAX) return "more columns than a trajectory has";
+        if (f->n == COLUMNS_MAX) return "more than 64 columns";
         while (is_blank(*p)) p++;
         bool quoted = *p == '"';
         f->text[f->n++] = quoted ? ++p : p;
@@ -85,31 +86,82 @@ static const char *split(char *line, struct fields *f)
     }
 }
 
+/* --- the header --- */
+
+/* The known column of that name; NULL: none. */
+static const struct option *known_column(const char *name)
+{
+    size_t base;
+    return options_find(&row_table, strcmp(name, "lr") == 0 ? "learning_rate" : name, &base);
+}
+
+/* The known column that the header lacks and that the name may have been meant for; NULL: none. */
+static const char *misspelt(const struct fields *header, const char *name)
+{
+    const char *names[16];
+    int64_t n = 0;
+    for (int64_t i = 0; i < row_table.n; i++) {
+        bool there = false;
+        for (int64_t j = 0; j < header->n; j++)
+            there = there || known_column(header->text[j]) == &row_table.options[i];
+        if (!there) names[n++] = row_table.options[i].name;
+    }
+    return nearest_name(name, names, n);
+}
+
+/* What names of netCDF variables may be, less the blanks that separate coordinates. */
+static bool names_variable(const char *name)
+{
+    if (!isalpha((unsigned char)name[0]) && name[0] != '_') return false;
+    for (const char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("_-.+@", *p)) return false;
+    return true;
+}
+
+/* A column of the user's own. */
+static enum status add_column(struct table *t, const struct fields *header, int64_t field,
+                              struct err *e)
+{
+    const char *name = header->text[field], *near = misspelt(header, name);
+    char shown[NODE_SHOWN];
+    int64_t capacity = t->m->n_columns;
+    text_show(name, shown, sizeof shown);
+    NEED(!near, ERR_USAGE, "%s: unknown column, did you mean %s?", shown, near);
+    NEED(
+        names_variable(name), ERR_USAGE,
+        "field %lld: %s: a column of your own becomes a variable of the cube: its name begins with "
+        "a letter and has letters, digits and _-.+@ alone",
+        (long long)field + 1, shown);
+    PASS(mem_grow(&t->m->columns, t->m->n_columns, &capacity, sizeof *t->m->columns, e));
+    struct trajectory_column *c = &t->m->columns[t->m->n_columns];
+    *c = (struct trajectory_column){.line = t->line, .field = field + 1};
+    PASS(mem_string(&c->name, name, e));
+    t->m->n_columns++;
+    return OK;
+}
+
 static enum status take_header(struct table *t, const struct fields *f, struct err *e)
 {
-    const char *names[COLUMNS_MAX];
     bool checkpoint = false;
-    for (int64_t i = 0; i < row_table.n; i++) names[i] = row_table.options[i].name;
+    for (int64_t i = 0; i < f->n; i++)
+        checkpoint = checkpoint || known_column(f->text[i]) == row_table.options;
+    NEED(checkpoint, ERR_USAGE, "the header has no column checkpoint");
     for (int64_t i = 0; i < f->n; i++) {
+        const struct option *o = known_column(f->text[i]);
         char shown[NODE_SHOWN];
         text_show(f->text[i], shown, sizeof shown);
-        size_t base;
-        const struct option *o = options_find(&row_table, f->text[i], &base);
-        const char *near = nearest_name(f->text[i], names, row_table.n);
-        NEED(o || !near, ERR_USAGE, "%s: unknown column, did you mean %s?", shown, near);
-        NEED(o, ERR_USAGE,
-             "%s: unknown column; the first line names the columns, known are checkpoint, step, "
-             "tokens, learning_rate, phase",
-             shown);
         for (int64_t j = 0; j < i; j++)
-            NEED(t->column[j] != o, ERR_USAGE, "%s: the column is there twice", shown);
+            NEED(o ? t->column[j] != o : strcmp(f->text[j], f->text[i]) != 0, ERR_USAGE,
+                 "%s: the column is there twice%s", shown,
+                 strcmp(f->text[j], f->text[i]) != 0 ? " (lr is learning_rate)" : "");
         t->column[i] = o;
-        checkpoint = checkpoint || o == row_table.options;
+        if (!o) PASS(add_column(t, f, i, e));
     }
-    NEED(checkpoint, ERR_USAGE, "the header has no column checkpoint");
     t->n_columns = f->n;
     return OK;
 }
+
+/* --- rows --- */
 
 /* A name becomes part of a path: it may descend, not climb. */
 static bool climbs(const char *name)
@@ -122,8 +174,8 @@ static bool climbs(const char *name)
     }
 }
 
-static enum status take_cell(const struct option *o, const char *text, struct trajectory_row *row,
-                             struct err *e)
+/* entry: the row, or what the option's offset is of. */
+static enum status take_cell(const struct option *o, const char *text, void *entry, struct err *e)
 {
     enum status st = OK;
     struct node *node = NULL;
@@ -133,10 +185,27 @@ static enum status take_cell(const struct option *o, const char *text, struct tr
     TRY(node_new_scalar(text, true, NULL, &node, e));
     node->quoted = o->type == OPTION_TEXT;
     struct option_scope scope = {NULL, o->name, 0, node, &source};
-    TRY(options_read_value(o, &scope, row, e));
+    TRY(options_read_value(o, &scope, entry, e));
     ENSURE(!o->required || !climbs(text), ERR_USAGE, "%s: no .. in a checkpoint's name", o->name);
 done:
     node_free(node);
+    return st;
+}
+
+/* The next value of a column of the user's own. */
+static enum status take_value(struct trajectory_column *c, const char *text, struct err *e)
+{
+    enum status st = OK;
+    const struct option o = {.name = c->name, .type = OPTION_TEXT};
+    char *value = NULL;
+    int64_t capacity = c->n;
+    if (*text) TRY(take_cell(&o, text, &value, e));
+    if (!value) TRY(mem_string(&value, "", e));
+    TRY(mem_grow(&c->values, c->n, &capacity, sizeof *c->values, e));
+    c->values[c->n++] = value;
+    value = NULL;
+done:
+    free(value);
     return st;
 }
 
@@ -144,14 +213,19 @@ static enum status take_row(struct table *t, const struct fields *f, struct err 
 {
     enum status st = OK;
     struct trajectory_row row;
+    int64_t own = 0;
     options_default(&row_table, &row);
     ENSURE(f->n == t->n_columns, ERR_USAGE, "expected %lld fields as in the header, found %lld",
            (long long)t->n_columns, (long long)f->n);
-    for (int64_t i = 0; i < f->n; i++) TRY(take_cell(t->column[i], f->text[i], &row, e));
+    for (int64_t i = 0; i < f->n; i++)
+        if (t->column[i])
+            TRY(take_cell(t->column[i], f->text[i], &row, e));
+        else
+            TRY(take_value(&t->m->columns[own++], f->text[i], e));
     if (!row.phase) TRY(mem_string(&row.phase, "", e));
-    TRY(mem_grow(&t->rows, t->n, &t->capacity, sizeof *t->rows, e));
+    TRY(mem_grow(&t->m->rows, t->m->n_rows, &t->capacity, sizeof *t->m->rows, e));
     row.line = t->line;
-    t->rows[t->n++] = row;
+    t->m->rows[t->m->n_rows++] = row;
     memset(&row, 0, sizeof row);
 done:
     options_free(&row_table, &row);
@@ -186,10 +260,11 @@ static enum status check_unique(const struct table *t, struct err *e)
 {
     enum status st = OK;
     const struct trajectory_row **sorted = NULL;
-    TRY(mem_zero(&sorted, t->n, sizeof *sorted, "checkpoint names", e));
-    for (int64_t i = 0; i < t->n; i++) sorted[i] = &t->rows[i];
-    qsort(sorted, (size_t)t->n, sizeof *sorted, by_name);
-    for (int64_t i = 1; i < t->n; i++) {
+    const int64_t n = t->m->n_rows;
+    TRY(mem_zero(&sorted, n, sizeof *sorted, "checkpoint names", e));
+    for (int64_t i = 0; i < n; i++) sorted[i] = &t->m->rows[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+    for (int64_t i = 1; i < n; i++) {
         char shown[NODE_SHOWN];
         text_show(sorted[i]->checkpoint, shown, sizeof shown);
         ENSURE(strcmp(sorted[i - 1]->checkpoint, sorted[i]->checkpoint) != 0, ERR_USAGE,
@@ -201,13 +276,12 @@ done:
     return st;
 }
 
-enum status trajectory_read(const char *path, struct trajectory_row **rows, int64_t *n,
-                            struct err *e)
+enum status trajectory_read(const char *path, struct model_entry *m, struct err *e)
 {
     enum status st = OK;
     char *text = NULL;
     size_t size = 0;
-    struct table t = {.path = path};
+    struct table t = {.path = path, .m = m};
     struct err why = {0};
     st = fsx_read(path, TABLE_BYTES, &text, &size, &why);
     ENSURE(st == OK, st == ERR_FORMAT ? ERR_USAGE : st, "%s", why.text);
@@ -220,20 +294,33 @@ enum status trajectory_read(const char *path, struct trajectory_row **rows, int6
         TRY(take_line(&t, line, e));
         line = end;
     }
-    ENSURE(t.n > 0, ERR_USAGE, "%s: this table has no checkpoints", path);
+    ENSURE(m->n_rows > 0, ERR_USAGE, "%s: this table has no checkpoints", path);
     TRY(check_unique(&t, e));
-    *rows = t.rows;
-    *n = t.n;
-    t.rows = NULL;
-    t.n = 0;
 done:
-    trajectory_free(t.rows, t.n);
+    if (st != OK) trajectory_free(m);
     free(text);
     return st;
 }
 
-void trajectory_free(struct trajectory_row *rows, int64_t n)
+void trajectory_free(struct model_entry *m)
 {
-    for (int64_t i = 0; i < n; i++) options_free(&row_table, &rows[i]);
-    free(rows);
+    for (int64_t i = 0; i < m->n_columns; i++) {
+        for (int64_t j = 0; j < m->columns[i].n; j++) free(m->columns[i].values[j]);
+        free(m->columns[i].values);
+        free(m->columns[i].name);
+    }
+    for (int64_t i = 0; i < m->n_rows; i++) options_free(&row_table, &m->rows[i]);
+    free(m->columns);
+    free(m->rows);
+    m->columns = NULL;
+    m->rows = NULL;
+    m->n_columns = m->n_rows = 0;
+}
+
+bool trajectory_number(const char *text, double *value)
+{
+    char *end;
+    if (!*text || text[strspn(text, "+-.0123456789eE")]) return false;
+    *value = strtod(text, &end);
+    return *end == '\0' && isfinite(*value);
 }

@@ -1,6 +1,7 @@
 #include "group/inputs.h"
 #include "eval/dataset.h"
 #include "group/lru.h"
+#include "model/positions.h"
 #include "tokenizer/eos.h"
 #include "tokenizer/tokenizer.h"
 #include "util/clock.h"
@@ -115,26 +116,20 @@ static enum status find_tokenizer(const struct visit *v, bool text, char **path,
 
 /* Values from the checkpoint's config.json for options that are left open. */
 struct facts {
-    int64_t positions; /* 0: not needed */
+    int64_t written, usable; /* positions (positions.h); 0: not needed */
     struct pad_hint pad;
 };
 
-/* max_position_embeddings of the checkpoint, or its name in older configurations (as in GPTQModel).
- */
-static enum status positions_read(const char *checkpoint, int64_t *positions, struct err *e)
+enum status visit_positions(const char *checkpoint, int64_t *written, int64_t *usable,
+                            struct err *e)
 {
     enum status st = OK;
-    static const char *const keys[] = {"max_position_embeddings", "max_sequence_length",
-                                       "max_seq_len", "n_positions", "seq_length"};
     char *file = NULL;
     json_t *config = NULL;
     TRY(mem_format(&file, e, "%s/config.json", checkpoint));
     TRY(json_read_file(file, 0, &config, e));
-    *positions = 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && *positions <= 0; i++)
-        *positions = json_integer_value(json_object_get(config, keys[i]));
-    ENSURE(*positions >= 2, ERR_FORMAT,
-           "%s: max_position_embeddings is missing; within_positions needs it", file);
+    *written = positions_written(config);
+    *usable = positions_usable(config);
 done:
     json_decref(config);
     free(file);
@@ -149,13 +144,17 @@ static bool asks_for_pad(const struct data_options *d)
 static enum status facts_read(const char *checkpoint, const struct data_options *options, int64_t n,
                               struct facts *f, struct err *e)
 {
-    bool cuts = false, fills = false;
-    *f = (struct facts){0, {-1, -1, -1}};
+    bool cuts = false, open = false, fills = false;
+    *f = (struct facts){0, 0, {-1, -1, -1}};
     for (int64_t i = 0; i < n; i++) {
         cuts = cuts || options[i].within_positions;
+        open = open || options[i].length == LENGTH_AUTO;
         fills = fills || asks_for_pad(&options[i]);
     }
-    if (cuts) PASS(positions_read(checkpoint, &f->positions, e));
+    if (cuts || open) PASS(visit_positions(checkpoint, &f->written, &f->usable, e));
+    NEED(!cuts || f->written >= 2, ERR_FORMAT,
+         "%s/config.json: max_position_embeddings is missing; within_positions needs it",
+         checkpoint);
     if (fills) PASS(pad_hint_read(checkpoint, &f->pad, e));
     return OK;
 }
@@ -166,8 +165,9 @@ static enum status settle(struct data_options *d, const struct facts *f, const s
 {
     enum status st = OK;
     int32_t pad;
-    if (d->within_positions && (d->length == 0 || d->length > f->positions))
-        d->length = f->positions;
+    d->length = data_options_length(d, f->usable);
+    if (d->within_positions && (d->length == LENGTH_WHOLE || d->length > f->written))
+        d->length = f->written;
     if (!asks_for_pad(d) || !t) return OK;
     st = tokenizer_pad(t, &f->pad, &pad, e);
     if (st != OK) err_prefix(e, "pad_id auto");
@@ -211,8 +211,8 @@ static enum status input_key(const struct data_options *options, int64_t n, cons
     for (int64_t i = 0; i < n; i++) json_array_append_new(list, data_options_to_json(&options[i]));
     if (tokenizer[0]) TRY(hash_file(tokenizer, hash, e));
     ENSURE(text = json_dumps(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
-    TRY(mem_format(key, e, "%s %lld %d %d %d %s", hash, (long long)f->positions, f->pad.pad,
-                   f->pad.bos, f->pad.eos, text));
+    TRY(mem_format(key, e, "%s %lld %lld %d %d %d %s", hash, (long long)f->written,
+                   (long long)f->usable, f->pad.pad, f->pad.bos, f->pad.eos, text));
 done:
     free(text);
     json_decref(list);

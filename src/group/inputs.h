@@ -29,3 +29,8 @@ void visit_inputs_forget(struct visit_cache *cache);
  * parent folder, which the checkpoints of a trajectory may share; NULL if neither has one.
  * ERR_NOMEM. */
 MUST_USE enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e);
+
+/* Positions by a checkpoint folder's config.json (model/positions.h); 0: it does not say. ERR_IO,
+ * ERR_FORMAT, ERR_NOMEM. */
+MUST_USE enum status visit_positions(const char *checkpoint, int64_t *written, int64_t *usable,
+                                     struct err *e);

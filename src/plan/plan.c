@@ -9,6 +9,7 @@
 #include "util/mem.h"
 #include "util/version.h"
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ void plan_free(struct plan *p)
     free(p->variants);
     for (int i = 0; i < PART_N; i++) visit_task_free(i, p->task[i]);
     plan_costs_free(&p->costs);
+    plan_lengths_free(p);
     json_decref(p->inputs);
     *p = (struct plan){0};
 }
@@ -52,22 +54,31 @@ static enum status text_hash(struct plan *p, const struct data_options *d, char 
                              struct err *e)
 {
     struct err own = {0};
-    enum status st = dataset_hash(d, hash, &own);
-    if (st == OK) return OK;
-    if (!p->look_ahead || st != ERR_IO) RAISE(st, "%s", own.text);
-    hash[0] = '\0';
-    p->draft = true;
+    const char *name = d->text ? d->text : d->ids;
+    const json_t *known = json_object_get(p->inputs, name);
+    enum status st = OK;
+    if (known) {
+        snprintf(hash, HASH_HEX, "%s", json_string_value(known));
+        return OK;
+    }
+    st = dataset_hash(d, hash, &own);
+    if (st != OK && (!p->look_ahead || st != ERR_IO)) RAISE(st, "%s", own.text);
+    if (st != OK) {
+        hash[0] = '\0';
+        p->draft = true;
+    }
+    json_object_set_new(p->inputs, name, json_string(hash));
     return OK;
 }
 
-enum status plan_data_identity(struct plan *p, const struct data_options *d, json_t **out,
-                               struct err *e)
+enum status plan_data_identity(struct plan *p, int64_t model, const struct data_options *d,
+                               json_t **out, struct err *e)
 {
     enum status st = OK;
     char hash[HASH_HEX];
-    json_t *json = data_options_to_json(d);
+    const struct data_options settled = plan_data(p, model, d);
+    json_t *json = data_options_to_json(&settled);
     TRY(text_hash(p, d, hash, e));
-    json_object_set_new(p->inputs, d->text ? d->text : d->ids, json_string(hash));
     json_object_del(json, "name");
     json_object_del(json, "preset"); /* its values are options of d */
     if (!d->cut)
@@ -83,14 +94,14 @@ done:
     return st;
 }
 
-static enum status evaluations_identity(struct plan *p, json_t **out, struct err *e)
+static enum status evaluations_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
 {
     enum status st = OK;
     json_t *list = json_array();
     for (int64_t i = 0; i < p->sweep->n_evaluations; i++) {
         json_t *one;
         const struct data_options *d = &p->sweep->evaluations[i];
-        TRY(plan_data_identity(p, d, &one, e));
+        TRY(plan_data_identity(p, model, d, &one, e));
         json_object_set_new(one, "name", json_string(d->name));
         json_array_append_new(list, one);
     }
@@ -98,6 +109,13 @@ static enum status evaluations_identity(struct plan *p, json_t **out, struct err
 done:
     json_decref(list);
     return st;
+}
+
+enum status plan_calibration_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
+{
+    const struct data_options *d = &p->sweep->calibration;
+    *out = NULL;
+    return d->text || d->ids ? plan_data_identity(p, model, d, out, e) : OK;
 }
 
 /* --- variants --- */
@@ -146,7 +164,7 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
 }
 
 /* Whether the sweep requests second-order predictions or critical sharpness. */
-static bool predicts(const struct sweep *s)
+bool plan_predicts(const struct sweep *s)
 {
     return s->curvature.second_order != SECOND_ORDER_NONE || s->curvature.critical;
 }
@@ -161,7 +179,8 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
         const struct quant_method *method = quant_find(m->method);
         NEED(!quant_calibrates(method) || calibration, ERR_USAGE,
              "calibration: missing; method %s needs calibration text", m->method);
-        if (predicts(s)) PASS(quant_check_weights(method, "curvature: second_order, critical", e));
+        if (plan_predicts(s))
+            PASS(quant_check_weights(method, "curvature: second_order, critical", e));
         for (int64_t b = 0; b < p->n_bits; b++) {
             struct plan_variant *v = &p->variants[p->n_variants++];
             *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
@@ -216,34 +235,26 @@ const char *plan_activations(const struct sweep *s)
     return s->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL;
 }
 
-/* Identity of the text that curvature is measured on. */
-static enum status curvature_data_identity(struct plan *p, json_t **out, struct err *e)
+/* Identity of curvature's text and settings; NULL if it is not requested. */
+static enum status curvature_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
 {
     enum status st = OK;
+    const struct curvature_section *c = &p->sweep->curvature;
     struct data_options data = {0};
-    TRY(sweep_curvature_data(p->sweep, &data, e));
-    TRY(plan_data_identity(p, &data, out, e));
+    json_t *text;
+    *out = NULL;
+    if (!curvature_asked_for(&c->options)) return OK;
+    TRY(plan_curvature_data(p, model, &data, e));
+    TRY(plan_data_identity(p, model, &data, &text, e));
+    *out = json_pack("{s:o, s:o, s:I}", "options", options_to_json(&curvature_table, &c->options),
+                     "data", text, "seed", (json_int_t)c->seed);
 done:
     options_free(&data_table, &data);
     return st;
 }
 
-/* Identity of curvature's text and settings; NULL if it is not requested. */
-static enum status curvature_identity(struct plan *p, json_t **out, struct err *e)
-{
-    const struct curvature_section *c = &p->sweep->curvature;
-    json_t *text;
-    *out = NULL;
-    if (!curvature_asked_for(&c->options)) return OK;
-    PASS(curvature_data_identity(p, &text, e));
-    *out = json_pack("{s:o, s:o, s:I}", "options", options_to_json(&curvature_table, &c->options),
-                     "data", text, "seed", (json_int_t)c->seed);
-    return OK;
-}
-
-/* The source of the weights of a trajectory's row. */
-static enum status find_weights(const struct model_entry *m, int64_t row, struct weights *out,
-                                struct err *e)
+enum status plan_find_weights(const struct model_entry *m, int64_t row, struct weights *out,
+                              struct err *e)
 {
     const char *name = m->rows[row].checkpoint;
     PASS(mem_string(&out->name, name, e));
@@ -263,7 +274,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
     char tokenizer[HASH_HEX], *recipe = NULL;
     *c = (struct plan_checkpoint){.model = model, .row = row};
-    TRY(find_weights(m, row, &c->weights, e));
+    TRY(plan_find_weights(m, row, &c->weights, e));
     TRY(weights_recipe(&c->weights, &recipe, e));
     TRY(plan_tokenizer_identity(p, m, weights_folder(&c->weights), tokenizer, e));
     /* Keys of a stored checkpoint contain only its name. */
@@ -286,50 +297,48 @@ done:
     return st;
 }
 
-static enum status make_checkpoints(struct plan *p, const struct identities *of, struct err *e)
+/* Those of one model, with what its keys hash. */
+static enum status add_model(struct plan *p, int64_t model, struct err *e)
+{
+    enum status st = OK;
+    struct identities of = {0};
+    TRY(evaluations_identity(p, model, &of.evaluations, e));
+    TRY(curvature_identity(p, model, &of.curvature, e));
+    for (int64_t j = 0; j < p->sweep->models[model].n_rows; j++)
+        TRY(make_checkpoint(p, model, j, &of, e));
+done:
+    json_decref(of.evaluations);
+    json_decref(of.curvature);
+    return st;
+}
+
+static enum status make_checkpoints(struct plan *p, struct err *e)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < p->sweep->n_models; i++) n += p->sweep->models[i].n_rows;
     PASS(mem_zero(&p->checkpoints, n, sizeof *p->checkpoints, "checkpoints", e));
-    for (int64_t i = 0; i < p->sweep->n_models; i++)
-        for (int64_t j = 0; j < p->sweep->models[i].n_rows; j++)
-            PASS(make_checkpoint(p, i, j, of, e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++) PASS(add_model(p, i, e));
     return OK;
-}
-
-static enum status second_order_identity(struct plan *p, struct err *e)
-{
-    const struct curvature_section *c = &p->sweep->curvature;
-    json_t *text;
-    if (!predicts(p->sweep)) return OK;
-    PASS(curvature_data_identity(p, &text, e));
-    return plan_digest(json_pack("{s:i, s:i, s:b, s:o}", "schema", 1, "depth", c->second_order,
-                                 "critical", c->critical, "data", text),
-                       p->second_order, e);
 }
 
 enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
 {
     enum status st = OK;
     struct plan p = {.sweep = s, .inputs = json_object(), .look_ahead = look_ahead};
-    struct identities of = {0};
     json_t *calibration = NULL;
-    TRY(evaluations_identity(&p, &of.evaluations, e));
-    TRY(curvature_identity(&p, &of.curvature, e));
-    if (s->calibration.text || s->calibration.ids)
-        TRY(plan_data_identity(&p, &s->calibration, &calibration, e));
+    TRY(plan_columns_check(s, e));
+    TRY(plan_lengths_make(&p, e));
+    TRY(plan_calibration_identity(&p, -1, &calibration, e));
     collect_bits(&p);
     TRY(make_variants(&p, calibration, e));
-    TRY(make_checkpoints(&p, &of, e));
-    TRY(plan_surfaces_make(&p, calibration, e));
-    TRY(second_order_identity(&p, e));
+    TRY(plan_lengths_keys(&p, e));
+    TRY(make_checkpoints(&p, e));
+    TRY(plan_surfaces_make(&p, e));
     TRY(plan_tasks_make(&p, NULL, p.task, e));
     TRY(plan_costs_make(&p, &p.costs, e));
     *out = p;
     p = (struct plan){0};
 done:
-    json_decref(of.evaluations);
-    json_decref(of.curvature);
     json_decref(calibration);
     plan_free(&p);
     return st;
@@ -338,32 +347,48 @@ done:
 /* --- the plan as a record --- */
 
 static enum status checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
-                                     json_t *list, struct err *e)
+                                     const json_t *columns, json_t *list, struct err *e)
 {
     enum status st = OK;
-    const struct trajectory_row *row = &p->sweep->models[c->model].rows[c->row];
+    const struct model_entry *m = &p->sweep->models[c->model];
+    const struct trajectory_row *row = &m->rows[c->row];
     char *recipe = NULL;
     TRY(weights_recipe(&c->weights, &recipe, e));
-    json_array_append_new(
-        list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s*}", "name", row->checkpoint,
-                        "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
-                        "learning_rate", json_number_new(row->learning_rate), "phase", row->phase,
-                        "kind", weights_kinds[c->weights.kind], "recipe", recipe, "key", c->key,
-                        "curvature_key", c->curvature_key[0] ? c->curvature_key : NULL));
+    json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s*, s:o*}",
+                                          "name", row->checkpoint, "step", (json_int_t)row->step,
+                                          "tokens", json_number_new(row->tokens), "learning_rate",
+                                          json_number_new(row->learning_rate), "phase", row->phase,
+                                          "kind", weights_kinds[c->weights.kind], "recipe", recipe,
+                                          "key", c->key, "curvature_key",
+                                          c->curvature_key[0] ? c->curvature_key : NULL, "columns",
+                                          plan_columns_of(columns, m, c->row)));
 done:
     free(recipe);
     return st;
 }
 
-static enum status models_record(const struct plan *p, json_t *models, struct err *e)
+/* The model's own keys of the variants, in their order; NULL: it has those of the plan. */
+static json_t *variant_keys_record(const struct plan *p, int64_t model)
+{
+    const struct plan_lengths *l = &p->lengths[model];
+    json_t *keys = l->variant_keys ? json_array() : NULL;
+    for (int64_t i = 0; keys && i < p->n_variants; i++)
+        json_array_append_new(keys, json_string(l->variant_keys[i]));
+    return keys;
+}
+
+static enum status models_record(const struct plan *p, const json_t *columns, json_t *models,
+                                 struct err *e)
 {
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
         json_t *list = json_array();
-        json_array_append_new(
-            models, json_pack("{s:s, s:o}", "name", p->sweep->models[i].name, "checkpoints", list));
+        json_array_append_new(models,
+                              json_pack("{s:s, s:s*, s:o, s:o*}", "name", p->sweep->models[i].name,
+                                        "branch_of", p->sweep->models[i].branch_of, "checkpoints",
+                                        list, "variant_keys", variant_keys_record(p, i)));
         for (int64_t k = 0; k < p->n_checkpoints; k++)
             if (p->checkpoints[k].model == i)
-                PASS(checkpoint_record(p, &p->checkpoints[k], list, e));
+                PASS(checkpoint_record(p, &p->checkpoints[k], columns, list, e));
     }
     return OK;
 }
@@ -385,12 +410,13 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
                                                   (json_int_t)v->bits, "quantizer", v->method->name,
                                                   "key", v->key, "applicable", v->applicable));
     }
-    *out =
-        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*}", "type", "plan", "name", s->name,
-                  "models", models, "bits", bits, "quantizers", quantizers, "datasets", datasets,
-                  "variants", variants, "surfaces", p->n_surfaces ? plan_surfaces_record(p) : NULL);
+    json_t *columns = plan_columns_record(s);
+    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "type", "plan", "name",
+                     s->name, "models", models, "bits", bits, "quantizers", quantizers, "datasets",
+                     datasets, "variants", variants, "surfaces",
+                     p->n_surfaces ? plan_surfaces_record(p) : NULL, "columns", columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
-    return models_record(p, models, e);
+    return models_record(p, columns, models, e);
 }
 
 enum status plan_record(const struct plan *p, const char *command, json_t **out, struct err *e)

@@ -20,8 +20,17 @@ struct plan_variant {
     const struct method_entry *method; /* borrowed from the sweep */
     int64_t quantizer;                 /* index of its label */
     int64_t bits;
-    bool applicable; /* the method supports this bit-width and the sweep requests it */
-    char key[HASH_HEX];
+    bool applicable;    /* the method supports this bit-width and the sweep requests it */
+    char key[HASH_HEX]; /* of models whose positions do not shorten the calibration */
+};
+
+/* What differs between the models of a sweep because lengths may depend on their positions
+ * (docs/decisions/0019-default-length.md). */
+struct plan_lengths {
+    int64_t positions;              /* from one config.json as in struct plan_model; 0: unknown */
+    char second_order[HASH_HEX];    /* digest of the settings of second-order predictions; "": not
+                                       requested */
+    char (*variant_keys)[HASH_HEX]; /* (n_variants) where they differ from the plan's; or NULL */
 };
 
 struct plan_checkpoint {
@@ -75,10 +84,9 @@ struct plan {
     struct plan_surface *surfaces;
     void *task[PART_N]; /* tasks of the parts, without the fields that differ between checkpoints;
                            NULL: not requested */
-    char second_order[HASH_HEX]; /* digest of the settings of second-order predictions; "": not
-                                    requested */
-    json_t *inputs;              /* {path: digest} */
-    bool look_ahead;             /* argument of plan_make */
+    struct plan_lengths *lengths; // (models of the sweep)
+    json_t *inputs;               /* {path: digest} */
+    bool look_ahead;              /* argument of plan_make */
     bool draft; /* a text or tokenizer is missing, so that keys differ from those of a run */
     struct plan_costs costs;
 };
@@ -90,6 +98,13 @@ struct plan {
 MUST_USE enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out,
                                struct err *e);
 void plan_free(struct plan *p);
+
+/* A shallow copy of d with the length that it stands for with this model (-1: unknown positions).
+ */
+struct data_options plan_data(const struct plan *p, int64_t model, const struct data_options *d);
+/* Key of the cell of a checkpoint and variant i of the plan. */
+void plan_cell_key(const struct plan *p, const struct plan_checkpoint *c, int64_t i,
+                   char key[HASH_HEX]);
 
 /* *out (a new reference) = the plan record of the journal (results.h). command: the command line of
  * the run. ERR_NOMEM. */
@@ -107,6 +122,10 @@ struct plan_choice {
 };
 /* ERR_USAGE: an unknown key. */
 MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
+/* ERR_USAGE: a pattern that matches nothing of the plan, with what there is, or patterns that
+ * together match nothing. ERR_NOMEM. */
+MUST_USE enum status plan_choice_match(const struct plan *p, const struct plan_choice *c,
+                                       struct err *e);
 
 /* A visit with its expected cost. */
 struct plan_visit {
@@ -133,6 +152,11 @@ MUST_USE enum status plan_visits_make(const struct plan *p, const struct results
                                       const struct plan_choice *choice, struct plan_visits *out,
                                       struct err *e);
 void plan_visits_free(struct plan_visits *v);
+
+/* Logs warnings about the texts: for each model and text, sequences longer than the model's
+ * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are
+ * missing, or have millions of tokens, are judged by their options only. ERR_NOMEM. */
+MUST_USE enum status plan_warn(const struct plan *p, struct err *e);
 
 /* Enumerates the records that the plan requests, with their state in the view (NULL: nothing is
  * finished). The caller closes *out. ERR_NOMEM. */

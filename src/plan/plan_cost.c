@@ -73,8 +73,9 @@ static struct cost_tokens tokens_of(const struct sequences *s)
 /* As cost_tokens_of, but counts instead of estimating if the text is short enough and some
  * checkpoint with a tokenizer exists; the first one's tokenizer is used. */
 static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cache *cache,
-                                         const struct data_options *d)
+                                         const struct data_options *options)
 {
+    const struct data_options settled = plan_data(p, 0, options), *d = &settled;
     struct cost_tokens t = cost_tokens_of(d);
     for (int64_t i = 0; t.guessed && t.tokens <= bytes_counted_max && i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
@@ -112,7 +113,7 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
         add_tokens(&c->evaluation, &one);
     }
     if (!p->task[PART_SECOND_ORDER] && !p->task[PART_CURVATURE]) goto done;
-    TRY(sweep_curvature_data(s, &data, e));
+    TRY(plan_curvature_data(p, 0, &data, e));
     c->curvature = tokens_counted(p, &cache, &data);
 done:
     visit_cache_free(&cache);
@@ -239,7 +240,7 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
         for (int64_t j = 0; m->known && j < p->n_variants; j++) {
             char key[HASH_HEX];
             if (!p->variants[j].applicable) continue;
-            results_cell_key(at->key, p->variants[j].key, key);
+            plan_cell_key(p, at, j, key);
             record = results_view_find(view, key);
             if (!finished(record)) continue;
             cost_learn(&sums, &m->variants[j], &c->rates, record);

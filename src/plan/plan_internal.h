@@ -4,10 +4,16 @@
 
 /* key = digest of a JSON value, whose reference is taken over; NULL: ERR_NOMEM. */
 MUST_USE enum status plan_digest(json_t *json, char key[HASH_HEX], struct err *e);
-/* *out (a new reference) = the content of a data source, wherever its file is: the options without
- * paths and labels, and the file's digest. */
-MUST_USE enum status plan_data_identity(struct plan *p, const struct data_options *d, json_t **out,
-                                        struct err *e);
+/* *out (a new reference) = the content of a data source for a model (-1: unknown positions),
+ * wherever its file is: the options without paths and labels, and the file's digest. */
+MUST_USE enum status plan_data_identity(struct plan *p, int64_t model, const struct data_options *d,
+                                        json_t **out, struct err *e);
+/* *out (owned by the caller) = the text that the model's curvature is measured on. */
+MUST_USE enum status plan_curvature_data(const struct plan *p, int64_t model,
+                                         struct data_options *out, struct err *e);
+/* *out (a new reference) = identity of a model's calibration data; NULL: none. */
+MUST_USE enum status plan_calibration_identity(struct plan *p, int64_t model, json_t **out,
+                                               struct err *e);
 /* Key of a variant. calibration: identity of the calibration data, or NULL. */
 MUST_USE enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                                       int64_t bits, const json_t *calibration, char key[HASH_HEX],
@@ -17,15 +23,40 @@ MUST_USE enum status plan_tokenizer_identity(struct plan *p, const struct model_
                                              const char *checkpoint, char hash[HASH_HEX],
                                              struct err *e);
 
-/* plan_chosen: whether the choice includes this value of the key. plan_choice_names: whether the
- * choice restricts the key. */
-bool plan_chosen(const struct plan_choice *choice, const char *key, const char *value);
-bool plan_choice_names(const struct plan_choice *choice, const char *key);
 /* Whether the record with this key must be computed. */
 bool plan_missing(const struct results_view *view, const char *key,
                   const struct plan_choice *choice);
 /* Type of the hidden states as a part of keys; NULL for f32, which earlier versions always used. */
 const char *plan_activations(const struct sweep *s);
+
+/* Where the weights of a row come from; *out is freed with options_free(&weights_table). */
+MUST_USE enum status plan_find_weights(const struct model_entry *m, int64_t row,
+                                       struct weights *out, struct err *e);
+/* Whether the weights of each variant are measured with. */
+bool plan_predicts(const struct sweep *s);
+
+/* --- plan_lengths.c --- */
+/* p->lengths: first the positions, which settle all lengths; then, with variants there, keys. */
+MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);
+MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
+void plan_lengths_free(struct plan *p);
+
+/* --- plan_columns.c --- */
+/* ERR_USAGE: a column has the name of a variable of the cube. */
+MUST_USE enum status plan_columns_check(const struct sweep *s, struct err *e);
+/* The plan record's "columns": name of each, and whether it holds numbers alone; NULL: none. And
+ * the values of one row in their order, null where empty. New references. */
+json_t *plan_columns_record(const struct sweep *s);
+json_t *plan_columns_of(const json_t *columns, const struct model_entry *m, int64_t row);
+
+/* --- plan_choice.c --- */
+/* Whether the choice takes something of the checkpoint; of each such checkpoint its curvature, the
+ * variant; points of the surface. */
+bool plan_checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *c,
+                            const struct plan_choice *choice);
+bool plan_curvature_chosen(const struct plan_choice *choice);
+bool plan_variant_chosen(const struct plan_variant *v, const struct plan_choice *choice);
+bool plan_surface_chosen(const struct plan_surface *s, const struct plan_choice *choice);
 
 /* --- plan_visits.c --- */
 /* task[part] = the tasks of all parts that the sweep requests, for checkpoint c or (NULL) without
@@ -34,9 +65,8 @@ MUST_USE enum status plan_tasks_make(const struct plan *p, const struct plan_che
                                      void **task, struct err *e);
 
 /* --- plan_surfaces.c --- */
-/* Fills p->surfaces from p->checkpoints. calibration: identity of the calibration data, or NULL.
- * ERR_USAGE. */
-MUST_USE enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct err *e);
+/* Fills p->surfaces from p->checkpoints. ERR_USAGE. */
+MUST_USE enum status plan_surfaces_make(struct plan *p, struct err *e);
 /* plan_surfaces_record: "surfaces" of the plan record, a new reference. plan_surfaces_points: the
  * number of all points. */
 json_t *plan_surfaces_record(const struct plan *p);

@@ -62,16 +62,16 @@ static enum status find_parts(const struct plan *p, struct plan_surface *s, stru
     return quant_check_weights(method, "surfaces", e);
 }
 
-static enum status make_key(struct plan *p, struct plan_surface *s, const json_t *calibration,
-                            struct err *e)
+static enum status make_key(struct plan *p, struct plan_surface *s, struct err *e)
 {
     enum status st = OK;
     const struct surface_entry *entry = s->entry;
     char tokenizer[HASH_HEX], variant[HASH_HEX] = "";
-    json_t *names = json_array(), *data = NULL;
+    json_t *names = json_array(), *data = NULL, *calibration = NULL;
     TRY(plan_tokenizer_identity(p, &p->sweep->models[s->model],
                                 weights_folder(&origin_of(p, s)->weights), tokenizer, e));
-    TRY(plan_data_identity(p, s->dataset, &data, e));
+    TRY(plan_data_identity(p, s->model, s->dataset, &data, e));
+    TRY(plan_calibration_identity(p, s->model, &calibration, e));
     if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
     for (int64_t i = 0; i < s->n; i++)
         json_array_append_new(names, json_string(checkpoint_name(p, s, i)));
@@ -87,6 +87,7 @@ static enum status make_key(struct plan *p, struct plan_surface *s, const json_t
 done:
     json_decref(names);
     json_decref(data);
+    json_decref(calibration);
     return st;
 }
 
@@ -106,7 +107,7 @@ static enum status make_points(const struct plan *p, struct plan_surface *s, str
     return OK;
 }
 
-enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct err *e)
+enum status plan_surfaces_make(struct plan *p, struct err *e)
 {
     const struct sweep *sweep = p->sweep;
     PASS(mem_zero(&p->surfaces, sweep->n_surfaces, sizeof *p->surfaces, "surfaces", e));
@@ -114,7 +115,7 @@ enum status plan_surfaces_make(struct plan *p, const json_t *calibration, struct
         struct plan_surface *s = &p->surfaces[p->n_surfaces++];
         s->entry = &sweep->surfaces[i];
         PASS(find_parts(p, s, e));
-        PASS(make_key(p, s, calibration, e));
+        PASS(make_key(p, s, e));
         PASS(make_points(p, s, e));
     }
     return OK;
@@ -193,6 +194,8 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
 {
     const struct sweep *sweep = p->sweep;
     const struct model_entry *m = &sweep->models[s->model];
+    const struct data_options evaluation = plan_data(p, s->model, s->dataset);
+    const struct data_options calibration = plan_data(p, s->model, &sweep->calibration);
     struct results_point point = results_surface_point(&s->points, k);
     PASS(mem_string(&v->model, m->name, e));
     PASS(mem_string(&v->checkpoint, checkpoint_name(p, s, 0), e));
@@ -201,9 +204,9 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     PASS(mem_string(&v->key, key, e));
     PASS(options_copy(&run_table, &sweep->run, &v->run, e));
     if (s->quantizer && quant_calibrates(quant_find(s->quantizer->method)))
-        PASS(options_copy(&data_table, &sweep->calibration, &v->calibration, e));
+        PASS(options_copy(&data_table, &calibration, &v->calibration, e));
     PASS(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
-    PASS(options_copy(&data_table, s->dataset, v->evaluations, e));
+    PASS(options_copy(&data_table, &evaluation, v->evaluations, e));
     v->n_evaluations = 1;
     int64_t samples = s->entry->samples, *own = &v->evaluations->samples;
     if (samples && (*own == 0 || *own > samples)) *own = samples;
@@ -238,14 +241,9 @@ enum status plan_surfaces_visits(const struct plan *p, const struct results_view
                                  const struct plan_choice *choice, struct plan_visits *visits,
                                  struct err *e)
 {
-    if (plan_choice_names(choice, "checkpoint") || plan_choice_names(choice, "bits") ||
-        plan_choice_names(choice, "quantizer"))
-        return OK;
     for (int64_t i = 0; i < p->n_surfaces; i++) {
         const struct plan_surface *s = &p->surfaces[i];
-        if (plan_chosen(choice, "model", s->entry->model) &&
-            plan_chosen(choice, "surface", s->entry->name))
-            PASS(add_points(p, s, view, choice, visits, e));
+        if (plan_surface_chosen(s, choice)) PASS(add_points(p, s, view, choice, visits, e));
     }
     return OK;
 }

@@ -5,8 +5,6 @@
 #include "plan/plan_internal.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <fnmatch.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,60 +16,6 @@ void plan_visits_free(struct plan_visits *v)
     }
     free(v->visits);
     *v = (struct plan_visits){0};
-}
-
-/* The pattern after "KEY=" if `only` is for that key, else NULL. */
-static const char *pattern_of(const char *only, const char *key)
-{
-    size_t n = strlen(key);
-    return strncmp(only, key, n) == 0 && only[n] == '=' ? only + n + 1 : NULL;
-}
-
-enum status plan_choice_check(const struct plan_choice *c, struct err *e)
-{
-    static const char *const keys[] = {"model", "checkpoint", "bits", "quantizer", "surface"};
-    for (int64_t i = 0; i < c->n_only; i++) {
-        bool known = false;
-        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
-            known = known || pattern_of(c->only[i], keys[j]);
-        NEED(known, ERR_USAGE,
-             "--only %s: expected model=, checkpoint=, bits=, quantizer= or surface= and a shell "
-             "pattern",
-             c->only[i]);
-    }
-    return OK;
-}
-
-bool plan_chosen(const struct plan_choice *choice, const char *key, const char *value)
-{
-    for (int64_t i = 0; i < choice->n_only; i++) {
-        const char *pattern = pattern_of(choice->only[i], key);
-        if (pattern && fnmatch(pattern, value, 0) != 0) return false;
-    }
-    return true;
-}
-
-static bool checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *c,
-                              const struct plan_choice *choice)
-{
-    const struct model_entry *m = &p->sweep->models[c->model];
-    return plan_chosen(choice, "model", m->name) &&
-           plan_chosen(choice, "checkpoint", m->rows[c->row].checkpoint);
-}
-
-static bool variant_chosen(const struct plan_variant *v, const struct plan_choice *choice)
-{
-    char bits[8];
-    snprintf(bits, sizeof bits, "%d", (int)v->bits);
-    return v->applicable && plan_chosen(choice, "bits", bits) &&
-           plan_chosen(choice, "quantizer", v->method->name);
-}
-
-bool plan_choice_names(const struct plan_choice *choice, const char *key)
-{
-    for (int64_t i = 0; i < choice->n_only; i++)
-        if (pattern_of(choice->only[i], key)) return true;
-    return false;
 }
 
 bool plan_missing(const struct results_view *view, const char *key,
@@ -103,11 +47,14 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
     PASS(mem_string(&v->key, c->key, e));
     PASS(options_copy(&run_table, &s->run, &v->run, e));
-    if (s->calibration.text || s->calibration.ids)
-        PASS(options_copy(&data_table, &s->calibration, &v->calibration, e));
+    const struct data_options calibration = plan_data(p, c->model, &s->calibration);
+    if (calibration.text || calibration.ids)
+        PASS(options_copy(&data_table, &calibration, &v->calibration, e));
     PASS(mem_zero(&v->evaluations, s->n_evaluations, sizeof *v->evaluations, "datasets", e));
-    for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++)
-        PASS(options_copy(&data_table, &s->evaluations[i], &v->evaluations[i], e));
+    for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++) {
+        const struct data_options d = plan_data(p, c->model, &s->evaluations[i]);
+        PASS(options_copy(&data_table, &d, &v->evaluations[i], e));
+    }
     return mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e);
 }
 
@@ -160,7 +107,7 @@ static enum status add_curvature(const struct plan *p, const struct plan_checkpo
     *task = t;
     t->options = from->options;
     t->seed = from->seed;
-    PASS(sweep_curvature_data(p->sweep, &t->data, e));
+    PASS(plan_curvature_data(p, c ? c->model : 0, &t->data, e));
     PASS(mem_string(&t->key, c ? c->curvature_key : "", e));
     if (p->sweep->curvature.warm_start)
         PASS(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
@@ -171,12 +118,14 @@ static enum status add_curvature(const struct plan *p, const struct plan_checkpo
 /* Whether a finished cell (or checkpoint) lacks the requested prediction or has one of other
  * settings. It is then recomputed, because the prediction needs its weights; its key is unchanged.
  */
-static bool lacks_prediction(const struct plan *p, const struct results_view *view, const char *key)
+static bool lacks_prediction(const struct plan *p, const struct plan_checkpoint *c,
+                             const struct results_view *view, const char *key)
 {
+    const char *wanted = p->lengths[c->model].second_order;
     const json_t *record = view ? results_view_find(view, key) : NULL;
-    if (!p->second_order[0] || strcmp(json_text(record, "status", ""), "done") != 0) return false;
+    if (!wanted[0] || strcmp(json_text(record, "status", ""), "done") != 0) return false;
     const json_t *provenance = json_object_get(record, "provenance");
-    return strcmp(json_text(provenance, "second_order", ""), p->second_order) != 0;
+    return strcmp(json_text(provenance, "second_order", ""), wanted) != 0;
 }
 
 static enum status add_second_order(const struct plan *p, const struct plan_checkpoint *c,
@@ -191,14 +140,14 @@ static enum status add_second_order(const struct plan *p, const struct plan_chec
     if (from->critical && c && c->row > 0) PASS(weights_copy(&c[-1].weights, &t->previous, e));
     t->together = from->options.together;
     t->memory = from->options.memory;
-    PASS(sweep_curvature_data(p->sweep, &t->data, e));
-    return mem_string(&t->identity, p->second_order, e);
+    PASS(plan_curvature_data(p, c ? c->model : 0, &t->data, e));
+    return mem_string(&t->identity, p->lengths[c ? c->model : 0].second_order, e);
 }
 
 enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c, void **task,
                             struct err *e)
 {
-    if (p->second_order[0]) PASS(add_second_order(p, c, &task[PART_SECOND_ORDER], e));
+    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &task[PART_SECOND_ORDER], e));
     if (curvature_asked_for(&p->sweep->curvature.options))
         PASS(add_curvature(p, c, &task[PART_CURVATURE], e));
     return OK;
@@ -216,22 +165,23 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     *changed = record && weights_changed(c, record);
     if (*changed) own.redo = true;
     *wanted = plan_missing(view, c->key, &own) ||
-              (p->sweep->curvature.critical && lacks_prediction(p, view, c->key));
+              (p->sweep->curvature.critical && lacks_prediction(p, c, view, c->key));
     PASS(fill_visit(p, c, v, e));
     for (int64_t i = 0; i < p->n_variants; i++) {
         char key[HASH_HEX];
         const struct plan_variant *variant = &p->variants[i];
-        results_cell_key(c->key, variant->key, key);
-        if (!variant_chosen(variant, choice)) continue;
-        if (!plan_missing(view, key, &own) && !lacks_prediction(p, view, key)) continue;
+        plan_cell_key(p, c, i, key);
+        if (!plan_variant_chosen(variant, choice)) continue;
+        if (!plan_missing(view, key, &own) && !lacks_prediction(p, c, view, key)) continue;
         which[v->n_variants] = i;
         PASS(variant_copy(variant->method, variant->bits, key, &v->variants[v->n_variants++], e));
         *wanted = true;
     }
-    if (p->second_order[0] && *wanted) PASS(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
+    if (plan_predicts(p->sweep) && *wanted)
+        PASS(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
     v->cells_only = !*wanted;
-    if (c->curvature_key[0] && !plan_choice_names(choice, "bits") &&
-        !plan_choice_names(choice, "quantizer") && curvature_missing(p, c, view, &own)) {
+    if (c->curvature_key[0] && plan_curvature_chosen(choice) &&
+        curvature_missing(p, c, view, &own)) {
         PASS(add_curvature(p, c, &v->task[PART_CURVATURE], e));
         *wanted = true;
     }
@@ -281,9 +231,8 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     *out = (struct plan_visits){0};
     TRY(mem_zero(&out->visits, most, sizeof *out->visits, "visits", e));
     TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
-    bool cells = !plan_choice_names(choice, "surface");
-    for (int64_t i = 0; cells && i < p->n_checkpoints; i++)
-        if (checkpoint_chosen(p, &p->checkpoints[i], choice))
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        if (plan_checkpoint_chosen(p, &p->checkpoints[i], choice))
             TRY(add_checkpoint(p, &p->checkpoints[i], view, choice, which, out, e));
     TRY(plan_surfaces_visits(p, view, choice, out, e));
 done:

@@ -36,7 +36,8 @@ struct axis_checkpoint {
 
 struct axis_model {
     int64_t n;
-    struct axis_checkpoint *checkpoints;
+    struct axis_checkpoint *checkpoints; // (n)
+    const json_t *variant_keys; /* texts by variant, where they differ from the plan's; or NULL */
 };
 
 struct axis_variant {
@@ -56,6 +57,9 @@ struct axes {
 /* Borrows the plan. ERR_FORMAT names the key of the plan that is missing or of a wrong type. */
 MUST_USE enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e);
 void axes_free(struct axes *a);
+
+/* Key of variant i for a model. */
+const char *axes_variant_key(const struct axes *a, int64_t model, int64_t i);
 
 /* Where a label, a text or a number as the axis has them, lies on it; -1: nowhere. */
 int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t number);

@@ -43,6 +43,7 @@ struct cube {
     int64_t n_owned, owned_capacity;
     char **owned; /* texts made for the cube; all others are borrowed from the view */
     const char *title, *history, *source;
+    const char *coordinates; /* names of the trajectory tables' variables, with blanks between */
 };
 
 /* Frees what the cube owns. */
@@ -82,6 +83,10 @@ MUST_USE enum status cube_put_field(struct cube *c, struct cube_variable *x, int
 
 /* Sets element i to element j (-1: none, i stays) of a variable of the same type. */
 void cube_copy(struct cube_variable *x, int64_t i, const struct cube_variable *from, int64_t j);
+
+/* Whether a cube may have a group, or a variable on the grid or in a data frame, of that name: then
+ * no column of a trajectory table can have it. */
+bool cube_reserves(const char *name);
 
 /* The grid variable (or coordinate) of that name; NULL: there is none. */
 const struct cube_variable *cube_find(const struct cube *c, const char *name);

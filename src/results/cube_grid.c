@@ -1,6 +1,7 @@
 /* The grid: coordinates, what the trajectory tables say, and the fields of every kind along its
  * axes. */
 #include "results/cube_build.h"
+#include "util/mem.h"
 #include <string.h>
 
 /* Of each checkpoint in the plan. */
@@ -14,8 +15,10 @@ static const struct field trajectory[] = {
     {"recipe", "recipe", IN_RECORD, FIELD_TEXT, STABLE, NULL, "what an average is made of"},
     {0},
 };
+static const struct field branch_of = {
+    "branch_of", "branch_of", IN_RECORD, FIELD_TEXT, STABLE, NULL, "model that it branches from"};
 static const char trajectory_names[] =
-    "checkpoint_name step tokens learning_rate phase kind recipe";
+    "checkpoint_name step tokens learning_rate phase kind recipe branch_of";
 
 static enum status add_coordinates(struct cube *c, struct err *e)
 {
@@ -34,6 +37,21 @@ static enum status add_coordinates(struct cube *c, struct err *e)
     return OK;
 }
 
+static enum status add_branches(struct cube *c, struct err *e)
+{
+    struct cube_variable *x;
+    const json_t *models = json_object_get(c->all.axes.plan, "models");
+    PASS(cube_add_field(c, &branch_of, "", 1, (int[]){AXIS_MODEL}, &x, e));
+    for (int64_t m = 0; m < x->n; m++)
+        cube_put(x, m, json_object_get(json_array_get(models, (size_t)m), branch_of.name));
+    return OK;
+}
+
+static const json_t *of_checkpoint(const struct cube *c, int64_t m, int64_t k, const char *key)
+{
+    return json_object_get(c->all.axes.models[m].checkpoints[k].plan, key);
+}
+
 static enum status add_trajectories(struct cube *c, struct err *e)
 {
     int64_t longest = c->all.axes.labels[AXIS_CHECKPOINT].n;
@@ -42,11 +60,73 @@ static enum status add_trajectories(struct cube *c, struct err *e)
         PASS(cube_add_field(c, f, "", 2, (int[]){AXIS_MODEL, AXIS_CHECKPOINT}, &x, e));
         for (int64_t m = 0; m < c->all.axes.labels[AXIS_MODEL].n; m++)
             for (int64_t k = 0; k < c->all.axes.models[m].n; k++)
-                cube_put(x, m * longest + k,
-                         json_object_get(c->all.axes.models[m].checkpoints[k].plan, f->name));
+                cube_put(x, m * longest + k, of_checkpoint(c, m, k, f->name));
     }
     return OK;
 }
+
+/* --- columns of the user's own --- */
+
+static enum status add_column(struct cube *c, const json_t *column, size_t place, struct err *e)
+{
+    const bool number = json_is_true(json_object_get(column, "number"));
+    const struct cube_variable like = {.group = "",
+                                       .name = json_text(column, "name", ""),
+                                       .type = number ? FIELD_REAL : FIELD_TEXT,
+                                       .rank = 2,
+                                       .dims = {AXIS_MODEL, AXIS_CHECKPOINT},
+                                       .may_miss = number,
+                                       .long_name = "column of the trajectory table"};
+    struct cube_variable *x;
+    char *names;
+    int64_t longest = c->all.axes.labels[AXIS_CHECKPOINT].n;
+    NEED(like.name[0], ERR_FORMAT, "plan: a column without a name");
+    PASS(cube_add(c, &like, &x, e));
+    for (int64_t m = 0; m < c->all.axes.labels[AXIS_MODEL].n; m++)
+        for (int64_t k = 0; k < c->all.axes.models[m].n; k++)
+            cube_put(x, m * longest + k, json_array_get(of_checkpoint(c, m, k, "columns"), place));
+    PASS(mem_format(&names, e, "%s %s", c->coordinates, like.name));
+    PASS(cube_own(c, names, e));
+    c->coordinates = names;
+    return OK;
+}
+
+static enum status add_columns(struct cube *c, struct err *e)
+{
+    size_t i;
+    json_t *column;
+    c->coordinates = trajectory_names;
+    json_array_foreach(json_object_get(c->all.axes.plan, "columns"), i, column)
+        PASS(add_column(c, column, i, e));
+    return OK;
+}
+
+static bool kind_reserves(const struct kind *k, const char *name)
+{
+    bool found = strcmp(name, k->group) == 0 || (k->number && strcmp(name, k->number) == 0) ||
+                 (k->list && strcmp(name, k->list->group) == 0);
+    for (const struct field *f = k->fields; f->name; f++)
+        found = found || strcmp(name, f->variable) == 0;
+    for (const struct record_table *t = k->tables; t && t->name; t++)
+        found = found || strcmp(name, t->group) == 0;
+    return found;
+}
+
+bool cube_reserves(const char *name)
+{
+    static const char *const others[] = {"branch_of",      "row",       "sequence_start",
+                                         "sequence_count", "sequences", "provenance"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        found = found || strcmp(name, others[i]) == 0;
+    for (int i = 0; results_axes[i]; i++) found = found || strcmp(name, results_axes[i]->name) == 0;
+    for (const struct field *f = trajectory; f->name; f++)
+        found = found || strcmp(name, f->variable) == 0;
+    for (int k = 0; results_kinds[k]; k++) found = found || kind_reserves(results_kinds[k], name);
+    return found;
+}
+
+/* --- fields of the kinds --- */
 
 static enum status add_field(struct cube *c, const struct rows *r, const struct field *f,
                              struct err *e)
@@ -57,7 +137,7 @@ static enum status add_field(struct cube *c, const struct rows *r, const struct 
     if (f->place == IN_INNER) dims[rank++] = axis_place_of(r->kind->inner);
     PASS(cube_add_field(c, f, "", rank, dims, &x, e));
     x->of = r->kind;
-    x->coordinates = trajectory_names;
+    x->coordinates = c->coordinates;
     for (int64_t i = 0; i < r->n; i++) {
         int64_t at = cube_place(c, x, &r->rows[i]);
         if (at >= 0) PASS(cube_put_field(c, x, at, r, &r->rows[i], f, e));
@@ -81,6 +161,8 @@ enum status cube_add_grid(struct cube *c, struct err *e)
 {
     PASS(add_coordinates(c, e));
     PASS(add_trajectories(c, e));
+    PASS(add_branches(c, e));
+    PASS(add_columns(c, e));
     PASS(add_fields(c, false, e));
     return add_fields(c, true, e);
 }

@@ -101,7 +101,7 @@ static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct r
         struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
         out->parts[m].not_applicable += !v->applicable;
         if (!v->applicable) continue;
-        results_cell_key(a->models[m].checkpoints[c].key, v->key, row.key);
+        results_cell_key(a->models[m].checkpoints[c].key, axes_variant_key(a, m, i), row.key);
         PASS(rows_add(out, &row, e));
     }
     return OK;

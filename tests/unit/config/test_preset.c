@@ -99,7 +99,7 @@ static void test_contradictions(void **state)
     assert_int_equal(s.methods[0].options.order, ORDER_ACTIVATION);
     assert_int_equal(s.methods[1].options.order, ORDER_GROUP);
     assert_int_equal(s.calibration.padding, PADDING_NONE);
-    assert_int_equal(s.calibration.length, 2048);
+    assert_int_equal(s.calibration.length, LENGTH_AUTO);
     sweep_free(&s);
     set[0] = "preset=null"; /* a preset at the method alone does not set the calibration */
     set[1] = "methods[0].preset=gptqmodel-4";

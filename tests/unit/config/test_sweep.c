@@ -100,7 +100,7 @@ static void test_data(void **state)
     assert_null(d[0].ids);
     assert_string_equal(d[1].name, "wiki.en");
     assert_int_equal(d[1].skip, 4);
-    assert_int_equal(d[1].length, 2048);
+    assert_int_equal(d[1].length, LENGTH_AUTO);
     assert_int_equal(d[1].layout, LAYOUT_PACKED);
     assert_null(d[1].field);
     assert_string_equal(d[2].name, "ids");
@@ -123,7 +123,7 @@ static void test_defaults(void **state)
     assert_int_equal(s.seed, 0);
     assert_null(s.calibration.text);
     assert_null(s.calibration.ids);
-    assert_int_equal(s.calibration.length, 2048);
+    assert_int_equal(s.calibration.length, LENGTH_AUTO);
     assert_int_equal(s.run.ranks_per_group, 0);
     assert_int_equal(s.run.threads, 0);
     struct quant_options q;
@@ -430,7 +430,7 @@ static void test_data_json(void **state)
     assert_true(json_is_null(json));
     assert_int_equal(data_options_from_json(json, &d, &e), OK);
     assert_null(d.text);
-    assert_int_equal(d.length, 2048);
+    assert_int_equal(d.length, LENGTH_AUTO);
     json_decref(json);
     sweep_free(&s);
 }

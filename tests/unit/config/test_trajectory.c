@@ -12,8 +12,7 @@
 
 struct loaded {
     enum status st;
-    int64_t n;
-    struct trajectory_row *rows;
+    struct model_entry m;
     struct err e;
 };
 
@@ -26,7 +25,7 @@ static struct loaded load_bytes(const char *text, size_t n)
     FILE *out = fdopen(fd, "w");
     assert_int_equal(fwrite(text, 1, n, out), n);
     fclose(out);
-    l.st = trajectory_read(path, &l.rows, &l.n, &l.e);
+    l.st = trajectory_read(path, &l.m, &l.e);
     remove(path);
     return l;
 }
@@ -45,17 +44,17 @@ static void test_columns(void **state)
     struct loaded l = load("learning_rate,phase,checkpoint,tokens,step\n"
                            "1e-4,decay,b,2.5e12,200\n"
                            ",,a,,\n");
-    assert_int_equal(l.n, 2);
-    assert_string_equal(l.rows[0].checkpoint, "b");
-    assert_int_equal(l.rows[0].step, 200);
-    assert_true(l.rows[0].tokens == 2.5e12);
-    assert_true(l.rows[0].learning_rate == 1e-4);
-    assert_string_equal(l.rows[0].phase, "decay");
-    assert_string_equal(l.rows[1].checkpoint, "a"); /* the file's order is preserved */
-    assert_int_equal(l.rows[1].step, -1);
-    assert_true(isnan(l.rows[1].tokens) && isnan(l.rows[1].learning_rate));
-    assert_string_equal(l.rows[1].phase, "");
-    trajectory_free(l.rows, l.n);
+    assert_int_equal(l.m.n_rows, 2);
+    assert_string_equal(l.m.rows[0].checkpoint, "b");
+    assert_int_equal(l.m.rows[0].step, 200);
+    assert_true(l.m.rows[0].tokens == 2.5e12);
+    assert_true(l.m.rows[0].learning_rate == 1e-4);
+    assert_string_equal(l.m.rows[0].phase, "decay");
+    assert_string_equal(l.m.rows[1].checkpoint, "a"); /* the file's order is preserved */
+    assert_int_equal(l.m.rows[1].step, -1);
+    assert_true(isnan(l.m.rows[1].tokens) && isnan(l.m.rows[1].learning_rate));
+    assert_string_equal(l.m.rows[1].phase, "");
+    trajectory_free(&l.m);
 }
 
 static void test_forms(void **state)
@@ -68,16 +67,60 @@ static void test_forms(void **state)
                            "\"null\",\"2\",\"\"\r\n"
                            "   \r\n"
                            "..c,3,null"); /* no newline at the end */
-    assert_int_equal(l.n, 3);
-    assert_string_equal(l.rows[0].checkpoint, "a/b");
-    assert_int_equal(l.rows[0].step, 1);
-    assert_string_equal(l.rows[0].phase, "x, \"y\"");
-    assert_string_equal(l.rows[1].checkpoint, "null");
-    assert_int_equal(l.rows[1].step, 2);
-    assert_string_equal(l.rows[1].phase, "");
-    assert_string_equal(l.rows[2].checkpoint, "..c");
-    assert_string_equal(l.rows[2].phase, "null");
-    trajectory_free(l.rows, l.n);
+    assert_int_equal(l.m.n_rows, 3);
+    assert_string_equal(l.m.rows[0].checkpoint, "a/b");
+    assert_int_equal(l.m.rows[0].step, 1);
+    assert_string_equal(l.m.rows[0].phase, "x, \"y\"");
+    assert_string_equal(l.m.rows[1].checkpoint, "null");
+    assert_int_equal(l.m.rows[1].step, 2);
+    assert_string_equal(l.m.rows[1].phase, "");
+    assert_string_equal(l.m.rows[2].checkpoint, "..c");
+    assert_string_equal(l.m.rows[2].phase, "null");
+    trajectory_free(&l.m);
+}
+
+#define COMMAS_16 ",,,,,,,,,,,,,,,,"
+
+/* lr is learning_rate; other columns are kept as they are written. */
+static void test_own_columns(void **state)
+{
+    (void)state;
+    struct loaded l = load("batch_size,lr,note,checkpoint,val.loss\n"
+                           "512,1e-4,\"a, b\",x,\n"
+                           ",,,y,2.5\n");
+    assert_int_equal(l.m.n_rows, 2);
+    assert_true(l.m.rows[0].learning_rate == 1e-4);
+    assert_int_equal(l.m.n_columns, 3);
+    static const char *const names[] = {"batch_size", "note", "val.loss"};
+    static const char *const values[][2] = {{"512", ""}, {"a, b", ""}, {"", "2.5"}};
+    static const int64_t fields[] = {1, 3, 5};
+    for (int64_t i = 0; i < l.m.n_columns; i++) {
+        const struct trajectory_column *c = &l.m.columns[i];
+        assert_string_equal(c->name, names[i]);
+        assert_int_equal(c->field, fields[i]);
+        assert_int_equal(c->line, 1);
+        assert_int_equal(c->n, 2);
+        for (int64_t j = 0; j < c->n; j++) assert_string_equal(c->values[j], values[i][j]);
+    }
+    trajectory_free(&l.m);
+    /* A misspelt column is an error only where the right one is missing. */
+    l = load("checkpoint,step,stop\na,1,2\n");
+    assert_int_equal(l.m.n_columns, 1);
+    trajectory_free(&l.m);
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const char *const numbers[] = {"0", "-1.5", "2e-4", "+3", ".5", "1e300"};
+    static const char *const others[] = {"", "a", "1a", "nan", "inf", "0x10", "1e999", "1 2", "-"};
+    double value;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        assert_true(trajectory_number(numbers[i], &value));
+        assert_true(value == strtod(numbers[i], NULL));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(trajectory_number(others[i], &value));
 }
 
 struct bad_table {
@@ -92,7 +135,16 @@ static void test_bad(void **state)
         {"# nothing\n", ": this table has no checkpoints"},
         {"checkpoint,step\n", ": this table has no checkpoints"},
         {"step,tokens\n1,2\n", ":1: the header has no column checkpoint"},
-        {"a,100\nb,200\n", ":1: a: unknown column; the first line names the columns"},
+        {"a,100\nb,200\n", ":1: the header has no column checkpoint"},
+        {"checkpoint,lr,learning_rate\n", ":1: learning_rate: the column is there twice (lr is "
+                                          "learning_rate)"},
+        {"checkpoint,batch,batch\n", ":1: batch: the column is there twice"},
+        {"checkpoint,batch size\n", ":1: field 2: batch size: a column of your own becomes a "
+                                    "variable"},
+        {"checkpoint,2nd\n", ":1: field 2: 2nd: a column of your own becomes"},
+        {"checkpoint,a/b\n", ":1: field 2: a/b: a column of your own becomes"},
+        {"checkpoint,note\na,\xff\xfe\n", ":2: note: expected a text of one line, found text that "
+                                          "is not UTF-8"},
         {"\ncheckpoint,lerning_rate\n", ":2: lerning_rate: unknown column, did you mean "
                                         "learning_rate?"},
         {"checkpoint,step,step\n", ":1: step: the column is there twice"},
@@ -114,20 +166,20 @@ static void test_bad(void **state)
         {"checkpoint\na\tb\n", ":2: checkpoint: expected a text of one line, found a control"},
         {"checkpoint\n\xff\xfe\n", ":2: checkpoint: expected a text of one line, found text that "
                                    "is not UTF-8"},
-        {"checkpoint,,,,,,,,,,,,,,,,,\n", ":1: more columns than a trajectory has"},
+        {"checkpoint" COMMAS_16 COMMAS_16 COMMAS_16 COMMAS_16 "\n", ":1: more than 64 columns"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct loaded l = load_bytes(bad[i].text, strlen(bad[i].text));
         assert_int_equal(l.st, ERR_USAGE);
         if (!strstr(l.e.text, bad[i].expected))
             fail_msg("gave %s, expected %s", l.e.text, bad[i].expected);
-        assert_null(l.rows);
+        assert_null(l.m.rows);
     }
     struct loaded l = load_bytes("checkpoint\na\0b\n", 15);
     assert_int_equal(l.st, ERR_USAGE);
     assert_non_null(strstr(l.e.text, "holds NUL bytes"));
     err_clear(&l.e);
-    assert_int_equal(trajectory_read(scratch_path("absent.csv"), &l.rows, &l.n, &l.e), ERR_IO);
+    assert_int_equal(trajectory_read(scratch_path("absent.csv"), &l.m, &l.e), ERR_IO);
 }
 
 /* Looking up names takes less than quadratic time in their number. */
@@ -141,9 +193,9 @@ static void test_large(void **state)
     for (int i = 0; i < ROWS; i++) p += sprintf(p, "%06d,%d\n", i, i);
     struct loaded l = load_bytes(text, (size_t)(p - text));
     assert_int_equal(l.st, OK);
-    assert_int_equal(l.n, ROWS);
-    assert_string_equal(l.rows[ROWS - 1].checkpoint, "299999");
-    trajectory_free(l.rows, l.n);
+    assert_int_equal(l.m.n_rows, ROWS);
+    assert_string_equal(l.m.rows[ROWS - 1].checkpoint, "299999");
+    trajectory_free(&l.m);
     p += sprintf(p, "000000,7\n");
     l = load_bytes(text, (size_t)(p - text));
     assert_int_equal(l.st, ERR_USAGE);
@@ -159,16 +211,18 @@ static void test_cut(void **state)
     for (size_t n = 0; n < sizeof text; n++) {
         struct loaded l = load_bytes(text, n);
         assert_true(l.st == OK || l.st == ERR_USAGE);
-        assert_true(l.st == OK ? l.n > 0 : l.e.text[0]);
-        trajectory_free(l.rows, l.n);
+        assert_true(l.st == OK ? l.m.n_rows > 0 : l.e.text[0]);
+        trajectory_free(&l.m);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns), cmocka_unit_test(test_forms), cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_large),   cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_columns),     cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_bad),         cmocka_unit_test(test_large),
+        cmocka_unit_test(test_own_columns), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

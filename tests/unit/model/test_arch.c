@@ -1,6 +1,7 @@
 /* config.json into shapes: the published sizes of every family, the key names of transformers 4 and
  * 5, and invalid input. */
 #include "model/arch.h"
+#include "model/positions.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -252,9 +253,52 @@ static void table_is_whole(void **state)
     assert_null(arch_find("mamba"));
 }
 
+/* How long sequences may be: the names of the key, and RoPE scaling whose length is not written. */
+static void positions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config;
+        int64_t written, usable;
+    } cases[] = {
+        {"{}", 0, 0},
+        {"{'max_position_embeddings': 1024}", 1024, 1024},
+        {"{'max_sequence_length': 2048}", 2048, 2048},
+        {"{'n_positions': 512, 'seq_length': 7}", 512, 512},
+        {"{'max_position_embeddings': 4096, 'rope_scaling': null}", 4096, 4096},
+        /* Llama 3.1 writes the scaled length, OLMo 3 too; Qwen2.5's YaRN and old linear scaling do
+           not. */
+        {"{'max_position_embeddings': 131072, 'rope_scaling': {'rope_type': 'llama3', 'factor': 8, "
+         "'original_max_position_embeddings': 8192}}",
+         131072, 131072},
+        {"{'max_position_embeddings': 65536, 'rope_parameters': {'rope_type': 'yarn', 'factor': 8, "
+         "'original_max_position_embeddings': 8192}}",
+         65536, 65536},
+        {"{'max_position_embeddings': 32768, 'rope_scaling': {'type': 'yarn', 'factor': 4.0, "
+         "'original_max_position_embeddings': 32768}}",
+         32768, 131072},
+        {"{'max_position_embeddings': 4096, 'rope_scaling': {'type': 'linear', 'factor': 4.0}}",
+         4096, 16384},
+        {"{'max_position_embeddings': 4096, 'rope_scaling': {'type': 'linear'}}", 4096, 4096},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[300];
+        struct err e = {0};
+        json_t *config = NULL;
+        snprintf(text, sizeof text, "%s", cases[i].config);
+        for (char *p = text; *p; p++)
+            if (*p == '\'') *p = '"';
+        assert_int_equal(json_read_text("config.json", text, strlen(text), &config, &e), OK);
+        assert_int_equal(positions_written(config), cases[i].written);
+        assert_int_equal(positions_usable(config), cases[i].usable);
+        json_decref(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(positions),
         cmocka_unit_test(published_sizes),
         cmocka_unit_test(bad_configs_say_why),
         cmocka_unit_test(numbers_may_be_written_either_way),

@@ -70,7 +70,7 @@ static void cell_key(const struct made *m, int64_t quantizer, int64_t bits, char
     for (int64_t i = 0; i < m->plan.n_variants; i++) {
         const struct plan_variant *v = &m->plan.variants[i];
         if (v->quantizer == quantizer && v->bits == bits) {
-            results_cell_key(m->plan.checkpoints[0].key, v->key, key);
+            plan_cell_key(&m->plan, &m->plan.checkpoints[0], i, key);
             return;
         }
     }
@@ -251,6 +251,98 @@ static void visits_cost_their_second_order(void **state)
     drop(&account);
 }
 
+/* Whether a cell has one key under two overrides each. */
+static bool one_key(const char *const a[2], const char *const b[2], int64_t quantizer)
+{
+    struct made first, second;
+    char key[2][HASH_HEX];
+    make(&first, a[0], a[1]);
+    make(&second, b[0], b[1]);
+    cell_key(&first, quantizer, 4, key[0]);
+    cell_key(&second, quantizer, 4, key[1]);
+    drop(&first);
+    drop(&second);
+    return strcmp(key[0], key[1]) == 0;
+}
+
+/* length: auto is 2048, or the model's positions (1024 here) if it has fewer; keys hash what it
+ * stands for, so that writing that number changes nothing. */
+static void keys_hash_the_length_that_auto_stands_for(void **state)
+{
+    (void)state;
+    static const char *const of[] = {"calibration.length", "evaluation[0].length"};
+    for (int i = 0; i < 2; i++) {
+        char open[64], fewer[64], usual[64];
+        snprintf(open, sizeof open, "%s=auto", of[i]);
+        snprintf(fewer, sizeof fewer, "%s=1024", of[i]);
+        snprintf(usual, sizeof usual, "%s=2048", of[i]);
+        static const char unknown[] = "models[0].path=/nowhere/{checkpoint}";
+        const char *const here[][2] = {{open, NULL}, {fewer, NULL}, {usual, NULL}};
+        const char *const there[][2] = {{open, unknown}, {fewer, unknown}, {usual, unknown}};
+        assert_true(one_key(here[0], here[1], GPTQ));
+        assert_false(one_key(here[0], here[2], GPTQ));
+        assert_true(one_key(there[0], there[2], GPTQ));
+        assert_false(one_key(there[0], there[1], GPTQ));
+        assert_true(one_key(here[1], there[1], GPTQ)); /* paths are no part of keys */
+        assert_int_equal(one_key(here[0], here[2], RTN), i == 0);
+    }
+}
+
+/* Visits get numbers, and every record that the plan enumerates is one of its visits'. */
+static void visits_have_settled_lengths(void **state)
+{
+    (void)state;
+    struct made m;
+    struct plan_visits visits;
+    struct inventory all;
+    const struct plan_choice choice = {0};
+    make(&m, "calibration.length=auto", "evaluation[0].length=auto");
+    assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
+    assert_int_equal(visits.visits[0].visit.calibration.length, 1024);
+    assert_int_equal(visits.visits[0].visit.evaluations[0].length, 1024);
+    assert_int_equal(plan_inventory(&m.plan, NULL, &all, NULL), OK);
+    const struct rows *cells = &all.rows[kind_place_of(&kind_cell)];
+    for (int64_t i = 0, at = 0; i < visits.n; i++)
+        for (int64_t k = 0; k < visits.visits[i].visit.n_variants; k++, at = rows_next(cells, at))
+            assert_string_equal(visits.visits[i].visit.variants[k].key, cells->rows[at].key);
+    inventory_close(&all);
+    plan_visits_free(&visits);
+    drop(&m);
+}
+
+/* --only: each pattern must match something, and all of them together too. */
+static void patterns_that_match_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *only[2], *expected; /* NULL: they match */
+    } cases[] = {
+        {{"bits=4", "quantizer=g*"}, NULL},
+        {{"bits=9"}, "--only bits=9: matches none of the sweep's bits; there are 3, 4"},
+        {{"bits=4", "checkpoint=step00100"},
+         "--only checkpoint=step00100: matches none of the sweep's checkpoints (did you mean "
+         "step000100?); there are step000100, step000300"},
+        {{"model=large"},
+         "--only model=large: matches none of the sweep's models; there are small"},
+        {{"surface=a"}, "--only surface=a: the sweep has no surfaces"},
+        {{"bits=3", "quantizer=gptq"}, "nothing matches all of them together"},
+    };
+    struct made m;
+    make(&m, "methods[1].bits=[4]", NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2][64], *only[2] = {text[0], text[1]};
+        struct plan_choice choice = {.only = only};
+        struct err e = {0};
+        for (; choice.n_only < 2 && cases[i].only[choice.n_only]; choice.n_only++)
+            snprintf(text[choice.n_only], 64, "%s", cases[i].only[choice.n_only]);
+        enum status st = plan_choice_match(&m.plan, &choice, &e);
+        assert_int_equal(st, cases[i].expected ? ERR_USAGE : OK);
+        if (cases[i].expected && !strstr(e.text, cases[i].expected)) fail_msg("%s", e.text);
+        err_clear(&e);
+    }
+    drop(&m);
+}
+
 /* JSON round trip of a visit. */
 static void visits_survive_the_way(void **state)
 {
@@ -337,6 +429,9 @@ int main(void)
         cmocka_unit_test(visits_hold_the_applicable_cells),
         cmocka_unit_test(visits_cost_their_second_order),
         cmocka_unit_test(visits_survive_the_way),
+        cmocka_unit_test(keys_hash_the_length_that_auto_stands_for),
+        cmocka_unit_test(visits_have_settled_lengths),
+        cmocka_unit_test(patterns_that_match_nothing),
         cmocka_unit_test(more_ranks_come_last),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,125 @@
+/* What a sweep's lengths are for each model: `length: auto` follows the model's positions, and keys
+ * hash the length that it stands for (docs/decisions/0019-default-length.md). */
+#include "group/inputs.h"
+#include "plan/plan_internal.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+void plan_lengths_free(struct plan *p)
+{
+    for (int64_t i = 0; p->lengths && i < p->sweep->n_models; i++) free(p->lengths[i].variant_keys);
+    free(p->lengths);
+    p->lengths = NULL;
+}
+
+/* --- positions --- */
+
+static int64_t positions_in(const char *folder)
+{
+    int64_t written = 0, usable = 0;
+    struct err none = {0};
+    if (visit_positions(folder, &written, &usable, &none) != OK) usable = 0;
+    err_clear(&none);
+    return usable;
+}
+
+/* In the folder or the one above it, as plan_cost.c looks for shapes. */
+static int64_t positions_near(const char *folder)
+{
+    char *above = NULL;
+    int64_t positions = positions_in(folder);
+    if (positions <= 0 && fsx_parent(folder, &above, NULL) == OK) positions = positions_in(above);
+    free(above);
+    return positions;
+}
+
+static enum status find_positions(struct plan *p, int64_t model, struct err *e)
+{
+    const struct model_entry *m = &p->sweep->models[model];
+    for (int64_t i = 0; i < m->n_rows && p->lengths[model].positions <= 0; i++) {
+        struct weights w = {0};
+        enum status st = plan_find_weights(m, i, &w, e);
+        if (st == OK) p->lengths[model].positions = positions_near(weights_folder(&w));
+        options_free(&weights_table, &w);
+        PASS(st);
+    }
+    return OK;
+}
+
+enum status plan_lengths_make(struct plan *p, struct err *e)
+{
+    PASS(mem_zero(&p->lengths, p->sweep->n_models, sizeof *p->lengths, "models", e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++) PASS(find_positions(p, i, e));
+    return OK;
+}
+
+/* --- data --- */
+
+struct data_options plan_data(const struct plan *p, int64_t model, const struct data_options *d)
+{
+    struct data_options settled = *d;
+    settled.length = data_options_length(d, model < 0 ? 0 : p->lengths[model].positions);
+    return settled;
+}
+
+enum status plan_curvature_data(const struct plan *p, int64_t model, struct data_options *out,
+                                struct err *e)
+{
+    PASS(sweep_curvature_data(p->sweep, out, e));
+    *out = plan_data(p, model, out);
+    return OK;
+}
+
+/* --- keys --- */
+
+/* The keys of the model's variants, where its calibration is shorter than that of the others. */
+static enum status make_variant_keys(struct plan *p, int64_t model, struct err *e)
+{
+    enum status st = OK;
+    struct plan_lengths *l = &p->lengths[model];
+    const struct data_options *d = &p->sweep->calibration;
+    json_t *calibration = NULL;
+    if (data_options_length(d, l->positions) == data_options_length(d, 0)) return OK;
+    TRY(plan_calibration_identity(p, model, &calibration, e));
+    TRY(mem_zero(&l->variant_keys, p->n_variants, sizeof *l->variant_keys, "keys", e));
+    for (int64_t i = 0; i < p->n_variants; i++)
+        TRY(plan_variant_key(p, p->variants[i].method, p->variants[i].bits, calibration,
+                             l->variant_keys[i], e));
+done:
+    json_decref(calibration);
+    return st;
+}
+
+static enum status make_second_order(struct plan *p, int64_t model, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_section *c = &p->sweep->curvature;
+    struct data_options data = {0};
+    json_t *text;
+    TRY(plan_curvature_data(p, model, &data, e));
+    TRY(plan_data_identity(p, model, &data, &text, e));
+    TRY(plan_digest(json_pack("{s:i, s:i, s:b, s:o}", "schema", 1, "depth", c->second_order,
+                              "critical", c->critical, "data", text),
+                    p->lengths[model].second_order, e));
+done:
+    options_free(&data_table, &data);
+    return st;
+}
+
+enum status plan_lengths_keys(struct plan *p, struct err *e)
+{
+    for (int64_t i = 0; i < p->sweep->n_models; i++) {
+        PASS(make_variant_keys(p, i, e));
+        if (plan_predicts(p->sweep)) PASS(make_second_order(p, i, e));
+    }
+    return OK;
+}
+
+void plan_cell_key(const struct plan *p, const struct plan_checkpoint *c, int64_t i,
+                   char key[HASH_HEX])
+{
+    const struct plan_lengths *l = &p->lengths[c->model];
+    results_cell_key(c->key, l->variant_keys ? l->variant_keys[i] : p->variants[i].key, key);
+}

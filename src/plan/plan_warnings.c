@@ -1,0 +1,159 @@
+/* What is doubtful about the texts of a plan: sequences longer than a model's positions, evaluation
+ * sequences that also calibrate. */
+#include "group/input_warnings.h"
+#include "plan/plan_internal.h"
+#include "quant/quant.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* More tokens of one text are not read for the sake of a warning: some seconds of tokenizing. */
+static const double most_read = 4e6;
+
+static bool calibrates(const struct plan *p)
+{
+    for (int64_t i = 0; i < p->n_variants; i++)
+        if (p->variants[i].applicable &&
+            quant_calibrates(quant_find(p->variants[i].method->method)))
+            return true;
+    return false;
+}
+
+/* A checkpoint of the model that is there, else its first. */
+static const struct plan_checkpoint *checkpoint_of(const struct plan *p, int64_t model)
+{
+    const struct plan_checkpoint *first = NULL;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        if (c->model != model) continue;
+        if (weights_present(&c->weights)) return c;
+        if (!first) first = c;
+    }
+    return first;
+}
+
+/* --- one model --- */
+
+/* The visit of all its texts, shallow: only *evaluations is owned, by the caller. */
+static enum status texts_of(const struct plan *p, int64_t model, struct visit *v,
+                            struct data_options **evaluations, struct err *e)
+{
+    const struct sweep *s = p->sweep;
+    const struct model_entry *m = &s->models[model];
+    PASS(mem_zero(evaluations, s->n_evaluations, sizeof **evaluations, "datasets", e));
+    *v = (struct visit){.weights = checkpoint_of(p, model)->weights,
+                        .tokenizer = m->tokenizer,
+                        .model = m->name,
+                        .n_evaluations = s->n_evaluations,
+                        .evaluations = *evaluations};
+    for (int64_t i = 0; i < s->n_evaluations; i++)
+        v->evaluations[i] = plan_data(p, model, &s->evaluations[i]);
+    if (calibrates(p)) v->calibration = plan_data(p, model, &s->calibration);
+    return OK;
+}
+
+/* Packed blocks all have one length, whatever the text. */
+static void warn_unread(const char *model, const char *data, const struct data_options *d,
+                        int64_t positions)
+{
+    int64_t offset[2] = {0, d->cut > 0 && d->cut < d->length ? d->cut : d->length};
+    const struct sequences block = {.n = 1, .offset = offset};
+    if (d->text && d->layout == LAYOUT_PACKED && !d->within_positions)
+        warn_of_length(model, data, &block, 0, 1, positions);
+}
+
+static bool readable(const struct visit *v)
+{
+    bool ok = cost_tokens_of(&v->calibration).tokens <= most_read;
+    for (int64_t i = 0; i < v->n_evaluations; i++)
+        ok = ok && cost_tokens_of(&v->evaluations[i]).tokens <= most_read;
+    return ok;
+}
+
+static void warn_lengths(const struct visit *v, const struct visit_inputs *in, int64_t positions)
+{
+    for (int64_t i = 0; i < v->n_evaluations; i++) {
+        char data[200];
+        snprintf(data, sizeof data, "evaluation %s", v->evaluations[i].name);
+        if (in)
+            warn_of_length(v->model, data, in->evaluation, in->first[i], in->first[i + 1],
+                           positions);
+        else
+            warn_unread(v->model, data, &v->evaluations[i], positions);
+    }
+    if (in && in->calibration)
+        warn_of_length(v->model, "calibration", in->calibration, 0, in->calibration->n, positions);
+    else
+        warn_unread(v->model, "calibration", &v->calibration, positions);
+}
+
+/* Curvature on a text of its own. */
+static enum status warn_curvature(const struct plan *p, struct visit_cache *cache,
+                                  const struct visit *v, int64_t model, struct err *e)
+{
+    enum status st = OK;
+    const struct data_options *own = &p->sweep->curvature.data;
+    const int64_t positions = p->lengths[model].positions;
+    struct data_options data = {0};
+    const struct sequences *s;
+    struct err none = {0};
+    if (!curvature_section_asks(&p->sweep->curvature) || (!own->text && !own->ids)) return OK;
+    TRY(plan_curvature_data(p, model, &data, e));
+    if (visit_sequences_get(cache, v, &data, &s, &none) == OK)
+        warn_of_length(v->model, "curvature", s, 0, s->n, positions);
+    else
+        warn_unread(v->model, "curvature", &data, positions);
+    err_clear(&none);
+done:
+    options_free(&data_table, &data);
+    return st;
+}
+
+/* --- all --- */
+
+static bool follows_positions(const struct plan *p)
+{
+    bool any = p->sweep->calibration.length == LENGTH_AUTO;
+    for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
+        any = any || p->sweep->evaluations[i].length == LENGTH_AUTO;
+    return any;
+}
+
+/* last: the inputs that were compared before, which models of one tokenizer share. */
+static enum status warn_model(const struct plan *p, int64_t model, struct visit_cache *cache,
+                              struct visit_inputs *last, struct err *e)
+{
+    enum status st = OK;
+    struct visit v;
+    struct data_options *evaluations = NULL;
+    struct visit_inputs in = {0};
+    struct err none = {0};
+    const int64_t positions = p->lengths[model].positions;
+    TRY(texts_of(p, model, &v, &evaluations, e));
+    /* What is wrong with a text or a tokenizer is for the visit to say. */
+    const bool read = readable(&v) && visit_inputs_get(cache, &v, &in, &none) == OK;
+    err_clear(&none);
+    if (follows_positions(p) && positions > 0 && positions < LENGTH_USUAL)
+        log_info("%s: length auto is %lld tokens, the model's positions", v.model,
+                 (long long)positions);
+    warn_lengths(&v, read ? &in : NULL, positions);
+    TRY(warn_curvature(p, cache, &v, model, e));
+    if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
+        TRY(warn_of_overlap(&v, &in, e));
+    if (read) *last = in;
+done:
+    free(evaluations);
+    return st;
+}
+
+enum status plan_warn(const struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    struct visit_cache cache = {0};
+    struct visit_inputs last = {0};
+    for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, e));
+done:
+    visit_cache_free(&cache);
+    return st;
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Set-ups that would mislead speak: sequences longer than the model's positions, evaluation sequences that also calibrate,
+# patterns of --only that match nothing. And a trajectory table with columns of the user's own, from the journal to the cube.
+. "$SOURCE/tests/tools/lib.sh"
+
+quickstart_sweep '1p;/step001200/p' <<SWEEP
+name: setups
+results: $work/cube.h5
+bits: [4]
+methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
+calibration: {text: $work/text.txt, samples: 2}
+evaluation: [{name: own, text: $work/text.txt, samples: 2, skip: 2}, {name: mine, text: $work/text.txt, length: 300, samples: 4, skip: 4}]
+SWEEP
+
+# qtraj ARGUMENT ...: output in $work/out and $work/err
+qtraj() { timeout 120 "$QTRAJ" "$@" >"$work/out" 2>"$work/err"; }
+# expect CODE TEXT ARGUMENT ...: the exit code, and a text on standard error ("": no warning)
+expect() {
+    local code=$1 text=$2
+    shift 2
+    qtraj "$@"
+    local got=$?
+    [ $got = "$code" ] || fail "$*: exit code $got: $(cat "$work/err")"
+    if [ -n "$text" ]; then
+        grep -qF -- "$text" "$work/err" || fail "$*: expected $text: $(cat "$work/err")"
+    else
+        ! grep -q warning "$work/err" || fail "$*: $(cat "$work/err")"
+    fi
+}
+
+# The model has 1024 positions, which is what length stands for. The second text's blocks 4 to 7 of 300 tokens lie in the
+# 2048 that calibrate, but for most of the last.
+expect 0 "quickstart: length auto is 1024 tokens, the model's positions" plan "$work/sweep.yaml"
+expect 0 "3 of 4 evaluation sequences also calibrate (mine)" plan "$work/sweep.yaml"
+grep -q "calibrate (own)" "$work/err" && fail "the first text does not calibrate: $(cat "$work/err")"
+expect 0 "" plan "$work/sweep.yaml" --set 'evaluation[1].skip=8'
+long="longer than the model's 1024 positions, up to 1500 tokens"
+for command in plan run; do
+    expect 0 "quickstart: evaluation own: 2 of 2 sequences are $long" $command "$work/sweep.yaml" --only quantizer=rtn \
+        --set 'evaluation[0].length=1500' --set 'evaluation[1].skip=8' --set "results=$work/long.h5"
+    [ "$(grep -c 'longer than' "$work/err")" = 1 ] || fail "$command: $(cat "$work/err")"
+done
+expect 0 "calibration: 2 of 2 sequences are $long" plan "$work/sweep.yaml" --set calibration.length=1500 --set 'evaluation[1].skip=20'
+expect 0 "curvature: 1 of 1 sequences are $long" plan "$work/sweep.yaml" --set 'evaluation[1].skip=8' \
+    --set "curvature={trace: 2, sequences: 1, data: {text: $work/text.txt, length: 1500}}"
+one=("$quickstart/trajectory/step001200" --tokenizer "$quickstart/trajectory/tokenizer.json")
+head -c 20000 "$work/text.txt" >"$work/short.txt"
+expect 0 "$long" eval "${one[@]}" --text "$work/short.txt" --length 1500 --samples 1
+expect 0 "" eval "${one[@]}" --text "$work/short.txt" --samples 1
+grep -q ' 1023 tokens scored' "$work/out" || fail "eval: $(cat "$work/out")"
+expect 0 "$long" curvature "${one[@]}" --text "$work/short.txt" --length 1500 --samples 1
+expect 0 "2 of 3 evaluation sequences also calibrate" quantize "${one[@]}" --method gptq --bits 4 --group-size 64 \
+    --length 100 --calibration-text "$work/short.txt" --samples 2 --evaluation-text "$work/short.txt" --evaluation-samples 3
+
+# patterns
+expect 2 "--only bits=9: matches none of the sweep's bits; there are 4" run "$work/sweep.yaml" --redo --only bits=9
+expect 2 "--only bits=9: matches none of the sweep's bits; there are 4" plan "$work/sweep.yaml" --only bits=9
+expect 2 "(did you mean gptq?); there are rtn, gptq" run "$work/sweep.yaml" --only model=quickstart --only quantizer=gtpq
+[ -e "$work/cube.journal" ] && fail "a pattern that matches nothing left a journal"
+
+# columns
+printf 'checkpoint,lr,batch_size,note\nstep001100,1e-3,512,\nstep001200,5e-4,,"a, b"\n' >"$work/trajectory.csv"
+small=(--set 'methods=[{method: rtn}]' --set 'evaluation[1].skip=8' --set 'evaluation[1].samples=1' --set 'evaluation[0].length=64')
+expect 0 "" run "$work/sweep.yaml" "${small[@]}"
+"$QTRAJ" rebuild "$work/again.h5" "$work/cube.journal" >"$work/out" 2>"$work/err" || fail "rebuild: $(cat "$work/err")"
+for cube in cube again; do
+    "$QTRAJ" show "$work/$cube.h5" --csv --dataset own >"$work/rows" 2>"$work/err" || fail "show: $(cat "$work/err")"
+    head -n 1 "$work/rows" | grep -q 'learning_rate,.*,batch_size,note,' || fail "$cube: $(head -n 1 "$work/rows")"
+    grep -q '^quickstart,step001100,,,0.001,.*,512,,4,rtn' "$work/rows" || fail "$cube: $(cut -c 1-200 "$work/rows")"
+    grep -q '^quickstart,step001200,,,0.000[45][0-9]*,.*,,"a, b",4,rtn' "$work/rows" || fail "$cube: $(cut -c 1-200 "$work/rows")"
+done
+for name in loss seconds cells layers branch_of row; do
+    printf 'checkpoint,lr,%s\nstep001200,1,2\n' "$name" >"$work/trajectory.csv"
+    expect 2 "trajectory.csv:1: field 3: $name: the cube has a variable of this name already" plan "$work/sweep.yaml"
+done
+finish

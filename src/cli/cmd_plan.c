@@ -7,9 +7,11 @@
 #include "util/fsx.h"
 #include "util/limits.h"
 #include "util/log.h"
+#include "util/quantity.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What is there of the plan, and where the rows of the next checkpoint begin. */
 struct plan_states {
@@ -121,8 +123,9 @@ static void print_text(struct plan_states *p)
 {
     const struct plan *plan = p->plan;
     const struct result_counts cells = count_cells(p);
-    printf("%s: %lld visits, %lld cells ", plan->sweep->name, (long long)plan->n_checkpoints,
-           (long long)cells.records);
+    printf("%s: %lld visit%s, %lld cell%s ", plan->sweep->name, (long long)plan->n_checkpoints,
+           quantity_plural(plan->n_checkpoints), (long long)cells.records,
+           quantity_plural(cells.records));
     print_counts(&cells);
     printf(" into %s\n", plan->sweep->results);
     for (int64_t i = 0; i < plan->n_checkpoints; i++) {
@@ -136,8 +139,9 @@ static void print_text(struct plan_states *p)
     for (int k = 0; results_kinds[k]; k++) {
         const struct result_counts n = rows_count(&p->all.rows[k], -1);
         if (results_kinds[k]->report != REPORT_PARTS || !n.records) continue;
-        printf("%ss: %lld %s, a visit each ", results_kinds[k]->part, (long long)n.records,
-               results_kinds[k]->noun);
+        const char *noun = results_kinds[k]->noun; /* ends with s */
+        printf("%ss: %lld %.*s, a visit each ", results_kinds[k]->part, (long long)n.records,
+               (int)strlen(noun) - (n.records == 1), noun);
         print_counts(&n);
         putchar('\n');
     }
@@ -200,7 +204,7 @@ static enum status report(struct plan *p, const struct results_view *view,
         TRY(print_json(&states, &r, e));
     } else {
         if (!a->brief) print_text(&states);
-        plan_report_print(&r);
+        TRY(plan_report_print(&r, e));
     }
 done:
     inventory_close(&states.all);

@@ -8,8 +8,10 @@
 #include "group/weights_file.h"
 #include "group/weights_folder.h"
 #include "quant/quant.h"
+#include "report/text_table.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +24,8 @@ struct quantize {
     struct method_entry entry;
     struct data_options calibration, evaluation;
     const char *field; /* of both, where their own flags say nothing; so is length */
-    int64_t length, samples;
+    int64_t length;
     int preset;
-    int64_t preset_samples;
     struct safetensors_out *file_out;
     struct weights_folder *folder_out;
 };
@@ -110,8 +111,6 @@ static enum status set_up(struct quantize *o, struct err *e)
          (long long)method->bits_min, (long long)method->bits_max, method->name);
     PASS(share_flags(o, &o->calibration, "calibration", e));
     PASS(share_flags(o, &o->evaluation, "evaluation", e));
-    if (o->samples && o->calibration.samples == o->preset_samples)
-        o->calibration.samples = o->samples;
     PASS(data_options_check_scored(&o->evaluation, "evaluation-", e));
     NEED(!quant_calibrates(method) || is_given(&o->calibration), ERR_USAGE,
          "%s calibrates: give --calibration-text or --calibration-ids", method->name);
@@ -137,24 +136,88 @@ static enum status set_up(struct quantize *o, struct err *e)
 
 /* --- results --- */
 
-static void print_text(const struct quantize *o)
+/* Columns of numbers: how they are headed and what they are of a layer (NaN: the method has none).
+ */
+static double distance_of(const json_t *layer)
+{
+    return sqrt(json_number_get(json_object_get(layer, "squared_distance")));
+}
+
+static double error_of(const json_t *layer)
+{
+    return json_number_get(json_object_get(layer, "error"));
+}
+
+static double relative_error_of(const json_t *layer)
+{
+    return json_number_get(json_object_get(layer, "relative_error"));
+}
+
+static const struct layer_column {
+    const char *head;
+    double (*number)(const json_t *layer);
+} columns[] = {{"distance", distance_of}, {"error", error_of}, {"relative", relative_error_of}};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* A line a layer; a number that no layer has is left out. */
+static enum status print_layers(const json_t *layers, struct err *e)
+{
+    enum status st = OK;
+    struct table t = {0};
+    size_t i;
+    json_t *l;
+    TRY(table_init(&t, 1 + COLUMNS, 1, e));
+    t.align_left[0] = true;
+    TRY(table_add_row(&t, e));
+    TRY(table_set(&t, 0, e, "layer"));
+    for (int k = 0; k < COLUMNS; k++) {
+        bool any = false;
+        json_array_foreach(layers, i, l) any = any || isfinite(columns[k].number(l));
+        if (any) TRY(table_set(&t, 1 + k, e, "%s", columns[k].head));
+    }
+    json_array_foreach(layers, i, l)
+    {
+        TRY(table_add_row(&t, e));
+        TRY(table_set(&t, 0, e, "%s", json_text(l, "name", "")));
+        for (int k = 0; k < COLUMNS; k++)
+            if (isfinite(columns[k].number(l)))
+                TRY(table_set(&t, 1 + k, e, "%.4g", columns[k].number(l)));
+    }
+    TRY(table_print(&t, table_page_width(stdout), stdout, e));
+done:
+    table_free(&t);
+    return st;
+}
+
+static enum status print_text(const struct quantize *o, struct err *e)
 {
     const json_t *values = json_object_get(o->single.cell, "values");
     const json_t *layers = json_object_get(o->single.cell, "layers");
     const json_t *d = json_object_get(json_object_get(o->single.cell, "datasets"), "evaluation");
-    size_t i;
-    json_t *l;
-    json_array_foreach(layers, i, l)
-        printf("%-48s error %.6e  relative %.4e\n", json_text(l, "name", ""),
-               json_number_get(json_object_get(l, "error")),
-               json_number_get(json_object_get(l, "relative_error")));
+    PASS(print_layers(layers, e));
     printf("%s, %lld bits: %.4f bits a weight", o->method, (long long)o->bits,
            json_number_get(json_object_get(values, "bits_per_weight")));
     if (d)
-        printf(", loss %.6f (%+.4f %% +- %.4f)", json_number_get(json_object_get(d, "loss")),
+        printf(", loss %.6f, %+.4f ± %.4f %% of the full-precision loss",
+               json_number_get(json_object_get(d, "loss")),
                100 * json_number_get(json_object_get(d, "loss_relative")),
                100 * json_number_get(json_object_get(d, "loss_relative_stderr")));
     putchar('\n');
+    return OK;
+}
+
+/* The layers' numbers, null where the method has none. A new reference, NULL: out of memory. */
+static json_t *layers_json(const json_t *layers)
+{
+    json_t *copy = json_deep_copy(layers), *layer, *value;
+    size_t i;
+    const char *key;
+    json_array_foreach(copy, i, layer) json_object_foreach(layer, key, value)
+    {
+        if (strcmp(key, "name") != 0 && !json_is_number(value))
+            json_object_set_new(layer, key, json_null());
+    }
+    return copy;
 }
 
 static enum status print_json(const struct quantize *o, struct err *e)
@@ -164,9 +227,9 @@ static enum status print_json(const struct quantize *o, struct err *e)
         "perplexity", "kl_divergence",     "top1_agreement"};
     const json_t *cell = o->single.cell, *values = json_object_get(cell, "values");
     const json_t *d = json_object_get(json_object_get(cell, "datasets"), "evaluation");
-    json_t *out = json_pack("{s:o, s:o, s:O, s:O?, s:O, s:O}", "loss", single_number(cell, "loss"),
+    json_t *out = json_pack("{s:o, s:o, s:o, s:O?, s:O, s:O}", "loss", single_number(cell, "loss"),
                             "baseline_loss", single_number(o->single.checkpoint, "loss"), "layers",
-                            json_object_get(cell, "layers"), "loss_per_sequence",
+                            layers_json(json_object_get(cell, "layers")), "loss_per_sequence",
                             json_object_get(d, "sequence_loss"), "bits_per_weight",
                             json_object_get(values, "bits_per_weight"), "weight_distance",
                             json_object_get(values, "weight_distance"));
@@ -202,7 +265,6 @@ static enum status start_from_preset(struct quantize *o, int argc, char **argv, 
     PASS(quant_options_preset(&o->entry.options, o->preset, method ? method : "", e));
     PASS(data_options_preset(&o->calibration, o->preset, "calibration", e));
     PASS(data_options_preset(&o->evaluation, o->preset, "evaluation", e));
-    o->preset_samples = o->calibration.samples;
     o->calibration.length = o->evaluation.length = LENGTH_AUTO;
     return OK;
 }
@@ -219,10 +281,10 @@ static enum status run(struct call *c, struct err *e)
         {"--preset", ARG_CHOICE, &preset, "P",
          "a protocol's defaults, which `qtraj options` lists"},
         {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8"},
-        {"--field", ARG_TEXT, &o.field, "NAME", "JSONL field that holds the texts"},
+        {"--field", ARG_TEXT, &o.field, "NAME",
+         "field of a JSON line that holds the text, of both texts"},
         {"--length", ARG_INTEGER, &o.length, "N",
-         "tokens a sequence (2048, or the model's positions)"},
-        {"--samples", ARG_INTEGER, &o.samples, "N", "calibration sequences at most"},
+         "tokens of a sequence, of both texts (2048, or the model's positions)"},
         {"--tokenizer", ARG_TEXT, &o.tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--out", ARG_TEXT, &o.folder, "OUT",
          "write the quantized model, dequantized, to a new folder that transformers loads"},
@@ -248,7 +310,7 @@ static enum status run(struct call *c, struct err *e)
     if (json)
         TRY(print_json(&o, e));
     else
-        print_text(&o);
+        TRY(print_text(&o, e));
 done:
     safetensors_out_close(o.file_out);
     weights_folder_close(o.folder_out);

@@ -45,7 +45,7 @@ static enum status run(struct call *c, struct err *e)
     size_t capacity = 0;
     ssize_t n;
     const struct arg table[] = {
-        {"--special", ARG_SWITCH, &special, NULL, "add what the post-processor adds (BOS)"},
+        {"--special-tokens", ARG_SWITCH, &special, NULL, "add what the post-processor adds (BOS)"},
         {"--json", ARG_SWITCH, &json, NULL,
          "each line of stdin a JSON string, each line out a JSON array of ids"},
     };
@@ -65,7 +65,7 @@ done:
 
 const struct command cmd_tokenize = {
     .name = "tokenize",
-    .arguments = "TOKENIZER.json [--special] [--json]",
+    .arguments = "TOKENIZER.json [--special-tokens] [--json]",
     .doc = "print the token ids of the text on stdin, a line each",
     .run = run,
 };

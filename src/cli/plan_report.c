@@ -1,4 +1,5 @@
 #include "cli/plan_report.h"
+#include "report/text_table.h"
 #include "util/mem.h"
 #include "util/quantity.h"
 #include <math.h>
@@ -246,61 +247,128 @@ json_t *plan_report_json(const struct plan_report *r)
 
 /* --- for people --- */
 
-static void print_tokens(const char *name, const struct cost_tokens *t)
+static void print_tokens(const char *between, const char *name, const struct cost_tokens *t)
 {
     if (t->sequences)
-        printf("%s %.0f tokens in %lld sequences%s; ", name, t->tokens, (long long)t->sequences,
-               t->guessed ? " (guessed)" : "");
+        printf("%s%s %.0f token%s in %lld sequence%s%s", between, name, t->tokens,
+               quantity_plural((int64_t)t->tokens), (long long)t->sequences,
+               quantity_plural(t->sequences), t->guessed ? " (guessed)" : "");
 }
 
-/* Width of a phase's column. */
-static int column(int phase)
+static void print_machine(const struct plan_report *r)
 {
-    int name = (int)strlen(cost_phase_name((enum cost_phase)phase));
-    return name > 9 ? name : 9;
+    const struct plan_costs *c = &r->plan->costs;
+    printf("rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, read %.3g GB/s; %s",
+           c->rates.sgemm / 1e9, c->rates.dgemm / 1e9, c->rates.read / 1e9, r->rates_from);
+    if (c->learned)
+        printf(", corrected by %lld finished record%s", (long long)c->learned,
+               quantity_plural(c->learned));
+    print_tokens("\ntexts: ", "evaluation", &c->evaluation);
+    print_tokens("; ", "calibration", &c->calibration);
+    print_tokens("; ", "curvature", &c->curvature);
+    printf("\na rank: ");
+    if (r->memory) printf("%.4g GiB, ", (double)r->memory / (1 << 30));
+    printf("%lld thread%s\n", (long long)r->threads, quantity_plural(r->threads));
 }
 
-static void print_line(const struct plan *p, const struct plan_line *l)
+/* Columns of the table of models: phases, which are those of the costs, stand between. */
+enum { MODEL, VISITS, PARAMETERS, READ, PHASES };
+enum { TIME = PHASES + COST_PHASE_N, MEMORY, LEAST, PLAN_COLUMNS };
+
+static enum status put_plan_head(const struct plan_report *r, struct table *t, struct err *e)
+{
+    static const char *const names[PLAN_COLUMNS] = {
+        [MODEL] = "model", [VISITS] = "visits", [PARAMETERS] = "params", [READ] = "read",
+        [TIME] = "time",   [MEMORY] = "memory", [LEAST] = "least"};
+    PASS(table_add_row(t, e));
+    t->align_left[MODEL] = true;
+    for (int k = 0; k < PLAN_COLUMNS; k++)
+        if (names[k]) PASS(table_set(t, k, e, "%s", names[k]));
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
+        bool any = false;
+        for (int64_t l = 0; l < r->n; l++) any = any || r->lines[l].cost.flop[i] > 0;
+        if (any) PASS(table_set(t, PHASES + i, e, "%s", cost_phase_name((enum cost_phase)i)));
+    }
+    return OK;
+}
+
+static enum status put_model(const struct plan *p, const struct plan_line *l, struct table *t,
+                             struct err *e)
 {
     const struct plan_model *m = &p->costs.models[l->model];
     const double gib = 1 << 30;
-    char time[32];
-    quantity_time(l->total, time);
-    printf("%-20s %6lld", p->sweep->models[l->model].name, (long long)l->visits);
-    if (!m->known) {
-        printf("  no config.json found: cost unknown\n");
-        return;
+    char text[QUANTITY];
+    PASS(table_add_row(t, e));
+    PASS(table_set(t, MODEL, e, "%s", p->sweep->models[l->model].name));
+    PASS(table_set(t, VISITS, e, "%lld", (long long)l->visits));
+    if (!m->known) return OK;
+    quantity_count((double)m->sizes.shape.parameters, text);
+    PASS(table_set(t, PARAMETERS, e, "%s", text));
+    quantity_prefix(l->cost.bytes, text);
+    PASS(table_set(t, READ, e, "%sB", text));
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
+        if (!(l->cost.flop[i] > 0)) continue;
+        quantity_prefix(l->cost.flop[i], text);
+        PASS(table_set(t, PHASES + i, e, "%s", text));
     }
-    printf(" %8.2f %8.1f", (double)m->sizes.shape.parameters / 1e9, l->cost.bytes / 1e9);
-    for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
-        printf(" %*.4g", column(i), l->cost.flop[i] / 1e12);
-    printf("  %9s  %7.4g %7.4g", time, (double)l->memory.peak / gib, (double)l->least / gib);
-    if (l->ranks > 1) printf("  in groups of %lld", (long long)l->ranks);
-    if (l->memory.waves > 1) printf("  %lld waves", (long long)l->memory.waves);
-    if (l->memory.scratch) printf("  %.4g GiB of scratch", (double)l->memory.scratch / gib);
-    if (l->memory.after == l->memory.peak) printf("  most of it for curvature");
-    if (!l->fits) printf("  does not fit");
-    putchar('\n');
-    if (!l->fits) printf("  %s\n", l->why);
+    quantity_time(l->total, text);
+    PASS(table_set(t, TIME, e, "%s", text));
+    PASS(table_set(t, MEMORY, e, "%.3g GiB", (double)l->memory.peak / gib));
+    return table_set(t, LEAST, e, "%.3g GiB", (double)l->least / gib);
 }
 
+/* What else there is to say of a model's visits. */
+static void print_remarks(const struct plan *p, const struct plan_line *l)
+{
+    const double gib = 1 << 30;
+    const char *name = p->sweep->models[l->model].name;
+    if (!p->costs.models[l->model].known) {
+        printf("%s: no config.json found, its cost is unknown\n", name);
+        return;
+    }
+    if (l->ranks > 1) printf("%s: in groups of %lld ranks\n", name, (long long)l->ranks);
+    if (l->memory.waves > 1) printf("%s: in %lld waves\n", name, (long long)l->memory.waves);
+    if (l->memory.scratch)
+        printf("%s: %.3g GiB on scratch\n", name, (double)l->memory.scratch / gib);
+    if (l->memory.after == l->memory.peak) printf("%s: most memory for curvature\n", name);
+    if (!l->fits) printf("%s: does not fit%s%s\n", name, l->why[0] ? ": " : "", l->why);
+}
+
+static enum status print_models(const struct plan_report *r, struct err *e)
+{
+    enum status st = OK;
+    struct table t = {0};
+    TRY(table_init(&t, PLAN_COLUMNS, 1, e));
+    TRY(put_plan_head(r, &t, e));
+    for (int64_t i = 0; i < r->n; i++) TRY(put_model(r->plan, &r->lines[i], &t, e));
+    printf("a visit: what it reads, FLOP by phase, time and memory on one worker, the least "
+           "memory that is enough\n");
+    TRY(table_print(&t, table_page_width(stdout), stdout, e));
+    for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i]);
+done:
+    table_free(&t);
+    return st;
+}
+
+/* Work, bytes and time of all visits, phases of less than half a percent of it left out. */
 static void print_total(const struct plan_report *r)
 {
-    char time[32], left[32];
+    char time[QUANTITY], left[QUANTITY];
     double sum = 0;
     quantity_time(r->total, time);
     quantity_time(remaining_seconds(&r->remaining), left);
     for (int i = 0; i < COST_PHASE_N; i++) sum += r->seconds[i];
-    printf("all: %.4g TFLOP, %.4g GB read, %s on one worker (", cost_flop(&r->cost) / 1e12,
+    printf("all: %.4g TFLOP, %.4g GB read, %s on one worker", cost_flop(&r->cost) / 1e12,
            r->cost.bytes / 1e9, time);
-    const char *comma = "";
+    const char *between = " (";
     for (int i = 0; i < COST_PHASE_N; i++) {
-        if (r->seconds[i] <= 0) continue;
-        printf("%s%s %.3g %%", comma, cost_phase_name((enum cost_phase)i),
+        if (!(r->seconds[i] >= 0.005 * sum) || sum == 0) continue;
+        printf("%s%s %.0f %%", between, cost_phase_name((enum cost_phase)i),
                100 * r->seconds[i] / sum);
-        comma = ", ";
+        between = ", ";
     }
-    printf("); left: %lld visits, %s\n", (long long)r->remaining.n, left);
+    printf("%s; left: %lld visit%s, %s\n", between[0] == ',' ? ")" : "", (long long)r->remaining.n,
+           quantity_plural(r->remaining.n), left);
 }
 
 static void print_simulations(const struct plan_report *r)
@@ -309,7 +377,7 @@ static void print_simulations(const struct plan_report *r)
         printf("%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "pieces", "repeated");
     for (int64_t i = 0; i < r->n_simulations; i++) {
         const struct sched_simulation *s = &r->simulations[i];
-        char time[32];
+        char time[QUANTITY];
         quantity_time(s->makespan, time);
         printf("%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group), time,
                100 * s->idle, (long long)s->pieces,
@@ -317,24 +385,11 @@ static void print_simulations(const struct plan_report *r)
     }
 }
 
-void plan_report_print(const struct plan_report *r)
+enum status plan_report_print(const struct plan_report *r, struct err *e)
 {
-    const struct plan_costs *c = &r->plan->costs;
-    printf("rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, read %.3g GB/s; %s",
-           c->rates.sgemm / 1e9, c->rates.dgemm / 1e9, c->rates.read / 1e9, r->rates_from);
-    if (c->learned) printf(", corrected by %lld finished records", (long long)c->learned);
-    printf("\ntexts: ");
-    print_tokens("evaluation", &c->evaluation);
-    print_tokens("calibration", &c->calibration);
-    print_tokens("curvature", &c->curvature);
-    printf("memory of a rank: ");
-    if (r->memory) printf("%.4g GiB, ", (double)r->memory / (1 << 30));
-    printf("%lld threads\n", (long long)r->threads);
-    printf("%-20s %6s %8s %8s", "model", "visits", "params/G", "read/GB");
-    for (int i = COST_READ + 1; i < COST_PHASE_N; i++)
-        printf(" %*s", column(i), cost_phase_name((enum cost_phase)i));
-    printf("  %9s  %7s %7s\n", "time", "GiB", "least");
-    for (int64_t i = 0; i < r->n; i++) print_line(r->plan, &r->lines[i]);
+    print_machine(r);
+    PASS(print_models(r, e));
     print_total(r);
     print_simulations(r);
+    return OK;
 }

@@ -42,6 +42,6 @@ void plan_report_free(struct plan_report *r);
 MUST_USE enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,
                                           struct err *e);
 
-/* The report as JSON (a new reference, NULL: out of memory), and as text on stdout. */
+/* The report as JSON (a new reference, NULL: out of memory), and as text on stdout (ERR_NOMEM). */
 json_t *plan_report_json(const struct plan_report *r);
-void plan_report_print(const struct plan_report *r);
+MUST_USE enum status plan_report_print(const struct plan_report *r, struct err *e);

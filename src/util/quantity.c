@@ -1,15 +1,25 @@
 #include "util/quantity.h"
 #include <stdio.h>
 
-void quantity_count(double count, char text[QUANTITY])
+/* units: of 1, 1e3, 1e6, ... */
+static void put_unit(double x, const char *units, char text[QUANTITY])
 {
-    static const char units[] = " kMBT";
     int unit = 0;
-    while (count >= 999.5 && unit < 4) {
-        count /= 1000;
+    while (x >= 999.5 && units[unit + 1]) {
+        x /= 1000;
         unit++;
     }
-    snprintf(text, QUANTITY, "%.3g%.*s", count, unit > 0, &units[unit]);
+    snprintf(text, QUANTITY, "%.3g%.*s", x, unit > 0, &units[unit]);
+}
+
+void quantity_count(double count, char text[QUANTITY])
+{
+    put_unit(count, " kMBT", text);
+}
+
+void quantity_prefix(double x, char text[QUANTITY])
+{
+    put_unit(x, " kMGTPE", text);
 }
 
 void quantity_time(double seconds, char text[QUANTITY])

@@ -50,7 +50,7 @@ expect 0 "" eval "${one[@]}" --text "$work/short.txt" --samples 1
 grep -q ' 1023 tokens scored' "$work/out" || fail "eval: $(cat "$work/out")"
 expect 0 "$long" curvature "${one[@]}" --text "$work/short.txt" --length 1500 --samples 1
 expect 0 "2 of 3 evaluation sequences also calibrate" quantize "${one[@]}" --method gptq --bits 4 --group-size 64 \
-    --length 100 --calibration-text "$work/short.txt" --samples 2 --evaluation-text "$work/short.txt" --evaluation-samples 3
+    --length 100 --calibration-text "$work/short.txt" --calibration-samples 2 --evaluation-text "$work/short.txt" --evaluation-samples 3
 
 # patterns
 expect 2 "--only bits=9: matches none of the sweep's bits; there are 4" run "$work/sweep.yaml" --redo --only bits=9

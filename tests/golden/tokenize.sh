@@ -26,7 +26,7 @@ def ids_of(folder, cases, *flags):
 failures = compared = 0
 for folder in folders + real:
     cases = json.loads((folder / "cases.json").read_text())["cases"]
-    for flags in ([], ["--special"]):
+    for flags in ([], ["--special-tokens"]):
         got = ids_of(folder, cases, *flags)
         assert len(got) == len(cases), (folder, len(got), len(cases))
         for case, ids in zip(cases, got):

@@ -80,6 +80,11 @@ static void counts_and_times(void **state)
         quantity_time(cases[i].value, text);
         assert_string_equal(text, cases[i].time);
     }
+    char text[QUANTITY];
+    quantity_prefix(2.97e9, text);
+    assert_string_equal(text, "2.97G");
+    quantity_prefix(3.86e17, text);
+    assert_string_equal(text, "386P");
     assert_string_equal(quantity_plural(1), "");
     assert_string_equal(quantity_plural(0), "s");
     assert_string_equal(quantity_plural(2), "s");

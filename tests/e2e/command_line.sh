@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What commands print: errors last, numbers with units, no "nan" for what a method does not have, one table of options.
+. "$SOURCE/tests/tools/lib.sh"
+need_python json
+checkpoint=$quickstart/trajectory/step001200
+
+# last CODE "LINE" ARGUMENT...: the exit code, and the last line of stderr, which is all that a typo gets.
+last() {
+    local code=0
+    "$QTRAJ" "${@:3}" >"$work/out" 2>"$work/err" || code=$?
+    [ $code = "$1" ] && [ "$(tail -n 1 "$work/err")" = "$2" ] && [ "$(wc -l <"$work/err")" -le 1 ] ||
+        fail "${*:3}: exit code $code, $(cat "$work/err")"
+}
+last 2 "qtraj: error: staus: unknown command, did you mean status?" staus x
+last 2 "qtraj: error: --sampels: unknown flag, did you mean --samples? (qtraj eval --help lists them)" eval x --sampels 3
+last 2 "qtraj: error: --method awq: unknown; there are: $("$QTRAJ" methods --json | "$python" -c '
+import json, sys
+print(", ".join(m["name"] for m in json.load(sys.stdin)))')" quantize x --method awq
+last 2 "qtraj: error: --method gtpq: unknown, did you mean gptq?" quantize x --method gtpq
+mpirun -n 3 "$QTRAJ" rum >"$work/out" 2>"$work/err"
+[ "$(grep -c "unknown command, did you mean run?" "$work/err")" = 1 ] || fail "three ranks: $(cat "$work/err")"
+
+# the options table: every key of the text form, with the types of their defaults and ranges
+"$QTRAJ" options --json >"$work/options.json" || fail "options --json"
+"$python" - "$work/options.json" <<'PY' || fail "options --json"
+import json, sys
+keys = {o["key"]: o for o in json.load(open(sys.argv[1]))}
+assert len(keys) > 100
+for o in keys.values():
+    assert set(o) == {"key", "type", "unit", "required", "default", "otherwise", "range", "special", "choices", "doc"}, o
+    assert (o["choices"] is not None) == (o["type"] == "choice") and o["doc"], o
+assert keys["methods[].group_size"]["default"] == 128 and keys["methods[].group_size"]["unit"] == "columns"
+assert keys["methods[].damping"]["range"] == [0, 1] and keys["methods[].symmetric"]["default"] is True
+assert keys["run.threads"]["range"] == [1, 512] and keys["run.threads"]["special"] == ["auto"]
+assert keys["models[].trajectory[].learning_rate"]["default"] is None
+assert keys["curvature.data.text"]["type"] == "paths" and keys["results"]["required"] is True
+PY
+
+# quantize: what a method does not have is not printed as nan
+"$QTRAJ" quantize "$checkpoint" --method rtn --bits 3 --group-size 64 >"$work/rtn" 2>&1 || fail "rtn: $(cat "$work/rtn")"
+! grep -qi nan "$work/rtn" || fail "rtn: $(cat "$work/rtn")"
+head -n 1 "$work/rtn" | grep -qE '^layer +distance *$' || fail "rtn: $(head -n 2 "$work/rtn")"
+own_text "$work/text.txt"
+"$QTRAJ" quantize "$checkpoint" --method gptq --bits 3 --group-size 64 --calibration-text "$work/text.txt" \
+    --calibration-length 64 --calibration-samples 8 --tokenizer "$quickstart/trajectory/tokenizer.json" >"$work/gptq" 2>&1 ||
+    fail "gptq: $(cat "$work/gptq")"
+head -n 1 "$work/gptq" | grep -qE '^layer +distance +error +relative$' || fail "gptq: $(head -n 2 "$work/gptq")"
+
+# plan: small models and single visits
+quickstart_sweep '1p;$p' <<EOS
+name: small
+results: $work/small.h5
+bits: [4]
+methods: [{method: rtn}]
+evaluation: [{text: $work/text.txt, length: 64, samples: 8}]
+EOS
+"$QTRAJ" plan "$work/sweep.yaml" --rate 50 >"$work/plan" 2>&1 || fail "plan: $(cat "$work/plan")"
+grep -q "^small: 1 visit, 1 cell " "$work/plan" || fail "plan: $(cat "$work/plan")"
+grep -qE "^quickstart +1 +1\.05M +2\.1MB " "$work/plan" || fail "plan: $(cat "$work/plan")"
+grep -qE "; left: 1 visit, [0-9.]+ s$" "$work/plan" || fail "plan: $(cat "$work/plan")"
+finish

@@ -1,5 +1,4 @@
-/* qtraj: post-training quantization along training runs. This file starts and ends MPI; the
- * commands are in cli/. */
+/* qtraj: post-training quantization along training runs. Starts and ends MPI; commands: cli/. */
 #include "cli/cli.h"
 #include "linalg/linalg.h"
 #include "util/mem.h"

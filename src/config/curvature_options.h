@@ -1,5 +1,4 @@
-/* curvature_options: what is measured of the curvature of the loss; one table for flags and sweep
- * files. */
+/* curvature_options: options of curvature measurements; one table for flags and sweep files. */
 #pragma once
 #include "options/options.h"
 
@@ -27,7 +26,7 @@ extern const struct option_table curvature_table;
 /* Checks between the flags, when all are known. ERR_USAGE. */
 MUST_USE enum status curvature_options_finish(const struct curvature_options *o, struct err *e);
 
-/* Whether anything is asked for besides loss and gradient, which are always measured. */
+/* Whether anything is requested besides loss and gradient, which are always measured. */
 bool curvature_asked_for(const struct curvature_options *o);
 /* The maximum number of products with the Hessian; a gradient costs less than one product. */
 int64_t curvature_products_max(const struct curvature_options *o);

@@ -8,27 +8,27 @@
 #include "config/sweep.h"
 #include "options/options.h"
 
-/* In the order of enum preset, NULL behind the last. */
+/* In the order of enum preset, NULL after the last. */
 extern const char *const preset_names[];
 
 /* Hooks of the tables (option_table.begin) for an entry of `methods`, and for `calibration` or an
- * entry of `evaluation`: fill in the preset that holds for it before its own keys are read. */
+ * entry of `evaluation`: apply the preset that concerns it before its keys are read. */
 enum status method_begin(void *entry, const struct option_scope *scope, struct err *e);
 enum status data_begin(void *entry, const struct option_scope *scope, struct err *e);
 
 /* Fails if methods and calibration of a sweep contradict each other. */
 enum status preset_check(const struct sweep *s, const struct option_scope *scope, struct err *e);
 
-/* A preset's defaults for the command line: *preset by its name (ERR_USAGE); put into the options
- * of a method, and into a source of data for "calibration" or "evaluation". What the preset does
- * not fix stays. ERR_NOMEM. */
+/* For the command line: *preset = the preset of that name (ERR_USAGE); applies its defaults to the
+ * options of a method, and to a data source for "calibration" or "evaluation". Options that the
+ * preset does not fix are unchanged. ERR_NOMEM. */
 MUST_USE enum status preset_find(const char *name, int *preset, struct err *e);
 MUST_USE enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
                                           struct err *e);
 MUST_USE enum status data_options_preset(struct data_options *d, int preset, const char *section,
                                          struct err *e);
 
-/* Whether it fixes options of the method. */
+/* Whether the preset fixes options of the method. */
 bool preset_concerns(int preset, const char *method);
 /* Lists all presets with what they fix. */
 void preset_print(FILE *out);

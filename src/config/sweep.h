@@ -9,7 +9,7 @@
 #include "config/curvature_options.h"
 #include "quant/quant_options.h"
 
-/* Published protocols, by what they fix (preset.h). */
+/* Published protocols (preset.h). */
 enum preset {
     PRESET_NONE,
     PRESET_GPTQ_REFERENCE,
@@ -23,7 +23,7 @@ struct method_entry {
     char *method; /* name in the table of methods */
     int preset;   /* enum preset that its options started from */
     int64_t n_bits;
-    int64_t bits[QUANT_BITS_N]; /* its own, or the sweep's */
+    int64_t bits[QUANT_BITS_N]; /* those of the entry, or the sweep's */
     struct quant_options options;
 };
 
@@ -31,16 +31,16 @@ struct method_entry {
 enum text_layout {
     LAYOUT_PACKED, /* all documents' ids concatenated, cut into blocks of length, last partial block
                       dropped */
-    LAYOUT_DOCUMENT /* one document a sequence of its own length, cut at length if there is one */
+    LAYOUT_DOCUMENT /* one sequence per document, cut at `length` if that is set */
 };
 
-/* What calibration sequences of unequal length look like to the model. */
+/* How calibration sequences of unequal length are padded. */
 enum text_padding {
-    PADDING_NONE,    /* each is alone */
-    PADDING_COUNTED, /* those of a batch are filled up to the longest; what the filling does to the
-                        layers counts in Hessians and among the tokens */
-    PADDING_MASKED   /* filled up, but left out of the Hessian: real tokens never see what is right
-                        of them, so this is none by another name */
+    PADDING_NONE,    /* no padding */
+    PADDING_COUNTED, /* padded to the longest of the batch; padding counts in Hessians and in
+                        numbers of tokens */
+    PADDING_MASKED   /* padded, but padding does not count; the same results as none, because real
+                        tokens never attend to later ones */
 };
 enum text_sort { SORT_NONE, SORT_LENGTH };
 
@@ -54,38 +54,38 @@ enum { LENGTH_USUAL = 2048 };
 /* A source of token sequences: calibration, or one evaluation dataset. */
 struct data_options {
     char *name;  /* label on the cube's dataset axis (evaluation) */
-    char *text;  /* files or patterns such as part-*.jsonl, one a line: plain text (one document a
-                    file) or JSONL; NULL when ids is given */
+    char *text;  /* files or patterns such as part-*.jsonl, one per line: plain text (one document
+                    per file) or JSONL; NULL if ids is set */
     char *field; /* JSONL field that holds the text; NULL: plain text */
-    char *ids;   /* FILE.safetensors:KEY, an integer tensor (sequences, length); NULL when text is
-                    given */
-    int layout;  /* enum text_layout */
+    char
+        *ids; /* FILE.safetensors:KEY, an integer tensor (sequences, length); NULL if text is set */
+    int layout;          /* enum text_layout */
     int64_t length;      /* tokens of a sequence, or LENGTH_WHOLE, LENGTH_AUTO */
-    bool special_tokens; /* each document gets what the tokenizer's post-processor adds */
-    char *separator; /* packed: the token behind each document, by its text, or "eos"; NULL: none */
-    int64_t documents;     /* documents read at most; 0: all */
-    int64_t min_length;    /* documents of fewer tokens, the added ones included, are left out */
-    int64_t skip;          /* sequences left out at the start */
-    int64_t samples;       /* sequences at most; 0: all */
-    int64_t tokens;        /* tokens at most (whole sequences); 0: all */
-    int64_t cut;           /* tokens used of each of them, its first; 0: all */
+    bool special_tokens; /* add the tokens of the tokenizer's post-processor to each document */
+    char *separator;     /* packed: token after each document, by its text, or "eos"; NULL: none */
+    int64_t documents;   /* maximum number of documents read; 0: all */
+    int64_t min_length;  /* documents with fewer tokens, added ones included, are skipped */
+    int64_t skip;        /* sequences skipped at the start */
+    int64_t samples;     /* sequences at most; 0: all */
+    int64_t tokens;      /* maximum number of tokens (whole sequences); 0: all */
+    int64_t cut;         /* tokens used of each sequence, the first ones; 0: all */
     bool within_positions; /* cut at the model's max_position_embeddings too */
-    int64_t follow;        /* packed: tokens that must come behind a block, or it is dropped */
-    int sort;              /* enum text_sort: of the sequences that are kept */
-    int64_t batch;         /* sequences that are filled up together */
+    int64_t follow;        /* packed: tokens that must follow a block; otherwise it is dropped */
+    int sort;              /* enum text_sort */
+    int64_t batch;         /* sequences that are padded together */
     int padding;           /* enum text_padding */
-    int64_t pad_id;        /* the token they are filled with; -1: what the tokenizer says */
-    int preset;            /* enum preset that all this started from */
+    int64_t pad_id;        /* padding token; -1: the tokenizer's */
+    int preset;            /* enum preset whose defaults were used */
 };
 
 /* How far the loss of each cell is predicted from gradient and Hessian. */
 enum second_order_depth { SECOND_ORDER_NONE, SECOND_ORDER_TOTAL, SECOND_ORDER_LAYERS };
 
-/* What is measured of the full-precision loss's curvature, and on which tokens. Nothing asked for
- * (curvature_section_asks): none. */
+/* Which curvature of the full-precision loss is measured, and on which tokens. If nothing is
+ * requested (curvature_section_asks), none is. */
 struct curvature_section {
     struct curvature_options options;
-    int64_t sequences, length; /* of the text; length 0: its own */
+    int64_t sequences, length; /* sequences of the text, and tokens of each; length 0: all */
     struct data_options data;  /* neither text nor ids: the first evaluation text */
     int64_t seed;
     bool warm_start;
@@ -124,9 +124,9 @@ struct model_entry {
     struct trajectory_column *columns;
 };
 
-/* An entry of `surfaces`: a loss surface that a sweep asks for. */
+/* The plane of an entry of `surfaces`. */
 enum surface_plane {
-    SURFACE_QUANTIZATION, /* through a checkpoint, the one before it, and the quantized one */
+    SURFACE_QUANTIZATION, /* through a checkpoint, the previous one, and the quantized one */
     SURFACE_TRAJECTORY,   /* the principal plane of a trajectory's checkpoints */
     SURFACE_RANDOM        /* two filter-normalised random directions from a checkpoint */
 };
@@ -145,7 +145,7 @@ struct surface_entry {
     double margin;   /* quantization, trajectory: of the points' box, on every side */
     double radius;   /* random */
     char *dataset;   /* a label of `evaluation` */
-    int64_t samples; /* sequences of it at most; 0: all */
+    int64_t samples; /* maximum number of sequences; 0: all */
 };
 
 /* The type of hidden states between blocks. */
@@ -158,14 +158,14 @@ struct run_options {
     int64_t memory;          /* the same in bytes; 0: auto */
     char *scratch;           /* a folder, or "off"; NULL: auto */
     int activations;         /* enum activations */
-    int64_t scalapack_from;  /* Hessians of at least so many channels are distributed */
+    int64_t scalapack_from;  /* minimum channels of a distributed Hessian */
     bool reproducible;       /* the same bits for any group size */
 };
 
 struct sweep {
     char *name;
-    char *results; /* the cube; the journal lies beside it */
-    int preset;    /* enum preset of every entry that names none */
+    char *results; /* the cube; the journal is next to it */
+    int preset;    /* enum preset of entries that name none */
     int64_t seed;
     int64_t n_models;
     struct model_entry *models;
@@ -189,8 +189,8 @@ MUST_USE enum status sweep_read(const char *path, const char *const *overrides, 
                                 struct sweep *out, struct err *e);
 void sweep_free(struct sweep *s);
 
-/* The resolved sweep without the rows of trajectories, as the cube stores it. A new reference,
- * NULL: out of memory. */
+/* The resolved sweep without rows of trajectories, as stored in the cube (a new reference or NULL).
+ */
 json_t *sweep_to_json(const struct sweep *s);
 
 /* The tables of the structs above. */
@@ -198,35 +198,33 @@ extern const struct option_table sweep_table, model_table, method_table, data_ta
     curvature_section_table, surface_table, run_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
-/* The words of enum second_order_depth and enum surface_plane; NULL behind the last. */
+/* The words of enum second_order_depth and enum surface_plane; NULL after the last. */
 extern const char *const second_order_depths[], *const surface_planes[];
 
-/* The JSON form of the parts that are sent to workers and hashed into cell keys: as options_to_json
- * and options_from_json, but without the options that other methods alone have, and data without
- * text and ids (no calibration) is a JSON null. */
+/* The JSON form of entries that are sent to workers and are part of cell keys: as options_to_json
+ * and options_from_json, but without the options of other methods; data without text and ids (no
+ * calibration) is a JSON null. */
 json_t *method_entry_to_json(const struct method_entry *m);
 json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
-/* Fills in what entry i of `surfaces` leaves out and checks the names in it. ERR_USAGE with its
- * place; ERR_NOMEM. */
+/* Sets the missing values of entry i of `surfaces` and checks its names. ERR_USAGE, ERR_NOMEM. */
 MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
                                      struct err *e);
 /* Whether the section asks for any measurement. */
 bool curvature_section_asks(const struct curvature_section *c);
-/* *out = the text that curvature is measured on, as its section says, owned by the caller.
- * ERR_NOMEM. */
+/* *out (owned by the caller) = the text that curvature is measured on. ERR_NOMEM. */
 MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
                                           struct err *e);
 
-/* What length stands for with a model of so many positions (0: not known): never LENGTH_AUTO. */
+/* The length in tokens for a model with this many positions (0: unknown): never LENGTH_AUTO. */
 int64_t data_options_length(const struct data_options *d, int64_t positions);
 
-/* Checks when all flags are known ("--PREFIXtext FILE", ...; prefix: "calibration-" or ""): exactly
- * one of text and ids; fills in the name. ERR_USAGE. */
+/* Call after all flags ("--PREFIXtext FILE", ...; prefix: "calibration-" or ""): checks that
+ * exactly one of text and ids is set; sets the name. ERR_USAGE. */
 MUST_USE enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e);
-/* For data that losses are measured on: refuses padding that counts, whose loss would be that of
- * the padding. ERR_USAGE names the flag. */
+/* For data that losses are measured on: refuses padding that counts, because its loss would count
+ * too. ERR_USAGE names the flag. */
 MUST_USE enum status data_options_check_scored(const struct data_options *d, const char *prefix,
                                                struct err *e);
 

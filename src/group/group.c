@@ -80,8 +80,7 @@ static enum status no_space(const char *what, int64_t bytes, struct err *e)
         what, (double)bytes / 1e6, shared_folder());
 }
 
-/* MPI hangs if there is too little shared memory and only one rank notices, so this checks first.
- */
+/* Checks before MPI does, which hangs if only one rank finds too little shared memory. */
 static enum status window_check(const struct visit_group *g, int64_t bytes, const char *what,
                                 struct err *e)
 {

@@ -1,5 +1,5 @@
-/* group: the ranks that work on one visit together. They divide the sequences and the rows of each
- * matrix; the ranks of a node share one copy of the weights. A group of one rank copies and sends
+/* group: the ranks that work on one visit together. They divide the sequences and the rows of
+ * matrices; the ranks of a node share one copy of the weights. A single rank copies and sends
  * nothing. */
 #pragma once
 #include "model/sequences.h"
@@ -20,8 +20,8 @@ struct visit_group {
 
 /* All functions are collective on the group unless noted. */
 
-/* comm is borrowed and must outlive g. Call group_close even after a failure. ERR_MPI, ERR_NOMEM,
- * the same on all ranks. */
+/* comm is borrowed. Call group_close even after a failure. ERR_MPI, ERR_NOMEM, the same on all
+ * ranks. */
 MUST_USE enum status group_open(MPI_Comm comm, struct visit_group *g, struct err *e);
 void group_close(struct visit_group *g);
 /* As err_agree. */
@@ -46,8 +46,7 @@ void group_memory_close(struct group_memory *m);
  * the next access maps them again. */
 void group_pages_forget(const struct visit_group *g, const float *p, int64_t n);
 
-/* q (rows, cols) is inside m, and every rank has written its rows (team_rows). Afterwards every
- * rank has all rows. */
+/* q (rows, cols) inside m: every rank has written its rows (team_rows); afterwards all have all. */
 MUST_USE enum status group_rows(const struct visit_group *g, const struct group_memory *m, float *q,
                                 int64_t rows, int64_t cols, struct err *e);
 

@@ -1,5 +1,4 @@
-/* inputs: loads the token sequences of a visit and caches them between visits (visit_cache). Local.
- */
+/* inputs: loads the token sequences of a visit, cached between visits (visit_cache). Local. */
 #pragma once
 #include "group/task.h"
 
@@ -25,9 +24,8 @@ void visit_inputs_trim(struct visit_cache *cache);
 /* Frees all cached sequences. */
 void visit_inputs_forget(struct visit_cache *cache);
 
-/* *path (the caller frees) = tokenizer.json in the checkpoint folder or, if it is not there, in the
- * parent folder, which the checkpoints of a trajectory may share; NULL if neither has one.
- * ERR_NOMEM. */
+/* *path (the caller frees) = tokenizer.json in the checkpoint folder or else in the parent folder,
+ * which the checkpoints of a trajectory may share; NULL if neither has one. ERR_NOMEM. */
 MUST_USE enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e);
 
 /* Positions by a checkpoint folder's config.json (model/positions.h); 0: it does not say. ERR_IO,

@@ -33,8 +33,7 @@ static inline int64_t part_bound(const struct part_context *c)
     return c->visit->run.memory ? c->visit->run.memory : c->hooks->memory;
 }
 
-/* Emits a finished record and releases the reference. NULL: the record could not be allocated
- * (ERR_NOMEM). */
+/* Emits a finished record and releases it. NULL: it could not be allocated (ERR_NOMEM). */
 static inline enum status part_emit(const struct part_context *c, json_t *record, struct err *e)
 {
     NEED(record, ERR_NOMEM, "out of memory for a record");
@@ -65,15 +64,13 @@ struct part_engine {
                             json_t **datasets, int64_t *planned, struct err *e);
 };
 
-/* Function pointers may be NULL. Functions that take a context are collective on its group unless
- * noted. */
+/* Functions may be NULL. Those that take a context are collective on its group unless noted. */
 struct part {
     const char *name; /* key of its task in a visit's JSON */
     bool of_model;    /* needs the visit's checkpoint open */
     bool of_cells;    /* adds fields to the cells' records, which are emitted after it has run */
 
-    /* Returns whether the visit requests this part; NULL: the visit does if it has a task for it.
-     */
+    /* Whether the visit requests this part; NULL: it does if it has a task for it. */
     bool (*wanted)(const struct visit *v);
     const struct option_table *task; /* fields of its task; NULL: it has no task */
 
@@ -99,8 +96,7 @@ struct part {
     /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and
      * ERR_MPI, which end the visit. */
     enum status (*run)(struct part_context *c, struct err *e);
-    /* Adds its fields to the record of a cell (variant NULL: of the checkpoint). Called on rank 0
-     * only. */
+    /* Adds its fields to the record of a cell (variant NULL: of the checkpoint). Rank 0 only. */
     void (*annotate)(const struct part_context *c, const struct variant *v, json_t *record);
     /* Emits its records. failure: code OK for none. Called on rank 0 only. */
     enum status (*emit)(struct part_context *c, const struct err *failure, struct err *e);

@@ -13,9 +13,8 @@ struct provenance {
 /* Peak resident bytes of this process so far. */
 double provenance_peak_memory(void);
 
-/* Returns a new record of that type and key with the shared fields and empty values and datasets (a
- * new reference; NULL: out of memory). failure: the error that the record reports; NULL or code OK
- * for none. */
+/* A new record of that type and key with the shared fields and empty values and datasets (NULL: out
+ * of memory). failure: the error that the record reports; NULL or code OK for none. */
 json_t *provenance_record(const struct provenance *o, const char *type, const char *key,
                           const struct err *failure);
 

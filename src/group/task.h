@@ -49,8 +49,7 @@ struct visit_hooks {
      * `qtraj quantize` writes them to a file. */
     enum status (*weights)(void *context, const struct variant *v, const struct linear *original,
                            const float *q, struct err *e);
-    /* Receives the final hidden states (tokens, C) of the full-precision stream, before the final
-     * norm, borrowed. */
+    /* Receives the full-precision final hidden states (tokens, C) before the norm, borrowed. */
     enum status (*hidden)(void *context, const struct model *m, const struct sequences *s,
                           const float *x, struct err *e);
 };

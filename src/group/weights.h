@@ -1,7 +1,6 @@
 /* weights: a source of a model's weights: a stored folder, or a combination of other sources that
  * is computed while it loads (a weighted sum, quantized weights, a random direction). Each kind is
- * one line of the table in weights_open.c. Everything that needs weights takes a source instead of
- * a path. */
+ * one line of the table in weights_open.c. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "config/sweep.h"
@@ -65,6 +64,5 @@ MUST_USE enum status weights_open(const struct weights *w, const struct part_con
 MUST_USE enum status weights_open_from(const struct weights *w, const struct part_context *context,
                                        struct checkpoint *const *parts, struct checkpoint **out,
                                        struct err *e);
-/* The digest of its weights (checkpoint_hash); opens and closes the source. Local. Errors as
- * weights_open. */
+/* Opens the source to get its checkpoint_hash. Local. Errors as weights_open. */
 MUST_USE enum status weights_hash(const struct weights *w, char hash[HASH_HEX], struct err *e);

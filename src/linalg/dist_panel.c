@@ -57,7 +57,8 @@ enum status dist_panel_start(const struct dist *d, int64_t begin, int64_t end, s
     return OK;
 }
 
-/* Copies one rank's part to r and corner. Below R's diagonal the layout holds sums: zeros there. */
+/* Copies one rank's part to r and corner. Below R's diagonal, where the layout has sums, sets
+ * zeros. */
 static void part_unpack(const struct dist *d, const struct dist_panel *p, int rank, float *r,
                         double *corner)
 {

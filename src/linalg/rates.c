@@ -15,7 +15,7 @@ void dgemm_(const char *transa, const char *transb, const blasint *m, const blas
 /* Square matrices of this order; a product has three of them. */
 enum { ORDER = 384, ELEMENTS = ORDER * ORDER, MATRICES = 3 };
 
-/* c = a bᵀ, the three matrices one behind the other. */
+/* c = a bᵀ; the three matrices are contiguous. */
 typedef void product(void *matrices);
 
 static void product_f32(void *matrices)

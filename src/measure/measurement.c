@@ -1,5 +1,4 @@
-/* Collective operations of a measurement: agreement on errors, distributed vectors, vectors as
- * files. */
+/* Collective operations of a measurement: agreement on errors, distributed vectors, files. */
 #include "measure/measurement.h"
 #include "util/agree.h"
 #include "util/bulk.h"
@@ -78,8 +77,7 @@ enum status measurement_end(struct measurement *m, enum status st, struct err *e
 
 /* --- operations on distributed vectors --- */
 
-/* x (k) = the sums over the ranks: rank 0 gets the sums and broadcasts them, so that all have the
- * same bits. */
+/* x (k) = the sums over the ranks, broadcast by rank 0, so that all have the same bits. */
 static void sum(void *context, int64_t k, double *x)
 {
     struct measurement *m = context;

@@ -20,8 +20,7 @@ struct second_order_result {
 };
 void second_order_result_free(struct second_order_result *r);
 
-/* A variant's quantized weights: one file per node of the group, written by the node's first rank.
- */
+/* A variant's quantized weights: one file per node, written by the node's first rank. */
 struct weights_spill {
     char *path;                  /* NULL once it is opened for reading and unlinked */
     struct safetensors_out *out; /* on the rank that writes the file */
@@ -46,11 +45,9 @@ struct second_order {
  * Collective on the group. */
 MUST_USE enum status second_order_quantized(struct second_order *s, struct weights_spill *spill,
                                             struct err *e);
-/* Measures every variant whose weights are complete; results are the same on all ranks. Failures
- * are stored in the results. ERR_STOPPED; ERR_NOMEM: a failure could not be stored. Collective on
- * the group. */
+/* Measures every variant whose weights are complete; the results, failures included, are the same
+ * on all ranks. ERR_STOPPED; ERR_NOMEM: a failure could not be stored. Collective. */
 MUST_USE enum status second_order_measure(struct second_order *s, struct err *e);
 /* Sets of_checkpoint: critical sharpness of the visit's checkpoint along the direction from the
- * previous checkpoint (n_tensors 0). ERR_NOMEM: a failure could not be stored. Collective on the
- * group. */
+ * previous one (n_tensors 0). ERR_NOMEM: a failure could not be stored. Collective. */
 MUST_USE enum status second_order_of_checkpoint(struct second_order *s, struct err *e);

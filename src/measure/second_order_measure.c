@@ -184,8 +184,7 @@ static enum status note(const struct visit_group *g, const char *what, const str
     return group_agree(g, mem_format(&r->failure, e, "%s: %s", what, why->text), e);
 }
 
-/* A variant that fails is skipped and does not affect the others; a stop and errors of MPI or
- * storage end all. */
+/* A variant that fails is skipped; a stop and errors of MPI or storage end all. */
 static enum status measure_one(struct measuring *m, int64_t variant, float *delta,
                                struct second_order_result *r, struct err *e)
 {

@@ -115,8 +115,7 @@ static enum status make_surface(const struct part_context *c, char **key, struct
     enum status st = mem_zero(&s, 1, sizeof *s, "a surface", e);
     TRY(group_agree(c->group, st, e));
     st = group_agree(c->group, make_plane(c, s, e), e);
-    /* These errors are cached: every other point would fail in the same way, after quantizing
-     * again. */
+    /* These errors are cached: other points would fail too, after quantizing again. */
     if (st != ERR_NUMERIC && st != ERR_FORMAT && st != ERR_SHAPE) TRY(st);
     if (st != OK) s->failure = *e;
     s->lru.key = *key;

@@ -1,7 +1,6 @@
 /* surface: points of loss surfaces. A point is a visit with one part, which evaluates a weighted
  * sum of checkpoints that is computed while it loads; its record has the type "point". Each process
- * computes the data of a plane (quantized weights, Gram matrix) once and caches it between visits.
- */
+ * computes a plane's data (quantized weights, Gram matrix) once and caches it. */
 #pragma once
 #include "group/part.h"
 

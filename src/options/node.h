@@ -1,4 +1,4 @@
-/* node: a value as it was written (sweep file, --set, JSON), with its place in the source.
+/* node: a value of a sweep file, --set or JSON as text, with its location in the source.
  *
  * Parsers make a tree of nodes without knowing keys; options tables read it without knowing YAML.
  * Trees are at most NODE_DEPTH deep, so that walks over them may recurse. */
@@ -13,7 +13,7 @@ enum { NODE_DEPTH = 64, NODE_PLACE = 320, NODE_SHOWN = 80 };
 /* Where a value was written. Strings are borrowed and must outlive the tree. */
 struct node_place {
     const char *file;     /* NULL: no file */
-    const char *override; /* the text behind --set; NULL: none */
+    const char *override; /* the argument of --set; NULL: none */
     int64_t line, column; /* from 1 */
 };
 

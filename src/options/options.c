@@ -514,8 +514,8 @@ void options_free(const struct option_table *t, void *out)
     memset(out, 0, t->size);
 }
 
-/* Texts of *to, which still are those of *from, become its own; those that are left when memory
- * runs out become NULL. */
+/* Replaces the texts of *to, which belong to *from, by copies; NULL for the rest if memory runs
+ * out. */
 static enum status own_texts(const struct option_table *t, void *to, enum status st, struct err *e)
 {
     for (int64_t i = 0; i < t->n; i++) {

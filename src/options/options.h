@@ -1,7 +1,7 @@
-/* options: one table of keys drives everything that is done with settings.
+/* options: a table of keys from which all handling of settings is made.
  *
- * A line of a table says a key's name, type, place in its struct, default, range and meaning. From
- * it come reading and checking (YAML, JSON, --set, flags), defaults, the JSON form, the listing of
+ * A line of a table has a key's name, type, offset in its struct, default, range and meaning. It
+ * drives reading and checking (YAML, JSON, --set, flags), defaults, the JSON form, the listing of
  * `qtraj options`, and freeing. A new key is one line of a table and one field of its struct. */
 #pragma once
 #include "options/node.h"
@@ -18,7 +18,7 @@ enum option_type {
     OPTION_PATHS,  /* char *, one or several of them, resolved, one a line */
     OPTION_INTS,   /* int64_t array inside the struct, all different */
     OPTION_GROUP,  /* a struct inside the struct */
-    OPTION_KEYS,   /* likewise, but its table's keys stand among those of this one */
+    OPTION_KEYS,   /* like GROUP, but its keys are keys of the parent table */
     OPTION_LIST    /* pointer to an array of structs */
 };
 
@@ -36,23 +36,23 @@ struct option {
     const char *unit; /* of a number, such as "tokens"; NULL: it has none */
     enum option_type type;
     size_t offset;
-    size_t count;         /* INTS, LIST: offset of the int64_t number of elements */
-    int64_t capacity;     /* INTS: room in the struct */
-    bool required;        /* must be given */
-    const char *fallback; /* the default as it would be written; NULL: nothing (NULL, 0 elements) */
-    const char *otherwise; /* what holds when it is not given, in words, for the listing */
+    size_t count;          /* INTS, LIST: offset of the int64_t number of elements */
+    int64_t capacity;      /* INTS: maximum number of elements */
+    bool required;         /* must be given */
+    const char *fallback;  /* the default as text; NULL: none (NULL, 0 elements) */
+    const char *otherwise; /* the listing's words for the default */
     int64_t low, high;     /* INT, INTS: range of a value; LIST: of the number of entries */
     int n_special;         /* INT: values outside the range */
     struct option_special special[OPTION_SPECIALS_MAX];
     double minimum, maximum;          /* REAL */
-    const char *const *choices;       /* CHOICE: NULL behind the last */
+    const char *const *choices;       /* CHOICE: NULL after the last */
     bool file_only;                   /* no flag */
     const char *unset;                /* BOOL: the flag that makes it false; NULL: "no-" + name */
     const struct option_table *table; /* GROUP, KEYS, LIST */
 };
 
-/* A line of a table: the key of the same name as a member of struct ENTRY, its type, its meaning,
- * and what else the table says of it, as designators. OPTION_AT: the key has a name of its own. */
+/* A line of a table: key and member of struct ENTRY with the same name, type, meaning, and further
+ * fields as designators. OPTION_AT: the key has another name than the member. */
 #define OPTION(entry, member, kind, ...) OPTION_AT(#member, entry, member, kind, __VA_ARGS__)
 #define OPTION_AT(key, entry, member, kind, meaning, ...)                                          \
     {                                                                                              \
@@ -72,12 +72,12 @@ struct option {
 /* Whether its value is a char *. */
 bool option_is_text(const struct option *o);
 
-/* Where in the settings a value stands. */
+/* The location of a value in the settings. */
 struct option_scope {
     const struct option_scope *up; /* NULL: the root */
     const char *name;              /* key; NULL at the root and for an element of a list */
     int64_t index;                 /* of an element */
-    const struct node *node;       /* NULL: not written anywhere */
+    const struct node *node;       /* NULL: not in the source */
     const struct option_source *source;
 };
 
@@ -101,14 +101,13 @@ struct option_table {
     /* After the keys of one entry are read: checks between keys, defaults that depend on others.
      * May be NULL. */
     enum status (*finish)(void *entry, const struct option_scope *scope, struct err *e);
-    /* Whether the entry stands for nothing: as a GROUP it is left out of the JSON form. May be
-     * NULL. */
+    /* Whether the entry is empty; an empty GROUP is not in the JSON form. May be NULL. */
     bool (*absent)(const void *entry);
     /* Frees what no key describes; may be NULL. */
     void (*release)(void *entry);
 };
 
-/* The members of a table that say which keys (an array) describe which struct. */
+/* The members of a table that name the array of its keys and the struct. */
 #define OPTION_ROWS(rows, entry)                                                                   \
     .options = (rows), .n = sizeof(rows) / sizeof *(rows), .size = sizeof(struct entry)
 
@@ -116,8 +115,7 @@ struct option_table {
  * the key's full name, what was expected and the nearest known key; ERR_NOMEM. */
 MUST_USE enum status options_read(const struct option_table *t, const struct node *node,
                                   const struct option_source *source, void *out, struct err *e);
-/* Fills *out (size bytes) with the defaults; nothing of them must be freed: texts are NULL, lists
- * empty. */
+/* Fills *out (size bytes) with the defaults, which own nothing: texts are NULL, lists empty. */
 void options_default(const struct option_table *t, void *out);
 /* Frees what *out owns and zeroes it. */
 void options_free(const struct option_table *t, void *out);
@@ -127,7 +125,7 @@ void options_free(const struct option_table *t, void *out);
 MUST_USE enum status options_copy(const struct option_table *t, const void *from, void *to,
                                   struct err *e);
 
-/* The key of that name, also behind OPTION_KEYS; NULL: none. *base is the offset of the struct that
+/* The key of that name, also inside OPTION_KEYS; NULL: none. *base is the offset of the struct that
  * holds its value inside the table's struct. */
 const struct option *options_find(const struct option_table *t, const char *name, size_t *base);
 
@@ -141,8 +139,8 @@ MUST_USE enum status options_read_value(const struct option *o, const struct opt
 MUST_USE enum status options_fail(const struct option_scope *scope, const char *key, struct err *e,
                                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* A new object, keys in the table's order; what is not given is left out. NULL: out of memory (or a
- * text that is no UTF-8). */
+/* A new object, keys in the table's order, without keys that are not set. NULL: out of memory (or a
+ * text that is not UTF-8). */
 json_t *options_to_json(const struct option_table *t, const void *entry);
 
 /* options_read of a JSON object; ERR_FORMAT. */
@@ -177,9 +175,9 @@ enum { OPTION_PAGE = 80 }; /* columns of a listing that goes to no terminal */
 void option_flag_name(const char *prefix, const char *key, char name[OPTION_FLAG]);
 /* "an integer from 2 to 8", "one of none, activation", ... */
 void option_expected(const struct option *o, char text[OPTION_EXPECTED]);
-/* What an INT is written as: its digits, or the word of a special value (then true). */
+/* text = an INT's digits or (returns true) the word of a special value. */
 bool option_int_text(const struct option *o, int64_t value, char text[32]);
 
-/* `text` with ${VAR} expanded and, if it is relative, put behind folder. *out is owned by the
- * caller. ERR_USAGE names the variable. */
+/* *out (owned by the caller) = `text` with ${VAR} expanded and, if it is relative, folder
+ * prepended. ERR_USAGE names the variable. */
 MUST_USE enum status option_path(const char *text, const char *folder, char **out, struct err *e);

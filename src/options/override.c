@@ -13,7 +13,7 @@ static enum status enter_key(struct node *at, const char *key, size_t n,
     struct node *child = NULL;
     TRY(mem_format(&name, e, "%.*s", (int)n, key));
     text_show(name, shown, sizeof shown);
-    if (at->kind == NODE_NULL) at->kind = NODE_MAP; /* "run:" with nothing behind it */
+    if (at->kind == NODE_NULL) at->kind = NODE_MAP; /* "run:" without a value */
     ENSURE(at->kind == NODE_MAP, ERR_USAGE, "no mapping to look up %s in", shown);
     *out = node_find(at, name);
     if (*out) goto done;
@@ -28,7 +28,7 @@ done:
     return st;
 }
 
-/* "[2]..." at *p, which is moved behind it. */
+/* Reads "[2]..." at *p and advances *p. */
 static enum status enter_index(struct node *at, const char **p, struct node **out, struct err *e)
 {
     char *end, shown[NODE_SHOWN];
@@ -75,7 +75,7 @@ static enum status enter(struct node *root, const char *key, size_t n,
     return OK;
 }
 
-/* to takes over what from holds and keeps its own key. */
+/* Moves the content of `from` to `to`, which keeps its key. */
 static void replace(struct node *to, struct node *from)
 {
     struct node old = *to;

@@ -45,7 +45,7 @@ static bool indented_by_tab(const struct reader *r, size_t line)
     return p < end && *p == '\t';
 }
 
-/* The parser's own words, with the place. */
+/* The parser's message, with the location. */
 static enum status parser_failure(const struct reader *r, struct err *e)
 {
     const yaml_parser_t *p = &r->parser;
@@ -226,7 +226,7 @@ enum status yaml_read_file(const char *path, struct node **out, struct err *e)
     struct node *root = NULL;
     struct err why = {0};
     st = fsx_read(path, YAML_BYTES, &text, &n, &why);
-    /* Too large is the file's fault, not the disk's. */
+    /* A file that is too large is bad input, not an I/O error. */
     ENSURE(st == OK, st == ERR_FORMAT ? ERR_USAGE : st, "%s", why.text);
     TRY(yaml_read_text(text, n, &place, &root, e));
     ENSURE(root->kind != NODE_NULL, ERR_USAGE, "%s:1:1: empty: this file has no keys", path);

@@ -1,4 +1,4 @@
-/* results_report: results as tables for people and rows for machines. */
+/* results_report: prints results as tables for people and as rows for programs. */
 #pragma once
 #include "results/results.h"
 

@@ -4,7 +4,7 @@
 #include "results/cube.h"
 
 struct show {
-    const struct cube *cube; /* its grid is there */
+    const struct cube *cube; /* with its grid variables built */
     const struct show_options *options;
     FILE *out;
 };

@@ -1,4 +1,4 @@
-/* table: text in aligned columns, split into blocks when it is wider than the page. */
+/* text_table: text in aligned columns, split into blocks if it is wider than the page. */
 #pragma once
 #include "util/err.h"
 #include <stdio.h>
@@ -10,11 +10,11 @@ struct table {
     char **cells;     // (rows, columns), owned; NULL: empty
 };
 
-/* No rows; table_free also after a failure. All of these: ERR_NOMEM. */
+/* Makes a table without rows; call table_free even after a failure. All functions: ERR_NOMEM. */
 MUST_USE enum status table_init(struct table *t, int64_t columns, int64_t left, struct err *e);
 void table_free(struct table *t);
 
-/* An empty row below the others. */
+/* Appends an empty row. */
 MUST_USE enum status table_add_row(struct table *t, struct err *e);
 
 /* Sets a cell of the last row. Control characters become blanks. */

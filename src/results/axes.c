@@ -74,7 +74,7 @@ static enum status take_model(const json_t *json, struct axis_model *out, struct
     return OK;
 }
 
-/* Of the models their checkpoints, and with them the axis of places in the longest trajectory. */
+/* Reads the models' checkpoints and makes the axis of indices in the longest trajectory. */
 static enum status take_models(const json_t *plan, struct axes *a, struct err *e)
 {
     const json_t *list = json_object_get(plan, "models");

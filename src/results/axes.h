@@ -1,5 +1,5 @@
-/* axes: the axes of the cube's grid, and what a plan record says of them. Texts are borrowed from
- * the record. */
+/* axes: the axes of the cube's grid and their labels in a plan record, from which texts are
+ * borrowed. */
 #pragma once
 #include "util/err.h"
 #include "util/json.h"
@@ -9,18 +9,18 @@ enum { AXES_MAX = 8 };
 /* An axis: a dimension of the cube with a coordinate of the same name. */
 struct axis {
     const char *name;
-    const char *plan; /* the plan's list of its labels; of an inner axis (kind.h) also the key in
-                         records. NULL: 0, 1, ..., places in the longest trajectory */
+    const char *plan; /* key of the plan's list of labels; for an inner axis (kind.h) also the key
+                         in records. NULL: 0, 1, ..., indices in the longest trajectory */
     const char *long_name;
     bool number;   /* labels are integers, else texts or objects with a "name" */
     bool optional; /* plans without the list have no labels */
 };
 
-/* All axes, in the order in which variables have them; NULL behind the last (kinds.c). The code
- * names the first ones by their places. */
+/* All axes, in the order of a variable's dimensions; NULL after the last (kinds.c). The first ones
+ * have constants. */
 extern const struct axis *const results_axes[AXES_MAX + 1];
 enum axis_place { AXIS_MODEL, AXIS_CHECKPOINT, AXIS_BITS, AXIS_QUANTIZER, AXIS_DATASET };
-/* Its place in results_axes. */
+/* Its index in results_axes. */
 int axis_place_of(const struct axis *axis);
 
 struct axis_labels {
@@ -31,7 +31,7 @@ struct axis_labels {
 
 struct axis_checkpoint {
     const char *name, *key;
-    const json_t *plan; /* all that the plan says of it */
+    const json_t *plan; /* its entry in the plan */
 };
 
 struct axis_model {
@@ -41,14 +41,14 @@ struct axis_model {
 };
 
 struct axis_variant {
-    int64_t bits_at, quantizer_at; /* places on the axes */
+    int64_t bits_at, quantizer_at; /* indices on the axes */
     const char *key;
     bool applicable;
 };
 
 struct axes {
     const json_t *plan;
-    struct axis_labels labels[AXES_MAX]; /* by place in results_axes */
+    struct axis_labels labels[AXES_MAX]; /* by index in results_axes */
     struct axis_model *models;           // (labels[AXIS_MODEL].n)
     int64_t n_variants;
     struct axis_variant *variants; // (n_variants), in the order of the plan
@@ -61,5 +61,5 @@ void axes_free(struct axes *a);
 /* Key of variant i for a model. */
 const char *axes_variant_key(const struct axes *a, int64_t model, int64_t i);
 
-/* Where a label, a text or a number as the axis has them, lies on it; -1: nowhere. */
+/* The index of a label, a text or a number as the axis has them, on the axis; -1: not found. */
 int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t number);

@@ -1,5 +1,5 @@
-/* cube: the variables of a results file, before they are written and when they are compared with
- * what was. Only cube_write.c, cube_read.c and h5.c know HDF5; docs/cube.md is the schema. */
+/* cube: the variables of a results file in memory. Only cube_write.c, cube_read.c and h5.c use
+ * HDF5; docs/cube.md is the schema. */
 #pragma once
 #include "results/kind.h"
 
@@ -24,9 +24,9 @@ struct cube_variable {
     const char *group, *name;
     enum field_type type;
     int rank;              /* 0: one value */
-    int dims[CUBE_RANK];   /* places in cube.dims */
+    int dims[CUBE_RANK];   /* indices into cube.dims */
     bool is_scale;         /* the coordinate of its only dimension */
-    const struct kind *of; /* on the grid: whose field; NULL: of the trajectory tables */
+    const struct kind *of; /* on the grid: kind of the field; NULL: from the trajectory tables */
     bool volatile_;
     bool may_miss; /* has a fill value: NaN or -1 */
     int64_t n;     /* product of the extents */
@@ -49,12 +49,12 @@ struct cube {
 /* Frees what the cube owns. */
 void cube_free(struct cube *c);
 
-/* A new dimension; *out: its place. ERR_NOMEM. */
+/* Adds a dimension; *out: its index. ERR_NOMEM. */
 MUST_USE enum status cube_add_dim(struct cube *c, const char *group, const char *name, int64_t n,
                                   int *out, struct err *e);
 
-/* A new variable of like's group, name, type, dims and texts, filled with NaN, -1, not applicable
- * or "". *out is owned by the cube. ERR_NOMEM. */
+/* Adds a variable with like's group, name, type, dims and texts, filled with NaN, -1, not
+ * applicable or "". *out is owned by the cube. ERR_NOMEM. */
 MUST_USE enum status cube_add(struct cube *c, const struct cube_variable *like,
                               struct cube_variable **out, struct err *e);
 /* The same, along one dimension (dim, in its group) or none (dim -1, in a group). */
@@ -76,7 +76,7 @@ MUST_USE enum status cube_json(struct cube *c, const json_t *value, const char *
 
 /* Sets element i of a variable of numbers or texts; a value of another type leaves it missing. */
 void cube_put(struct cube_variable *x, int64_t i, const json_t *value);
-/* Sets it to a field of a row's record. ERR_NOMEM. */
+/* Sets element i to a field of a row's record. ERR_NOMEM. */
 MUST_USE enum status cube_put_field(struct cube *c, struct cube_variable *x, int64_t i,
                                     const struct rows *r, const struct row *row,
                                     const struct field *f, struct err *e);
@@ -90,7 +90,7 @@ bool cube_reserves(const char *name);
 
 /* The grid variable (or coordinate) of that name; NULL: there is none. */
 const struct cube_variable *cube_find(const struct cube *c, const char *name);
-/* Whether a grid variable has no other axes than those of the kind. */
+/* Whether all axes of a grid variable are axes of the kind. */
 bool cube_is_along(const struct cube_variable *x, const struct kind *k);
-/* The element of a grid variable at a row's place; -1 when the row is not on one of its axes. */
+/* Index of a grid variable's element for a row; -1: the row is not on one of its axes. */
 int64_t cube_place(const struct cube *c, const struct cube_variable *x, const struct row *row);

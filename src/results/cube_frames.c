@@ -1,5 +1,5 @@
-/* The data frames, one a kind: flat columns of one length, one row for each record or, if it has an
- * inner axis, each of its labels. What is on the grid is taken from there. And sequences/, the flat
+/* Makes the data frames, one per kind: flat columns of equal length, one row per record (and label
+ * of the inner axis). Values on the grid are copied from there. Also makes sequences/, the flat
  * array that frames point into. */
 #include "results/cube_build.h"
 
@@ -22,7 +22,7 @@ static bool is_column(const struct kind *k, const struct cube_variable *x)
     return x->group[0] == '\0' && wanted && cube_is_along(x, k);
 }
 
-/* Grid variables and labels of the axes, seen along the rows. */
+/* Adds grid variables and axis labels as columns. */
 static enum status add_gathered(struct cube *c, const struct rows *r, int dim, struct err *e)
 {
     for (int64_t k = 0, n = c->n; k < n; k++) {
@@ -67,7 +67,7 @@ static const json_t *sequence_loss(const struct rows *r, int64_t i)
     return row_value(r, &r->rows[i], &field);
 }
 
-/* Every row's start and count in sequences/loss; *total: what is already there. */
+/* Adds every row's start and count in sequences/loss; *total: its length so far. */
 static enum status add_spans(struct cube *c, const struct rows *r, int dim, int64_t *total,
                              struct err *e)
 {

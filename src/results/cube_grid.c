@@ -1,10 +1,10 @@
-/* The grid: coordinates, what the trajectory tables say, and the fields of every kind along its
- * axes. */
+/* Makes the grid: coordinates, the columns of the trajectory tables, and the fields of every kind
+ * along its axes. */
 #include "results/cube_build.h"
 #include "util/mem.h"
 #include <string.h>
 
-/* Of each checkpoint in the plan. */
+/* Fields of each checkpoint in the plan. */
 static const struct field trajectory[] = {
     {"name", "checkpoint_name", IN_RECORD, FIELD_TEXT, STABLE, NULL, "name of the checkpoint"},
     {"step", "step", IN_RECORD, FIELD_INTEGER, STABLE, "1", "training step"},
@@ -145,7 +145,7 @@ static enum status add_field(struct cube *c, const struct rows *r, const struct 
     return OK;
 }
 
-/* All that are numbers, or all that are not. */
+/* Adds all fields that are numbers, or all others. */
 static enum status add_fields(struct cube *c, bool numbers, struct err *e)
 {
     for (int k = 0; results_kinds[k]; k++)

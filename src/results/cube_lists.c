@@ -1,16 +1,16 @@
-/* What is long about a record: lists of equal parts as (record, part) and tables as flat columns,
- * each with what says whose rows they are. */
+/* Makes the groups of lists, with variables of (record, part), and of tables, with flat columns;
+ * both with columns that identify the record. */
 #include "results/cube_build.h"
 #include "util/mem.h"
 
-/* --- whose rows they are --- */
+/* --- columns that identify the record --- */
 
 static const json_t *columns_of(const struct row *row, const struct record_table *t)
 {
     return json_object_get(json_object_get(row->record, "tables"), t->name);
 }
 
-/* Rows that a record has in a table: those of its first column. Of a list (t NULL) it has one. */
+/* Rows of a record: the length of the table's first column; 1 for a list (t NULL). */
 static int64_t count_of(const struct row *row, const struct record_table *t)
 {
     return t ? (int64_t)json_array_size(json_object_get(columns_of(row, t), t->columns[0].name))
@@ -22,7 +22,8 @@ static const char *label_name(const struct axis *axis)
     return axis == &axis_checkpoint ? "checkpoint_name" : axis->name;
 }
 
-/* The labels of each record on its kind's axes, along a dimension; t as in count_of. */
+/* Adds the labels of each record on its kind's axes as columns along a dimension; t as in count_of.
+ */
 static enum status add_labels(struct cube *c, const struct rows *r, const struct record_table *t,
                               int dim, struct err *e)
 {
@@ -41,7 +42,7 @@ static enum status add_labels(struct cube *c, const struct rows *r, const struct
 
 /* --- lists --- */
 
-/* *names: part's name → place, in the order in which they appear. The caller json_decrefs it. */
+/* *names: part's name → index, in the order in which they appear. The caller json_decrefs it. */
 static enum status collect_names(const struct rows *r, json_t **names, struct err *e)
 {
     const struct record_list *l = r->kind->list;
@@ -70,7 +71,7 @@ static enum status add_names(struct cube *c, const struct record_list *l, json_t
     x->is_scale = true;
     json_object_foreach(names, name, place)
     {
-        /* The cube outlives the table of names. */
+        /* Copied because the cube outlives `names`. */
         char *copy;
         PASS(mem_string(&copy, name, e));
         PASS(cube_own(c, copy, e));

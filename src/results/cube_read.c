@@ -1,6 +1,6 @@
-/* A cube back into records: the plan lies in it as text, and each kind's data frame has the rows
- * that the kind finds in that plan, in its order. Numbers that later versions added are not missed
- * in the cubes of earlier ones. */
+/* Reads a cube back into records: it contains the plan as text, and each kind's data frame has the
+ * rows that the kind enumerates for that plan, in order. Fields that later versions added are
+ * optional. */
 #include "results/h5.h"
 #include "results/view.h"
 #include "util/fsx.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A variable that was read; n 0: the cube of an earlier version does not have it. */
+/* A variable that was read; n 0: an earlier version's cube without it. */
 struct column {
     enum field_type type;
     int64_t n;
@@ -24,7 +24,7 @@ struct reader {
     struct column sequences;
 };
 
-/* One kind while it is read. */
+/* State of reading one kind. */
 struct frame_reader {
     const struct reader *in;
     const struct kind *kind;
@@ -40,7 +40,7 @@ static void column_free(struct column *c)
     c->n = 0;
 }
 
-/* n: how many elements it must have, -1: any number. *out is freed with column_free. */
+/* n: required number of elements, -1: any. *out is freed with column_free. */
 static enum status read_column(const struct reader *r, const char *group, const char *name,
                                enum field_type type, int64_t n, struct column *out, struct err *e)
 {
@@ -70,7 +70,7 @@ static const char *text_at(const struct column *c, int64_t i)
     return c->data.t[i] ? c->data.t[i] : "";
 }
 
-/* Element i as records have it. */
+/* Element i in the form that records use. */
 static json_t *value_at(const struct column *c, int64_t i)
 {
     if (c->type == FIELD_TEXT) return json_string(text_at(c, i));
@@ -86,7 +86,7 @@ static bool is_missing(const struct column *c, int64_t i)
 
 /* --- records --- */
 
-/* object[key], borrowed; made if it is not there. NULL: out of memory, or object is none. */
+/* object[key], borrowed; made if it is missing. NULL: out of memory, or not an object. */
 static json_t *member(json_t *object, const char *key, json_t *(*make)(void))
 {
     json_t *found = json_object_get(object, key);
@@ -118,7 +118,7 @@ static bool begins_record(const struct frame_reader *f, int64_t i)
     return i == 0 || f->rows.rows[i - 1].number != f->rows.rows[i].number;
 }
 
-/* All that are not pending, without the values of the other columns. */
+/* Makes all records that are not pending, without values yet. */
 static enum status make_records(struct frame_reader *f, struct err *e)
 {
     enum status st = OK;
@@ -137,7 +137,7 @@ done:
     return st;
 }
 
-/* The record of row i, or what it has for the row's label of the inner axis; NULL: nothing. */
+/* The record of row i, or its object for the row's label of the inner axis; NULL: none. */
 static json_t *object_of(const struct frame_reader *f, enum field_place place, int64_t i)
 {
     const struct row *row = &f->rows.rows[i];
@@ -322,7 +322,7 @@ done:
     return st;
 }
 
-/* Whether it is a cube, and of this program's schema. */
+/* Checks that the file is a cube with this program's schema. */
 static enum status check_schema(const struct reader *r, struct err *e)
 {
     enum status st = OK;

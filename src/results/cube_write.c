@@ -1,5 +1,5 @@
-/* The cube as a netCDF-4 file: every axis a dimension scale, attributes after CF-1.10. Made in
- * memory, written as plain bytes, read back, compared, published. */
+/* Writes the cube as a netCDF-4 file: axes are dimension scales, attributes follow CF-1.10. The
+ * file is made in memory, written as bytes, read back, compared and renamed. */
 #include "results/cube_build.h"
 #include "results/h5.h"
 #include "util/fsx.h"
@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of an element in a file. */
+/* Bytes of an element in a file. */
 static const size_t element_bytes[FIELD_TYPES] = {
     [FIELD_REAL] = 8, [FIELD_INTEGER] = 8, [FIELD_STATUS] = 1, [FIELD_TEXT] = 16};
 
 enum { CHUNKED_FROM = 8192, CHUNK_BYTES = 1 << 18, DEFLATE = 4 };
 
-/* What is open while a file is made. */
+/* State of making a file. */
 struct writer {
     const char *name; /* for messages */
     hid_t file;
@@ -31,9 +31,9 @@ static enum status make_path(const struct cube_variable *x, char **out, struct e
     return mem_format(out, e, "%s%s%s", x->group, x->group[0] ? "/" : "", x->name);
 }
 
-/* Small variables lie whole, and texts do, whose bytes are elsewhere and which HDF5 does not
- * filter; larger ones in chunks that are halved along their longest axis until they are small
- * enough, each compressed and with a checksum. */
+/* Small variables and texts (whose bytes are elsewhere, and which HDF5 does not filter) are
+ * contiguous. Larger ones are stored in chunks, halved along their longest axis until small enough,
+ * each compressed and with a checksum. */
 static enum status set_layout(hid_t properties, const struct cube_variable *x, const hsize_t *shape,
                               struct err *e)
 {
@@ -128,7 +128,7 @@ static enum status attach_scales(const struct writer *w, const struct cube_varia
     return OK;
 }
 
-/* *set stays open for the caller. */
+/* The caller closes *set. */
 static enum status put_variable(const struct writer *w, const struct cube_variable *x, hid_t *set,
                                 struct err *e)
 {
@@ -180,7 +180,7 @@ static enum status put_scales(struct writer *w, struct err *e)
     return OK;
 }
 
-/* If it is not there yet. */
+/* Makes the group unless it exists. */
 static enum status put_group(const struct writer *w, const char *name, struct err *e)
 {
     enum status st = OK;
@@ -276,7 +276,7 @@ done:
     return st;
 }
 
-/* What lies on the disk now against what was meant. */
+/* Compares the file on disk with the intended bytes and variables. */
 static enum status verify(const struct cube *c, const char *path, const char *image, size_t n,
                           struct err *e)
 {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file in memory grows by this. */
+/* Bytes by which the file in memory grows. */
 enum { INCREMENT = 1 << 24 };
 
-/* A file in memory must not have the name of one that exists; below a file there can be none. */
+/* A name for files in memory that cannot exist: /dev/null is not a folder. */
 static const char nowhere[] = "/dev/null/cube";
 
 /* --- errors --- */
@@ -40,9 +40,9 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
 
 /* --- the seal --- */
 
-/* A digest behind the end of a cube's HDF5 bytes, where HDF5 does not look. The library is not made
- * for damaged files (1.10.8 writes outside its buffers on some), so ours are checked before it sees
- * them. A program that changes the cube in place drops or breaks the seal. */
+/* A digest after a cube's HDF5 bytes, which HDF5 ignores. The library may crash on damaged files
+ * (1.10.8 writes outside its buffers), so the digest is checked before the library opens them. A
+ * program that changes the cube in place removes or invalidates the seal. */
 static const char mark[] = "\nqtraj xxh128 ";
 enum { MARK = sizeof mark - 1, SEAL_SIZE = MARK + HASH_HEX };
 
@@ -55,7 +55,8 @@ static void make_seal(const char *data, size_t n, char out[SEAL_SIZE])
     out[SEAL_SIZE - 1] = '\n';
 }
 
-/* Takes the seal off the end of *n bytes, if there is one. ERR_FORMAT when it does not fit. */
+/* Checks the seal at the end of the *n bytes, if there is one, and removes it from *n. ERR_FORMAT:
+ * it does not match. */
 static enum status check_seal(const char *path, const char *data, size_t *n, struct err *e)
 {
     char expected[SEAL_SIZE];
@@ -77,7 +78,7 @@ enum status h5_create(const char *name, hid_t *file, struct err *e)
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
     H5_ENSURE(access >= 0 && creation >= 0, ERR_IO, name, "property lists");
     H5_ENSURE(H5Pset_fapl_core(access, INCREMENT, false) >= 0, ERR_IO, name, "memory driver");
-    /* What every reader since HDF5 1.8 opens. */
+    /* The format that every reader since HDF5 1.8 can open. */
     H5_ENSURE(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110) >= 0, ERR_IO, name,
               "format bounds");
     H5_ENSURE(H5Pset_link_creation_order(creation, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >=

@@ -1,12 +1,12 @@
-/* h5: HDF5 with this project's errors. The library never touches a disk here: a file is made in
- * memory and handed over as bytes, and bytes that were read are opened in memory. So a full disk, a
- * network file system's locks and a file replaced meanwhile are plain I/O, met with plain messages,
- * and not states of the library (which reports a full disk only at the end, or never). */
+/* h5: HDF5 with this project's errors. The library never accesses a disk: files are made and opened
+ * in memory, as bytes. A full disk, locks of a network file system or a file replaced meanwhile are
+ * then plain I/O errors with clear messages (the library reports a full disk only at the end, or
+ * never). */
 #pragma once
 #include "results/cube.h"
 #include <hdf5.h>
 
-/* HDF5's own printing of errors, off between the two calls. */
+/* Turns HDF5's printing of errors off and on again. */
 struct h5_errors {
     H5E_auto2_t function;
     void *data;
@@ -33,10 +33,11 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
 
 /* A new file in memory; name is for messages. */
 MUST_USE enum status h5_create(const char *name, hid_t *file, struct err *e);
-/* The bytes of a flushed file in memory, with a digest behind them (the seal); the caller frees
- * *data. */
+/* The bytes of a flushed file in memory, followed by a digest (the seal); the caller frees *data.
+ */
 MUST_USE enum status h5_image(hid_t file, const char *name, char **data, size_t *n, struct err *e);
-/* Opens bytes for reading; they are copied. A seal is checked, not asked for. ERR_FORMAT. */
+/* Opens a copy of the bytes for reading. The seal is optional; if present it must match.
+ * ERR_FORMAT. */
 MUST_USE enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file,
                                    struct err *e);
 
@@ -44,7 +45,7 @@ MUST_USE enum status h5_open_image(const char *name, char *data, size_t n, hid_t
  * by the caller. */
 MUST_USE enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *e);
 
-/* Attributes of an open object; n -1: one value that is no array. */
+/* Writes attributes of an open object; n -1: one value, not an array. */
 MUST_USE enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e);
 MUST_USE enum status h5_put_array(hid_t object, const char *key, enum field_type type,
                                   const void *values, int64_t n, struct err *e);

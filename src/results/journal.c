@@ -1,6 +1,6 @@
 /* A journal is lines "CHECKSUM JSON\n": 16 hex digits of hash_u64 over the JSON text, a blank, the
- * compact JSON. The first line is {"schema":1,"type":"journal"}. An append is one write; what a
- * crash leaves of it fails its checksum or lacks its newline and is cut by the next writer. */
+ * compact JSON. The first line is {"schema":1,"type":"journal"}. An append is one write; a line
+ * torn by a crash fails its checksum or lacks its newline, and the next writer removes it. */
 #include "results/results.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -18,8 +18,8 @@ static const char header_json[] = "{\"schema\":1,\"type\":\"journal\"}";
 struct journal {
     char *path;
     int fd;       /* -1: reading only */
-    int64_t size; /* bytes of whole, good lines */
-    bool broken;  /* the file can no longer be trusted to take what is written */
+    int64_t size; /* bytes of complete, valid lines */
+    bool broken;  /* a write failed; nothing more is written */
     int64_t n, capacity;
     json_t **records;
 };
@@ -55,7 +55,7 @@ static enum status keep(struct journal *j, json_t *record, struct err *e)
 
 /* --- reading --- */
 
-/* A line whose checksum holds. Its JSON is ours unless another program wrote it. */
+/* Takes a line whose checksum matches. */
 static enum status take_line(struct journal *j, const char *line, size_t n, int64_t number,
                              struct err *e)
 {
@@ -75,7 +75,7 @@ done:
     return st;
 }
 
-/* True if nothing but the beginning of the first line is there: a run was killed as it started. */
+/* True if the file contains only a part of the first line: a run was killed as it started. */
 static bool is_torn_header(const char *data, size_t n)
 {
     char prefix[PREFIX + 1];
@@ -86,9 +86,8 @@ static bool is_torn_header(const char *data, size_t n)
            memcmp(data + head, header_json, n - head) == 0;
 }
 
-/* Reads all lines; j->size becomes the end of the last good one. A damaged line between good ones
- * is lost and said so; damaged lines behind the last good one are a torn tail, left to the caller.
- */
+/* Reads all lines; j->size = the end of the last valid one. Skips damaged lines between valid ones
+ * with a warning; damaged lines after the last valid one are a torn tail, left to the caller. */
 static enum status take_lines(struct journal *j, const char *data, size_t n, struct err *e)
 {
     int64_t number = 0, damaged = 0, reported;
@@ -119,7 +118,7 @@ static enum status take_lines(struct journal *j, const char *data, size_t n, str
 
 /* --- writing --- */
 
-/* The whole of data at the end of the file, or nothing. */
+/* Writes all of data at the end of the file, or nothing. */
 static enum status write_at_end(struct journal *j, const char *data, size_t n, struct err *e)
 {
     size_t put = 0;
@@ -156,7 +155,7 @@ done:
     return st;
 }
 
-/* Takes in what the file holds, and cuts a torn tail if it is open for writing. */
+/* Reads the file, and removes a torn tail if it is open for writing. */
 static enum status read_file(struct journal *j, struct err *e)
 {
     enum status st = OK;
@@ -231,8 +230,8 @@ enum status journal_sync(struct journal *j, struct err *e)
     NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start the run again to continue",
          j->path);
     if (fdatasync(j->fd) != 0) {
-        /* The kernel may have dropped the pages that it could not write: a second fdatasync that
-         * succeeds would prove nothing. */
+        /* The kernel may have dropped the pages that it could not write, so that a later successful
+         * fdatasync would not mean that they are on disk. */
         j->broken = true;
         RAISE(fsx_errno_status(errno), "%s: fdatasync: %s", j->path, strerror(errno));
     }

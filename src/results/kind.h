@@ -1,13 +1,13 @@
-/* kind: the kinds of result, one table.
+/* kind: the table of the kinds of result.
  *
- * A kind is a type of record in the journal: which records a plan asks for, what they hold, and
- * under which names the cube has it. Cube, show, status, counts, rebuild and docs/cube.md follow
- * the table `results_kinds`; no code elsewhere asks which kind a record is of. A new kind is a file
- * kind_NAME.c and its name in the list of kinds.c (an axis of its own: in that of the axes, too); a
- * new quantity is one line of its kind's fields.
+ * A kind is a type of journal record. Its struct says which records a plan requests, which fields
+ * they have, and the fields' names in the cube. Cube, show, status, counts, rebuild and
+ * docs/cube.md are made from the table `results_kinds`; no other code depends on the kind of a
+ * record. A new kind is a file kind_NAME.c and its name in the list of kinds.c (with a new axis
+ * also in the list of axes); a new quantity is one line of its kind's fields.
  *
- * Two records of one key are one result: the view keeps one that is done before one that failed,
- * then the newer (view_add, the only place that decides it). */
+ * If several records have the same key, the view uses a done one rather than a failed one, and the
+ * newest of these (view_add). */
 #pragma once
 #include "results/axes.h"
 #include "results/results.h"
@@ -16,18 +16,19 @@
 
 enum field_type { FIELD_REAL, FIELD_INTEGER, FIELD_STATUS, FIELD_TEXT, FIELD_TYPES };
 
-/* Whether two runs that are otherwise equal give the same bits: not timings, memory, hosts. */
+/* STABLE fields have the same bits in two equal runs; VOLATILE ones (times, memory, hosts) may
+ * differ. */
 enum field_rerun { STABLE, VOLATILE };
 
-/* Where a record has a field. */
+/* Location of a field in a record. */
 enum field_place {
     IN_RECORD,
     IN_VALUES,     /* record["values"] */
-    IN_INNER,      /* record[INNER AXIS][LABEL], once a label */
+    IN_INNER,      /* record[INNER AXIS][LABEL], once per label */
     IN_PROVENANCE, /* record["provenance"]: texts */
     IN_LIST,       /* entries of a list or columns of a table */
-    IN_LABELS,     /* not in the record: what the plan says of it (struct row) */
-    FRAME_KEY,     /* not on the grid: the record's key, */
+    IN_LABELS,     /* not in the record but from the plan (struct row) */
+    FRAME_KEY,     /* only in the data frame: the record's key, */
     FRAME_TEXT,    /* a text of the record, */
     FRAME_JSON     /* JSON of the record, as a text */
 };
@@ -41,11 +42,12 @@ struct field {
     const char *units, *long_name; /* units: NULL for texts and states */
 };
 
-/* Fields that every kind has: the first two by a name of its own in the cube, the others on its
- * data frame. Then the time of a part of the work. In braces, an entry of a table. */
+/* Fields that every kind has: the first two with a separate name per kind in the cube, the others
+ * in its data frame. Then the time of a part of the work. Each is the inside of a struct field's
+ * braces. */
 #define STATUS_FIELD(variable)                                                                     \
     "status", variable, IN_RECORD, FIELD_STATUS, STABLE, NULL,                                     \
-        "how far it is; NaN beside done is a result"
+        "state of the record; in a done record a NaN is a result"
 #define TEXT_FIELD(name, variable, place, rerun, long_name)                                        \
     name, variable, place, FIELD_TEXT, rerun, NULL, long_name
 #define MESSAGE_FIELD(variable) TEXT_FIELD("message", variable, IN_RECORD, STABLE, "why it failed")
@@ -57,8 +59,8 @@ struct field {
 #define SECONDS_FIELD(name, variable, long_name)                                                   \
     name, variable, IN_VALUES, FIELD_REAL, VOLATILE, "s", long_name
 
-/* A list of equal parts in each record, [{label: text, NAME: number}, ...]: in the cube a group
- * with variables of (record, part). */
+/* A list of objects with the same fields in each record, [{label: text, NAME: number}, ...]: in the
+ * cube a group with variables of (record, part). */
 struct record_list {
     const char *name, *group; /* in records; in the cube */
     const char *axis, *label; /* dimension of the parts; key of their names in records */
@@ -66,8 +68,8 @@ struct record_list {
     const struct field *fields;
 };
 
-/* A long result, {COLUMN: [...], ...} under record["tables"]: in the cube a group of flat columns,
- * where the rows of all records lie behind each other. */
+/* A long result, {COLUMN: [...], ...} under record["tables"]: in the cube a group of flat columns
+ * with the concatenated rows of all records. */
 struct record_table {
     const char *name, *group;
     const struct field *columns;
@@ -75,21 +77,21 @@ struct record_table {
 
 /* --- which records there are --- */
 
-/* One record, or, if its kind has an inner axis, one for each label of that. */
+/* One row per record or, if its kind has an inner axis, per record and label. */
 struct row {
-    int64_t at[AXES_MAX]; /* by place in results_axes; -1: not on that axis */
-    int64_t number;       /* running number of the record */
-    int64_t part;         /* of rows.parts */
+    int64_t at[AXES_MAX]; /* by index in results_axes; -1: not on that axis */
+    int64_t number;       /* index of the record */
+    int64_t part;         /* index into rows.parts */
     char key[HASH_HEX];
     const json_t *record; /* NULL: pending */
-    json_t *labels;       /* of fields IN_LABELS, beside those of its part; NULL: none */
+    json_t *labels;       /* values of fields IN_LABELS in addition to the part's; NULL: none */
 };
 
-/* What records are counted by: a trajectory, a surface. */
+/* Unit by which records are counted: a trajectory, a surface. */
 struct rows_part {
     const char *name;
-    const json_t *labels;   /* of fields IN_LABELS that all its rows share, borrowed; NULL: none */
-    int64_t not_applicable; /* records that the axes have a place for but the plan does not want */
+    const json_t *labels; /* values of fields IN_LABELS that its rows share, borrowed; NULL: none */
+    int64_t not_applicable; /* combinations on the axes that the plan does not request */
 };
 
 struct kind;
@@ -102,27 +104,27 @@ struct rows {
     struct rows_part *parts; // (n_parts)
 };
 
-/* All rows of a plan in its order, with the records that a view (NULL: none) has of them. Borrows
- * all three. ERR_FORMAT (malformed plan), ERR_NOMEM. */
+/* Enumerates the rows of a plan in order, with their records in view v (NULL: none). Borrows all
+ * three. ERR_FORMAT (malformed plan), ERR_NOMEM. */
 MUST_USE enum status rows_make(const struct kind *k, const struct axes *a,
                                const struct results_view *v, struct rows *out, struct err *e);
 void rows_free(struct rows *r);
 
-/* For kind.add_rows: a new part, which later rows belong to (of a kind on the grid: the models,
- * made before); a row like that one for each label of the inner axis (one, if there is none).
- * Copies *like and takes a reference of its labels. ERR_NOMEM. */
+/* For kind.add_rows. rows_add_part: starts a new part, to which later rows belong (kinds on the
+ * grid already have the models as parts). rows_add: adds a copy of *like for each label of the
+ * inner axis (one if there is none) and retains its labels. ERR_NOMEM. */
 MUST_USE enum status rows_add_part(struct rows *r, const char *name, const json_t *labels,
                                    struct err *e);
 MUST_USE enum status rows_add(struct rows *r, const struct row *like, struct err *e);
 
-/* The first row of the record behind that of row i. */
+/* First row of the record after row i's record. */
 int64_t rows_next(const struct rows *r, int64_t i);
-/* What an axis says of a row: for an axis of texts *text, else *number. */
+/* Label of the row on an axis: *text for an axis of texts, else *number. */
 void row_label(const struct rows *r, const struct row *row, int axis, const char **text,
                int64_t *number);
 /* The row's checkpoint, of a kind whose first two axes are model and checkpoint. */
 const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct row *row);
-/* Sets the fields by which a record says which one it is. ERR_NOMEM. */
+/* Sets the identifying fields of a record. ERR_NOMEM. */
 MUST_USE enum status row_identify(const struct rows *r, const struct row *row, json_t *record,
                                   struct err *e);
 /* A field of the row's record, borrowed; NULL: none. Not for the FRAME_ ones. */
@@ -130,18 +132,19 @@ const json_t *row_value(const struct rows *r, const struct row *row, const struc
 
 /* --- the table --- */
 
-/* How people are told how many records are how far. */
+/* Form of the progress report. */
 enum kind_report {
     REPORT_MODELS, /* a table of models */
     REPORT_ALL,    /* one line */
-    REPORT_PARTS,  /* a line a part, with the first failure's message */
+    REPORT_PARTS,  /* one line per part, with the first failure's message */
     REPORT_NONE
 };
 
 struct kind {
     const char *name;  /* "type" of its records */
     const char *group; /* its data frame in the cube */
-    /* The axes that tell its records apart; none: it is not on the grid, only a data frame. */
+    /* Axes that identify a record; if empty, the kind has only a data frame and no grid variables.
+     */
     const struct axis *axes[AXES_MAX];
     const struct axis *inner; /* records have values for each label of this axis; NULL: none */
     const struct field *fields;
@@ -149,66 +152,67 @@ struct kind {
     const struct record_list *list;    /* NULL: none */
     const struct record_table *tables; /* ends with a name NULL; NULL: none */
 
-    /* Its records: one for each checkpoint whose entry in the plan has this key, or what add_rows
-     * finds for checkpoint c of model m (of a kind not on the grid: called once, for the whole
-     * plan). identity: which of its labels records have. */
+    /* Enumeration of records: one for each checkpoint whose plan entry has the key plan_key, or
+     * those that add_rows adds for checkpoint c of model m (for a kind not on the grid: called once
+     * for the whole plan). identity: labels that are fields of the records. */
     const char *plan_key;
     enum status (*add_rows)(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                             struct err *e);
     const char *const *identity; /* ends with NULL; NULL: the labels on the axes */
 
-    /* In the cube: the column by which rows of an inner axis and of tables name their record, and
-     * what it is; what the axes mean to the rows of lists and tables. */
+    /* In the cube: name and long name of the column in which rows of inner axes and tables refer to
+     * their record; long names of the axes' columns in lists and tables. */
     const char *number, *number_long_name;
     const char *axis_long_names[AXES_MAX];
-    bool whole_grid; /* the data frame has all variables along these axes, whatever their kind */
+    bool whole_grid; /* the data frame also has other kinds' variables along these axes */
 
     /* For people: "curvature of 3 checkpoints", "9 cells", "7 points of surfaces". */
     enum kind_report report;
-    const char *prefix, *noun, *part; /* part: what REPORT_PARTS counts by; else NULL */
-    const char *json;                 /* key of the counts in JSON; NULL of REPORT_MODELS */
+    const char *prefix, *noun, *part; /* part: noun of a part (REPORT_PARTS), else NULL */
+    const char *json;                 /* key of the counts in JSON; NULL for REPORT_MODELS */
 };
 
-/* NULL behind the last (kinds.c). */
+/* NULL after the last (kinds.c). */
 enum { KINDS_MAX = 8 };
 extern const struct kind *const results_kinds[KINDS_MAX + 1];
 extern const char *const results_kind_names[KINDS_MAX + 1];
-extern const struct kind kind_cell; /* what tables for people are about */
+extern const struct kind kind_cell; /* the kind that `show` prints as tables */
 extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer, axis_dataset;
 
-/* The kind of records of that type; NULL: it is none. Its place in results_kinds. */
+/* kind_find: the kind of a record type; NULL: unknown. kind_place_of: its index in results_kinds.
+ */
 const struct kind *kind_find(const char *type);
 int kind_place_of(const struct kind *k);
-/* Whether it is one of its axes or its inner one. */
+/* Whether the axis is one of the kind's axes or its inner axis. */
 bool kind_has_axis(const struct kind *k, const struct axis *axis);
 /* Whether the cube has the field on the grid, along the axes of its kind. */
 bool kind_on_grid(const struct kind *k, const struct field *f);
 
-/* --- how far they are --- */
+/* --- states and counts --- */
 
-/* Of a record; pending for NULL. */
+/* State of a record; NULL: pending. */
 enum result_state { STATE_PENDING, STATE_DONE, STATE_FAILED, STATE_NOT_APPLICABLE, STATE_N };
 extern const char *const result_state_words[STATE_N];
 enum result_state result_state_of(const json_t *record);
 
 struct result_counts {
     int64_t by_state[STATE_N];
-    int64_t records;     /* all but those that are not applicable */
-    const char *message; /* why the first failed one did; NULL: none failed */
+    int64_t records;     /* number of applicable records */
+    const char *message; /* message of the first failed record; NULL: none failed */
 };
-/* Records of a part (-1: of all). */
+/* Counts the records of a part (-1: all parts). */
 struct result_counts rows_count(const struct rows *r, int64_t part);
 
 /* --- all kinds of a plan --- */
 
-/* What a plan asks for, and what there is of it. */
+/* The rows of all kinds of a plan, with their records. */
 struct inventory {
-    json_t *plan; /* a reference of its own */
+    json_t *plan; /* retained */
     struct axes axes;
-    struct rows rows[KINDS_MAX]; /* by place in results_kinds */
+    struct rows rows[KINDS_MAX]; /* by index in results_kinds */
 };
 
-/* Borrows the view's records (v NULL: nothing is finished). *out stays where it is: rows point into
+/* Borrows the view's records (v NULL: nothing is finished). Do not move *out: its rows point into
  * it. ERR_FORMAT (malformed plan), ERR_NOMEM. */
 MUST_USE enum status inventory_open(const json_t *plan, const struct results_view *v,
                                     struct inventory *out, struct err *e);

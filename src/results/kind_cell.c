@@ -85,8 +85,7 @@ static const struct record_list layers = {
 
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX])
 {
-    /* Digests of equal length first, so that (ab, c) and (a, bc) stay apart whatever a key holds.
-     */
+    /* Digests of equal length, so that (ab, c) and (a, bc) give different keys. */
     char text[5 + 2 * HASH_HEX] = "cell ";
     hash_text(checkpoint_key, text + 5);
     hash_text(variant_key, text + 5 + HASH_HEX - 1);

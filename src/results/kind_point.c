@@ -72,7 +72,7 @@ void results_point_key(const char *surface_key, const struct results_point *p, c
     char text[6 + 2 * HASH_HEX] = "point ", place[64];
     double x, y;
     results_point_place(p, &x, &y);
-    snprintf(place, sizeof place, "/grid %.17g %.17g", x, y); /* no label begins with a slash */
+    snprintf(place, sizeof place, "/grid %.17g %.17g", x, y); /* labels do not begin with a slash */
     hash_text(surface_key, text + 6);
     hash_text(p->label ? p->label : place, text + 6 + HASH_HEX - 1);
     hash_text(text, out);
@@ -133,7 +133,7 @@ done:
     return st;
 }
 
-/* Journals and cubes of before there were surfaces have none. */
+/* Plans of earlier versions have no surfaces. */
 static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                             struct err *e)
 {

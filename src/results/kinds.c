@@ -1,4 +1,4 @@
-/* The kinds of result and the axes of the cube; a new one is a line here. */
+/* The lists of the kinds of result and of the axes of the cube; a new one is one name here. */
 #include "results/kind.h"
 #include <string.h>
 

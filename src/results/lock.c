@@ -1,7 +1,7 @@
-/* The lock is a file with the holder's identity, put in place by link(2): it appears whole or not
- * at all. A lock of a dead process of this host is replaced by rename(2) while flock(2) is held on
- * the old file: of two takers the second then finds another file under the name, and starts over.
- */
+/* The lock is a file with the holder's identity, created by link(2), so that it is never
+ * incomplete. A lock of a dead process of this host is replaced by rename(2) while flock(2) is held
+ * on the old file; a second process that tries to replace it then finds a different file and starts
+ * over. */
 #include "results/results.h"
 #include "util/clock.h"
 #include "util/fsx.h"
@@ -19,10 +19,10 @@
 
 struct lock {
     char *path;
-    int fd; /* our file, open so that no other file can get its inode number */
+    int fd; /* this process's file; open, so that its inode number is not reused */
 };
 
-/* --- who we are --- */
+/* --- identity of this process --- */
 
 static void first_line(const char *path, char *out, size_t size)
 {
@@ -34,8 +34,8 @@ static void first_line(const char *path, char *out, size_t size)
 }
 
 /* Field 22 of /proc/PID/stat: clock ticks from boot to the start of the process; -1 if unknown.
- * *zombie (may be NULL): it was killed, but its parent has not asked how it ended. The name, field
- * 2, may hold blanks and brackets, so fields are counted from its last ')'. */
+ * *zombie (may be NULL): it has ended, but its parent has not waited for it. The name, field 2, may
+ * contain blanks and brackets, so fields are counted from the last ')'. */
 static long long process_start(long pid, bool *zombie)
 {
     char path[64], line[1024];
@@ -48,7 +48,7 @@ static long long process_start(long pid, bool *zombie)
     return p && *p ? atoll(p + 1) : -1;
 }
 
-/* Process numbers mean something only inside one namespace. */
+/* Process ids are valid only inside one namespace. */
 static void pid_namespace(char *out, size_t size)
 {
     ssize_t n = readlink("/proc/self/ns/pid", out, size - 1);
@@ -67,26 +67,25 @@ static json_t *identity(void)
                      (json_int_t)process_start(getpid(), NULL), "utc", utc);
 }
 
-/* --- who they are --- */
+/* --- state of the holder --- */
 
 static bool same_text(const json_t *a, const json_t *b, const char *key)
 {
     return strcmp(json_text(a, key, ""), json_text(b, key, "")) == 0;
 }
 
-/* The holder's number on this host, now. */
+/* Whether the holder is running on this host now. */
 static bool is_running(long pid, long long start)
 {
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return false;
     bool zombie;
     long long now = process_start(pid, &zombie);
-    return !zombie &&
-           (start <= 0 || now <= 0 || now == start); /* else the number was given to another */
+    return !zombie && (start <= 0 || now <= 0 || now == start); /* else the id was reused */
 }
 
 enum holder { HOLDER_DEAD, HOLDER_RUNS_HERE, HOLDER_ELSEWHERE };
 
-/* Dead only if it is certainly gone. */
+/* Returns that the holder is dead only if that is certain. */
 static enum holder look_at(const json_t *holder, const json_t *me)
 {
     long pid = (long)json_integer_value(json_object_get(holder, "pid"));
@@ -106,9 +105,9 @@ static bool is_file_at(int fd, const char *path)
            open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/* Looks at an existing lock and replaces it if its holder is dead. *taken stays false when it
- * should be tried again: the file changed hands meanwhile, or its holder runs and patience is left.
- */
+/* Replaces an existing lock if its holder is dead. *taken stays false if the caller should try
+ * again: another process took the lock meanwhile, or its holder is running and there is time to
+ * wait. */
 static enum status take_over(struct lock *l, const char *temporary, const json_t *me, int *patience,
                              bool *taken, struct err *e)
 {
@@ -117,7 +116,8 @@ static enum status take_over(struct lock *l, const char *temporary, const json_t
     int fd = open(l->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) goto done;
     ENSURE(fd >= 0, ERR_IO, "%s: %s", l->path, strerror(errno));
-    /* File systems without flock leave a small window between two takers of a stale lock. */
+    /* On file systems without flock there is a small race between two processes that replace a
+     * stale lock. */
     while (flock(fd, LOCK_EX) != 0 && errno == EINTR) continue;
     if (!is_file_at(fd, l->path)) goto done;
     if (json_read_file(l->path, 0, &holder, NULL) != OK) {
@@ -140,7 +140,7 @@ done:
     return st;
 }
 
-/* Some file systems know no hard links: there the new name is made by O_EXCL and filled at once. */
+/* For file systems without hard links: creates the file with O_EXCL and writes it immediately. */
 static enum status create_exclusively(struct lock *l, const char *text, bool *taken, struct err *e)
 {
     enum status st = OK;
@@ -205,8 +205,8 @@ enum status lock_take(const char *results, struct lock **out, struct err *e)
     for (int attempt = 0, patience = 5; !taken; attempt++) {
         ENSURE(attempt < 100, ERR_LOCKED, "%s: other processes keep taking this lock", l->path);
         TRY(put_in_place(l, temporary, me, text, &patience, &taken, e));
-        /* A holder that was just killed gets half a second to die: a large process takes a while,
-         * and who kills a run often starts the next at once. */
+        /* Waits up to half a second for a holder that was just killed: a large process takes a
+         * while to exit, and a run is often restarted immediately. */
         if (!taken) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
     *out = l;
@@ -223,7 +223,7 @@ done:
 void lock_release(struct lock *l)
 {
     if (!l) return;
-    /* Somebody may have deleted the file by hand, and another run may hold its own now. */
+    /* The file may have been deleted by hand and another run may hold the lock now. */
     if (is_file_at(l->fd, l->path)) unlink(l->path);
     lock_free(l);
 }

@@ -1,4 +1,4 @@
-/* results: records, the journal that holds them, and the cube that is made from it.
+/* results: records, the journal that stores them, and the cube made from it.
  *
  * A record is a JSON object on one journal line. Types:
  *
@@ -11,7 +11,7 @@
  *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
  *                 "exit_code": n}
  *
- * The kinds of result are a table (kind.h), which says what each has of the following:
+ * The table of kinds of result (kind.h) says which of the following fields each has:
  *
  *   {"type", "key" (hex), "fingerprint" (text), "model", "checkpoint", ["bits", "quantizer",]
  *    "status": "done" | "failed" | "not_applicable", "message": text,
@@ -25,8 +25,8 @@
  * point records have "surface" and "point" (the label of an exact point, "" on the grid) in place
  * of model and checkpoint's datasets and layers; their numbers stand in "values".
  *
- * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h). A number that is left
- * out was not measured.
+ * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h). A missing number was
+ * not measured.
  *
  * plan record:
  *
@@ -42,7 +42,7 @@
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
  * (none: not asked for); that of a cell is results_cell_key(checkpoint key, variant key), that of a
  * point results_point_key(surface key, place), so a plan is as small as its axes. A record belongs
- * to the newest plan exactly when its key does. */
+ * to the newest plan if the plan has its key. */
 #pragma once
 #include "util/err.h"
 #include "util/hash.h"
@@ -52,38 +52,37 @@
 /* The key of the cell of a checkpoint and a variant. */
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);
 
-/* A loss surface: points that are exactly a checkpoint or the quantized weights, by their labels,
- * then those of a grid, row by row. */
+/* The points of a loss surface: exact points (a checkpoint or the quantized weights) by their
+ * labels, then the grid points, row by row. */
 struct results_surface {
     const char *key;
     int64_t n_exact, columns, rows;
     const char **exact; // (n_exact), borrowed
 };
-/* A point: an exact one by its label (NULL: of the grid), or column i of `columns` and row j of
- * `rows`. */
+/* A point: an exact one by its label, or (label NULL) column i of `columns` and row j of `rows`. */
 struct results_point {
     const char *label;
     int64_t i, j, columns, rows;
 };
 int64_t results_surface_points(const struct results_surface *s);
 struct results_point results_surface_point(const struct results_surface *s, int64_t k);
-/* The key depends on where on the grid's sides the point lies, so that a grid of twice the density
- * keeps every other point. */
+/* The key contains the point's relative position, so that a grid of twice the density reuses the
+ * existing points. */
 void results_point_key(const char *surface_key, const struct results_point *p, char out[HASH_HEX]);
-/* Where it lies on the grid's sides, 0 to 1. */
+/* The point's relative position on the grid, 0 to 1. */
 void results_point_place(const struct results_point *p, double *x, double *y);
 
-/* --- journal: append-only lines "CHECKSUM JSON\n", the truth --- */
+/* --- journal: append-only lines "CHECKSUM JSON\n" --- */
 struct journal;
 
 /* "x.h5" -> "x.journal"; a name without .h5 gets ".journal" added. The caller frees. */
 MUST_USE enum status journal_path(const char *results, char **out, struct err *e);
 
-/* Opens or creates for appending; cuts a torn tail (an incomplete or damaged last line) after
- * reading, with a warning. A damaged line in the middle is skipped with a warning that names its
- * number. ERR_IO, ERR_FULL, ERR_FORMAT (not a journal). */
+/* Opens or creates a journal for appending; removes a torn tail (an incomplete or damaged last
+ * line) with a warning. Skips a damaged line in the middle with a warning that names its number.
+ * ERR_IO, ERR_FULL, ERR_FORMAT (not a journal). */
 MUST_USE enum status journal_open(const char *path, struct journal **out, struct err *e);
-/* Reading only; a torn tail is ignored (a run may be writing it). */
+/* Opens a journal for reading; ignores a torn tail (a run may be writing it). */
 MUST_USE enum status journal_open_readonly(const char *path, struct journal **out, struct err *e);
 void journal_close(struct journal *j);
 
@@ -91,8 +90,8 @@ void journal_close(struct journal *j);
 int64_t journal_n(const struct journal *j);
 const json_t *journal_record(const struct journal *j, int64_t i);
 
-/* Appends and keeps a reference. Not durable before journal_sync. ERR_FULL / ERR_IO leave the file
- * without a torn line (it is cut back) and the journal usable for reading. */
+/* Appends a record and retains it. Not durable before journal_sync. After ERR_FULL or ERR_IO the
+ * file has no torn line (it is truncated) and the journal is still readable. */
 MUST_USE enum status journal_append(struct journal *j, json_t *record, struct err *e);
 MUST_USE enum status journal_sync(struct journal *j, struct err *e);
 
@@ -109,21 +108,21 @@ const char *results_hdf5_version(void);
 
 /* --- a view: the newest plan and the records that belong to it --- */
 struct results_view;
-/* From a journal or cube file (told by its first bytes). ERR_IO, ERR_FORMAT (neither; no plan in
- * it). */
+/* From a journal or cube file (recognised by its first bytes). ERR_IO, ERR_FORMAT (neither; no plan
+ * in it). */
 MUST_USE enum status results_view_open(const char *path, struct results_view **out, struct err *e);
 MUST_USE enum status results_view_of_journal(const struct journal *j, struct results_view **out,
                                              struct err *e);
 void results_view_close(struct results_view *v);
 const json_t *results_view_plan(const struct results_view *v);
-/* The end record of the last run; NULL while a run goes on, or when it was killed. */
+/* The end record of the last run; NULL while a run is active or if it was killed. */
 const json_t *results_view_end(const struct results_view *v);
-/* The record of that key (a "done" one before a "failed" one, then the newest), NULL when there is
- * none. Keys of earlier plans are found as well: loop over the plan, not over records. */
+/* The record with this key (done before failed, then the newest); NULL: none. Also finds records of
+ * earlier plans: loop over the plan, not over records. */
 const json_t *results_view_find(const struct results_view *v, const char *key);
 
 /* --- cube: one HDF5 file, see docs/cube.md --- */
-/* Writes path.tmp.PID whole, reads it back and compares every variable with what was meant, and
- * publishes it over path; on any error the old file stays and the temporary one goes. The same view
- * gives the same bytes. ERR_FULL, ERR_IO, ERR_FORMAT (a malformed plan), ERR_NOMEM. */
+/* Writes path.tmp.PID, reads it back, compares every variable, and renames it to path. On an error
+ * the old file is unchanged and the temporary one is removed. The same view gives the same bytes.
+ * ERR_FULL, ERR_IO, ERR_FORMAT (a malformed plan), ERR_NOMEM. */
 MUST_USE enum status cube_write(const char *path, const struct results_view *v, struct err *e);

@@ -1,4 +1,4 @@
-/* Which records a plan asks for, and how far they are: the rows of a kind. */
+/* The rows of a kind: which records a plan requests, and their states. */
 #include "results/kind.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum result_state result_state_of(const json_t *record)
     return STATE_FAILED;
 }
 
-/* --- making them --- */
+/* --- making rows --- */
 
 enum status rows_add_part(struct rows *r, const char *name, const json_t *labels, struct err *e)
 {
@@ -50,7 +50,7 @@ enum status rows_add(struct rows *r, const struct row *like, struct err *e)
     return OK;
 }
 
-/* The record of a checkpoint, if the plan asks it for one. */
+/* Adds the record of a checkpoint, if the plan requests one. */
 static enum status add_checkpoint(struct rows *r, int64_t m, int64_t c, struct err *e)
 {
     const char *key = json_text(r->axes->models[m].checkpoints[c].plan, r->kind->plan_key, NULL);
@@ -95,7 +95,7 @@ void rows_free(struct rows *r)
     *r = (struct rows){0};
 }
 
-/* --- reading them --- */
+/* --- reading rows --- */
 
 int64_t rows_next(const struct rows *r, int64_t i)
 {

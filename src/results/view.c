@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 struct results_view {
-    json_t *plan;    /* the newest; NULL before there is one */
-    json_t *end;     /* the newest record of all if it is an end */
+    json_t *plan;    /* the newest plan; NULL: none yet */
+    json_t *end;     /* the newest record if it is an end record */
     json_t *records; /* key → record */
 };
 
@@ -29,7 +29,7 @@ static void replace(json_t **held, json_t *record)
 
 enum status view_add(struct results_view *v, const json_t *borrowed, struct err *e)
 {
-    json_t *record = (json_t *)borrowed; /* only its count of references changes */
+    json_t *record = (json_t *)borrowed; /* only its reference count changes */
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
     replace(&v->end, strcmp(type, "end") == 0 ? record : NULL);
     if (strcmp(type, "plan") == 0) replace(&v->plan, record);

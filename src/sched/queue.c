@@ -6,7 +6,7 @@
 
 enum { NOWHERE = -1, LOOK_AROUND = 32 };
 
-/* Tasks at least this long, relative to the longest, may be handed out in its place. */
+/* Tasks at least this long, relative to the longest, may be handed out instead of it. */
 static const double about_as_long = 0.95;
 /* A task is cut only if it is longer than an even share of the remaining work by this much: shares
  * are never exactly even, and every piece repeats the shared part. */
@@ -248,7 +248,8 @@ static int nearness(const struct queue *q, int64_t task, int64_t node)
     return reader == node ? 2 : reader == NOWHERE;
 }
 
-/* Heap index of the task to take: the top, or one about as long whose files the node has read. */
+/* Heap index of the task to take: the longest, or one of similar length whose files the node has
+ * read. */
 static int64_t choose(const struct queue *q, int64_t node)
 {
     int64_t best = 0;

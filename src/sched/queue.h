@@ -1,11 +1,10 @@
 /* queue: decides which piece of which task a group gets next. Time is an argument, so that the
- * master and a simulation (simulate.h) decide alike.
+ * master and a simulation (simulate.h) make the same decisions.
  *
  * The longest task goes first. Since each piece of a task repeats its shared part, a task is handed
  * out whole unless it alone would take longer than an even share of the remaining work; then it is
  * cut, and the rest of it stays one task. Costs are corrected by how long finished tasks of the
- * same kind took. Among tasks of about the same length a group takes one whose files its node has
- * read.
+ * same kind took. Among tasks of similar length a group takes one whose files its node has read.
  */
 #pragma once
 #include "sched/sched.h"

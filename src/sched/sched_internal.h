@@ -39,7 +39,8 @@ MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text
  * frees *out. ERR_NOMEM. */
 MUST_USE enum status sched_piece_write(const char *text, const int64_t *parts, int64_t n,
                                        char **out, struct err *e);
-/* The way back. The caller frees *parts; *out borrows it and the message. ERR_MPI, ERR_NOMEM. */
+/* Parses such a message. The caller frees *parts; *out borrows it and the message. ERR_MPI,
+ * ERR_NOMEM. */
 MUST_USE enum status sched_piece_read(const char *message, int64_t **parts, struct sched_piece *out,
                                       struct err *e);
 
@@ -52,8 +53,8 @@ struct sched_split {
 int64_t sched_split_count(const struct sched_split *s, int64_t ranks);
 int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t rank);
 
-/* The three ways through sched_run: of rank 0, of the other ranks, of a single rank. node (ranks of
- * world): the node of each rank. */
+/* sched_run for rank 0, for the other ranks, and for a single rank. node (ranks of world): the node
+ * of each rank. */
 MUST_USE enum status master_run(MPI_Comm world, const int *node, const struct sched_task *tasks,
                                 int64_t n, const struct sched_sink *sink,
                                 struct sched_outcome *outcome, struct err *e);

@@ -46,6 +46,6 @@ struct added_walk {
     size_t at;   /* where the search continues */
     bool ended;
 };
-/* *part = the next part of s (n bytes); false behind the last. Start with a zeroed walk. */
+/* *part = the next part of s (n bytes); false after the last. Start with a zeroed walk. */
 bool added_next(const struct added *a, const struct added_trie *trie, struct added_walk *walk,
                 const char *s, size_t n, struct added_part *part);

@@ -18,7 +18,8 @@ struct bpe {
     int16_t code[256];     /* byte level: the byte's character */
     int32_t unk;           /* -1: unknown characters are dropped */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
-    bool cuts_at_mark; /* no merge joins something to a ▁ behind it: words may be cut there */
+    bool
+        cuts_at_mark; /* no merge joins a symbol to a following ▁, so that words can be cut there */
 };
 
 /* Checks that bpe_read supports this "model" of a tokenizer.json. ERR_USAGE names the model or the

@@ -8,7 +8,7 @@ struct buf {
     size_t n, cap;
 };
 
-/* Makes room for `more` bytes and a NUL after the n that are there. */
+/* Grows the capacity to n + `more` bytes and a NUL. */
 MUST_USE enum status buf_reserve(struct buf *b, size_t more, struct err *e);
 /* Appends n bytes of text, which do not lie in b. */
 MUST_USE enum status buf_add(struct buf *b, const char *text, size_t n, struct err *e);
@@ -27,8 +27,8 @@ struct ids {
     int64_t n, cap;
 };
 
-/* Makes room for `more` ids: the caller may then write id[n], ... and raise n. Free with free(id).
- */
+/* Grows the capacity to n + `more` ids; the caller may write id[n], ... and raise n. Free with
+ * free(id). */
 MUST_USE enum status ids_reserve(struct ids *ids, int64_t more, struct err *e);
 /* Appends n ids, which do not lie in *ids. */
 MUST_USE enum status ids_add(struct ids *ids, const int32_t *id, int64_t n, struct err *e);

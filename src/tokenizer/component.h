@@ -8,7 +8,7 @@
 struct component {
     const char *where;        /* "pre_tokenizer" */
     const char *list;         /* member of a Sequence that holds its components */
-    const char *const *types; /* that are supported besides Sequence; NULL behind the last */
+    const char *const *types; /* supported types besides Sequence; NULL after the last */
     /* Before each component, Sequences included; NULL: nothing. */
     enum status (*check)(const void *out, const char *type, struct err *e);
     /* Reads o, whose type is types[type], into out. */

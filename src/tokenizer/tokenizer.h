@@ -21,7 +21,7 @@ int64_t tokenizer_n_ids(const struct tokenizer *t);
 MUST_USE enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t n,
                                       bool special, int32_t **ids, int64_t *n_ids, struct err *e);
 
-/* The ids that `special` adds before and behind those of a text (borrowed). */
+/* The ids that `special` adds before and after those of a text (borrowed). */
 void tokenizer_special(const struct tokenizer *t, const int32_t **before, int64_t *n_before,
                        const int32_t **behind, int64_t *n_behind);
 

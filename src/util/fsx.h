@@ -6,7 +6,7 @@
  * refused instead of waited for. The caller closes. ERR_IO names the path. */
 MUST_USE enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e);
 
-/* *data = the file's bytes and a NUL behind them (not counted in *n, which may be NULL). The caller
+/* *data = the file's bytes, followed by a NUL (not counted in *n, which may be NULL). The caller
  * frees. ERR_IO names the path; ERR_FORMAT when the file is larger than max_bytes (0: no limit). */
 MUST_USE enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n,
                               struct err *e);

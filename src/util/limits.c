@@ -71,8 +71,8 @@ static void set_parse(const char *text, struct cpu_set *s)
     }
 }
 
-/* A bound OpenMP (OMP_PROC_BIND) has pinned this very thread to the first of its places; the
- * process has them all. */
+/* With OMP_PROC_BIND this thread is pinned to the first of OpenMP's places; the process has them
+ * all. */
 static void set_add_places(struct cpu_set *s)
 {
     if (omp_get_proc_bind() == omp_proc_bind_false) return;
@@ -87,7 +87,7 @@ static void set_add_places(struct cpu_set *s)
 
 /* --- the machine --- */
 
-/* The number behind `key` at the start of a line of "Key:   value kB"; -1: not there. */
+/* The number after `key` at the start of a line "Key: value kB"; -1: not there. */
 static int64_t field_kib(const char *text, const char *key)
 {
     size_t n = strlen(key);

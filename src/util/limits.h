@@ -31,8 +31,7 @@ struct limits {
  * that cannot be parsed are ignored. ERR_IO: /proc/meminfo or /proc/self/status cannot be read. */
 MUST_USE enum status limits_read(const char *root, struct limits *out, struct err *e);
 
-/* The part of so many bytes that may be planned with: nine tenths, the rest is for what no plan
- * counts. */
+/* The part of a limit that plans may use: nine tenths; the rest is for what plans do not count. */
 int64_t limits_usable(int64_t bytes);
 
 /* A rank's share of its node. */

@@ -1,7 +1,7 @@
-/* Limits of the cgroups that a process is in. Its groups stand in /proc/self/cgroup, where their
- * folders lie in /proc/self/mountinfo (cgroups(7), proc(5)). A limit of any level above the process
- * holds, so every folder from the process's own up to the mount point is looked at; those that
- * cannot be seen from inside a container are passed over. */
+/* Limits of the cgroups of a process: /proc/self/cgroup names the groups, /proc/self/mountinfo
+ * their folders (cgroups(7), proc(5)). A limit applies to all levels below it, so every folder from
+ * the process's group up to the mount point is read; those that are not visible inside a container
+ * are skipped. */
 #include "util/limits_internal.h"
 #include "util/words.h"
 #include <stdio.h>
@@ -41,7 +41,7 @@ static int read_mounts(char *text, struct mount *mounts)
     return n;
 }
 
-/* -1: no number there ("max"). Numbers beyond the machine mean no limit; limits_lower_* drops
+/* -1: not a number ("max"). Numbers larger than the machine mean no limit; limits_lower_* ignores
  * them. */
 static int64_t number_in(const char *root, const char *folder, const char *file, char *text)
 {
@@ -61,7 +61,7 @@ static void lower_memory_by(const char *root, struct limits *l, const char *fold
     limits_lower_memory(l, number_in(root, folder, file, text), from);
 }
 
-/* A quota is time a period; part of a core still runs one thread. */
+/* A quota is CPU time per period; a fraction of a core still runs one thread. */
 static void lower_cores_by(struct limits *l, const char *folder, const char *file, double quota,
                            double period)
 {
@@ -98,14 +98,14 @@ static void look_at(const char *root, struct limits *l, const struct mount *m, c
                        (double)number_in(root, folder, "cpu.cfs_period_us", text));
 }
 
-/* All levels of the group as the mount shows them. */
+/* Reads all levels of the group that the mount shows. */
 static void look_upwards(const char *root, struct limits *l, const struct mount *m,
                          const char *group, char *text)
 {
     char folder[2 * PATH_LENGTH];
     size_t n = strcmp(m->root, "/") == 0 ? 0 : strlen(m->root), point = strlen(m->point);
-    /* A group outside of what is mounted (a container without a namespace of its own): the mount
-     * point is all there is. */
+    /* For a group outside the mount (a container without its own namespace) only the mount point is
+     * read. */
     bool inside = strncmp(group, m->root, n) == 0 && (group[n] == '/' || group[n] == '\0');
     snprintf(folder, sizeof folder, "%s%s", m->point, inside ? group + n : "");
     for (;;) {

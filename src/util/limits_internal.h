@@ -1,4 +1,4 @@
-/* limits_internal: what the files of limits share. */
+/* limits_internal: functions that the files of limits share. */
 #pragma once
 #include "util/limits.h"
 
@@ -8,7 +8,7 @@ enum { LIMITS_TEXT = 65536 };
  * readable. */
 bool limits_text(const char *root, const char *path, char text[LIMITS_TEXT]);
 
-/* Lowers the limit to so much and notes the source, if it is higher. */
+/* Lowers the limit to the value, with its source, if it is higher. */
 void limits_lower_memory(struct limits *l, int64_t bytes, const char *from);
 void limits_lower_cores(struct limits *l, int64_t cores, const char *from);
 

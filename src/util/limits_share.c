@@ -4,7 +4,7 @@
 #include "util/mem.h"
 #include <stdlib.h>
 
-/* What a rank tells the others on its node. */
+/* Information that the ranks of a node exchange. */
 struct card {
     int64_t works;
     struct cpu_set cpus;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Aligned blocks leave holes in the heap that glibc before 2.38 does not fill again
- * (sourceware.org/bugzilla 14581): what is large enough for a few pages is mapped. */
+/* Aligned blocks leave holes in the heap that glibc before 2.38 does not reuse
+ * (sourceware.org/bugzilla 14581), so blocks of a few pages or more are mapped. */
 enum { ALIGNMENT = 64, MAPPED_FROM = 32 << 10 };
 
 void mem_setup(void)

@@ -57,16 +57,19 @@ const char *nearest_name(const char *name, const char *const *names, int64_t n)
 
 void nearest_advice(const char *name, const char *const *names, int64_t n, char *text, size_t size)
 {
-    const char *near = nearest_name(name, names, n);
+    const bool pattern = strpbrk(name, "*?[") != NULL;
+    const char *near = pattern ? NULL : nearest_name(name, names, n);
     if (near) {
         snprintf(text, size, ", did you mean %s?", near);
         return;
     }
-    size_t used = (size_t)snprintf(text, size, "; there are: ");
+    size_t used = (size_t)snprintf(text, size, "%s", n ? "; there are: " : "");
     for (int64_t i = 0; i < n; i++) {
-        bool fits = used + strlen(names[i]) + strlen(", , ...") < size;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
-                                 fits ? names[i] : "...");
-        if (!fits) return;
+        enum { MORE = 32 }; /* room for the last part */
+        if (used + strlen(names[i]) + MORE > size) {
+            snprintf(text + used, size - used, " and %lld more", (long long)(n - i));
+            return;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", names[i]);
     }
 }

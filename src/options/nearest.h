@@ -7,6 +7,7 @@
  * exchange of neighbours; case and - against _ cost nothing), else NULL. */
 const char *nearest_name(const char *name, const char *const *names, int64_t n);
 
-/* What an error says behind a name that is none of the n known ones: ", did you mean X?" if one of
- * them is near, else "; there are: X, Y, Z", cut with "..." where `size` bytes are too few. */
+/* What an error says behind a name, or a pattern of names, that is none of the n known ones:
+ * ", did you mean X?" if one of them is near, else "; there are: X, Y, Z" (and how many more, where
+ * `size` bytes are too few), "" if there are none. */
 void nearest_advice(const char *name, const char *const *names, int64_t n, char *text, size_t size);

@@ -1,36 +1,23 @@
 /* Which cells, curvature and points a run takes (--only), and what is wrong with that choice. */
 #include "options/nearest.h"
 #include "plan/plan_internal.h"
-#include "util/mem.h"
-#include <fnmatch.h>
+#include "util/choice.h"
+#include "util/texts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The pattern behind "KEY=" if the choice is of that key, else NULL. */
-static const char *pattern_of(const char *only, const char *key)
-{
-    size_t n = strlen(key);
-    return strncmp(only, key, n) == 0 && only[n] == '=' ? only + n + 1 : NULL;
-}
 
 /* --- what is chosen --- */
 
 /* Whether the choice takes that value of the key. */
 static bool chosen(const struct plan_choice *choice, const char *key, const char *value)
 {
-    for (int64_t i = 0; i < choice->n_only; i++) {
-        const char *pattern = pattern_of(choice->only[i], key);
-        if (pattern && fnmatch(pattern, value, 0) != 0) return false;
-    }
-    return true;
+    return choices_take((const char *const *)choice->only, choice->n_only, key, value);
 }
 
 static bool names(const struct plan_choice *choice, const char *key)
 {
-    for (int64_t i = 0; i < choice->n_only; i++)
-        if (pattern_of(choice->only[i], key)) return true;
-    return false;
+    return choices_name((const char *const *)choice->only, choice->n_only, key);
 }
 
 bool plan_checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *c,
@@ -62,70 +49,50 @@ bool plan_surface_chosen(const struct plan_surface *s, const struct plan_choice 
 
 /* --- what there is to choose from --- */
 
-/* What a plan has of a key, for messages; each once, texts owned. */
-struct labels {
-    int64_t n, capacity;
-    char **text; // (n)
-};
+/* Each adds what a plan has of a key. */
 
-static void labels_free(struct labels *l)
-{
-    for (int64_t i = 0; i < l->n; i++) free(l->text[i]);
-    free(l->text);
-}
-
-static enum status add_label(struct labels *l, const char *text, struct err *e)
-{
-    for (int64_t i = 0; i < l->n; i++)
-        if (strcmp(l->text[i], text) == 0) return OK;
-    PASS(mem_grow(&l->text, l->n, &l->capacity, sizeof *l->text, e));
-    PASS(mem_string(&l->text[l->n], text, e));
-    l->n++;
-    return OK;
-}
-
-static enum status add_models(const struct plan *p, struct labels *l, struct err *e)
+static enum status add_models(const struct plan *p, struct texts *l, struct err *e)
 {
     for (int64_t i = 0; i < p->sweep->n_models; i++)
-        PASS(add_label(l, p->sweep->models[i].name, e));
+        PASS(texts_add(l, p->sweep->models[i].name, e));
     return OK;
 }
 
-static enum status add_checkpoints(const struct plan *p, struct labels *l, struct err *e)
+static enum status add_checkpoints(const struct plan *p, struct texts *l, struct err *e)
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
-        PASS(add_label(l, p->sweep->models[c->model].rows[c->row].checkpoint, e));
+        PASS(texts_add(l, p->sweep->models[c->model].rows[c->row].checkpoint, e));
     }
     return OK;
 }
 
-static enum status add_bits(const struct plan *p, struct labels *l, struct err *e)
+static enum status add_bits(const struct plan *p, struct texts *l, struct err *e)
 {
     for (int64_t i = 0; i < p->n_bits; i++) {
         char text[24];
         snprintf(text, sizeof text, "%lld", (long long)p->bits[i]);
-        PASS(add_label(l, text, e));
+        PASS(texts_add(l, text, e));
     }
     return OK;
 }
 
-static enum status add_quantizers(const struct plan *p, struct labels *l, struct err *e)
+static enum status add_quantizers(const struct plan *p, struct texts *l, struct err *e)
 {
     for (int64_t i = 0; i < p->sweep->n_methods; i++)
-        PASS(add_label(l, p->sweep->methods[i].name, e));
+        PASS(texts_add(l, p->sweep->methods[i].name, e));
     return OK;
 }
 
-static enum status add_surfaces(const struct plan *p, struct labels *l, struct err *e)
+static enum status add_surfaces(const struct plan *p, struct texts *l, struct err *e)
 {
-    for (int64_t i = 0; i < p->n_surfaces; i++) PASS(add_label(l, p->surfaces[i].entry->name, e));
+    for (int64_t i = 0; i < p->n_surfaces; i++) PASS(texts_add(l, p->surfaces[i].entry->name, e));
     return OK;
 }
 
 static const struct choice_key {
     const char *name, *plural;
-    enum status (*add)(const struct plan *p, struct labels *l, struct err *e);
+    enum status (*add)(const struct plan *p, struct texts *l, struct err *e);
 } keys[] = {
     {"model", "models", add_models},
     {"checkpoint", "checkpoints", add_checkpoints},
@@ -140,7 +107,7 @@ enum { N_KEYS = sizeof keys / sizeof *keys };
 static const struct choice_key *key_of(const char *only)
 {
     for (int i = 0; i < N_KEYS; i++)
-        if (pattern_of(only, keys[i].name)) return &keys[i];
+        if (choice_pattern(only, keys[i].name)) return &keys[i];
     return NULL;
 }
 
@@ -154,38 +121,22 @@ enum status plan_choice_check(const struct plan_choice *c, struct err *e)
     return OK;
 }
 
-/* "a, b, c and 12 more" */
-static void list_labels(const struct labels *l, char *out, size_t size)
-{
-    size_t at = 0;
-    out[0] = '\0';
-    for (int64_t i = 0; i < l->n; i++) {
-        const bool fits = at + strlen(l->text[i]) + 32 < size;
-        int n = fits ? snprintf(out + at, size - at, "%s%s", i ? ", " : "", l->text[i])
-                     : snprintf(out + at, size - at, " and %lld more", (long long)(l->n - i));
-        at += (size_t)n;
-        if (!fits) return;
-    }
-}
-
 /* One pattern must match something of its key, whatever the others say. */
 static enum status match_one(const struct plan *p, const char *only, struct err *e)
 {
     enum status st = OK;
     const struct choice_key *key = key_of(only);
-    const char *pattern = pattern_of(only, key->name), *near;
-    struct labels l = {0};
+    struct texts l = {0};
     char there[400];
     TRY(key->add(p, &l, e));
     for (int64_t i = 0; i < l.n; i++)
-        if (fnmatch(pattern, l.text[i], 0) == 0) goto done;
-    list_labels(&l, there, sizeof there);
-    near = nearest_name(pattern, (const char *const *)l.text, l.n);
+        if (choices_take(&only, 1, key->name, l.text[i])) goto done;
+    nearest_advice(choice_pattern(only, key->name), (const char *const *)l.text, l.n, there,
+                   sizeof there);
     ENSURE(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, key->plural);
-    FAIL(ERR_USAGE, "--only %s: matches none of the sweep's %s%s%s%s; there are %s", only,
-         key->plural, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", there);
+    FAIL(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, key->plural, there);
 done:
-    labels_free(&l);
+    texts_free(&l);
     return st;
 }
 

@@ -3,6 +3,7 @@
 #include "report/show.h"
 #include "util/choice.h"
 #include "util/mem.h"
+#include "util/texts.h"
 #include "util/words.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,36 +61,12 @@ bool show_wants_metric(const struct show *s, const char *name)
 
 /* --- what there is --- */
 
-/* Texts, each once. */
-struct texts {
-    int64_t n, capacity;
-    char **text; // (n) owned
-};
-
-static void texts_free(struct texts *t)
-{
-    for (int64_t i = 0; i < t->n; i++) free(t->text[i]);
-    free(t->text);
-}
-
-static enum status add(struct texts *t, const char *text, struct err *e)
-{
-    for (int64_t i = 0; i < t->n; i++)
-        if (strcmp(t->text[i], text) == 0) return OK;
-    PASS(mem_grow(&t->text, t->n, &t->capacity, sizeof *t->text, e));
-    PASS(mem_string(&t->text[t->n], text, e));
-    t->n++;
-    return OK;
-}
-
 /* ERR_USAGE: what was asked for, and what there is of it. */
 static enum status fail_absent(const char *what, const char *name, const struct texts *there,
                                struct err *e)
 {
-    char advice[700];                                  /* an error has no room for more */
-    const bool pattern = strpbrk(name, "*?[") != NULL; /* it is near to nothing */
-    nearest_advice(pattern ? "" : name, (const char *const *)there->text, there->n, advice,
-                   sizeof advice);
+    char advice[700]; /* an error has no room for more */
+    nearest_advice(name, (const char *const *)there->text, there->n, advice, sizeof advice);
     RAISE(ERR_USAGE, "no %s %s in these results%s", what, name, advice);
 }
 
@@ -105,7 +82,7 @@ static enum status check_choice(const struct rows *r, const char *key, const cha
         ENSURE(label, ERR_USAGE, "--only %s: results of kind %s have no %s", choice, r->kind->name,
                key);
         any = choices_take(&choice, 1, key, label);
-        TRY(add(&there, label, e));
+        TRY(texts_add(&there, label, e));
     }
     if (!any && r->n) TRY(fail_absent(key, choice_pattern(choice, key), &there, e));
 done:
@@ -135,12 +112,12 @@ static enum status list_metrics(const struct show *s, const struct kind *k, stru
     for (const struct field *f = k->fields; f->name; f++) {
         bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
         if (number && (f->place == IN_VALUES || f->place == IN_INNER))
-            PASS(add(out, f->variable, e));
+            PASS(texts_add(out, f->variable, e));
     }
     for (int64_t i = 0; k->axes[0] && i < s->cube->n; i++) {
         const struct cube_variable *x = s->cube->variables[i];
         bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
-        if (x->of && number && cube_is_along(x, k)) PASS(add(out, x->name, e));
+        if (x->of && number && cube_is_along(x, k)) PASS(texts_add(out, x->name, e));
     }
     return OK;
 }

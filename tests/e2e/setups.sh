@@ -53,9 +53,9 @@ expect 0 "2 of 3 evaluation sequences also calibrate" quantize "${one[@]}" --met
     --length 100 --calibration-text "$work/short.txt" --calibration-samples 2 --evaluation-text "$work/short.txt" --evaluation-samples 3
 
 # patterns
-expect 2 "--only bits=9: matches none of the sweep's bits; there are 4" run "$work/sweep.yaml" --redo --only bits=9
-expect 2 "--only bits=9: matches none of the sweep's bits; there are 4" plan "$work/sweep.yaml" --only bits=9
-expect 2 "(did you mean gptq?); there are rtn, gptq" run "$work/sweep.yaml" --only model=quickstart --only quantizer=gtpq
+expect 2 "--only bits=9: matches none of the sweep's bits; there are: 4" run "$work/sweep.yaml" --redo --only bits=9
+expect 2 "--only bits=9: matches none of the sweep's bits; there are: 4" plan "$work/sweep.yaml" --only bits=9
+expect 2 "quantizers, did you mean gptq?" run "$work/sweep.yaml" --only model=quickstart --only quantizer=gtpq
 [ -e "$work/cube.journal" ] && fail "a pattern that matches nothing left a journal"
 
 # columns

@@ -1,0 +1,21 @@
+#include "util/texts.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+void texts_free(struct texts *t)
+{
+    for (int64_t i = 0; i < t->n; i++) free(t->text[i]);
+    free(t->text);
+    *t = (struct texts){0};
+}
+
+enum status texts_add(struct texts *t, const char *text, struct err *e)
+{
+    for (int64_t i = 0; i < t->n; i++)
+        if (strcmp(t->text[i], text) == 0) return OK;
+    PASS(mem_grow(&t->text, t->n, &t->capacity, sizeof *t->text, e));
+    PASS(mem_string(&t->text[t->n], text, e));
+    t->n++;
+    return OK;
+}

@@ -1,0 +1,13 @@
+/* texts: a growing set of texts, in the order in which they came. */
+#pragma once
+#include "util/err.h"
+
+/* Zero-initialise. */
+struct texts {
+    int64_t n, capacity;
+    char **text; // (n) owned
+};
+void texts_free(struct texts *t);
+
+/* Adds a copy of the text unless it is there. ERR_NOMEM. */
+MUST_USE enum status texts_add(struct texts *t, const char *text, struct err *e);

@@ -720,7 +720,7 @@ static void test_arrangement(void **state)
     sequences_free(&s);
 
     snprintf(ids, sizeof ids, "%s:hole", path);
-    refuse(&d, NULL, ERR_FORMAT, "id -1 at place 1 of a row");
+    refuse(&d, NULL, ERR_FORMAT, "id -1 at position 1 of a row");
 }
 
 /* `follow: 2` keeps the blocks of range(0, tokens - length - 1, length). */

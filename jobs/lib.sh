@@ -2,6 +2,14 @@
 # Changes the caller's directory to the root of the checkout.
 # shellcheck shell=bash disable=SC2034,SC2046,SC2086
 
+# -h: the comment that the script opens with
+case ${1:-} in
+-h | --help)
+    sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$0"
+    exit
+    ;;
+esac
+
 qtraj_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$qtraj_root" || exit 2
 mkdir -p build

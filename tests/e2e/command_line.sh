@@ -20,6 +20,12 @@ last 2 "qtraj: error: --method gtpq: unknown, did you mean gptq?" quantize x --m
 mpirun -n 3 "$QTRAJ" rum >"$work/out" 2>"$work/err"
 [ "$(grep -c "unknown command, did you mean run?" "$work/err")" = 1 ] || fail "three ranks: $(cat "$work/err")"
 
+# scripts have a help as well, before they install anything
+for script in jobs/quickstart.sh jobs/install.sh tests/run.sh; do
+    bash "$SOURCE/$script" -h >"$work/out" 2>&1 && grep -qi "missing packages" "$work/out" && [ "$(wc -l <"$work/out")" -le 4 ] ||
+        fail "$script -h: $(cat "$work/out")"
+done
+
 # the options table: every key of the text form, with the types of their defaults and ranges
 "$QTRAJ" options --json >"$work/options.json" || fail "options --json"
 "$python" - "$work/options.json" <<'PY' || fail "options --json"

@@ -90,7 +90,7 @@ static struct eigenpair pair(const struct lanczos *l, int64_t i, double toleranc
     struct eigenpair p = {.value = l->ritz[i]};
     double bound = l->j == l->a->space.total ? 0 : l->beta * fabs(l->s[i * l->j + l->j - 1]);
     p.residual = fmax(bound, (double)FLT_EPSILON * scale(l));
-    p.converged = p.residual <= fmax(tolerance * fabs(p.value), noise(l));
+    p.converged = eigenpair_converged(&p, tolerance, scale(l));
     return p;
 }
 

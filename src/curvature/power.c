@@ -1,11 +1,17 @@
 #include "curvature/power.h"
 #include "curvature/vector.h"
 #include "util/mem.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
 /* PyHessian's guard against division by zero; used here for the same last digits. */
 static const double tiny = 1e-6;
+
+bool eigenpair_converged(const struct eigenpair *p, double tolerance, double scale)
+{
+    return p->residual <= fmax(tolerance * fabs(p->value), 16 * (double)FLT_EPSILON * fabs(scale));
+}
 
 static bool stops(const struct power_options *o, double old, double value, double residual,
                   int64_t iteration)
@@ -46,15 +52,16 @@ enum status power_iterate(const struct operator* a, const struct power_options *
         ENSURE(isfinite(value), ERR_NUMERIC, "product %lld of power iteration is not finite",
                (long long)out->iterations);
         double residual = vector_distance(s, hv, value, v);
-        out->top.converged = stops(o, old, value, residual, out->iterations);
-        bool returns_old = out->top.converged && o->stop == POWER_PYHESSIAN;
+        bool stop = stops(o, old, value, residual, out->iterations);
+        bool returns_old = stop && o->stop == POWER_PYHESSIAN;
         out->top.value = returns_old ? old : value;
         out->top.residual = returns_old ? vector_distance(s, hv, old, v) : residual;
-        if (out->top.converged || out->iterations >= o->products) break;
+        if (stop || out->iterations >= o->products) break;
         old = value;
         normalise(s, guard, hv);
         vector_scale(s->n, 1, hv, v);
     }
+    out->top.converged = eigenpair_converged(&out->top, o->tolerance, out->top.value);
 done:
     free(hv);
     return st;

@@ -8,8 +8,13 @@ struct eigenpair {
     double value;    /* with its sign */
     double residual; /* ‖A v - value v‖ for a unit vector v: some eigenvalue is at most this far
                         away */
-    bool converged;
+    bool converged;  /* eigenpair_converged, whatever ended the iteration */
 };
+
+/* What "converged" means, here and in the cube: the residual is at most tolerance |value|, or at
+ * most 16 units in the last place of an f32 of the size of `scale`, the operator's norm: smaller
+ * ones are rounding noise. */
+bool eigenpair_converged(const struct eigenpair *p, double tolerance, double scale);
 
 enum power_stop {
     /* The rule of PyHessian (hessian.py, eigenvalues): stop when |l_old - l| / (|l_old| + 1e-6) <
@@ -28,8 +33,8 @@ struct power_options {
 };
 
 struct power_result {
-    struct eigenpair top; /* converged: stopped by the rule, not by the maximum */
-    int64_t iterations;   /* = products */
+    struct eigenpair top;
+    int64_t iterations; /* = products */
 };
 
 /* vector (space.n) = the unit vector that the residual belongs to, for a later warm start.

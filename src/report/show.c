@@ -31,8 +31,10 @@ enum status report_show(const struct results_view *v, const struct show_options 
     TRY(show_check(&s, rows, e));
     if (o->csv || o->json)
         TRY(show_rows(&s, rows, e));
-    else
+    else if (rows->kind == &kind_cell)
         TRY(show_tables(&s, e));
+    else
+        TRY(show_kind(&s, rows, e));
     ENSURE(fflush(out) == 0 && !ferror(out), ERR_IO, "cannot write the table: %s", strerror(errno));
 done:
     cube_free(&cube);

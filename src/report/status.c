@@ -1,6 +1,7 @@
 /* How far a sweep is, and why records failed. */
 #include "report/results_report.h"
 #include "report/text_table.h"
+#include "report/verdict.h"
 #include "results/kind.h"
 #include "util/mem.h"
 #include <errno.h>
@@ -113,6 +114,7 @@ static enum status print_counts(const struct report *r, struct err *e)
         enum kind_report form = rows->kind->report;
         if (form == REPORT_MODELS) PASS(print_models(r, rows, e));
         if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
+        verdict_print(rows, "  ", r->out);
         for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);
     }
     return OK;
@@ -234,6 +236,17 @@ static json_t *counts_json(const struct result_counts *n)
                      (json_int_t)n->by_state[STATE_PENDING]);
 }
 
+/* Of a kind that is counted as a whole: also how many of its numbers have not converged. */
+static json_t *all_json(const struct rows *rows, const struct result_counts *n)
+{
+    json_t *json = counts_json(n);
+    const struct result_convergence c = rows_convergence(rows);
+    if (c.n == 0) return json;
+    json_object_set_new(json, "not_converged", json_integer((json_int_t)c.open));
+    json_object_set_new(json, "residual", json_number_new(c.residual));
+    return json;
+}
+
 static json_t *model_json(const struct rows *rows, int64_t part)
 {
     struct result_counts n = rows_count(rows, part);
@@ -263,7 +276,7 @@ static void set_counts(const struct report *r, json_t *all)
         const bool models = kind->report == REPORT_MODELS;
         struct result_counts n = rows_count(rows, -1);
         if (kind->report == REPORT_ALL && rows->n)
-            json_object_set_new(all, kind->json, counts_json(&n));
+            json_object_set_new(all, kind->json, all_json(rows, &n));
         if (models) json_object_set_new(all, "all", model_json(rows, -1));
         if (!models && (kind->report != REPORT_PARTS || !rows->n_parts)) continue;
         json_t *parts = json_array();

@@ -140,6 +140,13 @@ enum kind_report {
     REPORT_NONE
 };
 
+/* A number that an iteration approaches, and that may be far from it when the iteration ends. */
+struct kind_iterated {
+    const char *noun;                         /* "sharpnesses" */
+    const char *value, *residual, *converged; /* names of fields IN_VALUES; converged: 1 or 0 */
+    const char *remedy;                       /* what to ask for where it did not converge */
+};
+
 struct kind {
     const char *name;  /* "type" of its records */
     const char *group; /* its data frame in the cube */
@@ -165,6 +172,8 @@ struct kind {
     const char *number, *number_long_name;
     const char *axis_long_names[AXES_MAX];
     bool whole_grid; /* the data frame also has other kinds' variables along these axes */
+
+    const struct kind_iterated *iterated; /* NULL: none of its numbers is found so */
 
     /* For people: "curvature of 3 checkpoints", "9 cells", "7 points of surfaces". */
     enum kind_report report;
@@ -202,6 +211,13 @@ struct result_counts {
 };
 /* Counts the records of a part (-1: all parts). */
 struct result_counts rows_count(const struct rows *r, int64_t part);
+
+/* How many of a kind's iterated numbers there are, and how many did not converge. */
+struct result_convergence {
+    int64_t n, open;
+    double residual; /* the largest of those that did not, relative to the number; 0: none */
+};
+struct result_convergence rows_convergence(const struct rows *r);
 
 /* --- all kinds of a plan --- */
 

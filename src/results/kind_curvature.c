@@ -22,7 +22,7 @@ static const struct field fields[] = {
     {"sharpness_residual", "sharpness_residual", IN_VALUES, FIELD_REAL, STABLE, "1",
      "|Hv - lambda v| of sharpness: some eigenvalue is at most this far"},
     {"sharpness_converged", "sharpness_converged", IN_VALUES, FIELD_INTEGER, STABLE, "1",
-     "1: its rule stopped the iteration for sharpness; 0: the cap on products"},
+     "1: sharpness_residual is within the tolerance, relative to sharpness; 0: it is not"},
     {"sharpness_iterations", "sharpness_iterations", IN_VALUES, FIELD_INTEGER, STABLE, "1",
      "iterations for the eigenvalues, one product each"},
     {"warm_start", "sharpness_warm_start", IN_VALUES, FIELD_INTEGER, STABLE, "1",
@@ -90,6 +90,14 @@ static const struct record_table tables[] = {
     {0},
 };
 
+static const struct kind_iterated sharpness = {
+    .noun = "sharpnesses",
+    .value = "sharpness",
+    .residual = "sharpness_residual",
+    .converged = "sharpness_converged",
+    .remedy = "more products or a looser tolerance",
+};
+
 const struct kind kind_curvature = {
     .name = "curvature",
     .group = "curvature",
@@ -101,6 +109,7 @@ const struct kind kind_curvature = {
     .number_long_name = "row of the checkpoint in curvature/",
     .axis_long_names = {"trajectory of the checkpoint", "name of the checkpoint"},
     .report = REPORT_ALL,
+    .iterated = &sharpness,
     .prefix = "curvature of ",
     .noun = "checkpoints",
     .json = "curvature",

@@ -1,6 +1,7 @@
 /* The rows of a kind: which records a plan requests, and their states. */
 #include "results/kind.h"
 #include "util/mem.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +174,25 @@ struct result_counts rows_count(const struct rows *r, int64_t part)
         out.records += state != STATE_NOT_APPLICABLE;
         if (state == STATE_FAILED && !out.message)
             out.message = json_text(row->record, "message", "");
+    }
+    return out;
+}
+
+struct result_convergence rows_convergence(const struct rows *r)
+{
+    struct result_convergence out = {0};
+    const struct kind_iterated *k = r->kind->iterated;
+    for (int64_t i = 0; k && i < r->n; i = rows_next(r, i)) {
+        const json_t *values = json_object_get(r->rows[i].record, "values");
+        double value = json_number_get(json_object_get(values, k->value));
+        double converged = json_number_get(json_object_get(values, k->converged));
+        if (result_state_of(r->rows[i].record) != STATE_DONE || isnan(value) || isnan(converged))
+            continue;
+        out.n++;
+        if (converged != 0) continue;
+        out.open++;
+        double residual = json_number_get(json_object_get(values, k->residual)) / fabs(value);
+        if (residual > out.residual) out.residual = residual;
     }
     return out;
 }

@@ -179,7 +179,10 @@ static inline json_t *sample_curvature(int c)
         return r;
     }
     sample_set(values, "sharpness", -sample_value(c));
+    sample_set(values, "sharpness_residual", 0.05);
+    json_object_set_new(values, "sharpness_converged", json_integer(0));
     sample_set(values, "trace", 1234.5);
+    sample_set(values, "trace_stderr", 56.3);
     json_object_set_new(values, "products", json_integer(28));
     json_object_set_new(r, "tables",
                         json_pack("{s:{s:[ss], s:[ii], s:[ii], s:[ff], s:[fs], s:[fs]},"

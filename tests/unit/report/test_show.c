@@ -242,6 +242,28 @@ static void narrow_pages(void **state)
     unsetenv("COLUMNS");
 }
 
+/* Numbers no further than their error lets them be known, and a verdict in words. */
+static void other_kinds(void **state)
+{
+    const struct results_view *v = *state;
+    char *text = printed(v, &(struct show_options){.kind = "curvature"}, false);
+    assert_true(has(text, "sharpness  sharpness_residual  sharpness_converged"));
+    assert_true(has(text, "-1.000                0.05                   no"));
+    assert_true(has(text, "1234 ± 56"));
+    assert_true(has(text, "step200     small  failed"));
+    assert_true(has(text, "lawa        small  pending"));
+    assert_true(has(text, "\n1 of 1 sharpnesses not converged (residual up to 5 % of the value: "));
+    assert_null(strstr(text, "trace_stderr")); /* it stands beside the trace */
+    free(text);
+    text = printed(v, &(struct show_options){.kind = "checkpoint"}, false);
+    assert_true(has(text, "baseline_loss"));
+    assert_null(strstr(text, "converged"));
+    free(text);
+    text = printed(v, &(struct show_options){.kind = "point"}, false);
+    assert_true(has(text, "plane"));
+    free(text);
+}
+
 static void status_text_form(void **state)
 {
     const struct results_view *v = *state;
@@ -252,7 +274,9 @@ static void status_text_form(void **state)
     assert_true(has(text, "  small step200 (gptq 2): layers.1.q: not finite\n"));
     assert_true(has(text, "  größer broken, \"one\" (rtn 2, rtn 3, gptq 2, gptq 3, gptq-g64 3): "
                           "model.safetensors: truncated\n"));
-    assert_true(has(text, "\ncurvature of checkpoints: 1 done, 1 failed, 1 pending\n"));
+    assert_true(has(text, "\ncurvature of checkpoints: 1 done, 1 failed, 1 pending\n"
+                          "  1 of 1 sharpnesses not converged (residual up to 5 % of the value: "
+                          "more products or a looser tolerance)\n"));
     assert_true(has(text, "  small step200 (curvature): product 3 of Lanczos is not finite\n"));
     assert_true(
         has(text, "\ndone, but in part:\n  small step100 (gptq 2): second_order: no room\n"));
@@ -275,6 +299,8 @@ static void status_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(curvature, "done")), 1);
     assert_int_equal(json_integer_value(json_object_get(curvature, "failed")), 1);
     assert_int_equal(json_integer_value(json_object_get(curvature, "pending")), 1);
+    assert_int_equal(json_integer_value(json_object_get(curvature, "not_converged")), 1);
+    assert_true(fabs(json_number_get(json_object_get(curvature, "residual")) - 0.05) < 1e-12);
     assert_string_equal(json_text(json_object_get(json, "end"), "status", ""), "done");
     json_decref(json);
     free(text);
@@ -374,6 +400,7 @@ int main(void)
         cmocka_unit_test(bad_choices),
         cmocka_unit_test(metrics_and_patterns),
         cmocka_unit_test(narrow_pages),
+        cmocka_unit_test(other_kinds),
         cmocka_unit_test(status_text_form),
         cmocka_unit_test(status_json),
         cmocka_unit_test(wide_tables_are_split),

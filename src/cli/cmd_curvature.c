@@ -1,11 +1,14 @@
 /* qtraj curvature: gradient, sharpness, trace and spectrum of one checkpoint. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/curvature_progress.h"
 #include "group/input_warnings.h"
 #include "measure/curvature.h"
 #include "measure/measurement.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/measured.h"
+#include "util/quantity.h"
 #include <math.h>
 
 /* All that is open while a checkpoint is measured. */
@@ -17,6 +20,7 @@ struct measured {
     struct model *model;
     struct measurement m;
     struct curvature result;
+    struct curvature_progress progress;
     double seconds;
 };
 
@@ -33,13 +37,49 @@ static void close_all(struct measured *m)
 /* --- measuring --- */
 
 /* Activations are kept in nine tenths of what this process may have, as in a sweep. */
-static void keep_activations(struct measured *m)
+static struct memory_fit keep_activations(struct measured *m)
 {
     const struct curvature_task task = {.options = m->request.options};
-    struct memory_fit fit;
+    struct memory_fit fit = {0};
     struct err why = {0};
     if (measurement_fit(&m->m, &curvature_part, &task, 0, cli_memory(), &fit, &why) != OK)
         log_trace("memory", "%s", why.text);
+    return fit;
+}
+
+static int64_t products_most(const struct measured *m)
+{
+    return curvature_products_max(&m->request.options) + m->request.probe;
+}
+
+/* Says how long it will take and starts to count. What is done within seconds is not worth the
+ * tenths of a second that it takes to measure this machine. */
+static enum status announce(struct measured *m, const char *dir, bool kept, struct err *e)
+{
+    enum { WORTH_TELLING = 5 };
+    const double worth_measuring = 1e11; /* FLOPs */
+    const double kept_share = 6.0 / 11;  /* of a product's time (docs/math/hvp.md) */
+    const struct cost_tokens tokens = cost_tokens_count(m->m.sequences);
+    const int64_t products = products_most(m);
+    struct model_sizes sizes;
+    struct cost_rates rates;
+    double seconds = 0;
+    char time[QUANTITY];
+    model_sizes(m->model, &sizes);
+    const struct cost cost = cost_curvature(&sizes, &tokens, products);
+    if (cost_flop(&cost) > worth_measuring) {
+        PASS(cost_rates_measure(NULL, &rates, e));
+        seconds = cost_seconds(&cost, &rates, NULL) * (kept ? kept_share : 1);
+    }
+    quantity_time(seconds, time);
+    if (seconds >= WORTH_TELLING)
+        log_info("%s: gradient and at most %lld products with the Hessian on %lld sequence%s, "
+                 "%lld tokens: at most about %s",
+                 dir, (long long)products, (long long)tokens.sequences,
+                 quantity_plural(tokens.sequences), (long long)m->m.tokens, time);
+    curvature_progress_start(&m->progress, 1 + (double)products, seconds);
+    hvp_watch(m->m.h, curvature_progress_add, &m->progress);
+    return OK;
 }
 
 static enum status measure(struct measured *m, char *dir, char *tokenizer, struct err *e)
@@ -54,8 +94,9 @@ static enum status measure(struct measured *m, char *dir, char *tokenizer, struc
     PASS(visit_positions(dir, &written, &positions, e));
     warn_of_length(dir, "curvature", m->m.sequences, 0, m->m.sequences->n, positions);
     PASS(measurement_open(&m->m, (enum hvp_subset)m->request.options.subset, e));
-    keep_activations(m);
+    PASS(announce(m, dir, keep_activations(m).kept, e));
     enum status st = measurement_run(&m->m, &m->request, &m->result, e);
+    curvature_progress_end(&m->progress);
     if (st != OK) err_prefix(e, "%s", dir);
     m->seconds = clock_seconds() - start;
     return st;
@@ -155,27 +196,42 @@ static enum status print_json(const struct measured *m, struct err *e)
 
 /* --- for people --- */
 
+/* "sharpness 12.35, residual 0.48 (3.9 %): not converged": no digit that the residual forbids. */
+static void print_eigenpair(const char *name, const struct eigenpair *p)
+{
+    char text[MEASURED];
+    measured_value(p->value, p->residual, text);
+    printf("%s %s, residual %.2g (%.2g %%): %sconverged", name, text, p->residual,
+           100 * p->residual / fabs(p->value), p->converged ? "" : "not ");
+}
+
 static void print_sharpness(const struct measured *m)
 {
     const struct curvature *c = &m->result;
-    if (m->request.options.sharpness == SHARPNESS_NONE) return;
-    printf("sharpness %.6g, residual %.2g, %s after %lld iterations\n", c->sharpness.value,
-           c->sharpness.residual, c->sharpness.converged ? "converged" : "not converged",
-           (long long)c->iterations);
-    if (m->request.options.sharpness == SHARPNESS_LANCZOS)
-        printf("smallest eigenvalue %.6g, residual %.2g\n", c->smallest.value,
-               c->smallest.residual);
+    const struct curvature_options *o = &m->request.options;
+    if (o->sharpness == SHARPNESS_NONE) return;
+    print_eigenpair("sharpness", &c->sharpness);
+    printf(", after %lld product%s\n", (long long)c->iterations, quantity_plural(c->iterations));
+    if (!c->sharpness.converged)
+        printf("  for a residual of at most %g %% of it: %s\n", 100 * o->tolerance,
+               o->sharpness == SHARPNESS_POWER && o->stop == POWER_PYHESSIAN
+                   ? "--stop residual and more --products, or --sharpness lanczos"
+                   : "more --products, or a looser --tolerance");
+    if (o->sharpness != SHARPNESS_LANCZOS) return;
+    print_eigenpair("smallest eigenvalue", &c->smallest);
+    printf("%s\n",
+           !c->smallest.converged && !o->smallest ? " (--smallest goes on until it has)" : "");
 }
 
 static void print_trace(const struct measured *m)
 {
     const struct curvature *c = &m->result;
     if (m->request.options.trace == 0) return;
-    bool known = isfinite(c->trace.error); /* not of one probe */
-    printf("trace %.6g", c->trace.mean);
-    if (known) printf(" +- %.2g", c->trace.error);
-    printf(", %lld probe%s%s\n", (long long)c->trace.probes, c->trace.probes == 1 ? "" : "s",
-           c->trace.converged ? "" : ", trace-error not reached");
+    char text[MEASURED];
+    measured_text(c->trace.mean, c->trace.error, text);
+    printf("trace %s, %lld probe%s%s\n", text, (long long)c->trace.probes,
+           quantity_plural(c->trace.probes),
+           c->trace.converged ? "" : ": the error is not down to --trace-error");
     for (int64_t i = 0; i < c->split.n; i++) {
         const struct trace_part *p = &c->split.parts[i];
         if (p->kind[0])
@@ -184,9 +240,8 @@ static void print_trace(const struct measured *m)
             printf("  outside the blocks");
         else
             printf("  layer %lld", (long long)p->layer);
-        printf(": %.4g", p->trace);
-        if (known) printf(" +- %.1g", p->error);
-        printf("\n");
+        measured_text(p->trace, p->error, text);
+        printf(": %s\n", text);
     }
 }
 
@@ -225,10 +280,11 @@ static enum status run(struct call *c, struct err *e)
         {"--json", ARG_SWITCH, &json, NULL, "for machines"},
     };
     options_default(&data_table, &m.data);
+    m.data.samples = 4; /* as in a sweep file: enough for a first look, and done in minutes */
     options_default(&curvature_table, &m.request.options);
     const struct arg_keys keys[] = {
         {"what is measured:", &curvature_table, "", &m.request.options},
-        {"the text:", &data_table, "", &m.data},
+        {"the text, by default its first 4 sequences:", &data_table, "", &m.data},
     };
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &dir, 1, e));

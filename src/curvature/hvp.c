@@ -153,6 +153,12 @@ void hvp_keep(struct hvp *h, bool keep)
     h->keep = keep;
 }
 
+void hvp_watch(struct hvp *h, void (*moved)(void *context, double products), void *context)
+{
+    h->moved = moved;
+    h->watcher = context;
+}
+
 #ifndef QTRAJ_REAL_F64
 static enum status apply(void *context, int64_t k, const float *const *x, float *const *y,
                          struct err *e)

@@ -111,6 +111,11 @@ void hvp_chunk(struct hvp *h, int64_t tokens);
  * same value. */
 void hvp_keep(struct hvp *h, bool keep);
 
+/* moved is called after every block of every pass with the share that it was of a gradient, or of
+ * the products with all vectors of the call: they add up to 1 for a gradient and for each product.
+ * NULL: nobody is told. */
+void hvp_watch(struct hvp *h, void (*moved)(void *context, double products), void *context);
+
 /* n of a subset, from shapes alone. */
 int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset);
 /* Sizes that the memory of a call depends on. */

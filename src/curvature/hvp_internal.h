@@ -38,7 +38,9 @@ struct hvp {
 
     const real *direction; // (n) or NULL
     real step;
-    int64_t chunk; /* tokens */
+    int64_t chunk;                                 /* tokens */
+    void (*moved)(void *context, double products); /* hvp_watch */
+    void *watcher;                                 /* its context */
     bool keep;
     struct hvp_state *kept; /* retained since the first call after hvp_keep; or NULL */
     struct hvp_slice slice; /* hvp_head_slice's */

@@ -93,6 +93,7 @@ static void layer_backward(struct hvp_call *r, const struct layer *l)
 static enum status each_layer(struct hvp_call *r, bool back, struct err *e)
 {
     const struct hvp *h = r->h;
+    const double share = (double)(r->b.k > 1 ? r->b.k : 1) / (2 * (double)r->s->L);
     struct layer l = {0};
     for (int64_t i = 0; i < r->s->L; i++) {
         struct diff_params along;
@@ -104,6 +105,7 @@ static enum status each_layer(struct hvp_call *r, bool back, struct err *e)
         (back ? layer_backward : layer_forward)(r, &l);
         diff_weights_free(&l.w);
         if (back) PASS(hvp_reduce(h, &r->b, l.at, e));
+        if (h->moved) h->moved(h->watcher, share);
     }
     return OK;
 }

@@ -39,6 +39,8 @@ struct cost_tokens {
 /* Estimates them from the options, the size of the text and the shape of ids, without tokenizing.
  */
 struct cost_tokens cost_tokens_of(const struct data_options *d);
+/* As they are; NULL: none. */
+struct cost_tokens cost_tokens_count(const struct sequences *s);
 
 /* Work that every piece of a visit repeats: reading the checkpoint (bytes_per_weight for each
  * weight), the full-precision forward pass of the evaluation texts, and their scores. */

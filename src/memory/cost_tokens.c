@@ -113,3 +113,17 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     if (guessed) length = filled_up(d, length);
     return even(n >= 1 ? (double)(int64_t)n : 1, length, guessed || (!bounded && d->text));
 }
+
+struct cost_tokens cost_tokens_count(const struct sequences *s)
+{
+    struct cost_tokens t = {0};
+    if (!s) return t;
+    t.tokens = (double)s->offset[s->n];
+    t.sequences = s->n;
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t length = s->offset[i + 1] - s->offset[i];
+        t.squares += (double)length * (double)length;
+        if (length > t.longest) t.longest = length;
+    }
+    return t;
+}

@@ -7,8 +7,10 @@ usage: curvature.py QTRAJ MODELS
 import json
 import math
 import os
+import re
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
@@ -106,6 +108,35 @@ def moments(name, runs, spectrum):
     expect(max(weights) < 1e-12, f"{name}: weights sum to 1")
 
 
+def for_people():
+    """The verdict in words, numbers no further than their errors allow, and four sequences unless more are asked for."""
+    folder = f"{MODELS}/tiny_llama"
+    ids = ["--ids", f"{folder}/reference.safetensors:input_ids"]
+
+    def text(*flags):
+        command = [QTRAJ, "curvature", folder, *flags]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    short = text(*ids, "--sharpness", "lanczos", "--products", "4", "--trace", "8")
+    expect(re.search(r"^sharpness [\d.]+, residual [\d.]+ \([\d.]+ %\): not converged, after 4 products$", short, re.M),
+           f"four products do not converge, and that is said: {short.splitlines()[2]}")
+    expect(re.search(r"^  for a residual of at most 0.1 % of it: more --products, or a looser --tolerance$", short, re.M), "what helps is said")
+    expect(re.search(r"^trace -?[\d.]+ ± [\d.]+, 8 probes$", short, re.M) and "+-" not in short, "trace with its error as people write it")
+    long = text(*ids, "--sharpness", "lanczos", "--products", "200")
+    expect(": converged, after " in long, "with more products it converges")
+    stopped = text(*ids, "--sharpness", "power")
+    expect("not converged" in stopped and "--stop residual" in stopped, "PyHessian's rule stops it, but that is not convergence")
+    with tempfile.TemporaryDirectory() as scratch:
+        path = f"{scratch}/ids.safetensors"
+        data = np.arange(7 * 10, dtype="<i8").reshape(7, 10) % 32
+        header = json.dumps({"ids": {"dtype": "I64", "shape": [7, 10], "data_offsets": [0, data.nbytes]}}).encode()
+        with open(path, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header + data.tobytes())
+        for flags, tokens in ([], 4 * 9), (["--samples", "6"], 6 * 9), (["--samples", "0"], 7 * 9):
+            got = json.loads(text("--ids", f"{path}:ids", "--json", *flags))["tokens"]
+            expect(got == tokens, f"{got} tokens of seven sequences with {' '.join(flags) or 'no flag'}, expected {tokens}")
+
+
 def refusals():
     def refused(text, *flags):
         folder = f"{MODELS}/tiny_llama"
@@ -127,5 +158,6 @@ for model in ("llama", "olmo2", "gpt_neox_parallel"):
     eigenvalues(model)
 for model in ("tiny_llama", "tiny_gpt_neox"):
     whole_hessian(model)
+for_people()
 refusals()
 finish()

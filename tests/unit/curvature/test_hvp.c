@@ -134,14 +134,48 @@ static void product_in_slices(void **state)
     check_products(*state, true, 1);
 }
 
+static void add_up(void *sum, double products)
+{
+    *(double *)sum += products;
+}
+
+/* What a watcher is told adds up to one for a gradient and for each product. */
+static void watched(void **state)
+{
+    (void)state;
+    struct hvp_fixture f;
+    hvp_fixture_open(&f, "llama", HVP_ALL);
+    real *v[2] = {hvp_vector(&f), hvp_vector(&f)}, *hv[2] = {hvp_vector(&f), hvp_vector(&f)};
+    double sum = 0;
+    hvp_probe(&f, 0, v[0]);
+    hvp_probe(&f, 1, v[1]);
+    hvp_watch(f.h, add_up, &sum);
+    OK_OR_FAIL(hvp_gradient(f.h, hv[0], NULL, e));
+    assert_true(fabs(sum - 1) < 1e-9);
+    OK_OR_FAIL(hvp_apply(f.h, 2, (const real *const *)v, hv, e));
+    assert_true(fabs(sum - 3) < 1e-9);
+    hvp_keep(f.h, true);
+    OK_OR_FAIL(hvp_apply(f.h, 2, (const real *const *)v, hv, e));
+    assert_true(fabs(sum - 5) < 1e-9);
+    hvp_watch(f.h, NULL, NULL);
+    OK_OR_FAIL(hvp_gradient(f.h, hv[0], NULL, e));
+    assert_true(fabs(sum - 5) < 1e-9);
+    for (int i = 0; i < 2; i++) {
+        free(v[i]);
+        free(hv[i]);
+    }
+    hvp_fixture_close(&f);
+}
+
 int main(void)
 {
     linalg_setup();
-    struct CMUnitTest tests[4 * FIXTURES_N];
+    struct CMUnitTest tests[4 * FIXTURES_N + 1];
     size_t n = 0;
     EACH_FIXTURE(tests, n, gradient)
     EACH_FIXTURE(tests, n, product)
     EACH_FIXTURE(tests, n, gradient_in_slices)
     EACH_FIXTURE(tests, n, product_in_slices)
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(watched);
     return _cmocka_run_group_tests("hvp", tests, n, NULL, NULL);
 }

@@ -35,8 +35,8 @@ def choose_models(cube, patterns):
 class Trajectory:
     """The checkpoints of one model in the order of training.
 
-    A model X-… that starts inside the training of a model X is a branch of X: parent is X's trajectory, and fork the
-    index in it of the last checkpoint before the branch starts.
+    Of a branch (the cube's branch_of) parent is the trajectory that it branches from, and fork the index in it of the last
+    checkpoint before the branch starts; -1: there is none.
     """
 
     model: str
@@ -45,6 +45,7 @@ class Trajectory:
     learning_rate: np.ndarray
     parent: "Trajectory | None" = None
     fork: int = -1
+    number: int = 0  # among the branches that share a panel, from 1; of a trajectory that is none 0
 
     def own(self, values):
         """values: one number per (model, checkpoint). Returns those of this trajectory."""
@@ -53,7 +54,7 @@ class Trajectory:
     def curve(self, values):
         """Returns the progress and the values of this trajectory; a branch starts with its fork point on the parent."""
         x, y = self.at, self.own(values)
-        if self.parent is None:
+        if self.fork < 0:
             return x, y
         fork = values.sel(model=self.parent.model).values[self.parent.places[self.fork]]
         return np.append(self.parent.at[self.fork], x), np.append(fork, y)
@@ -68,11 +69,23 @@ def progress(cube):
     return (cube.checkpoint + 0 * cube.tokens.fillna(0)).transpose("model", "checkpoint"), "Checkpoint"
 
 
+def parents_first(cube):
+    """Pairs of a model and what it branches from (None: nothing that is in the cube), that one before its branches."""
+    names = [str(name) for name in cube.model.values]
+    of = [str(name) for name in cube.branch_of.values] if "branch_of" in cube.variables else [""] * len(names)
+    parent = {name: other if other in names else None for name, other in zip(names, of)}
+
+    def depth(name):
+        return 0 if parent[name] is None else 1 + depth(parent[name])
+
+    return [(name, parent[name]) for name in sorted(names, key=depth)]
+
+
 def trajectories(cube):
     """Every trajectory of the cube, parents before their branches."""
     found = {}
     everywhere, _ = progress(cube)
-    for model in sorted(cube.model.values, key=len):
+    for model, parent in parents_first(cube):
         one = cube.sel(model=model)
         at = everywhere.sel(model=model).values.astype(float)
         places = np.argsort(at, kind="stable")
@@ -81,10 +94,9 @@ def trajectories(cube):
         if len(places) == 0:
             continue
         line = Trajectory(str(model), places, at[places], one.learning_rate.values[places])
-        for name, other in found.items():
-            if line.model.startswith(name + "-") and line.at[0] > other.at[0]:
-                line.parent = other
-                line.fork = int(np.searchsorted(other.at, line.at[0])) - 1
+        if parent in found:
+            line.parent = found[parent]
+            line.fork = int(np.searchsorted(line.parent.at, line.at[0])) - 1
         found[line.model] = line
     return list(found.values())
 
@@ -98,7 +110,11 @@ def families(cube):
 
     order = [str(name) for name in cube.model.values]
     roots = sorted((line for line in lines if line.parent is None), key=lambda line: order.index(line.model))
-    return [[line for line in lines if root(line) is first] for first in roots]
+    found = [[line for line in lines if root(line) is first] for first in roots]
+    for group in found:
+        for number, line in enumerate(group):
+            line.number = number
+    return found
 
 
 def checkpoint_labels(cube, line):

@@ -55,8 +55,7 @@ def correlation_text(name, x, y):
 def draw_points(axes, line, x, y, series, converged):
     """x, y: pairs of values and errors. Points whose sharpness has not converged are hollow."""
     colour, marker = series
-    branch = line.parent is not None
-    axes.plot(line.own(x[0]), line.own(y[0]), color=colour, linestyle="--" if branch else "-", linewidth=0.6, alpha=0.45,
+    axes.plot(line.own(x[0]), line.own(y[0]), color=colour, linestyle=style.dash(line), linewidth=0.6, alpha=0.45,
               zorder=2)
     done = line.own(converged) != 0
     for these, hollow in ((done, False), (~done, True)):
@@ -64,13 +63,19 @@ def draw_points(axes, line, x, y, series, converged):
             continue
         values = [line.own(v)[these] for v in (*x, *y)]
         axes.errorbar(values[0], values[2], xerr=values[1], yerr=values[3], color=colour, marker=marker,
-                      linestyle="none", capsize=2, elinewidth=0.8, zorder=4, **style.marker_style(colour, branch, hollow))
+                      linestyle="none", capsize=2, elinewidth=0.8, zorder=4, **style.marker_style(colour, line.number, hollow))
 
 
 def draw_panel(axes, cube, lines, part, quantity):
     name, error, _ = quantity
     converged = cube.sharpness_converged if name == "sharpness" else 1 + 0 * cube[name]
+    unsure = sum(int((line.own(converged) == 0).sum()) for line in lines)
+    all_of_them = sum(len(line.places) for line in lines)
     place = 1.0
+    if unsure:
+        axes.text(1.03, place, f"{unsure} of {all_of_them} not converged:\nρ is that of estimates", transform=axes.transAxes,
+                  fontsize=7, va="top", color=style.GREY)
+        place -= 0.155
     for i, quantizer in enumerate(cube.quantizer.values):
         one = part.sel(quantizer=quantizer)
         y = (100 * one.loss_relative, 100 * one.loss_relative_stderr)

@@ -1,9 +1,9 @@
-"""Loss surfaces: the loss at each point of the grid over each plane, with the points that span it."""
+"""Loss surfaces: the loss at each point of the grid over each plane, with the points that span it. Labels are steps."""
 
 import numpy as np
 
 import style
-from cube import open_group
+from cube import checkpoint_labels, families, open_group
 from style import plt
 
 SMOOTH = 15  # points along an axis from which contour lines say something
@@ -60,11 +60,18 @@ def draw_panel(figure, axes, points):
     style.title(axes, points.model.values[0], points.surface.values[0], what)
 
 
-def label_panel(axes, points):
+def short_names(cube, model):
+    """The label of each checkpoint of the model by its name: its step, else the name."""
+    return {str(name): label for lines in families(cube) for line in lines if line.model == model
+            for name, label in zip(line.own(cube.checkpoint_name), checkpoint_labels(cube, line))}
+
+
+def label_panel(axes, cube, points):
     exact = points.isel(row=points.point.values != "")
-    names = [str(name) for name in exact.point.values]
+    short = short_names(cube, str(points.model.values[0]))
+    names = [short.get(str(name), str(name)) for name in exact.point.values]
     before = set(axes.texts)
-    style.label_points(axes, zip(exact.a.values, exact.b.values), names, first=(0, -1))
+    style.label_points(axes, zip(exact.a.values, exact.b.values), names, first=(0, -1), padding=2)
     for text in set(axes.texts) - before:
         text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8})
 
@@ -86,5 +93,5 @@ def draw(cube, bits):
         draw_panel(figure, axes, part)
     style.finish(figure, [])
     for axes, part in zip(panels, parts):
-        label_panel(axes, part)
+        label_panel(axes, cube, part)
     return figure

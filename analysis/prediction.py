@@ -22,7 +22,7 @@ def draw_panel(axes, cube, lines, width):
             true = line.own(cells.true_difference)
             for predicted, hollow in predictions(cells):
                 x = line.own(predicted)
-                axes.plot(x, true, marker, color=colour, linestyle="none", **style.marker_style(colour, hollow=hollow))
+                axes.plot(x, true, marker, color=colour, linestyle="none", **style.marker_style(colour, line.number, hollow))
                 ends += [x, true]
     ends = np.concatenate(ends)
     if np.isfinite(ends).any():
@@ -60,6 +60,7 @@ def draw(cube, bits):
                            **style.marker_style(style.GREY, hollow=hollow))
                 for name, hollow in (("gᵀδ + ½δᵀHδ", False), ("½δᵀHδ alone", True))]
     handles.append(plt.Line2D([], [], color=style.GREY, linestyle=":", label="equal"))
+    handles += style.context_handles([line for lines in groups for line in lines])
     style.finish(figure, handles)
     for lines, row in zip(groups, panels):
         for axes, width in zip(row, bits):

@@ -70,13 +70,23 @@ def name_progress(axes, label):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
-def marker_style(colour, branch=False, hollow=False):
-    """A branch has half-filled markers; hollow ones are values that have not converged."""
+# Of branches 1, 2, ...: lines, and which half of their markers is filled.
+DASHES = ["--", "-.", (0, (5, 1, 1, 1, 1, 1))]
+FILLS = ["left", "right", "top", "bottom"]
+
+
+def dash(line):
+    return DASHES[(line.number - 1) % len(DASHES)] if line.number else "-"
+
+
+def marker_style(colour, number=0, hollow=False):
+    """number: of a branch (cube.Trajectory), which has half-filled markers; hollow ones are values that have not
+    converged."""
     if hollow:
         return {"markerfacecolor": "white", "markeredgecolor": colour}
-    if branch:
-        return {"fillstyle": "left", "markerfacecolor": colour, "markerfacecoloralt": "white",
-                "markeredgecolor": colour}
+    if number:
+        return {"fillstyle": FILLS[(number - 1) % len(FILLS)], "markerfacecolor": colour,
+                "markerfacecoloralt": "white", "markeredgecolor": colour}
     return {"markerfacecolor": colour, "markeredgecolor": colour}
 
 
@@ -84,14 +94,13 @@ def draw_curve(axes, line, unit, values, errors, series):
     """One trajectory with its error bars (errors None: none). A branch is dashed, and it starts without a marker on the
     run that it left."""
     colour, marker = series
-    branch = line.parent is not None
     x, y = line.curve(values)
-    axes.plot(x / unit, y, color=colour, linestyle="--" if branch else "-", zorder=3)
+    axes.plot(x / unit, y, color=colour, linestyle=dash(line), zorder=3)
     known = np.isfinite(y)
-    known[0] &= not branch
+    known[0] &= line.fork < 0
     bars = None if errors is None else line.curve(errors)[1][known]
     axes.errorbar(x[known] / unit, y[known], yerr=bars, color=colour, marker=marker, linestyle="none", capsize=2,
-                  elinewidth=1, zorder=4, **marker_style(colour, branch))
+                  elinewidth=1, zorder=4, **marker_style(colour, line.number))
 
 
 def has_learning_rate(cube):
@@ -129,11 +138,13 @@ def quantizer_handles(cube):
 
 
 def context_handles(lines, learning_rate=False):
-    """What a branch and the learning rate look like, where there are any."""
+    """What each branch and the learning rate look like, where there are any."""
     handles = []
-    if any(line.parent for line in lines):
-        handles.append(plt.Line2D([], [], color=GREY, linestyle="--", marker="o", label="branch",
-                                  **marker_style(GREY, branch=True)))
+    for number in sorted({line.number for line in lines if line.number}):
+        alike = [line for line in lines if line.number == number]
+        handles.append(plt.Line2D([], [], color=GREY, linestyle=dash(alike[0]), marker="o",
+                                  label=f"branch {', '.join(line.model for line in alike)}",
+                                  **marker_style(GREY, number)))
     if learning_rate:
         handles.append(plt.Line2D([], [], color=GREY, linestyle=":", label="learning rate"))
     return handles
@@ -192,10 +203,10 @@ def finish(figure, handles):
 
 # Where a label may stand beside its point: offset in points, and how it is aligned there.
 PLACES = [((6, 4), "left", "bottom"), ((6, -4), "left", "top"), ((-6, 4), "right", "bottom"), ((-6, -4), "right", "top"),
-          ((0, 7), "center", "bottom"), ((0, -7), "center", "top")]
+          ((0, 7), "center", "bottom"), ((0, -7), "center", "top"), ((8, 0), "left", "center"), ((-8, 0), "right", "center")]
 
 
-def label_points(axes, points, labels, first=(), avoid=()):
+def label_points(axes, points, labels, first=(), avoid=(), padding=0):
     """Labels as many of the points (x, y) as there is space for, those of `first` before the others: inside the axes,
     over no other label, no point, and none of the points in `avoid`. Call it when the layout is final."""
     points = [(x, y) for x, y in points]
@@ -211,7 +222,7 @@ def label_points(axes, points, labels, first=(), avoid=()):
         for offset, horizontal, vertical in PLACES:
             text = axes.annotate(labels[i], points[i], xytext=offset, textcoords="offset points", ha=horizontal,
                                  va=vertical, fontsize=7, color="#404040", zorder=6)
-            box = text.get_window_extent(renderer)
+            box = text.get_window_extent(renderer).padded(padding)
             own = Bbox.from_bounds(at[i][0] - 4, at[i][1] - 4, 8, 8)
             if (inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
                     and not any(box.overlaps(other) for other in taken if other.bounds != own.bounds)):

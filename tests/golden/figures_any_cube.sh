@@ -17,7 +17,7 @@ done
 figures() { "$python" "$SOURCE/analysis/figures.py" "$@" --out "$work/chosen" >"$work/names" 2>"$work/err"; }
 figures "$work/cubes/two_models.h5" --model 'OLMo2*' --only relative_error || fail "--model: $(cat "$work/err")"
 figures "$work/cubes/two_models.h5" --model nobody && fail "a model that is not there was drawn"
-grep -q 'no model is called nobody; there are SmolLM3-3B, SmolLM3-3B-cooldown, OLMo2-7B' "$work/err" || fail "$(cat "$work/err")"
+grep -q 'no model is called nobody; there are SmolLM3-3B, cooldown of it, OLMo2-7B, SmolLM3-3B-soup-ingredient-2' "$work/err" || fail "$(cat "$work/err")"
 PYTHONPATH=$SOURCE/analysis "$python" - <<'PY' || fail "rank correlation"
 import numpy as np
 from curvature import spearman

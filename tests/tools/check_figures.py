@@ -1,15 +1,17 @@
 """Draws every figure of cubes and checks the positions of their texts:  check_figures.py ANALYSIS FOLDER CUBE...
 
 Fails if a text (title, label, tick label, legend entry) is outside the canvas or overlaps another, if a figure is wider
-than a page, or if a legend lacks a method. Writes the pictures to FOLDER/CUBE/."""
+than a page, if a legend lacks a method or a branch, if an axis of steps or checkpoints has fractions, or if the markers of
+sharpnesses that have not converged, and no others, are not hollow. Writes the pictures to FOLDER/CUBE/."""
 
 import pathlib
 import sys
 
 sys.path.insert(0, sys.argv[1])
 import figures  # noqa: E402
+import numpy as np  # noqa: E402
 import style  # noqa: E402
-from cube import open_cube  # noqa: E402
+from cube import open_cube, open_group  # noqa: E402
 from matplotlib.text import Text  # noqa: E402
 
 MOST_INCHES = 20
@@ -36,8 +38,44 @@ def texts_of(figure):
     return found
 
 
+def hollow(figure):
+    """Points with hollow markers."""
+    return sum(int(np.isfinite(line.get_ydata()).sum()) for axes in figure.axes for line in axes.lines
+               if line.get_marker() not in ("", "None", None, "_", "|") and line.get_markerfacecolor() == "white")
+
+
+def unsure(cube):
+    """Points of the curvature figure whose sharpness has not converged: one a width, method and text."""
+    values = cube.loss_relative.where((cube.sharpness_converged == 0) & np.isfinite(cube.sharpness))
+    return int(np.isfinite(values).sum())
+
+
+def axis_complaints(figure):
+    for axes in figure.axes:
+        low, high = sorted(axes.get_xlim())
+        ticks = [t for t in axes.get_xticks() if low <= t <= high]
+        if axes.get_xlabel() in ("Training steps", "Checkpoint") and any(t != round(t) for t in ticks):
+            yield f"the axis of {axes.get_xlabel()} has fractions: {ticks}"
+
+
+def surface_complaints(figure, cube):
+    """Few points that span a plane all have labels."""
+    rows = open_group(cube, "surfaces")
+    for surface in dict.fromkeys(rows.surface.values):
+        points = int(((rows.surface.values == surface) & (rows.point.values != "")).sum())
+        panels = [axes for axes in figure.axes if axes.get_title().split(", ")[1:2] == [surface]]
+        labels = sum(len(axes.texts) for axes in panels)
+        if len(panels) != 1 or (points <= 10 and labels != points):
+            yield f"{surface}: {labels} labels for {points} points in {len(panels)} panels"
+
+
 def complaints(figure, cube, name):
     figure.canvas.draw()
+    yield from axis_complaints(figure)
+    if name == "loss_surface":
+        yield from surface_complaints(figure, cube)
+    if name == "curvature" and hollow(figure) != unsure(cube):
+        yield f"{hollow(figure)} hollow markers, but {unsure(cube)} points whose sharpness has not converged"
     canvas = figure.bbox
     texts = texts_of(figure)
     for text, box in texts:
@@ -57,6 +95,9 @@ def complaints(figure, cube, name):
         for quantizer in cube.quantizer.values:
             if str(quantizer) not in entries:
                 yield f"{quantizer} is not in the legend"
+        for model, parent in zip(cube.model.values, cube.branch_of.values):
+            if parent and not any(entry.startswith("branch") and str(model) in entry for entry in entries):
+                yield f"the branch {model} is not in the legend"
 
 
 def main():
@@ -66,6 +107,8 @@ def main():
         folder = out / path.stem
         folder.mkdir(parents=True, exist_ok=True)
         for name, draw in figures.FIGURES.items():
+            if name == "curvature" and not figures.curvature.measured(cube):
+                continue
             figure = draw(cube, None)
             if figure is None:
                 continue

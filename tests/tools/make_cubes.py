@@ -1,11 +1,12 @@
 """Writes results cubes with synthetic numbers, in qtraj's format, for tests of the figures:  make_cubes.py FOLDER
 
 one.h5             one model, three checkpoints
-two_models.h5      two unrelated models of different length, one of them with a branch
+two_models.h5      two unrelated models of different length, one of them with two branches
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
 two_datasets.h5    two texts
 many.h5            40 checkpoints of a model with a long name, a spectrum and per-layer errors of 32 blocks
-unconverged.h5     curvature whose sharpness has not converged; no learning rates, only steps
+unconverged.h5     curvature whose sharpness has not converged at some checkpoints; no learning rates, only steps
+names.h5           checkpoints of which only the names are known
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
 """
 
@@ -21,11 +22,11 @@ KINDS = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.
          "mlp.down_proj"]
 
 
-def run(name, n, first=0, tokens=4e9, decay=0.3):
+def run(name, n, first=0, tokens=4e9, decay=0.3, branch_of=""):
     """A training run: n checkpoints, learning rate constant and then falling to zero."""
     at = np.arange(1, n + 1) / n
     rate = np.minimum(1, (1 - at) / decay) * 4e-4
-    return {"name": name, "step": first + 1000.0 * np.arange(1, n + 1), "rate": rate,
+    return {"name": name, "branch_of": branch_of, "step": first + 1000.0 * np.arange(1, n + 1), "rate": rate,
             "tokens": first * tokens / 1000 / n + tokens * at}
 
 
@@ -75,7 +76,9 @@ def cube_of(runs, methods=METHODS, bits=(3, 4), datasets=("wikitext",), seed=0):
     cells = delta[..., 0]
     data |= {"first_order": (axes[:4], 0.05 * cells), "second_order": (axes[:4], 0.8 * cells),
              "true_difference": (axes[:4], cells)}
-    return xr.Dataset(data, coords={"model": [r["name"] for r in runs], "checkpoint": np.arange(length),
+    return xr.Dataset(data, coords={"model": [r["name"] for r in runs],
+                                    "branch_of": ("model", np.array([r["branch_of"] for r in runs], dtype=object)),
+                                    "checkpoint": np.arange(length),
                                     "bits": list(bits), "quantizer": list(methods), "dataset": list(datasets)})
 
 
@@ -141,17 +144,23 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     write(folder, "one", cube_of([run("SmolLM3-3B", 3)]))
-    runs = [run("SmolLM3-3B", 9), run("SmolLM3-3B-cooldown", 4, first=3000), run("OLMo2-7B", 14, tokens=2e10)]
+    runs = [run("SmolLM3-3B", 9), run("cooldown of it", 4, first=3000, branch_of="SmolLM3-3B"),
+            run("OLMo2-7B", 14, tokens=2e10), run("SmolLM3-3B-soup-ingredient-2", 5, first=6000, branch_of="SmolLM3-3B")]
     write(folder, "two_models", cube_of(runs))
     write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
     write(folder, "two_datasets", cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name")))
     many = cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)])
     write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many))
     plain = cube_of(runs[:1])
-    plain["sharpness_converged"] = plain.sharpness_converged * 0
+    unsure = plain.checkpoint % 3 > 0
+    plain["sharpness_converged"] = plain.sharpness_converged.where(~unsure, 0)
+    plain["sharpness_residual"] = plain.sharpness_residual.where(~unsure, 0.3 * plain.sharpness)
     plain["learning_rate"] = plain.learning_rate * np.nan
     plain["tokens"] = plain.tokens * np.nan
     write(folder, "unconverged", plain)
+    names = plain.isel(checkpoint=slice(0, 3)).drop_vars(("sharpness", "trace"))
+    names["step"] = names.step * np.nan
+    write(folder, "names", names)
     first = cube_of(runs[:1])
     write(folder, "surfaces", first, surfaces=surfaces_of("SmolLM3-3B", [str(n) for n in first.checkpoint_name.values[0]]))
 

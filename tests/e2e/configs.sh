@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# configs/: the tables are what their spec files make, agree with the publications, and every sweep passes qtraj plan.
+. "$SOURCE/tests/tools/lib.sh"
+need_python json
+
+# the committed tables and shapes are what jobs/make_configs.sh makes
+bash "$SOURCE/jobs/make_configs.sh" "$work/made" || fail "make_configs.sh"
+for folder in trajectories shapes; do
+    (cd "$work/made/$folder" && find . -type f | sort) >"$work/files"
+    [ -s "$work/files" ] || fail "nothing was made in $folder"
+    while read -r file; do
+        cmp "$work/made/$folder/$file" "$SOURCE/configs/$folder/$file" ||
+            fail "configs/$folder/$file differs: run jobs/make_configs.sh"
+    done <"$work/files"
+    (cd "$SOURCE/configs/$folder" && find . -name '*.json' -o -name '*.csv' ! -name shapes.csv | sort) >"$work/committed"
+    cmp -s "$work/files" "$work/committed" || fail "configs/$folder: $(diff "$work/files" "$work/committed")"
+done
+
+"$python" "$SOURCE/tests/tools/check_trajectories.py" "$SOURCE" || fail "a table disagrees with its publication"
+
+# every sweep passes qtraj plan with the shapes alone, under the presets of both releases, with the cells that it states
+export CHECKPOINTS=$SOURCE/configs/shapes
+sweeps=0
+for sweep in "$SOURCE"/configs/*.yaml; do
+    for preset in gptqmodel-4 gptqmodel-5; do
+        grep -q "^# .*preset.*$preset\|^#   .*preset=$preset" "$sweep" || fail "$sweep does not name $preset"
+        "$QTRAJ" plan "$sweep" --json --rate 2000 --set "preset=$preset" --set "results=$work/none.h5" >"$work/plan.json" 2>"$work/err" ||
+            fail "plan $sweep, $preset: $(cat "$work/err")"
+        "$python" "$SOURCE/tests/tools/check_plan.py" "$sweep" "$SOURCE/configs/shapes/shapes.csv" <"$work/plan.json" || fail "$sweep, $preset"
+    done
+    sweeps=$((sweeps + 1))
+done
+[ "$sweeps" -ge 13 ] || fail "only $sweeps sweep files"
+"$QTRAJ" plan "$SOURCE/configs/scale/paper.yaml" --json --rate 2000 >"$work/plan.json" 2>/dev/null || fail "plan paper.yaml"
+grep -q '"cells": 652' "$work/plan.json" || fail "paper.yaml: not 326 checkpoints at two bit-widths"
+finish

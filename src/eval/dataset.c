@@ -85,19 +85,42 @@ static enum status split_ids(const char *ids, char **file, const char **key, str
     return mem_format(file, e, "%.*s", (int)(colon - ids), ids);
 }
 
+static enum status all_paths(const struct data_options *d, struct paths *p, struct err *e)
+{
+    enum status st = OK;
+    char *file = NULL;
+    const char *key = NULL;
+    ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
+    if (d->text) {
+        TRY(text_paths(d->text, p, e));
+    } else {
+        TRY(split_ids(d->ids, &file, &key, e));
+        TRY(add_path(p, file, e));
+    }
+done:
+    free(file);
+    return st;
+}
+
+enum status dataset_files(const struct data_options *d,
+                          void (*see)(void *context, const char *path), void *context,
+                          struct err *e)
+{
+    enum status st = OK;
+    struct paths p = {0};
+    TRY(all_paths(d, &p, e));
+    for (int64_t i = 0; i < p.n; i++) see(context, p.path[i]);
+done:
+    paths_free(&p);
+    return st;
+}
+
 enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e)
 {
     enum status st = OK;
     struct paths p = {0};
-    char *file = NULL, *all = NULL;
-    const char *key = NULL;
-    ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
-    if (d->text)
-        TRY(text_paths(d->text, &p, e));
-    else {
-        TRY(split_ids(d->ids, &file, &key, e));
-        TRY(add_path(&p, file, e));
-    }
+    char *all = NULL;
+    TRY(all_paths(d, &p, e));
     TRY(mem_zero(&all, p.n * HASH_HEX, 1, "digests", e));
     for (int64_t i = 0; i < p.n; i++) TRY(hash_file(p.path[i], all + i * HASH_HEX, e));
     if (p.n == 1)
@@ -106,7 +129,6 @@ enum status dataset_hash(const struct data_options *d, char hash[33], struct err
         hash_bytes(all, (size_t)(p.n * HASH_HEX), hash);
 done:
     free(all);
-    free(file);
     paths_free(&p);
     return st;
 }

@@ -26,3 +26,9 @@ MUST_USE enum status dataset_load(const struct data_options *d, const struct tok
 /* hash = digest of the bytes of the input file (for cell keys); of several files, the digest of
  * their digests. ERR_IO, ERR_USAGE (neither text nor ids), ERR_NOMEM. */
 MUST_USE enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e);
+
+/* Calls see for every input file, which may be missing. ERR_IO: no file matches a pattern;
+ * ERR_USAGE (neither text nor ids), ERR_NOMEM. */
+MUST_USE enum status dataset_files(const struct data_options *d,
+                                   void (*see)(void *context, const char *path), void *context,
+                                   struct err *e);

@@ -25,6 +25,8 @@ struct part_context {
     struct provenance provenance;
     void *state[PART_N]; /* private state of each part, NULL until the part is opened */
     const struct part_engine *engine;
+    char seen[PART_N][HASH_HEX]; /* of each part, when the visit began: visit_seen */
+    struct err *lost;            /* why a record could not be given away, which ends the visit */
 };
 
 /* Memory limit of a rank in bytes; 0: none. */
@@ -34,13 +36,7 @@ static inline int64_t part_bound(const struct part_context *c)
 }
 
 /* Emits a finished record and releases it. NULL: it could not be allocated (ERR_NOMEM). */
-static inline enum status part_emit(const struct part_context *c, json_t *record, struct err *e)
-{
-    NEED(record, ERR_NOMEM, "out of memory for a record");
-    enum status st = c->hooks->emit(c->hooks->context, record, e);
-    json_decref(record);
-    return st;
-}
+MUST_USE enum status part_emit(const struct part_context *c, json_t *record, struct err *e);
 
 /* Receives quantized weights during a pass over the blocks, in the order of the blocks' linears. */
 struct weights_sink {
@@ -62,13 +58,21 @@ struct part_engine {
      * {FIELD: number, ...}, ...}; *planned = peak memory of a rank in bytes. */
     enum status (*evaluate)(const struct part_context *context, struct checkpoint *c,
                             json_t **datasets, int64_t *planned, struct err *e);
+    /* Emits the completion of the cell of a variant of the visit, whose parts are through with it,
+     * unless the cell has failed or it is there. Not collective; only the group's rank 0 emits. */
+    enum status (*complete)(const struct part_context *context, const struct variant *variant,
+                            struct err *e);
 };
 
 /* Functions may be NULL. Those that take a context are collective on its group unless noted. */
 struct part {
     const char *name; /* key of its task in a visit's JSON */
     bool of_model;    /* needs the visit's checkpoint open */
-    bool of_cells;    /* adds fields to the cells' records, which are emitted after it has run */
+    bool of_cells;    /* its results complete the cells' records */
+
+    /* Adds to a digest (seen.h) the input files of its records other than the visit's weights and
+     * tokenizer. */
+    void (*inputs)(const struct visit *v, char seen[HASH_HEX]);
 
     /* Whether the visit requests this part; NULL: it does if it has a task for it. */
     bool (*wanted)(const struct visit *v);
@@ -96,8 +100,11 @@ struct part {
     /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and
      * ERR_MPI, which end the visit. */
     enum status (*run)(struct part_context *c, struct err *e);
-    /* Adds its fields to the record of a cell (variant NULL: of the checkpoint). Rank 0 only. */
-    void (*annotate)(const struct part_context *c, const struct variant *v, json_t *record);
+    /* Adds its fields to the completion of a cell's record (variant NULL: of the checkpoint's), and
+     * to "completes" the digest of its settings, also if they could not be computed. failure: why
+     * the part was not run; code OK for none. Called on rank 0 only. */
+    void (*annotate)(const struct part_context *c, const struct variant *v,
+                     const struct err *failure, json_t *record);
     /* Emits its records. failure: code OK for none. Called on rank 0 only. */
     enum status (*emit)(struct part_context *c, const struct err *failure, struct err *e);
     void (*close)(struct part_context *c); /* frees what its state owns */

@@ -37,8 +37,10 @@ json_t *provenance_record(const struct provenance *o, const char *type, const ch
                                "checkpoint", o->visit->checkpoint, "status",
                                failed ? "failed" : "done", "message", failed ? failure->text : "",
                                "values", "datasets", "provenance", provenance_of(o));
-    if (record && failed)
+    if (record && failed) {
         json_object_set_new(record, "code", json_string(status_word(failure->code)));
+        json_object_set_new(json_object_get(record, "provenance"), "inputs", json_string(o->seen));
+    }
     return record;
 }
 

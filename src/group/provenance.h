@@ -6,6 +6,7 @@ struct provenance {
     const struct visit *visit;
     const char *fingerprint;
     const char *weights_hash; /* "" when the checkpoint could not be opened */
+    const char *seen;         /* digest of the inputs (seen.h), in failed records */
     char utc_start[21];
     int64_t memory_planned; /* predicted peak, bytes */
 };

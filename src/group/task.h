@@ -25,6 +25,7 @@ struct visit {
     int64_t n_evaluations;
     struct data_options *evaluations;
     bool cells_only;    /* no checkpoint record: it exists or another piece emits it */
+    bool scored;        /* the checkpoint's record exists; only its completion is emitted */
     void *task[PART_N]; /* tasks of the parts; NULL: not requested */
 };
 

@@ -23,6 +23,7 @@ static const struct option variant_fields[] = {
     OPTION(variant, method, GROUP, "", .table = &method_table),
     OPTION(variant, bits, INT, "", .required = true, OPTION_ANY_INT),
     OPTION(variant, key, TEXT, ""),
+    OPTION(variant, scored, BOOL, ""),
 };
 const struct option_table variant_table = {OPTION_ROWS(variant_fields, variant),
                                            .absent = variant_absent};

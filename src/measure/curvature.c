@@ -1,5 +1,6 @@
 #include "measure/curvature.h"
 #include "group/inputs.h"
+#include "group/seen.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -127,6 +128,7 @@ static json_t *record_curvature(const struct part_context *context, const struct
     const struct curvature_options *options = &task->options;
     struct provenance from = context->provenance;
     from.fingerprint = p->fingerprint;
+    from.seen = context->seen[PART_CURVATURE];
     json_t *record = provenance_record(&from, "curvature", task->key, failure);
     json_object_del(record, "datasets");
     json_object_set_new(record, "tables", json_object());
@@ -151,6 +153,13 @@ static json_t *record_curvature(const struct part_context *context, const struct
 }
 
 /* --- the part --- */
+
+static void inputs(const struct visit *v, char seen[HASH_HEX])
+{
+    const struct curvature_task *t = v->task[PART_CURVATURE];
+    seen_data(seen, &t->data);
+    for (int64_t i = 0; i < t->n_before; i++) seen_weights(seen, &t->before[i].weights);
+}
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
@@ -215,6 +224,7 @@ static void close_state(struct part_context *c)
 const struct part curvature_part = {
     .name = "curvature",
     .of_model = true,
+    .inputs = inputs,
     .task = &task_table,
     .cost = cost,
     .memory = memory,

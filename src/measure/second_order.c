@@ -1,5 +1,6 @@
 #include "measure/second_order.h"
 #include "checkpoint/derived.h"
+#include "group/seen.h"
 #include "group/weights_file.h"
 #include "measure/second_order_internal.h"
 #include "util/mem.h"
@@ -84,6 +85,13 @@ enum status second_order_quantized(struct second_order *s, struct weights_spill 
 
 /* --- the part --- */
 
+static void inputs(const struct visit *v, char seen[HASH_HEX])
+{
+    const struct second_order_task *t = v->task[PART_SECOND_ORDER];
+    seen_data(seen, &t->data);
+    seen_weights(seen, &t->previous);
+}
+
 static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
                  struct cost *once, struct cost *cell)
 {
@@ -139,42 +147,46 @@ static enum status run(struct part_context *c, struct err *e)
     return OK;
 }
 
-/* Adds the terms of the expansion for one layer. */
-static void annotate_layer(json_t *layer, const struct second_order_result *r)
+/* The terms of the expansion for one layer. A new reference. */
+static json_t *layer_new(const struct prediction_part *p)
 {
-    const char *name = json_text(layer, "name", "");
-    int64_t t = 0;
-    while (t < r->n_tensors && strcmp(r->names[t], name) != 0) t++;
-    if (t == r->n_tensors) return;
-    const struct prediction_part *p = &r->prediction.parts[t];
+    json_t *layer = json_object();
     record_number(layer, "first_order", p->first_order);
     record_number(layer, "second_order", p->second_order);
     if (!isnan(p->diagonal)) record_number(layer, "diagonal", p->diagonal);
+    return layer;
 }
 
 static void annotate_cell(json_t *record, const struct second_order_result *r)
 {
     const struct prediction *p = &r->prediction;
-    json_t *values = json_object_get(record, "values"), *layer;
-    size_t i;
+    json_t *values = json_object_get(record, "values"), *layers = json_object_get(record, "layers");
     record_number(values, "true_difference", r->true_difference);
     record_number(values, "seconds_second_order", r->seconds);
-    json_array_foreach(json_object_get(record, "layers"), i, layer) annotate_layer(layer, r);
+    for (int64_t t = 0; t < r->n_tensors; t++)
+        json_object_set_new(layers, r->names[t], layer_new(&p->parts[t]));
     if (!p->n_tensors) return;
     record_number(values, "first_order", p->first_order);
     record_number(values, "second_order", p->second_order);
     record_number(values, "curvature_along_delta", 2 * p->second_order / p->squared_norm);
 }
 
-/* The record names the settings even if the prediction failed, so that it is not tried again. */
-static void annotate(const struct part_context *c, const struct variant *v, json_t *record)
+/* The completion names the settings even if the prediction failed, so that it is not tried again.
+ */
+static void annotate(const struct part_context *c, const struct variant *v,
+                     const struct err *failure, json_t *record)
 {
     const struct second_order *s = c->state[PART_SECOND_ORDER];
     const struct second_order_result *r =
         v ? &s->results[v - c->visit->variants] : &s->of_checkpoint;
     if (!v && !s->task->critical) return;
-    json_object_set_new(json_object_get(record, "provenance"), "second_order",
-                        json_string(s->task->identity));
+    const bool failed = failure->code != OK || r->failure;
+    json_t *completes = json_object_get(record, "completes");
+    json_object_set_new(completes, "second_order", json_string(s->task->identity));
+    json_object_set_new(completes, "second_order_inputs",
+                        json_string(failed ? c->seen[PART_SECOND_ORDER] : ""));
+    if (failure->code != OK)
+        json_object_set_new(record, "message", json_sprintf("second_order: %s", failure->text));
     if (r->failure) json_object_set_new(record, "message", json_string(r->failure));
     if (!r->done) return;
     if (r->critical.passes)
@@ -202,6 +214,7 @@ static void close_state(struct part_context *c)
 const struct part second_order_part = {
     .name = "second_order",
     .of_cells = true,
+    .inputs = inputs,
     .task = &task_table,
     .cost = cost,
     .memory = memory,

@@ -1,8 +1,8 @@
 /* second_order: predicts the change of the loss that quantization causes to second order in the
  * change of the weights, and compares it with the true change, on the curvature tokens. During the
  * blocks each variant's quantized weights are written to a file on scratch; after them the
- * differences are computed. The numbers and any failures are fields of the cells' records; a
- * failure here does not fail the cell. */
+ * differences are computed. The numbers and any failures complete the cells' records, after each
+ * pass those of its variants; a failure here does not fail the cell. */
 #pragma once
 #include "group/part.h"
 

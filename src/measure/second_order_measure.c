@@ -221,6 +221,17 @@ static enum status measure_some(struct measuring *m, int64_t *which, int64_t k,
     return OK;
 }
 
+/* The variants that are through. */
+static enum status complete(const struct second_order *s, struct err *e)
+{
+    enum status st = OK;
+    const struct part_context *c = s->context;
+    for (int64_t i = 0; st == OK && i < s->n; i++)
+        if (s->results[i].done || s->results[i].failure)
+            st = c->engine->complete(c, &c->visit->variants[i], e);
+    return group_agree(s->group, st, e);
+}
+
 static enum status measure(struct second_order *s, struct err *e)
 {
     enum status st = OK;
@@ -235,8 +246,10 @@ static enum status measure(struct second_order *s, struct err *e)
     st = visit_sequences_get(c->cache, c->visit, &s->task->data, &w.losses.tokens, e);
     TRY(group_agree(s->group, st, e));
     TRY(measuring_open(&w, c->model, n, e));
-    for (int64_t i = 0; i < n; i += w.k)
+    for (int64_t i = 0; i < n; i += w.k) {
         TRY(measure_some(&w, which + i, n - i < w.k ? n - i : w.k, s->results, e));
+        TRY(complete(s, e));
+    }
 done:
     measuring_close(&w);
     free(which);

@@ -2,6 +2,7 @@
 #include "config/sweep.h"
 #include "curvature/plane.h"
 #include "group/lru.h"
+#include "group/seen.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -148,6 +149,14 @@ done:
 
 /* --- points --- */
 
+static void inputs(const struct visit *v, char seen[HASH_HEX])
+{
+    const struct surface_task *t = v->task[PART_SURFACE];
+    for (int64_t i = 0; i < t->n; i++) seen_weights(seen, &t->parts[i]);
+    seen_data(seen, &v->calibration);
+    for (int64_t i = 0; i < v->n_evaluations; i++) seen_data(seen, &v->evaluations[i]);
+}
+
 struct point {
     double a, b;        /* coordinates along e1, e2; random: multiples of the two directions */
     double alpha, beta; /* coefficients of the previous and the quantized weights; else NaN */
@@ -234,7 +243,9 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
 {
     const struct point *p = c->state[PART_SURFACE];
     const struct surface_task *t = c->visit->task[PART_SURFACE];
-    json_t *record = provenance_record(&c->provenance, "point", c->visit->key, failure);
+    struct provenance from = c->provenance;
+    from.seen = c->seen[PART_SURFACE];
+    json_t *record = provenance_record(&from, "point", c->visit->key, failure);
     json_object_set_new(record, "surface", json_string(t->surface));
     json_object_set_new(record, "point", json_string(t->point ? t->point : ""));
     json_t *values = json_object_get(record, "values");
@@ -260,6 +271,7 @@ static void close_state(struct part_context *c)
 
 const struct part surface_part = {
     .name = "surface",
+    .inputs = inputs,
     .task = &task_table,
     .state = sizeof(struct point),
     .run = run,

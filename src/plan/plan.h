@@ -62,6 +62,7 @@ struct plan_model {
     struct cost statistics;   /* additional, if a variant uses shared statistics */
     struct cost once[PART_N]; /* additional work of each part, once per visit */
     struct cost *variants;    // (n_variants of the plan) including what parts add per cell
+    struct cost *completions; // (n_variants) the same for cells that are already scored
 };
 
 struct plan_costs {
@@ -144,6 +145,7 @@ struct plan_visit {
  * ERR_NOMEM, ERR_FORMAT. */
 struct plan_visits {
     int64_t n, n_cells, n_points, n_curvature;
+    int64_t n_completions;     /* cells that are scored and lack their prediction */
     struct plan_visit *visits; // (n)
     int64_t
         n_changed; /* checkpoints recomputed because their weights differ from the recorded ones */

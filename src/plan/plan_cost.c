@@ -10,7 +10,10 @@
 
 void plan_costs_free(struct plan_costs *c)
 {
-    for (int64_t i = 0; i < c->n; i++) free(c->models[i].variants);
+    for (int64_t i = 0; i < c->n; i++) {
+        free(c->models[i].variants);
+        free(c->models[i].completions);
+    }
     free(c->models);
     *c = (struct plan_costs){0};
 }
@@ -125,17 +128,23 @@ done:
 
 static void cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
 {
+    const struct cost_tokens none = {0};
     m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_per_weight);
     m->statistics =
         cost_shared_statistics(&m->sizes, p->sweep->methods, p->sweep->n_methods, &c->calibration);
-    for (int64_t i = 0; i < p->n_variants; i++)
-        m->variants[i] =
-            cost_variant(&m->sizes, p->variants[i].method, &c->evaluation, &c->calibration);
+    for (int64_t i = 0; i < p->n_variants; i++) {
+        const struct method_entry *method = p->variants[i].method;
+        m->variants[i] = cost_variant(&m->sizes, method, &c->evaluation, &c->calibration);
+        m->completions[i] = cost_variant(&m->sizes, method, &none, &c->calibration);
+    }
     for (int k = 0; k < PART_N; k++) {
         struct cost cell = {0};
         if (!p->task[k]) continue;
         visit_part(k)->cost(p->task[k], &m->sizes, &c->curvature, &m->once[k], &cell);
-        for (int64_t i = 0; i < p->n_variants; i++) cost_add(&m->variants[i], &cell, 1);
+        for (int64_t i = 0; i < p->n_variants; i++) {
+            cost_add(&m->variants[i], &cell, 1);
+            cost_add(&m->completions[i], &cell, 1);
+        }
     }
 }
 
@@ -143,7 +152,8 @@ static void cost_model(const struct plan *p, const struct plan_costs *c, struct 
 static void cost_unknown(const struct plan *p, struct plan_model *m)
 {
     m->shared.flop[COST_FORWARD] = 1e11;
-    for (int64_t i = 0; i < p->n_variants; i++) m->variants[i].flop[COST_FORWARD] = 1e11;
+    for (int64_t i = 0; i < p->n_variants; i++)
+        m->variants[i].flop[COST_FORWARD] = m->completions[i].flop[COST_FORWARD] = 1e11;
 }
 
 enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e)
@@ -151,9 +161,11 @@ enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct
     enum status st = OK;
     struct plan_costs c = {.rates = cost_rates_given(100)};
     TRY(mem_zero(&c.models, p->sweep->n_models, sizeof *c.models, "models", e));
-    for (; c.n < p->sweep->n_models; c.n++)
-        TRY(mem_zero(&c.models[c.n].variants, p->n_variants, sizeof *c.models[c.n].variants,
-                     "costs", e));
+    while (c.n < p->sweep->n_models) {
+        struct plan_model *m = &c.models[c.n++];
+        TRY(mem_zero(&m->variants, p->n_variants, sizeof *m->variants, "costs", e));
+        TRY(mem_zero(&m->completions, p->n_variants, sizeof *m->completions, "costs", e));
+    }
     find_shapes(p, &c);
     TRY(count_tokens(p, &c, e));
     for (int64_t i = 0; i < c.n; i++) {
@@ -198,8 +210,10 @@ double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *va
     const struct cost_rates *r = &p->costs.rates;
     struct cost shared = shared_cost(p, model, variants, v->n_variants);
     *pieces++ = 0;
-    for (int64_t i = 0; i < v->n_variants; i++)
-        *pieces++ = cost_seconds(&m->variants[variants[i]], r, NULL);
+    for (int64_t i = 0; i < v->n_variants; i++) {
+        const struct cost *of = v->variants[i].scored ? m->completions : m->variants;
+        *pieces++ = cost_seconds(&of[variants[i]], r, NULL);
+    }
     for (int k = 0; k < PART_N; k++)
         if (visit_has_piece(v, k)) *pieces++ = cost_seconds(&m->once[k], r, NULL);
     return cost_seconds(&shared, r, NULL);

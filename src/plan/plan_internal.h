@@ -59,6 +59,9 @@ bool plan_variant_chosen(const struct plan_variant *v, const struct plan_choice 
 bool plan_surface_chosen(const struct plan_surface *s, const struct plan_choice *choice);
 
 /* --- plan_visits.c --- */
+/* Whether an input file of part i of the visit has changed since the record was made: whether
+ * visit_seen differs from that field of its provenance. False if the record lacks the field. */
+bool plan_inputs_changed(const json_t *record, const char *field, const struct visit *v, int i);
 /* task[part] = the tasks of all parts that the sweep requests, for checkpoint c or (NULL) without
  * the fields that differ between checkpoints. The caller frees them, also after a failure. */
 MUST_USE enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c,

@@ -216,6 +216,14 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     return fill_task(p, s, &point, k, t, e);
 }
 
+/* Whether a point is to be made again since one of its input files has changed; v: its visit. */
+static bool retries(const struct results_view *view, const char *key, const struct visit *v)
+{
+    const json_t *record = results_view_find(view, key);
+    return result_state_of(record) == STATE_FAILED &&
+           plan_inputs_changed(record, "inputs", v, PART_SURFACE);
+}
+
 static enum status add_points(const struct plan *p, const struct plan_surface *s,
                               const struct results_view *view, const struct plan_choice *choice,
                               struct plan_visits *visits, struct err *e)
@@ -225,13 +233,19 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
         char key[HASH_HEX];
         struct results_point point = results_surface_point(&s->points, k);
         results_point_key(s->key, &point, key);
-        if (!plan_missing(view, key, choice)) continue;
+        const bool missing = plan_missing(view, key, choice);
+        if (!missing && result_state_of(results_view_find(view, key)) != STATE_FAILED) continue;
         struct plan_visit *v = &visits->visits[visits->n++];
         double own; /* seconds of the only piece */
         *v = (struct plan_visit){
             .model = s->model, .kind = p->sweep->n_models + s->model, .files = files};
-        visits->n_points++;
         PASS(fill_visit(p, s, k, key, &v->visit, e));
+        if (!missing && !retries(view, key, &v->visit)) {
+            visit_free(&v->visit);
+            visits->n--;
+            continue;
+        }
+        visits->n_points++;
         v->cost = plan_visit_seconds(p, s->model, NULL, &v->visit, &own);
     }
     return OK;

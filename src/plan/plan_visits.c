@@ -26,6 +26,15 @@ bool plan_missing(const struct results_view *view, const char *key,
     return choice->retry_failed && strcmp(json_text(record, "status", ""), "failed") == 0;
 }
 
+bool plan_inputs_changed(const json_t *record, const char *field, const struct visit *v, int i)
+{
+    const char *seen = json_text(json_object_get(record, "provenance"), field, "");
+    char now[HASH_HEX];
+    if (!seen[0]) return false;
+    visit_seen(v, i, now);
+    return strcmp(now, seen) != 0;
+}
+
 /* True if the folder's weights differ from the record's. False if the folder does not exist (any
  * more). */
 static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
@@ -115,19 +124,6 @@ static enum status add_curvature(const struct plan *p, const struct plan_checkpo
     return OK;
 }
 
-/* Whether a finished cell (or checkpoint) lacks the requested prediction or has one of other
- * settings. It is then recomputed, because the prediction needs its weights; its key is unchanged.
- */
-static bool lacks_prediction(const struct plan *p, const struct plan_checkpoint *c,
-                             const struct results_view *view, const char *key)
-{
-    const char *wanted = p->lengths[c->model].second_order;
-    const json_t *record = view ? results_view_find(view, key) : NULL;
-    if (!wanted[0] || strcmp(json_text(record, "status", ""), "done") != 0) return false;
-    const json_t *provenance = json_object_get(record, "provenance");
-    return strcmp(json_text(provenance, "second_order", ""), wanted) != 0;
-}
-
 static enum status add_second_order(const struct plan *p, const struct plan_checkpoint *c,
                                     void **task, struct err *e)
 {
@@ -153,6 +149,74 @@ enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *
     return OK;
 }
 
+/* What a checkpoint's visit is made for: v is filled, but for its variants and curvature. */
+struct search {
+    const struct plan *p;
+    const struct plan_checkpoint *c;
+    const struct results_view *view;
+    struct plan_choice choice;
+    struct visit *v;
+};
+
+/* What is to be made of a cell, or of the checkpoint itself. */
+enum need { NEED_NOTHING, NEED_COMPLETION, NEED_ALL };
+
+/* What has failed is made again when one of its input files has changed. A finished one that lacks
+ * the prediction asked for (predicts) gets it alone; one with a prediction of other settings is
+ * made again. The key stays, and with it what other plans make of the cell. */
+static enum need need_of(const struct search *s, const char *key, bool predicts)
+{
+    const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
+    if (plan_missing(s->view, key, &s->choice)) return NEED_ALL;
+    if (result_state_of(record) == STATE_FAILED)
+        return plan_inputs_changed(record, "inputs", s->v, PART_CELLS) ? NEED_ALL : NEED_NOTHING;
+    if (!predicts || result_state_of(record) != STATE_DONE) return NEED_NOTHING;
+    const char *had = json_text(json_object_get(record, "provenance"), "second_order", "");
+    if (!had[0]) return NEED_COMPLETION;
+    if (strcmp(had, s->p->lengths[s->c->model].second_order) != 0) return NEED_ALL;
+    bool changed = plan_inputs_changed(record, "second_order_inputs", s->v, PART_SECOND_ORDER);
+    return changed ? NEED_COMPLETION : NEED_NOTHING;
+}
+
+/* Adds those of the plan's variants that are to be made; which: their places in the plan. */
+static enum status add_variants(const struct search *s, int64_t *which, struct err *e)
+{
+    const struct plan *p = s->p;
+    struct visit *v = s->v;
+    for (int64_t i = 0; i < p->n_variants; i++) {
+        char key[HASH_HEX];
+        const struct plan_variant *variant = &p->variants[i];
+        plan_cell_key(p, s->c, i, key);
+        if (!plan_variant_chosen(variant, &s->choice)) continue;
+        const enum need need = need_of(s, key, plan_predicts(p->sweep));
+        if (need == NEED_NOTHING) continue;
+        struct variant *to = &v->variants[v->n_variants];
+        which[v->n_variants++] = i;
+        PASS(variant_copy(variant->method, variant->bits, key, to, e));
+        to->scored = need == NEED_COMPLETION;
+    }
+    return OK;
+}
+
+static void drop_task(struct visit *v, int part)
+{
+    visit_task_free(part, v->task[part]);
+    v->task[part] = NULL;
+}
+
+static enum status find_curvature(const struct search *s, struct err *e)
+{
+    const char *key = s->c->curvature_key;
+    const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
+    if (!key[0] || !plan_curvature_chosen(&s->choice)) return OK;
+    const bool missing = curvature_missing(s->p, s->c, s->view, &s->choice);
+    if (!missing && result_state_of(record) != STATE_FAILED) return OK;
+    PASS(add_curvature(s->p, s->c, &s->v->task[PART_CURVATURE], e));
+    if (!missing && !plan_inputs_changed(record, "inputs", s->v, PART_CURVATURE))
+        drop_task(s->v, PART_CURVATURE);
+    return OK;
+}
+
 /* Makes the checkpoint's visit; which: indices of its variants in the plan. *wanted is false if
  * there is nothing to do. */
 static enum status make_visit(const struct plan *p, const struct plan_checkpoint *c,
@@ -160,31 +224,23 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
                               struct visit *v, int64_t *which, bool *wanted, bool *changed,
                               struct err *e)
 {
-    struct plan_choice own = *choice;
+    struct search s = {.p = p, .c = c, .view = view, .choice = *choice, .v = v};
     const json_t *record = view ? results_view_find(view, c->key) : NULL;
     *changed = record && weights_changed(c, record);
-    if (*changed) own.redo = true;
-    *wanted = plan_missing(view, c->key, &own) ||
-              (p->sweep->curvature.critical && lacks_prediction(p, c, view, c->key));
+    if (*changed) s.choice.redo = true;
     PASS(fill_visit(p, c, v, e));
-    for (int64_t i = 0; i < p->n_variants; i++) {
-        char key[HASH_HEX];
-        const struct plan_variant *variant = &p->variants[i];
-        plan_cell_key(p, c, i, key);
-        if (!plan_variant_chosen(variant, choice)) continue;
-        if (!plan_missing(view, key, &own) && !lacks_prediction(p, c, view, key)) continue;
-        which[v->n_variants] = i;
-        PASS(variant_copy(variant->method, variant->bits, key, &v->variants[v->n_variants++], e));
-        *wanted = true;
-    }
-    if (plan_predicts(p->sweep) && *wanted)
-        PASS(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
-    v->cells_only = !*wanted;
-    if (c->curvature_key[0] && plan_curvature_chosen(choice) &&
-        curvature_missing(p, c, view, &own)) {
-        PASS(add_curvature(p, c, &v->task[PART_CURVATURE], e));
-        *wanted = true;
-    }
+    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
+    const enum need need = need_of(&s, c->key, p->sweep->curvature.critical);
+    v->scored = need == NEED_COMPLETION;
+    v->cells_only = need == NEED_NOTHING;
+    PASS(add_variants(&s, which, e));
+    /* Its cells make a checkpoint whose record failed worth another try. */
+    for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
+        if (!v->variants[i].scored) v->cells_only = false;
+    if (v->cells_only && v->n_variants == 0 && v->task[PART_SECOND_ORDER])
+        drop_task(v, PART_SECOND_ORDER);
+    PASS(find_curvature(&s, e));
+    *wanted = !v->cells_only || v->n_variants > 0 || v->task[PART_CURVATURE];
     return OK;
 }
 
@@ -216,7 +272,11 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
                  weights_folder(&c->weights));
     out->n++;
     out->n_changed += changed;
-    out->n_cells += v->visit.n_variants;
+    for (int64_t i = 0; i < v->visit.n_variants; i++) {
+        const bool scored = v->visit.variants[i].scored;
+        out->n_cells += !scored;
+        out->n_completions += scored;
+    }
     out->n_curvature += v->visit.task[PART_CURVATURE] != NULL;
     return set_cost(p, which, v, e);
 }

@@ -7,7 +7,7 @@
  * also in the list of axes); a new quantity is one line of its kind's fields.
  *
  * If several records have the same key, the view uses a done one rather than a failed one, and the
- * newest of these (view_add). */
+ * newest of these, and adds the completions that follow it (view_add). */
 #pragma once
 #include "results/axes.h"
 #include "results/results.h"

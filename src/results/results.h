@@ -8,6 +8,7 @@
  *   "cell"        results of one (model, checkpoint, bits, quantizer)
  *   "curvature"   curvature of the full-precision loss of one (model, checkpoint)
  *   "point"       the loss at one point of a loss surface
+ *   "completion"  more of a "cell" or "checkpoint" of the same key, which was recorded before
  *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
  *                 "exit_code": n}
  *
@@ -24,6 +25,11 @@
  *
  * point records have "surface" and "point" (the label of an exact point, "" on the grid) in place
  * of model and checkpoint's datasets and layers; their numbers stand in "values".
+ *
+ * completion record: "key", "fingerprint", "message" (which replaces the record's), "values" (added
+ * to the record's), "layers": {tensor: {NAME: number, ...}, ...} (to those of the same tensor),
+ * "completes": {PART: digest of its settings} (added to the record's "provenance"), "provenance"
+ * (of the completion itself; its "weights_hash" must be the record's). The view joins the two.
  *
  * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h). A missing number was
  * not measured.
@@ -126,3 +132,5 @@ const json_t *results_view_find(const struct results_view *v, const char *key);
  * the old file is unchanged and the temporary one is removed. The same view gives the same bytes.
  * ERR_FULL, ERR_IO, ERR_FORMAT (a malformed plan), ERR_NOMEM. */
 MUST_USE enum status cube_write(const char *path, const struct results_view *v, struct err *e);
+/* Removes the temporary file of a cube_write that this process is in, which fails then. */
+void cube_discard(const char *path);

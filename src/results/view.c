@@ -27,12 +27,77 @@ static void replace(json_t **held, json_t *record)
     *held = record;
 }
 
+/* --- completions --- */
+
+/* object[key] = what it is, in a copy, with what `more` has. */
+static int complete_object(json_t *object, const char *key, const json_t *more)
+{
+    json_t *copy = json_copy(json_object_get(object, key));
+    if (!copy) return -1;
+    int failed = more ? json_object_update(copy, (json_t *)(uintptr_t)more) : 0;
+    return failed | json_object_set_new(object, key, copy);
+}
+
+/* Likewise the entries of a list, of which `more` has those of some labels. */
+static int complete_list(json_t *record, const struct record_list *list, const json_t *more)
+{
+    json_t *entry, *all = json_array();
+    int failed = !all;
+    size_t i;
+    json_array_foreach(json_object_get(record, list->name), i, entry)
+    {
+        const json_t *own = json_object_get(more, json_text(entry, list->label, ""));
+        json_t *copy = own ? json_copy(entry) : json_incref(entry);
+        if (own) failed |= json_object_update(copy, (json_t *)(uintptr_t)own);
+        failed |= json_array_append_new(all, copy);
+    }
+    return failed | json_object_set_new(record, list->name, all);
+}
+
+/* What the last bits of a completed record may depend on. */
+static int complete_fingerprint(json_t *record, const json_t *completion)
+{
+    const char *own = json_text(record, "fingerprint", "");
+    const char *more = json_text(completion, "fingerprint", "");
+    if (strcmp(own, more) == 0) return 0;
+    return json_object_set_new(record, "fingerprint",
+                               json_sprintf("%s; completed by %s", own, more));
+}
+
+static const char *weights_of(const json_t *record)
+{
+    return json_text(json_object_get(record, "provenance"), "weights_hash", "");
+}
+
+/* Joins it with the record that it completes. Without one that is done and of the same weights it
+ * says nothing: its line was damaged, or the checkpoint has changed. */
+static enum status add_completion(struct results_view *v, const char *key, const json_t *completion,
+                                  struct err *e)
+{
+    const json_t *old = json_object_get(v->records, key);
+    if (result_state_of(old) != STATE_DONE || strcmp(weights_of(old), weights_of(completion)) != 0)
+        return OK;
+    const struct kind *kind = kind_find(json_text(old, "type", ""));
+    json_t *record = json_copy((json_t *)(uintptr_t)old);
+    const json_t *list = kind->list ? json_object_get(completion, kind->list->name) : NULL;
+    int failed = !record;
+    failed |= complete_object(record, "values", json_object_get(completion, "values"));
+    failed |= complete_object(record, "provenance", json_object_get(completion, "completes"));
+    failed |= json_object_set(record, "message", json_object_get(completion, "message"));
+    failed |= complete_fingerprint(record, completion);
+    if (list) failed |= complete_list(record, kind->list, list);
+    failed |= json_object_set_new(v->records, key, record);
+    NEED(!failed, ERR_NOMEM, "out of memory for a view");
+    return OK;
+}
+
 enum status view_add(struct results_view *v, const json_t *borrowed, struct err *e)
 {
     json_t *record = (json_t *)borrowed; /* only its reference count changes */
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
     replace(&v->end, strcmp(type, "end") == 0 ? record : NULL);
     if (strcmp(type, "plan") == 0) replace(&v->plan, record);
+    if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, e);
     if (!kind_find(type) || !key) return OK;
     const json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;

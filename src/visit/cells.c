@@ -1,10 +1,24 @@
 /* The first part of a visit: runs the checkpoint and its variants through the blocks and the head.
- */
+ * Records are emitted as soon as they are scored; what other parts add to them follows as
+ * completions. */
+#include "group/seen.h"
+#include "util/mem.h"
 #include "visit/visit_internal.h"
+#include <stdlib.h>
+
+/* How far the record of a cell or of the checkpoint is. */
+struct cell {
+    bool recorded;  /* emitted, here or by an earlier run, or not to be made */
+    bool done;      /* as one that is done, which may be completed */
+    bool completed; /* emitted */
+};
 
 struct cells {
+    struct visit visit; /* shallow: without texts to evaluate where nothing is scored */
     struct run run;
     struct weights_sink sink;
+    struct cell checkpoint;
+    struct cell *cells; // (variants)
 };
 
 static bool wanted(const struct visit *v)
@@ -12,42 +26,128 @@ static bool wanted(const struct visit *v)
     return !v->task[PART_SURFACE] && (!v->cells_only || v->n_variants > 0);
 }
 
+static bool scores_checkpoint(const struct visit *v)
+{
+    return !v->cells_only && !v->scored;
+}
+
+static bool scores(const struct visit *v)
+{
+    for (int64_t i = 0; i < v->n_variants; i++)
+        if (!v->variants[i].scored) return true;
+    return scores_checkpoint(v);
+}
+
+/* --- records --- */
+
+static enum status record(const struct part_context *c, int64_t i, const struct err *failure,
+                          struct err *e)
+{
+    struct cells *s = c->state[PART_CELLS];
+    struct cell *cell = i < 0 ? &s->checkpoint : &s->cells[i];
+    const enum status own = i < 0 ? OK : s->run.streams[i].st;
+    if (cell->recorded) return OK;
+    PASS(part_emit(
+        c, i < 0 ? record_checkpoint(c, &s->run, failure) : record_cell(c, &s->run, i, failure),
+        e));
+    cell->recorded = true;
+    cell->done = failure->code == OK && own == OK;
+    return OK;
+}
+
+static enum status complete(const struct part_context *c, int64_t i, const struct err *failure,
+                            struct err *e)
+{
+    struct cells *s = c->state[PART_CELLS];
+    struct cell *cell = i < 0 ? &s->checkpoint : &s->cells[i];
+    if (!cell->done || cell->completed) return OK;
+    PASS(part_emit(c, record_completion(c, &s->run, i, failure), e));
+    cell->completed = true;
+    return OK;
+}
+
+enum status cells_complete(const struct part_context *c, const struct variant *v, struct err *e)
+{
+    const struct err none = {0};
+    return c->group->rank == 0 ? complete(c, v - c->visit->variants, &none, e) : OK;
+}
+
+/* At the end of a wave. */
+static enum status scored(const struct part_context *c, struct stream *const *streams, int64_t n,
+                          bool first, struct err *e)
+{
+    enum status st = OK;
+    const struct cells *s = c->state[PART_CELLS];
+    const struct err none = {0};
+    if (c->group->rank == 0 && first) st = record(c, -1, &none, e);
+    for (int64_t i = 0; c->group->rank == 0 && st == OK && i < n; i++)
+        st = record(c, streams[i] - s->run.streams, &none, e);
+    return group_agree(c->group, st, e);
+}
+
+/* Failed ones, and what completes those that are done. */
+static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
+{
+    const struct cells *s = c->state[PART_CELLS];
+    const bool completes = parts_complete(c->visit);
+    PASS(record(c, -1, failure, e));
+    if (completes || s->run.plan.waves > 1) PASS(complete(c, -1, failure, e));
+    for (int64_t i = 0; i < s->run.n; i++) {
+        const struct err *own = &s->run.streams[i].err;
+        PASS(record(c, i, failure, e));
+        if (completes) PASS(complete(c, i, failure->code == OK ? own : failure, e));
+    }
+    return OK;
+}
+
+/* --- the part --- */
+
+static void inputs(const struct visit *v, char seen[HASH_HEX])
+{
+    seen_data(seen, &v->calibration);
+    for (int64_t i = 0; i < v->n_evaluations; i++) seen_data(seen, &v->evaluations[i]);
+}
+
 /* Records of failed variants need the variants too. */
 static enum status open_cells(struct part_context *c, struct err *e)
 {
     struct cells *s = c->state[PART_CELLS];
+    const struct visit *v = c->visit;
+    s->visit = *v;
+    if (!scores(v)) s->visit.n_evaluations = 0;
     s->sink = (struct weights_sink){c, parts_linear};
-    PASS(walk_init(&s->run, c, c->visit, c->model, e));
+    s->checkpoint =
+        (struct cell){.recorded = !scores_checkpoint(v), .done = !v->cells_only && v->scored};
+    PASS(mem_zero(&s->cells, v->n_variants, sizeof *s->cells, "cells", e));
+    for (int64_t i = 0; i < v->n_variants; i++)
+        s->cells[i].recorded = s->cells[i].done = v->variants[i].scored;
+    PASS(walk_init(&s->run, c, &s->visit, c->model, e));
     s->run.sink = &s->sink;
+    s->run.scored = scored;
     return OK;
 }
 
 static enum status run(struct part_context *c, struct err *e)
 {
     struct run *r = &((struct cells *)c->state[PART_CELLS])->run;
+    if (!scores(c->visit) && r->n == 0) return OK;
     PASS(walk_prepare(r, e));
     c->provenance.memory_planned = walk_planned(r);
     PASS(group_agree(c->group, parts_begin(c, e), e));
     return walk_go(r, e);
 }
 
-static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
-{
-    const struct cells *s = c->state[PART_CELLS];
-    if (!c->visit->cells_only) PASS(part_emit(c, record_checkpoint(c, &s->run, failure), e));
-    for (int64_t i = 0; i < s->run.n; i++)
-        PASS(part_emit(c, record_cell(c, &s->run, i, failure), e));
-    return OK;
-}
-
 static void close_cells(struct part_context *c)
 {
-    walk_free(&((struct cells *)c->state[PART_CELLS])->run);
+    struct cells *s = c->state[PART_CELLS];
+    walk_free(&s->run);
+    free(s->cells);
 }
 
 const struct part cells_part = {
     .name = "cells",
     .of_model = true,
+    .inputs = inputs,
     .wanted = wanted,
     .state = sizeof(struct cells),
     .open = open_cells,

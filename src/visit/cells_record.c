@@ -16,11 +16,9 @@ json_t *record_datasets(const struct run *r, const struct scores *scores, enum m
     return datasets;
 }
 
-json_t *record_checkpoint(const struct part_context *c, const struct run *r,
-                          const struct err *failure)
+/* Time and memory that the visit has taken so far. */
+static void set_checkpoint_costs(json_t *values, const struct part_context *c, const struct run *r)
 {
-    json_t *record = provenance_record(&c->provenance, "checkpoint", r->visit->key, failure);
-    json_t *values = json_object_get(record, "values");
     record_number(values, "seconds", clock_seconds() - c->start);
     record_number(values, "seconds_read", r->seconds_read);
     record_number(values, "seconds_forward", r->full.seconds.forward);
@@ -29,13 +27,20 @@ json_t *record_checkpoint(const struct part_context *c, const struct run *r,
     record_number(values, "peak_memory", provenance_peak_memory());
     if (c->provenance.memory_planned)
         record_number(values, "planned_memory", (double)c->provenance.memory_planned);
+}
+
+json_t *record_checkpoint(const struct part_context *c, const struct run *r,
+                          const struct err *failure)
+{
+    json_t *record = provenance_record(&c->provenance, "checkpoint", r->visit->key, failure);
+    json_t *values = json_object_get(record, "values");
+    set_checkpoint_costs(values, c, r);
     if (failure->code != OK) return record;
     record_integer(values, "parameters", model_shape(r->model)->parameters);
     record_integer(values, "parameters_non_embedding",
                    model_shape(r->model)->parameters_non_embedding);
     record_number(values, "weight_norm", r->weight_norm);
     json_object_set_new(record, "datasets", record_datasets(r, &r->full.scores, METRIC_CHECKPOINT));
-    parts_annotate(c, NULL, record);
     return record;
 }
 
@@ -49,7 +54,7 @@ static json_t *layer_new(const struct layer_report *l)
     return layer;
 }
 
-static void set_cell_values(json_t *values, const struct run *r, const struct stream *s)
+static void set_cell_values(json_t *values, const struct stream *s)
 {
     record_number(values, "weight_distance", sqrt(s->squared_distance));
     record_number(values, "bits_per_weight", s->bits / s->weights);
@@ -57,10 +62,8 @@ static void set_cell_values(json_t *values, const struct run *r, const struct st
     record_number(values, "seconds_hessian", s->seconds.hessian);
     record_number(values, "seconds_factor", s->seconds.factor);
     record_number(values, "seconds_sweep", s->seconds.sweep);
-    /* All streams of the visit share the time of reading and of the head. */
-    double streams = 1 + (double)r->n;
-    record_number(values, "seconds_read", r->seconds_read / streams);
-    record_number(values, "seconds_head", r->seconds_head / streams);
+    record_number(values, "seconds_read", s->seconds.read);
+    record_number(values, "seconds_head", s->seconds.head);
     record_number(values, "seconds",
                   s->seconds.forward + s->seconds.hessian + s->seconds.factor + s->seconds.sweep);
     record_number(values, "peak_memory", provenance_peak_memory());
@@ -77,10 +80,30 @@ json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i
     json_t *layers = json_array();
     json_object_set_new(record, "layers", layers);
     if (failure->code != OK) return record;
-    set_cell_values(json_object_get(record, "values"), r, s);
+    set_cell_values(json_object_get(record, "values"), s);
     for (int64_t l = 0; l < s->n_layers; l++)
         json_array_append_new(layers, layer_new(&s->layers[l]));
     json_object_set_new(record, "datasets", record_datasets(r, &s->scores, METRIC_CELL));
-    parts_annotate(c, s->variant, record);
+    return record;
+}
+
+json_t *record_completion(const struct part_context *c, const struct run *r, int64_t i,
+                          const struct err *failure)
+{
+    const struct variant *v = i < 0 ? NULL : r->streams[i].variant;
+    json_t *record =
+        provenance_record(&c->provenance, "completion", v ? v->key : r->visit->key, NULL);
+    json_t *values = json_object_get(record, "values");
+    json_object_del(record, "datasets");
+    json_object_set_new(record, "completes", json_object());
+    if (v) {
+        record_integer(record, "bits", v->bits);
+        json_object_set_new(record, "quantizer", json_string(v->method.name));
+        json_object_set_new(record, "layers", json_object());
+        record_number(values, "peak_memory", provenance_peak_memory());
+    } else if (!r->visit->scored) {
+        set_checkpoint_costs(values, c, r);
+    }
+    parts_annotate(c, v, failure, record);
     return record;
 }

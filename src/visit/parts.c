@@ -43,8 +43,17 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
     return c->hooks->weights(c->hooks->context, v, l, q, e);
 }
 
-void parts_annotate(const struct part_context *c, const struct variant *v, json_t *record)
+bool parts_complete(const struct visit *v)
 {
     for (int i = 0; i < PART_N; i++)
-        if (table[i]->annotate && visit_wants(c->visit, i)) table[i]->annotate(c, v, record);
+        if (table[i]->of_cells && visit_wants(v, i)) return true;
+    return false;
+}
+
+void parts_annotate(const struct part_context *c, const struct variant *v,
+                    const struct err *failure, json_t *record)
+{
+    for (int i = 0; i < PART_N; i++)
+        if (table[i]->annotate && visit_wants(c->visit, i))
+            table[i]->annotate(c, v, failure, record);
 }

@@ -4,7 +4,8 @@
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
-/* The streams to score: full precision first, then those of the wave that have not failed. */
+/* The streams to score: full precision first, then those of the wave that have not failed and whose
+ * cells have no record yet. */
 struct score_batch {
     int64_t n;
     struct stream **stream; // (n)
@@ -29,7 +30,7 @@ static enum status batch_init(struct score_batch *b, struct run *r, struct strea
     PASS(mem_zero(&b->x, 1 + n, sizeof *b->x, "streams", e));
     b->stream[b->n++] = &r->full;
     for (int64_t i = 0; i < n; i++)
-        if (streams[i]->st == OK) b->stream[b->n++] = streams[i];
+        if (streams[i]->st == OK && streams[i]->evaluation) b->stream[b->n++] = streams[i];
     for (int64_t i = 0; i < b->n; i++)
         if (!b->stream[i]->scores.sum)
             PASS(scores_init(&b->stream[i]->scores, r->inputs.evaluation->n, e));

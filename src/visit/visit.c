@@ -1,5 +1,6 @@
 /* The description of a visit and its JSON form, in which it is sent to a worker. */
 #include "visit/visit.h"
+#include "group/seen.h"
 #include "measure/surface.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
@@ -16,6 +17,7 @@ static const struct option fields[] = {
     OPTION(visit, calibration, GROUP, "", .table = &data_table),
     OPTION(visit, evaluations, LIST, "", OPTION_ENTRIES(visit, n_evaluations, &data_table)),
     OPTION(visit, cells_only, BOOL, ""),
+    OPTION(visit, scored, BOOL, ""),
 };
 static const struct option_table visit_table = {OPTION_ROWS(fields, visit)};
 
@@ -71,6 +73,18 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
         visit_task_free(i, v->task[i]);
         v->task[i] = NULL;
     }
+}
+
+void visit_seen(const struct visit *v, int i, char out[HASH_HEX])
+{
+    char *tokenizer = NULL;
+    seen_begin(out);
+    seen_weights(out, &v->weights);
+    if (!v->tokenizer && visit_tokenizer(weights_folder(&v->weights), &tokenizer, NULL) != OK)
+        tokenizer = NULL;
+    if (v->tokenizer || tokenizer) seen_file(out, v->tokenizer ? v->tokenizer : tokenizer);
+    if (visit_part(i)->inputs) visit_part(i)->inputs(v, out);
+    free(tokenizer);
 }
 
 /* The tasks are in the object "tasks", by the names of their parts. */

@@ -32,12 +32,16 @@ bool visit_has_piece(const struct visit *v, int i);
 int64_t visit_pieces(const struct visit *v);
 void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n);
 
+/* out = the digest (seen.h) of the input files of part i's records as they are now. */
+void visit_seen(const struct visit *v, int i, char out[HASH_HEX]);
+
 /* Frees what the cache holds. */
 void visit_cache_free(struct visit_cache *c);
 
-/* Runs the visit and emits one checkpoint record (unless cells_only), one record per cell, then the
- * curvature record if requested. An error in the checkpoint, its inputs, a variant or the curvature
- * is emitted as a failed record, and the function returns OK. Collective on group; only its rank 0
+/* Runs the visit and emits, as soon as it is scored, one checkpoint record (unless cells_only or
+ * scored) and one record per cell (unless scored), then their completions, then the curvature
+ * record if requested. An error in the checkpoint, its inputs, a variant or the curvature is
+ * emitted as a failed record, and the function returns OK. Collective on group; only its rank 0
  * emits. ERR_STOPPED: aborted; results not yet emitted are lost. Other errors: of the hooks, or
  * ERR_NOMEM while making records. */
 MUST_USE enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache *cache,

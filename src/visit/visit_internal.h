@@ -62,6 +62,7 @@ struct stream {
     double squared_distance, bits, weights; /* sums over the linears so far */
     struct {
         double forward, hessian, factor, sweep;
+        double read, head; /* even parts of its wave's */
     } seconds;
 };
 void stream_free(struct stream *s);
@@ -181,6 +182,10 @@ struct run {
     struct memory_plan plan;
     char *scratch; /* folder, NULL: none */
     double seconds_read, seconds_head, weight_norm;
+    /* Told of the streams of each wave when they are scored or have failed; first: and of the
+     * full-precision one. Collective. NULL: nobody. */
+    enum status (*scored)(const struct part_context *c, struct stream *const *streams, int64_t n,
+                          bool first, struct err *e);
 };
 /* Makes the streams of v's variants. model: NULL if it could not be opened; then only failures can
  * be reported. Zero-initialise r; call walk_free even after a failure. Local. ERR_USAGE: an unknown
@@ -208,16 +213,28 @@ json_t *record_checkpoint(const struct part_context *c, const struct run *r,
 /* The same for the cell of variant i. */
 json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i,
                     const struct err *failure);
+/* The completion of the record of variant i (-1: of the checkpoint). failure: why parts were not
+ * run; code OK for none. A new reference; NULL: out of memory. */
+json_t *record_completion(const struct part_context *c, const struct run *r, int64_t i,
+                          const struct err *failure);
 /* The metrics of a scored stream: {DATASET: {FIELD: number, ...}, ...}. A new reference; NULL: out
  * of memory. */
 json_t *record_datasets(const struct run *r, const struct scores *scores, enum metric_scope scope);
 
+/* --- cells.c --- */
+
 extern const struct part cells_part;
+/* As part_engine's complete. */
+MUST_USE enum status cells_complete(const struct part_context *c, const struct variant *v,
+                                    struct err *e);
 
 /* --- parts.c --- */
 
+/* Whether the visit requests parts that complete records. */
+bool parts_complete(const struct visit *v);
 /* Calls annotate of every part that the visit requests. */
-void parts_annotate(const struct part_context *c, const struct variant *v, json_t *record);
+void parts_annotate(const struct part_context *c, const struct variant *v,
+                    const struct err *failure, json_t *record);
 /* parts_begin calls begin of every part that the visit requests; parts_linear (a weights_sink)
  * passes a quantized linear to all of them. Collective on the context's group. */
 MUST_USE enum status parts_begin(struct part_context *c, struct err *e);

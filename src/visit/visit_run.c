@@ -18,11 +18,26 @@ static enum status open_checkpoint(struct part_context *c, struct err *e)
     return model_open(c->checkpoint, &c->model, e);
 }
 
+enum status part_emit(const struct part_context *c, json_t *record, struct err *e)
+{
+    enum status st = ERR_NOMEM;
+    if (record)
+        st = c->hooks->emit(c->hooks->context, record, c->lost);
+    else
+        err_set(c->lost, st, __FILE__, __LINE__, "out of memory for a record");
+    json_decref(record);
+    NEED(st == OK, st, "%s", c->lost->text);
+    return OK;
+}
+
 /* Runs part i unless the visit has already failed; stores an error in *failure. */
 static enum status run_part(struct part_context *c, int i, struct err *failure, struct err *e)
 {
     if (failure->code != OK) return OK;
     enum status worked = err_agree(c->group->comm, visit_part(i)->run(c, failure), failure);
+    enum status lost = c->lost->code;
+    if (lost != OK) err_set(e, lost, __FILE__, __LINE__, "%s", c->lost->text);
+    PASS(err_agree(c->group->comm, lost, e));
     /* These errors end the visit; others become failed records. */
     if (worked == ERR_STOPPED || worked == ERR_FULL || worked == ERR_MPI)
         RAISE(worked, "%s", failure->text);
@@ -30,8 +45,8 @@ static enum status run_part(struct part_context *c, int i, struct err *failure, 
     return OK;
 }
 
-/* Runs part i (after the cells also the parts that add fields to their records) and emits its
- * records. */
+/* Runs part i (after the cells also the parts that complete their records) and emits its records
+ * that have not been emitted yet. */
 static enum status run_and_emit(struct part_context *c, int i, struct err *failure, struct err *e)
 {
     enum status st = OK;
@@ -73,6 +88,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     enum status st = OK;
     struct visit_group group = {0}, self = {0};
     char *fingerprint = NULL;
+    struct err lost = {0};
     struct part_context c = {.visit = v,
                              .hooks = hooks,
                              .group = &group,
@@ -81,13 +97,18 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
                              .threads = omp_get_max_threads(),
                              .start = clock_seconds(),
                              .provenance = {.visit = v, .weights_hash = ""},
-                             .engine = &walk_engine};
+                             .engine = &walk_engine,
+                             .lost = &lost};
     TRY(group_open(comm, &group, e));
     TRY(group_open(MPI_COMM_SELF, &self, e));
     clock_utc(c.provenance.utc_start);
     TRY(visit_fingerprint(comm, &v->run, false, &fingerprint, e));
     c.provenance.fingerprint = fingerprint;
+    c.provenance.seen = c.seen[PART_CELLS];
     visit_inputs_trim(cache);
+    /* Before they are read: what changes from now on counts as changed. */
+    for (int i = 0; i < PART_N; i++)
+        if (group.rank == 0 && visit_wants(v, i)) visit_seen(v, i, c.seen[i]);
     TRY(run_parts(&c, e));
 done:
     for (int i = PART_N - 1; i >= 0; i--) {

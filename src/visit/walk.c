@@ -229,4 +229,5 @@ static enum status evaluate(const struct part_context *context, struct checkpoin
     return walk_checkpoint(context, c, &v, NULL, datasets, planned, e);
 }
 
-const struct part_engine walk_engine = {.quantize = quantize, .evaluate = evaluate};
+const struct part_engine walk_engine = {
+    .quantize = quantize, .evaluate = evaluate, .complete = cells_complete};

@@ -43,7 +43,8 @@ static enum status start_streams(struct run *r, struct stream *const *streams, i
     if (first) PASS(embed(r, eval, "evaluation states", &r->full.evaluation, e));
     if (r->full.needs.shared) PASS(embed(r, cal, "calibration states", &r->full.calibration, e));
     for (int64_t i = 0; i < n; i++) {
-        PASS(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
+        if (!streams[i]->variant->scored)
+            PASS(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
         if (streams[i]->needs.own)
             PASS(embed(r, cal, "calibration states", &streams[i]->calibration, e));
     }
@@ -87,7 +88,7 @@ static enum status pass_stream(struct workspace *w, struct stream *s, const stru
     struct block quantized;
     if (s->st != OK) return OK;
     s->st = quantize_block(w, s, b, &quantized, &s->err);
-    if (s->st == OK)
+    if (s->st == OK && s->evaluation)
         s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
     s->st = group_agree(w->group, s->st, &s->err);
     if (s->st == ERR_FULL || s->st == ERR_IO) RAISE(s->st, "%s", s->err.text);
@@ -144,11 +145,24 @@ static void share_needs(struct run *r, struct stream *const *streams, int64_t n)
         if (streams[i]->needs.shared) quant_needs_add(&r->full.needs, &streams[i]->needs);
 }
 
+/* Reading and the head serve all streams of the wave at once: each gets its share of the seconds
+ * since then. */
+static void share_seconds(const struct run *r, struct stream *const *streams, int64_t n, bool first,
+                          double read, double head)
+{
+    const double sharing = (double)n + first;
+    for (int64_t i = 0; i < n; i++) {
+        streams[i]->seconds.read = (r->seconds_read - read) / sharing;
+        streams[i]->seconds.head = (r->seconds_head - head) / sharing;
+    }
+}
+
 enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
                      struct err *e)
 {
     enum status st = OK;
     struct workspace w = {0};
+    const double read = r->seconds_read, head = r->seconds_head;
     share_needs(r, streams, n);
     TRY(group_agree(r->group, start_streams(r, streams, n, first, e), e));
     TRY(workspace_init(&w, r, streams, n, e));
@@ -160,6 +174,8 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
         states_close(streams[i]->evaluation);
         streams[i]->evaluation = NULL;
     }
+    share_seconds(r, streams, n, first, read, head);
+    if (r->scored) TRY(r->scored(r->context, streams, n, first, e));
 done:
     workspace_free(&w);
     return st;

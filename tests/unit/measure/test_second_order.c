@@ -192,11 +192,23 @@ static enum status emit(void *context, const json_t *record, struct err *e)
     return OK;
 }
 
+/* Counts the variants that are through; each is told at least once. */
+static int64_t completed;
+
+static enum status complete(const struct part_context *c, const struct variant *v, struct err *e)
+{
+    (void)e;
+    completed |= (int64_t)1 << (v - c->visit->variants);
+    return OK;
+}
+
 static void measure(struct bench *b, int64_t n, make *const *made,
                     struct second_order_result *results)
 {
     const struct visit_hooks hooks = {.ranks = 1, .emit = emit};
+    const struct part_engine engine = {.complete = complete};
     struct part_context c = {.visit = &b->visit,
+                             .engine = &engine,
                              .hooks = &hooks,
                              .group = &group,
                              .cache = &b->cache,
@@ -217,7 +229,9 @@ static void measure(struct bench *b, int64_t n, make *const *made,
             free(q);
         }
     struct second_order *s = c.state[PART_SECOND_ORDER];
+    completed = 0;
     OK_OR_FAIL(second_order_measure(s, e));
+    assert_int_equal(completed, ((int64_t)1 << n) - 1);
     memcpy(results, s->results, (size_t)n * sizeof *results);
     memset(s->results, 0, (size_t)n * sizeof *results);
     part->close(&c);

@@ -223,7 +223,8 @@ static void visits_cost_their_second_order(void **state)
     (void)state;
     struct made plain, account;
     const int64_t which[] = {0, 2};
-    const struct visit none = {0}, two = {.n_variants = 2};
+    struct variant variants[2] = {{.bits = 0}};
+    const struct visit none = {0}, two = {.n_variants = 2, .variants = variants};
     double parts[2][3], cell = 0;
     make(&plain, NULL, NULL);
     make(&account, "curvature={second_order: total, data: {text: text.txt, length: 64}}", NULL);

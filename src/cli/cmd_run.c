@@ -18,7 +18,8 @@ static enum status parse(struct run_master *m, struct call *c, struct err *e)
         {"--set", ARG_LIST, &m->set, "KEY=VALUE", "override a key of the sweep file"},
         {"--only", ARG_LIST, &m->only, "KEY=PATTERN",
          "only cells whose model, checkpoint, bits or quantizer match, or points of a surface"},
-        {"--retry", ARG_TEXT, &retry, "failed", "do failed cells again"},
+        {"--retry", ARG_TEXT, &retry, "failed",
+         "do failed cells again even if no input file has changed"},
         {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "do finished cells again"},
     };
     const struct args args = {ARGS(table)};
@@ -168,6 +169,7 @@ static enum status run(struct call *c, struct err *e)
     m.alone = size == 1;
     sched_catch_signals();
     st = parse(&m, c, e);
+    if (st == OK && rank == 0) st = run_journal_watch(&m.out, e);
     m.worker = find_workers(c->world);
     if (st == OK && !c->help && rank == 0) st = run_master_prepare(&m, c->argc, c->argv, e);
     TRY(err_agree(c->world, st, e));

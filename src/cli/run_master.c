@@ -7,7 +7,6 @@
 #include "visit/visit.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void run_master_free(struct run_master *m)
 {
@@ -16,8 +15,7 @@ void run_master_free(struct run_master *m)
     for (int64_t i = 0; m->tasks && i < m->visits.n; i++) free(m->tasks[i].text);
     free(m->tasks);
     plan_visits_free(&m->visits);
-    journal_close(m->journal);
-    lock_release(m->lock);
+    run_journal_close(&m->out);
     plan_free(&m->plan);
     sweep_free(&m->sweep);
 }
@@ -54,8 +52,8 @@ static enum status append_plan(struct run_master *m, int argc, char **argv, stru
         TRY(st);
     }
     TRY(plan_record(&m->plan, command, &record, e));
-    if (plan_known(m->journal, record)) goto done;
-    TRY(journal_append(m->journal, record, e));
+    if (plan_known(m->out.journal, record)) goto done;
+    TRY(run_journal_append(&m->out, record, e));
     m->unsynced = m->cube_stale = true;
 done:
     json_decref(record);
@@ -121,42 +119,23 @@ done:
     return st;
 }
 
-/* The cube will replace the file at its path, which must be an earlier cube of this journal. */
-static enum status check_place(const char *results, const char *journal, struct err *e)
-{
-    if (access(results, F_OK) != 0) return OK;
-    NEED(fsx_is_file(results), ERR_USAGE, "results: %s is not a file that can be replaced",
-         results);
-    NEED(fsx_is_file(journal), ERR_USAGE,
-         "results: %s is there and its journal %s is not: a run would write over it; move it "
-         "away, or name another file",
-         results, journal);
-    return OK;
-}
-
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL;
     struct results_view *view = NULL;
     TRY(sweep_read(m->path, (const char *const *)m->set.items, m->set.n, &m->sweep, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->choice, e));
     TRY(fsx_make_parent(m->sweep.results, e));
-    TRY(lock_take(m->sweep.results, &m->lock, e));
-    TRY(journal_path(m->sweep.results, &path, e));
-    TRY(check_place(m->sweep.results, path, e));
-    TRY(journal_open(path, &m->journal, e));
+    TRY(run_journal_open(&m->out, m->sweep.results, &m->cube_stale, e));
     TRY(append_plan(m, argc, argv, e));
-    TRY(results_view_of_journal(m->journal, &view, e));
+    TRY(results_view_of_journal(m->out.journal, &view, e));
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
     TRY(make_tasks(m, e));
-    if (!fsx_is_file(m->sweep.results)) m->cube_stale = true;
 done:
     results_view_close(view);
-    free(path);
     return st;
 }
 
@@ -170,13 +149,15 @@ void run_master_start(struct run_master *m)
     if (v->n_cells || v->n > v->n_points)
         log_info("%lld visits, %lld cells to do", (long long)(v->n - v->n_points),
                  (long long)v->n_cells);
+    if (v->n_completions)
+        log_info("predictions of %lld scored cells to do", (long long)v->n_completions);
     if (v->n_curvature) log_info("curvature of %lld checkpoints to do", (long long)v->n_curvature);
     if (v->n_points) log_info("%lld points of surfaces to do", (long long)v->n_points);
 }
 
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
 {
-    PASS(journal_append(m->journal, (json_t *)(uintptr_t)record, e)); /* retained */
+    PASS(run_journal_append(&m->out, (json_t *)(uintptr_t)record, e)); /* retained */
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
     const char *type = json_text(record, "type", "");
@@ -202,7 +183,7 @@ done:
 static enum status sync_journal(struct run_master *m, struct err *e)
 {
     if (!m->unsynced) return OK;
-    PASS(journal_sync(m->journal, e));
+    PASS(run_journal_sync(&m->out, e));
     m->unsynced = false;
     progress_add(&m->progress, m->waiting_done, m->waiting_failed);
     m->waiting_done = m->waiting_failed = 0;
@@ -214,7 +195,7 @@ static enum status write_cube(struct run_master *m, struct err *e)
     enum status st = OK;
     struct results_view *view = NULL;
     double start = clock_seconds();
-    TRY(results_view_of_journal(m->journal, &view, e));
+    TRY(results_view_of_journal(m->out.journal, &view, e));
     TRY(cube_write(m->sweep.results, view, e));
     m->cube_stale = false;
     m->cube_written = clock_seconds();
@@ -274,21 +255,13 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     enum status st = OK;
     struct results_view *view = NULL;
     struct inventory all = {0};
-    json_t *end = NULL;
-    char utc[21];
     TRY(sync_journal(m, e));
-    TRY(results_view_of_journal(m->journal, &view, e));
+    TRY(results_view_of_journal(m->out.journal, &view, e));
     TRY(plan_inventory(&m->plan, view, &all, e));
     bool failed = any_failed(&all);
     *code = outcome->end != SCHED_DONE ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
-    clock_utc(utc);
     if (m->visits.n) {
-        end = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status",
-                        outcome->end == SCHED_DONE ? "done" : "stopped", "utc", utc, "exit_code",
-                        *code);
-        ENSURE(end, ERR_NOMEM, "out of memory for the end record");
-        TRY(journal_append(m->journal, end, e));
-        TRY(journal_sync(m->journal, e));
+        TRY(run_journal_end(&m->out, outcome->end == SCHED_DONE ? "done" : "stopped", *code, e));
         m->cube_stale = true;
     }
     if (m->cube_stale) TRY(write_cube(m, e));
@@ -302,7 +275,6 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
                  m->sweep.results);
 done:
     inventory_close(&all);
-    json_decref(end);
     results_view_close(view);
     return st;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "cli/args.h"
 #include "cli/progress.h"
+#include "cli/run_journal.h"
 #include "plan/plan.h"
 #include "sched/sched.h"
 
@@ -15,8 +16,7 @@ struct run_master {
     struct plan_rank worker; /* what every worker has at least, and how many there are */
     struct sweep sweep;
     struct plan plan;
-    struct lock *lock;
-    struct journal *journal;
+    struct run_journal out;
     struct plan_visits visits;
     struct sched_task *tasks;             // (visits.n)
     bool unsynced, cube_stale;            /* the journal, the cube lack records */

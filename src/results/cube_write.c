@@ -295,6 +295,18 @@ done:
     return st;
 }
 
+static enum status temporary_name(const char *path, char **out, struct err *e)
+{
+    return mem_format(out, e, "%s.tmp.%ld", path, (long)getpid());
+}
+
+void cube_discard(const char *path)
+{
+    char *temporary = NULL;
+    if (temporary_name(path, &temporary, NULL) == OK) unlink(temporary);
+    free(temporary);
+}
+
 enum status cube_write(const char *path, const struct results_view *v, struct err *e)
 {
     enum status st = OK;
@@ -303,7 +315,7 @@ enum status cube_write(const char *path, const struct results_view *v, struct er
     char *temporary = NULL, *image = NULL;
     size_t n;
     h5_quiet(&saved);
-    TRY(mem_format(&temporary, e, "%s.tmp.%ld", path, (long)getpid()));
+    TRY(temporary_name(path, &temporary, e));
     TRY(cube_build(v, &c, e));
     TRY(make_image(&c, temporary, &image, &n, e));
     TRY(fsx_write_file(temporary, image, n, e));

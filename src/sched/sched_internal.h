@@ -2,6 +2,7 @@
 #pragma once
 #include "sched/sched.h"
 #include "util/patient.h"
+#include <semaphore.h>
 
 /* Messages. READY (with the group's size and class), RESULT, DONE and BROKEN go from a leader to
  * the master; TASK, SPLIT (with a struct sched_split), STOP and END from the master to a leader. */
@@ -28,6 +29,8 @@ struct sched_port {
 /* Which signal has arrived so far; SIGTERM and SIGINT go before SIGUSR1. */
 enum signal_state { SIGNAL_NONE, SIGNAL_DRAIN, SIGNAL_STOP };
 enum signal_state sched_signal(void);
+/* Posted by each SIGTERM and SIGINT, and by who wants its waiters to look around. */
+sem_t *sched_stopping(void);
 
 /* Receives the probed message as a NUL-terminated text; the caller frees. ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text,

@@ -3,18 +3,29 @@
 #include <signal.h>
 
 static volatile sig_atomic_t state = SIGNAL_NONE;
+static sem_t stopping;
+static bool ready;
+
+sem_t *sched_stopping(void)
+{
+    return &stopping;
+}
 
 static void on_signal(int number)
 {
-    if (number != SIGUSR1)
+    if (number != SIGUSR1) {
         state = SIGNAL_STOP;
-    else if (state == SIGNAL_NONE)
+        sem_post(&stopping);
+    } else if (state == SIGNAL_NONE) {
         state = SIGNAL_DRAIN;
+    }
 }
 
 void sched_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    if (!ready) sem_init(&stopping, 0, 0);
+    ready = true;
     sigemptyset(&action.sa_mask);
     sigaction(SIGUSR1, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -23,7 +23,7 @@ ask=(--set 'curvature={second_order: layers, critical: true, sequences: 2, lengt
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" || fail "without: $(cat "$work/err")"
 cp "$work/later.h5" "$work/without.h5"
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" "${ask[@]}" || fail "asked for later: $(cat "$work/err")"
-grep -q "8 cells to do" "$work/err" || fail "asked for later, cells are made again: $(cat "$work/err")"
+grep -q "predictions of 8 scored cells to do" "$work/err" || fail "asked for later: $(cat "$work/err")"
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/later.h5" "${ask[@]}" || fail "again: $(cat "$work/err")"
 grep -q "nothing to do" "$work/err" || fail "asked for again: $(cat "$work/err")"
 # Files that a killed run left on scratch are removed; those of live processes, other hosts or other users stay.

@@ -1,0 +1,53 @@
+#include "sched/deadline.h"
+#include "sched/sched_internal.h"
+#include "util/clock.h"
+#include "util/mem.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct deadline {
+    double seconds;
+    void (*late)(void *context);
+    void *context;
+    atomic_bool closed;
+    pthread_t thread;
+};
+
+static void *wait_for_signal(void *deadline)
+{
+    struct deadline *d = deadline;
+    while (sched_signal() != SIGNAL_STOP && !d->closed) sem_wait(sched_stopping());
+    for (double end = clock_seconds() + d->seconds; !d->closed && clock_seconds() < end;)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    if (!d->closed) d->late(d->context);
+    return NULL;
+}
+
+enum status deadline_open(double seconds, void (*late)(void *), void *context,
+                          struct deadline **out, struct err *e)
+{
+    enum status st = OK;
+    struct deadline *d = NULL;
+    TRY(mem_zero(&d, 1, sizeof *d, "a deadline", e));
+    d->seconds = seconds;
+    d->late = late;
+    d->context = context;
+    ENSURE(pthread_create(&d->thread, NULL, wait_for_signal, d) == 0, ERR_NOMEM,
+           "no thread for signals");
+    *out = d;
+    d = NULL;
+done:
+    free(d);
+    return st;
+}
+
+void deadline_close(struct deadline *d)
+{
+    if (!d) return;
+    d->closed = true;
+    sem_post(sched_stopping());
+    pthread_join(d->thread, NULL);
+    free(d);
+}

@@ -1,0 +1,104 @@
+# An interruption in the middle of a visit, by kill -9 and by a signal, alone and under mpirun: cells that were scored are in the
+# journal, the end is recorded and the lock gone within half a second of the signal, a restart makes only what is missing, and its
+# cube is that of an undisturbed run.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+export OMPI_MCA_btl_vader_backing_directory=$work # files of killed jobs go with the scratch folder
+
+fixed_text "$work/text.txt"
+sed -n '1p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+cat >"$work/sweep.yaml" <<YAML
+name: interrupt
+results: whole.h5
+models:
+  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
+bits: [4]
+methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
+calibration: {text: text.txt, length: 64, samples: 4}
+evaluation: [{name: text, text: text.txt, length: 64, skip: 4, samples: 5}]
+curvature: {second_order: total, critical: true, sequences: 3, length: 64, together: 1}
+YAML
+# Curvature as well, a long one: what a signal interrupts.
+long=(--set curvature.trace=100000)
+
+# records JOURNAL TYPE: how many there are
+records() { grep -c "\"type\":\"$2\"" "$1" 2>/dev/null; }
+
+# wait_for JOURNAL TYPE N: until there are so many
+wait_for() {
+    for _ in $(seq 1200); do
+        [ "$(records "$1" "$2")" -ge "$3" ] 2>/dev/null && return
+        sleep 0.05
+    done
+    fail "$1 has not got $3 records of type $2 in a minute: $(cat "$work/err")"
+}
+
+# check_end NAME: the journal ends with "stopped", and no lock or temporary file is left
+check_end() {
+    tail -n 1 "$work/$1.journal" | grep -q '"status":"stopped"' || fail "$1: no end record: $(tail -n 1 "$work/$1.journal" | cut -c1-200)"
+    [ ! -e "$work/$1.h5.lock" ] || fail "$1: the lock is left"
+    ls "$work/$1".h5.tmp.* >/dev/null 2>&1 && fail "$1: a temporary file is left"
+}
+
+# now; written FILE: when it was written to last; milliseconds
+now() { date +%s%3N; }
+written() { stat -c %.3Y "$1" | tr -d .; }
+
+launch 120 1 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
+grep -q '2 cells to do' "$work/err" || fail "undisturbed: $(cat "$work/err")"
+
+# kill -9 when both cells are scored and no prediction is made, or one.
+for predictions in 0 1; do
+    name=killed$predictions
+    "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$name.h5" >"$work/out" 2>"$work/err" </dev/null &
+    run=$!
+    [ $predictions = 0 ] && wait_for "$work/$name.journal" cell 2 || wait_for "$work/$name.journal" completion 1
+    kill -9 $run
+    wait $run 2>/dev/null
+    done_cells=$("$QTRAJ" status "$work/$name.journal" --json | "$python" -c "import json, sys; print(json.load(sys.stdin)['all']['done'])")
+    [ "$done_cells" = 2 ] || fail "$name: $done_cells cells done after the kill"
+    completed=$(records "$work/$name.journal" completion)
+    launch 120 2 run "$work/sweep.yaml" --set "results=$work/$name.h5" || fail "$name, again: exit code $?: $(cat "$work/err")"
+    echo "$name: killed with 2 cells and $completed completions; $(head -n 3 "$work/err" | tr '\n' ';')"
+    grep -q '[1-9] cells to do' "$work/err" && fail "$name: cells are scored again: $(cat "$work/err")"
+    [ "$completed" -ge 3 ] || grep -q 'predictions of [12] scored cells to do' "$work/err" || [ "$completed" = 2 ] ||
+        fail "$name: predictions are not made: $(cat "$work/err")"
+    [ "$(records "$work/$name.journal" cell)" = 2 ] || fail "$name: cells were recorded again"
+    compare whole $name
+done
+
+# A signal alone: code 3 at once, whatever is computed.
+for signal in INT TERM; do
+    name=alone$signal
+    # a shell's background jobs ignore SIGINT until the program asks for it
+    "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$name.h5" "${long[@]}" >"$work/out" 2>"$work/err" </dev/null &
+    run=$!
+    wait_for "$work/$name.journal" completion 3
+    start=$(now)
+    kill -$signal $run
+    wait $run
+    code=$?
+    took=$(($(now) - start))
+    echo "alone, SIG$signal: exit code $code after $took ms, end record after $(($(written "$work/$name.journal") - start)) ms"
+    [ $code = 3 ] || fail "$name: exit code $code: $(cat "$work/err")"
+    [ $took -lt 1500 ] || fail "$name: it took $took ms to end"
+    check_end $name
+done
+
+# Under mpirun, which ends with 1 and kills its ranks a second after the signal.
+bash -c 'trap - INT; exec mpirun -n 3 "$@"' mpirun "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/three.h5" "${long[@]}" \
+    >"$work/out" 2>"$work/err" </dev/null &
+run=$!
+wait_for "$work/three.journal" completion 3
+start=$(now)
+kill -TERM $run
+wait $run
+echo "mpirun: exit code $? after $(($(now) - start)) ms, end record after $(($(written "$work/three.journal") - start)) ms"
+check_end three
+[ "$(records "$work/three.journal" cell)" = 2 ] || fail "three: a scored cell is lost"
+
+# The next run goes on, here with nothing but the cube to make.
+[ "$(stat -c %Y "$work/three.h5" 2>/dev/null || echo 0)" -lt "$(date +%s)" ] || sleep 1
+launch 120 3 run "$work/sweep.yaml" --set "results=$work/three.h5" || fail "three, again: exit code $?: $(cat "$work/err")"
+compare whole three
+finish

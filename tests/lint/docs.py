@@ -65,11 +65,12 @@ def environment():
 
 
 def sources_texts():
-    """The texts of the sources' literals, neighbours joined, a conversion such as %s as one NUL."""
+    """The texts of the sources' literals, neighbours joined, a conversion such as %s as one NUL, %% as %."""
     for path in glob.glob("src/**/*.[ch]", recursive=True):
         text = re.sub(r'"\s*"', "", read(path))
         for literal in re.findall(r'"((?:\\.|[^"\\\n])*)"', text):
-            yield re.sub(r"%[-+ #0]*[\d.*]*(?:ll|z|l|h)?[a-zA-Z]", "\0", literal.replace('\\"', '"'))
+            literal = literal.replace('\\"', '"').replace("%%", "\1")
+            yield re.sub(r"%[-+ #0]*[\d.*]*(?:ll|z|l|h)?[a-zA-Z]", "\0", literal).replace("\1", "%")
 
 
 def messages():

@@ -71,7 +71,7 @@ static enum status print(const struct eval *o, bool json, struct err *e)
     const json_t *record = o->single.checkpoint;
     const json_t *d = json_object_get(json_object_get(record, "datasets"), "evaluation");
     if (!json) {
-        printf("loss %.6f +- %.6f nats, perplexity %.4f, %lld tokens scored\n",
+        printf("loss %.6f ± %.6f nats, perplexity %.4f, %lld tokens scored\n",
                json_number_get(json_object_get(d, "loss")),
                json_number_get(json_object_get(d, "loss_stderr")),
                json_number_get(json_object_get(d, "perplexity")),

@@ -7,6 +7,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +138,9 @@ static enum status run_rebuild(struct call *c, struct err *e)
     TRY(journal_open_readonly(paths[1], &journal, e));
     TRY(results_view_of_journal(journal, &view, e));
     TRY(cube_write(paths[0], view, e));
-    log_info("%s: made from %lld records of %s", paths[0], (long long)journal_n(journal), paths[1]);
+    const int64_t n = journal_n(journal);
+    log_info("%s: made from %lld record%s of %s", paths[0], (long long)n, quantity_plural(n),
+             paths[1]);
 done:
     results_view_close(view);
     journal_close(journal);

@@ -13,19 +13,19 @@
 
 static enum status parse(struct run_master *m, struct call *c, struct err *e)
 {
-    const char *retry = NULL;
+    static const char *const retried[] = {"failed", NULL};
+    struct arg_choice retry = {.words = retried};
     const struct arg table[] = {
         {"--set", ARG_LIST, &m->set, "KEY=VALUE", "override a key of the sweep file"},
         {"--only", ARG_LIST, &m->only, "KEY=PATTERN",
          "only cells whose model, checkpoint, bits or quantizer match, or points of a surface"},
-        {"--retry", ARG_TEXT, &retry, "failed",
+        {"--retry", ARG_CHOICE, &retry, "failed",
          "do failed cells again even if no input file has changed"},
         {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "do finished cells again"},
     };
     const struct args args = {ARGS(table)};
     PASS(args_parse(&args, c, &m->path, 1, e));
-    NEED(!retry || strcmp(retry, "failed") == 0, ERR_USAGE, "--retry %s: expected failed", retry);
-    m->choice.retry_failed = retry != NULL;
+    m->choice.retry_failed = retry.word != NULL;
     m->choice.n_only = m->only.n;
     m->choice.only = m->only.items;
     return plan_choice_check(&m->choice, e);

@@ -4,6 +4,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include "visit/visit.h"
 #include <stdlib.h>
 #include <string.h>
@@ -147,12 +148,18 @@ void run_master_start(struct run_master *m)
     progress_start(&m->progress, v->n_cells + v->n_points);
     m->cube_written = clock_seconds();
     if (v->n_cells || v->n > v->n_points)
-        log_info("%lld visits, %lld cells to do", (long long)(v->n - v->n_points),
-                 (long long)v->n_cells);
+        log_info("%lld visit%s, %lld cell%s to do", (long long)(v->n - v->n_points),
+                 quantity_plural(v->n - v->n_points), (long long)v->n_cells,
+                 quantity_plural(v->n_cells));
     if (v->n_completions)
-        log_info("predictions of %lld scored cells to do", (long long)v->n_completions);
-    if (v->n_curvature) log_info("curvature of %lld checkpoints to do", (long long)v->n_curvature);
-    if (v->n_points) log_info("%lld points of surfaces to do", (long long)v->n_points);
+        log_info("predictions of %lld scored cell%s to do", (long long)v->n_completions,
+                 quantity_plural(v->n_completions));
+    if (v->n_curvature)
+        log_info("curvature of %lld checkpoint%s to do", (long long)v->n_curvature,
+                 quantity_plural(v->n_curvature));
+    if (v->n_points)
+        log_info("%lld point%s of surfaces to do", (long long)v->n_points,
+                 quantity_plural(v->n_points));
 }
 
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)

@@ -20,6 +20,24 @@ last 2 "qtraj: error: --method gtpq: unknown, did you mean gptq?" quantize x --m
 mpirun -n 3 "$QTRAJ" rum >"$work/out" 2>"$work/err"
 [ "$(grep -c "unknown command, did you mean run?" "$work/err")" = 1 ] || fail "three ranks: $(cat "$work/err")"
 
+# on a terminal of 72 columns help has lines of at most 72
+"$python" - "$QTRAJ" <<'PY' || fail "help on a terminal"
+import fcntl, os, pty, struct, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 72, 0, 0))
+    os.execv(sys.argv[1], [sys.argv[1], "help", "quantize"])
+text = b""
+try:
+    while chunk := os.read(fd, 4096):
+        text += chunk
+except OSError:  # the end, on Linux
+    pass
+lines = text.decode().split("\r\n")
+assert os.waitpid(pid, 0)[1] == 0 and len(lines) > 50, text
+assert 66 <= max(map(len, lines)) <= 72, max(lines, key=len)
+PY
+
 # scripts have a help as well, before they install anything
 for script in jobs/quickstart.sh jobs/install.sh tests/run.sh; do
     bash "$SOURCE/$script" -h >"$work/out" 2>&1 && grep -qi "missing packages" "$work/out" && [ "$(wc -l <"$work/out")" -le 4 ] ||

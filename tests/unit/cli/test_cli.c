@@ -75,6 +75,7 @@ static void commands(void **state)
         {"eval --help", 0, "usage: qtraj eval DIR", ""},
         {"eval " FIXTURES "/absent --ids x", 2, "", "qtraj: error: "},
         {"run --help", 0, "usage: qtraj run", ""},
+        {"run x.yaml --retry all", 2, "", "--retry all: unknown; there are: failed"},
         {"run " FIXTURES "/absent.yaml", 2, "", "absent.yaml: No such file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -167,6 +167,28 @@ static void test_flags(void **state)
     assert_string_equal(name, "--big-spare-wheel");
 }
 
+static void test_advice(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gptq", "rtn", "hqq"};
+    static const struct {
+        const char *name, *advice;
+        size_t size;
+    } cases[] = {
+        {"gtpq", ", did you mean gptq?", 100},
+        {"awq", "; there are: gptq, rtn, hqq", 100}, /* near to none */
+        {"gptq*", "; there are: gptq, rtn, hqq", 100},
+        {"awq", "; there are: gptq, rtn and 1 more", 56},
+    };
+    char text[100];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        nearest_advice(cases[i].name, names, 3, text, cases[i].size);
+        assert_string_equal(text, cases[i].advice);
+    }
+    nearest_advice("x", names, 0, text, sizeof text);
+    assert_string_equal(text, "");
+}
+
 static void test_nearest(void **state)
 {
     (void)state;
@@ -234,9 +256,10 @@ static void test_show(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_flags), cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_path),  cmocka_unit_test(test_show),
+        cmocka_unit_test(test_read),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_flags),  cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_advice), cmocka_unit_test(test_path),
+        cmocka_unit_test(test_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,8 +66,7 @@ void hvp_total(struct hvp *h, int64_t tokens);
  * call, a buffer for one layer per vector. */
 struct hvp_share {
     struct space space; /* its total is hvp_n */
-    /* Collective: whole (n) = numbers [at, at + n) of a vector; each rank passes its part `mine`.
-     */
+    /* Collective: whole (n) = numbers [at, at + n) of a vector; `mine`: this rank's part. */
     enum status (*gather)(void *context, int64_t at, int64_t n, const real *mine, real *whole,
                           struct err *e);
     /* Collective: adds the sum over the ranks of whole (n), numbers [at, at + n) of a vector, to
@@ -97,8 +96,7 @@ MUST_USE enum status hvp_apply(struct hvp *h, int64_t k, const real *const *v, r
 /* Moves the weights to the checkpoint's weights + step * direction for all later calls; direction
  * (n) is borrowed; NULL: back to the checkpoint's weights. */
 void hvp_move(struct hvp *h, const real *direction, real step);
-/* w (n) = the subset's weights as stored in the checkpoint, without hvp_move's step. Local. ERR_IO,
- * ERR_NOMEM. */
+/* w (n) = the subset's stored weights, without hvp_move's step. Local. ERR_IO, ERR_NOMEM. */
 MUST_USE enum status hvp_weights(struct hvp *h, real *w, struct err *e);
 
 /* Sets the number of tokens that a block processes together (whole sequences, at least one);

@@ -40,8 +40,7 @@ struct trace_estimate {
 /* Of the given number of Hutch++ products, how many find the range, which is also the number of
  * stored vectors; as many more sum over it, and the rest are probes. */
 int64_t trace_sketch(int64_t probes);
-/* How many probes share a call of apply if `together` may: no more than there are, for Hutch++ in
- * one of its thirds. */
+/* Probes per call of apply: `together`, but no more than there are (Hutch++: in a third). */
 int64_t trace_together(int64_t probes, int64_t together, bool hutchpp);
 
 /* Free *out with trace_estimate_free after success. Collective as a is. ERR_USAGE: no probes, or

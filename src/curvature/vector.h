@@ -23,9 +23,8 @@ void vector_scale(int64_t n, double a, const float *x, float *y);
 /* y += a x. */
 void vector_add(int64_t n, double a, const float *x, float *y);
 
-/* Subtracts from w its projection on the orthonormal v[0..k), by classical Gram-Schmidt done twice
- * (twice is enough: Giraud, Langou, Rozloznik 2005). Returns the remainder's norm. c (k): scratch.
- */
+/* Subtracts from w its projection on the orthonormal v[0..k): classical Gram-Schmidt, twice (twice
+ * is enough: Giraud, Langou, Rozloznik 2005). Returns the remainder's norm. c (k): scratch. */
 double vector_orthogonalise(const struct space *s, int64_t k, float *const *v, float *w, double *c);
 
 /* out = sum of c[j] v[j] over j < m; out is none of v. */

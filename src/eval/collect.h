@@ -1,13 +1,11 @@
-/* collect: makes sequences of the token ids of documents, by the layout and limits of the data
- * options. */
+/* collect: makes sequences from token ids of documents, as the data options say. */
 #pragma once
 #include "config/sweep.h"
 #include "model/sequences.h"
 #include "tokenizer/buf.h"
 #include "tokenizer/tokenizer.h"
 
-/* In these arrays a token that is not text (BOS, a separator) is stored as ~id and counts no bytes.
- */
+/* A token that is not text (BOS, a separator) is stored here as ~id and counts no bytes. */
 struct collector {
     const struct data_options *options; /* borrowed */
     struct ids before, behind;          /* tokens put around each document */

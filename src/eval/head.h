@@ -8,8 +8,7 @@
 #include "util/err.h"
 
 /* Consecutive positions to score: hidden state row + i predicts target[i], and the metrics add to
- * the sums of `unit`. A span need not be a whole sequence, nor its targets the tokens that follow.
- */
+ * the sums of `unit`. Spans may be parts of sequences; targets may be any tokens. */
 struct span {
     int64_t row, n;
     const int32_t *target; // (n) borrowed

@@ -1,6 +1,5 @@
 /* group: the ranks that work on one visit together. They divide the sequences and the rows of
- * matrices; the ranks of a node share one copy of the weights. A single rank copies and sends
- * nothing. */
+ * matrices; the ranks of a node share one copy of the weights. */
 #pragma once
 #include "model/sequences.h"
 #include "quant/team.h"
@@ -20,8 +19,7 @@ struct visit_group {
 
 /* All functions are collective on the group unless noted. */
 
-/* comm is borrowed. Call group_close even after a failure. ERR_MPI, ERR_NOMEM, the same on all
- * ranks. */
+/* comm is borrowed. Call group_close even after a failure. ERR_MPI, ERR_NOMEM on all ranks. */
 MUST_USE enum status group_open(MPI_Comm comm, struct visit_group *g, struct err *e);
 void group_close(struct visit_group *g);
 /* As err_agree. */

@@ -51,6 +51,5 @@ MUST_USE enum status measurement_run(struct measurement *m, const struct curvatu
  * Rank 0 writes, piece by piece. Collective. ERR_IO, ERR_FULL. */
 MUST_USE enum status measurement_vector_write(struct measurement *m, const char *path,
                                               const float *mine, struct err *e);
-/* Reads such a file. Returns false on all ranks if there is no readable file of that length.
- * Collective. */
+/* Reads such a file; false on all ranks: no readable file of that length. Collective. */
 bool measurement_vector_read(struct measurement *m, const char *path, float *mine);

@@ -41,8 +41,7 @@ struct second_order {
     int64_t planned; /* predicted peak of the process, bytes */
 };
 
-/* Sets spill->quantized, the quantized checkpoint of a variant whose weights are complete.
- * Collective on the group. */
+/* Opens spill->quantized, a variant's quantized checkpoint. Collective on the group. */
 MUST_USE enum status second_order_quantized(struct second_order *s, struct weights_spill *spill,
                                             struct err *e);
 /* Measures every variant whose weights are complete; the results, failures included, are the same

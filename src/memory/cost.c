@@ -36,8 +36,8 @@ double cost_flop(const struct cost *c)
 
 /* --- FLOPs --- */
 
-/* Linears, and attention: scores and their products with the values, each 2 T²/2 times the heads'
- * width. */
+/* Linears and attention: scores and products with the values, each 2 T²/2 times the heads' width.
+ */
 static double forward(const struct model_sizes *m, const struct cost_tokens *t)
 {
     double width = (double)(m->shape.heads * m->shape.head_dim);
@@ -70,8 +70,7 @@ static void calibrate(const struct model_sizes *m, const struct quant_needs *nee
                                          statistic_at(k)->flop(m->cols[i]) * calibration->tokens;
 }
 
-/* Adds the work that a method declares; prepares: include prepare (statistics that are not shared).
- */
+/* Adds the work that a method declares; prepares: include prepare (own statistics). */
 static void add_method(const struct model_sizes *m, const struct method_entry *method,
                        const struct cost_tokens *calibration, bool prepares, bool runs,
                        struct cost *c)
@@ -137,8 +136,7 @@ struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens
     return (struct cost){.flop = {[COST_CURVATURE] = pass(m, tokens) * passes}};
 }
 
-/* The loss, the gradient, and the search of the checkpoint's critical step, which starts with a
- * loss. */
+/* The loss, the gradient, and the checkpoint's critical step, which starts with a loss. */
 struct cost cost_second_order(const struct model_sizes *m, const struct cost_tokens *tokens,
                               int depth, bool critical)
 {
@@ -148,8 +146,7 @@ struct cost cost_second_order(const struct model_sizes *m, const struct cost_tok
     return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
 }
 
-/* The quantized model's loss, a product with the whole change, and one with the change of each
- * linear. */
+/* The quantized model's loss, a product with the whole change, and one with each linear's. */
 struct cost cost_second_order_cell(const struct model_sizes *m, const struct cost_tokens *tokens,
                                    int depth, bool critical)
 {
@@ -197,8 +194,7 @@ struct cost_rates cost_rates_given(double gflops)
     return with_rates(gflops * 1e9, gflops * 0.5e9);
 }
 
-/* Bytes per second when reading the folder's largest file, not from the page cache; 0: no file is
- * large enough. */
+/* Bytes per second of reading the folder's largest file, uncached; 0: no large file. */
 static double read_rate(const char *folder)
 {
     enum { CHUNK = 4 << 20, MOST = 64 };

@@ -36,8 +36,7 @@ struct cost_tokens {
     int64_t sequences, longest;
     bool guessed; /* estimated from the size of the text, because the options set no limit */
 };
-/* Estimates them from the options, the size of the text and the shape of ids, without tokenizing.
- */
+/* Estimates them from the options, the text's size and the shape of ids, without tokenizing. */
 struct cost_tokens cost_tokens_of(const struct data_options *d);
 /* As they are; NULL: none. */
 struct cost_tokens cost_tokens_count(const struct sequences *s);
@@ -77,8 +76,7 @@ struct cost_rates cost_rates_given(double gflops);
  * folder: a folder with checkpoints whose read rate is measured, or NULL. ERR_NOMEM. */
 MUST_USE enum status cost_rates_measure(const char *folder, struct cost_rates *out, struct err *e);
 
-/* Returns the seconds of the work, reading and computing overlapped; sets seconds[phase] unless it
- * is NULL. */
+/* Returns seconds, with reading and computing overlapped; sets seconds[phase] unless NULL. */
 double cost_seconds(const struct cost *c, const struct cost_rates *r, double seconds[COST_PHASE_N]);
 
 /* cost_learn adds the measured seconds per phase of a finished record (type checkpoint or cell) and

@@ -72,8 +72,7 @@ static struct cost_tokens even(double n, double length, bool guessed)
                                 .guessed = guessed};
 }
 
-/* Document lengths have about a lognormal distribution with standard deviation 1: the longest of n
- * is n^0.45 times the mean. */
+/* For lognormal lengths with standard deviation 1 the longest of n is about n^0.45 means. */
 static double filled_up(const struct data_options *d, double length)
 {
     if (d->padding != PADDING_COUNTED || d->ids) return length;
@@ -106,8 +105,7 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     if (d->samples > 0) limit = fmin(limit, (double)d->samples);
     if (d->tokens > 0) limit = fmin(limit, (double)(d->tokens / (int64_t)length));
     if (!bounded) limit = n;
-    /* A text that does not exist yet is assumed to have as many documents as the options request.
-     */
+    /* A text that does not exist yet is assumed to have what the options request. */
     if (n == 0 || n > limit) n = limit;
     if (d->cut > 0) length = fmin(length, (double)d->cut);
     if (guessed) length = filled_up(d, length);

@@ -96,16 +96,25 @@ static void take_maximum(struct quant_memory *to, const struct quant_memory *fro
     to->running = max64(to->running, from->running);
 }
 
+bool memory_distributes(int64_t from, int64_t ranks, int64_t cols)
+{
+    return ranks > 1 && from > 0 && cols >= from;
+}
+
+int64_t memory_distributed_from(const struct run_options *o)
+{
+    return o->reproducible ? 0 : o->scalapack_from;
+}
+
 static bool is_distributed(const struct memory_need *need, int stage)
 {
-    return need->ranks > 1 && need->scalapack_from > 0 &&
-           need->sizes.cols[stage] >= need->scalapack_from;
+    return memory_distributes(need->scalapack_from, need->ranks, need->sizes.cols[stage]);
 }
 
 void memory_need_options(struct memory_need *need, const struct run_options *o)
 {
     need->type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
-    need->scalapack_from = o->reproducible ? 0 : o->scalapack_from;
+    need->scalapack_from = memory_distributed_from(o);
 }
 
 void memory_need_add(struct memory_need *need, const struct quant_method *method,

@@ -1,5 +1,4 @@
-/* memory: predicts the memory of a visit on one rank and chooses how the visit stays below its
- * limits.
+/* memory: predicts a visit's memory on one rank and chooses how it stays below its limits.
  *
  * The choice does not change any result, only where hidden states are stored, what is computed
  * twice, and how often the blocks are processed. Everything here is local arithmetic on shapes; it
@@ -26,17 +25,15 @@ struct memory_need {
     int64_t scalapack_from;    /* smallest order of a distributed Hessian; 0: none is */
     int64_t base; /* bytes of the process without weights and states; see memory_base */
     struct memory_sequences evaluation, calibration;
-    /* Numbers of variants, in the order in which they are processed: with shared statistics, with
-     * own statistics stage by stage, with own statistics of all stages at once, without statistics.
-     */
+    /* Numbers of variants in the order of processing: with shared statistics, with own statistics
+     * stage by stage, with own statistics of all stages at once, without statistics. */
     int64_t shared, own, own_at_once, plain;
     struct quant_needs needs;           /* the union over the variants */
     struct quant_memory stage[STAGE_N]; /* the largest of the methods */
     enum dtype type;                    /* of the hidden states between blocks */
 };
 
-/* Limits in bytes, 0: none; memory is what plans may use (memory_usable). folder NULL: no scratch.
- */
+/* Limits in bytes, 0: none; memory: as memory_usable. folder NULL: no scratch. */
 struct memory_limits {
     int64_t memory, scratch;
     const char *folder;
@@ -80,14 +77,17 @@ MUST_USE enum status memory_plan_make(const struct memory_need *need,
                                       const struct memory_limits *limits, struct memory_plan *out,
                                       struct err *e);
 
+/* Whether a Gram matrix of order cols is distributed over a group's ranks; from: the smallest such
+ * order, 0: none (memory_distributed_from). */
+bool memory_distributes(int64_t from, int64_t ranks, int64_t cols);
+int64_t memory_distributed_from(const struct run_options *o);
 /* Sets need->type and need->scalapack_from from the options. */
 void memory_need_options(struct memory_need *need, const struct run_options *o);
 /* Adds a variant and its method's memory to need, whose sizes and threads must be set. */
 void memory_need_add(struct memory_need *need, const struct quant_method *method,
                      const struct quant_options *options);
 
-/* need.base of a process that has not started, and of this process, with its model open (sizes
- * NULL: no model). */
+/* need.base of a future process, and of this process with its model open (sizes NULL: none). */
 int64_t memory_base(int64_t threads);
 int64_t memory_base_now(const struct model_sizes *sizes, int64_t threads);
 /* Bytes of `bound` that this process may still allocate for optional buffers, also within its

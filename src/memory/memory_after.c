@@ -42,8 +42,7 @@ static int64_t curvature_peak(const struct memory_after *a, const struct curvatu
     return outside(a) + more + curvature_bytes(o, numbers_of(a, subset), &calls);
 }
 
-/* The number of stored vectors is a setting, because it changes last bits; it is not reduced to
- * fit. */
+/* The number of stored vectors changes last bits, so it is a setting and not reduced to fit. */
 enum status memory_fit_curvature(const struct memory_after *a, const struct curvature_options *o,
                                  bool warm, bool may_keep, struct memory_fit *out, struct err *e)
 {
@@ -78,8 +77,7 @@ static int64_t cells_bytes(const struct memory_after *a, int depth, bool critica
         predicted = vectors_of(a, depth, k) + calls.product + (k - 1) * calls.further;
         changes = (2 + k) * vector_of(a, HVP_QUANTIZED);
     }
-    /* A quantized model in addition to the visit's, and for critical sharpness a combination of the
-     * two. */
+    /* A quantized model besides the visit's, and for critical sharpness a combination of both. */
     int64_t measured = changes + (critical ? 2 : 1) * outside(a) + calls.loss;
     return outside(a) + max64(predicted, measured);
 }

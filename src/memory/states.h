@@ -1,7 +1,6 @@
 /* states: stores the hidden states (tokens, width) of one stream between blocks, in memory or in an
  * unlinked file on node-local scratch. Callers take a range of rows, change it in f32 and put it
- * back. With type bf16 every put rounds to nearest even; the place changes no number. Not
- * collective. */
+ * back. With type bf16 every put rounds to nearest even. Not collective. */
 #pragma once
 #include "tensor/dtype.h"
 #include "util/err.h"

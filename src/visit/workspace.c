@@ -7,8 +7,8 @@
 /* Whether the stage's Gram matrix is distributed over the group for methods that support it. */
 static bool is_large(const struct workspace *w, int stage)
 {
-    return w->group->size > 1 && !w->options->reproducible &&
-           w->sizes.cols[stage] >= w->options->scalapack_from;
+    return memory_distributes(memory_distributed_from(w->options), w->group->size,
+                              w->sizes.cols[stage]);
 }
 
 bool workspace_distributed(const struct workspace *w, const struct stream *s, int stage)

@@ -97,5 +97,5 @@ for size in 64k 1m 2m 3m 4m 64m; do
         fail "/dev/shm of $size: no message: $("$QTRAJ" status "$work/shm$size.h5")"
 done
 [ -e "$work/shm64m.h5" ] && [ $code = 0 ] || fail "64m is enough"
-[ -z "$("$QTRAJ" status "$work/shm64k.h5" | grep 'there is no room')" ] && fail "64k is not enough"
+[ -z "$("$QTRAJ" status "$work/shm64k.h5" | grep 'there is not enough space')" ] && fail "64k is not enough"
 finish

@@ -123,7 +123,7 @@ done:
     return st;
 }
 
-/* Takes the flag at argv[0]; *used = words taken. */
+/* Takes the flag at argv[0]; *used = arguments taken. */
 static enum status take(const struct args *a, const struct call *c, int argc, char **argv,
                         int *used, struct err *e)
 {

@@ -30,7 +30,7 @@ int cli_exit_code(enum status st)
     case ERR_IO:
     case ERR_FORMAT:
     case ERR_LOCKED:
-    case ERR_NUMERIC: /* of one checkpoint alone: its weights give no finite numbers */
+    case ERR_NUMERIC: /* single-checkpoint commands: the weights give numbers that are not finite */
         return EXIT_BAD_INPUT;
     case ERR_FULL:
     case ERR_STOPPED:
@@ -105,9 +105,9 @@ done:
     return st;
 }
 
-/* As many OpenMP threads as this rank has cores, unless the user says otherwise: ranks that are not
- * bound see all cores of their node, and OpenMP's default would start that many threads in each.
- * Collective on comm; limits that cannot be read change nothing. */
+/* Starts as many OpenMP threads as this rank has cores, unless the user sets the number: OpenMP's
+ * default would be all cores of the node for each unbound rank. Collective on comm; does nothing if
+ * limits cannot be read. */
 static void set_threads(MPI_Comm comm, bool works)
 {
     struct err e = {0};
@@ -135,7 +135,7 @@ static void set_threads(MPI_Comm comm, bool works)
               (double)share.memory / (1 << 30), (double)l.memory / (1 << 30), l.memory_from);
 }
 
-/* QTRAJ_KERNELS, which may not be the same on all nodes. Collective on comm. */
+/* Applies QTRAJ_KERNELS, which may differ between nodes. Collective on comm. */
 static bool choose_kernels(MPI_Comm comm, int rank)
 {
     struct err e = {0};
@@ -144,8 +144,7 @@ static bool choose_kernels(MPI_Comm comm, int rank)
     return st == OK;
 }
 
-/* Fails if what was printed could not be written: a full disk behind > must not pass for a result.
- */
+/* Fails if the output could not be written, for example to a full disk. */
 static enum status flush_output(struct err *e)
 {
     errno = 0;

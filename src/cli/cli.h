@@ -1,6 +1,5 @@
-/* cli: the commands, one file each (close relatives share one). A command parses its arguments,
- * calls the layers below and prints: results on stdout, everything else on stderr.
- */
+/* cli: the commands, one file each (closely related ones share a file). A command parses its
+ * arguments, calls the layers below and prints: results on stdout, everything else on stderr. */
 #pragma once
 #include "util/json.h"
 #include "util/limits.h"

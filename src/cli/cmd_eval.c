@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 struct eval {
-    struct single single; /* first, so that it is the hooks' context too */
+    struct single single; /* first member: its address is the hooks' context */
     struct data_options data;
     const char *logits;
 };

@@ -18,7 +18,7 @@ struct inspection {
     struct checkpoint *weights; /* NULL: config.json alone */
 };
 
-/* Without weights that can be read there is still the config to show, unless they are asked for. */
+/* If the weights cannot be read, shows the config alone, unless tensors are requested. */
 static enum status open_all(struct inspection *o, bool tensors, struct err *e)
 {
     if (fsx_is_dir(o->path))
@@ -43,7 +43,7 @@ static json_t *shape_json(const int64_t *shape, int n)
     return list;
 }
 
-/* Appends the tensors of a layer (-1: those outside) to the list. */
+/* Appends the tensors of a layer (-1: outside the blocks) to the list. */
 static enum status describe_all(const struct inspection *o, int64_t layer, json_t *list,
                                 struct err *e)
 {

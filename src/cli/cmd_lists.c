@@ -1,4 +1,4 @@
-/* The commands that print the tables this binary is made of. */
+/* The commands that print tables of the program: options, methods, families. */
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "config/preset.h"

@@ -1,4 +1,4 @@
-/* qtraj plan: the visits and cells of a sweep, how far they are and what they cost. */
+/* qtraj plan: the visits and cells of a sweep, their states and costs. */
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/plan_report.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is there of the plan, and where the rows of the next checkpoint begin. */
+/* The plan's records, and the first row of the next checkpoint in each kind. */
 struct plan_states {
     const struct plan *plan;
     const struct results_view *view;
@@ -29,8 +29,8 @@ static enum result_state cell_state(const struct plan_states *p, const struct pl
     return result_state_of(p->view ? results_view_find(p->view, key) : NULL);
 }
 
-/* The row that a kind has of the checkpoint alone, of which rows are asked for in the order of the
- * plan; NULL: the kind tells records apart by more, is the checkpoint's own, or has none. */
+/* The row of a kind with one record per checkpoint, called in the order of the plan; NULL: the kind
+ * has more axes, is the checkpoint's own kind, or has no such row. */
 static const struct row *own_row(struct plan_states *p, int kind, const struct plan_checkpoint *c)
 {
     const struct rows *r = &p->all.rows[kind];
@@ -43,7 +43,7 @@ static const struct row *own_row(struct plan_states *p, int kind, const struct p
     return &r->rows[i];
 }
 
-/* One object a visit, its cells inside. */
+/* One object per visit, with its cells. */
 static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c)
 {
     const struct model_entry *m = &p->plan->sweep->models[c->model];
@@ -147,7 +147,7 @@ static void print_text(struct plan_states *p)
     }
 }
 
-/* The rates that costs are turned into time with. */
+/* Sets the rates that convert costs to seconds. */
 static enum status set_rates(struct plan *p, const char *rate, const char **from, struct err *e)
 {
     if (rate) {
@@ -258,7 +258,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(journal_path(sweep.results, &journal_file, e));
     if (fsx_is_file(journal_file)) {
         TRY(journal_open_readonly(journal_file, &journal, e));
-        /* A run that was killed at once leaves a journal without a plan: nothing is finished. */
+        /* A run that was killed at its start leaves a journal without a plan. */
         struct err none = {0};
         st = results_view_of_journal(journal, &view, &none);
         ENSURE(st == OK || st == ERR_FORMAT, st, "%s", none.text);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 struct quantize {
-    struct single single; /* first, so that it is the hooks' context too */
+    struct single single; /* first member: its address is the hooks' context */
     const char *dir, *method, *tokenizer;
     const char *weights; /* file for the quantized linears alone */
     const char *folder;  /* folder for the whole model */
@@ -86,8 +86,7 @@ static bool is_given(const struct data_options *d)
     return d->text || d->ids;
 }
 
-/* What --field and --length say for both, unless --calibration-length and the like say otherwise.
- */
+/* Applies --field and --length to both texts, unless --calibration-length or the like is given. */
 static enum status share_flags(const struct quantize *o, struct data_options *d,
                                const char *section, struct err *e)
 {
@@ -253,7 +252,7 @@ static const char *flag_value(const char *name, int argc, char **argv)
     return NULL;
 }
 
-/* Defaults first, so that the flags beside --preset win wherever they stand. */
+/* Applies the preset first, so that other flags override it wherever they are. */
 static enum status start_from_preset(struct quantize *o, int argc, char **argv, struct err *e)
 {
     const char *preset = flag_value("--preset", argc, argv);

@@ -17,9 +17,8 @@ static bool ends_with(const char *name, const char *ending)
     return n > m && strcmp(name + n - m, ending) == 0;
 }
 
-/* Opens a results file as users name it: a cube or journal, or the sweep file that names one, of
- * which the journal is preferred: it is the truth, also while a run goes on. At the start of a run
- * there is no cube yet. */
+/* Opens a cube, a journal, or the results of a sweep file; then the journal is preferred, because
+ * it is current while a run is active and exists before the first cube. */
 static enum status open_view(const char *name, struct results_view **out, struct err *e)
 {
     enum status st = OK;

@@ -1,5 +1,5 @@
-/* qtraj run: fills the cells of a sweep. Rank 0 is the master (run_master.h); the other ranks, or a
- * single one, make the visits. */
+/* qtraj run: computes the cells of a sweep. Rank 0 is the master (run_master.h); the other ranks,
+ * or a single rank, run the visits. */
 #include "cli/cli.h"
 #include "cli/run_master.h"
 #include "memory/states.h"
@@ -33,7 +33,7 @@ static enum status parse(struct run_master *m, struct call *c, struct err *e)
 
 struct worker {
     struct run_master
-        *master; /* this rank's, if it is alone: nothing goes through text; else NULL */
+        *master; /* a single rank's master, which gets records without JSON text; else NULL */
     struct visit_cache cache;
     struct sched_port *port;
 };
@@ -87,7 +87,7 @@ done:
     return st;
 }
 
-/* What every rank that works has at least. Collective on world. */
+/* The minimum over all workers. Collective on world. */
 static struct plan_rank find_workers(MPI_Comm world)
 {
     const struct limits_share *s = cli_share();
@@ -110,8 +110,8 @@ static struct plan_rank find_workers(MPI_Comm world)
                               .ranks = size > 1 ? size - 1 : 1};
 }
 
-/* Fails unless the scratch folder that the sweep names (option, on rank 0) exists for every rank
- * that works; otherwise each visit would fail by itself. Collective on world. */
+/* Fails unless the sweep's scratch folder (option, on rank 0) exists for every worker; otherwise
+ * each visit would fail. Collective on world. */
 static enum status scratch_check(MPI_Comm world, const char *option, struct err *e)
 {
     enum status st = OK;
@@ -148,7 +148,7 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
     TRY(err_agree(c->world, st, e));
 done:
     visit_cache_free(&worker.cache);
-    /* A failure while cells are written can be resumed: a full or faulty disk. */
+    /* After a failed write (a full or faulty disk) the run can be resumed. */
     if (rank == 0 && (st == ERR_IO || st == ERR_FULL)) {
         log_error("%s; stopped, finished cells are kept in the journal, start again to go on",
                   e->text);

@@ -80,7 +80,7 @@ static bool is_avx512(const char *blas)
            strcasestr(blas, "sapphirerapids");
 }
 
-/* The kernels that OpenBLAS chose, or was told to choose. */
+/* Checks which kernels OpenBLAS uses. */
 static void check_core_type(struct doctor *d)
 {
     const char *forced = getenv("OPENBLAS_CORETYPE"), *blas = linalg_blas_name();
@@ -108,8 +108,8 @@ enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, st
     doctor_note(d, "dgemm_gflops_a_thread", json_real(f.cblas / giga));
     doctor_note(d, "scalapack_calls", json_string(f.library));
     doctor_note(d, "scalapack_dgemm_gflops_a_thread", json_real(f.dgemm / giga));
-    /* No optimised kernel falls short of this on a core: with AVX2 eight operations per cycle at
-     * 2 GHz are the least, and a reference BLAS reaches a third of that. */
+    /* Minimum rate of an optimised kernel on one core: with AVX2 eight operations per cycle at 2
+     * GHz; a reference BLAS reaches a third of that. */
     if (f.cblas < (isa_runs(ISA_AVX2) ? 10e9 : 2e9))
         doctor_warn(d, "install an optimised OpenBLAS for this CPU (its pthread or serial build)",
                     "dgemm reaches %.2g GFLOP/s a thread: a reference BLAS, or a busy machine",

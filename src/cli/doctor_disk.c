@@ -15,7 +15,7 @@ enum { CHUNK = 4 << 20, CHUNKS = 16, APPENDS = 10 };
 
 struct disk {
     double write, read; /* bytes/s; the file is synced, and dropped from the page cache */
-    double sync;        /* seconds that a small append takes to be durable */
+    double sync;        /* seconds until a small append is durable */
 };
 
 static bool write_chunks(int fd, const char *buffer)
@@ -40,7 +40,7 @@ static bool append(int fd, const char *buffer)
     return true;
 }
 
-/* With a file that has no name. */
+/* Measures with an unlinked file. */
 static enum status measure(const char *folder, struct disk *out, struct err *e)
 {
     enum status st = OK;

@@ -4,8 +4,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* What one rank knows of itself and its node; figures about work are 0 on a rank that only waits.
- */
+/* Information of one rank; numbers about work are 0 on a rank that only waits. */
 struct card {
     bool works, node_leader;
     struct linalg_rates rates;
@@ -14,7 +13,7 @@ struct card {
     double load; /* threads that a core of this rank, or of its node, has */
 };
 
-/* CPUs of the node that some of its workers may run on. Collective on the node's ranks. */
+/* Number of the node's CPUs that some worker may run on. Collective on the node's ranks. */
 static int64_t count_cpus(MPI_Comm node, const struct limits *l, bool works)
 {
     static const struct cpu_set none;
@@ -47,7 +46,7 @@ static int64_t threads_started(void)
     return n;
 }
 
-/* Threads for each core of the node that its workers may use, and of the rank's own. */
+/* Threads per core: of the node's workers, or of the rank, whichever is larger. */
 static double load_of(const struct card *c, const struct doctor_ranks *r)
 {
     if (!c->works) return 0;

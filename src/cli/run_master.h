@@ -1,5 +1,5 @@
-/* run_master: what rank 0 does in `qtraj run`: it plans, makes the tasks, takes results into the
- * journal and renews the cube. */
+/* run_master: the work of rank 0 in `qtraj run`: plans, makes tasks, writes results to the journal
+ * and rewrites the cube. */
 #pragma once
 #include "cli/args.h"
 #include "cli/progress.h"
@@ -7,19 +7,20 @@
 #include "plan/plan.h"
 #include "sched/sched.h"
 
-/* Zero-initialise; run_master_free. The arguments are known on every rank, the rest on rank 0. */
+/* Zero-initialise; free with run_master_free. The arguments are set on every rank, the rest on rank
+ * 0. */
 struct run_master {
     const char *path; /* of the sweep file */
     struct arg_list set, only;
     struct plan_choice choice;
     bool alone;              /* the only rank: master and worker */
-    struct plan_rank worker; /* what every worker has at least, and how many there are */
+    struct plan_rank worker; /* minimum over the workers, and their number */
     struct sweep sweep;
     struct plan plan;
     struct run_journal out;
     struct plan_visits visits;
     struct sched_task *tasks;             // (visits.n)
-    bool unsynced, cube_stale;            /* the journal, the cube lack records */
+    bool unsynced, cube_stale;            /* records not yet durable; not yet in the cube */
     double unsynced_since;                /* clock_seconds */
     int64_t waiting_done, waiting_failed; /* cells in the journal that are not durable yet */
     double cube_written, cube_seconds;    /* clock_seconds of the last time, and how long it took */
@@ -27,17 +28,17 @@ struct run_master {
 };
 void run_master_free(struct run_master *m);
 
-/* Before the tasks run: reads the sweep, takes the lock, opens the journal and makes the tasks of
- * what is missing. Wants the arguments and m->worker; argv is for the provenance. ERR_USAGE,
- * ERR_IO, ERR_LOCKED and others: the sweep, its inputs, the results' folder. */
+/* Before the tasks run: reads the sweep, takes the lock, opens the journal and makes the tasks for
+ * missing cells. Needs the arguments and m->worker; argv is for the provenance. ERR_USAGE, ERR_IO,
+ * ERR_LOCKED and others: the sweep, its inputs, the results' folder. */
 MUST_USE enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e);
 
-/* Starts the clocks and says what there is to do. */
+/* Starts the clocks and prints what there is to do. */
 void run_master_start(struct run_master *m);
 
-/* While they run: a record goes to the journal. */
+/* While tasks run: appends a record to the journal. */
 MUST_USE enum status run_master_take(struct run_master *m, const json_t *record, struct err *e);
-/* Hooks of struct sched_sink, whose context is m. Errors as of journal and cube. */
+/* Hooks of struct sched_sink with context m. Errors of journal and cube. */
 MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
 MUST_USE enum status run_master_tick(void *m, struct err *e);
 

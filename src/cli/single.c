@@ -23,7 +23,7 @@ enum status single_add_evaluation(struct single *s, struct data_options *d, cons
     int64_t capacity = s->visit.n_evaluations;
     PASS(data_options_finish(d, prefix, e));
     PASS(mem_grow(&s->visit.evaluations, s->visit.n_evaluations, &capacity, sizeof *d, e));
-    PASS(mem_string(&name, "evaluation", e)); /* what single_number looks for */
+    PASS(mem_string(&name, "evaluation", e)); /* the name that single_number looks up */
     free(d->name);
     d->name = name;
     s->visit.evaluations[s->visit.n_evaluations++] = *d;

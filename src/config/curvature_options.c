@@ -51,7 +51,7 @@ static const struct option keys[] = {
            .unit = "GiB", .fallback = "16", .minimum = 0, .maximum = 1 << 20),
 };
 
-/* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
+/* A conflict between the keys, NULL: none; *key: the key to name in the message. */
 static const char *fault(const struct curvature_options *o, const char **key)
 {
     *key = "hutchpp";

@@ -23,7 +23,7 @@ static const char *text_fault(const struct data_options *d, const char **key)
     return NULL;
 }
 
-/* What a preset says of documents does not concern stored ids. */
+/* Clears a preset's settings for documents, which do not concern stored ids. */
 static void clear_text_keys(struct data_options *d)
 {
     if (!d->ids || d->preset == PRESET_NONE) return;
@@ -31,7 +31,7 @@ static void clear_text_keys(struct data_options *d)
     d->documents = d->follow = 0;
 }
 
-/* What is wrong between the keys, NULL if nothing; *key is the one to point at. */
+/* A conflict between the keys, NULL: none; *key: the key to name in the message. */
 static const char *fault(const struct data_options *d, const char **key)
 {
     *key = NULL;

@@ -72,7 +72,7 @@ static const struct rule *rule_at(int preset, const char *section, const char *m
     return NULL;
 }
 
-/* What the preset's rule says, as if it stood in the file. */
+/* Applies the preset's rule as if its keys were in the file. */
 static enum status apply(int preset, const char *section, const char *method,
                          const struct option_table *t, void *entry, struct err *e)
 {

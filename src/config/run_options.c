@@ -1,4 +1,4 @@
-/* How a run is spread and bounded: what the keys of `run` mean beyond their types. */
+/* The section `run`: its keys and checks. */
 #include "config/sweep.h"
 #include <math.h>
 #include <stdlib.h>

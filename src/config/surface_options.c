@@ -49,7 +49,7 @@ static const struct option keys[] = {
            .fallback = "0", .low = 0, .high = INT64_MAX),
 };
 
-/* What is given and does not concern the plane; NULL: nothing. */
+/* A key that is set but does not concern the plane; NULL: none. */
 static const char *foreign_key(const struct surface_entry *s)
 {
     if (s->plane != SURFACE_QUANTIZATION) {

@@ -22,7 +22,7 @@ static enum status model_finish(void *entry, const struct option_scope *scope, s
     struct model_entry *m = entry;
     struct err why = {0}, where = {0};
     enum status st = trajectory_read(m->trajectory, m, &why);
-    if (st == ERR_IO) { /* the table itself is not there: point at who named it */
+    if (st == ERR_IO) { /* the table does not exist: name the key that refers to it */
         enum status placed = options_fail(scope, "trajectory", &where, "%s", why.text);
         RAISE(placed ? ERR_IO : st, "%s", where.text);
     }
@@ -156,7 +156,7 @@ static enum status resolve_surfaces(struct sweep *s, const struct option_scope *
     return OK;
 }
 
-/* Losses of filled-up sequences would be losses of the filling. */
+/* Refuses padding that counts in texts whose loss is measured. */
 static enum status check_scored(const struct sweep *s, const struct option_scope *scope,
                                 struct err *e)
 {

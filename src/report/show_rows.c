@@ -1,5 +1,5 @@
-/* Results as rows for machines: every number that the cube has along a row's axes, under the same
- * names. */
+/* Results as rows for programs: every number of the cube along a row's axes, with the same names.
+ */
 #include "report/show.h"
 #include <math.h>
 #include <string.h>

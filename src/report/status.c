@@ -1,4 +1,4 @@
-/* How far a sweep is, and why records failed. */
+/* The progress of a sweep, and why records failed. */
 #include "report/results_report.h"
 #include "report/text_table.h"
 #include "report/verdict.h"
@@ -18,11 +18,11 @@ struct report {
     const struct results_view *view;
     struct inventory all;
     int64_t n;
-    struct entry *entries; /* those of one checkpoint behind each other, in the order of the plan */
+    struct entry *entries; /* in the order of the plan; those of one checkpoint are contiguous */
     FILE *out;
 };
 
-/* Records of all kinds that checkpoints have. */
+/* Collects the checkpoints' records of all kinds. */
 static enum status collect_entries(struct report *r, struct err *e)
 {
     const struct axes *a = &r->all.axes;

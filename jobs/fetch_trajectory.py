@@ -21,6 +21,7 @@ A spec file begins with comments, which are copied to the table, and has section
     phase = TEXT                        instead of warmup, stable or decay; {GROUP} stands for what a group matched
     as = STAGE at step N                names of this stage take step, tokens and rate from there (averages)
     [table NAME]                        one table each, if there are several; its keys replace [trajectory]'s, and {KEY} elsewhere
+    take = EXPRESSION                   in [table NAME]: only the names that it matches
 
 Groups: `step`; or `tokens` (in billions), if there is no step; or `chunk`, numbered from 0, with `steps per chunk` and
 `tokens per chunk` in place of `tokens per step`. A name with step and tokens must agree with the tokens per step. A stage
@@ -49,6 +50,7 @@ KEYS = {"pattern", "tokens per step", "steps per chunk", "tokens per chunk", "sc
 
 # offset: (steps, tokens) before the stage; schedule: None if steps and rates are unknown; alias: (stage, step) or None
 Stage = namedtuple("Stage", "name pattern schedule offset phase alias steps_per_chunk")
+Table = namedtuple("Table", "name hub names take stages")
 
 
 class Failure(Exception):
@@ -99,16 +101,23 @@ def read_schedule(section, earlier, where):
     return schedules.parse(words, batch), steps_per_chunk, offset
 
 
+def expression(text, where):
+    """The regular expression, compiled."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise Failure(f"{where}: {error}") from error
+
+
 def read_stage(name, section, values, earlier, path):
     where = f"{path}: [{name}]"
     unknown = sorted(set(section) - KEYS)
     if unknown:
         raise Failure(f"{where}: {unknown[0]}: unknown, expected one of {', '.join(sorted(KEYS))}")
     section = {key: text if key == "phase" else fill(text, values, where) for key, text in section.items()}
-    try:
-        pattern = re.compile(section["pattern"])
-    except (KeyError, re.error) as error:
-        raise Failure(f"{where}: pattern: {error if isinstance(error, re.error) else 'missing'}") from error
+    if "pattern" not in section:
+        raise Failure(f"{where}: pattern is missing")
+    pattern = expression(section["pattern"], f"{where}: pattern")
     schedule, steps_per_chunk, offset = None, None, (0, 0)
     try:
         if "schedule" in section:
@@ -144,7 +153,7 @@ def read_spec(path):
             if section != "trajectory" and not section.startswith("table "):
                 stages.append(read_stage(section, dict(parser[section]), values, stages, path))
         hub = fill(values.get("hub", ""), values, path)
-        tables.append((name, hub, values.get("names", "").split(), stages))
+        tables.append(Table(name, hub, values.get("names", "").split(), expression(values.get("take", ".*"), f"{path}: take"), stages))
     return comments, tables
 
 
@@ -255,7 +264,9 @@ def write(path, text):
 # --- command line ---
 
 
-def names_for(options, repo, listed):
+def names_for(options, table):
+    """The names of a table's checkpoints, before `take`."""
+    repo = options.repo or table.hub
     if options.names:
         with (sys.stdin if options.names == "-" else open(options.names, encoding="utf-8")) as file:
             return file.read().split()
@@ -263,7 +274,7 @@ def names_for(options, repo, listed):
         if not repo:
             raise Failure("--hub: the spec file names no repository (hub = OWNER/NAME)")
         return hub_names(repo)
-    return listed
+    return table.names
 
 
 def one_stage(options):
@@ -271,7 +282,7 @@ def one_stage(options):
     if not (options.pattern and options.tokens_per_step and options.schedule):
         raise Failure("without a spec file, give --pattern, --tokens-per-step and --schedule, and --repo or --names")
     section = {"pattern": options.pattern, "tokens per step": options.tokens_per_step, "schedule": options.schedule}
-    return [], [("trajectory", options.repo, [], [read_stage("arguments", section, {}, [], "arguments")])]
+    return [], [Table("trajectory", options.repo, [], re.compile(".*"), [read_stage("arguments", section, {}, [], "arguments")])]
 
 
 def parse(argv):
@@ -298,16 +309,16 @@ def main(argv):
     try:
         comments, tables = read_spec(options.spec) if options.spec else one_stage(options)
         if options.table:
-            tables = [table for table in tables if table[0] == options.table]
+            tables = [table for table in tables if table.name == options.table]
         if not tables:
             raise Failure(f"{options.spec}: no table {options.table}")
         if len(tables) > 1 and not options.out:
             raise Failure(f"{options.spec}: {len(tables)} tables: choose one with --table, or say with --out where they go")
-        for name, repo, listed, stages in tables:
-            names = names_for(options, options.repo or repo, listed)
-            text = format_table(comments, rows_of(names, stages, options.hub or bool(options.repo)))
+        for table in tables:
+            names = [name for name in names_for(options, table) if table.take.fullmatch(name)]
+            text = format_table(comments, rows_of(names, table.stages, options.hub or bool(options.repo)))
             if options.out:
-                write(os.path.join(options.out, f"{name}.csv"), text)
+                write(os.path.join(options.out, f"{table.name}.csv"), text)
             else:
                 sys.stdout.write(text)
     except (Failure, schedules.ScheduleError, OSError) as error:

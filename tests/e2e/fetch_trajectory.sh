@@ -129,6 +129,17 @@ fetch 0 run.ini --out tables
 cmp -s tables/run.csv expected || fail "--out"
 [ "$(ls tables)" = run.csv ] || fail "something was left behind: $(ls tables)"
 
+# a run and its branches in tables of their own
+{
+    cat run.ini
+    printf '\n[table whole]\n\n[table branch-a]\ntake = a-.*\n'
+} >several.ini
+fetch 0 several.ini --out tables
+cmp -s tables/whole.csv expected || fail "the table of all names"
+[ "$(grep -v '^#' tables/branch-a.csv | cut -d , -f 1 | tr '\n' ' ')" = "checkpoint a-50 a-100 " ] || fail "take: $(cat tables/branch-a.csv)"
+fetch 0 several.ini --table branch-a
+cmp -s tables/branch-a.csv out || fail "--table"
+
 # without a spec file, names from a file or standard input
 echo "step512 step98000" >names
 common=(--pattern 'step(?P<step>[0-9]+)' --tokens-per-step 2097152 --schedule 'warmup 1430 steps to 6e-4; cosine to 6e-5 until 143000 steps')
@@ -175,6 +186,12 @@ said "[branch]: after: 'mane at step 60'"
 sed 's/{seed}/{sead}/' run.ini >bad.ini
 fetch 2 bad.ini
 said "{sead} is not known, only seed, step"
+sed 's/^pattern = soup/patern = soup/' run.ini >bad.ini
+fetch 2 bad.ini
+said "bad.ini: [average]: patern: unknown"
+sed '/^pattern = soup/d' run.ini >bad.ini
+fetch 2 bad.ini
+said "bad.ini: [average]: pattern is missing"
 fetch 2 "$SOURCE/configs/trajectories/pythia.ini"
 said "6 tables: choose one with --table"
 fetch 2 run.ini --table other

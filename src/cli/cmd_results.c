@@ -17,26 +17,65 @@ static bool ends_with(const char *name, const char *ending)
     return n > m && strcmp(name + n - m, ending) == 0;
 }
 
-/* Opens a cube, a journal, or the results of a sweep file; then the journal is preferred, because
- * it is current while a run is active and exists before the first cube. */
-static enum status open_view(const char *name, struct results_view **out, struct err *e)
+/* What users name a cube, a journal, or the sweep file that names the results. */
+struct place {
+    char *results; /* whose lock a run takes */
+    char *journal;
+    bool from_sweep;
+};
+
+static void place_free(struct place *p)
+{
+    free(p->results);
+    free(p->journal);
+}
+
+/* The results of NAME.journal are NAME.h5 or NAME: the one that is there or locked. */
+static enum status find_results(const char *journal, char **out, struct err *e)
+{
+    enum status st = OK;
+    char *lock = NULL;
+    const int stem = (int)(strlen(journal) - strlen(".journal"));
+    TRY(mem_format(out, e, "%.*s", stem, journal));
+    TRY(mem_format(&lock, e, "%s.lock", *out));
+    if (fsx_is_file(*out) || fsx_is_file(lock)) goto done;
+    free(*out);
+    *out = NULL;
+    TRY(mem_format(out, e, "%.*s.h5", stem, journal));
+done:
+    free(lock);
+    return st;
+}
+
+static enum status find_place(const char *name, struct place *p, struct err *e)
 {
     enum status st = OK;
     struct sweep sweep = {0};
-    char *journal = NULL;
-    bool from_sweep = ends_with(name, ".yaml") || ends_with(name, ".yml");
-    if (from_sweep) TRY(sweep_read(name, NULL, 0, &sweep, e));
-    const char *results = from_sweep ? sweep.results : name;
-    TRY(journal_path(results, &journal, e));
-    bool there = fsx_is_file(results) || fsx_is_dir(results);
-    bool prefer = fsx_is_file(journal) && (from_sweep || !there);
-    ENSURE(prefer || there || !from_sweep, ERR_IO,
-           "%s: nothing has been run yet: neither %s nor %s is there", name, results, journal);
-    TRY(results_view_open(prefer ? journal : results, out, e));
+    p->from_sweep = ends_with(name, ".yaml") || ends_with(name, ".yml");
+    if (p->from_sweep) TRY(sweep_read(name, NULL, 0, &sweep, e));
+    if (ends_with(name, ".journal")) {
+        TRY(find_results(name, &p->results, e));
+        TRY(mem_string(&p->journal, name, e));
+    } else {
+        TRY(mem_string(&p->results, p->from_sweep ? sweep.results : name, e));
+        TRY(journal_path(p->results, &p->journal, e));
+    }
 done:
-    free(journal);
     sweep_free(&sweep);
     return st;
+}
+
+/* The journal is the truth, also while a run goes on, and at the start of a run there is no cube
+ * yet; a cube that was named is read where it need not be the newest. */
+static enum status open_place(const char *name, const struct place *p, bool newest,
+                              struct results_view **out, struct err *e)
+{
+    const char *file = p->from_sweep ? p->results : name;
+    const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
+    NEED(there || journal || !p->from_sweep, ERR_IO,
+         "%s: nothing has been run yet: neither %s nor %s is there", name, file, p->journal);
+    return results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
+                             out, e);
 }
 
 /* The keys of --only that have a flag of their own: --model PATTERN is --only model=PATTERN. */
@@ -64,6 +103,7 @@ static enum status run_show(struct call *c, struct err *e)
     struct arg_list only = {0};
     struct show_options o = {0};
     struct arg_choice kind = {.words = results_kind_names};
+    struct place place = {0};
     struct results_view *view = NULL;
     const struct arg table[] = {
         {"--kind", ARG_CHOICE, &kind, "KIND", "checkpoint, cell (default), curvature or point"},
@@ -86,9 +126,11 @@ static enum status run_show(struct call *c, struct err *e)
     o.kind = kind.word;
     o.only = (const char *const *)only.items;
     o.n_only = only.n;
-    TRY(open_view(path, &view, e));
+    TRY(find_place(path, &place, e));
+    TRY(open_place(path, &place, false, &view, e));
     TRY(report_show(view, &o, stdout, e));
 done:
+    place_free(&place);
     results_view_close(view);
     arg_list_free(&only);
     for (int i = 0; i < SHOWN_KEYS; i++) free(texts[i]);
@@ -105,23 +147,36 @@ const struct command cmd_show = {
 static enum status run_status(struct call *c, struct err *e)
 {
     enum status st = OK;
+    static const int codes[] = {[VERDICT_DONE] = EXIT_DONE,
+                                [VERDICT_FAILED] = EXIT_CELLS_FAILED,
+                                [VERDICT_OPEN] = EXIT_STOPPED};
     const char *path;
-    bool json = false;
+    bool json = false, exit_code = false;
+    struct place place = {0};
     struct results_view *view = NULL;
-    const struct arg table[] = {{"--json", ARG_SWITCH, &json, NULL, "for machines"}};
+    enum report_verdict verdict;
+    const struct arg table[] = {
+        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+        {"--exit-code", ARG_SWITCH, &exit_code, NULL,
+         "end with 0 if all is done, 1 if records failed, 3 if a run goes on or was stopped"}};
     const struct args args = {ARGS(table)};
     TRY(args_parse(&args, c, &path, 1, e));
     if (c->help) goto done;
-    TRY(open_view(path, &view, e));
-    TRY(report_status(view, json, stdout, e));
+    TRY(find_place(path, &place, e));
+    /* First the lock: a run that ends in between leaves a journal that says so. */
+    const struct lock_holder holder = lock_look(place.results);
+    TRY(open_place(path, &place, true, &view, e));
+    TRY(report_status(view, &holder, json, stdout, &verdict, e));
+    if (exit_code) c->code = codes[verdict];
 done:
+    place_free(&place);
     results_view_close(view);
     return st;
 }
 
 const struct command cmd_status = {
     .name = "status",
-    .arguments = "RESULTS [--json]",
+    .arguments = "RESULTS [--json] [--exit-code]",
     .doc = "count finished and failed cells, and say why they failed",
     .run = run_status,
 };

@@ -16,7 +16,11 @@ struct show_options {
 MUST_USE enum status report_show(const struct results_view *v, const struct show_options *o,
                                  FILE *out, struct err *e);
 
+/* How far a sweep is: all is done; done, but records failed; a run goes on, or was stopped. */
+enum report_verdict { VERDICT_DONE, VERDICT_FAILED, VERDICT_OPEN };
+
 /* Counts of done, failed, not applicable and pending records of every kind; the messages of failed
- * ones; when and how the last run ended. */
-MUST_USE enum status report_status(const struct results_view *v, bool json, FILE *out,
+ * ones; whether a run goes on (holder: of the results' lock), else how the last one ended. */
+MUST_USE enum status report_status(const struct results_view *v, const struct lock_holder *holder,
+                                   bool json, FILE *out, enum report_verdict *verdict,
                                    struct err *e);

@@ -16,6 +16,8 @@ struct entry {
 
 struct report {
     const struct results_view *view;
+    const struct lock_holder *holder;
+    enum report_verdict verdict;
     struct inventory all;
     int64_t n;
     struct entry *entries; /* in the order of the plan; those of one checkpoint are contiguous */
@@ -200,17 +202,52 @@ static void print_messages(const struct report *r, enum result_state state, cons
     }
 }
 
-static void print_end(const struct report *r)
+/* --- the run --- */
+
+static enum report_verdict find_verdict(const struct report *r)
 {
-    const json_t *end = results_view_end(r->view);
-    if (!end) {
-        fprintf(r->out, "no end recorded: a run is going on, or was killed (start it again to go "
-                        "on)\n");
-        return;
+    int64_t pending = 0, failed = 0;
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct result_counts n = rows_count(&r->all.rows[k], -1);
+        if (results_kinds[k]->report == REPORT_NONE) continue;
+        pending += n.by_state[STATE_PENDING];
+        failed += n.by_state[STATE_FAILED];
     }
-    fprintf(r->out, "last run: %s at %s, exit code %lld\n", json_text(end, "status", "?"),
-            json_text(end, "utc", "?"),
-            (long long)json_integer_value(json_object_get(end, "exit_code")));
+    if (pending || r->holder->held) return VERDICT_OPEN;
+    return failed ? VERDICT_FAILED : VERDICT_DONE;
+}
+
+static const char *state_of(const struct report *r)
+{
+    return r->holder->held ? "running" : r->verdict == VERDICT_OPEN ? "stopped" : "done";
+}
+
+static void print_run(const struct report *r)
+{
+    const struct lock_holder *h = r->holder;
+    const json_t *end = results_view_end(r->view);
+    if (end && !h->held)
+        fprintf(r->out, "last run: %s at %s, exit code %lld\n", json_text(end, "status", "?"),
+                json_text(end, "utc", "?"),
+                (long long)json_integer_value(json_object_get(end, "exit_code")));
+    if (h->held)
+        fprintf(r->out, "running on %s, pid %lld, since %s%s\n", h->host, (long long)h->pid, h->utc,
+                h->certain ? "" : ", as far as its lock says");
+    else if (r->verdict == VERDICT_OPEN)
+        fprintf(r->out, "stopped; qtraj run goes on from here\n");
+    else
+        fprintf(r->out, "done%s\n", r->verdict == VERDICT_FAILED ? ", but in part failed" : "");
+}
+
+static json_t *run_json(const struct report *r)
+{
+    const struct lock_holder *h = r->holder;
+    json_t *run = json_pack("{s:s}", "state", state_of(r));
+    if (h->held)
+        json_object_update_new(run, json_pack("{s:s, s:I, s:s, s:b}", "host", h->host, "pid",
+                                              (json_int_t)h->pid, "since", h->utc, "certain",
+                                              h->certain));
+    return run;
 }
 
 static enum status print_text(const struct report *r, struct err *e)
@@ -223,7 +260,7 @@ static enum status print_text(const struct report *r, struct err *e)
     putc('\n', r->out);
     print_messages(r, STATE_FAILED, "failed");
     print_messages(r, STATE_DONE, "done, but in part");
-    print_end(r);
+    print_run(r);
     return OK;
 }
 
@@ -309,10 +346,10 @@ static enum status print_json(const struct report *r, struct err *e)
     enum status st = OK;
     const json_t *plan = results_view_plan(r->view);
     json_t *failures = json_array(), *in_part = json_array();
-    json_t *all =
-        json_pack("{s:s, s:s, s:s, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""), "version",
-                  json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""), "failures",
-                  failures, "in_part", in_part, "end", results_view_end(r->view));
+    json_t *all = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:O?}", "name",
+                            json_text(plan, "name", ""), "version", json_text(plan, "version", ""),
+                            "utc", json_text(plan, "utc", ""), "run", run_json(r), "failures",
+                            failures, "in_part", in_part, "end", results_view_end(r->view));
     ENSURE(all, ERR_NOMEM, "out of memory for the status");
     TRY(messages_json(r, STATE_FAILED, failures, e));
     TRY(messages_json(r, STATE_DONE, in_part, e));
@@ -324,12 +361,14 @@ done:
     return st;
 }
 
-enum status report_status(const struct results_view *v, bool json, FILE *out, struct err *e)
+enum status report_status(const struct results_view *v, const struct lock_holder *holder, bool json,
+                          FILE *out, enum report_verdict *verdict, struct err *e)
 {
     enum status st = OK;
-    struct report r = {.view = v, .out = out};
+    struct report r = {.view = v, .holder = holder, .out = out};
     TRY(inventory_open(results_view_plan(v), v, &r.all, e));
     TRY(collect_entries(&r, e));
+    *verdict = r.verdict = find_verdict(&r);
     if (json)
         TRY(print_json(&r, e));
     else

@@ -96,6 +96,28 @@ static enum holder look_at(const json_t *holder, const json_t *me)
     return is_running(pid, start) ? HOLDER_RUNS_HERE : HOLDER_DEAD;
 }
 
+struct lock_holder lock_look(const char *results)
+{
+    struct lock_holder out = {0};
+    char *path = NULL;
+    json_t *holder = NULL, *me = NULL;
+    if (mem_format(&path, NULL, "%s.lock", results) != OK || access(path, F_OK) != 0) goto done;
+    me = identity();
+    enum status read = json_read_file(path, 0, &holder, NULL);
+    if (read != OK && access(path, F_OK) != 0) goto done; /* it was released just now */
+    const enum holder state = read == OK && me ? look_at(holder, me) : HOLDER_ELSEWHERE;
+    out.held = state != HOLDER_DEAD;
+    out.certain = state == HOLDER_RUNS_HERE;
+    out.pid = json_integer_value(json_object_get(holder, "pid"));
+    snprintf(out.host, sizeof out.host, "%s", json_text(holder, "host", "unknown"));
+    snprintf(out.utc, sizeof out.utc, "%s", json_text(holder, "utc", "unknown"));
+done:
+    json_decref(holder);
+    json_decref(me);
+    free(path);
+    return out;
+}
+
 /* --- taking --- */
 
 static bool is_file_at(int fd, const char *path)

@@ -109,6 +109,17 @@ struct lock;
 MUST_USE enum status lock_take(const char *results, struct lock **out, struct err *e);
 void lock_release(struct lock *l);
 
+/* Who holds it. A process of this host is looked for; one that lies elsewhere is believed to run.
+ */
+struct lock_holder {
+    bool held;    /* false: by nobody, or by a process that is certainly gone */
+    bool certain; /* it runs on this host; else that is what its lock says */
+    char host[256], utc[21];
+    int64_t pid;
+};
+/* Only reads; needs no permission but to read. */
+struct lock_holder lock_look(const char *results);
+
 /* "1.10.8": the HDF5 library in use. Static string. */
 const char *results_hdf5_version(void);
 

@@ -2,6 +2,9 @@
 #include "report/results_report.h"
 #include "results/sample.h"
 
+static struct lock_holder holder;
+static enum report_verdict verdict;
+
 /* Output of report_show, or of report_status if o is NULL; the caller frees. */
 static char *printed(const struct results_view *v, const struct show_options *o, bool json)
 {
@@ -9,7 +12,8 @@ static char *printed(const struct results_view *v, const struct show_options *o,
     size_t n = 0;
     struct err e = {0};
     FILE *f = open_memstream(&text, &n);
-    enum status st = o ? report_show(v, o, f, &e) : report_status(v, json, f, &e);
+    enum status st =
+        o ? report_show(v, o, f, &e) : report_status(v, &holder, json, f, &verdict, &e);
     fclose(f);
     if (st != OK) fail_msg("%s%s", e.text, e.trail);
     return text;
@@ -280,7 +284,38 @@ static void status_text_form(void **state)
     assert_true(has(text, "  small step200 (curvature): product 3 of Lanczos is not finite\n"));
     assert_true(
         has(text, "\ndone, but in part:\n  small step100 (gptq 2): second_order: no room\n"));
-    assert_true(has(text, "last run: done at 2026-01-02T04:00:00Z, exit code 1\n"));
+    assert_true(has(text, "last run: done at 2026-01-02T04:00:00Z, exit code 1\nstopped; "));
+    assert_int_equal(verdict, VERDICT_OPEN);
+    free(text);
+}
+
+/* Where its lock is held a run goes on, whatever the last one's end was. */
+static void status_of_a_run(void **state)
+{
+    const struct results_view *v = *state;
+    holder = (struct lock_holder){
+        .held = true, .certain = true, .host = "n1", .pid = 12, .utc = "2026-01-02T05:00:00Z"};
+    char *text = printed(v, NULL, false);
+    assert_true(has(text, "\nrunning on n1, pid 12, since 2026-01-02T05:00:00Z\n"));
+    assert_null(strstr(text, "last run"));
+    assert_int_equal(verdict, VERDICT_OPEN);
+    free(text);
+    holder.certain = false;
+    text = printed(v, NULL, false);
+    assert_true(has(text, "since 2026-01-02T05:00:00Z, as far as its lock says\n"));
+    free(text);
+    text = printed(v, NULL, true);
+    json_t *json = sample_parse(text), *run = json_object_get(json, "run");
+    assert_string_equal(json_text(run, "state", ""), "running");
+    assert_string_equal(json_text(run, "host", ""), "n1");
+    assert_int_equal(json_integer_value(json_object_get(run, "pid")), 12);
+    json_decref(json);
+    free(text);
+    holder = (struct lock_holder){0};
+    text = printed(v, NULL, true);
+    json = sample_parse(text);
+    assert_string_equal(json_text(json_object_get(json, "run"), "state", ""), "stopped");
+    json_decref(json);
     free(text);
 }
 
@@ -359,7 +394,7 @@ static void malformed_plans(void **state)
         assert_int_equal(journal_open(path, &j, NULL), OK);
         assert_int_equal(journal_append(j, plan, NULL), OK);
         assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
-        assert_int_equal(report_status(v, false, stdout, &e), ERR_FORMAT);
+        assert_int_equal(report_status(v, &holder, false, stdout, &verdict, &e), ERR_FORMAT);
         assert_true(has(e.text, keys[i]));
         err_clear(&e);
         assert_int_equal(cube_write(cube, v, &e), ERR_FORMAT);
@@ -402,6 +437,7 @@ int main(void)
         cmocka_unit_test(narrow_pages),
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(status_text_form),
+        cmocka_unit_test(status_of_a_run),
         cmocka_unit_test(status_json),
         cmocka_unit_test(wide_tables_are_split),
         cmocka_unit_test(malformed_plans),

@@ -48,6 +48,38 @@ static void second_is_refused(void **state)
     sample_remove(folder);
 }
 
+/* Who holds it, for those who only read. */
+static void it_is_looked_at(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *results = sample_path(folder, "x.h5"), host[256] = "";
+    struct lock *l;
+    gethostname(host, sizeof host - 1);
+    assert_false(lock_look(results).held);
+    assert_int_equal(lock_take(results, &l, NULL), OK);
+    struct lock_holder holder = lock_look(results);
+    assert_true(holder.held && holder.certain);
+    assert_int_equal(holder.pid, getpid());
+    assert_string_equal(holder.host, host);
+    assert_int_equal(strlen(holder.utc), 20);
+    json_t *json = lock_text(results);
+    lock_release(l);
+    assert_false(lock_look(results).held);
+    json_object_set_new(json, "host", json_string("another"));
+    put_lock(results, json);
+    holder = lock_look(results);
+    assert_true(holder.held && !holder.certain);
+    assert_string_equal(holder.host, "another");
+    json_object_set_new(json, "host", json_string(host));
+    json_object_set_new(json, "start", json_integer(1)); /* that process has ended */
+    put_lock(results, json);
+    assert_false(lock_look(results).held);
+    assert_int_equal(sample_files(folder), 1); /* it was only looked at */
+    json_decref(json);
+    free(results);
+    sample_remove(folder);
+}
+
 /* Takes the lock in a child that ends without releasing it. */
 static pid_t die_with_lock(const char *results)
 {
@@ -229,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(second_is_refused),
+        cmocka_unit_test(it_is_looked_at),
         cmocka_unit_test(dead_holder_is_replaced),
         cmocka_unit_test(zombie_is_dead),
         cmocka_unit_test(only_the_certainly_dead),

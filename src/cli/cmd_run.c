@@ -2,6 +2,7 @@
  * or a single rank, run the visits. */
 #include "cli/cli.h"
 #include "cli/run_master.h"
+#include "linalg/rates.h"
 #include "memory/states.h"
 #include "util/agree.h"
 #include "util/log.h"
@@ -36,6 +37,7 @@ struct worker {
         *master; /* a single rank's master, which gets records without JSON text; else NULL */
     struct visit_cache cache;
     struct sched_port *port;
+    double planned[PART_N]; /* seconds of the visit in hand */
 };
 
 static enum status send_record(void *context, const json_t *record, struct err *e)
@@ -56,6 +58,24 @@ static bool should_stop(void *context)
     return sched_should_stop(((struct worker *)context)->port);
 }
 
+static void send_progress(void *context, const char *what, double left, double once, bool last)
+{
+    sched_report(((struct worker *)context)->port, what, left, once, last);
+}
+
+/* planned = what the pieces of a visit take: rows of `seconds` (plan_visit), those of all pieces if
+ * none are named. */
+static void add_up(const json_t *seconds, const struct sched_piece *piece, double *planned)
+{
+    const int64_t rows = (int64_t)json_array_size(seconds) / PART_N;
+    for (int64_t i = 0; i < rows; i++) {
+        bool wanted = i == 0 || piece->n_parts == 0;
+        for (int64_t k = 0; k < piece->n_parts; k++) wanted = wanted || piece->parts[k] == i - 1;
+        for (int k = 0; wanted && k < PART_N; k++)
+            planned[k] += json_number_get(json_array_get(seconds, (size_t)(i * PART_N + k)));
+    }
+}
+
 static enum status run_visit(void *context, MPI_Comm group, const struct sched_piece *piece,
                              struct sched_port *port, struct err *e)
 {
@@ -67,15 +87,19 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
                                       .memory = cli_memory(),
                                       .ranks = cli_share()->workers,
                                       .emit = send_record,
-                                      .should_stop = should_stop};
+                                      .should_stop = should_stop,
+                                      .progress = send_progress,
+                                      .planned = w->planned};
     w->port = port;
     if (w->master)
-        json = visit_to_json(&w->master->visits.visits[piece->task].visit);
+        json = plan_visit_json(&w->master->visits.visits[piece->task]);
     else
         TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
     ENSURE(json, ERR_NOMEM, "out of memory for a visit");
     TRY(visit_from_json(json, &visit, e));
     if (visit.run.threads > 0) omp_set_num_threads((int)visit.run.threads);
+    memset(w->planned, 0, sizeof w->planned);
+    add_up(json_object_get(json, "seconds"), piece, w->planned);
     if (piece->n_parts) visit_keep_pieces(&visit, piece->parts, piece->n_parts);
     log_trace("sched", "visits %s %s%s with %lld variants%s", visit.model, visit.checkpoint,
               visit.task[PART_SURFACE] ? ", a point of a surface," : "",
@@ -110,6 +134,25 @@ static struct plan_rank find_workers(MPI_Comm world)
                               .ranks = size > 1 ? size - 1 : 1};
 }
 
+/* The mean rates of those that work, measured at the same time on all of them. Collective on world.
+ */
+static enum status find_rates(MPI_Comm world, struct cost_rates *out, struct err *e)
+{
+    const double seconds = 0.03;
+    int rank, size;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
+    enum status st = OK;
+    struct linalg_rates own = {0};
+    if (size == 1 || rank > 0) st = linalg_rates_measure(seconds, &own, e);
+    PASS(err_agree(world, st, e));
+    double sums[2] = {own.sgemm, own.dgemm};
+    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, world);
+    const double workers = size > 1 ? size - 1 : 1;
+    *out = cost_rates_of(sums[0] / workers, sums[1] / workers);
+    return OK;
+}
+
 /* Fails unless the sweep's scratch folder (option, on rank 0) exists for every worker; otherwise
  * each visit would fail. Collective on world. */
 static enum status scratch_check(MPI_Comm world, const char *option, struct err *e)
@@ -140,8 +183,10 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
     struct worker worker = {.master = m->alone ? m : NULL};
     struct sched_outcome outcome = {0};
     const struct sched_work work = {.run = run_visit, .context = &worker};
-    const struct sched_sink sink = {
-        .accept = run_master_accept, .tick = run_master_tick, .context = m};
+    const struct sched_sink sink = {.accept = run_master_accept,
+                                    .tick = run_master_tick,
+                                    .watch = run_master_watch,
+                                    .context = m};
     if (rank == 0) run_master_start(m);
     TRY(sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &outcome, e));
     if (rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
@@ -171,6 +216,7 @@ static enum status run(struct call *c, struct err *e)
     st = parse(&m, c, e);
     if (st == OK && rank == 0) st = run_journal_watch(&m.out, e);
     m.worker = find_workers(c->world);
+    if (st == OK && !c->help) st = find_rates(c->world, &m.rates, e);
     if (st == OK && !c->help && rank == 0) st = run_master_prepare(&m, c->argc, c->argv, e);
     TRY(err_agree(c->world, st, e));
     if (c->help) goto done;

@@ -1,22 +1,149 @@
 #include "cli/progress.h"
 #include "util/clock.h"
+#include "util/mem.h"
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-void progress_start(struct progress *p, int64_t cells)
+/* The record's type, and what people call so many. */
+static const struct {
+    const char *type, *noun;
+} kinds[PROGRESS_KINDS] = {[PROGRESS_CELLS] = {"cell", "cells"},
+                           [PROGRESS_CURVATURE] = {"curvature", "curvature"},
+                           [PROGRESS_POINTS] = {"point", "points"}};
+
+static void failure_free(struct progress_failure *f)
 {
-    double now = clock_seconds();
-    *p = (struct progress){
-        .cells = cells, .start = now, .printed = now, .terminal = isatty(STDERR_FILENO)};
+    free(f->of);
+    free(f->which);
+    free(f->message);
 }
 
-void progress_add(struct progress *p, int64_t done, int64_t failed)
+void progress_free(struct progress *p)
 {
-    p->done += done;
-    p->failed += failed;
-    p->dirty = p->dirty || done || failed;
+    for (int64_t i = 0; i < p->n_failures; i++) failure_free(&p->failures[i]);
+    free(p->failures);
 }
 
+void progress_start(struct progress *p, const int64_t *total)
+{
+    const double now = clock_seconds();
+    *p = (struct progress){.start = now, .terminal = isatty(STDERR_FILENO)};
+    for (int i = 0; i < PROGRESS_KINDS; i++) p->counts[i].total = total[i];
+}
+
+int progress_kind_of(const char *type)
+{
+    int i = PROGRESS_KINDS - 1;
+    while (i >= 0 && strcmp(kinds[i].type, type) != 0) i--;
+    return i;
+}
+
+void progress_add(struct progress *p, int kind, int64_t done, int64_t failed)
+{
+    p->counts[kind].done += done;
+    p->counts[kind].failed += failed;
+}
+
+/* --- failures --- */
+
+/* Of a checkpoint's records which one this is: "gptq 3", "curvature"; NULL: the checkpoint itself.
+ */
+static enum status which_of(const json_t *record, char **out, struct err *e)
+{
+    const char *quantizer = json_text(record, "quantizer", NULL);
+    const char *type = json_text(record, "type", "");
+    if (quantizer)
+        return mem_format(out, e, "%s %lld", quantizer,
+                          (long long)json_integer_value(json_object_get(record, "bits")));
+    if (progress_kind_of(type) == PROGRESS_CURVATURE) return mem_string(out, type, e);
+    return OK;
+}
+
+/* What it is a record of: "MODEL CHECKPOINT", "surface NAME" and the label of its point. */
+static enum status name_of(const json_t *record, char **out, struct err *e)
+{
+    const char *surface = json_text(record, "surface", NULL);
+    const char *point = json_text(record, "point", "");
+    if (surface) return mem_format(out, e, "surface %s%s%s", surface, *point ? " " : "", point);
+    return mem_format(out, e, "%s %s", json_text(record, "model", ""),
+                      json_text(record, "checkpoint", ""));
+}
+
+/* Adds to one that waits and says the same; false: there is none. */
+static enum status join(struct progress *p, const struct progress_failure *f, bool *joined,
+                        struct err *e)
+{
+    for (int64_t i = 0; i < p->n_failures && !*joined; i++) {
+        struct progress_failure *to = &p->failures[i];
+        if (strcmp(to->of, f->of) != 0 || strcmp(to->message, f->message) != 0) continue;
+        *joined = true;
+        if (!f->which) return OK;
+        char *both;
+        PASS(mem_format(&both, e, "%s%s%s", to->which ? to->which : "", to->which ? ", " : "",
+                        f->which));
+        free(to->which);
+        to->which = both;
+    }
+    return OK;
+}
+
+enum status progress_fail(struct progress *p, const json_t *record, struct err *e)
+{
+    enum status st = OK;
+    bool joined = false;
+    struct progress_failure f = {.since = clock_seconds()};
+    TRY(name_of(record, &f.of, e));
+    TRY(which_of(record, &f.which, e));
+    TRY(mem_string(&f.message, json_text(record, "message", ""), e));
+    for (char *c = f.message; *c; c++)
+        if ((unsigned char)*c < ' ') *c = ' ';
+    TRY(join(p, &f, &joined, e));
+    if (joined) goto done;
+    TRY(mem_grow(&p->failures, p->n_failures, &p->capacity, sizeof *p->failures, e));
+    p->failures[p->n_failures++] = f;
+    f = (struct progress_failure){0};
+done:
+    failure_free(&f);
+    return st;
+}
+
+static void clear_line(struct progress *p)
+{
+    if (p->open) fputs("\r\033[K", stderr);
+    p->open = false;
+}
+
+static void print_failures(struct progress *p, double waited)
+{
+    const double now = clock_seconds();
+    int64_t kept = 0;
+    for (int64_t i = 0; i < p->n_failures; i++) {
+        struct progress_failure *f = &p->failures[i];
+        if (now - f->since < waited) {
+            p->failures[kept++] = *f;
+            continue;
+        }
+        clear_line(p);
+        fprintf(stderr, "failed: %s%s%s%s: %s\n", f->of, f->which ? " (" : "",
+                f->which ? f->which : "", f->which ? ")" : "", f->message);
+        failure_free(f);
+    }
+    p->n_failures = kept;
+}
+
+void progress_tell_failures(struct progress *p)
+{
+    const double others_may_follow = 0.5;
+    print_failures(p, others_may_follow);
+}
+
+/* --- the line --- */
+
+/* "12s", "3m 02s", "5h 06m", "7d 08h" */
 static void format_seconds(double seconds, char *text, size_t n)
 {
     long s = (long)(seconds + 0.5);
@@ -24,28 +151,109 @@ static void format_seconds(double seconds, char *text, size_t n)
         snprintf(text, n, "%ldd %02ldh", s / 86400, s / 3600 % 24);
     else if (s >= 3600)
         snprintf(text, n, "%ldh %02ldm", s / 3600, s / 60 % 60);
-    else
+    else if (s >= 60)
         snprintf(text, n, "%ldm %02lds", s / 60, s % 60);
+    else
+        snprintf(text, n, "%lds", s);
 }
 
-void progress_print(struct progress *p, bool last)
+/* A text that is cut where its room ends. */
+struct line {
+    char text[512];
+    size_t n, most;
+};
+
+static void put(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct line *l, const char *fmt, ...)
 {
-    enum { TERMINAL_SECONDS = 1, LOG_SECONDS = 10 };
-    double now = clock_seconds(), elapsed = now - p->start;
-    int64_t finished = p->done + p->failed;
-    if (!p->cells || (!last && now - p->printed < (p->terminal ? TERMINAL_SECONDS : LOG_SECONDS)))
-        return;
-    if (!last && !p->terminal && !p->dirty) return;
-    char left[32] = "?", spent[32];
-    if (finished)
-        format_seconds(elapsed / (double)finished * (double)(p->cells - finished), left,
-                       sizeof left);
-    format_seconds(elapsed, spent, sizeof spent);
-    fprintf(stderr, "%s%lld/%lld cells, %lld failed, %.2f cells/s, %s spent, %s left%s",
-            p->terminal ? "\r\033[K" : "", (long long)finished, (long long)p->cells,
-            (long long)p->failed, elapsed > 0 ? (double)finished / elapsed : 0.0, spent, left,
-            p->terminal && !last ? "" : "\n");
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, fmt, args);
+    va_end(args);
+    if (n > 0) l->n += (size_t)n;
+    if (l->n >= l->most) {
+        l->n = l->most;
+        l->text[l->n] = '\0';
+    }
+}
+
+static void put_seconds(struct line *l, double seconds, const char *before, const char *after)
+{
+    char text[32];
+    format_seconds(seconds, text, sizeof text);
+    put(l, "%s%s%s", before, text, after);
+}
+
+static void put_counts(struct line *l, const struct progress *p)
+{
+    int64_t failed = 0;
+    for (int i = 0; i < PROGRESS_KINDS; i++) {
+        const struct progress_count *c = &p->counts[i];
+        if (!c->total) continue;
+        put(l, "%lld/%lld %s, ", (long long)(c->done + c->failed), (long long)c->total,
+            kinds[i].noun);
+        failed += c->failed;
+    }
+    put(l, "%lld failed", (long long)failed);
+    put_seconds(l, clock_seconds() - p->start, ", ", " spent");
+}
+
+/* The pieces that have been in hand for longest. */
+static void put_hand(struct line *l, const struct sched_progress *now)
+{
+    enum { NAMED = 3 };
+    for (int64_t i = 0; i < now->n && i < NAMED; i++) {
+        const struct sched_hand *h = &now->hand[i];
+        put(l, "%s%s (%s%s", i ? ", " : "; in hand: ", h->name ? h->name : "?", h->what,
+            *h->what ? ", " : "");
+        put_seconds(l, h->seconds, "", ")");
+    }
+    if (now->n > NAMED) put(l, ", +%lld more", (long long)(now->n - NAMED));
+}
+
+/* Characters that a line may have. */
+static size_t room(const struct progress *p)
+{
+    struct winsize size = {0};
+    const size_t most = sizeof((struct line){0}).text - 1;
+    if (!p->terminal || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
+        return most;
+    return size.ws_col - 1u < most ? size.ws_col - 1u : most;
+}
+
+static bool anything(const struct progress *p)
+{
+    for (int i = 0; i < PROGRESS_KINDS; i++)
+        if (p->counts[i].total) return true;
+    return false;
+}
+
+double progress_print(struct progress *p, const struct sched_progress *now)
+{
+    enum { FIRST = 1, TERMINAL = 1, LOG = 10, LOG_MOST = 60 };
+    const double spent = clock_seconds() - p->start;
+    struct line l = {.most = room(p)};
+    if (!anything(p)) return LOG_MOST;
+    if (spent < FIRST) return FIRST - spent;
+    print_failures(p, 0);
+    put_counts(&l, p);
+    put_seconds(&l, now->left, ", ", " left");
+    put_hand(&l, now);
+    clear_line(p);
+    fprintf(stderr, "%s%s", l.text, p->terminal ? "" : "\n");
     fflush(stderr);
-    p->printed = now;
-    p->dirty = false;
+    p->open = p->terminal;
+    if (p->terminal) return TERMINAL;
+    return spent < LOG * 60 ? LOG : spent < LOG_MOST * 60 ? spent / 60 : LOG_MOST;
+}
+
+void progress_end(struct progress *p)
+{
+    struct line l = {.most = room(p)};
+    print_failures(p, 0);
+    if (!anything(p)) return;
+    put_counts(&l, p);
+    clear_line(p);
+    fprintf(stderr, "%s\n", l.text);
+    fflush(stderr);
 }

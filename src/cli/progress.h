@@ -1,16 +1,47 @@
-/* progress: one line that is rewritten on a terminal, or a line now and then in a log. */
+/* progress: how far a run is: one line that is rewritten on a terminal, or a line now and then in a
+ * log, and a line for each failure. Prints on stderr. */
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
+#include "sched/sched.h"
+#include "util/json.h"
+
+/* What is counted. */
+enum progress_kind { PROGRESS_CELLS, PROGRESS_CURVATURE, PROGRESS_POINTS, PROGRESS_KINDS };
+
+struct progress_count {
+    int64_t total, done, failed;
+};
+
+/* Failed records of a visit that say the same. */
+struct progress_failure {
+    char *of, *which, *message; /* "MODEL CHECKPOINT"; "gptq 3, gptq 4", NULL: nothing to tell */
+    double since;               /* clock_seconds */
+};
 
 struct progress {
-    int64_t cells, done, failed;
-    double start, printed;
-    bool terminal, dirty;
+    struct progress_count counts[PROGRESS_KINDS];
+    double start;        /* clock_seconds */
+    bool terminal, open; /* open: the line on the terminal has not ended */
+    int64_t n_failures, capacity;
+    struct progress_failure *failures; // (n_failures) not printed yet
 };
-/* Starts the clock for a run of so many cells; prints on stderr. */
-void progress_start(struct progress *p, int64_t cells);
-/* Counts cells that were finished. */
-void progress_add(struct progress *p, int64_t done, int64_t failed);
-/* Prints if there is news and some seconds have passed; last: in any case, and ends the line. */
-void progress_print(struct progress *p, bool last);
+void progress_free(struct progress *p);
+
+/* Starts the clock. total (PROGRESS_KINDS): how many of each there are to do; where there are none
+ * at all nothing is printed. */
+void progress_start(struct progress *p, const int64_t *total);
+/* The kind that records of that type count as; -1: none. */
+int progress_kind_of(const char *type);
+/* Counts what was finished. */
+void progress_add(struct progress *p, int kind, int64_t done, int64_t failed);
+
+/* Takes in a failed record; its line follows soon, together with those that say the same.
+ * ERR_NOMEM.
+ */
+MUST_USE enum status progress_fail(struct progress *p, const json_t *record, struct err *e);
+/* Prints the failures that have waited long enough. */
+void progress_tell_failures(struct progress *p);
+
+/* Prints the line. Returns the seconds until the next one is due. */
+double progress_print(struct progress *p, const struct sched_progress *now);
+/* Prints the last one, without what is left, and all failures. */
+void progress_end(struct progress *p);

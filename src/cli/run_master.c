@@ -1,4 +1,5 @@
 #include "cli/run_master.h"
+#include "measure/surface.h"
 #include "results/results.h"
 #include "util/clock.h"
 #include "util/fsx.h"
@@ -13,8 +14,12 @@ void run_master_free(struct run_master *m)
 {
     arg_list_free(&m->set);
     arg_list_free(&m->only);
-    for (int64_t i = 0; m->tasks && i < m->visits.n; i++) free(m->tasks[i].text);
+    for (int64_t i = 0; m->tasks && i < m->visits.n; i++) {
+        free(m->tasks[i].text);
+        free(m->tasks[i].name);
+    }
     free(m->tasks);
+    progress_free(&m->progress);
     plan_visits_free(&m->visits);
     run_journal_close(&m->out);
     plan_free(&m->plan);
@@ -88,15 +93,24 @@ done:
 }
 
 /* The visit as text, for the way to another rank. */
-static enum status write_visit(const struct visit *v, char **text, struct err *e)
+static enum status write_visit(const struct plan_visit *v, char **text, struct err *e)
 {
     enum status st = OK;
-    json_t *json = visit_to_json(v);
+    json_t *json = plan_visit_json(v);
     *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     ENSURE(*text, ERR_NOMEM, "out of memory for the tasks");
 done:
     json_decref(json);
     return st;
+}
+
+/* "MODEL CHECKPOINT"; "surface NAME" and the label of its point. */
+static enum status name_visit(const struct visit *v, char **name, struct err *e)
+{
+    const struct surface_task *t = v->task[PART_SURFACE];
+    if (!t) return mem_format(name, e, "%s %s", v->model, v->checkpoint);
+    return mem_format(name, e, "surface %s%s%s", t->surface, t->point ? " " : "",
+                      t->point ? t->point : "");
 }
 
 static enum status make_tasks(struct run_master *m, struct err *e)
@@ -113,7 +127,8 @@ static enum status make_tasks(struct run_master *m, struct err *e)
                                           .kind = v->kind,
                                           .files = v->files,
                                           .ranks = ranks[v->model]};
-        if (!m->alone) TRY(write_visit(&v->visit, &m->tasks[i].text, e));
+        TRY(name_visit(&v->visit, &m->tasks[i].name, e));
+        if (!m->alone) TRY(write_visit(v, &m->tasks[i].text, e));
     }
 done:
     free(ranks);
@@ -131,6 +146,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(run_journal_open(&m->out, m->sweep.results, &m->cube_stale, e));
     TRY(append_plan(m, argc, argv, e));
     TRY(results_view_of_journal(m->out.journal, &view, e));
+    m->plan.costs.rates = m->rates;
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
@@ -145,7 +161,10 @@ done:
 void run_master_start(struct run_master *m)
 {
     const struct plan_visits *v = &m->visits;
-    progress_start(&m->progress, v->n_cells + v->n_points);
+    progress_start(&m->progress,
+                   (const int64_t[PROGRESS_KINDS]){[PROGRESS_CELLS] = v->n_cells,
+                                                   [PROGRESS_CURVATURE] = v->n_curvature,
+                                                   [PROGRESS_POINTS] = v->n_points});
     m->cube_written = clock_seconds();
     if (v->n_cells || v->n > v->n_points)
         log_info("%lld visit%s, %lld cell%s to do", (long long)(v->n - v->n_points),
@@ -167,13 +186,15 @@ enum status run_master_take(struct run_master *m, const json_t *record, struct e
     PASS(run_journal_append(&m->out, (json_t *)(uintptr_t)record, e)); /* retained */
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
-    const char *type = json_text(record, "type", "");
-    if (strcmp(type, "cell") != 0 && strcmp(type, "point") != 0) return OK;
-    if (strcmp(json_text(record, "status", ""), "done") == 0)
-        m->waiting_done++;
-    else
-        m->waiting_failed++;
-    return OK;
+    const int kind = progress_kind_of(json_text(record, "type", ""));
+    const bool failed = strcmp(json_text(record, "status", ""), "failed") == 0;
+    if (kind >= 0) ++*(failed ? &m->waiting[kind].failed : &m->waiting[kind].done);
+    return failed ? progress_fail(&m->progress, record, e) : OK;
+}
+
+double run_master_watch(void *context, const struct sched_progress *p)
+{
+    return progress_print(&((struct run_master *)context)->progress, p);
 }
 
 enum status run_master_accept(void *context, const char *result, struct err *e)
@@ -192,8 +213,9 @@ static enum status sync_journal(struct run_master *m, struct err *e)
     if (!m->unsynced) return OK;
     PASS(run_journal_sync(&m->out, e));
     m->unsynced = false;
-    progress_add(&m->progress, m->waiting_done, m->waiting_failed);
-    m->waiting_done = m->waiting_failed = 0;
+    for (int k = 0; k < PROGRESS_KINDS; k++)
+        progress_add(&m->progress, k, m->waiting[k].done, m->waiting[k].failed);
+    memset(m->waiting, 0, sizeof m->waiting);
     return OK;
 }
 
@@ -221,7 +243,7 @@ enum status run_master_tick(void *context, struct err *e)
     if (m->unsynced && clock_seconds() - m->unsynced_since >= together) PASS(sync_journal(m, e));
     double since = clock_seconds() - m->cube_written;
     if (m->cube_stale && since > 10 && since > 100 * m->cube_seconds) PASS(write_cube(m, e));
-    progress_print(&m->progress, false);
+    progress_tell_failures(&m->progress);
     return OK;
 }
 
@@ -272,7 +294,7 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
         m->cube_stale = true;
     }
     if (m->cube_stale) TRY(write_cube(m, e));
-    progress_print(&m->progress, true);
+    progress_end(&m->progress);
     print_counts(m, &all,
                  m->visits.n == 0             ? "; nothing to do"
                  : outcome->end == SCHED_DONE ? ""

@@ -15,22 +15,23 @@ struct run_master {
     struct plan_choice choice;
     bool alone;              /* the only rank: master and worker */
     struct plan_rank worker; /* minimum over the workers, and their number */
+    struct cost_rates rates; /* of a worker, measured */
     struct sweep sweep;
     struct plan plan;
     struct run_journal out;
     struct plan_visits visits;
-    struct sched_task *tasks;             // (visits.n)
-    bool unsynced, cube_stale;            /* records not yet durable; not yet in the cube */
-    double unsynced_since;                /* clock_seconds */
-    int64_t waiting_done, waiting_failed; /* cells in the journal that are not durable yet */
-    double cube_written, cube_seconds;    /* clock_seconds of the last time, and how long it took */
+    struct sched_task *tasks;  // (visits.n)
+    bool unsynced, cube_stale; /* records not yet durable; not yet in the cube */
+    double unsynced_since;     /* clock_seconds */
+    struct progress_count waiting[PROGRESS_KINDS]; /* records that are not durable yet */
+    double cube_written, cube_seconds; /* clock_seconds of the last time, and how long it took */
     struct progress progress;
 };
 void run_master_free(struct run_master *m);
 
 /* Before the tasks run: reads the sweep, takes the lock, opens the journal and makes the tasks for
- * missing cells. Needs the arguments and m->worker; argv is for the provenance. ERR_USAGE, ERR_IO,
- * ERR_LOCKED and others: the sweep, its inputs, the results' folder. */
+ * missing cells. Needs the arguments, m->worker and m->rates; argv is for the provenance.
+ * ERR_USAGE, ERR_IO, ERR_LOCKED and others: the sweep, its inputs, the results' folder. */
 MUST_USE enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e);
 
 /* Starts the clocks and prints what there is to do. */
@@ -41,6 +42,7 @@ MUST_USE enum status run_master_take(struct run_master *m, const json_t *record,
 /* Hooks of struct sched_sink with context m. Errors of journal and cube. */
 MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
 MUST_USE enum status run_master_tick(void *m, struct err *e);
+double run_master_watch(void *m, const struct sched_progress *p);
 
 /* Afterwards: the last record and cube, and one line per kind of result. *code: the exit code. */
 MUST_USE enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome,

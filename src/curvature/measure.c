@@ -161,6 +161,15 @@ static enum status density(struct measuring *m, struct err *e)
     return OK;
 }
 
+/* The sharpness is done, and the trace, if that is not among what is still to come. */
+static void say_ahead(const struct measuring *m, bool trace)
+{
+    struct curvature_options rest = m->r->options;
+    rest.sharpness = SHARPNESS_NONE;
+    if (!trace) rest.trace = rest.trace_most = 0;
+    if (m->r->ahead) m->r->ahead(m->r->ahead_context, curvature_products_max(&rest));
+}
+
 static void clear(struct curvature *c)
 {
     const struct eigenpair none = {.value = NAN, .residual = NAN};
@@ -196,7 +205,9 @@ enum status curvature_measure(const struct subject *s, const struct curvature_re
     TRY(gradient(&m, e));
     if (request->probe) TRY(probe(&m, e));
     if (o->sharpness != SHARPNESS_NONE) TRY(sharpness(&m, e));
+    say_ahead(&m, true);
     if (o->trace > 0) TRY(trace(&m, e));
+    say_ahead(&m, false);
     if (o->density > 0) TRY(density(&m, e));
 done:
     out->seconds = clock_seconds() - start;

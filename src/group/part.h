@@ -5,6 +5,7 @@
  * table, each on all ranks of the group; they share the context. */
 #pragma once
 #include "group/group.h"
+#include "group/pace.h"
 #include "group/provenance.h"
 #include "group/task.h"
 #include "memory/cost.h"
@@ -23,6 +24,7 @@ struct part_context {
     struct checkpoint *checkpoint; /* NULL if no part needs it or it cannot be opened */
     struct model *model;           /* as checkpoint */
     struct provenance provenance;
+    struct pace *pace;   /* of this visit */
     void *state[PART_N]; /* private state of each part, NULL until the part is opened */
     const struct part_engine *engine;
     char seen[PART_N][HASH_HEX]; /* of each part, when the visit began: visit_seen */

@@ -29,11 +29,23 @@ struct visit {
     void *task[PART_N]; /* tasks of the parts; NULL: not requested */
 };
 
+/* Seconds of work: as planned, of that what turned out to be needed (a search may end early), and
+ * what that took. */
+struct pace_measured {
+    double planned, needed, taken;
+};
+/* What earlier visits of a model took (pace.h). */
+struct pace_past {
+    uint64_t model; /* a hash of its name; the next model starts over */
+    struct pace_measured parts[PART_N];
+};
+
 /* Data cached between visits: recently used token sequences and planes of surfaces.
  * Zero-initialise; owned by the caller. */
 struct visit_cache {
     struct lru *inputs;   /* inputs.h */
     struct lru *surfaces; /* surface.h */
+    struct pace_past past;
 };
 
 /* Callbacks of a visit. All except emit may be NULL. */
@@ -46,6 +58,11 @@ struct visit_hooks {
     enum status (*emit)(void *context, const json_t *record, struct err *e);
     /* Called once per block: true aborts the visit (ERR_STOPPED). Collective on the group. */
     bool (*should_stop)(void *context);
+    /* How far the visit is, on every rank (pace.h): what it does, and the seconds that its rest
+     * takes; `once`: those spent so far on what later visits find ready; last: it is done. planned
+     * (PART_N): what each of its parts is expected to take; NULL: not known. */
+    void (*progress)(void *context, const char *what, double left, double once, bool last);
+    const double *planned;
     /* Receives each quantized linear on every rank: dequantized weights q (rows, cols), borrowed.
      * `qtraj quantize` writes them to a file. */
     enum status (*weights)(void *context, const struct variant *v, const struct linear *original,

@@ -184,6 +184,31 @@ static enum status memory(const void *task, const struct memory_after *a, bool m
     return memory_fit_curvature(a, &t->options, t->vectors != NULL, may_keep, out, e);
 }
 
+/* Which share of the work the gradient is, and each of as many products as there may be. */
+static void share_work(const struct part_context *c, struct measurement *m,
+                       const struct curvature_options *o)
+{
+    const struct cost_tokens any = {.tokens = 1};
+    const int64_t most = curvature_products_max(o);
+    struct model_sizes sizes;
+    model_sizes(c->model, &sizes);
+    const struct cost all = cost_curvature(&sizes, &any, most),
+                      gradient = cost_curvature(&sizes, &any, 0);
+    m->pace = c->pace;
+    m->share_gradient = cost_flop(&gradient) / cost_flop(&all);
+    m->share_product = most > 0 ? (1 - m->share_gradient) / (double)most : 0;
+}
+
+/* What it computes of checkpoints before this one, their own visits find ready. */
+static enum status start_warm(struct part_context *c, struct err *e)
+{
+    struct state *p = c->state[PART_CURVATURE];
+    pace_prepare(c->pace, true);
+    enum status st = warm_start(&p->warm, &p->m, &p->start, e);
+    pace_prepare(c->pace, false);
+    return st;
+}
+
 static enum status run(struct part_context *c, struct err *e)
 {
     const struct curvature_task *t = c->visit->task[PART_CURVATURE];
@@ -194,12 +219,13 @@ static enum status run(struct part_context *c, struct err *e)
                                         .keep_vector = t->vectors != NULL && t->followed};
     p->began = clock_seconds();
     *m = (struct measurement){.model = c->model, .group = c->group->comm, .hooks = c->hooks};
+    share_work(c, m, &t->options);
     enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
     if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, p->fingerprint, e);
     PASS(err_agree(m->group, st, e));
     PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));
     PASS(measurement_fit(m, &curvature_part, t, 0, part_bound(c), &p->fit, e));
-    if (t->vectors) PASS(warm_start(&p->warm, m, &p->start, e));
+    if (t->vectors) PASS(start_warm(c, e));
     request.start = p->start;
     PASS(measurement_run(m, &request, &p->c, e));
     if (t->vectors) PASS(warm_keep(&p->warm, t->n_before, m, p->c.vector, e));

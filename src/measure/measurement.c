@@ -137,6 +137,7 @@ static enum status reduce(void *context, int64_t at, int64_t n, float *whole, fl
 static enum status gradient(void *context, float *g, double *loss, struct err *e)
 {
     struct measurement *m = context;
+    m->share = m->share_gradient;
     return hvp_gradient(m->h, g, loss, e);
 }
 
@@ -150,7 +151,22 @@ static enum status apply(void *context, int64_t k, const float *const *x, float 
         set_failed(m, &why); /* the same on all ranks */
         RAISE(why.code, "%s", why.text);
     }
+    m->share = m->share_product;
     return hvp_apply(m->h, k, x, y, e);
+}
+
+/* A share of a gradient or product is done (hvp_watch). */
+static void count_work(void *context, double share)
+{
+    const struct measurement *m = context;
+    pace_step(m->pace, share * m->share);
+}
+
+/* Of the work of the part in hand, this many products are ahead. */
+static void say_ahead(void *context, int64_t products)
+{
+    const struct measurement *m = context;
+    pace_ahead(m->pace, (double)products * m->share_product);
 }
 
 enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e)
@@ -162,6 +178,7 @@ enum status measurement_open(struct measurement *m, enum hvp_subset subset, stru
     MPI_Allreduce(MPI_IN_PLACE, &m->tokens, 1, MPI_INT64_T, MPI_SUM, m->group);
     NEED(m->tokens > 0, ERR_USAGE, "curvature: no sequence of its text has two tokens");
     hvp_total(m->h, m->tokens);
+    hvp_watch(m->h, count_work, m);
     if (m->size > 1) {
         struct hvp_share share = {.space = space_cut(hvp_n(m->h), m->rank, m->size),
                                   .gather = gather,
@@ -213,7 +230,10 @@ enum status measurement_fit(struct measurement *m, const struct part *part, cons
 enum status measurement_run(struct measurement *m, const struct curvature_request *request,
                             struct curvature *out, struct err *e)
 {
-    return measurement_end(m, curvature_measure(&m->subject, request, out, e), e);
+    struct curvature_request own = *request;
+    own.ahead = say_ahead;
+    own.ahead_context = m;
+    return measurement_end(m, curvature_measure(&m->subject, &own, out, e), e);
 }
 
 /* --- vectors as files --- */

@@ -11,13 +11,18 @@
 #include "group/part.h"
 #include <mpi.h>
 
-/* Zero-initialise, then set the first four members. Do not move the struct while it is open. */
+/* Zero-initialise, then set the members before `tokens`. Do not move the struct while it is open.
+ */
 struct measurement {
     const struct model *model;
     const struct sequences *sequences;
     MPI_Comm group;
     const struct visit_hooks
-        *hooks;             /* should_stop is called before each product; NULL: never stop */
+        *hooks; /* should_stop is called before each product; NULL: never stop */
+    /* Shares of the part's work that the gradient and one product are; pace NULL: not reported. */
+    struct pace *pace;
+    double share_gradient, share_product;
+    double share;           /* of the two, the one that is being computed; 0: neither */
     int64_t tokens;         /* scored tokens of all ranks */
     struct hvp *h;          /* shared by the ranks of a group */
     struct subject subject; /* of h; checks the hooks */

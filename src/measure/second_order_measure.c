@@ -78,8 +78,9 @@ struct measuring {
     int64_t n;               /* numbers of this rank's part of a vector */
     float *w, *g;            // (n) weights, gradient
     double loss;
-    int64_t k;     /* variants that share a pass */
-    float **delta; // (k) of n
+    double share_pass; /* of the part's work: a forward pass */
+    int64_t k;         /* variants that share a pass */
+    float **delta;     // (k) of n
     bool diagonal;
 };
 
@@ -110,12 +111,33 @@ static enum status vectors_open(struct measuring *m, struct err *e)
     return hvp_weights(m->base.h, m->w, e);
 }
 
+/* Which shares of the part's work its passes are, for so many variants. */
+static void share_work(struct measuring *m, int64_t n)
+{
+    const struct second_order_task *t = m->s->task;
+    const struct cost_tokens any = {.tokens = 1};
+    struct model_sizes sizes;
+    model_sizes(m->base.model, &sizes);
+    struct cost all = cost_second_order(&sizes, &any, t->depth, t->critical);
+    const struct cost cell = cost_second_order_cell(&sizes, &any, t->depth, t->critical),
+                      pass = cost_second_order(&sizes, &any, SECOND_ORDER_NONE, false),
+                      gradient = cost_curvature(&sizes, &any, 0),
+                      product = cost_curvature(&sizes, &any, 1);
+    cost_add(&all, &cell, (double)n);
+    const double sum = cost_flop(&all);
+    m->share_pass = cost_flop(&pass) / sum;
+    m->base.pace = m->s->context->pace;
+    m->base.share_gradient = cost_flop(&gradient) / sum;
+    m->base.share_product = (cost_flop(&product) - cost_flop(&gradient)) / sum;
+}
+
 static enum status measuring_open(struct measuring *m, const struct model *model, int64_t wanted,
                                   struct err *e)
 {
     const struct visit_group *g = m->s->group;
     struct memory_fit fit;
     m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g->comm};
+    share_work(m, wanted);
     PASS(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
     /* Results do not depend on how many variants share a pass. */
@@ -124,10 +146,14 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     m->s->planned = fit.bytes;
     m->k = -group_max(g, -fit.together);
     PASS(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
+    pace_step(m->s->context->pace, m->share_pass);
     PASS(check_loss(m->loss, "model", e));
     if (m->s->task->depth == SECOND_ORDER_NONE) return OK;
     PASS(group_agree(g, vectors_open(m, e), e));
-    return measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e);
+    m->base.share = m->base.share_gradient;
+    PASS(measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e));
+    m->base.share = m->base.share_product;
+    return OK;
 }
 
 /* Computes the variant's loss, weight change and, if requested, critical sharpness. */
@@ -141,9 +167,11 @@ static enum status measure_quantized(struct measuring *m, struct weights_spill *
     TRY(loss_of_checkpoint(&m->losses, OK, spill->quantized, m->w, delta, &loss, e));
     TRY(check_loss(loss, "quantized model", e));
     r->true_difference = loss - m->loss;
-    if (m->s->task->critical)
-        TRY(critical_between(m->s->context->checkpoint, spill->quantized, 1, &along, m->loss,
-                             &r->critical, e));
+    pace_step(m->s->context->pace, m->share_pass);
+    if (!m->s->task->critical) goto done;
+    TRY(critical_between(m->s->context->checkpoint, spill->quantized, 1, &along, m->loss,
+                         &r->critical, e));
+    pace_step(m->s->context->pace, (double)r->critical.passes * m->share_pass);
 done:
     checkpoint_close(spill->quantized);
     spill->quantized = NULL;

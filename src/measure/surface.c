@@ -115,7 +115,9 @@ static enum status make_surface(const struct part_context *c, char **key, struct
     struct surface *s = NULL;
     enum status st = mem_zero(&s, 1, sizeof *s, "a surface", e);
     TRY(group_agree(c->group, st, e));
+    pace_prepare(c->pace, true);
     st = group_agree(c->group, make_plane(c, s, e), e);
+    pace_prepare(c->pace, false);
     /* These errors are cached: other points would fail too, after quantizing again. */
     if (st != ERR_NUMERIC && st != ERR_FORMAT && st != ERR_SHAPE) TRY(st);
     if (st != OK) s->failure = *e;

@@ -182,16 +182,18 @@ double cost_seconds(const struct cost *c, const struct cost_rates *r, double sec
     return sum > own[COST_READ] ? sum : own[COST_READ];
 }
 
-static struct cost_rates with_rates(double sgemm, double dgemm)
+struct cost_rates cost_rates_of(double sgemm, double dgemm)
 {
-    struct cost_rates r = {.sgemm = sgemm, .dgemm = dgemm, .read = 1e9};
+    struct cost_rates r = {.sgemm = sgemm, .dgemm = dgemm, .read = 1e9, .measured = true};
     for (int i = 0; i < COST_PHASE_N; i++) r.correction[i] = 1;
     return r;
 }
 
 struct cost_rates cost_rates_given(double gflops)
 {
-    return with_rates(gflops * 1e9, gflops * 0.5e9);
+    struct cost_rates r = cost_rates_of(gflops * 1e9, gflops * 0.5e9);
+    r.measured = false;
+    return r;
 }
 
 /* Bytes per second of reading the folder's largest file, uncached; 0: no large file. */
@@ -233,8 +235,7 @@ enum status cost_rates_measure(const char *folder, struct cost_rates *out, struc
 {
     static struct linalg_rates known; /* of this process */
     if (known.threads == 0) PASS(linalg_rates_measure(0.1, &known, e));
-    *out = with_rates(known.sgemm, known.dgemm);
-    out->measured = true;
+    *out = cost_rates_of(known.sgemm, known.dgemm);
     double rate = read_rate(folder);
     if (rate > 0) out->read = rate;
     return OK;
@@ -242,19 +243,24 @@ enum status cost_rates_measure(const char *folder, struct cost_rates *out, struc
 
 /* --- corrections --- */
 
+void cost_learn_phase(struct cost_measured *m, enum cost_phase phase, const struct cost *c,
+                      const struct cost_rates *r, const json_t *seconds)
+{
+    double expected[COST_PHASE_N], taken = json_number_get(seconds);
+    cost_seconds(c, r, expected);
+    if (!(taken >= 0) || !(expected[phase] > 0)) return;
+    m->expected[phase] += expected[phase];
+    m->taken[phase] += taken;
+}
+
 void cost_learn(struct cost_measured *m, const struct cost *c, const struct cost_rates *r,
                 const json_t *record)
 {
-    double expected[COST_PHASE_N];
     const json_t *values = json_object_get(record, "values");
-    cost_seconds(c, r, expected);
     for (int i = 0; i < COST_PHASE_N; i++) {
         char name[32];
         snprintf(name, sizeof name, "seconds_%s", cost_phase_name((enum cost_phase)i));
-        double taken = json_number_get(json_object_get(values, name));
-        if (!(taken >= 0) || !(expected[i] > 0)) continue;
-        m->expected[i] += expected[i];
-        m->taken[i] += taken;
+        cost_learn_phase(m, (enum cost_phase)i, c, r, json_object_get(values, name));
     }
 }
 

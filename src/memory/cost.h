@@ -70,6 +70,8 @@ struct cost_rates {
     double correction[COST_PHASE_N]; /* measured / expected seconds; 1: not measured */
     bool measured;                   /* whether sgemm and dgemm are measured */
 };
+/* Measured rates, in FLOP/s. */
+struct cost_rates cost_rates_of(double sgemm, double dgemm);
 /* Rates of a machine that reaches `gflops` GFLOP/s in f32. */
 struct cost_rates cost_rates_given(double gflops);
 /* Measures the rates of this process's threads, for a tenth of a second each, once per process.
@@ -87,4 +89,7 @@ struct cost_measured {
 };
 void cost_learn(struct cost_measured *m, const struct cost *c, const struct cost_rates *r,
                 const json_t *record);
+/* The same of one phase, whose seconds are a number of the record's; NULL: it has none. */
+void cost_learn_phase(struct cost_measured *m, enum cost_phase phase, const struct cost *c,
+                      const struct cost_rates *r, const json_t *seconds);
 void cost_correct(const struct cost_measured *m, struct cost_rates *r);

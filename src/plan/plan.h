@@ -69,8 +69,9 @@ struct plan_costs {
     int64_t n;
     struct plan_model *models; // (models of the sweep)
     struct cost_tokens evaluation, calibration, curvature;
-    struct cost_rates rates; /* nominal, until the caller sets them */
-    int64_t learned;         /* finished records used for corrections */
+    struct cost_tokens *texts; // (evaluations of the sweep) that are in `evaluation` together
+    struct cost_rates rates;   /* nominal, until the caller sets them */
+    int64_t learned;           /* finished records used for corrections */
 };
 
 struct plan {
@@ -135,6 +136,7 @@ struct plan_visit {
     double cost;      /* seconds of the work that every piece repeats */
     int64_t n_pieces; /* 0: it is never split */
     double *pieces;   // (n_pieces) seconds that each piece (visit.h) adds
+    double *seconds;  // (1 + n_pieces, PART_N) the same, split by part of the visit
     int64_t kind;  /* visits of one kind (model, surface point or not) share the correction of their
                       costs */
     int64_t files; /* number of the set of files that it reads, from 1 */
@@ -154,6 +156,9 @@ MUST_USE enum status plan_visits_make(const struct plan *p, const struct results
                                       const struct plan_choice *choice, struct plan_visits *out,
                                       struct err *e);
 void plan_visits_free(struct plan_visits *v);
+/* For the way to a worker: as visit_to_json, with its list "seconds". A new reference, NULL when
+ * out of memory. */
+json_t *plan_visit_json(const struct plan_visit *v);
 
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are
@@ -170,10 +175,10 @@ MUST_USE enum status plan_inventory(const struct plan *p, const struct results_v
 /* Corrects the rates from the seconds per phase of the plan's finished records. */
 void plan_costs_learn(struct plan *p, const struct results_view *view);
 
-/* Returns the seconds of the work that every piece of visit v repeats; sets pieces (visit_pieces)
- * to the seconds that each one adds. variants: indices of v's variants in the plan. */
-double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants,
-                          const struct visit *v, double *pieces);
+/* Sets the costs of a visit and its pieces. variants: indices of its variants in the plan.
+ * ERR_NOMEM. */
+MUST_USE enum status plan_visit_price(const struct plan *p, const int64_t *variants,
+                                      struct plan_visit *v, struct err *e);
 /* Cost of a visit of one checkpoint with n of the plan's variants and all requested parts. */
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants,
                             int64_t n);

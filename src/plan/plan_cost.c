@@ -1,5 +1,6 @@
 /* Costs of the visits of a plan, and the ranks and memory that they need. */
 #include "group/inputs.h"
+#include "measure/surface.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/fsx.h"
@@ -15,6 +16,7 @@ void plan_costs_free(struct plan_costs *c)
         free(c->models[i].completions);
     }
     free(c->models);
+    free(c->texts);
     *c = (struct plan_costs){0};
 }
 
@@ -62,17 +64,6 @@ static void find_shapes(const struct plan *p, struct plan_costs *c)
 /* Longer texts are not read for a plan: tokenizing them would take many seconds. */
 static const double bytes_counted_max = 4e6;
 
-static struct cost_tokens tokens_of(const struct sequences *s)
-{
-    struct cost_tokens t = {.tokens = (double)s->offset[s->n], .sequences = s->n};
-    for (int64_t i = 0; i < s->n; i++) {
-        int64_t length = s->offset[i + 1] - s->offset[i];
-        t.squares += (double)length * (double)length;
-        if (length > t.longest) t.longest = length;
-    }
-    return t;
-}
-
 /* As cost_tokens_of, but counts instead of estimating if the text is short enough and some
  * checkpoint with a tokenizer exists; the first one's tokenizer is used. */
 static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cache *cache,
@@ -88,7 +79,7 @@ static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cach
                                 .tokenizer = p->sweep->models[c->model].tokenizer};
         if (!weights_present(&c->weights)) continue;
         /* Errors in the text or the tokenizer are reported by the visit. */
-        if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = tokens_of(found);
+        if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = cost_tokens_count(found);
         err_clear(&none);
         break;
     }
@@ -111,9 +102,10 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
     struct data_options data = {0};
     struct visit_cache cache = {0};
     c->calibration = tokens_counted(p, &cache, &s->calibration);
+    TRY(mem_zero(&c->texts, s->n_evaluations, sizeof *c->texts, "texts", e));
     for (int64_t i = 0; i < s->n_evaluations; i++) {
-        struct cost_tokens one = tokens_counted(p, &cache, &s->evaluations[i]);
-        add_tokens(&c->evaluation, &one);
+        c->texts[i] = tokens_counted(p, &cache, &s->evaluations[i]);
+        add_tokens(&c->evaluation, &c->texts[i]);
     }
     if (!p->task[PART_SECOND_ORDER] && !p->task[PART_CURVATURE]) goto done;
     TRY(plan_curvature_data(p, 0, &data, e));
@@ -203,20 +195,68 @@ static struct cost shared_cost(const struct plan *p, int64_t model, const int64_
     return c;
 }
 
-double plan_visit_seconds(const struct plan *p, int64_t model, const int64_t *variants,
-                          const struct visit *v, double *pieces)
+/* out (PART_N) = seconds of work that is the cells' but for what has a phase of its own. */
+static void split_seconds(const struct plan *p, const struct cost *c, double *out)
 {
-    const struct plan_model *m = &p->costs.models[model];
-    const struct cost_rates *r = &p->costs.rates;
-    struct cost shared = shared_cost(p, model, variants, v->n_variants);
-    *pieces++ = 0;
-    for (int64_t i = 0; i < v->n_variants; i++) {
-        const struct cost *of = v->variants[i].scored ? m->completions : m->variants;
-        *pieces++ = cost_seconds(&of[variants[i]], r, NULL);
+    double phase[COST_PHASE_N];
+    double all = cost_seconds(c, &p->costs.rates, phase);
+    out[PART_SECOND_ORDER] = phase[COST_SECOND_ORDER];
+    out[PART_CURVATURE] = phase[COST_CURVATURE];
+    out[PART_CELLS] = all - phase[COST_SECOND_ORDER] - phase[COST_CURVATURE];
+}
+
+/* A point reads what its plane is made of, and evaluates its own text. */
+static struct cost point_cost(const struct plan *p, const struct plan_visit *v)
+{
+    const struct surface_task *t = v->visit.task[PART_SURFACE];
+    const struct plan_model *m = &p->costs.models[v->model];
+    const struct data_options *text = v->visit.evaluations;
+    struct cost_tokens tokens = {0};
+    if (!m->known) return m->shared;
+    for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
+        if (strcmp(p->sweep->evaluations[i].name, text->name) == 0) tokens = p->costs.texts[i];
+    if (text->samples > 0 && text->samples < tokens.sequences) {
+        const double share = (double)text->samples / (double)tokens.sequences;
+        tokens.tokens *= share;
+        tokens.squares *= share;
     }
-    for (int k = 0; k < PART_N; k++)
-        if (visit_has_piece(v, k)) *pieces++ = cost_seconds(&m->once[k], r, NULL);
-    return cost_seconds(&shared, r, NULL);
+    return cost_shared(&m->sizes, &tokens,
+                       t->point ? m->bytes_per_weight : (double)t->n * m->bytes_per_weight);
+}
+
+enum status plan_visit_price(const struct plan *p, const int64_t *variants, struct plan_visit *v,
+                             struct err *e)
+{
+    const struct plan_model *m = &p->costs.models[v->model];
+    const struct visit *visit = &v->visit;
+    const bool point = visit->task[PART_SURFACE];
+    struct cost shared =
+        point ? point_cost(p, v) : shared_cost(p, v->model, variants, visit->n_variants);
+    v->n_pieces = point ? 0 : visit_pieces(visit);
+    PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
+    PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * PART_N, sizeof *v->seconds, "visits", e));
+    double *row = v->seconds;
+    /* What is asked for without cells walks the blocks itself. */
+    if (visit->n_variants > 0 || !visit->cells_only) split_seconds(p, &shared, row);
+    if (point) {
+        row[PART_SURFACE] = row[PART_CELLS];
+        row[PART_CELLS] = 0;
+    }
+    for (int i = 0; i < PART_N; i++) v->cost += row[i];
+    if (point) return OK;
+    row += 2 * PART_N; /* the checkpoint's own piece costs nothing more */
+    for (int64_t i = 0; i < visit->n_variants; i++, row += PART_N) {
+        const struct cost *of = visit->variants[i].scored ? m->completions : m->variants;
+        split_seconds(p, &of[variants[i]], row);
+    }
+    for (int k = 0; k < PART_N; k++) {
+        if (!visit_has_piece(visit, k)) continue;
+        row[k] = cost_seconds(&m->once[k], &p->costs.rates, NULL);
+        row += PART_N;
+    }
+    for (int64_t i = 0; i < v->n_pieces; i++)
+        for (int k = 0; k < PART_N; k++) v->pieces[i] += v->seconds[(1 + i) * PART_N + k];
+    return OK;
 }
 
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n)
@@ -249,6 +289,13 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
             struct cost own = m->shared;
             own.flop[COST_HEAD] = 0;
             cost_learn(&sums, &own, &c->rates, record);
+            c->learned++;
+        }
+        record =
+            m->known && at->curvature_key[0] ? results_view_find(view, at->curvature_key) : NULL;
+        if (finished(record)) {
+            cost_learn_phase(&sums, COST_CURVATURE, &m->once[PART_CURVATURE], &c->rates,
+                             json_object_get(json_object_get(record, "values"), "seconds"));
             c->learned++;
         }
         for (int64_t j = 0; m->known && j < p->n_variants; j++) {

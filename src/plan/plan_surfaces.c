@@ -236,7 +236,6 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
         const bool missing = plan_missing(view, key, choice);
         if (!missing && result_state_of(results_view_find(view, key)) != STATE_FAILED) continue;
         struct plan_visit *v = &visits->visits[visits->n++];
-        double own; /* seconds of the only piece */
         *v = (struct plan_visit){
             .model = s->model, .kind = p->sweep->n_models + s->model, .files = files};
         PASS(fill_visit(p, s, k, key, &v->visit, e));
@@ -246,7 +245,7 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
             continue;
         }
         visits->n_points++;
-        v->cost = plan_visit_seconds(p, s->model, NULL, &v->visit, &own);
+        PASS(plan_visit_price(p, NULL, v, e));
     }
     return OK;
 }

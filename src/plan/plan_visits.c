@@ -13,9 +13,19 @@ void plan_visits_free(struct plan_visits *v)
     for (int64_t i = 0; i < v->n; i++) {
         visit_free(&v->visits[i].visit);
         free(v->visits[i].pieces);
+        free(v->visits[i].seconds);
     }
     free(v->visits);
     *v = (struct plan_visits){0};
+}
+
+json_t *plan_visit_json(const struct plan_visit *v)
+{
+    json_t *json = visit_to_json(&v->visit);
+    if (json)
+        json_object_set_new(json, "seconds",
+                            json_numbers_new(v->seconds, (1 + v->n_pieces) * PART_N));
+    return json;
 }
 
 bool plan_missing(const struct results_view *view, const char *key,
@@ -244,17 +254,6 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     return OK;
 }
 
-static enum status set_cost(const struct plan *p, const int64_t *which, struct plan_visit *v,
-                            struct err *e)
-{
-    v->n_pieces = visit_pieces(&v->visit);
-    PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
-    v->cost = plan_visit_seconds(p, v->model, which, &v->visit, v->pieces);
-    /* Without cells the visit has no shared pass over the blocks. */
-    if (v->visit.n_variants == 0 && v->visit.cells_only) v->cost = 0;
-    return OK;
-}
-
 /* Adds the visit of checkpoint c if there is anything to do. which (n_variants): scratch. */
 static enum status add_checkpoint(const struct plan *p, const struct plan_checkpoint *c,
                                   const struct results_view *view, const struct plan_choice *choice,
@@ -278,7 +277,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         out->n_completions += scored;
     }
     out->n_curvature += v->visit.task[PART_CURVATURE] != NULL;
-    return set_cost(p, which, v, e);
+    return plan_visit_price(p, which, v, e);
 }
 
 enum status plan_visits_make(const struct plan *p, const struct results_view *view,

@@ -1,6 +1,7 @@
 /* Rank 0 of a run: it hands out pieces of tasks and takes results; alone, it does the work too. */
 #include "sched/queue.h"
 #include "sched/sched_internal.h"
+#include "sched/watch.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -24,14 +25,16 @@ struct master {
     struct sched_task *tasks; // (n) by decreasing ranks
     int64_t n, workers;
     int64_t n_classes;
-    struct class *classes; // (n_classes) by decreasing ranks
-    int64_t alive;         /* leaders that have not got END */
-    struct class **in;     // (ranks) class of the leader's piece, NULL: it has none
-    int64_t *group;        // (ranks) number of its group in that class
-    bool stopping;         /* nothing more is handed out */
-    bool stop_sent;        /* leaders with a piece have got STOP */
-    bool dropped;          /* some piece was dropped */
-    enum status st;        /* first failure */
+    struct class *classes;       // (n_classes) by decreasing ranks
+    int64_t alive;               /* leaders that have not got END */
+    struct watch watch;          /* how far the run is */
+    struct watch_class *watched; // (n_classes) what it is told of them
+    struct class **in;           // (ranks) class of the leader's piece, NULL: it has none
+    int64_t *group;              // (ranks) number of its group in that class
+    bool stopping;               /* nothing more is handed out */
+    bool stop_sent;              /* leaders with a piece have got STOP */
+    bool dropped;                /* some piece was dropped */
+    enum status st;              /* first failure */
 };
 
 static void note_status(struct master *m, enum status st)
@@ -60,6 +63,7 @@ static enum status give_piece(struct master *m, struct class *c, int64_t group, 
     trace_piece(m, c, piece, leader);
     m->in[leader] = c;
     m->group[leader] = group;
+    watch_begin(&m->watch, leader, m->tasks[c->first + piece->task].name, clock_seconds());
     TRY(sched_piece_write(text, piece->parts, piece->n_parts, &message, e));
     TRY(sched_post(m->world, leader, TAG_TASK, message, e));
 done:
@@ -127,10 +131,24 @@ static void end_piece(struct master *m, int leader, bool dropped)
 {
     queue_finish(m->in[leader]->queue, m->group[leader], clock_seconds(), dropped);
     m->in[leader] = NULL;
+    watch_end(&m->watch, leader);
     m->dropped = m->dropped || dropped;
     log_trace("sched", "rank %d %s; %lld of %lld tasks finished", leader,
               dropped ? "dropped its piece" : "is done",
               (long long)sum_over_classes(m, queue_finished), (long long)m->n);
+}
+
+/* "LEFT ONCE WHAT", as sched_report takes them. */
+static enum status note_progress(struct master *m, int leader, const char *text, struct err *e)
+{
+    double left, once;
+    int what = 0;
+    NEED(sscanf(text, "%lf %lf %n", &left, &once, &what) == 2 && what > 0, ERR_MPI,
+         "rank %d is as far as '%s'", leader, text);
+    if (!m->in[leader]) return OK;
+    queue_report(m->in[leader]->queue, m->group[leader], clock_seconds(), left, once);
+    watch_note(&m->watch, leader, text + what);
+    return OK;
 }
 
 /* The status of a piece that failed for a reason that ends the run. */
@@ -155,6 +173,9 @@ static enum status handle(struct master *m, const MPI_Status *probed, struct err
     case TAG_RESULT:
         if (m->st == OK) note_status(m, m->sink->accept(m->sink->context, text, e));
         break;
+    case TAG_PROGRESS:
+        TRY(note_progress(m, leader, text, e));
+        break;
     case TAG_DONE:
         end_piece(m, leader, strcmp(text, "done") != 0);
         break;
@@ -176,6 +197,7 @@ static enum status steer(struct master *m, struct err *e)
     enum signal_state signal = sched_signal();
     int size;
     if (signal != SIGNAL_NONE) m->stopping = true;
+    m->watch.stopping = m->stopping;
     if (m->stop_sent || (signal != SIGNAL_STOP && m->st == OK)) return OK;
     MPI_Comm_size(m->world, &size);
     for (int rank = 1; rank < size; rank++)
@@ -220,10 +242,12 @@ static enum status classes_make(struct master *m, struct err *e)
         PASS(mem_grow(&m->classes, m->n_classes, &capacity, sizeof *m->classes, e));
         m->classes[m->n_classes++] = (struct class){.ranks = m->tasks[i].ranks, .first = i};
     }
+    PASS(mem_zero(&m->watched, m->n_classes, sizeof *m->watched, "classes", e));
     for (int64_t i = 0; i < m->n_classes; i++) {
         struct class *c = &m->classes[i];
         c->n = (i + 1 < m->n_classes ? c[1].first : m->n) - c->first;
         PASS(class_open(m, c, e));
+        m->watched[i] = (struct watch_class){.queue = c->queue, .ranks = c->ranks};
     }
     return OK;
 }
@@ -236,6 +260,7 @@ static enum status master_init(struct master *m, const struct sched_task *tasks,
     m->alive = 1; /* at first all workers are one group */
     PASS(mem_zero(&m->in, size, sizeof *m->in, "leaders", e));
     PASS(mem_zero(&m->group, size, sizeof *m->group, "leaders", e));
+    PASS(watch_open(&m->watch, m->sink, m->workers, e));
     PASS(tasks_make(m, tasks, e));
     return classes_make(m, e);
 }
@@ -246,6 +271,8 @@ static void master_free(struct master *m)
         queue_close(m->classes[i].queue);
         free(m->classes[i].node);
     }
+    watch_close(&m->watch);
+    free(m->watched);
     free(m->classes);
     free(m->tasks);
     free(m->in);
@@ -270,6 +297,7 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_task 
         }
         TRY(steer(&m, e));
         note_status(&m, sink->tick(sink->context, e));
+        TRY(watch_tell(&m.watch, m.watched, m.n_classes, clock_seconds(), e));
         patient_pause(&pause);
     }
     if (m.st == OK) note_status(&m, sink->tick(sink->context, e));
@@ -285,11 +313,13 @@ done:
 }
 
 /* Runs one piece after the other. */
-static enum status work_alone(MPI_Comm world, struct queue *q, const struct sched_task *tasks,
-                              const struct sched_work *work, const struct sched_sink *sink,
-                              struct sched_outcome *outcome, struct err *e)
+static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *watch,
+                              const struct sched_task *tasks, const struct sched_work *work,
+                              const struct sched_sink *sink, struct sched_outcome *outcome,
+                              struct err *e)
 {
-    struct sched_port port = {.world = world, .group = world, .sink = sink};
+    struct sched_port port = {
+        .world = world, .group = world, .sink = sink, .watch = watch, .queue = q};
     struct queue_piece taken;
     for (;;) {
         if (sched_signal() != SIGNAL_NONE) {
@@ -303,8 +333,12 @@ static enum status work_alone(MPI_Comm world, struct queue *q, const struct sche
                                           .n_parts = taken.n_parts,
                                           .parts = taken.parts};
         log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
+        watch_begin(watch, 0, tasks[taken.task].name, clock_seconds());
+        PASS(port_tell(&port, e));
         enum status result = work->run(work->context, world, &piece, &port, &own);
         queue_finish(q, 0, clock_seconds(), result != OK);
+        watch_end(watch, 0);
+        if (port.sink_failure.code != OK) RAISE(port.sink_status, "%s", port.sink_failure.text);
         if (port.sink_status != OK) RAISE(port.sink_status, "%s", own.text);
         PASS(sink->tick(sink->context, e));
         if (result == ERR_STOPPED) {
@@ -322,12 +356,15 @@ enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
 {
     enum status st = OK;
     struct queue *q = NULL;
+    struct watch watch = {0};
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
+    TRY(watch_open(&watch, sink, 1, e));
     TRY(queue_open(tasks, n, 1, NULL, &q, e));
-    TRY(work_alone(world, q, tasks, work, sink, outcome, e));
+    TRY(work_alone(world, q, &watch, tasks, work, sink, outcome, e));
     outcome->finished = queue_finished(q);
     outcome->pieces = queue_pieces(q);
 done:
     queue_close(q);
+    watch_close(&watch);
     return st;
 }

@@ -1,5 +1,7 @@
 /* Messages between master and leaders, and the port through which a task reports. */
 #include "sched/sched_internal.h"
+#include "sched/watch.h"
+#include "util/clock.h"
 #include "util/mem.h"
 #include <limits.h>
 #include <stdio.h>
@@ -87,6 +89,36 @@ enum status sched_send(struct sched_port *port, const char *result, struct err *
     if (port->sink_status == OK)
         port->sink_status = port->sink->accept(port->sink->context, result, e);
     return port->sink_status;
+}
+
+enum status port_tell(struct sched_port *port, struct err *e)
+{
+    const struct watch_class all = {.queue = port->queue, .ranks = 1};
+    return watch_tell(port->watch, &all, 1, clock_seconds(), e);
+}
+
+static void report_here(struct sched_port *port, const char *what, double left, double once)
+{
+    struct err *e = &port->sink_failure;
+    queue_report(port->queue, 0, clock_seconds(), left, once);
+    watch_note(port->watch, 0, what);
+    if (port->sink_status == OK) port->sink_status = port_tell(port, e);
+    if (port->sink_status == OK) port->sink_status = port->sink->tick(port->sink->context, e);
+}
+
+void sched_report(struct sched_port *port, const char *what, double left, double once, bool last)
+{
+    const double often = 1;
+    const double now = clock_seconds();
+    char message[96];
+    struct err none = {0};
+    if (!is_leader(port) || (!last && now - port->reported < often)) return;
+    port->reported = now;
+    snprintf(message, sizeof message, "%.3f %.3f %s", left, once, what);
+    if (port->sink)
+        report_here(port, what, left, once);
+    else if (sched_post(port->world, 0, TAG_PROGRESS, message, &none) != OK)
+        err_clear(&none); /* MPI will fail where it matters */
 }
 
 /* STOP may arrive at any time during a task. */

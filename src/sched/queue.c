@@ -28,7 +28,9 @@ struct in_flight {
     bool busy;
     int64_t task;
     double cost, start, expected;
-    int64_t *parts; // (most parts of a task) inside the queue's store
+    bool reported;
+    double ends, once; /* as it reported last */
+    int64_t *parts;    // (most parts of a task) inside the queue's store
 };
 
 /* Costs as planned and as they turned out. */
@@ -41,9 +43,10 @@ struct queue {
     int64_t n, n_groups, n_kinds, n_files;
     const int64_t *node;
     struct remaining *remaining; // (n)
-    int64_t *store;              /* the parts of all tasks and of all pieces in flight */
-    bool *skip;                  // (most parts of a task) working memory
-    int64_t *heap;               // (n_heap) tasks not handed out completely, the longest first
+    int64_t n_store;
+    int64_t *store; // (n_store) the parts of all tasks and of all pieces in flight
+    bool *skip;     // (most parts of a task) working memory
+    int64_t *heap;  // (n_heap) tasks not handed out completely, the longest first
     int64_t n_heap;
     double total;                /* corrected cost of all remaining parts */
     struct in_flight *in_flight; // (n_groups)
@@ -214,7 +217,8 @@ enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_grou
         if (tasks[i].files > q->n_files) q->n_files = tasks[i].files;
     }
     TRY(mem_zero(&q->remaining, n, sizeof *q->remaining, "queue", e));
-    TRY(mem_zero(&q->store, parts + n_groups * most, sizeof *q->store, "queue", e));
+    q->n_store = parts + n_groups * most;
+    TRY(mem_zero(&q->store, q->n_store, sizeof *q->store, "queue", e));
     TRY(mem_zero(&q->skip, most, sizeof *q->skip, "queue", e));
     TRY(mem_zero(&q->heap, n, sizeof *q->heap, "queue", e));
     TRY(mem_zero(&q->in_flight, n_groups, sizeof *q->in_flight, "queue", e));
@@ -348,6 +352,8 @@ static void launch(struct queue *q, int64_t group, int64_t task, double now)
     f->task = task;
     f->start = now;
     f->expected = corrected(q, task, f->cost);
+    f->reported = false;
+    f->once = 0;
     r->started = true;
     r->out++;
     q->pieces++;
@@ -384,24 +390,81 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
     return true;
 }
 
+/* Takes in how long a piece took that ends then. */
+static void measure(struct queue *q, const struct in_flight *f, double end)
+{
+    struct measured *of[] = {&q->kinds[q->tasks[f->task].kind], &q->all};
+    for (int i = 0; i < 2; i++) {
+        of[i]->planned += f->cost;
+        of[i]->taken += end - f->start - f->once;
+    }
+}
+
 void queue_finish(struct queue *q, int64_t group, double now, bool dropped)
 {
     struct in_flight *f = &q->in_flight[group];
     if (!f->busy) return;
     struct remaining *r = &q->remaining[f->task];
-    struct measured *kind = &q->kinds[q->tasks[f->task].kind];
     f->busy = false;
     r->out--;
     r->dropped = r->dropped || dropped;
     if (r->n == 0 && r->out == 0 && !r->dropped) q->finished++;
     if (dropped) return;
-    double taken = now - f->start;
-    kind->planned += f->cost;
-    kind->taken += taken;
-    q->all.planned += f->cost;
-    q->all.taken += taken;
+    measure(q, f, now);
     q->ends++;
     learn(q);
+}
+
+/* --- forecasts --- */
+
+void queue_report(struct queue *q, int64_t group, double now, double left, double once)
+{
+    struct in_flight *f = &q->in_flight[group];
+    if (!f->busy) return;
+    f->reported = true;
+    f->ends = now + left;
+    f->once = once;
+}
+
+double queue_left(const struct queue *q, int64_t group, double now)
+{
+    const struct in_flight *f = &q->in_flight[group];
+    double ends = f->reported ? f->ends : f->start + corrected(q, f->task, f->cost);
+    return f->busy && ends > now ? ends - now : 0;
+}
+
+/* As if the pieces that have reported had ended as they expect to. */
+static void learn_early(struct queue *q)
+{
+    for (int64_t g = 0; g < q->n_groups; g++) {
+        const struct in_flight *f = &q->in_flight[g];
+        if (f->busy && f->reported) measure(q, f, f->ends);
+    }
+    for (int64_t k = 0; k < q->n_kinds; k++) q->ratio[k] = measured_ratio(q, k);
+    heap_order(q);
+}
+
+enum status queue_clone(const struct queue *q, struct queue **out, struct err *e)
+{
+    struct queue *c;
+    PASS(queue_open(q->tasks, q->n, q->n_groups, q->node, &c, e));
+    const struct queue own = *c;
+    *c = *q;
+    c->remaining = memcpy(own.remaining, q->remaining, (size_t)q->n * sizeof *q->remaining);
+    c->store = memcpy(own.store, q->store, (size_t)q->n_store * sizeof *q->store);
+    c->skip = own.skip;
+    c->heap = memcpy(own.heap, q->heap, (size_t)q->n * sizeof *q->heap);
+    c->in_flight = memcpy(own.in_flight, q->in_flight, (size_t)q->n_groups * sizeof *q->in_flight);
+    c->kinds = memcpy(own.kinds, q->kinds, (size_t)q->n_kinds * sizeof *q->kinds);
+    c->ratio = memcpy(own.ratio, q->ratio, (size_t)q->n_kinds * sizeof *q->ratio);
+    c->reader = memcpy(own.reader, q->reader, (size_t)q->n_files * sizeof *q->reader);
+    for (int64_t i = 0; i < q->n; i++)
+        c->remaining[i].parts = c->store + (q->remaining[i].parts - q->store);
+    for (int64_t g = 0; g < q->n_groups; g++)
+        c->in_flight[g].parts = c->store + (q->in_flight[g].parts - q->store);
+    learn_early(c);
+    *out = c;
+    return OK;
 }
 
 bool queue_empty(const struct queue *q)

@@ -28,6 +28,14 @@ struct queue_piece {
 /* The next piece for the group, which must not have one; false: everything is handed out. */
 bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *out);
 
+/* The rest of the group's piece is expected to take `left` seconds from now on; `once`: seconds so
+ * far that went into what later pieces find ready, and do not count as the piece's own. */
+void queue_report(struct queue *q, int64_t group, double now, double left, double once);
+/* Seconds that the group's piece still takes: as it reported, else as its cost says; 0: it has
+ * none.
+ */
+double queue_left(const struct queue *q, int64_t group, double now);
+
 /* The group's piece has ended. dropped: unfinished; it is not handed out again. */
 void queue_finish(struct queue *q, int64_t group, double now, bool dropped);
 
@@ -37,3 +45,7 @@ bool queue_empty(const struct queue *q);
 /* Tasks of which every part is finished; pieces handed out so far. */
 int64_t queue_finished(const struct queue *q);
 int64_t queue_pieces(const struct queue *q);
+
+/* A queue that goes its own way from here on, in order to look ahead. Its costs are corrected by
+ * what pieces in flight have reported, too. The caller closes. ERR_NOMEM. */
+MUST_USE enum status queue_clone(const struct queue *q, struct queue **out, struct err *e);

@@ -18,6 +18,7 @@
 
 struct sched_task {
     char *text;  /* self-contained, owned by the caller; not needed where a rank is alone */
+    char *name;  /* for progress, owned by the caller; NULL: none */
     double cost; /* expected seconds: of the whole task, or of what all its parts share */
     /* A task may be cut into pieces, each of some parts; every piece repeats the shared work. */
     int64_t n_parts; /* 0: never cut */
@@ -45,6 +46,11 @@ MUST_USE enum status sched_send(struct sched_port *port, const char *result, str
  * Cheap enough to ask once per block of the network. */
 bool sched_should_stop(struct sched_port *port);
 
+/* How far a running task is: what it does (a word or two), the seconds that its rest will take, and
+ * those spent so far on what later tasks find ready. Sent at most once a second, unless last. Calls
+ * of ranks other than the leader do nothing. Where a single rank works, its sink ticks. */
+void sched_report(struct sched_port *port, const char *what, double left, double once, bool last);
+
 struct sched_work {
     /* Runs a piece. Collective on group: all its ranks call it with the same piece. ERR_STOPPED:
      * dropped because sched_should_stop said so; any other error ends the whole run (a failure that
@@ -54,6 +60,20 @@ struct sched_work {
     void *context;
 };
 
+/* A piece of a task that a group works on. */
+struct sched_hand {
+    const char *name; /* of the task, borrowed; NULL: it has none */
+    const char *what; /* as it reported last, borrowed; "" before it did */
+    double seconds;   /* since it was handed out */
+};
+
+/* How far the run is. */
+struct sched_progress {
+    double left; /* seconds until the last task ends, as the schedule is expected to go on */
+    int64_t n;
+    const struct sched_hand *hand; // (n) pieces in hand, the oldest first
+};
+
 struct sched_sink {
     /* Takes one result, on the master. An error stops the run: nothing more is handed out, tasks in
      * flight are dropped. */
@@ -61,6 +81,9 @@ struct sched_sink {
     /* Called on the master when no message is waiting, at least every few milliseconds while others
      * work and after each task of its own: for durability and progress. Errors: as of accept. */
     enum status (*tick)(void *context, struct err *e);
+    /* Told before the first task and then as often as it wants how far the run is; returns after
+     * how many seconds it wants to be told again. NULL: never. */
+    double (*watch)(void *context, const struct sched_progress *p);
     void *context;
 };
 

@@ -4,11 +4,13 @@
 #include "util/patient.h"
 #include <semaphore.h>
 
-/* Messages. READY (with the group's size and class), RESULT, DONE and BROKEN go from a leader to
- * the master; TASK, SPLIT (with a struct sched_split), STOP and END from the master to a leader. */
+/* Messages. READY (with the group's size and class), RESULT, PROGRESS, DONE and BROKEN go from a
+ * leader to the master; TASK, SPLIT (with a struct sched_split), STOP and END from the master to a
+ * leader. */
 enum tag {
     TAG_READY = 1,
     TAG_RESULT,
+    TAG_PROGRESS,
     TAG_DONE,
     TAG_BROKEN,
     TAG_TASK,
@@ -21,8 +23,12 @@ struct sched_port {
     MPI_Comm world;                /* master is its rank 0 */
     MPI_Comm group;                /* leader is its rank 0 */
     int64_t class;                 /* ranks that its tasks ask for; 0: it has had no task yet */
+    double reported;               /* clock_seconds of the last report */
     const struct sched_sink *sink; /* a single rank: where results go; else NULL */
-    enum status sink_status;       /* the first failure of the sink */
+    struct queue *queue;           /* likewise: where its pieces come from, */
+    struct watch *watch;           /* and how far it is */
+    enum status sink_status;       /* the first failure of the sink; */
+    struct err sink_failure;       /* and its text, if that was not in a call that returned it */
     bool stop;                     /* the master sent STOP */
 };
 
@@ -37,6 +43,9 @@ MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char
                                    struct err *e);
 /* Sends a text without its NUL. ERR_MPI. */
 MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e);
+
+/* A single rank: tells its sink how far the run is if it is time. ERR_NOMEM. */
+MUST_USE enum status port_tell(struct sched_port *port, struct err *e);
 
 /* A piece as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller
  * frees *out. ERR_NOMEM. */

@@ -1,5 +1,4 @@
 #include "sched/simulate.h"
-#include "sched/queue.h"
 #include "util/mem.h"
 #include <stdlib.h>
 
@@ -12,6 +11,21 @@ static int64_t next_free(const double *until, int64_t n)
     return best;
 }
 
+/* Lets the queue run out; until (n_groups): when each group is free, and at last when it is done.
+ * Returns the seconds of the pieces that it handed out. */
+static double go_on(struct queue *q, int64_t n_groups, double *until)
+{
+    double work = 0;
+    for (;;) {
+        int64_t group = next_free(until, n_groups);
+        struct queue_piece piece;
+        queue_finish(q, group, until[group], false);
+        if (!queue_take(q, group, until[group], &piece)) return work;
+        until[group] += piece.expected;
+        work += piece.expected;
+    }
+}
+
 enum status sched_simulate(const struct sched_task *tasks, int64_t n, int64_t n_groups,
                            struct sched_simulation *out, struct err *e)
 {
@@ -22,14 +36,7 @@ enum status sched_simulate(const struct sched_task *tasks, int64_t n, int64_t n_
     ENSURE(n_groups >= 1, ERR_USAGE, "%lld groups, expected at least 1", (long long)n_groups);
     TRY(mem_zero(&until, n_groups, sizeof *until, "groups", e));
     TRY(queue_open(tasks, n, n_groups, NULL, &q, e));
-    for (;;) {
-        int64_t group = next_free(until, n_groups);
-        struct queue_piece piece;
-        queue_finish(q, group, until[group], false);
-        if (!queue_take(q, group, until[group], &piece)) break;
-        until[group] += piece.expected;
-        s.work += piece.expected;
-    }
+    s.work = go_on(q, n_groups, until);
     for (int64_t i = 0; i < n_groups; i++)
         if (until[i] > s.makespan) s.makespan = until[i];
     for (int64_t i = 0; i < n; i++) {
@@ -43,4 +50,18 @@ done:
     queue_close(q);
     free(until);
     return st;
+}
+
+enum status sched_forecast(const struct queue *q, int64_t n_groups, double now, double *until,
+                           struct err *e)
+{
+    struct queue *ahead;
+    PASS(queue_clone(q, &ahead, e));
+    for (int64_t g = 0; g < n_groups; g++) {
+        double left = queue_left(ahead, g, now);
+        if (left > 0) until[g] = now + left;
+    }
+    go_on(ahead, n_groups, until);
+    queue_close(ahead);
+    return OK;
 }

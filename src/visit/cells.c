@@ -124,6 +124,7 @@ static enum status open_cells(struct part_context *c, struct err *e)
     PASS(walk_init(&s->run, c, &s->visit, c->model, e));
     s->run.sink = &s->sink;
     s->run.scored = scored;
+    s->run.pace = c->pace;
     return OK;
 }
 

@@ -60,6 +60,7 @@ struct stream {
     int64_t n_layers, layers_capacity;
     struct layer_report *layers;
     double squared_distance, bits, weights; /* sums over the linears so far */
+    double share;                           /* of the walk's work: of all blocks of its own */
     struct {
         double forward, hessian, factor, sweep;
         double read, head; /* even parts of its wave's */
@@ -180,7 +181,9 @@ struct run {
     struct stream *streams;    // (n)
     struct stream **order;     // (n) in the order in which a block processes them
     struct memory_plan plan;
-    char *scratch; /* folder, NULL: none */
+    char *scratch;                       /* folder, NULL: none */
+    struct pace *pace;                   /* NULL: nobody is told how far it is */
+    double share_statistics, share_head; /* of the work: shared statistics; a stream's head */
     double seconds_read, seconds_head, weight_norm;
     /* Told of the streams of each wave when they are scored or have failed; first: and of the
      * full-precision one. Collective. NULL: nobody. */

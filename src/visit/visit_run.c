@@ -34,6 +34,7 @@ enum status part_emit(const struct part_context *c, json_t *record, struct err *
 static enum status run_part(struct part_context *c, int i, struct err *failure, struct err *e)
 {
     if (failure->code != OK) return OK;
+    pace_begin(c->pace, i);
     enum status worked = err_agree(c->group->comm, visit_part(i)->run(c, failure), failure);
     enum status lost = c->lost->code;
     if (lost != OK) err_set(e, lost, __FILE__, __LINE__, "%s", c->lost->text);
@@ -87,6 +88,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
 {
     enum status st = OK;
     struct visit_group group = {0}, self = {0};
+    struct pace pace;
     char *fingerprint = NULL;
     struct err lost = {0};
     struct part_context c = {.visit = v,
@@ -97,8 +99,10 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
                              .threads = omp_get_max_threads(),
                              .start = clock_seconds(),
                              .provenance = {.visit = v, .weights_hash = ""},
+                             .pace = &pace,
                              .engine = &walk_engine,
                              .lost = &lost};
+    pace_open(&pace, v, hooks, cache);
     TRY(group_open(comm, &group, e));
     TRY(group_open(MPI_COMM_SELF, &self, e));
     clock_utc(c.provenance.utc_start);
@@ -110,6 +114,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     for (int i = 0; i < PART_N; i++)
         if (group.rank == 0 && visit_wants(v, i)) visit_seen(v, i, c.seen[i]);
     TRY(run_parts(&c, e));
+    pace_close(&pace);
 done:
     for (int i = PART_N - 1; i >= 0; i--) {
         if (c.state[i]) visit_part(i)->close(&c);

@@ -46,7 +46,10 @@ enum status walk_init(struct run *r, const struct part_context *c, const struct 
 /* Loads the texts and selects this rank's sequences. */
 static enum status share_inputs(struct run *r, struct err *e)
 {
-    PASS(visit_inputs_get(r->context->cache, r->visit, &r->inputs, e));
+    pace_prepare(r->pace, true);
+    enum status st = visit_inputs_get(r->context->cache, r->visit, &r->inputs, e);
+    pace_prepare(r->pace, false);
+    PASS(st);
     PASS(model_check_ids(r->model, r->inputs.evaluation, e));
     if (r->inputs.calibration) PASS(model_check_ids(r->model, r->inputs.calibration, e));
     r->local = r->inputs;
@@ -159,11 +162,43 @@ static enum status plan_memory(struct run *r, struct err *e)
     return OK;
 }
 
+/* Which shares of the walk's work the streams, their statistics and the head are. */
+static void share_work(struct run *r)
+{
+    struct model_sizes sizes;
+    const struct cost_rates rates = cost_rates_given(1);
+    const struct cost_tokens evaluation = cost_tokens_count(r->inputs.evaluation),
+                             calibration = cost_tokens_count(r->inputs.calibration);
+    double seconds[COST_PHASE_N], sum = 0;
+    model_sizes(r->model, &sizes);
+    struct cost c = cost_shared(&sizes, &evaluation, 0);
+    r->full.share = cost_seconds(&c, &rates, seconds) - seconds[COST_HEAD];
+    r->share_head = seconds[COST_HEAD];
+    sum = r->full.share + (double)(1 + r->n) * r->share_head;
+    for (int64_t i = 0; i < r->n; i++) {
+        const struct method_entry *method = &r->streams[i].variant->method;
+        c = cost_variant(&sizes, method, &evaluation, &calibration);
+        r->streams[i].share = cost_seconds(&c, &rates, NULL) - r->share_head;
+        sum += r->streams[i].share;
+        if (!r->streams[i].needs.shared || r->share_statistics > 0) continue;
+        c = cost_shared_statistics(&sizes, method, 1, &calibration);
+        r->share_statistics = cost_seconds(&c, &rates, NULL);
+        sum += r->share_statistics;
+    }
+    if (sum <= 0) sum = 1;
+    r->full.share /= sum;
+    r->share_head /= sum;
+    r->share_statistics /= sum;
+    for (int64_t i = 0; i < r->n; i++) r->streams[i].share /= sum;
+}
+
 enum status walk_prepare(struct run *r, struct err *e)
 {
     PASS(group_agree(r->group, share_inputs(r, e), e));
     PASS(group_agree(r->group, order_streams(r, e), e));
-    return plan_memory(r, e);
+    PASS(plan_memory(r, e));
+    if (r->pace) share_work(r);
+    return OK;
 }
 
 int64_t walk_planned(const struct run *r)
@@ -197,6 +232,7 @@ static enum status walk_checkpoint(const struct part_context *context, struct ch
     if (st == OK) st = walk_init(&r, context, v, model, e);
     TRY(group_agree(context->group, st, e));
     r.sink = sink;
+    if (datasets) r.pace = context->pace;
     TRY(walk_prepare(&r, e));
     TRY(walk_go(&r, e));
     for (int64_t i = 0; i < r.n; i++)

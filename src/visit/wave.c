@@ -99,11 +99,19 @@ static enum status pass_stream(struct workspace *w, struct stream *s, const stru
     return OK;
 }
 
+/* Of the walk's work, what this wave does with the full-precision stream. */
+static double share_of_full(const struct run *r, bool first)
+{
+    const double waves = r->plan.waves > 1 ? (double)r->plan.waves : 1;
+    return (first ? r->full.share : 0) + r->share_statistics / waves;
+}
+
 static enum status pass_blocks(struct run *r, struct workspace *w, struct stream *const *streams,
                                int64_t n, bool first, struct err *e)
 {
     enum status st = OK;
     struct block_reader *reader = NULL;
+    const double layers = (double)model_shape(r->model)->layers;
     TRY(block_reader_open(r->group, r->model, r->plan.ahead, &reader, e));
     for (int64_t layer = 0; layer < model_shape(r->model)->layers; layer++) {
         const struct block *b;
@@ -111,7 +119,14 @@ static enum status pass_blocks(struct run *r, struct workspace *w, struct stream
             FAIL(ERR_STOPPED, "stopped before block %lld", (long long)layer);
         TRY(block_reader_next(reader, &b, e));
         TRY(pass_full(r, w, b, first, e));
-        for (int64_t i = 0; i < n; i++) TRY(pass_stream(w, streams[i], b, e));
+        pace_step(r->pace, share_of_full(r, first) / layers);
+        for (int64_t i = 0; i < n; i++) {
+            TRY(pass_stream(w, streams[i], b, e));
+            if (streams[i]->st == OK)
+                pace_step(r->pace, streams[i]->share / layers);
+            else
+                pace_skip(r->pace, streams[i]->share / layers);
+        }
         quantize_forget(w);
         if (r->full.needs.trials)
             TRY(group_agree(r->group,
@@ -170,6 +185,7 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     workspace_free(&w);
     drop_calibration(r, streams, n);
     TRY(score_streams(r, streams, n, e));
+    pace_step(r->pace, (double)(n + first) * r->share_head);
     for (int64_t i = 0; i < n; i++) {
         states_close(streams[i]->evaluation);
         streams[i]->evaluation = NULL;

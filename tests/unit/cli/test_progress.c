@@ -1,73 +1,153 @@
-/* The progress line of a run: when it is printed, and its text. */
+/* The progress of a run: its line, when the next is due, and the failures that it names. */
 #include "cli/progress.h"
 #include "scratch.h"
 #include "util/clock.h"
 #include <fcntl.h>
 
-/* Text printed by this call. */
-static const char *printed(struct progress *p, bool last)
+static const int64_t totals[PROGRESS_KINDS] = {
+    [PROGRESS_CELLS] = 10, [PROGRESS_CURVATURE] = 0, [PROGRESS_POINTS] = 7};
+
+static int before;
+
+static void capture(void)
 {
-    static char text[300];
-    int before = dup(2), fd = open(scratch_path("err"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    before = dup(2);
+    int fd = open(scratch_path("err"), O_RDWR | O_CREAT | O_TRUNC, 0600);
     assert_true(before >= 0 && fd >= 0 && dup2(fd, 2) >= 0);
-    progress_print(p, last);
-    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    close(fd);
+}
+
+/* What was printed since. */
+static const char *captured(void)
+{
+    static char text[2000];
+    int fd = open(scratch_path("err"), O_RDONLY);
+    ssize_t n = read(fd, text, sizeof text - 1);
     text[n > 0 ? n : 0] = '\0';
+    close(fd);
     assert_true(dup2(before, 2) >= 0);
     close(before);
-    close(fd);
     return text;
 }
 
-/* Sets start and last print this many seconds back. */
-static void back_date(struct progress *p, double seconds)
+static const char *printed(struct progress *p, const struct sched_progress *now, double *next)
 {
-    p->start -= seconds;
-    p->printed -= seconds;
+    capture();
+    *next = progress_print(p, now);
+    return captured();
 }
 
 static void in_a_log(void **state)
 {
     (void)state;
     struct progress p;
-    progress_start(&p, 10);
+    double next;
+    const struct sched_hand hand[] = {{"a step1", "curvature", 192},
+                                      {"a step2", "cells", 9},
+                                      {"surface s", "", 3},
+                                      {"a step3", "cells", 1}};
+    const struct sched_progress now = {.left = 4 * 3600, .n = 4, .hand = hand},
+                                one = {.left = 59.2, .n = 1, .hand = hand + 1};
+    progress_start(&p, totals);
     p.terminal = false;
-    assert_string_equal(printed(&p, false), "");
-    progress_add(&p, 1, 1);
-    assert_string_equal(printed(&p, false), ""); /* too soon */
-    back_date(&p, 3600);
-    assert_string_equal(printed(&p, false),
-                        "2/10 cells, 1 failed, 0.00 cells/s, 1h 00m spent, 4h 00m left\n");
-    back_date(&p, 60);
-    assert_string_equal(printed(&p, false), ""); /* nothing new */
-    progress_add(&p, 0, 0);
-    assert_string_equal(printed(&p, false), "");
-    progress_add(&p, 8, 0);
-    assert_non_null(strstr(printed(&p, true), "10/10 cells, 1 failed"));
+    assert_string_equal(printed(&p, &now, &next), ""); /* nobody wants to know yet */
+    assert_true(next > 0 && next <= 1);
+    progress_add(&p, PROGRESS_CELLS, 1, 1);
+    p.start -= 100;
+    assert_string_equal(printed(&p, &one, &next), "2/10 cells, 0/7 points, 1 failed, 1m 40s spent, "
+                                                  "59s left; in hand: a step2 (cells, 9s)\n");
+    assert_true(next == 10);
+    p.start -= 3500;
+    assert_string_equal(
+        printed(&p, &now, &next),
+        "2/10 cells, 0/7 points, 1 failed, 1h 00m spent, 4h 00m left; in hand: a "
+        "step1 (curvature, 3m 12s), a step2 (cells, 9s), surface s (3s), +1 more\n");
+    assert_true(next <= 60 && next > 59);
+    progress_add(&p, PROGRESS_CELLS, 8, 0);
+    progress_add(&p, PROGRESS_POINTS, 7, 0);
+    capture();
+    progress_end(&p);
+    assert_string_equal(captured(), "10/10 cells, 7/7 points, 1 failed, 1h 00m spent\n");
+    progress_free(&p);
 }
 
 static void on_a_terminal(void **state)
 {
     (void)state;
     struct progress p;
-    progress_start(&p, 4);
+    double next;
+    const struct sched_progress now = {.left = 5};
+    progress_start(&p, totals);
     p.terminal = true;
-    back_date(&p, 90);
-    assert_string_equal(printed(&p, false),
-                        "\r\033[K0/4 cells, 0 failed, 0.00 cells/s, 1m 30s spent, ? left");
-    back_date(&p, 2 * 86400);
-    const char *line = printed(&p, true); /* the line ends */
-    assert_non_null(strstr(line, "2d 00h spent"));
+    p.start -= 90;
+    assert_string_equal(printed(&p, &now, &next),
+                        "0/10 cells, 0/7 points, 0 failed, 1m 30s spent, 5s left");
+    assert_true(next == 1);
+    p.start -= 2 * 86400;
+    assert_string_equal(printed(&p, &now, &next),
+                        "\r\033[K0/10 cells, 0/7 points, 0 failed, 2d 00h spent, 5s left");
+    capture();
+    progress_end(&p); /* the line ends */
+    const char *line = captured();
     assert_int_equal(line[strlen(line) - 1], '\n');
+    progress_free(&p);
 }
 
-static void without_cells(void **state)
+static void with_nothing_to_do(void **state)
 {
     (void)state;
     struct progress p;
-    progress_start(&p, 0);
-    back_date(&p, 100);
-    assert_string_equal(printed(&p, true), "");
+    double next;
+    const struct sched_progress now = {0};
+    progress_start(&p, (const int64_t[PROGRESS_KINDS]){0});
+    p.start -= 100;
+    assert_string_equal(printed(&p, &now, &next), "");
+    capture();
+    progress_end(&p);
+    assert_string_equal(captured(), "");
+}
+
+static void fail_record(struct progress *p, const char *json)
+{
+    json_t *record = json_loads(json, 0, NULL);
+    assert_non_null(record);
+    assert_int_equal(progress_fail(p, record, NULL), OK);
+    json_decref(record);
+}
+
+/* Each once, those of a checkpoint that say the same together, between whole lines. */
+static void failures_are_named(void **state)
+{
+    (void)state;
+    struct progress p;
+    progress_start(&p, totals);
+    p.open = p.terminal = true;
+    fail_record(&p,
+                "{\"type\": \"checkpoint\", \"model\": \"a\", \"checkpoint\": \"s1\", \"message\": "
+                "\"x.safetensors: it is\\nno good\"}");
+    fail_record(&p, "{\"type\": \"cell\", \"model\": \"a\", \"checkpoint\": \"s1\", \"bits\": 3, "
+                    "\"quantizer\": \"gptq\", \"message\": \"x.safetensors: it is\\nno good\"}");
+    fail_record(&p, "{\"type\": \"cell\", \"model\": \"a\", \"checkpoint\": \"s2\", \"bits\": 3, "
+                    "\"quantizer\": \"gptq\", \"message\": \"other\"}");
+    fail_record(&p,
+                "{\"type\": \"curvature\", \"model\": \"a\", \"checkpoint\": \"s1\", \"message\": "
+                "\"x.safetensors: it is\\nno good\"}");
+    fail_record(
+        &p, "{\"type\": \"point\", \"surface\": \"plane\", \"point\": \"s2\", \"message\": \"m\"}");
+    capture();
+    progress_tell_failures(&p);
+    assert_string_equal(captured(), ""); /* others may follow */
+    for (int64_t i = 0; i < p.n_failures; i++) p.failures[i].since -= 1;
+    capture();
+    progress_tell_failures(&p);
+    assert_string_equal(captured(),
+                        "\r\033[Kfailed: a s1 (gptq 3, curvature): x.safetensors: it is no good\n"
+                        "failed: a s2 (gptq 3): other\n"
+                        "failed: surface plane s2: m\n");
+    capture();
+    progress_tell_failures(&p);
+    assert_string_equal(captured(), "");
+    progress_free(&p);
 }
 
 int main(void)
@@ -75,7 +155,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_a_log),
         cmocka_unit_test(on_a_terminal),
-        cmocka_unit_test(without_cells),
+        cmocka_unit_test(with_nothing_to_do),
+        cmocka_unit_test(failures_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

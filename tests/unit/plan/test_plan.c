@@ -217,6 +217,27 @@ static void visits_hold_the_applicable_cells(void **state)
     drop(&m);
 }
 
+/* Prices a visit of model 0 in *out; returns what its pieces share. */
+static double price(const struct plan *p, const int64_t *which, const struct visit *v,
+                    struct plan_visit *out)
+{
+    *out = (struct plan_visit){.visit = *v};
+    assert_int_equal(plan_visit_price(p, which, out, NULL), OK);
+    double sum = 0, shared = 0;
+    for (int64_t i = 0; i < (1 + out->n_pieces) * PART_N; i++) sum += out->seconds[i];
+    for (int k = 0; k < PART_N; k++) shared += out->seconds[k];
+    for (int64_t i = 0; i < out->n_pieces; i++) sum -= out->pieces[i];
+    assert_float_equal(sum / out->cost, 1, 1e-9); /* by parts and by pieces it is the same */
+    assert_float_equal(shared / out->cost, 1, 1e-9);
+    return out->cost;
+}
+
+static void price_free(struct plan_visit *v)
+{
+    free(v->pieces);
+    free(v->seconds);
+}
+
 /* Cost that second order adds: to each cell, and once to visits that have cells. */
 static void visits_cost_their_second_order(void **state)
 {
@@ -225,24 +246,26 @@ static void visits_cost_their_second_order(void **state)
     const int64_t which[] = {0, 2};
     struct variant variants[2] = {{.bits = 0}};
     const struct visit none = {0}, two = {.n_variants = 2, .variants = variants};
-    double parts[2][3], cell = 0;
+    struct plan_visit visits[4];
+    double cell = 0;
     make(&plain, NULL, NULL);
     make(&account, "curvature={second_order: total, data: {text: text.txt, length: 64}}", NULL);
     assert_true(plain.plan.costs.models[0].known && account.plan.costs.models[0].known);
     const struct plan_model *m = &account.plan.costs.models[0];
-    double without = plan_visit_seconds(&plain.plan, 0, which, &two, parts[0]);
-    double with = plan_visit_seconds(&account.plan, 0, which, &two, parts[1]);
+    double without = price(&plain.plan, which, &two, &visits[0]);
+    double with = price(&account.plan, which, &two, &visits[1]);
     double once = cost_seconds(&m->once[PART_SECOND_ORDER], &account.plan.costs.rates, NULL);
     /* Computing overlaps with reading, so the sum may be less. */
     assert_true(once > 0 && with > without && with <= (without + once) * (1 + 1e-9));
     for (int i = 1; i < 3; i++) {
-        double more = parts[1][i] - parts[0][i];
+        double more = visits[1].pieces[i] - visits[0].pieces[i];
         assert_true(i == 1 || fabs(more - cell) <= 1e-9 * more);
         cell = more;
         assert_true(more > 2 * once); /* a loss and a product more */
     }
-    assert_true(plan_visit_seconds(&account.plan, 0, NULL, &none, parts[1]) ==
-                plan_visit_seconds(&plain.plan, 0, NULL, &none, parts[0]));
+    assert_true(price(&account.plan, NULL, &none, &visits[2]) ==
+                price(&plain.plan, NULL, &none, &visits[3]));
+    for (int i = 0; i < 4; i++) price_free(&visits[i]);
     struct cost whole = plan_visit_cost(&account.plan, 0, which, 2);
     double second = cost_flop(&m->once[PART_SECOND_ORDER]);
     for (int i = 0; i < 2; i++) second += m->variants[which[i]].flop[COST_SECOND_ORDER];

@@ -231,6 +231,128 @@ static void dropped_tasks_are_not_finished(void **state)
     queue_close(q);
 }
 
+/* --- looking ahead --- */
+
+/* A run in simulated time. Tasks of kind k really take ratio[k] times what was planned; a piece
+ * reports what is true of it, at each look. */
+struct world {
+    const double *ratio;
+    int64_t groups;
+    double end[8], total[8]; /* of the groups' pieces */
+    struct queue *q;
+};
+
+static void give(struct world *w, int64_t group, double now)
+{
+    struct queue_piece piece;
+    w->end[group] = INFINITY;
+    if (!queue_take(w->q, group, now, &piece)) return;
+    const struct sched_task *t = &tasks[piece.task];
+    double planned = t->cost;
+    for (int64_t i = 0; i < piece.n_parts; i++) planned += t->parts[piece.parts[i]];
+    w->total[group] = planned * w->ratio[t->kind];
+    w->end[group] = now + w->total[group];
+}
+
+/* Seconds that are left, as they are expected to be. */
+static double look_ahead(struct world *w, double now)
+{
+    double until[8], left = 0;
+    for (int64_t g = 0; g < w->groups; g++) {
+        until[g] = now;
+        if (isinf(w->end[g])) continue;
+        const double rest = w->end[g] - now;
+        if (rest < 0.99 * w->total[g]) queue_report(w->q, g, now, rest, 0);
+    }
+    assert_int_equal(sched_forecast(w->q, w->groups, now, until, NULL), OK);
+    for (int64_t g = 0; g < w->groups; g++) left = fmax(left, until[g] - now);
+    return left;
+}
+
+/* Runs all tasks, looking ahead at look[0..n) (ascending): left[i] = what was expected then.
+ * Returns how long it took. */
+static double run_and_look(int64_t n_tasks, int64_t groups, const double *ratio, const double *look,
+                           int n, double *left)
+{
+    struct world w = {.ratio = ratio, .groups = groups, .q = open(n_tasks, groups, NULL)};
+    double now = 0;
+    for (int64_t g = 0; g < groups; g++) give(&w, g, 0);
+    for (int i = 0;;) {
+        int64_t next = 0;
+        for (int64_t g = 1; g < groups; g++)
+            if (w.end[g] < w.end[next]) next = g;
+        for (; i < n && look[i] < w.end[next] && !isinf(w.end[next]); i++)
+            left[i] = look_ahead(&w, look[i]);
+        if (isinf(w.end[next])) break;
+        now = w.end[next];
+        queue_finish(w.q, next, now, false);
+        give(&w, next, now);
+    }
+    queue_close(w.q);
+    return now;
+}
+
+static void expect_true_times(int64_t n_tasks, int64_t groups, const double *ratio)
+{
+    static const double shares[] = {0.1, 0.25, 0.5, 0.75};
+    double look[4], left[4];
+    const double end = run_and_look(n_tasks, groups, ratio, NULL, 0, NULL);
+    for (int i = 0; i < 4; i++) look[i] = shares[i] * end;
+    assert_float_equal(run_and_look(n_tasks, groups, ratio, look, 4, left), end, 1e-9 * end);
+    for (int i = 0; i < 4; i++) {
+        const double truth = end - look[i];
+        print_message("%lld tasks on %lld groups, at %2.0f %%: %.3g of %.3g\n", (long long)n_tasks,
+                      (long long)groups, 100 * shares[i], left[i], truth);
+        assert_true(fabs(left[i] - truth) <= 0.3 * truth);
+    }
+}
+
+static void the_end_is_forecast(void **state)
+{
+    (void)state;
+    static const double exact[] = {1, 1}, slow[] = {3, 3}, unlike[] = {0.4, 0.5};
+    fill(1, 10, 0, 0); /* one long visit */
+    expect_true_times(1, 1, slow);
+    fill(3, 10, 0, 0); /* list scheduling: two groups take 20, not 15 */
+    expect_true_times(3, 2, slow);
+    expect_true_times(3, 2, exact);
+    fill(11, 1, 8, 1);
+    expect_true_times(11, 2, slow);
+    expect_true_times(11, 8, slow);
+    fill(40, 1, 4, 0.5); /* two models of unlike size */
+    for (int64_t i = 0; i < 20; i++) {
+        tasks[i].kind = 1;
+        tasks[i].cost = 0.1;
+        for (int64_t j = 0; j < 4; j++) parts[i][j] = 0.02;
+    }
+    expect_true_times(40, 3, unlike);
+}
+
+/* The queue is not moved by it, and time that only the first piece takes counts once. */
+static void looking_ahead_changes_nothing(void **state)
+{
+    (void)state;
+    double until[2] = {10, 10};
+    fill(4, 10, 0, 0);
+    struct queue *q = open(4, 2, NULL);
+    take(q, 0, 0);
+    queue_report(q, 0, 10, 5, 5); /* 15 seconds, of which 5 only for the first: as planned */
+    assert_float_equal(queue_left(q, 0, 10), 5, 1e-9);
+    assert_float_equal(queue_left(q, 0, 12), 3, 1e-9);
+    assert_float_equal(queue_left(q, 0, 20), 0, 1e-9);
+    assert_true(queue_left(q, 1, 10) == 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(sched_forecast(q, 2, 10, until, NULL), OK);
+        assert_float_equal(until[0], 25, 1e-9);
+        assert_float_equal(until[1], 30, 1e-9);
+        until[0] = until[1] = 10;
+    }
+    assert_int_equal(queue_pieces(q), 1);
+    queue_finish(q, 0, 15, false);
+    assert_float_equal(take(q, 0, 15).expected, 10, 1e-9);
+    queue_close(q);
+}
+
 static void costs_must_be_numbers(void **state)
 {
     (void)state;
@@ -254,6 +376,8 @@ int main(void)
         cmocka_unit_test(times_correct_costs),
         cmocka_unit_test(files_stay_on_their_node),
         cmocka_unit_test(dropped_tasks_are_not_finished),
+        cmocka_unit_test(the_end_is_forecast),
+        cmocka_unit_test(looking_ahead_changes_nothing),
         cmocka_unit_test(costs_must_be_numbers),
     };
     return cmocka_run_group_tests(tests_, NULL, NULL);

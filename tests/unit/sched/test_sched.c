@@ -24,6 +24,8 @@ struct sink {
     int64_t results, ticks;
     int64_t fail_at; /* result at which accept fails; 0: never */
     bool signalled;  /* raise SIGUSR1 at the tenth result */
+    int64_t told,
+        reported; /* how often it was told how far the run is, and that a task is half done */
 };
 
 static enum status accept(void *context, const char *result, struct err *e)
@@ -43,6 +45,20 @@ static enum status tick(void *context, struct err *e)
     (void)e;
     ((struct sink *)context)->ticks++;
     return OK;
+}
+
+static double watch(void *context, const struct sched_progress *p)
+{
+    struct sink *s = context;
+    s->told++;
+    assert_true(p->left >= 0 && p->n <= world_size);
+    for (int64_t i = 0; i < p->n; i++) {
+        assert_non_null(p->hand[i].name);
+        assert_true(p->hand[i].seconds >= 0);
+        assert_true(i == 0 || p->hand[i].seconds <= p->hand[i - 1].seconds);
+        if (strcmp(p->hand[i].what, "half done") == 0 && p->left > 0) s->reported++;
+    }
+    return 0.1;
 }
 
 /* Number of ranks that every task asks for; 1 to 5; 3 or 4. */
@@ -75,6 +91,7 @@ static enum status work(void *context, MPI_Comm group, const struct sched_piece 
            ERR_MPI, "task %s wants %lld ranks and has %d", task, (long long)wanted, size);
     ENSURE(asked != LARGE || workers >= 6 || size == workers, ERR_MPI, "%lld of %lld ranks idle",
            (long long)(workers - size), (long long)workers);
+    sched_report(port, "half done", 1, 0.5, true);
     if (sched_should_stop(port)) return ERR_STOPPED;
     ENSURE(context == NULL || strcmp(task, context) != 0, ERR_NUMERIC, "task %s broke", task);
     for (int64_t i = 0; i < results; i++) TRY(sched_send(port, task, e));
@@ -89,6 +106,7 @@ static struct sched_task *tasks_new(void)
         tasks[i].cost = i % 17;
         tasks[i].text = calloc(1, 16);
         snprintf(tasks[i].text, 16, "%d", i);
+        tasks[i].name = tasks[i].text;
         tasks[i].files = i % 50;
         if (i % 2 == 0) continue; /* every second one has parts */
         tasks[i].n_parts = RESULTS_A_TASK;
@@ -113,7 +131,7 @@ static enum status run(int64_t ranks_per_group, struct sink *s, char *broken,
 {
     struct sched_task *tasks = tasks_new();
     struct sched_work w = {.run = work, .context = broken};
-    struct sched_sink sink = {.accept = accept, .tick = tick, .context = s};
+    struct sched_sink sink = {.accept = accept, .tick = tick, .watch = watch, .context = s};
     asked = ranks_per_group;
     for (int i = 0; i < TASKS; i++) tasks[i].ranks = ranks_wanted(i);
     enum status st = sched_run(MPI_COMM_WORLD, tasks, TASKS, &w, &sink, outcome, e);
@@ -138,6 +156,7 @@ static void every_task_runs_once(void **state)
         assert_int_equal(s.results, TASKS * RESULTS_A_TASK);
         for (int k = 0; k < TASKS; k++) assert_int_equal(s.count[k], RESULTS_A_TASK);
         assert_true(s.ticks > 0);
+        assert_true(s.told > 0);
     }
 }
 
@@ -169,6 +188,7 @@ static enum status sleep_work(void *context, MPI_Comm group, const struct sched_
 {
     (void)group;
     *(bool *)context = true;
+    sched_report(port, "half done", 2, 0, true);
     sleep(2);
     return sched_send(port, piece->text, e);
 }
@@ -189,9 +209,9 @@ static void waiting_costs_no_core(void **state)
     struct sched_outcome outcome;
     struct err e = {0};
     char text[] = "0";
-    struct sched_task task = {.text = text, .cost = 1, .ranks = 2};
+    struct sched_task task = {.text = text, .name = text, .cost = 1, .ranks = 2};
     struct sched_work w = {.run = sleep_work, .context = &worked};
-    struct sched_sink sink = {.accept = accept, .tick = tick, .context = &s};
+    struct sched_sink sink = {.accept = accept, .tick = tick, .watch = watch, .context = &s};
     MPI_Barrier(MPI_COMM_WORLD);
     double start = cpu_seconds();
     assert_int_equal(sched_run(MPI_COMM_WORLD, &task, 1, &w, &sink, &outcome, &e), OK);
@@ -199,6 +219,8 @@ static void waiting_costs_no_core(void **state)
     print_message("rank %d %s 2 s with %.3f s of CPU\n", world_rank, worked ? "slept" : "waited",
                   spent);
     assert_true(spent < 0.3);
+    /* Meanwhile the master knows what the group does. */
+    if (world_rank == 0 && world_size > 1) assert_true(s.reported > 5);
 }
 
 /* Last, because the signal's flag is never reset. */

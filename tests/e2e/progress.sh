@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# What a run says while it goes on: its progress lines, each failure once, and the same status from the cube, the journal and the
+# sweep file at every moment; then the exit codes of `qtraj status --exit-code`.
+. "$SOURCE/tests/tools/lib.sh"
+
+quickstart_sweep '1,6p' <<YAML
+name: progress
+results: r.h5
+bits: [2, 3, 4, 8]
+methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
+calibration: {text: text.txt, length: 256, samples: 24}
+evaluation: [{name: own, text: text.txt, length: 256, skip: 24, samples: 60}]
+curvature: {sharpness: lanczos, products: 6, sequences: 2, length: 128}
+YAML
+# one of the checkpoints has a damaged file
+cp -r "$quickstart/trajectory" "$work/models"
+broken=$(sed -n 3p "$work/trajectory.csv" | cut -d, -f1)
+truncate -s 5000 "$work/models/$broken/model.safetensors"
+sed -i "s|$quickstart/trajectory/|$work/models/|g" "$work/sweep.yaml"
+
+status() { "$QTRAJ" status "$@" 2>&1; }
+
+status --exit-code "$work/sweep.yaml" >"$work/out" && fail "status before any run: exit code 0"
+grep -q 'nothing has been run yet' "$work/out" || fail "before any run: $(cat "$work/out")"
+
+# Polls the three forms until the run ends. They are compared where the journal did not grow in between.
+timeout 200 mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" >"$work/run.out" 2>"$work/run.err" </dev/null &
+run=$!
+polls=0 running=0
+size() { stat -c %s "$work/r.journal" 2>/dev/null; ls "$work/r.h5.lock" 2>/dev/null; }
+while kill -0 $run 2>/dev/null; do
+    for form in "" --json; do
+        before=$(size)
+        a=$(status $form "$work/r.h5") && b=$(status $form "$work/r.journal") && c=$(status $form "$work/sweep.yaml")
+        after=$(size)
+        [ -n "$before" ] && [ "$before" = "$after" ] || continue
+        { [ "$a" = "$b" ] && [ "$b" = "$c" ]; } || fail "cube: $a; journal: $b; sweep file: $c"
+        polls=$((polls + 1))
+        case $form$a in *"running on $(hostname), pid "*) running=$((running + 1)) ;; esac
+    done
+    "$QTRAJ" status --exit-code "$work/r.h5" >/dev/null 2>&1
+    code=$?
+    kill -0 $run 2>/dev/null && { [ $code = 3 ] || [ ! -e "$work/r.h5.lock" ] || fail "exit code of a run that goes on: $code"; }
+    sleep 0.2
+done
+wait $run
+code=$?
+[ $code = 1 ] || fail "exit code $code: $(cat "$work/run.err")"
+{ [ $polls -ge 4 ] && [ $running -ge 2 ]; } || fail "$polls polls, $running of them of a run"
+echo "$polls polls, $running of a run"
+
+for form in r.h5 r.journal sweep.yaml; do
+    status --exit-code "$work/$form" >"$work/out"
+    code=$?
+    [ $code = 1 ] || fail "$form: exit code $code where cells failed"
+    tail -n 1 "$work/out" | grep -q '^done, but in part failed$' || fail "$form: $(tail -n 2 "$work/out")"
+done
+
+# Its lines: counts that never go back, what is in hand, a time that is left until the end.
+python3 - "$work/run.err" <<'PYTHON' || failures=$((failures + 1))
+import re, sys
+text = open(sys.argv[1]).read()
+line = re.compile(r"^(\d+)/40 cells, (\d+)/5 curvature, (\d+) failed, (.*) spent(?:, (.*) left(?:; in hand: (.*))?)?$", re.M)
+found = line.findall(text)
+assert len(found) >= 2, text
+counts = [tuple(map(int, f[:3])) for f in found]
+assert counts == sorted(counts) and counts[-1] == (40, 5, 9), counts
+assert all(f[4] and re.match(r"quickstart step\d+ \(.*\d+s\)", f[5]) for f in found[:-1]), found
+assert not found[-1][4], "the last line says what is left"
+named = [l for l in text.splitlines() if l.startswith("failed: ")]
+assert len(named) == 1 and named[0].count("gptq 3") == 1 and "curvature" in named[0] and "model.safetensors" in named[0], named
+PYTHON
+
+# Nothing to do: no progress.
+launch 60 3 run "$work/sweep.yaml"
+grep -q 'spent' "$work/err" && fail "progress of nothing: $(cat "$work/err")"
+
+# Stopped, by a drain before the end; then gone on with and done.
+quickstart_sweep '1,3p' <<YAML
+name: stopped
+results: s.h5
+bits: [2, 3, 4, 8]
+methods: [{method: rtn, group_size: 64}]
+evaluation: [{name: own, text: text.txt, length: 256, samples: 60}]
+YAML
+cp "$work/sweep.yaml" "$work/whole.yaml"
+launch 60 1 run "$work/whole.yaml" --only bits=2 || fail "exit code $?: $(cat "$work/err")"
+status --exit-code "$work/whole.yaml" >"$work/out"
+code=$?
+[ $code = 3 ] || fail "cells are pending: exit code $code"
+tail -n 1 "$work/out" | grep -q '^stopped; ' || fail "pending: $(tail -n 2 "$work/out")"
+launch 60 1 run "$work/whole.yaml" || fail "exit code $?: $(cat "$work/err")"
+grep -q 'cells, 0 failed, .*s spent$' "$work/err" || fail "a single process: $(cat "$work/err")"
+status --exit-code "$work/whole.yaml" >"$work/out" || fail "all done: exit code $?"
+[ "$(tail -n 1 "$work/out")" = "done" ] || fail "all done: $(tail -n 2 "$work/out")"
+finish

@@ -4,6 +4,8 @@
 #include "config/preset.h"
 #include "model/model.h"
 #include "quant/quant.h"
+#include "util/mem.h"
+#include "util/page.h"
 #include <stdlib.h>
 
 /* Commands that take no flag but --json. */
@@ -31,40 +33,81 @@ const struct command cmd_options = {
     .run = run_options,
 };
 
+/* The presets that fix options of a method, in one text with blanks between; owned by the caller.
+ */
+static enum status preset_list(const struct quant_method *m, char **out, struct err *e)
+{
+    PASS(mem_string(out, "", e));
+    for (int k = PRESET_NONE + 1; preset_names[k]; k++) {
+        char *before = *out;
+        if (!preset_concerns(k, m->name)) continue;
+        *out = NULL;
+        enum status st =
+            mem_format(out, e, "%s%s%s", before, before[0] ? " " : "", preset_names[k]);
+        free(before);
+        PASS(st);
+    }
+    return OK;
+}
+
+/* "    LABEL: WORDS", broken into lines; nothing without words. */
+static void print_words(const char *label, const char *words, int64_t width)
+{
+    enum { INDENT = 4 };
+    if (!words[0]) return;
+    int n = printf("%*s%s%s", INDENT, "", label, label[0] ? ": " : "");
+    page_print(stdout, width, INDENT + 2 * (label[0] != '\0'), n, words);
+}
+
+static enum status print_method(const struct quant_method *m, struct err *e)
+{
+    enum status st = OK;
+    char *options = NULL, *presets = NULL;
+    const int64_t width = page_width(stdout, OPTION_PAGE);
+    TRY(quant_option_names(m, &options, e));
+    TRY(preset_list(m, &presets, e));
+    printf("%-10s bits %lld to %lld%s\n", m->name, (long long)m->bits_min, (long long)m->bits_max,
+           quant_calibrates(m) ? ", needs calibration" : "");
+    print_words("", m->doc, width);
+    print_words("options", options, width);
+    print_words("presets", presets, width);
+done:
+    free(options);
+    free(presets);
+    return st;
+}
+
+static enum status add_method(const struct quant_method *m, json_t *list, struct err *e)
+{
+    enum status st = OK;
+    char *options = NULL;
+    json_t *presets = json_array();
+    for (int k = PRESET_NONE + 1; preset_names[k]; k++)
+        if (preset_concerns(k, m->name))
+            json_array_append_new(presets, json_string(preset_names[k]));
+    TRY(quant_option_names(m, &options, e));
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:O}", "name", m->name, "doc",
+                                    m->doc, "bits_min", (json_int_t)m->bits_min, "bits_max",
+                                    (json_int_t)m->bits_max, "calibration", quant_calibrates(m),
+                                    "options", options, "presets", presets));
+done:
+    free(options);
+    json_decref(presets);
+    return st;
+}
+
 static enum status run_methods(struct call *c, struct err *e)
 {
     enum status st = OK;
     bool json = false;
     const struct quant_method *m;
     json_t *list = json_array();
-    char *options = NULL;
     TRY(parse(c, &json, e));
-    for (int i = 0; !c->help && (m = quant_at(i)) != NULL; i++) {
-        bool needs = quant_calibrates(m);
-        TRY(quant_option_names(m, &options, e));
-        if (!json)
-            printf("%-10s bits %lld to %lld%s\n    %s\n    options: %s\n", m->name,
-                   (long long)m->bits_min, (long long)m->bits_max,
-                   needs ? ", needs calibration" : "", m->doc, options);
-        json_t *presets = json_array();
-        for (int k = PRESET_NONE + 1; preset_names[k]; k++) {
-            if (!preset_concerns(k, m->name)) continue;
-            if (!json)
-                printf("%s%s", json_array_size(presets) ? " " : "    presets: ", preset_names[k]);
-            json_array_append_new(presets, json_string(preset_names[k]));
-        }
-        if (!json && json_array_size(presets)) putchar('\n');
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:o}", "name", m->name,
-                                        "doc", m->doc, "bits_min", (json_int_t)m->bits_min,
-                                        "bits_max", (json_int_t)m->bits_max, "calibration", needs,
-                                        "options", options, "presets", presets));
-        free(options);
-        options = NULL;
-    }
+    for (int i = 0; !c->help && (m = quant_at(i)) != NULL; i++)
+        TRY(json ? add_method(m, list, e) : print_method(m, e));
     if (json && !c->help) TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
 done:
-    free(options);
     json_decref(list);
     return st;
 }
@@ -76,6 +119,13 @@ const struct command cmd_methods = {
     .run = run_methods,
 };
 
+static void print_family(const struct arch *a)
+{
+    enum { INDENT = 13 };
+    printf("%-*s", INDENT, arch_name(a));
+    page_print(stdout, page_width(stdout, OPTION_PAGE), INDENT, INDENT, arch_doc(a));
+}
+
 static enum status run_architectures(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -84,7 +134,7 @@ static enum status run_architectures(struct call *c, struct err *e)
     json_t *list = json_array();
     TRY(parse(c, &json, e));
     for (int i = 0; !c->help && (a = arch_at(i)) != NULL; i++) {
-        if (!json) printf("%-12s %s\n", arch_name(a), arch_doc(a));
+        if (!json) print_family(a);
         json_array_append_new(list,
                               json_pack("{s:s, s:s}", "name", arch_name(a), "doc", arch_doc(a)));
     }

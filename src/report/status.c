@@ -100,8 +100,9 @@ static void print_line(const struct report *r, const struct rows *rows, int64_t 
     if (part < 0)
         fprintf(r->out, "%s%s: %lld", k->prefix, k->noun, (long long)n.by_state[STATE_DONE]);
     else
-        fprintf(r->out, "%s %s: %lld %s", k->part, rows->parts[part].name,
-                (long long)n.by_state[STATE_DONE], k->noun);
+        fprintf(r->out, "%s %s: %lld %.*s", k->part, rows->parts[part].name,
+                (long long)n.by_state[STATE_DONE],
+                (int)strlen(k->noun) - (n.by_state[STATE_DONE] == 1), k->noun);
     fprintf(r->out, " done, %lld failed, %lld pending\n", (long long)n.by_state[STATE_FAILED],
             (long long)n.by_state[STATE_PENDING]);
     if (part < 0 || !n.message) return;

@@ -57,7 +57,7 @@ grep -q '"torch_dtype": "float32"' "$work/llama/config.json" || fail "config.jso
 
 # --- GPTQ on a text; the tokenizer lies in the folder above, and goes along ---
 text=(--calibration-text "$work/text.txt" --evaluation-text "$work/text.txt" --evaluation-skip 8 --evaluation-samples 4 --length 64)
-"$QTRAJ" quantize "$step" --method gptq --bits 3 --group-size 64 "${text[@]}" --samples 8 --json --out "$work/gptq/" \
+"$QTRAJ" quantize "$step" --method gptq --bits 3 --group-size 64 "${text[@]}" --calibration-samples 8 --json --out "$work/gptq/" \
     >"$work/quantize.json" 2>"$work/err" || fail "gptq: $(cat "$work/err")"
 "$QTRAJ" eval "$work/gptq" --text "$work/text.txt" --skip 8 --samples 4 --length 64 --json >"$work/eval.json" || fail "eval of gptq"
 [ "$(loss "$work/quantize.json")" = "$(loss "$work/eval.json")" ] || fail "gptq: another loss than reported"

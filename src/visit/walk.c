@@ -91,25 +91,6 @@ done:
     return st;
 }
 
-/* Passes the final full-precision hidden states to the hook, if there is one. */
-static enum status give_hidden(struct run *r, struct err *e)
-{
-    enum status st = OK;
-    const struct sequences *s = r->inputs.evaluation;
-    int64_t tokens = s->offset[s->n];
-    float *buffer = NULL, *x;
-    if (!r->hooks->hidden) return OK;
-    ENSURE(r->group->size == 1, ERR_USAGE, "hidden states are given by a single rank only");
-    if (!states_in_place(r->full.evaluation))
-        TRY(mem_alloc(&buffer, tokens * model_shape(r->model)->hidden, sizeof *buffer,
-                      "hidden states", e));
-    TRY(states_take(r->full.evaluation, 0, tokens, buffer, &x, e));
-    TRY(r->hooks->hidden(r->hooks->context, r->model, s, x, e));
-done:
-    free(buffer);
-    return st;
-}
-
 /* All ranks of a group plan with the maximum need and the minimum memory of all, so that they make
  * the same plan. */
 static void need_agree(const struct visit_group *g, struct memory_need *need,
@@ -211,7 +192,6 @@ enum status walk_go(struct run *r, struct err *e)
     int64_t wave = r->plan.wave > 0 ? r->plan.wave : 1;
     for (int64_t i = 0; i == 0 || i < r->n; i += wave)
         PASS(wave_run(r, r->order + i, r->n - i < wave ? r->n - i : wave, i == 0, e));
-    PASS(give_hidden(r, e));
     states_close(r->full.evaluation); /* later parts make their own streams */
     r->full.evaluation = NULL;
     return OK;

@@ -172,6 +172,26 @@ static void share_seconds(const struct run *r, struct stream *const *streams, in
     }
 }
 
+/* Passes the final full-precision hidden states to the hook, if there is one: before the records,
+ * so that a failure is one of the checkpoint. */
+static enum status give_hidden(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    const struct sequences *s = r->inputs.evaluation;
+    int64_t tokens = s->offset[s->n];
+    float *buffer = NULL, *x;
+    if (!r->hooks->hidden) return OK;
+    ENSURE(r->group->size == 1, ERR_USAGE, "hidden states are given by a single rank only");
+    if (!states_in_place(r->full.evaluation))
+        TRY(mem_alloc(&buffer, tokens * model_shape(r->model)->hidden, sizeof *buffer,
+                      "hidden states", e));
+    TRY(states_take(r->full.evaluation, 0, tokens, buffer, &x, e));
+    TRY(r->hooks->hidden(r->hooks->context, r->model, s, x, e));
+done:
+    free(buffer);
+    return st;
+}
+
 enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
                      struct err *e)
 {
@@ -191,6 +211,7 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
         streams[i]->evaluation = NULL;
     }
     share_seconds(r, streams, n, first, read, head);
+    if (first) TRY(give_hidden(r, e));
     if (r->scored) TRY(r->scored(r->context, streams, n, first, e));
 done:
     workspace_free(&w);

@@ -277,7 +277,7 @@ static enum status run(struct call *c, struct err *e)
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--probe", ARG_INTEGER, &probe, "SALT", "v'Hv of the signs of that stream"},
         {"--seed", ARG_INTEGER, &seed, "N", "seed of start vectors and probes (0)"},
-        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &m.data);
     m.data.samples = 4; /* as in a sweep file: enough for a first look, and done in minutes */

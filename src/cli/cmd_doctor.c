@@ -67,7 +67,7 @@ static enum status run(struct call *c, struct err *e)
     const struct arg table[] = {
         {"--results", ARG_TEXT, &results, "DIR", "folder of the results (default: this one)"},
         {"--scratch", ARG_TEXT, &scratch, "DIR", "folder of run.scratch (default: as a run's)"},
-        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     MPI_Comm_rank(c->world, &rank);
     const struct args args = {ARGS(table)};

@@ -95,7 +95,7 @@ static enum status run(struct call *c, struct err *e)
     const struct arg table[] = {
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--logits", ARG_TEXT, &o.logits, "OUT", "write the logits to a safetensors file"},
-        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &o.data);
     const struct arg_keys keys[] = {{"the text:", &data_table, "", &o.data}};

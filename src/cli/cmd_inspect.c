@@ -144,7 +144,7 @@ static enum status run(struct call *c, struct err *e)
     json_t *out = NULL;
     const struct arg table[] = {
         {"--tensors", ARG_SWITCH, &tensors, NULL, "every tensor on disk too"},
-        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     const struct args args = {ARGS(table)};
     TRY(args_parse(&args, c, &o.path, 1, e));

@@ -11,7 +11,7 @@
 /* Commands that take no flag but --json. */
 static enum status parse(struct call *c, bool *json, struct err *e)
 {
-    const struct arg table[] = {{"--json", ARG_SWITCH, json, NULL, "for machines"}};
+    const struct arg table[] = {{"--json", ARG_SWITCH, json, NULL, "print JSON"}};
     const struct args args = {ARGS(table)};
     return args_parse(&args, c, NULL, 0, e);
 }

@@ -236,16 +236,16 @@ static enum status run(struct call *c, struct err *e)
     const struct arg table[] = {
         {"--set", ARG_LIST, &a.set, "KEY=VALUE", "override a key of the sweep file"},
         {"--only", ARG_LIST, &a.only, "KEY=PATTERN",
-         "count as left only what `run` would take with it"},
-        {"--redo", ARG_SWITCH, &a.choice.redo, NULL, "count finished cells as left too"},
+         "count only what `run` would compute with it as remaining"},
+        {"--redo", ARG_SWITCH, &a.choice.redo, NULL, "count finished cells as remaining too"},
         {"--rate", ARG_TEXT, &a.rate, "GFLOPS",
          "sgemm's rate of a worker elsewhere, instead of what is measured here"},
         {"--simulate", ARG_TEXT, &a.simulate, "NODES[,NODES...]",
-         "the schedule of what is left on so many nodes, one worker each"},
+         "the schedule of the remaining visits on NODES nodes with one worker each"},
         {"--group", ARG_INTEGER, &a.group, "NODES",
          "nodes that work on a visit together in --simulate (default 1)"},
         {"--brief", ARG_SWITCH, &a.brief, NULL, "models and totals without the list of visits"},
-        {"--json", ARG_SWITCH, &a.json, NULL, "for machines"},
+        {"--json", ARG_SWITCH, &a.json, NULL, "print JSON"},
     };
     const struct args args = {ARGS(table)};
     TRY(args_parse(&args, c, &a.path, 1, e));

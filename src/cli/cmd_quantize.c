@@ -289,7 +289,7 @@ static enum status run(struct call *c, struct err *e)
          "write the quantized model, dequantized, to a new folder that transformers loads"},
         {"--weights", ARG_TEXT, &o.weights, "FILE",
          "write the quantized matrices alone to a safetensors file (for tests; no model)"},
-        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     TRY(start_from_preset(&o, c->argc, c->argv, e));
     const struct arg_keys keys[] = {

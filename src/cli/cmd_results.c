@@ -156,7 +156,7 @@ static enum status run_status(struct call *c, struct err *e)
     struct results_view *view = NULL;
     enum report_verdict verdict;
     const struct arg table[] = {
-        {"--json", ARG_SWITCH, &json, NULL, "for machines"},
+        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
         {"--exit-code", ARG_SWITCH, &exit_code, NULL,
          "end with 0 if all is done, 1 if records failed, 3 if a run goes on or was stopped"}};
     const struct args args = {ARGS(table)};

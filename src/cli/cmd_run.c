@@ -21,8 +21,8 @@ static enum status parse(struct run_master *m, struct call *c, struct err *e)
         {"--only", ARG_LIST, &m->only, "KEY=PATTERN",
          "only cells whose model, checkpoint, bits or quantizer match, or points of a surface"},
         {"--retry", ARG_CHOICE, &retry, "failed",
-         "do failed cells again even if no input file has changed"},
-        {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "do finished cells again"},
+         "compute failed cells again even if no input file has changed"},
+        {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "compute finished cells again"},
     };
     const struct args args = {ARGS(table)};
     PASS(args_parse(&args, c, &m->path, 1, e));
@@ -195,7 +195,7 @@ done:
     visit_cache_free(&worker.cache);
     /* After a failed write (a full or faulty disk) the run can be resumed. */
     if (rank == 0 && (st == ERR_IO || st == ERR_FULL)) {
-        log_error("%s; stopped, finished cells are kept in the journal, start again to go on",
+        log_error("%s; stopped, finished cells are in the journal; start the run again to continue",
                   e->text);
         err_clear(e);
         c->code = EXIT_STOPPED;

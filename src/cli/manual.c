@@ -51,7 +51,7 @@ static void put_exit_codes(FILE *out)
             "Done, but cells failed (qtraj status says why); of doctor: there are warnings.",
         [EXIT_BAD_INPUT] = "Bad arguments, sweep file, text or checkpoint, or results that are "
                            "locked by another run.",
-        [EXIT_STOPPED] = "Stopped by a signal or a full disk; start it again to go on.",
+        [EXIT_STOPPED] = "Stopped by a signal or a full disk; start it again to continue.",
         [EXIT_INTERNAL] = "Internal error, or out of memory.",
     };
     fprintf(out, ".SH EXIT STATUS\n");

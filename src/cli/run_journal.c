@@ -67,8 +67,8 @@ static void end_late(void *context)
         cube_discard(j->results);
         lock_release(j->lock);
     }
-    log_info("%s: stopped, resumable; what was in hand is dropped, finished cells are in the "
-             "journal. Start again to go on; if the cube is needed before, qtraj rebuild makes it",
+    log_info("%s: stopped, resumable; unfinished cells are lost, finished ones are in the "
+             "journal. Start the run again to continue; to get the cube before, use qtraj rebuild",
              j->results ? j->results : "run");
     _exit(EXIT_STOPPED);
 }
@@ -89,7 +89,7 @@ static enum status check_place(const char *results, const char *journal, struct 
     NEED(fsx_is_file(results), ERR_USAGE, "results: %s is not a file that can be replaced",
          results);
     NEED(fsx_is_file(journal), ERR_USAGE,
-         "results: %s is there and its journal %s is not: a run would write over it; move it "
+         "results: %s exists, but its journal %s does not: a run would overwrite it; move it "
          "away, or name another file",
          results, journal);
     return OK;

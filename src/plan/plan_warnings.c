@@ -114,7 +114,8 @@ done:
 
 static bool follows_positions(const struct plan *p)
 {
-    bool any = p->sweep->calibration.length == LENGTH_AUTO;
+    const struct data_options *c = &p->sweep->calibration;
+    bool any = (c->text || c->ids) && c->length == LENGTH_AUTO;
     for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
         any = any || p->sweep->evaluations[i].length == LENGTH_AUTO;
     return any;

@@ -31,6 +31,8 @@ expect() {
 # The model has 1024 positions, which is what length stands for. The second text's blocks 4 to 7 of 300 tokens lie in the
 # 2048 that calibrate, but for most of the last.
 expect 0 "quickstart: length auto is 1024 tokens, the model's positions" plan "$work/sweep.yaml"
+expect 0 "" plan "$work/sweep.yaml" --set 'methods=[{method: rtn}]' --set calibration=null --set 'evaluation[0].length=300'
+grep -q "length auto" "$work/err" && fail "no text has the length auto: $(cat "$work/err")"
 expect 0 "3 of 4 evaluation sequences also calibrate (mine)" plan "$work/sweep.yaml"
 grep -q "calibrate (own)" "$work/err" && fail "the first text does not calibrate: $(cat "$work/err")"
 expect 0 "" plan "$work/sweep.yaml" --set 'evaluation[1].skip=8'

@@ -31,7 +31,7 @@ methods: [{method: gptq, group_size: 64}]
 calibration: {text: text.txt, length: 64, samples: 2}
 evaluation: [{name: text, text: text.txt, length: 64, skip: 2, samples: 2}]
 curvature: {critical: true, sharpness: none, trace: 1, sequences: 1, length: 64}
-surfaces: [{name: plane, plane: random, model: small, checkpoint: folder, columns: 2, rows: 2, radius: 0.1}]
+surfaces: [{name: plane, plane: random, model: small, checkpoint: truncated, columns: 2, rows: 2, radius: 0.1}]
 YAML
 
 # go WHAT: runs the sweep, whatever cells fail

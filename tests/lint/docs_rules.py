@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Every rule of docs.py finds what breaks it and leaves alone what does not."""
+"""Every rule of docs.py finds what breaks it and leaves alone what does not; so does tests/tools/run_blocks.py."""
 import os
+import subprocess
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
 import docs  # noqa: E402
 
 README = "# A\n[b](docs/b.md#two-words-c) [questions](docs/questions.md) [environment](docs/environment.md) [u](https://u/v.md)\n"
@@ -26,6 +28,16 @@ SAMPLES = [
     ("messages", {"docs/questions.md": "\n> `: no …, give one`\n"}, [("docs/questions.md", 2)]),
     ("messages", {"docs/questions.md": "> `give two`\n"}, [("docs/questions.md", 1)]),
 ]
+SHELL, SHOWN, PYTHON = ("```%s\n%%s\n```\n" % language for language in ("sh", "text", "python"))
+# page, whether its blocks run and print what it shows
+PAGES = [
+    (SHELL % "export X=3" + SHELL % "test $X = 3" + PYTHON % "x = 1" + PYTHON % "assert x", True),
+    (SHELL % "false\ntrue", False),
+    (PYTHON % "assert False", False),
+    (SHELL % "echo 'a   1.5 ± 2e-3'; echo b >&2; echo c" + SHOWN % "a  -7 ± 0.1\n...\nc", True),
+    (SHELL % "echo a 1" + SHOWN % "b 1", False),
+    (SHELL % "echo a; echo b" + SHOWN % "b\na", False),
+]
 
 wrong = 0
 for rule, changes, expected in SAMPLES:
@@ -40,4 +52,12 @@ for rule, changes, expected in SAMPLES:
     if found != expected:
         wrong += 1
         print(f"{rule} names {found}, not {expected}, with {changes}")
+for page, good in PAGES:
+    with tempfile.NamedTemporaryFile("w", suffix=".md") as f:
+        f.write(page)
+        f.flush()
+        done = subprocess.run([sys.executable, f"{HERE}/../tools/run_blocks.py", f.name], capture_output=True, text=True)
+    if (done.returncode == 0) != good:
+        wrong += 1
+        print(f"run_blocks.py ends with {done.returncode} for\n{page}{done.stdout}{done.stderr}")
 sys.exit(wrong != 0)

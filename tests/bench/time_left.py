@@ -2,9 +2,9 @@
 """How true the time left of a run's progress lines is, at 10, 25, 50 and 75 % of four runs on the quickstart's checkpoints:
 the quickstart itself, with surfaces, with curvature dominating, and two models of unlike size.
 
-    time_left.py build/release/qtraj [--ranks 3] [--folder DIR] [quickstart|surfaces|curvature|unlike ...]
+    time_left.py build/release/qtraj [--ranks 3] [--size 1] [--folder DIR] [quickstart|surfaces|curvature|unlike ...]
 
-Needs the Debian package debian-faq, and numpy for the larger model. Other load on the machine changes the truth while it is
+--size 0.2 makes all but the quickstart shorter. Needs the Debian package debian-faq, and numpy for the larger model. Other load on the machine changes the truth while it is
 measured. A line counts as true within 30 % or 10 s of what was really left.
 """
 import argparse
@@ -59,15 +59,20 @@ run: {{threads: 1}}
     return [path]
 
 
-def runs(folder):
+def runs(folder, size):
+    def some(n):
+        return max(1, round(n * size))
+
     return {
         "quickstart": lambda: [QUICKSTART / "quickstart.yaml", "--set", f"results={folder}/quickstart.h5"],
-        "surfaces": lambda: sweep("surfaces", [model(4, folder)], folder, extra="surfaces:\n"
+        "surfaces": lambda: sweep("surfaces", [model(max(3, some(4)), folder)], folder, evaluation=some(200), extra="surfaces:\n"
                                   "  - {name: plane, plane: trajectory, columns: 7, rows: 7}\n"
-                                  "  - {name: random, plane: random, columns: 5, rows: 5, radius: 0.5, samples: 100}\n"),
-        "curvature": lambda: sweep("curvature", [model(6, folder)], folder, bits="[4]", evaluation=40, extra="curvature: "
-                                   "{sharpness: lanczos, products: 30, trace: 16, sequences: 8, second_order: total}\n"),
-        "unlike": lambda: sweep("unlike", [model(8, folder), larger(folder)], folder, evaluation=60),
+                                  "  - {name: random, plane: random, columns: 5, rows: 5, radius: 0.5, "
+                                  f"samples: {some(100)}}}\n"),
+        "curvature": lambda: sweep("curvature", [model(6, folder)], folder, bits="[4]", evaluation=some(40), extra="curvature: "
+                                   "{sharpness: lanczos, products: 30, trace: 16, second_order: total, "
+                                   f"sequences: {some(8)}}}\n"),
+        "unlike": lambda: sweep("unlike", [model(some(8), folder), larger(folder)], folder, evaluation=some(60)),
     }
 
 
@@ -104,13 +109,14 @@ def main():
     parser.add_argument("qtraj")
     parser.add_argument("which", nargs="*")
     parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--size", type=float, default=1)
     parser.add_argument("--folder")
     arguments = parser.parse_args()
     QTRAJ = os.path.abspath(arguments.qtraj)
     bad = 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(arguments.folder or scratch)
-        all_runs = runs(folder)
+        all_runs = runs(folder, arguments.size)
         print(f"{'run':12} {'took':>7} {'silent':>7}   left at 10, 25, 50, 75 %: said (true)")
         for name in arguments.which or all_runs:
             took, lines, silent = measure(all_runs[name](), arguments.ranks)

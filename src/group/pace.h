@@ -1,37 +1,39 @@
-/* pace: how far a visit is, and the seconds that its rest takes. Parts say which share of their
- * work is done; seconds follow from what was planned and from how long planned work has taken so
- * far, in this visit and in earlier ones of the same model. Everything is local to a rank. */
+/* pace: how far a visit is, and how many seconds its rest takes. Parts report the share of their
+ * work that is done. The seconds follow from the planned ones, corrected by the ratio of measured
+ * to planned seconds so far, in this visit and in earlier ones of the same model. Local to a rank.
+ */
 #pragma once
 #include "group/task.h"
 
 struct pace {
     const struct visit_hooks *hooks;
     struct pace_past *past;
-    double planned[PART_N]; /* seconds */
-    double ahead[PART_N];   /* shares that are still to do */
-    struct pace_measured own[PART_N];
-    int part;       /* in hand; -1: none */
-    double since;   /* clock_seconds from which the part in hand has taken time */
-    double once;    /* seconds spent on what later visits find ready */
-    bool preparing; /* such work is in hand */
+    double planned[PART_N];           /* seconds of each part */
+    double ahead[PART_N];             /* share of each part's work that is not done yet */
+    struct pace_measured own[PART_N]; /* of this visit */
+    int part;                         /* that is running; -1: none */
+    double since;                     /* clock_seconds of the last account of its time */
+    double once;    /* seconds of work whose results are cached for later visits */
+    bool preparing; /* such work is running */
 };
 
-/* At the start of a visit, whose hooks (visit_hooks.planned) and cache give what is known. Those of
- * hooks without progress give a pace that says nothing. */
+/* At the start of a visit: reads hooks.planned and the cache. If hooks.progress is NULL, nothing is
+ * reported. Borrows hooks and cache. */
 void pace_open(struct pace *p, const struct visit *v, const struct visit_hooks *hooks,
                struct visit_cache *cache);
-/* The visit is done: later ones learn from it. */
+/* At the end of a visit that succeeded: sends the last report and adds to the cache what was
+ * measured. */
 void pace_close(struct pace *p);
 
-/* A part begins; the one before has ended. */
+/* A part starts; the one before it has ended. */
 void pace_begin(struct pace *p, int part);
-/* A share of the part in hand is done. p may be NULL in these. */
+/* A share of the running part's work is done. Here and below p may be NULL. */
 void pace_step(struct pace *p, double share);
-/* A share of it will not be done. */
+/* A share of it will never be done. */
 void pace_skip(struct pace *p, double share);
-/* Only that share of it is still to do. */
+/* No more than that share of it is still to be done. */
 void pace_ahead(struct pace *p, double share);
-/* From now on, or no longer, the time goes into what later visits find ready. */
+/* Work whose results are cached for later visits begins, or ends. */
 void pace_prepare(struct pace *p, bool begins);
-/* Seconds that the visit still takes. */
+/* Seconds that the rest of the visit takes. */
 double pace_left(const struct pace *p);

@@ -4,8 +4,8 @@ the quickstart itself, with surfaces, with curvature dominating, and two models 
 
     time_left.py build/release/qtraj [--ranks 3] [--size 1] [--folder DIR] [quickstart|surfaces|curvature|unlike ...]
 
---size 0.2 makes all but the quickstart shorter. Needs the Debian package debian-faq, and numpy for the larger model. Other load on the machine changes the truth while it is
-measured. A line counts as true within 30 % or 10 s of what was really left.
+--size 0.2 makes all but the quickstart shorter. Needs the Debian package debian-faq, and numpy for the larger model. Other
+load on the machine changes the truth while it is measured. A line counts as true within 30 % or 10 s of what was really left.
 """
 import argparse
 import os

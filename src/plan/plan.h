@@ -137,8 +137,8 @@ struct plan_visit {
     int64_t n_pieces; /* 0: it is never split */
     double *pieces;   // (n_pieces) seconds that each piece (visit.h) adds
     double *seconds;  // (1 + n_pieces, PART_N) the same, split by part of the visit
-    int64_t kind;  /* visits of one kind (model, surface point or not) share the correction of their
-                      costs */
+    int64_t kind;  /* visits of one kind (a model, the points of a surface) share the correction of
+                      their  costs */
     int64_t files; /* number of the set of files that it reads, from 1 */
 };
 

@@ -237,7 +237,7 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
         if (!missing && result_state_of(results_view_find(view, key)) != STATE_FAILED) continue;
         struct plan_visit *v = &visits->visits[visits->n++];
         *v = (struct plan_visit){
-            .model = s->model, .kind = p->sweep->n_models + s->model, .files = files};
+            .model = s->model, .kind = p->sweep->n_models + (s - p->surfaces), .files = files};
         PASS(fill_visit(p, s, k, key, &v->visit, e));
         if (!missing && !retries(view, key, &v->visit)) {
             visit_free(&v->visit);

@@ -1,7 +1,7 @@
 /* qtraj doctor: runs the checks of doctor.h and prints findings, warnings and remedies. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/doctor.h"
+#include "doctor/doctor.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Checks of this process: versions, BLAS, memory, limits, locale. */
-#include "cli/doctor.h"
+#include "doctor/doctor.h"
 #include "linalg/linalg.h"
 #include "results/results.h"
 #include "tensor/isa.h"

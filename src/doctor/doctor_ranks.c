@@ -1,5 +1,5 @@
 /* Checks of all ranks together: cores, threads, binding, memory, speed. */
-#include "cli/doctor.h"
+#include "doctor/doctor.h"
 #include "util/agree.h"
 #include <omp.h>
 #include <stdlib.h>

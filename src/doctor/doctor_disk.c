@@ -1,5 +1,5 @@
 /* Checks of the folders of results and scratch: space and speed. */
-#include "cli/doctor.h"
+#include "doctor/doctor.h"
 #include "memory/states.h"
 #include "util/clock.h"
 #include "util/mem.h"

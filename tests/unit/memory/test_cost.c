@@ -21,7 +21,7 @@ static struct model_sizes sizes_of(const char *model)
     struct err e = {0};
     json_t *config;
     struct model_sizes sizes;
-    snprintf(path, sizeof path, CONFIGS "/scale/shapes/%s/config.json", model);
+    snprintf(path, sizeof path, CONFIGS "/shapes/%s/config.json", model);
     assert_int_equal(json_read_file(path, 0, &config, &e), OK);
     assert_int_equal(model_sizes_read(config, path, &sizes, &e), OK);
     json_decref(config);
@@ -44,7 +44,7 @@ static struct method_entry method_of(char *name)
 static void forwards(void **state)
 {
     (void)state;
-    struct model_sizes m = sizes_of("OLMo2-7B");
+    struct model_sizes m = sizes_of("OLMo-2-1124-7B");
     struct cost_tokens t = tokens_of(10, 2048);
     struct cost c = cost_shared(&m, &t, 2);
     double linears = 4 * h * h + 3 * h * inner;
@@ -59,7 +59,7 @@ static void forwards(void **state)
 static void variants(void **state)
 {
     (void)state;
-    struct model_sizes m = sizes_of("OLMo2-7B");
+    struct model_sizes m = sizes_of("OLMo-2-1124-7B");
     struct cost_tokens eval = tokens_of(10, 2048), cal = tokens_of(8, 512);
     char gptq[] = "gptq", rtn[] = "rtn";
     struct method_entry method = method_of(gptq);
@@ -94,7 +94,7 @@ static void variants(void **state)
 static void derivatives(void **state)
 {
     (void)state;
-    struct model_sizes m = sizes_of("OLMo2-7B");
+    struct model_sizes m = sizes_of("OLMo-2-1124-7B");
     struct cost_tokens t = tokens_of(4, 1024);
     struct cost c = cost_shared(&m, &t, 2);
     const double pass = c.flop[COST_FORWARD] + c.flop[COST_HEAD];
@@ -120,7 +120,7 @@ static void derivatives(void **state)
 static void seconds_and_corrections(void **state)
 {
     (void)state;
-    struct model_sizes m = sizes_of("OLMo2-1B");
+    struct model_sizes m = sizes_of("OLMo-2-0425-1B");
     struct cost_tokens t = tokens_of(10, 2048);
     struct cost c = cost_shared(&m, &t, 2);
     struct cost_rates slow = cost_rates_given(100), fast = cost_rates_given(200);

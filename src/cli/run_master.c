@@ -36,9 +36,10 @@ static bool plan_known(const struct journal *j, const json_t *plan)
     for (int64_t i = journal_n(j) - 1; i >= 0; i--) {
         const json_t *r = journal_record(j, i);
         if (strcmp(json_text(r, "type", ""), "plan") != 0) continue;
-        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-            if (!json_equal(json_object_get(r, keys[k]), json_object_get(plan, keys[k])))
-                return false;
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            const json_t *old = json_object_get(r, keys[k]), *new = json_object_get(plan, keys[k]);
+            if ((old || new) && !json_equal(old, new)) return false;
+        }
         return true;
     }
     return false;

@@ -19,6 +19,7 @@ struct report {
     const struct lock_holder *holder;
     enum report_verdict verdict;
     struct inventory all;
+    int64_t unpredicted; /* records that are done but for the prediction asked for */
     int64_t n;
     struct entry *entries; /* in the order of the plan; those of one checkpoint are contiguous */
     FILE *out;
@@ -42,6 +43,35 @@ static enum status collect_entries(struct report *r, struct err *e)
                 }
             }
     return OK;
+}
+
+/* Records of the kind that are done but lack the prediction (docs/decisions/0020). */
+static int64_t count_unpredicted(const struct rows *rows)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < rows->n; i = rows_next(rows, i)) {
+        const json_t *record = rows->rows[i].record;
+        const json_t *provenance = json_object_get(record, "provenance");
+        n += result_state_of(record) == STATE_DONE && !json_text(provenance, "second_order", "")[0];
+    }
+    return n;
+}
+
+/* Of all records whose prediction the plan asks for: cells', and critical sharpness also of
+ * checkpoints. */
+static int64_t find_unpredicted(const struct report *r)
+{
+    const json_t *config = json_object_get(results_view_plan(r->view), "config");
+    const json_t *curvature = json_object_get(config, "curvature");
+    const bool critical = json_is_true(json_object_get(curvature, "critical"));
+    const bool cells = critical || strcmp(json_text(curvature, "second_order", "none"), "none");
+    int64_t n = 0;
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct rows *rows = &r->all.rows[k];
+        if (rows->kind->report == REPORT_MODELS ? cells : rows->kind->whole_grid && critical)
+            n += count_unpredicted(rows);
+    }
+    return n;
 }
 
 /* --- counts as text --- */
@@ -120,6 +150,7 @@ static enum status print_counts(const struct report *r, struct err *e)
         verdict_print(rows, "  ", r->out);
         for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);
     }
+    if (r->unpredicted) fprintf(r->out, "predictions: %lld pending\n", (long long)r->unpredicted);
     return OK;
 }
 
@@ -207,7 +238,7 @@ static void print_messages(const struct report *r, enum result_state state, cons
 
 static enum report_verdict find_verdict(const struct report *r)
 {
-    int64_t pending = 0, failed = 0;
+    int64_t pending = r->unpredicted, failed = 0;
     for (int k = 0; results_kinds[k]; k++) {
         const struct result_counts n = rows_count(&r->all.rows[k], -1);
         if (results_kinds[k]->report == REPORT_NONE) continue;
@@ -355,6 +386,9 @@ static enum status print_json(const struct report *r, struct err *e)
     TRY(messages_json(r, STATE_FAILED, failures, e));
     TRY(messages_json(r, STATE_DONE, in_part, e));
     set_counts(r, all);
+    if (r->unpredicted)
+        json_object_set_new(all, "predictions",
+                            json_pack("{s:I}", "pending", (json_int_t)r->unpredicted));
     ENSURE(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ERR_IO, "cannot write the status");
     putc('\n', r->out);
 done:
@@ -369,6 +403,7 @@ enum status report_status(const struct results_view *v, const struct lock_holder
     struct report r = {.view = v, .holder = holder, .out = out};
     TRY(inventory_open(results_view_plan(v), v, &r.all, e));
     TRY(collect_entries(&r, e));
+    r.unpredicted = find_unpredicted(&r);
     *verdict = r.verdict = find_verdict(&r);
     if (json)
         TRY(print_json(&r, e));

@@ -58,13 +58,23 @@ for predictions in 0 1; do
     done_cells=$("$QTRAJ" status "$work/$name.journal" --json | "$python" -c "import json, sys; print(json.load(sys.stdin)['all']['done'])")
     [ "$done_cells" = 2 ] || fail "$name: $done_cells cells done after the kill"
     completed=$(records "$work/$name.journal" completion)
+    "$QTRAJ" status "$work/$name.journal" --exit-code >"$work/out"
+    code=$?
+    [ "$completed" -ge 3 ] || [ $code = 3 ] || fail "$name: status ends with $code though predictions are missing: $(cat "$work/out")"
+    [ "$completed" -ge 3 ] || grep -q "^predictions: $((3 - completed)) pending" "$work/out" ||
+        fail "$name: status does not count what is missing: $(cat "$work/out")"
     launch 120 2 run "$work/sweep.yaml" --set "results=$work/$name.h5" || fail "$name, again: exit code $?: $(cat "$work/err")"
     echo "$name: killed with 2 cells and $completed completions; $(head -n 3 "$work/err" | tr '\n' ';')"
     grep -q '[1-9] cells\? to do' "$work/err" && fail "$name: cells are scored again: $(cat "$work/err")"
     [ "$completed" -ge 3 ] || grep -q 'predictions of [12] scored cells\? to do' "$work/err" || [ "$completed" = 2 ] ||
         fail "$name: predictions are not made: $(cat "$work/err")"
     [ "$(records "$work/$name.journal" cell)" = 2 ] || fail "$name: cells were recorded again"
+    "$QTRAJ" status "$work/$name.journal" --exit-code >"$work/out" || fail "$name: status ends with $?: $(cat "$work/out")"
     compare whole $name
+    before=$(stat -c %y "$work/$name.journal" "$work/$name.h5")
+    launch 120 1 run "$work/sweep.yaml" --set "results=$work/$name.h5" || fail "$name, a third time: exit code $?"
+    grep -q 'nothing to do' "$work/err" || fail "$name, a third time: $(cat "$work/err")"
+    [ "$(stat -c %y "$work/$name.journal" "$work/$name.h5")" = "$before" ] || fail "$name: a run without work writes journal or cube"
 done
 
 # A signal alone: code 3 at once, whatever is computed.

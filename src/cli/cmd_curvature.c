@@ -96,7 +96,7 @@ static enum status measure(struct measured *m, char *dir, char *tokenizer, struc
     PASS(measurement_open(&m->m, (enum hvp_subset)m->request.options.subset, e));
     PASS(announce(m, dir, keep_activations(m).kept, e));
     enum status st = measurement_run(&m->m, &m->request, &m->result, e);
-    curvature_progress_end(&m->progress);
+    log_clear_line();
     if (st != OK) err_prefix(e, "%s", dir);
     m->seconds = clock_seconds() - start;
     return st;

@@ -1,5 +1,6 @@
 #include "cli/curvature_progress.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/quantity.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -46,12 +47,8 @@ void curvature_progress_add(void *context, double products)
     if (now - p->printed < (p->terminal ? TERMINAL_SECONDS : LOG_SECONDS)) return;
     p->printed = now;
     curvature_progress_text(p, now - p->start, text);
-    fprintf(stderr, "%s%s%s", p->terminal ? "\r\033[K" : "", text, p->terminal ? "" : "\n");
+    log_clear_line();
+    fprintf(stderr, "%s%s", text, p->terminal ? "" : "\n");
     fflush(stderr);
-}
-
-void curvature_progress_end(const struct curvature_progress *p)
-{
-    if (p->terminal && p->printed > p->start) fputs("\r\033[K", stderr);
-    fflush(stderr);
+    if (p->terminal) log_open_line();
 }

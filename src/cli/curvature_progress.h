@@ -13,10 +13,9 @@ struct curvature_progress {
 
 /* Starts the clock. */
 void curvature_progress_start(struct curvature_progress *p, double most, double expected);
-/* Counts work (hvp_watch), and prints if it is time; p: struct curvature_progress. */
+/* Counts work (hvp_watch), and prints if it is time; the line on a terminal stays open (log.h). p:
+ * struct curvature_progress. */
 void curvature_progress_add(void *p, double products);
-/* Clears the line of a terminal. */
-void curvature_progress_end(const struct curvature_progress *p);
 
 /* The line, after so many seconds. */
 enum { CURVATURE_PROGRESS = 160 };

@@ -1,5 +1,6 @@
 #include "cli/progress.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -111,12 +112,6 @@ done:
     return st;
 }
 
-static void clear_line(struct progress *p)
-{
-    if (p->open) fputs("\r\033[K", stderr);
-    p->open = false;
-}
-
 static void print_failures(struct progress *p, double waited)
 {
     const double now = clock_seconds();
@@ -127,7 +122,7 @@ static void print_failures(struct progress *p, double waited)
             p->failures[kept++] = *f;
             continue;
         }
-        clear_line(p);
+        log_clear_line();
         fprintf(stderr, "failed: %s%s%s%s: %s\n", f->of, f->which ? " (" : "",
                 f->which ? f->which : "", f->which ? ")" : "", f->message);
         failure_free(f);
@@ -239,10 +234,10 @@ double progress_print(struct progress *p, const struct sched_progress *now)
     put_counts(&l, p);
     put_seconds(&l, now->left, ", ", " left");
     put_hand(&l, now);
-    clear_line(p);
+    log_clear_line();
     fprintf(stderr, "%s%s", l.text, p->terminal ? "" : "\n");
     fflush(stderr);
-    p->open = p->terminal;
+    if (p->terminal) log_open_line();
     if (p->terminal) return TERMINAL;
     return spent < LOG * 60 ? LOG : spent < LOG_MOST * 60 ? spent / 60 : LOG_MOST;
 }
@@ -253,7 +248,7 @@ void progress_end(struct progress *p)
     print_failures(p, 0);
     if (!anything(p)) return;
     put_counts(&l, p);
-    clear_line(p);
+    log_clear_line();
     fprintf(stderr, "%s\n", l.text);
     fflush(stderr);
 }

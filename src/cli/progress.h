@@ -19,8 +19,8 @@ struct progress_failure {
 
 struct progress {
     struct progress_count counts[PROGRESS_KINDS];
-    double start;        /* clock_seconds */
-    bool terminal, open; /* open: the line on the terminal has not ended */
+    double start; /* clock_seconds */
+    bool terminal;
     int64_t n_failures, capacity;
     struct progress_failure *failures; // (n_failures) not printed yet
 };
@@ -41,7 +41,8 @@ MUST_USE enum status progress_fail(struct progress *p, const json_t *record, str
 /* Prints the failures that have waited long enough. */
 void progress_tell_failures(struct progress *p);
 
-/* Prints the line. Returns the seconds until the next one is due. */
+/* Prints the line, which stays open on a terminal (log.h). Returns the seconds until the next one
+ * is due. */
 double progress_print(struct progress *p, const struct sched_progress *now);
 /* Prints the last one, without what is left, and all failures. */
 void progress_end(struct progress *p);

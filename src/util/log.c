@@ -1,23 +1,39 @@
 #include "util/log.h"
 #include "util/words.h"
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static int own_rank = -1;
+static atomic_bool line_open;
+static const char clear[] = "\r\033[K";
 
 void log_rank(int rank)
 {
     own_rank = rank;
 }
 
+void log_open_line(void)
+{
+    line_open = true;
+}
+
+void log_clear_line(void)
+{
+    ssize_t written = 0;
+    if (atomic_exchange(&line_open, false)) written = write(STDERR_FILENO, clear, strlen(clear));
+    (void)written;
+}
+
 /* One write() per line, so that lines of several ranks do not mix. */
 static void emit(const char *label, const char *fmt, va_list ap)
 {
     char line[2048];
-    int n = snprintf(line, sizeof line, "%s", label);
+    const bool replaces = atomic_exchange(&line_open, false);
+    int n = snprintf(line, sizeof line, "%s%s", replaces ? clear : "", label);
     int m = vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
     if (m > 0) n += m;
     if ((size_t)n > sizeof line - 2) n = (int)sizeof line - 2;

@@ -12,6 +12,11 @@ void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* A line of progress, which has just been printed on the terminal without its end, stays until the
+ * next message replaces it or log_clear_line does. */
+void log_open_line(void);
+void log_clear_line(void);
+
 /* Whether QTRAJ_TRACE names the topic. */
 bool log_traces(const char *topic);
 /* Prints a line if it does. */

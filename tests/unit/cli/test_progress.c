@@ -2,6 +2,7 @@
 #include "cli/progress.h"
 #include "scratch.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include <fcntl.h>
 
 static const int64_t totals[PROGRESS_KINDS] = {
@@ -83,6 +84,11 @@ static void on_a_terminal(void **state)
     assert_string_equal(printed(&p, &now, &next),
                         "0/10 cells, 0/7 points, 0 failed, 1m 30s spent, 5s left");
     assert_true(next == 1);
+    capture();
+    log_info("a message");
+    assert_string_equal(captured(), "\r\033[Ka message\n"); /* replaces the line */
+    assert_string_equal(printed(&p, &now, &next),
+                        "0/10 cells, 0/7 points, 0 failed, 1m 30s spent, 5s left");
     p.start -= 2 * 86400;
     assert_string_equal(printed(&p, &now, &next),
                         "\r\033[K0/10 cells, 0/7 points, 0 failed, 2d 00h spent, 5s left");
@@ -121,7 +127,8 @@ static void failures_are_named(void **state)
     (void)state;
     struct progress p;
     progress_start(&p, totals);
-    p.open = p.terminal = true;
+    p.terminal = true;
+    log_open_line();
     fail_record(&p,
                 "{\"type\": \"checkpoint\", \"model\": \"a\", \"checkpoint\": \"s1\", \"message\": "
                 "\"x.safetensors: it is\\nno good\"}");

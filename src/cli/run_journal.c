@@ -67,10 +67,9 @@ static void end_late(void *context)
         cube_discard(j->results);
         lock_release(j->lock);
     }
-    log_info(
-        "%s: stopped, resumable; unfinished cells are lost, finished ones are in the "
-        "journal. Start the run again to continue; qtraj rebuild makes a cube of them without that",
-        j->results ? j->results : "run");
+    log_info("%s: stopped, resumable; finished cells are in the journal, some perhaps not in the "
+             "cube. Start the run again to continue; qtraj rebuild makes a cube of the journal",
+             j->results ? j->results : "run");
     _exit(EXIT_STOPPED);
 }
 

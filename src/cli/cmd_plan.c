@@ -217,9 +217,6 @@ static enum status make_plan(const struct plan_arguments *a, struct sweep *sweep
 {
     PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, sweep, e));
     PASS(plan_make(sweep, true, plan, e));
-    if (plan->draft)
-        log_warn("a text or tokenizer is not there yet: what it holds is taken from the options, "
-                 "and finished cells are not recognised");
     PASS(plan_choice_match(plan, &a->choice, e));
     return plan_warn(plan, e);
 }

@@ -6,6 +6,7 @@
 #include "quant/quant.h"
 #include "util/clock.h"
 #include "util/fsx.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "util/version.h"
 #include <jansson.h>
@@ -49,6 +50,14 @@ done:
 
 /* --- inputs --- */
 
+/* The plan does without a file that is not there yet. */
+static void plan_without(struct plan *p, const char *why)
+{
+    log_warn("%s: what it holds is taken from the options, and finished cells are not recognised",
+             why);
+    p->draft = true;
+}
+
 /* hash = digest of the text; "" if it is missing and p is a draft. */
 static enum status text_hash(struct plan *p, const struct data_options *d, char hash[HASH_HEX],
                              struct err *e)
@@ -65,7 +74,7 @@ static enum status text_hash(struct plan *p, const struct data_options *d, char 
     if (st != OK && (!p->look_ahead || st != ERR_IO)) RAISE(st, "%s", own.text);
     if (st != OK) {
         hash[0] = '\0';
-        p->draft = true;
+        plan_without(p, own.text);
     }
     json_object_set_new(p->inputs, name, json_string(hash));
     return OK;
@@ -216,14 +225,16 @@ enum status plan_tokenizer_identity(struct plan *p, const struct model_entry *m,
     }
     const json_t *known = json_object_get(p->inputs, path);
     if (known) {
-        memcpy(hash, json_string_value(known), HASH_HEX);
+        snprintf(hash, HASH_HEX, "%s", json_string_value(known));
         goto done;
     }
     if (p->look_ahead && !fsx_is_file(path)) {
-        p->draft = true;
-        goto done;
+        char why[512];
+        snprintf(why, sizeof why, "%s: no such tokenizer", path);
+        plan_without(p, why);
+    } else {
+        TRY(hash_file(path, hash, e));
     }
-    TRY(hash_file(path, hash, e));
     json_object_set_new(p->inputs, path, json_string(hash));
 done:
     free(path);

@@ -95,8 +95,9 @@ struct plan {
 
 /* Makes the plan; computes the digests of texts and tokenizers and reads the shapes of existing
  * checkpoints. Borrows s; free *out with plan_free. look_ahead: a missing text or tokenizer makes
- * the plan a draft instead of an error. ERR_USAGE (unknown method, options that do not concern it,
- * a method that calibrates without calibration data), ERR_IO (unreadable text or tokenizer). */
+ * the plan a draft, with a warning that names it, instead of an error. ERR_USAGE (unknown method,
+ * options that do not concern it, a method that calibrates without calibration data), ERR_IO
+ * (unreadable text or tokenizer). */
 MUST_USE enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out,
                                struct err *e);
 void plan_free(struct plan *p);
@@ -162,7 +163,8 @@ json_t *plan_visit_json(const struct plan_visit *v);
 
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are
- * missing, or have millions of tokens, are judged by their options only. ERR_NOMEM. */
+ * missing, or have millions of tokens, are judged by their options only. If the plan looks ahead,
+ * also about texts that give no sequence to a model whose checkpoints are there. ERR_NOMEM. */
 MUST_USE enum status plan_warn(const struct plan *p, struct err *e);
 
 /* Enumerates the records that the plan requests, with their state in the view (NULL: nothing is

@@ -132,8 +132,10 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     struct err none = {0};
     const int64_t positions = p->lengths[model].positions;
     TRY(texts_of(p, model, &v, &evaluations, e));
-    /* What is wrong with a text or a tokenizer is for the visit to say. */
+    /* In a run, the visit says what is wrong with a text or a tokenizer. */
     const bool read = readable(&v) && visit_inputs_get(cache, &v, &in, &none) == OK;
+    if (p->look_ahead && !p->draft && positions > 0 && none.text[0])
+        log_warn("%s: its cells will fail: %s", v.model, none.text);
     err_clear(&none);
     if (follows_positions(p) && positions > 0 && positions < LENGTH_USUAL)
         log_info("%s: length auto is %lld tokens, the model's positions", v.model,

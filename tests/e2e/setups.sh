@@ -54,6 +54,14 @@ expect 0 "$long" curvature "${one[@]}" --text "$work/short.txt" --length 1500 --
 expect 0 "2 of 3 evaluation sequences also calibrate" quantize "${one[@]}" --method gptq --bits 4 --group-size 64 \
     --length 100 --calibration-text "$work/short.txt" --calibration-samples 2 --evaluation-text "$work/short.txt" --evaluation-samples 3
 
+# A text or tokenizer that plan does without is named, and so is one that gives no sequence.
+echo "too short" >"$work/few.txt"
+expect 0 "$work/none.txt: No such file" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/none.txt"
+expect 0 "$work/none.json: no such tokenizer" plan "$work/sweep.yaml" --set "models[0].tokenizer=$work/none.json"
+expect 0 "its cells will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/few.txt"
+qtraj plan "$work/sweep.yaml" --set "models[0].path=$work/no/{checkpoint}" || fail "plan: $(cat "$work/err")"
+grep -qF "quickstart: no config.json in $work/no/step" "$work/out" || fail "plan: $(cat "$work/out")"
+
 # patterns
 expect 2 "--only bits=9: matches none of the sweep's bits; there are: 4" run "$work/sweep.yaml" --redo --only bits=9
 expect 2 "--only bits=9: matches none of the sweep's bits; there are: 4" plan "$work/sweep.yaml" --only bits=9

@@ -36,6 +36,21 @@ static int distance(const char *a, size_t na, const char *b, size_t nb)
     return d[na][nb];
 }
 
+/* NULL if none or several begin with it. */
+static const char *only_beginning_with(const char *name, size_t length, const char *const *names,
+                                       int64_t n)
+{
+    const char *found = NULL;
+    for (int64_t i = 0; i < n && length > 1; i++) {
+        size_t same = 0;
+        while (same < length && names[i][same] && fold(name[same]) == fold(names[i][same])) same++;
+        if (same < length) continue;
+        if (found) return NULL;
+        found = names[i];
+    }
+    return found;
+}
+
 const char *nearest_name(const char *name, const char *const *names, int64_t n)
 {
     const char *nearest = NULL;
@@ -52,7 +67,7 @@ const char *nearest_name(const char *name, const char *const *names, int64_t n)
         nearest = names[i];
         nearest_distance = d;
     }
-    return nearest;
+    return nearest ? nearest : only_beginning_with(name, length, names, n);
 }
 
 void nearest_advice(const char *name, const char *const *names, int64_t n, char *text, size_t size)

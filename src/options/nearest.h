@@ -4,7 +4,8 @@
 #include <stdint.h>
 
 /* One of the n names within a third of its length in edits (insertion, deletion, replacement,
- * exchange of neighbours; case and - against _ cost nothing), else NULL. */
+ * exchange of neighbours; case and - against _ cost nothing), else the only one that begins with
+ * it, else NULL. */
 const char *nearest_name(const char *name, const char *const *names, int64_t n);
 
 /* What an error says behind a name, or a pattern of names, that is none of the n known ones:

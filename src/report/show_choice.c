@@ -65,7 +65,7 @@ bool show_wants_metric(const struct show *s, const char *name)
 static enum status fail_absent(const char *what, const char *name, const struct texts *there,
                                struct err *e)
 {
-    char advice[700]; /* an error has no room for more */
+    char advice[sizeof e->text - 100]; /* the rest is for the name */
     nearest_advice(name, (const char *const *)there->text, there->n, advice, sizeof advice);
     RAISE(ERR_USAGE, "no %s %s in these results%s", what, name, advice);
 }

@@ -198,6 +198,11 @@ static void test_nearest(void **state)
     assert_string_equal(nearest_name("gruop_size", names, 4), "group_size");
     assert_string_equal(nearest_name("odrer", names, 4), "order");
     assert_string_equal(nearest_name("nam", names, 4), "name");
+    assert_string_equal(nearest_name("gr", names, 4), "group_size");
+    assert_string_equal(nearest_name("block-", names, 4), "block_size");
+    assert_null(nearest_name("g", names, 4)); /* too little to tell */
+    static const char *const alike[] = {"loss_delta", "loss_relative"};
+    assert_null(nearest_name("loss", alike, 2)); /* both begin so */
     assert_null(nearest_name("zebra", names, 4));
     assert_null(nearest_name("", names, 4));
     char longest[5000];

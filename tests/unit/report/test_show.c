@@ -182,6 +182,8 @@ static void bad_choices(void **state)
         {"bits=3", NULL, "curvature", "results of kind curvature have no bits"},
         {"model=small", "los", NULL, "no metric los in these results, did you mean loss?"},
         {"model=small", "loss,x", NULL, "no metric x in these results; there are: weight_dist"},
+        {"model=small", "x", NULL, " more"}, /* that the message has no room for is counted */
+        {"model=small", "kl", NULL, "no metric kl in these results, did you mean kl_divergence?"},
         {"model=small", "loss_relative", "curvature", "there are: curvature_loss, curvature_to"},
         {"model=small", NULL, "cells", "no kind of result cells, did you mean cell?"},
     };

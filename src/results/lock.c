@@ -234,6 +234,7 @@ enum status lock_take(const char *results, struct lock **out, struct err *e)
     *out = l;
     l = NULL;
 done:
+    if (st != OK && temporary) err_rename(e, temporary, l->path);
     if (temporary) unlink(temporary);
     free(temporary);
     free(text);

@@ -94,7 +94,8 @@ static enum status print_help(const struct args *a, const struct call *c, struct
     TRY(list_flags(a, &flags, e));
     if (rank != 0) goto done;
     printf("usage: ");
-    const int indent = printf("qtraj %s ", c->command->name) + 7;
+    const bool alone = !c->command->arguments[0];
+    const int indent = printf("qtraj %s%s", c->command->name, alone ? "" : " ") + 7;
     page_print(stdout, width, indent, indent, c->command->arguments);
     print_doc(c->command->doc, width);
     putchar('\n');

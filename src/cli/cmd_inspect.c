@@ -21,10 +21,13 @@ struct inspection {
 /* If the weights cannot be read, shows the config alone, unless tensors are requested. */
 static enum status open_all(struct inspection *o, bool tensors, struct err *e)
 {
-    if (fsx_is_dir(o->path))
+    if (fsx_is_dir(o->path)) {
         PASS(mem_format(&o->config_file, e, "%s/config.json", o->path));
-    else
+        NEED(fsx_is_file(o->config_file), ERR_IO,
+             "%s: no config.json: a checkpoint is a folder in Hugging Face layout", o->path);
+    } else {
         PASS(mem_string(&o->config_file, o->path, e));
+    }
     PASS(json_read_file(o->config_file, 0, &o->config, e));
     PASS(model_sizes_read(o->config, o->config_file, &o->sizes, e));
     bool folder = fsx_is_dir(o->path);

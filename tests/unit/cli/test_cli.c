@@ -67,6 +67,8 @@ static void commands(void **state)
         {"version", 0, "qtraj ", ""},
         {"--version", 0, "qtraj ", ""},
         {"-V", 0, "qtraj ", ""},
+        {"version -h", 0, "usage: qtraj version\n", ""},
+        {"inspect " FIXTURES, 2, "", ": no config.json: a checkpoint is a folder"},
         {"nonsense", 2, "", "qtraj: error: nonsense: unknown command; there are: run, plan, "},
         {"qantize x", 2, "", "qtraj: error: qantize: unknown command, did you mean quantize?\n"},
         {"methods", 0, "gptq", ""},
@@ -107,7 +109,7 @@ static void help_of_every_command(void **state)
             assert_int_equal(run(line, out, err), 0);
             assert_string_equal(err, "");
             if (rank != 0) continue;
-            snprintf(line, sizeof line, "usage: qtraj %s ", command->name);
+            snprintf(line, sizeof line, "usage: qtraj %s", command->name);
             assert_memory_equal(out, line, strlen(line));
             assert_non_null(strstr(out, "\n  --help "));
             for (const char *p = out; *p; p += strcspn(p, "\n") + 1)

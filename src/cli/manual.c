@@ -139,12 +139,15 @@ static void put_key(const struct option *o, FILE *out)
     option_expected(o, expected);
     put_line(".TP\n.B ", o->name, "", out);
     put_line("", o->doc, "", out);
-    put_line(".br\n", expected, "", out);
-    if (o->unit) put_line("(", o->unit, ")", out);
+    fputs(".br\n", out);
+    put_text(expected, out);
+    if (o->unit) fprintf(out, " (%s)", o->unit);
     if (o->required)
-        fprintf(out, "; required\n");
+        fputs("; required\n", out);
     else if (fallback)
         put_line("; default: ", fallback, "", out);
+    else
+        putc('\n', out);
 }
 
 static void put_keys(const struct option_table *t, FILE *out)

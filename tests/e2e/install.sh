@@ -31,6 +31,7 @@ for page in "$work"/usr/share/man/man?/*; do
     fi
     ! command -v mandoc >/dev/null || mandoc -T lint -W error "$page" >"$work/warnings" || fail "$page: $(cat "$work/warnings")"
 done
+grep -q '^an integer >= 1 or \\-1 (columns); default: 128$' "$work/usr/share/man/man5/qtraj-sweep.5" || fail "qtraj-sweep(5): default of group_size"
 grep -q '^\.B group_size$' "$work/usr/share/man/man5/qtraj-sweep.5" || fail "qtraj-sweep(5) has no group_size"
 grep -q 'fB\\-\\-only' "$work/usr/share/man/man1/qtraj-run.1" || fail "qtraj-run(1) has no --only"
 

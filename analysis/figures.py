@@ -52,7 +52,10 @@ def main():
         if options.only:
             sys.exit(f"{options.results}: no curvature was measured; the sweep file's section curvature asks for it")
         names.remove("curvature")
-    options.out.mkdir(parents=True, exist_ok=True)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"--out {options.out}: {error.strerror}")
     for name in names:
         figure = FIGURES[name](cube, bits)
         if figure is not None:  # None: the sweep did not measure what it shows

@@ -301,9 +301,9 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
                  : outcome->end == SCHED_DONE ? ""
                                               : "; stopped, resumable");
     if (failed)
-        log_info(
-            "qtraj status %s says why some failed; qtraj run --retry failed computes them again",
-            m->sweep.results);
+        log_info("qtraj status %s says why some failed; repair the input and run again, or --retry "
+                 "failed",
+                 m->sweep.results);
 done:
     inventory_close(&all);
     results_view_close(view);

@@ -18,6 +18,9 @@ figures() { "$python" "$SOURCE/analysis/figures.py" "$@" --out "$work/chosen" >"
 figures "$work/cubes/two_models.h5" --model 'OLMo2*' --only relative_error || fail "--model: $(cat "$work/err")"
 figures "$work/cubes/two_models.h5" --model nobody && fail "a model that is not there was drawn"
 grep -q 'no model is called nobody; there are SmolLM3-3B, cooldown of it, OLMo2-7B, SmolLM3-3B-soup-ingredient-2' "$work/err" || fail "$(cat "$work/err")"
+"$python" "$SOURCE/analysis/figures.py" "$work/cubes/two_models.h5" --out "$work/err/figures" >"$work/names" 2>"$work/refused" &&
+    fail "a folder inside a file was made"
+[ "$(cat "$work/refused")" = "--out $work/err/figures: Not a directory" ] || fail "$(cat "$work/refused")"
 PYTHONPATH=$SOURCE/analysis "$python" - <<'PY' || fail "rank correlation"
 import numpy as np
 from curvature import spearman

@@ -58,7 +58,6 @@ static enum status announce(struct measured *m, const char *dir, bool kept, stru
 {
     enum { WORTH_TELLING = 5 };
     const double worth_measuring = 1e11; /* FLOPs */
-    const double kept_share = 6.0 / 11;  /* of a product's time (docs/math/hvp.md) */
     const struct cost_tokens tokens = cost_tokens_count(m->m.sequences);
     const int64_t products = products_most(m);
     struct model_sizes sizes;
@@ -66,10 +65,10 @@ static enum status announce(struct measured *m, const char *dir, bool kept, stru
     double seconds = 0;
     char time[QUANTITY];
     model_sizes(m->model, &sizes);
-    const struct cost cost = cost_curvature(&sizes, &tokens, products);
+    const struct cost cost = cost_curvature(&sizes, &tokens, products, kept);
     if (cost_flop(&cost) > worth_measuring) {
         PASS(cost_rates_measure(NULL, &rates, e));
-        seconds = cost_seconds(&cost, &rates, NULL) * (kept ? kept_share : 1);
+        seconds = cost_seconds(&cost, &rates, NULL);
     }
     quantity_time(seconds, time);
     if (seconds >= WORTH_TELLING)

@@ -192,11 +192,13 @@ static enum status report(struct plan *p, const struct results_view *view,
     struct plan_report r = {0};
     struct plan_states states = {.plan = p, .view = view};
     const char *from = "";
+    const int64_t threads = o->threads ? o->threads : omp_get_max_threads();
+    const int64_t memory = rank_memory(p->sweep);
     if (o->threads) omp_set_num_threads((int)o->threads);
     TRY(set_rates(p, a->rate, &from, e));
+    TRY(plan_report_fit(p, threads, memory, e));
     plan_costs_learn(p, view);
-    TRY(plan_report_make(p, view, o->threads ? o->threads : omp_get_max_threads(),
-                         rank_memory(p->sweep), &a->choice, &r, e));
+    TRY(plan_report_make(p, view, threads, memory, &a->choice, &r, e));
     r.rates_from = from;
     if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
     TRY(plan_inventory(p, view, &states.all, e));

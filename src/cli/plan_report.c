@@ -43,14 +43,14 @@ static int64_t least_memory(const struct plan *p, const struct plan_line *l, con
 
 /* Ranks per visit: what the sweep says, else one, or more if one has too little memory and more
  * helps. Assumes that a group is on one node. */
-static int64_t group_of(const struct plan *p, const struct plan_line *l, const int64_t *which,
+static int64_t group_of(const struct plan *p, int64_t model, const int64_t *which, int64_t n,
                         const struct plan_rank *rank)
 {
     enum { MOST = 1024 };
     struct plan_rank most = *rank;
     if (p->sweep->run.ranks_per_group > 0) return p->sweep->run.ranks_per_group;
     most.ranks = most.mates = MOST;
-    int64_t ranks = plan_model_ranks(p, l->model, which, l->n_variants, &most);
+    int64_t ranks = plan_model_ranks(p, model, which, n, &most);
     return ranks < MOST ? ranks : 1;
 }
 
@@ -61,7 +61,7 @@ static void predict_memory(const struct plan *p, const int64_t *which, int64_t t
     struct plan_rank rank = {.threads = threads, .memory = bound, .scratch = may_scratch(p)};
     l->ranks = 1;
     if (!p->costs.models[l->model].known) return;
-    l->ranks = rank.ranks = rank.mates = group_of(p, l, which, &rank);
+    l->ranks = rank.ranks = rank.mates = group_of(p, l->model, which, l->n_variants, &rank);
     l->fits = plan_visit_memory(p, l->model, which, l->n_variants, &rank, &l->memory, &why) == OK;
     snprintf(l->why, sizeof l->why, "%s", why.text);
     err_clear(&why);
@@ -88,17 +88,38 @@ static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, st
     r->total += (double)l->visits * l->total;
 }
 
+/* *which = the n applicable variants; the caller frees. */
+static enum status find_variants(const struct plan *p, int64_t **which, int64_t *n, struct err *e)
+{
+    *n = 0;
+    PASS(mem_zero(which, p->n_variants, sizeof **which, "variants", e));
+    for (int64_t i = 0; i < p->n_variants; i++)
+        if (p->variants[i].applicable) (*which)[(*n)++] = i;
+    return OK;
+}
+
+enum status plan_report_fit(struct plan *p, int64_t threads, int64_t memory, struct err *e)
+{
+    int64_t *which, n;
+    PASS(find_variants(p, &which, &n, e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++) {
+        struct plan_rank rank = {.threads = threads, .memory = memory, .scratch = may_scratch(p)};
+        rank.ranks = rank.mates = group_of(p, i, which, n, &rank);
+        plan_costs_fit(p, i, &rank);
+    }
+    free(which);
+    return OK;
+}
+
 enum status plan_report_make(const struct plan *p, const struct results_view *view, int64_t threads,
                              int64_t memory, const struct plan_choice *choice,
                              struct plan_report *out, struct err *e)
 {
     enum status st = OK;
     struct plan_report r = {.plan = p, .threads = threads, .memory = memory};
-    int64_t *which = NULL, n = 0;
+    int64_t *which = NULL, n;
     TRY(mem_zero(&r.lines, p->sweep->n_models, sizeof *r.lines, "models", e));
-    TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
-    for (int64_t i = 0; i < p->n_variants; i++)
-        if (p->variants[i].applicable) which[n++] = i;
+    TRY(find_variants(p, &which, &n, e));
     for (; r.n < p->sweep->n_models; r.n++) {
         r.lines[r.n].model = r.n;
         fill_line(&r, which, n, &r.lines[r.n]);

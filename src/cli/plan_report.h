@@ -28,6 +28,11 @@ struct plan_report {
     int64_t group;                        /* nodes per group */
 };
 
+/* Prices the visits for ranks of so many threads and bytes (plan_costs_fit; 0: no limit).
+ * ERR_NOMEM.
+ */
+MUST_USE enum status plan_report_fit(struct plan *p, int64_t threads, int64_t memory,
+                                     struct err *e);
 /* *out = everything except simulations, owned by the caller. memory: bytes of a rank, 0: no limit.
  * choice: which of the visits count as remaining.
  * ERR_NOMEM, or as plan_visits_make. */

@@ -69,7 +69,7 @@ done:
 }
 
 /* *out (models) = ranks that a visit of each model takes: what the sweep says, or the least that
- * its memory needs. */
+ * its memory needs. Prices the visits as they will run on so many. */
 static enum status find_ranks(struct run_master *m, int64_t **out, struct err *e)
 {
     enum status st = OK;
@@ -87,6 +87,9 @@ static enum status find_ranks(struct run_master *m, int64_t **out, struct err *e
         if (o->ranks_per_group < 1)
             (*out)[i] = plan_model_ranks(&m->plan, i, variants, m->plan.n_variants, &rank);
         log_trace("sched", "%s: %lld ranks a visit", m->sweep.models[i].name, (long long)(*out)[i]);
+        struct plan_rank group = rank;
+        group.ranks = (*out)[i];
+        plan_costs_fit(&m->plan, i, &group);
     }
 done:
     free(variants);
@@ -114,12 +117,9 @@ static enum status name_visit(const struct visit *v, char **name, struct err *e)
                       t->point ? t->point : "");
 }
 
-static enum status make_tasks(struct run_master *m, struct err *e)
+static enum status make_tasks(struct run_master *m, const int64_t *ranks, struct err *e)
 {
-    enum status st = OK;
-    int64_t *ranks = NULL;
-    TRY(find_ranks(m, &ranks, e));
-    TRY(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
+    PASS(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
     for (int64_t i = 0; i < m->visits.n; i++) {
         const struct plan_visit *v = &m->visits.visits[i];
         m->tasks[i] = (struct sched_task){.cost = v->cost,
@@ -128,18 +128,17 @@ static enum status make_tasks(struct run_master *m, struct err *e)
                                           .kind = v->kind,
                                           .files = v->files,
                                           .ranks = ranks[v->model]};
-        TRY(name_visit(&v->visit, &m->tasks[i].name, e));
-        if (!m->alone) TRY(write_visit(v, &m->tasks[i].text, e));
+        PASS(name_visit(&v->visit, &m->tasks[i].name, e));
+        if (!m->alone) PASS(write_visit(v, &m->tasks[i].text, e));
     }
-done:
-    free(ranks);
-    return st;
+    return OK;
 }
 
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
 {
     enum status st = OK;
     struct results_view *view = NULL;
+    int64_t *ranks = NULL;
     TRY(sweep_read(m->path, (const char *const *)m->set.items, m->set.n, &m->sweep, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->choice, e));
@@ -148,11 +147,13 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(append_plan(m, argc, argv, e));
     TRY(results_view_of_journal(m->out.journal, &view, e));
     m->plan.costs.rates = m->rates;
+    TRY(find_ranks(m, &ranks, e));
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
-    TRY(make_tasks(m, e));
+    TRY(make_tasks(m, ranks, e));
 done:
+    free(ranks);
     results_view_close(view);
     return st;
 }

@@ -80,9 +80,10 @@ struct part {
     bool (*wanted)(const struct visit *v);
     const struct option_table *task; /* fields of its task; NULL: it has no task */
 
-    /* Work that it adds to a visit on a text t: once, and for each cell. */
+    /* Work that it adds to a visit on a text t: once, and for each cell. kept: activations are
+     * retained, as `memory` decides. */
     void (*cost)(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
-                 struct cost *once, struct cost *cell);
+                 bool kept, struct cost *once, struct cost *cell);
     /* Memory that it takes after the blocks (memory_after.h), for plans and for running visits.
      * may_keep: activations may be retained. ERR_NOMEM, ERR_USAGE: a limit is too small; *out is
      * set anyway. */

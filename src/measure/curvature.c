@@ -169,12 +169,12 @@ static enum status open_state(struct part_context *c, struct err *e)
 }
 
 static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
-                 struct cost *once, struct cost *cell)
+                 bool kept, struct cost *once, struct cost *cell)
 {
     const struct curvature_task *c = task;
     (void)cell;
     if (curvature_asked_for(&c->options))
-        *once = cost_curvature(m, t, curvature_products_max(&c->options));
+        *once = cost_curvature(m, t, curvature_products_max(&c->options), kept);
 }
 
 static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
@@ -186,14 +186,14 @@ static enum status memory(const void *task, const struct memory_after *a, bool m
 
 /* Which share of the work the gradient is, and each of as many products as there may be. */
 static void share_work(const struct part_context *c, struct measurement *m,
-                       const struct curvature_options *o)
+                       const struct curvature_options *o, bool kept)
 {
     const struct cost_tokens any = {.tokens = 1};
     const int64_t most = curvature_products_max(o);
     struct model_sizes sizes;
     model_sizes(c->model, &sizes);
-    const struct cost all = cost_curvature(&sizes, &any, most),
-                      gradient = cost_curvature(&sizes, &any, 0);
+    const struct cost all = cost_curvature(&sizes, &any, most, kept),
+                      gradient = cost_curvature(&sizes, &any, 0, kept);
     m->pace = c->pace;
     m->share_gradient = cost_flop(&gradient) / cost_flop(&all);
     m->share_product = most > 0 ? (1 - m->share_gradient) / (double)most : 0;
@@ -219,12 +219,12 @@ static enum status run(struct part_context *c, struct err *e)
                                         .keep_vector = t->vectors != NULL && t->followed};
     p->began = clock_seconds();
     *m = (struct measurement){.model = c->model, .group = c->group->comm, .hooks = c->hooks};
-    share_work(c, m, &t->options);
     enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
     if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, p->fingerprint, e);
     PASS(err_agree(m->group, st, e));
     PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));
     PASS(measurement_fit(m, &curvature_part, t, 0, part_bound(c), &p->fit, e));
+    share_work(c, m, &t->options, p->fit.kept);
     if (t->vectors) PASS(start_warm(c, e));
     request.start = p->start;
     PASS(measurement_run(m, &request, &p->c, e));

@@ -93,11 +93,11 @@ static void inputs(const struct visit *v, char seen[HASH_HEX])
 }
 
 static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
-                 struct cost *once, struct cost *cell)
+                 bool kept, struct cost *once, struct cost *cell)
 {
     const struct second_order_task *s = task;
     *once = cost_second_order(m, t, s->depth, s->critical);
-    *cell = cost_second_order_cell(m, t, s->depth, s->critical);
+    *cell = cost_second_order_cell(m, t, s->depth, s->critical, kept);
 }
 
 static enum status memory(const void *task, const struct memory_after *a, bool may_keep,

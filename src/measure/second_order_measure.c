@@ -112,17 +112,17 @@ static enum status vectors_open(struct measuring *m, struct err *e)
 }
 
 /* Which shares of the part's work its passes are, for so many variants. */
-static void share_work(struct measuring *m, int64_t n)
+static void share_work(struct measuring *m, int64_t n, bool kept)
 {
     const struct second_order_task *t = m->s->task;
     const struct cost_tokens any = {.tokens = 1};
     struct model_sizes sizes;
     model_sizes(m->base.model, &sizes);
     struct cost all = cost_second_order(&sizes, &any, t->depth, t->critical);
-    const struct cost cell = cost_second_order_cell(&sizes, &any, t->depth, t->critical),
+    const struct cost cell = cost_second_order_cell(&sizes, &any, t->depth, t->critical, kept),
                       pass = cost_second_order(&sizes, &any, SECOND_ORDER_NONE, false),
-                      gradient = cost_curvature(&sizes, &any, 0),
-                      product = cost_curvature(&sizes, &any, 1);
+                      gradient = cost_curvature(&sizes, &any, 0, kept),
+                      product = cost_curvature(&sizes, &any, 1, kept);
     cost_add(&all, &cell, (double)n);
     const double sum = cost_flop(&all);
     m->share_pass = cost_flop(&pass) / sum;
@@ -137,13 +137,13 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     const struct visit_group *g = m->s->group;
     struct memory_fit fit;
     m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g->comm};
-    share_work(m, wanted);
     PASS(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
     /* Results do not depend on how many variants share a pass. */
     PASS(measurement_fit(&m->base, &second_order_part, m->s->task, wanted,
                          part_bound(m->s->context), &fit, e));
     m->s->planned = fit.bytes;
+    share_work(m, wanted, fit.kept);
     m->k = -group_max(g, -fit.together);
     PASS(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
     pace_step(m->s->context->pace, m->share_pass);

@@ -120,9 +120,14 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
 }
 
 /* docs/math/hvp.md: with recomputation a product costs about eleven forward passes of its tokens,
- * loss and gradient four; with retained activations less. A critical step usually takes six: the
+ * with retained activations six, loss and gradient four. A critical step usually takes six: the
  * step of 1, one doubled or halved, four of bisection. */
-enum { PASSES_GRADIENT = 4, PASSES_PRODUCT = 11, PASSES_CRITICAL = 6 };
+enum { PASSES_GRADIENT = 4, PASSES_PRODUCT = 11, PASSES_KEPT = 6, PASSES_CRITICAL = 6 };
+
+static double passes_of(int64_t products, bool kept)
+{
+    return (double)(products * (kept ? PASSES_KEPT : PASSES_PRODUCT));
+}
 
 static double pass(const struct model_sizes *m, const struct cost_tokens *t)
 {
@@ -130,9 +135,9 @@ static double pass(const struct model_sizes *m, const struct cost_tokens *t)
 }
 
 struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens *tokens,
-                           int64_t products)
+                           int64_t products, bool kept)
 {
-    double passes = PASSES_GRADIENT + PASSES_PRODUCT * (double)products;
+    double passes = PASSES_GRADIENT + passes_of(products, kept);
     return (struct cost){.flop = {[COST_CURVATURE] = pass(m, tokens) * passes}};
 }
 
@@ -148,14 +153,14 @@ struct cost cost_second_order(const struct model_sizes *m, const struct cost_tok
 
 /* The quantized model's loss, a product with the whole change, and one with each linear's. */
 struct cost cost_second_order_cell(const struct model_sizes *m, const struct cost_tokens *tokens,
-                                   int depth, bool critical)
+                                   int depth, bool critical, bool kept)
 {
     struct slot slots[SLOTS_MAX];
     int n = slots_of(&m->spec, 0, slots);
     int64_t products = depth != SECOND_ORDER_NONE;
     for (int i = 0; depth == SECOND_ORDER_LAYERS && i < n; i++)
         if (slots[i].kind == SLOT_WEIGHT) products += m->shape.layers;
-    double passes = 1 + PASSES_PRODUCT * (double)products;
+    double passes = 1 + passes_of(products, kept);
     if (critical) passes += PASSES_CRITICAL;
     return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
 }

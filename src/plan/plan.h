@@ -60,6 +60,7 @@ struct plan_model {
     double bytes_per_weight;
     struct cost shared;       /* work that every piece of a visit repeats */
     struct cost statistics;   /* additional, if a variant uses shared statistics */
+    bool kept[PART_N];        /* products of the part retain activations (plan_costs_fit) */
     struct cost once[PART_N]; /* additional work of each part, once per visit */
     struct cost *variants;    // (n_variants of the plan) including what parts add per cell
     struct cost *completions; // (n_variants) the same for cells that are already scored
@@ -192,6 +193,11 @@ struct plan_rank {
     bool scratch;            /* hidden states may be stored on scratch */
     int64_t ranks, mates;    /* in its group, and those of it on its node */
 };
+
+/* Prices the parts of the model's visits as they will run in a group of rank->ranks such ranks:
+ * products with the Hessian cost less where memory suffices to retain activations. Before it, plans
+ * assume that it does not. Call it before plan_costs_learn and plan_visits_make. */
+void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank);
 
 /* The smallest number of ranks, at most largest->ranks, whose memory suffices for visits of the
  * model with these variants and, if any number does, for curvature; largest->ranks if no number

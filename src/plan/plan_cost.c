@@ -132,7 +132,8 @@ static void cost_model(const struct plan *p, const struct plan_costs *c, struct 
     for (int k = 0; k < PART_N; k++) {
         struct cost cell = {0};
         if (!p->task[k]) continue;
-        visit_part(k)->cost(p->task[k], &m->sizes, &c->curvature, &m->once[k], &cell);
+        m->once[k] = cell;
+        visit_part(k)->cost(p->task[k], &m->sizes, &c->curvature, m->kept[k], &m->once[k], &cell);
         for (int64_t i = 0; i < p->n_variants; i++) {
             cost_add(&m->variants[i], &cell, 1);
             cost_add(&m->completions[i], &cell, 1);
@@ -362,28 +363,50 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
     return memory_plan_make(&need, &limits, out, e);
 }
 
+/* What part i takes after the blocks of a visit with n variants: zero if it has nothing to do. */
+static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t n,
+                            const struct plan_rank *rank, struct memory_fit *fit, struct err *e)
+{
+    const struct part *part = visit_part(i);
+    const int64_t base = base_of(p, rank), usable = memory_usable(rank->memory);
+    const bool alone = part->in_fixed_order && p->sweep->run.reproducible;
+    struct memory_after after = {.sizes = &p->costs.models[model].sizes,
+                                 .threads = rank->threads,
+                                 .ranks = alone ? 1 : max64(rank->ranks, 1),
+                                 .variants = n,
+                                 .base = base,
+                                 .bound = rank->memory,
+                                 .spare = usable - base};
+    *fit = (struct memory_fit){0};
+    if (!p->task[i] || (part->of_cells && n == 0)) return OK;
+    after.tokens = curvature_share_of(&p->costs.curvature, after.ranks);
+    return part->memory(p->task[i], &after, true, fit, e);
+}
+
+void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank)
+{
+    struct plan_model *m = &p->costs.models[model];
+    if (!m->known) return;
+    for (int i = 0; i < PART_N; i++) {
+        struct memory_fit fit;
+        struct err why = {0};
+        /* The visit reports what does not fit. */
+        m->kept[i] = fit_part(p, i, model, p->n_variants, rank, &fit, &why) == OK && fit.kept;
+        err_clear(&why);
+    }
+    cost_model(p, &p->costs, m);
+}
+
 /* Adds the memory of the parts that run after the blocks, at their minimum. */
 static enum status add_after(const struct plan *p, int64_t model, int64_t n,
                              const struct plan_rank *rank, struct memory_plan *out, struct err *e)
 {
     enum status st = OK;
-    const int64_t base = base_of(p, rank), usable = memory_usable(rank->memory);
-    struct memory_after after = {.sizes = &p->costs.models[model].sizes,
-                                 .threads = rank->threads,
-                                 .variants = n,
-                                 .base = base,
-                                 .bound = rank->memory,
-                                 .spare = usable - base};
     out->after = 0;
     for (int i = 0; i < PART_N; i++) {
-        const struct part *part = visit_part(i);
         struct memory_fit fit;
         struct err why = {0};
-        if (!p->task[i] || (part->of_cells && n == 0)) continue;
-        after.ranks =
-            part->in_fixed_order && p->sweep->run.reproducible ? 1 : max64(rank->ranks, 1);
-        after.tokens = curvature_share_of(&p->costs.curvature, after.ranks);
-        enum status fits = part->memory(p->task[i], &after, true, &fit, &why);
+        enum status fits = fit_part(p, i, model, n, rank, &fit, &why);
         out->after = max64(out->after, fit.bytes);
         /* Other errors do not depend on memory; the visit reports them. */
         if (fits == ERR_NOMEM && st == OK)

@@ -90,7 +90,8 @@ static void variants(void **state)
 }
 
 /* Curvature in units of forward passes of its tokens (docs/math/hvp.md): 4 for a gradient, 11 for a
- * product, 1 for a loss, 6 for critical sharpness. OLMo2 has 7 linears per block. */
+ * product or 6 where activations are retained, 1 for a loss, 6 for critical sharpness. OLMo2 has 7
+ * linears per block. */
 static void derivatives(void **state)
 {
     (void)state;
@@ -106,12 +107,16 @@ static void derivatives(void **state)
                  {SECOND_ORDER_TOTAL, false, 1 + 4, 1 + 11},
                  {SECOND_ORDER_TOTAL, true, 1 + 4 + 7, 1 + 11 + 6},
                  {SECOND_ORDER_LAYERS, false, 1 + 4, 1 + 11 * (1 + 7 * 32)}};
-    c = cost_curvature(&m, &t, 20);
+    c = cost_curvature(&m, &t, 20, false);
     assert_float_equal(c.flop[COST_CURVATURE] / pass, 4 + 11 * 20, 1e-9);
+    c = cost_curvature(&m, &t, 20, true);
+    assert_float_equal(c.flop[COST_CURVATURE] / pass, 4 + 6 * 20, 1e-9);
+    c = cost_second_order_cell(&m, &t, SECOND_ORDER_TOTAL, false, true);
+    assert_float_equal(c.flop[COST_SECOND_ORDER] / pass, 1 + 6, 1e-9);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         c = cost_second_order(&m, &t, cases[i].depth, cases[i].critical);
         assert_float_equal(cost_flop(&c) / pass, cases[i].once, 1e-9);
-        c = cost_second_order_cell(&m, &t, cases[i].depth, cases[i].critical);
+        c = cost_second_order_cell(&m, &t, cases[i].depth, cases[i].critical, false);
         assert_float_equal(c.flop[COST_SECOND_ORDER] / pass, cases[i].cell, 1e-9);
         assert_true(cost_flop(&c) == c.flop[COST_SECOND_ORDER]);
     }

@@ -443,6 +443,41 @@ static void more_ranks_come_last(void **state)
     drop(&m);
 }
 
+/* Where a rank's memory retains activations, a product costs six passes instead of eleven. */
+static void memory_decides_what_products_cost(void **state)
+{
+    (void)state;
+    struct made m;
+    struct memory_plan plan;
+    int64_t which[4] = {0, 1, 2, 3};
+    make(&m, "curvature={sharpness: lanczos, products: 20, second_order: total, length: 64}", NULL);
+    const struct plan_model *model = &m.plan.costs.models[0];
+    const double again = cost_flop(&model->once[PART_CURVATURE]);
+    const double cell = model->variants[0].flop[COST_SECOND_ORDER];
+    struct plan_rank rank = {.threads = 1, .ranks = 1, .mates = 1, .memory = (int64_t)1 << 40};
+    plan_costs_fit(&m.plan, 0, &rank);
+    assert_true(model->kept[PART_CURVATURE] && model->kept[PART_SECOND_ORDER]);
+    assert_float_equal(cost_flop(&model->once[PART_CURVATURE]) / again, 124.0 / 224, 1e-9);
+    assert_float_equal(model->variants[0].flop[COST_SECOND_ORDER] / cell, 7.0 / 12, 1e-9);
+    /* As much as is enough without retaining, which is also what plans show. */
+    assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, &rank, &plan, NULL), OK);
+    int64_t low = 1 << 20, high = memory_bound(plan.peak);
+    while (high - low > 1 << 12) {
+        rank.memory = low + (high - low) / 2;
+        struct err none = {0};
+        if (plan_visit_memory(&m.plan, 0, which, 4, &rank, &plan, &none) == OK)
+            high = rank.memory;
+        else
+            low = rank.memory;
+        err_clear(&none);
+    }
+    rank.memory = high;
+    plan_costs_fit(&m.plan, 0, &rank);
+    assert_false(model->kept[PART_CURVATURE]);
+    assert_float_equal(cost_flop(&model->once[PART_CURVATURE]) / again, 1, 1e-9);
+    drop(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +492,7 @@ int main(void)
         cmocka_unit_test(visits_have_settled_lengths),
         cmocka_unit_test(patterns_that_match_nothing),
         cmocka_unit_test(more_ranks_come_last),
+        cmocka_unit_test(memory_decides_what_products_cost),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,7 @@
 #include "group/pace.h"
 #include "util/clock.h"
 #include "util/hash.h"
+#include "util/ratio.h"
 #include <string.h>
 
 /* The weight of what is known before, beside what is measured, as a share of the plan. */
@@ -58,7 +59,7 @@ double pace_left(const struct pace *p)
         if (p->planned[i] <= 0) continue;
         if (here.needed <= 0) here.taken = 0; /* it has just begun */
         here.needed += weight;
-        here.taken += weight * ratio_of(&all);
+        here.taken += weight * ratio_carried(all.needed, all.taken, p->planned[i]);
         left += needed(p, i) * ratio_of(&here);
     }
     return left;

@@ -1,6 +1,7 @@
 /* pace: how far a visit is, and how many seconds its rest takes. Parts report the share of their
  * work that is done. The seconds follow from the planned ones, corrected by the ratio of measured
- * to planned seconds so far, in this visit and in earlier ones of the same model. Local to a rank.
+ * to planned seconds so far, in this visit and in earlier ones of the same model; a part that has
+ * not been measured takes as much of the others' ratio as util/ratio.h says. Local to a rank.
  */
 #pragma once
 #include "group/task.h"

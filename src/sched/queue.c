@@ -1,5 +1,6 @@
 #include "sched/queue.h"
 #include "util/mem.h"
+#include "util/ratio.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,7 @@ struct queue {
     double total;                /* corrected cost of all remaining parts */
     struct in_flight *in_flight; // (n_groups)
     struct measured *kinds;      // (n_kinds)
+    double *work;                // (n_kinds) cost of all tasks of the kind, as planned
     struct measured all;
     double *ratio;   // (n_kinds) taken / planned, as used in the heap's order
     int64_t *reader; // (n_files) node that read the files last
@@ -66,6 +68,7 @@ void queue_close(struct queue *q)
     free(q->heap);
     free(q->in_flight);
     free(q->kinds);
+    free(q->work);
     free(q->ratio);
     free(q->reader);
     free(q);
@@ -83,13 +86,13 @@ static double length_left(const struct queue *q, int64_t task)
     return corrected(q, task, q->remaining[task].cost);
 }
 
-/* Time taken / time planned of finished tasks of the kind; of all kinds while this one has none. */
+/* Time taken / time planned of finished tasks of the kind; while it has none, what those of other
+ * kinds say of it. */
 static double measured_ratio(const struct queue *q, int64_t kind)
 {
     const struct measured *m = &q->kinds[kind];
     if (m->planned > 0 && m->taken > 0) return m->taken / m->planned;
-    if (q->all.planned > 0 && q->all.taken > 0) return q->all.taken / q->all.planned;
-    return 1;
+    return ratio_carried(q->all.planned, q->all.taken, q->work[kind]);
 }
 
 /* --- the heap --- */
@@ -197,6 +200,7 @@ static enum status take_in(struct queue *q, struct err *e)
         *r = (struct remaining){.n = t->n_parts ? t->n_parts : 1, .parts = next, .cost = t->cost};
         if (t->n_parts) PASS(sort_parts(t, r, e));
         next += t->n_parts;
+        q->work[t->kind] += r->cost;
         q->heap[q->n_heap++] = i;
     }
     return OK;
@@ -223,6 +227,7 @@ enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_grou
     TRY(mem_zero(&q->heap, n, sizeof *q->heap, "queue", e));
     TRY(mem_zero(&q->in_flight, n_groups, sizeof *q->in_flight, "queue", e));
     TRY(mem_zero(&q->kinds, q->n_kinds, sizeof *q->kinds, "queue", e));
+    TRY(mem_zero(&q->work, q->n_kinds, sizeof *q->work, "queue", e));
     TRY(mem_zero(&q->ratio, q->n_kinds, sizeof *q->ratio, "queue", e));
     TRY(mem_zero(&q->reader, q->n_files, sizeof *q->reader, "queue", e));
     for (int64_t i = 0; i < q->n_kinds; i++) q->ratio[i] = 1;
@@ -455,6 +460,7 @@ enum status queue_clone(const struct queue *q, struct queue **out, struct err *e
     c->skip = own.skip;
     c->heap = memcpy(own.heap, q->heap, (size_t)q->n * sizeof *q->heap);
     c->in_flight = memcpy(own.in_flight, q->in_flight, (size_t)q->n_groups * sizeof *q->in_flight);
+    c->work = memcpy(own.work, q->work, (size_t)q->n_kinds * sizeof *q->work);
     c->kinds = memcpy(own.kinds, q->kinds, (size_t)q->n_kinds * sizeof *q->kinds);
     c->ratio = memcpy(own.ratio, q->ratio, (size_t)q->n_kinds * sizeof *q->ratio);
     c->reader = memcpy(own.reader, q->reader, (size_t)q->n_files * sizeof *q->reader);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "group/pace.h"
+#include <math.h>
 #include <stdio.h>
 
 static struct {
@@ -59,16 +60,16 @@ static void measured_time_corrects_the_plan(void **state)
     assert_string_equal(told.what, "cells");
     about(350); /* as planned */
     wait(&p, 20);
-    pace_step(&p, 0.1); /* twice as slow: it is taken for the others as well */
-    about(2 * 340);
+    pace_step(&p, 0.1); /* twice as slow: ten seconds say little of minutes */
+    about(2 * 90 + 50 * pow(2, 10 / (10 + 50.0 / 4)) + 200 * pow(2, 10 / (10 + 200.0 / 4)));
     wait(&p, 180);
-    pace_step(&p, 0.9);
-    about(2 * 250);
+    pace_step(&p, 0.9); /* a hundred say most */
+    about(50 * pow(2, 100 / (100 + 50.0 / 4)) + 200 * pow(2, 100 / (100 + 200.0 / 4)));
     pace_begin(&p, PART_SECOND_ORDER);
     wait(&p, 50);
     pace_step(&p, 1);
     pace_begin(&p, PART_CURVATURE);
-    about(200 * 250.0 / 150); /* at the mean of both, until it is measured itself */
+    about(200 * pow(250.0 / 150, 0.75)); /* nearly the mean of both, until it is measured itself */
     wait(&p, 10);
     pace_step(&p, 0.1); /* half as long as planned */
     about(90);

@@ -104,8 +104,10 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     log_trace("sched", "visits %s %s%s with %lld variants%s", visit.model, visit.checkpoint,
               visit.task[PART_SURFACE] ? ", a point of a surface," : "",
               (long long)visit.n_variants, visit.task[PART_CURVATURE] ? " and its curvature" : "");
+    if (w->master) w->master->visiting = true;
     TRY(visit_run(&visit, group, &w->cache, &hooks, e));
 done:
+    if (w->master) w->master->visiting = false;
     json_decref(json);
     visit_free(&visit);
     return st;

@@ -237,14 +237,16 @@ done:
 }
 
 /* One fdatasync makes all records durable that arrive within some milliseconds. Writing the cube
- * may take 1 % of the time; it is also written at the end. */
+ * may take 1 % of the time, and no memory of a visit in this process; it is also written at the
+ * end. */
 enum status run_master_tick(void *context, struct err *e)
 {
     struct run_master *m = context;
     const double together = 5e-3;
     if (m->unsynced && clock_seconds() - m->unsynced_since >= together) PASS(sync_journal(m, e));
     double since = clock_seconds() - m->cube_written;
-    if (m->cube_stale && since > 10 && since > 100 * m->cube_seconds) PASS(write_cube(m, e));
+    if (m->cube_stale && !m->visiting && since > 10 && since > 100 * m->cube_seconds)
+        PASS(write_cube(m, e));
     progress_tell_failures(&m->progress);
     return OK;
 }

@@ -14,6 +14,7 @@ struct run_master {
     struct arg_list set, only;
     struct plan_choice choice;
     bool alone;              /* the only rank: master and worker */
+    bool visiting;           /* alone and in a visit, which may use all memory */
     struct plan_rank worker; /* minimum over the workers, and their number */
     struct cost_rates rates; /* of a worker, measured */
     struct sweep sweep;

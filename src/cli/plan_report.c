@@ -381,7 +381,8 @@ done:
     return st;
 }
 
-/* Work, bytes and time of all visits, phases of less than half a percent of it left out. */
+/* Work, bytes and time of the checkpoints' visits, phases of less than half a percent of it left
+ * out. What is left includes the points of surfaces. */
 static void print_total(const struct plan_report *r)
 {
     char time[QUANTITY], left[QUANTITY];
@@ -389,8 +390,9 @@ static void print_total(const struct plan_report *r)
     quantity_time(r->total, time);
     quantity_time(remaining_seconds(&r->remaining), left);
     for (int i = 0; i < COST_PHASE_N; i++) sum += r->seconds[i];
-    printf("all: %.4g TFLOP, %.4g GB read, %s on one worker", cost_flop(&r->cost) / 1e12,
-           r->cost.bytes / 1e9, time);
+    printf("all%s: %.4g TFLOP, %.4g GB read, %s on one worker",
+           r->plan->sweep->n_surfaces ? " but the points of surfaces" : "",
+           cost_flop(&r->cost) / 1e12, r->cost.bytes / 1e9, time);
     const char *between = " (";
     for (int i = 0; i < COST_PHASE_N; i++) {
         if (!(r->seconds[i] >= 0.005 * sum) || sum == 0) continue;

@@ -1,5 +1,5 @@
 # Loss surfaces: the three points that span a plane equal, bit for bit, `qtraj eval` of their checkpoints; the same surfaces
-# with 1 and 3 ranks; an interrupted run resumes, and a finer grid reuses the points of a coarser one.
+# with 1 and 3 ranks; what the plan's total counts; an interrupted run resumes, and a finer grid reuses the points of a coarser one.
 . "$(dirname "$0")/../tools/lib.sh"
 need_python h5py
 
@@ -19,6 +19,8 @@ surfaces:
   - {name: random, plane: random, columns: 3, rows: 3, radius: 0.5}
 YAML
 
+"$QTRAJ" plan "$work/sweep.yaml" --brief >"$work/out" 2>&1 || fail "plan: $(cat "$work/out")"
+grep -q '^all but the points of surfaces: .* left: ' "$work/out" || fail "plan does not say what its total leaves out: $(cat "$work/out")"
 launch 300 1 run "$work/sweep.yaml" --set "results=$work/one.h5" || fail "one rank: $(cat "$work/err")"
 launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" || fail "three ranks: $(cat "$work/err")"
 compare one three

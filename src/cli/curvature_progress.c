@@ -47,8 +47,5 @@ void curvature_progress_add(void *context, double products)
     if (now - p->printed < (p->terminal ? TERMINAL_SECONDS : LOG_SECONDS)) return;
     p->printed = now;
     curvature_progress_text(p, now - p->start, text);
-    log_clear_line();
-    fprintf(stderr, "%s%s", text, p->terminal ? "" : "\n");
-    fflush(stderr);
-    if (p->terminal) log_open_line();
+    log_progress(text, p->terminal);
 }

@@ -234,10 +234,7 @@ double progress_print(struct progress *p, const struct sched_progress *now)
     put_counts(&l, p);
     put_seconds(&l, now->left, ", ", " left");
     put_hand(&l, now);
-    log_clear_line();
-    fprintf(stderr, "%s%s", l.text, p->terminal ? "" : "\n");
-    fflush(stderr);
-    if (p->terminal) log_open_line();
+    log_progress(l.text, p->terminal);
     if (p->terminal) return TERMINAL;
     return spent < LOG * 60 ? LOG : spent < LOG_MOST * 60 ? spent / 60 : LOG_MOST;
 }
@@ -248,7 +245,5 @@ void progress_end(struct progress *p)
     print_failures(p, 0);
     if (!anything(p)) return;
     put_counts(&l, p);
-    log_clear_line();
-    fprintf(stderr, "%s\n", l.text);
-    fflush(stderr);
+    log_progress(l.text, false);
 }

@@ -16,16 +16,19 @@ void log_rank(int rank)
     own_rank = rank;
 }
 
-void log_open_line(void)
-{
-    line_open = true;
-}
-
 void log_clear_line(void)
 {
     ssize_t written = 0;
     if (atomic_exchange(&line_open, false)) written = write(STDERR_FILENO, clear, strlen(clear));
     (void)written;
+}
+
+void log_progress(const char *line, bool terminal)
+{
+    log_clear_line();
+    fprintf(stderr, "%s%s", line, terminal ? "" : "\n");
+    fflush(stderr);
+    line_open = terminal;
 }
 
 /* One write() per line, so that lines of several ranks do not mix. */

@@ -12,9 +12,9 @@ void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line of progress, which has just been printed on the terminal without its end, stays until the
- * next message replaces it or log_clear_line does. */
-void log_open_line(void);
+/* Prints a line of progress. On a terminal it replaces the one before, and stays until the next
+ * message replaces it or log_clear_line does. */
+void log_progress(const char *line, bool terminal);
 void log_clear_line(void);
 
 /* Whether QTRAJ_TRACE names the topic. */

@@ -128,7 +128,7 @@ static void failures_are_named(void **state)
     struct progress p;
     progress_start(&p, totals);
     p.terminal = true;
-    log_open_line();
+    log_progress("", true);
     fail_record(&p,
                 "{\"type\": \"checkpoint\", \"model\": \"a\", \"checkpoint\": \"s1\", \"message\": "
                 "\"x.safetensors: it is\\nno good\"}");

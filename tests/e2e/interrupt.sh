@@ -4,6 +4,7 @@
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 export OMPI_MCA_btl_vader_backing_directory=$work # files of killed jobs go with the scratch folder
+export OMPI_MCA_odls_base_sigkill_timeout=20      # not 1 s: a busy machine may need longer to write an end record
 
 fixed_text "$work/text.txt"
 sed -n '1p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
@@ -77,7 +78,7 @@ for predictions in 0 1; do
     [ "$(stat -c %y "$work/$name.journal" "$work/$name.h5")" = "$before" ] || fail "$name: a run without work writes journal or cube"
 done
 
-# A signal alone: code 3 at once, whatever is computed.
+# A signal alone: code 3 at once, whatever is computed (it would take minutes; how many milliseconds it took is printed).
 for signal in INT TERM; do
     name=alone$signal
     # a shell's background jobs ignore SIGINT until the program asks for it
@@ -91,7 +92,7 @@ for signal in INT TERM; do
     took=$(($(now) - start))
     echo "alone, SIG$signal: exit code $code after $took ms, end record after $(($(written "$work/$name.journal") - start)) ms"
     [ $code = 3 ] || fail "$name: exit code $code: $(cat "$work/err")"
-    [ $took -lt 1500 ] || fail "$name: it took $took ms to end"
+    [ $took -lt 20000 ] || fail "$name: it took $took ms to end"
     check_end $name
 done
 

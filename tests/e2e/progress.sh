@@ -23,30 +23,33 @@ status() { "$QTRAJ" status "$@" 2>&1; }
 status --exit-code "$work/sweep.yaml" >"$work/out" && fail "status before any run: exit code 0"
 grep -q 'nothing has been run yet' "$work/out" || fail "before any run: $(cat "$work/out")"
 
-# Polls the three forms until the run ends. They are compared where the journal did not grow in between.
+# Polls the three forms until the run ends. All ranks are stopped for each poll, so that the forms are asked at one moment.
 timeout 200 mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" >"$work/run.out" 2>"$work/run.err" </dev/null &
 run=$!
 polls=0 running=0
-size() { stat -c %s "$work/r.journal" 2>/dev/null; ls "$work/r.h5.lock" 2>/dev/null; }
-while kill -0 $run 2>/dev/null; do
+ranks() { pgrep -f "^$QTRAJ run $work/sweep.yaml"; }
+until [ -e "$work/r.journal" ] || ! kill -0 $run 2>/dev/null; do sleep 0.05; done
+while kill -0 $run 2>/dev/null && [ $polls -lt 20 ]; do
+    # shellcheck disable=SC2046
+    kill -STOP $(ranks) 2>/dev/null
+    locked=$(ls "$work/r.h5.lock" 2>/dev/null)
     for form in "" --json; do
-        before=$(size)
         a=$(status $form "$work/r.h5") && b=$(status $form "$work/r.journal") && c=$(status $form "$work/sweep.yaml")
-        after=$(size)
-        [ -n "$before" ] && [ "$before" = "$after" ] || continue
         { [ "$a" = "$b" ] && [ "$b" = "$c" ]; } || fail "cube: $a; journal: $b; sweep file: $c"
         polls=$((polls + 1))
         case $form$a in *"running on $(hostname), pid "*) running=$((running + 1)) ;; esac
     done
     "$QTRAJ" status --exit-code "$work/r.h5" >/dev/null 2>&1
     code=$?
-    kill -0 $run 2>/dev/null && { [ $code = 3 ] || [ ! -e "$work/r.h5.lock" ] || fail "exit code of a run that goes on: $code"; }
-    sleep 0.2
+    [ $code = 3 ] || [ -z "$locked" ] || fail "exit code of a run that goes on: $code"
+    # shellcheck disable=SC2046
+    kill -CONT $(ranks) 2>/dev/null
+    sleep 0.5
 done
 wait $run
 code=$?
 [ $code = 1 ] || fail "exit code $code: $(cat "$work/run.err")"
-{ [ $polls -ge 4 ] && [ $running -ge 2 ]; } || fail "$polls polls, $running of them of a run"
+[ $running -ge 1 ] || fail "$polls polls, none of them of a run"
 echo "$polls polls, $running of a run"
 
 for form in r.h5 r.journal sweep.yaml; do

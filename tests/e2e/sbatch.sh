@@ -39,15 +39,11 @@ job 4 3 4 SLURM_JOB_CPUS_PER_NODE=4
 job 137 3 137 SLURM_JOB_CPUS_PER_NODE=4 # killed: out of memory, say
 
 # The walltime ends: the signal reaches mpirun, and the script waits for it.
-stand_in mpirun 0 'trap "echo drained; exit 1" USR1; sleep 30 & wait'
+stand_in mpirun 0 'trap "echo drained; exit 1" USR1; echo waiting; sleep 30 & wait'
 stand_in qtraj 3
 env SLURM_JOB_CPUS_PER_NODE=4 bash "$SOURCE/slurm/sweep.sbatch" >"$work/out" 2>&1 &
 job=$!
-for _ in $(seq 50); do
-    grep -q mpirun "$work/out" && break
-    sleep 0.1
-done
-sleep 0.3
+until grep -q waiting "$work/out" || ! kill -0 $job 2>/dev/null; do sleep 0.1; done
 kill -USR1 $job
 wait $job
 code=$?

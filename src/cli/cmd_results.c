@@ -68,14 +68,14 @@ done:
 /* The journal is the truth, also while a run goes on, and at the start of a run there is no cube
  * yet; a cube that was named is read where it need not be the newest. */
 static enum status open_place(const char *name, const struct place *p, bool newest,
-                              struct results_view **out, struct err *e)
+                              enum view_content content, struct results_view **out, struct err *e)
 {
     const char *file = p->from_sweep ? p->results : name;
     const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
     NEED(there || journal || !p->from_sweep, ERR_IO,
          "%s: nothing has been run yet: neither %s nor %s is there", name, file, p->journal);
     return results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
-                             out, e);
+                             content, out, e);
 }
 
 /* The keys of --only that have a flag of their own: --model PATTERN is --only model=PATTERN. */
@@ -127,7 +127,7 @@ static enum status run_show(struct call *c, struct err *e)
     o.only = (const char *const *)only.items;
     o.n_only = only.n;
     TRY(find_place(path, &place, e));
-    TRY(open_place(path, &place, false, &view, e));
+    TRY(open_place(path, &place, false, VIEW_NUMBERS, &view, e));
     TRY(report_show(view, &o, stdout, e));
 done:
     place_free(&place);
@@ -165,7 +165,7 @@ static enum status run_status(struct call *c, struct err *e)
     TRY(find_place(path, &place, e));
     /* First the lock: a run that ends in between leaves a journal that says so. */
     const struct lock_holder holder = lock_look(place.results);
-    TRY(open_place(path, &place, true, &view, e));
+    TRY(open_place(path, &place, true, VIEW_STATES, &view, e));
     TRY(report_status(view, &holder, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];
 done:
@@ -190,7 +190,9 @@ static enum status run_rebuild(struct call *c, struct err *e)
     TRY(args_parse(&(struct args){0}, c, paths, 2, e));
     if (c->help) goto done;
     TRY(journal_open_readonly(paths[1], &journal, e));
-    TRY(results_view_of_journal(journal, &view, e));
+    TRY(results_view_of_journal(journal, VIEW_ALL, &view, e));
+    ENSURE(results_view_plan(view), ERR_FORMAT,
+           "%s: the journal holds no plan yet: nothing has been run", paths[1]);
     TRY(cube_write(paths[0], view, e));
     const int64_t n = journal_n(journal);
     log_info("%s: made from %lld record%s of %s", paths[0], (long long)n, quantity_plural(n),

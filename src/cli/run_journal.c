@@ -10,7 +10,7 @@
 
 /* --- writing --- */
 
-enum status run_journal_append(struct run_journal *j, json_t *record, struct err *e)
+enum status run_journal_append(struct run_journal *j, const json_t *record, struct err *e)
 {
     pthread_mutex_lock(&j->guard);
     enum status st = j->ended ? err_set(e, ERR_STOPPED, __FILE__, __LINE__, "stopped by a signal")

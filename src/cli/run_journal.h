@@ -28,7 +28,7 @@ MUST_USE enum status run_journal_open(struct run_journal *j, const char *results
                                       struct err *e);
 
 /* As of journal.c; ERR_STOPPED behind the end record. */
-MUST_USE enum status run_journal_append(struct run_journal *j, json_t *record, struct err *e);
+MUST_USE enum status run_journal_append(struct run_journal *j, const json_t *record, struct err *e);
 MUST_USE enum status run_journal_sync(struct run_journal *j, struct err *e);
 /* Appends the end record, durably. */
 MUST_USE enum status run_journal_end(struct run_journal *j, const char *status, int exit_code,

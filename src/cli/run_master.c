@@ -29,24 +29,21 @@ void run_master_free(struct run_master *m)
 /* --- before: plan, journal, tasks --- */
 
 /* True if the newest plan of the journal has the same axes, settings and inputs. */
-static bool plan_known(const struct journal *j, const json_t *plan)
+static bool plan_known(const json_t *newest, const json_t *plan)
 {
     static const char *const keys[] = {"name",     "models", "bits",   "quantizers", "datasets",
                                        "variants", "config", "inputs", "surfaces",   "columns"};
-    for (int64_t i = journal_n(j) - 1; i >= 0; i--) {
-        const json_t *r = journal_record(j, i);
-        if (strcmp(json_text(r, "type", ""), "plan") != 0) continue;
-        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-            const json_t *old = json_object_get(r, keys[k]), *new = json_object_get(plan, keys[k]);
-            if ((old || new) && !json_equal(old, new)) return false;
-        }
-        return true;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        const json_t *old = json_object_get(newest, keys[k]);
+        const json_t *new = json_object_get(plan, keys[k]);
+        if ((old || new) && !json_equal(old, new)) return false;
     }
-    return false;
+    return newest != NULL;
 }
 
 /* The command as it was given is part of the cube's provenance. */
-static enum status append_plan(struct run_master *m, int argc, char **argv, struct err *e)
+static enum status append_plan(struct run_master *m, const struct results_view *v, int argc,
+                               char **argv, struct err *e)
 {
     enum status st = OK;
     json_t *record = NULL;
@@ -59,7 +56,7 @@ static enum status append_plan(struct run_master *m, int argc, char **argv, stru
         TRY(st);
     }
     TRY(plan_record(&m->plan, command, &record, e));
-    if (plan_known(m->out.journal, record)) goto done;
+    if (plan_known(results_view_plan(v), record)) goto done;
     TRY(run_journal_append(&m->out, record, e));
     m->unsynced = m->cube_stale = true;
 done:
@@ -144,8 +141,8 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_choice_match(&m->plan, &m->choice, e));
     TRY(fsx_make_parent(m->sweep.results, e));
     TRY(run_journal_open(&m->out, m->sweep.results, &m->cube_stale, e));
-    TRY(append_plan(m, argc, argv, e));
-    TRY(results_view_of_journal(m->out.journal, &view, e));
+    TRY(results_view_of_journal(m->out.journal, VIEW_STATES, &view, e));
+    TRY(append_plan(m, view, argc, argv, e));
     m->plan.costs.rates = m->rates;
     TRY(find_ranks(m, &ranks, e));
     plan_costs_learn(&m->plan, view);
@@ -185,7 +182,7 @@ void run_master_start(struct run_master *m)
 
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
 {
-    PASS(run_journal_append(&m->out, (json_t *)(uintptr_t)record, e)); /* retained */
+    PASS(run_journal_append(&m->out, record, e));
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
     const int kind = progress_kind_of(json_text(record, "type", ""));
@@ -226,7 +223,7 @@ static enum status write_cube(struct run_master *m, struct err *e)
     enum status st = OK;
     struct results_view *view = NULL;
     double start = clock_seconds();
-    TRY(results_view_of_journal(m->out.journal, &view, e));
+    TRY(results_view_of_journal(m->out.journal, VIEW_ALL, &view, e));
     TRY(cube_write(m->sweep.results, view, e));
     m->cube_stale = false;
     m->cube_written = clock_seconds();
@@ -289,7 +286,7 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     struct results_view *view = NULL;
     struct inventory all = {0};
     TRY(sync_journal(m, e));
-    TRY(results_view_of_journal(m->out.journal, &view, e));
+    TRY(results_view_of_journal(m->out.journal, VIEW_STATES, &view, e));
     TRY(plan_inventory(&m->plan, view, &all, e));
     bool failed = any_failed(&all);
     *code = outcome->end != SCHED_DONE ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;

@@ -18,6 +18,7 @@ struct column {
 
 struct reader {
     const char *path;
+    enum view_content content;
     hid_t file;
     struct axes axes;
     struct results_view *view;
@@ -263,8 +264,10 @@ static enum status add_columns(const struct frame_reader *f, struct err *e)
     for (const struct field *field = k->fields; field->name; field++) {
         const enum field_place place = field->place;
         if (place == IN_LABELS || place == IN_PROVENANCE || place == FRAME_KEY) continue;
+        if (place == IN_INNER && f->in->content == VIEW_STATES) continue;
         if (field->type != FIELD_STATUS) PASS(add_field(f, field, e));
     }
+    if (f->in->content != VIEW_ALL) return OK;
     if (k->sequences) PASS(add_sequences(f, e));
     if (k->list) PASS(add_list(f, e));
     for (const struct record_table *t = k->tables; t && t->name; t++) PASS(add_table(f, t, e));
@@ -312,7 +315,8 @@ static enum status read_all(struct reader *r, struct err *e)
     ENSURE(plan, ERR_FORMAT, "%s: provenance/plan is empty", r->path);
     TRY(view_add(r->view, plan, e));
     TRY(axes_of_plan(results_view_plan(r->view), &r->axes, e));
-    TRY(read_column(r, "sequences", "loss", FIELD_REAL, -1, &r->sequences, e));
+    if (r->content == VIEW_ALL)
+        TRY(read_column(r, "sequences", "loss", FIELD_REAL, -1, &r->sequences, e));
     for (int i = 0; results_kinds[i]; i++) TRY(read_kind(r, results_kinds[i], e));
     TRY(read_json(r, "end", &end, e));
     if (end) TRY(view_add(r->view, end, e));
@@ -342,11 +346,12 @@ done:
     return st;
 }
 
-enum status cube_read(const char *path, struct results_view **out, struct err *e)
+enum status cube_read(const char *path, enum view_content content, struct results_view **out,
+                      struct err *e)
 {
     enum status st = OK;
     struct h5_errors saved;
-    struct reader r = {.path = path, .file = -1};
+    struct reader r = {.path = path, .content = content, .file = -1};
     char *data = NULL;
     size_t n;
     h5_quiet(&saved);

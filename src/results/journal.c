@@ -15,13 +15,20 @@
 enum { CHECKSUM = 16, PREFIX = CHECKSUM + 1, SCHEMA = 1 };
 static const char header_json[] = "{\"schema\":1,\"type\":\"journal\"}";
 
+/* Where a record stands in the file: records themselves are not retained, so that a journal of 10^5
+ * takes little memory. */
+struct span {
+    int64_t at, n; /* first byte of its line, length without the newline */
+};
+
 struct journal {
     char *path;
-    int fd;       /* -1: reading only */
+    int fd;
+    bool writes;
     int64_t size; /* bytes of complete, valid lines */
     bool broken;  /* a write failed; nothing more is written */
     int64_t n, capacity;
-    json_t **records;
+    struct span *records; // (n)
 };
 
 enum status journal_path(const char *results, char **out, struct err *e)
@@ -46,33 +53,41 @@ static bool line_is_good(const char *line, size_t n)
     return memcmp(line, expected, PREFIX) == 0;
 }
 
-static enum status keep(struct journal *j, json_t *record, struct err *e)
+static enum status keep(struct journal *j, int64_t at, size_t n, struct err *e)
 {
     PASS(mem_grow(&j->records, j->n, &j->capacity, sizeof *j->records, e));
-    j->records[j->n++] = json_incref(record);
+    j->records[j->n++] = (struct span){at, (int64_t)n};
     return OK;
 }
 
 /* --- reading --- */
 
-/* Takes a line whose checksum matches. */
-static enum status take_line(struct journal *j, const char *line, size_t n, int64_t number,
-                             struct err *e)
+/* What is in memory of a file that is read from its start to its end. */
+struct window {
+    char *data;
+    int64_t at, n, capacity; /* place of data in the file, bytes read, room */
+};
+
+/* A line that holds no record but the schema. No key of a record stands before "schema". */
+static bool is_header(const char *json, size_t n)
 {
-    enum status st = OK;
-    json_t *record = NULL;
-    TRY(json_read_text(j->path, line + PREFIX, n - PREFIX, &record, e));
-    if (strcmp(json_text(record, "type", ""), "journal") != 0) {
-        TRY(keep(j, record, e));
-        goto done;
-    }
-    json_int_t schema = json_integer_value(json_object_get(record, "schema"));
-    ENSURE(schema == SCHEMA, ERR_FORMAT,
-           "%s: line %lld: journal schema %lld, this program reads %d; use a newer qtraj", j->path,
-           (long long)number, (long long)schema, SCHEMA);
-done:
-    json_decref(record);
-    return st;
+    static const char start[] = "{\"schema\":";
+    return n >= sizeof start - 1 && memcmp(json, start, sizeof start - 1) == 0;
+}
+
+/* Takes a line whose checksum matches. */
+static enum status take_line(struct journal *j, int64_t at, const char *line, size_t n,
+                             int64_t number, struct err *e)
+{
+    json_t *header = NULL;
+    if (!is_header(line + PREFIX, n - PREFIX)) return keep(j, at, n, e);
+    PASS(json_read_text(j->path, line + PREFIX, n - PREFIX, &header, e));
+    json_int_t schema = json_integer_value(json_object_get(header, "schema"));
+    json_decref(header);
+    NEED(schema == SCHEMA, ERR_FORMAT,
+         "%s: line %lld: journal schema %lld, this program reads %d; use a newer qtraj", j->path,
+         (long long)number, (long long)schema, SCHEMA);
+    return OK;
 }
 
 /* True if the file contains only a part of the first line: a run was killed as it started. */
@@ -86,34 +101,118 @@ static bool is_torn_header(const char *data, size_t n)
            memcmp(data + head, header_json, n - head) == 0;
 }
 
-/* Reads all lines; j->size = the end of the last valid one. Skips damaged lines between valid ones
- * with a warning; damaged lines after the last valid one are a torn tail, left to the caller. */
-static enum status take_lines(struct journal *j, const char *data, size_t n, struct err *e)
+/* How far a reading of the lines is. */
+struct progress {
+    int64_t lines, good, damaged; /* damaged: after the last valid one */
+};
+
+/* Takes a line of the window; j->size = the end of the last valid one. Skips damaged lines between
+ * valid ones with a warning. */
+static enum status look_at_line(struct journal *j, int64_t at, const char *line, size_t n,
+                                struct progress *p, struct err *e)
 {
-    int64_t number = 0, damaged = 0, reported;
-    int64_t good = 0;
-    for (size_t at = 0; at < n;) {
-        const char *newline = memchr(data + at, '\n', n - at);
-        if (!newline) break;
-        size_t length = (size_t)(newline - data) - at;
-        number++;
-        if (line_is_good(data + at, length)) {
-            reported = damaged;
-            for (; reported > 0; reported--)
-                log_warn("%s: line %lld is damaged and skipped: its record is lost and will be "
-                         "done again",
-                         j->path, (long long)(number - reported));
-            damaged = 0;
-            PASS(take_line(j, data + at, length, number, e));
-            good++;
-            j->size = (int64_t)(newline - data) + 1;
-        } else {
-            damaged++;
-        }
-        at = (size_t)(newline - data) + 1;
+    p->lines++;
+    if (!line_is_good(line, n)) {
+        p->damaged++;
+        return OK;
     }
-    NEED(good || is_torn_header(data, n), ERR_FORMAT, "%s: not a journal of qtraj", j->path);
+    for (; p->damaged > 0; p->damaged--)
+        log_warn("%s: line %lld is damaged and skipped: its record is lost and will be done again",
+                 j->path, (long long)(p->lines - p->damaged));
+    PASS(take_line(j, at, line, n, p->lines, e));
+    p->good++;
+    j->size = at + (int64_t)n + 1;
     return OK;
+}
+
+/* Drops the first `used` bytes and reads more; *more false: the file ends here. */
+static enum status fill(const struct journal *j, struct window *w, int64_t used, bool *more,
+                        struct err *e)
+{
+    enum { LEAST = 1 << 20 };
+    w->n -= used;
+    w->at += used;
+    if (used) memmove(w->data, w->data + used, (size_t)w->n);
+    if (w->n == w->capacity) {
+        const int64_t room = w->capacity ? 2 * w->capacity : LEAST;
+        char *data = realloc(w->data, (size_t)room);
+        NEED(data, ERR_NOMEM, "%s: out of memory for a line of %lld bytes", j->path,
+             (long long)room);
+        w->data = data;
+        w->capacity = room;
+    }
+    ssize_t got;
+    do got = pread(j->fd, w->data + w->n, (size_t)(w->capacity - w->n), (off_t)(w->at + w->n));
+    while (got < 0 && errno == EINTR);
+    NEED(got >= 0, ERR_IO, "%s: %s", j->path, strerror(errno));
+    *more = got > 0;
+    w->n += got;
+    return OK;
+}
+
+/* Reads all lines. Damaged lines after the last valid one are a torn tail, left to the caller;
+ * *end: the size of the file. */
+static enum status take_lines(struct journal *j, int64_t *end, struct err *e)
+{
+    enum status st = OK;
+    struct window w = {0};
+    struct progress p = {0};
+    bool more = true;
+    TRY(fill(j, &w, 0, &more, e));
+    while (more) {
+        const char *from = w.data, *newline;
+        while ((newline = memchr(from, '\n', (size_t)(w.data + w.n - from)))) {
+            TRY(look_at_line(j, w.at + (from - w.data), from, (size_t)(newline - from), &p, e));
+            from = newline + 1;
+        }
+        TRY(fill(j, &w, from - w.data, &more, e));
+    }
+    *end = w.at + w.n;
+    ENSURE(p.good || (w.at == 0 && is_torn_header(w.data, (size_t)w.n)), ERR_FORMAT,
+           "%s: not a journal of qtraj", j->path);
+done:
+    free(w.data);
+    return st;
+}
+
+/* *line = the bytes of record i, followed by a NUL. The caller frees. */
+static enum status read_line(const struct journal *j, int64_t i, char **line, struct err *e)
+{
+    enum status st = OK;
+    const struct span *s = &j->records[i];
+    char *text = NULL;
+    TRY(mem_alloc(&text, s->n + 1, 1, "a journal line", e));
+    for (int64_t got = 0; got < s->n;) {
+        ssize_t r = pread(j->fd, text + got, (size_t)(s->n - got), (off_t)(s->at + got));
+        if (r < 0 && errno == EINTR) continue;
+        ENSURE(r > 0, ERR_IO, "%s: cannot be read at byte %lld: %s", j->path,
+               (long long)(s->at + got), r ? strerror(errno) : "the file was cut");
+        got += r;
+    }
+    text[s->n] = '\0';
+    ENSURE(line_is_good(text, (size_t)s->n), ERR_IO,
+           "%s: has changed since it was opened, at byte %lld", j->path, (long long)s->at);
+    *line = text;
+    text = NULL;
+done:
+    free(text);
+    return st;
+}
+
+enum status journal_read(const struct journal *j, int64_t i, const char *const *without,
+                         json_t **out, struct err *e)
+{
+    enum status st = OK;
+    char *line = NULL;
+    ENSURE(i >= 0 && i < j->n, ERR_USAGE, "%s: no record %lld of %lld", j->path, (long long)i,
+           (long long)j->n);
+    TRY(read_line(j, i, &line, e));
+    size_t n = (size_t)j->records[i].n - PREFIX;
+    if (without) n = json_cut_members(line + PREFIX, n, without);
+    TRY(json_read_text(j->path, line + PREFIX, n, out, e));
+done:
+    free(line);
+    return st;
 }
 
 /* --- writing --- */
@@ -158,19 +257,14 @@ done:
 /* Reads the file, and removes a torn tail if it is open for writing. */
 static enum status read_file(struct journal *j, struct err *e)
 {
-    enum status st = OK;
-    char *data = NULL;
-    size_t n;
-    TRY(fsx_read(j->path, 0, &data, &n, e));
-    TRY(take_lines(j, data, n, e));
-    if (j->fd < 0 || (int64_t)n == j->size) goto done;
+    int64_t end;
+    PASS(take_lines(j, &end, e));
+    if (!j->writes || end == j->size) return OK;
     log_warn("%s: cut a torn tail of %lld bytes: the last write of an earlier run was not finished",
-             j->path, (long long)((int64_t)n - j->size));
-    ENSURE(ftruncate(j->fd, (off_t)j->size) == 0, fsx_errno_status(errno), "%s: cannot be cut: %s",
-           j->path, strerror(errno));
-done:
-    free(data);
-    return st;
+             j->path, (long long)(end - j->size));
+    NEED(ftruncate(j->fd, (off_t)j->size) == 0, fsx_errno_status(errno), "%s: cannot be cut: %s",
+         j->path, strerror(errno));
+    return OK;
 }
 
 static enum status open_file(const char *path, bool write, struct journal **out, struct err *e)
@@ -180,8 +274,11 @@ static enum status open_file(const char *path, bool write, struct journal **out,
     struct stat info;
     TRY(mem_zero(&j, 1, sizeof *j, "journal", e));
     j->fd = -1;
+    j->writes = write;
     TRY(mem_string(&j->path, path, e));
-    if (write) {
+    if (!write) {
+        TRY(fsx_open(path, &j->fd, NULL, e));
+    } else {
         j->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         ENSURE(j->fd >= 0 && fstat(j->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", path,
                strerror(errno));
@@ -209,16 +306,17 @@ enum status journal_open_readonly(const char *path, struct journal **out, struct
     return open_file(path, false, out, e);
 }
 
-enum status journal_append(struct journal *j, json_t *record, struct err *e)
+enum status journal_append(struct journal *j, const json_t *record, struct err *e)
 {
     enum status st = OK;
     char *text = NULL;
-    ENSURE(j->fd >= 0, ERR_USAGE, "%s: opened for reading", j->path);
+    ENSURE(j->writes, ERR_USAGE, "%s: opened for reading", j->path);
     text = json_dumps(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
     ENSURE(text, ERR_NOMEM, "%s: cannot make the text of a record", j->path);
+    const int64_t at = j->size;
     TRY(mem_grow(&j->records, j->n, &j->capacity, sizeof *j->records, e));
     TRY(append_text(j, text, e));
-    TRY(keep(j, record, e));
+    TRY(keep(j, at, PREFIX + strlen(text), e));
 done:
     free(text);
     return st;
@@ -226,7 +324,7 @@ done:
 
 enum status journal_sync(struct journal *j, struct err *e)
 {
-    NEED(j->fd >= 0, ERR_USAGE, "%s: opened for reading", j->path);
+    NEED(j->writes, ERR_USAGE, "%s: opened for reading", j->path);
     NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start the run again to continue",
          j->path);
     if (fdatasync(j->fd) != 0) {
@@ -242,7 +340,6 @@ void journal_close(struct journal *j)
 {
     if (!j) return;
     if (j->fd >= 0) close(j->fd);
-    for (int64_t i = 0; i < j->n; i++) json_decref(j->records[i]);
     free(j->records);
     free(j->path);
     free(j);
@@ -251,9 +348,4 @@ void journal_close(struct journal *j)
 int64_t journal_n(const struct journal *j)
 {
     return j->n;
-}
-
-const json_t *journal_record(const struct journal *j, int64_t i)
-{
-    return i >= 0 && i < j->n ? j->records[i] : NULL;
 }

@@ -92,13 +92,17 @@ MUST_USE enum status journal_open(const char *path, struct journal **out, struct
 MUST_USE enum status journal_open_readonly(const char *path, struct journal **out, struct err *e);
 void journal_close(struct journal *j);
 
-/* Records in file order, borrowed. */
+/* The number of its records, in file order. */
 int64_t journal_n(const struct journal *j);
-const json_t *journal_record(const struct journal *j, int64_t i);
+/* Reads record i from the file; *out is owned by the caller (json_decref). Leaves out members with
+ * the names in `without` (ends with NULL; NULL: none), wherever they are in the record. ERR_IO also
+ * if the file was changed by another program. */
+MUST_USE enum status journal_read(const struct journal *j, int64_t i, const char *const *without,
+                                  json_t **out, struct err *e);
 
-/* Appends a record and retains it. Not durable before journal_sync. After ERR_FULL or ERR_IO the
+/* Appends a record. Not durable before journal_sync. After ERR_FULL or ERR_IO the
  * file has no torn line (it is truncated) and the journal is still readable. */
-MUST_USE enum status journal_append(struct journal *j, json_t *record, struct err *e);
+MUST_USE enum status journal_append(struct journal *j, const json_t *record, struct err *e);
 MUST_USE enum status journal_sync(struct journal *j, struct err *e);
 
 /* --- lock: one run at a time on a results file --- */
@@ -125,12 +129,22 @@ const char *results_hdf5_version(void);
 
 /* --- a view: the newest plan and the records that belong to it --- */
 struct results_view;
+/* What a view holds of each record. Most of a record are lists and tables: what was measured per
+ * layer, per sequence or per tensor. */
+enum view_content {
+    VIEW_STATES,  /* states, messages, times, provenance; what was measured per checkpoint */
+    VIEW_NUMBERS, /* also what was measured per text: all that the cube has on its grid */
+    VIEW_ALL
+};
 /* From a journal or cube file (recognised by its first bytes). ERR_IO, ERR_FORMAT (neither; no plan
  * in it). */
-MUST_USE enum status results_view_open(const char *path, struct results_view **out, struct err *e);
-MUST_USE enum status results_view_of_journal(const struct journal *j, struct results_view **out,
-                                             struct err *e);
+MUST_USE enum status results_view_open(const char *path, enum view_content content,
+                                       struct results_view **out, struct err *e);
+/* Also of a journal without a plan. ERR_IO. */
+MUST_USE enum status results_view_of_journal(const struct journal *j, enum view_content content,
+                                             struct results_view **out, struct err *e);
 void results_view_close(struct results_view *v);
+/* NULL: the journal holds no plan, since a run was killed at its start, or its line is damaged. */
 const json_t *results_view_plan(const struct results_view *v);
 /* The end record of the last run; NULL while a run is active or if it was killed. */
 const json_t *results_view_end(const struct results_view *v);

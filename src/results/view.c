@@ -105,14 +105,47 @@ enum status view_add(struct results_view *v, const json_t *borrowed, struct err 
     return OK;
 }
 
-enum status results_view_of_journal(const struct journal *j, struct results_view **out,
-                                    struct err *e)
+/* Ends with NULL: the members that a view leaves out of records. */
+static void list_unwanted(enum view_content content, const char **names)
+{
+    int64_t n = 0;
+    for (int k = 0; results_kinds[k] && content != VIEW_ALL; k++) {
+        const struct kind *kind = results_kinds[k];
+        if (kind->sequences) names[n++] = "sequence_loss";
+        if (kind->tables) names[n++] = "tables";
+        if (kind->list) names[n++] = kind->list->name;
+        if (kind->inner && content == VIEW_STATES) names[n++] = kind->inner->plan;
+    }
+    names[n] = NULL;
+}
+
+/* The plan is wanted whole. */
+static enum status add_from_journal(struct results_view *v, const struct journal *j, int64_t i,
+                                    const char *const *without, struct err *e)
 {
     enum status st = OK;
+    json_t *record = NULL;
+    TRY(journal_read(j, i, without, &record, e));
+    if (without[0] && strcmp(json_text(record, "type", ""), "plan") == 0) {
+        json_decref(record);
+        record = NULL;
+        TRY(journal_read(j, i, NULL, &record, e));
+    }
+    TRY(view_add(v, record, e));
+done:
+    json_decref(record);
+    return st;
+}
+
+enum status results_view_of_journal(const struct journal *j, enum view_content content,
+                                    struct results_view **out, struct err *e)
+{
+    enum status st = OK;
+    const char *without[4 * KINDS_MAX + 1];
     struct results_view *v = NULL;
+    list_unwanted(content, without);
     TRY(view_new(&v, e));
-    for (int64_t i = 0; i < journal_n(j); i++) TRY(view_add(v, journal_record(j, i), e));
-    ENSURE(v->plan, ERR_FORMAT, "the journal holds no plan yet: nothing has been run");
+    for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without, e));
     *out = v;
     v = NULL;
 done:
@@ -120,19 +153,25 @@ done:
     return st;
 }
 
-static enum status open_journal(const char *path, struct results_view **out, struct err *e)
+static enum status open_journal(const char *path, enum view_content content,
+                                struct results_view **out, struct err *e)
 {
     enum status st = OK;
     struct journal *j = NULL;
+    struct results_view *v = NULL;
     TRY(journal_open_readonly(path, &j, e));
-    st = results_view_of_journal(j, out, e);
-    if (st == ERR_FORMAT) err_prefix(e, "%s", path);
+    TRY(results_view_of_journal(j, content, &v, e));
+    ENSURE(v->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run", path);
+    *out = v;
+    v = NULL;
 done:
+    results_view_close(v);
     journal_close(j);
     return st;
 }
 
-enum status results_view_open(const char *path, struct results_view **out, struct err *e)
+enum status results_view_open(const char *path, enum view_content content,
+                              struct results_view **out, struct err *e)
 {
     enum status st = OK;
     static const char signature[8] = {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n'};
@@ -140,9 +179,9 @@ enum status results_view_open(const char *path, struct results_view **out, struc
     int fd = -1;
     TRY(fsx_open(path, &fd, NULL, e));
     if (read(fd, head, sizeof head) == sizeof head && memcmp(head, signature, sizeof head) == 0)
-        TRY(cube_read(path, out, e));
+        TRY(cube_read(path, content, out, e));
     else
-        TRY(open_journal(path, out, e));
+        TRY(open_journal(path, content, out, e));
 done:
     if (fd >= 0) close(fd);
     return st;

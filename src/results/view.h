@@ -11,4 +11,5 @@ MUST_USE enum status view_add(struct results_view *v, const json_t *record, stru
 
 /* Reconstructs the records that a cube was made from, without NaN values, because a cube does not
  * distinguish them from missing ones. ERR_IO, ERR_FORMAT. */
-MUST_USE enum status cube_read(const char *path, struct results_view **out, struct err *e);
+MUST_USE enum status cube_read(const char *path, enum view_content content,
+                               struct results_view **out, struct err *e);

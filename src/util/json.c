@@ -26,6 +26,57 @@ done:
     return st;
 }
 
+/* The place behind the string that begins at text[at]. */
+static size_t string_end(const char *text, size_t n, size_t at)
+{
+    for (at++; at < n && text[at] != '"'; at++) at += text[at] == '\\';
+    return at < n ? at + 1 : n;
+}
+
+/* The place behind the value that begins at text[at]. */
+static size_t value_end(const char *text, size_t n, size_t at)
+{
+    int64_t depth = 0;
+    while (at < n) {
+        const char c = text[at];
+        if (depth == 0 && (c == ',' || c == '}' || c == ']')) return at;
+        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+        at = c == '"' ? string_end(text, n, at) : at + 1;
+    }
+    return n;
+}
+
+static bool is_one_of(const char *name, size_t n, const char *const *names)
+{
+    for (; *names; names++)
+        if (strlen(*names) == n && memcmp(*names, name, n) == 0) return true;
+    return false;
+}
+
+size_t json_cut_members(char *text, size_t n, const char *const *names)
+{
+    size_t kept = 0;
+    for (size_t at = 0; at < n;) {
+        if (text[at] != '"') {
+            text[kept++] = text[at++];
+            continue;
+        }
+        const size_t end = string_end(text, n, at);
+        if (end < n && text[end] == ':' && is_one_of(text + at + 1, end - at - 2, names)) {
+            at = value_end(text, n, end + 1);
+            if (at < n && text[at] == ',')
+                at++;
+            else if (kept && text[kept - 1] == ',')
+                kept--;
+            continue;
+        }
+        memmove(text + kept, text + at, end - at);
+        kept += end - at;
+        at = end;
+    }
+    return kept;
+}
+
 json_t *json_number_new(double value)
 {
     if (isnan(value)) return json_string("nan");

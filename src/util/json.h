@@ -12,6 +12,11 @@ MUST_USE enum status json_read_file(const char *path, size_t max_bytes, json_t *
 MUST_USE enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
                                     struct err *e);
 
+/* Removes the members with one of these names (a list that ends with NULL) from the n bytes of a
+ * JSON text, at every depth; returns how many bytes are left. The text must be as json_dumps writes
+ * it with JSON_COMPACT: no blank between a name and its colon. Does not check the text. */
+size_t json_cut_members(char *text, size_t n, const char *const *names);
+
 /* A number that may be infinite or not a number: those are stored as the strings "inf", "-inf",
  * "nan", which JSON lacks. json_number_new returns a new reference or NULL (no memory).
  * json_number_get also takes integers; anything else, NULL included, gives NaN. Doubles keep all

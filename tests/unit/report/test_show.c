@@ -361,7 +361,7 @@ static void wide_tables_are_split(void **state)
     json_object_set_new(plan, "variants", variants);
     assert_int_equal(journal_open(path, &j, NULL), OK);
     assert_int_equal(journal_append(j, plan, NULL), OK);
-    assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+    assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
     char *text = printed(v, &(struct show_options){ONLY("model=small", "dataset=faq")}, false);
     int heads = 0;
     for (const char *p = text; (p = strstr(p, "checkpoint ")); p++) heads++;
@@ -395,7 +395,7 @@ static void malformed_plans(void **state)
         json_object_set_new(plan, keys[i], json_string("no list"));
         assert_int_equal(journal_open(path, &j, NULL), OK);
         assert_int_equal(journal_append(j, plan, NULL), OK);
-        assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+        assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
         assert_int_equal(report_status(v, &holder, false, stdout, &verdict, &e), ERR_FORMAT);
         assert_true(has(e.text, keys[i]));
         err_clear(&e);

@@ -314,7 +314,7 @@ static inline struct results_view *sample_view(const char *folder, bool ended)
     if (journal_n(j) == 0) sample_fill(j);
     if (ended) sample_end(j);
     assert_int_equal(journal_sync(j, &e), OK);
-    assert_int_equal(results_view_of_journal(j, &v, &e), OK);
+    assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, &e), OK);
     journal_close(j);
     free(path);
     return v;

@@ -63,6 +63,22 @@ static bool is_small(const json_t *r, int i)
     return same;
 }
 
+/* The caller json_decrefs it. */
+static json_t *record_at(const struct journal *j, int64_t i)
+{
+    json_t *record;
+    assert_int_equal(journal_read(j, i, NULL, &record, NULL), OK);
+    return record;
+}
+
+static bool is_small_at(const struct journal *j, int64_t i, int which)
+{
+    json_t *record = record_at(j, i);
+    bool same = is_small(record, which);
+    json_decref(record);
+    return same;
+}
+
 static void paths(void **state)
 {
     (void)state;
@@ -90,12 +106,13 @@ static void doubles_keep_their_bits(void **state)
     journal_close(j);
     assert_int_equal(journal_open_readonly(path, &j, NULL), OK);
     assert_int_equal(journal_n(j), 1);
-    const json_t *back = json_object_get(journal_record(j, 0), "x");
+    json_t *record = record_at(j, 0), *back = json_object_get(record, "x");
     assert_int_equal(json_array_size(back), N);
     for (size_t i = 0; i < N; i++) {
         double value = json_number_get(json_array_get(back, i));
         assert_memory_equal(&value, &values[i], sizeof value);
     }
+    json_decref(record);
     journal_close(j);
     free(path);
     sample_remove(folder);
@@ -125,7 +142,7 @@ static void torn_at_every_byte(void **state)
         journal_close(j);
         assert_int_equal(journal_open_readonly(path, &j, NULL), OK);
         assert_int_equal(journal_n(j), 5);
-        for (int i = 0; i < 5; i++) assert_true(is_small(journal_record(j, i), i));
+        for (int i = 0; i < 5; i++) assert_true(is_small_at(j, i, i));
         journal_close(j);
     }
     speak(kept);
@@ -157,7 +174,7 @@ static void every_bit_flipped(void **state)
         }
         int next = 0;
         for (int64_t i = 0; i < journal_n(j); i++, next++) {
-            while (next < 3 && !is_small(journal_record(j, i), next)) next++;
+            while (next < 3 && !is_small_at(j, i, next)) next++;
             assert_true(next < 3);
         }
         lost += 3 - journal_n(j);
@@ -236,7 +253,7 @@ static void fill_up(const char *path)
     assert_int_equal(journal_n(j), n);
     assert_int_equal(journal_open_readonly(path, &again, NULL), OK);
     assert_int_equal(journal_n(again), n);
-    for (int64_t i = 0; i < n; i++) assert_true(is_small(journal_record(again, i), (int)i));
+    for (int64_t i = 0; i < n; i++) assert_true(is_small_at(again, i, (int)i));
     journal_close(again);
     journal_close(j);
 }
@@ -324,7 +341,9 @@ static void reads_many_records_fast(void **state)
     double seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
     print_message("%d records of a cell read in %.2f s\n", N, seconds);
     assert_int_equal(journal_n(j), N);
-    assert_int_equal(json_integer_value(json_object_get(journal_record(j, N - 1), "i")), N - 1);
+    r = record_at(j, N - 1);
+    assert_int_equal(json_integer_value(json_object_get(r, "i")), N - 1);
+    json_decref(r);
     assert_true(seconds < 60); /* quadratic reading would take much longer */
     journal_close(j);
     free(path);
@@ -355,11 +374,12 @@ static void view_chooses(void **state)
     struct results_view *v;
     struct err e = {0};
     assert_int_equal(journal_open(path, &j, NULL), OK);
-    assert_int_equal(results_view_of_journal(j, &v, &e), ERR_FORMAT);
-    assert_non_null(strstr(e.text, "plan"));
-    err_clear(&e);
-    assert_int_equal(results_view_open(path, &v, &e), ERR_FORMAT);
+    assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, &e), OK);
+    assert_null(results_view_plan(v));
+    results_view_close(v);
+    assert_int_equal(results_view_open(path, VIEW_ALL, &v, &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, path));
+    assert_non_null(strstr(e.text, "plan"));
     json_t *plan = sample_plan();
     assert_int_equal(journal_append(j, plan, NULL), OK);
     put(j, "a", "failed", 1);
@@ -370,7 +390,7 @@ static void view_chooses(void **state)
     put(j, "c", "failed", 6);
     put(j, "c", "failed", 7);
     sample_end(j);
-    assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+    assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
     assert_int_equal(found(v, "a"), 2);
     assert_int_equal(found(v, "b"), 5);
     assert_int_equal(found(v, "c"), 7);
@@ -380,7 +400,7 @@ static void view_chooses(void **state)
     json_object_set_new(plan, "name", json_string("second"));
     json_t *second = json_copy(plan);
     assert_int_equal(journal_append(j, second, NULL), OK);
-    assert_int_equal(results_view_of_journal(j, &v, NULL), OK);
+    assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
     assert_string_equal(json_text(results_view_plan(v), "name", ""), "second");
     assert_null(results_view_end(v)); /* another run has started */
     json_decref(second);
@@ -404,6 +424,78 @@ static void keys(void **state)
     assert_int_equal(strlen(a), HASH_HEX - 1);
 }
 
+/* Removes what a view leaves out. */
+static void cut(json_t *value, const char *const *names)
+{
+    size_t i;
+    const char *key;
+    json_t *member;
+    for (int k = 0; names[k] && json_is_object(value); k++) json_object_del(value, names[k]);
+    json_object_foreach(value, key, member) cut(member, names);
+    json_array_foreach(value, i, member) cut(member, names);
+}
+
+/* Each content of a view: the whole records but for what it says, and the whole plan. */
+static void views_leave_out(void **state)
+{
+    (void)state;
+    static const char *const without[][5] = {
+        [VIEW_STATES] = {"sequence_loss", "layers", "tables", "datasets"},
+        [VIEW_NUMBERS] = {"sequence_loss", "layers", "tables"},
+        [VIEW_ALL] = {NULL}};
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal");
+    struct journal *j;
+    assert_int_equal(journal_open(path, &j, NULL), OK);
+    sample_fill(j);
+    for (int c = 0; c <= VIEW_ALL; c++) {
+        struct results_view *v;
+        json_t *plan = sample_plan();
+        int found = 0;
+        assert_int_equal(results_view_of_journal(j, (enum view_content)c, &v, NULL), OK);
+        assert_true(json_equal(results_view_plan(v), plan));
+        for (int64_t i = 0; i < journal_n(j); i++) {
+            json_t *record = record_at(j, i);
+            const json_t *seen = results_view_find(v, json_text(record, "key", ""));
+            cut(record, without[c]);
+            found += seen && json_equal(seen, record);
+            json_decref(record);
+        }
+        assert_true(found > 20);
+        results_view_close(v);
+        json_decref(plan);
+    }
+    journal_close(j);
+    free(path);
+    sample_remove(folder);
+}
+
+/* A record that another program has overwritten since is no record. */
+static void changed_since(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "x.journal"), *data;
+    size_t size;
+    struct journal *j;
+    struct err e = {0};
+    json_t *record;
+    make_small(path, 3, &data, &size);
+    assert_int_equal(journal_open_readonly(path, &j, NULL), OK);
+    assert_true(is_small_at(j, 2, 2));
+    data[size - 5] ^= 1;
+    write_file(path, data, size);
+    assert_true(is_small_at(j, 1, 1));
+    assert_int_equal(journal_read(j, 2, NULL, &record, &e), ERR_IO);
+    assert_non_null(strstr(e.text, path));
+    assert_int_equal(truncate(path, (off_t)size - 5), 0);
+    err_clear(&e);
+    assert_int_equal(journal_read(j, 2, NULL, &record, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "was cut"));
+    journal_close(j);
+    free(data);
+    free(path);
+    sample_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +509,8 @@ int main(void)
         cmocka_unit_test(full_disk),
         cmocka_unit_test(reads_many_records_fast),
         cmocka_unit_test(view_chooses),
+        cmocka_unit_test(views_leave_out),
+        cmocka_unit_test(changed_since),
         cmocka_unit_test(keys),
     };
     return cmocka_run_group_tests_name("journal", tests, NULL, NULL);

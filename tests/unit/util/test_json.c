@@ -105,12 +105,54 @@ static void texts_with_a_default(void **state)
     json_decref(object);
 }
 
+/* What is left of a text without members named a and b. */
+static void members_are_cut(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b", NULL};
+    static const char *const texts[][2] = {
+        {"{}", "{}"},
+        {"{\"a\":1}", "{}"},
+        {"{\"a\":1,\"b\":[2,{\"c\":3}],\"c\":4}", "{\"c\":4}"},
+        {"{\"c\":4,\"a\":{\"x\":[1,2]},\"b\":\"}],\\\"\"}", "{\"c\":4}"},
+        {"{\"c\":4,\"a\":-1e3,\"d\":[{\"b\":null,\"e\":1},{\"b\":[]}]}",
+         "{\"c\":4,\"d\":[{\"e\":1},{}]}"},
+        {"{\"aa\":1,\"c\":\"a\",\"d\":[\"a\",\"b\"]}",
+         "{\"aa\":1,\"c\":\"a\",\"d\":[\"a\",\"b\"]}"},
+        {"{\"c\":\"\\\\\",\"a\":\"\\\\\\\"\",\"d\":\"\\\"a\\\":1\"}",
+         "{\"c\":\"\\\\\",\"d\":\"\\\"a\\\":1\"}"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "%s", texts[i][0]);
+        size_t n = json_cut_members(text, strlen(text), names);
+        assert_int_equal(n, strlen(texts[i][1]));
+        assert_memory_equal(text, texts[i][1], n);
+    }
+}
+
+/* A text that ends anywhere is cut without reading behind it. */
+static void torn_texts_are_cut(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", NULL};
+    static const char whole[] = "{\"a\":{\"x\":\"\\\"\"},\"c\":\"\\\\\",\"a\":[1]}";
+    for (size_t n = 0; n < sizeof whole; n++) {
+        char *text = malloc(n + 1); /* AddressSanitizer sees what is behind */
+        assert_non_null(text);
+        memcpy(text, whole, n);
+        assert_true(json_cut_members(text, n, names) <= n);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_say_where),        cmocka_unit_test(files),
         cmocka_unit_test(numbers_keep_their_bits), cmocka_unit_test(numbers_that_are_none),
-        cmocka_unit_test(texts_with_a_default),
+        cmocka_unit_test(texts_with_a_default),    cmocka_unit_test(members_are_cut),
+        cmocka_unit_test(torn_texts_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,17 @@ static bool finished(const struct lanczos *l, const struct lanczos_options *o,
            (!(o->want & LANCZOS_DOMINANT) || out->dominant.converged);
 }
 
+/* The largest relative residual of those that must converge. */
+static double farthest(const struct lanczos_options *o, const struct lanczos_result *r)
+{
+    const struct eigenpair *pairs[] = {&r->largest, &r->smallest, &r->dominant};
+    double most = 0;
+    for (int i = 0; i < 3; i++)
+        if ((o->want & 1U << i) && !pairs[i]->converged)
+            most = fmax(most, pairs[i]->residual / fabs(pairs[i]->value));
+    return most;
+}
+
 /* How many Ritz vectors of each end a restart retains: half of the stored ones, divided between the
  * wanted ends; one of an end that is not wanted, so that its estimate does not get worse. */
 static void share(const struct lanczos *l, unsigned want, int64_t *low, int64_t *high)
@@ -158,7 +169,9 @@ enum status lanczos_ends(const struct operator* a, const struct lanczos_options 
     out->vectors = l.m + 1;
     for (;;) {
         TRY(step(&l, ++out->iterations, e));
-        if (finished(&l, o, out) || out->iterations >= o->products) break;
+        bool last = finished(&l, o, out) || out->iterations >= o->products;
+        forecast_note(o->forecast, out->iterations, farthest(o, out), o->tolerance, o->products);
+        if (last) break;
         if (l.j < l.m) continue;
         TRY(restart(&l, o->want, e));
         out->restarts++;

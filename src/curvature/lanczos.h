@@ -13,10 +13,11 @@ struct lanczos_options {
     /* Stops when each residual is at most tolerance |value|, or at most 16 units in the last place
      * of an f32 of the size of the dominant eigenvalue (smaller differences are rounding noise). */
     double tolerance;
-    int64_t products;   /* maximum, at least 1 */
-    int64_t vectors;    /* maximum number of stored vectors, at least LANCZOS_VECTORS_MIN */
-    uint64_t stream;    /* of the random start (rng.h) */
-    const float *start; /* (n) warm start, or NULL; see vector_start */
+    int64_t products;          /* maximum, at least 1 */
+    int64_t vectors;           /* maximum number of stored vectors, at least LANCZOS_VECTORS_MIN */
+    uint64_t stream;           /* of the random start (rng.h) */
+    const float *start;        /* (n) warm start, or NULL; see vector_start */
+    struct forecast *forecast; /* borrowed, or NULL */
 };
 
 struct lanczos_result {

@@ -68,12 +68,26 @@ done:
     return st;
 }
 
+/* Of the sharpness so many products are expected, and the rest as planned. */
+static void say_expected(void *context, int64_t products)
+{
+    const struct measuring *m = context;
+    struct curvature_options rest = m->r->options;
+    rest.sharpness = SHARPNESS_NONE;
+    if (m->r->ahead) m->r->ahead(m->r->ahead_context, products + curvature_products_max(&rest));
+}
+
 static enum status power(struct measuring *m, float *vector, struct err *e)
 {
     const struct curvature_options *c = &m->r->options;
     struct curvature *out = m->out;
-    struct power_options o = {c->stop, c->tolerance, c->products,
-                              rng_stream(m->r->seed, start_index), m->r->start};
+    struct forecast forecast = {.tell = say_expected, .context = m};
+    struct power_options o = {.stop = c->stop,
+                              .tolerance = c->tolerance,
+                              .products = c->products,
+                              .stream = rng_stream(m->r->seed, start_index),
+                              .start = m->r->start,
+                              .forecast = &forecast};
     struct power_result r;
     PASS(power_iterate(&m->s->hessian, &o, vector, &r, e));
     out->sharpness = out->dominant = r.top;
@@ -99,12 +113,14 @@ static enum status lanczos(struct measuring *m, float *vector, struct err *e)
 {
     const struct curvature_options *c = &m->r->options;
     struct curvature *out = m->out;
+    struct forecast forecast = {.tell = say_expected, .context = m};
     struct lanczos_options o = {.want = LANCZOS_LARGEST | (c->smallest ? LANCZOS_SMALLEST : 0),
                                 .tolerance = c->tolerance,
                                 .products = c->products,
                                 .vectors = min64(m->fit, VECTORS_MAX),
                                 .stream = rng_stream(m->r->seed, start_index),
-                                .start = m->r->start};
+                                .start = m->r->start,
+                                .forecast = &forecast};
     struct lanczos_result r;
     NEED(o.vectors >= LANCZOS_VECTORS_MIN, ERR_USAGE,
          "Lanczos needs %d vectors of %lld numbers (%.3g GiB), and memory is %g GiB: raise it, or "
@@ -161,13 +177,11 @@ static enum status density(struct measuring *m, struct err *e)
     return OK;
 }
 
-/* The sharpness is done, and the trace, if that is not among what is still to come. */
-static void say_ahead(const struct measuring *m, bool trace)
+/* Only the density is still to come. */
+static void say_density(const struct measuring *m)
 {
-    struct curvature_options rest = m->r->options;
-    rest.sharpness = SHARPNESS_NONE;
-    if (!trace) rest.trace = rest.trace_most = 0;
-    if (m->r->ahead) m->r->ahead(m->r->ahead_context, curvature_products_max(&rest));
+    const struct curvature_options *o = &m->r->options;
+    if (m->r->ahead) m->r->ahead(m->r->ahead_context, o->density * o->density_runs);
 }
 
 static void clear(struct curvature *c)
@@ -205,9 +219,9 @@ enum status curvature_measure(const struct subject *s, const struct curvature_re
     TRY(gradient(&m, e));
     if (request->probe) TRY(probe(&m, e));
     if (o->sharpness != SHARPNESS_NONE) TRY(sharpness(&m, e));
-    say_ahead(&m, true);
+    say_expected(&m, 0);
     if (o->trace > 0) TRY(trace(&m, e));
-    say_ahead(&m, false);
+    say_density(&m);
     if (o->density > 0) TRY(density(&m, e));
 done:
     out->seconds = clock_seconds() - start;

@@ -16,8 +16,11 @@ bool eigenpair_converged(const struct eigenpair *p, double tolerance, double sca
 static bool stops(const struct power_options *o, double old, double value, double residual,
                   int64_t iteration)
 {
+    const double change = fabs(old - value) / (fabs(old) + tiny);
+    const double measure = o->stop == POWER_RESIDUAL ? residual / fabs(value) : change;
+    forecast_note(o->forecast, iteration, measure, o->tolerance, o->products);
     if (o->stop == POWER_RESIDUAL) return residual <= o->tolerance * fabs(value);
-    return iteration > 1 && fabs(old - value) / (fabs(old) + tiny) < o->tolerance;
+    return iteration > 1 && change < o->tolerance;
 }
 
 /* v := v / (‖v‖ + guard), twice, as PyHessian does with each new vector: after the product, and

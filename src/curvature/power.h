@@ -1,6 +1,7 @@
 /* power: the eigenvalue of largest magnitude by power iteration, as PyHessian computes it
  * (docs/math/curvature.md). */
 #pragma once
+#include "curvature/forecast.h"
 #include "curvature/operator.h"
 
 /* An eigenvalue as estimated by an iteration. */
@@ -26,10 +27,11 @@ enum power_stop {
 
 struct power_options {
     enum power_stop stop;
-    double tolerance;   /* PyHessian: 1e-3 */
-    int64_t products;   /* maximum, at least 1; PyHessian: 100 */
-    uint64_t stream;    /* of the random start (rng.h) */
-    const float *start; /* (n) warm start, or NULL; see vector_start */
+    double tolerance;          /* PyHessian: 1e-3 */
+    int64_t products;          /* maximum, at least 1; PyHessian: 100 */
+    uint64_t stream;           /* of the random start (rng.h) */
+    const float *start;        /* (n) warm start, or NULL; see vector_start */
+    struct forecast *forecast; /* borrowed, or NULL */
 };
 
 struct power_result {

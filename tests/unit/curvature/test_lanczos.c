@@ -30,7 +30,7 @@ static void check_ends(struct spectral *s, int64_t vectors, double tolerance, do
         least = fmin(least, s->value[i]);
     }
     double scale = fmax(fabs(most), fabs(least));
-    struct lanczos_options o = {BOTH, tolerance, 5000, vectors, 1, NULL};
+    struct lanczos_options o = {BOTH, tolerance, 5000, vectors, 1, NULL, NULL};
     struct lanczos_result r;
     assert_non_null(high);
     assert_non_null(low);
@@ -122,8 +122,8 @@ static void test_economy(void **state)
     struct lanczos_result one, both;
     struct power_result power;
     make(&s, 600, 1.3, -1.02);
-    struct lanczos_options o = {BOTH, 1e-3, 500, 50, 1, NULL};
-    struct power_options p = {POWER_RESIDUAL, 1e-3, 500, 1, NULL};
+    struct lanczos_options o = {BOTH, 1e-3, 500, 50, 1, NULL, NULL};
+    struct power_options p = {POWER_RESIDUAL, 1e-3, 500, 1, NULL, NULL};
     assert_int_equal(lanczos_ends(&s.op, &o, NULL, NULL, &both, NULL), OK);
     o.want = LANCZOS_LARGEST;
     assert_int_equal(lanczos_ends(&s.op, &o, v, NULL, &one, NULL), OK);
@@ -188,7 +188,7 @@ static void test_threads(void **state)
     spectral_init(&s, BIG, 60, 0);
     for (int i = 0; i < BIG; i++) s.value[i] = sin((double)i) * (i % 7);
     for (int t = 0; t < 3; t++) {
-        struct lanczos_options o = {BOTH, 1e-3, 40, 12, 1, NULL};
+        struct lanczos_options o = {BOTH, 1e-3, 40, 12, 1, NULL, NULL};
         omp_set_num_threads(t + 1);
         assert_int_equal(lanczos_ends(&s.op, &o, v[t], NULL, &r[t], NULL), OK);
         assert_true(r[t].restarts > 0 && r[t].largest.value == r[0].largest.value &&
@@ -206,7 +206,7 @@ static void test_faults(void **state)
     struct lanczos_result r;
     struct err e = {0};
     make(&s, 300, 1.001, -1.001);
-    struct lanczos_options o = {BOTH, 1e-5, 9, 5, 3, NULL};
+    struct lanczos_options o = {BOTH, 1e-5, 9, 5, 3, NULL, NULL};
     assert_int_equal(lanczos_ends(&s.op, &o, NULL, NULL, &r, NULL), OK);
     assert_true(!r.largest.converged && r.iterations == 9 && s.products == 9);
     s.fail_at = s.products + 7; /* after a restart */

@@ -20,7 +20,7 @@ static void test_residual_rule(void **state)
     struct spectral s;
     float v[N];
     make(&s, -5, 4);
-    struct power_options o = {POWER_RESIDUAL, 1e-4, 1000, 3, NULL};
+    struct power_options o = {POWER_RESIDUAL, 1e-4, 1000, 3, NULL, NULL};
     struct power_result r;
     double norm;
     assert_int_equal(power_iterate(&s.op, &o, v, &r, NULL), OK);
@@ -73,7 +73,7 @@ static void test_pyhessian_rule(void **state)
         int64_t iterations, cap = stream == 3 ? 4 : 100;
         make(&s, 5 * scales[stream % 3], (stream % 2 ? 4.5 : -3) * scales[stream % 3]);
         double want = pyhessian(&s, stream, 1e-3, cap, &iterations), norm;
-        struct power_options o = {POWER_PYHESSIAN, 1e-3, cap, stream, NULL};
+        struct power_options o = {POWER_PYHESSIAN, 1e-3, cap, stream, NULL, NULL};
         assert_int_equal(power_iterate(&s.op, &o, v, &r, NULL), OK);
         assert_int_equal(r.iterations, iterations);
         assert_int_equal(r.top.converged, r.top.residual <= 1e-3 * fabs(r.top.value));
@@ -94,7 +94,7 @@ static void test_residual_tells(void **state)
     struct power_result r;
     spectral_init(&s, N, 4, 1);
     for (int64_t i = 0; i < N; i++) s.value[i] = 1 - 0.002 * (double)i;
-    struct power_options o = {POWER_PYHESSIAN, 1e-3, 100, 0, NULL};
+    struct power_options o = {POWER_PYHESSIAN, 1e-3, 100, 0, NULL, NULL};
     assert_int_equal(power_iterate(&s.op, &o, v, &r, NULL), OK);
     assert_true(r.iterations < 100 && 1 - r.top.value > 5e-3 && r.top.residual > 0.01);
     assert_false(r.top.converged);
@@ -111,7 +111,7 @@ static void test_warm_start(void **state)
     float v[N], again[N];
     struct power_result cold, warm;
     make(&s, 5, 4.5);
-    struct power_options o = {POWER_RESIDUAL, 1e-3, 1000, 3, NULL};
+    struct power_options o = {POWER_RESIDUAL, 1e-3, 1000, 3, NULL, NULL};
     assert_int_equal(power_iterate(&s.op, &o, v, &cold, NULL), OK);
     o.start = v;
     assert_int_equal(power_iterate(&s.op, &o, again, &warm, NULL), OK);
@@ -137,7 +137,7 @@ static void test_faults(void **state)
     struct power_result r;
     struct err e = {0};
     make(&s, 5, 4.5);
-    struct power_options o = {POWER_RESIDUAL, 1e-9, 7, 3, NULL};
+    struct power_options o = {POWER_RESIDUAL, 1e-9, 7, 3, NULL, NULL};
     assert_int_equal(power_iterate(&s.op, &o, v, &r, NULL), OK);
     assert_true(!r.top.converged && r.iterations == 7);
     s.fail_at = s.products + 3;

@@ -156,7 +156,8 @@ static void vectors(void **state)
 static void check_lanczos(struct cut *c, int64_t stored)
 {
     const struct space *s = &c->op.space;
-    struct lanczos_options o = {LANCZOS_LARGEST | LANCZOS_SMALLEST, 1e-5, 300, stored, 1, NULL};
+    struct lanczos_options o = {
+        LANCZOS_LARGEST | LANCZOS_SMALLEST, 1e-5, 300, stored, 1, NULL, NULL};
     struct lanczos_result cut, alone;
     float *mine = floats(s->n), *whole = floats(s->total);
     assert_int_equal(lanczos_ends(&c->op, &o, mine, NULL, &cut, NULL), OK);
@@ -184,7 +185,7 @@ static void eigenvalues(void **state)
         cut_init(&c, numbers[i]);
         check_lanczos(&c, 200);
         check_lanczos(&c, 8);
-        struct power_options o = {POWER_RESIDUAL, 1e-4, 400, 1, NULL};
+        struct power_options o = {POWER_RESIDUAL, 1e-4, 400, 1, NULL, NULL};
         struct power_result cut, alone;
         float *v = floats(numbers[i]);
         assert_int_equal(power_iterate(&c.op, &o, v, &cut, NULL), OK);

@@ -36,13 +36,22 @@ double cost_flop(const struct cost *c)
 
 /* --- FLOPs --- */
 
-/* Linears and attention: scores and products with the values, each 2 T²/2 times the heads' width.
- */
+/* Twice the pairs of a query and a key that it sees. With a window of W keys, a sequence of T > W
+ * tokens has T W - W²/2 pairs instead of T²/2; sequences of unequal lengths count as equal ones. */
+static double pairs(const struct cost_tokens *t, int64_t window)
+{
+    const double w = (double)window, length = t->tokens > 0 ? t->squares / t->tokens : 0;
+    return window == 0 || length <= w ? t->squares : t->tokens * w * (2 - w / length);
+}
+
+/* Linears and attention: scores and products with the values, each 2 T²/2 times the heads' width,
+ * or as many as a window leaves. */
 static double forward(const struct model_sizes *m, const struct cost_tokens *t)
 {
     double width = (double)(m->shape.heads * m->shape.head_dim);
-    return (double)m->shape.layers *
-           (2.0 * (double)m->linears * t->tokens + 2.0 * width * t->squares);
+    double windowed = (double)m->windowed, layers = (double)m->shape.layers;
+    return layers * 2.0 * (double)m->linears * t->tokens +
+           2.0 * width * (windowed * pairs(t, m->spec.window) + (layers - windowed) * pairs(t, 0));
 }
 
 static double head(const struct model_sizes *m, const struct cost_tokens *t)

@@ -2,8 +2,8 @@
  * shapes, numbers of tokens and options. Nothing here communicates.
  *
  * FLOPs are counted as for dense kernels: a product of (m, k) and (k, n) is 2mkn, attention is
- * causal, a Gram matrix is one triangle. Seconds follow from a machine's rates, the efficiency of
- * each phase, and the measured times of finished visits. */
+ * causal and stops at its window, a Gram matrix is one triangle. Seconds follow from a machine's
+ * rates, the efficiency of each phase, and the measured times of finished visits. */
 #pragma once
 #include "config/sweep.h"
 #include "model/sizes.h"

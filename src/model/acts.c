@@ -17,6 +17,7 @@ void acts_widths(const struct spec *s, int64_t *in, int64_t *inner)
 enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a, struct err *e)
 {
     enum status st = OK;
+    int64_t angles = m->spec.n_ropes * m->spec.rope[0].half; /* per token */
     memset(a, 0, sizeof *a);
     a->tokens = tokens;
     a->threads = omp_get_max_threads();
@@ -25,8 +26,8 @@ enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *
     TRY(mem_alloc(&a->inner, tokens * a->inner_width, sizeof(float), "activations", e));
     TRY(mem_alloc(&a->branch, tokens * m->spec.shape.hidden, sizeof(float), "branch", e));
     TRY(mem_alloc(&a->tiles, tokens, sizeof *a->tiles, "tiles", e));
-    TRY(mem_alloc(&a->cosine, tokens * m->spec.rope.half, sizeof(float), "RoPE table", e));
-    TRY(mem_alloc(&a->sine, tokens * m->spec.rope.half, sizeof(float), "RoPE table", e));
+    TRY(mem_alloc(&a->cosine, tokens * angles, sizeof(float), "RoPE table", e));
+    TRY(mem_alloc(&a->sine, tokens * angles, sizeof(float), "RoPE table", e));
     TRY(mem_alloc(&a->scores, (int64_t)a->threads * QUERY_TILE * KEY_TILE, sizeof(float),
                   "attention scores", e));
 done:
@@ -63,9 +64,13 @@ void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1,
 void acts_angles(const struct spec *s, struct acts *a, int64_t n)
 {
     if (n <= a->positions) return;
-    int64_t half = s->rope.half;
+    for (int k = 0; k < s->n_ropes; k++) {
+        const struct rope *r = &s->rope[k];
+        float *cosine = a->cosine + k * a->tokens * r->half;
+        float *sine = a->sine + k * a->tokens * r->half;
 #pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int64_t p = a->positions; p < n; p++)
-        rope_angles(&s->rope, p, a->cosine + p * half, a->sine + p * half);
+        for (int64_t p = a->positions; p < n; p++)
+            rope_angles(r, p, cosine + p * r->half, sine + p * r->half);
+    }
     a->positions = n;
 }

@@ -40,8 +40,9 @@ struct spec {
     enum activation activation;
     bool gated, fused, parallel; /* gated MLP; fused q, k, v; parallel residual */
     bool bias_qkv, bias_o, bias_mlp;
-    double clip; /* q, k and v are clipped to [-clip, clip]; 0: not */
-    struct rope rope;
+    double clip;                 /* q, k and v are clipped to [-clip, clip]; 0: not */
+    struct rope rope[ROPES_MAX]; // (n_ropes) by spec_rope; they rotate equally many values
+    int n_ropes;
     int64_t window;            /* tokens that attention sees in layers flagged LAYER_WINDOW */
     uint8_t flags[LAYERS_MAX]; // (L) LAYER_* bits
 };
@@ -77,6 +78,19 @@ struct arch {
  * is not supported; ERR_FORMAT: a wrong or missing key. */
 MUST_USE enum status spec_read(const json_t *config, const char *name, struct spec *out,
                                struct err *e);
+/* Which of the RoPEs a layer uses. */
+static inline enum rope_layers spec_rope(const struct spec *s, int64_t layer)
+{
+    return s->n_ropes > 1 && s->flags[layer] & LAYER_WINDOW ? ROPE_WINDOW : ROPE_FULL;
+}
+/* Tokens that attention sees in a layer; 0: all. */
+static inline int64_t spec_window(const struct spec *s, int64_t layer)
+{
+    return s->flags[layer] & LAYER_WINDOW ? s->window : 0;
+}
+/* For configure: flags the layers with sliding-window attention as layer_types says; without it
+ * they stay as they are. ERR_FORMAT. */
+MUST_USE enum status spec_read_layer_types(const struct hfconfig *c, struct spec *s, struct err *e);
 /* For configure: flags the layers with sliding-window attention, if use_sliding_window and
  * sliding_window ask for it. layer_types names the layers; if it is absent, they are all from
  * first_layer on, or only those of them without RoPE if no_rope_only. ERR_FORMAT. */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 static const struct arch *const table[] = {
-    &arch_llama,    &arch_olmo,  &arch_olmo2, &arch_smollm3, &arch_apertus,
-    &arch_gpt_neox, &arch_qwen2, &arch_qwen3, &arch_opensci,
+    &arch_llama,   &arch_olmo,     &arch_olmo2, &arch_olmo3, &arch_smollm3,
+    &arch_apertus, &arch_gpt_neox, &arch_qwen2, &arch_qwen3, &arch_opensci,
 };
 enum { TABLE_N = sizeof table / sizeof *table };
 

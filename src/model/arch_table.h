@@ -3,8 +3,8 @@
 #pragma once
 #include "model/arch.h"
 
-extern const struct arch arch_llama, arch_olmo, arch_olmo2, arch_smollm3, arch_apertus;
-extern const struct arch arch_gpt_neox, arch_qwen2, arch_qwen3, arch_opensci;
+extern const struct arch arch_llama, arch_olmo, arch_olmo2, arch_olmo3, arch_smollm3;
+extern const struct arch arch_apertus, arch_gpt_neox, arch_qwen2, arch_qwen3, arch_opensci;
 
 /* The tensor names of Llama that most families use, as initialisers of struct arch: embedding,
  * head, attention and gated MLP. Norms differ and are named by each family. */
@@ -20,6 +20,15 @@ extern const struct arch arch_gpt_neox, arch_qwen2, arch_qwen3, arch_opensci;
     ARCH_LLAMA_NAMES, .final_norm = "model.norm", .attn_norm = "input_layernorm",                  \
                       .mlp_norm = "post_attention_layernorm", .norm = NORM_RMS, .place = NORM_PRE, \
                       .eps_key = "rms_norm_eps", .activation = "silu"
+
+/* What OLMo 2 and 3 have in common: RMSNorm after the sublayers, q and k normed over the whole
+ * projection. */
+#define ARCH_OLMO2                                                                                 \
+    ARCH_LLAMA_NAMES, .final_norm = "model.norm", .attn_norm = "post_attention_layernorm",         \
+                      .mlp_norm = "post_feedforward_layernorm", .q_norm = "self_attn.q_norm",      \
+                      .k_norm = "self_attn.k_norm", .norm = NORM_RMS, .place = NORM_POST,          \
+                      .qk_norm = QK_PROJECTION, .bias_qkv = BIAS_CONFIG, .bias_o = BIAS_CONFIG,    \
+                      .eps_key = "rms_norm_eps", .eps = 1e-5, .activation = "silu"
 
 /* text (size bytes) = the names of all families, "llama, olmo, ...", cut where it is full. */
 void arch_list(char *text, size_t size);

@@ -27,7 +27,8 @@ static void prepare_heads(const struct spec *s, const struct block *b, const str
                           struct acts *a, int64_t column, int64_t stride, int64_t heads,
                           const float *norm)
 {
-    int64_t width = qkv_width(s), D = s->shape.head_dim;
+    int64_t width = qkv_width(s), D = s->shape.head_dim, half = s->rope[0].half;
+    int64_t angles = (spec_rope(s, b->layer) * a->tokens + t->pos) * half;
     float *x = a->inner + t->row * width + column;
     if (s->qk_norm == QK_PROJECTION)
         kern_rms_norm(x, width, x, width, norm, t->n, heads * D, (float)s->eps);
@@ -36,8 +37,7 @@ static void prepare_heads(const struct spec *s, const struct block *b, const str
             kern_rms_norm(x + h * stride, width, x + h * stride, width, norm, t->n, D,
                           (float)s->eps);
     if (!(s->flags[b->layer] & LAYER_NO_ROPE))
-        row_rope(x, width, heads, stride, a->cosine + t->pos * s->rope.half,
-                 a->sine + t->pos * s->rope.half, t->n, s->rope.half, false);
+        row_rope(x, width, heads, stride, a->cosine + angles, a->sine + angles, t->n, half, false);
 }
 
 void attention_prepare(const struct spec *s, const struct block *b, const struct tile *t,
@@ -106,7 +106,7 @@ static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, con
                      .ld = ld,
                      .D = s->shape.head_dim,
                      .valid = t->valid,
-                     .window = s->flags[layer] & LAYER_WINDOW ? s->window : 0};
+                     .window = spec_window(s, layer)};
     float *scores = a->scores + (int64_t)omp_get_thread_num() * QUERY_TILE * KEY_TILE;
     for (int64_t i = 0; i < t->n; i += QUERY_TILE)
         attend(&h, t->pos + i, t->n - i < QUERY_TILE ? t->n - i : QUERY_TILE, scores);

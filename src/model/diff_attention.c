@@ -161,7 +161,7 @@ static struct head head_of(const struct diff_pass *p, int64_t sequence, int64_t 
                      .D = m->head_dim,
                      .W = p->program->width[DIFF_QKV],
                      .ldo = p->program->width[DIFF_ATT],
-                     .window = p->spec->flags[p->layer] & LAYER_WINDOW ? p->spec->window : 0,
+                     .window = spec_window(p->spec, p->layer),
                      .heads = m->heads,
                      .scale = 1 / (real)sqrt((double)m->head_dim),
                      .log_sum = p->value->log_sum + row * m->heads + head};
@@ -169,8 +169,8 @@ static struct head head_of(const struct diff_pass *p, int64_t sequence, int64_t 
     h.tangent = side_of(p, p->tangent, row, head);
     h.adjoint = side_of(p, p->adjoint, row, head);
     h.adjoint_tangent = side_of(p, p->adjoint_tangent, row, head);
-    real *planes = w->scores + (int64_t)omp_get_thread_num() * PLANES * QUERY_TILE * w->longest;
-    for (int i = 0; i < PLANES; i++) h.plane[i] = planes + i * QUERY_TILE * w->longest;
+    real *planes = w->scores + (int64_t)omp_get_thread_num() * PLANES * QUERY_TILE * w->keys;
+    for (int i = 0; i < PLANES; i++) h.plane[i] = planes + i * QUERY_TILE * w->keys;
     return h;
 }
 

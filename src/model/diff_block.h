@@ -96,12 +96,13 @@ struct diff_work {
     int64_t n_sequences;
     struct tile *tiles; // (n_tiles) the chunk cut into short runs of tokens of one sequence
     int64_t n_tiles, max_tiles;
-    real *cosine, *sine; // (longest, half) of the RoPE angles
+    real *cosine, *sine; // (RoPEs, longest, half) of the RoPE angles
     real *partial;       // (max_tiles, 2 width) sums over the tokens of a tile
     int64_t partial_width;
     double *scalars;    // (max_tiles, 4) the same for xIELU's scalars
     real *ones, *zeros; // (partial_width)
-    real *scores;       // (threads, 4, QUERY_TILE, longest sequence)
+    real *scores;       // (threads, 4, QUERY_TILE, keys) attention
+    int64_t keys;       /* that the queries of a tile see, at most */
     int64_t longest;    /* tokens of the longest sequence */
     int threads;
 };
@@ -147,7 +148,7 @@ MUST_USE enum status diff_weights_load(const struct model *m, int64_t layer,
                                        struct diff_weights *out, struct err *e);
 void diff_weights_free(struct diff_weights *w);
 
-/* cosine, sine (n, half) = those of the RoPE angles of the positions below n. ERR_FORMAT:
+/* cosine, sine (RoPEs, n, half) = those of the RoPE angles of the positions below n. ERR_FORMAT:
  * config.json. */
 MUST_USE enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine,
                                  struct err *e);

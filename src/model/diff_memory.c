@@ -53,6 +53,17 @@ static int64_t partial_width(const struct model_shape *n)
     return max64(n->hidden, n->heads * n->head_dim);
 }
 
+/* A tile of queries against a window sees the window of its first query and its other queries. */
+static int64_t keys_max(const struct spec *s, int64_t longest)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < s->shape.layers; i++) {
+        int64_t window = spec_window(s, i);
+        most = max64(most, window > 0 ? min64(longest, window + QUERY_TILE - 1) : longest);
+    }
+    return most;
+}
+
 static int64_t tiles_max(int64_t tokens, int64_t sequences)
 {
     return tokens / ROW_TILE + sequences;
@@ -62,8 +73,8 @@ int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences,
                         int64_t threads)
 {
     int64_t width = partial_width(&s->shape), tiles = tiles_max(tokens, sequences);
-    int64_t numbers = 2 * longest * s->rope.half + 2 * width + tiles * 2 * width +
-                      threads * 4 * QUERY_TILE * longest;
+    int64_t numbers = 2 * longest * s->n_ropes * s->rope[0].half + 2 * width + tiles * 2 * width +
+                      threads * 4 * QUERY_TILE * keys_max(s, longest);
     return numbers * (int64_t)sizeof(real) +
            tiles * (int64_t)(sizeof(struct tile) + 4 * sizeof(double));
 }
@@ -73,20 +84,22 @@ enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t t
 {
     enum status st = OK;
     const struct model_shape *n = &m->spec.shape;
+    int64_t angles = longest * m->spec.n_ropes * m->spec.rope[0].half;
     memset(w, 0, sizeof *w);
     w->threads = omp_get_max_threads();
     w->longest = longest;
+    w->keys = keys_max(&m->spec, longest);
     w->partial_width = partial_width(n);
     w->max_tiles = tiles_max(tokens, sequences);
     TRY(mem_alloc(&w->tiles, w->max_tiles, sizeof *w->tiles, "tiles", e));
-    TRY(mem_alloc(&w->cosine, longest * m->spec.rope.half, sizeof(real), "RoPE table", e));
-    TRY(mem_alloc(&w->sine, longest * m->spec.rope.half, sizeof(real), "RoPE table", e));
+    TRY(mem_alloc(&w->cosine, angles, sizeof(real), "RoPE table", e));
+    TRY(mem_alloc(&w->sine, angles, sizeof(real), "RoPE table", e));
     TRY(mem_alloc(&w->ones, w->partial_width, sizeof(real), "ones", e));
     TRY(mem_zero(&w->zeros, w->partial_width, sizeof(real), "zeros", e));
     TRY(mem_alloc(&w->partial, w->max_tiles * 2 * w->partial_width, sizeof(real), "partial sums",
                   e));
     TRY(mem_alloc(&w->scalars, w->max_tiles * 4, sizeof(double), "partial sums", e));
-    TRY(mem_alloc(&w->scores, (int64_t)w->threads * 4 * QUERY_TILE * longest, sizeof(real),
+    TRY(mem_alloc(&w->scores, (int64_t)w->threads * 4 * QUERY_TILE * w->keys, sizeof(real),
                   "attention scores", e));
     for (int64_t i = 0; i < w->partial_width; i++) w->ones[i] = 1;
     TRY(diff_angles(m, longest, w->cosine, w->sine, e));
@@ -126,10 +139,12 @@ void diff_work_cut(struct diff_work *w, const int64_t *first, int64_t n)
 enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine, struct err *e)
 {
     struct hfconfig c = {.json = checkpoint_config(m->checkpoint), .name = m->file, .prefix = ""};
-    struct REAL_NAME(rope) rope;
-    PASS(REAL_NAME(rope_read)(&c, m->spec.shape.head_dim, &m->spec.arch->rope, &rope, e));
-    for (int64_t p = 0; p < n; p++)
-        REAL_NAME(rope_angles)(&rope, p, cosine + p * rope.half, sine + p * rope.half);
+    struct REAL_NAME(rope) r;
+    for (int k = 0; k < m->spec.n_ropes; k++) {
+        PASS(REAL_NAME(rope_read)(&c, m->spec.shape.head_dim, k, &m->spec.arch->rope, &r, e));
+        for (int64_t p = k * n; p < (k + 1) * n; p++)
+            REAL_NAME(rope_angles)(&r, p - k * n, cosine + p * r.half, sine + p * r.half);
+    }
     return OK;
 }
 

@@ -140,10 +140,11 @@ static struct part part_of(const struct diff_pass *p, int which)
 static void rotate(const struct diff_pass *p, const struct part *o, const struct tile *t,
                    const struct diff_lane *l, bool backward)
 {
-    int64_t W = p->program->width[DIFF_QKV], half = p->spec->rope.half;
+    int64_t W = p->program->width[DIFF_QKV], half = p->spec->rope[0].half;
+    int64_t angles = (spec_rope(p->spec, p->layer) * p->work->longest + t->pos) * half;
     if (p->spec->flags[p->layer] & LAYER_NO_ROPE) return;
     row_rope(l->b[DIFF_QKV] + t->row * W + o->at.column, W, o->heads, o->at.stride,
-             p->work->cosine + t->pos * half, p->work->sine + t->pos * half, t->n, half, backward);
+             p->work->cosine + angles, p->work->sine + angles, t->n, half, backward);
 }
 
 static void prepare_forward(const struct diff_pass *p, bool tangent)

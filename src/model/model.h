@@ -81,7 +81,7 @@ struct acts {
      * positions, and a tile of attention scores per thread. */
     struct tile *tiles;
     int64_t n_tiles, positions;
-    float *cosine, *sine; // (T, rotated values of a head / 2)
+    float *cosine, *sine; // (RoPEs of the model, T, rotated values of a head / 2)
     float *scores;
     int threads;
 };

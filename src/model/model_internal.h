@@ -58,7 +58,7 @@ void acts_widths(const struct spec *s, int64_t *in, int64_t *inner);
 int64_t block_floats(const struct slot *slots, int n);
 /* Cuts the sequences [s0, s1) into a->tiles of at most `tokens` tokens of one sequence. */
 void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens);
-/* Fills the table of RoPE angles for all positions below n. */
+/* Fills the tables of RoPE angles for all positions below n. */
 void acts_angles(const struct spec *s, struct acts *a, int64_t n);
 /* log(1 + e^x) without overflow. */
 double softplus(double x);

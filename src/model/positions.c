@@ -17,6 +17,8 @@ int64_t positions_usable(const json_t *config)
 {
     const json_t *rope = json_object_get(config, "rope_parameters");
     if (!json_is_object(rope)) rope = json_object_get(config, "rope_scaling");
+    const json_t *full = json_object_get(rope, "full_attention"); /* by type of layer */
+    if (json_is_object(full)) rope = full;
     const char *type = json_text(rope, "rope_type", json_text(rope, "type", ""));
     const double factor = json_number_value(json_object_get(rope, "factor"));
     int64_t written = positions_written(config), before = written;

@@ -148,28 +148,54 @@ static enum status read_base(const struct hfconfig *c, const struct hfconfig *ob
         PASS(hf_number(object, "rope_theta", *theta, theta, e));
         PASS(hf_number(object, "partial_rotary_factor", *partial, partial, e));
     }
+    NEED(*theta != 0 || d->theta != 0, ERR_FORMAT,
+         "%s: \"%srope_theta\" is missing; expected a positive number (500000 in the published "
+         "models of this family)",
+         c->name, found ? object->prefix : "");
     NEED(*theta > 0, ERR_FORMAT, "%s: rope_theta is %g; expected a positive number", c->name,
          *theta);
     return OK;
 }
 
-static enum status read_object(const struct hfconfig *c, bool *found, struct hfconfig *object,
-                               struct err *e)
+/* Types of layers, as keys of rope_parameters. */
+static const struct {
+    const char *key, *prefix;
+} nested[ROPES_MAX] = {
+    [ROPE_FULL] = {"full_attention", "rope_parameters.full_attention."},
+    [ROPE_WINDOW] = {"sliding_attention", "rope_parameters.sliding_attention."},
+};
+
+/* Where the parameters are. *scales: whether they say how these layers scale. */
+static enum status read_object(const struct hfconfig *c, enum rope_layers layers,
+                               const struct rope_defaults *d, bool *found, bool *scales,
+                               struct hfconfig *object, struct err *e)
 {
     PASS(hf_object(c, "rope_parameters", "rope_parameters.", found, object, e));
     if (!*found) PASS(hf_object(c, "rope_scaling", "rope_scaling.", found, object, e));
+    const struct hfconfig all = *object;
+    for (int i = 0; i < ROPES_MAX && *found; i++)
+        if (json_is_object(hf_value(&all, nested[i].key))) {
+            NEED(d->by_layer, ERR_USAGE,
+                 "%s: \"%s%s\": parameters by type of layer are not supported in this family; "
+                 "expected one set for all layers",
+                 c->name, all.prefix, nested[i].key);
+            PASS(hf_object(&all, nested[layers].key, nested[layers].prefix, found, object, e));
+            *scales = *found;
+            return OK;
+        }
+    *scales = *found && layers == ROPE_FULL;
     return OK;
 }
 
-enum status rope_read(const struct hfconfig *c, int64_t head_dim, const struct rope_defaults *d,
-                      struct rope *out, struct err *e)
+enum status rope_read(const struct hfconfig *c, int64_t head_dim, enum rope_layers layers,
+                      const struct rope_defaults *d, struct rope *out, struct err *e)
 {
-    bool found;
+    bool found, scales = false;
     struct hfconfig object = *c;
     struct scaling s = {.c = &object};
     double partial;
     const char *type = "default";
-    PASS(read_object(c, &found, &object, e));
+    PASS(read_object(c, layers, d, &found, &scales, &object, e));
     PASS(read_base(c, &object, found, d, &s.theta, &partial, e));
     s.dim = (int64_t)((double)head_dim * partial);
     NEED(s.dim >= 2 && s.dim <= head_dim && s.dim % 2 == 0, ERR_FORMAT,
@@ -180,7 +206,7 @@ enum status rope_read(const struct hfconfig *c, int64_t head_dim, const struct r
     out->half = s.dim / 2;
     out->scale = 1;
     inverse_plain(out, &s);
-    if (found) {
+    if (scales) {
         PASS(hf_text(&object, "type", "default", &type, e));
         PASS(hf_text(&object, "rope_type", type, &type, e));
         PASS(apply_type(type, out, &s, e));

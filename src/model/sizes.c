@@ -8,9 +8,10 @@ static void sizes_of(const struct spec *spec, struct model_sizes *out)
     *out = (struct model_sizes){.shape = spec->shape,
                                 .spec = *spec,
                                 .parallel = spec->parallel,
-                                .rope = 2 * spec->rope.half};
+                                .rope = 2 * spec->n_ropes * spec->rope[0].half};
     acts_widths(spec, &out->in_width, &out->inner_width);
     for (int i = 0; i < n; i++) out->outside += slot_elements(&slots[i]);
+    for (int64_t i = 0; i < spec->shape.layers; i++) out->windowed += spec_window(spec, i) > 0;
     n = slots_of(spec, 0, slots);
     out->block = block_floats(slots, n);
     for (int i = 0; i < n; i++) {

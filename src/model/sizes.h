@@ -13,7 +13,8 @@ struct model_sizes {
     int64_t rows[STAGE_N];         /* output channels of its widest linear */
     int64_t all_rows[STAGE_N];     /* of all its linears together */
     int64_t in_width, inner_width; /* of struct acts */
-    int64_t rope;                  /* floats per token of the table of RoPE angles */
+    int64_t rope;                  /* floats per token of the tables of RoPE angles */
+    int64_t windowed;              /* layers whose attention sees spec.window tokens */
     bool parallel;                 /* parallel residual: attention and MLP read the same input */
 };
 

@@ -129,6 +129,18 @@ static void count_parameters(struct spec *s)
     s->shape.parameters = s->shape.parameters_non_embedding + embedding;
 }
 
+static enum status read_ropes(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    s->n_ropes = s->arch->rope.by_layer ? 2 : 1;
+    for (int i = 0; i < s->n_ropes; i++)
+        PASS(rope_read(c, s->shape.head_dim, i, &s->arch->rope, &s->rope[i], e));
+    NEED(s->n_ropes < 2 || s->rope[0].half == s->rope[1].half, ERR_USAGE,
+         "%s: RoPE rotates %lld values of a head in layers with a window and %lld in the others; "
+         "expected equally many",
+         c->name, (long long)(2 * s->rope[1].half), (long long)(2 * s->rope[0].half));
+    return OK;
+}
+
 enum status spec_read(const json_t *config, const char *name, struct spec *out, struct err *e)
 {
     struct hfconfig c = {.json = config, .name = name, .prefix = ""};
@@ -143,9 +155,30 @@ enum status spec_read(const json_t *config, const char *name, struct spec *out, 
     PASS(read_eps(&c, s, e));
     PASS(read_biases(&c, s, e));
     PASS(read_activation(&c, s, e));
-    PASS(rope_read(&c, s->shape.head_dim, &s->arch->rope, &s->rope, e));
+    PASS(read_ropes(&c, s, e));
     if (s->arch->configure) PASS(s->arch->configure(&c, s, e));
     count_parameters(s);
+    return OK;
+}
+
+enum status spec_read_layer_types(const struct hfconfig *c, struct spec *s, struct err *e)
+{
+    const json_t *types;
+    PASS(hf_array(c, "layer_types", s->shape.layers, &types, e));
+    if (!types) return OK;
+    NEED((int64_t)json_array_size(types) == s->shape.layers, ERR_FORMAT,
+         "%s: \"layer_types\" has %zu entries; expected one for each of %lld layers", c->name,
+         json_array_size(types), (long long)s->shape.layers);
+    for (int64_t i = 0; i < s->shape.layers; i++) {
+        const char *type = json_string_value(json_array_get(types, (size_t)i));
+        NEED(type, ERR_FORMAT, "%s: layer_types[%lld] is not a string", c->name, (long long)i);
+        bool windowed = strcmp(type, "sliding_attention") == 0;
+        NEED(windowed || strcmp(type, "full_attention") == 0, ERR_USAGE,
+             "%s: layer_types[%lld] is \"%s\"; supported: full_attention, sliding_attention",
+             c->name, (long long)i, type);
+        s->flags[i] &= (uint8_t)~LAYER_WINDOW;
+        if (windowed) s->flags[i] |= LAYER_WINDOW;
+    }
     return OK;
 }
 
@@ -153,18 +186,12 @@ enum status spec_read_window(const struct hfconfig *c, struct spec *s, int64_t f
                              bool no_rope_only, struct err *e)
 {
     bool use;
-    const json_t *types;
     PASS(hf_bool(c, "use_sliding_window", false, &use, e));
     PASS(hf_int(c, "sliding_window", 0, 0, &s->window, e));
-    PASS(hf_array(c, "layer_types", s->shape.layers, &types, e));
-    for (int64_t i = 0; use && s->window > 0 && i < s->shape.layers; i++) {
-        const char *type = json_string_value(json_array_get(types, (size_t)i));
-        NEED(!types || type, ERR_FORMAT, "%s: layer_types[%lld] is not a string", c->name,
-             (long long)i);
-        bool by_rule = i >= first_layer && (!no_rope_only || s->flags[i] & LAYER_NO_ROPE);
-        if (types ? strcmp(type, "sliding_attention") == 0 : by_rule) s->flags[i] |= LAYER_WINDOW;
-    }
-    return OK;
+    if (!use || s->window == 0) return OK;
+    for (int64_t i = first_layer; i < s->shape.layers; i++)
+        if (!no_rope_only || s->flags[i] & LAYER_NO_ROPE) s->flags[i] |= LAYER_WINDOW;
+    return spec_read_layer_types(c, s, e);
 }
 
 enum status spec_read_upper_window(const struct hfconfig *c, struct spec *s, struct err *e)

@@ -15,7 +15,7 @@ guesses() {
 }
 
 families=$("$QTRAJ" architectures | grep -oE '^[a-z0-9_]+')
-[ "$(wc -w <<<"$families")" -ge 9 ] || fail "qtraj architectures: $families"
+[ "$(wc -w <<<"$families")" -ge 10 ] || fail "qtraj architectures: $families"
 for family in $families; do
     make "$work/$family" --family "$family" "${shape[@]}"
     guesses "$work/$family"

@@ -154,7 +154,7 @@ def refusals():
 for model in sorted(os.listdir(MODELS)):
     if os.path.exists(f"{MODELS}/{model}/derivatives.safetensors"):
         probes(model)
-for model in ("llama", "olmo2", "gpt_neox_parallel"):
+for model in ("llama", "olmo2", "olmo3", "gpt_neox_parallel"):
     eigenvalues(model)
 for model in ("tiny_llama", "tiny_gpt_neox"):
     whole_hessian(model)

@@ -83,5 +83,5 @@ with tempfile.TemporaryDirectory() as folder:
             check_gptq(model, prefix, setting, stored, meta, ids, f"{folder}/out.safetensors")
             if f"rtn.{setting}" in meta["loss"]:
                 check_rtn(model, setting, meta, ids, f"{folder}/out.safetensors")
-    expect(found >= 4, f"{found} models")
+    expect(found >= 5, f"{found} models")
 finish()

@@ -28,8 +28,20 @@ static const double tolerance = 1e-4;
 #endif
 
 static const char *const hvp_fixtures[] = {
-    "llama",   "llama_rope_llama3", "llama_rope_yarn",     "smollm3", "olmo2", "olmo",
-    "apertus", "gpt_neox_parallel", "gpt_neox_sequential", "qwen2",   "qwen3", "opensci",
+    "llama",
+    "llama_rope_llama3",
+    "llama_rope_yarn",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "olmo3_yarn",
+    "olmo",
+    "apertus",
+    "gpt_neox_parallel",
+    "gpt_neox_sequential",
+    "qwen2",
+    "qwen3",
+    "opensci",
 };
 enum { FIXTURES_N = sizeof hvp_fixtures / sizeof *hvp_fixtures };
 

@@ -10,9 +10,10 @@
 static const int64_t lengths[] = {1, 30, 100, 2};
 enum { LENGTHS_N = sizeof lengths / sizeof *lengths };
 
-/* The fixture's model on our tokens; window: in its last layer attention sees that many tokens. */
+/* The fixture's model on our tokens. windows: its attention sees a window in all layers, so that
+ * scratch arrays are sized for windows. */
 static void open_ragged(struct hvp_fixture *f, const char *name, enum hvp_subset subset,
-                        int64_t window)
+                        bool windows)
 {
     int64_t tokens = 0;
     hvp_fixture_open(f, name, subset);
@@ -23,10 +24,8 @@ static void open_ragged(struct hvp_fixture *f, const char *name, enum hvp_subset
     for (int i = 0; i < LENGTHS_N; i++) f->s.offset[i + 1] = f->s.offset[i] + lengths[i];
     for (int64_t t = 0; t < tokens; t++)
         f->s.ids[t] = (int32_t)(rng_bits(5, (uint64_t)t) % (uint64_t)model_shape(f->model)->vocab);
-    if (window) {
-        f->model->spec.window = window;
-        f->model->spec.flags[model_shape(f->model)->layers - 1] |= LAYER_WINDOW;
-    }
+    for (int64_t i = 0; windows && i < model_shape(f->model)->layers; i++)
+        f->model->spec.flags[i] |= LAYER_WINDOW;
     OK_OR_FAIL(hvp_open(f->model, &f->s, subset, &f->h, e));
     f->n = hvp_n(f->h);
 }
@@ -62,7 +61,7 @@ static double distance(int64_t n, const real *x, const real *y)
 static void symmetric(void **state)
 {
     struct hvp_fixture f;
-    open_ragged(&f, *state, HVP_ALL, 0);
+    open_ragged(&f, *state, HVP_ALL, false);
     real *u = normals(&f, 1), *v = normals(&f, 2);
     real *hu = product_with(&f, u), *hv = product_with(&f, v);
     double scale = norm(f.n, u) * norm(f.n, hv), bound = sizeof(real) == 8 ? 1e-14 : 1e-6;
@@ -112,16 +111,16 @@ static void central_differences(const struct hvp_fixture *f, bool jumps)
 static void agrees_with_differences(void **state)
 {
     struct hvp_fixture f;
-    open_ragged(&f, *state, HVP_ALL, 0);
+    open_ragged(&f, *state, HVP_ALL, false);
     central_differences(&f, strcmp(*state, "olmo") == 0 || strcmp(*state, "apertus") == 0);
     hvp_fixture_close(&f);
 }
 
-static void agrees_under_a_window(void **state)
+static void agrees_under_windows(void **state)
 {
     (void)state;
     struct hvp_fixture f;
-    open_ragged(&f, "qwen2", HVP_ALL, 20);
+    open_ragged(&f, "olmo3", HVP_ALL, true);
     central_differences(&f, false);
     hvp_fixture_close(&f);
 }
@@ -179,7 +178,7 @@ static void any_slices(void **state)
     enum { K = 2 };
     static const struct hvp_slice cuts[] = {{30, 100}, {1024, 255}, {13, 1}, {50, 1024}};
     struct hvp_fixture f;
-    open_ragged(&f, *state, HVP_ALL, 0);
+    open_ragged(&f, *state, HVP_ALL, false);
     const double bound = sizeof(real) == 8 ? 1e-13 : 2e-6;
     real *v[K], *whole[K], *hv[K], *g = hvp_vector(&f), *other = hvp_vector(&f);
     double loss, part;
@@ -212,7 +211,7 @@ static void check_bits(const char *name, bool sliced)
 {
     enum { K = 2 };
     struct hvp_fixture f;
-    open_ragged(&f, name, HVP_ALL, 0);
+    open_ragged(&f, name, HVP_ALL, false);
     if (sliced) f.h->slice = (struct hvp_slice){50, 100};
     real *v[K], *alone[K], *hv[K];
     size_t bytes = (size_t)f.n * sizeof(real);
@@ -335,7 +334,7 @@ static void slices_by_default(void **state)
 static void sums_over_sequences(void **state)
 {
     struct hvp_fixture f;
-    open_ragged(&f, *state, HVP_ALL, 0);
+    open_ragged(&f, *state, HVP_ALL, false);
     real *v = normals(&f, 1), *hv = product_with(&f, v), *sum = hvp_vector(&f);
     double loss, part, parts = 0, bound = sizeof(real) == 8 ? 1e-13 : 1e-5;
     OK_OR_FAIL(hvp_loss(f.h, &loss, e));
@@ -375,8 +374,8 @@ static void principal_submatrices(void **state)
 {
     for (int s = HVP_MAT2D; s < HVP_SUBSETS; s++) {
         struct hvp_fixture all, sub;
-        open_ragged(&all, *state, HVP_ALL, 0);
-        open_ragged(&sub, *state, (enum hvp_subset)s, 0);
+        open_ragged(&all, *state, HVP_ALL, false);
+        open_ragged(&sub, *state, (enum hvp_subset)s, false);
         assert_true(s == HVP_MAT2D ? sub.n <= all.n : sub.n < all.n); /* olmo: has matrices only */
         real *v = normals(&sub, 1), *wide = hvp_vector(&all), *back = hvp_vector(&sub);
         real *from = hvp_vector(&all), *w = hvp_vector(&sub);
@@ -416,7 +415,7 @@ static void what_cannot_be(void **state)
     struct err err = {0};
     struct hvp *h;
     double loss;
-    open_ragged(&f, "llama", HVP_ALL, 0);
+    open_ragged(&f, "llama", HVP_ALL, false);
     struct sequences lone = f.s;
     lone.n = 1; /* one token, none scored */
     OK_OR_FAIL(hvp_open(f.model, &lone, HVP_ALL, &h, e));
@@ -458,7 +457,7 @@ int main(void)
     for (int i = 0; i < 4; i++)
         tests[n++] = (struct CMUnitTest)cmocka_unit_test_prestate(principal_submatrices,
                                                                   (void *)(uintptr_t)wirings[i]);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(agrees_under_a_window);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(agrees_under_windows);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(same_bits_kept_of_subsets);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(slices_by_default);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(what_cannot_be);

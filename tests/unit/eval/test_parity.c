@@ -21,8 +21,20 @@
     } while (0)
 
 static const char *const fixtures[] = {
-    "llama",   "llama_rope_llama3", "llama_rope_yarn",     "smollm3", "olmo2", "olmo",
-    "apertus", "gpt_neox_parallel", "gpt_neox_sequential", "qwen2",   "qwen3", "opensci",
+    "llama",
+    "llama_rope_llama3",
+    "llama_rope_yarn",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "olmo3_yarn",
+    "olmo",
+    "apertus",
+    "gpt_neox_parallel",
+    "gpt_neox_sequential",
+    "qwen2",
+    "qwen3",
+    "opensci",
 };
 
 /* One fixture and its reference outputs. */

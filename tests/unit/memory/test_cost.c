@@ -56,6 +56,28 @@ static void forwards(void **state)
     assert_true(c.flop[COST_HESSIAN] == 0);
 }
 
+/* In layers with a window a token sees at most that many keys: of T tokens the pairs of query and
+ * key are W (T - W) + W²/2 instead of T²/2. */
+static void windows(void **state)
+{
+    (void)state;
+    struct model_sizes m = sizes_of("OLMo-2-1124-7B"), w = m;
+    w.windowed = 24;
+    w.spec.window = 512;
+    const double linears = layers * 2 * (4 * h * h + 3 * h * inner);
+    struct cost_tokens t = tokens_of(10, 8192);
+    struct cost c = cost_shared(&w, &t, 2);
+    double pairs = 10 * (24 * (512 * (8192.0 - 512) + 512 * 256.0) + 8 * 8192.0 * 4096);
+    assert_float_equal(c.flop[COST_FORWARD] / (linears * 81920 + 4 * h * pairs), 1, 1e-12);
+    /* query by query */
+    double seen = 0;
+    for (int i = 0; i < 8192; i++) seen += i < 512 ? i + 1 : 512;
+    assert_float_equal(seen / (512 * (8192.0 - 512) + 512 * 256.0), 1, 1e-3);
+    t = tokens_of(10, 512);
+    assert_float_equal(cost_shared(&w, &t, 2).flop[COST_FORWARD],
+                       cost_shared(&m, &t, 2).flop[COST_FORWARD], 1);
+}
+
 static void variants(void **state)
 {
     (void)state;
@@ -228,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forwards),
+        cmocka_unit_test(windows),
         cmocka_unit_test(variants),
         cmocka_unit_test(derivatives),
         cmocka_unit_test(seconds_and_corrections),

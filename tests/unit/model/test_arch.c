@@ -44,6 +44,8 @@ static const struct {
     {"OLMo2 7B", "olmo2", 4096, 32, 32, 32, 11008, 100352, 0, false, 6476533760, 7298617344},
     {"OLMo2 13B", "olmo_1124", 5120, 40, 40, 40, 13824, 100352, 0, false, 12688593920, 13716198400},
     {"OLMo2 32B", "olmo2", 5120, 64, 40, 8, 27648, 100352, 0, false, 31206675456, 32234279936},
+    {"OLMo 3 7B", "olmo3", 4096, 32, 32, 32, 11008, 100278, 0, false, 6476533760, 7298011136},
+    {"OLMo 3 32B", "olmo3", 5120, 64, 40, 8, 27648, 100278, 0, false, 31206675456, 32233522176},
     {"SmolLM3-3B", "smollm3", 2048, 36, 16, 4, 11008, 128256, 0, true, 2812430336, 3075098624},
     {"Apertus-8B", "apertus", 4096, 32, 32, 8, 21504, 131072, 0, false, 6979596352, 8053338176},
     {"Apertus-70B", "apertus", 8192, 80, 64, 8, 43008, 131072, 0, false, 68452380832, 70599864480},
@@ -68,7 +70,7 @@ static void published_sizes(void **state)
                  "{\"model_type\": \"%s\", \"hidden_size\": %lld, \"num_hidden_layers\": %lld, "
                  "\"num_attention_heads\": %lld, \"num_key_value_heads\": %lld, "
                  "\"intermediate_size\": %lld, \"vocab_size\": %lld, \"head_dim\": %s%.0lld, "
-                 "\"tie_word_embeddings\": %s}",
+                 "\"rope_theta\": 500000, \"tie_word_embeddings\": %s}",
                  sizes[i].type, (long long)sizes[i].h, (long long)sizes[i].layers,
                  (long long)sizes[i].heads, (long long)sizes[i].kv, (long long)sizes[i].I,
                  (long long)sizes[i].V, sizes[i].head_dim ? "" : "null",
@@ -86,6 +88,9 @@ static void published_sizes(void **state)
     "\"hidden_size\": 64, \"num_hidden_layers\": 8, \"intermediate_size\": 96, \"vocab_size\": "   \
     "256, \"num_attention_heads\": " heads
 #define LLAMA "{\"model_type\": \"llama\", " SHAPE("4")
+#define OLMO3 "{\"model_type\": \"olmo3\", " SHAPE("4") ", "
+#define THETA OLMO3 "\"rope_theta\": 500000, "
+#define YARN  "\"rope_type\": \"yarn\", \"factor\": 8, \"original_max_position_embeddings\": 512"
 
 /* Expected status and words of the message for an invalid config. */
 static const struct {
@@ -117,6 +122,38 @@ static const struct {
     {"{\"model_type\": \"smollm3\", " SHAPE("4") ", \"no_rope_layers\": [1, 0]}",
      ERR_FORMAT,
      {"no_rope_layers", "2 entries", "8 layers"}},
+    {OLMO3 "\"sliding_window\": 16}", ERR_FORMAT, {"\"rope_theta\" is missing", "500000"}},
+    {OLMO3 "\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 500000}}}",
+     ERR_FORMAT,
+     {"\"rope_theta\" is missing"}},
+    {OLMO3 "\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 500000}, "
+           "\"sliding_attention\": {}}}",
+     ERR_FORMAT,
+     {"rope_parameters.sliding_attention.rope_theta", "missing"}},
+    {OLMO3 "\"rope_parameters\": {\"full_attention\": {" YARN
+           ", \"beta_fast\": \"x\", \"rope_theta\": 5}}}",
+     ERR_FORMAT,
+     {"rope_parameters.full_attention.beta_fast", "number"}},
+    {OLMO3 "\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 5}, "
+           "\"sliding_attention\": {\"rope_theta\": 5, \"partial_rotary_factor\": 0.5}}}",
+     ERR_USAGE,
+     {"8 values of a head in layers with a window", "16 in the others"}},
+    {THETA "\"sliding_window\": 0}", ERR_FORMAT, {"sliding_window", "at least 1"}},
+    {THETA "\"sliding_window\": null}", ERR_FORMAT, {"sliding_window", "null", "6 layers"}},
+    {THETA "\"layer_types\": [\"full_attention\"]}",
+     ERR_FORMAT,
+     {"layer_types", "1 entries", "8 layers"}},
+    {THETA "\"layer_types\": [1,1,1,1,1,1,1,1]}", ERR_FORMAT, {"layer_types[0]", "string"}},
+    {THETA "\"layer_types\": [\"full_attention\", \"chunked_attention\", \"\", \"\", \"\", "
+           "\"\", \"\", \"\"]}",
+     ERR_USAGE,
+     {"layer_types[1]", "chunked_attention", "sliding_attention"}},
+    {THETA "\"layer_types\": [\"\", \"\", \"\", \"\", \"\", \"\", \"\", \"\", \"\"]}",
+     ERR_FORMAT,
+     {"layer_types", "9 entries", "8 layers"}},
+    {LLAMA ", \"rope_parameters\": {\"full_attention\": {\"rope_theta\": 5}}}",
+     ERR_USAGE,
+     {"rope_parameters.full_attention", "one set for all layers"}},
 };
 
 static void bad_configs_say_why(void **state)
@@ -166,7 +203,7 @@ static void wordings_of_4_and_5_agree(void **state)
                     "\"factor\": 4}}",
               &b);
     assert_memory_equal(&a.rope, &b.rope, sizeof a.rope);
-    assert_true(a.rope.inv[0] == 0.25f && a.rope.half == 8);
+    assert_true(a.rope[0].inv[0] == 0.25f && a.rope[0].half == 8);
     must_read("{\"model_type\": \"gpt_neox\", " SHAPE("4") ", \"rotary_emb_base\": 500}", &a);
     must_read("{\"model_type\": \"gpt_neox\", " SHAPE(
                   "4") ", \"rope_parameters\": "
@@ -174,8 +211,8 @@ static void wordings_of_4_and_5_agree(void **state)
                        "\"default\"}}",
               &b);
     assert_memory_equal(&a.rope, &b.rope, sizeof a.rope);
-    assert_int_equal(a.rope.half, 2);
-    assert_true(fabs(a.rope.inv[1] * sqrt(500) - 1) < 1e-6);
+    assert_int_equal(a.rope[0].half, 2);
+    assert_true(fabs(a.rope[0].inv[1] * sqrt(500) - 1) < 1e-6);
 }
 
 /* Apertus scales RoPE if its config does not mention it, and does not scale if the config says
@@ -192,8 +229,8 @@ static void apertus_scales_by_default(void **state)
                       "\"original_max_position_embeddings\": 8192}}",
               &given);
     assert_memory_equal(&silent.rope, &given.rope, sizeof given.rope);
-    assert_true(null.rope.inv[31] > 7.9f * silent.rope.inv[31]);
-    assert_true(null.rope.inv[0] == silent.rope.inv[0]);
+    assert_true(null.rope[0].inv[31] > 7.9f * silent.rope[0].inv[31]);
+    assert_true(null.rope[0].inv[0] == silent.rope[0].inv[0]);
 }
 
 static int64_t flagged(const struct spec *s, int flag)
@@ -236,6 +273,83 @@ static void windows_only_when_asked(void **state)
     assert_int_equal(flagged(&s, LAYER_WINDOW), 0x88);
 }
 
+/* OLMo 3 lists its layers; without a list every fourth is full. */
+static void layers_of_olmo3(void **state)
+{
+    (void)state;
+    struct spec s;
+    must_read(THETA "\"sliding_window\": 16}", &s);
+    assert_int_equal(flagged(&s, LAYER_WINDOW), 0x77);
+    assert_true(s.window == 16 && s.shape.kv_heads == 4);
+    assert_true(spec_window(&s, 2) == 16 && spec_window(&s, 3) == 0);
+    assert_true(spec_rope(&s, 2) == ROPE_WINDOW && spec_rope(&s, 3) == ROPE_FULL);
+#define FULL    "\"full_attention\""
+#define SLIDING "\"sliding_attention\""
+    must_read(THETA "\"layer_types\": [" FULL "," SLIDING "," FULL "," FULL "," FULL "," FULL
+                    "," FULL "," SLIDING "]}",
+              &s);
+    assert_int_equal(flagged(&s, LAYER_WINDOW), 0x82);
+    assert_int_equal(s.window, 4096);
+    must_read(THETA "\"sliding_window\": null, \"layer_types\": [" FULL "," FULL "," FULL "," FULL
+                    "," FULL "," FULL "," FULL "," FULL "]}",
+              &s);
+    assert_int_equal(flagged(&s, LAYER_WINDOW), 0);
+}
+
+/* Scaled in layers with full attention only, however it is worded: by transformers 4, by 5 for all
+ * layers (up to 5.12) and by 5 for each type of layer. */
+static void olmo3_scales_full_layers(void **state)
+{
+    (void)state;
+    static const char *const wordings[] = {
+        THETA "\"rope_scaling\": {" YARN "}}",
+        THETA "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 8, "
+              "\"original_max_position_embeddings\": 512}}",
+        OLMO3 "\"rope_parameters\": {\"rope_theta\": 500000, " YARN "}}",
+        OLMO3 "\"rope_parameters\": {" FULL ": {\"rope_theta\": 5e5, " YARN "}, " SLIDING
+              ": {\"rope_theta\": 5e5, \"rope_type\": \"default\"}}}",
+        THETA "\"rope_parameters\": {" FULL ": {" YARN "}}}",
+    };
+    struct spec a, b, unscaled;
+    must_read(wordings[0], &a);
+    must_read(THETA "\"rope_scaling\": null}", &unscaled);
+    assert_true(a.n_ropes == 2 && a.rope[ROPE_FULL].scale > 1.2f);
+    assert_true(a.rope[ROPE_FULL].inv[7] < 0.2f * unscaled.rope[ROPE_FULL].inv[7]);
+    assert_memory_equal(&a.rope[ROPE_WINDOW], &unscaled.rope[ROPE_FULL], sizeof *a.rope);
+    assert_memory_equal(&a.rope[ROPE_WINDOW], &unscaled.rope[ROPE_WINDOW], sizeof *a.rope);
+    for (size_t i = 1; i < sizeof wordings / sizeof *wordings; i++) {
+        must_read(wordings[i], &b);
+        assert_memory_equal(a.rope, b.rope, sizeof a.rope);
+    }
+    must_read(OLMO3 "\"rope_parameters\": {" FULL ": {\"rope_theta\": 5e5}, " SLIDING
+                    ": {\"rope_theta\": 1e4, " YARN "}}}",
+              &b);
+    assert_memory_equal(&b.rope[ROPE_FULL], &unscaled.rope[ROPE_FULL], sizeof *b.rope);
+    assert_true(b.rope[ROPE_WINDOW].scale > 1.2f);
+}
+
+/* The fixtures have the same configuration in the words of transformers 4 and 5. */
+static void fixtures_in_both_wordings(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"olmo3", "olmo3_yarn"};
+    for (int i = 0; i < 2; i++) {
+        struct spec s[2];
+        for (int k = 0; k < 2; k++) {
+            char path[512];
+            struct err e = {0};
+            json_t *config;
+            snprintf(path, sizeof path, "%s/models/%s/config%s.json", FIXTURES, names[i],
+                     k ? "_v5" : "");
+            assert_int_equal(json_read_file(path, 0, &config, &e), OK);
+            if (spec_read(config, path, &s[k], &e) != OK) fail_msg("%s", e.text);
+            json_decref(config);
+        }
+        assert_memory_equal(&s[0], &s[1], sizeof *s);
+        assert_true((s[0].rope[ROPE_FULL].scale > 1) == (i == 1));
+    }
+}
+
 static void table_is_whole(void **state)
 {
     (void)state;
@@ -248,7 +362,7 @@ static void table_is_whole(void **state)
         assert_non_null(a->linear[ROLE_DOWN]);
         assert_true((a->linear[ROLE_Q] != NULL) != (a->linear[ROLE_QKV] != NULL));
     }
-    assert_int_equal(n, 9);
+    assert_int_equal(n, 10);
     assert_null(arch_at(-1));
     assert_null(arch_find("mamba"));
 }
@@ -274,6 +388,10 @@ static void positions(void **state)
         {"{'max_position_embeddings': 65536, 'rope_parameters': {'rope_type': 'yarn', 'factor': 8, "
          "'original_max_position_embeddings': 8192}}",
          65536, 65536},
+        {"{'max_position_embeddings': 8192, 'rope_parameters': {'sliding_attention': {}, "
+         "'full_attention': {'rope_type': 'yarn', 'factor': 8, "
+         "'original_max_position_embeddings': 8192}}}",
+         8192, 65536},
         {"{'max_position_embeddings': 32768, 'rope_scaling': {'type': 'yarn', 'factor': 4.0, "
          "'original_max_position_embeddings': 32768}}",
          32768, 131072},
@@ -306,6 +424,9 @@ int main(void)
         cmocka_unit_test(apertus_scales_by_default),
         cmocka_unit_test(layers_without_rope),
         cmocka_unit_test(windows_only_when_asked),
+        cmocka_unit_test(layers_of_olmo3),
+        cmocka_unit_test(olmo3_scales_full_layers),
+        cmocka_unit_test(fixtures_in_both_wordings),
         cmocka_unit_test(table_is_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

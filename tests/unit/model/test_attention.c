@@ -53,7 +53,8 @@ static void check_valid(int64_t heads, int64_t kv_heads, bool fused, int64_t win
                                      .kv_heads = kv_heads,
                                      .head_dim = D,
                                      .intermediate = 8},
-                           .rope = {.half = D / 2},
+                           .rope = {{.half = D / 2}},
+                           .n_ropes = 1,
                            .fused = fused,
                            .window = window,
                            .flags = {window ? LAYER_WINDOW : 0}};

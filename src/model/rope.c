@@ -26,6 +26,16 @@ struct scaling {
     int64_t dim; /* rotated values, 2 half */
 };
 
+/* *out = a number that is positive in f32, too; `otherwise` as hf_number. */
+static enum status read_positive(const struct hfconfig *c, const char *key, double otherwise,
+                                 double *out, struct err *e)
+{
+    PASS(hf_number(c, key, otherwise, out, e));
+    NEED((float)*out > 0 && isfinite((float)*out), ERR_FORMAT,
+         "%s: %s%s is %g; expected a positive number", c->name, c->prefix, key, *out);
+    return OK;
+}
+
 static void inverse_plain(struct rope *r, const struct scaling *s)
 {
     for (int64_t j = 0; j < r->half; j++)
@@ -34,7 +44,7 @@ static void inverse_plain(struct rope *r, const struct scaling *s)
 
 static enum status scale_linear(struct rope *r, struct scaling *s, struct err *e)
 {
-    PASS(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    PASS(read_positive(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
     for (int64_t j = 0; j < r->half; j++) r->inv[j] /= (real)s->factor;
     return OK;
 }
@@ -56,14 +66,13 @@ static enum status scale_llama3(struct rope *r, struct scaling *s, struct err *e
 {
     double low, high;
     int64_t original;
-    PASS(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
-    PASS(hf_number(s->c, "low_freq_factor", HF_REQUIRED_NUMBER, &low, e));
-    PASS(hf_number(s->c, "high_freq_factor", HF_REQUIRED_NUMBER, &high, e));
+    PASS(read_positive(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    PASS(read_positive(s->c, "low_freq_factor", HF_REQUIRED_NUMBER, &low, e));
+    PASS(read_positive(s->c, "high_freq_factor", HF_REQUIRED_NUMBER, &high, e));
     PASS(hf_int(s->c, "original_max_position_embeddings", HF_REQUIRED, 1, &original, e));
-    NEED(low > 0 && high > low && s->factor > 0, ERR_FORMAT,
-         "%s: %s low_freq_factor %g, high_freq_factor %g, factor %g: expected 0 < low < high and "
-         "a positive factor",
-         s->c->name, s->c->prefix, low, high, s->factor);
+    NEED(high > low, ERR_FORMAT,
+         "%s: %shigh_freq_factor is %g; expected more than low_freq_factor, %g", s->c->name,
+         s->c->prefix, high, low);
     blend_llama3(r, s->factor, low, high, (double)original);
     return OK;
 }
@@ -78,10 +87,13 @@ static enum status yarn_scale(const struct scaling *s, real *scale, struct err *
     double m, m_all, attention;
     PASS(hf_number(s->c, "mscale", 0, &m, e));
     PASS(hf_number(s->c, "mscale_all_dim", 0, &m_all, e));
+    NEED(m >= 0 && m_all >= 0, ERR_FORMAT,
+         "%s: %smscale and mscale_all_dim are %g and %g; expected no negative number", s->c->name,
+         s->c->prefix, m, m_all);
     double otherwise = m != 0 && m_all != 0
                            ? yarn_magnitude(s->factor, m) / yarn_magnitude(s->factor, m_all)
                            : yarn_magnitude(s->factor, 1);
-    PASS(hf_number(s->c, "attention_factor", otherwise, &attention, e));
+    PASS(read_positive(s->c, "attention_factor", otherwise, &attention, e));
     *scale = (real)attention;
     return OK;
 }
@@ -94,10 +106,14 @@ static enum status scale_yarn(struct rope *r, struct scaling *s, struct err *e)
     double fast, slow;
     int64_t original;
     bool truncate;
-    PASS(hf_number(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
+    PASS(read_positive(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
     PASS(hf_int(s->c, "original_max_position_embeddings", HF_REQUIRED, 1, &original, e));
-    PASS(hf_number(s->c, "beta_fast", 32, &fast, e));
-    PASS(hf_number(s->c, "beta_slow", 1, &slow, e));
+    PASS(read_positive(s->c, "beta_fast", 32, &fast, e));
+    PASS(read_positive(s->c, "beta_slow", 1, &slow, e));
+    NEED(fast >= slow, ERR_FORMAT, "%s: %sbeta_fast is %g; expected at least beta_slow, %g",
+         s->c->name, s->c->prefix, fast, slow);
+    NEED(s->theta > 1, ERR_FORMAT, "%s: rope_theta is %g; expected more than 1 for yarn",
+         s->c->name, s->theta);
     PASS(hf_bool(s->c, "truncate", true, &truncate, e));
     PASS(yarn_scale(s, &r->scale, e));
     double turns = (double)original / (2 * M_PI), per = (double)s->dim / (2 * log(s->theta));
@@ -152,8 +168,8 @@ static enum status read_base(const struct hfconfig *c, const struct hfconfig *ob
          "%s: \"%srope_theta\" is missing; expected a positive number (500000 in the published "
          "models of this family)",
          c->name, found ? object->prefix : "");
-    NEED(*theta > 0, ERR_FORMAT, "%s: rope_theta is %g; expected a positive number", c->name,
-         *theta);
+    NEED((float)*theta > 0 && isfinite((float)*theta), ERR_FORMAT,
+         "%s: rope_theta is %g; expected a positive number", c->name, *theta);
     return OK;
 }
 

@@ -1,4 +1,5 @@
 #include "checkpoint/tensor_file.h"
+#include "util/fsx.h"
 #include "util/hash.h"
 #include "util/mem.h"
 #include <errno.h>
@@ -12,8 +13,7 @@ enum status tensor_file_read(int fd, const char *path, const char *what, int64_t
 {
     int64_t got = 0;
     while (got < n) {
-        ssize_t r = pread(fd, (char *)dst + got, (size_t)(n - got), offset + got);
-        if (r < 0 && errno == EINTR) continue;
+        ssize_t r = fsx_pread(fd, (char *)dst + got, (size_t)(n - got), offset + got);
         NEED(r >= 0, ERR_IO, "%s: %s: read of %lld bytes at %lld: %s", path, what, (long long)n,
              (long long)offset, strerror(errno));
         NEED(r > 0, ERR_IO,

@@ -7,18 +7,51 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum status fsx_errno_status(int code)
 {
+    if (code == ENOMEM) return ERR_NOMEM;
     return code == ENOSPC || code == EDQUOT || code == EFBIG ? ERR_FULL : ERR_IO;
+}
+
+ssize_t fsx_pread(int fd, void *dst, size_t n, int64_t offset)
+{
+    static const long pauses[] = {1000000, 50000000, 500000000}; /* ns */
+    enum { PAUSES = sizeof pauses / sizeof *pauses };
+    for (int failed = 0;;) {
+        ssize_t got = pread(fd, dst, n, (off_t)offset);
+        if (got >= 0) return got;
+        if (errno == EINTR) continue;
+        if ((errno != EIO && errno != ETIMEDOUT) || failed == PAUSES) return -1;
+        nanosleep(&(struct timespec){.tv_nsec = pauses[failed++]}, NULL);
+    }
+}
+
+/* open() that is repeated when a signal interrupts it. */
+static int open_again(const char *path, int flags)
+{
+    int fd;
+    do fd = open(path, flags | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* fsync() likewise; true if it succeeded. */
+static bool sync_again(int fd)
+{
+    int code;
+    do code = fsync(fd);
+    while (code != 0 && errno == EINTR);
+    return code == 0;
 }
 
 enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e)
 {
     enum status st = OK;
     struct stat info;
-    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* else a FIFO would be waited for */
+    int f = open_again(path, O_RDONLY | O_NONBLOCK); /* else a FIFO would be waited for */
     ENSURE(f >= 0 && fstat(f, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
     ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
     if (size) *size = info.st_size;
@@ -42,8 +75,7 @@ enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n,
            "%s: %zu bytes, more than the %zu that are read", path, size, max_bytes);
     TRY(mem_alloc(&buffer, bytes + 1, 1, path, e));
     while (got < size) {
-        ssize_t r = read(fd, buffer + got, size - got);
-        if (r < 0 && errno == EINTR) continue;
+        ssize_t r = fsx_pread(fd, buffer + got, size - got, (int64_t)got);
         ENSURE(r >= 0, ERR_IO, "%s: %s", path, strerror(errno));
         if (r == 0) break;
         got += (size_t)r;
@@ -64,10 +96,10 @@ enum status fsx_sync_parent(const char *path, struct err *e)
     char *parent = NULL;
     int fd = -1;
     TRY(fsx_parent(path, &parent, e));
-    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = open_again(parent, O_RDONLY | O_DIRECTORY);
     /* Some file systems refuse fsync of a folder (EINVAL); the rename has happened all the same. */
     ENSURE(fd >= 0, ERR_IO, "%s: %s", parent, strerror(errno));
-    ENSURE(fsync(fd) == 0 || errno == EINVAL, fsx_errno_status(errno), "%s: fsync: %s", parent,
+    ENSURE(sync_again(fd) || errno == EINVAL, fsx_errno_status(errno), "%s: fsync: %s", parent,
            strerror(errno));
 done:
     if (fd >= 0) close(fd);
@@ -89,7 +121,7 @@ enum status fsx_write(int fd, const char *path, const void *data, size_t n, stru
 enum status fsx_write_file(const char *path, const void *data, size_t n, struct err *e)
 {
     enum status st = OK;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = open_again(path, O_WRONLY | O_CREAT | O_TRUNC);
     ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
     TRY(fsx_write(fd, path, data, n, e));
     int closed = close(fd);
@@ -117,9 +149,9 @@ done:
 enum status fsx_publish(const char *from, const char *to, struct err *e)
 {
     enum status st = OK;
-    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    int fd = open_again(from, O_RDONLY);
     ENSURE(fd >= 0, ERR_IO, "%s: %s", from, strerror(errno));
-    ENSURE(fsync(fd) == 0, fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
+    ENSURE(sync_again(fd), fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
     ENSURE(rename(from, to) == 0, fsx_errno_status(errno), "%s: rename: %s", to, strerror(errno));
     TRY(fsx_sync_parent(to, e));
 done:

@@ -1,10 +1,16 @@
 /* fsx: whole files, paths, and files that appear complete or not at all. */
 #pragma once
 #include "util/err.h"
+#include <sys/types.h>
 
 /* *fd = a regular file, open for reading; *size (bytes; may be NULL). Anything else, a FIFO too, is
  * refused instead of waited for. The caller closes. ERR_IO names the path. */
 MUST_USE enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e);
+
+/* pread that is repeated when a signal interrupts it, and three times after a pause when the
+ * storage reports EIO or a timeout, as network file systems do once in a while. Returns the bytes
+ * read, 0 at the end of the file; -1 with errno. */
+ssize_t fsx_pread(int fd, void *dst, size_t n, int64_t offset);
 
 /* *data = the file's bytes, followed by a NUL (not counted in *n, which may be NULL). The caller
  * frees. ERR_IO names the path; ERR_FORMAT when the file is larger than max_bytes (0: no limit). */
@@ -28,8 +34,8 @@ MUST_USE enum status fsx_publish(const char *from, const char *to, struct err *e
 /* fsync of the folder of path, which makes the name of a new file durable. ERR_FULL, ERR_IO. */
 MUST_USE enum status fsx_sync_parent(const char *path, struct err *e);
 
-/* The status for the errno of a write: ERR_FULL for a full disk, an exceeded quota or file size
- * limit (a run can resume after each), else ERR_IO. */
+/* The status for the errno of a system call: ERR_FULL for a full disk, an exceeded quota or file
+ * size limit (a run can resume after each), ERR_NOMEM, else ERR_IO. */
 enum status fsx_errno_status(int code);
 
 /* Makes the folder of path and those above it. ERR_FULL, ERR_IO. */

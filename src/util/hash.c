@@ -39,11 +39,13 @@ enum status hash_file(const char *path, char hex[HASH_HEX], struct err *e)
     int fd = -1;
     XXH3_state_t *state = XXH3_createState();
     char *buffer = malloc(1 << 20);
+    int64_t at = 0;
     ssize_t n;
     ENSURE(state && buffer, ERR_NOMEM, "cannot allocate a hash state");
     TRY(fsx_open(path, &fd, NULL, e));
     XXH3_128bits_reset(state);
-    while ((n = read(fd, buffer, 1 << 20)) > 0) XXH3_128bits_update(state, buffer, (size_t)n);
+    for (; (n = fsx_pread(fd, buffer, 1 << 20, at)) > 0; at += n)
+        XXH3_128bits_update(state, buffer, (size_t)n);
     ENSURE(n == 0, ERR_IO, "%s: %s", path, strerror(errno));
     to_hex(XXH3_128bits_digest(state), hex);
 done:

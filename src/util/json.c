@@ -9,6 +9,8 @@ enum status json_read_text(const char *name, const char *text, size_t n, json_t 
 {
     json_error_t error;
     json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    NEED(value || json_error_code(&error) != json_error_out_of_memory, ERR_NOMEM,
+         "%s: out of memory for its %zu bytes of JSON", name, n);
     NEED(value, ERR_FORMAT, "%s:%d:%d: %s", name, error.line, error.column, error.text);
     *out = value;
     return OK;

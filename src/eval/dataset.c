@@ -37,17 +37,44 @@ static enum status add_path(struct paths *p, const char *path, struct err *e)
     return OK;
 }
 
+/* The names that the alternatives {a,b} of a pattern make, which glob() writes out one by one; at
+ * most NAMES_MAX + 1. *at moves to the end of the pattern or, in braces, to the closing one. */
+enum { NAMES_MAX = 10000, BRACES_MAX = 32 };
+
+static int64_t count_names(const char **at, int depth)
+{
+    int64_t all = 0, names = 1;
+    if (depth > BRACES_MAX) return NAMES_MAX + 1;
+    for (; **at && (depth == 0 || **at != '}'); ++*at) {
+        if (**at == '\\' && (*at)[1]) {
+            ++*at;
+        } else if (**at == '{') {
+            ++*at;
+            names = min64(names * count_names(at, depth + 1), NAMES_MAX + 1);
+            if (!**at) break;
+        } else if (**at == ',' && depth > 0) {
+            all += names;
+            names = 1;
+        }
+    }
+    return min64(all + names, NAMES_MAX + 1);
+}
+
 static enum status add_matches(struct paths *p, const char *pattern, struct err *e)
 {
     enum status st = OK;
     glob_t found = {0};
     int64_t first = p->n;
+    const char *at = pattern;
+    ENSURE(count_names(&at, 0) <= NAMES_MAX, ERR_USAGE,
+           "%.200s: its alternatives {a,b} make more than %d names; use * or ?, or list the files",
+           pattern, NAMES_MAX);
     int code = glob(pattern, GLOB_BRACE | GLOB_NOSORT, NULL, &found);
     ENSURE(code == 0 || code == GLOB_NOMATCH, code == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
            "%s: the folder cannot be read", pattern);
     for (size_t i = 0; code == 0 && i < found.gl_pathc; i++)
         if (fsx_is_file(found.gl_pathv[i])) TRY(add_path(p, found.gl_pathv[i], e));
-    ENSURE(p->n > first, ERR_IO, "%s: no file matches", pattern);
+    ENSURE(p->n > first, ERR_IO, "%.200s: no file matches", pattern);
     qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, name_compare);
 done:
     globfree(&found);
@@ -214,14 +241,13 @@ done:
     return st;
 }
 
-/* The name of the data in messages: the first file, and how many more there are. */
-static void name_source(const struct data_options *d, char text[300])
+void dataset_name(const struct data_options *d, char text[DATASET_NAME])
 {
     const char *all = d->text ? d->text : d->ids;
     int n = (int)strcspn(all, "\n"), more = 0;
     for (const char *p = all; *p; p++) more += *p == '\n';
-    n = snprintf(text, 300, "%.*s", n < 250 ? n : 250, all);
-    if (more) snprintf(text + n, 300 - (size_t)n, " and %d more", more);
+    n = snprintf(text, DATASET_NAME, "%.*s", n < 250 ? n : 250, all);
+    if (more) snprintf(text + n, DATASET_NAME - (size_t)n, " and %d more", more);
 }
 
 /* The token that sequences are padded with. */
@@ -254,9 +280,9 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
 {
     enum status st = OK;
     struct collector c = {.options = d};
-    char source[300];
+    char source[DATASET_NAME];
     ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
-    name_source(d, source);
+    dataset_name(d, source);
     bool whole = d->length == 0 && (d->ids || d->layout == LAYOUT_DOCUMENT);
     ENSURE(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
            (long long)d->length);

@@ -12,7 +12,8 @@
  * other; ERR_NOMEM.
  *
  * d->text: each line is a file or, when no file has that name, a pattern of * ? [] {a,b} whose
- * matches are read in bytewise order of their names. Files may be gzip or zstd. Without d->field
+ * matches are read in bytewise order of their names; alternatives that make more than 10,000 names
+ * are refused (ERR_USAGE). Files may be gzip or zstd. Without d->field
  * each file is one document, with it each line is. Tokens that the options put around a document
  * count no bytes. With one document per sequence, documents of fewer than two tokens are dropped.
  * Invalid UTF-8 is replaced by U+FFFD, with one warning per file.
@@ -22,6 +23,11 @@
  * a last partial block is dropped. */
 MUST_USE enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
                                   struct sequences *out, char hash[33], struct err *e);
+
+/* The name of the data in messages: the first file, and how many more there are. d has text or ids.
+ */
+enum { DATASET_NAME = 300 };
+void dataset_name(const struct data_options *d, char text[DATASET_NAME]);
 
 /* hash = digest of the bytes of the input file (for cell keys); of several files, the digest of
  * their digests. ERR_IO, ERR_USAGE (neither text nor ids), ERR_NOMEM. */

@@ -265,6 +265,17 @@ done:
     return st;
 }
 
+enum status visit_check_ids(const struct model *m, const struct data_options *data,
+                            const struct sequences *s, struct err *e)
+{
+    char name[DATASET_NAME];
+    enum status st = model_check_ids(m, s, e);
+    if (st == OK) return OK;
+    dataset_name(data, name);
+    err_prefix(e, "%s", name);
+    return st;
+}
+
 enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v,
                                 const struct data_options *data, const struct sequences **out,
                                 struct err *e)

@@ -18,6 +18,10 @@ MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct
                                          const struct data_options *data,
                                          const struct sequences **out, struct err *e);
 
+/* model_check_ids for the sequences of `data`, which its error then names. */
+MUST_USE enum status visit_check_ids(const struct model *m, const struct data_options *data,
+                                     const struct sequences *s, struct err *e);
+
 /* Call at the start of a visit: frees all sequences except the most recently used ones. Sequences
  * are never freed during a visit. */
 void visit_inputs_trim(struct visit_cache *cache);

@@ -220,6 +220,7 @@ static enum status run(struct part_context *c, struct err *e)
     p->began = clock_seconds();
     *m = (struct measurement){.model = c->model, .group = c->group->comm, .hooks = c->hooks};
     enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
+    if (st == OK) st = visit_check_ids(c->model, &t->data, m->sequences, e);
     if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, p->fingerprint, e);
     PASS(err_agree(m->group, st, e));
     PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));

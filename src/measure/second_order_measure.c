@@ -272,6 +272,7 @@ static enum status measure(struct second_order *s, struct err *e)
         if (-group_max(s->group, -s->spills[i].linears) == s->n_linears) which[n++] = i;
     if (n == 0) goto done;
     st = visit_sequences_get(c->cache, c->visit, &s->task->data, &w.losses.tokens, e);
+    if (st == OK) st = visit_check_ids(c->model, &s->task->data, w.losses.tokens, e);
     TRY(group_agree(s->group, st, e));
     TRY(measuring_open(&w, c->model, n, e));
     for (int64_t i = 0; i < n; i += w.k) {

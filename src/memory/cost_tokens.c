@@ -1,8 +1,8 @@
 /* Estimates the number of tokens of a data source without reading its text. */
 #include "checkpoint/safetensors.h"
+#include "eval/dataset.h"
 #include "memory/cost.h"
 #include "util/mem.h"
-#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,26 +18,20 @@ static bool ends_with(const char *path, const char *end)
     return n >= m && strcmp(path + n - m, end) == 0;
 }
 
-/* Tokens of files or patterns, one per line; 0: no file exists. */
-static double text_tokens(const char *text)
+static void add_tokens(void *tokens, const char *path)
+{
+    struct stat s;
+    const bool compressed = ends_with(path, ".gz") || ends_with(path, ".zst");
+    if (stat(path, &s) == 0)
+        *(double *)tokens +=
+            (double)s.st_size / (compressed ? compressed_bytes_per_token : bytes_per_token);
+}
+
+/* Tokens of the files that the options name; 0: no file exists. */
+static double text_tokens(const struct data_options *d)
 {
     double tokens = 0;
-    char pattern[4096];
-    for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n') {
-        glob_t found;
-        snprintf(pattern, sizeof pattern, "%.*s", (int)strcspn(p, "\n"), p);
-        if (glob(pattern, 0, NULL, &found) != 0) continue;
-        for (size_t i = 0; i < found.gl_pathc; i++) {
-            struct stat s;
-            const char *path = found.gl_pathv[i];
-            bool compressed = ends_with(path, ".gz") || ends_with(path, ".zst");
-            if (stat(path, &s) == 0)
-                tokens +=
-                    (double)s.st_size / (compressed ? compressed_bytes_per_token : bytes_per_token);
-        }
-        globfree(&found);
-    }
-    return tokens;
+    return dataset_files(d, add_tokens, &tokens, NULL) == OK ? tokens : 0;
 }
 
 /* Number and length of the sequences in FILE.safetensors:KEY: the rows of a matrix; a vector longer
@@ -90,7 +84,7 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
         length = (double)row;
         n = (double)rows;
     } else {
-        double all = d->text ? text_tokens(d->text) : 0;
+        double all = d->text ? text_tokens(d) : 0;
         if (d->layout == LAYOUT_DOCUMENT || length == 0) {
             length = length > 0 ? fmin(length, mean_document) : mean_document;
             guessed = true;

@@ -223,7 +223,10 @@ enum status tokenizer_encode(const struct tokenizer *t, const char *text, size_t
     TRY(bpe_run_init(&c.bpe, n, e));
     TRY(pattern_work_new(&c.cut.work, e));
     if (special) TRY(ids_add(&c.out, t->template.before.id, t->template.before.n, e));
-    TRY(encode_text(&c, text, n, e));
+    if ((st = encode_text(&c, text, n, e)) != OK) {
+        err_prefix(e, "%s", t->path);
+        goto done;
+    }
     if (special) TRY(ids_add(&c.out, t->template.after.id, t->template.after.n, e));
     *ids = c.out.id;
     *n_ids = c.out.n;

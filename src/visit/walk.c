@@ -43,6 +43,20 @@ enum status walk_init(struct run *r, const struct part_context *c, const struct 
     return OK;
 }
 
+/* Fails if a token is outside the vocabulary. */
+static enum status check_inputs(const struct run *r, struct err *e)
+{
+    const struct visit *v = r->visit;
+    const struct visit_inputs *in = &r->inputs;
+    for (int64_t i = 0; i < v->n_evaluations; i++) {
+        const struct sequences one = {.n = in->first[i + 1] - in->first[i],
+                                      .offset = in->evaluation->offset + in->first[i],
+                                      .ids = in->evaluation->ids};
+        PASS(visit_check_ids(r->model, &v->evaluations[i], &one, e));
+    }
+    return in->calibration ? visit_check_ids(r->model, &v->calibration, in->calibration, e) : OK;
+}
+
 /* Loads the texts and selects this rank's sequences. */
 static enum status share_inputs(struct run *r, struct err *e)
 {
@@ -50,8 +64,7 @@ static enum status share_inputs(struct run *r, struct err *e)
     enum status st = visit_inputs_get(r->context->cache, r->visit, &r->inputs, e);
     pace_prepare(r->pace, false);
     PASS(st);
-    PASS(model_check_ids(r->model, r->inputs.evaluation, e));
-    if (r->inputs.calibration) PASS(model_check_ids(r->model, r->inputs.calibration, e));
+    PASS(check_inputs(r, e));
     r->local = r->inputs;
     PASS(group_sequences(r->group, r->inputs.evaluation, &r->local_evaluation, &r->local.evaluation,
                          &r->first, e));

@@ -97,6 +97,14 @@ write_sweep text=pipe
 sweep
 expect "a FIFO for a text" 2 "pipe: not a regular file"
 
+# each {a,b} doubles the names: writing them out would take for ever
+write_sweep text="\"$(printf '{a,b}%.0s' {1..30})\""
+for command in run plan; do
+    launch 60 1 $command "$work/sweep.yaml"
+    status=$?
+    expect "thirty alternatives: $command" 2 "make more than 10000 names"
+done
+
 launch 60 3 run "$work/no-such-sweep.yaml"
 status=$?
 expect "no sweep file" 2 no-such-sweep.yaml
@@ -183,13 +191,13 @@ sweep
 rm "$work/warm.h5"
 "$QTRAJ" status "$work/warm.h5" | grep -qF "good (curvature)" || fail "without a cube status does not read its journal"
 
-# --- stdout cannot be written: exit code 2 ---
+# --- stdout cannot be written: exit code 3 ---
 for command in options methods "inspect $work/good" "status $work/bad.h5" "show $work/bad.h5" \
     "eval $work/good --text $work/text.txt --length 64 --samples 2 --tokenizer $trajectory/tokenizer.json"; do
     # shellcheck disable=SC2086
     "$QTRAJ" $command >/dev/full 2>"$work/err" </dev/null
     status=$?
-    expect "$command on a full disk" 2 "cannot write" space
+    expect "$command on a full disk" 3 "cannot write" space
 done
 
 # --- a second run on the same results ---

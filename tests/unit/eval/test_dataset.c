@@ -425,6 +425,28 @@ static void test_globs_are_sorted(void **state)
                  encode(plain, documents[4], false, ids));
 }
 
+/* glob() would write out 2^30 names; alternatives in turn only add up. */
+static void test_alternatives_are_bounded(void **state)
+{
+    (void)state;
+    char doubled[160] = "", listed[20000] = "{", *end = listed + 1;
+    for (int i = 0; i < 30; i++) strcat(doubled, "{a,b}");
+    struct data_options d = options(doubled, NULL, LAYOUT_PACKED, 16);
+    refuse(&d, plain, ERR_USAGE, "more than 10000 names");
+    for (int i = 0; i < 3000; i++) end += sprintf(end, "%s%d", i ? "," : "", i);
+    strcpy(end, "}{x,y}");
+    d = options(listed, NULL, LAYOUT_PACKED, 16);
+    refuse(&d, plain, ERR_IO, "no file matches");
+    strcat(listed, "{x,y}");
+    d = options(listed, NULL, LAYOUT_PACKED, 16);
+    refuse(&d, plain, ERR_USAGE, "more than 10000 names");
+    char nested[200] = "";
+    for (int i = 0; i < 60; i++) strcat(nested, "{a,");
+    for (int i = 0; i < 10; i++) strcat(nested, "}");
+    d = options(nested, NULL, LAYOUT_PACKED, 16);
+    refuse(&d, plain, ERR_USAGE, "more than 10000 names");
+}
+
 /* Runs load with stderr redirected to a file; out (a string) is what it printed. */
 static void load_listening(const struct data_options *d, char *out, size_t room)
 {
@@ -819,6 +841,7 @@ int main(void)
         cmocka_unit_test(test_several_texts),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_globs_are_sorted),
+        cmocka_unit_test(test_alternatives_are_bounded),
         cmocka_unit_test(test_careless_text),
         cmocka_unit_test(test_replaced_is_reported),
         cmocka_unit_test(test_refusals),

@@ -206,6 +206,7 @@ static void test_explosion(void **state)
     text[sizeof text - 1] = '!';
     assert_int_equal(tokenizer_encode(t, text, sizeof text, false, &ids, &n, &e), ERR_NUMERIC);
     assert_non_null(strstr(e.text, "takes too long"));
+    assert_non_null(strstr(e.text, path)); /* whose regular expression */
     assert_null(ids);
     err_clear(&e);
     assert_int_equal(tokenizer_encode(t, text, 99, false, &ids, &n, &e), OK);

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/curvature_progress.h"
 #include "group/input_warnings.h"
+#include "linalg/linalg.h"
 #include "measure/curvature.h"
 #include "measure/measurement.h"
 #include "util/clock.h"
@@ -10,6 +11,7 @@
 #include "util/measured.h"
 #include "util/quantity.h"
 #include <math.h>
+#include <omp.h>
 
 /* All that is open while a checkpoint is measured. */
 struct measured {
@@ -86,10 +88,12 @@ static enum status measure(struct measured *m, char *dir, char *tokenizer, struc
     double start = clock_seconds();
     int64_t written, positions;
     const struct visit visit = {.weights = {.path = dir}, .tokenizer = tokenizer};
+    PASS(linalg_reserve(omp_get_max_threads(), e));
     PASS(weights_open(&visit.weights, NULL, &m->checkpoint, e));
     PASS(model_open(m->checkpoint, &m->model, e));
     m->m = (struct measurement){.model = m->model, .group = MPI_COMM_SELF};
     PASS(visit_sequences_get(&m->cache, &visit, &m->data, &m->m.sequences, e));
+    PASS(visit_check_ids(m->model, &m->data, m->m.sequences, e));
     PASS(visit_positions(dir, &written, &positions, e));
     warn_of_length(dir, "curvature", m->m.sequences, 0, m->m.sequences->n, positions);
     PASS(measurement_open(&m->m, (enum hvp_subset)m->request.options.subset, e));

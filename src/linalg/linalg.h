@@ -8,6 +8,11 @@
 
 /* Sets BLAS to one thread. Call once per process, before any other function here. */
 void linalg_setup(void);
+/* Makes BLAS allocate the buffers that so many threads need at once, and starts the threads:
+ * without enough address space (ulimit -v) OpenBLAS would try again for ever in its first product,
+ * and OpenMP would end the process. Does nothing for a number that it has served before. Call
+ * before the first product, outside of parallel regions. ERR_NOMEM says what to do. */
+MUST_USE enum status linalg_reserve(int threads, struct err *e);
 /* Library, version and kernel in use, "OpenBLAS 0.3.21 Haswell", for fingerprints. Static string;
  * thread-safe. */
 const char *linalg_blas_name(void);

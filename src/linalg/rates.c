@@ -85,6 +85,7 @@ enum status linalg_rates_measure(double seconds, struct linalg_rates *out, struc
     /* More threads than cores are no faster, and OpenBLAS has no buffers for thousands of them. */
     int threads = omp_get_max_threads(), cores = omp_get_num_procs();
     if (threads > cores) threads = cores;
+    TRY(linalg_reserve(threads, e));
     TRY(matrices_make(&buffer, threads, e));
     *out = (struct linalg_rates){.threads = threads};
     out->dgemm = rate(product_f64, buffer, threads, seconds);
@@ -103,6 +104,7 @@ enum status linalg_fortran_measure(double seconds, struct linalg_fortran *out, s
     double *buffer = NULL;
     Dl_info from;
     *out = (struct linalg_fortran){0};
+    TRY(linalg_reserve(1, e));
     TRY(matrices_make(&buffer, 1, e));
     void *symbol = dlsym(RTLD_DEFAULT, "dgemm_");
     if (symbol && dladdr(symbol, &from) && from.dli_fname)

@@ -1,4 +1,5 @@
 /* Runs a visit: opens its checkpoint, then runs its parts one after the other. */
+#include "linalg/linalg.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -105,6 +106,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     pace_open(&pace, v, hooks, cache);
     TRY(group_open(comm, &group, e));
     TRY(group_open(MPI_COMM_SELF, &self, e));
+    TRY(err_agree(comm, linalg_reserve(c.threads, e), e));
     clock_utc(c.provenance.utc_start);
     TRY(visit_fingerprint(comm, &v->run, false, &fingerprint, e));
     c.provenance.fingerprint = fingerprint;

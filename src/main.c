@@ -2,11 +2,15 @@
 #include "cli/cli.h"
 #include "linalg/linalg.h"
 #include "util/mem.h"
+#include <signal.h>
 #include <stdio.h>
 
 int main(int argc, char **argv)
 {
     int provided;
+    /* A closed pipe and a file that has reached its size limit then fail as a full disk does. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
         fprintf(stderr, "qtraj: error: MPI cannot be initialised\n");
         return EXIT_INTERNAL;

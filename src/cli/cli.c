@@ -98,7 +98,8 @@ int64_t cli_memory(void)
 enum status cli_print_json(json_t *json, size_t flags, struct err *e)
 {
     enum status st = OK;
-    ENSURE(json && json_dumpf(json, stdout, flags) == 0, ERR_NOMEM, "out of memory");
+    ENSURE(json && json_dumpf(json, stdout, flags) == 0, ferror(stdout) ? ERR_FULL : ERR_NOMEM,
+           "cannot write the output");
     putchar('\n');
 done:
     json_decref(json);
@@ -144,11 +145,11 @@ static bool choose_kernels(MPI_Comm comm, int rank)
     return st == OK;
 }
 
-/* Fails if the output could not be written, for example to a full disk. */
+/* Fails if the output could not be written, for example to a full disk or a closed pipe. */
 static enum status flush_output(struct err *e)
 {
     errno = 0;
-    NEED(fflush(stdout) == 0 && !ferror(stdout), ERR_IO, "cannot write the output: %s",
+    NEED(fflush(stdout) == 0 && !ferror(stdout), ERR_FULL, "cannot write the output: %s",
          errno ? strerror(errno) : "an earlier part of it failed");
     return OK;
 }
@@ -162,6 +163,7 @@ static int run(struct call *c)
     enum status st = c->command->run(c, &e);
     if (st == OK && rank == 0) st = flush_output(&e);
     if (st == OK) return c->code;
+    if (st == ERR_NOMEM && !strstr(e.text, status_text(st))) err_prefix(&e, "%s", status_text(st));
     if (rank == 0 && e.code != OK) log_error("%s", e.text);
     log_trace("err", "%s%s", e.text, e.trail);
     return cli_exit_code(st);

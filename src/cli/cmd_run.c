@@ -217,9 +217,10 @@ static enum status run(struct call *c, struct err *e)
     sched_catch_signals();
     st = parse(&m, c, e);
     if (st == OK && rank == 0) st = run_journal_watch(&m.out, e);
+    TRY(err_agree(c->world, st, e));
     m.worker = find_workers(c->world);
-    if (st == OK && !c->help) st = find_rates(c->world, &m.rates, e);
-    if (st == OK && !c->help && rank == 0) st = run_master_prepare(&m, c->argc, c->argv, e);
+    if (!c->help) TRY(find_rates(c->world, &m.rates, e));
+    if (!c->help && rank == 0) st = run_master_prepare(&m, c->argc, c->argv, e);
     TRY(err_agree(c->world, st, e));
     if (c->help) goto done;
     TRY(scratch_check(c->world, m.sweep.run.scratch, e));

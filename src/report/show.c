@@ -35,7 +35,8 @@ enum status report_show(const struct results_view *v, const struct show_options 
         TRY(show_tables(&s, e));
     else
         TRY(show_kind(&s, rows, e));
-    ENSURE(fflush(out) == 0 && !ferror(out), ERR_IO, "cannot write the table: %s", strerror(errno));
+    ENSURE(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the table: %s",
+           strerror(errno));
 done:
     cube_free(&cube);
     return st;

@@ -132,7 +132,8 @@ static enum status print_row(const struct show *s, const struct rows *r, const s
     if (s->options->csv)
         print_csv_row(object, names, s->out);
     else
-        ENSURE(json_dumpf(object, s->out, JSON_COMPACT) == 0, ERR_IO, "cannot write a row");
+        ENSURE(json_dumpf(object, s->out, JSON_COMPACT) == 0, ferror(s->out) ? ERR_FULL : ERR_NOMEM,
+               "cannot write a row");
 done:
     json_decref(object);
     return st;

@@ -389,7 +389,8 @@ static enum status print_json(const struct report *r, struct err *e)
     if (r->unpredicted)
         json_object_set_new(all, "predictions",
                             json_pack("{s:I}", "pending", (json_int_t)r->unpredicted));
-    ENSURE(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ERR_IO, "cannot write the status");
+    ENSURE(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ferror(r->out) ? ERR_FULL : ERR_NOMEM,
+           "cannot write the status");
     putc('\n', r->out);
 done:
     json_decref(all);
@@ -409,7 +410,7 @@ enum status report_status(const struct results_view *v, const struct lock_holder
         TRY(print_json(&r, e));
     else
         TRY(print_text(&r, e));
-    ENSURE(fflush(out) == 0 && !ferror(out), ERR_IO, "cannot write the status: %s",
+    ENSURE(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the status: %s",
            strerror(errno));
 done:
     free(r.entries);

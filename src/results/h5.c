@@ -15,6 +15,7 @@ static const char nowhere[] = "/dev/null/cube";
 
 void h5_quiet(struct h5_errors *saved)
 {
+    H5dont_atexit(); /* it would complain at exit of a file that it had no memory to close */
     H5Eget_auto2(H5E_DEFAULT, &saved->function, &saved->data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
@@ -24,18 +25,27 @@ void h5_loud(const struct h5_errors *saved)
     H5Eset_auto2(H5E_DEFAULT, saved->function, saved->data);
 }
 
-static herr_t take_innermost(unsigned n, const H5E_error2_t *error, void *text)
+struct cause {
+    char text[256]; /* of the innermost error */
+    bool memory;    /* it began with an allocation */
+};
+
+static herr_t take_cause(unsigned n, const H5E_error2_t *error, void *out)
 {
-    if (n == 0) snprintf(text, 256, "%s (%s)", error->desc, error->func_name);
+    struct cause *c = out;
+    if (n == 0) snprintf(c->text, sizeof c->text, "%s (%s)", error->desc, error->func_name);
+    c->memory = c->memory || (error->maj_num == H5E_RESOURCE &&
+                              (error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC));
     return 0;
 }
 
 enum status h5_fail(struct err *e, enum status code, int line, const char *file, const char *name,
                     const char *what)
 {
-    char text[256] = "no reason given";
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, text);
-    return err_set(e, code, file, line, "%s: %s: HDF5: %s", name, what, text);
+    struct cause c = {.text = "no reason given"};
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_cause, &c);
+    return err_set(e, c.memory ? ERR_NOMEM : code, file, line, "%s: %s: %sHDF5: %s", name, what,
+                   c.memory ? "out of memory: " : "", c.text);
 }
 
 /* --- the seal --- */

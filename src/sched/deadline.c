@@ -35,7 +35,7 @@ enum status deadline_open(double seconds, void (*late)(void *), void *context,
     d->late = late;
     d->context = context;
     ENSURE(pthread_create(&d->thread, NULL, wait_for_signal, d) == 0, ERR_NOMEM,
-           "no thread for signals");
+           "out of memory: no thread for signals");
     *out = d;
     d = NULL;
 done:

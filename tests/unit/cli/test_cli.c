@@ -135,7 +135,7 @@ static void output_that_cannot_be_written(void **state)
     int code = cli_main(MPI_COMM_WORLD, 2, argv);
     clearerr(stdout);
     assert_true(dup2(before, 1) >= 0);
-    assert_int_equal(code, 2);
+    assert_int_equal(code, 3);
     close(before);
     close(full);
 }

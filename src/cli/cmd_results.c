@@ -19,32 +19,25 @@ static bool ends_with(const char *name, const char *ending)
 
 /* What users name a cube, a journal, or the sweep file that names the results. */
 struct place {
-    char *results; /* whose lock a run takes */
-    char *journal;
+    char *cube, *journal;
     bool from_sweep;
 };
 
 static void place_free(struct place *p)
 {
-    free(p->results);
+    free(p->cube);
     free(p->journal);
 }
 
-/* The results of NAME.journal are NAME.h5 or NAME: the one that is there or locked. */
-static enum status find_results(const char *journal, char **out, struct err *e)
+/* The cube of NAME.journal is NAME or NAME.h5: the one that is there. */
+static enum status find_cube(const char *journal, char **out, struct err *e)
 {
-    enum status st = OK;
-    char *lock = NULL;
     const int stem = (int)(strlen(journal) - strlen(".journal"));
-    TRY(mem_format(out, e, "%.*s", stem, journal));
-    TRY(mem_format(&lock, e, "%s.lock", *out));
-    if (fsx_is_file(*out) || fsx_is_file(lock)) goto done;
+    PASS(mem_format(out, e, "%.*s", stem, journal));
+    if (fsx_is_file(*out)) return OK;
     free(*out);
     *out = NULL;
-    TRY(mem_format(out, e, "%.*s.h5", stem, journal));
-done:
-    free(lock);
-    return st;
+    return mem_format(out, e, "%.*s.h5", stem, journal);
 }
 
 static enum status find_place(const char *name, struct place *p, struct err *e)
@@ -54,15 +47,34 @@ static enum status find_place(const char *name, struct place *p, struct err *e)
     p->from_sweep = ends_with(name, ".yaml") || ends_with(name, ".yml");
     if (p->from_sweep) TRY(sweep_read(name, NULL, 0, &sweep, e));
     if (ends_with(name, ".journal")) {
-        TRY(find_results(name, &p->results, e));
+        TRY(find_cube(name, &p->cube, e));
         TRY(mem_string(&p->journal, name, e));
     } else {
-        TRY(mem_string(&p->results, p->from_sweep ? sweep.results : name, e));
-        TRY(journal_path(p->results, &p->journal, e));
+        TRY(mem_string(&p->cube, p->from_sweep ? sweep.results : name, e));
+        TRY(journal_path(p->cube, &p->journal, e));
     }
 done:
     sweep_free(&sweep);
     return st;
+}
+
+/* Says what a cube does not have of its journal; nothing while a run goes on, which renews it. */
+static enum status compare_cube(const struct place *p, struct err *e)
+{
+    struct journal_mark mark;
+    int64_t lines;
+    if (!fsx_is_file(p->cube) || !fsx_is_file(p->journal) || lock_look(p->journal).held) return OK;
+    PASS(cube_mark(p->cube, &mark, e));
+    const enum journal_since since = journal_since(p->journal, &mark, &lines);
+    if (since == JOURNAL_LONGER)
+        log_warn("%s: older than its journal %s, of which it lacks the last %lld record%s; the "
+                 "next run or qtraj rebuild renews it",
+                 p->cube, p->journal, (long long)lines, quantity_plural(lines));
+    if (since == JOURNAL_OTHER)
+        log_warn("%s: not made of what its journal %s holds now, which was cut, changed or "
+                 "replaced; the next run or qtraj rebuild makes it again",
+                 p->cube, p->journal);
+    return OK;
 }
 
 /* The journal is the truth, also while a run goes on, and at the start of a run there is no cube
@@ -70,7 +82,7 @@ done:
 static enum status open_place(const char *name, const struct place *p, bool newest,
                               enum view_content content, struct results_view **out, struct err *e)
 {
-    const char *file = p->from_sweep ? p->results : name;
+    const char *file = p->from_sweep ? p->cube : name;
     const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
     NEED(there || journal || !p->from_sweep, ERR_IO,
          "%s: nothing has been run yet: neither %s nor %s is there", name, file, p->journal);
@@ -128,6 +140,7 @@ static enum status run_show(struct call *c, struct err *e)
     o.n_only = only.n;
     TRY(find_place(path, &place, e));
     TRY(open_place(path, &place, false, VIEW_NUMBERS, &view, e));
+    TRY(compare_cube(&place, e));
     TRY(report_show(view, &o, stdout, e));
 done:
     place_free(&place);
@@ -164,8 +177,9 @@ static enum status run_status(struct call *c, struct err *e)
     if (c->help) goto done;
     TRY(find_place(path, &place, e));
     /* First the lock: a run that ends in between leaves a journal that says so. */
-    const struct lock_holder holder = lock_look(place.results);
+    const struct lock_holder holder = lock_look(place.journal);
     TRY(open_place(path, &place, true, VIEW_STATES, &view, e));
+    TRY(compare_cube(&place, e));
     TRY(report_status(view, &holder, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];
 done:
@@ -181,25 +195,54 @@ const struct command cmd_status = {
     .run = run_status,
 };
 
+/* What rebuild writes, and its lock: no run of that cube goes on meanwhile. */
+struct target {
+    char *cube, *journal; /* links resolved; of the cube, not the one that is read */
+    struct lock *lock;
+};
+
+static void target_free(struct target *t)
+{
+    lock_release(t->lock);
+    free(t->cube);
+    free(t->journal);
+}
+
+static enum status open_target(struct target *t, const char *name, const char *journal,
+                               struct err *e)
+{
+    PASS(fsx_resolve(name, &t->cube, e));
+    NEED(!fsx_same(t->cube, journal), ERR_USAGE,
+         "%s: would replace its own input; give the cube, then the journal", name);
+    PASS(cube_check_place("", t->cube, e));
+    PASS(journal_path(t->cube, &t->journal, e));
+    PASS(lock_take(t->journal, NULL, &t->lock, e));
+    fsx_remove_temporaries(t->cube);
+    return OK;
+}
+
 static enum status run_rebuild(struct call *c, struct err *e)
 {
     enum status st = OK;
     const char *paths[2];
+    struct target target = {0};
     struct journal *journal = NULL;
     struct results_view *view = NULL;
     TRY(args_parse(&(struct args){0}, c, paths, 2, e));
     if (c->help) goto done;
+    TRY(open_target(&target, paths[0], paths[1], e));
     TRY(journal_open_readonly(paths[1], &journal, e));
     TRY(results_view_of_journal(journal, VIEW_ALL, &view, e));
     ENSURE(results_view_plan(view), ERR_FORMAT,
            "%s: the journal holds no plan yet: nothing has been run", paths[1]);
-    TRY(cube_write(paths[0], view, e));
+    TRY(cube_write(target.cube, view, target.lock, e));
     const int64_t n = journal_n(journal);
     log_info("%s: made from %lld record%s of %s", paths[0], (long long)n, quantity_plural(n),
              paths[1]);
 done:
     results_view_close(view);
     journal_close(journal);
+    target_free(&target);
     return st;
 }
 

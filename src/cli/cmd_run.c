@@ -197,8 +197,7 @@ done:
     visit_cache_free(&worker.cache);
     /* After a failed write (a full or faulty disk) the run can be resumed. */
     if (rank == 0 && (st == ERR_IO || st == ERR_FULL)) {
-        log_error("%s; stopped, finished cells are in the journal; start the run again to continue",
-                  e->text);
+        log_error("%s; stopped: start the run again to continue", e->text);
         err_clear(e);
         c->code = EXIT_STOPPED;
         st = OK;
@@ -226,7 +225,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(scratch_check(c->world, m.sweep.run.scratch, e));
     TRY(run_tasks(&m, c, rank, e));
 done:
-    run_master_free(&m);
+    run_master_free(&m, st == OK ? c->code : cli_exit_code(st));
     return st;
 }
 

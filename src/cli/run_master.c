@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void run_master_free(struct run_master *m)
+void run_master_free(struct run_master *m, int exit_code)
 {
     arg_list_free(&m->set);
     arg_list_free(&m->only);
@@ -21,7 +21,7 @@ void run_master_free(struct run_master *m)
     free(m->tasks);
     progress_free(&m->progress);
     plan_visits_free(&m->visits);
-    run_journal_close(&m->out);
+    run_journal_close(&m->out, exit_code);
     plan_free(&m->plan);
     sweep_free(&m->sweep);
 }
@@ -224,7 +224,7 @@ static enum status write_cube(struct run_master *m, struct err *e)
     struct results_view *view = NULL;
     double start = clock_seconds();
     TRY(results_view_of_journal(m->out.journal, VIEW_ALL, &view, e));
-    TRY(cube_write(m->sweep.results, view, e));
+    TRY(run_journal_write_cube(&m->out, view, e));
     m->cube_stale = false;
     m->cube_written = clock_seconds();
     m->cube_seconds = m->cube_written - start;
@@ -285,16 +285,16 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     enum status st = OK;
     struct results_view *view = NULL;
     struct inventory all = {0};
+    bool ended;
     TRY(sync_journal(m, e));
     TRY(results_view_of_journal(m->out.journal, VIEW_STATES, &view, e));
     TRY(plan_inventory(&m->plan, view, &all, e));
     bool failed = any_failed(&all);
     *code = outcome->end != SCHED_DONE ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
-    if (m->visits.n) {
-        TRY(run_journal_end(&m->out, outcome->end == SCHED_DONE ? "done" : "stopped", *code, e));
-        m->cube_stale = true;
-    }
-    if (m->cube_stale) TRY(write_cube(m, e));
+    TRY(run_journal_end(&m->out, outcome->end == SCHED_DONE ? "done" : "stopped", *code, &ended,
+                        e));
+    if (m->cube_stale || ended) TRY(write_cube(m, e));
+    run_journal_finish(&m->out);
     progress_end(&m->progress);
     print_counts(m, &all,
                  m->visits.n == 0             ? "; nothing to do"

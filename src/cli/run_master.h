@@ -28,7 +28,8 @@ struct run_master {
     double cube_written, cube_seconds; /* clock_seconds of the last time, and how long it took */
     struct progress progress;
 };
-void run_master_free(struct run_master *m);
+/* exit_code: that the run ends with, for the journal if it has no end record yet. */
+void run_master_free(struct run_master *m, int exit_code);
 
 /* Before the tasks run: reads the sweep, takes the lock, opens the journal and makes the tasks for
  * missing cells. Needs the arguments, m->worker and m->rates; argv is for the provenance.

@@ -4,6 +4,7 @@
 #include "results/h5.h"
 #include "results/view.h"
 #include "util/fsx.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -352,14 +353,22 @@ enum status cube_read(const char *path, enum view_content content, struct result
     enum status st = OK;
     struct h5_errors saved;
     struct reader r = {.path = path, .content = content, .file = -1};
+    struct journal_mark mark;
+    bool sealed;
     char *data = NULL;
     size_t n;
     h5_quiet(&saved);
     TRY(view_new(&r.view, e));
     TRY(fsx_read(path, 0, &data, &n, e));
-    TRY(h5_open_image(path, data, n, &r.file, e));
+    TRY(h5_open_image(path, data, n, &r.file, &mark, &sealed, e));
     TRY(check_schema(&r, e));
+    if (!sealed)
+        log_warn("%s: without the checksum at its end: another program changed it, or an early "
+                 "qtraj made it; nothing says that its numbers are right. qtraj rebuild makes it "
+                 "again from the journal",
+                 path);
     TRY(read_all(&r, e));
+    view_set_mark(r.view, &mark);
     *out = r.view;
     r.view = NULL;
 done:

@@ -2,12 +2,15 @@
  * file is made in memory, written as bytes, read back, compared and renamed. */
 #include "results/cube_build.h"
 #include "results/h5.h"
+#include "results/seal.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include <errno.h>
 #include <hdf5_hl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Bytes of an element in a file. */
@@ -231,7 +234,8 @@ static enum status put_all(struct writer *w, struct err *e)
 }
 
 /* The caller frees *data. */
-static enum status make_image(const struct cube *c, const char *name, char **data, size_t *n,
+static enum status make_image(const struct cube *c, const char *name,
+                              const struct journal_mark *mark, char **data, size_t *n,
                               struct err *e)
 {
     enum status st = OK;
@@ -242,7 +246,7 @@ static enum status make_image(const struct cube *c, const char *name, char **dat
     st = put_all(&w, e);
     for (int64_t d = 0; d < c->n_dims; d++)
         if (w.scales[d] >= 0) H5Dclose(w.scales[d]);
-    if (st == OK) st = h5_image(w.file, name, data, n, e);
+    if (st == OK) st = h5_image(w.file, name, mark, data, n, e);
 done:
     free(w.scales);
     if (w.file >= 0) H5Fclose(w.file);
@@ -282,12 +286,14 @@ static enum status verify(const struct cube *c, const char *path, const char *im
 {
     enum status st = OK;
     hid_t file = -1;
+    struct journal_mark mark;
+    bool sealed;
     char *data = NULL;
     size_t size;
     TRY(fsx_read(path, 0, &data, &size, e));
     ENSURE(size == n && memcmp(data, image, n) == 0, ERR_IO,
            "%s: what is read back differs from what was written (%zu bytes)", path, n);
-    TRY(h5_open_image(path, data, size, &file, e));
+    TRY(h5_open_image(path, data, size, &file, &mark, &sealed, e));
     for (int64_t i = 0; i < c->n; i++) TRY(verify_variable(file, path, c->variables[i], e));
 done:
     if (file >= 0) H5Fclose(file);
@@ -307,19 +313,23 @@ void cube_discard(const char *path)
     free(temporary);
 }
 
-enum status cube_write(const char *path, const struct results_view *v, struct err *e)
+enum status cube_write(const char *path, const struct results_view *v, struct lock *lock,
+                       struct err *e)
 {
     enum status st = OK;
     struct h5_errors saved;
     struct cube c = {0};
+    struct journal_mark mark;
     char *temporary = NULL, *image = NULL;
     size_t n;
     h5_quiet(&saved);
     TRY(temporary_name(path, &temporary, e));
     TRY(cube_build(v, &c, e));
-    TRY(make_image(&c, temporary, &image, &n, e));
+    mark = results_view_mark(v);
+    TRY(make_image(&c, temporary, &mark, &image, &n, e));
     TRY(fsx_write_file(temporary, image, n, e));
     TRY(verify(&c, temporary, image, n, e));
+    if (lock) TRY(lock_check(lock, e));
     TRY(fsx_publish(temporary, path, e));
 done:
     if (st != OK && temporary) unlink(temporary);
@@ -328,4 +338,30 @@ done:
     cube_free(&c);
     h5_loud(&saved);
     return st;
+}
+
+enum status cube_check_place(const char *what, const char *path, struct err *e)
+{
+    struct stat info;
+    bool is;
+    if (lstat(path, &info) != 0 && errno == ENOENT) return OK;
+    NEED(fsx_is_file(path), ERR_USAGE, "%s%s is not a file that can be replaced", what, path);
+    PASS(seal_is_cube(path, &is, e));
+    NEED(
+        is, ERR_USAGE,
+        "%s%s is no results cube of qtraj, and is not replaced; move it away, or name another file",
+        what, path);
+    return OK;
+}
+
+enum status cube_mark(const char *path, struct journal_mark *out, struct err *e)
+{
+    char *data = NULL;
+    size_t n;
+    bool sealed;
+    struct err none = {0};
+    PASS(fsx_read(path, 0, &data, &n, e));
+    if (seal_take(path, data, &n, out, &sealed, &none) != OK) *out = (struct journal_mark){0};
+    free(data);
+    return OK;
 }

@@ -1,5 +1,5 @@
 #include "results/h5.h"
-#include "results/results.h"
+#include "results/seal.h"
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,38 +48,6 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
                    c.memory ? "out of memory: " : "", c.text);
 }
 
-/* --- the seal --- */
-
-/* A digest after a cube's HDF5 bytes, which HDF5 ignores. The library may crash on damaged files
- * (1.10.8 writes outside its buffers), so the digest is checked before the library opens them. A
- * program that changes the cube in place removes or invalidates the seal. */
-static const char mark[] = "\nqtraj xxh128 ";
-enum { MARK = sizeof mark - 1, SEAL_SIZE = MARK + HASH_HEX };
-
-static void make_seal(const char *data, size_t n, char out[SEAL_SIZE])
-{
-    char hex[HASH_HEX];
-    hash_bytes(data, n, hex);
-    memcpy(out, mark, MARK);
-    memcpy(out + MARK, hex, HASH_HEX - 1);
-    out[SEAL_SIZE - 1] = '\n';
-}
-
-/* Checks the seal at the end of the *n bytes, if there is one, and removes it from *n. ERR_FORMAT:
- * it does not match. */
-static enum status check_seal(const char *path, const char *data, size_t *n, struct err *e)
-{
-    char expected[SEAL_SIZE];
-    if (*n < SEAL_SIZE || memcmp(data + *n - SEAL_SIZE, mark, MARK) != 0) return OK;
-    make_seal(data, *n - SEAL_SIZE, expected);
-    NEED(memcmp(data + *n - SEAL_SIZE, expected, SEAL_SIZE) == 0, ERR_FORMAT,
-         "%s: damaged, or changed after it was written: its checksum does not fit; qtraj rebuild "
-         "makes it again from the journal",
-         path);
-    *n -= SEAL_SIZE;
-    return OK;
-}
-
 /* --- files in memory --- */
 
 enum status h5_create(const char *name, hid_t *file, struct err *e)
@@ -103,29 +71,31 @@ done:
     return st;
 }
 
-enum status h5_image(hid_t file, const char *name, char **data, size_t *n, struct err *e)
+enum status h5_image(hid_t file, const char *name, const struct journal_mark *mark, char **data,
+                     size_t *n, struct err *e)
 {
     enum status st = OK;
     char *image = NULL;
     H5_ENSURE(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, ERR_IO, name, "flush");
     ssize_t size = H5Fget_file_image(file, NULL, 0);
     H5_ENSURE(size > 0, ERR_IO, name, "size");
-    TRY(mem_alloc(&image, size + SEAL_SIZE, 1, "the cube's bytes", e));
+    TRY(mem_alloc(&image, size + (ssize_t)seal_size(), 1, "the cube's bytes", e));
     H5_ENSURE(H5Fget_file_image(file, image, (size_t)size) == size, ERR_IO, name, "bytes");
-    make_seal(image, (size_t)size, image + size);
+    seal_put(image, (size_t)size, mark);
     *data = image;
-    *n = (size_t)size + SEAL_SIZE;
+    *n = (size_t)size + seal_size();
     image = NULL;
 done:
     free(image);
     return st;
 }
 
-enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file, struct err *e)
+enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file,
+                          struct journal_mark *mark, bool *sealed, struct err *e)
 {
     enum status st = OK;
     hid_t access = -1;
-    TRY(check_seal(name, data, &n, e));
+    TRY(seal_take(name, data, &n, mark, sealed, e));
     access = H5Pcreate(H5P_FILE_ACCESS);
     H5_ENSURE(access >= 0 && H5Pset_fapl_core(access, INCREMENT, false) >= 0 &&
                   H5Pset_file_image(access, data, n) >= 0,

@@ -4,6 +4,7 @@
  * never). */
 #pragma once
 #include "results/cube.h"
+#include "results/results.h"
 #include <hdf5.h>
 
 /* Turns HDF5's printing of errors off and on again. */
@@ -33,13 +34,13 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
 
 /* A new file in memory; name is for messages. */
 MUST_USE enum status h5_create(const char *name, hid_t *file, struct err *e);
-/* The bytes of a flushed file in memory, followed by a digest (the seal); the caller frees *data.
- */
-MUST_USE enum status h5_image(hid_t file, const char *name, char **data, size_t *n, struct err *e);
-/* Opens a copy of the bytes for reading. The seal is optional; if present it must match.
- * ERR_FORMAT. */
+/* The bytes of a flushed file in memory, followed by the seal (seal.h); the caller frees *data. */
+MUST_USE enum status h5_image(hid_t file, const char *name, const struct journal_mark *mark,
+                              char **data, size_t *n, struct err *e);
+/* Opens a copy of the bytes for reading, without their seal, which must fit if there is one (seal.h
+ * says what *mark and *sealed are). ERR_FORMAT. */
 MUST_USE enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file,
-                                   struct err *e);
+                                   struct journal_mark *mark, bool *sealed, struct err *e);
 
 /* The types of elements in memory and in a file. A text is variable-length UTF-8; *type is closed
  * by the caller. */

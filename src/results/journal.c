@@ -5,6 +5,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -27,15 +28,21 @@ struct journal {
     bool writes;
     int64_t size; /* bytes of complete, valid lines */
     bool broken;  /* a write failed; nothing more is written */
+    struct journal_mark mark;
+    struct journal_damage damage;
     int64_t n, capacity;
     struct span *records; // (n)
 };
 
 enum status journal_path(const char *results, char **out, struct err *e)
 {
-    size_t n = strlen(results);
-    if (n > 3 && strcmp(results + n - 3, ".h5") == 0) n -= 3;
-    return mem_format(out, e, "%.*s.journal", (int)n, results);
+    char *cube = NULL;
+    PASS(fsx_resolve(results, &cube, e));
+    size_t n = strlen(cube);
+    if (n > 3 && strcmp(cube + n - 3, ".h5") == 0) n -= 3;
+    enum status st = mem_format(out, e, "%.*s.journal", (int)n, cube);
+    free(cube);
+    return st;
 }
 
 /* --- lines --- */
@@ -104,25 +111,58 @@ static bool is_torn_header(const char *data, size_t n)
 /* How far a reading of the lines is. */
 struct progress {
     int64_t lines, good, damaged; /* damaged: after the last valid one */
+    size_t length;                /* of the last valid one; its checksum is in the mark */
 };
 
-/* Takes a line of the window; j->size = the end of the last valid one. Skips damaged lines between
- * valid ones with a warning. */
+/* The last valid line. */
+static void set_mark(struct journal *j, int64_t at, const char *line)
+{
+    j->mark.line = at;
+    j->mark.bytes = j->size;
+    memcpy(j->mark.checksum, line, CHECKSUM);
+}
+
+/* Takes a line of the window; j->size = the end of the last valid one. Leaves out damaged lines
+ * between valid ones and lines that repeat the one before. */
 static enum status look_at_line(struct journal *j, int64_t at, const char *line, size_t n,
                                 struct progress *p, struct err *e)
 {
+    struct journal_damage *d = &j->damage;
     p->lines++;
     if (!line_is_good(line, n)) {
+        if (!d->lines && !p->damaged) d->first = p->lines;
         p->damaged++;
         return OK;
     }
-    for (; p->damaged > 0; p->damaged--)
-        log_warn("%s: line %lld is damaged and skipped: its record is lost and will be done again",
-                 j->path, (long long)(p->lines - p->damaged));
-    PASS(take_line(j, at, line, n, p->lines, e));
+    const bool repeated =
+        p->good && !p->damaged && n == p->length && memcmp(line, j->mark.checksum, CHECKSUM) == 0;
+    d->lines += p->damaged;
+    p->damaged = 0;
+    if (repeated && !d->repeated++) d->first_repeated = p->lines;
+    if (!repeated) PASS(take_line(j, at, line, n, p->lines, e));
     p->good++;
+    p->length = n;
     j->size = at + (int64_t)n + 1;
+    set_mark(j, at, line);
     return OK;
+}
+
+static void warn_of_damage(const struct journal *j)
+{
+    const struct journal_damage *d = &j->damage;
+    if (d->lines)
+        log_warn("%s: %lld damaged line%s left out, the first is line %lld: what was recorded "
+                 "there is lost, and a run computes it again",
+                 j->path, (long long)d->lines, quantity_plural(d->lines), (long long)d->first);
+    if (d->repeated)
+        log_warn("%s: %lld line%s left out that only repeat%s the line before, the first is line "
+                 "%lld",
+                 j->path, (long long)d->repeated, quantity_plural(d->repeated),
+                 d->repeated == 1 ? "s" : "", (long long)d->first_repeated);
+    if (d->tail && !j->writes)
+        log_warn("%s: the last %lld bytes are not a whole line and left out: a run is writing "
+                 "them, or was killed as it wrote",
+                 j->path, (long long)d->tail);
 }
 
 /* Drops the first `used` bytes and reads more; *more false: the file ends here. */
@@ -168,6 +208,7 @@ static enum status take_lines(struct journal *j, int64_t *end, struct err *e)
         TRY(fill(j, &w, from - w.data, &more, e));
     }
     *end = w.at + w.n;
+    j->damage.tail = *end - j->size;
     ENSURE(p.good || (w.at == 0 && is_torn_header(w.data, (size_t)w.n)), ERR_FORMAT,
            "%s: not a journal of qtraj", j->path);
 done:
@@ -217,12 +258,30 @@ done:
 
 /* --- writing --- */
 
+/* Nobody else may have touched the file: what is written to a file that was removed, moved or
+ * truncated is lost. */
+static enum status check_file(const struct journal *j, struct err *e)
+{
+    struct stat mine, named;
+    NEED(fstat(j->fd, &mine) == 0, ERR_IO, "%s: %s", j->path, strerror(errno));
+    NEED(stat(j->path, &named) == 0, ERR_IO,
+         "%s: cannot be found any more (%s): it was removed or moved while a run was writing it",
+         j->path, strerror(errno));
+    NEED(named.st_dev == mine.st_dev && named.st_ino == mine.st_ino, ERR_IO,
+         "%s: another file took its place while a run was writing it", j->path);
+    NEED(mine.st_size == (off_t)j->size, ERR_IO,
+         "%s: %lld bytes, where this run had written %lld: another program changed it", j->path,
+         (long long)mine.st_size, (long long)j->size);
+    return OK;
+}
+
 /* Writes all of data at the end of the file, or nothing. */
 static enum status write_at_end(struct journal *j, const char *data, size_t n, struct err *e)
 {
     size_t put = 0;
     NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start the run again to continue",
          j->path);
+    PASS(check_file(j, e));
     while (put < n) {
         ssize_t r = pwrite(j->fd, data + put, n - put, (off_t)j->size + (off_t)put);
         if (r < 0 && errno == EINTR) continue;
@@ -236,6 +295,7 @@ static enum status write_at_end(struct journal *j, const char *data, size_t n, s
               strerror(code));
     }
     j->size += (int64_t)n;
+    set_mark(j, j->size - (int64_t)n, data);
     return OK;
 }
 
@@ -259,6 +319,7 @@ static enum status read_file(struct journal *j, struct err *e)
 {
     int64_t end;
     PASS(take_lines(j, &end, e));
+    warn_of_damage(j);
     if (!j->writes || end == j->size) return OK;
     log_warn("%s: cut a torn tail of %lld bytes: the last write of an earlier run was not finished",
              j->path, (long long)(end - j->size));
@@ -343,6 +404,47 @@ void journal_close(struct journal *j)
     free(j->records);
     free(j->path);
     free(j);
+}
+
+struct journal_mark journal_mark(const struct journal *j)
+{
+    return j->mark;
+}
+
+struct journal_damage journal_damage(const struct journal *j)
+{
+    return j->damage;
+}
+
+/* --- a cube's place in it --- */
+
+/* Lines that end in the file from `at` on; -1: it cannot be read. */
+static int64_t count_lines(int fd, int64_t at)
+{
+    char part[1 << 16];
+    int64_t lines = 0;
+    for (ssize_t r; (r = pread(fd, part, sizeof part, (off_t)at)) != 0; at += r) {
+        if (r < 0) return -1;
+        for (ssize_t i = 0; i < r; i++) lines += part[i] == '\n';
+    }
+    return lines;
+}
+
+enum journal_since journal_since(const char *path, const struct journal_mark *mark, int64_t *lines)
+{
+    char found[CHECKSUM], end = 0;
+    int fd = -1;
+    int64_t size = 0;
+    *lines = 0;
+    if (!mark->bytes) return JOURNAL_UNKNOWN;
+    if (fsx_open(path, &fd, &size, NULL) != OK) return JOURNAL_UNKNOWN;
+    const bool same = size >= mark->bytes &&
+                      pread(fd, found, CHECKSUM, (off_t)mark->line) == CHECKSUM &&
+                      memcmp(found, mark->checksum, CHECKSUM) == 0 &&
+                      pread(fd, &end, 1, (off_t)mark->bytes - 1) == 1 && end == '\n';
+    if (same) *lines = count_lines(fd, mark->bytes);
+    close(fd);
+    return !same ? JOURNAL_OTHER : *lines ? JOURNAL_LONGER : JOURNAL_SAME;
 }
 
 int64_t journal_n(const struct journal *j)

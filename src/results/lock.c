@@ -1,15 +1,16 @@
-/* The lock is a file with the holder's identity, created by link(2), so that it is never
- * incomplete. A lock of a dead process of this host is replaced by rename(2) while flock(2) is held
- * on the old file; a second process that tries to replace it then finds a different file and starts
- * over. */
-#include "results/results.h"
+/* Taking a lock. The lock file gets its name by link(2), so that it is never incomplete. A stale
+ * one is replaced by rename(2) while flock(2) is held on it; a second process that tries to replace
+ * it then finds a different file and starts over. */
+#include "results/lock.h"
+#include "results/holder.h"
+#include "results/lock_internal.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,236 +18,365 @@
 #include <time.h>
 #include <unistd.h>
 
-struct lock {
-    char *path;
-    int fd; /* this process's file; open, so that its inode number is not reused */
+static const double usual_lease = 120;
+
+/* What is known of a lock file that is in the way. */
+struct rival {
+    json_t *holder; /* NULL: not readable */
+    double age;     /* seconds since it was renewed, by the clock of the file system */
+    double lease;
+    struct stat file;
 };
 
-/* --- identity of this process --- */
+struct attempt {
+    struct lock *lock;
+    bool busy; /* somebody holds flock on the journal */
+    bool taken;
+    double start, seen; /* clock_seconds: of the attempt; since when the lock file is as it is */
+    struct stat file;   /* what it was then */
+    bool renewed;       /* it has been, since the attempt began: the holder is alive */
+    int over;           /* 1: the holder's Slurm job is; 0: not; -1: not asked */
+    bool told;
+};
 
-static void first_line(const char *path, char *out, size_t size)
+static double lease_of_environment(void)
 {
-    FILE *f = fopen(path, "r");
-    out[0] = '\0';
-    if (!f) return;
-    if (fgets(out, (int)size, f)) out[strcspn(out, "\n")] = '\0';
-    fclose(f);
+    const char *text = getenv("QTRAJ_LEASE");
+    char *end;
+    const double seconds = text ? strtod(text, &end) : 0;
+    if (text && *end == '\0' && seconds >= 0.1 && seconds <= 86400) return seconds;
+    if (text) log_warn("QTRAJ_LEASE=%s: expected 0.1 to 86400 seconds; taking 120", text);
+    return usual_lease;
 }
 
-/* Field 22 of /proc/PID/stat: clock ticks from boot to the start of the process; -1 if unknown.
- * *zombie (may be NULL): it has ended, but its parent has not waited for it. The name, field 2, may
- * contain blanks and brackets, so fields are counted from the last ')'. */
-static long long process_start(long pid, bool *zombie)
+static double lease_of(const json_t *holder)
 {
-    char path[64], line[1024];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    first_line(path, line, sizeof line);
-    const char *p = strrchr(line, ')');
-    p = p && p[1] ? p + 2 : NULL;
-    if (zombie) *zombie = p && (*p == 'Z' || *p == 'X');
-    for (int field = 3; p && field < 22; field++) p = strchr(p + 1, ' ');
-    return p && *p ? atoll(p + 1) : -1;
+    const double lease = json_number_get(json_object_get(holder, "lease"));
+    return lease > 0 ? lease : usual_lease;
 }
 
-/* Process ids are valid only inside one namespace. */
-static void pid_namespace(char *out, size_t size)
+static double seconds_between(const struct timespec *from, const struct timespec *to)
 {
-    ssize_t n = readlink("/proc/self/ns/pid", out, size - 1);
-    out[n > 0 ? n : 0] = '\0';
+    return (double)(to->tv_sec - from->tv_sec) + 1e-9 * (double)(to->tv_nsec - from->tv_nsec);
 }
 
-static json_t *identity(void)
+/* --- the journal --- */
+
+/* flock on it, unless it is held already, there is no journal, or the file system has no flock. */
+static enum status lock_journal(struct attempt *a, struct err *e)
 {
-    char host[256] = "", boot[64], space[64], utc[21];
-    gethostname(host, sizeof host - 1);
-    first_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-    pid_namespace(space, sizeof space);
-    clock_utc(utc);
-    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:s}", "host", host, "pid", (json_int_t)getpid(),
-                     "boot_id", boot, "pid_namespace", space, "start",
-                     (json_int_t)process_start(getpid(), NULL), "utc", utc);
+    struct lock *l = a->lock;
+    struct stat info;
+    a->busy = false;
+    if (l->locked && lock_file_is(l->fd, l->journal)) return OK;
+    if (l->fd >= 0) close(l->fd);
+    l->locked = false;
+    l->fd = open(l->journal,
+                 O_CLOEXEC | O_NONBLOCK | (l->options.create ? O_RDWR | O_CREAT : O_RDONLY), 0666);
+    if (l->fd < 0 && errno == ENOENT && !l->options.create) return OK;
+    NEED(l->fd >= 0 && fstat(l->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", l->journal,
+         strerror(errno));
+    NEED(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", l->journal);
+    l->locked = flock(l->fd, LOCK_EX | LOCK_NB) == 0;
+    a->busy = !l->locked && errno == EWOULDBLOCK;
+    if (!l->locked && !a->busy)
+        log_trace("io", "%s: no flock here (%s); the lock file alone keeps others away", l->journal,
+                  strerror(errno));
+    return OK;
 }
 
-/* --- state of the holder --- */
-
-static bool same_text(const json_t *a, const json_t *b, const char *key)
+/* A holder that wakes up late has the old file open: what it writes is not in the new one. */
+static enum status copy_journal(struct attempt *a, struct err *e)
 {
-    return strcmp(json_text(a, key, ""), json_text(b, key, "")) == 0;
+    enum status st = OK;
+    struct lock *l = a->lock;
+    char *data = NULL;
+    size_t n;
+    if (l->fd < 0) goto done;
+    TRY(fsx_read(l->journal, 0, &data, &n, e));
+    TRY(fsx_write_atomic(l->journal, data, n, e));
+    TRY(lock_journal(a, e));
+    ENSURE(!a->busy, ERR_LOCKED, "%s: another process took it at the same moment", l->journal);
+done:
+    free(data);
+    return st;
 }
 
-/* Whether the holder is running on this host now. */
-static bool is_running(long pid, long long start)
+/* --- the lock file --- */
+
+static enum status write_text(struct lock *l, struct err *e)
 {
-    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return false;
-    bool zombie;
-    long long now = process_start(pid, &zombie);
-    return !zombie && (start <= 0 || now <= 0 || now == start); /* else the id was reused */
+    struct stat info = {0};
+    if (l->fd >= 0 && fstat(l->fd, &info) != 0) info.st_ino = 0;
+    json_object_set_new(l->self, "lease", json_real(l->lease));
+    json_object_set_new(l->self, "flock", json_boolean(l->locked));
+    json_object_set_new(l->self, "journal_inode", json_integer((json_int_t)info.st_ino));
+    json_object_set_new(l->self, "journal_device", json_integer((json_int_t)info.st_dev));
+    char *text = json_dumps(l->self, JSON_COMPACT | JSON_SORT_KEYS);
+    NEED(text, ERR_NOMEM, "out of memory for a lock");
+    const bool same = l->text && strcmp(l->text, text) == 0 && access(l->temporary, F_OK) == 0;
+    free(l->text);
+    l->text = text;
+    return same ? OK : lock_write_temporary(l, e);
 }
 
-enum holder { HOLDER_DEAD, HOLDER_RUNS_HERE, HOLDER_ELSEWHERE };
-
-/* Returns that the holder is dead only if that is certain. */
-static enum holder look_at(const json_t *holder, const json_t *me)
+/* False: the lock file is gone, or was replaced as it was read. */
+static bool look(struct lock *l, struct rival *r)
 {
-    long pid = (long)json_integer_value(json_object_get(holder, "pid"));
-    long long start = json_integer_value(json_object_get(holder, "start"));
-    if (pid <= 0 || !same_text(holder, me, "host")) return HOLDER_ELSEWHERE;
-    if (!same_text(holder, me, "boot_id")) return HOLDER_DEAD;
-    if (!same_text(holder, me, "pid_namespace")) return HOLDER_ELSEWHERE;
-    return is_running(pid, start) ? HOLDER_RUNS_HERE : HOLDER_DEAD;
+    struct stat now, again;
+    json_decref(r->holder);
+    r->holder = NULL;
+    /* Its own file, touched, has the time of the file system, which other hosts share. */
+    if (utimensat(AT_FDCWD, l->temporary, NULL, 0) != 0 || stat(l->temporary, &now) != 0 ||
+        stat(l->path, &r->file) != 0)
+        return false;
+    if (json_read_file(l->path, 1 << 16, &r->holder, NULL) != OK) r->holder = NULL;
+    if (stat(l->path, &again) != 0 || again.st_ino != r->file.st_ino) return false;
+    r->age = seconds_between(&r->file.st_mtim, &now.st_mtim);
+    r->lease = lease_of(r->holder);
+    return true;
 }
 
-struct lock_holder lock_look(const char *results)
+/* Whether it held flock on the file that we hold it on now: then it has let go, wherever on this
+ * machine it ran, and only the end of a process does that. */
+static bool has_let_go(const struct lock *l, const json_t *holder)
+{
+    static const char *const same[] = {"boot_id", "journal_inode", "journal_device"};
+    bool gone = l->locked && json_is_true(json_object_get(holder, "flock")) &&
+                json_text(holder, "boot_id", "")[0];
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        gone =
+            gone && json_equal(json_object_get(holder, same[i]), json_object_get(l->self, same[i]));
+    return gone;
+}
+
+enum verdict { HELD, WAIT, DEAD, EXPIRED };
+
+static bool is_of_this_boot(const struct attempt *a, const struct rival *r)
+{
+    return json_equal(json_object_get(r->holder, "boot_id"),
+                      json_object_get(a->lock->self, "boot_id"));
+}
+
+static enum verdict judge(struct attempt *a, const struct rival *r)
+{
+    struct lock *l = a->lock;
+    const enum holder_state state = holder_look(r->holder, l->self, r->age);
+    const bool boot = is_of_this_boot(a, r), gone = state == HOLDER_GONE;
+    if ((gone && boot) || has_let_go(l, r->holder)) return a->busy ? HELD : DEAD;
+    if (a->over < 0 && state == HOLDER_UNKNOWN) a->over = holder_job_is_over(r->holder, l->self);
+    if (a->renewed || (!gone && a->over <= 0 && r->age < r->lease)) return HELD;
+    /* Hosts may share a name, clocks jump, and Slurm may know another cluster's job of that number:
+     * a holder that lives would renew it. */
+    const double interval = lock_interval(r->lease);
+    if (r->age < 1.5 * interval) return WAIT;
+    if (gone) return a->busy ? EXPIRED : DEAD; /* a server of files may not have noticed */
+    return clock_seconds() - a->seen > interval ? EXPIRED : WAIT;
+}
+
+/* a->seen: since when the lock file has been as it is. */
+static void notice(struct attempt *a, const struct rival *r)
+{
+    const bool known = a->file.st_ino == r->file.st_ino;
+    if (known && seconds_between(&a->file.st_mtim, &r->file.st_mtim) == 0) return;
+    a->renewed = known;
+    a->file = r->file;
+    a->seen = clock_seconds();
+    a->over = -1;
+}
+
+static const char *describe(const struct rival *r, char *out, size_t size)
+{
+    if (!r->holder)
+        snprintf(out, size, "somebody (the file is not readable as a lock)");
+    else
+        snprintf(out, size, "process %lld on host %s since %s",
+                 (long long)json_integer_value(json_object_get(r->holder, "pid")),
+                 json_text(r->holder, "host", "unknown"),
+                 json_text(r->holder, "utc", "an unknown time"));
+    return out;
+}
+
+/* While flock on the lock file keeps others from doing the same. */
+static enum status replace(struct attempt *a, const struct rival *r, bool expired, struct err *e)
+{
+    enum status st = OK;
+    struct lock *l = a->lock;
+    char who[400];
+    int fd = open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat file;
+    if (fd < 0) goto done;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) goto done;
+    if (fstat(fd, &file) != 0 || file.st_ino != r->file.st_ino || !lock_file_is(fd, l->path))
+        goto done;
+    ENSURE(rename(l->temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
+    a->taken = true;
+    log_warn("%s: taken over from %s, %s", l->path, describe(r, who, sizeof who),
+             !expired      ? "which is dead"
+             : a->over > 0 ? "whose job is over"
+                           : "which did not renew it");
+    if (!expired) goto done;
+    TRY(copy_journal(a, e));
+    TRY(write_text(l, e));
+    ENSURE(rename(l->temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
+done:
+    if (fd >= 0) close(fd);
+    return st;
+}
+
+/* Another lock file is there. Half a second for a holder that was just killed: a large process
+ * takes a while to exit, and a run is often restarted immediately. */
+static enum status face(struct attempt *a, struct rival *r, struct err *e)
+{
+    const double patience = 0.5;
+    char who[400];
+    if (!look(a->lock, r)) return OK;
+    notice(a, r);
+    const enum verdict verdict = judge(a, r);
+    if (verdict == DEAD || verdict == EXPIRED) return replace(a, r, verdict == EXPIRED, e);
+    describe(r, who, sizeof who);
+    NEED(verdict == WAIT || clock_seconds() - a->start < patience, ERR_LOCKED,
+         "%s: held by %s; it is renewed every %.3g s, and free %.3g s after the last time",
+         a->lock->path, who, lock_interval(r->lease), r->lease);
+    if (verdict == WAIT && !a->told)
+        log_info("%s: held by %s, who may be gone: waiting for a renewal", a->lock->path, who);
+    a->told = a->told || verdict == WAIT;
+    return OK;
+}
+
+/* For file systems without hard links: creates the file with O_EXCL and writes it immediately. */
+static enum status create_exclusively(struct attempt *a, struct err *e)
+{
+    struct lock *l = a->lock;
+    int fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) return OK;
+    NEED(fd >= 0, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
+    enum status st = fsx_write(fd, l->path, l->text, strlen(l->text), e);
+    close(fd);
+    if (st != OK) unlink(l->path);
+    a->taken = st == OK;
+    return st;
+}
+
+static enum status try_once(struct attempt *a, struct rival *r, struct err *e)
+{
+    const double patience = 0.5;
+    struct lock *l = a->lock;
+    PASS(lock_journal(a, e));
+    PASS(write_text(l, e));
+    if (access(l->path, F_OK) == 0) return face(a, r, e);
+    if (a->busy) {
+        NEED(clock_seconds() - a->start < patience, ERR_LOCKED,
+             "%s: another process is writing it, perhaps under another name (%s is not there)",
+             l->journal, l->path);
+        return OK;
+    }
+    if (link(l->temporary, l->path) == 0) {
+        a->taken = true;
+        return OK;
+    }
+    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) return create_exclusively(a, e);
+    NEED(errno == EEXIST, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
+    return OK;
+}
+
+/* --- all of it --- */
+
+/* Removes what killed runs left beside the journal on their way to the lock. */
+static void remove_leftovers(const struct lock *l)
+{
+    char *folder = NULL, *path = NULL;
+    const char *slash = strrchr(l->path, '/'), *base = slash ? slash + 1 : l->path;
+    const size_t n = strlen(base);
+    DIR *dir = fsx_parent(l->path, &folder, NULL) == OK ? opendir(folder) : NULL;
+    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
+        struct rival r = {.lease = usual_lease};
+        if (strncmp(d->d_name, base, n) != 0 || d->d_name[n] != '.') continue;
+        if (mem_format(&path, NULL, "%s/%s", folder, d->d_name) != OK) break;
+        if (stat(path, &r.file) == 0 && json_read_file(path, 1 << 16, &r.holder, NULL) == OK &&
+            holder_look(r.holder, l->self, 0) == HOLDER_GONE)
+            unlink(path);
+        json_decref(r.holder);
+        free(path);
+    }
+    if (dir) closedir(dir);
+    free(folder);
+    fsx_remove_temporaries(l->journal);
+}
+
+static enum status lock_new(const char *journal, const struct lock_options *o, struct lock **out,
+                            struct err *e)
+{
+    enum status st = OK;
+    struct lock *l = NULL;
+    TRY(mem_zero(&l, 1, sizeof *l, "lock", e));
+    l->fd = -1;
+    pthread_mutex_init(&l->guard, NULL);
+    if (o) l->options = *o;
+    l->lease = lease_of_environment();
+    ENSURE(l->self = holder_self(), ERR_NOMEM, "out of memory for a lock");
+    TRY(fsx_resolve(journal, &l->journal, e));
+    TRY(mem_format(&l->path, e, "%s.lock", l->journal));
+    TRY(mem_format(&l->temporary, e, "%s.%s", l->path, json_text(l->self, "token", "")));
+    *out = l;
+    l = NULL;
+done:
+    lock_free(l);
+    return st;
+}
+
+enum status lock_take(const char *journal, const struct lock_options *o, struct lock **out,
+                      struct err *e)
+{
+    enum status st = OK;
+    struct attempt a = {.start = clock_seconds(), .over = -1};
+    struct rival r = {0};
+    TRY(lock_new(journal, o, &a.lock, e));
+    for (;;) {
+        TRY(try_once(&a, &r, e));
+        if (a.taken) break;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    unlink(a.lock->temporary);
+    remove_leftovers(a.lock);
+    TRY(lock_hold(a.lock, e));
+    *out = a.lock;
+    a.lock = NULL;
+done:
+    json_decref(r.holder);
+    if (a.lock) unlink(a.lock->temporary);
+    if (a.taken) /* but it cannot be held */
+        lock_release(a.lock);
+    else
+        lock_free(a.lock);
+    return st;
+}
+
+struct lock_holder lock_look(const char *journal)
 {
     struct lock_holder out = {0};
-    char *path = NULL;
-    json_t *holder = NULL, *me = NULL;
-    if (mem_format(&path, NULL, "%s.lock", results) != OK || access(path, F_OK) != 0) goto done;
-    me = identity();
-    enum status read = json_read_file(path, 0, &holder, NULL);
+    char *resolved = NULL, *path = NULL;
+    json_t *holder = NULL, *self = NULL;
+    struct stat file;
+    struct timespec now;
+    if (fsx_resolve(journal, &resolved, NULL) != OK ||
+        mem_format(&path, NULL, "%s.lock", resolved) != OK || stat(path, &file) != 0)
+        goto done;
+    const enum status read = json_read_file(path, 1 << 16, &holder, NULL);
     if (read != OK && access(path, F_OK) != 0) goto done; /* it was released just now */
-    const enum holder state = read == OK && me ? look_at(holder, me) : HOLDER_ELSEWHERE;
-    out.held = state != HOLDER_DEAD;
-    out.certain = state == HOLDER_RUNS_HERE;
+    self = holder_self();
+    clock_gettime(CLOCK_REALTIME, &now);
+    const double age = seconds_between(&file.st_mtim, &now);
+    const enum holder_state state = holder_look(holder, self, age);
+    out.certain = state == HOLDER_RUNS;
+    out.held = out.certain || (state == HOLDER_UNKNOWN && age < lease_of(holder));
     out.pid = json_integer_value(json_object_get(holder, "pid"));
     snprintf(out.host, sizeof out.host, "%s", json_text(holder, "host", "unknown"));
     snprintf(out.utc, sizeof out.utc, "%s", json_text(holder, "utc", "unknown"));
 done:
     json_decref(holder);
-    json_decref(me);
+    json_decref(self);
     free(path);
+    free(resolved);
     return out;
-}
-
-/* --- taking --- */
-
-static bool is_file_at(int fd, const char *path)
-{
-    struct stat open_file, named;
-    return fstat(fd, &open_file) == 0 && stat(path, &named) == 0 &&
-           open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
-}
-
-/* Replaces an existing lock if its holder is dead. *taken stays false if the caller should try
- * again: another process took the lock meanwhile, or its holder is running and there is time to
- * wait. */
-static enum status take_over(struct lock *l, const char *temporary, const json_t *me, int *patience,
-                             bool *taken, struct err *e)
-{
-    enum status st = OK;
-    json_t *holder = NULL;
-    int fd = open(l->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) goto done;
-    ENSURE(fd >= 0, ERR_IO, "%s: %s", l->path, strerror(errno));
-    /* On file systems without flock there is a small race between two processes that replace a
-     * stale lock. */
-    while (flock(fd, LOCK_EX) != 0 && errno == EINTR) continue;
-    if (!is_file_at(fd, l->path)) goto done;
-    if (json_read_file(l->path, 0, &holder, NULL) != OK) {
-        if (!is_file_at(fd, l->path)) goto done;
-        FAIL(ERR_LOCKED, "%s: not readable as a lock; delete it if no run is going on", l->path);
-    }
-    enum holder state = look_at(holder, me);
-    const long long pid = json_integer_value(json_object_get(holder, "pid"));
-    if (state == HOLDER_RUNS_HERE && (*patience)-- > 0) goto done;
-    ENSURE(state == HOLDER_DEAD, ERR_LOCKED,
-           "%s: held by process %lld on host %s since %s; if that run is dead, delete the file",
-           l->path, pid, json_text(holder, "host", "unknown"),
-           json_text(holder, "utc", "an unknown time"));
-    log_warn("%s: taken over from process %lld of this host, which is dead", l->path, pid);
-    ENSURE(rename(temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
-    *taken = true;
-done:
-    json_decref(holder);
-    if (fd >= 0) close(fd);
-    return st;
-}
-
-/* For file systems without hard links: creates the file with O_EXCL and writes it immediately. */
-static enum status create_exclusively(struct lock *l, const char *text, bool *taken, struct err *e)
-{
-    enum status st = OK;
-    int fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST) goto done;
-    ENSURE(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text),
-           fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
-    close(l->fd);
-    l->fd = fd;
-    fd = -1;
-    *taken = true;
-done:
-    if (fd >= 0) {
-        unlink(l->path);
-        close(fd);
-    }
-    return st;
-}
-
-static enum status put_in_place(struct lock *l, const char *temporary, const json_t *me,
-                                const char *text, int *patience, bool *taken, struct err *e)
-{
-    if (link(temporary, l->path) == 0) {
-        *taken = true;
-        return OK;
-    }
-    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) {
-        PASS(create_exclusively(l, text, taken, e));
-        if (*taken) return OK;
-        errno = EEXIST;
-    }
-    NEED(errno == EEXIST, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
-    PASS(take_over(l, temporary, me, patience, taken, e));
-    return OK;
-}
-
-static void lock_free(struct lock *l)
-{
-    if (!l) return;
-    if (l->fd >= 0) close(l->fd);
-    free(l->path);
-    free(l);
-}
-
-enum status lock_take(const char *results, struct lock **out, struct err *e)
-{
-    enum status st = OK;
-    char *temporary = NULL, *text = NULL;
-    bool taken = false;
-    struct lock *l = NULL;
-    json_t *me = identity();
-    text = me ? json_dumps(me, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    ENSURE(text, ERR_NOMEM, "out of memory for a lock");
-    TRY(mem_zero(&l, 1, sizeof *l, "lock", e));
-    l->fd = -1;
-    TRY(mem_format(&l->path, e, "%s.lock", results));
-    TRY(mem_format(&temporary, e, "%s.%lld.%ld", l->path,
-                   (long long)json_integer_value(json_object_get(me, "start")), (long)getpid()));
-    TRY(fsx_write_atomic(temporary, text, strlen(text), e));
-    l->fd = open(temporary, O_RDONLY | O_CLOEXEC);
-    ENSURE(l->fd >= 0, ERR_IO, "%s: %s", temporary, strerror(errno));
-    for (int attempt = 0, patience = 5; !taken; attempt++) {
-        ENSURE(attempt < 100, ERR_LOCKED, "%s: other processes keep taking this lock", l->path);
-        TRY(put_in_place(l, temporary, me, text, &patience, &taken, e));
-        /* Waits up to half a second for a holder that was just killed: a large process takes a
-         * while to exit, and a run is often restarted immediately. */
-        if (!taken) nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    }
-    *out = l;
-    l = NULL;
-done:
-    if (st != OK && temporary) err_rename(e, temporary, l->path);
-    if (temporary) unlink(temporary);
-    free(temporary);
-    free(text);
-    json_decref(me);
-    lock_free(l);
-    return st;
-}
-
-void lock_release(struct lock *l)
-{
-    if (!l) return;
-    /* The file may have been deleted by hand and another run may hold the lock now. */
-    if (is_file_at(l->fd, l->path)) unlink(l->path);
-    lock_free(l);
 }

@@ -50,6 +50,7 @@
  * point results_point_key(surface key, place), so a plan is as small as its axes. A record belongs
  * to the newest plan if the plan has its key. */
 #pragma once
+#include "results/lock.h"
 #include "util/err.h"
 #include "util/hash.h"
 #include "util/json.h"
@@ -81,14 +82,17 @@ void results_point_place(const struct results_point *p, double *x, double *y);
 /* --- journal: append-only lines "CHECKSUM JSON\n" --- */
 struct journal;
 
-/* "x.h5" -> "x.journal"; a name without .h5 gets ".journal" added. The caller frees. */
+/* "x.h5" -> "x.journal"; a name without .h5 gets ".journal" added. Of results that are a symbolic
+ * link, what is beside the file that it leads to. The caller frees. ERR_IO, ERR_NOMEM. */
 MUST_USE enum status journal_path(const char *results, char **out, struct err *e);
 
-/* Opens or creates a journal for appending; removes a torn tail (an incomplete or damaged last
- * line) with a warning. Skips a damaged line in the middle with a warning that names its number.
- * ERR_IO, ERR_FULL, ERR_FORMAT (not a journal). */
+/* Opens or creates a journal for appending; the caller has its lock. Removes a torn tail (an
+ * incomplete or damaged last line) with a warning. Skips damaged lines between others and lines
+ * that repeat the one before, with a warning that counts them. ERR_IO, ERR_FULL, ERR_FORMAT (not a
+ * journal). */
 MUST_USE enum status journal_open(const char *path, struct journal **out, struct err *e);
-/* Opens a journal for reading; ignores a torn tail (a run may be writing it). */
+/* Opens a journal for reading, with the same warnings; leaves a torn tail out (a run may be writing
+ * it). */
 MUST_USE enum status journal_open_readonly(const char *path, struct journal **out, struct err *e);
 void journal_close(struct journal *j);
 
@@ -100,29 +104,31 @@ int64_t journal_n(const struct journal *j);
 MUST_USE enum status journal_read(const struct journal *j, int64_t i, const char *const *without,
                                   json_t **out, struct err *e);
 
-/* Appends a record. Not durable before journal_sync. After ERR_FULL or ERR_IO the
- * file has no torn line (it is truncated) and the journal is still readable. */
+/* Appends a record. Not durable before journal_sync. After ERR_FULL or ERR_IO the file has no torn
+ * line (it is truncated) and the journal is still readable. ERR_IO also when the file is not as it
+ * was left: removed, moved, replaced, truncated or grown. */
 MUST_USE enum status journal_append(struct journal *j, const json_t *record, struct err *e);
 MUST_USE enum status journal_sync(struct journal *j, struct err *e);
 
-/* --- lock: one run at a time on a results file --- */
-struct lock;
-/* Takes "RESULTS.lock" (host, pid, boot id, start time). ERR_LOCKED names the holder's host and
- * pid; a lock of a dead process of this host (or of an earlier boot) is taken over with a warning.
- */
-MUST_USE enum status lock_take(const char *results, struct lock **out, struct err *e);
-void lock_release(struct lock *l);
-
-/* Who holds it. A process of this host is looked for; one that lies elsewhere is believed to run.
- */
-struct lock_holder {
-    bool held;    /* false: by nobody, or by a process that is certainly gone */
-    bool certain; /* it runs on this host; else that is what its lock says */
-    char host[256], utc[21];
-    int64_t pid;
+/* What was left out as it was opened. */
+struct journal_damage {
+    int64_t lines, first; /* damaged ones between others; number of the first, from 1 */
+    int64_t repeated, first_repeated;
+    int64_t tail; /* bytes behind the last good line */
 };
-/* Only reads; needs no permission but to read. */
-struct lock_holder lock_look(const char *results);
+struct journal_damage journal_damage(const struct journal *j);
+
+/* A place in a journal: behind its last good line. A cube says up to where it was made. */
+struct journal_mark {
+    int64_t bytes, line; /* of the journal up to here; where its last line begins. bytes 0: none */
+    char checksum[17];   /* of that line */
+};
+struct journal_mark journal_mark(const struct journal *j);
+
+/* How the journal at path goes on behind a mark: it is not there, or the mark says nothing; not;
+ * with *lines further lines; or the mark is of another journal, or of more than this one has. */
+enum journal_since { JOURNAL_UNKNOWN, JOURNAL_SAME, JOURNAL_LONGER, JOURNAL_OTHER };
+enum journal_since journal_since(const char *path, const struct journal_mark *mark, int64_t *lines);
 
 /* "1.10.8": the HDF5 library in use. Static string. */
 const char *results_hdf5_version(void);
@@ -146,6 +152,8 @@ MUST_USE enum status results_view_of_journal(const struct journal *j, enum view_
 void results_view_close(struct results_view *v);
 /* NULL: the journal holds no plan, since a run was killed at its start, or its line is damaged. */
 const json_t *results_view_plan(const struct results_view *v);
+/* Where in the journal it was made. */
+struct journal_mark results_view_mark(const struct results_view *v);
 /* The end record of the last run; NULL while a run is active or if it was killed. */
 const json_t *results_view_end(const struct results_view *v);
 /* The record with this key (done before failed, then the newest); NULL: none. Also finds records of
@@ -155,7 +163,15 @@ const json_t *results_view_find(const struct results_view *v, const char *key);
 /* --- cube: one HDF5 file, see docs/cube.md --- */
 /* Writes path.tmp.PID, reads it back, compares every variable, and renames it to path. On an error
  * the old file is unchanged and the temporary one is removed. The same view gives the same bytes.
- * ERR_FULL, ERR_IO, ERR_FORMAT (a malformed plan), ERR_NOMEM. */
-MUST_USE enum status cube_write(const char *path, const struct results_view *v, struct err *e);
+ * lock: checked before the renaming; NULL: none. ERR_FULL, ERR_IO (also lock_check's), ERR_FORMAT
+ * (a malformed plan), ERR_NOMEM. */
+MUST_USE enum status cube_write(const char *path, const struct results_view *v, struct lock *lock,
+                                struct err *e);
+/* Fails if there is something at path that is no cube, damaged or not: ERR_USAGE, `what` in front.
+ */
+MUST_USE enum status cube_check_place(const char *what, const char *path, struct err *e);
+/* Where in its journal a cube was made; zeros: it is damaged, unsealed or of an earlier version.
+ * ERR_IO, ERR_NOMEM. */
+MUST_USE enum status cube_mark(const char *path, struct journal_mark *out, struct err *e);
 /* Removes the temporary file of a cube_write that this process is in, which fails then. */
 void cube_discard(const char *path);

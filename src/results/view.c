@@ -10,6 +10,7 @@ struct results_view {
     json_t *plan;    /* the newest plan; NULL: none yet */
     json_t *end;     /* the newest record if it is an end record */
     json_t *records; /* key → record */
+    struct journal_mark mark;
 };
 
 enum status view_new(struct results_view **out, struct err *e)
@@ -146,6 +147,7 @@ enum status results_view_of_journal(const struct journal *j, enum view_content c
     list_unwanted(content, without);
     TRY(view_new(&v, e));
     for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without, e));
+    v->mark = journal_mark(j);
     *out = v;
     v = NULL;
 done:
@@ -199,6 +201,16 @@ void results_view_close(struct results_view *v)
 const json_t *results_view_plan(const struct results_view *v)
 {
     return v->plan;
+}
+
+struct journal_mark results_view_mark(const struct results_view *v)
+{
+    return v->mark;
+}
+
+void view_set_mark(struct results_view *v, const struct journal_mark *mark)
+{
+    v->mark = *mark;
 }
 
 const json_t *results_view_end(const struct results_view *v)

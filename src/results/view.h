@@ -9,7 +9,10 @@ MUST_USE enum status view_new(struct results_view **out, struct err *e);
  * ERR_NOMEM. */
 MUST_USE enum status view_add(struct results_view *v, const json_t *record, struct err *e);
 
+/* Where in its journal a cube says that it was made. */
+void view_set_mark(struct results_view *v, const struct journal_mark *mark);
+
 /* Reconstructs the records that a cube was made from, without NaN values, because a cube does not
- * distinguish them from missing ones. ERR_IO, ERR_FORMAT. */
+ * distinguish them from missing ones. Warns of a cube without its seal. ERR_IO, ERR_FORMAT. */
 MUST_USE enum status cube_read(const char *path, enum view_content content,
                                struct results_view **out, struct err *e);

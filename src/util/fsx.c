@@ -213,6 +213,48 @@ enum status fsx_parent(const char *path, char **out, struct err *e)
     return mem_format(out, e, "%.*s", (int)(slash - path), path);
 }
 
+enum status fsx_resolve(const char *path, char **out, struct err *e)
+{
+    enum status st = OK;
+    char target[4096], *folder = NULL, *now = NULL;
+    TRY(mem_string(&now, path, e));
+    for (int links = 0;; links++) {
+        const ssize_t n = readlink(now, target, sizeof target - 1);
+        if (n < 0) break;
+        ENSURE(links < 40, ERR_IO, "%s: too many symbolic links", path);
+        target[n] = '\0';
+        TRY(fsx_parent(now, &folder, e));
+        free(now);
+        now = NULL;
+        TRY(fsx_join(folder, target, &now, e));
+        free(folder);
+        folder = NULL;
+    }
+    *out = now;
+    now = NULL;
+done:
+    free(folder);
+    free(now);
+    return st;
+}
+
+void fsx_remove_temporaries(const char *path)
+{
+    static const char middle[] = ".tmp.";
+    char *folder = NULL;
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const size_t n = strlen(base), m = strlen(middle);
+    DIR *dir = fsx_parent(path, &folder, NULL) == OK ? opendir(folder) : NULL;
+    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
+        const char *name = d->d_name;
+        if (strncmp(name, base, n) != 0 || strncmp(name + n, middle, m) != 0) continue;
+        const char *number = name + n + m;
+        if (*number && !number[strspn(number, "0123456789")]) unlinkat(dirfd(dir), name, 0);
+    }
+    if (dir) closedir(dir);
+    free(folder);
+}
+
 bool fsx_is_dir(const char *path)
 {
     struct stat info;
@@ -223,4 +265,10 @@ bool fsx_is_file(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool fsx_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }

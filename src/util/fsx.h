@@ -50,8 +50,17 @@ MUST_USE enum status fsx_join(const char *base, const char *path, char **out, st
 /* *out = the folder part of path, "." if there is none. The caller frees. ERR_NOMEM. */
 MUST_USE enum status fsx_parent(const char *path, char **out, struct err *e);
 
+/* *out = the file that path leads to by symbolic links of its last part, which may not exist yet;
+ * path itself if it is no link. The caller frees. ERR_IO (too many links), ERR_NOMEM. */
+MUST_USE enum status fsx_resolve(const char *path, char **out, struct err *e);
+
+/* Removes path.tmp.NUMBER of every number: what killed writers of path left. */
+void fsx_remove_temporaries(const char *path);
+
 /* Whether path is a folder, a regular file (links are followed). */
 bool fsx_is_dir(const char *path);
 bool fsx_is_file(const char *path);
+/* Whether two paths lead to one file that exists. */
+bool fsx_same(const char *a, const char *b);
 /* Whether it is a folder that can be read and has nothing in it. */
 bool fsx_is_empty_dir(const char *path);

@@ -119,7 +119,7 @@ write_sweep
 cp "$work/text.txt" "$work/mine.txt"
 sed -i 's/bad.h5/mine.txt/' "$work/sweep.yaml"
 sweep
-expect "a file of the user's as results" 2 mine.txt journal
+expect "a file of the user's as results" 2 mine.txt "no results cube"
 cmp -s "$work/text.txt" "$work/mine.txt" || fail "a file of the user's was written over"
 mkdir "$work/folder"
 sed -i 's/mine.txt/folder/' "$work/sweep.yaml"
@@ -206,15 +206,15 @@ sed -i -e 's/length: 64, skip: 4, samples: 4/length: 256, skip: 4/' -e 's/bad.h5
 for _ in 1 2 3 4 5 6; do cat "$work/text.txt"; done >"$work/long.txt"
 mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" >/dev/null 2>"$work/first" </dev/null &
 first=$!
-for _ in $(seq 200); do [ ! -e "$work/locked.h5.lock" ] || break; sleep 0.05; done
+for _ in $(seq 200); do [ ! -e "$work/locked.journal.lock" ] || break; sleep 0.05; done
 sweep
-expect "results locked" 2 locked.h5 "$(hostname)"
+expect "results locked" 2 locked.journal "$(hostname)"
 # shellcheck disable=SC2046
 kill -TERM $(ps -o pid= --ppid $first)
 wait $first
 code=$?
 [ $code = 3 ] || fail "SIGTERM: exit code $code, expected 3: $(cat "$work/first")"
-[ ! -e "$work/locked.h5.lock" ] || fail "the stopped run left its lock"
+[ ! -e "$work/locked.journal.lock" ] || fail "the stopped run left its lock"
 
 # --- a missing scratch folder: fails at the start, not in every cell ---
 write_sweep

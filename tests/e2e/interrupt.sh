@@ -37,7 +37,7 @@ wait_for() {
 # check_end NAME: the journal ends with "stopped", and no lock or temporary file is left
 check_end() {
     tail -n 1 "$work/$1.journal" | grep -q '"status":"stopped"' || fail "$1: no end record: $(tail -n 1 "$work/$1.journal" | cut -c1-200)"
-    [ ! -e "$work/$1.h5.lock" ] || fail "$1: the lock is left"
+    [ ! -e "$work/$1.journal.lock" ] || fail "$1: the lock is left"
     ls "$work/$1".h5.tmp.* >/dev/null 2>&1 && fail "$1: a temporary file is left"
 }
 

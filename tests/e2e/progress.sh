@@ -32,7 +32,7 @@ until [ -e "$work/r.journal" ] || ! kill -0 $run 2>/dev/null; do sleep 0.05; don
 while kill -0 $run 2>/dev/null && [ $polls -lt 20 ]; do
     # shellcheck disable=SC2046
     kill -STOP $(ranks) 2>/dev/null
-    locked=$(ls "$work/r.h5.lock" 2>/dev/null)
+    locked=$(ls "$work/r.journal.lock" 2>/dev/null)
     for form in "" --json; do
         a=$(status $form "$work/r.h5") && b=$(status $form "$work/r.journal") && c=$(status $form "$work/sweep.yaml")
         { [ "$a" = "$b" ] && [ "$b" = "$c" ]; } || fail "cube: $a; journal: $b; sweep file: $c"

@@ -399,7 +399,7 @@ static void malformed_plans(void **state)
         assert_int_equal(report_status(v, &holder, false, stdout, &verdict, &e), ERR_FORMAT);
         assert_true(has(e.text, keys[i]));
         err_clear(&e);
-        assert_int_equal(cube_write(cube, v, &e), ERR_FORMAT);
+        assert_int_equal(cube_write(cube, v, NULL, &e), ERR_FORMAT);
         free(cube);
         results_view_close(v);
         json_decref(plan);

@@ -91,13 +91,13 @@ static void round_trip(void **state)
     char *first = sample_path(folder, "a.h5"), *second = sample_path(folder, "b.h5");
     struct results_view *v = sample_view(folder, true), *back = NULL;
     struct err e = {0};
-    if (cube_write(first, v, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    if (cube_write(first, v, NULL, &e) != OK) fail_msg("%s%s", e.text, e.trail);
     if (results_view_open(first, VIEW_ALL, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
     check_views(v, back);
     assert_json_equal(results_view_end(v), results_view_end(back));
-    assert_int_equal(cube_write(second, back, &e), OK);
+    assert_int_equal(cube_write(second, back, NULL, &e), OK);
     assert_same_bytes(first, second);
-    assert_int_equal(cube_write(second, v, &e), OK);
+    assert_int_equal(cube_write(second, v, NULL, &e), OK);
     assert_same_bytes(first, second);
     results_view_close(v);
     results_view_close(back);
@@ -114,7 +114,7 @@ static void damaged_cubes(void **state)
     char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *data;
     struct results_view *v = sample_view(folder, true);
     size_t n;
-    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(cube_write(path, v, NULL, NULL), OK);
     assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
     /* Truncation inside the seal after the HDF5 bytes leaves a whole cube without a seal. */
     for (size_t cut = 8; cut + 64 < n; cut += n / 40) {
@@ -139,7 +139,7 @@ static void flipped_bits(void **state)
     char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *data;
     struct results_view *v = sample_view(folder, true);
     size_t n, noticed = 0, flips = 0;
-    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(cube_write(path, v, NULL, NULL), OK);
     assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
     for (size_t bit = 64; bit < 8 * n; bit += 8 * n / 200 + 3, flips++) {
         struct results_view *back;
@@ -194,7 +194,7 @@ static void another_schema(void **state)
     struct results_view *v = sample_view(folder, true);
     struct err e = {0};
     int64_t later = 99;
-    assert_int_equal(cube_write(path, v, &e), OK);
+    assert_int_equal(cube_write(path, v, NULL, &e), OK);
     results_view_close(v);
     hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
     hid_t attribute = H5Aopen(file, "schema_version", H5P_DEFAULT);
@@ -215,7 +215,7 @@ static void full_disk_keeps_the_old(void **state)
     struct results_view *v = sample_view(folder, true);
     size_t n, m;
     int status;
-    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(cube_write(path, v, NULL, NULL), OK);
     assert_int_equal(fsx_read(path, 0, &before, &n, NULL), OK);
     pid_t child = fork();
     if (child == 0) {
@@ -223,7 +223,7 @@ static void full_disk_keeps_the_old(void **state)
         struct err e = {0};
         signal(SIGXFSZ, SIG_IGN);
         if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
-        _exit(cube_write(path, v, &e) == ERR_FULL && strstr(e.text, path) ? 0 : 1);
+        _exit(cube_write(path, v, NULL, &e) == ERR_FULL && strstr(e.text, path) ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
@@ -246,7 +246,7 @@ static void no_such_folder(void **state)
     struct results_view *v = sample_view(folder, true);
     struct err e = {0};
     char *path = sample_path(folder, "absent/a.h5");
-    assert_int_equal(cube_write(path, v, &e), ERR_IO);
+    assert_int_equal(cube_write(path, v, NULL, &e), ERR_IO);
     assert_non_null(strstr(e.text, path));
     free(path);
     results_view_close(v);
@@ -274,11 +274,11 @@ static void bare_plans(void **state)
             json_decref(cell);
         }
         assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
-        if (cube_write(path, v, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+        if (cube_write(path, v, NULL, &e) != OK) fail_msg("%s%s", e.text, e.trail);
         if (results_view_open(path, VIEW_ALL, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
         check_views(v, back);
         assert_null(results_view_end(back));
-        assert_int_equal(cube_write(again, back, &e), OK);
+        assert_int_equal(cube_write(again, back, NULL, &e), OK);
         assert_same_bytes(path, again);
         results_view_close(back);
         results_view_close(v);
@@ -321,7 +321,7 @@ static void large_cubes(void **state)
         json_decref(cell);
     }
     assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
-    if (cube_write(path, v, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    if (cube_write(path, v, NULL, &e) != OK) fail_msg("%s%s", e.text, e.trail);
     if (results_view_open(path, VIEW_ALL, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
     for (int i = 0; i < CHECKPOINTS; i++) {
         snprintf(name, sizeof name, "step%d", i);
@@ -353,7 +353,7 @@ static void other_readers(void **state)
     }
     char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *command;
     struct results_view *v = sample_view(folder, true);
-    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(cube_write(path, v, NULL, NULL), OK);
     assert_int_equal(mem_format(&command, NULL,
                                 "PYTHONWARNINGS=ignore /usr/bin/python3 "
                                 "'" FIXTURES "/results/read_sample.py' '%s'",
@@ -375,7 +375,7 @@ static void tools_of_hdf5_and_netcdf(void **state)
     }
     char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *command;
     struct results_view *v = sample_view(folder, true);
-    assert_int_equal(cube_write(path, v, NULL), OK);
+    assert_int_equal(cube_write(path, v, NULL, NULL), OK);
     assert_int_equal(mem_format(&command, NULL,
                                 "h5dump '%s' >/dev/null && "
                                 "ncdump -h '%s' | grep -qF 'double loss_relative(model, "

@@ -1,0 +1,93 @@
+#include "results/seal.h"
+#include "util/fsx.h"
+#include "util/hash.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* "\nqtraj journal BYTES LINE CHECKSUM" and "\nqtraj xxh128 DIGEST\n". */
+static const char digest_head[] = "\nqtraj xxh128 ", mark_head[] = "\nqtraj journal ";
+static const char mark_form[] = "%s%020lld %020lld %.16s";
+enum {
+    DIGEST_HEAD = sizeof digest_head - 1,
+    DIGEST = DIGEST_HEAD + HASH_HEX,
+    MARK_HEAD = sizeof mark_head - 1,
+    MARK = MARK_HEAD + 20 + 1 + 20 + 1 + 16
+};
+
+size_t seal_size(void)
+{
+    return MARK + DIGEST;
+}
+
+static void put_digest(const char *data, size_t n, char out[DIGEST])
+{
+    char hex[HASH_HEX];
+    hash_bytes(data, n, hex);
+    memcpy(out, digest_head, DIGEST_HEAD);
+    memcpy(out + DIGEST_HEAD, hex, HASH_HEX - 1);
+    out[DIGEST - 1] = '\n';
+}
+
+void seal_put(char *data, size_t n, const struct journal_mark *mark)
+{
+    char text[MARK + 1];
+    const char *checksum = mark->bytes ? mark->checksum : "0000000000000000";
+    snprintf(text, sizeof text, mark_form, mark_head, (long long)mark->bytes, (long long)mark->line,
+             checksum);
+    memcpy(data + n, text, MARK);
+    put_digest(data, n + MARK, data + n + MARK);
+}
+
+static void read_mark(const char *text, struct journal_mark *mark)
+{
+    long long bytes, line;
+    if (sscanf(text + MARK_HEAD, "%20lld %20lld %16s", &bytes, &line, mark->checksum) != 3) return;
+    mark->bytes = bytes;
+    mark->line = line;
+}
+
+enum status seal_take(const char *path, const char *data, size_t *n, struct journal_mark *mark,
+                      bool *sealed, struct err *e)
+{
+    char expected[DIGEST];
+    const char *tail = data + *n - DIGEST;
+    *mark = (struct journal_mark){0};
+    *sealed = *n >= DIGEST && memcmp(tail, digest_head, DIGEST_HEAD) == 0;
+    if (!*sealed) return OK;
+    put_digest(data, *n - DIGEST, expected);
+    NEED(memcmp(tail, expected, DIGEST) == 0, ERR_FORMAT,
+         "%s: damaged, or changed after it was written: its checksum does not fit; qtraj rebuild "
+         "makes it again from the journal",
+         path);
+    *n -= DIGEST;
+    if (*n < MARK || memcmp(data + *n - MARK, mark_head, MARK_HEAD) != 0) return OK;
+    char text[MARK + 1] = "";
+    memcpy(text, data + *n - MARK, MARK);
+    read_mark(text, mark);
+    *n -= MARK;
+    return OK;
+}
+
+enum status seal_is_cube(const char *path, bool *is, struct err *e)
+{
+    enum status st = OK;
+    static const char signature[] = "\x89HDF\r\n\x1a\n", schema[] = "schema_version",
+                      source[] = "qtraj ";
+    enum { HEAD = 1 << 20 }; /* the root's attributes are written first */
+    char *data = NULL;
+    int fd = -1;
+    TRY(fsx_open(path, &fd, NULL, e));
+    TRY(mem_alloc(&data, HEAD, 1, path, e));
+    const ssize_t got = pread(fd, data, HEAD, 0);
+    ENSURE(got >= 0, ERR_IO, "%s: %s", path, strerror(errno));
+    const size_t n = (size_t)got;
+    *is = n >= sizeof signature && memcmp(data, signature, sizeof signature - 1) == 0 &&
+          memmem(data, n, schema, sizeof schema - 1) && memmem(data, n, source, sizeof source - 1);
+done:
+    if (fd >= 0) close(fd);
+    free(data);
+    return st;
+}

@@ -80,14 +80,15 @@ static enum status compare_cube(const struct place *p, struct err *e)
 /* The journal is the truth, also while a run goes on, and at the start of a run there is no cube
  * yet; a cube that was named is read where it need not be the newest. */
 static enum status open_place(const char *name, const struct place *p, bool newest,
-                              enum view_content content, struct results_view **out, struct err *e)
+                              enum view_content content, const char *metrics,
+                              struct results_view **out, struct err *e)
 {
     const char *file = p->from_sweep ? p->cube : name;
     const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
     NEED(there || journal || !p->from_sweep, ERR_IO,
          "%s: nothing has been run yet: neither %s nor %s is there", name, file, p->journal);
     return results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
-                             content, out, e);
+                             content, metrics, out, e);
 }
 
 /* The keys of --only that have a flag of their own: --model PATTERN is --only model=PATTERN. */
@@ -105,6 +106,14 @@ static enum status add_choices(struct arg_list *only, const char *const *pattern
         only->items[only->n++] = texts[i];
     }
     return OK;
+}
+
+/* What show needs of records: rows have all numbers, tables the ones asked for. */
+static const char *metrics_of(const struct show_options *o)
+{
+    if (o->csv || o->json) return NULL;
+    const bool cells = !o->kind || strcmp(o->kind, kind_cell.name) == 0;
+    return o->metric || !cells ? o->metric : show_default_metric;
 }
 
 static enum status run_show(struct call *c, struct err *e)
@@ -139,7 +148,7 @@ static enum status run_show(struct call *c, struct err *e)
     o.only = (const char *const *)only.items;
     o.n_only = only.n;
     TRY(find_place(path, &place, e));
-    TRY(open_place(path, &place, false, VIEW_NUMBERS, &view, e));
+    TRY(open_place(path, &place, false, VIEW_NUMBERS, metrics_of(&o), &view, e));
     TRY(compare_cube(&place, e));
     TRY(report_show(view, &o, stdout, e));
 done:
@@ -178,7 +187,7 @@ static enum status run_status(struct call *c, struct err *e)
     TRY(find_place(path, &place, e));
     /* First the lock: a run that ends in between leaves a journal that says so. */
     const struct lock_holder holder = lock_look(place.journal);
-    TRY(open_place(path, &place, true, VIEW_STATES, &view, e));
+    TRY(open_place(path, &place, true, VIEW_STATES, NULL, &view, e));
     TRY(compare_cube(&place, e));
     TRY(report_status(view, &holder, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];

@@ -10,6 +10,8 @@ struct show_options {
     const char *metric; /* "NAME,NAME,...", which numbers; NULL: of tables of cells loss_relative,
                            else all */
 };
+/* The metric of tables of cells if none is asked for. */
+extern const char show_default_metric[];
 /* Tables of cells (relative errors) or of another kind, or one row a record (and dataset) with the
  * numbers of the cube along its axes, as CSV or JSON. ERR_USAGE: an option that chooses nothing
  * says what there is. */

@@ -54,6 +54,8 @@ struct form {
     bool bytes;   /* with a unit instead */
 };
 
+const char show_default_metric[] = "loss_relative";
+
 /* 1: numbers as they are; loss_relative is told in percent. */
 static double scale_of(const struct cube_variable *x)
 {
@@ -373,7 +375,7 @@ static void take_metric(struct page *p, const struct cube_variable *x)
 static bool is_asked(const struct show *s, const struct cube_variable *x)
 {
     bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
-    if (!s->options->metric) return strcmp(x->name, "loss_relative") == 0;
+    if (!s->options->metric) return strcmp(x->name, show_default_metric) == 0;
     return x->of && number && cube_is_along(x, &kind_cell) && show_wants_metric(s, x->name);
 }
 

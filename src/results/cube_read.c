@@ -20,6 +20,7 @@ struct column {
 struct reader {
     const char *path;
     enum view_content content;
+    const struct view_names *unwanted;
     hid_t file;
     struct axes axes;
     struct results_view *view;
@@ -112,7 +113,8 @@ static enum status make_record(struct frame_reader *f, int64_t i, enum result_st
              (!k->tables || member(record, "tables", json_object)) &&
              (!k->list || member(record, k->list->name, json_array)),
          ERR_NOMEM, "out of memory for a record");
-    return row_identify(&f->rows, row, record, e);
+    /* Only whole records need labels, which are known from the plan. */
+    return f->in->content == VIEW_ALL ? row_identify(&f->rows, row, record, e) : OK;
 }
 
 static bool begins_record(const struct frame_reader *f, int64_t i)
@@ -153,6 +155,20 @@ static json_t *object_of(const struct frame_reader *f, enum field_place place, i
     return label ? member(json_object_get(record, inner->plan), label, json_object) : NULL;
 }
 
+/* What the view wants of a JSON text. */
+static enum status read_object(const struct reader *r, const char *text, json_t **out,
+                               struct err *e)
+{
+    enum status st = OK;
+    char *copy = NULL;
+    TRY(mem_string(&copy, text, e));
+    const size_t n = json_cut_members(copy, strlen(copy), r->unwanted->name);
+    TRY(json_read_text(r->path, copy, n, out, e));
+done:
+    free(copy);
+    return st;
+}
+
 static enum status set_field(const struct frame_reader *f, const struct field *field,
                              const struct column *c, int64_t i, struct err *e)
 {
@@ -162,7 +178,7 @@ static enum status set_field(const struct frame_reader *f, const struct field *f
     json_t *object = object_of(f, field->place, i);
     if (!object) return OK;
     if (json)
-        PASS(json_read_text(f->in->path, text_at(c, i), strlen(text_at(c, i)), &value, e));
+        PASS(read_object(f->in, c->data.t[i], &value, e));
     else
         value = value_at(c, i);
     NEED(json_object_set_new(object, field->name, value) == 0, ERR_FORMAT,
@@ -266,6 +282,9 @@ static enum status add_columns(const struct frame_reader *f, struct err *e)
         const enum field_place place = field->place;
         if (place == IN_LABELS || place == IN_PROVENANCE || place == FRAME_KEY) continue;
         if (place == IN_INNER && f->in->content == VIEW_STATES) continue;
+        if ((place == IN_INNER || place == IN_VALUES) &&
+            view_leaves_out(f->in->unwanted, field->name))
+            continue;
         if (field->type != FIELD_STATUS) PASS(add_field(f, field, e));
     }
     if (f->in->content != VIEW_ALL) return OK;
@@ -347,20 +366,22 @@ done:
     return st;
 }
 
-enum status cube_read(const char *path, enum view_content content, struct results_view **out,
-                      struct err *e)
+enum status cube_read(const char *path, enum view_content content, const struct view_names *without,
+                      struct results_view **out, struct err *e)
 {
     enum status st = OK;
     struct h5_errors saved;
-    struct reader r = {.path = path, .content = content, .file = -1};
     struct journal_mark mark;
     bool sealed;
+    struct reader r = {.path = path, .content = content, .unwanted = without, .file = -1};
     char *data = NULL;
     size_t n;
     h5_quiet(&saved);
     TRY(view_new(&r.view, e));
     TRY(fsx_read(path, 0, &data, &n, e));
     TRY(h5_open_image(path, data, n, &r.file, &mark, &sealed, e));
+    free(data); /* copied */
+    data = NULL;
     TRY(check_schema(&r, e));
     if (!sealed)
         log_warn("%s: without the checksum at its end: another program changed it, or an early "

@@ -32,6 +32,8 @@ struct journal {
     struct journal_damage damage;
     int64_t n, capacity;
     struct span *records; // (n)
+    char *line;           /* the line read last */
+    int64_t room;
 };
 
 enum status journal_path(const char *results, char **out, struct err *e)
@@ -216,44 +218,38 @@ done:
     return st;
 }
 
-/* *line = the bytes of record i, followed by a NUL. The caller frees. */
-static enum status read_line(const struct journal *j, int64_t i, char **line, struct err *e)
+/* j->line = the bytes of record i. */
+static enum status read_line(struct journal *j, int64_t i, struct err *e)
 {
-    enum status st = OK;
     const struct span *s = &j->records[i];
-    char *text = NULL;
-    TRY(mem_alloc(&text, s->n + 1, 1, "a journal line", e));
+    if (s->n > j->room) {
+        free(j->line);
+        j->line = NULL;
+        j->room = 0;
+        PASS(mem_alloc(&j->line, 2 * s->n, 1, "a journal line", e));
+        j->room = 2 * s->n;
+    }
     for (int64_t got = 0; got < s->n;) {
-        ssize_t r = pread(j->fd, text + got, (size_t)(s->n - got), (off_t)(s->at + got));
+        ssize_t r = pread(j->fd, j->line + got, (size_t)(s->n - got), (off_t)(s->at + got));
         if (r < 0 && errno == EINTR) continue;
-        ENSURE(r > 0, ERR_IO, "%s: cannot be read at byte %lld: %s", j->path,
-               (long long)(s->at + got), r ? strerror(errno) : "the file was cut");
+        NEED(r > 0, ERR_IO, "%s: cannot be read at byte %lld: %s", j->path,
+             (long long)(s->at + got), r ? strerror(errno) : "the file was cut");
         got += r;
     }
-    text[s->n] = '\0';
-    ENSURE(line_is_good(text, (size_t)s->n), ERR_IO,
-           "%s: has changed since it was opened, at byte %lld", j->path, (long long)s->at);
-    *line = text;
-    text = NULL;
-done:
-    free(text);
-    return st;
+    NEED(line_is_good(j->line, (size_t)s->n), ERR_IO,
+         "%s: has changed since it was opened, at byte %lld", j->path, (long long)s->at);
+    return OK;
 }
 
-enum status journal_read(const struct journal *j, int64_t i, const char *const *without,
-                         json_t **out, struct err *e)
+enum status journal_read(struct journal *j, int64_t i, const char *const *without, json_t **out,
+                         struct err *e)
 {
-    enum status st = OK;
-    char *line = NULL;
-    ENSURE(i >= 0 && i < j->n, ERR_USAGE, "%s: no record %lld of %lld", j->path, (long long)i,
-           (long long)j->n);
-    TRY(read_line(j, i, &line, e));
+    NEED(i >= 0 && i < j->n, ERR_USAGE, "%s: no record %lld of %lld", j->path, (long long)i,
+         (long long)j->n);
+    PASS(read_line(j, i, e));
     size_t n = (size_t)j->records[i].n - PREFIX;
-    if (without) n = json_cut_members(line + PREFIX, n, without);
-    TRY(json_read_text(j->path, line + PREFIX, n, out, e));
-done:
-    free(line);
-    return st;
+    if (without) n = json_cut_members(j->line + PREFIX, n, without);
+    return json_read_text(j->path, j->line + PREFIX, n, out, e);
 }
 
 /* --- writing --- */
@@ -402,6 +398,7 @@ void journal_close(struct journal *j)
     if (!j) return;
     if (j->fd >= 0) close(j->fd);
     free(j->records);
+    free(j->line);
     free(j->path);
     free(j);
 }

@@ -101,7 +101,7 @@ int64_t journal_n(const struct journal *j);
 /* Reads record i from the file; *out is owned by the caller (json_decref). Leaves out members with
  * the names in `without` (ends with NULL; NULL: none), wherever they are in the record. ERR_IO also
  * if the file was changed by another program. */
-MUST_USE enum status journal_read(const struct journal *j, int64_t i, const char *const *without,
+MUST_USE enum status journal_read(struct journal *j, int64_t i, const char *const *without,
                                   json_t **out, struct err *e);
 
 /* Appends a record. Not durable before journal_sync. After ERR_FULL or ERR_IO the file has no torn
@@ -136,18 +136,20 @@ const char *results_hdf5_version(void);
 /* --- a view: the newest plan and the records that belong to it --- */
 struct results_view;
 /* What a view holds of each record. Most of a record are lists and tables: what was measured per
- * layer, per sequence or per tensor. */
+ * sequence, layer or tensor. */
 enum view_content {
-    VIEW_STATES,  /* states, messages, times, provenance; what was measured per checkpoint */
-    VIEW_NUMBERS, /* also what was measured per text: all that the cube has on its grid */
+    VIEW_STATES, /* states, messages, times, digests of inputs, convergence: for plans and counts */
+    VIEW_NUMBERS, /* all but lists, tables, hosts and dates: what the cube has on its grid */
     VIEW_ALL
 };
-/* From a journal or cube file (recognised by its first bytes). ERR_IO, ERR_FORMAT (neither; no plan
- * in it). */
+/* From a journal or cube file (recognised by its first bytes). metrics: of VIEW_NUMBERS only these
+ * variables of the cube, as "a,b", their errors and the full-precision loss; NULL: all. ERR_IO,
+ * ERR_FORMAT (neither; no plan in it). */
 MUST_USE enum status results_view_open(const char *path, enum view_content content,
-                                       struct results_view **out, struct err *e);
+                                       const char *metrics, struct results_view **out,
+                                       struct err *e);
 /* Also of a journal without a plan. ERR_IO. */
-MUST_USE enum status results_view_of_journal(const struct journal *j, enum view_content content,
+MUST_USE enum status results_view_of_journal(struct journal *j, enum view_content content,
                                              struct results_view **out, struct err *e);
 void results_view_close(struct results_view *v);
 /* NULL: the journal holds no plan, since a run was killed at its start, or its line is damaged. */

@@ -2,6 +2,7 @@
 #include "results/kind.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include "util/words.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -106,22 +107,100 @@ enum status view_add(struct results_view *v, const json_t *borrowed, struct err 
     return OK;
 }
 
-/* Ends with NULL: the members that a view leaves out of records. */
-static void list_unwanted(enum view_content content, const char **names)
+/* --- what a view leaves out of records --- */
+
+/* What a reader is interested in. */
+struct interest {
+    enum view_content content;
+    const char *metrics; /* NULL: all */
+};
+
+/* Whether it is one of the metrics, the error of one, or the full-precision loss beside which they
+ * are shown. */
+static bool is_metric(const char *metrics, const char *variable)
 {
-    int64_t n = 0;
-    for (int k = 0; results_kinds[k] && content != VIEW_ALL; k++) {
-        const struct kind *kind = results_kinds[k];
-        if (kind->sequences) names[n++] = "sequence_loss";
-        if (kind->tables) names[n++] = "tables";
-        if (kind->list) names[n++] = kind->list->name;
-        if (kind->inner && content == VIEW_STATES) names[n++] = kind->inner->plan;
+    static const char *const endings[] = {"", "_stderr", "_residual", "_converged"};
+    const size_t n = strlen(variable);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && strcmp(variable + n - m, endings[i]) == 0 &&
+            words_have(metrics, ",", variable, n - m))
+            return true;
     }
-    names[n] = NULL;
+    return strcmp(variable, "baseline_loss") == 0;
+}
+
+/* States: times, from which plans learn, and what tells whether an iteration converged. */
+static bool wants_field(const struct interest *w, const struct kind *k, const struct field *f)
+{
+    const struct kind_iterated *i = k->iterated;
+    if (i && (strcmp(f->name, i->value) == 0 || strcmp(f->name, i->residual) == 0 ||
+              strcmp(f->name, i->converged) == 0))
+        return true;
+    if (w->content == VIEW_STATES) return f->units && strcmp(f->units, "s") == 0;
+    return !w->metrics || is_metric(w->metrics, f->variable);
+}
+
+/* Whether a field of any kind has this name in records and is wanted. */
+static bool wants_name(const struct interest *w, const char *name)
+{
+    /* What planning looks for in provenance has that name too. */
+    if (strcmp(name, "second_order") == 0) return true;
+    for (int k = 0; results_kinds[k]; k++)
+        for (const struct field *f = results_kinds[k]->fields; f->name; f++)
+            if (strcmp(f->name, name) == 0 && wants_field(w, results_kinds[k], f)) return true;
+    return false;
+}
+
+static void name_add(struct view_names *names, const char *name)
+{
+    if (names->n + 1 < (int64_t)(sizeof names->name / sizeof *names->name))
+        names->name[names->n++] = name;
+}
+
+static void leave_out_fields(const struct interest *w, struct view_names *names)
+{
+    for (int k = 0; results_kinds[k]; k++)
+        for (const struct field *f = results_kinds[k]->fields; f->name; f++)
+            if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
+                name_add(names, f->name);
+}
+
+/* Labels of states are known from the plan. */
+static void leave_out_texts(const struct interest *w, struct view_names *names)
+{
+    static const char *const texts[] = {"host", "path", "utc_start", "utc_end"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) name_add(names, texts[i]);
+    if (w->content != VIEW_STATES) return;
+    name_add(names, "fingerprint");
+    for (int i = 0; results_axes[i]; i++) name_add(names, results_axes[i]->name);
+}
+
+void view_leave_out(enum view_content content, const char *metrics, struct view_names *names)
+{
+    const struct interest w = {content, metrics};
+    *names = (struct view_names){0};
+    if (content == VIEW_ALL) return;
+    leave_out_fields(&w, names);
+    leave_out_texts(&w, names);
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct kind *kind = results_kinds[k];
+        if (kind->sequences) name_add(names, "sequence_loss");
+        if (kind->tables) name_add(names, "tables");
+        if (kind->list) name_add(names, kind->list->name);
+        if (kind->inner && content == VIEW_STATES) name_add(names, kind->inner->plan);
+    }
+}
+
+bool view_leaves_out(const struct view_names *names, const char *name)
+{
+    for (int64_t i = 0; i < names->n; i++)
+        if (strcmp(names->name[i], name) == 0) return true;
+    return false;
 }
 
 /* The plan is wanted whole. */
-static enum status add_from_journal(struct results_view *v, const struct journal *j, int64_t i,
+static enum status add_from_journal(struct results_view *v, struct journal *j, int64_t i,
                                     const char *const *without, struct err *e)
 {
     enum status st = OK;
@@ -138,15 +217,13 @@ done:
     return st;
 }
 
-enum status results_view_of_journal(const struct journal *j, enum view_content content,
-                                    struct results_view **out, struct err *e)
+static enum status read_records(struct journal *j, const struct view_names *without,
+                                struct results_view **out, struct err *e)
 {
     enum status st = OK;
-    const char *without[4 * KINDS_MAX + 1];
     struct results_view *v = NULL;
-    list_unwanted(content, without);
     TRY(view_new(&v, e));
-    for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without, e));
+    for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without->name, e));
     v->mark = journal_mark(j);
     *out = v;
     v = NULL;
@@ -155,14 +232,22 @@ done:
     return st;
 }
 
-static enum status open_journal(const char *path, enum view_content content,
+enum status results_view_of_journal(struct journal *j, enum view_content content,
+                                    struct results_view **out, struct err *e)
+{
+    struct view_names without;
+    view_leave_out(content, NULL, &without);
+    return read_records(j, &without, out, e);
+}
+
+static enum status open_journal(const char *path, const struct view_names *without,
                                 struct results_view **out, struct err *e)
 {
     enum status st = OK;
     struct journal *j = NULL;
     struct results_view *v = NULL;
     TRY(journal_open_readonly(path, &j, e));
-    TRY(results_view_of_journal(j, content, &v, e));
+    TRY(read_records(j, without, &v, e));
     ENSURE(v->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run", path);
     *out = v;
     v = NULL;
@@ -172,18 +257,20 @@ done:
     return st;
 }
 
-enum status results_view_open(const char *path, enum view_content content,
+enum status results_view_open(const char *path, enum view_content content, const char *metrics,
                               struct results_view **out, struct err *e)
 {
     enum status st = OK;
     static const char signature[8] = {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n'};
     char head[sizeof signature];
+    struct view_names without;
     int fd = -1;
+    view_leave_out(content, metrics, &without);
     TRY(fsx_open(path, &fd, NULL, e));
     if (read(fd, head, sizeof head) == sizeof head && memcmp(head, signature, sizeof head) == 0)
-        TRY(cube_read(path, content, out, e));
+        TRY(cube_read(path, content, &without, out, e));
     else
-        TRY(open_journal(path, content, out, e));
+        TRY(open_journal(path, &without, out, e));
 done:
     if (fd >= 0) close(fd);
     return st;

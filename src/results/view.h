@@ -11,8 +11,17 @@ MUST_USE enum status view_add(struct results_view *v, const json_t *record, stru
 
 /* Where in its journal a cube says that it was made. */
 void view_set_mark(struct results_view *v, const struct journal_mark *mark);
+/* Names of members that a view leaves out, wherever they are in a record; NULL after the last.
+ * content and metrics: as for results_view_open. */
+struct view_names {
+    int64_t n;
+    const char *name[240];
+};
+void view_leave_out(enum view_content content, const char *metrics, struct view_names *names);
+bool view_leaves_out(const struct view_names *names, const char *name);
 
 /* Reconstructs the records that a cube was made from, without NaN values, because a cube does not
  * distinguish them from missing ones. Warns of a cube without its seal. ERR_IO, ERR_FORMAT. */
 MUST_USE enum status cube_read(const char *path, enum view_content content,
-                               struct results_view **out, struct err *e);
+                               const struct view_names *without, struct results_view **out,
+                               struct err *e);

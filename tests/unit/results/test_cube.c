@@ -92,7 +92,8 @@ static void round_trip(void **state)
     struct results_view *v = sample_view(folder, true), *back = NULL;
     struct err e = {0};
     if (cube_write(first, v, NULL, &e) != OK) fail_msg("%s%s", e.text, e.trail);
-    if (results_view_open(first, VIEW_ALL, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    if (results_view_open(first, VIEW_ALL, NULL, &back, &e) != OK)
+        fail_msg("%s%s", e.text, e.trail);
     check_views(v, back);
     assert_json_equal(results_view_end(v), results_view_end(back));
     assert_int_equal(cube_write(second, back, NULL, &e), OK);
@@ -123,7 +124,7 @@ static void damaged_cubes(void **state)
         FILE *f = fopen(path, "wb");
         assert_int_equal(fwrite(data, 1, cut, f), cut);
         fclose(f);
-        assert_int_equal(results_view_open(path, VIEW_ALL, &back, &e), ERR_FORMAT);
+        assert_int_equal(results_view_open(path, VIEW_ALL, NULL, &back, &e), ERR_FORMAT);
         assert_non_null(strstr(e.text, path));
     }
     free(data);
@@ -149,7 +150,7 @@ static void flipped_bits(void **state)
         assert_int_equal(fwrite(data, 1, n, f), n);
         fclose(f);
         data[bit / 8] ^= (char)(1 << bit % 8);
-        if (results_view_open(path, VIEW_ALL, &back, &e) == OK) {
+        if (results_view_open(path, VIEW_ALL, NULL, &back, &e) == OK) {
             results_view_close(back);
             continue;
         }
@@ -170,18 +171,18 @@ static void not_results(void **state)
     char *folder = sample_folder(), *path = sample_path(folder, "a.h5");
     struct results_view *v;
     struct err e = {0};
-    assert_int_equal(results_view_open(path, VIEW_ALL, &v, &e), ERR_IO);
+    assert_int_equal(results_view_open(path, VIEW_ALL, NULL, &v, &e), ERR_IO);
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     assert_true(file >= 0);
     H5Fclose(file);
     err_clear(&e);
-    assert_int_equal(results_view_open(path, VIEW_ALL, &v, &e),
+    assert_int_equal(results_view_open(path, VIEW_ALL, NULL, &v, &e),
                      ERR_FORMAT); /* another program's HDF5 */
     assert_non_null(strstr(e.text, path));
     assert_non_null(strstr(e.text, "not a results cube"));
     assert_int_equal(fsx_write_atomic(path, "text\n", 5, NULL), OK);
     err_clear(&e);
-    assert_int_equal(results_view_open(path, VIEW_ALL, &v, &e), ERR_FORMAT);
+    assert_int_equal(results_view_open(path, VIEW_ALL, NULL, &v, &e), ERR_FORMAT);
     free(path);
     sample_remove(folder);
 }
@@ -200,7 +201,7 @@ static void another_schema(void **state)
     hid_t attribute = H5Aopen(file, "schema_version", H5P_DEFAULT);
     assert_true(H5Awrite(attribute, H5T_NATIVE_INT64, &later) >= 0);
     assert_true(H5Aclose(attribute) >= 0 && H5Fclose(file) >= 0);
-    assert_int_equal(results_view_open(path, VIEW_ALL, &v, &e), ERR_FORMAT);
+    assert_int_equal(results_view_open(path, VIEW_ALL, NULL, &v, &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, "schema 99"));
     free(path);
     sample_remove(folder);
@@ -275,7 +276,8 @@ static void bare_plans(void **state)
         }
         assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
         if (cube_write(path, v, NULL, &e) != OK) fail_msg("%s%s", e.text, e.trail);
-        if (results_view_open(path, VIEW_ALL, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+        if (results_view_open(path, VIEW_ALL, NULL, &back, &e) != OK)
+            fail_msg("%s%s", e.text, e.trail);
         check_views(v, back);
         assert_null(results_view_end(back));
         assert_int_equal(cube_write(again, back, NULL, &e), OK);
@@ -322,7 +324,7 @@ static void large_cubes(void **state)
     }
     assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
     if (cube_write(path, v, NULL, &e) != OK) fail_msg("%s%s", e.text, e.trail);
-    if (results_view_open(path, VIEW_ALL, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    if (results_view_open(path, VIEW_ALL, NULL, &back, &e) != OK) fail_msg("%s%s", e.text, e.trail);
     for (int i = 0; i < CHECKPOINTS; i++) {
         snprintf(name, sizeof name, "step%d", i);
         results_cell_key(name, "v-4", key);

@@ -66,8 +66,9 @@ static enum status print_method(const struct quant_method *m, struct err *e)
     const int64_t width = page_width(stdout, OPTION_PAGE);
     TRY(quant_option_names(m, &options, e));
     TRY(preset_list(m, &presets, e));
-    printf("%-10s bits %lld to %lld%s\n", m->name, (long long)m->bits_min, (long long)m->bits_max,
-           quant_calibrates(m) ? ", needs calibration" : "");
+    printf("%-11s bits %lld", m->name, (long long)m->bits_min);
+    if (m->bits_max > m->bits_min) printf(" to %lld", (long long)m->bits_max);
+    printf("%s\n", quant_calibrates(m) ? ", needs calibration" : "");
     print_words("", m->doc, width);
     print_words("options", options, width);
     print_words("presets", presets, width);

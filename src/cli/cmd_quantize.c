@@ -105,6 +105,10 @@ static enum status set_up(struct quantize *o, struct err *e)
     struct visit *v = &o->single.visit;
     NEED(o->method, ERR_USAGE, "--method is missing; qtraj methods lists them");
     const struct quant_method *method = quant_find(o->method);
+    NEED(o->bits || method->bits_min == method->bits_max, ERR_USAGE,
+         "--bits is missing: expected %lld to %lld for %s", (long long)method->bits_min,
+         (long long)method->bits_max, method->name);
+    if (!o->bits) o->bits = method->bits_min;
     NEED(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
          "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
          (long long)method->bits_min, (long long)method->bits_max, method->name);
@@ -279,7 +283,7 @@ static enum status run(struct call *c, struct err *e)
         {"--method", ARG_CHOICE, &method, "M", "qtraj methods lists them"},
         {"--preset", ARG_CHOICE, &preset, "P",
          "a protocol's defaults, which `qtraj options` lists"},
-        {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8"},
+        {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8 (the method's, if it has only one)"},
         {"--field", ARG_TEXT, &o.field, "NAME",
          "field of a JSON line that holds the text, of both texts"},
         {"--length", ARG_INTEGER, &o.length, "N",
@@ -321,7 +325,7 @@ done:
 
 const struct command cmd_quantize = {
     .name = "quantize",
-    .arguments = "DIR --method M --bits B [--calibration-text FILE] [--out OUT] ...",
+    .arguments = "DIR --method M [--bits B] [--calibration-text FILE] [--out OUT] ...",
     .doc = "quantize one checkpoint, report its loss and layer errors",
     .run = run,
 };

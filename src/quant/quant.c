@@ -66,6 +66,11 @@ static const struct option shared_keys[] = {
            "Hessian of inputs computed with the variant's quantized layers (own), or of the "
            "full-precision model's, once for all variants of a checkpoint (shared)",
            .fallback = "own", .choices = hessians),
+    OPTION(quant_options, absmax_block, INT,
+           "consecutive weights of the flattened matrix that are scaled by their largest magnitude",
+           .unit = "weights", .fallback = "64", .low = 1, .high = INT64_MAX),
+    OPTION(quant_options, double_quant, BOOL, "the blocks' largest magnitudes are stored in 8 bits",
+           .fallback = "false"),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 
@@ -227,9 +232,15 @@ enum status quant_check(const char *name, const struct quant_options *o, const i
     for (int64_t i = 0; (key = quant_options_key(i)) != NULL; i++)
         ENSURE(!quant_options_changed(o, key) || quant_concerns(method, key), ERR_USAGE,
                "method %s has no option %s; it takes: %s", name, key, known);
-    for (int64_t i = 0; method->check && i < n; i++)
-        if (bits[i] >= method->bits_min && bits[i] <= method->bits_max)
-            TRY(method->check(bits[i], o, e));
+    int64_t supported = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (bits[i] < method->bits_min || bits[i] > method->bits_max) continue;
+        supported++;
+        if (method->check) TRY(method->check(bits[i], o, e));
+    }
+    ENSURE(supported > 0, ERR_USAGE,
+           "method %s has widths from %lld to %lld bits, and none of these is asked for", name,
+           (long long)method->bits_min, (long long)method->bits_max);
 done:
     free(known);
     return st;

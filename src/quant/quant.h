@@ -237,8 +237,8 @@ MUST_USE enum status quant_option_names(const struct quant_method *method, char 
 bool quant_shares_prepare(const struct quant_method *method, const struct quant_options *a,
                           const struct quant_options *b);
 /* Checks that the method exists, that options which differ from their defaults concern it, and
- * calls its check for each of the n bit-widths that it supports. Other widths are no error: their
- * cells are "not applicable". ERR_USAGE. */
+ * calls its check for each of the n bit-widths that it supports. Of these there must be one; other
+ * widths are no error: their cells are "not applicable". ERR_USAGE. */
 MUST_USE enum status quant_check(const char *method, const struct quant_options *o,
                                  const int64_t *bits, int64_t n, struct err *e);
 /* ERR_USAGE if the method works at run time: its weights alone do not define the model. what: the

@@ -52,6 +52,8 @@ struct quant_options {
     int scale_dtype;        /* enum scale_dtype; codes are always chosen with f32 scales */
     int last_resort;        /* enum last_resort */
     int hessian;            /* enum quant_hessian */
+    int64_t absmax_block;   /* weights of the flattened matrix that share a largest magnitude */
+    bool double_quant;      /* these magnitudes are quantized in turn */
     union quant_own own[METHOD_N];
 };
 

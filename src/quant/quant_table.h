@@ -6,7 +6,12 @@
 #define QUANT_METHODS(X)                                                                           \
     X(RTN, rtn)                                                                                    \
     X(GPTQ, gptq)                                                                                  \
-    X(HQQ, hqq)
+    X(HQQ, hqq)                                                                                    \
+    X(NF4, nf4)                                                                                    \
+    X(FP4, fp4)                                                                                    \
+    X(MXFP4, mxfp4)                                                                                \
+    X(NVFP4, nvfp4)                                                                                \
+    X(INT8_WEIGHT, int8_weight)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */

@@ -1,0 +1,23 @@
+/* absmax: the 4-bit formats of bitsandbytes (Dettmers et al. 2023; csrc/kernels.cu, functional.py).
+ *
+ * Blocks are runs of consecutive weights of the flattened matrix, so that they cross rows where the
+ * block size does not divide the row, as in the package; every 64 rows a block begins anew. Each
+ * has its largest magnitude in f32, and codes of a table for weights divided by it. With double
+ * quantization the largest magnitudes are stored in 8 bits: minus their mean, in blocks of 256, as
+ * codes of the package's "dynamic" map. They are the nearest codes, as those of its CUDA kernel; on
+ * the CPU it looks them up in a table of 65,536 entries, and one of some hundreds is the second
+ * nearest. */
+#pragma once
+#include "quant/codes.h"
+#include "quant/quant.h"
+
+/* run, memory and cost of a method with such a table. Options: absmax_block, double_quant. */
+MUST_USE enum status absmax_run(const struct codes *table, const struct quant_job *job,
+                                struct quant_report *report, struct err *e);
+void absmax_memory(const struct quant_options *o, const struct quant_extent *x,
+                   struct quant_memory *out);
+void absmax_cost(const struct quant_options *o, int64_t rows, int64_t cols, struct quant_cost *out);
+
+enum { DYNAMIC_N = 256 };
+/* The values of the package's signed 8-bit dynamic map, rising (functional.create_dynamic_map). */
+void absmax_dynamic(float map[DYNAMIC_N]);

@@ -1,0 +1,140 @@
+/* nf4, fp4 and int8_weight against bitsandbytes, mxfp4 and nvfp4 against torchao
+ * (tests/fixtures/float4). */
+#include "fixture.h"
+#include "layer.h"
+#include "quant/absmax.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static const char *const layers[] = {"48x96", "32x128", "40x320"};
+
+static struct fixture_tensor tensor(const struct fixture *f, const char *layer, const char *name)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.%s", layer, name);
+    struct fixture_tensor t = fixture_get(f, key);
+    assert_non_null(t.data);
+    return t;
+}
+
+static float *quantize(const struct fixture *f, const char *layer, const char *method,
+                       bool double_quant, struct layer *l, struct quant_report *r)
+{
+    const struct quant_method *m = quant_find(method);
+    struct fixture_tensor w = tensor(f, layer, "W");
+    struct quant_options o = options_make(128);
+    struct err e = {0};
+    float *q;
+    o.double_quant = double_quant;
+    *l = (struct layer){.rows = w.dim[0], .cols = w.dim[1], .w = (float *)(uintptr_t)w.f};
+    if (layer_quantize(l, m, m->bits_max, &o, &q, r, &e) != OK) fail_msg("%s", e.text);
+    return q;
+}
+
+static bool near(float a, float b, float tolerance)
+{
+    return fabsf(a - b) <= tolerance * fabsf(b);
+}
+
+/* Equal to the package but for the last bit. */
+static void check_dequantized(const struct fixture *f, const char *method, double bits)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.dequant", method);
+    for (int i = 0; i < 3; i++) {
+        struct layer l;
+        struct quant_report r;
+        float *q = quantize(f, layers[i], method, false, &l, &r);
+        struct fixture_tensor expected = tensor(f, layers[i], name);
+        for (int64_t j = 0; j < l.rows * l.cols; j++)
+            assert_true(near(q[j], expected.f[j], 0x1p-23f));
+        assert_true(fabs(r.bits_per_weight - bits) < 0.02);
+        free(q);
+    }
+}
+
+/* The same with double quantization, where the last bit of the mean moves two bits more, and one
+ * block of a matrix may have the code beside the nearest (absmax.h): at most 1.5 % more or less. */
+static void check_nested(const struct fixture *f, const char *method)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s_dq.dequant", method);
+    for (int i = 0; i < 3; i++) {
+        struct layer l;
+        struct quant_report r;
+        float *q = quantize(f, layers[i], method, true, &l, &r);
+        struct fixture_tensor expected = tensor(f, layers[i], name);
+        int64_t n = l.rows * l.cols, differ = 0;
+        for (int64_t at = 0; at < n; at += 64) {
+            bool equal = true;
+            for (int64_t j = at; j < at + 64; j++) {
+                equal = equal && near(q[j], expected.f[j], 0x1p-22f);
+                assert_true(near(q[j], expected.f[j], 0.015f));
+            }
+            differ += !equal;
+        }
+        assert_true(differ <= 1);
+        assert_true(fabs(r.bits_per_weight - 4.135) < 0.02);
+        free(q);
+    }
+}
+
+static void test_packages(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    assert_true(fixture_open(&f, FIXTURES "/float4", "float4"));
+    check_dequantized(&f, "nf4", 4.5);
+    check_dequantized(&f, "fp4", 4.5);
+    check_dequantized(&f, "mxfp4", 4.25);
+    check_dequantized(&f, "nvfp4", 4.505);
+    check_nested(&f, "nf4");
+    check_nested(&f, "fp4");
+    fixture_close(&f);
+}
+
+static void test_int8(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    assert_true(fixture_open(&f, FIXTURES "/float4", "float4"));
+    for (int i = 0; i < 3; i++) {
+        struct layer l;
+        struct quant_report r;
+        float *q = quantize(&f, layers[i], "int8_weight", false, &l, &r);
+        const int8_t *codes = tensor(&f, layers[i], "int8.CB").data;
+        const float *scale = tensor(&f, layers[i], "int8.SCB").f;
+        for (int64_t j = 0; j < l.rows * l.cols; j++)
+            assert_true(q[j] == (float)codes[j] * scale[j / l.cols] / 127);
+        assert_float_equal(r.bits_per_weight, 8 + 32.0 / (double)l.cols, 1e-12);
+        free(q);
+    }
+    fixture_close(&f);
+}
+
+static void test_dynamic_map(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    float map[DYNAMIC_N];
+    assert_true(fixture_open(&f, FIXTURES "/float4", "float4"));
+    const float *expected = fixture_get(&f, "table.dynamic8").f;
+    absmax_dynamic(map);
+    for (int i = 0; i < DYNAMIC_N; i++)
+        assert_true(fabsf(map[i] - expected[i]) <= 0x1p-23f * fabsf(expected[i]));
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_packages),
+        cmocka_unit_test(test_int8),
+        cmocka_unit_test(test_dynamic_map),
+    };
+    linalg_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

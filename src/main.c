@@ -4,20 +4,27 @@
 #include "util/mem.h"
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
     int provided;
+    bool apart;
     /* A closed pipe and a file that has reached its size limit then fail as a full disk does. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    if (cli_without_mpi(argc, argv)) return cli_main(MPI_COMM_NULL, argc, argv, &apart);
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
         fprintf(stderr, "qtraj: error: MPI cannot be initialised\n");
         return EXIT_INTERNAL;
     }
     mem_setup();
     linalg_setup();
-    int code = cli_main(MPI_COMM_WORLD, argc, argv);
+    int code = cli_main(MPI_COMM_WORLD, argc, argv, &apart);
+    if (apart) {
+        fflush(NULL);
+        _exit(code);
+    }
     MPI_Finalize();
     return code;
 }

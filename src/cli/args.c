@@ -89,8 +89,8 @@ static enum status print_help(const struct args *a, const struct call *c, struct
     enum status st = OK;
     struct flag_list flags = {0};
     int64_t width = page_width(stdout, 80);
-    int rank;
-    MPI_Comm_rank(c->world, &rank);
+    int rank = 0;
+    if (c->world != MPI_COMM_NULL) MPI_Comm_rank(c->world, &rank);
     TRY(list_flags(a, &flags, e));
     if (rank != 0) goto done;
     printf("usage: ");

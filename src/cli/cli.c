@@ -14,9 +14,9 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,      &cmd_plan,    &cmd_status,        &cmd_show,    &cmd_rebuild,  &cmd_options,
-    &cmd_methods,  &cmd_inspect, &cmd_architectures, &cmd_eval,    &cmd_quantize, &cmd_curvature,
-    &cmd_tokenize, &cmd_doctor,  &cmd_help,          &cmd_version, &cmd_manuals,
+    &cmd_run,       &cmd_launch,   &cmd_plan,    &cmd_status,        &cmd_show,    &cmd_rebuild,
+    &cmd_options,   &cmd_methods,  &cmd_inspect, &cmd_architectures, &cmd_eval,    &cmd_quantize,
+    &cmd_curvature, &cmd_tokenize, &cmd_doctor,  &cmd_help,          &cmd_version, &cmd_manuals,
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -95,6 +95,26 @@ int64_t cli_memory(void)
     return limits_usable(share.memory);
 }
 
+void cli_share_write(char text[CLI_SHARE])
+{
+    snprintf(text, CLI_SHARE, "%lld %lld %lld %lld %d %d", (long long)share.memory,
+             (long long)share.cores, (long long)share.ranks, (long long)share.workers, share.bound,
+             omp_get_max_threads());
+}
+
+enum status cli_share_take(const char *text, struct err *e)
+{
+    long long memory, cores, ranks, workers;
+    int bound, threads;
+    NEED(sscanf(text, "%lld %lld %lld %lld %d %d", &memory, &cores, &ranks, &workers, &bound,
+                &threads) == 6 &&
+             threads > 0,
+         ERR_MPI, "a rank's share of its node is malformed: %s", text);
+    share = (struct limits_share){memory, cores, ranks, workers, bound};
+    omp_set_num_threads(threads);
+    return OK;
+}
+
 enum status cli_print_json(json_t *json, size_t flags, struct err *e)
 {
     enum status st = OK;
@@ -154,12 +174,18 @@ static enum status flush_output(struct err *e)
     return OK;
 }
 
+static int rank_of(MPI_Comm world)
+{
+    int rank = 0;
+    if (world != MPI_COMM_NULL) MPI_Comm_rank(world, &rank);
+    return rank;
+}
+
 /* Returns the exit code; prints the one line of an error. */
 static int run(struct call *c)
 {
     struct err e = {0};
-    int rank;
-    MPI_Comm_rank(c->world, &rank);
+    const int rank = rank_of(c->world);
     enum status st = c->command->run(c, &e);
     if (st == OK && rank == 0) st = flush_output(&e);
     if (st == OK) return c->code;
@@ -190,9 +216,37 @@ static const struct command *choose(int argc, char **argv, bool speak)
     return NULL;
 }
 
-int cli_main(MPI_Comm world, int argc, char **argv)
+bool cli_without_mpi(int argc, char **argv)
+{
+    const struct command *command = choose(argc, argv, false);
+    return command && command->without_mpi;
+}
+
+static void leave_verdict(int code)
+{
+    const char *path = getenv(CLI_VERDICT);
+    FILE *f = path ? fopen(path, "w") : NULL;
+    if (!f) return;
+    fprintf(f, "%d\n", code);
+    fclose(f);
+}
+
+/* Of a command without MPI. */
+static int run_without_mpi(int argc, char **argv)
+{
+    struct call c = {.command = choose(argc, argv, false),
+                     .world = MPI_COMM_NULL,
+                     .argc = argc - 1,
+                     .argv = argv + 1,
+                     .code = EXIT_DONE};
+    return run(&c);
+}
+
+int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
 {
     int rank, size, code = EXIT_DONE;
+    *apart = false;
+    if (world == MPI_COMM_NULL) return run_without_mpi(argc, argv);
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     if (size > 1) log_rank(rank);
@@ -208,7 +262,9 @@ int cli_main(MPI_Comm world, int argc, char **argv)
     else if (rank == 0)
         set_threads(MPI_COMM_SELF, true);
     if (c.command->all_ranks || rank == 0) code = run(&c);
-    if (size > 1) {
+    *apart = c.apart;
+    if (rank == 0 && c.command == &cmd_run) leave_verdict(code);
+    if (size > 1 && !c.apart) {
         MPI_Request request;
         MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);
         patient_wait(&request);

@@ -31,6 +31,8 @@ struct call {
     char **argv; // (argc) argv[0] is the command's name
     int code;    /* enum exit_code if the status is OK; EXIT_DONE unless the command sets it */
     bool help;   /* --help was answered (args_parse), there is nothing to do */
+    /* Ranks of world are lost or are none of its: after it no call of MPI, not even MPI_Finalize */
+    bool apart;
     /* args_parse lists the command's flags here (flags.h) instead of parsing; NULL: it parses */
     struct flag_list *flags;
 };
@@ -40,6 +42,7 @@ struct command {
     const char *arguments; /* for its line of usage, without the name */
     const char *doc;       /* a sentence without its capital and its full stop */
     bool all_ranks;        /* collective on world; else it runs on rank 0 while the others wait */
+    bool without_mpi;      /* MPI is not started: world is MPI_COMM_NULL */
     bool rank_0_waits;     /* with several ranks, rank 0 does not compute and needs no cores */
     enum status (*run)(struct call *c, struct err *e);
 };
@@ -48,6 +51,11 @@ struct command {
 const struct limits_share *cli_share(void);
 /* The part of its memory that this rank may plan with, in bytes. */
 int64_t cli_memory(void);
+/* The share and the number of threads of this rank as a text, and the same taken from a text: for a
+ * process that takes the place of another. ERR_NOMEM; ERR_MPI: malformed. */
+enum { CLI_SHARE = 128 };
+void cli_share_write(char text[CLI_SHARE]);
+MUST_USE enum status cli_share_take(const char *text, struct err *e);
 
 /* Prints a JSON value and a newline on stdout. flags: jansson's. json is taken over; NULL:
  * ERR_NOMEM.
@@ -64,9 +72,17 @@ MUST_USE enum status cli_command_flags(const struct command *command, struct fla
 /* Prints which commands there are. */
 void cli_print_commands(FILE *out);
 
-/* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. */
-int cli_main(MPI_Comm world, int argc, char **argv);
+/* True if argv[1] is a command without MPI: then cli_main is called with MPI_COMM_NULL. */
+bool cli_without_mpi(int argc, char **argv);
+/* A code that stands for how `qtraj run` ended is left in the file that this variable names, for
+ * `qtraj launch`: mpirun's own says little. */
+#define CLI_VERDICT "QTRAJ_VERDICT"
 
-extern const struct command cmd_run, cmd_plan, cmd_doctor, cmd_status, cmd_show, cmd_rebuild,
-    cmd_options, cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval, cmd_quantize,
-    cmd_curvature, cmd_help, cmd_version, cmd_manuals;
+/* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. *apart:
+ * the process must end without another call of MPI, since ranks were lost; the code is rank 0's
+ * own. */
+int cli_main(MPI_Comm world, int argc, char **argv, bool *apart);
+
+extern const struct command cmd_run, cmd_launch, cmd_plan, cmd_doctor, cmd_status, cmd_show,
+    cmd_rebuild, cmd_options, cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval,
+    cmd_quantize, cmd_curvature, cmd_help, cmd_version, cmd_manuals;

@@ -12,26 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status parse(struct run_master *m, struct call *c, struct err *e)
-{
-    static const char *const retried[] = {"failed", NULL};
-    struct arg_choice retry = {.words = retried};
-    const struct arg table[] = {
-        {"--set", ARG_LIST, &m->set, "KEY=VALUE", "override a key of the sweep file"},
-        {"--only", ARG_LIST, &m->only, "KEY=PATTERN",
-         "only cells whose model, checkpoint, bits or quantizer match, or points of a surface"},
-        {"--retry", ARG_CHOICE, &retry, "failed",
-         "compute failed cells again even if no input file has changed"},
-        {"--redo", ARG_SWITCH, &m->choice.redo, NULL, "compute finished cells again"},
-    };
-    const struct args args = {ARGS(table)};
-    PASS(args_parse(&args, c, &m->path, 1, e));
-    m->choice.retry_failed = retry.word != NULL;
-    m->choice.n_only = m->only.n;
-    m->choice.only = m->only.items;
-    return plan_choice_check(&m->choice, e);
-}
-
 struct worker {
     struct run_master
         *master; /* a single rank's master, which gets records without JSON text; else NULL */
@@ -179,9 +159,52 @@ done:
     return st;
 }
 
+/* The shares of all ranks, for those that may have to replace one; on rank 0. Collective on world.
+ */
+static enum status gather_shares(struct run_master *m, MPI_Comm world, struct err *e)
+{
+    char own[CLI_SHARE];
+    int rank, size;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
+    enum status st = rank == 0 ? mem_zero(&m->shares, size, sizeof own, "ranks", e) : OK;
+    PASS(err_agree(world, st, e));
+    cli_share_write(own);
+    MPI_Gather(own, sizeof own, MPI_CHAR, m->shares, sizeof own, MPI_CHAR, 0, world);
+    return OK;
+}
+
+static const char *share_of(void *context, int64_t rank)
+{
+    return ((struct run_master *)context)->shares[rank];
+}
+
+/* After a failed write (a full or faulty disk) the run can be resumed. */
+static enum status resumable(struct call *c, enum status st, struct err *e)
+{
+    if (st != ERR_IO && st != ERR_FULL) return st;
+    log_error("%s; stopped: start the run again to continue", e->text);
+    err_clear(e);
+    c->code = EXIT_STOPPED;
+    return OK;
+}
+
+/* All ranks come to the same end, unless some are lost. */
+static enum status come_together(struct run_master *m, struct call *c, int rank, bool lost,
+                                 enum status st, struct err *e)
+{
+    const int code = st == OK ? c->code : cli_exit_code(st);
+    if (rank == 0) run_journal_close(&m->out, code); /* while nothing can end this process */
+    c->apart = rank == 0 ? m->link && link_finish(m->link, code, lost) : m->link && st != OK;
+    if (c->apart && rank > 0) log_error("rank %d: %s", rank, e->text);
+    if (c->apart) return st;
+    st = err_agree(c->world, st, e);
+    link_bye(m->link);
+    return st;
+}
+
 static enum status run_tasks(struct run_master *m, struct call *c, int rank, struct err *e)
 {
-    enum status st = OK;
     struct worker worker = {.master = m->alone ? m : NULL};
     struct sched_outcome outcome = {0};
     const struct sched_work work = {.run = run_visit, .context = &worker};
@@ -189,41 +212,78 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
                                     .tick = run_master_tick,
                                     .watch = run_master_watch,
                                     .context = m};
+    const struct sched_rescue rescue = {
+        .link = m->link, .argv = m->argv, .terms = share_of, .lose = run_master_lose, .context = m};
     if (rank == 0) run_master_start(m);
-    TRY(sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &outcome, e));
-    if (rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
-    TRY(err_agree(c->world, st, e));
-done:
+    enum status st = sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &rescue, &outcome, e);
+    if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
     visit_cache_free(&worker.cache);
-    /* After a failed write (a full or faulty disk) the run can be resumed. */
-    if (rank == 0 && (st == ERR_IO || st == ERR_FULL)) {
-        log_error("%s; stopped: start the run again to continue", e->text);
-        err_clear(e);
-        c->code = EXIT_STOPPED;
-        st = OK;
-    }
+    if (rank == 0) st = resumable(c, st, e);
+    return come_together(m, c, rank, outcome.lost, st, e);
+}
+
+static enum status take_share(void *context, const char *terms, struct err *e)
+{
+    (void)context;
+    return cli_share_take(terms, e);
+}
+
+/* This process takes the place of one that was lost. */
+static enum status replace(struct call *c, MPI_Comm master, struct err *e)
+{
+    struct worker worker = {0};
+    const struct sched_work work = {.run = run_visit, .context = &worker};
+    c->apart = true;
+    enum status st = sched_replace(c->world, master, &work, take_share, NULL, e);
+    visit_cache_free(&worker.cache);
     return st;
+}
+
+/* The name with which the program was called and the command's own arguments. */
+static enum status keep_command(struct run_master *m, const struct call *c, struct err *e)
+{
+    PASS(mem_zero(&m->argv, c->argc + 2, sizeof *m->argv, "arguments", e));
+    m->argv[0] = c->argv[-1]; /* the program's name */
+    for (int i = 0; i < c->argc; i++) m->argv[1 + i] = c->argv[i];
+    return OK;
+}
+
+static enum status prepare(struct run_master *m, struct call *c, int rank, struct err *e)
+{
+    PASS(gather_shares(m, c->world, e));
+    m->worker = find_workers(c->world);
+    PASS(find_rates(c->world, &m->rates, e));
+    enum status st = OK;
+    if (rank == 0) st = run_master_prepare(m, c->argc, c->argv, e);
+    PASS(err_agree(c->world, st, e));
+    return scratch_check(c->world, m->sweep.run.scratch, e);
 }
 
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct run_master m = {0};
+    MPI_Comm master;
     int rank, size;
     MPI_Comm_rank(c->world, &rank);
     MPI_Comm_size(c->world, &size);
     m.alone = size == 1;
     sched_catch_signals();
-    st = parse(&m, c, e);
-    if (st == OK && rank == 0) st = run_journal_watch(&m.out, e);
-    TRY(err_agree(c->world, st, e));
-    m.worker = find_workers(c->world);
-    if (!c->help) TRY(find_rates(c->world, &m.rates, e));
-    if (!c->help && rank == 0) st = run_master_prepare(&m, c->argc, c->argv, e);
-    TRY(err_agree(c->world, st, e));
+    TRY(run_arguments(&m.arguments, c, NULL, 0, e));
     if (c->help) goto done;
-    TRY(scratch_check(c->world, m.sweep.run.scratch, e));
-    TRY(run_tasks(&m, c, rank, e));
+    if (sched_replaces(&master)) {
+        st = replace(c, master, e);
+        goto done;
+    }
+    if (rank == 0) st = run_journal_watch(&m.out, e);
+    if (st == OK) st = keep_command(&m, c, e);
+    TRY(err_agree(c->world, st, e));
+    link_open(c->world, run_journal_break, &m.out, &m.link);
+    st = prepare(&m, c, rank, e);
+    if (st == OK)
+        st = run_tasks(&m, c, rank, e);
+    else
+        link_bye(m.link);
 done:
     run_master_free(&m, st == OK ? c->code : cli_exit_code(st));
     return st;

@@ -122,6 +122,12 @@ static void end_late(void *context)
     _exit(EXIT_STOPPED);
 }
 
+void run_journal_break(void *context, const char *why)
+{
+    log_error("%s", why);
+    end_late(context);
+}
+
 enum status run_journal_watch(struct run_journal *j, struct err *e)
 {
     const double seconds = 0.25;

@@ -23,6 +23,10 @@ struct run_journal {
  * is released, and an unfinished cube goes; what is in hand is dropped. ERR_NOMEM. */
 MUST_USE enum status run_journal_watch(struct run_journal *j, struct err *e);
 
+/* Ends the process at once as if a signal had come, on any thread, for the reason that it prints.
+ * Does not return. context: a struct run_journal that is watched. */
+void run_journal_break(void *context, const char *why);
+
 /* Takes the lock of the results and opens their journal; removes what killed runs left beside them.
  * If another process takes the lock over, this one gets SIGTERM. ERR_USAGE: there is a file in the
  * cube's place that is no cube, or a cube without a journal; others as lock_take and journal_open.

@@ -12,13 +12,16 @@
 
 void run_master_free(struct run_master *m, int exit_code)
 {
-    arg_list_free(&m->set);
-    arg_list_free(&m->only);
+    run_arguments_free(&m->arguments);
     for (int64_t i = 0; m->tasks && i < m->visits.n; i++) {
         free(m->tasks[i].text);
         free(m->tasks[i].name);
     }
     free(m->tasks);
+    free(m->losses);
+    free(m->shares);
+    free(m->argv);
+    run_delivered_free(&m->delivered);
     progress_free(&m->progress);
     plan_visits_free(&m->visits);
     run_journal_close(&m->out, exit_code);
@@ -114,17 +117,21 @@ static enum status name_visit(const struct visit *v, char **name, struct err *e)
                       t->point ? t->point : "");
 }
 
-static enum status make_tasks(struct run_master *m, const int64_t *ranks, struct err *e)
+static enum status make_tasks(struct run_master *m, const struct results_view *view,
+                              const int64_t *ranks, struct err *e)
 {
     PASS(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
+    PASS(mem_zero(&m->losses, m->visits.n, sizeof *m->losses, "tasks", e));
     for (int64_t i = 0; i < m->visits.n; i++) {
         const struct plan_visit *v = &m->visits.visits[i];
-        m->tasks[i] = (struct sched_task){.cost = v->cost,
+        m->tasks[i] = (struct sched_task){.id = i,
+                                          .cost = v->cost,
                                           .n_parts = v->n_pieces,
                                           .parts = v->pieces,
                                           .kind = v->kind,
                                           .files = v->files,
                                           .ranks = ranks[v->model]};
+        m->losses[i] = run_losses_before(view, v->visit.key);
         PASS(name_visit(&v->visit, &m->tasks[i].name, e));
         if (!m->alone) PASS(write_visit(v, &m->tasks[i].text, e));
     }
@@ -136,9 +143,10 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     enum status st = OK;
     struct results_view *view = NULL;
     int64_t *ranks = NULL;
-    TRY(sweep_read(m->path, (const char *const *)m->set.items, m->set.n, &m->sweep, e));
+    TRY(sweep_read(m->arguments.path, (const char *const *)m->arguments.set.items,
+                   m->arguments.set.n, &m->sweep, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
-    TRY(plan_choice_match(&m->plan, &m->choice, e));
+    TRY(plan_choice_match(&m->plan, &m->arguments.choice, e));
     TRY(fsx_make_parent(m->sweep.results, e));
     TRY(run_journal_open(&m->out, m->sweep.results, &m->cube_stale, e));
     TRY(results_view_of_journal(m->out.journal, VIEW_STATES, &view, e));
@@ -146,9 +154,9 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     m->plan.costs.rates = m->rates;
     TRY(find_ranks(m, &ranks, e));
     plan_costs_learn(&m->plan, view);
-    TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
+    TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
-    TRY(make_tasks(m, ranks, e));
+    TRY(make_tasks(m, view, ranks, e));
 done:
     free(ranks);
     results_view_close(view);
@@ -183,12 +191,71 @@ void run_master_start(struct run_master *m)
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
 {
     PASS(run_journal_append(&m->out, record, e));
+    if (!m->alone) PASS(run_delivered_add(&m->delivered, record, e));
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
     const int kind = progress_kind_of(json_text(record, "type", ""));
     const bool failed = strcmp(json_text(record, "status", ""), "failed") == 0;
     if (kind >= 0) ++*(failed ? &m->waiting[kind].failed : &m->waiting[kind].done);
     return failed ? progress_fail(&m->progress, record, e) : OK;
+}
+
+static enum status sync_journal(struct run_master *m, struct err *e)
+{
+    if (!m->unsynced) return OK;
+    PASS(run_journal_sync(&m->out, e));
+    m->unsynced = false;
+    for (int k = 0; k < PROGRESS_KINDS; k++)
+        progress_add(&m->progress, k, m->waiting[k].done, m->waiting[k].failed);
+    memset(m->waiting, 0, sizeof m->waiting);
+    return OK;
+}
+
+static enum status take(void *context, const json_t *record, struct err *e)
+{
+    return run_master_take(context, record, e);
+}
+
+/* The third time, its cells fail. */
+static enum status give_up(struct run_master *m, struct sched_loss *loss, struct err *e)
+{
+    enum status st = OK;
+    char *reason = NULL;
+    const struct visit *v = &m->visits.visits[loss->task].visit;
+    TRY(mem_format(&reason, e, "its ranks were lost %d times in this visit; the last time, %s",
+                   RUN_LOSSES_MOST, loss->why));
+    TRY(run_losses_refuse(v, loss, reason, take, m, e));
+    loss->again = false;
+done:
+    free(reason);
+    return st;
+}
+
+enum status run_master_lose(void *context, struct sched_loss *loss, struct err *e)
+{
+    enum status st = OK;
+    struct run_master *m = context;
+    struct plan_visit *v = &m->visits.visits[loss->task];
+    struct sched_task *t = &m->tasks[loss->task];
+    json_t *record = NULL;
+    const int64_t count = ++m->losses[loss->task];
+    run_losses_settle(&m->delivered, &v->visit, loss);
+    if (loss->again && count >= RUN_LOSSES_MOST) TRY(give_up(m, loss, e));
+    TRY(run_losses_record(v->visit.key, count, loss->why, &record, e));
+    TRY(run_journal_append(&m->out, record, e));
+    m->unsynced = true;
+    TRY(sync_journal(m, e));
+    free(t->text);
+    t->text = NULL;
+    TRY(write_visit(v, &t->text, e));
+done:
+    loss->text = t->text;
+    log_warn("%s after %.0f s in %s%s", loss->why, loss->seconds, t->name,
+             count >= RUN_LOSSES_MOST ? ", for the third time: its cells fail"
+             : loss->again            ? "; what is missing of it goes to another"
+                                      : "");
+    json_decref(record);
+    return st;
 }
 
 double run_master_watch(void *context, const struct sched_progress *p)
@@ -205,17 +272,6 @@ enum status run_master_accept(void *context, const char *result, struct err *e)
 done:
     json_decref(record);
     return st;
-}
-
-static enum status sync_journal(struct run_master *m, struct err *e)
-{
-    if (!m->unsynced) return OK;
-    PASS(run_journal_sync(&m->out, e));
-    m->unsynced = false;
-    for (int k = 0; k < PROGRESS_KINDS; k++)
-        progress_add(&m->progress, k, m->waiting[k].done, m->waiting[k].failed);
-    memset(m->waiting, 0, sizeof m->waiting);
-    return OK;
 }
 
 static enum status write_cube(struct run_master *m, struct err *e)

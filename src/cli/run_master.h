@@ -1,27 +1,32 @@
 /* run_master: the work of rank 0 in `qtraj run`: plans, makes tasks, writes results to the journal
  * and rewrites the cube. */
 #pragma once
-#include "cli/args.h"
 #include "cli/progress.h"
+#include "cli/run_arguments.h"
 #include "cli/run_journal.h"
+#include "cli/run_losses.h"
 #include "plan/plan.h"
+#include "sched/link.h"
 #include "sched/sched.h"
 
 /* Zero-initialise; free with run_master_free. The arguments are set on every rank, the rest on rank
  * 0. */
 struct run_master {
-    const char *path; /* of the sweep file */
-    struct arg_list set, only;
-    struct plan_choice choice;
-    bool alone;              /* the only rank: master and worker */
-    bool visiting;           /* alone and in a visit, which may use all memory */
-    struct plan_rank worker; /* minimum over the workers, and their number */
-    struct cost_rates rates; /* of a worker, measured */
+    struct run_arguments arguments;
+    char **argv;               /* the command, for processes that replace a lost rank */
+    struct link *link;         /* to the other ranks; NULL: nobody watches */
+    char (*shares)[CLI_SHARE]; // (ranks) cli_share_write of each
+    bool alone;                /* the only rank: master and worker */
+    bool visiting;             /* alone and in a visit, which may use all memory */
+    struct plan_rank worker;   /* minimum over the workers, and their number */
+    struct cost_rates rates;   /* of a worker, measured */
     struct sweep sweep;
     struct plan plan;
     struct run_journal out;
     struct plan_visits visits;
-    struct sched_task *tasks;  // (visits.n)
+    struct sched_task *tasks; // (visits.n)
+    int64_t *losses;          // (visits.n) how often ranks were lost in each
+    struct run_delivered delivered;
     bool unsynced, cube_stale; /* records not yet durable; not yet in the cube */
     double unsynced_since;     /* clock_seconds */
     struct progress_count waiting[PROGRESS_KINDS]; /* records that are not durable yet */
@@ -45,6 +50,8 @@ MUST_USE enum status run_master_take(struct run_master *m, const json_t *record,
 MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
 MUST_USE enum status run_master_tick(void *m, struct err *e);
 double run_master_watch(void *m, const struct sched_progress *p);
+/* Hook of struct sched_rescue: records the loss; after the third of a visit its cells fail. */
+MUST_USE enum status run_master_lose(void *m, struct sched_loss *loss, struct err *e);
 
 /* Afterwards: the last record and cube, and one line per kind of result. *code: the exit code. */
 MUST_USE enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome,

@@ -63,6 +63,8 @@ struct visit_hooks {
      * (PART_N): what each of its parts is expected to take; NULL: not known. */
     void (*progress)(void *context, const char *what, double left, double once, bool last);
     const double *planned;
+    /* Not NULL: nothing is run, all records of the visit are failed ones with this message. */
+    const char *refusal;
     /* Receives each quantized linear on every rank: dequantized weights q (rows, cols), borrowed.
      * `qtraj quantize` writes them to a file. */
     enum status (*weights)(void *context, const struct variant *v, const struct linear *original,

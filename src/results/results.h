@@ -9,6 +9,9 @@
  *   "curvature"   curvature of the full-precision loss of one (model, checkpoint)
  *   "point"       the loss at one point of a loss surface
  *   "completion"  more of a "cell" or "checkpoint" of the same key, which was recorded before
+ *   "loss"        ranks died, or made no progress, in a visit: {"type": "loss", "key" (of the
+ *                 checkpoint's record, or of the surface's point), "count": how often so far,
+ *                 "reason", "utc"}
  *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
  *                 "exit_code": n}
  *
@@ -158,6 +161,8 @@ const json_t *results_view_plan(const struct results_view *v);
 struct journal_mark results_view_mark(const struct results_view *v);
 /* The end record of the last run; NULL while a run is active or if it was killed. */
 const json_t *results_view_end(const struct results_view *v);
+/* How often ranks were lost in the visit of this checkpoint or point. */
+int64_t results_view_losses(const struct results_view *v, const char *key);
 /* The record with this key (done before failed, then the newest); NULL: none. Also finds records of
  * earlier plans: loop over the plan, not over records. */
 const json_t *results_view_find(const struct results_view *v, const char *key);

@@ -12,13 +12,15 @@ struct results_view {
     json_t *end;     /* the newest record if it is an end record */
     json_t *records; /* key → record */
     struct journal_mark mark;
+    json_t *losses; /* key of a visit → the newest of its loss records */
 };
 
 enum status view_new(struct results_view **out, struct err *e)
 {
     PASS(mem_zero(out, 1, sizeof **out, "view", e));
     (*out)->records = json_object();
-    NEED((*out)->records, ERR_NOMEM, "out of memory for a view");
+    (*out)->losses = json_object();
+    NEED((*out)->records && (*out)->losses, ERR_NOMEM, "out of memory for a view");
     return OK;
 }
 
@@ -100,6 +102,8 @@ enum status view_add(struct results_view *v, const json_t *borrowed, struct err 
     replace(&v->end, strcmp(type, "end") == 0 ? record : NULL);
     if (strcmp(type, "plan") == 0) replace(&v->plan, record);
     if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, e);
+    if (strcmp(type, "loss") == 0 && key)
+        NEED(json_object_set(v->losses, key, record) == 0, ERR_NOMEM, "out of memory for a view");
     if (!kind_find(type) || !key) return OK;
     const json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
@@ -282,6 +286,7 @@ void results_view_close(struct results_view *v)
     json_decref(v->plan);
     json_decref(v->end);
     json_decref(v->records);
+    json_decref(v->losses);
     free(v);
 }
 
@@ -303,6 +308,11 @@ void view_set_mark(struct results_view *v, const struct journal_mark *mark)
 const json_t *results_view_end(const struct results_view *v)
 {
     return v->end;
+}
+
+int64_t results_view_losses(const struct results_view *v, const char *key)
+{
+    return json_integer_value(json_object_get(json_object_get(v->losses, key), "count"));
 }
 
 const json_t *results_view_find(const struct results_view *v, const char *key)

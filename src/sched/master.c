@@ -1,7 +1,5 @@
-/* Rank 0 of a run: it hands out pieces of tasks and takes results; alone, it does the work too. */
-#include "sched/queue.h"
-#include "sched/sched_internal.h"
-#include "sched/watch.h"
+/* Rank 0 of a run: it hands out pieces of tasks and takes results. */
+#include "sched/master.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -9,35 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tasks that ask for the same number of ranks. */
-struct class
-{
-    int64_t ranks;
-    int64_t first, n; /* in the master's tasks */
-    int64_t *node;    // (groups of this class at most) the node of each leader
-    struct queue *queue;
-};
-
-struct master {
-    MPI_Comm world;
-    const int *node; // (ranks)
-    const struct sched_sink *sink;
-    struct sched_task *tasks; // (n) by decreasing ranks
-    int64_t n, workers;
-    int64_t n_classes;
-    struct class *classes;       // (n_classes) by decreasing ranks
-    int64_t alive;               /* leaders that have not got END */
-    struct watch watch;          /* how far the run is */
-    struct watch_class *watched; // (n_classes) what it is told of them
-    struct class **in;           // (ranks) class of the leader's piece, NULL: it has none
-    int64_t *group;              // (ranks) number of its group in that class
-    bool stopping;               /* nothing more is handed out */
-    bool stop_sent;              /* leaders with a piece have got STOP */
-    bool dropped;                /* some piece was dropped */
-    enum status st;              /* first failure */
-};
-
-static void note_status(struct master *m, enum status st)
+void master_note(struct master *m, enum status st)
 {
     if (st == OK) return;
     if (m->st == OK) m->st = st;
@@ -60,12 +30,18 @@ static enum status give_piece(struct master *m, struct class *c, int64_t group, 
     enum status st = OK;
     char *message = NULL;
     const char *text = m->tasks[c->first + piece->task].text;
+    struct leader *l = &m->leaders[leader];
+    const double now = m->rescue && m->rescue->link ? link_clock(m->rescue->link) : 0;
     trace_piece(m, c, piece, leader);
-    m->in[leader] = c;
-    m->group[leader] = group;
+    l->in = c;
+    l->group = group;
+    l->task = piece->task;
+    l->expected = piece->expected;
+    l->begun = l->heard = now;
+    m->busy++;
     watch_begin(&m->watch, leader, m->tasks[c->first + piece->task].name, clock_seconds());
     TRY(sched_piece_write(text, piece->parts, piece->n_parts, &message, e));
-    TRY(sched_post(m->world, leader, TAG_TASK, message, e));
+    TRY(seats_post(&m->seats, leader, TAG_TASK, message, e));
 done:
     free(message);
     return st;
@@ -90,17 +66,31 @@ static enum status split_group(struct master *m, const struct class *c, int64_t 
     snprintf(message, sizeof message, "%lld %d", (long long)split.class, split.rest);
     log_trace("sched", "rank %d: its group of %lld splits for tasks of %lld ranks", leader,
               (long long)size, (long long)c->ranks);
-    return sched_post(m->world, leader, TAG_SPLIT, message, e);
+    seats_split(&m->seats, leader, split.class, split.rest);
+    return seats_post(&m->seats, leader, TAG_SPLIT, message, e);
+}
+
+/* Nothing is left for the group, unless a piece in flight is lost with another one. */
+static enum status dismiss(struct master *m, int leader, struct err *e)
+{
+    struct leader *l = &m->leaders[leader];
+    if (m->busy > 0 && !m->stopping && m->rescue && m->rescue->link) {
+        l->waiting = true;
+        m->waiting++;
+        return OK;
+    }
+    m->alive--;
+    l->ended = true;
+    log_trace("sched", "nothing left for rank %d", leader);
+    return seats_post(&m->seats, leader, TAG_END, "", e);
 }
 
 /* A group gets a piece of its class while there is one; then it splits for the next class that is
  * not empty. */
-static enum status answer_ready(struct master *m, int leader, const char *text, struct err *e)
+static enum status answer(struct master *m, int leader, struct err *e)
 {
-    long long size, class;
+    const int64_t size = m->leaders[leader].size, class = m->leaders[leader].class;
     struct queue_piece piece;
-    NEED(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
-         leader, text);
     for (int64_t i = 0; i < m->n_classes && !m->stopping; i++) {
         struct class *c = &m->classes[i];
         int64_t group = (leader - 1) / c->ranks;
@@ -114,9 +104,30 @@ static enum status answer_ready(struct master *m, int leader, const char *text, 
         if (queue_take(c->queue, group, clock_seconds(), &piece))
             return give_piece(m, c, group, leader, &piece, e);
     }
-    m->alive--;
-    log_trace("sched", "nothing left for rank %d", leader);
-    return sched_post(m->world, leader, TAG_END, "", e);
+    return dismiss(m, leader, e);
+}
+
+static enum status answer_ready(struct master *m, int leader, const char *text, struct err *e)
+{
+    struct leader *l = &m->leaders[leader];
+    long long size, class;
+    NEED(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
+         leader, text);
+    if (l->fresh) m->stillborn = 0;
+    *l = (struct leader){.size = size, .class = class};
+    return answer(m, leader, e);
+}
+
+enum status master_answer_waiting(struct master *m, struct err *e)
+{
+    for (int i = 1; m->waiting > 0 && i < m->seats.n; i++) {
+        if (!m->leaders[i].waiting) continue;
+        m->leaders[i].waiting = false;
+        m->waiting--;
+        PASS(answer(m, i, e));
+        if (m->leaders[i].waiting) return OK; /* nor is there anything for the others */
+    }
+    return OK;
 }
 
 static int64_t sum_over_classes(const struct master *m, int64_t (*of)(const struct queue *))
@@ -129,8 +140,10 @@ static int64_t sum_over_classes(const struct master *m, int64_t (*of)(const stru
 /* The leader's piece has ended, finished or dropped. */
 static void end_piece(struct master *m, int leader, bool dropped)
 {
-    queue_finish(m->in[leader]->queue, m->group[leader], clock_seconds(), dropped);
-    m->in[leader] = NULL;
+    struct leader *l = &m->leaders[leader];
+    queue_finish(l->in->queue, l->group, clock_seconds(), dropped);
+    l->in = NULL;
+    m->busy--;
     watch_end(&m->watch, leader);
     m->dropped = m->dropped || dropped;
     log_trace("sched", "rank %d %s; %lld of %lld tasks finished", leader,
@@ -145,8 +158,9 @@ static enum status note_progress(struct master *m, int leader, const char *text,
     int what = 0;
     NEED(sscanf(text, "%lf %lf %n", &left, &once, &what) == 2 && what > 0, ERR_MPI,
          "rank %d is as far as '%s'", leader, text);
-    if (!m->in[leader]) return OK;
-    queue_report(m->in[leader]->queue, m->group[leader], clock_seconds(), left, once);
+    struct leader *l = &m->leaders[leader];
+    if (!l->in) return OK;
+    queue_report(l->in->queue, l->group, clock_seconds(), left, once);
     watch_note(&m->watch, leader, text + what);
     return OK;
 }
@@ -160,34 +174,35 @@ static enum status broken(int leader, const char *message, struct err *e)
     return err_set(e, (enum status)code, __FILE__, __LINE__, "rank %d: %s", leader, message + text);
 }
 
-static enum status handle(struct master *m, const MPI_Status *probed, struct err *e)
+static enum status handle(struct master *m, const struct seats_message *message, struct err *e)
 {
     enum status st = OK;
-    char *text = NULL;
-    int leader = probed->MPI_SOURCE;
-    TRY(sched_receive(m->world, probed, &text, e));
-    switch (probed->MPI_TAG) {
+    const char *text = message->text;
+    const int leader = message->seat;
+    if (m->rescue && m->rescue->link) m->leaders[leader].heard = link_clock(m->rescue->link);
+    switch (message->tag) {
     case TAG_READY:
         TRY(answer_ready(m, leader, text, e));
         break;
     case TAG_RESULT:
-        if (m->st == OK) note_status(m, m->sink->accept(m->sink->context, text, e));
+        if (m->st == OK) master_note(m, m->sink->accept(m->sink->context, text, e));
         break;
     case TAG_PROGRESS:
         TRY(note_progress(m, leader, text, e));
         break;
     case TAG_DONE:
         end_piece(m, leader, strcmp(text, "done") != 0);
+        TRY(master_answer_waiting(m, e));
         break;
     case TAG_BROKEN:
         end_piece(m, leader, true);
-        note_status(m, broken(leader, text, e));
+        master_note(m, broken(leader, text, e));
+        TRY(master_answer_waiting(m, e));
         break;
     default:
-        FAIL(ERR_MPI, "unexpected message %d from rank %d", probed->MPI_TAG, leader);
+        FAIL(ERR_MPI, "unexpected message %d from rank %d", message->tag, leader);
     }
 done:
-    free(text);
     return st;
 }
 
@@ -195,13 +210,12 @@ done:
 static enum status steer(struct master *m, struct err *e)
 {
     enum signal_state signal = sched_signal();
-    int size;
     if (signal != SIGNAL_NONE) m->stopping = true;
     m->watch.stopping = m->stopping;
+    if (m->stopping) PASS(master_answer_waiting(m, e));
     if (m->stop_sent || (signal != SIGNAL_STOP && m->st == OK)) return OK;
-    MPI_Comm_size(m->world, &size);
-    for (int rank = 1; rank < size; rank++)
-        if (m->in[rank]) PASS(sched_post(m->world, rank, TAG_STOP, "", e));
+    for (int seat = 1; seat < m->seats.n; seat++)
+        if (m->leaders[seat].in) PASS(seats_post(&m->seats, seat, TAG_STOP, "", e));
     m->stop_sent = true;
     return OK;
 }
@@ -258,8 +272,8 @@ static enum status master_init(struct master *m, const struct sched_task *tasks,
     MPI_Comm_size(m->world, &size);
     m->workers = size - 1;
     m->alive = 1; /* at first all workers are one group */
-    PASS(mem_zero(&m->in, size, sizeof *m->in, "leaders", e));
-    PASS(mem_zero(&m->group, size, sizeof *m->group, "leaders", e));
+    PASS(seats_open(&m->seats, m->world, m->rescue ? m->rescue->link : NULL, e));
+    PASS(mem_zero(&m->leaders, size, sizeof *m->leaders, "leaders", e));
     PASS(watch_open(&m->watch, m->sink, m->workers, e));
     PASS(tasks_make(m, tasks, e));
     return classes_make(m, e);
@@ -275,32 +289,44 @@ static void master_free(struct master *m)
     free(m->watched);
     free(m->classes);
     free(m->tasks);
-    free(m->in);
-    free(m->group);
+    free(m->leaders);
+    seats_close(&m->seats);
+}
+
+/* One look at the messages, and at all else if there is none. */
+static enum status turn(struct master *m, long *pause, struct err *e)
+{
+    enum status st = OK;
+    struct seats_message message = {0};
+    bool there;
+    TRY(seats_take(&m->seats, &message, &there, e));
+    if (there) {
+        TRY(handle(m, &message, e));
+        *pause = 0;
+        goto done;
+    }
+    TRY(steer(m, e));
+    TRY(losses_look(m, e));
+    master_note(m, m->sink->tick(m->sink->context, e));
+    TRY(watch_tell(&m->watch, m->watched, m->n_classes, clock_seconds(), e));
+    patient_pause(pause);
+done:
+    if (there) free(message.text);
+    return st;
 }
 
 enum status master_run(MPI_Comm world, const int *node, const struct sched_task *tasks, int64_t n,
-                       const struct sched_sink *sink, struct sched_outcome *outcome, struct err *e)
+                       const struct sched_sink *sink, const struct sched_rescue *rescue,
+                       struct sched_outcome *outcome, struct err *e)
 {
     enum status st = OK;
     long pause = 0;
-    struct master m = {.world = world, .node = node, .sink = sink, .n = n, .st = OK};
+    struct master m = {
+        .world = world, .node = node, .sink = sink, .rescue = rescue, .n = n, .st = OK};
     TRY(master_init(&m, tasks, e));
-    while (m.alive > 0) {
-        MPI_Status probed;
-        int there = 0;
-        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world, &there, &probed);
-        if (there) {
-            TRY(handle(&m, &probed, e));
-            pause = 0;
-            continue;
-        }
-        TRY(steer(&m, e));
-        note_status(&m, sink->tick(sink->context, e));
-        TRY(watch_tell(&m.watch, m.watched, m.n_classes, clock_seconds(), e));
-        patient_pause(&pause);
-    }
-    if (m.st == OK) note_status(&m, sink->tick(sink->context, e));
+    if (rescue && rescue->link) link_work(rescue->link);
+    while (m.alive > 0 && !m.abandoned) TRY(turn(&m, &pause, e));
+    if (m.st == OK) master_note(&m, sink->tick(sink->context, e));
     outcome->finished = sum_over_classes(&m, queue_finished);
     outcome->pieces = sum_over_classes(&m, queue_pieces);
     outcome->end = outcome->finished == n                       ? SCHED_DONE
@@ -308,63 +334,7 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_task 
                                                                 : SCHED_DRAINED;
     st = m.st;
 done:
+    outcome->lost = m.lost;
     master_free(&m);
-    return st;
-}
-
-/* Runs one piece after the other. */
-static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *watch,
-                              const struct sched_task *tasks, const struct sched_work *work,
-                              const struct sched_sink *sink, struct sched_outcome *outcome,
-                              struct err *e)
-{
-    struct sched_port port = {
-        .world = world, .group = world, .sink = sink, .watch = watch, .queue = q};
-    struct queue_piece taken;
-    for (;;) {
-        if (sched_signal() != SIGNAL_NONE) {
-            outcome->end = sched_signal() == SIGNAL_STOP ? SCHED_STOPPED : SCHED_DRAINED;
-            break;
-        }
-        if (!queue_take(q, 0, clock_seconds(), &taken)) break;
-        struct err own = {0};
-        const struct sched_piece piece = {.text = tasks[taken.task].text,
-                                          .task = taken.task,
-                                          .n_parts = taken.n_parts,
-                                          .parts = taken.parts};
-        log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
-        watch_begin(watch, 0, tasks[taken.task].name, clock_seconds());
-        PASS(port_tell(&port, e));
-        enum status result = work->run(work->context, world, &piece, &port, &own);
-        queue_finish(q, 0, clock_seconds(), result != OK);
-        watch_end(watch, 0);
-        if (port.sink_failure.code != OK) RAISE(port.sink_status, "%s", port.sink_failure.text);
-        if (port.sink_status != OK) RAISE(port.sink_status, "%s", own.text);
-        PASS(sink->tick(sink->context, e));
-        if (result == ERR_STOPPED) {
-            outcome->end = SCHED_STOPPED;
-            break;
-        }
-        if (result != OK) RAISE(result, "%s", own.text);
-    }
-    return OK;
-}
-
-enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
-                      const struct sched_work *work, const struct sched_sink *sink,
-                      struct sched_outcome *outcome, struct err *e)
-{
-    enum status st = OK;
-    struct queue *q = NULL;
-    struct watch watch = {0};
-    *outcome = (struct sched_outcome){.end = SCHED_DONE};
-    TRY(watch_open(&watch, sink, 1, e));
-    TRY(queue_open(tasks, n, 1, NULL, &q, e));
-    TRY(work_alone(world, q, &watch, tasks, work, sink, outcome, e));
-    outcome->finished = queue_finished(q);
-    outcome->pieces = queue_pieces(q);
-done:
-    queue_close(q);
-    watch_close(&watch);
     return st;
 }

@@ -1,11 +1,11 @@
-#include "sched/queue.h"
+#include "sched/queue_internal.h"
 #include "util/mem.h"
 #include "util/ratio.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOWHERE = -1, LOOK_AROUND = 32 };
+enum { LOOK_AROUND = 32 };
 
 /* Tasks at least this long, relative to the longest, may be handed out instead of it. */
 static const double about_as_long = 0.95;
@@ -14,65 +14,6 @@ static const double about_as_long = 0.95;
 static const double slack = 0.2;
 /* Cutting a task must save at least this share of its time. */
 static const double worth_cutting = 0.1;
-
-/* The part of a task that is not handed out yet. */
-struct remaining {
-    int64_t n;      /* parts not handed out; a task without parts: 1 until handed out */
-    int64_t out;    /* pieces in flight */
-    int64_t *parts; // (n) by decreasing cost, inside the queue's store
-    double cost;    /* of the shared part and the n parts, as planned */
-    bool started, dropped;
-};
-
-/* The piece that a group is working on. */
-struct in_flight {
-    bool busy;
-    int64_t task;
-    double cost, start, expected;
-    bool reported;
-    double ends, once; /* as it reported last */
-    int64_t *parts;    // (most parts of a task) inside the queue's store
-};
-
-/* Costs as planned and as they turned out. */
-struct measured {
-    double planned, taken;
-};
-
-struct queue {
-    const struct sched_task *tasks;
-    int64_t n, n_groups, n_kinds, n_files;
-    const int64_t *node;
-    struct remaining *remaining; // (n)
-    int64_t n_store;
-    int64_t *store; // (n_store) the parts of all tasks and of all pieces in flight
-    bool *skip;     // (most parts of a task) working memory
-    int64_t *heap;  // (n_heap) tasks not handed out completely, the longest first
-    int64_t n_heap;
-    double total;                /* corrected cost of all remaining parts */
-    struct in_flight *in_flight; // (n_groups)
-    struct measured *kinds;      // (n_kinds)
-    double *work;                // (n_kinds) cost of all tasks of the kind, as planned
-    struct measured all;
-    double *ratio;   // (n_kinds) taken / planned, as used in the heap's order
-    int64_t *reader; // (n_files) node that read the files last
-    int64_t finished, pieces, ends, reordered_at;
-};
-
-void queue_close(struct queue *q)
-{
-    if (!q) return;
-    free(q->remaining);
-    free(q->store);
-    free(q->skip);
-    free(q->heap);
-    free(q->in_flight);
-    free(q->kinds);
-    free(q->work);
-    free(q->ratio);
-    free(q->reader);
-    free(q);
-}
 
 /* --- costs --- */
 
@@ -129,7 +70,7 @@ static void sift_up(struct queue *q, int64_t i)
         swap(q, i, (i - 1) / 2);
 }
 
-static void heap_order(struct queue *q)
+void queue_order(struct queue *q)
 {
     q->total = 0;
     for (int64_t i = 0; i < q->n_heap; i++) q->total += length_left(q, q->heap[i]);
@@ -155,91 +96,7 @@ static void learn(struct queue *q)
     if (!moved) return;
     for (int64_t k = 0; k < q->n_kinds; k++) q->ratio[k] = measured_ratio(q, k);
     q->reordered_at = q->ends;
-    heap_order(q);
-}
-
-/* --- opening --- */
-
-struct part {
-    int64_t index;
-    double cost;
-};
-
-static int expensive_first(const void *a, const void *b)
-{
-    const struct part *x = a, *y = b;
-    if (x->cost != y->cost) return x->cost < y->cost ? 1 : -1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
-static enum status sort_parts(const struct sched_task *t, struct remaining *r, struct err *e)
-{
-    enum status st = OK;
-    struct part *parts = NULL;
-    TRY(mem_alloc(&parts, t->n_parts, sizeof *parts, "parts", e));
-    for (int64_t i = 0; i < t->n_parts; i++) {
-        ENSURE(isfinite(t->parts[i]) && t->parts[i] >= 0, ERR_USAGE, "a part costs %g",
-               t->parts[i]);
-        parts[i] = (struct part){.index = i, .cost = t->parts[i]};
-        r->cost += t->parts[i];
-    }
-    qsort(parts, (size_t)t->n_parts, sizeof *parts, expensive_first);
-    for (int64_t i = 0; i < t->n_parts; i++) r->parts[i] = parts[i].index;
-done:
-    free(parts);
-    return st;
-}
-
-static enum status take_in(struct queue *q, struct err *e)
-{
-    int64_t *next = q->store;
-    for (int64_t i = 0; i < q->n; i++) {
-        const struct sched_task *t = &q->tasks[i];
-        struct remaining *r = &q->remaining[i];
-        NEED(isfinite(t->cost) && t->cost >= 0, ERR_USAGE, "a task costs %g", t->cost);
-        *r = (struct remaining){.n = t->n_parts ? t->n_parts : 1, .parts = next, .cost = t->cost};
-        if (t->n_parts) PASS(sort_parts(t, r, e));
-        next += t->n_parts;
-        q->work[t->kind] += r->cost;
-        q->heap[q->n_heap++] = i;
-    }
-    return OK;
-}
-
-enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_groups,
-                       const int64_t *node, struct queue **out, struct err *e)
-{
-    enum status st = OK;
-    struct queue *q = NULL;
-    int64_t parts = 0, most = 0;
-    TRY(mem_zero(&q, 1, sizeof *q, "queue", e));
-    *q = (struct queue){.tasks = tasks, .n = n, .n_groups = n_groups, .node = node, .n_kinds = 1};
-    for (int64_t i = 0; i < n; i++) {
-        parts += tasks[i].n_parts;
-        if (tasks[i].n_parts > most) most = tasks[i].n_parts;
-        if (tasks[i].kind >= q->n_kinds) q->n_kinds = tasks[i].kind + 1;
-        if (tasks[i].files > q->n_files) q->n_files = tasks[i].files;
-    }
-    TRY(mem_zero(&q->remaining, n, sizeof *q->remaining, "queue", e));
-    q->n_store = parts + n_groups * most;
-    TRY(mem_zero(&q->store, q->n_store, sizeof *q->store, "queue", e));
-    TRY(mem_zero(&q->skip, most, sizeof *q->skip, "queue", e));
-    TRY(mem_zero(&q->heap, n, sizeof *q->heap, "queue", e));
-    TRY(mem_zero(&q->in_flight, n_groups, sizeof *q->in_flight, "queue", e));
-    TRY(mem_zero(&q->kinds, q->n_kinds, sizeof *q->kinds, "queue", e));
-    TRY(mem_zero(&q->work, q->n_kinds, sizeof *q->work, "queue", e));
-    TRY(mem_zero(&q->ratio, q->n_kinds, sizeof *q->ratio, "queue", e));
-    TRY(mem_zero(&q->reader, q->n_files, sizeof *q->reader, "queue", e));
-    for (int64_t i = 0; i < q->n_kinds; i++) q->ratio[i] = 1;
-    for (int64_t i = 0; i < q->n_files; i++) q->reader[i] = NOWHERE;
-    for (int64_t i = 0; i < n_groups; i++) q->in_flight[i].parts = q->store + parts + i * most;
-    TRY(take_in(q, e));
-    heap_order(q);
-    *out = q;
-    q = NULL;
-done:
-    queue_close(q);
-    return st;
+    queue_order(q);
 }
 
 /* --- taking --- */
@@ -343,6 +200,7 @@ static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double no
         }
     }
     move_parts(q, r, f);
+    f->n = n;
     r->cost -= f->cost - t->cost;
     return n;
 }
@@ -377,7 +235,7 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
         n = cut(q, task, f, now);
     } else {
         f->cost = r->cost;
-        r->n = 0;
+        f->n = r->n = 0;
     }
     launch(q, group, task, now);
     q->total -= before;
@@ -420,6 +278,39 @@ void queue_finish(struct queue *q, int64_t group, double now, bool dropped)
     learn(q);
 }
 
+/* --- returning --- */
+
+const int64_t *queue_parts(const struct queue *q, int64_t group, int64_t *n)
+{
+    *n = q->in_flight[group].n;
+    return q->in_flight[group].parts;
+}
+
+/* Puts a part back into its place by decreasing cost. */
+static void put_back(struct remaining *r, const double *costs, int64_t part)
+{
+    int64_t i = r->n++;
+    for (; i > 0 && costs[r->parts[i - 1]] < costs[part]; i--) r->parts[i] = r->parts[i - 1];
+    r->parts[i] = part;
+    r->cost += costs[part];
+}
+
+void queue_return(struct queue *q, int64_t group, const int64_t *parts, int64_t n, bool again)
+{
+    struct in_flight *f = &q->in_flight[group];
+    if (!f->busy) return;
+    const struct sched_task *t = &q->tasks[f->task];
+    struct remaining *r = &q->remaining[f->task];
+    const bool listed = r->n > 0;
+    f->busy = false;
+    r->out--;
+    for (int64_t i = 0; again && i < n; i++) put_back(r, t->parts, parts[i]);
+    if (again && t->n_parts == 0) r->n = 1;
+    if (!listed && r->n > 0) q->heap[q->n_heap++] = f->task;
+    if (r->n == 0 && r->out == 0 && !r->dropped) q->finished++;
+    queue_order(q);
+}
+
 /* --- forecasts --- */
 
 void queue_report(struct queue *q, int64_t group, double now, double left, double once)
@@ -446,7 +337,7 @@ static void learn_early(struct queue *q)
         if (f->busy && f->reported) measure(q, f, f->ends);
     }
     for (int64_t k = 0; k < q->n_kinds; k++) q->ratio[k] = measured_ratio(q, k);
-    heap_order(q);
+    queue_order(q);
 }
 
 enum status queue_clone(const struct queue *q, struct queue **out, struct err *e)

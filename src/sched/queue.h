@@ -39,6 +39,12 @@ double queue_left(const struct queue *q, int64_t group, double now);
 /* The group's piece has ended. dropped: unfinished; it is not handed out again. */
 void queue_finish(struct queue *q, int64_t group, double now, bool dropped);
 
+/* The parts of the group's piece (a task without parts: none), borrowed until its next piece. */
+const int64_t *queue_parts(const struct queue *q, int64_t group, int64_t *n);
+/* The group's piece has ended unfinished. again: n of its parts (a task without parts: all of it)
+ * are to be handed out again; else they count as finished. */
+void queue_return(struct queue *q, int64_t group, const int64_t *parts, int64_t n, bool again);
+
 /* True if everything is handed out. */
 bool queue_empty(const struct queue *q);
 

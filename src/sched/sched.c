@@ -1,7 +1,10 @@
+#include "sched/link.h"
 #include "sched/sched_internal.h"
 #include "util/agree.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* nodes (ranks of world) = the node of each rank, named by its lowest rank. Collective on world. */
 static enum status find_nodes(MPI_Comm world, int *nodes, struct err *e)
@@ -51,7 +54,8 @@ static enum status gather(MPI_Comm world, int **nodes, MPI_Comm *group, struct e
 
 enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
                       const struct sched_work *work, const struct sched_sink *sink,
-                      struct sched_outcome *outcome, struct err *e)
+                      const struct sched_rescue *rescue, struct sched_outcome *outcome,
+                      struct err *e)
 {
     enum status st = OK;
     struct sched_port port = {.world = world, .group = MPI_COMM_NULL};
@@ -62,16 +66,56 @@ enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
     if (size == 1) return alone_run(world, tasks, n, work, sink, outcome, e);
     TRY(gather(world, &nodes, &port.group, e));
     if (rank == 0)
-        st = master_run(world, nodes, tasks, n, sink, outcome, e);
+        st = master_run(world, nodes, tasks, n, sink, rescue, outcome, e);
     else
         st = worker_run(&port, work, e);
-    TRY(err_agree(world, st, e));
-    int64_t packed[3] = {outcome->end, outcome->finished, outcome->pieces};
-    MPI_Bcast(packed, 3, MPI_INT64_T, 0, world);
-    *outcome = (struct sched_outcome){
-        .end = (enum sched_end)packed[0], .finished = packed[1], .pieces = packed[2]};
 done:
     if (port.group != MPI_COMM_NULL) MPI_Comm_free(&port.group);
     free(nodes);
+    return st;
+}
+
+bool sched_replaces(MPI_Comm *master)
+{
+    MPI_Comm_get_parent(master);
+    return *master != MPI_COMM_NULL;
+}
+
+/* "ID\nADDRESS\nTERMS". A replacement that nobody watches works as well. */
+static enum status take_terms(MPI_Comm master, struct link **link, char **terms, struct err *e)
+{
+    enum status st = OK;
+    MPI_Status probed;
+    char *text = NULL, *address, *rest = NULL;
+    MPI_Probe(0, TAG_TERMS, master, &probed);
+    TRY(sched_receive(master, &probed, &text, e));
+    address = strchr(text, '\n');
+    if (address) rest = strchr(address + 1, '\n');
+    ENSURE(rest, ERR_MPI, "malformed terms: %s", text);
+    *rest = '\0';
+    if (!link_join(address + 1, atoll(text), link))
+        log_trace("sched", "a replacement is not watched");
+    TRY(mem_string(terms, rest + 1, e));
+done:
+    free(text);
+    return st;
+}
+
+enum status sched_replace(MPI_Comm world, MPI_Comm master, const struct sched_work *work,
+                          enum status (*take)(void *context, const char *terms, struct err *e),
+                          void *context, struct err *e)
+{
+    enum status st = OK;
+    struct sched_port port = {.world = master};
+    struct link *link = NULL;
+    char *terms = NULL;
+    st = take_terms(master, &link, &terms, e);
+    if (st == OK) st = take(context, terms, e);
+    TRY(err_agree(world, st, e));
+    ENSURE(MPI_Comm_dup(world, &port.group) == MPI_SUCCESS, ERR_MPI, "MPI_Comm_dup failed");
+    TRY(worker_run(&port, work, e));
+done:
+    link_bye(link);
+    free(terms);
     return st;
 }

@@ -9,14 +9,19 @@
  * worker at once. A waiting rank sleeps and uses no core.
  *
  * Signals (sched_catch_signals): SIGUSR1 drains: tasks in flight are finished, no further one is
- * handed out. SIGTERM and SIGINT drop the tasks in flight. Either way sched_run returns normally
- * and the outcome says so.
+ * handed out. SIGTERM, SIGINT and SIGUSR2 drop the tasks in flight. Either way sched_run returns
+ * normally and the outcome says so.
+ *
+ * A group of which a rank dies, falls silent or makes no progress is lost (link.h). Its task goes
+ * back to the queue, and where MPI can (mpirun --enable-recovery) other processes take its place;
+ * elsewhere the run ends. What a lost rank still sends is dropped.
  */
 #pragma once
 #include "util/err.h"
 #include <mpi.h>
 
 struct sched_task {
+    int64_t id;  /* by which struct sched_loss names it */
     char *text;  /* self-contained, owned by the caller; not needed where a rank is alone */
     char *name;  /* for progress, owned by the caller; NULL: none */
     double cost; /* expected seconds: of the whole task, or of what all its parts share */
@@ -87,20 +92,57 @@ struct sched_sink {
     void *context;
 };
 
+/* A piece whose group was lost. */
+struct sched_loss {
+    int64_t task;    /* its id */
+    const char *why; /* "rank 3 (HOST, process 123) has died" */
+    double seconds;  /* since it was handed out */
+    /* What is to be done again: at first all of the piece. The callee may remove parts, or set
+     * again to false: nothing. */
+    bool again;
+    int64_t n_parts, *parts; // (n_parts) ascending; a task without parts has none
+    char *text;              /* of the task; the callee may replace it, and owns both */
+};
+
+struct link;
+/* What happens when ranks are lost; on rank 0, the others need only link. */
+struct sched_rescue {
+    struct link *link; /* NULL: nobody watches, and nothing happens */
+    char **argv;       /* the command of a replacement, NULL-terminated; NULL: there is none */
+    /* What the replacement of a rank must know (sched_replace), borrowed. */
+    const char *(*terms)(void *context, int64_t rank);
+    /* Takes note of a loss that no signal has caused. An error ends the run. */
+    enum status (*lose)(void *context, struct sched_loss *loss, struct err *e);
+    void *context;
+};
+
 enum sched_end { SCHED_DONE, SCHED_DRAINED, SCHED_STOPPED };
 
 struct sched_outcome {
     enum sched_end end;
     int64_t finished; /* tasks of which all parts are finished */
     int64_t pieces;   /* handed out */
+    bool lost;        /* a rank was lost */
 };
 
-/* Runs all tasks, the longest first (queue.h). tasks (n) and sink are used on rank 0 only.
- * Collective on world; every rank returns the same status and outcome: the first error of accept,
- * tick or a task, or ERR_MPI. */
+/* Runs all tasks, the longest first (queue.h). tasks (n) and sink are used on rank 0 only. Called
+ * by all ranks of world, but no collective call when it ends, since ranks may be lost: status (the
+ * first error of accept, tick or a task, or ERR_MPI) and outcome are those of rank 0; the others
+ * return OK when there is nothing left for them, or ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
                                const struct sched_work *work, const struct sched_sink *sink,
-                               struct sched_outcome *outcome, struct err *e);
+                               const struct sched_rescue *rescue, struct sched_outcome *outcome,
+                               struct err *e);
+
+/* True in a process that replaces a lost rank; *master: how it reaches rank 0. */
+bool sched_replaces(MPI_Comm *master);
+/* Its counterpart of sched_run: takes the terms, then works until there is nothing left. world: the
+ * replacements of one group. Collective on world. Afterwards the process ends without another call
+ * of MPI. Errors: of take, ERR_MPI, ERR_NOMEM. */
+MUST_USE enum status sched_replace(MPI_Comm world, MPI_Comm master, const struct sched_work *work,
+                                   enum status (*take)(void *context, const char *terms,
+                                                       struct err *e),
+                                   void *context, struct err *e);
 
 /* Installs the signal handlers. May be called again. */
 void sched_catch_signals(void);

@@ -6,7 +6,7 @@
 
 /* Messages. READY (with the group's size and class), RESULT, PROGRESS, DONE and BROKEN go from a
  * leader to the master; TASK, SPLIT (with a struct sched_split), STOP and END from the master to a
- * leader. */
+ * leader; TERMS to each rank of a group that replaces a lost one (seats.h). */
 enum tag {
     TAG_READY = 1,
     TAG_RESULT,
@@ -16,11 +16,12 @@ enum tag {
     TAG_TASK,
     TAG_SPLIT,
     TAG_STOP,
-    TAG_END
+    TAG_END,
+    TAG_TERMS
 };
 
 struct sched_port {
-    MPI_Comm world;                /* master is its rank 0 */
+    MPI_Comm world;                /* master is its rank 0, or that of its remote group */
     MPI_Comm group;                /* leader is its rank 0 */
     int64_t class;                 /* ranks that its tasks ask for; 0: it has had no task yet */
     double reported;               /* clock_seconds of the last report */
@@ -69,7 +70,8 @@ int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t ra
  * of each rank. */
 MUST_USE enum status master_run(MPI_Comm world, const int *node, const struct sched_task *tasks,
                                 int64_t n, const struct sched_sink *sink,
-                                struct sched_outcome *outcome, struct err *e);
+                                const struct sched_rescue *rescue, struct sched_outcome *outcome,
+                                struct err *e);
 MUST_USE enum status worker_run(struct sched_port *port, const struct sched_work *work,
                                 struct err *e);
 MUST_USE enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,

@@ -28,6 +28,7 @@ void sched_catch_signals(void)
     ready = true;
     sigemptyset(&action.sa_mask);
     sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
 }

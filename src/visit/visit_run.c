@@ -11,6 +11,7 @@
 static enum status open_checkpoint(struct part_context *c, struct err *e)
 {
     bool needed = false;
+    NEED(!c->hooks->refusal, ERR_PEER, "%s", c->hooks->refusal);
     for (int i = 0; i < PART_N; i++)
         needed = needed || (visit_part(i)->of_model && visit_wants(c->visit, i));
     if (!needed) return OK;

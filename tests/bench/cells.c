@@ -151,7 +151,8 @@ static void bench_run(int rank, int64_t cells, const char *folder)
     const struct sched_sink sink = {.accept = accept, .tick = tick, .context = &s};
     MPI_Barrier(MPI_COMM_WORLD);
     double start = clock_seconds();
-    must(sched_run(MPI_COMM_WORLD, tasks, rank == 0 ? cells : 0, &w, &sink, &outcome, &e), &e);
+    must(sched_run(MPI_COMM_WORLD, tasks, rank == 0 ? cells : 0, &w, &sink, NULL, &outcome, &e),
+         &e);
     double seconds = clock_seconds() - start;
     if (rank != 0) return;
     printf("run of %lld cells on %d ranks: %.1f us a cell (parse %.1f, append %.1f, sync %.1f; "

@@ -23,7 +23,8 @@ static int run(const char *line, char out[OUT], char err[OUT])
         assert_true(before[i] >= 0 && fd >= 0 && dup2(fd, i + 1) >= 0);
         close(fd);
     }
-    int code = cli_main(MPI_COMM_WORLD, argc, argv);
+    bool apart;
+    int code = cli_main(MPI_COMM_WORLD, argc, argv, &apart);
     fflush(stdout);
     for (int i = 0; i < 2; i++) {
         ssize_t n = pread(i + 1, texts[i], OUT - 1, 0);
@@ -69,7 +70,8 @@ static void commands(void **state)
         {"-V", 0, "qtraj ", ""},
         {"version -h", 0, "usage: qtraj version\n", ""},
         {"inspect " FIXTURES, 2, "", ": no config.json: a checkpoint is a folder"},
-        {"nonsense", 2, "", "qtraj: error: nonsense: unknown command; there are: run, plan, "},
+        {"nonsense", 2, "",
+         "qtraj: error: nonsense: unknown command; there are: run, launch, plan, "},
         {"qantize x", 2, "", "qtraj: error: qantize: unknown command, did you mean quantize?\n"},
         {"methods", 0, "gptq", ""},
         {"methods --nonsense", 2, "", "qtraj: error: --nonsense: unknown flag"},
@@ -132,7 +134,8 @@ static void output_that_cannot_be_written(void **state)
     if (full < 0) skip();
     fflush(stdout);
     assert_true(dup2(full, 1) >= 0);
-    int code = cli_main(MPI_COMM_WORLD, 2, argv);
+    bool apart;
+    int code = cli_main(MPI_COMM_WORLD, 2, argv, &apart);
     clearerr(stdout);
     assert_true(dup2(before, 1) >= 0);
     assert_int_equal(code, 3);

@@ -1,0 +1,214 @@
+/* qtraj launch: starts `qtraj run` under mpirun, with which a run outlives its ranks, and ends as
+ * the run did. */
+#include "cli/launched.h"
+#include "cli/run_arguments.h"
+#include "results/lock.h"
+#include "results/results.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/patient.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct launch {
+    struct run_arguments run;
+    int64_t ranks;
+    struct arg_list mpirun;
+    char *verdict; /* a temporary file */
+    char *words;   /* of --mpirun, cut at spaces */
+    char number[24], self[4096];
+    char **argv; // (n, then NULL) borrows all
+    int64_t n, capacity;
+};
+
+static void launch_free(struct launch *l)
+{
+    if (l->verdict) unlink(l->verdict);
+    free(l->verdict);
+    free(l->words);
+    free(l->argv);
+    arg_list_free(&l->mpirun);
+    run_arguments_free(&l->run);
+}
+
+/* --- the command --- */
+
+static enum status add(struct launch *l, const char *word, struct err *e)
+{
+    PASS(mem_grow(&l->argv, l->n, &l->capacity, sizeof *l->argv, e));
+    l->argv[l->n] = (char *)(uintptr_t)word;
+    l->n += word != NULL;
+    return OK;
+}
+
+static enum status add_all(struct launch *l, const char *const *words, struct err *e)
+{
+    for (; *words; words++) PASS(add(l, *words, e));
+    return OK;
+}
+
+/* A list's items with their flag. */
+static enum status add_list(struct launch *l, const char *flag, const struct arg_list *list,
+                            struct err *e)
+{
+    for (int64_t i = 0; i < list->n; i++)
+        PASS(add_all(l, (const char *const[]){flag, list->items[i], NULL}, e));
+    return OK;
+}
+
+/* One worker for every OMP_NUM_THREADS cores, and the master, which needs none. */
+static enum status default_ranks(int64_t *ranks, struct err *e)
+{
+    struct limits limits;
+    const char *given = getenv("OMP_NUM_THREADS");
+    const int64_t threads = given ? atoll(given) : 1;
+    PASS(limits_read("", &limits, e));
+    *ranks = 1 + (threads > 1 ? limits.cores / threads : limits.cores);
+    if (*ranks < 2) *ranks = 2;
+    return OK;
+}
+
+/* Options of mpirun: those given, else as many ranks as wanted, wherever there is room. */
+static enum status add_options(struct launch *l, struct err *e)
+{
+    static const char *const usual[] = {"--oversubscribe", "--bind-to", "none", NULL};
+    static const char *const recovery[] = {"--enable-recovery", "-x", CLI_VERDICT, NULL};
+    char version[MPI_MAX_LIBRARY_VERSION_STRING], *next = NULL;
+    int length;
+    MPI_Get_library_version(version, &length);
+    const bool open_mpi = strncmp(version, "Open MPI", 8) == 0;
+    if (open_mpi) PASS(add_all(l, recovery, e));
+    if (open_mpi && l->mpirun.n == 0) PASS(add_all(l, usual, e));
+    PASS(mem_string(&l->words, "", e));
+    for (int64_t i = 0; i < l->mpirun.n; i++) {
+        char *before = l->words;
+        l->words = NULL;
+        enum status st = mem_format(&l->words, e, "%s %s", before, l->mpirun.items[i]);
+        free(before);
+        PASS(st);
+    }
+    for (char *w = strtok_r(l->words, " ", &next); w; w = strtok_r(NULL, " ", &next))
+        PASS(add(l, w, e));
+    return OK;
+}
+
+static enum status make_command(struct launch *l, struct err *e)
+{
+    const ssize_t n = readlink("/proc/self/exe", l->self, sizeof l->self - 1);
+    NEED(n > 0, ERR_IO, "/proc/self/exe: %s", strerror(errno));
+    l->self[n] = '\0';
+    if (l->ranks == 0) PASS(default_ranks(&l->ranks, e));
+    NEED(l->ranks > 0, ERR_USAGE, "-n %lld: at least 1 rank", (long long)l->ranks);
+    snprintf(l->number, sizeof l->number, "%lld", (long long)l->ranks);
+    PASS(add_all(l, (const char *const[]){"mpirun", "-n", l->number, NULL}, e));
+    PASS(add_options(l, e));
+    PASS(add_all(l, (const char *const[]){l->self, "run", l->run.path, NULL}, e));
+    PASS(add_list(l, "--set", &l->run.set, e));
+    PASS(add_list(l, "--only", &l->run.only, e));
+    if (l->run.choice.retry_failed) PASS(add(l, "--retry=failed", e));
+    if (l->run.choice.redo) PASS(add(l, "--redo", e));
+    return add(l, NULL, e);
+}
+
+static enum status make_verdict(struct launch *l, struct err *e)
+{
+    const char *folder = getenv("TMPDIR");
+    PASS(mem_format(&l->verdict, e, "%s/qtraj-verdict-XXXXXX", folder ? folder : "/tmp"));
+    int fd = mkstemp(l->verdict);
+    NEED(fd >= 0, ERR_IO, "%s: %s", l->verdict, strerror(errno));
+    close(fd);
+    NEED(setenv(CLI_VERDICT, l->verdict, 1) == 0, ERR_NOMEM, "out of memory");
+    return OK;
+}
+
+/* --- afterwards --- */
+
+/* A run that is left without mpirun ends by itself (sched/link.h); here it is helped. */
+static void end_leftover(const char *journal)
+{
+    const double patience = 10, end = clock_seconds() + patience;
+    struct lock_holder holder;
+    for (long pause = 0; (holder = lock_look(journal)).held && holder.certain;) {
+        if (clock_seconds() > end) break;
+        kill((pid_t)holder.pid, SIGTERM);
+        patient_pause(&pause);
+    }
+}
+
+static int64_t size_of(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 ? s.st_size : 0;
+}
+
+/* The exit code of the journal's end record; -1: nothing has been written to it since it was of
+ * size `before`, or the run that wrote to it has not come to an end. */
+static int journal_code(const char *path, int64_t before)
+{
+    struct err e = {0};
+    int code = -1;
+    struct results_view *view = NULL;
+    if (size_of(path) != before && results_view_open(path, VIEW_STATES, &view, &e) == OK &&
+        results_view_end(view))
+        code = (int)json_integer_value(json_object_get(results_view_end(view), "exit_code"));
+    results_view_close(view);
+    return code;
+}
+
+static int find_code(const struct launched *how, const char *results, const char *journal,
+                     int64_t before)
+{
+    if (how->verdict >= 0) return how->verdict;
+    end_leftover(journal);
+    const int recorded = journal_code(journal, before);
+    if (recorded >= 0 && how->code != 127) return recorded;
+    if (how->stopped) return EXIT_STOPPED;
+    if (how->code == 127 || (how->code > 0 && how->code < 128)) {
+        log_error("mpirun has failed (code %d); nothing says how the run ended", how->code);
+        return EXIT_INTERNAL;
+    }
+    log_error("%s: the run was killed; start it again to continue", results);
+    return EXIT_STOPPED;
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    enum status st = OK;
+    struct launch l = {0};
+    struct launched how;
+    struct sweep sweep = {0};
+    char *journal = NULL;
+    const struct arg more[] = {
+        {"-n", ARG_INTEGER, &l.ranks, "RANKS",
+         "ranks to start, one of which distributes the work; one more than cores by default"},
+        {"--mpirun", ARG_LIST, &l.mpirun, "OPTIONS",
+         "options of mpirun, separated by spaces, in place of --oversubscribe --bind-to none"},
+    };
+    TRY(run_arguments(&l.run, c, more, sizeof more / sizeof *more, e));
+    if (c->help) goto done;
+    TRY(sweep_read(l.run.path, (const char *const *)l.run.set.items, l.run.set.n, &sweep, e));
+    TRY(journal_path(sweep.results, &journal, e));
+    TRY(make_verdict(&l, e));
+    TRY(make_command(&l, e));
+    const int64_t before = size_of(journal);
+    TRY(launched_run(l.argv, l.verdict, &how, e));
+    c->code = find_code(&how, sweep.results, journal, before);
+done:
+    free(journal);
+    sweep_free(&sweep);
+    launch_free(&l);
+    return st;
+}
+
+const struct command cmd_launch = {
+    .name = "launch",
+    .arguments = "[-n RANKS] SWEEP.yaml [--set KEY=VALUE] [--only KEY=PATTERN] ...",
+    .doc = "start a run under mpirun, outlive dead ranks, and end with the run's exit code",
+    .without_mpi = true,
+    .run = run,
+};

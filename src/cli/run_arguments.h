@@ -1,0 +1,17 @@
+/* run_arguments: what `qtraj run` and `qtraj launch` are given. */
+#pragma once
+#include "cli/args.h"
+#include "plan/plan.h"
+
+/* Zero-initialise; free with run_arguments_free. */
+struct run_arguments {
+    const char *path; /* of the sweep file; borrowed from the call, as all texts */
+    struct arg_list set, only;
+    struct plan_choice choice;
+};
+void run_arguments_free(struct run_arguments *a);
+
+/* Parses the arguments; more (n): flags that the command has besides. Errors: as args_parse;
+ * ERR_USAGE: a bad --only. */
+MUST_USE enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more,
+                                   int n, struct err *e);

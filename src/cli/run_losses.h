@@ -1,0 +1,35 @@
+/* run_losses: what a run does when ranks are lost in a visit: it finds what is left to do, counts
+ * the losses in the journal, and gives up a visit that has taken its ranks three times. */
+#pragma once
+#include "plan/plan.h"
+#include "sched/sched.h"
+
+/* Records that the run has got. Zero-initialise; free with run_delivered_free. */
+struct run_delivered {
+    int64_t n, capacity;
+    uint64_t *records; // (n) digests of type and key
+};
+void run_delivered_free(struct run_delivered *d);
+/* ERR_NOMEM. */
+MUST_USE enum status run_delivered_add(struct run_delivered *d, const json_t *record,
+                                       struct err *e);
+
+/* Removes from the loss the parts of the visit whose records were delivered, and marks in v those
+ * cells that lack their prediction only. */
+void run_losses_settle(const struct run_delivered *d, struct visit *v, struct sched_loss *loss);
+
+/* So many losses of one visit end it. */
+enum { RUN_LOSSES_MOST = 3 };
+/* The number of losses that count against a visit: a poisoned one that the user runs again starts
+ * over. view: before the run. */
+int64_t run_losses_before(const struct results_view *view, const char *key);
+/* *out (a new reference) = the loss record of the journal. ERR_NOMEM. */
+MUST_USE enum status run_losses_record(const char *key, int64_t count, const char *reason,
+                                       json_t **out, struct err *e);
+
+/* Emits failed records for what the loss leaves to do of v, with the reason. Errors: of emit,
+ * ERR_NOMEM. */
+MUST_USE enum status
+run_losses_refuse(const struct visit *v, const struct sched_loss *loss, const char *reason,
+                  enum status (*emit)(void *context, const json_t *record, struct err *e),
+                  void *context, struct err *e);

@@ -1,0 +1,63 @@
+/* A single rank: master and worker at once. */
+#include "sched/queue.h"
+#include "sched/sched_internal.h"
+#include "sched/watch.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+/* Runs one piece after the other. */
+static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *watch,
+                              const struct sched_task *tasks, const struct sched_work *work,
+                              const struct sched_sink *sink, struct sched_outcome *outcome,
+                              struct err *e)
+{
+    struct sched_port port = {
+        .world = world, .group = world, .sink = sink, .watch = watch, .queue = q};
+    struct queue_piece taken;
+    for (;;) {
+        if (sched_signal() != SIGNAL_NONE) {
+            outcome->end = sched_signal() == SIGNAL_STOP ? SCHED_STOPPED : SCHED_DRAINED;
+            break;
+        }
+        if (!queue_take(q, 0, clock_seconds(), &taken)) break;
+        struct err own = {0};
+        const struct sched_piece piece = {.text = tasks[taken.task].text,
+                                          .task = taken.task,
+                                          .n_parts = taken.n_parts,
+                                          .parts = taken.parts};
+        log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
+        watch_begin(watch, 0, tasks[taken.task].name, clock_seconds());
+        PASS(port_tell(&port, e));
+        enum status result = work->run(work->context, world, &piece, &port, &own);
+        queue_finish(q, 0, clock_seconds(), result != OK);
+        watch_end(watch, 0);
+        if (port.sink_failure.code != OK) RAISE(port.sink_status, "%s", port.sink_failure.text);
+        if (port.sink_status != OK) RAISE(port.sink_status, "%s", own.text);
+        PASS(sink->tick(sink->context, e));
+        if (result == ERR_STOPPED) {
+            outcome->end = SCHED_STOPPED;
+            break;
+        }
+        if (result != OK) RAISE(result, "%s", own.text);
+    }
+    return OK;
+}
+
+enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
+                      const struct sched_work *work, const struct sched_sink *sink,
+                      struct sched_outcome *outcome, struct err *e)
+{
+    enum status st = OK;
+    struct queue *q = NULL;
+    struct watch watch = {0};
+    *outcome = (struct sched_outcome){.end = SCHED_DONE};
+    TRY(watch_open(&watch, sink, 1, e));
+    TRY(queue_open(tasks, n, 1, NULL, &q, e));
+    TRY(work_alone(world, q, &watch, tasks, work, sink, outcome, e));
+    outcome->finished = queue_finished(q);
+    outcome->pieces = queue_pieces(q);
+done:
+    queue_close(q);
+    watch_close(&watch);
+    return st;
+}

@@ -1,0 +1,432 @@
+#include "sched/link.h"
+#include "sched/link_socket.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What a byte says. */
+enum { BYTE_BEAT = 'B', BYTE_LEAVE = 'L', BYTE_BYE = 'Q' };
+
+enum { LEAVE_CODE = 3 }; /* of a run that was stopped (cli.h) */
+
+/* The other end of a connection. */
+struct peer {
+    int fd; /* -1: not connected, or not any more */
+    int64_t id, pid;
+    char host[64];
+    double heard;                      /* link_clock */
+    bool known, lost, left, dismissed; /* its greeting has come; how it ended */
+};
+
+struct link {
+    int64_t id; /* 0: the master */
+    int listener, epoll;
+    char address[LINK_ADDRESS];
+    uint64_t secret;
+    long parent;              /* process id */
+    double beat;              /* seconds between bytes */
+    double last, awake, sent; /* clock_seconds at the last look; link_clock; when it beat last */
+    pthread_mutex_t guard;    /* of all below, and of awake */
+    struct peer **peers;      // (n) by id; of a worker: only its master, peers[0]
+    int64_t n, capacity;
+    bool working, bye;
+    atomic_bool unused; /* its thread ends */
+    double bye_at;
+    atomic_bool changed;
+    bool finishing;
+    int code;
+    double alarm; /* link_clock; 0: none */
+    const char *alarm_why;
+    void (*broken)(void *context, const char *why);
+    void *context;
+};
+
+double link_patience(void)
+{
+    const char *given = getenv("QTRAJ_PATIENCE");
+    const double seconds = given ? strtod(given, NULL) : 0;
+    return seconds > 0 ? seconds : 60;
+}
+
+bool link_recovers(void)
+{
+    const char *given = getenv("OMPI_MCA_orte_enable_recovery");
+    return given && (strcmp(given, "1") == 0 || strcmp(given, "true") == 0);
+}
+
+/* --- what the threads of all ranks do; with the guard held --- */
+
+static void say(const struct peer *p, char byte)
+{
+    if (p->fd >= 0 && send(p->fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
+        log_trace("link", "a byte to process %lld is lost: %s", (long long)p->pid, strerror(errno));
+}
+
+static void leave(const char *why)
+{
+    log_trace("link", "leaving: %s", why);
+    _exit(LEAVE_CODE);
+}
+
+/* Time in which this process was stopped does not count: more than a few looks at once. */
+static void count_time(struct link *l)
+{
+    const double now = clock_seconds(), most = 2;
+    l->awake += now - l->last < most ? now - l->last : most;
+    l->last = now;
+}
+
+static void beat(struct link *l)
+{
+    if (l->awake - l->sent < l->beat) return;
+    l->sent = l->awake;
+    for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BEAT);
+}
+
+/* Reads what has come. False: the connection has ended. */
+static bool listen_to(struct link *l, struct peer *p)
+{
+    char bytes[64];
+    ssize_t n;
+    while ((n = recv(p->fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) {
+        p->heard = l->awake;
+        if (memchr(bytes, BYTE_BYE, (size_t)n)) p->left = true;
+        if (l->id > 0 && memchr(bytes, BYTE_LEAVE, (size_t)n)) leave("rank 0 says so");
+    }
+    return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* A rank that stays although all is over. */
+static void end_after_bye(const struct link *l)
+{
+    if (l->bye && l->awake - l->bye_at > link_patience()) _exit(l->code);
+}
+
+/* --- a worker --- */
+
+static void tend_master(struct link *l)
+{
+    struct peer *master = l->peers[0];
+    count_time(l);
+    if (master->fd >= 0 && !listen_to(l, master)) {
+        if (!master->left && !l->bye) leave("rank 0 is gone");
+        close(master->fd);
+        master->fd = -1;
+    }
+    if (master->left && !l->bye) {
+        l->bye = true;
+        l->bye_at = l->awake;
+    }
+    if (!l->bye && l->awake - master->heard > link_patience()) leave("rank 0 is silent");
+    beat(l);
+    end_after_bye(l);
+}
+
+static void *watch_master(void *link)
+{
+    struct link *l = link;
+    while (!l->unused) {
+        link_socket_wait(l->peers[0]->fd, 1000);
+        pthread_mutex_lock(&l->guard);
+        tend_master(l);
+        pthread_mutex_unlock(&l->guard);
+    }
+    return NULL;
+}
+
+/* --- the master --- */
+
+static void describe(const struct peer *p, char *text, size_t n)
+{
+    snprintf(text, n, "rank %lld (%s, process %lld)", (long long)p->id, p->host, (long long)p->pid);
+}
+
+/* Gives the guard back before it ends the run, since that takes other locks. */
+static void call_broken(struct link *l, const char *why)
+{
+    pthread_mutex_unlock(&l->guard);
+    l->broken(l->context, why);
+    pthread_mutex_lock(&l->guard);
+}
+
+static void note_end(struct link *l, struct peer *p)
+{
+    char who[200];
+    close(p->fd);
+    p->fd = -1;
+    if (p->left || p->dismissed || l->bye) return;
+    p->lost = true;
+    l->changed = true;
+    describe(p, who, sizeof who);
+    log_trace("link", "%s is lost", who);
+    if (l->finishing) _exit(l->code);
+    if (l->working) return;
+    char why[300];
+    snprintf(why, sizeof why, "%s died before the work began", who);
+    call_broken(l, why);
+}
+
+static void add_to_epoll(struct link *l, int fd, void *tag)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+    epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* Somebody connects, who greets at once or is none of us. The guard is given back while it waits.
+ */
+static void admit(struct link *l)
+{
+    struct link_greeting g;
+    pthread_mutex_unlock(&l->guard);
+    int fd = link_socket_accept(l->listener, l->secret, &g);
+    pthread_mutex_lock(&l->guard);
+    if (fd < 0) return;
+    if (g.id < 1 || g.id >= l->n || l->peers[g.id]->known) {
+        close(fd);
+        return;
+    }
+    struct peer *p = l->peers[g.id];
+    p->fd = fd;
+    p->known = true;
+    p->pid = g.pid;
+    p->heard = l->awake;
+    memcpy(p->host, g.host, sizeof p->host);
+    p->host[sizeof p->host - 1] = '\0';
+    if (p->dismissed) say(p, BYTE_LEAVE);
+    add_to_epoll(l, fd, p);
+}
+
+static void look_around(struct link *l)
+{
+    if (getppid() != l->parent && l->parent > 1) {
+        l->parent = 0; /* mpirun is gone, which sends no signal then */
+        kill(getpid(), SIGTERM);
+    }
+    if (l->alarm > 0 && l->awake > l->alarm) call_broken(l, l->alarm_why);
+    beat(l);
+    end_after_bye(l);
+}
+
+static void *watch_workers(void *link)
+{
+    enum { AT_ONCE = 64 };
+    struct link *l = link;
+    struct epoll_event events[AT_ONCE];
+    while (!l->unused) {
+        int n = epoll_wait(l->epoll, events, AT_ONCE, 1000);
+        pthread_mutex_lock(&l->guard);
+        count_time(l);
+        for (int i = 0; i < n; i++) {
+            struct peer *p = events[i].data.ptr;
+            if (!p)
+                admit(l);
+            else if (p->fd >= 0 && !listen_to(l, p))
+                note_end(l, p);
+        }
+        look_around(l);
+        pthread_mutex_unlock(&l->guard);
+    }
+    return NULL;
+}
+
+/* --- opening --- */
+
+/* Signals are for the main thread and its deadline. */
+static bool start(struct link *l, void *(*run)(void *))
+{
+    pthread_t thread;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const bool started = pthread_create(&thread, NULL, run, l) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (started) pthread_detach(thread);
+    return started;
+}
+
+static bool link_new(int64_t id, int64_t peers, struct link **out)
+{
+    struct link *l;
+    struct err e = {0};
+    int64_t first;
+    if (mem_zero(&l, 1, sizeof *l, "a link", &e) != OK) return false;
+    *l = (struct link){.id = id, .listener = -1, .epoll = -1, .last = clock_seconds(), .code = 0};
+    l->parent = getppid();
+    l->beat = link_patience() / 12;
+    pthread_mutex_init(&l->guard, NULL);
+    *out = l;
+    return link_expect(l, peers, &first, &e) == OK;
+}
+
+/* Of one that has no thread. */
+static void link_free(struct link *l)
+{
+    if (!l) return;
+    for (int64_t i = 0; i < l->n; i++) {
+        if (l->peers[i]->fd >= 0) close(l->peers[i]->fd);
+        free(l->peers[i]);
+    }
+    if (l->listener >= 0) close(l->listener);
+    if (l->epoll >= 0) close(l->epoll);
+    free(l->peers);
+    free(l);
+}
+
+static bool open_master(int64_t ranks, struct link **out)
+{
+    struct link *l = NULL;
+    bool fine = link_new(0, ranks, &l);
+    fine = fine && link_socket_listen(&l->listener, &l->secret, l->address);
+    if (fine) fine = (l->epoll = epoll_create1(EPOLL_CLOEXEC)) >= 0;
+    if (fine) add_to_epoll(l, l->listener, NULL);
+    if (fine && start(l, watch_workers)) {
+        *out = l;
+        return true;
+    }
+    link_free(l);
+    return false;
+}
+
+bool link_join(const char *address, int64_t id, struct link **out)
+{
+    struct link *l = NULL;
+    bool fine = link_new(id, 1, &l);
+    fine = fine && link_socket_connect(address, id, &l->peers[0]->fd);
+    if (fine && start(l, watch_master)) {
+        *out = l;
+        return true;
+    }
+    link_free(l);
+    return false;
+}
+
+void link_open(MPI_Comm world, void (*broken)(void *context, const char *why), void *context,
+               struct link **out)
+{
+    char address[LINK_ADDRESS] = "";
+    struct link *l = NULL;
+    int rank, size, fine = 1, all = 0;
+    *out = NULL;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
+    if (size == 1) return;
+    if (rank == 0 && (fine = open_master(size, &l))) {
+        l->broken = broken;
+        l->context = context;
+        memcpy(address, l->address, sizeof address);
+    }
+    MPI_Bcast(address, sizeof address, MPI_CHAR, 0, world);
+    if (rank > 0) fine = address[0] && link_join(address, rank, &l);
+    MPI_Allreduce(&fine, &all, 1, MPI_INT, MPI_MIN, world);
+    if (!fine) log_trace("link", "no connection to rank 0: ranks do not watch each other");
+    if (all) *out = l;
+    if (!all && l) l->unused = true;
+}
+
+void link_bye(struct link *l)
+{
+    if (!l) return;
+    pthread_mutex_lock(&l->guard);
+    for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BYE);
+    l->bye = true;
+    l->bye_at = l->awake;
+    pthread_mutex_unlock(&l->guard);
+}
+
+/* --- rank 0 --- */
+
+void link_work(struct link *l)
+{
+    pthread_mutex_lock(&l->guard);
+    l->working = true;
+    pthread_mutex_unlock(&l->guard);
+}
+
+struct link_view link_look(struct link *l, int64_t id)
+{
+    pthread_mutex_lock(&l->guard);
+    const struct peer *p = l->peers[id];
+    struct link_view v = {.lost = p->lost, .silent = l->awake - p->heard, .pid = p->pid};
+    memcpy(v.host, p->host, sizeof v.host);
+    pthread_mutex_unlock(&l->guard);
+    return v;
+}
+
+bool link_changed(struct link *l)
+{
+    return l->changed && atomic_exchange(&l->changed, false);
+}
+
+double link_clock(struct link *l)
+{
+    pthread_mutex_lock(&l->guard);
+    const double now = l->awake;
+    pthread_mutex_unlock(&l->guard);
+    return now;
+}
+
+void link_dismiss(struct link *l, int64_t id)
+{
+    pthread_mutex_lock(&l->guard);
+    l->peers[id]->dismissed = true;
+    say(l->peers[id], BYTE_LEAVE);
+    pthread_mutex_unlock(&l->guard);
+}
+
+enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e)
+{
+    enum status st = OK;
+    pthread_mutex_lock(&l->guard);
+    *first = l->n;
+    for (int64_t i = 0; i < n && st == OK; i++) {
+        struct peer *p;
+        st = mem_grow(&l->peers, l->n, &l->capacity, sizeof *l->peers, e);
+        if (st == OK) st = mem_zero(&p, 1, sizeof *p, "a rank", e);
+        if (st != OK) break;
+        *p = (struct peer){.fd = -1, .id = l->n, .heard = l->awake};
+        l->peers[l->n++] = p;
+    }
+    pthread_mutex_unlock(&l->guard);
+    return st;
+}
+
+const char *link_address(const struct link *l)
+{
+    return l->address;
+}
+
+void link_alarm(struct link *l, double seconds, const char *why)
+{
+    pthread_mutex_lock(&l->guard);
+    l->alarm = l->awake + seconds;
+    l->alarm_why = why;
+    pthread_mutex_unlock(&l->guard);
+}
+
+void link_calm(struct link *l)
+{
+    pthread_mutex_lock(&l->guard);
+    l->alarm = 0;
+    pthread_mutex_unlock(&l->guard);
+}
+
+bool link_finish(struct link *l, int code, bool apart)
+{
+    pthread_mutex_lock(&l->guard);
+    l->finishing = true;
+    l->code = code;
+    for (int64_t i = 1; i < l->n; i++) apart = apart || l->peers[i]->lost;
+    for (int64_t i = 1; apart && i < l->n; i++) say(l->peers[i], BYTE_LEAVE);
+    pthread_mutex_unlock(&l->guard);
+    return apart;
+}

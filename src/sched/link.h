@@ -1,0 +1,65 @@
+/* link: which ranks live. Open MPI 4.1 reports no death of a rank: calls that wait for it hang. So
+ * each rank holds a TCP connection to rank 0, on which a thread of its own sends a byte now and
+ * then, whatever the rank computes. A connection that closes is a rank that has ended; one without
+ * a byte for a minute is a rank that is stopped, or a host that is gone. A rank that loses the
+ * connection to rank 0, or hears nothing of it for a minute, leaves: its process ends.
+ *
+ * Time is counted while this process runs: if the whole job is stopped for an hour and continued,
+ * nobody has been silent. */
+#pragma once
+#include "util/err.h"
+#include <mpi.h>
+
+struct link;
+
+/* Connects all ranks of world to its rank 0. Where one cannot connect, where there is a single
+ * rank, or no thread or socket can be had, *out is NULL on all of them: nobody watches. Rank 0:
+ * until link_work, the death of a rank calls broken(context, who it was) on the link's thread,
+ * which does not return from it. Collective on world. One link per process; its thread runs until
+ * the process ends. */
+void link_open(MPI_Comm world, void (*broken)(void *context, const char *why), void *context,
+               struct link **out);
+
+/* As rank `id` of the address, for a process that has been started later. false: no connection. */
+bool link_join(const char *address, int64_t id, struct link **out);
+
+/* Before a rank ends as it should: what the others do is of no interest any more. If it is still
+ * there a minute later, its thread ends it. NULL: nothing. */
+void link_bye(struct link *l);
+
+/* Whether this MPI's launcher lets the other ranks live when one dies (mpirun --enable-recovery).
+ */
+bool link_recovers(void);
+
+/* --- the rest is for rank 0 --- */
+
+/* From now on rank 0 looks for itself who is lost. */
+void link_work(struct link *l);
+
+/* What is known of a rank. */
+struct link_view {
+    bool lost;     /* its process has ended, and did not say that it would */
+    double silent; /* seconds since it was heard of */
+    char host[64]; /* "": it has not connected yet */
+    int64_t pid;
+};
+struct link_view link_look(struct link *l, int64_t id);
+/* Whether somebody was lost since this was last asked. Cheap. */
+bool link_changed(struct link *l);
+/* Seconds that this process has run; and how long a rank may be silent. */
+double link_clock(struct link *l);
+double link_patience(void);
+
+/* Orders the rank to end at once; what becomes of it is no news. */
+void link_dismiss(struct link *l, int64_t id);
+/* The first of n new ranks, which will link_join the address. ERR_NOMEM. */
+MUST_USE enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e);
+const char *link_address(const struct link *l);
+/* If link_calm does not follow within so many seconds, broken(context, why) is called. */
+void link_alarm(struct link *l, double seconds, const char *why);
+void link_calm(struct link *l);
+
+/* All work is done, the exit code known. Returns true if `apart` or if a rank is lost: then all
+ * others are ordered to end, and there must be no collective call any more. Else, if a rank is lost
+ * from now on, the link's thread ends this process with the code. */
+bool link_finish(struct link *l, int code, bool apart);

@@ -1,0 +1,147 @@
+/* Ranks that are lost while a run goes on, and what becomes of their work. */
+#include "sched/master.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Why a group is lost, for people. */
+struct reason {
+    char who[160], why[160];
+};
+
+static void name_rank(const struct master *m, int seat, const struct link_view *v, struct reason *r)
+{
+    const bool replaced = m->seats.seat[seat].crew > 0;
+    snprintf(r->who, sizeof r->who, "%srank %d (%s, process %lld)", replaced ? "replaced " : "",
+             seat, v->host[0] ? v->host : "never connected", (long long)v->pid);
+}
+
+/* Seconds without progress after which a piece is given up: it reports after each block. */
+static double deadline_of(const struct leader *l)
+{
+    const double least = 10 * link_patience(), times = 4;
+    if (getenv("QTRAJ_PATIENCE")) return link_patience();
+    return least > times * l->expected ? least : times * l->expected;
+}
+
+/* Whether the group of this seat is to be written off, and why. */
+static bool is_lost(const struct master *m, int seat, struct reason *r)
+{
+    const struct seat *s = &m->seats.seat[seat];
+    const struct leader *l = &m->leaders[s->leader];
+    const struct link_view v = link_look(m->rescue->link, s->link);
+    const double idle = link_clock(m->rescue->link) - l->heard, most = deadline_of(l);
+    if (s->gone || l->ended) return false;
+    name_rank(m, seat, &v, r);
+    if (v.lost) {
+        snprintf(r->why, sizeof r->why, "has died");
+    } else if (v.silent > link_patience()) {
+        snprintf(r->why, sizeof r->why, "has been silent for %.0f s", v.silent);
+    } else if (seat == s->leader && l->in && idle > most) {
+        snprintf(r->why, sizeof r->why, "has made no progress for %.0f s", idle);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* The piece of a lost group: what the sink wants done again goes back to the queue. */
+static enum status return_piece(struct master *m, int leader, const struct reason *r, struct err *e)
+{
+    enum status st = OK;
+    struct leader *l = &m->leaders[leader];
+    struct sched_task *t = &m->tasks[l->in->first + l->task];
+    int64_t n, *parts = NULL;
+    char *why = NULL;
+    const int64_t *of = queue_parts(l->in->queue, l->group, &n);
+    TRY(mem_alloc(&parts, n, sizeof *parts, "parts", e));
+    if (n > 0) memcpy(parts, of, (size_t)n * sizeof *parts);
+    TRY(mem_format(&why, e, "%s %s", r->who, r->why));
+    struct sched_loss loss = {.task = t->id,
+                              .why = why,
+                              .seconds = link_clock(m->rescue->link) - l->begun,
+                              .again = true,
+                              .n_parts = n,
+                              .parts = parts,
+                              .text = t->text};
+    if (sched_signal() == SIGNAL_NONE) TRY(m->rescue->lose(m->rescue->context, &loss, e));
+    t->text = loss.text;
+    queue_return(l->in->queue, l->group, parts, loss.n_parts, loss.again);
+done:
+    free(parts);
+    free(why);
+    return st;
+}
+
+/* New processes for the group's seats. That they cannot be had is no error: the others go on. */
+static enum status replace(struct master *m, int leader, struct err *e)
+{
+    enum status st = OK;
+    struct err own = {0};
+    const int n = seats_group(&m->seats, leader);
+    const char **terms = NULL;
+    TRY(mem_zero(&terms, n, sizeof *terms, "ranks", e));
+    for (int i = 0; i < n; i++) terms[i] = m->rescue->terms(m->rescue->context, leader + i);
+    if (seats_refill(&m->seats, leader, m->rescue->argv, terms, &own) == OK) {
+        m->leaders[leader] = (struct leader){.heard = link_clock(m->rescue->link), .fresh = true};
+        m->alive++;
+        log_trace("sched", "rank %d and %d more of its group are replaced", leader, n - 1);
+    } else {
+        log_warn("rank %d cannot be replaced (%s); the others go on", leader, own.text);
+        m->irreplaceable = true;
+    }
+done:
+    free(terms);
+    return st;
+}
+
+static bool work_left(const struct master *m)
+{
+    if (m->busy > 0) return true;
+    for (int64_t i = 0; i < m->n_classes; i++)
+        if (!queue_empty(m->classes[i].queue)) return true;
+    return false;
+}
+
+static enum status lose_group(struct master *m, int leader, const struct reason *r, struct err *e)
+{
+    enum { STILLBORN = 3 };
+    struct leader *l = &m->leaders[leader];
+    const bool recovers = link_recovers() && m->rescue->argv;
+    if (sched_signal() == SIGNAL_NONE && !l->in) log_warn("%s %s", r->who, r->why);
+    seats_lose(&m->seats, leader);
+    m->lost = true;
+    m->alive--;
+    m->waiting -= l->waiting;
+    m->stillborn += l->fresh;
+    if (l->in) {
+        m->busy--;
+        PASS(return_piece(m, leader, r, e));
+        watch_end(&m->watch, leader);
+    }
+    *l = (struct leader){.ended = true};
+    if (!recovers) {
+        m->abandoned = m->dropped = true;
+        return OK;
+    }
+    if (m->stillborn >= STILLBORN) m->irreplaceable = true;
+    if (!m->stopping && !m->irreplaceable && work_left(m)) PASS(replace(m, leader, e));
+    return master_answer_waiting(m, e);
+}
+
+enum status losses_look(struct master *m, struct err *e)
+{
+    const double often = 1;
+    struct reason r;
+    if (!m->rescue || !m->rescue->link) return OK;
+    if (!link_changed(m->rescue->link)) {
+        const double now = link_clock(m->rescue->link);
+        if (now - m->looked < often) return OK;
+        m->looked = now;
+    }
+    for (int i = 1; i < m->seats.n && !m->abandoned; i++)
+        if (is_lost(m, i, &r)) PASS(lose_group(m, m->seats.seat[i].leader, &r, e));
+    return OK;
+}

@@ -1,0 +1,53 @@
+/* queue_internal: what a queue holds; queue_open.c makes it, queue.c uses it. */
+#pragma once
+#include "sched/queue.h"
+
+enum { NOWHERE = -1 };
+
+/* The part of a task that is not handed out yet. */
+struct remaining {
+    int64_t n;      /* parts not handed out; a task without parts: 1 until handed out */
+    int64_t out;    /* pieces in flight */
+    int64_t *parts; // (n) by decreasing cost, inside the queue's store
+    double cost;    /* of the shared part and the n parts, as planned */
+    bool started, dropped;
+};
+
+/* The piece that a group is working on. */
+struct in_flight {
+    bool busy;
+    int64_t task;
+    double cost, start, expected;
+    bool reported;
+    double ends, once; /* as it reported last */
+    int64_t n;         /* 0: of a task without parts */
+    int64_t *parts;    // (n of the most parts of a task) inside the queue's store
+};
+
+/* Costs as planned and as they turned out. */
+struct measured {
+    double planned, taken;
+};
+
+struct queue {
+    const struct sched_task *tasks;
+    int64_t n, n_groups, n_kinds, n_files;
+    const int64_t *node;
+    struct remaining *remaining; // (n)
+    int64_t n_store;
+    int64_t *store; // (n_store) the parts of all tasks and of all pieces in flight
+    bool *skip;     // (most parts of a task) working memory
+    int64_t *heap;  // (n_heap) tasks not handed out completely, the longest first
+    int64_t n_heap;
+    double total;                /* corrected cost of all remaining parts */
+    struct in_flight *in_flight; // (n_groups)
+    struct measured *kinds;      // (n_kinds)
+    double *work;                // (n_kinds) cost of all tasks of the kind, as planned
+    struct measured all;
+    double *ratio;   // (n_kinds) taken / planned, as used in the heap's order
+    int64_t *reader; // (n_files) node that read the files last
+    int64_t finished, pieces, ends, reordered_at;
+};
+
+/* Orders the heap by the costs as they are corrected now. */
+void queue_order(struct queue *q);

@@ -153,7 +153,7 @@ static int journal_code(const char *path, int64_t before)
     struct err e = {0};
     int code = -1;
     struct results_view *view = NULL;
-    if (size_of(path) != before && results_view_open(path, VIEW_STATES, &view, &e) == OK &&
+    if (size_of(path) != before && results_view_open(path, VIEW_STATES, NULL, &view, &e) == OK &&
         results_view_end(view))
         code = (int)json_integer_value(json_object_get(results_view_end(view), "exit_code"));
     results_view_close(view);

@@ -1,4 +1,5 @@
-/* diff_ops: the operations of a block's program (diff_block.h). Only diff_*.c include it. */
+/* diff_ops: the operations of a block's program (diff_block.h). Only diff_*.c and a bench include
+ * it. */
 #pragma once
 #include "model/diff_block.h"
 

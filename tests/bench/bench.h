@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static inline void must(enum status st, const struct err *e)
 {
@@ -25,6 +26,15 @@ static inline void *room(int64_t n, size_t size)
     struct err e = {0};
     must(mem_zero(&p, n, size, "bench", &e), &e);
     return p;
+}
+
+/* With QTRAJ_BENCH_CPU: processor time, for a single thread on a shared machine. */
+static inline double bench_seconds(void)
+{
+    struct timespec t;
+    if (!getenv("QTRAJ_BENCH_CPU")) return clock_seconds();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* n values in [-scale, scale), the same in every run. */

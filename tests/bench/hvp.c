@@ -6,17 +6,11 @@
  * vocabulary and of positions, instead of its own. Prints one JSON object; times are the minimum
  * over the rounds, in seconds. */
 #include "curvature/hvp.h"
+#include "bench.h"
 #include "curvature/hvp_internal.h"
 #include "curvature/vector.h"
 #include "eval/head.h"
-#include "linalg/linalg.h"
-#include "util/clock.h"
-#include "util/mem.h"
 #include "util/rng.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 struct bench {
     struct checkpoint *checkpoint;
@@ -86,15 +80,6 @@ static const struct {
     [KEPT] = {"product_kept", one},
 };
 
-/* With QTRAJ_BENCH_CPU: processor time, for a single thread on a shared machine. */
-static double seconds(void)
-{
-    struct timespec t;
-    if (!getenv("QTRAJ_BENCH_CPU")) return clock_seconds();
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static enum status measure(struct bench *b, int rounds, double best[WHAT_N], struct err *e)
 {
     enum status st = OK;
@@ -102,9 +87,9 @@ static enum status measure(struct bench *b, int rounds, double best[WHAT_N], str
         for (int i = 0; i < WHAT_N; i++) {
             if (i == FORWARD) hvp_keep(b->h, false);
             if (i == KEPT_FIRST) hvp_keep(b->h, true);
-            double start = seconds(), took;
+            double start = bench_seconds(), took;
             TRY(what[i].run(b, e));
-            took = seconds() - start;
+            took = bench_seconds() - start;
             if (r == 0 || took < best[i]) best[i] = took;
         }
 done:

@@ -20,6 +20,11 @@ def rope_layers(layers):
     return [0 if layer % 4 == 3 else 1 for layer in range(layers)]
 
 
+def layer_types(layers):
+    """OLMo 3: every fourth layer has full attention."""
+    return ["full_attention" if layer % 4 == 3 else "sliding_attention" for layer in range(layers)]
+
+
 def family_keys(row, config):
     """What differs between families, beside the numbers of the table."""
     llama = {"hidden_act": "silu", "attention_bias": False, "rms_norm_eps": 1e-6}
@@ -27,6 +32,7 @@ def family_keys(row, config):
         "llama": lambda: {**llama, "mlp_bias": False},
         "olmo": lambda: {"hidden_act": "silu", "attention_bias": False, "clip_qkv": None},
         "olmo2": lambda: llama,
+        "olmo3": lambda: {**llama, "sliding_window": 4096, "layer_types": layer_types(config["num_hidden_layers"])},
         "smollm3": lambda: {**llama, "mlp_bias": False, "no_rope_layer_interval": 4,
                             "no_rope_layers": rope_layers(config["num_hidden_layers"])},
         "apertus": lambda: {**llama, "hidden_act": "xielu", "rms_norm_eps": 1e-5},

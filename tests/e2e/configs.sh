@@ -30,7 +30,7 @@ for sweep in "$SOURCE"/configs/*.yaml; do
     done
     sweeps=$((sweeps + 1))
 done
-[ "$sweeps" -ge 13 ] || fail "only $sweeps sweep files"
+[ "$sweeps" -ge 15 ] || fail "only $sweeps sweep files"
 "$QTRAJ" plan "$SOURCE/configs/scale/paper.yaml" --json --rate 2000 >"$work/plan.json" 2>/dev/null || fail "plan paper.yaml"
 grep -q '"cells": 652' "$work/plan.json" || fail "paper.yaml: not 326 checkpoints at two bit-widths"
 finish

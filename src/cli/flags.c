@@ -50,9 +50,9 @@ struct adding {
 static const char *value_word(enum option_type type)
 {
     static const char *const words[] = {
-        [OPTION_BOOL] = NULL,     [OPTION_INT] = "N",     [OPTION_REAL] = "X",
-        [OPTION_TEXT] = "TEXT",   [OPTION_PATH] = "FILE", [OPTION_PATHS] = "FILE",
-        [OPTION_CHOICE] = "WORD",
+        [OPTION_BOOL] = NULL,    [OPTION_INT] = "N",       [OPTION_REAL] = "X",
+        [OPTION_TEXT] = "TEXT",  [OPTION_TEXTS] = "TEXT",  [OPTION_PATH] = "FILE",
+        [OPTION_PATHS] = "FILE", [OPTION_CHOICE] = "WORD",
     };
     return words[type];
 }

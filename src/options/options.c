@@ -17,7 +17,8 @@ static void *field(void *entry, size_t offset)
 
 bool option_is_text(const struct option *o)
 {
-    return o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS;
+    return o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_TEXTS ||
+           o->type == OPTION_PATHS;
 }
 
 struct option_scope options_in(const struct option_scope *scope, const char *key)
@@ -244,8 +245,8 @@ done:
     return st;
 }
 
-/* Paths hold no line ends (check_text), so that one text can hold several, one a line. */
-static enum status read_paths(const struct option *o, const struct option_scope *s, char **value,
+/* Texts hold no line ends (check_text), so that one text can hold several, one a line. */
+static enum status read_texts(const struct option *o, const struct option_scope *s, char **value,
                               struct err *e)
 {
     enum status st = OK;
@@ -255,7 +256,8 @@ static enum status read_paths(const struct option *o, const struct option_scope 
     if (s->node->n == 0) TRY(fail_expected(o, s, e));
     for (int64_t i = 0; i < s->node->n; i++) {
         struct option_scope inner = options_entry(s, i);
-        struct option element = {.name = o->name, .type = OPTION_PATH};
+        struct option element = {.name = o->name,
+                                 .type = o->type == OPTION_PATHS ? OPTION_PATH : OPTION_TEXT};
         TRY(read_text(&element, &inner, &one, e));
         int64_t length = (int64_t)strlen(one);
         TRY(mem_grow(&all, n + length, &capacity, 1, e));
@@ -291,6 +293,22 @@ static enum status read_ints(const struct option *o, const struct option_scope *
         if (i >= o->capacity)
             return options_fail(&inner, NULL, e, "more than %lld values", (long long)o->capacity);
         values[i] = value;
+    }
+    *count = n->n;
+    return OK;
+}
+
+static enum status read_reals(const struct option *o, const struct option_scope *s, int64_t *count,
+                              double *values, struct err *e)
+{
+    const struct node *n = s->node;
+    if (n->kind != NODE_LIST || n->n == 0) return fail_expected(o, s, e);
+    struct option element = {.type = OPTION_REAL, .minimum = o->minimum, .maximum = o->maximum};
+    for (int64_t i = 0; i < n->n; i++) {
+        struct option_scope inner = options_entry(s, i);
+        if (i >= o->capacity)
+            return options_fail(&inner, NULL, e, "more than %lld values", (long long)o->capacity);
+        PASS(read_real(&element, &inner, &values[i], e));
     }
     *count = n->n;
     return OK;
@@ -332,10 +350,13 @@ enum status options_read_value(const struct option *o, const struct option_scope
     case OPTION_TEXT:
     case OPTION_PATH:
         return read_text(o, s, at, e);
+    case OPTION_TEXTS:
     case OPTION_PATHS:
-        return read_paths(o, s, at, e);
+        return read_texts(o, s, at, e);
     case OPTION_INTS:
         return read_ints(o, s, field(entry, o->count), at, e);
+    case OPTION_REALS:
+        return read_reals(o, s, field(entry, o->count), at, e);
     case OPTION_GROUP:
     case OPTION_KEYS:
         return read_table(o->table, s, at, e);

@@ -15,8 +15,10 @@ enum option_type {
     OPTION_CHOICE, /* int: index into choices */
     OPTION_TEXT,   /* char *, NULL when not given */
     OPTION_PATH,   /* char *, resolved */
-    OPTION_PATHS,  /* char *, one or several of them, resolved, one a line */
+    OPTION_TEXTS,  /* char *, one or several of them, one a line */
+    OPTION_PATHS,  /* the same, resolved */
     OPTION_INTS,   /* int64_t array inside the struct, all different */
+    OPTION_REALS,  /* double array inside the struct */
     OPTION_GROUP,  /* a struct inside the struct */
     OPTION_KEYS,   /* like GROUP, but its keys are keys of the parent table */
     OPTION_LIST    /* pointer to an array of structs */
@@ -36,15 +38,15 @@ struct option {
     const char *unit; /* of a number, such as "tokens"; NULL: it has none */
     enum option_type type;
     size_t offset;
-    size_t count;          /* INTS, LIST: offset of the int64_t number of elements */
-    int64_t capacity;      /* INTS: maximum number of elements */
+    size_t count;          /* INTS, REALS, LIST: offset of the int64_t number of elements */
+    int64_t capacity;      /* INTS, REALS: maximum number of elements */
     bool required;         /* must be given */
     const char *fallback;  /* the default as text; NULL: none (NULL, 0 elements) */
     const char *otherwise; /* the listing's words for the default */
     int64_t low, high;     /* INT, INTS: range of a value; LIST: of the number of entries */
     int n_special;         /* INT: values outside the range */
     struct option_special special[OPTION_SPECIALS_MAX];
-    double minimum, maximum;          /* REAL */
+    double minimum, maximum;          /* REAL, REALS */
     const char *const *choices;       /* CHOICE: NULL after the last */
     bool file_only;                   /* no flag */
     const char *unset;                /* BOOL: the flag that makes it false; NULL: "no-" + name */

@@ -17,7 +17,7 @@ static bool names(const char *arg, size_t n, const char *prefix, const char *nam
 static bool has_flag(const struct option *o)
 {
     return !o->file_only && o->type != OPTION_GROUP && o->type != OPTION_KEYS &&
-           o->type != OPTION_LIST && o->type != OPTION_INTS;
+           o->type != OPTION_LIST && o->type != OPTION_INTS && o->type != OPTION_REALS;
 }
 
 /* The flag that makes a bool false. */

@@ -17,6 +17,13 @@ static json_t *ints_to_json(const int64_t *values, int64_t n)
     return array;
 }
 
+static json_t *reals_to_json(const double *values, int64_t n)
+{
+    json_t *array = json_array();
+    for (int64_t i = 0; array && i < n; i++) append(&array, json_number_new(values[i]));
+    return array;
+}
+
 /* A string, or an array of the lines of a text that has several. */
 static json_t *lines_to_json(const char *text)
 {
@@ -43,7 +50,8 @@ static bool is_absent(const struct option *o, const char *entry)
 {
     if (option_is_text(o)) return *(char *const *)(const void *)(entry + o->offset) == NULL;
     if (o->type == OPTION_GROUP && o->table->absent) return o->table->absent(entry + o->offset);
-    if (o->type == OPTION_INTS) return *(const int64_t *)(const void *)(entry + o->count) == 0;
+    if (o->type == OPTION_INTS || o->type == OPTION_REALS)
+        return *(const int64_t *)(const void *)(entry + o->count) == 0;
     return false;
 }
 
@@ -65,10 +73,13 @@ static json_t *value_to_json(const struct option *o, const char *entry)
     case OPTION_TEXT:
     case OPTION_PATH:
         return json_string(*(char *const *)at);
+    case OPTION_TEXTS:
     case OPTION_PATHS:
         return lines_to_json(*(char *const *)at);
     case OPTION_INTS:
         return ints_to_json(at, *(const int64_t *)count);
+    case OPTION_REALS:
+        return reals_to_json(at, *(const int64_t *)count);
     case OPTION_GROUP:
     case OPTION_KEYS:
         return options_to_json(o->table, at);

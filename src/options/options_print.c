@@ -47,14 +47,20 @@ static void expected_choice(const struct option *o, char text[OPTION_EXPECTED])
 void option_expected(const struct option *o, char text[OPTION_EXPECTED])
 {
     static const char *const fixed[] = {
-        [OPTION_BOOL] = "true or false", [OPTION_TEXT] = "a text of one line",
-        [OPTION_PATH] = "a path",        [OPTION_PATHS] = "a path or a list of paths",
-        [OPTION_GROUP] = "a mapping",    [OPTION_KEYS] = "a mapping",
+        [OPTION_BOOL] = "true or false",
+        [OPTION_TEXT] = "a text of one line",
+        [OPTION_TEXTS] = "a text of one line or a list of them",
+        [OPTION_PATH] = "a path",
+        [OPTION_PATHS] = "a path or a list of paths",
+        [OPTION_GROUP] = "a mapping",
+        [OPTION_KEYS] = "a mapping",
     };
     if (o->type == OPTION_INT)
         expected_int(o, "an integer", text);
     else if (o->type == OPTION_INTS)
         expected_int(o, "a list of integers, each", text);
+    else if (o->type == OPTION_REALS)
+        snprintf(text, OPTION_EXPECTED, "a list of numbers");
     else if (o->type == OPTION_REAL && isfinite(o->maximum))
         snprintf(text, OPTION_EXPECTED, "a number from %.9g to %.9g", o->minimum, o->maximum);
     else if (o->type == OPTION_REAL)
@@ -129,7 +135,7 @@ static json_t *default_json(const struct option *o)
 static json_t *range_json(const struct option *o)
 {
     json_t *low = NULL, *high = NULL;
-    if (o->type == OPTION_REAL) {
+    if (o->type == OPTION_REAL || o->type == OPTION_REALS) {
         if (isfinite(o->minimum)) low = json_real(o->minimum);
         if (isfinite(o->maximum)) high = json_real(o->maximum);
     } else if (o->type == OPTION_INT || o->type == OPTION_INTS || o->type == OPTION_LIST) {
@@ -165,8 +171,9 @@ static json_t *key_json(const char *section, const struct option *o)
     static const char *const types[] = {
         [OPTION_BOOL] = "bool",     [OPTION_INT] = "integer",   [OPTION_REAL] = "number",
         [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",     [OPTION_PATH] = "path",
-        [OPTION_PATHS] = "paths",   [OPTION_INTS] = "integers", [OPTION_GROUP] = "mapping",
-        [OPTION_KEYS] = "mapping",  [OPTION_LIST] = "list",
+        [OPTION_TEXTS] = "texts",   [OPTION_PATHS] = "paths",   [OPTION_INTS] = "integers",
+        [OPTION_REALS] = "numbers", [OPTION_GROUP] = "mapping", [OPTION_KEYS] = "mapping",
+        [OPTION_LIST] = "list",
     };
     char key[2 * OPTION_NAME];
     snprintf(key, sizeof key, "%s%s", section, o->name);

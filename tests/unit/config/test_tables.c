@@ -164,14 +164,14 @@ static void check_table(const struct option_table *t)
         assert_true(o->name && o->doc && o->offset < t->size);
         for (int64_t j = 0; j < i; j++)
             if (t->options[j].name) assert_string_not_equal(o->name, t->options[j].name);
-        bool text = o->type == OPTION_TEXT || o->type == OPTION_PATH || o->type == OPTION_PATHS;
-        bool whole = text || o->type == OPTION_INTS || o->type == OPTION_LIST;
+        bool whole = option_is_text(o) || o->type == OPTION_INTS || o->type == OPTION_REALS ||
+                     o->type == OPTION_LIST;
         /* options_default allocates nothing, so these have no default text; the others need one */
         assert_true(whole ? o->fallback == NULL : o->fallback || o->type == OPTION_GROUP);
         assert_true((o->type == OPTION_GROUP || o->type == OPTION_LIST) == (o->table != NULL));
         assert_true((o->type == OPTION_CHOICE) == (o->choices != NULL));
         if (o->type == OPTION_INT || whole) assert_true(o->low <= o->high);
-        if (o->type == OPTION_REAL) assert_true(o->minimum < o->maximum);
+        if (o->type == OPTION_REAL || o->type == OPTION_REALS) assert_true(o->minimum < o->maximum);
         if (o->table) check_table(o->table);
     }
 }

@@ -155,3 +155,55 @@ void dtype_narrow_bf16(uint16_t *dst, const float *src, int64_t n)
         dst[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
     }
 }
+
+/* x as an f32 whose last bit says whether bits were lost (round to odd): rounding it to a type with
+ * at least two bits less gives what rounding x at once does. */
+static inline float round_to_odd(double x)
+{
+    float f = (float)x;
+    uint32_t bits = bits_of_float(f);
+    if ((double)f == x || isnan(x)) return f;
+    if (fabs((double)f) > fabs(x)) bits--; /* towards zero */
+    return float_of_bits(bits | 1u);
+}
+
+/* The bits of an f32 that is a value of f16. */
+static uint16_t encode_f16(float x)
+{
+    const uint32_t bits = bits_of_float(x), size = bits & 0x7fffffffu;
+    const uint32_t sign = (bits >> 16) & 0x8000u;
+    if (size > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
+    if (size == 0x7f800000u) return (uint16_t)(sign | 0x7c00u);
+    if (size < 113u << 23) return (uint16_t)(sign | (uint32_t)(fabsf(x) * 0x1p24f));
+    return (uint16_t)(sign | ((size - (112u << 23)) >> 13));
+}
+
+/* dst (n <= TILE) = src in a type of 16 bits. */
+static void narrow_16(uint16_t *dst, const double *src, enum dtype t, int64_t n)
+{
+    float odd[TILE];
+    for (int64_t k = 0; k < n; k++) odd[k] = round_to_odd(src[k]);
+    if (t == DTYPE_BF16)
+        dtype_narrow_bf16(dst, odd, n);
+    else
+        for (int64_t k = 0; k < n; k++) dst[k] = encode_f16(dtype_round_f16(odd[k]));
+}
+
+void dtype_narrow(void *dst, const double *src, enum dtype t, int64_t n)
+{
+    const size_t size = dtype_size(t);
+    if (!dtype_is_float(t)) return;
+    for (int64_t i = 0, m; i < n; i += m) {
+        float single[TILE];
+        uint16_t half[TILE];
+        const void *from = t == DTYPE_F64   ? (const void *)(src + i)
+                           : t == DTYPE_F32 ? (const void *)single
+                                            : (const void *)half;
+        m = n - i < TILE ? n - i : TILE;
+        if (t == DTYPE_F32)
+            for (int64_t k = 0; k < m; k++) single[k] = (float)src[i + k];
+        else if (t != DTYPE_F64)
+            narrow_16(half, src + i, t, m);
+        memcpy((char *)dst + (size_t)i * size, from, (size_t)m * size);
+    }
+}

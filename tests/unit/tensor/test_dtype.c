@@ -149,6 +149,54 @@ static void test_round_f16(void **state)
     assert_true(dtype_round_f16(INFINITY) == INFINITY && isnan(dtype_round_f16(NAN)));
 }
 
+/* Every value of a 16-bit type comes back; a value between two neighbours goes to the nearer one,
+ * and a tie to the even one, however close to the middle it is: also where rounding to f32 on the
+ * way would make a tie of it. */
+static void test_narrow_rounds_once(void **state)
+{
+    (void)state;
+    static const enum dtype types[] = {DTYPE_BF16, DTYPE_F16};
+    for (int k = 0; k < 2; k++)
+        for (uint32_t h = 0; h < 0xffff; h++) {
+            uint16_t in[2] = {(uint16_t)h, (uint16_t)(h + 1)}, out[5];
+            float v[2];
+            dtype_widen(v, in, types[k], 2);
+            if (isnan(v[0]) || !isfinite(v[1]) || signbit(v[0]) != signbit(v[1])) continue;
+            const double low = v[0], high = v[1], middle = low + (high - low) / 2;
+            const double between[] = {low, high, middle, nextafter(middle, low),
+                                      nextafter(middle, high)};
+            dtype_narrow(out, between, types[k], 5);
+            assert_int_equal(out[0], in[0]);
+            assert_int_equal(out[1], in[1]);
+            assert_int_equal(out[2], in[0] % 2 == 0 ? in[0] : in[1]);
+            assert_int_equal(out[3], in[0]);
+            assert_int_equal(out[4], in[1]);
+        }
+}
+
+static void test_narrow_special_values(void **state)
+{
+    (void)state;
+    const double x[] = {INFINITY, -INFINITY, NAN, 1e300, -0.0, 65519.0, 65520.0, 0x1p-60};
+    uint16_t bf16[8], f16[8];
+    float f32[8];
+    dtype_narrow(bf16, x, DTYPE_BF16, 8);
+    dtype_narrow(f16, x, DTYPE_F16, 8);
+    dtype_narrow(f32, x, DTYPE_F32, 8);
+    const uint16_t want_bf16[] = {0x7f80, 0xff80, 0, 0x7f80, 0x8000};
+    const uint16_t want_f16[] = {0x7c00, 0xfc00, 0, 0x7c00, 0x8000, 0x7bff, 0x7c00, 0};
+    for (int i = 0; i < 8; i++) {
+        if (i == 2) continue;
+        if (i < 5) assert_int_equal(bf16[i], want_bf16[i]);
+        assert_int_equal(f16[i], want_f16[i]);
+        assert_true(f32[i] == (float)x[i]);
+    }
+    dtype_widen(f32, bf16 + 2, DTYPE_BF16, 1);
+    assert_true(isnan(f32[0]));
+    dtype_widen(f32, f16 + 2, DTYPE_F16, 1);
+    assert_true(isnan(f32[0]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +205,8 @@ int main(void)
         cmocka_unit_test(test_every_f16),
         cmocka_unit_test(test_lengths_and_alignment),
         cmocka_unit_test(test_f32_is_copied_and_f64_rounds),
+        cmocka_unit_test(test_narrow_rounds_once),
+        cmocka_unit_test(test_narrow_special_values),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

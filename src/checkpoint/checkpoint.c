@@ -103,6 +103,15 @@ static enum status read_file(const struct checkpoint *c, const struct tensor_ent
     return safetensors_read_range(&c->files[t->file], t, first, n, dst, e);
 }
 
+static enum status read_file_stored(const struct checkpoint *c, const struct tensor_entry *t,
+                                    int64_t first, int64_t n, void *dst, struct err *e)
+{
+    const int64_t size = (int64_t)dtype_size(t->dtype);
+    const struct safetensors *file = &c->files[t->file];
+    return tensor_file_read(file->fd, file->path, t->name, t->offset + first * size, dst, n * size,
+                            e);
+}
+
 enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
@@ -111,6 +120,7 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     char config_hash[HASH_HEX];
     TRY(mem_zero(&c, 1, sizeof *c, dir, e));
     c->read = read_file;
+    c->read_stored = read_file_stored;
     TRY(mem_string(&c->dir, dir, e));
     ENSURE(fsx_is_dir(dir), ERR_IO,
            "%s: no such folder: a checkpoint is a folder with config.json "
@@ -199,9 +209,6 @@ enum status checkpoint_read_range(const struct checkpoint *c, const struct tenso
 enum status checkpoint_read_stored(const struct checkpoint *c, const struct tensor_entry *t,
                                    int64_t first, int64_t n, void *dst, struct err *e)
 {
-    const int64_t size = (int64_t)dtype_size(t->dtype);
-    NEED(c->read == read_file, ERR_USAGE, "%s: weights that are computed are not stored", c->dir);
-    const struct safetensors *file = &c->files[t->file];
-    return tensor_file_read(file->fd, file->path, t->name, t->offset + first * size, dst, n * size,
-                            e);
+    NEED(c->read_stored, ERR_USAGE, "%s: weights that are computed are not stored", c->dir);
+    return c->read_stored(c, t, first, n, dst, e);
 }

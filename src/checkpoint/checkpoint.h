@@ -53,7 +53,7 @@ MUST_USE enum status checkpoint_read_range(const struct checkpoint *c, const str
                                            int64_t first, int64_t n, float *dst, struct err *e);
 
 /* dst = elements [first, first + n) of t, a tensor of c of any type, as they are stored.
- * Thread-safe. ERR_USAGE: a derived checkpoint, whose tensors are computed; ERR_IO. */
+ * Thread-safe. ERR_USAGE: a derived checkpoint that is no average; as checkpoint_read_range. */
 MUST_USE enum status checkpoint_read_stored(const struct checkpoint *c,
                                             const struct tensor_entry *t, int64_t first, int64_t n,
                                             void *dst, struct err *e);

@@ -1,6 +1,6 @@
-/* checkpoint_internal: the representation of a checkpoint, for checkpoint.c and derived.c only. The
- * weights of a stored checkpoint are read from its files; those of a derived one (derived.c) are
- * computed from other checkpoints while they are read. */
+/* checkpoint_internal: the representation of a checkpoint, for checkpoint.c and derived*.c only.
+ * The weights of a stored checkpoint are read from its files; those of a derived one (derived.c)
+ * are computed from other checkpoints while they are read. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 
@@ -15,6 +15,9 @@ struct checkpoint {
     /* dst (n) = elements [first, first + n) of t, one of `entries`. Thread-safe. */
     enum status (*read)(const struct checkpoint *c, const struct tensor_entry *t, int64_t first,
                         int64_t n, float *dst, struct err *e);
+    /* The same in t's type; NULL: there is no such form. Thread-safe. */
+    enum status (*read_stored)(const struct checkpoint *c, const struct tensor_entry *t,
+                               int64_t first, int64_t n, void *dst, struct err *e);
 
     /* The files of a folder, or the file of an overlay. */
     int64_t n_files;
@@ -24,4 +27,25 @@ struct checkpoint {
     int64_t n_parts;
     struct checkpoint_part *parts; // (n_parts)
     uint64_t stream;               /* random directions: number of the random stream */
+    double divisor;                /* averages: the sum of the coefficients */
 };
+
+/* --- derived.c --- */
+
+/* *out = `start` (how to read, and what that needs) with the first part's tensors and
+ * configuration. what: its name in digests. overlay: path of the overlay's file, or NULL. Errors as
+ * of its callers. */
+MUST_USE enum status checkpoint_derive(struct checkpoint start, const char *what,
+                                       const struct checkpoint_part *parts, int64_t n,
+                                       const char *overlay, struct checkpoint **out, struct err *e);
+/* *out = the tensor of c (borrowed) with t's name and shape. like: the checkpoint that t belongs
+ * to. ERR_FORMAT: there is none; ERR_SHAPE; both name the files. */
+MUST_USE enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor_entry *t,
+                                          const struct checkpoint *like,
+                                          const struct tensor_entry **out, struct err *e);
+/* sum (n <= CHECKPOINT_CHUNK) = the sum of coefficient * tensor over the parts; zero without any
+ * coefficient. one (n): scratch. */
+enum { CHECKPOINT_CHUNK = 1 << 16 };
+MUST_USE enum status checkpoint_sum_parts(const struct checkpoint *c, const struct tensor_entry *t,
+                                          int64_t first, int64_t n, double *sum, float *one,
+                                          struct err *e);

@@ -31,16 +31,21 @@ done:
     return st;
 }
 
-/* The tensor of that name and shape in another checkpoint. */
-static enum status find_same(const struct checkpoint *c, const struct tensor_entry *t,
-                             const struct tensor_entry **out, struct err *e)
+/* The file of a stored tensor, or the folder. */
+static const char *place_of(const struct checkpoint *c, const struct tensor_entry *t)
+{
+    return c->n_files > 0 && c->n_parts == 0 ? c->files[t->file].path : c->dir;
+}
+
+enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor_entry *t,
+                                 const struct checkpoint *like, const struct tensor_entry **out,
+                                 struct err *e)
 {
     *out = checkpoint_find(c, t->name);
-    NEED(*out, ERR_FORMAT, "%s: no tensor %s, which the checkpoint it is combined with has", c->dir,
-         t->name);
+    NEED(*out, ERR_FORMAT, "%s: no tensor %s, which %s has", c->dir, t->name, place_of(like, t));
     NEED(tensor_has_shape(*out, t->n_dims, t->shape), ERR_SHAPE,
-         "%s: tensor %s has shape %s; in the checkpoint it is combined with %s", c->dir, t->name,
-         tensor_shape_text((*out)->shape, (*out)->n_dims).text,
+         "%s: tensor %s has shape %s; in %s it has %s", place_of(c, *out), t->name,
+         tensor_shape_text((*out)->shape, (*out)->n_dims).text, place_of(like, t),
          tensor_shape_text(t->shape, t->n_dims).text);
     return OK;
 }
@@ -53,16 +58,16 @@ static enum status open_overlay(struct checkpoint *c, const char *path, struct e
     PASS(mem_zero(&c->files, 1, sizeof *c->files, path, e));
     PASS(safetensors_open(path, &c->files[0], e));
     c->n_files = 1;
+    const struct checkpoint file = {.dir = c->dir, .n_files = 1, .files = c->files};
     for (int64_t i = 0; i < c->files[0].n; i++)
-        PASS(find_same(c->parts[0].checkpoint, &c->files[0].entries[i], &under, e));
+        PASS(checkpoint_find_same(c->parts[0].checkpoint, &c->files[0].entries[i], &file, &under,
+                                  e));
     return OK;
 }
 
-/* *out = `start` (how to read, and the stream) with the first part's tensors and configuration.
- * what: its name in digests. overlay: path of the overlay's file, or NULL. */
-static enum status derive(struct checkpoint start, const char *what,
-                          const struct checkpoint_part *parts, int64_t n, const char *overlay,
-                          struct checkpoint **out, struct err *e)
+enum status checkpoint_derive(struct checkpoint start, const char *what,
+                              const struct checkpoint_part *parts, int64_t n, const char *overlay,
+                              struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
     struct checkpoint *c = NULL;
@@ -88,23 +93,23 @@ done:
 
 /* --- weighted sums --- */
 
-enum { CHUNK = 1 << 16 };
-
-/* dst (n <= CHUNK) = the sum over the parts; sum and one are scratch (CHUNK). */
-static enum status sum_chunk(const struct checkpoint *c, const struct tensor_entry *t,
-                             int64_t first, int64_t n, double *sum, float *one, float *dst,
-                             struct err *e)
+enum status checkpoint_sum_parts(const struct checkpoint *c, const struct tensor_entry *t,
+                                 int64_t first, int64_t n, double *sum, float *one, struct err *e)
 {
-    memset(sum, 0, (size_t)n * sizeof *sum);
+    bool begun = false;
     for (int64_t i = 0; i < c->n_parts; i++) {
         const struct checkpoint_part *p = &c->parts[i];
         const struct tensor_entry *own;
         if (p->coefficient == 0) continue;
-        PASS(find_same(p->checkpoint, t, &own, e));
+        PASS(checkpoint_find_same(p->checkpoint, t, c->parts[0].checkpoint, &own, e));
         PASS(p->checkpoint->read(p->checkpoint, own, first, n, one, e));
-        for (int64_t k = 0; k < n; k++) sum[k] += p->coefficient * (double)one[k];
+        if (begun)
+            for (int64_t k = 0; k < n; k++) sum[k] += p->coefficient * (double)one[k];
+        else /* not added to zero, which would lose the sign of -0 */
+            for (int64_t k = 0; k < n; k++) sum[k] = p->coefficient * (double)one[k];
+        begun = true;
     }
-    for (int64_t k = 0; k < n; k++) dst[k] = (float)sum[k];
+    if (!begun) memset(sum, 0, (size_t)n * sizeof *sum);
     return OK;
 }
 
@@ -129,14 +134,17 @@ static enum status read_sum(const struct checkpoint *c, const struct tensor_entr
     const struct tensor_entry *own;
     const struct checkpoint *only = only_part(c);
     if (only) {
-        TRY(find_same(only, t, &own, e));
+        TRY(checkpoint_find_same(only, t, c->parts[0].checkpoint, &own, e));
         TRY(only->read(only, own, first, n, dst, e));
         goto done;
     }
-    TRY(mem_alloc(&sum, CHUNK, sizeof *sum, "a weighted sum", e));
-    TRY(mem_alloc(&one, CHUNK, sizeof *one, "a weighted sum", e));
-    for (int64_t i = 0; i < n; i += CHUNK)
-        TRY(sum_chunk(c, t, first + i, min64(n - i, CHUNK), sum, one, dst + i, e));
+    TRY(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "a weighted sum", e));
+    TRY(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "a weighted sum", e));
+    for (int64_t i = 0, m; i < n; i += m) {
+        m = min64(n - i, CHECKPOINT_CHUNK);
+        TRY(checkpoint_sum_parts(c, t, first + i, m, sum, one, e));
+        for (int64_t k = 0; k < m; k++) dst[i + k] = (float)sum[k];
+    }
 done:
     free(sum);
     free(one);
@@ -150,7 +158,7 @@ enum status checkpoint_combine(const struct checkpoint_part *parts, int64_t n,
     for (int64_t i = 0; i < n; i++)
         NEED(isfinite(parts[i].coefficient), ERR_USAGE, "%s: a coefficient is not finite",
              parts[i].checkpoint->dir);
-    return derive((struct checkpoint){.read = read_sum}, "sum", parts, n, NULL, out, e);
+    return checkpoint_derive((struct checkpoint){.read = read_sum}, "sum", parts, n, NULL, out, e);
 }
 
 /* --- a file over a folder --- */
@@ -167,8 +175,8 @@ static enum status read_overlay(const struct checkpoint *c, const struct tensor_
 enum status checkpoint_overlay(const struct checkpoint *base, const char *path,
                                struct checkpoint **out, struct err *e)
 {
-    return derive((struct checkpoint){.read = read_overlay}, "overlay",
-                  &(struct checkpoint_part){1, base}, 1, path, out, e);
+    return checkpoint_derive((struct checkpoint){.read = read_overlay}, "overlay",
+                             &(struct checkpoint_part){1, base}, 1, path, out, e);
 }
 
 /* --- random directions --- */
@@ -218,6 +226,6 @@ done:
 enum status checkpoint_random(const struct checkpoint *base, uint64_t stream,
                               struct checkpoint **out, struct err *e)
 {
-    return derive((struct checkpoint){.read = read_random, .stream = stream}, "random",
-                  &(struct checkpoint_part){1, base}, 1, NULL, out, e);
+    return checkpoint_derive((struct checkpoint){.read = read_random, .stream = stream}, "random",
+                             &(struct checkpoint_part){1, base}, 1, NULL, out, e);
 }

@@ -1,7 +1,7 @@
-/* derived: checkpoints that are computed from others while they are read: weighted sums, a file
- * that overlays a folder, random directions. They are used and closed (checkpoint_close) like a
- * folder and keep the others open. config.json and the list of tensors are those of the first part.
- * No weights are stored. */
+/* derived: checkpoints that are computed from others while they are read: weighted sums, averages,
+ * a file that overlays a folder, random directions. They are used and closed (checkpoint_close)
+ * like a folder and keep the others open. config.json and the list of tensors are those of the
+ * first part. No weights are stored. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 
@@ -10,6 +10,18 @@
  * remains, the tensor is that part's bit for bit. ERR_SHAPE, ERR_FORMAT, also while reading: a part
  * lacks a tensor or has it in another shape. */
 MUST_USE enum status checkpoint_combine(const struct checkpoint_part *parts, int64_t n,
+                                        struct checkpoint **out, struct err *e);
+
+/* The weighted mean of the parts: every tensor is the sum of coefficient * tensor, in order in f64,
+ * divided by the sum of the coefficients and rounded once, to the type in which all parts store the
+ * tensor; to f32 if f32, if the types differ, or if the parts store f64. checkpoint_read_stored
+ * gives the values in that type; integers are the first part's. One part, or several with the same
+ * values, come back bit for bit. Values are computed in pieces of at most CHECKPOINT_CHUNK elements
+ * when they are read; each read reads every part once. ERR_USAGE: no part, a coefficient that is
+ * not finite, or a sum of them that is not positive; ERR_SHAPE, ERR_FORMAT: the parts' config.json
+ * differ in more than notes (version, path, type), or a part lacks a tensor of the first or has it
+ * in another shape; the text names the files. */
+MUST_USE enum status checkpoint_average(const struct checkpoint_part *parts, int64_t n, bool f32,
                                         struct checkpoint **out, struct err *e);
 
 /* base with tensors replaced by those of a safetensors file, which stays open and may be unlinked.

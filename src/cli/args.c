@@ -13,6 +13,13 @@ void arg_list_free(struct arg_list *l)
     *l = (struct arg_list){0};
 }
 
+static enum status arg_list_add(struct arg_list *l, char *item, struct err *e)
+{
+    PASS(mem_grow(&l->items, l->n, &l->capacity, sizeof *l->items, e));
+    l->items[l->n++] = item;
+    return OK;
+}
+
 static const struct arg *find(const struct args *a, const char *word, size_t n)
 {
     for (int i = 0; i < a->n; i++)
@@ -51,12 +58,8 @@ static enum status set(const struct arg *arg, char *value, struct err *e)
         NEED(*value && !*end && !errno, ERR_USAGE, "%s: \"%s\" is not an integer", arg->name,
              value);
         break;
-    case ARG_LIST: {
-        struct arg_list *list = arg->to;
-        PASS(mem_grow(&list->items, list->n, &list->capacity, sizeof *list->items, e));
-        list->items[list->n++] = value;
-        break;
-    }
+    case ARG_LIST:
+        return arg_list_add(arg->to, value, e);
     }
     return OK;
 }
@@ -172,6 +175,10 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
         if (word[0] == '-' && word[1]) {
             PASS(take(a, c, c->argc - i, c->argv + i, &used, e));
         } else {
+            if (found == n && a->more) {
+                PASS(arg_list_add(a->more, word, e));
+                continue;
+            }
             NEED(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s %s", word, command->name,
                  command->arguments);
             positional[found++] = word;

@@ -38,16 +38,17 @@ struct args {
     const struct arg *table; // (n)
     int n, n_keys;
     const struct arg_keys *keys; // (n_keys)
-    int optional; /* so many of the last arguments that are no flags may be missing */
+    int optional;          /* so many of the last arguments that are no flags may be missing */
+    struct arg_list *more; /* takes those behind the n of args_parse; NULL: there are none */
 };
 
 /* The members of struct args that say that arrays are the table and the keys. */
 #define ARGS(rows)     .table = (rows), .n = sizeof(rows) / sizeof *(rows)
 #define ARGS_KEYS(all) .keys = (all), .n_keys = sizeof(all) / sizeof *(all)
 
-/* Parses the arguments of a call: flags, and exactly n others, into positional (n, borrowed; NULL:
- * missing). --help or -h on any rank sets c->help and ignores the rest; rank 0 prints usage and
- * flags. If c->flags is not NULL, it only lists the flags there and sets c->help. ERR_USAGE names
- * the flag and what was expected; ERR_NOMEM. */
+/* Parses the arguments of a call: flags, and exactly n others (or `more`), into positional (n,
+ * borrowed; NULL: missing). --help or -h on any rank sets c->help and ignores the rest; rank 0
+ * prints usage and flags. If c->flags is not NULL, it only lists the flags there and sets c->help.
+ * ERR_USAGE names the flag and what was expected; ERR_NOMEM. */
 MUST_USE enum status args_parse(const struct args *a, struct call *c, const char **positional,
                                 int n, struct err *e);

@@ -36,6 +36,11 @@ static bool absent(const void *weights)
     return !w->path && w->n == 0;
 }
 
+static bool has_coefficients(const struct weights *w)
+{
+    return w->kind == WEIGHTS_SUM || w->kind == WEIGHTS_AVERAGE;
+}
+
 static enum status finish(void *weights, const struct option_scope *scope, struct err *e)
 {
     const struct weights *w = weights;
@@ -44,10 +49,11 @@ static enum status finish(void *weights, const struct option_scope *scope, struc
     if (w->kind != WEIGHTS_STORED && w->n == 0)
         PASS(options_fail(scope, "parts", e, "%s weights of nothing", weights_kinds[w->kind]));
     const struct option_scope parts = options_in(scope, "parts");
-    for (int64_t i = 0; w->kind == WEIGHTS_SUM && i < w->n; i++) {
+    for (int64_t i = 0; has_coefficients(w) && i < w->n; i++) {
         const struct option_scope part = options_entry(&parts, i);
         if (!node_find(part.node, "coefficient"))
-            PASS(options_fail(&part, "coefficient", e, "missing in a sum"));
+            PASS(options_fail(&part, "coefficient", e, "missing in %s weights",
+                              weights_kinds[w->kind]));
     }
     return OK;
 }
@@ -58,6 +64,7 @@ static const struct option fields[] = {
     OPTION(weights, path, TEXT, ""),
     OPTION(weights, parts, LIST, "", OPTION_ENTRIES(weights, n, &weights_table)),
     OPTION(weights, coefficient, REAL, "", OPTION_ANY_REAL),
+    OPTION(weights, f32, BOOL, ""),
     OPTION(weights, variant, GROUP, "", .table = &variant_table),
     OPTION(weights, stream, INT, "", OPTION_ANY_INT),
 };
@@ -86,6 +93,14 @@ enum status weights_derive(enum weights_kind kind, const struct weights *from, s
 
 /* --- identity --- */
 
+/* Whether the terms of a recipe show the coefficients. */
+static bool shows_coefficients(const struct weights *w)
+{
+    bool ones = w->kind == WEIGHTS_AVERAGE;
+    for (int64_t i = 0; i < w->n; i++) ones = ones && w->parts[i].coefficient == 1;
+    return has_coefficients(w) && !ones;
+}
+
 /* Appends one term to *text. */
 static enum status add_term(const struct weights *w, int64_t i, char **text, struct err *e)
 {
@@ -94,7 +109,7 @@ static enum status add_term(const struct weights *w, int64_t i, char **text, str
     char *own = NULL, *longer = NULL;
     TRY(weights_recipe(part, &own, e));
     const char *of = own[0] ? own : part->name ? part->name : part->path;
-    if (w->kind == WEIGHTS_SUM)
+    if (shows_coefficients(w))
         TRY(mem_format(&longer, e, "%s%s%.17g %s", *text, i ? ", " : "(", part->coefficient, of));
     else
         TRY(mem_format(&longer, e, "%s%s%s", *text, i ? ", " : "(", of));
@@ -113,7 +128,7 @@ enum status weights_recipe(const struct weights *w, char **out, struct err *e)
     if (w->kind == WEIGHTS_QUANTIZED)
         TRY(mem_format(&text, e, "%s %lld", w->variant.method.method, (long long)w->variant.bits));
     else
-        TRY(mem_string(&text, weights_kinds[w->kind], e));
+        TRY(mem_format(&text, e, "%s%s", weights_kinds[w->kind], w->f32 ? " f32" : ""));
     for (int64_t i = 0; i < w->n; i++) TRY(add_term(w, i, &text, e));
     TRY(mem_format(out, e, "%s)", text));
 done:
@@ -125,6 +140,13 @@ const char *weights_folder(const struct weights *w)
 {
     while (w->kind != WEIGHTS_STORED) w = w->parts;
     return w->path;
+}
+
+int64_t weights_reads(const struct weights *w)
+{
+    int64_t n = w->kind == WEIGHTS_STORED;
+    for (int64_t i = 0; i < w->n; i++) n += weights_reads(&w->parts[i]);
+    return n;
 }
 
 bool weights_present(const struct weights *w)

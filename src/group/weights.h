@@ -1,6 +1,6 @@
 /* weights: a source of a model's weights: a stored folder, or a combination of other sources that
- * is computed while it loads (a weighted sum, quantized weights, a random direction). Each kind is
- * one line of the table in weights_open.c. */
+ * is computed while it loads (a weighted sum, an average, quantized weights, a random direction).
+ * Each kind is one line of the table in weights_open.c. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "config/sweep.h"
@@ -10,6 +10,7 @@
 enum weights_kind {
     WEIGHTS_STORED,    /* the folder at path */
     WEIGHTS_SUM,       /* sum of coefficient * part over the parts (checkpoint_combine) */
+    WEIGHTS_AVERAGE,   /* the mean of the parts by their coefficients (checkpoint_average) */
     WEIGHTS_QUANTIZED, /* the first part with its linears quantized as `variant` */
     WEIGHTS_RANDOM,    /* a direction with the norms of the first part's rows (checkpoint_random) */
     WEIGHTS_KIND_N
@@ -32,7 +33,8 @@ struct weights {
     char *path; /* stored */
     int64_t n;
     struct weights *parts;  // (n) the sources that it is computed from
-    double coefficient;     /* of this source in a WEIGHTS_SUM that it is a part of */
+    double coefficient;     /* of this source in a sum or an average that it is a part of */
+    bool f32;               /* average: its values are not rounded to the parts' type */
     struct variant variant; /* quantized */
     uint64_t stream;        /* random: stream of the random numbers (rng.h) */
 };
@@ -46,11 +48,15 @@ extern const struct option_table variant_table, weights_table;
 
 /* "stored", "sum", ..., NULL after the last. */
 extern const char *const weights_kinds[];
-/* *out (the caller frees) = a text that says how w is computed from stored sources, by their names;
- * "" for a stored one. It is part of cell keys unless it is "". ERR_NOMEM. */
+/* *out (the caller frees) = a text that says how w is computed from stored sources, by their names:
+ * "average(a, b)", "average f32(2 a, 1 b)", "sum(0.5 a, 0.5 b)"; coefficients that are all 1 are
+ * left out of an average. "" for a stored one. It is part of cell keys unless it is "". ERR_NOMEM.
+ */
 MUST_USE enum status weights_recipe(const struct weights *w, char **out, struct err *e);
 /* The stored folder whose config.json and tokenizer it uses; borrowed. */
 const char *weights_folder(const struct weights *w);
+/* Number of stored folders that are read to read it once. */
+int64_t weights_reads(const struct weights *w);
 /* Whether all stored folders that it needs exist. */
 bool weights_present(const struct weights *w);
 

@@ -1,8 +1,7 @@
 #include "group/weights_folder.h"
-#include "checkpoint/folder_write.h"
+#include "checkpoint/folder_copy.h"
 #include "model/describe.h"
 #include "util/mem.h"
-#include "util/num.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +12,6 @@ struct weights_folder {
     struct tensor_shape *tensors; // (n) names are the checkpoint's
     struct folder_out *out;
 };
-
-static struct tensor_shape shape_of(const struct tensor_entry *t)
-{
-    struct tensor_shape out = {.name = t->name, .dtype = t->dtype, .n_dims = t->n_dims};
-    memcpy(out.shape, t->shape, sizeof out.shape);
-    return out;
-}
 
 static bool is_linear(const struct tensor_description *list, int64_t n, const char *name)
 {
@@ -39,39 +31,18 @@ static enum status list_tensors(struct weights_folder *f, struct err *e)
     TRY(mem_zero(&f->tensors, checkpoint_n_tensors(c), sizeof *f->tensors, "tensors", e));
     for (int64_t i = 0; i < checkpoint_n_tensors(c); i++) {
         const struct tensor_entry *t = checkpoint_tensor(c, i);
-        if (!is_linear(list, n, t->name)) f->tensors[f->n++] = shape_of(t);
+        if (!is_linear(list, n, t->name)) f->tensors[f->n++] = folder_shape(t);
     }
     f->copied = f->n;
     for (int64_t i = 0; i < n; i++) {
         if (!list[i].linear) continue;
         const struct tensor_entry *t = checkpoint_find(c, list[i].name);
         ENSURE(t, ERR_FORMAT, "%s: no tensor %s", checkpoint_dir(c), list[i].name);
-        f->tensors[f->n] = shape_of(t);
+        f->tensors[f->n] = folder_shape(t);
         f->tensors[f->n++].dtype = DTYPE_F32;
     }
 done:
     free(list);
-    return st;
-}
-
-enum { PIECE = 1 << 22 }; /* bytes that are copied at a time */
-
-static enum status copy_tensors(struct weights_folder *f, struct err *e)
-{
-    enum status st = OK;
-    char *piece = NULL;
-    TRY(mem_alloc(&piece, PIECE, 1, "a piece of a tensor", e));
-    for (int64_t i = 0; i < f->copied; i++) {
-        const struct tensor_entry *t = checkpoint_find(f->checkpoint, f->tensors[i].name);
-        int64_t most = PIECE / (int64_t)dtype_size(t->dtype);
-        for (int64_t at = 0, n; at < t->n_elements; at += n) {
-            n = min64(most, t->n_elements - at);
-            TRY(checkpoint_read_stored(f->checkpoint, t, at, n, piece, e));
-            TRY(folder_append(f->out, t->name, piece, n, e));
-        }
-    }
-done:
-    free(piece);
     return st;
 }
 
@@ -88,7 +59,9 @@ static enum status begin(struct weights_folder *f, const char *tokenizer, const 
                                      .source = checkpoint_dir(f->checkpoint),
                                      .tokenizer = tokenizer};
     PASS(folder_create(path, &plan, &f->out, e));
-    return copy_tensors(f, e);
+    for (int64_t i = 0; i < f->copied; i++)
+        PASS(folder_copy_tensor(f->out, f->checkpoint, f->tensors[i].name, e));
+    return OK;
 }
 
 enum status weights_folder_create(const struct checkpoint *c, const char *tokenizer,

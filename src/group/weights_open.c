@@ -19,16 +19,38 @@ static enum status open_stored(const struct weights *w, const struct part_contex
     return checkpoint_open(w->path, out, e);
 }
 
+/* *terms (the caller frees) = the open parts with their coefficients. */
+static enum status take_terms(const struct weights *w, struct checkpoint *const *parts,
+                              struct checkpoint_part **terms, struct err *e)
+{
+    PASS(mem_alloc(terms, w->n, sizeof **terms, "a weighted sum", e));
+    for (int64_t i = 0; i < w->n; i++)
+        (*terms)[i] = (struct checkpoint_part){w->parts[i].coefficient, parts[i]};
+    return OK;
+}
+
 static enum status open_sum(const struct weights *w, const struct part_context *context,
                             struct checkpoint *const *parts, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
     struct checkpoint_part *terms = NULL;
     (void)context;
-    TRY(mem_alloc(&terms, w->n, sizeof *terms, "a weighted sum", e));
-    for (int64_t i = 0; i < w->n; i++)
-        terms[i] = (struct checkpoint_part){w->parts[i].coefficient, parts[i]};
+    TRY(take_terms(w, parts, &terms, e));
     TRY(checkpoint_combine(terms, w->n, out, e));
+done:
+    free(terms);
+    return st;
+}
+
+static enum status open_average(const struct weights *w, const struct part_context *context,
+                                struct checkpoint *const *parts, struct checkpoint **out,
+                                struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint_part *terms = NULL;
+    (void)context;
+    TRY(take_terms(w, parts, &terms, e));
+    TRY(checkpoint_average(terms, w->n, w->f32, out, e));
 done:
     free(terms);
     return st;
@@ -75,15 +97,14 @@ static enum status open_random(const struct weights *w, const struct part_contex
     return checkpoint_random(parts[0], w->stream, out, e);
 }
 
-const char *const weights_kinds[] = {[WEIGHTS_STORED] = "stored",
-                                     [WEIGHTS_SUM] = "sum",
-                                     [WEIGHTS_QUANTIZED] = "quantized",
-                                     [WEIGHTS_RANDOM] = "random",
-                                     [WEIGHTS_KIND_N] = NULL};
+const char *const weights_kinds[] = {
+    [WEIGHTS_STORED] = "stored",       [WEIGHTS_SUM] = "sum",       [WEIGHTS_AVERAGE] = "average",
+    [WEIGHTS_QUANTIZED] = "quantized", [WEIGHTS_RANDOM] = "random", [WEIGHTS_KIND_N] = NULL};
 
 /* parts: the open parts, in the order of w->parts. */
 static opener *const kind_open[] = {[WEIGHTS_STORED] = open_stored,
                                     [WEIGHTS_SUM] = open_sum,
+                                    [WEIGHTS_AVERAGE] = open_average,
                                     [WEIGHTS_QUANTIZED] = open_quantized,
                                     [WEIGHTS_RANDOM] = open_random};
 

@@ -232,6 +232,67 @@ static void test_refuses(void **state)
     checkpoint_close(other);
 }
 
+/* Bytes that this process has read so far, whatever they came from. */
+static int64_t bytes_read(void)
+{
+    long long n = 0;
+    FILE *f = fopen("/proc/self/io", "r");
+    if (!f) skip();
+    assert_int_equal(fscanf(f, "rchar: %lld", &n), 1);
+    fclose(f);
+    return n;
+}
+
+/* Reading all of an average reads each tensor of each part once. */
+static void test_average_reads_each_part_once(void **state)
+{
+    (void)state;
+    struct three t;
+    struct checkpoint *mean = NULL;
+    struct err e = {0};
+    int64_t n, stored = 0;
+    open_three(&t, 1, 1, 1);
+    assert_int_equal(checkpoint_average(t.parts, 3, false, &mean, &e), OK);
+    const int64_t opened = bytes_read(), reading = bytes_read() - opened;
+    const int64_t before = bytes_read();
+    for (int64_t i = 0; i < checkpoint_n_tensors(mean); i++) {
+        const struct tensor_entry *of = checkpoint_tensor(mean, i);
+        stored += of->n_bytes;
+        free(read_ok(mean, of->name, &n));
+    }
+    assert_int_equal(bytes_read() - before - reading, 3 * stored);
+    checkpoint_close(mean);
+    close_three(&t);
+}
+
+/* The mean of values v of several parts is v, also of -0; its type is the parts'. */
+static void test_average_of_equal_parts(void **state)
+{
+    (void)state;
+    static const float special[] = {-0.0f, 0.0f, 1.5f, -0x1p-126f, 3e38f};
+    struct checkpoint *c, *mean = NULL;
+    struct err e = {0};
+    struct tensor_shape shape = {"x", DTYPE_F32, 1, {5}};
+    struct safetensors_out *out;
+    char config[512];
+    float got[5];
+    snprintf(config, sizeof config, "%s", scratch_put("config.json", "{}", 2));
+    assert_int_equal(safetensors_create(scratch_path("model.safetensors"), &shape, 1, &out, &e),
+                     OK);
+    assert_int_equal(safetensors_append(out, special, 5, &e), OK);
+    assert_int_equal(safetensors_commit(out, &e), OK);
+    safetensors_out_close(out);
+    c = open_ok(scratch_dir());
+    const struct checkpoint_part parts[] = {{0.3, c}, {1.1, c}, {1, c}};
+    assert_int_equal(checkpoint_average(parts, 3, false, &mean, &e), OK);
+    assert_int_equal(checkpoint_tensor(mean, 0)->dtype, DTYPE_F32);
+    assert_int_equal(checkpoint_read_range(mean, checkpoint_tensor(mean, 0), 0, 5, got, &e), OK);
+    assert_memory_equal(got, special, sizeof got);
+    checkpoint_close(mean);
+    checkpoint_close(c);
+    unlink(config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +301,8 @@ int main(void)
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_random_has_the_rows_norms),
         cmocka_unit_test(test_overlay),
+        cmocka_unit_test(test_average_reads_each_part_once),
+        cmocka_unit_test(test_average_of_equal_parts),
         cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,181 @@
+/* qtraj average: the mean of several checkpoints, as a folder. */
+#include "checkpoint/folder_copy.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "group/inputs.h"
+#include "group/weights.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct average {
+    const char *out, *tokenizer;
+    struct arg_list dirs;
+    const char *weights, *decay; /* flags; NULL: not given */
+    struct weights mean;
+    struct checkpoint **parts; // (mean.n)
+    struct checkpoint *checkpoint;
+    json_t *config;
+    struct tensor_shape *tensors;
+    struct folder_out *folder;
+};
+
+/* --- the weights --- */
+
+/* *value = the number that `text` begins with; *rest = what follows it and a comma, NULL at the
+ * end. */
+static enum status take_number(const char *flag, const char *text, double *value, const char **rest,
+                               struct err *e)
+{
+    char *end;
+    errno = 0;
+    *value = strtod(text, &end);
+    NEED(end > text && isfinite(*value) && (*end == ',' || !*end), ERR_USAGE,
+         "%s: \"%s\" does not begin with a number", flag, text);
+    *rest = *end ? end + 1 : NULL;
+    return OK;
+}
+
+static enum status set_weights(struct average *a, struct err *e)
+{
+    const char *rest = a->weights;
+    int64_t given = 1;
+    for (const char *p = rest; (p = strchr(p, ',')) != NULL; p++) given++;
+    NEED(given == a->mean.n, ERR_USAGE, "--weights: %lld numbers for %lld checkpoints",
+         (long long)given, (long long)a->mean.n);
+    for (int64_t i = 0; i < a->mean.n; i++)
+        PASS(take_number("--weights", rest, &a->mean.parts[i].coefficient, &rest, e));
+    return OK;
+}
+
+static enum status set_decay(struct average *a, struct err *e)
+{
+    double decay, power = 1;
+    const char *rest;
+    PASS(take_number("--ema", a->decay, &decay, &rest, e));
+    NEED(!rest && decay > 0 && decay < 1, ERR_USAGE, "--ema %s: expected a number between 0 and 1",
+         a->decay);
+    for (int64_t i = a->mean.n - 1; i >= 0; i--, power *= decay)
+        a->mean.parts[i].coefficient = i > 0 ? (1 - decay) * power : power;
+    return OK;
+}
+
+static enum status set_up(struct average *a, bool f32, struct err *e)
+{
+    NEED(!a->weights || !a->decay, ERR_USAGE, "--weights and --ema: expected one of them");
+    a->mean = (struct weights){.kind = WEIGHTS_AVERAGE, .f32 = f32};
+    PASS(mem_zero(&a->mean.parts, a->dirs.n, sizeof *a->mean.parts, "checkpoints", e));
+    PASS(mem_zero(&a->parts, a->dirs.n, sizeof *a->parts, "checkpoints", e));
+    for (; a->mean.n < a->dirs.n; a->mean.n++) {
+        struct weights *part = &a->mean.parts[a->mean.n];
+        part->coefficient = 1;
+        PASS(mem_string(&part->path, a->dirs.items[a->mean.n], e));
+    }
+    if (a->weights) PASS(set_weights(a, e));
+    return a->decay ? set_decay(a, e) : OK;
+}
+
+/* --- the folder --- */
+
+/* What is not of the members' type is of f32, which config.json has to say. */
+static bool is_widened(const struct average *a)
+{
+    for (int64_t i = 0; i < checkpoint_n_tensors(a->checkpoint); i++)
+        if (checkpoint_tensor(a->checkpoint, i)->dtype != checkpoint_tensor(a->parts[0], i)->dtype)
+            return true;
+    return false;
+}
+
+static enum status create(struct average *a, struct err *e)
+{
+    enum status st = OK;
+    char *found = NULL;
+    const char *first = a->dirs.items[0];
+    const int64_t n = checkpoint_n_tensors(a->checkpoint);
+    TRY(mem_alloc(&a->tensors, n, sizeof *a->tensors, "tensors", e));
+    for (int64_t i = 0; i < n; i++)
+        a->tensors[i] = folder_shape(checkpoint_tensor(a->checkpoint, i));
+    a->config = json_deep_copy(checkpoint_config(a->checkpoint));
+    ENSURE(a->config, ERR_NOMEM, "out of memory for config.json");
+    if (is_widened(a)) TRY(folder_set_dtype(a->config, "float32", e));
+    if (!a->tokenizer) TRY(visit_tokenizer(first, &found, e));
+    const struct folder_plan plan = {.config = a->config,
+                                     .n = n,
+                                     .tensors = a->tensors,
+                                     .source = first,
+                                     .tokenizer = a->tokenizer ? a->tokenizer : found};
+    TRY(folder_create(a->out, &plan, &a->folder, e));
+done:
+    free(found);
+    return st;
+}
+
+static enum status write_all(struct average *a, struct err *e)
+{
+    for (int64_t i = 0; i < a->mean.n; i++)
+        PASS(weights_open(&a->mean.parts[i], NULL, &a->parts[i], e));
+    PASS(weights_open_from(&a->mean, NULL, a->parts, &a->checkpoint, e));
+    PASS(create(a, e));
+    const int64_t n = checkpoint_n_tensors(a->checkpoint);
+    for (int64_t i = 0; i < n; i++)
+        PASS(folder_copy_tensor(a->folder, a->checkpoint, a->tensors[i].name, e));
+    PASS(folder_commit(a->folder, e));
+    const int64_t files = folder_files(a->folder);
+    log_info(
+        "%s: the mean of %lld checkpoint%s, %lld tensors in %lld weight file%s; config.json and "
+        "the files beside it are those of %s",
+        a->out, (long long)a->mean.n, a->mean.n == 1 ? "" : "s", (long long)n, (long long)files,
+        files == 1 ? "" : "s", a->dirs.items[0]);
+    return OK;
+}
+
+static void close_all(struct average *a)
+{
+    folder_close(a->folder);
+    json_decref(a->config);
+    free(a->tensors);
+    checkpoint_close(a->checkpoint);
+    for (int64_t i = 0; a->parts && i < a->dirs.n; i++) checkpoint_close(a->parts[i]);
+    free(a->parts);
+    options_free(&weights_table, &a->mean);
+    arg_list_free(&a->dirs);
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    enum status st = OK;
+    struct average a = {0};
+    static const char *const dtypes[] = {"members", "f32", NULL};
+    struct arg_choice dtype = {.words = dtypes};
+    const struct arg table[] = {
+        {"--weights", ARG_TEXT, &a.weights, "W1,W2,...",
+         "weight of each checkpoint, relative to their sum (equal)"},
+        {"--ema", ARG_TEXT, &a.decay, "D",
+         "exponential moving average over the checkpoints in this order: D times the average "
+         "before + (1 - D) times the checkpoint"},
+        {"--dtype", ARG_CHOICE, &dtype, "T",
+         "members: rounded to the type that the checkpoints store, f32 where they differ (the "
+         "default); f32"},
+        {"--tokenizer", ARG_TEXT, &a.tokenizer, "FILE",
+         "tokenizer.json that goes along (the first checkpoint's own)"},
+    };
+    const struct args args = {ARGS(table), .more = &a.dirs};
+    TRY(args_parse(&args, c, &a.out, 1, e));
+    if (c->help) goto done;
+    ENSURE(a.dirs.n > 0, ERR_USAGE, "usage: qtraj average %s", c->command->arguments);
+    TRY(set_up(&a, dtype.word && strcmp(dtype.word, "f32") == 0, e));
+    TRY(write_all(&a, e));
+done:
+    close_all(&a);
+    return st;
+}
+
+const struct command cmd_average = {
+    .name = "average",
+    .arguments = "OUT DIR... [--weights W1,W2,... | --ema D] [--dtype f32]",
+    .doc = "write the mean of several checkpoints to a new folder that transformers loads",
+    .run = run,
+};

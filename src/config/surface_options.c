@@ -23,7 +23,8 @@ static const struct option keys[] = {
            "the checkpoint that the first axis points to (quantization)",
            .otherwise = "the previous checkpoint"),
     OPTION(surface_entry, checkpoints, TEXT,
-           "shell pattern of the checkpoints that span the plane (trajectory)", .otherwise = "all"),
+           "shell pattern of the checkpoints that span the plane (trajectory)",
+           .otherwise = "all but averages"),
     OPTION(surface_entry, quantizer, TEXT, "name of the method in `methods` (quantization)",
            .otherwise = "the first"),
     OPTION(surface_entry, bits, INT, "its bit-width (quantization)", .unit = "bits",
@@ -101,13 +102,17 @@ static enum status find_row(const struct model_entry *m, const char *name, const
     return options_fail(scope, key, e, "no checkpoint of %s has the name %s", m->trajectory, name);
 }
 
+bool surface_takes(const struct surface_entry *s, const struct trajectory_row *row)
+{
+    return s->checkpoints ? fnmatch(s->checkpoints, row->checkpoint, 0) == 0 : !row->average;
+}
+
 static enum status resolve_checkpoints(struct surface_entry *s, const struct model_entry *m,
                                        const struct option_scope *scope, struct err *e)
 {
-    int64_t row = m->n_rows - 1, n = 0;
+    int64_t row = m->n_stored - 1, n = 0;
     if (s->plane == SURFACE_TRAJECTORY) {
-        for (int64_t i = 0; i < m->n_rows; i++)
-            n += !s->checkpoints || fnmatch(s->checkpoints, m->rows[i].checkpoint, 0) == 0;
+        for (int64_t i = 0; i < m->n_rows; i++) n += surface_takes(s, &m->rows[i]);
         if (n < 3)
             PASS(options_fail(scope, "checkpoints", e,
                               "%lld checkpoints of %s; a principal plane needs at least 3",
@@ -121,8 +126,9 @@ static enum status resolve_checkpoints(struct surface_entry *s, const struct mod
     if (s->plane != SURFACE_QUANTIZATION) return OK;
     if (s->previous)
         PASS(find_row(m, s->previous, "previous", scope, &row, e));
-    else if (row == 0)
-        PASS(options_fail(scope, "checkpoint", e, "%s is the first, there is none before it",
+    else if (!trajectory_follows(m, row))
+        PASS(options_fail(scope, "checkpoint", e,
+                          "%s is the first, there is none before it; `previous` names another",
                           s->checkpoint));
     else
         PASS(mem_string(&s->previous, m->rows[row - 1].checkpoint, e));

@@ -93,14 +93,23 @@ struct curvature_section {
     bool critical;    /* critical sharpness of checkpoints and cells */
 };
 
-/* One row of a trajectory table. */
+/* A stored checkpoint of the sweep in an average. */
+struct average_member {
+    int64_t model, row; /* in sweep.models and its rows */
+    double weight;
+};
+
+/* One row of a trajectory table, or an average of such rows (averages_resolve). */
 struct trajectory_row {
     char *checkpoint;
     int64_t step;         /* -1: not given */
     double tokens;        /* NaN: not given */
     double learning_rate; /* NaN: not given */
     char *phase;          /* "" if not given */
-    int64_t line;         /* of the table, from 1 */
+    int64_t line;         /* of the table, from 1; 0: an average */
+    int64_t average;      /* number of the entry of `averages` that it is of, from 1; 0: stored */
+    int64_t n_members;
+    struct average_member *members; // (n_members) of an average, the last one last
 };
 
 /* A column of a trajectory table that the program does not know: it becomes a variable of the cube.
@@ -112,13 +121,32 @@ struct trajectory_column {
     char **values; // (n), one a row; "" where empty
 };
 
+enum { AVERAGE_WEIGHTS_MAX = 64 };
+enum average_dtype { AVERAGE_MEMBERS, AVERAGE_F32 };
+
+/* An entry of `averages`: averages of a model's checkpoints, which exist nowhere on disk. One of
+ * window, decay (with or without a window) and of says which kind it is. */
+struct average_entry {
+    char *name;
+    int64_t window; /* checkpoints in each average; 0: not given */
+    double decay;   /* of the weights, from one checkpoint to the one before; 0: none */
+    char *of;       /* names of members, one a line; NULL: not given */
+    int64_t n_weights;
+    double weights[AVERAGE_WEIGHTS_MAX]; // (n_weights) of the names
+    char *phase;                         /* only checkpoints of this phase; NULL: all */
+    int64_t stride; /* checkpoints from one average to the next; 0: the last average alone */
+    int dtype;      /* enum average_dtype */
+};
+
 struct model_entry {
     char *name;
     char *branch_of;  /* the model that it branches from; NULL: none */
     char *trajectory; /* CSV: checkpoint, step, tokens, learning_rate, phase and others */
     char *path;       /* a Hugging Face folder, with {checkpoint} */
     char *tokenizer;  /* NULL: tokenizer.json of each checkpoint folder */
-    int64_t n_rows;
+    int64_t n_averages;
+    struct average_entry *averages;
+    int64_t n_rows, n_stored; /* all; those of the table, which come first */
     struct trajectory_row *rows;
     int64_t n_columns;
     struct trajectory_column *columns;
@@ -194,7 +222,7 @@ void sweep_free(struct sweep *s);
 json_t *sweep_to_json(const struct sweep *s);
 
 /* The tables of the structs above. */
-extern const struct option_table sweep_table, model_table, method_table, data_table,
+extern const struct option_table sweep_table, model_table, average_table, method_table, data_table,
     curvature_section_table, surface_table, run_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
@@ -208,6 +236,19 @@ json_t *method_entry_to_json(const struct method_entry *m);
 json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
+/* Appends the averages that `averages` ask for to the rows of their models: names ENTRY@CHECKPOINT
+ * for those that slide, ENTRY for a soup; step, tokens, learning rate and phase of the last member.
+ * scope: of the sweep. ERR_USAGE: a name that is unknown or there twice, too few checkpoints. */
+MUST_USE enum status averages_resolve(struct sweep *s, const struct option_scope *scope,
+                                      struct err *e);
+/* The row of m's table whose columns a row of m has: that of an average's last member; -1: it is
+ * another model's. */
+int64_t trajectory_table_row(const struct sweep *s, int64_t model, int64_t row);
+/* Whether the row before is what a row comes after in training: the checkpoint before a stored one,
+ * the average before of the same entry. */
+bool trajectory_follows(const struct model_entry *m, int64_t row);
+/* Whether the plane of a SURFACE_TRAJECTORY goes through the checkpoint. */
+bool surface_takes(const struct surface_entry *s, const struct trajectory_row *row);
 /* Sets the missing values of entry i of `surfaces` and checks its names. ERR_USAGE, ERR_NOMEM. */
 MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
                                      struct err *e);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ENTRIES_MAX = 10000 };
+
 /* ---- models ---- */
 
 static void model_release(void *entry)
@@ -48,6 +50,10 @@ static const struct option model_keys[] = {
            .required = true),
     OPTION(model_entry, tokenizer, PATH, "tokenizer.json of all checkpoints",
            .otherwise = "tokenizer.json of each checkpoint's folder"),
+    OPTION(model_entry, averages, LIST,
+           "averages of the checkpoints, which are quantized and measured like checkpoints",
+           .count = offsetof(struct model_entry, n_averages), .otherwise = "none",
+           .high = ENTRIES_MAX, .table = &average_table),
 };
 const struct option_table model_table = {OPTION_ROWS(model_keys, model_entry),
                                          .finish = model_finish, .release = model_release};
@@ -203,6 +209,7 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
                      e));
     PASS(check_names(scope, "surfaces", s->surfaces, s->n_surfaces, sizeof *s->surfaces, e));
     PASS(check_branches(s, scope, e));
+    PASS(averages_resolve(s, scope, e));
     PASS(spread_bits(s, scope, e));
     PASS(resolve_surfaces(s, scope, e));
     PASS(check_scored(s, scope, e));
@@ -211,8 +218,6 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
 }
 
 /* ---- the file ---- */
-
-enum { ENTRIES_MAX = 10000 };
 
 static const struct option sweep_keys[] = {
     OPTION(sweep, name, TEXT, "name of the sweep", .required = true),

@@ -19,7 +19,14 @@ static const struct option row_columns[] = {
     OPTION(trajectory_row, phase, TEXT, "part of the schedule: warmup, stable, decay, ...",
            .otherwise = "unknown"),
 };
-const struct option_table row_table = {OPTION_ROWS(row_columns, trajectory_row)};
+
+static void row_release(void *row)
+{
+    free(((struct trajectory_row *)row)->members);
+}
+
+const struct option_table row_table = {OPTION_ROWS(row_columns, trajectory_row),
+                                       .release = row_release};
 
 enum { COLUMNS_MAX = 64, TABLE_BYTES = 16 << 20 };
 
@@ -294,6 +301,7 @@ enum status trajectory_read(const char *path, struct model_entry *m, struct err 
         TRY(take_line(&t, line, e));
         line = end;
     }
+    m->n_stored = m->n_rows;
     ENSURE(m->n_rows > 0, ERR_USAGE, "%s: this table has no checkpoints", path);
     TRY(check_unique(&t, e));
 done:
@@ -314,7 +322,7 @@ void trajectory_free(struct model_entry *m)
     free(m->rows);
     m->columns = NULL;
     m->rows = NULL;
-    m->n_columns = m->n_rows = 0;
+    m->n_columns = m->n_rows = m->n_stored = 0;
 }
 
 bool trajectory_number(const char *text, double *value)

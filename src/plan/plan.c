@@ -203,14 +203,6 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
 
 /* --- checkpoints --- */
 
-static enum status replace(const char *text, const char *what, const char *with, char **out,
-                           struct err *e)
-{
-    const char *at = strstr(text, what);
-    if (!at) return mem_string(out, text, e);
-    return mem_format(out, e, "%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
-}
-
 enum status plan_tokenizer_identity(struct plan *p, const struct model_entry *m,
                                     const char *checkpoint, char hash[HASH_HEX], struct err *e)
 {
@@ -264,14 +256,6 @@ done:
     return st;
 }
 
-enum status plan_find_weights(const struct model_entry *m, int64_t row, struct weights *out,
-                              struct err *e)
-{
-    const char *name = m->rows[row].checkpoint;
-    PASS(mem_string(&out->name, name, e));
-    return replace(m->path, "{checkpoint}", name, &out->path, e);
-}
-
 /* The settings that are part of checkpoints' keys. */
 struct identities {
     json_t *evaluations, *curvature;
@@ -285,7 +269,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
     char tokenizer[HASH_HEX], *recipe = NULL;
     *c = (struct plan_checkpoint){.model = model, .row = row};
-    TRY(plan_find_weights(m, row, &c->weights, e));
+    TRY(plan_find_weights(p->sweep, model, row, &c->weights, e));
     TRY(weights_recipe(&c->weights, &recipe, e));
     TRY(plan_tokenizer_identity(p, m, weights_folder(&c->weights), tokenizer, e));
     /* Keys of a stored checkpoint contain only its name. */
@@ -297,11 +281,13 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                     c->key, e));
     /* With a warm start, curvature depends on that of the previous checkpoint. */
     bool warm = p->sweep->curvature.warm_start;
+    const struct plan_checkpoint *before = plan_before(p, c);
     if (of->curvature)
         TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*}", "schema", KEY_SCHEMA,
                                   "model", m->name, "checkpoint", m->rows[row].checkpoint,
                                   "tokenizer", tokenizer, "curvature", of->curvature, "after",
-                                  warm ? row > 0 ? c[-1].curvature_key : "" : NULL, "recipe", made),
+                                  warm ? before ? before->curvature_key : "" : NULL, "recipe",
+                                  made),
                         c->curvature_key, e));
 done:
     free(recipe);
@@ -363,16 +349,17 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
     enum status st = OK;
     const struct model_entry *m = &p->sweep->models[c->model];
     const struct trajectory_row *row = &m->rows[c->row];
+    const char *average = row->average ? m->averages[row->average - 1].name : NULL;
     char *recipe = NULL;
     TRY(weights_recipe(&c->weights, &recipe, e));
-    json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s, s:s*, s:o*}",
-                                          "name", row->checkpoint, "step", (json_int_t)row->step,
-                                          "tokens", json_number_new(row->tokens), "learning_rate",
-                                          json_number_new(row->learning_rate), "phase", row->phase,
-                                          "kind", weights_kinds[c->weights.kind], "recipe", recipe,
-                                          "key", c->key, "curvature_key",
-                                          c->curvature_key[0] ? c->curvature_key : NULL, "columns",
-                                          plan_columns_of(columns, m, c->row)));
+    json_array_append_new(
+        list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:o*}", "name",
+                        row->checkpoint, "step", (json_int_t)row->step, "tokens",
+                        json_number_new(row->tokens), "learning_rate",
+                        json_number_new(row->learning_rate), "phase", row->phase, "kind",
+                        weights_kinds[c->weights.kind], "recipe", recipe, "average", average, "key",
+                        c->key, "curvature_key", c->curvature_key[0] ? c->curvature_key : NULL,
+                        "columns", plan_columns_of(columns, p->sweep, c->model, c->row)));
 done:
     free(recipe);
     return st;

@@ -182,7 +182,8 @@ void plan_costs_learn(struct plan *p, const struct results_view *view);
  * ERR_NOMEM. */
 MUST_USE enum status plan_visit_price(const struct plan *p, const int64_t *variants,
                                       struct plan_visit *v, struct err *e);
-/* Cost of a visit of one checkpoint with n of the plan's variants and all requested parts. */
+/* Cost of a visit of one checkpoint with n of the plan's variants and all requested parts; it reads
+ * as much as the model's checkpoints, averages among them, do on average. */
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants,
                             int64_t n);
 

@@ -54,15 +54,17 @@ json_t *plan_columns_record(const struct sweep *s)
     return list;
 }
 
-json_t *plan_columns_of(const json_t *columns, const struct model_entry *m, int64_t row)
+json_t *plan_columns_of(const json_t *columns, const struct sweep *s, int64_t model, int64_t row)
 {
+    const struct model_entry *m = &s->models[model];
+    const int64_t of = trajectory_table_row(s, model, row);
     size_t i;
     const json_t *column;
     json_t *values = columns ? json_array() : NULL;
     json_array_foreach(columns, i, column)
     {
         const struct trajectory_column *c = column_of(m, json_text(column, "name", ""));
-        const char *text = c ? c->values[row] : "";
+        const char *text = c && of >= 0 ? c->values[of] : "";
         double value;
         if (!text[0])
             json_array_append_new(values, json_null());

@@ -206,6 +206,12 @@ static void split_seconds(const struct plan *p, const struct cost *c, double *ou
     out[PART_CELLS] = all - phase[COST_SECOND_ORDER] - phase[COST_CURVATURE];
 }
 
+/* Bytes per weight of reading all that the source is computed from. */
+static double bytes_per_weight(const struct plan_model *m, const struct weights *w)
+{
+    return (double)weights_reads(w) * m->bytes_per_weight;
+}
+
 /* A point reads what its plane is made of, and evaluates its own text. */
 static struct cost point_cost(const struct plan *p, const struct plan_visit *v)
 {
@@ -221,8 +227,10 @@ static struct cost point_cost(const struct plan *p, const struct plan_visit *v)
         tokens.tokens *= share;
         tokens.squares *= share;
     }
-    return cost_shared(&m->sizes, &tokens,
-                       t->point ? m->bytes_per_weight : (double)t->n * m->bytes_per_weight);
+    double bytes = 0;
+    for (int64_t i = 0; i < t->n; i++)
+        if (!t->point || i == t->exact) bytes += bytes_per_weight(m, &t->parts[i]);
+    return cost_shared(&m->sizes, &tokens, bytes);
 }
 
 enum status plan_visit_price(const struct plan *p, const int64_t *variants, struct plan_visit *v,
@@ -233,6 +241,7 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     const bool point = visit->task[PART_SURFACE];
     struct cost shared =
         point ? point_cost(p, v) : shared_cost(p, v->model, variants, visit->n_variants);
+    if (!point) shared.bytes *= (double)weights_reads(&visit->weights);
     v->n_pieces = point ? 0 : visit_pieces(visit);
     PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
     PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * PART_N, sizeof *v->seconds, "visits", e));
@@ -260,6 +269,18 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     return OK;
 }
 
+/* Folders that a visit of the model reads, on average over its checkpoints. */
+static double mean_reads(const struct plan *p, int64_t model)
+{
+    double n = 0, reads = 0;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        if (p->checkpoints[i].model != model) continue;
+        reads += (double)weights_reads(&p->checkpoints[i].weights);
+        n++;
+    }
+    return n > 0 ? reads / n : 1;
+}
+
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n)
 {
     const struct plan_model *m = &p->costs.models[model];
@@ -267,6 +288,7 @@ struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *
     for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
     for (int k = 0; k < PART_N; k++)
         if (!visit_part(k)->of_cells) cost_add(&c, &m->once[k], 1);
+    c.bytes *= mean_reads(p, model);
     return c;
 }
 
@@ -333,11 +355,23 @@ static struct memory_sequences curvature_share_of(const struct cost_tokens *t, i
 /* Memory that a visit uses before it plans: the checkpoint's headers, token ids and their bytes. */
 enum { OPENED = 2 << 20, OPENED_TOKEN = 2 * sizeof(int32_t) };
 
-static int64_t base_of(const struct plan *p, const struct plan_rank *rank)
+/* The same of each further folder that an average reads, and its sums. */
+enum { AVERAGED = 1 << 20 };
+
+static int64_t opened_of(const struct plan *p, int64_t model)
 {
-    if (rank->base <= 0) return memory_base(rank->threads);
+    int64_t most = 1;
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        if (p->checkpoints[i].model == model)
+            most = max64(most, weights_reads(&p->checkpoints[i].weights));
+    return OPENED + (most - 1) * AVERAGED;
+}
+
+static int64_t base_of(const struct plan *p, int64_t model, const struct plan_rank *rank)
+{
+    if (rank->base <= 0) return memory_base(rank->threads) + opened_of(p, model) - OPENED;
     double tokens = p->costs.evaluation.tokens + p->costs.calibration.tokens;
-    return rank->base + OPENED + (int64_t)tokens * OPENED_TOKEN;
+    return rank->base + opened_of(p, model) + (int64_t)tokens * OPENED_TOKEN;
 }
 
 static enum status group_memory(const struct plan *p, int64_t model, const int64_t *variants,
@@ -349,7 +383,7 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
                                .threads = rank->threads,
                                .ranks = ranks,
                                .node_ranks = min64(rank->mates, ranks),
-                               .base = base_of(p, rank),
+                               .base = base_of(p, model, rank),
                                .evaluation = share_of(&p->costs.evaluation, ranks),
                                .calibration = share_of(&p->costs.calibration, ranks)};
     const struct memory_limits limits = {.memory = memory_usable(rank->memory),
@@ -368,7 +402,7 @@ static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t 
                             const struct plan_rank *rank, struct memory_fit *fit, struct err *e)
 {
     const struct part *part = visit_part(i);
-    const int64_t base = base_of(p, rank), usable = memory_usable(rank->memory);
+    const int64_t base = base_of(p, model, rank), usable = memory_usable(rank->memory);
     const bool alone = part->in_fixed_order && p->sweep->run.reproducible;
     struct memory_after after = {.sizes = &p->costs.models[model].sizes,
                                  .threads = rank->threads,

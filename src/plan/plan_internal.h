@@ -29,11 +29,15 @@ bool plan_missing(const struct results_view *view, const char *key,
 /* Type of the hidden states as a part of keys; NULL for f32, which earlier versions always used. */
 const char *plan_activations(const struct sweep *s);
 
-/* Where the weights of a row come from; *out is freed with options_free(&weights_table). */
-MUST_USE enum status plan_find_weights(const struct model_entry *m, int64_t row,
-                                       struct weights *out, struct err *e);
 /* Whether the weights of each variant are measured with. */
 bool plan_predicts(const struct sweep *s);
+
+/* --- plan_weights.c --- */
+/* Where the weights of a model's row come from; *out is freed with options_free(&weights_table). */
+MUST_USE enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
+                                       struct weights *out, struct err *e);
+/* The checkpoint before c in training, or the average before c of the same entry; NULL: none. */
+const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c);
 
 /* --- plan_lengths.c --- */
 /* p->lengths: first the positions, which settle all lengths; then, with variants there, keys. */
@@ -45,9 +49,10 @@ void plan_lengths_free(struct plan *p);
 /* ERR_USAGE: a column has the name of a variable of the cube. */
 MUST_USE enum status plan_columns_check(const struct sweep *s, struct err *e);
 /* The plan record's "columns": name of each, and whether it holds numbers alone; NULL: none. And
- * the values of one row in their order, null where empty. New references. */
+ * the values of one row in their order, null where empty; an average has those of its last member.
+ * New references. */
 json_t *plan_columns_record(const struct sweep *s);
-json_t *plan_columns_of(const json_t *columns, const struct model_entry *m, int64_t row);
+json_t *plan_columns_of(const json_t *columns, const struct sweep *s, int64_t model, int64_t row);
 
 /* --- plan_choice.c --- */
 /* Whether the choice takes something of the checkpoint; of each such checkpoint its curvature, the

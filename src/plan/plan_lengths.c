@@ -40,7 +40,7 @@ static enum status find_positions(struct plan *p, int64_t model, struct err *e)
     const struct model_entry *m = &p->sweep->models[model];
     for (int64_t i = 0; i < m->n_rows && p->lengths[model].positions <= 0; i++) {
         struct weights w = {0};
-        enum status st = plan_find_weights(m, i, &w, e);
+        enum status st = plan_find_weights(p->sweep, model, i, &w, e);
         if (st == OK) p->lengths[model].positions = positions_near(weights_folder(&w));
         options_free(&weights_table, &w);
         PASS(st);

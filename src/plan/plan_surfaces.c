@@ -4,7 +4,7 @@
 #include "quant/quant.h"
 #include "util/mem.h"
 #include "util/rng.h"
-#include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *checkpoint_name(const struct plan *p, const struct plan_surface *s, int64_t k)
@@ -46,7 +46,7 @@ static enum status find_parts(const struct plan *p, struct plan_surface *s, stru
     const struct model_entry *m = &sweep->models[s->model];
     if (entry->plane == SURFACE_TRAJECTORY) {
         for (int64_t i = 0; i < m->n_rows; i++)
-            if (!entry->checkpoints || fnmatch(entry->checkpoints, m->rows[i].checkpoint, 0) == 0)
+            if (surface_takes(entry, &m->rows[i]))
                 PASS(add_checkpoint(p, s, m->rows[i].checkpoint, e));
         return OK;
     }
@@ -68,13 +68,18 @@ static enum status make_key(struct plan *p, struct plan_surface *s, struct err *
     const struct surface_entry *entry = s->entry;
     char tokenizer[HASH_HEX], variant[HASH_HEX] = "";
     json_t *names = json_array(), *data = NULL, *calibration = NULL;
+    char *recipe = NULL;
     TRY(plan_tokenizer_identity(p, &p->sweep->models[s->model],
                                 weights_folder(&origin_of(p, s)->weights), tokenizer, e));
     TRY(plan_data_identity(p, s->model, s->dataset, &data, e));
     TRY(plan_calibration_identity(p, s->model, &calibration, e));
     if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
-    for (int64_t i = 0; i < s->n; i++)
-        json_array_append_new(names, json_string(checkpoint_name(p, s, i)));
+    for (int64_t i = 0; i < s->n; i++) {
+        TRY(weights_recipe(&p->checkpoints[s->checkpoints[i]].weights, &recipe, e));
+        json_array_append_new(names, json_string(recipe[0] ? recipe : checkpoint_name(p, s, i)));
+        free(recipe);
+        recipe = NULL;
+    }
     bool random = entry->plane == SURFACE_RANDOM;
     TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*}", "surface",
                               1, "plane", surface_planes[entry->plane], "model", entry->model,
@@ -88,6 +93,7 @@ done:
     json_decref(names);
     json_decref(data);
     json_decref(calibration);
+    free(recipe);
     return st;
 }
 

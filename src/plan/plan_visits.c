@@ -77,6 +77,14 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     return mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e);
 }
 
+/* Number of checkpoints before c in the chain of a warm start. */
+static int64_t chain_length(const struct plan *p, const struct plan_checkpoint *c)
+{
+    int64_t n = 0;
+    while ((c = plan_before(p, c)) != NULL) n++;
+    return n;
+}
+
 /* True if the weights of the checkpoint, or of an earlier one in the chain of a warm start, differ
  * from those that its curvature was measured with. */
 static bool chain_changed(const struct plan *p, const struct plan_checkpoint *c,
@@ -87,9 +95,10 @@ static bool chain_changed(const struct plan *p, const struct plan_checkpoint *c,
     const char *was = json_text(json_object_get(record, "provenance"), "weights_chain", "");
     if (!p->sweep->curvature.warm_start || !was[0]) return false;
     const struct weights **of = NULL;
-    if (mem_zero(&of, c->row + 1, sizeof *of, "sources of weights", NULL) != OK) return false;
-    for (int64_t i = 0; i <= c->row; i++) of[i] = &c[i - c->row].weights;
-    if (warm_chain(of, c->row + 1, now, NULL) == OK) changed = strcmp(now, was) != 0;
+    const int64_t n = chain_length(p, c);
+    if (mem_zero(&of, n + 1, sizeof *of, "sources of weights", NULL) != OK) return false;
+    for (int64_t i = 0; i <= n; i++) of[i] = &c[i - n].weights;
+    if (warm_chain(of, n + 1, now, NULL) == OK) changed = strcmp(now, was) != 0;
     free(of);
     return changed;
 }
@@ -102,14 +111,16 @@ static bool curvature_missing(const struct plan *p, const struct plan_checkpoint
     return weights_changed(c, record) || chain_changed(p, c, record);
 }
 
-/* Adds the chain of a warm start: the earlier rows of the trajectory. */
+/* Adds the chain of a warm start: the earlier rows of the trajectory, or averages of the entry. */
 static enum status add_chain(const struct plan *p, const struct plan_checkpoint *c,
                              struct curvature_task *t, struct err *e)
 {
-    t->followed = c->row + 1 < p->sweep->models[c->model].n_rows;
-    PASS(mem_zero(&t->before, c->row, sizeof *t->before, "checkpoints before", e));
-    for (int64_t i = 0; i < c->row; i++) {
-        const struct plan_checkpoint *one = c - c->row + i;
+    const struct model_entry *m = &p->sweep->models[c->model];
+    const int64_t n = chain_length(p, c);
+    t->followed = c->row + 1 < m->n_rows && trajectory_follows(m, c->row + 1);
+    PASS(mem_zero(&t->before, n, sizeof *t->before, "checkpoints before", e));
+    for (int64_t i = 0; i < n; i++) {
+        const struct plan_checkpoint *one = c - n + i;
         t->n_before++;
         PASS(weights_copy(&one->weights, &t->before[i].weights, e));
         PASS(mem_string(&t->before[i].key, one->curvature_key, e));
@@ -143,7 +154,8 @@ static enum status add_second_order(const struct plan *p, const struct plan_chec
     *task = t;
     t->depth = from->second_order;
     t->critical = from->critical;
-    if (from->critical && c && c->row > 0) PASS(weights_copy(&c[-1].weights, &t->previous, e));
+    const struct plan_checkpoint *before = from->critical && c ? plan_before(p, c) : NULL;
+    if (before) PASS(weights_copy(&before->weights, &t->previous, e));
     t->together = from->options.together;
     t->memory = from->options.memory;
     PASS(plan_curvature_data(p, c ? c->model : 0, &t->data, e));
@@ -268,7 +280,8 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     if (st != OK || !wanted) return st;
     if (changed)
         log_warn("%s: weights have changed since their results were recorded; computing it again",
-                 weights_folder(&c->weights));
+                 c->weights.kind == WEIGHTS_STORED ? weights_folder(&c->weights)
+                                                   : v->visit.checkpoint);
     out->n++;
     out->n_changed += changed;
     for (int64_t i = 0; i < v->visit.n_variants; i++) {

@@ -13,12 +13,14 @@ static const struct field trajectory[] = {
     {"phase", "phase", IN_RECORD, FIELD_TEXT, STABLE, NULL, "phase of the training"},
     {"kind", "kind", IN_RECORD, FIELD_TEXT, STABLE, NULL, "stored, or average"},
     {"recipe", "recipe", IN_RECORD, FIELD_TEXT, STABLE, NULL, "what an average is made of"},
+    {"average", "average", IN_RECORD, FIELD_TEXT, STABLE, NULL,
+     "entry of `averages` that it is of"},
     {0},
 };
 static const struct field branch_of = {
     "branch_of", "branch_of", IN_RECORD, FIELD_TEXT, STABLE, NULL, "model that it branches from"};
 static const char trajectory_names[] =
-    "checkpoint_name step tokens learning_rate phase kind recipe branch_of";
+    "checkpoint_name step tokens learning_rate phase kind recipe average branch_of";
 
 static enum status add_coordinates(struct cube *c, struct err *e)
 {

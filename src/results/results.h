@@ -42,7 +42,7 @@
  *   {"type": "plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
  *    "config": {resolved sweep},
  *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
- *                "kind", "recipe", "key", ["curvature_key"]}]}],
+ *                "kind", "recipe", ["average"], "key", ["curvature_key"]}]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool}], "inputs": {path: hash},
  *    "surfaces": [{"name", "plane", "model", "checkpoint", "bits", "quantizer", "dataset",

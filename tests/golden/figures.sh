@@ -25,7 +25,7 @@ done
 
 "$python" "$SOURCE/tests/tools/run_blocks.py" "$SOURCE/docs/cookbook.md" "$work/cube.h5" >"$work/cookbook" 2>&1 ||
     fail "the cookbook: $(tail -n 20 "$work/cookbook")"
-grep -qx '11 blocks' "$work/cookbook" || fail "the cookbook: $(tail -n 1 "$work/cookbook")"
+grep -qx '12 blocks' "$work/cookbook" || fail "the cookbook: $(tail -n 1 "$work/cookbook")"
 
 # the data of the curves: a branch starts at the last stable checkpoint before it; padding and averages are skipped
 PYTHONPATH=$SOURCE/analysis "$python" - "$work/cube.h5" <<'PY' || fail "the trajectories of the cube are not as expected"

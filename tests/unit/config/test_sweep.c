@@ -1,5 +1,6 @@
 /* Good sweep files: every value is read; defaults, overrides, JSON round trip. */
 #include "config/sweep.h"
+#include "scratch.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,31 +172,38 @@ static void doc_block(int index, FILE *out)
     fclose(in);
 }
 
+/* Reads a sweep file of the keys in `head` and the page's index-th YAML block. */
+static void read_block(const char *head, int index, struct sweep *s)
+{
+    const char *path = scratch_path("sweep.yaml");
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(head, f);
+    doc_block(index, f);
+    fclose(f);
+    setenv("SCRATCH", "/scratch", 1);
+    read_ok(path, NULL, 0, s);
+}
+
+static const char doc_table[] = "checkpoint,step,phase\n"
+                                "stage1-step-40000,40000,stable\n"
+                                "stage1-step-80000,80000,stable\n"
+                                "stage1-step-120000,120000,stable\n"
+                                "stage1-step-160000,160000,stable\n"
+                                "stage3-step-200000,200000,decay\n";
+
 /* The examples of docs/sweep-file.md are read as the page says. */
 static void test_documentation(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/qtraj_sweep_XXXXXX", path[64], table[64];
     struct sweep s;
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/sweep.yaml", dir);
-    snprintf(table, sizeof table, "%s/smollm3-3b.csv", dir);
-    FILE *f = fopen(table, "w");
-    fputs("checkpoint\nstage1-step-40000\nstage1-step-80000\n", f);
-    fclose(f);
-    f = fopen(path, "w");
-    doc_block(0, f);
-    fclose(f);
-    setenv("SCRATCH", "/scratch", 1);
-    read_ok(path, NULL, 0, &s);
+    scratch_put("smollm3-3b.csv", doc_table, strlen(doc_table));
+    read_block("", 0, &s);
     assert_int_equal(s.n_methods, 3);
     assert_string_equal(s.models[0].path, "/scratch/smollm3-3b/{checkpoint}");
     assert_string_equal(s.evaluations[1].separator, "eos");
     sweep_free(&s);
-    f = fopen(path, "w");
-    doc_block(1, f);
-    fclose(f);
-    read_ok(path, NULL, 0, &s);
+    read_block("", 2, &s);
     assert_int_equal(s.calibration.layout, LAYOUT_DOCUMENT);
     assert_int_equal(s.calibration.length, 0);
     assert_int_equal(s.calibration.min_length, 11);
@@ -203,9 +211,48 @@ static void test_documentation(void **state)
     assert_int_equal(s.calibration.batch, 16);
     assert_int_equal(s.methods[0].options.order, ORDER_ACTIVATION);
     sweep_free(&s);
-    remove(path);
-    remove(table);
-    remove(dir);
+}
+
+static void check_average(const struct model_entry *m, int64_t row, const char *name,
+                          int64_t n_members, int64_t last, double first_weight)
+{
+    const struct trajectory_row *r = &m->rows[row];
+    assert_string_equal(r->checkpoint, name);
+    assert_int_equal(r->n_members, n_members);
+    assert_int_equal(r->members[n_members - 1].row, last);
+    assert_true(fabs(r->members[0].weight - first_weight) < 1e-15);
+}
+
+/* The example of averages: which rows it adds behind those of the table, with which members. */
+static void test_averages(void **state)
+{
+    (void)state;
+    static const char head[] = "name: x\nresults: x.h5\nbits: [3]\nmethods: [{method: rtn}]\n"
+                               "evaluation: [{name: t, text: t.txt}]\n",
+                      cooldown[] = "checkpoint,step\nlast,90000\n";
+    struct sweep s;
+    scratch_put("smollm3-3b.csv", doc_table, strlen(doc_table));
+    scratch_put("cooldown.csv", cooldown, strlen(cooldown));
+    read_block(head, 1, &s);
+    const struct model_entry *m = &s.models[0];
+    assert_int_equal(m->n_stored, 5);
+    assert_int_equal(m->n_rows, 9);
+    check_average(m, 5, "lawa-4@stage1-step-160000", 4, 3, 1);
+    check_average(m, 6, "ema@stage3-step-200000", 5, 4, 0.8 * 0.8 * 0.8 * 0.8);
+    check_average(m, 7, "soup", 2, 1, 1);
+    check_average(m, 8, "pair", 2, 0, 3);
+    assert_int_equal(m->rows[6].step, 200000);
+    assert_string_equal(m->rows[6].phase, "decay");
+    assert_int_equal(m->rows[8].step, 90000);
+    assert_int_equal(m->rows[8].members[1].model, 1);
+    assert_int_equal(m->averages[3].dtype, AVERAGE_F32);
+    assert_int_equal(m->averages[m->rows[8].average - 1].dtype, AVERAGE_F32);
+    double sum = 0;
+    for (int64_t i = 0; i < 5; i++) sum += m->rows[6].members[i].weight;
+    assert_true(fabs(sum - 1) < 1e-15);
+    assert_false(trajectory_follows(m, 5)); /* an average, after the table's last */
+    assert_true(trajectory_follows(m, 4));
+    sweep_free(&s);
 }
 
 static void test_overrides(void **state)
@@ -501,21 +548,14 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_data),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_documentation),
-        cmocka_unit_test(test_quickstart),
-        cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_bad_overrides),
-        cmocka_unit_test(test_override_depth),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_curvature_is_kept),
-        cmocka_unit_test(test_curvature_data),
-        cmocka_unit_test(test_method_json),
-        cmocka_unit_test(test_data_json),
-        cmocka_unit_test(test_strict_json),
+        cmocka_unit_test(test_models),         cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_data),           cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_documentation),  cmocka_unit_test(test_averages),
+        cmocka_unit_test(test_quickstart),     cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_bad_overrides),  cmocka_unit_test(test_override_depth),
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_curvature_is_kept),
+        cmocka_unit_test(test_curvature_data), cmocka_unit_test(test_method_json),
+        cmocka_unit_test(test_data_json),      cmocka_unit_test(test_strict_json),
         cmocka_unit_test(test_listing),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -84,12 +84,12 @@ static void csv(void **state)
     int lines = 0;
     for (const char *p = text; *p; p++) lines += *p == '\n';
     assert_int_equal(lines, 1 + 4 * 3); /* header; checkpoints by quantizers */
-    assert_true(has(text, "model,checkpoint,step,tokens,learning_rate,phase,kind,recipe,"
+    assert_true(has(text, "model,checkpoint,step,tokens,learning_rate,phase,kind,recipe,average,"
                           "branch_of,bits,quantizer,dataset,status,message,loss,"));
     snprintf(number, sizeof number, ",3,rtn,c4,done,,%.17g,", sample_value(11));
     assert_true(has(text, number));
     assert_true(has(text, ",\"broken, \"\"one\"\"\",7,2500000000000,"));
-    assert_true(has(text, "small,lawa,,,,,average,step100 step200,,3,rtn,c4,pending,,,,"));
+    assert_true(has(text, "small,lawa,,,,,average,step100 step200,,,3,rtn,c4,pending,,,,"));
     free(text);
     text = printed(v, &(struct show_options){.csv = true, ONLY("bits=2", "quantizer=gptq-g64")},
                    false);

@@ -1,0 +1,290 @@
+/* Entries of `averages`: their keys, and the checkpoints that they add to their models. */
+#include "config/sweep.h"
+#include "options/nearest.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const dtypes[] = {"members", "f32", NULL};
+
+static const struct option keys[] = {
+    OPTION(average_entry, name, TEXT,
+           "label, each only once in its model; an average that slides is called NAME@CHECKPOINT "
+           "after its last member",
+           .required = true),
+    OPTION(average_entry, window, INT,
+           "LAWA: the mean of so many consecutive checkpoints, for every place in training",
+           .unit = "checkpoints", .fallback = "0", .otherwise = "no window", .low = 1,
+           .high = INT64_MAX, OPTION_SPECIAL(0, NULL)),
+    OPTION(average_entry, decay, REAL,
+           "exponential moving average: decay * the average before + (1 - decay) * the checkpoint; "
+           "over all checkpoints so far, or with `window` over its checkpoints",
+           .fallback = "0", .otherwise = "equal weights", .minimum = 0, .maximum = 0.999999),
+    OPTION(average_entry, of, TEXTS,
+           "soup: the mean of these checkpoints; MODEL/CHECKPOINT is one of another model",
+           .otherwise = "none"),
+    OPTION(average_entry, weights, REALS, "soup: weights of the checkpoints, relative to their sum",
+           .count = offsetof(struct average_entry, n_weights), .capacity = AVERAGE_WEIGHTS_MAX,
+           .otherwise = "equal", OPTION_ANY_REAL),
+    OPTION(average_entry, phase, TEXT, "average only checkpoints of this phase of the table",
+           .otherwise = "all"),
+    OPTION(average_entry, stride, INT,
+           "checkpoints from one average to the next, counted back from the last; 0: the last "
+           "average alone",
+           .unit = "checkpoints", .fallback = "1", .low = 0, .high = INT64_MAX),
+    OPTION(average_entry, dtype, CHOICE,
+           "members: rounded to the type of the members' weights; f32: not rounded to 16 bits",
+           .fallback = "members", .choices = dtypes),
+};
+
+static bool is_given(const struct option_scope *scope, const char *key)
+{
+    return options_in(scope, key).node != NULL;
+}
+
+static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    static const char *const sliding[] = {"window", "decay", "phase", "stride"};
+    const struct average_entry *a = entry;
+    double sum = 0;
+    if (!a->of && a->window == 0 && a->decay == 0)
+        PASS(options_fail(scope, NULL, e,
+                          "expected `window` (LAWA), `decay` (moving average) or `of` (soup)"));
+    for (size_t i = 0; a->of && i < sizeof sliding / sizeof *sliding; i++)
+        if (is_given(scope, sliding[i]))
+            PASS(options_fail(scope, sliding[i], e,
+                              "does not go with `of`, which names the "
+                              "members"));
+    if (a->n_weights > 0 && !a->of)
+        PASS(options_fail(scope, "weights", e, "go with `of`, whose checkpoints they weigh"));
+    for (int64_t i = 0; i < a->n_weights; i++) sum += a->weights[i];
+    if (a->n_weights > 0 && !(sum > 0))
+        PASS(options_fail(scope, "weights", e, "they sum to %g, expected more than 0", sum));
+    return OK;
+}
+
+const struct option_table average_table = {OPTION_ROWS(keys, average_entry), .finish = finish};
+
+/* --- the rows that they add --- */
+
+/* An entry of `averages` that is resolved. */
+struct making {
+    const struct sweep *s;
+    int64_t model, number; /* of the entry, from 1 */
+    struct model_entry *m;
+    const struct average_entry *a;
+    const struct option_scope *scope; /* of the entry */
+    int64_t capacity;                 /* of m->rows */
+};
+
+static int64_t find_row(const struct model_entry *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_rows; i++)
+        if (strcmp(m->rows[i].checkpoint, name) == 0) return i;
+    return -1;
+}
+
+/* Appends a row; members (n) are taken over. */
+static enum status add_row(struct making *k, const char *name, struct average_member *members,
+                           int64_t n, struct err *e)
+{
+    struct model_entry *m = k->m;
+    const struct average_member *last = &members[n - 1];
+    const struct trajectory_row *like = &k->s->models[last->model].rows[last->row];
+    struct trajectory_row row = {.step = like->step,
+                                 .tokens = like->tokens,
+                                 .learning_rate = like->learning_rate,
+                                 .average = k->number,
+                                 .n_members = n,
+                                 .members = members};
+    enum status st = OK;
+    if (find_row(m, name) >= 0)
+        TRY(options_fail(k->scope, "name", e,
+                         "%s already has a checkpoint %s: give the average "
+                         "another name",
+                         m->name, name));
+    TRY(mem_string(&row.checkpoint, name, e));
+    TRY(mem_string(&row.phase, like->phase, e));
+    TRY(mem_grow(&m->rows, m->n_rows, &k->capacity, sizeof *m->rows, e));
+    m->rows[m->n_rows++] = row;
+    return OK;
+done:
+    free(row.checkpoint);
+    free(row.phase);
+    free(members);
+    return st;
+}
+
+/* Weight of member i of n, the oldest being 0: of the moving average that starts with it. */
+static double weight_of(const struct average_entry *a, int64_t i, int64_t n)
+{
+    double w = i > 0 && a->decay > 0 ? 1 - a->decay : 1;
+    for (int64_t j = i + 1; j < n && a->decay > 0; j++) w *= a->decay;
+    return w;
+}
+
+/* The average of the n rows that end with rows[end]. */
+static enum status add_window(struct making *k, const int64_t *rows, int64_t end, int64_t n,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct average_member *members = NULL;
+    char *name = NULL;
+    TRY(mem_format(&name, e, "%s@%s", k->a->name, k->m->rows[rows[end]].checkpoint));
+    TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
+    for (int64_t i = 0; i < n; i++)
+        members[i] =
+            (struct average_member){k->model, rows[end - n + 1 + i], weight_of(k->a, i, n)};
+    TRY(add_row(k, name, members, n, e));
+done:
+    free(name);
+    return st;
+}
+
+/* The phase is not that of any row: says which there are. */
+static enum status fail_phase(const struct making *k, struct err *e)
+{
+    const char *phases[16];
+    char advice[300];
+    int64_t n = 0;
+    for (int64_t i = 0; i < k->m->n_stored && n < 16; i++) {
+        const char *phase = k->m->rows[i].phase;
+        bool known = !phase[0];
+        for (int64_t j = 0; j < n; j++) known = known || strcmp(phases[j], phase) == 0;
+        if (!known) phases[n++] = phase;
+    }
+    nearest_advice(k->a->phase, phases, n, advice, sizeof advice);
+    return options_fail(k->scope, "phase", e, "no checkpoint of %s has the phase %s%s",
+                        k->m->trajectory, k->a->phase, advice);
+}
+
+static enum status add_sliding(struct making *k, struct err *e)
+{
+    enum status st = OK;
+    const struct average_entry *a = k->a;
+    int64_t *rows = NULL, n = 0;
+    TRY(mem_zero(&rows, k->m->n_stored, sizeof *rows, "rows", e));
+    for (int64_t i = 0; i < k->m->n_stored; i++)
+        if (!a->phase || strcmp(k->m->rows[i].phase, a->phase) == 0) rows[n++] = i;
+    if (n == 0) TRY(fail_phase(k, e));
+    if (a->window > n)
+        TRY(options_fail(k->scope, "window", e, "%lld checkpoints; %s has %lld%s%s",
+                         (long long)a->window, k->m->trajectory, (long long)n,
+                         a->phase ? " of the phase " : "", a->phase ? a->phase : ""));
+    /* A moving average of the first checkpoint alone is that checkpoint. */
+    const int64_t first = a->window ? a->window - 1 : n > 1;
+    for (int64_t end = first; end < n; end++)
+        if (a->stride ? (n - 1 - end) % a->stride == 0 : end == n - 1)
+            TRY(add_window(k, rows, end, a->window ? a->window : end + 1, e));
+done:
+    free(rows);
+    return st;
+}
+
+/* --- soups --- */
+
+/* The stored checkpoint of that name: of the model, else MODEL/CHECKPOINT. */
+static enum status find_member(const struct making *k, const char *name, struct average_member *out,
+                               struct err *e)
+{
+    const struct sweep *s = k->s;
+    out->model = k->model;
+    out->row = find_row(k->m, name);
+    for (int64_t i = 0; i < s->n_models && out->row < 0; i++) {
+        const size_t n = strlen(s->models[i].name);
+        if (strncmp(name, s->models[i].name, n) != 0 || name[n] != '/') continue;
+        out->model = i;
+        out->row = find_row(&s->models[i], name + n + 1);
+    }
+    if (out->row < 0)
+        PASS(options_fail(k->scope, "of", e,
+                          "no checkpoint of %s has the name %s; one of another model of the sweep "
+                          "is MODEL/CHECKPOINT",
+                          k->m->trajectory, name));
+    if (s->models[out->model].rows[out->row].average)
+        PASS(options_fail(k->scope, "of", e, "%s is an average itself", name));
+    return OK;
+}
+
+/* Sets out (n) from the lines of `of`. */
+static enum status find_members(const struct making *k, char *lines, struct average_member *out,
+                                int64_t n, struct err *e)
+{
+    char *at = lines;
+    for (int64_t i = 0; i < n; i++) {
+        char *name = strsep(&at, "\n");
+        PASS(find_member(k, name, &out[i], e));
+        out[i].weight = k->a->n_weights ? k->a->weights[i] : 1;
+        for (int64_t j = 0; j < i; j++)
+            if (out[j].model == out[i].model && out[j].row == out[i].row)
+                PASS(options_fail(k->scope, "of", e, "%s is in the list twice", name));
+    }
+    return OK;
+}
+
+static enum status add_soup(struct making *k, struct err *e)
+{
+    enum status st = OK;
+    struct average_member *members = NULL;
+    char *lines = NULL;
+    int64_t n = 1;
+    for (const char *p = k->a->of; (p = strchr(p, '\n')) != NULL; p++) n++;
+    if (k->a->n_weights > 0 && k->a->n_weights != n)
+        TRY(options_fail(k->scope, "weights", e, "%lld of them, but `of` has %lld checkpoints",
+                         (long long)k->a->n_weights, (long long)n));
+    TRY(mem_string(&lines, k->a->of, e));
+    TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
+    TRY(find_members(k, lines, members, n, e));
+    st = add_row(k, k->a->name, members, n, e);
+    members = NULL;
+done:
+    free(lines);
+    free(members);
+    return st;
+}
+
+/* --- all --- */
+
+static enum status resolve_model(struct sweep *s, int64_t model, const struct option_scope *scope,
+                                 struct err *e)
+{
+    struct model_entry *m = &s->models[model];
+    const struct option_scope list = options_in(scope, "averages");
+    struct making k = {.s = s, .model = model, .m = m, .capacity = m->n_rows};
+    for (int64_t i = 0; i < m->n_averages; i++) {
+        const struct option_scope entry = options_entry(&list, i);
+        k.a = &m->averages[i];
+        k.number = i + 1;
+        k.scope = &entry;
+        for (int64_t j = 0; j < i; j++)
+            if (strcmp(m->averages[j].name, k.a->name) == 0)
+                PASS(options_fail(&entry, "name", e,
+                                  "the name %s is already that of averages[%lld]", k.a->name,
+                                  (long long)j));
+        PASS(k.a->of ? add_soup(&k, e) : add_sliding(&k, e));
+    }
+    return OK;
+}
+
+enum status averages_resolve(struct sweep *s, const struct option_scope *scope, struct err *e)
+{
+    const struct option_scope list = options_in(scope, "models");
+    for (int64_t i = 0; i < s->n_models; i++) {
+        const struct option_scope entry = options_entry(&list, i);
+        PASS(resolve_model(s, i, &entry, e));
+    }
+    return OK;
+}
+
+int64_t trajectory_table_row(const struct sweep *s, int64_t model, int64_t row)
+{
+    const struct trajectory_row *r = &s->models[model].rows[row];
+    if (!r->average) return row;
+    const struct average_member *last = &r->members[r->n_members - 1];
+    return last->model == model ? last->row : -1;
+}
+
+bool trajectory_follows(const struct model_entry *m, int64_t row)
+{
+    return row > 0 && m->rows[row].average == m->rows[row - 1].average;
+}

@@ -1,0 +1,55 @@
+/* Where the weights of a plan's checkpoints come from: folders, and averages of folders. */
+#include "plan/plan_internal.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+static enum status replace(const char *text, const char *what, const char *with, char **out,
+                           struct err *e)
+{
+    const char *at = strstr(text, what);
+    if (!at) return mem_string(out, text, e);
+    return mem_format(out, e, "%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
+}
+
+static enum status find_stored(const struct model_entry *m, int64_t row, const char *name,
+                               struct weights *out, struct err *e)
+{
+    PASS(mem_string(&out->name, name, e));
+    return replace(m->path, "{checkpoint}", m->rows[row].checkpoint, &out->path, e);
+}
+
+/* Members that are another model's are called MODEL/CHECKPOINT. */
+static enum status find_member(const struct sweep *s, int64_t model, const struct average_member *a,
+                               struct weights *out, struct err *e)
+{
+    enum status st = OK;
+    const struct model_entry *m = &s->models[a->model];
+    const char *name = m->rows[a->row].checkpoint;
+    char *full = NULL;
+    if (a->model != model) TRY(mem_format(&full, e, "%s/%s", m->name, name));
+    out->coefficient = a->weight;
+    TRY(find_stored(m, a->row, full ? full : name, out, e));
+done:
+    free(full);
+    return st;
+}
+
+enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
+                              struct weights *out, struct err *e)
+{
+    const struct model_entry *m = &s->models[model];
+    const struct trajectory_row *r = &m->rows[row];
+    if (!r->average) return find_stored(m, row, r->checkpoint, out, e);
+    out->kind = WEIGHTS_AVERAGE;
+    out->f32 = m->averages[r->average - 1].dtype == AVERAGE_F32;
+    PASS(mem_zero(&out->parts, r->n_members, sizeof *out->parts, "members of an average", e));
+    for (; out->n < r->n_members; out->n++)
+        PASS(find_member(s, model, &r->members[out->n], &out->parts[out->n], e));
+    return OK;
+}
+
+const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c)
+{
+    return trajectory_follows(&p->sweep->models[c->model], c->row) ? c - 1 : NULL;
+}

@@ -36,7 +36,7 @@ for limit in 300000 350000; do
     done
 done
 [ $said -gt 0 ] || fail "no limit met the buffers of BLAS"
-[ ! -e "$work/limits.h5.lock" ] || fail "a lock is left"
+[ ! -e "$work/limits.journal.lock" ] || fail "a lock is left"
 
 # --- size of files: the run stops as on a full disk, and continues without the limit ---
 (
@@ -64,7 +64,7 @@ status=$?
 exec {pipe}>&-
 
 # --- a FIFO where a file belongs: refused, or a signal ends the run that waits for it ---
-for name in pipe.h5.lock pipe.journal; do
+for name in pipe.journal.lock pipe.journal; do
     rm -f "$work"/pipe.*
     mkfifo "$work/$name"
     timeout -k 20 3 "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/pipe.h5" >/dev/null 2>"$work/err"

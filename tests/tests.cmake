@@ -29,3 +29,6 @@ foreach(script IN LISTS scripts)
   qtraj_test_properties(${kind}.${name} ${kind} 900)
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)
 endforeach()
+
+# Next to the binary, for tests that load it: $(dirname "$QTRAJ")/libkill_at_line.so.
+add_library(kill_at_line MODULE ${CMAKE_SOURCE_DIR}/tests/tools/kill_at_line.c)

@@ -3,6 +3,7 @@
  * threads may read one file, and the kernel manages the page cache. */
 #pragma once
 #include "checkpoint/tensor_file.h"
+#include "saved/saved.h"
 
 /* Opens the file and checks its whole header: length against the file, dtypes, shapes against byte
  * ranges, no overlap, no gap. *out is closed with safetensors_close. ERR_IO; ERR_FORMAT names file
@@ -30,5 +31,8 @@ MUST_USE enum status safetensors_append(struct safetensors_out *o, const void *d
                                         int64_t n_elements, struct err *e);
 /* Whether all tensors have all their elements. */
 bool safetensors_full(struct safetensors_out *o);
+/* Moves what has been appended so far into a saved state, or out of one into a file to which
+ * nothing has been appended; tensors of different element sizes: ERR_SHAPE. */
+void safetensors_move(struct safetensors_out *o, struct saved_move *m);
 MUST_USE enum status safetensors_commit(struct safetensors_out *o, struct err *e);
 void safetensors_out_close(struct safetensors_out *o);

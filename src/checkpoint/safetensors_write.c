@@ -103,7 +103,7 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
     TRY(place_tensors(o, e));
     for (int64_t i = 0; i < n; i++) TRY(describe_tensor(o, &o->entries[i], root, e));
     TRY(mem_format(&o->temporary, e, "%s.tmp.%ld", path, (long)getpid()));
-    o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    o->fd = open(o->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     ENSURE(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
     TRY(write_header(o, root, e));
     *out = o;
@@ -145,6 +145,63 @@ enum status safetensors_append(struct safetensors_out *o, const void *data, int6
     PASS(fsx_write(o->fd, o->path, data, (size_t)(n_elements * size), e));
     o->filled += n_elements;
     return OK;
+}
+
+/* Bytes of data so far: they are in the order of the file, because all elements have one size. */
+static int64_t written(const struct safetensors_out *o)
+{
+    if (o->at == o->n) return o->n ? o->entries[o->n - 1].offset + o->entries[o->n - 1].n_bytes : 0;
+    const struct tensor_entry *t = &o->entries[o->at];
+    return t->offset + o->filled * (int64_t)dtype_size(t->dtype);
+}
+
+static enum status move_piece(const struct safetensors_out *o, int64_t at, char *piece, size_t n,
+                              bool reads, struct err *e)
+{
+    const off_t place = (off_t)(o->data + at);
+    if (reads) {
+        NEED(pread(o->fd, piece, n, place) == (ssize_t)n, ERR_IO, "%s: %s", o->path,
+             strerror(errno));
+        return OK;
+    }
+    NEED(lseek(o->fd, place, SEEK_SET) == place, ERR_IO, "%s: %s", o->path, strerror(errno));
+    return fsx_write(o->fd, o->path, piece, n, e);
+}
+
+static enum status move_data(const struct safetensors_out *o, struct saved_move *m, struct err *e)
+{
+    enum { PIECE = 1 << 20 };
+    enum status st = OK;
+    char *piece = NULL;
+    const bool loads = saved_loads(m);
+    const int64_t end = written(o);
+    for (int64_t i = 0; i < o->n; i++)
+        ENSURE(o->entries[i].dtype == o->entries[0].dtype, ERR_SHAPE, "%s: types differ", o->path);
+    TRY(mem_alloc(&piece, PIECE, 1, "a piece of a file", e));
+    for (int64_t at = 0; at < end; at += PIECE) {
+        const size_t n = end - at < PIECE ? (size_t)(end - at) : PIECE;
+        if (!loads) TRY(move_piece(o, at, piece, n, true, e));
+        saved_bytes(m, piece, (int64_t)n);
+        if (loads) TRY(move_piece(o, at, piece, n, false, e));
+    }
+done:
+    free(piece);
+    return st;
+}
+
+void safetensors_move(struct safetensors_out *o, struct saved_move *m)
+{
+    struct err why = {0};
+    saved_bytes(m, &o->at, sizeof o->at);
+    saved_bytes(m, &o->filled, sizeof o->filled);
+    if (o->at < 0 || o->at > o->n)
+        err_set(&why, ERR_FORMAT, __FILE__, __LINE__, "%s: it has no tensor %lld", o->path,
+                (long long)o->at);
+    else if (saved_counts(m))
+        saved_bytes(m, NULL, written(o));
+    else
+        (void)!move_data(o, m, &why);
+    saved_fail(m, &why);
 }
 
 enum status safetensors_commit(struct safetensors_out *o, struct err *e)

@@ -1,5 +1,6 @@
 #include "cli/plan_report.h"
 #include "report/text_table.h"
+#include "saved/saved.h"
 #include "util/mem.h"
 #include "util/quantity.h"
 #include <math.h>
@@ -71,6 +72,9 @@ static void predict_memory(const struct plan *p, const int64_t *which, int64_t t
         plan_visit_memory(p, l->model, which, l->n_variants, &rank, &l->memory, &why) != OK)
         return;
     l->least = least_memory(p, l, which, rank);
+    /* While a new state is written, the one before is still there. */
+    const char *folder = p->sweep->run.checkpoints;
+    if (!folder || strcmp(folder, "off") != 0) l->saved = 2 * l->ranks * l->memory.saved;
 }
 
 static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, struct plan_line *l)
@@ -204,11 +208,11 @@ static json_t *memory_json(const struct plan_line *l)
     for (int i = 0; i < MEMORY_PART_N; i++)
         json_object_set_new(parts, memory_part_name((enum memory_part)i),
                             json_integer(l->memory.part[i]));
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "fits", l->fits, "ranks",
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "fits", l->fits, "ranks",
                      (json_int_t)l->ranks, "peak", (json_int_t)l->memory.peak, "curvature",
                      (json_int_t)l->memory.after, "least", (json_int_t)l->least, "scratch",
-                     (json_int_t)l->memory.scratch, "waves", (json_int_t)l->memory.waves, "message",
-                     l->why, "parts", parts);
+                     (json_int_t)l->memory.scratch, "saved", (json_int_t)l->saved, "waves",
+                     (json_int_t)l->memory.waves, "message", l->why, "parts", parts);
 }
 
 static json_t *line_json(const struct plan *p, const struct plan_line *l)
@@ -361,6 +365,9 @@ static void print_remarks(const struct plan *p, const struct plan_line *l)
     if (l->memory.waves > 1) printf("%s: in %lld waves\n", name, (long long)l->memory.waves);
     if (l->memory.scratch)
         printf("%s: %.3g GiB on scratch\n", name, (double)l->memory.scratch / gib);
+    if (l->saved && l->total >= saved_first_after(l->saved / 2))
+        printf("%s: up to %.3g GiB of disk for the saved state of a visit\n", name,
+               (double)l->saved / gib);
     if (l->memory.after == l->memory.peak) printf("%s: most memory for curvature\n", name);
     if (!l->fits) printf("%s: does not fit%s%s\n", name, l->why[0] ? ": " : "", l->why);
 }

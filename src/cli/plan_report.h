@@ -11,6 +11,7 @@ struct plan_line {
     bool fits;                 /* into the memory of a rank */
     struct memory_plan memory; /* in that memory, or without a limit if it does not fit */
     int64_t least;             /* the minimum memory for a visit, bytes */
+    int64_t saved;             /* disk for the saved states of a visit at most, bytes */
     char why[512];             /* why it does not fit */
 };
 

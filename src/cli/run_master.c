@@ -1,6 +1,7 @@
 #include "cli/run_master.h"
 #include "measure/surface.h"
 #include "results/results.h"
+#include "saved/saved.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -335,6 +336,19 @@ static bool any_failed(const struct inventory *all)
     return false;
 }
 
+/* When nothing is pending, no run will continue the states that interrupted ones have left. */
+static enum status remove_states(const struct run_master *m, const struct inventory *all,
+                                 struct err *e)
+{
+    char *folder;
+    for (int i = 0; results_kinds[i]; i++)
+        if (rows_count(&all->rows[i], -1).by_state[STATE_PENDING]) return OK;
+    PASS(plan_states_folder(&m->sweep, &folder, e));
+    if (folder) saved_remove_all(folder);
+    free(folder);
+    return OK;
+}
+
 enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome, int *code,
                               struct err *e)
 {
@@ -350,6 +364,7 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     TRY(run_journal_end(&m->out, outcome->end == SCHED_DONE ? "done" : "stopped", *code, &ended,
                         e));
     if (m->cube_stale || ended) TRY(write_cube(m, e));
+    if (outcome->end == SCHED_DONE) TRY(remove_states(m, &all, e));
     run_journal_finish(&m->out);
     progress_end(&m->progress);
     print_counts(m, &all,

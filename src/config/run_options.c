@@ -28,10 +28,23 @@ static void drop(char **text)
     *text = NULL;
 }
 
+/* A folder is relative to the sweep file; NULL and "off" stay. */
+static enum status place_folder(const struct option_scope *scope, const char *key, char **folder,
+                                struct err *e)
+{
+    char *path = NULL;
+    struct err why = {0};
+    if (!*folder || strcmp(*folder, "off") == 0 || !scope->source->folder) return OK;
+    if (option_path(*folder, scope->source->folder, &path, &why) != OK)
+        PASS(options_fail(scope, key, e, "%s", why.text));
+    drop(folder);
+    *folder = path;
+    return OK;
+}
+
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct run_options *r = entry;
-    char *path = NULL;
     if (r->memory_per_rank && strcmp(r->memory_per_rank, "auto") == 0) drop(&r->memory_per_rank);
     if (r->memory_per_rank) {
         r->memory = bytes_of(r->memory_per_rank);
@@ -41,14 +54,8 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
                               r->memory_per_rank));
     }
     if (r->scratch && strcmp(r->scratch, "auto") == 0) drop(&r->scratch);
-    if (r->scratch && strcmp(r->scratch, "off") != 0 && scope->source->folder) {
-        struct err why = {0};
-        if (option_path(r->scratch, scope->source->folder, &path, &why) != OK)
-            PASS(options_fail(scope, "scratch", e, "%s", why.text));
-        drop(&r->scratch);
-        r->scratch = path;
-    }
-    return OK;
+    PASS(place_folder(scope, "scratch", &r->scratch, e));
+    return place_folder(scope, "checkpoints", &r->checkpoints, e);
 }
 
 /* In the order of their enums. */
@@ -69,6 +76,10 @@ static const struct option keys[] = {
            "folder on the node's local disk for hidden states that do not fit in memory_per_rank, "
            "or off",
            .otherwise = "auto: SLURM_TMPDIR, TMPDIR, /tmp or /var/tmp, the first that is a disk"),
+    OPTION(run_options, checkpoints, TEXT,
+           "folder in which long visits save their state, from which an interrupted run continues, "
+           "or off; all nodes must see it",
+           .otherwise = "a folder next to the results, named RESULTS.checkpoints"),
     OPTION(run_options, activations, CHOICE,
            "type of hidden states between blocks; bf16 halves their memory and changes results",
            .fallback = "f32", .choices = activations),

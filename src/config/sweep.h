@@ -185,9 +185,11 @@ struct run_options {
     char *memory_per_rank;   /* "24G"; NULL: auto */
     int64_t memory;          /* the same in bytes; 0: auto */
     char *scratch;           /* a folder, or "off"; NULL: auto */
-    int activations;         /* enum activations */
-    int64_t scalapack_from;  /* minimum channels of a distributed Hessian */
-    bool reproducible;       /* the same bits for any group size */
+    char *checkpoints; /* folder of the saved states of visits, or "off"; NULL: next to the results.
+                          In a visit: its folder, NULL: none */
+    int activations;   /* enum activations */
+    int64_t scalapack_from; /* minimum channels of a distributed Hessian */
+    bool reproducible;      /* the same bits for any group size */
 };
 
 struct sweep {

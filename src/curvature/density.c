@@ -16,6 +16,10 @@ struct quadrature {
     float **v;
     double *alpha, *beta, *c; // (steps)
     double *z;                // (steps, steps)
+    /* The state between two products, with the vectors and out. */
+    int64_t run, j; /* the iteration and the step in hand */
+    double largest;
+    struct density *out;
 };
 
 static enum status open(struct quadrature *q, const struct operator* a,
@@ -45,6 +49,23 @@ static void release(struct quadrature *q)
     free(q->z);
 }
 
+static void move(void *context, struct saved_move *m)
+{
+    struct quadrature *q = context;
+    const int64_t one = (int64_t)sizeof(double), all = q->out->runs * q->out->steps;
+    saved_bytes(m, &q->run, sizeof q->run);
+    saved_bytes(m, &q->j, sizeof q->j);
+    saved_bytes(m, &q->largest, sizeof q->largest);
+    saved_bytes(m, q->alpha, q->steps * one);
+    saved_bytes(m, q->beta, q->steps * one);
+    for (int64_t i = 0; i < (q->all ? q->j + 1 : SHORT); i++)
+        saved_bytes(m, q->v[i], q->a->space.n * (int64_t)sizeof *q->v[i]);
+    saved_bytes(m, &q->out->products, sizeof q->out->products);
+    saved_bytes(m, q->out->count, q->out->runs * (int64_t)sizeof *q->out->count);
+    saved_bytes(m, q->out->node, all * one);
+    saved_bytes(m, q->out->weight, all * one);
+}
+
 /* Norm of the component of w = A v_j outside the basis, or only outside its last two vectors. */
 static double remainder_norm(struct quadrature *q, int64_t j, float *w)
 {
@@ -55,13 +76,13 @@ static double remainder_norm(struct quadrature *q, int64_t j, float *w)
     return vector_norm(s, w);
 }
 
-/* One Lanczos iteration from v[0]; *count = its length. */
+/* One Lanczos iteration from v[0], or the rest of one; *count = its length. */
 static enum status iterate(struct quadrature *q, int64_t *count, struct err *e)
 {
     const struct space *s = &q->a->space;
     int64_t j;
-    double largest = 0;
-    for (j = 0; j < q->steps; j++) {
+    for (; (j = q->j) < q->steps; q->j++) {
+        PASS(saved_point(q->a->saved, e));
         const float *x = q->v[j % q->slots];
         float *w = q->v[(j + 1) % q->slots];
         PASS(q->a->apply(q->a->context, 1, &x, &w, e));
@@ -69,11 +90,13 @@ static enum status iterate(struct quadrature *q, int64_t *count, struct err *e)
         q->beta[j] = remainder_norm(q, j, w);
         NEED(isfinite(q->alpha[j]) && isfinite(q->beta[j]), ERR_NUMERIC,
              "product %lld of the density is not finite", (long long)(j + 1));
-        largest = fmax(largest, fabs(q->alpha[j]) + q->beta[j]);
-        if (q->beta[j] <= 16 * (double)FLT_EPSILON * largest) break;
+        q->largest = fmax(q->largest, fabs(q->alpha[j]) + q->beta[j]);
+        if (q->beta[j] <= 16 * (double)FLT_EPSILON * q->largest) break;
         vector_scale(s->n, 1 / q->beta[j], w, w);
     }
     *count = j < q->steps ? j + 1 : j;
+    q->j = 0;
+    q->largest = 0;
     return OK;
 }
 
@@ -81,8 +104,10 @@ static enum status run(struct quadrature *q, uint64_t stream, double *node, doub
                        int64_t *count, struct err *e)
 {
     const struct space *s = &q->a->space;
-    vector_signs(stream, s, q->v[0]);
-    vector_scale(s->n, 1 / sqrt((double)s->total), q->v[0], q->v[0]);
+    if (q->j == 0) {
+        vector_signs(stream, s, q->v[0]);
+        vector_scale(s->n, 1 / sqrt((double)s->total), q->v[0], q->v[0]);
+    }
     PASS(iterate(q, count, e));
     PASS(tridiagonal_eigen(*count, q->alpha, q->beta, q->z, e));
     for (int64_t i = 0; i < *count; i++) {
@@ -97,6 +122,8 @@ enum status density_estimate(const struct operator* a, const struct density_opti
 {
     enum status st = OK;
     struct quadrature q;
+    struct saved_level level = {.name = "density", .move = move, .context = &q};
+    bool loaded;
     *out = (struct density){0};
     TRY(open(&q, a, o, e));
     out->runs = o->runs;
@@ -106,12 +133,15 @@ enum status density_estimate(const struct operator* a, const struct density_opti
     TRY(mem_alloc(&out->node, o->runs * o->steps, sizeof(double), "a density", e));
     TRY(mem_alloc(&out->weight, o->runs * o->steps, sizeof(double), "a density", e));
     for (int64_t i = 0; i < o->runs * o->steps; i++) out->node[i] = out->weight[i] = NAN;
-    for (int64_t r = 0; r < o->runs; r++) {
+    q.out = out;
+    TRY(saved_enter(a->saved, &level, &loaded, e));
+    for (int64_t r; (r = q.run) < o->runs; q.run++) {
         TRY(run(&q, rng_stream(o->seed, (uint64_t)r), out->node + r * o->steps,
                 out->weight + r * o->steps, &out->count[r], e));
         out->products += out->count[r];
     }
 done:
+    saved_leave(a->saved, &level);
     release(&q);
     if (st != OK) density_free(out);
     return st;

@@ -15,7 +15,7 @@ void forecast_note(struct forecast *f, int64_t iteration, double measure, double
     if (!f || !f->tell) return;
     const int64_t most = maximum - iteration;
     double left = INFINITY;
-    if (iteration == 2) {
+    if (iteration >= 2 && f->at == 0) { /* the second, or the first after an interruption */
         f->first = measure;
         f->at = iteration;
     }

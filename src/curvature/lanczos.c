@@ -21,6 +21,7 @@ struct lanczos {
     double *ritz, *c; // (m)
     double beta;      /* norm of the last product's component outside the basis */
     bool complete;    /* the basis spans an invariant subspace */
+    struct lanczos_result *out;
 };
 
 static enum status open(struct lanczos *l, const struct operator* a,
@@ -48,6 +49,17 @@ static void release(struct lanczos *l)
     free(l->s);
     free(l->ritz);
     free(l->c);
+}
+
+/* Between two products; the rest follows from T. */
+static void move(void *context, struct saved_move *m)
+{
+    struct lanczos *l = context;
+    saved_bytes(m, l->out, sizeof *l->out);
+    saved_bytes(m, &l->j, sizeof l->j);
+    saved_bytes(m, l->t, l->m * l->m * (int64_t)sizeof *l->t);
+    for (int64_t i = 0; i <= l->j; i++)
+        saved_bytes(m, l->v[i], l->a->space.n * (int64_t)sizeof *l->v[i]);
 }
 
 static double scale(const struct lanczos *l)
@@ -164,10 +176,15 @@ enum status lanczos_ends(const struct operator* a, const struct lanczos_options 
 {
     enum status st = OK;
     struct lanczos l;
+    struct saved_level level = {.name = "Lanczos", .move = move, .context = &l};
+    bool loaded;
     *out = (struct lanczos_result){0};
     TRY(open(&l, a, o, e));
     out->vectors = l.m + 1;
+    l.out = out;
+    TRY(saved_enter(a->saved, &level, &loaded, e));
     for (;;) {
+        TRY(saved_point(a->saved, e));
         TRY(step(&l, ++out->iterations, e));
         bool last = finished(&l, o, out) || out->iterations >= o->products;
         forecast_note(o->forecast, out->iterations, farthest(o, out), o->tolerance, o->products);
@@ -179,6 +196,7 @@ enum status lanczos_ends(const struct operator* a, const struct lanczos_options 
     ritz_vector(&l, l.j - 1, largest);
     ritz_vector(&l, 0, smallest);
 done:
+    saved_leave(a->saved, &level);
     release(&l);
     return st;
 }

@@ -19,6 +19,7 @@ struct measuring {
     int64_t fit;               /* vectors of n numbers that the memory holds */
     int64_t bytes;
     struct curvature *out;
+    int64_t stage; /* the estimate in hand, an index into the table below */
 };
 
 static enum status gradient(struct measuring *m, struct err *e)
@@ -48,6 +49,7 @@ static enum status probe(struct measuring *m, struct err *e)
     enum status st = OK;
     struct curvature *out = m->out;
     float *v = NULL, *hv = NULL;
+    if (!m->r->probe) goto done;
     TRY(mem_alloc(&v, m->space->n, sizeof *v, "a probe vector", e));
     TRY(mem_alloc(&hv, m->space->n, sizeof *hv, "a product with a probe vector", e));
     TRY(mem_zero(&out->vhv_per_tensor, out->n_tensors, sizeof(double), "parts of a product", e));
@@ -141,6 +143,7 @@ static enum status lanczos(struct measuring *m, float *vector, struct err *e)
 static enum status sharpness(struct measuring *m, struct err *e)
 {
     bool by_power = m->r->options.sharpness == SHARPNESS_POWER;
+    if (m->r->options.sharpness == SHARPNESS_NONE) return OK;
     if (by_power || m->r->keep_vector)
         PASS(mem_alloc(&m->out->vector, m->space->n, sizeof(float), "an eigenvector", e));
     PASS(by_power ? power(m, m->out->vector, e) : lanczos(m, m->out->vector, e));
@@ -154,6 +157,8 @@ static enum status sharpness(struct measuring *m, struct err *e)
 static enum status trace(struct measuring *m, struct err *e)
 {
     const struct curvature_options *c = &m->r->options;
+    say_expected(m, 0);
+    if (c->trace <= 0) return OK;
     struct trace_options o = {.probes = c->trace,
                               .target = c->trace_error,
                               .probes_max = c->trace_most,
@@ -170,6 +175,9 @@ static enum status trace(struct measuring *m, struct err *e)
 static enum status density(struct measuring *m, struct err *e)
 {
     const struct curvature_options *c = &m->r->options;
+    /* Only this is still to come. */
+    if (m->r->ahead) m->r->ahead(m->r->ahead_context, c->density * c->density_runs);
+    if (c->density <= 0) return OK;
     struct density_options o = {c->density_runs, c->density, rng_stream(m->r->seed, density_index),
                                 m->bytes};
     PASS(density_estimate(&m->s->hessian, &o, &m->out->density, e));
@@ -177,11 +185,49 @@ static enum status density(struct measuring *m, struct err *e)
     return OK;
 }
 
-/* Only the density is still to come. */
-static void say_density(const struct measuring *m)
+/* The estimates, in their order. */
+static enum status (*const stages[])(struct measuring *m,
+                                     struct err *e) = {gradient, probe, sharpness, trace, density};
+enum { TRACE_STAGE = 3, STAGES = sizeof stages / sizeof *stages };
+
+/* What the stages before the one in hand have found. (A probe is for tests and the command
+ * curvature, which save nothing.) */
+static void move(void *context, struct saved_move *m)
 {
-    const struct curvature_options *o = &m->r->options;
-    if (m->r->ahead) m->r->ahead(m->r->ahead_context, o->density * o->density_runs);
+    struct measuring *of = context;
+    struct curvature *out = of->out;
+    struct err why = {0};
+    saved_bytes(m, &of->stage, sizeof of->stage);
+    saved_bytes(m, &out->loss, sizeof out->loss);
+    saved_bytes(m, &out->gradient_norm, sizeof out->gradient_norm);
+    saved_bytes(m, out->gradient_norms, out->n_tensors * (int64_t)sizeof *out->gradient_norms);
+    saved_bytes(m, &out->sharpness, sizeof out->sharpness);
+    saved_bytes(m, &out->smallest, sizeof out->smallest);
+    saved_bytes(m, &out->dominant, sizeof out->dominant);
+    saved_bytes(m, &out->iterations, sizeof out->iterations);
+    saved_bytes(m, &out->restarts, sizeof out->restarts);
+    saved_bytes(m, &out->vectors, sizeof out->vectors);
+    saved_bytes(m, &out->products, sizeof out->products);
+    if (of->stage >= TRACE_STAGE && of->r->keep_vector && of->r->options.sharpness) {
+        const int64_t n = of->space->n;
+        if (saved_loads(m) &&
+            mem_alloc(&out->vector, n, sizeof *out->vector, "an eigenvector", &why) != OK)
+            saved_fail(m, &why);
+        saved_bytes(m, out->vector, n * (int64_t)sizeof *out->vector);
+    }
+    if (of->stage > TRACE_STAGE && of->r->options.trace > 0) trace_estimate_move(&out->trace, m);
+}
+
+/* Continues from a saved state, if there is one. */
+static enum status resume(struct measuring *m, struct saved_level *level, struct err *e)
+{
+    bool loaded;
+    *level = (struct saved_level){.name = "curvature", .move = move, .context = m};
+    PASS(saved_enter(m->s->hessian.saved, level, &loaded, e));
+    NEED(m->stage >= 0 && m->stage < STAGES, ERR_FORMAT, "the saved curvature is malformed");
+    if (loaded && m->out->trace.probes > 0)
+        PASS(trace_split(m->s, &m->out->trace, &m->out->split, e));
+    return OK;
 }
 
 static void clear(struct curvature *c)
@@ -212,18 +258,14 @@ enum status curvature_measure(const struct subject *s, const struct curvature_re
 {
     enum status st = OK;
     struct measuring m = {.s = s, .r = request, .space = &s->hessian.space, .out = out};
-    const struct curvature_options *o = &request->options;
+    struct saved_level level = {0};
     double start = clock_seconds();
     clear(out);
     TRY(open(&m, e));
-    TRY(gradient(&m, e));
-    if (request->probe) TRY(probe(&m, e));
-    if (o->sharpness != SHARPNESS_NONE) TRY(sharpness(&m, e));
-    say_expected(&m, 0);
-    if (o->trace > 0) TRY(trace(&m, e));
-    say_density(&m);
-    if (o->density > 0) TRY(density(&m, e));
+    TRY(resume(&m, &level, e));
+    for (; m.stage < STAGES; m.stage++) TRY(stages[m.stage](&m, e));
 done:
+    saved_leave(s->hessian.saved, &level);
     out->seconds = clock_seconds() - start;
     free(m.offset);
     return st;
@@ -241,14 +283,35 @@ void curvature_free(struct curvature *c)
     *c = (struct curvature){0};
 }
 
+/* Vectors that Lanczos stores, and the density, given that `fit` vectors fit. */
+static int64_t lanczos_vectors(const struct curvature_options *o, int64_t fit)
+{
+    return min64(min64(fit, VECTORS_MAX), o->products + 1);
+}
+
+static int64_t density_vectors(const struct curvature_options *o, int64_t fit)
+{
+    return o->density + 1 <= fit ? o->density + 1 : 3;
+}
+
+int64_t curvature_saved_bytes(const struct curvature_options *o, int64_t n)
+{
+    const int64_t fit = vectors_fit(o, n);
+    int64_t vectors = 0;
+    if (o->sharpness == SHARPNESS_POWER) vectors = 1;
+    if (o->sharpness == SHARPNESS_LANCZOS) vectors = lanczos_vectors(o, fit);
+    if (o->trace > 0 && o->hutchpp) vectors = max64(vectors, trace_sketch(o->trace));
+    if (o->density > 0) vectors = max64(vectors, density_vectors(o, fit));
+    return vectors * n * (int64_t)sizeof(float);
+}
+
 int64_t curvature_bytes(const struct curvature_options *o, int64_t n, const struct hvp_bytes *calls)
 {
     int64_t vector = n * (int64_t)sizeof(float), fit = vectors_fit(o, n);
     int64_t bytes = vector + calls->gradient;
     if (o->sharpness == SHARPNESS_POWER) bytes = max64(bytes, 2 * vector + calls->product);
     if (o->sharpness == SHARPNESS_LANCZOS) {
-        int64_t stored = min64(min64(fit, VECTORS_MAX), o->products + 1);
-        bytes = max64(bytes, stored * vector + calls->product);
+        bytes = max64(bytes, lanczos_vectors(o, fit) * vector + calls->product);
     }
     if (o->trace > 0) {
         int64_t together = probes_together(o, fit), kept = o->hutchpp ? trace_sketch(o->trace) : 0;
@@ -256,8 +319,7 @@ int64_t curvature_bytes(const struct curvature_options *o, int64_t n, const stru
         bytes = max64(bytes, (kept + 2 * together) * vector + call);
     }
     if (o->density > 0) {
-        int64_t kept = o->density + 1 <= fit ? o->density + 1 : 3;
-        bytes = max64(bytes, kept * vector + calls->product);
+        bytes = max64(bytes, density_vectors(o, fit) * vector + calls->product);
     }
     return bytes;
 }

@@ -56,3 +56,5 @@ void curvature_free(struct curvature *c);
  * without the vectors of warm starts (start and vector). */
 int64_t curvature_bytes(const struct curvature_options *o, int64_t n,
                         const struct hvp_bytes *calls);
+/* Bytes of vectors in its saved state, at most. */
+int64_t curvature_saved_bytes(const struct curvature_options *o, int64_t n);

@@ -3,6 +3,7 @@
  * them a dense matrix. */
 #pragma once
 #include "curvature/space.h"
+#include "saved/saved.h"
 #include "util/err.h"
 
 struct operator
@@ -14,4 +15,7 @@ struct operator
     enum status (*apply)(void *context, int64_t k, const float *const *x, float *const *y,
                          struct err *e);
     void *context;
+    /* Between two products the estimates save their state here (saved_point), and continue from it.
+     * NULL: nothing is saved. */
+    struct saved *saved;
 };

@@ -13,6 +13,22 @@ bool eigenpair_converged(const struct eigenpair *p, double tolerance, double sca
     return p->residual <= fmax(tolerance * fabs(p->value), 16 * (double)FLT_EPSILON * fabs(scale));
 }
 
+/* The state between two products. */
+struct iteration {
+    const struct space *space;
+    struct power_result *out;
+    double old;
+    float *v; // (space.n)
+};
+
+static void move(void *context, struct saved_move *m)
+{
+    struct iteration *i = context;
+    saved_bytes(m, i->out, sizeof *i->out);
+    saved_bytes(m, &i->old, sizeof i->old);
+    saved_bytes(m, i->v, i->space->n * (int64_t)sizeof *i->v);
+}
+
 static bool stops(const struct power_options *o, double old, double value, double residual,
                   int64_t iteration)
 {
@@ -39,7 +55,10 @@ enum status power_iterate(const struct operator* a, const struct power_options *
     enum status st = OK;
     const struct space *s = &a->space;
     float *v = vector, *hv = NULL;
-    double old = 0, guard = o->stop == POWER_PYHESSIAN ? tiny : 0;
+    double guard = o->stop == POWER_PYHESSIAN ? tiny : 0;
+    struct iteration at = {.space = s, .out = out, .v = v};
+    struct saved_level level = {.name = "power iteration", .move = move, .context = &at};
+    bool loaded;
     *out = (struct power_result){0};
     ENSURE(s->total > 0 && o->products > 0, ERR_USAGE,
            "power iteration with %lld numbers and %lld products: expected some of both",
@@ -47,7 +66,9 @@ enum status power_iterate(const struct operator* a, const struct power_options *
     TRY(mem_alloc(&hv, s->n, sizeof *hv, "the product of power iteration", e));
     TRY(vector_start(o->stream, s, o->start, v, e));
     normalise(s, guard, v);
+    TRY(saved_enter(a->saved, &level, &loaded, e));
     for (;;) {
+        TRY(saved_point(a->saved, e));
         const float *x = v;
         TRY(a->apply(a->context, 1, &x, &hv, e));
         out->iterations++;
@@ -55,17 +76,18 @@ enum status power_iterate(const struct operator* a, const struct power_options *
         ENSURE(isfinite(value), ERR_NUMERIC, "product %lld of power iteration is not finite",
                (long long)out->iterations);
         double residual = vector_distance(s, hv, value, v);
-        bool stop = stops(o, old, value, residual, out->iterations);
+        bool stop = stops(o, at.old, value, residual, out->iterations);
         bool returns_old = stop && o->stop == POWER_PYHESSIAN;
-        out->top.value = returns_old ? old : value;
-        out->top.residual = returns_old ? vector_distance(s, hv, old, v) : residual;
+        out->top.value = returns_old ? at.old : value;
+        out->top.residual = returns_old ? vector_distance(s, hv, at.old, v) : residual;
         if (stop || out->iterations >= o->products) break;
-        old = value;
+        at.old = value;
         normalise(s, guard, hv);
         vector_scale(s->n, 1, hv, v);
     }
     out->top.converged = eigenpair_converged(&out->top, o->tolerance, out->top.value);
 done:
+    saved_leave(a->saved, &level);
     free(hv);
     return st;
 }

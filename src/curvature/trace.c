@@ -20,6 +20,11 @@ struct probing {
     int64_t rank, room;
     double *c;    // (room)
     double *dots; // (parts) of one product
+    /* The state between two products, with the vectors q and out. */
+    int64_t goal;             /* Hutchinson: probes after which it looks at the error */
+    int64_t sketched, summed; /* Hutch++: probes of the sketch, and vectors of q summed over */
+    struct trace_estimate *out;
+    int64_t capacity; /* of out->samples */
 };
 
 int64_t trace_sketch(int64_t probes)
@@ -44,8 +49,12 @@ static enum status open(struct probing *p, const struct operator* a, const struc
     p->together = trace_together(o->probes, o->together, o->hutchpp);
     PASS(mem_alloc(&p->dots, p->parts.n, sizeof *p->dots, "traces of tensors", e));
     PASS(vectors_alloc(&p->v, p->together, a->space.n, sizeof(float), "probe vectors", e));
-    return vectors_alloc(&p->av, p->together, a->space.n, sizeof(float),
-                         "products with probe vectors", e);
+    PASS(vectors_alloc(&p->av, p->together, a->space.n, sizeof(float),
+                       "products with probe vectors", e));
+    if (!o->hutchpp) return OK;
+    p->room = min64(trace_sketch(o->probes), a->space.total);
+    PASS(mem_zero(&p->c, p->room, sizeof *p->c, "coefficients of Hutch++", e));
+    return vectors_alloc(&p->q, p->room, a->space.n, sizeof(float), "the vectors of Hutch++", e);
 }
 
 static void release(struct probing *p)
@@ -55,6 +64,40 @@ static void release(struct probing *p)
     vectors_free(p->q, p->room);
     free(p->c);
     free(p->dots);
+}
+
+/* Makes room for the samples of so many probes. */
+static enum status grow_samples(struct probing *p, int64_t probes, struct err *e)
+{
+    while (p->capacity < probes * p->parts.n)
+        PASS(mem_grow(&p->out->samples, p->capacity, &p->capacity, sizeof *p->out->samples, e));
+    return OK;
+}
+
+static void move(void *context, struct saved_move *m)
+{
+    struct probing *p = context;
+    struct err why = {0};
+    const int64_t row = p->parts.n * (int64_t)sizeof(double);
+    saved_bytes(m, &p->goal, sizeof p->goal);
+    saved_bytes(m, &p->sketched, sizeof p->sketched);
+    saved_bytes(m, &p->summed, sizeof p->summed);
+    saved_bytes(m, &p->rank, sizeof p->rank);
+    for (int64_t i = 0; i < p->rank; i++)
+        saved_bytes(m, p->q[i], p->a->space.n * (int64_t)sizeof *p->q[i]);
+    saved_bytes(m, &p->out->probes, sizeof p->out->probes);
+    saved_bytes(m, &p->out->products, sizeof p->out->products);
+    saved_bytes(m, p->out->exact, row);
+    if (saved_loads(m) && grow_samples(p, p->out->probes, &why) != OK) saved_fail(m, &why);
+    saved_bytes(m, why.code == OK ? p->out->samples : NULL, p->out->probes * row);
+}
+
+/* Continues from a saved state, if there is one. */
+static enum status enter(struct probing *p, struct saved_level *level, struct err *e)
+{
+    bool loaded;
+    *level = (struct saved_level){.name = "trace", .move = move, .context = p};
+    return saved_enter(p->a->saved, level, &loaded, e);
 }
 
 /* to[t] += x.y over part t */
@@ -72,6 +115,7 @@ static enum status add_parts(const struct probing *p, const float *x, const floa
 
 static enum status products(struct probing *p, int64_t k, struct trace_estimate *out, struct err *e)
 {
+    PASS(saved_point(p->a->saved, e));
     out->products += k;
     return p->a->apply(p->a->context, k, (const float *const *)p->v, p->av, e);
 }
@@ -108,20 +152,18 @@ static enum status summarise(struct trace_estimate *t, struct err *e)
 
 static enum status hutchinson(struct probing *p, struct trace_estimate *out, struct err *e)
 {
-    int64_t goal = p->o->probes, capacity = 0;
     for (;;) {
-        for (int64_t k; out->probes < goal;) {
-            k = min64(p->together, goal - out->probes);
-            while (capacity < (out->probes + k) * p->parts.n)
-                PASS(mem_grow(&out->samples, capacity, &capacity, sizeof *out->samples, e));
+        for (int64_t k; out->probes < p->goal;) {
+            k = min64(p->together, p->goal - out->probes);
+            PASS(grow_samples(p, out->probes + k, e));
             PASS(probe(p, out->probes, k, out, e));
         }
         PASS(summarise(out, e));
         double far = p->o->target > 0 && !(out->error <= p->o->target * fabs(out->mean));
         space_agree(&p->a->space, 1, &far);
         out->converged = far != 1;
-        if (out->converged || goal >= p->o->probes_max) break;
-        goal = min64(goal + p->together, p->o->probes_max);
+        if (out->converged || p->goal >= p->o->probes_max) break;
+        p->goal = min64(p->goal + p->together, p->o->probes_max);
     }
     return OK;
 }
@@ -131,7 +173,7 @@ static enum status find_range(struct probing *p, int64_t count, struct trace_est
                               struct err *e)
 {
     const struct space *s = &p->a->space;
-    for (int64_t first = 0; first < count; first += p->together) {
+    for (int64_t first; (first = p->sketched) < count;) {
         int64_t k = min64(p->together, count - first);
         for (int64_t i = 0; i < k; i++)
             vector_signs(rng_stream(p->o->seed, (uint64_t)(first + i)), s, p->v[i]);
@@ -145,6 +187,7 @@ static enum status find_range(struct probing *p, int64_t count, struct trace_est
             if (after <= 16 * (double)FLT_EPSILON * before) continue;
             vector_scale(s->n, 1 / after, w, p->q[p->rank++]);
         }
+        p->sketched += k;
     }
     return OK;
 }
@@ -152,28 +195,25 @@ static enum status find_range(struct probing *p, int64_t count, struct trace_est
 /* exact[t] = tr(P_t A Q Q'), P_t the projection on part t. */
 static enum status sum_range(struct probing *p, struct trace_estimate *out, struct err *e)
 {
-    for (int64_t first = 0; first < p->rank; first += p->together) {
+    for (int64_t first; (first = p->summed) < p->rank;) {
         int64_t k = min64(p->together, p->rank - first);
         for (int64_t i = 0; i < k; i++) vector_scale(p->a->space.n, 1, p->q[first + i], p->v[i]);
         PASS(products(p, k, out, e));
         for (int64_t i = 0; i < k; i++)
             PASS(add_parts(p, p->v[i], p->av[i], out->exact, first + i, e));
+        p->summed += k;
     }
     return OK;
 }
 
 static enum status hutchpp(struct probing *p, struct trace_estimate *out, struct err *e)
 {
-    int64_t budget = p->o->probes, sketch = min64(trace_sketch(budget), p->a->space.total),
-            left = budget - 2 * sketch;
-    PASS(mem_zero(&p->c, sketch, sizeof *p->c, "coefficients of Hutch++", e));
-    PASS(vectors_alloc(&p->q, sketch, p->a->space.n, sizeof(float), "the vectors of Hutch++", e));
-    p->room = sketch;
-    PASS(mem_zero(&out->samples, left * p->parts.n, sizeof *out->samples, "samples", e));
+    int64_t sketch = p->room, left = p->o->probes - 2 * sketch;
+    PASS(grow_samples(p, left, e));
     PASS(find_range(p, sketch, out, e));
     PASS(sum_range(p, out, e));
     /* New probes, because those of the sketch are not independent of q. */
-    for (int64_t i = 0; i < left; i += p->together)
+    for (int64_t i; (i = out->probes) < left;)
         PASS(probe(p, sketch + i, min64(p->together, left - i), out, e));
     PASS(summarise(out, e));
     out->converged = true;
@@ -210,6 +250,7 @@ enum status trace_estimate(const struct operator* a, const struct trace_options 
 {
     enum status st = OK;
     struct probing p = {0};
+    struct saved_level level = {0};
     *out = (struct trace_estimate){0};
     if (o->hutchpp) TRY(check_hutchpp(a, o, e));
     TRY(open(&p, a, o, e));
@@ -217,8 +258,12 @@ enum status trace_estimate(const struct operator* a, const struct trace_options 
     TRY(mem_zero(&out->part, out->n_parts, sizeof(double), "traces of tensors", e));
     TRY(mem_zero(&out->part_error, out->n_parts, sizeof(double), "traces of tensors", e));
     TRY(mem_zero(&out->exact, out->n_parts, sizeof(double), "traces of tensors", e));
+    p.out = out;
+    p.goal = o->probes;
+    TRY(enter(&p, &level, e));
     TRY((o->hutchpp ? hutchpp : hutchinson)(&p, out, e));
 done:
+    saved_leave(a->saved, &level);
     release(&p);
     if (st != OK) trace_estimate_free(out);
     return st;
@@ -231,6 +276,25 @@ void trace_estimate_free(struct trace_estimate *t)
     free(t->exact);
     free(t->samples);
     *t = (struct trace_estimate){0};
+}
+
+void trace_estimate_move(struct trace_estimate *t, struct saved_move *m)
+{
+    double **const arrays[] = {&t->part, &t->part_error, &t->exact, &t->samples};
+    enum { ARRAYS = sizeof arrays / sizeof *arrays };
+    struct err why = {0};
+    saved_bytes(m, &t->mean, sizeof t->mean);
+    saved_bytes(m, &t->error, sizeof t->error);
+    saved_bytes(m, &t->converged, sizeof t->converged);
+    saved_bytes(m, &t->probes, sizeof t->probes);
+    saved_bytes(m, &t->products, sizeof t->products);
+    saved_bytes(m, &t->n_parts, sizeof t->n_parts);
+    for (int i = 0; i < ARRAYS; i++) {
+        const int64_t n = t->n_parts * (i + 1 < ARRAYS ? 1 : t->probes);
+        if (saved_loads(m) && mem_zero(arrays[i], n, sizeof(double), "a trace", &why) != OK)
+            saved_fail(m, &why);
+        saved_bytes(m, *arrays[i], n * (int64_t)sizeof(double));
+    }
 }
 
 enum status trace_group(const struct trace_estimate *t, const int64_t *group, int64_t n_groups,

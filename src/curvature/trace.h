@@ -49,6 +49,8 @@ int64_t trace_together(int64_t probes, int64_t together, bool hutchpp);
 MUST_USE enum status trace_estimate(const struct operator* a, const struct trace_options *o,
                                     struct trace_estimate *out, struct err *e);
 void trace_estimate_free(struct trace_estimate *t);
+/* Moves a finished estimate into a saved state or out of one (saved.h). */
+void trace_estimate_move(struct trace_estimate *t, struct saved_move *m);
 
 /* mean, error (n_groups): element g is that of the sum of the parts t with group[t] = g. The parts
  * of one probe are correlated, so errors are computed from the samples, not from the parts' errors.

@@ -10,6 +10,7 @@
 #include "group/task.h"
 #include "memory/cost.h"
 #include "memory/memory_after.h"
+#include "saved/saved.h"
 
 struct part_engine;
 
@@ -24,8 +25,9 @@ struct part_context {
     struct checkpoint *checkpoint; /* NULL if no part needs it or it cannot be opened */
     struct model *model;           /* as checkpoint */
     struct provenance provenance;
-    struct pace *pace;   /* of this visit */
-    void *state[PART_N]; /* private state of each part, NULL until the part is opened */
+    struct pace *pace;           /* of this visit */
+    struct saved *saved[PART_N]; /* state of the parts' work, ended with the visit (part_saved.h) */
+    void *state[PART_N];         /* private state of each part, NULL until the part is opened */
     const struct part_engine *engine;
     char seen[PART_N][HASH_HEX]; /* of each part, when the visit began: visit_seen */
     struct err *lost;            /* why a record could not be given away, which ends the visit */
@@ -100,6 +102,9 @@ struct part {
     /* Receives a quantized linear of one of the visit's variants, as struct weights_sink. */
     enum status (*linear)(struct part_context *c, const struct variant *v, const struct linear *l,
                           const float *q, struct err *e);
+    /* Moves what `linear` has received of a variant into a saved state of the blocks or out of one
+     * (saved.h); needed if it has `linear`. Not collective. */
+    void (*move)(struct part_context *c, const struct variant *v, struct saved_move *m);
     /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and
      * ERR_MPI, which end the visit. */
     enum status (*run)(struct part_context *c, struct err *e);

@@ -1,5 +1,6 @@
 #include "measure/curvature.h"
 #include "group/inputs.h"
+#include "group/part_saved.h"
 #include "group/seen.h"
 #include "util/agree.h"
 #include "util/clock.h"
@@ -199,6 +200,29 @@ static void share_work(const struct part_context *c, struct measurement *m,
     m->share_product = most > 0 ? (1 - m->share_gradient) / (double)most : 0;
 }
 
+/* Looks for the state of an interrupted measurement. */
+static enum status open_saved(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_task *t = c->visit->task[PART_CURVATURE];
+    struct state *p = c->state[PART_CURVATURE];
+    char *name = NULL, *settings = NULL;
+    json_t *task = options_to_json(&task_table, t);
+    char *text = task ? json_dumps(task, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    st = text ? mem_format(&name, e, "curvature %s", t->key)
+              : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
+    if (st == OK) st = mem_format(&settings, e, "%s %s", p->fingerprint, text);
+    TRY(group_agree(c->group, st, e));
+    TRY(part_saved_open(c, PART_CURVATURE, name, settings, &c->saved[PART_CURVATURE], e));
+    p->m.saved = c->saved[PART_CURVATURE];
+done:
+    json_decref(task);
+    free(text);
+    free(name);
+    free(settings);
+    return st;
+}
+
 /* What it computes of checkpoints before this one, their own visits find ready. */
 static enum status start_warm(struct part_context *c, struct err *e)
 {
@@ -228,6 +252,7 @@ static enum status run(struct part_context *c, struct err *e)
     share_work(c, m, &t->options, p->fit.kept);
     if (t->vectors) PASS(start_warm(c, e));
     request.start = p->start;
+    PASS(open_saved(c, e));
     PASS(measurement_run(m, &request, &p->c, e));
     if (t->vectors) PASS(warm_keep(&p->warm, t->n_before, m, p->c.vector, e));
     return OK;

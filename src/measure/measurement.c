@@ -227,10 +227,17 @@ enum status measurement_fit(struct measurement *m, const struct part *part, cons
     return err_agree(m->group, st, e);
 }
 
+static enum status agree_between(void *context, enum status st, struct err *e)
+{
+    return agree(context, st, e);
+}
+
 enum status measurement_run(struct measurement *m, const struct curvature_request *request,
                             struct curvature *out, struct err *e)
 {
     struct curvature_request own = *request;
+    m->subject.hessian.saved = m->saved;
+    saved_agree_by(m->saved, agree_between, m);
     own.ahead = say_ahead;
     own.ahead_context = m;
     return measurement_end(m, curvature_measure(&m->subject, &own, out, e), e);

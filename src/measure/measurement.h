@@ -22,6 +22,7 @@ struct measurement {
     /* Shares of the part's work that the gradient and one product are; pace NULL: not reported. */
     struct pace *pace;
     double share_gradient, share_product;
+    struct saved *saved;    /* where measurement_run saves its state; NULL: nowhere */
     double share;           /* of the two, the one that is being computed; 0: neither */
     int64_t tokens;         /* scored tokens of all ranks */
     struct hvp *h;          /* shared by the ranks of a group */

@@ -137,6 +137,15 @@ static enum status linear(struct part_context *c, const struct variant *v, const
     return OK;
 }
 
+static void move(struct part_context *c, const struct variant *v, struct saved_move *m)
+{
+    const struct second_order *s = c->state[PART_SECOND_ORDER];
+    if (!s->group) return;
+    struct weights_spill *spill = &s->spills[v - c->visit->variants];
+    saved_bytes(m, &spill->linears, sizeof spill->linears);
+    if (spill->out) safetensors_move(spill->out, m);
+}
+
 static enum status run(struct part_context *c, struct err *e)
 {
     struct second_order *s = c->state[PART_SECOND_ORDER];
@@ -223,6 +232,7 @@ const struct part second_order_part = {
     .open = open_state,
     .begin = begin,
     .linear = linear,
+    .move = move,
     .run = run,
     .annotate = annotate,
     .close = close_state,

@@ -284,23 +284,26 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
         need->base + s->outside * FLOAT + (p->place.scratch ? 0 : final) + head_of(need, p, b);
     p->peak = max64(p->blocks, p->head);
     p->scratch = p->place.scratch ? states : 0;
+    p->saved = states;
 }
 
 /* Fills the parts of p from its choices, for the wave with the highest peak. */
 static void predict(const struct memory_need *need, struct memory_plan *p)
 {
     struct memory_plan one = *p;
-    int64_t n = variants(need), scratch = 0, head = 0;
+    int64_t n = variants(need), scratch = 0, head = 0, saved = 0;
     p->peak = -1;
     for (int64_t first = 0; first == 0 || first < n; first += max64(p->wave, 1)) {
         struct batch b = batch_of(need, first, min64(n - first, p->wave));
         predict_batch(need, &b, &one);
         scratch = max64(scratch, one.scratch);
         head = max64(head, one.head);
+        saved = max64(saved, one.saved);
         if (one.peak > p->peak) *p = one;
     }
     p->scratch = scratch;
     p->head = head;
+    p->saved = saved;
 }
 
 /* --- the choice --- */

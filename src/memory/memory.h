@@ -68,6 +68,7 @@ struct memory_plan {
     int64_t peak;         /* maximum of the three */
     int64_t shared;       /* node-shared bytes resident on this rank, less the even share */
     int64_t scratch;      /* maximum bytes on scratch */
+    int64_t saved;        /* bytes of its saved state, without those that the caller adds */
 };
 
 /* Gives up, until the visit fits, in this order: retained inner activations, hidden states in

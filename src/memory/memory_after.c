@@ -47,6 +47,7 @@ enum status memory_fit_curvature(const struct memory_after *a, const struct curv
                                  bool warm, bool may_keep, struct memory_fit *out, struct err *e)
 {
     out->together = o->together;
+    out->saved = curvature_saved_bytes(o, numbers_of(a, (enum hvp_subset)o->subset));
     out->kept =
         may_keep && curvature_products_max(o) > 0 && curvature_peak(a, o, warm, true) <= a->spare;
     out->bytes = a->base + curvature_peak(a, o, warm, out->kept);
@@ -107,7 +108,7 @@ enum status memory_fit_second_order(const struct memory_after *a, int depth, boo
     bool predicts = depth != SECOND_ORDER_NONE;
     int64_t available = a->bound > 0 ? max64(memory_usable(a->bound) - a->base, 1) : 0, bytes = 0;
     together = predicts ? min64(a->variants, together) : 1;
-    *out = (struct memory_fit){0};
+    *out = (struct memory_fit){.saved = a->variants * vector_of(a, HVP_QUANTIZED)};
     if (may_keep && predicts && available > 0)
         out->together =
             cells_together(a, depth, critical, together, vectors, max64(a->spare, 1), true, &bytes);

@@ -20,6 +20,7 @@ struct memory_fit {
     int64_t bytes;    /* peak of the process */
     bool kept;        /* products retain activations (hvp_keep) */
     int64_t together; /* variants that share a pass */
+    int64_t saved;    /* of this rank's saved state, at most; of cells: for all variants */
 };
 
 /* warm: with a warm start, which needs two more vectors and, to recompute a missing one, a second

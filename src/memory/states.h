@@ -2,6 +2,7 @@
  * unlinked file on node-local scratch. Callers take a range of rows, change it in f32 and put it
  * back. With type bf16 every put rounds to nearest even. Not collective. */
 #pragma once
+#include "saved/saved.h"
 #include "tensor/dtype.h"
 #include "util/err.h"
 
@@ -32,6 +33,12 @@ MUST_USE enum status states_copy(struct states *s, int64_t row, int64_t n, float
 /* Stores rows; x (n, width) is the pointer from states_take or another array. ERR_FULL, ERR_IO. */
 MUST_USE enum status states_put(struct states *s, int64_t row, int64_t n, const float *x,
                                 struct err *e);
+
+/* Moves all rows, in the type in which they are stored, into a saved state or out of one (saved.h).
+ * s NULL: there are none. */
+void states_move(struct states *s, struct saved_move *m);
+/* Skips such rows of s in a saved state. */
+void states_skip(const struct states *s, struct saved_move *m);
 
 /* Chooses the scratch folder. option: a folder, "off", or NULL for the first of SLURM_TMPDIR,
  * TMPDIR, /tmp and /var/tmp that is a writable disk. *folder (the caller frees) is NULL if there is

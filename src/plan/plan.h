@@ -162,6 +162,10 @@ void plan_visits_free(struct plan_visits *v);
  * out of memory. */
 json_t *plan_visit_json(const struct plan_visit *v);
 
+/* *out (the caller frees) = the folder in which the visits of a run save their states; NULL: none.
+ * ERR_NOMEM. */
+MUST_USE enum status plan_states_folder(const struct sweep *s, char **out, struct err *e);
+
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are
  * missing, or have millions of tokens, are judged by their options only. If the plan looks ahead,

@@ -431,7 +431,7 @@ void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank)
     cost_model(p, &p->costs, m);
 }
 
-/* Adds the memory of the parts that run after the blocks, at their minimum. */
+/* Adds the memory of the parts that run after the blocks, at their minimum, and what they save. */
 static enum status add_after(const struct plan *p, int64_t model, int64_t n,
                              const struct plan_rank *rank, struct memory_plan *out, struct err *e)
 {
@@ -442,6 +442,10 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
         struct err why = {0};
         enum status fits = fit_part(p, i, model, n, rank, &fit, &why);
         out->after = max64(out->after, fit.bytes);
+        if (visit_part(i)->of_cells)
+            out->saved += fit.saved;
+        else
+            out->saved = max64(out->saved, fit.saved);
         /* Other errors do not depend on memory; the visit reports them. */
         if (fits == ERR_NOMEM && st == OK)
             st = err_set(e, fits, __FILE__, __LINE__, "%s", why.text);

@@ -3,6 +3,7 @@
 #include "measure/second_order.h"
 #include "measure/warm.h"
 #include "plan/plan_internal.h"
+#include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -55,6 +56,28 @@ static bool weights_changed(const struct plan_checkpoint *c, const json_t *recor
            weights_hash(&c->weights, now, NULL) == OK && strcmp(now, recorded) != 0;
 }
 
+enum status plan_states_folder(const struct sweep *s, char **out, struct err *e)
+{
+    enum status st = OK;
+    const char *name = strrchr(s->results, '/'), *base = s->run.checkpoints;
+    char *folder = NULL, *resolved, hash[HASH_HEX];
+    *out = NULL;
+    if (base && strcmp(base, "off") == 0) goto done;
+    if (!base) {
+        TRY(mem_format(out, e, "%s.checkpoints", s->results));
+        goto done;
+    }
+    /* Several sweeps may name one folder. */
+    TRY(fsx_parent(s->results, &folder, e));
+    resolved = realpath(folder, NULL);
+    hash_text(resolved ? resolved : folder, hash);
+    free(resolved);
+    TRY(mem_format(out, e, "%s/%s-%.8s", base, name ? name + 1 : s->results, hash));
+done:
+    free(folder);
+    return st;
+}
+
 static enum status fill_visit(const struct plan *p, const struct plan_checkpoint *c,
                               struct visit *v, struct err *e)
 {
@@ -66,6 +89,8 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
     PASS(mem_string(&v->key, c->key, e));
     PASS(options_copy(&run_table, &s->run, &v->run, e));
+    free(v->run.checkpoints);
+    PASS(plan_states_folder(s, &v->run.checkpoints, e));
     const struct data_options calibration = plan_data(p, c->model, &s->calibration);
     if (calibration.text || calibration.ids)
         PASS(options_copy(&data_table, &calibration, &v->calibration, e));

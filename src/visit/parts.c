@@ -43,6 +43,13 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
     return c->hooks->weights(c->hooks->context, v, l, q, e);
 }
 
+void parts_move(const struct part_context *c, const struct variant *v, struct saved_move *m)
+{
+    struct part_context *own = (struct part_context *)(uintptr_t)c;
+    for (int i = 0; i < PART_N; i++)
+        if (table[i]->move && visit_wants(c->visit, i)) table[i]->move(own, v, m);
+}
+
 bool parts_complete(const struct visit *v)
 {
     for (int i = 0; i < PART_N; i++)

@@ -54,7 +54,7 @@ static void finish(struct block_reader *r)
 }
 
 enum status block_reader_open(const struct visit_group *g, const struct model *m, bool ahead,
-                              struct block_reader **out, struct err *e)
+                              int64_t first, struct block_reader **out, struct err *e)
 {
     enum status st = OK;
     struct block_reader *r = NULL;
@@ -62,6 +62,7 @@ enum status block_reader_open(const struct visit_group *g, const struct model *m
     r->model = m;
     r->group = g;
     r->ahead = ahead;
+    r->layer = first;
     for (int i = 0; i <= r->ahead; i++)
         TRY(group_memory_open(g, model_block_floats(m), "weights of a block", &r->memory[i], e));
     if (ahead) TRY(group_agree(g, start(r, e), e));

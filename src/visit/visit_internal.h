@@ -10,13 +10,16 @@
 #include "memory/states.h"
 #include "model/sizes.h"
 #include "quant/quant.h"
+#include "saved/saved.h"
 #include "visit/visit.h"
 
 /* --- reader.c: reads the blocks' weights, one block ahead; collective on the group --- */
 struct block_reader;
-/* ahead: read the next block while the current one is used; needs memory for a second block. */
+/* first: the block to begin with. ahead: read the next block while the current one is used; needs
+ * memory for a second block. */
 MUST_USE enum status block_reader_open(const struct visit_group *g, const struct model *m,
-                                       bool ahead, struct block_reader **out, struct err *e);
+                                       bool ahead, int64_t first, struct block_reader **out,
+                                       struct err *e);
 /* *out = the next block, borrowed until the next call; starts reading the one after it. */
 MUST_USE enum status block_reader_next(struct block_reader *r, const struct block **out,
                                        struct err *e);
@@ -243,13 +246,33 @@ void parts_annotate(const struct part_context *c, const struct variant *v,
 MUST_USE enum status parts_begin(struct part_context *c, struct err *e);
 MUST_USE enum status parts_linear(void *context, const struct variant *v, const struct linear *l,
                                   const float *q, struct err *e);
+/* Calls move of every part that the visit requests. Not collective. */
+void parts_move(const struct part_context *c, const struct variant *v, struct saved_move *m);
 
-/* --- wave.c: runs a batch of variants through all blocks and the head --- */
+/* --- wave.c, wave_saved.c: runs a batch of variants through all blocks and the head --- */
 
 /* first: also runs the evaluation sequences in full precision and retains their final hidden states
  * for later waves. Collective on the group. */
 MUST_USE enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
                               struct err *e);
+
+/* A wave that is running. */
+struct wave {
+    struct run *run;
+    struct stream *const *streams; // (n)
+    int64_t n;
+    bool first;            /* the first of this visit */
+    bool full;             /* the full-precision stream's evaluation goes through the blocks too */
+    int64_t layer, layers; /* blocks that are done, and all */
+    struct saved *saved;   /* NULL: nothing is saved */
+    struct saved_level level;
+};
+/* Of the walk's work, what the wave does with the full-precision stream. */
+double wave_share_of_full(const struct wave *v);
+/* After the streams have been started: continues from the saved state of an earlier run, if there
+ * is one, and makes v->saved. The caller ends it with saved_leave and part_saved_end, also after an
+ * error. Collective on the group. Errors of part_saved_open and saved_enter. */
+MUST_USE enum status wave_resume(struct wave *v, struct err *e);
 
 /* --- score.c --- */
 

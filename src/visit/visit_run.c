@@ -1,4 +1,5 @@
 /* Runs a visit: opens its checkpoint, then runs its parts one after the other. */
+#include "group/part_saved.h"
 #include "linalg/linalg.h"
 #include "util/agree.h"
 #include "util/clock.h"
@@ -120,6 +121,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     pace_close(&pace);
 done:
     for (int i = PART_N - 1; i >= 0; i--) {
+        part_saved_end(c.saved[i], st);
         if (c.state[i]) visit_part(i)->close(&c);
         free(c.state[i]);
     }

@@ -1,5 +1,6 @@
 /* Runs a wave: a batch of variants through all blocks and the head, together with the
  * full-precision stream, whose final hidden states are retained for later waves. */
+#include "group/part_saved.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -99,42 +100,52 @@ static enum status pass_stream(struct workspace *w, struct stream *s, const stru
     return OK;
 }
 
-/* Of the walk's work, what this wave does with the full-precision stream. */
-static double share_of_full(const struct run *r, bool first)
+double wave_share_of_full(const struct wave *v)
 {
+    const struct run *r = v->run;
     const double waves = r->plan.waves > 1 ? (double)r->plan.waves : 1;
-    return (first ? r->full.share : 0) + r->share_statistics / waves;
+    return (v->full ? r->full.share : 0) + r->share_statistics / waves;
 }
 
-static enum status pass_blocks(struct run *r, struct workspace *w, struct stream *const *streams,
-                               int64_t n, bool first, struct err *e)
+/* All streams of the wave through one block. */
+static enum status pass_block(const struct wave *v, struct workspace *w, const struct block *b,
+                              struct err *e)
+{
+    struct run *r = v->run;
+    const double layers = (double)v->layers;
+    PASS(pass_full(r, w, b, v->full, e));
+    pace_step(r->pace, wave_share_of_full(v) / layers);
+    for (int64_t i = 0; i < v->n; i++) {
+        struct stream *s = v->streams[i];
+        PASS(pass_stream(w, s, b, e));
+        if (s->st == OK)
+            pace_step(r->pace, s->share / layers);
+        else
+            pace_skip(r->pace, s->share / layers);
+    }
+    quantize_forget(w);
+    if (!r->full.needs.trials) return OK;
+    return group_agree(r->group,
+                       forward_block(w, &r->full, b, r->full.calibration, &w->calibration, e), e);
+}
+
+static enum status pass_blocks(struct wave *v, struct workspace *w, struct err *e)
 {
     enum status st = OK;
     struct block_reader *reader = NULL;
-    const double layers = (double)model_shape(r->model)->layers;
-    TRY(block_reader_open(r->group, r->model, r->plan.ahead, &reader, e));
-    for (int64_t layer = 0; layer < model_shape(r->model)->layers; layer++) {
+    struct run *r = v->run;
+    TRY(block_reader_open(r->group, r->model, r->plan.ahead, v->layer, &reader, e));
+    for (; v->layer < v->layers; v->layer++) {
         const struct block *b;
         if (r->hooks->should_stop && r->hooks->should_stop(r->hooks->context))
-            FAIL(ERR_STOPPED, "stopped before block %lld", (long long)layer);
+            FAIL(ERR_STOPPED, "stopped before block %lld", (long long)v->layer);
+        if (v->layer > 0) TRY(saved_point(v->saved, e));
         TRY(block_reader_next(reader, &b, e));
-        TRY(pass_full(r, w, b, first, e));
-        pace_step(r->pace, share_of_full(r, first) / layers);
-        for (int64_t i = 0; i < n; i++) {
-            TRY(pass_stream(w, streams[i], b, e));
-            if (streams[i]->st == OK)
-                pace_step(r->pace, streams[i]->share / layers);
-            else
-                pace_skip(r->pace, streams[i]->share / layers);
-        }
-        quantize_forget(w);
-        if (r->full.needs.trials)
-            TRY(group_agree(r->group,
-                            forward_block(w, &r->full, b, r->full.calibration, &w->calibration, e),
-                            e));
+        TRY(pass_block(v, w, b, e));
     }
+    TRY(saved_point(v->saved, e));
     r->seconds_read += block_reader_seconds(reader);
-    if (first) r->weight_norm = sqrt(r->weight_norm);
+    if (v->full) r->weight_norm = sqrt(r->weight_norm);
 done:
     block_reader_close(reader);
     return st;
@@ -197,11 +208,18 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
 {
     enum status st = OK;
     struct workspace w = {0};
+    struct wave v = {.run = r,
+                     .streams = streams,
+                     .n = n,
+                     .first = first,
+                     .full = first,
+                     .layers = model_shape(r->model)->layers};
     const double read = r->seconds_read, head = r->seconds_head;
     share_needs(r, streams, n);
     TRY(group_agree(r->group, start_streams(r, streams, n, first, e), e));
+    TRY(wave_resume(&v, e));
     TRY(workspace_init(&w, r, streams, n, e));
-    TRY(pass_blocks(r, &w, streams, n, first, e));
+    TRY(pass_blocks(&v, &w, e));
     workspace_free(&w);
     drop_calibration(r, streams, n);
     TRY(score_streams(r, streams, n, e));
@@ -214,6 +232,8 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     if (first) TRY(give_hidden(r, e));
     if (r->scored) TRY(r->scored(r->context, streams, n, first, e));
 done:
+    saved_leave(v.saved, &v.level);
+    part_saved_end(v.saved, st);
     workspace_free(&w);
     return st;
 }

@@ -76,7 +76,7 @@ static double walk(struct bench *b, double *waited)
     int64_t layers = model_shape(b->model)->layers;
     double start = 0, first = 0;
     must(model_embed(b->model, &b->s, b->x, &e), &e);
-    must(block_reader_open(&b->group, b->model, true, &reader, &e), &e);
+    must(block_reader_open(&b->group, b->model, true, 0, &reader, &e), &e);
     for (int64_t i = 0; i < layers; i++) {
         must(block_reader_next(reader, &block, &e), &e);
         if (i == 0) first = block_reader_seconds(reader), start = clock_seconds();

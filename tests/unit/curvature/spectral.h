@@ -73,7 +73,7 @@ done:
 /* The eigenvalues are filled in by the caller. */
 static inline void spectral_init(struct spectral *s, int64_t n, uint64_t stream, int dense)
 {
-    *s = (struct spectral){.op = {space_alone(n), spectral_apply, NULL}};
+    *s = (struct spectral){.op = {.space = space_alone(n), .apply = spectral_apply}};
     s->op.context = s;
     s->value = spectral_array(n);
     s->x = spectral_array(n);

@@ -59,7 +59,7 @@ static void cut_init(struct cut *c, int64_t n)
     spectral_init(&c->whole, n, 20, 1);
     for (int64_t i = 0; i < n; i++) c->whole.value[i] = i < 4 ? 40 - 9 * (double)i : sin((double)i);
     if (n > 4) c->whole.value[n - 1] = -15;
-    c->op = (struct operator){space_cut(n, rank, size), apply, c};
+    c->op = (struct operator){.space = space_cut(n, rank, size), .apply = apply, .context = c};
     c->op.space.sum = sum;
     c->op.space.context = c;
     c->x = floats(n);

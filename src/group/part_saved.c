@@ -1,0 +1,49 @@
+#include "group/part_saved.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+static const char *const words[PART_N] = {[PART_CELLS] = "cells",
+                                          [PART_SECOND_ORDER] = "second order",
+                                          [PART_CURVATURE] = "curvature",
+                                          [PART_SURFACE] = "point"};
+
+static enum status describe(const struct part_context *c, int part, const char *settings,
+                            char **label, struct saved_place *place, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    const struct visit *v = c->visit;
+    TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, words[part]));
+    TRY(mem_format(&text, e, "%s %s", c->seen[part], c->provenance.weights_hash));
+    hash_text(text, place->identity[SAVED_INPUTS]);
+    hash_text(settings, place->identity[SAVED_SETTINGS]);
+    hash_text(c->provenance.fingerprint, place->identity[SAVED_BUILD]);
+done:
+    free(text);
+    return st;
+}
+
+enum status part_saved_open(const struct part_context *c, int part, const char *name,
+                            const char *settings, struct saved **out, struct err *e)
+{
+    enum status st = OK;
+    char hash[HASH_HEX], *label = NULL;
+    struct saved_place place = {
+        .comm = c->group->comm, .folder = c->visit->run.checkpoints, .name = hash};
+    *out = NULL;
+    hash_text(name, hash);
+    st = describe(c, part, settings, &label, &place, e);
+    place.label = label;
+    TRY(group_agree(c->group, st, e));
+    TRY(saved_open(&place, out, e));
+done:
+    free(label);
+    return st;
+}
+
+void part_saved_end(struct saved *s, enum status st)
+{
+    const bool goes_on = st == ERR_STOPPED || st == ERR_FULL || st == ERR_MPI;
+    if (!goes_on) saved_remove(s);
+    saved_close(s);
+}

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Visits that save their state at every block and between products, killed again and again: each run continues where the
+# last one was, repeats less than one block, and the cube is that of an undisturbed run, bit for bit. A state of other
+# ranks or inputs, or a damaged one, is ignored with a line that says so. Nothing is left at the end.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+preload=$(dirname "$QTRAJ")/libkill_at_line.so
+[ -e "$preload" ] || skip "no $preload"
+# files that a killed Open MPI job leaves behind are removed with the scratch folder
+export TMPDIR=$work OMPI_MCA_btl_vader_backing_directory=$work QTRAJ_TRACE=visit,saved ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+blocks=4 # of the model
+
+quickstart_sweep '1p;4p' <<YAML
+name: saved
+results: results.h5
+bits: [2]
+methods:
+  - {method: gptq, group_size: 64}
+  - {method: gptq, name: shared, group_size: 64, hessian: shared}
+  - {method: rtn, group_size: 64}
+calibration: {text: text.txt, length: 64, samples: 8}
+evaluation: [{name: own, text: text.txt, length: 64, skip: 16, samples: 8}]
+YAML
+
+# run NAME RANKS ARGUMENT ...: RANKS 1: one process
+run() {
+    local name=$1 ranks=$2
+    shift 2
+    launch 120 "$ranks" run "$work/sweep.yaml" --set "results=$work/$name.h5" "$@"
+}
+# die COUNT TEXT NAME RANKS ARGUMENT ...: the same, saving everywhere; killed before the COUNT-th line with TEXT. Its log is
+# added to $work/NAME.log.
+die() {
+    local count=$1 text=$2 name=$3
+    shift 2
+    KILL_COUNT=$count KILL_TEXT=$text QTRAJ_SAVE=always LD_PRELOAD=$preload run "$@"
+    code=$?
+    cat "$work/err" >>"$work/$name.log"
+    return $code
+}
+# in_turns COUNT TEXT NAME RANKS ARGUMENT ...: runs that are killed, until one is not; sets $kills
+in_turns() {
+    kills=0
+    until die "$@"; do
+        kills=$((kills + 1))
+        [ $kills -le 60 ] || { fail "$3: no progress: $(cat "$work/err")" && return; }
+    done
+    grep -q "4 of 4 cells done\|3 of 3 cells done" "$work/err" || fail "$3: $(cat "$work/err")"
+    [ ! -e "$work/$3.h5.checkpoints" ] || fail "$3: files are left: $(ls "$work/$3.h5.checkpoints")"
+}
+
+# --- alone: at each block and between its variants ---
+
+variants=3
+run whole 1 || fail "undisturbed: $(cat "$work/err")"
+grep -q 'trace saved' "$work/err" && fail "a short visit saves its state"
+for count in 1 2; do
+    in_turns $((variants + count)) 'trace visit: block' "turns$count" 1
+    [ $kills -ge $((blocks - 1)) ] || fail "killed only $kills times"
+    lines=$(grep -c 'trace visit: block' "$work/turns$count.log")
+    [ "$lines" -le $((blocks * variants + kills * (count - 1))) ] || fail "$lines blocks were computed"
+    compare whole "turns$count"
+done
+echo "killed $kills times at $((variants + count)) blocks of variants, $lines computed"
+
+# States on scratch in bf16, in one wave; then in memory, in waves of one variant.
+tight() { # NAME EXPECTED COUNT ARGUMENT ...: with hardly more memory than the least, as the message about too little says
+    local name=$1 expected=$2 count=$3 least
+    shift 3
+    run "$name" 1 "$@" --set evaluation[0].samples=100 --set run.memory_per_rank=10M
+    least=$(sed -n 's/.*it takes \([0-9]*\) MiB.*/\1/p' "$work/err" | head -1)
+    set -- "$@" --set evaluation[0].samples=100 --set "run.memory_per_rank=$((least + 2))M"
+    QTRAJ_TRACE=memory run "$name" 1 --redo "$@" || fail "$name: $(cat "$work/err")"
+    grep -q "$expected" "$work/err" || fail "$name: $(cat "$work/err")"
+    in_turns "$count" 'trace visit: block' "${name}turns" 1 "$@"
+    compare "$name" "${name}turns"
+}
+tight scratch "states in $work" $((variants + 2)) --set run.activations=bf16
+tight waves '3 waves of 1 variants' 3 --set run.scratch=off
+
+# After the last block only the head is left.
+die 1 'state 4' head 1 && fail "not killed behind the last block"
+run head 1 || fail "before the head: $(cat "$work/err")"
+grep -q "$blocks of $blocks blocks are done" "$work/err" || fail "before the head: $(cat "$work/err")"
+grep -q 'trace visit: block' "$work/err" && fail "a block was computed twice"
+compare whole head
+
+# --- what cannot be used ---
+
+die 1 'state 3' changed 1
+touch "$work/text.txt"
+run changed 1 || fail "a changed input: $(cat "$work/err")"
+grep -q 'the saved state is ignored: an input file has changed' "$work/err" || fail "a changed input: $(cat "$work/err")"
+compare whole changed
+
+die 1 'state 3' torn 1
+for file in "$work"/torn.h5.checkpoints/*; do truncate -s -100 "$file"; done
+run torn 1 || fail "a torn state: $(cat "$work/err")"
+grep -q 'the saved state is ignored: it is damaged' "$work/err" || fail "a torn state: $(cat "$work/err")"
+compare whole torn
+
+die 1 'state 2' off 1 --set run.checkpoints=off
+grep -q 'trace saved' "$work/err" && fail "off: it saves"
+die 1 'state 2' elsewhere 1 --set "run.checkpoints=$work/elsewhere" && fail "elsewhere: not killed"
+[ -n "$(ls "$work/elsewhere/")" ] || fail "no state elsewhere"
+run elsewhere 1 --set "run.checkpoints=$work/elsewhere" || fail "elsewhere: $(cat "$work/err")"
+grep -q '2 of 4 blocks are done' "$work/err" || fail "elsewhere: $(cat "$work/err")"
+[ -z "$(ls "$work/elsewhere/")" ] || fail "left elsewhere: $(ls "$work/elsewhere/")"
+compare whole elsewhere
+
+# --- a group of two ranks; one of them is killed ---
+
+group=(--set run.ranks_per_group=2)
+run pair 3 "${group[@]}" || fail "a group: $(cat "$work/err")"
+in_turns $((variants + 2)) 'trace visit [2]: block' pairturns 3 "${group[@]}"
+compare pair pairturns
+die 1 'trace saved [1]: quickstart step000500 (cells): state 3' size 3 "${group[@]}" && fail "not killed"
+run size 1 || fail "another size: $(cat "$work/err")"
+grep -q 'the saved state is ignored: it is that of 2 ranks' "$work/err" || fail "another size: $(cat "$work/err")"
+compare whole size
+
+# --- curvature: after each product ---
+
+curvature=(--set 'curvature={sharpness: lanczos, products: 4, tolerance: 1e-6, trace: 3, density: 2, sequences: 2, length: 64}'
+    --set methods='[{method: rtn}]' --set bits='[4]')
+for ranks in 1 3; do
+    arguments=("${curvature[@]}" --set run.ranks_per_group=$((ranks > 1 ? 2 : 1)))
+    run "curved$ranks" $ranks "${arguments[@]}" || fail "curvature: $(cat "$work/err")"
+    times=0
+    until die 1 "(curvature): state" "curved${ranks}turns" $ranks "${arguments[@]}" || [ $((times += 1)) -gt 40 ]; do :; done
+    compare "curved$ranks" "curved${ranks}turns"
+    [ "$(grep -c 'continues from the state saved' "$work/curved${ranks}turns.log")" -ge 5 ] || fail "curvature: $(cat "$work/curved${ranks}turns.log")"
+    [ ! -e "$work/curved${ranks}turns.h5.checkpoints" ] || fail "files are left"
+done
+finish

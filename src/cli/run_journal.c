@@ -114,7 +114,7 @@ static void end_late(void *context)
     if (j->journal && end(j, "stopped", EXIT_STOPPED, &appended, &e) != OK) log_error("%s", e.text);
     if (j->lock) {
         cube_discard(j->cube);
-        lock_release(j->lock);
+        lock_abandon(j->lock);
     }
     log_info("%s: stopped, resumable; finished cells are in the journal, some perhaps not in the "
              "cube. Start the run again to continue; qtraj rebuild makes a cube of the journal",
@@ -197,7 +197,7 @@ enum status run_journal_open(struct run_journal *j, const char *results, bool *s
     const struct lock_options options = {.create = true, .lost = leave};
     TRY(fsx_resolve(results, &j->cube, e));
     TRY(journal_path(j->cube, &path, e));
-    TRY(check_place(j->cube, path, e));
+    TRY(check_place(results, path, e));
     TRY(lock_take(path, &options, &lock, e));
     publish(j, lock, NULL);
     fsx_remove_temporaries(j->cube);

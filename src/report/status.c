@@ -245,7 +245,9 @@ static enum report_verdict find_verdict(const struct report *r)
         pending += n.by_state[STATE_PENDING];
         failed += n.by_state[STATE_FAILED];
     }
-    if (pending || r->holder->held) return VERDICT_OPEN;
+    /* A run may be stopped when all is recorded, but not yet in the cube. */
+    const char *end = json_text(results_view_end(r->view), "status", "");
+    if (pending || r->holder->held || strcmp(end, "stopped") == 0) return VERDICT_OPEN;
     return failed ? VERDICT_FAILED : VERDICT_DONE;
 }
 

@@ -22,19 +22,34 @@ static void first_line(const char *path, char *out, size_t size)
     fclose(f);
 }
 
-/* Field 22 of /proc/PID/stat; -1 if unknown. *zombie (may be NULL): it has ended, but its parent
- * has not waited for it. The name, field 2, may contain blanks and brackets, so fields are counted
- * from the last ')'. */
-static long long process_start(long pid, bool *zombie)
+/* A field of /proc/PID/stat from the third on, at its start in line; NULL: there is none. The name,
+ * field 2, may contain blanks and brackets, so fields are counted from the last ')'. */
+static const char *process_field(long pid, int field, char line[1024])
 {
-    char path[64], line[1024];
+    char path[64];
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    first_line(path, line, sizeof line);
+    first_line(path, line, 1024);
     const char *p = strrchr(line, ')');
     p = p && p[1] ? p + 2 : NULL;
-    if (zombie) *zombie = p && (*p == 'Z' || *p == 'X');
-    for (int field = 3; p && field < 22; field++) p = strchr(p + 1, ' ');
-    return p && *p ? atoll(p + 1) : -1;
+    for (int i = 3; p && i < field; i++)
+        if ((p = strchr(p, ' '))) p++;
+    return p && *p ? p : NULL;
+}
+
+/* Clock ticks from boot to its start; -1 if unknown. */
+static long long process_start(long pid)
+{
+    char line[1024];
+    const char *start = process_field(pid, 22, line);
+    return start ? atoll(start) : -1;
+}
+
+/* It has ended, but its parent has not waited for it. */
+static bool is_zombie(long pid)
+{
+    char line[1024];
+    const char *state = process_field(pid, 3, line);
+    return state && (*state == 'Z' || *state == 'X');
 }
 
 /* Process ids are valid only inside one namespace. */
@@ -73,7 +88,7 @@ json_t *holder_self(void)
     make_token(token);
     json_t *self = json_pack("{s:s, s:I, s:s, s:s, s:I, s:s, s:s}", "host", host, "pid",
                              (json_int_t)getpid(), "boot_id", boot, "pid_namespace", space, "start",
-                             (json_int_t)process_start(getpid(), NULL), "utc", utc, "token", token);
+                             (json_int_t)process_start(getpid()), "utc", utc, "token", token);
     add_variable(self, "slurm_cluster", "SLURM_CLUSTER_NAME");
     add_variable(self, "slurm_job", "SLURM_JOB_ID");
     add_variable(self, "slurm_restarts", "SLURM_RESTART_COUNT");
@@ -91,10 +106,18 @@ static bool same_text(const json_t *a, const json_t *b, const char *key)
 
 static bool is_running(long pid, long long start)
 {
-    bool zombie;
-    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return false;
-    const long long now = process_start(pid, &zombie);
-    return !zombie && (start <= 0 || now <= 0 || now == start); /* else the id was reused */
+    if ((kill((pid_t)pid, 0) != 0 && errno == ESRCH) || is_zombie(pid)) return false;
+    const long long now = process_start(pid);
+    return start <= 0 || now <= 0 || now == start; /* else the id was reused */
+}
+
+bool holder_is_ending(const json_t *holder)
+{
+    const unsigned long exiting = 4; /* PF_EXITING of the kernel, in field 9 */
+    char line[1024];
+    const char *flags =
+        process_field((long)json_integer_value(json_object_get(holder, "pid")), 9, line);
+    return flags && strtoul(flags, NULL, 10) & exiting;
 }
 
 static double uptime(void)

@@ -15,6 +15,9 @@ enum holder_state {
 /* age: seconds since it renewed its lock. */
 enum holder_state holder_look(const json_t *holder, const json_t *self, double age);
 
+/* Of one that runs: whether it has begun to exit. Freeing a large memory takes a while. */
+bool holder_is_ending(const json_t *holder);
+
 /* Whether Slurm says that the job it ran in is over: scontrol is asked (at most 5 seconds), unless
  * this process is a later start of the same job. False where nothing is known. */
 bool holder_job_is_over(const json_t *holder, const json_t *self);

@@ -224,18 +224,23 @@ done:
     return st;
 }
 
-/* Another lock file is there. Half a second for a holder that was just killed: a large process
- * takes a while to exit, and a run is often restarted immediately. */
+/* How long a holder is waited for that may just have been killed: a run is often restarted
+ * immediately, and a large process takes a while to exit. */
+static double patience(const struct attempt *a, const struct rival *r)
+{
+    return is_of_this_boot(a, r) && holder_is_ending(r->holder) ? 30 : 0.25;
+}
+
+/* Another lock file is there. */
 static enum status face(struct attempt *a, struct rival *r, struct err *e)
 {
-    const double patience = 0.5;
     char who[400];
     if (!look(a->lock, r)) return OK;
     notice(a, r);
     const enum verdict verdict = judge(a, r);
     if (verdict == DEAD || verdict == EXPIRED) return replace(a, r, verdict == EXPIRED, e);
     describe(r, who, sizeof who);
-    NEED(verdict == WAIT || clock_seconds() - a->start < patience, ERR_LOCKED,
+    NEED(verdict == WAIT || clock_seconds() - a->start < patience(a, r), ERR_LOCKED,
          "%s: held by %s; it is renewed every %.3g s, and free %.3g s after the last time",
          a->lock->path, who, lock_interval(r->lease), r->lease);
     if (verdict == WAIT && !a->told)
@@ -260,13 +265,13 @@ static enum status create_exclusively(struct attempt *a, struct err *e)
 
 static enum status try_once(struct attempt *a, struct rival *r, struct err *e)
 {
-    const double patience = 0.5;
+    const double moment = 0.5;
     struct lock *l = a->lock;
     PASS(lock_journal(a, e));
     PASS(write_text(l, e));
     if (access(l->path, F_OK) == 0) return face(a, r, e);
     if (a->busy) {
-        NEED(clock_seconds() - a->start < patience, ERR_LOCKED,
+        NEED(clock_seconds() - a->start < moment, ERR_LOCKED,
              "%s: another process is writing it, perhaps under another name (%s is not there)",
              l->journal, l->path);
         return OK;

@@ -35,6 +35,12 @@ done:
 
 /* --- is it still ours? --- */
 
+/* Without a lock file: another process had taken it over, and is done. */
+static bool journal_was_replaced(const struct lock *l)
+{
+    return l->fd >= 0 && access(l->journal, F_OK) == 0 && !lock_file_is(l->fd, l->journal);
+}
+
 static enum status say_lost(const struct lock *l, struct err *e)
 {
     RAISE(ERR_IO,
@@ -61,7 +67,12 @@ static enum status check(struct lock *l, struct err *e)
     char *text = NULL;
     json_t *holder = NULL;
     if (l->lost) return say_lost(l, e);
-    if (access(l->path, F_OK) != 0 && errno == ENOENT) TRY(restore(l, e));
+    ENSURE(!l->closing, ERR_STOPPED, "%s: released: this process is ending", l->path);
+    if (access(l->path, F_OK) != 0 && errno == ENOENT) {
+        l->lost = journal_was_replaced(l);
+        snprintf(l->taker, sizeof l->taker, "another process, which is done");
+        return l->lost ? say_lost(l, e) : restore(l, e);
+    }
     TRY(fsx_read(l->path, 1 << 16, &text, NULL, e));
     if (strcmp(text, l->text) == 0) goto done;
     if (json_read_text(l->path, text, strlen(text), &holder, NULL) != OK) holder = NULL;
@@ -149,12 +160,26 @@ void lock_free(struct lock *l)
     free(l);
 }
 
-void lock_release(struct lock *l)
+/* Removes the lock file if it is this process's. */
+static void remove_file(const struct lock *l)
 {
     char *text = NULL;
-    if (!l) return;
     if (fsx_read(l->path, 1 << 16, &text, NULL, NULL) == OK && strcmp(text, l->text) == 0)
         unlink(l->path);
     free(text);
+}
+
+void lock_abandon(struct lock *l)
+{
+    pthread_mutex_lock(&l->guard);
+    l->closing = true;
+    remove_file(l);
+    pthread_mutex_unlock(&l->guard);
+}
+
+void lock_release(struct lock *l)
+{
+    if (!l) return;
+    remove_file(l);
     lock_free(l);
 }

@@ -226,7 +226,7 @@ enum status fsx_resolve(const char *path, char **out, struct err *e)
         TRY(fsx_parent(now, &folder, e));
         free(now);
         now = NULL;
-        TRY(fsx_join(folder, target, &now, e));
+        TRY(fsx_join(strcmp(folder, ".") == 0 ? "" : folder, target, &now, e));
         free(folder);
         folder = NULL;
     }

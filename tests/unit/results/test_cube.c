@@ -118,7 +118,7 @@ static void damaged_cubes(void **state)
     assert_int_equal(cube_write(path, v, NULL, NULL), OK);
     assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
     /* Truncation inside the seal after the HDF5 bytes leaves a whole cube without a seal. */
-    for (size_t cut = 8; cut + 64 < n; cut += n / 40) {
+    for (size_t cut = 8; cut + 192 < n; cut += n / 40) {
         struct results_view *back;
         struct err e = {0};
         FILE *f = fopen(path, "wb");
@@ -159,6 +159,75 @@ static void flipped_bits(void **state)
         noticed++;
     }
     assert_true(flips >= 190 && noticed + 1 >= flips);
+    free(data);
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
+/* What a cube says of its journal; an earlier version's seal has only the digest; a cube without a
+ * seal is read all the same. */
+static void the_seal_names_the_journal(void **state)
+{
+    (void)state;
+    static const char mark_head[] = "\nqtraj journal ", digest_head[] = "\nqtraj xxh128 ";
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *data;
+    struct results_view *v = sample_view(folder, true), *back;
+    const struct journal_mark made = results_view_mark(v);
+    struct journal_mark mark;
+    char hex[HASH_HEX];
+    size_t n;
+    assert_true(made.bytes > 0 && made.line < made.bytes);
+    assert_int_equal(cube_write(path, v, NULL, NULL), OK);
+    assert_int_equal(cube_mark(path, &mark, NULL), OK);
+    assert_memory_equal(&mark, &made, sizeof mark);
+    assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
+    char *tail = memmem(data, n, mark_head, sizeof mark_head - 1);
+    assert_non_null(tail);
+    const size_t bytes = (size_t)(tail - data);
+    hash_bytes(data, bytes, hex);
+    const size_t old = bytes + (size_t)sprintf(tail, "%s%s\n", digest_head, hex);
+    for (size_t size = bytes; size <= old; size += old - bytes) {
+        assert_int_equal(fsx_write_atomic(path, data, size, NULL), OK);
+        assert_int_equal(results_view_open(path, VIEW_ALL, NULL, &back, NULL), OK);
+        assert_int_equal(results_view_mark(back).bytes, 0);
+        assert_int_equal(cube_mark(path, &mark, NULL), OK);
+        assert_int_equal(mark.bytes, 0);
+        results_view_close(back);
+    }
+    data[bytes / 2] ^= 1;
+    assert_int_equal(fsx_write_atomic(path, data, old, NULL), OK);
+    assert_int_equal(cube_mark(path, &mark, NULL), OK); /* damaged: to be made again */
+    assert_int_equal(mark.bytes, 0);
+    free(data);
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
+/* Only a cube is replaced, also a damaged one. */
+static void what_may_be_replaced(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *data;
+    struct results_view *v = sample_view(folder, true);
+    struct err e = {0};
+    size_t n;
+    assert_int_equal(cube_check_place("", path, NULL), OK); /* nothing is there */
+    assert_int_equal(cube_write(path, v, NULL, NULL), OK);
+    assert_int_equal(cube_check_place("", path, NULL), OK);
+    assert_int_equal(fsx_read(path, 0, &data, &n, NULL), OK);
+    data[n / 2] ^= 1;
+    assert_int_equal(fsx_write_atomic(path, data, n / 2 + 1, NULL), OK);
+    assert_int_equal(cube_check_place("", path, NULL), OK);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(file);
+    assert_int_equal(cube_check_place("results: ", path, &e), ERR_USAGE); /* another's HDF5 */
+    assert_ptr_equal(strstr(e.text, "results: "), e.text);
+    assert_non_null(strstr(e.text, path));
+    assert_int_equal(fsx_write_atomic(path, "text", 4, NULL), OK);
+    assert_int_equal(cube_check_place("", path, NULL), ERR_USAGE);
+    assert_int_equal(cube_check_place("", folder, NULL), ERR_USAGE);
     free(data);
     results_view_close(v);
     free(path);
@@ -399,6 +468,8 @@ int main(void)
         cmocka_unit_test(damaged_cubes),
         cmocka_unit_test(flipped_bits),
         cmocka_unit_test(another_schema),
+        cmocka_unit_test(the_seal_names_the_journal),
+        cmocka_unit_test(what_may_be_replaced),
         cmocka_unit_test(not_results),
         cmocka_unit_test(full_disk_keeps_the_old),
         cmocka_unit_test(no_such_folder),

@@ -45,7 +45,8 @@ class Trajectory:
     learning_rate: np.ndarray
     parent: "Trajectory | None" = None
     fork: int = -1
-    number: int = 0  # among the branches that share a panel, from 1; of a trajectory that is none 0
+    number: int = 0  # among the branches and averages that share a panel, from 1; of a trajectory that is neither 0
+    average: str = ""  # entry of the sweep's `averages`, whose averages these are; parent is the model's trajectory
 
     def own(self, values):
         """values: one number per (model, checkpoint). Returns those of this trajectory."""
@@ -81,9 +82,19 @@ def parents_first(cube):
     return [(name, parent[name]) for name in sorted(names, key=depth)]
 
 
-def trajectories(cube):
-    """Every trajectory of the cube, parents before their branches."""
-    found = {}
+def averages_of(line, one, at):
+    """The averages of a model, a line for each entry of `averages`; one, at: the model's part of cube and progress."""
+    names = one.average.values if "average" in one.variables else np.full(len(at), "")
+    for name in dict.fromkeys(str(n) for n in names if n):
+        places = np.flatnonzero((names == name) & np.isfinite(at))
+        places = places[np.argsort(at[places], kind="stable")]
+        if len(places):
+            yield Trajectory(line.model, places, at[places], one.learning_rate.values[places], line, average=name)
+
+
+def trajectories(cube, averages=False):
+    """Every trajectory of the cube, parents before their branches; averages too if asked for, after their model."""
+    found, lines = {}, []
     everywhere, _ = progress(cube)
     for model, parent in parents_first(cube):
         one = cube.sel(model=model)
@@ -98,19 +109,23 @@ def trajectories(cube):
             line.parent = found[parent]
             line.fork = int(np.searchsorted(line.parent.at, line.at[0])) - 1
         found[line.model] = line
-    return list(found.values())
+        lines.append(line)
+        if averages:
+            lines.extend(averages_of(line, one, at))
+    return lines
 
 
-def families(cube):
-    """Lists of trajectories that share a panel: a run followed by its branches, in the order of the cube."""
-    lines = trajectories(cube)
+def families(cube, averages=False):
+    """Lists of trajectories that share a panel: a run followed by its branches (then the averages of all if asked for),
+    in the order of the cube."""
+    lines = trajectories(cube, averages)
 
     def root(line):
         return line if line.parent is None else root(line.parent)
 
     order = [str(name) for name in cube.model.values]
     roots = sorted((line for line in lines if line.parent is None), key=lambda line: order.index(line.model))
-    found = [[line for line in lines if root(line) is first] for first in roots]
+    found = [sorted((line for line in lines if root(line) is first), key=lambda line: bool(line.average)) for first in roots]
     for group in found:
         for number, line in enumerate(group):
             line.number = number

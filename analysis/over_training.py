@@ -23,7 +23,7 @@ class Quantity:
 def draw(cube, bits, quantities, full_precision=None):
     """full_precision: a quantity of the checkpoints, drawn in a column of its own at the left."""
     bits = widths(cube, bits)
-    groups = families(cube)
+    groups = families(cube, averages=True)
     rows = [(lines, dataset, quantity) for lines in groups for dataset in cube.dataset.values
             for quantity in quantities if np.isfinite(cube[quantity.value].sel(dataset=dataset)).any()]
     if not rows:

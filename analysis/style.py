@@ -109,6 +109,7 @@ def has_learning_rate(cube):
 
 def draw_learning_rate(axes, lines, unit, cube, named):
     """Dotted on an axis of its own at the right, behind everything; named: this panel carries the axis' name."""
+    lines = [line for line in lines if not line.average]  # averages have the rates of their last members
     rates = np.concatenate([line.learning_rate for line in lines])
     if not (rates > 0).any():
         return
@@ -137,13 +138,17 @@ def quantizer_handles(cube):
     return [handle(series_of(i), str(name)) for i, name in enumerate(cube.quantizer.values)]
 
 
+def named(line):
+    return f"average {line.average} of {line.model}" if line.average else f"branch {line.model}"
+
+
 def context_handles(lines, learning_rate=False):
-    """What each branch and the learning rate look like, where there are any."""
+    """What each branch, each series of averages and the learning rate look like, where there are any."""
     handles = []
     for number in sorted({line.number for line in lines if line.number}):
         alike = [line for line in lines if line.number == number]
         handles.append(plt.Line2D([], [], color=GREY, linestyle=dash(alike[0]), marker="o",
-                                  label=f"branch {', '.join(line.model for line in alike)}",
+                                  label=', '.join(named(line) for line in alike),
                                   **marker_style(GREY, number)))
     if learning_rate:
         handles.append(plt.Line2D([], [], color=GREY, linestyle=":", label="learning rate"))

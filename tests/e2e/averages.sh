@@ -57,8 +57,7 @@ models:
     tokenizer: $main/tokenizer.json
 YAML
 } >"$work/fly.yaml"
-echo "checkpoint
-step000800" >"$work/cool.csv"
+printf 'checkpoint,step,tokens\nstep000800,800,8e6\n' >"$work/cool.csv"
 
 # --- the same averages as folders ---
 average() { "$QTRAJ" average "$@" 2>"$work/err" || fail "average $*: $(cat "$work/err")"; }
@@ -102,7 +101,7 @@ assert recipes["step000500"] == ""
 for name, last in (("lawa@step000900", "step000900"), ("ema@step001000", "step001000")):
     for x in ("step", "tokens", "learning_rate", "phase", "note"):
         assert one[x].values[at[name]] == one[x].values[at[last]], (name, x)
-assert str(one.note.values[at["soup"]]) == "" and one.step.values[at["soup"]] != one.step.values[0]
+assert str(one.note.values[at["soup"]]) == "" and one.step.values[at["soup"]] == 800
 
 def equal(here, a, there, b, left_out=()):
     """All numbers of checkpoint b in `there` are those of a in `here`, bit for bit."""
@@ -127,6 +126,19 @@ points = [xr.open_dataset(f"{sys.argv[1]}/{name}.h5", engine="h5netcdf", group="
 assert [str(p) for p in points[0].point.values] == ["lawa@step000900", "lawa@step000700", "quantized"]
 for x in ("loss", "a", "b", "alpha", "beta"):
     assert np.array_equal(points[0][x].values, points[1][x].values[:3]), x
+PYTHON
+
+# --- figures: lines of their own for the averages that slide, behind the branches; without them as before ---
+PYTHONPATH=$SOURCE/analysis "$python" - "$work/fly.h5" <<'PYTHON' || fail "the lines of the figures"
+import sys
+from cube import families, open_cube, trajectories
+cube = open_cube(sys.argv[1])
+assert [(line.model, line.average) for line in trajectories(cube)] == [("main", ""), ("cool", "")]
+(lines,) = families(cube, averages=True)
+assert [(line.model, line.average, line.number) for line in lines] == [
+    ("main", "", 0), ("cool", "", 1), ("main", "lawa", 2), ("main", "one", 3), ("main", "ema", 4),
+    ("main", "soup", 5)], lines
+assert [list(line.at) for line in lines[2:]] == [[7e6, 9e6], [7e6, 1e7], [1e7], [8e6]] and lines[2].fork == -1
 PYTHON
 
 # --- nothing is left to do; a changed member makes the averages that have it pending, and no others ---

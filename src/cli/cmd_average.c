@@ -54,7 +54,7 @@ static enum status set_weights(struct average *a, struct err *e)
 static enum status set_decay(struct average *a, struct err *e)
 {
     double decay, power = 1;
-    const char *rest;
+    const char *rest = NULL;
     PASS(take_number("--ema", a->decay, &decay, &rest, e));
     NEED(!rest && decay > 0 && decay < 1, ERR_USAGE, "--ema %s: expected a number between 0 and 1",
          a->decay);

@@ -80,6 +80,17 @@ ends own 3
 [ ! -e real/own.journal.lock ] || fail "the lock is left"
 [ -z "$mounted" ] || umount mount
 
+# --- a run in another namespace of process ids, as in another container ---
+if unshare -fp --mount-proc true 2>/dev/null; then
+    unshare -fp --mount-proc --kill-child "$QTRAJ" run sweep.yaml --set results=inside.h5 "${long[@]}" >/dev/null 2>inside.err </dev/null &
+    run=$!
+    wait_for 60 has_records inside 4
+    says 2 'process 1 on host' run sweep.yaml --set results=inside.h5 # there is a process 1 here too
+    kill -9 $run
+    wait $run 2>/dev/null
+    wait_for 60 "$QTRAJ" run sweep.yaml --set results=inside.h5
+fi
+
 # --- a journal that is not as the run left it ---
 # broken NAME WORD COMMAND: the run ends with 3, and says the word and its journal's path
 broken() {

@@ -15,6 +15,7 @@ struct predicting {
     real **product;           // (k) of space->n
     real **part; // (k) of space->n: delta in one tensor, zero elsewhere; NULL: not requested
     struct prediction *out; // (k)
+    int64_t tensor;         /* the next one of the diagonal */
 };
 
 static double dot(int64_t n, const real *x, const real *y)
@@ -92,8 +93,28 @@ done:
     return st;
 }
 
+/* Between two passes of the diagonal. */
+static void move(void *context, struct saved_move *m)
+{
+    struct predicting *p = context;
+    struct err why = {0};
+    saved_bytes(m, &p->tensor, sizeof p->tensor);
+    for (int64_t i = 0; i < p->k; i++) {
+        struct prediction *out = &p->out[i];
+        saved_bytes(m, &out->first_order, sizeof out->first_order);
+        saved_bytes(m, &out->second_order, sizeof out->second_order);
+        saved_bytes(m, &out->squared_norm, sizeof out->squared_norm);
+        out->n_tensors = p->n_tensors;
+        if (saved_loads(m) &&
+            mem_zero(&out->parts, p->n_tensors, sizeof *out->parts, "the prediction", &why) != OK)
+            saved_fail(m, &why);
+        saved_bytes(m, out->parts, p->n_tensors * (int64_t)sizeof *out->parts);
+    }
+}
+
 enum status prediction_make(struct hvp *h, const real *g, int64_t k, const real *const *delta,
-                            bool diagonal, struct prediction *out, struct err *e)
+                            bool diagonal, struct saved *saved, struct prediction *out,
+                            struct err *e)
 {
     enum status st = OK;
     struct predicting p = {.h = h,
@@ -102,15 +123,22 @@ enum status prediction_make(struct hvp *h, const real *g, int64_t k, const real 
                            .n_tensors = hvp_n_tensors(h),
                            .delta = delta,
                            .out = out};
+    struct saved_level level = {.name = "prediction", .move = move, .context = &p};
+    bool loaded;
     const char *what = "vectors of the prediction";
     memset(out, 0, (size_t)k * sizeof *out);
     TRY(vectors_alloc(&p.product, k, p.space->n, sizeof(real), what, e));
     if (diagonal) TRY(vectors_alloc(&p.part, k, p.space->n, sizeof(real), what, e));
     for (int64_t i = 0; diagonal && i < k; i++) hvp_zero(p.part[i], p.space->n);
-    TRY(hvp_apply(h, k, delta, p.product, e));
-    for (int64_t i = 0; i < k; i++) TRY(sum_parts(&p, g, i, e));
-    for (int64_t t = 0; diagonal && t < p.n_tensors; t++) TRY(add_diagonal(&p, t, e));
+    TRY(saved_enter(saved, &level, &loaded, e));
+    if (!loaded) TRY(hvp_apply(h, k, delta, p.product, e));
+    for (int64_t i = 0; i < k && !loaded; i++) TRY(sum_parts(&p, g, i, e));
+    for (; diagonal && p.tensor < p.n_tensors; p.tensor++) {
+        TRY(saved_point(saved, e));
+        TRY(add_diagonal(&p, p.tensor, e));
+    }
 done:
+    saved_leave(saved, &level);
     vectors_free(p.product, k);
     vectors_free(p.part, k);
     return st;

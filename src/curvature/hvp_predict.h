@@ -3,6 +3,7 @@
  * tensor (docs/math/curvature.md). */
 #pragma once
 #include "curvature/hvp.h"
+#include "saved/saved.h"
 
 struct prediction_part {
     double first_order;  /* g_t . delta_t */
@@ -25,7 +26,9 @@ bool prediction_is_finite(const struct prediction *p, bool diagonal);
  * prediction_free whatever is returned. The k products share a pass; `diagonal` adds one pass per
  * tensor, shared by the k as well. Memory besides delta: k vectors of n numbers, with `diagonal` 2
  * k. If a product is not finite (a change too large for f32), only that prediction is not finite
- * either. Collective after hvp_share_over, with the same result on all ranks. As hvp_apply. */
+ * either. Between the passes of `diagonal` it saves its state (saved.h; NULL: it does not), and
+ * continues from it. Collective after hvp_share_over, with the same result on all ranks. As
+ * hvp_apply. */
 MUST_USE enum status prediction_make(struct hvp *h, const real *g, int64_t k,
-                                     const real *const *delta, bool diagonal,
+                                     const real *const *delta, bool diagonal, struct saved *saved,
                                      struct prediction *out, struct err *e);

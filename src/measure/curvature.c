@@ -214,7 +214,7 @@ static enum status open_saved(struct part_context *c, struct err *e)
     if (st == OK) st = mem_format(&settings, e, "%s %s", p->fingerprint, text);
     TRY(group_agree(c->group, st, e));
     TRY(part_saved_open(c, PART_CURVATURE, name, settings, &c->saved[PART_CURVATURE], e));
-    p->m.saved = c->saved[PART_CURVATURE];
+    measurement_save_to(&p->m, c->saved[PART_CURVATURE]);
 done:
     json_decref(task);
     free(text);

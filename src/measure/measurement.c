@@ -232,12 +232,17 @@ static enum status agree_between(void *context, enum status st, struct err *e)
     return agree(context, st, e);
 }
 
+void measurement_save_to(struct measurement *m, struct saved *saved)
+{
+    m->saved = saved;
+    saved_agree_by(saved, agree_between, m);
+}
+
 enum status measurement_run(struct measurement *m, const struct curvature_request *request,
                             struct curvature *out, struct err *e)
 {
     struct curvature_request own = *request;
     m->subject.hessian.saved = m->saved;
-    saved_agree_by(m->saved, agree_between, m);
     own.ahead = say_ahead;
     own.ahead_context = m;
     return measurement_end(m, curvature_measure(&m->subject, &own, out, e), e);

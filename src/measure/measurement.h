@@ -22,7 +22,7 @@ struct measurement {
     /* Shares of the part's work that the gradient and one product are; pace NULL: not reported. */
     struct pace *pace;
     double share_gradient, share_product;
-    struct saved *saved;    /* where measurement_run saves its state; NULL: nowhere */
+    struct saved *saved;    /* where measurement_run saves its state, measurement_save_to */
     double share;           /* of the two, the one that is being computed; 0: neither */
     int64_t tokens;         /* scored tokens of all ranks */
     struct hvp *h;          /* shared by the ranks of a group */
@@ -47,6 +47,9 @@ MUST_USE enum status measurement_fit(struct measurement *m, const struct part *p
 /* Ends a series of calls with h or the subject. st: this rank's status. Returns OK if all ranks
  * passed OK, else the same failure on all ranks, as err_agree. Collective. */
 MUST_USE enum status measurement_end(struct measurement *m, enum status st, struct err *e);
+
+/* Sets m->saved, whose collective steps then agree on errors as those of m. Local. */
+void measurement_save_to(struct measurement *m, struct saved *saved);
 
 /* Runs curvature_measure collectively. *out is the same on every rank except its vector, which is
  * distributed, and borrows names from m. ERR_STOPPED: should_stop returned true. */

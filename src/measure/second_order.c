@@ -113,7 +113,7 @@ static enum status open_state(struct part_context *c, struct err *e)
     struct second_order *s = c->state[PART_SECOND_ORDER];
     int64_t n = c->visit->n_variants;
     bool all = !c->visit->run.reproducible || c->group->size == 1;
-    s->context = c;
+    s->context = s->writable = c;
     s->task = c->visit->task[PART_SECOND_ORDER];
     s->group = all ? c->group : c->group->rank == 0 ? c->self : NULL;
     PASS(mem_zero(&s->results, n, sizeof *s->results, "predictions", e));

@@ -1,5 +1,6 @@
 /* Measures how the quantized weights of a visit's variants change the loss. */
 #include "group/inputs.h"
+#include "group/part_saved.h"
 #include "measure/measurement.h"
 #include "measure/second_order_internal.h"
 #include "util/clock.h"
@@ -190,14 +191,41 @@ static enum status take(const struct measuring *m, struct prediction *p,
     return OK;
 }
 
+/* Looks for the state of the pass over these variants; that of the pass before has been completed.
+ * Only the passes of all tensors take long, and rank 0 alone saves nothing. */
+static enum status open_saved(struct measuring *m, const int64_t *which, int64_t k, struct err *e)
+{
+    enum status st = OK;
+    struct part_context *c = m->s->writable;
+    struct saved **saved = &c->saved[PART_SECOND_ORDER];
+    char *name = NULL;
+    part_saved_end(*saved, OK);
+    *saved = NULL;
+    measurement_save_to(&m->base, NULL);
+    if (!m->diagonal || m->s->group != c->group) return OK;
+    json_t *keys = json_pack("[s]", "second order");
+    for (int64_t i = 0; i < k; i++)
+        json_array_append_new(keys, json_string(c->visit->variants[which[i]].key));
+    name = keys ? json_dumps(keys, JSON_COMPACT) : NULL;
+    json_decref(keys);
+    if (!name) st = err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
+    st = group_agree(c->group, st, e);
+    if (st == OK) st = part_saved_open(c, PART_SECOND_ORDER, name, m->s->task->identity, saved, e);
+    if (st == OK) measurement_save_to(&m->base, *saved);
+    free(name);
+    return st;
+}
+
 static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
                            struct second_order_result *results, struct err *e)
 {
     enum status st = OK;
     struct prediction *p = NULL;
+    PASS(open_saved(m, which, k, e));
     st = mem_zero(&p, k, sizeof *p, "predictions", e);
     if (st == OK)
-        st = prediction_make(m->base.h, m->g, k, (const float *const *)m->delta, m->diagonal, p, e);
+        st = prediction_make(m->base.h, m->g, k, (const float *const *)m->delta, m->diagonal,
+                             m->base.saved, p, e);
     for (int64_t i = 0; st == OK && i < k; i++) st = take(m, &p[i], &results[which[i]], e);
     st = measurement_end(&m->base, st, e);
     for (int64_t i = 0; p && i < k; i++) prediction_free(&p[i]);

@@ -43,7 +43,7 @@ static double error_at(const struct hvp_fixture *f, const real *g, const real *d
     struct prediction p;
     real *v = hvp_vector(f);
     scaled(f, d, s, v);
-    OK_OR_FAIL(prediction_make(f->h, g, 1, (const real *const[]){v}, false, &p, e));
+    OK_OR_FAIL(prediction_make(f->h, g, 1, (const real *const[]){v}, false, NULL, &p, e));
     double truth = loss_at(f, v) - loss_at(f, NULL), predicted = p.first_order + p.second_order;
     prediction_free(&p);
     free(v);
@@ -79,10 +79,10 @@ static void parts_add_up(void **state)
     hvp_fixture_open(&f, *state, HVP_QUANTIZED);
     real *d[2] = {rounding(&f, 3), rounding(&f, 7)}, *g = hvp_vector(&f);
     OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
-    OK_OR_FAIL(prediction_make(f.h, g, 2, (const real *const *)d, true, p, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 2, (const real *const *)d, true, NULL, p, e));
     for (int i = 0; i < 2; i++) {
         double first = 0, second = 0;
-        OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const *)&d[i], false, &alone, e));
+        OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const *)&d[i], false, NULL, &alone, e));
         assert_true(alone.first_order == p[i].first_order);
         assert_true(alone.second_order == p[i].second_order);
         assert_true(fabs(norm(f.n, d[i]) * norm(f.n, d[i]) - p[i].squared_norm) <=
@@ -111,11 +111,11 @@ static void diagonal_is_one_tensors(void **state)
     hvp_fixture_open(&f, *state, HVP_QUANTIZED);
     real *d = rounding(&f, 3), *alone = hvp_vector(&f), *g = hvp_vector(&f);
     OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
-    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const[]){d}, true, &all, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const[]){d}, true, NULL, &all, e));
     int64_t t = all.n_tensors / 2;
     const struct hvp_tensor *at = hvp_tensor(f.h, t);
     memcpy(alone + at->offset, d + at->offset, (size_t)at->elements * sizeof *d);
-    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const[]){alone}, false, &one, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const[]){alone}, false, NULL, &one, e));
     double scale = fabs(one.second_order), bound = sizeof(real) == 8 ? 1e-12 : 1e-5;
     assert_true(scale > 0);
     assert_true(fabs(one.second_order - all.parts[t].diagonal) <= bound * scale);
@@ -138,8 +138,8 @@ static void one_is_infinite(void **state)
     real *d[2] = {rounding(&f, 3), rounding(&f, 7)}, *g = hvp_vector(&f);
     d[0][f.n / 2] = INFINITY;
     OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
-    OK_OR_FAIL(prediction_make(f.h, g, 2, (const real *const *)d, true, p, e));
-    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const *)&d[1], true, &alone, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 2, (const real *const *)d, true, NULL, p, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const *)&d[1], true, NULL, &alone, e));
     assert_false(prediction_is_finite(&p[0], true));
     assert_true(prediction_is_finite(&p[1], true));
     assert_true(alone.second_order == p[1].second_order);

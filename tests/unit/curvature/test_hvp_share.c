@@ -191,14 +191,14 @@ static void predictions(void **state)
     hvp_probe(&f, 4, d);
     for (int64_t i = 0; i < f.n; i++) d[i] *= (real)1e-3;
     OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
-    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const[]){d}, false, &whole, e));
+    OK_OR_FAIL(prediction_make(f.h, g, 1, (const real *const[]){d}, false, NULL, &whole, e));
     for (int rank = 0; rank < SIZE; rank++) {
         struct ranks r = {0};
         const struct hvp_share share = share_of(&r, f.n, rank, SIZE);
         r.mine[0] = d + r.first;
         r.whole[0] = d;
         hvp_share_over(f.h, &share);
-        OK_OR_FAIL(prediction_make(f.h, g + r.first, 1, r.mine, false, &part, e));
+        OK_OR_FAIL(prediction_make(f.h, g + r.first, 1, r.mine, false, NULL, &part, e));
         assert_int_equal(part.n_tensors, whole.n_tensors);
         first += part.first_order;
         second += part.second_order;

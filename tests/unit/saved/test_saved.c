@@ -165,7 +165,10 @@ static void ignores_what_differs(void **state)
 {
     (void)state;
     const struct saved_place settings = place_of("x", "b"), inputs = place_of("a", "x");
+    struct saved_place build = place_of("a", "b");
+    snprintf(build.identity[SAVED_BUILD], HASH_HEX, "x");
     save_steps(2);
+    assert_int_equal(found(&build), 0);
     assert_int_equal(found(&settings), 0);
     assert_int_equal(found(&inputs), 0);
     if (size > 1) { /* the first rank alone */

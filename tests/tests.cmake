@@ -20,12 +20,15 @@ set_tests_properties(${lints} PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 # Each tests/{golden,mpi,e2e}/NAME.sh runs with the binary under test in $QTRAJ; 77 means skipped.
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/golden/*.sh ${CMAKE_SOURCE_DIR}/tests/mpi/*.sh
   ${CMAKE_SOURCE_DIR}/tests/e2e/*.sh)
+# What mpi.losses does to the workers of a run.
+add_library(visit_fault MODULE ${CMAKE_SOURCE_DIR}/tests/tools/visit_fault.c)
+target_link_libraries(visit_fault PRIVATE ${CMAKE_DL_LIBS})
 foreach(script IN LISTS scripts)
   get_filename_component(name ${script} NAME_WE)
   get_filename_component(kind ${script} DIRECTORY)
   get_filename_component(kind ${kind} NAME)
   add_test(NAME ${kind}.${name} COMMAND ${CMAKE_COMMAND} -E env QTRAJ=$<TARGET_FILE:qtraj>
-    SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
+    FAULT=$<TARGET_FILE:visit_fault> SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
   qtraj_test_properties(${kind}.${name} ${kind} 900)
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)
 endforeach()

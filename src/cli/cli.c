@@ -223,7 +223,7 @@ bool cli_without_mpi(int argc, char **argv)
     return command && command->without_mpi;
 }
 
-static void leave_verdict(int code)
+void cli_leave_verdict(int code)
 {
     const char *path = getenv(CLI_VERDICT);
     FILE *f = path ? fopen(path, "w") : NULL;
@@ -264,7 +264,7 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
         set_threads(MPI_COMM_SELF, true);
     if (c.command->all_ranks || rank == 0) code = run(&c);
     *apart = c.apart;
-    if (rank == 0 && c.command == &cmd_run) leave_verdict(code);
+    if (rank == 0 && c.command == &cmd_run) cli_leave_verdict(code);
     if (size > 1 && !c.apart) {
         MPI_Request request;
         MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);

@@ -77,6 +77,8 @@ bool cli_without_mpi(int argc, char **argv);
 /* A code that stands for how `qtraj run` ended is left in the file that this variable names, for
  * `qtraj launch`: mpirun's own says little. */
 #define CLI_VERDICT "QTRAJ_VERDICT"
+enum { CLI_AGAIN = 75 }; /* the run broke off, and should be started again */
+void cli_leave_verdict(int code);
 
 /* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. *apart:
  * the process must end without another call of MPI, since ranks were lost; the code is rank 0's

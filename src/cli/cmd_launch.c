@@ -176,6 +176,20 @@ static int find_code(const struct launched *how, const char *results, const char
     return EXIT_STOPPED;
 }
 
+/* A run that broke off is started again, some times. */
+static enum status launch_until_end(struct launch *l, struct launched *how, struct err *e)
+{
+    enum { TIMES = 20 };
+    for (int i = 0; i <= TIMES; i++) {
+        PASS(launched_run(l->argv, l->verdict, how, e));
+        if (how->verdict != CLI_AGAIN || how->stopped || i == TIMES) break;
+        log_info("starting the run again");
+        NEED(truncate(l->verdict, 0) == 0, ERR_IO, "%s: %s", l->verdict, strerror(errno));
+    }
+    if (how->verdict == CLI_AGAIN) how->verdict = EXIT_STOPPED;
+    return OK;
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -196,7 +210,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(make_verdict(&l, e));
     TRY(make_command(&l, e));
     const int64_t before = size_of(journal);
-    TRY(launched_run(l.argv, l.verdict, &how, e));
+    TRY(launch_until_end(&l, &how, e));
     c->code = find_code(&how, sweep.results, journal, before);
 done:
     free(journal);

@@ -1,4 +1,5 @@
 #include "cli/launched.h"
+#include "cli/cli.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include <errno.h>
@@ -12,13 +13,15 @@
 
 enum { NOT_STARTED = 127, NO_VERDICT = -1 };
 
-/* Seconds that mpirun gets: to end when the run has ended or was asked to; then after SIGTERM. */
-static const double linger = 10, after_term = 5;
+/* Seconds that mpirun gets: to end when the run has ended or was asked to, or has broken off; then
+ * after SIGTERM. */
+static const double linger = 10, broken_off = 1, after_term = 5;
 
 struct child {
     pid_t pid;
     double asked; /* clock_seconds of the first signal to stop, or of the verdict; 0: none */
     double termed;
+    double patience; /* seconds after `asked` */
 };
 
 static int read_verdict(const char *path)
@@ -65,8 +68,8 @@ static void urge(struct child *c)
         if (now - c->termed > after_term) kill(-c->pid, SIGKILL);
         return;
     }
-    if (c->asked <= 0 || now - c->asked < linger) return;
-    log_warn("mpirun does not end; it is terminated");
+    if (c->asked <= 0 || now - c->asked < c->patience) return;
+    if (c->patience >= linger) log_warn("mpirun does not end; it is terminated");
     kill(c->pid, SIGTERM);
     c->termed = now;
 }
@@ -84,7 +87,9 @@ static void attend(struct child *c, const sigset_t *signals, const char *verdict
     for (;;) {
         pass_on(c, sigtimedwait(signals, NULL, &often), out);
         if (waitpid(c->pid, &status, WNOHANG) == c->pid) break;
-        if (c->asked <= 0 && read_verdict(verdict) != NO_VERDICT) c->asked = clock_seconds();
+        const int code = read_verdict(verdict);
+        if (c->asked <= 0 && code != NO_VERDICT) c->asked = clock_seconds();
+        c->patience = code == CLI_AGAIN ? broken_off : linger;
         urge(c);
     }
     out->code = code_of(status);

@@ -125,6 +125,7 @@ static void end_late(void *context)
 void run_journal_break(void *context, const char *why)
 {
     log_error("%s", why);
+    cli_leave_verdict(CLI_AGAIN);
     end_late(context);
 }
 

@@ -24,7 +24,8 @@ struct run_journal {
 MUST_USE enum status run_journal_watch(struct run_journal *j, struct err *e);
 
 /* Ends the process at once as if a signal had come, on any thread, for the reason that it prints.
- * Does not return. context: a struct run_journal that is watched. */
+ * Does not return; qtraj launch starts the run again. context: a struct run_journal that is
+ * watched. */
 void run_journal_break(void *context, const char *why);
 
 /* Takes the lock of the results and opens their journal; removes what killed runs left beside them.

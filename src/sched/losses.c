@@ -1,5 +1,6 @@
 /* Ranks that are lost while a run goes on, and what becomes of their work. */
 #include "sched/master.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdio.h>
@@ -39,6 +40,8 @@ static bool is_lost(const struct master *m, int seat, struct reason *r)
         snprintf(r->why, sizeof r->why, "has died");
     } else if (v.silent > link_patience()) {
         snprintf(r->why, sizeof r->why, "has been silent for %.0f s", v.silent);
+    } else if (seat == s->leader && l->in && !l->taken && idle > link_patience()) {
+        snprintf(r->why, sizeof r->why, "has not taken its visit for %.0f s", idle);
     } else if (seat == s->leader && l->in && idle > most) {
         snprintf(r->why, sizeof r->why, "has made no progress for %.0f s", idle);
     } else {
@@ -127,8 +130,28 @@ static enum status lose_group(struct master *m, int leader, const struct reason 
         return OK;
     }
     if (m->stillborn >= STILLBORN) m->irreplaceable = true;
-    if (!m->stopping && !m->irreplaceable && work_left(m)) PASS(replace(m, leader, e));
+    l->vacant = true;
+    m->vacant++;
+    m->alive++;
+    m->lost_last = clock_seconds();
     return master_answer_waiting(m, e);
+}
+
+/* Once no rank has been lost for a moment: mpirun may lose a new process when another dies while
+ * it starts. */
+static enum status fill_vacancies(struct master *m, struct err *e)
+{
+    const double moment = 0.5;
+    if (m->vacant == 0 || clock_seconds() - m->lost_last < moment) return OK;
+    for (int i = 1; i < m->seats.n && m->vacant > 0; i++) {
+        if (!m->leaders[i].vacant) continue;
+        m->leaders[i].vacant = false;
+        m->vacant--;
+        m->alive--;
+        if (!m->stopping && !m->irreplaceable && work_left(m)) PASS(replace(m, i, e));
+        return OK;
+    }
+    return OK;
 }
 
 enum status losses_look(struct master *m, struct err *e)
@@ -136,6 +159,7 @@ enum status losses_look(struct master *m, struct err *e)
     const double often = 1;
     struct reason r;
     if (!m->rescue || !m->rescue->link) return OK;
+    PASS(fill_vacancies(m, e));
     if (!link_changed(m->rescue->link)) {
         const double now = link_clock(m->rescue->link);
         if (now - m->looked < often) return OK;

@@ -38,6 +38,7 @@ static enum status give_piece(struct master *m, struct class *c, int64_t group, 
     l->task = piece->task;
     l->expected = piece->expected;
     l->begun = l->heard = now;
+    l->taken = false;
     m->busy++;
     watch_begin(&m->watch, leader, m->tasks[c->first + piece->task].name, clock_seconds());
     TRY(sched_piece_write(text, piece->parts, piece->n_parts, &message, e));
@@ -183,6 +184,9 @@ static enum status handle(struct master *m, const struct seats_message *message,
     switch (message->tag) {
     case TAG_READY:
         TRY(answer_ready(m, leader, text, e));
+        break;
+    case TAG_BEGUN:
+        m->leaders[leader].taken = true;
         break;
     case TAG_RESULT:
         if (m->st == OK) master_note(m, m->sink->accept(m->sink->context, text, e));

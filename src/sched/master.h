@@ -22,8 +22,10 @@ struct leader {
     int64_t task;        /* of that class */
     double expected;     /* seconds that the piece should take */
     double begun, heard; /* link_clock: when it was handed out; last sign of progress */
+    bool taken;          /* it has said that the piece has come */
     bool ended;          /* it has got END */
     bool waiting;        /* for a piece that may come back */
+    bool vacant;         /* its group is lost, and to be replaced */
     bool fresh;          /* a replacement that has not been ready yet */
     int64_t size, class; /* as it said when it was ready */
 };
@@ -48,6 +50,8 @@ struct master {
     bool dropped;                /* some piece was dropped */
     bool lost, abandoned;        /* a rank was; and the run cannot go on */
     bool irreplaceable;          /* no more replacements are tried */
+    int64_t vacant;              /* groups to be replaced */
+    double lost_last;            /* clock_seconds of the last loss */
     int64_t stillborn;           /* replacements in a row that died before they were ready */
     double looked;               /* link_clock of the last look at the ranks */
     enum status st;              /* first failure */

@@ -87,7 +87,9 @@ static enum status take_terms(MPI_Comm master, struct link **link, char **terms,
     enum status st = OK;
     MPI_Status probed;
     char *text = NULL, *address, *rest = NULL;
-    MPI_Probe(0, TAG_TERMS, master, &probed);
+    long pause = 0;
+    for (int there = 0; !there; patient_pause(&pause))
+        MPI_Iprobe(0, TAG_TERMS, master, &there, &probed);
     TRY(sched_receive(master, &probed, &text, e));
     address = strchr(text, '\n');
     if (address) rest = strchr(address + 1, '\n');

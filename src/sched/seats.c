@@ -209,7 +209,8 @@ static enum status spawn(struct seats *s, int n, char **argv, MPI_Comm *out, str
     NEED(length > 0, ERR_MPI, "this program's file cannot be found");
     self[length] = '\0';
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    link_alarm(s->link, 2 * link_patience(), "MPI_Comm_spawn does not return");
+    link_alarm(s->link, link_patience() / 2,
+               "a lost rank cannot be replaced: MPI_Comm_spawn hangs");
     const int code = MPI_Comm_spawn(self, argv + 1, n, MPI_INFO_NULL, 0, MPI_COMM_SELF, out,
                                     MPI_ERRCODES_IGNORE);
     link_calm(s->link);

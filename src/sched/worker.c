@@ -117,6 +117,7 @@ enum status worker_run(struct sched_port *port, const struct sched_work *work, s
         }
         struct err own = {0};
         port->stop = false;
+        if (rank == 0) TRY(sched_post(port->world, 0, TAG_BEGUN, "", e));
         enum status result = run_piece(port, work, task, &own);
         free(task);
         task = NULL;

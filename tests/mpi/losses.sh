@@ -1,0 +1,204 @@
+#!/usr/bin/env bash
+# Ranks that die, hang or are stopped in the middle of a run: under `qtraj launch` (mpirun --enable-recovery) the run ends with every
+# cell done once and the cube of an undisturbed run; a visit that takes its ranks three times fails; what is left of a run
+# whose rank 0 died leaves; without recovery the run says who is lost, ends with 3 and resumes; launch returns the run's code.
+# QTRAJ_VISITS one-cell visits, QTRAJ_LOSSES workers killed, QTRAJ_MASTERS masters killed; tests/README.md has the long form.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+: "${FAULT:?the library of tests/tools/visit_fault.c}"
+visits=${QTRAJ_VISITS:-12} losses=${QTRAJ_LOSSES:-0} masters=${QTRAJ_MASTERS:-1}
+export FAULTS=$work/faults OMPI_MCA_btl_vader_backing_directory=$work
+mkdir -p "$FAULTS/at" "$work/checkpoints"
+fixed_text "$work/text.txt"
+echo "checkpoint,step,tokens,learning_rate,phase" >"$work/trajectory.csv"
+for i in $(seq "$visits"); do
+    name=$(printf 'v%03d' "$i")
+    ln -s "$quickstart/trajectory/step000100" "$work/checkpoints/$name"
+    echo "$name,$i,$((i * 1000)),0.001,stable" >>"$work/trajectory.csv"
+done
+cat >"$work/sweep.yaml" <<YAML
+name: losses
+results: whole.h5
+models:
+  - {name: m, trajectory: trajectory.csv, path: "checkpoints/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
+bits: [4]
+methods: [{method: rtn, group_size: 64}]
+evaluation: [{name: text, text: text.txt, length: 64, skip: 4, samples: 2}]
+YAML
+
+# start NAME COMMAND ...: the command in the background as $run, with the faults and the results NAME.h5
+start() {
+    name=$1
+    shift
+    rm -f "$FAULTS"/at/*
+    LD_PRELOAD=$FAULT "$@" "$work/sweep.yaml" --set "results=$work/$name.h5" >"$work/out" 2>"$work/err" </dev/null &
+    run=$!
+}
+launched() { start "$1" "$QTRAJ" launch -n "$2" "${@:3}"; }
+
+# until COMMAND ...: it succeeds within five minutes
+until_true() {
+    for _ in $(seq 6000); do
+        "$@" && return
+        kill -0 $run 2>/dev/null || break
+        sleep 0.05
+    done
+    "$@" || fail "$name: never '$*': $(tail -n 20 "$work/err")"
+}
+
+# ended CODE: the run has ended with that code within five minutes, and none of its processes is left after QTRAJ's minute
+ended() {
+    for _ in $(seq 6000); do
+        kill -0 $run 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -9 $run 2>/dev/null && fail "$name: it hangs: $(tail -n 20 "$work/err")"
+    wait $run
+    code=$?
+    [ $code = "$1" ] || fail "$name: exit code $code, not $1: $(tail -n 20 "$work/err")"
+    for _ in $(seq 1200); do
+        [ -n "$(ours)" ] || return
+        sleep 0.05
+    done
+    fail "$name: processes are left: $(ours)"
+}
+# ours: the processes of this test's runs, but launch and mpirun
+ours() { grep -lzs "^FAULTS=$FAULTS\$" /proc/[0-9]*/environ | cut -d/ -f3 | while read -r p; do
+    grep -qz '^run$' "/proc/$p/cmdline" 2>/dev/null && ! grep -q mpirun "/proc/$p/comm" 2>/dev/null && echo "$p"
+done; }
+# workers: those that are in a visit; visit_of PID; hits VISIT
+workers() { (cd "$FAULTS/at" && for p in *; do [ -e "/proc/$p" ] && echo "$p"; done) 2>/dev/null; }
+visit_of() { cat "$FAULTS/at/$1"; }
+at_least() { [ "$(workers | wc -l)" -ge "$1" ]; }
+master() { for p in $(ours); do [ -e "$FAULTS/at/$p" ] || tr '\0' '\n' <"/proc/$p/environ" | grep -q '^OMPI_COMM_WORLD_RANK=0$' && echo "$p"; done | sort -n | head -1; }
+cells() { grep -c '"type":"cell"' "$work/$1.journal" 2>/dev/null; }
+# each_once NAME: as many cells as visits, none twice; the cube is that of the undisturbed run
+each_once() {
+    [ "$(cells "$1")" = "$visits" ] || fail "$1: $(cells "$1") cells of $visits"
+    [ "$(grep '"type":"cell"' "$work/$1.journal" | grep -o '"key":"[0-9a-f]*"' | sort -u | wc -l)" = "$visits" ] || fail "$1: a cell is there twice"
+    compare whole "$1"
+}
+
+"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err" || fail "undisturbed: $(cat "$work/err")"
+
+# Workers die at the opening of their visit, one of them twice.
+touch "$FAULTS"/kill.v00{2.1,4.1,6.1,6.2}
+launched dying 4
+ended 0
+[ "$(grep -c '"type":"loss"' "$work/dying.journal")" = 4 ] || fail "dying: not four losses: $(cat "$work/err")"
+each_once dying
+
+# Workers killed at the opening of their visit or at a random moment after it, no visit more than twice.
+declare -A hits
+killed=0
+[ "$losses" = 0 ] || touch "$FAULTS/hold"
+[ "$losses" = 0 ] || launched killed 4
+while [ $killed -lt "$losses" ] && kill -0 $run 2>/dev/null; do
+    until_true at_least 1
+    for p in $(workers | shuf); do
+        v=$(visit_of "$p") && [ "${hits[$v]:-0}" -lt 2 ] || continue
+        if [ $((RANDOM % 4)) = 0 ] && [ $((killed * 2)) -gt "$losses" ]; then
+            rm "$FAULTS/hold"
+            sleep "0.0$((RANDOM % 9 + 1))"
+            touch "$FAULTS/hold"
+            v=$(visit_of "$p")
+            [ "${hits[$v]:-0}" -lt 2 ] || continue
+        fi
+        kill -9 "$p" 2>/dev/null || continue
+        rm -f "$FAULTS/at/$p"
+        hits[$v]=$((${hits[$v]:-0} + 1))
+        killed=$((killed + 1))
+        continue 2
+    done
+    rm "$FAULTS/hold" # all that wait are in visits that were hit twice, or a worker was gone already
+    sleep 0.05
+    touch "$FAULTS/hold"
+done
+rm -f "$FAULTS/hold"
+if [ "$losses" != 0 ]; then
+    ended 0
+    [ $killed = "$losses" ] || fail "killed: only $killed of $losses workers, then it ended"
+    echo "killed: $killed workers in ${#hits[@]} visits; started again $(grep -c 'starting the run again' "$work/err") times; $(tail -n 1 "$work/err" | cut -c1-100)"
+    each_once killed
+fi
+
+# A group that loses a member, a rank that hangs and one that is stopped, for longer than they may; the latter is woken up.
+export QTRAJ_PATIENCE=8
+touch "$FAULTS/hang.v001" "$FAULTS/hold"
+launched stopped 4
+until_true at_least 3
+until_true test ! -e "$FAULTS/hang.v001"
+stopped=$(for p in $(workers); do [ "$(visit_of "$p")" = v001 ] || echo "$p"; done | head -1)
+kill -STOP "$stopped"
+rm "$FAULTS/hold"
+until_true grep -q "process $stopped) has been silent" "$work/err"
+until_true grep -q 'has made no progress' "$work/err"
+kill -CONT "$stopped" 2>/dev/null
+ended 0
+each_once stopped
+unset QTRAJ_PATIENCE
+touch "$FAULTS/kill.v002.1"
+launched group 5 --set run.ranks_per_group=2
+ended 0
+grep -q 'has died after .* in m v002; what is missing of it goes to another' "$work/err" || fail "group: $(cat "$work/err")"
+[ "$(cells group)" = "$visits" ] || fail "group: $(cells group) cells of $visits"
+
+# Poison: in one run, then tried again; and over restarts, without recovery, where each loss ends the run.
+touch "$FAULTS"/kill.v003.{1,2,3}
+launched poison 3
+ended 1
+"$QTRAJ" status "$work/poison.h5" >"$work/status"
+grep -q 'lost 3 times' "$work/status" || fail "poison: $(cat "$work/status")"
+launched poison 3 --retry failed
+ended 0
+each_once_done=$("$QTRAJ" status "$work/poison.h5" --exit-code >"$work/status" && echo yes)
+[ "$each_once_done" = yes ] || fail "poison, tried again: $(cat "$work/status")"
+touch "$FAULTS"/kill.v003.{1,2,3}
+for i in 1 2 3; do
+    start restarts mpirun -n 3 "$QTRAJ" run
+    wait $run
+    grep -q 'v003' "$work/err" || fail "restarts: start $i does not say who is lost: $(cat "$work/err")"
+done
+start restarts mpirun -n 3 "$QTRAJ" run
+ended 1
+[ "$(grep -c '"type":"loss"' "$work/restarts.journal")" = 3 ] || fail "restarts: not three losses"
+
+# Without recovery a visit that hangs ends the run, which says who did what.
+export QTRAJ_PATIENCE=8
+touch "$FAULTS/hang.v001"
+start hanging mpirun -n 3 "$QTRAJ" run
+ended 3
+grep -q 'rank [12] (.*) has made no progress for .* s after .* s in m v001' "$work/err" || fail "hanging: $(cat "$work/err")"
+unset QTRAJ_PATIENCE
+
+# Masters killed: launch returns 3, nobody is left, and the last start completes the run.
+for _ in $(seq "$masters"); do
+    touch "$FAULTS/hold"
+    launched master 4
+    until_true at_least 1
+    kill -9 "$(master)"
+    rm "$FAULTS/hold"
+    ended 3
+done
+launched master 4
+ended 0
+each_once master
+
+# Signals to launch, and the death of mpirun: 3, with an end record, and no lock is left.
+touch "$FAULTS/hold"
+for signals in INT TERM "INT INT" mpirun; do
+    launched "signal${signals// /}" 4
+    until_true at_least 3
+    if [ "$signals" = mpirun ]; then
+        kill -9 "$(pgrep -P $run mpirun)"
+    else
+        for s in $signals; do kill -"$s" $run; sleep 0.2; done
+    fi
+    ended 3
+    tail -n 1 "$work/$name.journal" | grep -q '"type":"end"' || fail "$name: no end record"
+    ls "$work/$name".*lock >/dev/null 2>&1 && fail "$name: the lock is left"
+done
+rm "$FAULTS/hold"
+launched usage 2 --only bits=9
+ended 2
+finish

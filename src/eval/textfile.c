@@ -13,8 +13,9 @@ enum { CHUNK = 1 << 20, LINE_MAX_BYTES = 1 << 30 };
 
 struct textfile {
     char *path;
-    gzFile gz; /* plain files too, which zlib passes through */
-    FILE *zst;
+    int fd;     /* of a plain or zstd file; else -1 */
+    int64_t at; /* bytes of it that have been read */
+    gzFile gz;
     ZSTD_DStream *stream;
     char *packed; /* (CHUNK) compressed bytes */
     ZSTD_inBuffer in;
@@ -38,21 +39,21 @@ static enum status open_zstd(struct textfile *f, struct err *e)
 static enum status open_stream(struct textfile *f, struct err *e)
 {
     enum status st = OK;
-    static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
+    static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd}, gzip[2] = {0x1f, 0x8b};
     unsigned char start[4];
     int fd = -1;
     TRY(fsx_open(f->path, &fd, NULL, e));
-    ssize_t n = pread(fd, start, sizeof start, 0);
+    ssize_t n = fsx_pread(fd, start, sizeof start, 0);
     ENSURE(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
-    if (n == sizeof start && memcmp(start, magic, sizeof magic) == 0) {
-        ENSURE(f->zst = fdopen(fd, "rb"), ERR_IO, "%s: %s", f->path, strerror(errno));
+    if (n >= (ssize_t)sizeof gzip && memcmp(start, gzip, sizeof gzip) == 0) {
+        ENSURE(f->gz = gzdopen(fd, "rb"), ERR_NOMEM, "%s: no memory for zlib", f->path);
+        gzbuffer(f->gz, CHUNK);
         fd = -1; /* the stream's */
-        TRY(open_zstd(f, e));
-        goto done;
+    } else {
+        f->fd = fd;
+        fd = -1;
+        if (n == sizeof start && memcmp(start, zstd, sizeof zstd) == 0) TRY(open_zstd(f, e));
     }
-    ENSURE(f->gz = gzdopen(fd, "rb"), ERR_NOMEM, "%s: no memory for zlib", f->path);
-    fd = -1;
-    gzbuffer(f->gz, CHUNK);
 done:
     if (fd >= 0) close(fd);
     return st;
@@ -63,6 +64,7 @@ enum status textfile_open(const char *path, struct textfile **out, struct err *e
     enum status st = OK;
     struct textfile *f = NULL;
     TRY(mem_zero(&f, 1, sizeof *f, path, e));
+    f->fd = -1;
     TRY(mem_string(&f->path, path, e));
     TRY(open_stream(f, e));
     *out = f;
@@ -76,12 +78,21 @@ void textfile_close(struct textfile *f)
 {
     if (!f) return;
     if (f->gz) gzclose(f->gz);
-    if (f->zst) fclose(f->zst);
+    if (f->fd >= 0) close(f->fd);
     ZSTD_freeDStream(f->stream);
     free(f->packed);
     free(f->buffer);
     free(f->path);
     free(f);
+}
+
+static enum status read_file(struct textfile *f, char *dst, size_t size, size_t *got, struct err *e)
+{
+    ssize_t n = fsx_pread(f->fd, dst, size, f->at);
+    NEED(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
+    *got = (size_t)n;
+    f->at += n;
+    return OK;
 }
 
 static enum status read_gz(struct textfile *f, char *dst, size_t size, size_t *got, struct err *e)
@@ -101,9 +112,8 @@ static enum status read_zstd(struct textfile *f, char *dst, size_t size, size_t 
     ZSTD_outBuffer o = {.dst = dst, .size = size};
     while (o.pos == 0) {
         if (f->in.pos == f->in.size && !f->more) {
-            f->in.size = fread(f->packed, 1, CHUNK, f->zst);
+            PASS(read_file(f, f->packed, CHUNK, &f->in.size, e));
             f->in.pos = 0;
-            NEED(!ferror(f->zst), ERR_IO, "%s: %s", f->path, strerror(errno));
             NEED(f->in.size > 0 || f->pending == 0, ERR_FORMAT, "%s: zstd: the file ends too early",
                  f->path);
             if (f->in.size == 0) break;
@@ -130,6 +140,8 @@ static enum status fill(struct textfile *f, struct err *e)
     size_t size = (size_t)f->capacity - f->end;
     if (f->gz)
         PASS(read_gz(f, f->buffer + f->end, size, &got, e));
+    else if (!f->stream)
+        PASS(read_file(f, f->buffer + f->end, size, &got, e));
     else
         PASS(read_zstd(f, f->buffer + f->end, size, &got, e));
     f->end += got;

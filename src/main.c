@@ -1,6 +1,7 @@
 /* qtraj: post-training quantization along training runs. Starts and ends MPI; commands: cli/. */
 #include "cli/cli.h"
 #include "linalg/linalg.h"
+#include "util/json.h"
 #include "util/mem.h"
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ int main(int argc, char **argv)
         return EXIT_INTERNAL;
     }
     mem_setup();
+    json_setup();
     linalg_setup();
     int code = cli_main(MPI_COMM_WORLD, argc, argv, &apart);
     if (apart) {

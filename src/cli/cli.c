@@ -188,8 +188,10 @@ static int run(struct call *c)
     struct err e = {0};
     const int rank = rank_of(c->world);
     enum status st = c->command->run(c, &e);
+    if (st == OK && rank == 0 && c->code == EXIT_DONE) st = json_whole(&e);
     if (st == OK && rank == 0) st = flush_output(&e);
     if (st == OK) return c->code;
+    if (json_failures() > 0) st = ERR_NOMEM; /* whatever else followed from that */
     if (st == ERR_NOMEM && !strstr(e.text, status_text(st))) err_prefix(&e, "%s", status_text(st));
     if (rank == 0 && e.code != OK) log_error("%s", e.text);
     log_trace("err", "%s%s", e.text, e.trail);

@@ -35,7 +35,9 @@ static enum status open_all(struct inspection *o, bool tensors, struct err *e)
     if (tensors) PASS(checkpoint_open(o->path, &o->weights, e));
     if (!folder || tensors) return OK;
     struct err why = {0};
-    if (checkpoint_open(o->path, &o->weights, &why) != OK) log_warn("%s", why.text);
+    const enum status st = checkpoint_open(o->path, &o->weights, &why);
+    NEED(st != ERR_NOMEM, st, "%s", why.text);
+    if (st != OK) log_warn("%s", why.text);
     return OK;
 }
 

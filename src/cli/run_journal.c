@@ -31,6 +31,7 @@ static enum status make_durable(struct run_journal *j, struct err *e)
 
 enum status run_journal_append(struct run_journal *j, const json_t *record, struct err *e)
 {
+    PASS(json_whole(e));
     pthread_mutex_lock(&j->guard);
     enum status st = j->ended ? err_set(e, ERR_STOPPED, __FILE__, __LINE__, "stopped by a signal")
                               : append(j, record, e);

@@ -231,8 +231,9 @@ static enum status read_text(const struct option *o, const struct option_scope *
     bool path = o->type == OPTION_PATH || o->type == OPTION_PATHS;
     if (path && s->source->folder) {
         struct err why = {0};
-        if (option_path(s->node->text, s->source->folder, &text, &why) != OK)
-            TRY(options_fail(s, NULL, e, "%s", why.text));
+        st = option_path(s->node->text, s->source->folder, &text, &why);
+        ENSURE(st != ERR_NOMEM, st, "%s", why.text);
+        if (st != OK) TRY(options_fail(s, NULL, e, "%s", why.text));
         TRY(check_text(o, s, text, e)); /* variables and the folder may hold anything */
     } else {
         TRY(mem_string(&text, s->node->text, e));

@@ -34,8 +34,7 @@ static herr_t take_cause(unsigned n, const H5E_error2_t *error, void *out)
 {
     struct cause *c = out;
     if (n == 0) snprintf(c->text, sizeof c->text, "%s (%s)", error->desc, error->func_name);
-    c->memory = c->memory || (error->maj_num == H5E_RESOURCE &&
-                              (error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC));
+    c->memory = c->memory || error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC;
     return 0;
 }
 
@@ -50,10 +49,22 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
 
 /* --- files in memory --- */
 
+/* Fails unless there is memory for a file of n bytes. HDF5 1.10 may crash where it gets none. */
+static enum status have_room(const char *name, size_t n, struct err *e)
+{
+    void *room = malloc(n + 2 * INCREMENT);
+    NEED(room, ERR_NOMEM, "%s: out of memory: %zu bytes for HDF5", name, n + 2 * INCREMENT);
+    free(room);
+    return OK;
+}
+
 enum status h5_create(const char *name, hid_t *file, struct err *e)
 {
     enum status st = OK;
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
+    hid_t access = -1, creation = -1;
+    TRY(have_room(name, INCREMENT, e));
+    access = H5Pcreate(H5P_FILE_ACCESS);
+    creation = H5Pcreate(H5P_FILE_CREATE);
     H5_ENSURE(access >= 0 && creation >= 0, ERR_IO, name, "property lists");
     H5_ENSURE(H5Pset_fapl_core(access, INCREMENT, false) >= 0, ERR_IO, name, "memory driver");
     /* The format that every reader since HDF5 1.8 can open. */
@@ -96,6 +107,7 @@ enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file,
     enum status st = OK;
     hid_t access = -1;
     TRY(seal_take(name, data, &n, mark, sealed, e));
+    TRY(have_room(name, n, e));
     access = H5Pcreate(H5P_FILE_ACCESS);
     H5_ENSURE(access >= 0 && H5Pset_fapl_core(access, INCREMENT, false) >= 0 &&
                   H5Pset_file_image(access, data, n) >= 0,

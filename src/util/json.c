@@ -1,16 +1,43 @@
 #include "util/json.h"
 #include "util/fsx.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+static atomic_int_fast64_t failures;
+
+static void *allocate(size_t n)
+{
+    void *p = malloc(n);
+    if (!p) failures++;
+    return p;
+}
+
+void json_setup(void)
+{
+    json_set_alloc_funcs(allocate, free);
+}
+
+int64_t json_failures(void)
+{
+    return failures;
+}
+
+enum status json_whole(struct err *e)
+{
+    NEED(failures == 0, ERR_NOMEM, "out of memory for JSON");
+    return OK;
+}
 
 enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
                            struct err *e)
 {
     json_error_t error;
+    const int64_t before = failures;
     json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    NEED(value || json_error_code(&error) != json_error_out_of_memory, ERR_NOMEM,
-         "%s: out of memory for its %zu bytes of JSON", name, n);
+    NEED(value || failures == before, ERR_NOMEM, "%s: out of memory for %zu bytes of JSON", name,
+         n);
     NEED(value, ERR_FORMAT, "%s:%d:%d: %s", name, error.line, error.column, error.text);
     *out = value;
     return OK;

@@ -4,9 +4,19 @@
 #include "util/err.h"
 #include <jansson.h>
 
+/* Call once per process, before the first JSON value: jansson's allocations that fail are counted.
+ */
+void json_setup(void);
+
+/* How many have failed in this process. jansson leaves out a member that it has no memory for, and
+ * callers do not check every member: what was built since the first failure may lack some, and must
+ * not be stored or printed as a result. json_whole: ERR_NOMEM after a failure. */
+int64_t json_failures(void);
+MUST_USE enum status json_whole(struct err *e);
+
 /* Parses a file (of at most max_bytes; 0: no limit) or a text of n bytes; `name` stands in messages
  * as "name:line:column: ...". Duplicate keys are errors. *out is owned by the caller (json_decref).
- * ERR_IO, ERR_FORMAT. */
+ * ERR_IO, ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status json_read_file(const char *path, size_t max_bytes, json_t **out,
                                     struct err *e);
 MUST_USE enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,

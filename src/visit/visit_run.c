@@ -24,7 +24,7 @@ static enum status open_checkpoint(struct part_context *c, struct err *e)
 enum status part_emit(const struct part_context *c, json_t *record, struct err *e)
 {
     enum status st = ERR_NOMEM;
-    if (record)
+    if (record && json_failures() == 0)
         st = c->hooks->emit(c->hooks->context, record, c->lost);
     else
         err_set(c->lost, st, __FILE__, __LINE__, "out of memory for a record");

@@ -17,9 +17,13 @@ if(python)
 endif()
 set_tests_properties(${lints} PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 
+# tests/fault/NAME.sh: short forms of tests/fault/faults.py, with the library that injects the faults in $FAULT_LIBRARY.
+add_library(fault MODULE ${CMAKE_SOURCE_DIR}/tests/fault/fault.c)
+target_link_libraries(fault PRIVATE warnings Threads::Threads ${CMAKE_DL_LIBS})
+
 # Each tests/{golden,mpi,e2e}/NAME.sh runs with the binary under test in $QTRAJ; 77 means skipped.
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/golden/*.sh ${CMAKE_SOURCE_DIR}/tests/mpi/*.sh
-  ${CMAKE_SOURCE_DIR}/tests/e2e/*.sh)
+  ${CMAKE_SOURCE_DIR}/tests/e2e/*.sh ${CMAKE_SOURCE_DIR}/tests/fault/*.sh)
 # What mpi.losses does to the workers of a run.
 add_library(visit_fault MODULE ${CMAKE_SOURCE_DIR}/tests/tools/visit_fault.c)
 target_link_libraries(visit_fault PRIVATE ${CMAKE_DL_LIBS})
@@ -28,7 +32,8 @@ foreach(script IN LISTS scripts)
   get_filename_component(kind ${script} DIRECTORY)
   get_filename_component(kind ${kind} NAME)
   add_test(NAME ${kind}.${name} COMMAND ${CMAKE_COMMAND} -E env QTRAJ=$<TARGET_FILE:qtraj>
-    FAULT=$<TARGET_FILE:visit_fault> SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
+    FAULT=$<TARGET_FILE:visit_fault> FAULT_LIBRARY=$<TARGET_FILE:fault>
+    SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
   qtraj_test_properties(${kind}.${name} ${kind} 900)
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)
 endforeach()

@@ -16,7 +16,8 @@ enum { SLOTS = 2 }; /* a new state does not overwrite the last one */
 
 /* Saving may take this share of the time. */
 static const double share_of_time = 0.01;
-/* The first save is expected to take these seconds, and its bytes at this rate. */
+/* A save is expected to take these seconds, and its bytes at this rate, or as long as the longest
+ * one so far. */
 static const double first_seconds = 0.5, first_rate = 200e6;
 
 struct saved {
@@ -31,7 +32,7 @@ struct saved {
     bool always;                    /* at every point */
     bool fresh;                     /* nothing was done since the state was loaded */
     bool off;                       /* saving has failed; the same on all ranks */
-    double began, spent, last;      /* seconds: since when, for saving, the last save */
+    double began, spent, longest;   /* seconds: since when, for saving, the longest save */
     enum status (*agree)(void *context, enum status st, struct err *e);
     void *context;
 };
@@ -259,7 +260,7 @@ void saved_agree_by(struct saved *s,
 
 /* --- saving --- */
 
-/* What the first save is expected to take. */
+/* What the first save is expected to take, and any other at least. */
 static double first_takes(int64_t bytes)
 {
     return first_seconds + (double)bytes / first_rate;
@@ -274,8 +275,8 @@ double saved_first_after(int64_t bytes)
 static bool is_due(const struct saved *s)
 {
     if (s->always) return true;
-    double expected = s->last;
-    if (expected <= 0) expected = first_takes(saved_file_bytes(s->levels) * s->size);
+    const double first = first_takes(saved_file_bytes(s->levels) * s->size);
+    const double expected = s->longest > first ? s->longest : first;
     return s->spent + expected <= share_of_time * (clock_seconds() - s->began);
 }
 
@@ -310,10 +311,11 @@ static void save(struct saved *s)
                      s->label, why.text);
         return;
     }
-    s->last = clock_seconds() - start;
-    s->spent += s->last;
+    const double took = clock_seconds() - start;
+    if (took > s->longest) s->longest = took;
+    s->spent += took;
     log_trace("saved", "%s: state %lld, %.1f MB in %.3f s; saving took %.3f s of %.3f s", s->label,
-              (long long)s->trailer.generation, (double)s->trailer.bytes / 1e6, s->last, s->spent,
+              (long long)s->trailer.generation, (double)s->trailer.bytes / 1e6, took, s->spent,
               clock_seconds() - s->began);
 }
 

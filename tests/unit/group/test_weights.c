@@ -95,6 +95,27 @@ static void recipes_name_stored_weights(void **state)
     options_free(&weights_table, &again);
 }
 
+static void recipes_of_averages(void **state)
+{
+    char *text;
+    struct weights parts[] = {{.name = name, .path = path, .coefficient = 1},
+                              {.name = rtn, .path = before, .coefficient = 1}};
+    struct weights mean = {.kind = WEIGHTS_AVERAGE, .n = 2, .parts = parts};
+    (void)state;
+    OK_OR_FAIL(weights_recipe(&mean, &text, e));
+    assert_string_equal(text, "average(step1200, rtn)");
+    free(text);
+    parts[1].coefficient = 2;
+    mean.f32 = true;
+    struct weights again = through_text(&mean);
+    OK_OR_FAIL(weights_recipe(&again, &text, e));
+    assert_string_equal(text, "average f32(1 step1200, 2 rtn)");
+    free(text);
+    assert_int_equal(weights_reads(&again), 2);
+    assert_int_equal(weights_reads(&parts[0]), 1);
+    options_free(&weights_table, &again);
+}
+
 static void random_directions_keep_their_stream(void **state)
 {
     char hash[2][HASH_HEX];
@@ -136,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sum_is_that_of_its_parts),
         cmocka_unit_test(recipes_name_stored_weights),
+        cmocka_unit_test(recipes_of_averages),
         cmocka_unit_test(random_directions_keep_their_stream),
         cmocka_unit_test(malformed_ones_are_refused),
     };

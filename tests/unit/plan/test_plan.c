@@ -103,6 +103,7 @@ static void keys_survive_a_larger_sweep(void **state)
     assert_true(same_key("calibration.samples=3", NULL, RTN));
     assert_true(same_key("run.memory_per_rank=1.5G", "run.scratch=off", GPTQ));
     assert_true(same_key("methods[1].hessian=shared", NULL, RTN));
+    assert_true(same_key("models[0].averages=[{name: lawa, window: 2}]", NULL, GPTQ));
 }
 
 static void keys_follow_what_a_number_depends_on(void **state)

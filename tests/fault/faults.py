@@ -199,7 +199,8 @@ def try_file(fault, ranks, rank, n):
         return False
     codes = fault.codes
     if ranks > 1:
-        codes = {137 if code == -9 else code for code in codes}  # what mpirun makes of it
+        # mpirun gives the code of the rank that it sees end first: the killed one, or another that it has stopped then
+        codes = {137, 143, 3} if -9 in codes else codes
     journal = WORK / "r.journal"
     begun = journal.exists() and b'"type":"cell"' in journal.read_bytes()
     if first.code not in codes or (first.code == 2 and begun):

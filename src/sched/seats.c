@@ -114,12 +114,13 @@ static enum status receive(struct seats *s, const struct crew *c, const MPI_Stat
 /* Messages of the communicators in turn. */
 static bool probe(struct seats *s, int64_t *crew, MPI_Status *probed)
 {
+    const int64_t first = s->next;
     for (int64_t i = 0; i < s->n_crews; i++) {
         int there = 0;
-        *crew = (s->next + i) % s->n_crews;
+        *crew = (first + i) % s->n_crews;
         if (s->crews[*crew].comm == MPI_COMM_NULL) continue;
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, s->crews[*crew].comm, &there, probed);
-        s->next = *crew;
+        s->next = *crew + 1;
         if (there) return true;
     }
     return false;
@@ -137,7 +138,6 @@ enum status seats_take(struct seats *s, struct seats_message *m, bool *there, st
     const struct seat *from = &s->seat[m->seat];
     const bool stranger = from->gone || from->crew != (int)crew;
     PASS(receive(s, c, &probed, m->seat, &m->text, e));
-    s->next = crew;
     *there = m->text && !stranger;
     if (*there) return OK;
     log_trace("sched", "a message of rank %d, which is written off, is dropped", m->seat);

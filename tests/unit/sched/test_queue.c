@@ -231,6 +231,34 @@ static void dropped_tasks_are_not_finished(void **state)
     queue_close(q);
 }
 
+/* Of a lost piece, the parts that are left go to the next group; a task that nothing is left of is
+ * finished. */
+static void lost_pieces_come_back(void **state)
+{
+    (void)state;
+    int64_t n;
+    fill(2, 1, 3, 1);
+    struct queue *q = open(2, 1, NULL);
+    struct queue_piece piece = take(q, 0, 0);
+    assert_int_equal(piece.n_parts, 3);
+    assert_int_equal(queue_parts(q, 0, &n)[2], 2);
+    assert_int_equal(n, 3);
+    const int64_t left[] = {0, 2};
+    queue_return(q, 0, left, 2, true);
+    assert_false(queue_empty(q));
+    assert_int_equal(take(q, 0, 1).task, 1 - piece.task); /* which is longer now */
+    queue_finish(q, 0, 2, false);
+    assert_int_equal(queue_finished(q), 1);
+    piece = take(q, 0, 2);
+    assert_int_equal(piece.n_parts, 2);
+    assert_int_equal(piece.parts[0], 0);
+    assert_int_equal(piece.parts[1], 2);
+    queue_return(q, 0, NULL, 0, false);
+    assert_true(queue_empty(q));
+    assert_int_equal(queue_finished(q), 2);
+    queue_close(q);
+}
+
 /* --- looking ahead --- */
 
 /* A run in simulated time. Tasks of kind k really take ratio[k] times what was planned; a piece
@@ -376,6 +404,7 @@ int main(void)
         cmocka_unit_test(times_correct_costs),
         cmocka_unit_test(files_stay_on_their_node),
         cmocka_unit_test(dropped_tasks_are_not_finished),
+        cmocka_unit_test(lost_pieces_come_back),
         cmocka_unit_test(the_end_is_forecast),
         cmocka_unit_test(looking_ahead_changes_nothing),
         cmocka_unit_test(costs_must_be_numbers),

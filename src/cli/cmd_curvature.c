@@ -287,13 +287,12 @@ static enum status run(struct call *c, struct err *e)
     options_default(&curvature_table, &m.request.options);
     const struct arg_keys keys[] = {
         {"what is measured:", &curvature_table, "", &m.request.options},
-        {"the text, by default its first 4 sequences:", &data_table, "", &m.data},
+        {"the text, by default its first 4 sequences:", &data_scored_table, "", &m.data},
     };
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
     TRY(data_options_finish(&m.data, "", e));
-    TRY(data_options_check_scored(&m.data, "", e));
     TRY(curvature_options_finish(&m.request.options, e));
     ENSURE(probe >= 0 || probe == none, ERR_USAGE,
            "--probe: expected a number from 0 on, found %lld", (long long)probe);

@@ -2,7 +2,10 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "doctor/doctor.h"
+#include "util/fsx.h"
+#include "util/mem.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void print_value(const char *name, const json_t *value)
@@ -56,16 +59,24 @@ static enum status examine(struct doctor *d, const struct doctor_ranks *r, const
     return OK;
 }
 
+/* *folder = path, or the folder of the file that is or will be there. The caller frees. */
+static enum status folder_of(const char *path, char **folder, struct err *e)
+{
+    return fsx_is_dir(path) ? mem_string(folder, path, e) : fsx_parent(path, folder, e);
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
+    char *folder = NULL;
     bool json = false;
     const char *results = ".", *scratch = NULL;
     struct doctor_ranks ranks = {0};
     struct doctor d = {0};
     int rank;
     const struct arg table[] = {
-        {"--results", ARG_TEXT, &results, "DIR", "folder of the results (default: this one)"},
+        {"--results", ARG_TEXT, &results, "PATH",
+         "the results, or the folder that they will be in (default: this folder)"},
         {"--scratch", ARG_TEXT, &scratch, "DIR", "folder of run.scratch (default: as a run's)"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
@@ -76,7 +87,8 @@ static enum status run(struct call *c, struct err *e)
     TRY(doctor_ask_ranks(c->world, &ranks, e));
     if (rank != 0) goto done;
     d = (struct doctor){.findings = json_object(), .warnings = json_array()};
-    TRY(examine(&d, &ranks, results, scratch, e));
+    TRY(folder_of(results, &folder, e));
+    TRY(examine(&d, &ranks, folder, scratch, e));
     if (json) {
         TRY(cli_print_json(json_pack("{s:O, s:O}", "findings", d.findings, "warnings", d.warnings),
                            JSON_INDENT(1), e));
@@ -85,6 +97,7 @@ static enum status run(struct call *c, struct err *e)
     }
     c->code = json_array_size(d.warnings) ? EXIT_WARNINGS : EXIT_DONE;
 done:
+    free(folder);
     json_decref(d.findings);
     json_decref(d.warnings);
     return st;
@@ -92,7 +105,7 @@ done:
 
 const struct command cmd_doctor = {
     .name = "doctor",
-    .arguments = "[--results DIR] [--scratch DIR] [--json]",
+    .arguments = "[--results PATH] [--scratch DIR] [--json]",
     .doc = "find what would slow or break a run on this machine, with remedies",
     .all_ranks = true,
     .rank_0_waits = true,

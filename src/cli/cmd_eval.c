@@ -98,11 +98,10 @@ static enum status run(struct call *c, struct err *e)
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &o.data);
-    const struct arg_keys keys[] = {{"the text:", &data_table, "", &o.data}};
+    const struct arg_keys keys[] = {{"the text:", &data_scored_table, "", &o.data}};
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
-    TRY(data_options_check_scored(&o.data, "", e));
     TRY(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
     TRY(single_run(&o.single, dir, tokenizer, e));

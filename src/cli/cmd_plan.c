@@ -1,4 +1,5 @@
 /* qtraj plan: the visits and cells of a sweep, their states and costs. */
+#include "checkpoint/checkpoint.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/plan_report.h"
@@ -7,6 +8,7 @@
 #include "util/fsx.h"
 #include "util/limits.h"
 #include "util/log.h"
+#include "util/page.h"
 #include "util/quantity.h"
 #include <omp.h>
 #include <stdio.h>
@@ -43,6 +45,15 @@ static const struct row *own_row(struct plan_states *p, int kind, const struct p
     return &r->rows[i];
 }
 
+/* Of what the first stored folder lacks: "" if its headers and the sizes of its files agree. */
+static void find_damage(const struct plan_checkpoint *c, struct err *why)
+{
+    struct checkpoint *opened = NULL;
+    if (weights_present(&c->weights) &&
+        checkpoint_open(weights_folder(&c->weights), &opened, why) == OK)
+        checkpoint_close(opened);
+}
+
 /* One object per visit, with its cells. */
 static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c)
 {
@@ -60,6 +71,9 @@ static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c
         json_pack("{s:s, s:s, s:s, s:b, s:s, s:o}", "model", m->name, "checkpoint",
                   m->rows[c->row].checkpoint, "path", weights_folder(&c->weights), "present",
                   weights_present(&c->weights), "key", c->key, "cells", cells);
+    struct err why = {0};
+    find_damage(c, &why);
+    if (why.text[0]) json_object_set_new(visit, "damage", json_string(why.text));
     for (int k = 0; results_kinds[k]; k++) {
         const struct row *row = own_row(p, k, c);
         if (row)
@@ -99,52 +113,91 @@ static char mark_of(enum result_state state)
 }
 
 /* The states of a visit's records in a line: "gptq 2. 3. 4*  rtn 2! 3*  curvature.". */
-static void print_states(struct plan_states *p, const struct plan_checkpoint *c)
+static void print_states(struct plan_states *p, const struct plan_checkpoint *c, FILE *out)
 {
     for (int64_t i = 0; i < p->plan->n_variants; i++) {
         const struct plan_variant *v = &p->plan->variants[i];
         char key[HASH_HEX], mark = mark_of(cell_state(p, c, i, key));
-        if (i % p->plan->n_bits == 0) printf("  %s", v->method->name);
-        if (mark != ' ') printf(" %lld%c", (long long)v->bits, mark);
+        if (i % p->plan->n_bits == 0) fprintf(out, "  %s", v->method->name);
+        if (mark != ' ') fprintf(out, " %lld%c", (long long)v->bits, mark);
     }
     for (int k = 0; results_kinds[k]; k++) {
         const struct row *row = own_row(p, k, c);
-        if (row) printf("  %s%c", results_kinds[k]->name, mark_of(result_state_of(row->record)));
+        if (row)
+            fprintf(out, "  %s%c", results_kinds[k]->name, mark_of(result_state_of(row->record)));
     }
 }
 
-static void print_counts(const struct result_counts *n)
+static void print_counts(const struct result_counts *n, FILE *out)
 {
-    printf("(* done %lld, ! failed %lld, . pending %lld)", (long long)n->by_state[STATE_DONE],
-           (long long)n->by_state[STATE_FAILED], (long long)n->by_state[STATE_PENDING]);
+    fprintf(out, "(* done %lld, ! failed %lld, . pending %lld)", (long long)n->by_state[STATE_DONE],
+            (long long)n->by_state[STATE_FAILED], (long long)n->by_state[STATE_PENDING]);
 }
 
-static void print_text(struct plan_states *p)
+/* Columns that the names of models and of checkpoints take at most. */
+static void name_widths(const struct plan *p, int widths[2])
+{
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct model_entry *m = &p->sweep->models[p->checkpoints[i].model];
+        const int model = (int)strlen(m->name);
+        const int name = (int)strlen(m->rows[p->checkpoints[i].row].checkpoint);
+        if (model > widths[0]) widths[0] = model;
+        if (name > widths[1]) widths[1] = name;
+    }
+}
+
+static void print_visits(struct plan_states *p, FILE *out)
 {
     const struct plan *plan = p->plan;
     const struct result_counts cells = count_cells(p);
-    printf("%s: %lld visit%s, %lld cell%s ", plan->sweep->name, (long long)plan->n_checkpoints,
-           quantity_plural(plan->n_checkpoints), (long long)cells.records,
-           quantity_plural(cells.records));
-    print_counts(&cells);
-    printf(" into %s\n", plan->sweep->results);
+    int names[2] = {0};
+    name_widths(plan, names);
+    fprintf(out, "%s: %lld visit%s, %lld cell%s ", plan->sweep->name,
+            (long long)plan->n_checkpoints, quantity_plural(plan->n_checkpoints),
+            (long long)cells.records, quantity_plural(cells.records));
+    print_counts(&cells, out);
+    fprintf(out, " into %s\n", plan->sweep->results);
     for (int64_t i = 0; i < plan->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &plan->checkpoints[i];
         const struct model_entry *m = &plan->sweep->models[c->model];
-        printf("%-20s %-32s%s", m->name, m->rows[c->row].checkpoint,
-               weights_present(&c->weights) ? "" : "  (not on disk)");
-        print_states(p, c);
-        putchar('\n');
+        fprintf(out, "%-*s  %-*s%s", names[0], m->name, names[1], m->rows[c->row].checkpoint,
+                weights_present(&c->weights) ? "" : "  (not on disk)");
+        print_states(p, c, out);
+        putc('\n', out);
+        struct err why = {0};
+        find_damage(c, &why);
+        if (why.text[0]) fprintf(out, "    damaged: %s\n", why.text);
     }
     for (int k = 0; results_kinds[k]; k++) {
         const struct result_counts n = rows_count(&p->all.rows[k], -1);
         if (results_kinds[k]->report != REPORT_PARTS || !n.records) continue;
         const char *noun = results_kinds[k]->noun; /* ends with s */
-        printf("%ss: %lld %.*s, a visit each ", results_kinds[k]->part, (long long)n.records,
-               (int)strlen(noun) - (n.records == 1), noun);
-        print_counts(&n);
-        putchar('\n');
+        fprintf(out, "%ss: %lld %.*s, a visit each ", results_kinds[k]->part, (long long)n.records,
+                (int)strlen(noun) - (n.records == 1), noun);
+        print_counts(&n, out);
+        putc('\n', out);
     }
+}
+
+/* Lines that are longer than a terminal is wide continue on the next. */
+static enum status print_text(struct plan_states *p, const struct plan_report *r, bool brief,
+                              struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+    ENSURE(out, ERR_NOMEM, "out of memory for the plan");
+    if (!brief) print_visits(p, out);
+    TRY(plan_report_print(r, out, e));
+    const bool whole = fclose(out) == 0;
+    out = NULL;
+    ENSURE(whole, ERR_NOMEM, "out of memory for the plan");
+    page_print_lines(stdout, page_width(stdout, INT32_MAX), 4, text);
+done:
+    if (out) fclose(out);
+    free(text);
+    return st;
 }
 
 /* Sets the rates that convert costs to seconds. */
@@ -205,8 +258,7 @@ static enum status report(struct plan *p, const struct results_view *view,
     if (a->json) {
         TRY(print_json(&states, &r, e));
     } else {
-        if (!a->brief) print_text(&states);
-        TRY(plan_report_print(&r, e));
+        TRY(print_text(&states, &r, a->brief, e));
     }
 done:
     inventory_close(&states.all);
@@ -259,6 +311,7 @@ static enum status run(struct call *c, struct err *e)
         TRY(journal_open_readonly(journal_file, &journal, e));
         TRY(results_view_of_journal(journal, VIEW_STATES, &view, e));
     }
+    TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, e));
 done:
     results_view_close(view);

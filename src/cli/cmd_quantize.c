@@ -114,7 +114,6 @@ static enum status set_up(struct quantize *o, struct err *e)
          (long long)method->bits_min, (long long)method->bits_max, method->name);
     PASS(share_flags(o, &o->calibration, "calibration", e));
     PASS(share_flags(o, &o->evaluation, "evaluation", e));
-    PASS(data_options_check_scored(&o->evaluation, "evaluation-", e));
     NEED(!quant_calibrates(method) || is_given(&o->calibration), ERR_USAGE,
          "%s calibrates: give --calibration-text or --calibration-ids", method->name);
     PASS(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
@@ -300,7 +299,7 @@ static enum status run(struct call *c, struct err *e)
         {"the method's options (qtraj methods says which it has):", &quant_table, "",
          &o.entry.options},
         {"the text that calibrates:", &data_table, "calibration-", &o.calibration},
-        {"the text that is scored:", &data_table, "evaluation-", &o.evaluation},
+        {"the text that is scored:", &data_scored_table, "evaluation-", &o.evaluation},
     };
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &o.dir, 1, e));

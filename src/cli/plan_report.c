@@ -87,6 +87,7 @@ static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, st
     /* Each wave reads the checkpoint again. */
     if (l->memory.waves > 1) l->cost.bytes *= (double)l->memory.waves;
     l->total = cost_seconds(&l->cost, &p->costs.rates, l->seconds);
+    if (!p->costs.models[l->model].known) return;
     cost_add(&r->cost, &l->cost, (double)l->visits);
     for (int i = 0; i < COST_PHASE_N; i++) r->seconds[i] += (double)l->visits * l->seconds[i];
     r->total += (double)l->visits * l->total;
@@ -232,10 +233,12 @@ static json_t *tokens_json(const struct cost_tokens *t)
                      "guessed", t->guessed);
 }
 
-static double remaining_seconds(const struct plan_visits *v)
+/* Of the models whose costs are known. */
+static double remaining_seconds(const struct plan *p, const struct plan_visits *v)
 {
     double sum = 0;
     for (int64_t i = 0; i < v->n; i++) {
+        if (!p->costs.models[v->visits[i].model].known) continue;
         sum += v->visits[i].cost;
         for (int64_t j = 0; j < v->visits[i].n_pieces; j++) sum += v->visits[i].pieces[j];
     }
@@ -267,33 +270,34 @@ json_t *plan_report_json(const struct plan_report *r)
         "memory", (json_int_t)r->memory, "visits_left", (json_int_t)r->remaining.n, "models",
         models, "bytes", r->cost.bytes, "flop", phases_json(r->cost.flop), "seconds_by_phase",
         phases_json(r->seconds), "seconds", r->total, "seconds_left",
-        remaining_seconds(&r->remaining), "simulations", simulations);
+        remaining_seconds(r->plan, &r->remaining), "simulations", simulations);
 }
 
 /* --- for people --- */
 
-static void print_tokens(const char *between, const char *name, const struct cost_tokens *t)
+static void print_tokens(FILE *out, const char *between, const char *name,
+                         const struct cost_tokens *t)
 {
     if (t->sequences)
-        printf("%s%s %.0f token%s in %lld sequence%s%s", between, name, t->tokens,
-               quantity_plural((int64_t)t->tokens), (long long)t->sequences,
-               quantity_plural(t->sequences), t->guessed ? " (guessed)" : "");
+        fprintf(out, "%s%s %.0f token%s in %lld sequence%s%s", between, name, t->tokens,
+                quantity_plural((int64_t)t->tokens), (long long)t->sequences,
+                quantity_plural(t->sequences), t->guessed ? " (guessed)" : "");
 }
 
-static void print_machine(const struct plan_report *r)
+static void print_machine(const struct plan_report *r, FILE *out)
 {
     const struct plan_costs *c = &r->plan->costs;
-    printf("rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, read %.3g GB/s; %s",
-           c->rates.sgemm / 1e9, c->rates.dgemm / 1e9, c->rates.read / 1e9, r->rates_from);
+    fprintf(out, "rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, read %.3g GB/s; %s",
+            c->rates.sgemm / 1e9, c->rates.dgemm / 1e9, c->rates.read / 1e9, r->rates_from);
     if (c->learned)
-        printf(", corrected by %lld finished record%s", (long long)c->learned,
-               quantity_plural(c->learned));
-    print_tokens("\ntexts: ", "evaluation", &c->evaluation);
-    print_tokens("; ", "calibration", &c->calibration);
-    print_tokens("; ", "curvature", &c->curvature);
-    printf("\na rank: ");
-    if (r->memory) printf("%.4g GiB, ", (double)r->memory / (1 << 30));
-    printf("%lld thread%s\n", (long long)r->threads, quantity_plural(r->threads));
+        fprintf(out, ", corrected by %lld finished record%s", (long long)c->learned,
+                quantity_plural(c->learned));
+    print_tokens(out, "\ntexts: ", "evaluation", &c->evaluation);
+    print_tokens(out, "; ", "calibration", &c->calibration);
+    print_tokens(out, "; ", "curvature", &c->curvature);
+    fprintf(out, "\na rank: ");
+    if (r->memory) fprintf(out, "%.4g GiB, ", (double)r->memory / (1 << 30));
+    fprintf(out, "%lld thread%s\n", (long long)r->threads, quantity_plural(r->threads));
 }
 
 /* Columns of the table of models: phases, which are those of the costs, stand between. */
@@ -350,39 +354,40 @@ static const char *first_folder(const struct plan *p, int64_t model)
 }
 
 /* What else there is to say of a model's visits. */
-static void print_remarks(const struct plan *p, const struct plan_line *l)
+static void print_remarks(const struct plan *p, const struct plan_line *l, FILE *out)
 {
     const double gib = 1 << 30;
     const char *name = p->sweep->models[l->model].name;
     if (!p->costs.models[l->model].known) {
-        printf(
+        fprintf(
+            out,
             "%s: no config.json in %s, in its other checkpoints or in the folder above: its cost "
             "is unknown\n",
             name, first_folder(p, l->model));
         return;
     }
-    if (l->ranks > 1) printf("%s: in groups of %lld ranks\n", name, (long long)l->ranks);
-    if (l->memory.waves > 1) printf("%s: in %lld waves\n", name, (long long)l->memory.waves);
+    if (l->ranks > 1) fprintf(out, "%s: in groups of %lld ranks\n", name, (long long)l->ranks);
+    if (l->memory.waves > 1) fprintf(out, "%s: in %lld waves\n", name, (long long)l->memory.waves);
     if (l->memory.scratch)
-        printf("%s: %.3g GiB on scratch\n", name, (double)l->memory.scratch / gib);
+        fprintf(out, "%s: %.3g GiB on scratch\n", name, (double)l->memory.scratch / gib);
     if (l->saved && l->total >= saved_first_after(l->saved / 2))
-        printf("%s: up to %.3g GiB of disk for the saved state of a visit\n", name,
-               (double)l->saved / gib);
-    if (l->memory.after == l->memory.peak) printf("%s: most memory for curvature\n", name);
-    if (!l->fits) printf("%s: does not fit%s%s\n", name, l->why[0] ? ": " : "", l->why);
+        fprintf(out, "%s: up to %.3g GiB of disk for the saved state of a visit\n", name,
+                (double)l->saved / gib);
+    if (l->memory.after == l->memory.peak) fprintf(out, "%s: most memory for curvature\n", name);
+    if (!l->fits) fprintf(out, "%s: does not fit%s%s\n", name, l->why[0] ? ": " : "", l->why);
 }
 
-static enum status print_models(const struct plan_report *r, struct err *e)
+static enum status print_models(const struct plan_report *r, FILE *out, struct err *e)
 {
     enum status st = OK;
     struct table t = {0};
     TRY(table_init(&t, PLAN_COLUMNS, 1, e));
     TRY(put_plan_head(r, &t, e));
     for (int64_t i = 0; i < r->n; i++) TRY(put_model(r->plan, &r->lines[i], &t, e));
-    printf("a visit: what it reads, FLOP by phase, time and memory on one worker, the least "
-           "memory that is enough\n");
-    TRY(table_print(&t, table_page_width(stdout), stdout, e));
-    for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i]);
+    fprintf(out, "a visit: what it reads, FLOP by phase, time and memory on one worker; least: the "
+                 "lowest limit (run.memory_per_rank) that is enough, with its reserve\n");
+    TRY(table_print(&t, table_page_width(stdout), out, e));
+    for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i], out);
 done:
     table_free(&t);
     return st;
@@ -390,46 +395,54 @@ done:
 
 /* Work, bytes and time of the checkpoints' visits, phases of less than half a percent of it left
  * out. What is left includes the points of surfaces. */
-static void print_total(const struct plan_report *r)
+static void print_total(const struct plan_report *r, FILE *out)
 {
     char time[QUANTITY], left[QUANTITY];
     double sum = 0;
+    int64_t known = 0;
+    for (int64_t i = 0; i < r->n; i++) known += r->plan->costs.models[r->lines[i].model].known;
+    if (known == 0) {
+        fprintf(out, "left: %lld visit%s of unknown cost\n", (long long)r->remaining.n,
+                quantity_plural(r->remaining.n));
+        return;
+    }
     quantity_time(r->total, time);
-    quantity_time(remaining_seconds(&r->remaining), left);
+    quantity_time(remaining_seconds(r->plan, &r->remaining), left);
     for (int i = 0; i < COST_PHASE_N; i++) sum += r->seconds[i];
-    printf("all%s: %.4g TFLOP, %.4g GB read, %s on one worker",
-           r->plan->sweep->n_surfaces ? " but the points of surfaces" : "",
-           cost_flop(&r->cost) / 1e12, r->cost.bytes / 1e9, time);
+    fprintf(out, "all%s%s: %.4g TFLOP, %.4g GB read, %s on one worker",
+            r->plan->sweep->n_surfaces ? " but the points of surfaces" : "",
+            known < r->n ? " but the models of unknown cost" : "", cost_flop(&r->cost) / 1e12,
+            r->cost.bytes / 1e9, time);
     const char *between = " (";
     for (int i = 0; i < COST_PHASE_N; i++) {
         if (!(r->seconds[i] >= 0.005 * sum) || sum == 0) continue;
-        printf("%s%s %.0f %%", between, cost_phase_name((enum cost_phase)i),
-               100 * r->seconds[i] / sum);
+        fprintf(out, "%s%s %.0f %%", between, cost_phase_name((enum cost_phase)i),
+                100 * r->seconds[i] / sum);
         between = ", ";
     }
-    printf("%s; left: %lld visit%s, %s\n", between[0] == ',' ? ")" : "", (long long)r->remaining.n,
-           quantity_plural(r->remaining.n), left);
+    fprintf(out, "%s; left: %lld visit%s, %s\n", between[0] == ',' ? ")" : "",
+            (long long)r->remaining.n, quantity_plural(r->remaining.n), left);
 }
 
-static void print_simulations(const struct plan_report *r)
+static void print_simulations(const struct plan_report *r, FILE *out)
 {
     if (r->n_simulations)
-        printf("%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "pieces", "repeated");
+        fprintf(out, "%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "pieces", "repeated");
     for (int64_t i = 0; i < r->n_simulations; i++) {
         const struct sched_simulation *s = &r->simulations[i];
         char time[QUANTITY];
         quantity_time(s->makespan, time);
-        printf("%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group), time,
-               100 * s->idle, (long long)s->pieces,
-               s->least > 0 ? 100 * fmax(s->work / s->least - 1, 0) : 0);
+        fprintf(out, "%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group),
+                time, 100 * s->idle, (long long)s->pieces,
+                s->least > 0 ? 100 * fmax(s->work / s->least - 1, 0) : 0);
     }
 }
 
-enum status plan_report_print(const struct plan_report *r, struct err *e)
+enum status plan_report_print(const struct plan_report *r, FILE *out, struct err *e)
 {
-    print_machine(r);
-    PASS(print_models(r, e));
-    print_total(r);
-    print_simulations(r);
+    print_machine(r, out);
+    PASS(print_models(r, out, e));
+    print_total(r, out);
+    print_simulations(r, out);
     return OK;
 }

@@ -50,4 +50,4 @@ MUST_USE enum status plan_report_simulate(struct plan_report *r, const char *nod
 
 /* The report as JSON (a new reference, NULL: out of memory), and as text on stdout (ERR_NOMEM). */
 json_t *plan_report_json(const struct plan_report *r);
-MUST_USE enum status plan_report_print(const struct plan_report *r, struct err *e);
+MUST_USE enum status plan_report_print(const struct plan_report *r, FILE *out, struct err *e);

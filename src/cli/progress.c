@@ -185,8 +185,7 @@ static void put_counts(struct line *l, const struct progress *p)
     for (int i = 0; i < PROGRESS_KINDS; i++) {
         const struct progress_count *c = &p->counts[i];
         if (!c->total) continue;
-        put(l, "%lld/%lld %s, ", (long long)(c->done + c->failed), (long long)c->total,
-            kinds[i].noun);
+        put(l, "%lld/%lld %s, ", (long long)c->done, (long long)c->total, kinds[i].noun);
         failed += c->failed;
     }
     put(l, "%lld failed", (long long)failed);

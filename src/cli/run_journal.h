@@ -20,7 +20,7 @@ struct run_journal {
 
 /* First of all, after sched_catch_signals. From now on a signal ends the process with code 3 within
  * a quarter of a second, if it does not end by itself: the journal gets its end record, the lock
- * is released, and an unfinished cube goes; what is in hand is dropped. ERR_NOMEM. */
+ * is released, and an unfinished cube is removed; work that is not finished is lost. ERR_NOMEM. */
 MUST_USE enum status run_journal_watch(struct run_journal *j, struct err *e);
 
 /* Ends the process at once as if a signal had come, on any thread, for the reason that it prints.

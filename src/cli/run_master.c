@@ -151,6 +151,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(fsx_make_parent(m->sweep.results, e));
     TRY(run_journal_open(&m->out, m->sweep.results, &m->cube_stale, e));
     TRY(results_view_of_journal(m->out.journal, VIEW_STATES, &view, e));
+    TRY(plan_warn_changed(&m->plan, view, e));
     TRY(append_plan(m, view, argc, argv, e));
     m->plan.costs.rates = m->rates;
     TRY(find_ranks(m, &ranks, e));

@@ -3,10 +3,14 @@
 #include "group/input_warnings.h"
 #include "group/provenance.h"
 #include "quant/quant.h"
+#include "util/clock.h"
+#include "util/log.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void single_free(struct single *s)
 {
@@ -40,6 +44,23 @@ static enum status keep(void *context, const json_t *record, struct err *e)
     return provenance_failure(record, e);
 }
 
+/* How far it is: a line that is rewritten on a terminal, or one every ten seconds in a log. */
+static void tell(void *context, const char *what, double left, double once, bool last)
+{
+    enum { TERMINAL_SECONDS = 1, LOG_SECONDS = 10 };
+    struct single *s = context;
+    const double now = clock_seconds();
+    char text[2 * QUANTITY + 40], spent[QUANTITY], rest[QUANTITY];
+    (void)what;
+    (void)once;
+    if (last || now - s->printed < (s->terminal ? TERMINAL_SECONDS : LOG_SECONDS)) return;
+    s->printed = now;
+    quantity_time(now - s->start, spent);
+    quantity_time(left, rest);
+    snprintf(text, sizeof text, "%s spent, about %s left", spent, rest);
+    log_progress(text, s->terminal);
+}
+
 /* What is doubtful about its texts; the cache keeps them for the visit. Anything that is wrong with
  * them is the visit's to say. */
 static enum status warn_of_texts(const struct visit *v, struct visit_cache *cache, struct err *e)
@@ -64,6 +85,8 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
 {
     enum status st = OK;
     struct visit_cache cache = {0};
+    /* Of an unknown duration: the first blocks tell what the others take (group/pace.h). */
+    static const double planned[PART_N] = {[PART_CELLS] = 1};
     TRY(mem_string(&s->visit.model, "", e));
     TRY(mem_string(&s->visit.checkpoint, dir, e));
     TRY(mem_string(&s->visit.weights.path, dir, e));
@@ -73,9 +96,14 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     s->hooks.emit = keep;
     s->hooks.memory = cli_memory();
     s->hooks.ranks = 1;
+    s->hooks.progress = tell;
+    s->hooks.planned = planned;
+    s->terminal = isatty(STDERR_FILENO);
+    s->start = s->printed = clock_seconds();
     TRY(warn_of_texts(&s->visit, &cache, e));
     TRY(visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e));
 done:
+    log_clear_line();
     visit_cache_free(&cache);
     return st;
 }

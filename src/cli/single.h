@@ -9,6 +9,8 @@
 struct single {
     struct visit visit;
     struct visit_hooks hooks; /* emit, memory and ranks are set by single_run */
+    double start, printed;    /* clock_seconds: of the run, and of its last line of progress */
+    bool terminal;            /* which rewrites that line */
     json_t *checkpoint;       /* its record */
     json_t *cell;             /* the record of the variant, NULL: there is none */
 };
@@ -19,8 +21,8 @@ void single_free(struct single *s);
 MUST_USE enum status single_add_evaluation(struct single *s, struct data_options *d,
                                            const char *prefix, struct err *e);
 
-/* Runs the visit on dir; a failed record becomes an error with its message. hooks->context must be
- * s. */
+/* Runs the visit on dir, with a line of progress on standard error; a failed record becomes an
+ * error with its message. hooks->context must be s. */
 MUST_USE enum status single_run(struct single *s, const char *dir, const char *tokenizer,
                                 struct err *e);
 

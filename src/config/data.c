@@ -152,6 +152,11 @@ static const struct option keys[] = {
            "defaults of these keys by a published protocol (listed below)", .fallback = "none",
            .otherwise = "the sweep's", .choices = preset_names, .file_only = true),
 };
+
+/* Of the keys above, the first is the label in a cube, the last are those of calibration and the
+ * preset. */
+enum { LABEL_KEYS = 1, CALIBRATION_KEYS = 3, PRESET_KEYS = 1 };
+
 static bool absent(const void *entry)
 {
     const struct data_options *d = entry;
@@ -160,6 +165,12 @@ static bool absent(const void *entry)
 
 const struct option_table data_table = {OPTION_ROWS(keys, data_options), .begin = data_begin,
                                         .finish = finish, .absent = absent};
+
+const struct option_table data_scored_table = {.options = keys + LABEL_KEYS,
+                                               .n = sizeof keys / sizeof *keys - LABEL_KEYS -
+                                                    CALIBRATION_KEYS - PRESET_KEYS,
+                                               .size = sizeof(struct data_options),
+                                               .absent = absent};
 
 int64_t data_options_length(const struct data_options *d, int64_t positions)
 {
@@ -173,14 +184,6 @@ enum status data_options_finish(struct data_options *d, const char *prefix, stru
     const char *key, *what = fault(d, &key);
     NEED(!what, ERR_USAGE, "--%s%s: %s", prefix, key ? key : "text", what);
     if (!d->name) PASS(name_after_file(d, e));
-    return OK;
-}
-
-enum status data_options_check_scored(const struct data_options *d, const char *prefix,
-                                      struct err *e)
-{
-    NEED(d->padding != PADDING_COUNTED, ERR_USAGE, "--%spadding: counted is for calibration",
-         prefix);
     return OK;
 }
 

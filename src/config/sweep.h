@@ -226,6 +226,8 @@ json_t *sweep_to_json(const struct sweep *s);
 /* The tables of the structs above. */
 extern const struct option_table sweep_table, model_table, average_table, method_table, data_table,
     curvature_section_table, surface_table, run_table;
+/* The keys of data_table that concern a text that one command scores: no label, no padding. */
+extern const struct option_table data_scored_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
 /* The words of enum second_order_depth and enum surface_plane; NULL after the last. */
@@ -266,10 +268,6 @@ int64_t data_options_length(const struct data_options *d, int64_t positions);
 /* Call after all flags ("--PREFIXtext FILE", ...; prefix: "calibration-" or ""): checks that
  * exactly one of text and ids is set; sets the name. ERR_USAGE. */
 MUST_USE enum status data_options_finish(struct data_options *d, const char *prefix, struct err *e);
-/* For data that losses are measured on: refuses padding that counts, because its loss would count
- * too. ERR_USAGE names the flag. */
-MUST_USE enum status data_options_check_scored(const struct data_options *d, const char *prefix,
-                                               struct err *e);
 
 /* Prints what `qtraj options` says: every key, its type, default, range and meaning. */
 void sweep_print_options(FILE *out);

@@ -171,6 +171,10 @@ MUST_USE enum status plan_states_folder(const struct sweep *s, char **out, struc
  * missing, or have millions of tokens, are judged by their options only. If the plan looks ahead,
  * also about texts that give no sequence to a model whose checkpoints are there. ERR_NOMEM. */
 MUST_USE enum status plan_warn(const struct plan *p, struct err *e);
+/* Logs a warning for each input file that has changed since the newest plan of the view (NULL:
+ * none), because what was measured with it is pending again. ERR_NOMEM. */
+MUST_USE enum status plan_warn_changed(const struct plan *p, const struct results_view *view,
+                                       struct err *e);
 
 /* Enumerates the records that the plan requests, with their state in the view (NULL: nothing is
  * finished). The caller closes *out. ERR_NOMEM. */

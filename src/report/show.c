@@ -4,10 +4,25 @@
 #include <errno.h>
 #include <string.h>
 
-/* The rows of the kind that was asked for. */
+/* The kind asked for; if none is, the one that all metrics asked for belong to, so that a sharpness
+ * is printed once for each checkpoint and not for each of its cells. */
+static const char *kind_asked_for(const struct show *s)
+{
+    const struct kind *of = NULL;
+    if (s->options->kind) return s->options->kind;
+    for (int64_t i = 0; s->options->metric && i < s->cube->n; i++) {
+        const struct cube_variable *x = s->cube->variables[i];
+        if (!x->of || !show_wants_metric(s, x->name)) continue;
+        if (of && of != x->of) return kind_cell.name;
+        of = x->of;
+    }
+    return of ? of->name : kind_cell.name;
+}
+
+/* The rows of that kind. */
 static enum status choose_kind(const struct show *s, const struct rows **out, struct err *e)
 {
-    const char *name = s->options->kind ? s->options->kind : kind_cell.name;
+    const char *name = kind_asked_for(s);
     char advice[200];
     int64_t n = 0;
     for (; results_kind_names[n]; n++) {

@@ -143,7 +143,6 @@ static enum status fill(const struct kind_page *p, struct table *t, struct err *
     for (int64_t i = 0; i < p->rows->n; i++) {
         const struct row *row = &p->rows->rows[i];
         enum result_state state = result_state_of(row->record);
-        if (!show_wants(p->show, p->rows, row)) continue;
         PASS(table_add_row(t, e));
         PASS(put_labels(p, row, false, t, e));
         if (state != STATE_DONE) PASS(table_set(t, p->labels, e, "%s", result_state_words[state]));
@@ -153,11 +152,26 @@ static enum status fill(const struct kind_page *p, struct table *t, struct err *
     return OK;
 }
 
-enum status show_kind(const struct show *s, const struct rows *rows, struct err *e)
+/* *out = the rows that were asked for; borrows all but the array, which the caller frees. */
+static enum status choose_rows(const struct show *s, const struct rows *all, struct rows *out,
+                               struct err *e)
+{
+    *out = *all;
+    out->n = 0;
+    out->rows = NULL;
+    PASS(mem_alloc(&out->rows, all->n, sizeof *out->rows, "rows", e));
+    for (int64_t i = 0; i < all->n; i++)
+        if (show_wants(s, all, &all->rows[i])) out->rows[out->n++] = all->rows[i];
+    return OK;
+}
+
+enum status show_kind(const struct show *s, const struct rows *all, struct err *e)
 {
     enum status st = OK;
-    struct kind_page p = {.show = s, .rows = rows, .labels = count_labels(rows->kind)};
+    struct rows chosen = {0}, *rows = &chosen;
+    struct kind_page p = {.show = s, .rows = rows, .labels = count_labels(all->kind)};
     struct table t = {0};
+    TRY(choose_rows(s, all, rows, e));
     if (rows->n == 0) goto done;
     TRY(choose_columns(&p, e));
     TRY(table_init(&t, p.labels + 1 + p.n, p.labels + 1, e));
@@ -172,5 +186,6 @@ enum status show_kind(const struct show *s, const struct rows *rows, struct err 
 done:
     table_free(&t);
     free(p.columns);
+    free(chosen.rows);
     return st;
 }

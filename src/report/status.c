@@ -284,6 +284,27 @@ static json_t *run_json(const struct report *r)
     return run;
 }
 
+/* Files that have changed since the plan before, if anything is pending: a reason why. */
+static enum status find_changed(const struct report *r, struct texts *out, struct err *e)
+{
+    const json_t *now = json_object_get(results_view_plan(r->view), "inputs");
+    if (r->verdict != VERDICT_OPEN) return OK;
+    return results_view_changed(results_view_inputs_before(r->view), now, out, e);
+}
+
+static enum status print_changed(const struct report *r, struct err *e)
+{
+    enum status st = OK;
+    struct texts changed = {0};
+    TRY(find_changed(r, &changed, e));
+    for (int64_t i = 0; i < changed.n; i++)
+        fprintf(r->out, "%s has changed: what was measured with it is computed again\n",
+                changed.text[i]);
+done:
+    texts_free(&changed);
+    return st;
+}
+
 static enum status print_text(const struct report *r, struct err *e)
 {
     const json_t *plan = results_view_plan(r->view);
@@ -291,6 +312,7 @@ static enum status print_text(const struct report *r, struct err *e)
             json_text(plan, "utc", ""), json_text(plan, "host", ""),
             json_text(plan, "version", ""));
     PASS(print_counts(r, e));
+    PASS(print_changed(r, e));
     putc('\n', r->out);
     print_messages(r, STATE_FAILED, "failed");
     print_messages(r, STATE_DONE, "done, but in part");
@@ -379,12 +401,17 @@ static enum status print_json(const struct report *r, struct err *e)
 {
     enum status st = OK;
     const json_t *plan = results_view_plan(r->view);
-    json_t *failures = json_array(), *in_part = json_array();
+    json_t *failures = json_array(), *in_part = json_array(), *paths = json_array();
+    struct texts changed = {0};
     json_t *all = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:O?}", "name",
                             json_text(plan, "name", ""), "version", json_text(plan, "version", ""),
                             "utc", json_text(plan, "utc", ""), "run", run_json(r), "failures",
                             failures, "in_part", in_part, "end", results_view_end(r->view));
     ENSURE(all, ERR_NOMEM, "out of memory for the status");
+    TRY(find_changed(r, &changed, e));
+    for (int64_t i = 0; i < changed.n; i++)
+        json_array_append_new(paths, json_string(changed.text[i]));
+    json_object_set(all, "changed", paths);
     TRY(messages_json(r, STATE_FAILED, failures, e));
     TRY(messages_json(r, STATE_DONE, in_part, e));
     set_counts(r, all);
@@ -395,6 +422,8 @@ static enum status print_json(const struct report *r, struct err *e)
            "cannot write the status");
     putc('\n', r->out);
 done:
+    texts_free(&changed);
+    json_decref(paths);
     json_decref(all);
     return st;
 }

@@ -57,6 +57,7 @@
 #include "util/err.h"
 #include "util/hash.h"
 #include "util/json.h"
+#include "util/texts.h"
 #include <stdio.h>
 
 /* The key of the cell of a checkpoint and a variant. */
@@ -157,6 +158,11 @@ MUST_USE enum status results_view_of_journal(struct journal *j, enum view_conten
 void results_view_close(struct results_view *v);
 /* NULL: the journal holds no plan, since a run was killed at its start, or its line is damaged. */
 const json_t *results_view_plan(const struct results_view *v);
+/* The inputs of the plan before the newest one (digests by path); NULL: none. */
+const json_t *results_view_inputs_before(const struct results_view *v);
+/* Adds the paths whose digests differ between the inputs of two plans. ERR_NOMEM. */
+MUST_USE enum status results_view_changed(const json_t *before, const json_t *now,
+                                          struct texts *out, struct err *e);
 /* Where in the journal it was made. */
 struct journal_mark results_view_mark(const struct results_view *v);
 /* The end record of the last run; NULL while a run is active or if it was killed. */

@@ -9,6 +9,7 @@
 
 struct results_view {
     json_t *plan;    /* the newest plan; NULL: none yet */
+    json_t *before;  /* the inputs of the one before; NULL: none */
     json_t *end;     /* the newest record if it is an end record */
     json_t *records; /* key → record */
     struct journal_mark mark;
@@ -100,7 +101,10 @@ enum status view_add(struct results_view *v, const json_t *borrowed, struct err 
     json_t *record = (json_t *)borrowed; /* only its reference count changes */
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
     replace(&v->end, strcmp(type, "end") == 0 ? record : NULL);
-    if (strcmp(type, "plan") == 0) replace(&v->plan, record);
+    if (strcmp(type, "plan") == 0) {
+        replace(&v->before, json_object_get(v->plan, "inputs"));
+        replace(&v->plan, record);
+    }
     if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, e);
     if (strcmp(type, "loss") == 0 && key)
         NEED(json_object_set(v->losses, key, record) == 0, ERR_NOMEM, "out of memory for a view");
@@ -284,6 +288,7 @@ void results_view_close(struct results_view *v)
 {
     if (!v) return;
     json_decref(v->plan);
+    json_decref(v->before);
     json_decref(v->end);
     json_decref(v->records);
     json_decref(v->losses);
@@ -293,6 +298,24 @@ void results_view_close(struct results_view *v)
 const json_t *results_view_plan(const struct results_view *v)
 {
     return v->plan;
+}
+
+enum status results_view_changed(const json_t *before, const json_t *now, struct texts *out,
+                                 struct err *e)
+{
+    const char *path;
+    json_t *digest;
+    json_object_foreach((json_t *)(uintptr_t)now, path, digest)
+    {
+        const json_t *old = json_object_get(before, path);
+        if (old && !json_equal(old, digest)) PASS(texts_add(out, path, e));
+    }
+    return OK;
+}
+
+const json_t *results_view_inputs_before(const struct results_view *v)
+{
+    return v->before;
 }
 
 struct journal_mark results_view_mark(const struct results_view *v)

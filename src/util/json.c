@@ -62,6 +62,45 @@ static size_t string_end(const char *text, size_t n, size_t at)
     return at < n ? at + 1 : n;
 }
 
+/* Writes the fewest digits that read back as the same double to `out`, which has room for what
+ * json_dumps writes: 17 digits, in the same notation. */
+static size_t write_shortest(double value, char *out)
+{
+    char text[48];
+    int digits = 0, n;
+    do n = snprintf(text, sizeof text, "%.*e", digits, value);
+    while (strtod(text, NULL) != value && ++digits < 17);
+    const char *e = strchr(text, 'e');
+    const int exponent = atoi(e + 1), decimals = digits - exponent;
+    if (exponent >= -4 && exponent < 17)
+        n = snprintf(text, sizeof text, "%.*f", decimals > 1 ? decimals : 1, value);
+    else /* without the plus and the zeros of the exponent */
+        n = (int)(e - text) + sprintf(text + (e - text), "e%d", exponent);
+    memcpy(out, text, (size_t)n);
+    return (size_t)n;
+}
+
+char *json_write_text(const json_t *value, size_t flags)
+{
+    char *text = json_dumps(value, flags);
+    const size_t n = text ? strlen(text) : 0;
+    size_t kept = 0;
+    for (size_t at = 0; at < n;) {
+        const bool number = text[at] == '-' || (text[at] >= '0' && text[at] <= '9');
+        size_t end = text[at] == '"' ? string_end(text, n, at) : at + 1;
+        if (number) end = at + strspn(text + at, "+-.0123456789eE");
+        if (number && at + strcspn(text + at, ".eE") < end) {
+            kept += write_shortest(strtod(text + at, NULL), text + kept);
+        } else {
+            memmove(text + kept, text + at, end - at);
+            kept += end - at;
+        }
+        at = end;
+    }
+    if (text) text[kept] = '\0';
+    return text;
+}
+
 /* The place behind the value that begins at text[at]. */
 static size_t value_end(const char *text, size_t n, size_t at)
 {

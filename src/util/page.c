@@ -58,3 +58,14 @@ void page_print(FILE *out, int64_t width, int64_t indent, int64_t at, const char
     }
     putc('\n', out);
 }
+
+void page_print_lines(FILE *out, int64_t width, int64_t indent, char *text)
+{
+    for (char *end; (end = strchr(text, '\n')); text = end + 1) {
+        *end = '\0';
+        if (page_columns(text) > width)
+            page_print(out, width, indent, 0, text);
+        else
+            fprintf(out, "%s\n", text);
+    }
+}

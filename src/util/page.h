@@ -14,3 +14,7 @@ int64_t page_columns(const char *text);
  * columns. The first line begins at column `at`, where the cursor is; the others are indented to
  * column `indent`. A word longer than a line stays whole. */
 void page_print(FILE *out, int64_t width, int64_t indent, int64_t at, const char *text);
+
+/* Prints the lines of the text, each of which ends with a newline: those longer than `width` as
+ * page_print does, the others as they are. */
+void page_print_lines(FILE *out, int64_t width, int64_t indent, char *text);

@@ -19,6 +19,9 @@ print(", ".join(m["name"] for m in json.load(sys.stdin)))')" quantize x --method
 last 2 "qtraj: error: --method gtpq: unknown, did you mean gptq?" quantize x --method gtpq
 mpirun -n 3 "$QTRAJ" rum >"$work/out" 2>"$work/err"
 [ "$(grep -c "unknown command, did you mean run?" "$work/err")" = 1 ] || fail "three ranks: $(cat "$work/err")"
+"$QTRAJ" eval --help >"$work/out"
+grep -qE -- "^  --(padding|pad-id|batch|name) " "$work/out" && fail "keys of calibration in eval: $(cat "$work/out")"
+grep -q -- "^  --sort " "$work/out" || fail "keys of a text in eval: $(cat "$work/out")"
 
 # on a terminal of 72 columns help has lines of at most 72
 "$python" - "$QTRAJ" <<'PY' || fail "help on a terminal"

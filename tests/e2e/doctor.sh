@@ -41,13 +41,15 @@ doctor plain env -u OMP_NUM_THREADS "$QTRAJ" doctor --json --scratch scratch
 doctor threads env OMP_NUM_THREADS=4096 "$QTRAJ" doctor --json --scratch scratch
 has threads ranks "512 threads"
 grep -q "more than BLAS can serve" threads.err || fail "threads: not cut to what BLAS can serve"
-doctor nowhere "$QTRAJ" doctor --json --results "$work/missing" --scratch "$work/absent"
+doctor nowhere "$QTRAJ" doctor --json --results "$work/missing/x.h5" --scratch "$work/absent"
 has nowhere results "cannot write there"
 has nowhere scratch "not a folder"
 if [ -d /dev/shm ] && [ -w /dev/shm ]; then
     doctor memory "$QTRAJ" doctor --json --results /dev/shm --scratch scratch
     has memory results "is in memory"
 fi
+doctor file "$QTRAJ" doctor --json --results "$work/x.h5" --scratch scratch
+grep -qF "\"folder\": \"$work\"" "$work/file.json" || fail "results in a folder: $(cat "$work/file.json")"
 doctor files bash -c "ulimit -n 100; exec '$QTRAJ' doctor --json --scratch scratch"
 has files limits "open_files is limited to 100"
 doctor small env SLURM_MEM_PER_NODE=1024 "$QTRAJ" doctor --json --scratch scratch

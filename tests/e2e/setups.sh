@@ -61,6 +61,23 @@ expect 0 "$work/none.json: no such tokenizer" plan "$work/sweep.yaml" --set "mod
 expect 0 "its cells will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/few.txt"
 qtraj plan "$work/sweep.yaml" --set "models[0].path=$work/no/{checkpoint}" || fail "plan: $(cat "$work/err")"
 grep -qF "quickstart: no config.json in $work/no/step" "$work/out" || fail "plan: $(cat "$work/out")"
+grep -q " s on one worker" "$work/out" && fail "a total of unknown costs: $(cat "$work/out")"
+grep -qE "^left: 1 visits? of unknown cost$" "$work/out" || fail "plan: $(cat "$work/out")"
+
+# A text that has changed says why its cells are pending, and a checkpoint whose file was cut is named.
+cp -r "$quickstart/trajectory/step001200" "$work/step001200"
+cut=(--set "models[0].path=$work/{checkpoint}" --set "results=$work/changed.h5" --set 'methods=[{method: rtn}]' --set calibration=null
+    --set "evaluation=[{name: few, text: $work/few.txt, length: 32}]")
+head -c 3000 "$work/text.txt" >"$work/few.txt"
+expect 0 "" run "$work/sweep.yaml" "${cut[@]}"
+head -c 4000 "$work/text.txt" >"$work/few.txt"
+expect 0 "$work/few.txt: has changed since the last run" plan "$work/sweep.yaml" "${cut[@]}"
+truncate -s -100 "$work/step001200/model.safetensors"
+qtraj plan "$work/sweep.yaml" "${cut[@]}"
+grep -q "^    damaged: $work/step001200/model.safetensors" "$work/out" || fail "plan: $(cat "$work/out")"
+expect 1 "$work/few.txt: has changed since the last run" run "$work/sweep.yaml" "${cut[@]}"
+qtraj status "$work/changed.h5"
+grep -q "has changed" "$work/out" && fail "nothing is pending: $(cat "$work/out")"
 
 # patterns
 expect 2 "--only bits=9: matches none of the sweep's bits; there are: 4" run "$work/sweep.yaml" --redo --only bits=9

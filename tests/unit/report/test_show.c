@@ -248,6 +248,27 @@ static void narrow_pages(void **state)
     unsetenv("COLUMNS");
 }
 
+/* Metrics of one other kind choose that kind; its verdict counts the rows that are shown. */
+static void metrics_choose_the_kind(void **state)
+{
+    const struct results_view *v = *state;
+    char *kind =
+        printed(v, &(struct show_options){.kind = "curvature", .metric = "sharpness"}, false);
+    char *text = printed(v, &(struct show_options){.metric = "sharpness"}, false);
+    assert_string_equal(text, kind);
+    assert_true(has(text, "\n1 of 1 sharpnesses"));
+    free(text);
+    text = printed(v, &(struct show_options){.csv = true, .metric = "loss,sharpness"}, false);
+    assert_true(has(text, ",quantizer,")); /* of two kinds: cells */
+    free(text);
+    text = printed(v, &(struct show_options){.metric = "sharpness", ONLY("checkpoint=step200")},
+                   false);
+    assert_true(has(text, "step200"));
+    assert_null(strstr(text, "sharpnesses"));
+    free(text);
+    free(kind);
+}
+
 /* Numbers no further than their error lets them be known, and a verdict in words. */
 static void other_kinds(void **state)
 {
@@ -436,6 +457,7 @@ int main(void)
         cmocka_unit_test(rows_of_every_kind),
         cmocka_unit_test(bad_choices),
         cmocka_unit_test(metrics_and_patterns),
+        cmocka_unit_test(metrics_choose_the_kind),
         cmocka_unit_test(narrow_pages),
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(status_text_form),

@@ -146,13 +146,34 @@ static void torn_texts_are_cut(void **state)
     }
 }
 
+static void numbers_are_short(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "[0.1,1e-6,10000000000000000.0,1e17,1.0,-0.0,5e-324,0.02,0.30000000000000004,10000.0,-2.5,"
+        "-1.7976931348623157e308,0.0001,123456.75]",
+        "{\"a 0.10000000000000001\":\"1.50 \\\" "
+        "2.50\",\"n\":12345678901234567,\"t\":[true,null,false]}"};
+    for (size_t i = 0; i < 2; i++) {
+        json_t *value = json_loads(texts[i], 0, NULL), *back;
+        assert_non_null(value);
+        char *text = json_write_text(value, JSON_COMPACT);
+        assert_string_equal(text, texts[i]);
+        assert_non_null(back = json_loads(text, 0, NULL));
+        assert_true(json_equal(back, value));
+        free(text);
+        json_decref(back);
+        json_decref(value);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_say_where),        cmocka_unit_test(files),
         cmocka_unit_test(numbers_keep_their_bits), cmocka_unit_test(numbers_that_are_none),
         cmocka_unit_test(texts_with_a_default),    cmocka_unit_test(members_are_cut),
-        cmocka_unit_test(torn_texts_are_cut),
+        cmocka_unit_test(torn_texts_are_cut),      cmocka_unit_test(numbers_are_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

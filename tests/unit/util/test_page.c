@@ -62,6 +62,20 @@ static void width_of_a_page(void **state)
     assert_int_equal(page_columns(NULL), 0);
 }
 
+/* Only lines that are too long are broken; blanks of the others stay. */
+static void long_lines_are_broken(void **state)
+{
+    (void)state;
+    char text[] = "a  b   c\n\none two three four\n", *printed = NULL;
+    size_t n;
+    FILE *out = open_memstream(&printed, &n);
+    assert_non_null(out);
+    page_print_lines(out, 10, 2, text);
+    fclose(out);
+    assert_string_equal(printed, "a  b   c\n\none two\n  three\n  four\n");
+    free(printed);
+}
+
 static void counts_and_times(void **state)
 {
     (void)state;
@@ -95,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_broken_at_blanks),
         cmocka_unit_test(width_of_a_page),
+        cmocka_unit_test(long_lines_are_broken),
         cmocka_unit_test(counts_and_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

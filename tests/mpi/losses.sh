@@ -101,9 +101,10 @@ while [ $killed -lt "$losses" ] && kill -0 $run 2>/dev/null; do
             rm "$FAULTS/hold"
             sleep "0.0$((RANDOM % 9 + 1))"
             touch "$FAULTS/hold"
-            v=$(visit_of "$p")
-            [ "${hits[$v]:-0}" -lt 2 ] || continue
         fi
+        kill -STOP "$p" 2>/dev/null || continue # so that it stays in the visit that it is in
+        v=$(visit_of "$p")
+        [ "${hits[$v]:-0}" -lt 2 ] || { kill -CONT "$p"; continue; }
         kill -9 "$p" 2>/dev/null || continue
         rm -f "$FAULTS/at/$p"
         hits[$v]=$((${hits[$v]:-0} + 1))

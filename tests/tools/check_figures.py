@@ -12,30 +12,7 @@ import figures  # noqa: E402
 import numpy as np  # noqa: E402
 import style  # noqa: E402
 from cube import open_cube, open_group  # noqa: E402
-from matplotlib.text import Text  # noqa: E402
-
-MOST_INCHES = 20
-SLACK = 1.0  # pixels
-
-
-def texts_of(figure):
-    """The visible texts and their boxes."""
-    renderer = figure.canvas.get_renderer()
-    found = []
-    for axis in (a for axes in figure.axes if axes.get_visible() for a in (axes.xaxis, axes.yaxis)):
-        low, high = sorted(axis.get_view_interval())
-        ticks = axis.get_major_ticks() + axis.get_minor_ticks()
-        for tick in ticks:  # those outside the view are not drawn
-            inside = low - 1e-9 * abs(high - low) <= tick.get_loc() <= high + 1e-9 * abs(high - low)
-            for label in (tick.label1, tick.label2):
-                label._drawn = inside
-    for text in figure.findobj(Text):
-        if not text.get_visible() or not text.get_text().strip() or not getattr(text, "_drawn", True):
-            continue
-        if any(not getattr(parent, "get_visible", lambda: True)() for parent in (text.axes,) if parent is not None):
-            continue
-        found.append((text.get_text(), text.get_window_extent(renderer)))
-    return found
+from figure_texts import text_complaints  # noqa: E402
 
 
 def hollow(figure):
@@ -76,20 +53,7 @@ def complaints(figure, cube, name):
         yield from surface_complaints(figure, cube)
     if name == "curvature" and hollow(figure) != unsure(cube):
         yield f"{hollow(figure)} hollow markers, but {unsure(cube)} points whose sharpness has not converged"
-    canvas = figure.bbox
-    texts = texts_of(figure)
-    for text, box in texts:
-        if (box.x0 < canvas.x0 - SLACK or box.x1 > canvas.x1 + SLACK or box.y0 < canvas.y0 - SLACK
-                or box.y1 > canvas.y1 + SLACK):
-            yield f"{text!r} lies outside the canvas"
-    for i, (text, box) in enumerate(texts):
-        for other, at in texts[i + 1:]:
-            wide = min(box.x1, at.x1) - max(box.x0, at.x0)
-            high = min(box.y1, at.y1) - max(box.y0, at.y0)
-            if wide > SLACK and high > SLACK:
-                yield f"{text!r} lies over {other!r}"
-    if figure.get_figwidth() > MOST_INCHES:
-        yield f"{figure.get_figwidth():.1f} inches wide"
+    yield from text_complaints(figure)
     entries = {t.get_text() for legend in figure.legends for t in legend.get_texts()}
     if name in ("relative_error", "validation_loss", "agreement", "curvature", "prediction"):
         for quantizer in cube.quantizer.values:

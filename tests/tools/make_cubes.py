@@ -22,11 +22,11 @@ KINDS = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.
          "mlp.down_proj"]
 
 
-def run(name, n, first=0, tokens=4e9, decay=0.3, branch_of=""):
+def run(name, n, first=0, tokens=4e9, decay=0.3, branch_of="", parameters=3e9):
     """A training run: n checkpoints, learning rate constant and then falling to zero."""
     at = np.arange(1, n + 1) / n
     rate = np.minimum(1, (1 - at) / decay) * 4e-4
-    return {"name": name, "branch_of": branch_of, "step": first + 1000.0 * np.arange(1, n + 1), "rate": rate,
+    return {"name": name, "branch_of": branch_of, "parameters": parameters, "step": first + 1000.0 * np.arange(1, n + 1), "rate": rate,
             "tokens": first * tokens / 1000 / n + tokens * at}
 
 
@@ -34,7 +34,7 @@ def of_checkpoints(runs, rng):
     """Variables by (model, checkpoint)."""
     length = max(len(r["step"]) for r in runs)
     shape = (len(runs), length)
-    out = {name: np.full(shape, np.nan) for name in ("step", "tokens", "learning_rate", "sharpness", "trace",
+    out = {name: np.full(shape, np.nan) for name in ("step", "tokens", "learning_rate", "sharpness", "trace", "parameters_non_embedding",
                                                      "sharpness_residual", "trace_stderr", "sharpness_converged")}
     names, kind = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
     for i, r in enumerate(runs):
@@ -44,6 +44,7 @@ def of_checkpoints(runs, rng):
         out["step"][i, :n], out["tokens"][i, :n], out["learning_rate"][i, :n] = r["step"], r["tokens"], r["rate"]
         out["sharpness"][i, :n] = 10 + 3 * rng.standard_normal(n)
         out["sharpness_residual"][i, :n] = 0.02
+        out["parameters_non_embedding"][i, :n] = r["parameters"]
         out["sharpness_converged"][i, :n] = 1
         out["trace"][i, :n] = 500 + 800 * (1 - r["rate"] / 4e-4) + 30 * rng.standard_normal(n)
         out["trace_stderr"][i, :n] = 25
@@ -75,7 +76,7 @@ def cube_of(runs, methods=METHODS, bits=(3, 4), datasets=("wikitext",), seed=0):
              "top1_agreement": (axes, np.exp(-3 * delta))}
     cells = delta[..., 0]
     data |= {"first_order": (axes[:4], 0.05 * cells), "second_order": (axes[:4], 0.8 * cells),
-             "true_difference": (axes[:4], cells)}
+             "true_difference": (axes[:4], cells), "weight_distance": (axes[:4], 30 * np.sqrt(cells))}
     return xr.Dataset(data, coords={"model": [r["name"] for r in runs],
                                     "branch_of": ("model", np.array([r["branch_of"] for r in runs], dtype=object)),
                                     "checkpoint": np.arange(length),

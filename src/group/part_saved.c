@@ -31,6 +31,7 @@ enum status part_saved_open(const struct part_context *c, int part, const char *
     struct saved_place place = {
         .comm = c->group->comm, .folder = c->visit->run.checkpoints, .name = hash};
     *out = NULL;
+    if (!place.folder) return OK;
     hash_text(name, hash);
     st = describe(c, part, settings, &label, &place, e);
     place.label = label;

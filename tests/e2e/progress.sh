@@ -67,7 +67,7 @@ line = re.compile(r"^(\d+)/40 cells, (\d+)/5 curvature, (\d+) failed, (.*) spent
 found = line.findall(text)
 assert len(found) >= 2, text
 counts = [tuple(map(int, f[:3])) for f in found]
-assert counts == sorted(counts) and counts[-1] == (40, 5, 9), counts
+assert counts == sorted(counts) and counts[-1] == (32, 4, 9), counts  # failures are not done
 # between two visits nothing may be in hand
 hands = [f[5] for f in found[:-1] if f[5]]
 assert all(f[4] for f in found[:-1]) and hands and all(re.match(r"quickstart step\d+ \(.*\d+s\)", h) for h in hands), found

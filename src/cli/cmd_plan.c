@@ -192,7 +192,7 @@ static enum status print_text(struct plan_states *p, const struct plan_report *r
     TRY(plan_report_print(r, out, e));
     const bool whole = fclose(out) == 0;
     out = NULL;
-    ENSURE(whole, ERR_NOMEM, "out of memory for the plan");
+    ENSURE(whole && text, ERR_NOMEM, "out of memory for the plan");
     page_print_lines(stdout, page_width(stdout, INT32_MAX), 4, text);
 done:
     if (out) fclose(out);

@@ -148,7 +148,7 @@ def refusals():
     refused("expected a number from 0 on, found -1", "--probe", "-1")
     refused("Lanczos needs 4 vectors", "--sharpness", "lanczos", "--memory", "1e-5")
     refused("one of all, mat2d", "--subset", "most")
-    refused("--padding: counted is for calibration", "--padding", "counted")
+    refused("--padding: unknown flag", "--padding", "counted")
 
 
 for model in sorted(os.listdir(MODELS)):

@@ -1,4 +1,5 @@
 #include "quant/absmax.h"
+#include "quant/blocks.h"
 #include "quant/report.h"
 #include "quant/tile.h"
 #include "util/mem.h"
@@ -30,10 +31,8 @@ static void tile_largest(const struct absmax *a, int64_t tile)
 {
     int64_t at, n = tile_weights(a, tile, &at);
     for (int64_t i = 0; i * a->block < n; i++) {
-        const float *w = a->job->w + at + i * a->block;
         const int64_t count = min64(a->block, n - i * a->block);
-        float most = 0;
-        for (int64_t j = 0; j < count; j++) most = fmaxf(most, fabsf(w[j]));
+        const float most = blocks_largest(a->job->w + at + i * a->block, count);
         a->largest[tile * a->per + i] = (double)most;
     }
 }
@@ -43,9 +42,9 @@ static void tile_round(const struct absmax *a, int64_t tile)
     int64_t at, n = tile_weights(a, tile, &at);
     for (int64_t i = 0; i * a->block < n; i++) {
         const float *w = a->job->w + at + i * a->block;
-        float *q = a->job->q + at + i * a->block, most = 0;
+        float *q = a->job->q + at + i * a->block;
         const int64_t count = min64(a->block, n - i * a->block);
-        for (int64_t j = 0; j < count; j++) most = fmaxf(most, fabsf(w[j]));
+        const float most = blocks_largest(w, count);
         /* Codes are chosen with the magnitude as it is, and the largest weight is exactly 1. */
         const float inverse = 1 / most, stored = (float)a->largest[tile * a->per + i];
         for (int64_t j = 0; j < count; j++) {

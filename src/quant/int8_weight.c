@@ -1,20 +1,18 @@
 /* The weights of LLM.int8() (Dettmers et al. 2022) without its activations, as bitsandbytes 0.50
  * has them (backends/default/ops.py, int8_vectorwise_quant): cast to f16, then 8 bits with the
  * largest magnitude of each row as scale. */
-#include "quant/quant.h"
+#include "quant/blocks.h"
 #include "quant/report.h"
 #include "tensor/dtype.h"
 #include <math.h>
 
 enum { CODE_MAX = 127 };
 
-static void row_round(const float *w, float *q, int64_t n)
+static void row_round(const float *w, float *q, int64_t n, float unused)
 {
-    float most = 0;
-    for (int64_t j = 0; j < n; j++) {
-        q[j] = dtype_round_f16(w[j]);
-        most = fmaxf(most, fabsf(q[j]));
-    }
+    (void)unused;
+    for (int64_t j = 0; j < n; j++) q[j] = dtype_round_f16(w[j]);
+    const float most = blocks_largest(q, n);
     const float inverse = 1 / most * CODE_MAX; /* how torch divides a number by a tensor */
     for (int64_t j = 0; j < n; j++)
         q[j] = most > 0 ? nearbyintf(q[j] * inverse) * most / CODE_MAX : 0;
@@ -22,12 +20,8 @@ static void row_round(const float *w, float *q, int64_t n)
 
 static enum status run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
-    int64_t first, end;
-    team_own_rows(job->team, job->rows, &first, &end);
     PASS(team_agree(job->team, job_check(job, e), e));
-#pragma omp parallel for
-    for (int64_t i = first; i < end; i++)
-        row_round(job->w + i * job->cols, job->q + i * job->cols, job->cols);
+    blocks_round(job, job->cols, row_round, 0);
     return job_report(job, 8 + 32 / (double)job->cols, report, e);
 }
 

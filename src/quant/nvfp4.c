@@ -2,8 +2,8 @@
  * scale for the matrix, with which the largest block scale is the largest E4M3 number. Arithmetic
  * and order of operations of torchao 0.18 (nvfp4_tensor.py: per_tensor_amax_to_scale,
  * nvfp4_quantize). */
+#include "quant/blocks.h"
 #include "quant/codes.h"
-#include "quant/quant.h"
 #include "quant/report.h"
 #include "quant/tile.h"
 #include "util/mem.h"
@@ -21,17 +21,10 @@ static float e4m3(float x)
     return nearbyintf(x / step) * step;
 }
 
-static float largest(const float *w, int64_t n)
-{
-    float most = 0;
-    for (int64_t j = 0; j < n; j++) most = fmaxf(most, fabsf(w[j]));
-    return most;
-}
-
 /* whole: the scale of the matrix, above 0 */
 static void block_round(const float *w, float *q, int64_t n, float whole)
 {
-    const float wanted = largest(w, n) / E2M1_MAX / whole;
+    const float wanted = blocks_largest(w, n) / E2M1_MAX / whole;
     const float scale = e4m3(fminf(fmaxf(wanted, E4M3_MIN), E4M3_MAX));
     const float inverse = 1 / whole / scale, back = whole * scale;
     for (int64_t j = 0; j < n; j++) {
@@ -49,7 +42,7 @@ static enum status matrix_largest(const struct quant_job *job, double *tiles, fl
 #pragma omp parallel for
     for (int64_t t = first / TILE_ROWS; t < tile_count(end); t++) {
         const int64_t row = t * TILE_ROWS, rows = min64(TILE_ROWS, job->rows - row);
-        tiles[t] = (double)largest(job->w + row * job->cols, rows * job->cols);
+        tiles[t] = (double)blocks_largest(job->w + row * job->cols, rows * job->cols);
     }
     PASS(team_gather(job->team, tiles, 1, TILE_ROWS, job->rows, e));
     *out = 0;
@@ -68,18 +61,11 @@ static enum status run(const struct quant_job *job, struct quant_report *report,
     enum status st = OK;
     double *tiles = NULL;
     float most;
-    int64_t first, end;
-    const int64_t cols = job->cols;
-    team_own_rows(job->team, job->rows, &first, &end);
     TRY(team_agree(job->team, open(job, &tiles, e), e));
     TRY(matrix_largest(job, tiles, &most, e));
     const float whole = fmaxf(most / (E4M3_MAX * E2M1_MAX), 0x1p-100f);
-#pragma omp parallel for
-    for (int64_t i = first; i < end; i++)
-        for (int64_t a = 0; a < cols; a += BLOCK)
-            block_round(job->w + i * cols + a, job->q + i * cols + a, min64(BLOCK, cols - a),
-                        whole);
-    const double blocks = (double)((cols + BLOCK - 1) / BLOCK), row = (double)cols;
+    blocks_round(job, BLOCK, block_round, whole);
+    const double blocks = (double)((job->cols + BLOCK - 1) / BLOCK), row = (double)job->cols;
     TRY(job_report(job, 4 + (SCALE_BITS * blocks + 32 / (double)job->rows) / row, report, e));
 done:
     free(tiles);

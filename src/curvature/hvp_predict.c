@@ -97,7 +97,6 @@ done:
 static void move(void *context, struct saved_move *m)
 {
     struct predicting *p = context;
-    struct err why = {0};
     saved_bytes(m, &p->tensor, sizeof p->tensor);
     for (int64_t i = 0; i < p->k; i++) {
         struct prediction *out = &p->out[i];
@@ -105,10 +104,7 @@ static void move(void *context, struct saved_move *m)
         saved_bytes(m, &out->second_order, sizeof out->second_order);
         saved_bytes(m, &out->squared_norm, sizeof out->squared_norm);
         out->n_tensors = p->n_tensors;
-        if (saved_loads(m) &&
-            mem_zero(&out->parts, p->n_tensors, sizeof *out->parts, "the prediction", &why) != OK)
-            saved_fail(m, &why);
-        saved_bytes(m, out->parts, p->n_tensors * (int64_t)sizeof *out->parts);
+        saved_array(m, &out->parts, p->n_tensors, sizeof *out->parts, "the prediction");
     }
 }
 

@@ -196,7 +196,6 @@ static void move(void *context, struct saved_move *m)
 {
     struct measuring *of = context;
     struct curvature *out = of->out;
-    struct err why = {0};
     saved_bytes(m, &of->stage, sizeof of->stage);
     saved_bytes(m, &out->loss, sizeof out->loss);
     saved_bytes(m, &out->gradient_norm, sizeof out->gradient_norm);
@@ -208,13 +207,8 @@ static void move(void *context, struct saved_move *m)
     saved_bytes(m, &out->restarts, sizeof out->restarts);
     saved_bytes(m, &out->vectors, sizeof out->vectors);
     saved_bytes(m, &out->products, sizeof out->products);
-    if (of->stage >= TRACE_STAGE && of->r->keep_vector && of->r->options.sharpness) {
-        const int64_t n = of->space->n;
-        if (saved_loads(m) &&
-            mem_alloc(&out->vector, n, sizeof *out->vector, "an eigenvector", &why) != OK)
-            saved_fail(m, &why);
-        saved_bytes(m, out->vector, n * (int64_t)sizeof *out->vector);
-    }
+    if (of->stage >= TRACE_STAGE && of->r->keep_vector && of->r->options.sharpness)
+        saved_array(m, &out->vector, of->space->n, sizeof *out->vector, "an eigenvector");
     if (of->stage > TRACE_STAGE && of->r->options.trace > 0) trace_estimate_move(&out->trace, m);
 }
 

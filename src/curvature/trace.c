@@ -282,7 +282,6 @@ void trace_estimate_move(struct trace_estimate *t, struct saved_move *m)
 {
     double **const arrays[] = {&t->part, &t->part_error, &t->exact, &t->samples};
     enum { ARRAYS = sizeof arrays / sizeof *arrays };
-    struct err why = {0};
     saved_bytes(m, &t->mean, sizeof t->mean);
     saved_bytes(m, &t->error, sizeof t->error);
     saved_bytes(m, &t->converged, sizeof t->converged);
@@ -291,9 +290,7 @@ void trace_estimate_move(struct trace_estimate *t, struct saved_move *m)
     saved_bytes(m, &t->n_parts, sizeof t->n_parts);
     for (int i = 0; i < ARRAYS; i++) {
         const int64_t n = t->n_parts * (i + 1 < ARRAYS ? 1 : t->probes);
-        if (saved_loads(m) && mem_zero(arrays[i], n, sizeof(double), "a trace", &why) != OK)
-            saved_fail(m, &why);
-        saved_bytes(m, *arrays[i], n * (int64_t)sizeof(double));
+        saved_array(m, arrays[i], n, sizeof(double), "a trace");
     }
 }
 

@@ -78,6 +78,9 @@ bool saved_loads(const struct saved_move *m);
 bool saved_counts(const struct saved_move *m);
 /* Moves n bytes between `at` and the file. at NULL while loading: skips them. */
 void saved_bytes(struct saved_move *m, void *at, int64_t n);
+/* Moves n items of `size` bytes. array: address of the pointer to them; loading allocates it, which
+ * the caller frees (NULL after an error). what: for messages. */
+void saved_array(struct saved_move *m, void *array, int64_t n, size_t size, const char *what);
 /* Moves a text: loading sets *text, which the caller frees (NULL after an error). */
 void saved_text(struct saved_move *m, char **text);
 /* What a move function finds fails the move (code OK: nothing). After a failure, also one of

@@ -109,6 +109,15 @@ void saved_bytes(struct saved_move *m, void *at, int64_t n)
     if (m->direction == SAVED_LOAD) load(m, at, n);
 }
 
+void saved_array(struct saved_move *m, void *array, int64_t n, size_t size, const char *what)
+{
+    struct err why = {0};
+    void *items;
+    if (saved_loads(m) && mem_zero(array, n, size, what, &why) != OK) saved_fail(m, &why);
+    memcpy(&items, array, sizeof items); /* whatever type it points to */
+    saved_bytes(m, items, n * (int64_t)size);
+}
+
 void saved_text(struct saved_move *m, char **text)
 {
     int64_t n = saved_loads(m) ? 0 : (int64_t)strlen(*text);

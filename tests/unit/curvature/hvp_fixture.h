@@ -2,6 +2,7 @@
 #pragma once
 #include "checkpoint/tensor_file.h"
 #include "curvature/hvp.h"
+#include "model_fixtures.h"
 #include "util/rng.h"
 #include <math.h>
 #include <omp.h>
@@ -26,24 +27,6 @@ static const double tolerance = 1e-9;
 #else
 static const double tolerance = 1e-4;
 #endif
-
-static const char *const hvp_fixtures[] = {
-    "llama",
-    "llama_rope_llama3",
-    "llama_rope_yarn",
-    "smollm3",
-    "olmo2",
-    "olmo3",
-    "olmo3_yarn",
-    "olmo",
-    "apertus",
-    "gpt_neox_parallel",
-    "gpt_neox_sequential",
-    "qwen2",
-    "qwen3",
-    "opensci",
-};
-enum { FIXTURES_N = sizeof hvp_fixtures / sizeof *hvp_fixtures };
 
 struct hvp_fixture {
     struct checkpoint *checkpoint;
@@ -162,8 +145,8 @@ static inline double norm(int64_t n, const real *x)
 #define EACH_FIXTURE(tests, n, function)                                                           \
     for (int i_ = 0; i_ < FIXTURES_N; i_++) {                                                      \
         static char names_[FIXTURES_N][96];                                                        \
-        snprintf(names_[i_], sizeof *names_, "%s: %s", #function, hvp_fixtures[i_]);               \
+        snprintf(names_[i_], sizeof *names_, "%s: %s", #function, model_fixtures[i_]);             \
         tests[n++] = (struct CMUnitTest){.name = names_[i_],                                       \
                                          .test_func = function,                                    \
-                                         .initial_state = (void *)(uintptr_t)hvp_fixtures[i_]};    \
+                                         .initial_state = (void *)(uintptr_t)model_fixtures[i_]};  \
     }

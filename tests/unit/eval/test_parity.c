@@ -3,6 +3,7 @@
 #include "eval/head.h"
 #include "eval/metric.h"
 #include "linalg/linalg.h"
+#include "model_fixtures.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -19,23 +20,6 @@
         struct err err_ = {0}, *e = &err_;                                                         \
         if ((call) != OK) fail_msg("%s", err_.text);                                               \
     } while (0)
-
-static const char *const fixtures[] = {
-    "llama",
-    "llama_rope_llama3",
-    "llama_rope_yarn",
-    "smollm3",
-    "olmo2",
-    "olmo3",
-    "olmo3_yarn",
-    "olmo",
-    "apertus",
-    "gpt_neox_parallel",
-    "gpt_neox_sequential",
-    "qwen2",
-    "qwen3",
-    "opensci",
-};
 
 /* One fixture and its reference outputs. */
 struct fixture {
@@ -161,12 +145,11 @@ static void meets_transformers(void **state)
 
 int main(void)
 {
-    enum { N = sizeof fixtures / sizeof *fixtures };
-    struct CMUnitTest tests[N];
+    struct CMUnitTest tests[FIXTURES_N];
     linalg_setup();
-    for (int i = 0; i < N; i++)
-        tests[i] = (struct CMUnitTest){.name = fixtures[i],
+    for (int i = 0; i < FIXTURES_N; i++)
+        tests[i] = (struct CMUnitTest){.name = model_fixtures[i],
                                        .test_func = meets_transformers,
-                                       .initial_state = (void *)(size_t)fixtures[i]};
+                                       .initial_state = (void *)(size_t)model_fixtures[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

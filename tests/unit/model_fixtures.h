@@ -1,0 +1,21 @@
+/* model_fixtures: the models of tests/fixtures/models with reference outputs, one or more per
+ * family. */
+#pragma once
+
+static const char *const model_fixtures[] = {
+    "llama",
+    "llama_rope_llama3",
+    "llama_rope_yarn",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "olmo3_yarn",
+    "olmo",
+    "apertus",
+    "gpt_neox_parallel",
+    "gpt_neox_sequential",
+    "qwen2",
+    "qwen3",
+    "opensci",
+};
+enum { FIXTURES_N = sizeof model_fixtures / sizeof *model_fixtures };

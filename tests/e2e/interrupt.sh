@@ -6,13 +6,9 @@ need_python h5py numpy
 export OMPI_MCA_btl_vader_backing_directory=$work # files of killed jobs go with the scratch folder
 export OMPI_MCA_odls_base_sigkill_timeout=20      # not 1 s: a busy machine may need longer to write an end record
 
-fixed_text "$work/text.txt"
-sed -n '1p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
-cat >"$work/sweep.yaml" <<YAML
+quickstart_sweep '1p;9p' fixed_text <<YAML
 name: interrupt
 results: whole.h5
-models:
-  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
 bits: [4]
 methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
 calibration: {text: text.txt, length: 64, samples: 4}
@@ -25,14 +21,8 @@ long=(--set curvature.trace=100000)
 # records JOURNAL TYPE: how many there are
 records() { grep -c "\"type\":\"$2\"" "$1" 2>/dev/null; }
 
-# wait_for JOURNAL TYPE N: until there are so many
-wait_for() {
-    for _ in $(seq 1200); do
-        [ "$(records "$1" "$2")" -ge "$3" ] 2>/dev/null && return
-        sleep 0.05
-    done
-    fail "$1 has not got $3 records of type $2 in a minute: $(cat "$work/err")"
-}
+# has_records JOURNAL TYPE N: whether there are so many
+has_records() { [ "$(records "$1" "$2")" -ge "$3" ]; }
 
 # check_end NAME: the journal ends with "stopped", and no lock or temporary file is left
 check_end() {
@@ -53,7 +43,7 @@ for predictions in 0 1; do
     name=killed$predictions
     "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$name.h5" >"$work/out" 2>"$work/err" </dev/null &
     run=$!
-    [ $predictions = 0 ] && wait_for "$work/$name.journal" cell 2 || wait_for "$work/$name.journal" completion 1
+    [ $predictions = 0 ] && wait_for 60 has_records "$work/$name.journal" cell 2 || wait_for 60 has_records "$work/$name.journal" completion 1
     kill -9 $run
     wait $run 2>/dev/null
     done_cells=$("$QTRAJ" status "$work/$name.journal" --json | "$python" -c "import json, sys; print(json.load(sys.stdin)['all']['done'])")
@@ -84,7 +74,7 @@ for signal in INT TERM; do
     # a shell's background jobs ignore SIGINT until the program asks for it
     "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$name.h5" "${long[@]}" >"$work/out" 2>"$work/err" </dev/null &
     run=$!
-    wait_for "$work/$name.journal" completion 3
+    wait_for 60 has_records "$work/$name.journal" completion 3
     start=$(now)
     kill -$signal $run
     wait $run
@@ -100,7 +90,7 @@ done
 bash -c 'trap - INT; exec mpirun -n 3 "$@"' mpirun "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/three.h5" "${long[@]}" \
     >"$work/out" 2>"$work/err" </dev/null &
 run=$!
-wait_for "$work/three.journal" completion 3
+wait_for 60 has_records "$work/three.journal" completion 3
 start=$(now)
 kill -TERM $run
 wait $run

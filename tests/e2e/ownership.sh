@@ -3,13 +3,9 @@
 # write of the cube; what killed runs leave; files that are no cube; cubes and journals that are damaged, cut or older.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
-fixed_text "$work/text.txt"
-sed -n '1p;3p;5p;7p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
-cat >"$work/sweep.yaml" <<YAML
+quickstart_sweep '1p;3p;5p;7p;9p' fixed_text <<YAML
 name: own
 results: whole.h5
-models:
-  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
 bits: [4]
 methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
 calibration: {text: text.txt, length: 64, samples: 4}
@@ -17,16 +13,6 @@ evaluation: [{name: text, text: text.txt, length: 64, skip: 4, samples: 5}]
 YAML
 long=(--set curvature.trace=100000 --set curvature.sequences=3 --set curvature.length=64)
 cd "$work" || exit 2
-
-# wait_for SECONDS COMMAND ...: until it succeeds
-wait_for() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@" 2>/dev/null; do
-        [ $SECONDS -lt $end ] || { fail "never: $*"; return 1; }
-        sleep 0.05
-    done
-}
 
 # start NAME [ARGUMENT ...]: a run alone in the background, $run, with results NAME.h5; its messages are in NAME.err
 start() {

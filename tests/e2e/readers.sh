@@ -2,13 +2,9 @@
 # and gives whole numbers.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy xarray
-fixed_text "$work/text.txt"
-sed -n '1p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
-cat >"$work/sweep.yaml" <<YAML
+quickstart_sweep '1p;9p' fixed_text <<YAML
 name: readers
 results: x.h5
-models:
-  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
 bits: [4]
 methods: [{method: rtn, group_size: 64}]
 evaluation: [{name: text, text: text.txt, length: 64, skip: 4, samples: 2}]

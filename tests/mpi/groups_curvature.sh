@@ -5,13 +5,9 @@
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
-fixed_text "$work/text.txt"
-sed -n '1p;4p;9p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
-cat >"$work/sweep.yaml" <<YAML
+quickstart_sweep '1p;4p;9p' fixed_text <<YAML
 name: groups-curvature
 results: results.h5
-models:
-  - {name: quickstart, trajectory: trajectory.csv, path: "$quickstart/trajectory/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
 bits: [4, 8]
 methods: [{method: rtn, group_size: 64}]
 evaluation:

@@ -50,6 +50,16 @@ launch() {
     timeout -k 5 "$seconds" mpirun -n "$ranks" "$QTRAJ" "$@" >"$work/out" 2>"$work/err" </dev/null
 }
 
+# wait_for SECONDS COMMAND ...: until it succeeds
+wait_for() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" 2>/dev/null; do
+        [ $SECONDS -lt $end ] || { fail "never: $*: $(tail -n 20 "$work/err" 2>/dev/null)"; return 1; }
+        sleep 0.05
+    done
+}
+
 # compare A B [ARGUMENT ...]: compares the cubes A.h5 and B.h5 in $work, except volatile variables.
 compare() {
     "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" "${@:3}" >"$work/differences" ||
@@ -64,10 +74,10 @@ quickstart=$SOURCE/configs/quickstart
 # fixed_text FILE: writes a text that no change of the sources changes, for numbers that depend on the text.
 fixed_text() { fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$1"; }
 
-# quickstart_sweep LINES: writes $work/sweep.yaml from standard input plus a model with the rows of the quickstart's
-# trajectory that the sed expression LINES prints, and a text $work/text.txt.
+# quickstart_sweep LINES [TEXT]: writes $work/sweep.yaml from standard input plus a model with the rows of the quickstart's
+# trajectory that the sed expression LINES prints, and a text $work/text.txt (TEXT: own_text, the default, or fixed_text).
 quickstart_sweep() {
-    own_text "$work/text.txt"
+    "${2:-own_text}" "$work/text.txt"
     sed -n "$1" "$quickstart/trajectory.csv" >"$work/trajectory.csv"
     {
         cat

@@ -183,9 +183,8 @@ static enum status fill(const struct journal *j, struct window *w, int64_t used,
         w->data = data;
         w->capacity = room;
     }
-    ssize_t got;
-    do got = pread(j->fd, w->data + w->n, (size_t)(w->capacity - w->n), (off_t)(w->at + w->n));
-    while (got < 0 && errno == EINTR);
+    const ssize_t got =
+        fsx_pread(j->fd, w->data + w->n, (size_t)(w->capacity - w->n), w->at + w->n);
     NEED(got >= 0, ERR_IO, "%s: %s", j->path, strerror(errno));
     *more = got > 0;
     w->n += got;
@@ -230,8 +229,7 @@ static enum status read_line(struct journal *j, int64_t i, struct err *e)
         j->room = 2 * s->n;
     }
     for (int64_t got = 0; got < s->n;) {
-        ssize_t r = pread(j->fd, j->line + got, (size_t)(s->n - got), (off_t)(s->at + got));
-        if (r < 0 && errno == EINTR) continue;
+        ssize_t r = fsx_pread(j->fd, j->line + got, (size_t)(s->n - got), s->at + got);
         NEED(r > 0, ERR_IO, "%s: cannot be read at byte %lld: %s", j->path,
              (long long)(s->at + got), r ? strerror(errno) : "the file was cut");
         got += r;
@@ -420,7 +418,7 @@ static int64_t count_lines(int fd, int64_t at)
 {
     char part[1 << 16];
     int64_t lines = 0;
-    for (ssize_t r; (r = pread(fd, part, sizeof part, (off_t)at)) != 0; at += r) {
+    for (ssize_t r; (r = fsx_pread(fd, part, sizeof part, at)) != 0; at += r) {
         if (r < 0) return -1;
         for (ssize_t i = 0; i < r; i++) lines += part[i] == '\n';
     }
@@ -436,9 +434,9 @@ enum journal_since journal_since(const char *path, const struct journal_mark *ma
     if (!mark->bytes) return JOURNAL_UNKNOWN;
     if (fsx_open(path, &fd, &size, NULL) != OK) return JOURNAL_UNKNOWN;
     const bool same = size >= mark->bytes &&
-                      pread(fd, found, CHECKSUM, (off_t)mark->line) == CHECKSUM &&
+                      fsx_pread(fd, found, CHECKSUM, mark->line) == CHECKSUM &&
                       memcmp(found, mark->checksum, CHECKSUM) == 0 &&
-                      pread(fd, &end, 1, (off_t)mark->bytes - 1) == 1 && end == '\n';
+                      fsx_pread(fd, &end, 1, mark->bytes - 1) == 1 && end == '\n';
     if (same) *lines = count_lines(fd, mark->bytes);
     close(fd);
     return !same ? JOURNAL_OTHER : *lines ? JOURNAL_LONGER : JOURNAL_SAME;

@@ -81,7 +81,7 @@ enum status seal_is_cube(const char *path, bool *is, struct err *e)
     int fd = -1;
     TRY(fsx_open(path, &fd, NULL, e));
     TRY(mem_alloc(&data, HEAD, 1, path, e));
-    const ssize_t got = pread(fd, data, HEAD, 0);
+    const ssize_t got = fsx_pread(fd, data, HEAD, 0);
     ENSURE(got >= 0, ERR_IO, "%s: %s", path, strerror(errno));
     const size_t n = (size_t)got;
     *is = n >= sizeof signature && memcmp(data, signature, sizeof signature - 1) == 0 &&

@@ -275,7 +275,8 @@ enum status results_view_open(const char *path, enum view_content content, const
     int fd = -1;
     view_leave_out(content, metrics, &without);
     TRY(fsx_open(path, &fd, NULL, e));
-    if (read(fd, head, sizeof head) == sizeof head && memcmp(head, signature, sizeof head) == 0)
+    if (fsx_pread(fd, head, sizeof head, 0) == sizeof head &&
+        memcmp(head, signature, sizeof head) == 0)
         TRY(cube_read(path, content, &without, out, e));
     else
         TRY(open_journal(path, &without, out, e));

@@ -7,10 +7,10 @@
 /* The weight of what is known before, beside what is measured, as a share of the plan. */
 static const double weight_before = 0.002;
 
-static const char *const words[PART_N] = {[PART_CELLS] = "cells",
-                                          [PART_SECOND_ORDER] = "second order",
-                                          [PART_CURVATURE] = "curvature",
-                                          [PART_SURFACE] = "a point"};
+const char *const pace_words[PART_N] = {[PART_CELLS] = "cells",
+                                        [PART_SECOND_ORDER] = "second order",
+                                        [PART_CURVATURE] = "curvature",
+                                        [PART_SURFACE] = "a point"};
 
 /* The clock of the part in hand runs on from now. */
 static void settle(struct pace *p)
@@ -69,7 +69,7 @@ static void tell(struct pace *p, bool last)
 {
     settle(p);
     if (p->part >= 0)
-        p->hooks->progress(p->hooks->context, words[p->part], pace_left(p), p->once, last);
+        p->hooks->progress(p->hooks->context, pace_words[p->part], pace_left(p), p->once, last);
 }
 
 void pace_open(struct pace *p, const struct visit *v, const struct visit_hooks *hooks,

@@ -6,6 +6,9 @@
 #pragma once
 #include "group/task.h"
 
+/* What each part is called in messages. */
+extern const char *const pace_words[PART_N];
+
 struct pace {
     const struct visit_hooks *hooks;
     struct pace_past *past;

@@ -1,11 +1,7 @@
 #include "group/part_saved.h"
+#include "group/pace.h"
 #include "util/mem.h"
 #include <stdlib.h>
-
-static const char *const words[PART_N] = {[PART_CELLS] = "cells",
-                                          [PART_SECOND_ORDER] = "second order",
-                                          [PART_CURVATURE] = "curvature",
-                                          [PART_SURFACE] = "point"};
 
 static enum status describe(const struct part_context *c, int part, const char *settings,
                             char **label, struct saved_place *place, struct err *e)
@@ -13,7 +9,7 @@ static enum status describe(const struct part_context *c, int part, const char *
     enum status st = OK;
     char *text = NULL;
     const struct visit *v = c->visit;
-    TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, words[part]));
+    TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, pace_words[part]));
     TRY(mem_format(&text, e, "%s %s", c->seen[part], c->provenance.weights_hash));
     hash_text(text, place->identity[SAVED_INPUTS]);
     hash_text(settings, place->identity[SAVED_SETTINGS]);

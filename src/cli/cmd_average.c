@@ -2,6 +2,7 @@
 #include "checkpoint/folder_copy.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "config/sweep.h"
 #include "group/inputs.h"
 #include "group/weights.h"
 #include "util/log.h"
@@ -53,13 +54,13 @@ static enum status set_weights(struct average *a, struct err *e)
 
 static enum status set_decay(struct average *a, struct err *e)
 {
-    double decay, power = 1;
+    double decay;
     const char *rest = NULL;
     PASS(take_number("--ema", a->decay, &decay, &rest, e));
     NEED(!rest && decay > 0 && decay < 1, ERR_USAGE, "--ema %s: expected a number between 0 and 1",
          a->decay);
-    for (int64_t i = a->mean.n - 1; i >= 0; i--, power *= decay)
-        a->mean.parts[i].coefficient = i > 0 ? (1 - decay) * power : power;
+    for (int64_t i = 0; i < a->mean.n; i++)
+        a->mean.parts[i].coefficient = average_weight(decay, i, a->mean.n);
     return OK;
 }
 

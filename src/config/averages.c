@@ -115,11 +115,10 @@ done:
     return st;
 }
 
-/* Weight of member i of n, the oldest being 0: of the moving average that starts with it. */
-static double weight_of(const struct average_entry *a, int64_t i, int64_t n)
+double average_weight(double decay, int64_t i, int64_t n)
 {
-    double w = i > 0 && a->decay > 0 ? 1 - a->decay : 1;
-    for (int64_t j = i + 1; j < n && a->decay > 0; j++) w *= a->decay;
+    double w = i > 0 && decay > 0 ? 1 - decay : 1;
+    for (int64_t j = i + 1; j < n && decay > 0; j++) w *= decay;
     return w;
 }
 
@@ -133,8 +132,8 @@ static enum status add_window(struct making *k, const int64_t *rows, int64_t end
     TRY(mem_format(&name, e, "%s@%s", k->a->name, k->m->rows[rows[end]].checkpoint));
     TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
     for (int64_t i = 0; i < n; i++)
-        members[i] =
-            (struct average_member){k->model, rows[end - n + 1 + i], weight_of(k->a, i, n)};
+        members[i] = (struct average_member){k->model, rows[end - n + 1 + i],
+                                             average_weight(k->a->decay, i, n)};
     TRY(add_row(k, name, members, n, e));
 done:
     free(name);

@@ -245,6 +245,9 @@ MUST_USE enum status data_options_from_json(const json_t *json, struct data_opti
  * scope: of the sweep. ERR_USAGE: a name that is unknown or there twice, too few checkpoints. */
 MUST_USE enum status averages_resolve(struct sweep *s, const struct option_scope *scope,
                                       struct err *e);
+/* The weight of member i of n, the oldest being 0: 1 if decay is 0, else that in the moving average
+ * that starts with the oldest, w = decay w + (1 - decay) next. */
+double average_weight(double decay, int64_t i, int64_t n);
 /* The row of m's table whose columns a row of m has: that of an average's last member; -1: it is
  * another model's. */
 int64_t trajectory_table_row(const struct sweep *s, int64_t model, int64_t row);

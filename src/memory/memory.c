@@ -94,6 +94,7 @@ static void take_maximum(struct quant_memory *to, const struct quant_memory *fro
     to->prepared = max64(to->prepared, from->prepared);
     to->preparing = max64(to->preparing, from->preparing);
     to->running = max64(to->running, from->running);
+    to->linears = max64(to->linears, from->linears);
 }
 
 bool memory_distributes(int64_t from, int64_t ranks, int64_t cols)
@@ -117,6 +118,11 @@ void memory_need_options(struct memory_need *need, const struct run_options *o)
     need->scalapack_from = memory_distributed_from(o);
 }
 
+static int64_t longest_of(const struct memory_need *need)
+{
+    return max64(need->evaluation.longest, need->calibration.longest);
+}
+
 void memory_need_add(struct memory_need *need, const struct quant_method *method,
                      const struct quant_options *options)
 {
@@ -131,6 +137,8 @@ void memory_need_add(struct memory_need *need, const struct quant_method *method
         struct quant_memory m = {0};
         const struct quant_extent extent = {.cols = need->sizes.cols[stage],
                                             .rows = need->sizes.rows[stage],
+                                            .all_rows = need->sizes.all_rows[stage],
+                                            .longest = longest_of(need),
                                             .threads = need->threads,
                                             .ranks = max64(need->ranks, 1),
                                             .distributed =
@@ -224,15 +232,16 @@ static int64_t statistics_of(const struct memory_need *need, const struct batch 
 
 static int64_t quantizer_of(const struct memory_need *need, const struct batch *b)
 {
-    int64_t one = 0, together = 0, before = 0;
+    int64_t one = 0, together = 0, before = 0, linears = 0;
     for (int stage = 0; stage < STAGE_N; stage++) {
         const struct quant_memory *m = &need->stage[stage];
         int64_t passing = max64(m->preparing, m->running);
         one = max64(one, m->prepared + passing);
         together = max64(together, before + m->prepared + passing);
         before += m->prepared;
+        linears += m->linears;
     }
-    return b->shared || (need->ranks > 1 && b->own_at_once) ? together : one;
+    return linears + ((b->shared || (need->ranks > 1 && b->own_at_once)) ? together : one);
 }
 
 /* Tokens of the longest range. */
@@ -338,8 +347,7 @@ static enum status too_little(const struct memory_need *need, const struct memor
         least_plan->place.scratch ? " and its states on scratch" : "",
         (double)memory_bound(least_plan->peak) / mib,
         (double)least_plan->part[MEMORY_WEIGHTS] / mib,
-        (double)least_plan->part[MEMORY_STATES] / mib,
-        (long long)max64(need->evaluation.longest, need->calibration.longest),
+        (double)least_plan->part[MEMORY_STATES] / mib, (long long)longest_of(need),
         (double)least_plan->part[MEMORY_WORK] / mib,
         (double)(least_plan->part[MEMORY_HESSIANS] + least_plan->part[MEMORY_QUANTIZER]) / mib,
         (double)(least_plan->head) / mib,
@@ -349,8 +357,7 @@ static enum status too_little(const struct memory_need *need, const struct memor
 enum status memory_plan_make(const struct memory_need *need, const struct memory_limits *limits,
                              struct memory_plan *out, struct err *e)
 {
-    int64_t n = variants(need),
-            longest = max64(need->evaluation.longest, need->calibration.longest);
+    int64_t n = variants(need), longest = longest_of(need);
     /* Whole sequences, if possible enough of them to occupy every thread. */
     const int64_t ranges[] = {max64(longest, need->threads * 4 * TOKEN_TILE), longest};
     struct memory_plan p, smallest = {.peak = INT64_MAX};

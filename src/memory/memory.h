@@ -84,7 +84,8 @@ bool memory_distributes(int64_t from, int64_t ranks, int64_t cols);
 int64_t memory_distributed_from(const struct run_options *o);
 /* Sets need->type and need->scalapack_from from the options. */
 void memory_need_options(struct memory_need *need, const struct run_options *o);
-/* Adds a variant and its method's memory to need, whose sizes and threads must be set. */
+/* Adds a variant and its method's memory to need, whose sizes, threads and sequences must be set.
+ */
 void memory_need_add(struct memory_need *need, const struct quant_method *method,
                      const struct quant_options *options);
 

@@ -92,9 +92,11 @@ struct quant_block {
 
 /* --- plans --- */
 
-/* The sizes of a stage that memory depends on: its inputs and the outputs of its widest linear. */
+/* The sizes of a stage that memory depends on: its inputs, and the outputs of its widest linear and
+ * of all its linears. */
 struct quant_extent {
-    int64_t cols, rows;
+    int64_t cols, rows, all_rows;
+    int64_t longest; /* tokens of the longest sequence */
     int64_t threads;
     int64_t ranks;    /* ranks that share the rows */
     bool distributed; /* the Gram matrix is distributed over them */
@@ -105,6 +107,7 @@ struct quant_memory {
     int64_t prepared;  /* result of prepare */
     int64_t preparing; /* more, while prepare runs */
     int64_t running;   /* while run runs, besides w and q */
+    int64_t linears;   /* results of make_linear for the linears of the stage */
 };
 
 /* Work of the method besides forward passes and statistics. */

@@ -11,7 +11,8 @@
     X(FP4, fp4)                                                                                    \
     X(MXFP4, mxfp4)                                                                                \
     X(NVFP4, nvfp4)                                                                                \
-    X(INT8_WEIGHT, int8_weight)
+    X(INT8_WEIGHT, int8_weight)                                                                    \
+    X(INT8, int8)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */

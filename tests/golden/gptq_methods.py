@@ -1,6 +1,7 @@
-"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq and by RTN, and the last block's
-weights for the group-aware order (tests/fixtures/gptq/methods_llama). Tolerances: 1e-5 for losses without calibration, 1e-3 for
-sequential ones, because the random model amplifies every code that flips at a tie.
+"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq, by RTN, bitsandbytes and hqq, and the
+last block's weights for the group-aware order (tests/fixtures/gptq/methods_llama). Tolerances: 1e-5 for losses without calibration,
+1e-3 for sequential ones, because the random model amplifies every code that flips at a tie; 2e-5 with double quantization, where the
+package rounds one magnitude in some hundreds to the second nearest code (src/quant/absmax.h).
 
 usage: gptq_methods.py QTRAJ FIXTURES
 """
@@ -16,6 +17,17 @@ from golden import expect, finish, load
 QTRAJ, FIXTURES = sys.argv[1:3]
 FILE = f"{FIXTURES}/gptq/methods_llama.safetensors"
 MODEL = ["--damping", "0.05", "--damping-increment", "0.01", "--hessian-per-token"]
+DATA_FREE = {
+    "nf4": ["nf4"],
+    "nf4_dq": ["nf4", "--double-quant"],
+    "fp4": ["fp4"],
+    "fp4_dq": ["fp4", "--double-quant"],
+    "int8_weight_only": ["int8_weight"],
+    "int8_threshold6": ["int8"],
+    "int8_threshold2": ["int8", "--outlier-threshold", "2"],
+    "hqq_b4_g64_rz": ["hqq", "--bits", "4", "--group-size", "64"],
+    "hqq_b3_g64": ["hqq", "--bits", "3", "--group-size", "64"],
+}
 FLAGS = {
     "rtn": [],
     "gptq_ist": ["--damping", "0.01"],
@@ -25,13 +37,17 @@ FLAGS = {
 }
 
 
+def run(*flags):
+    command = [QTRAJ, "quantize", f"{FIXTURES}/models/llama", "--evaluation-ids", f"{FILE}:evaluation_ids", "--json", "--method", *flags]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def quantize(kind, setting, out):
     bits, group, grid = setting.split("_")
-    command = [QTRAJ, "quantize", f"{FIXTURES}/models/llama", "--method", "rtn" if kind == "rtn" else "gptq", "--bits", bits[1:], "--group-size", group[1:],
-               *(["--asymmetric"] if grid == "asym" else []), *FLAGS[kind], "--evaluation-ids", f"{FILE}:evaluation_ids", "--json", "--weights", out]
-    if kind != "rtn":
-        command += ["--calibration-ids", f"{FILE}:calibration_ids"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    flags = ["--bits", bits[1:], "--group-size", group[1:], *(["--asymmetric"] if grid == "asym" else []), *FLAGS[kind], "--weights", out]
+    if kind == "rtn":
+        return run("rtn", *flags)
+    return run("gptq", *flags, "--calibration-ids", f"{FILE}:calibration_ids")
 
 
 losses = json.load(open(FILE.replace(".safetensors", ".json")))["loss"]
@@ -39,6 +55,10 @@ stored, checked = load(FILE), 0
 with tempfile.TemporaryDirectory() as folder:
     for name, want in losses.items():
         if name == "baseline":
+            continue
+        if name in DATA_FREE:
+            loss = run(*DATA_FREE[name])["loss"]
+            expect(abs(loss / want - 1) <= (2e-5 if name.endswith("_dq") else 1e-5), f"{name}: loss {loss:.6f}, reference {want:.6f}")
             continue
         kind, setting = name.rsplit(".", 1)
         result = quantize(kind, setting, f"{folder}/w.safetensors")
@@ -51,5 +71,5 @@ with tempfile.TemporaryDirectory() as folder:
             share = np.mean(np.abs(have - ref) <= 1e-3 * np.abs(ref) + 1e-6)
             expect(share >= 0.95, f"{key}: {share:.4%} equal")
             checked += 1
-expect(checked == 2 and len(losses) == 13, f"{len(losses)} losses, {checked} matrices")
+expect(checked == 2 and len(losses) == 22, f"{len(losses)} losses, {checked} matrices")
 finish()

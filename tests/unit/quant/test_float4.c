@@ -1,4 +1,4 @@
-/* nf4, fp4 and int8_weight against bitsandbytes, mxfp4 and nvfp4 against torchao
+/* nf4, fp4, int8 and int8_weight against bitsandbytes, mxfp4 and nvfp4 against torchao
  * (tests/fixtures/float4). */
 #include "fixture.h"
 #include "layer.h"
@@ -115,6 +115,63 @@ static void test_int8(void **state)
     fixture_close(&f);
 }
 
+/* y (tokens, rows) of the run-time linear for the inputs of that name. */
+static float *apply(const struct fixture *f, const char *layer, const char *inputs,
+                    double threshold)
+{
+    const struct quant_method *m = quant_find("int8");
+    struct fixture_tensor w = tensor(f, layer, "W"), x = tensor(f, layer, inputs);
+    struct quant_options o = options_make(128);
+    struct err e = {0};
+    void *linear;
+    float *y;
+    if (threshold != 6) memcpy(&o.own[METHOD_INT8], &threshold, sizeof threshold);
+    const struct quant_job job = {
+        .bits = 8, .options = &o, .rows = w.dim[0], .cols = w.dim[1], .w = w.f};
+    if (mem_zero(&y, x.dim[0] * job.rows, sizeof *y, "outputs", &e) != OK ||
+        m->make_linear(&job, x.dim[0], &linear, &e) != OK)
+        fail_msg("%s", e.text);
+    for (int i = 0; i < 2; i++) m->apply(linear, x.f, x.dim[0], y, job.rows); /* twice the same */
+    m->free_linear(linear);
+    return y;
+}
+
+static double largest_error(const struct fixture *f, const char *layer, const char *inputs,
+                            const float *y)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.Y_f32", inputs);
+    struct fixture_tensor expected = tensor(f, layer, name);
+    const float *bias = tensor(f, layer, "int8.bias").f;
+    double most = 0, error = 0;
+    for (int64_t i = 0; i < expected.dim[0] * expected.dim[1]; i++) {
+        const double e = (double)expected.f[i], b = (double)bias[i % expected.dim[1]];
+        most = fmax(most, fabs(e));
+        error = fmax(error, fabs((double)y[i] + b - e));
+    }
+    return error / most;
+}
+
+/* Outputs of LLM.int8(), with and without outliers; without their own treatment they differ. */
+static void test_int8_linear(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    assert_true(fixture_open(&f, FIXTURES "/float4", "float4"));
+    for (int i = 0; i < 3; i++) {
+        static const char *const inputs[] = {"int8.X", "int8.Xout"};
+        for (int k = 0; k < 2; k++) {
+            float *y = apply(&f, layers[i], inputs[k], 6),
+                  *without = apply(&f, layers[i], inputs[k], 0);
+            assert_true(largest_error(&f, layers[i], inputs[k], y) < 1e-6);
+            assert_true((largest_error(&f, layers[i], inputs[k], without) > 1e-3) == (k == 1));
+            free(y);
+            free(without);
+        }
+    }
+    fixture_close(&f);
+}
+
 static void test_dynamic_map(void **state)
 {
     (void)state;
@@ -133,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packages),
         cmocka_unit_test(test_int8),
+        cmocka_unit_test(test_int8_linear),
         cmocka_unit_test(test_dynamic_map),
     };
     linalg_setup();

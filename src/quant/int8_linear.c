@@ -1,0 +1,232 @@
+#include "quant/int8_linear.h"
+#include "linalg/linalg.h"
+#include "quant/tile.h"
+#include "tensor/dtype.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+/* So many products of two codes sum up exactly in f32, in any order. */
+enum { CHUNK = 1024 };
+_Static_assert(CHUNK *INT8_MOST *INT8_MOST < 1 << 24, "sums of codes are not exact");
+
+struct int8_linear {
+    int64_t rows, cols, longest;
+    struct int8_format format;
+    int8_t *codes;    // (rows, cols)
+    float *scale;     // (rows)
+    float *divisor;   // (cols); NULL: 1
+    float *inputs;    // (longest, cols) codes of the inputs
+    float *in_scale;  // (longest)
+    bool *is_outlier; // (cols)
+    int64_t *outlier; // (cols) the outlier channels, rising
+    float *raw;       // (longest, outliers) inputs of the outlier channels; NULL: there are none
+    float *scratch;   // (threads, scratch_floats)
+    int threads;
+};
+
+/* Floats of a thread: weights of a chunk, its products, sums in f64; or a row of weights. */
+static int64_t scratch_floats(int64_t cols, int64_t longest)
+{
+    return max64(TILE_ROWS * CHUNK + longest * TILE_ROWS * 3, 2 * cols);
+}
+
+int64_t int8_linear_bytes(const struct quant_extent *x, bool outliers)
+{
+    const int64_t f = sizeof(float), linears = (x->all_rows + x->rows - 1) / x->rows;
+    const int64_t inputs = x->longest * (x->cols * (outliers ? 2 : 1) + 1) * f;
+    const int64_t channels = x->cols * (f + (int64_t)sizeof(int64_t) + 1);
+    const int64_t scratch = x->threads * scratch_floats(x->cols, x->longest) * f;
+    return x->all_rows * (x->cols + f) + linears * (inputs + channels + scratch);
+}
+
+/* codes (n) <- values, which are integers. */
+static void narrow(int8_t *codes, const float *values, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) codes[j] = (int8_t)values[j];
+}
+
+/* Row i of the weights; t: 2 * cols floats. */
+static void round_row(struct int8_linear *l, const float *w, int64_t i, float *t)
+{
+    const int64_t n = l->cols;
+    float *row = t + n;
+    for (int64_t j = 0; j < n; j++) row[j] = w[i * n + j] * (l->divisor ? l->divisor[j] : 1);
+    l->scale[i] = l->format.round(row, t, n);
+    narrow(l->codes + i * n, t, n);
+}
+
+static enum status allocate(struct int8_linear *l, bool divides, struct err *e)
+{
+    const char *what = "an 8-bit linear";
+    const int64_t cols = l->cols, scratch = scratch_floats(cols, l->longest);
+    PASS(mem_alloc(&l->codes, l->rows * cols, sizeof *l->codes, what, e));
+    PASS(mem_alloc(&l->scale, l->rows, sizeof *l->scale, what, e));
+    if (divides) PASS(mem_alloc(&l->divisor, cols, sizeof *l->divisor, what, e));
+    PASS(mem_alloc(&l->inputs, l->longest * cols, sizeof *l->inputs, what, e));
+    PASS(mem_alloc(&l->in_scale, l->longest, sizeof *l->in_scale, what, e));
+    PASS(mem_zero(&l->is_outlier, cols, sizeof *l->is_outlier, what, e));
+    PASS(mem_alloc(&l->outlier, cols, sizeof *l->outlier, what, e));
+    if (isfinite(l->format.threshold))
+        PASS(mem_alloc(&l->raw, l->longest * cols, sizeof *l->raw, what, e));
+    return mem_alloc(&l->scratch, l->threads * scratch, sizeof *l->scratch, what, e);
+}
+
+enum status int8_linear_make(const struct quant_job *job, const struct int8_format *format,
+                             const float *divisor, int64_t longest, void **out, struct err *e)
+{
+    enum status st = OK;
+    struct int8_linear *l = NULL;
+    const int64_t rows = job->rows, cols = job->cols;
+    TRY(mem_zero(&l, 1, sizeof *l, "an 8-bit linear", e));
+    *l = (struct int8_linear){.rows = rows,
+                              .cols = cols,
+                              .longest = longest,
+                              .format = *format,
+                              .threads = omp_get_max_threads()};
+    TRY(allocate(l, divisor != NULL, e));
+    for (int64_t j = 0; divisor && j < cols; j++) l->divisor[j] = divisor[j];
+#pragma omp parallel for schedule(static) num_threads(l->threads)
+    for (int64_t i = 0; i < rows; i++)
+        round_row(l, job->w, i, l->scratch + omp_get_thread_num() * scratch_floats(cols, longest));
+    *out = l;
+done:
+    if (st != OK) int8_linear_free(l);
+    return st;
+}
+
+void int8_linear_free(void *linear)
+{
+    struct int8_linear *l = linear;
+    if (!l) return;
+    free(l->codes);
+    free(l->scale);
+    free(l->divisor);
+    free(l->inputs);
+    free(l->in_scale);
+    free(l->is_outlier);
+    free(l->outlier);
+    free(l->raw);
+    free(l->scratch);
+    free(l);
+}
+
+/* --- inputs --- */
+
+static bool exceeds(const struct int8_format *f, float x)
+{
+    return fabsf(f->half ? dtype_round_f16(x) : x) >= f->threshold;
+}
+
+/* Finds the outlier channels of a sequence; returns their number. */
+static int64_t find_outliers(const struct int8_linear *l, const float *x, int64_t tokens)
+{
+    int64_t n = 0;
+    if (!l->raw) return 0;
+#pragma omp parallel for schedule(static) num_threads(l->threads)
+    for (int64_t j = 0; j < l->cols; j++) {
+        l->is_outlier[j] = false;
+        for (int64_t t = 0; t < tokens && !l->is_outlier[j]; t++)
+            l->is_outlier[j] = exceeds(&l->format, x[t * l->cols + j]);
+    }
+    for (int64_t j = 0; j < l->cols; j++)
+        if (l->is_outlier[j]) l->outlier[n++] = j;
+    return n;
+}
+
+/* Token t. Its scale is that of what is below the threshold; codes of outlier channels are 0. */
+static void round_token(const struct int8_linear *l, const float *x, int64_t t, int64_t outliers)
+{
+    const int64_t n = l->cols;
+    float *codes = l->inputs + t * n;
+    for (int64_t j = 0; j < n; j++) {
+        codes[j] = l->divisor ? x[j] / l->divisor[j] : x[j];
+        if (l->is_outlier[j] && exceeds(&l->format, x[j])) codes[j] = 0;
+    }
+    l->in_scale[t] = l->format.round(codes, codes, n);
+    for (int64_t k = 0; k < outliers; k++) {
+        l->raw[t * outliers + k] = x[l->outlier[k]];
+        codes[l->outlier[k]] = 0;
+    }
+}
+
+/* --- products --- */
+
+/* The outputs of `tokens` tokens and the weight rows [row, row + n). */
+struct part {
+    int64_t tokens, row, n;
+    float *w;    // (n, CHUNK) weights
+    float *y;    // (tokens, TILE_ROWS) products of a chunk
+    double *sum; // (tokens, TILE_ROWS)
+};
+
+static struct part part_make(const struct int8_linear *l, int64_t tokens, int64_t row)
+{
+    float *w = l->scratch + omp_get_thread_num() * scratch_floats(l->cols, l->longest);
+    float *sums = w + TILE_ROWS * CHUNK;
+    struct part p = {.tokens = tokens, .row = row, .n = min64(TILE_ROWS, l->rows - row), .w = w};
+    p.sum = (double *)(void *)sums;
+    p.y = sums + 2 * l->longest * TILE_ROWS;
+    return p;
+}
+
+/* Adds the product with so many channels of x (row pitch ld) to the sums. */
+static void part_add(const struct part *p, const float *x, int64_t ld, int64_t channels)
+{
+    gemm_nt(p->y, TILE_ROWS, x, ld, p->w, CHUNK, p->tokens, p->n, channels, 0);
+    for (int64_t i = 0; i < p->tokens * TILE_ROWS; i++)
+        if (i % TILE_ROWS < p->n) p->sum[i] += (double)p->y[i];
+}
+
+static void part_codes(const struct int8_linear *l, const struct part *p)
+{
+    for (int64_t i = 0; i < p->tokens * TILE_ROWS; i++) p->sum[i] = 0;
+    for (int64_t a = 0; a < l->cols; a += CHUNK) {
+        const int64_t channels = min64(CHUNK, l->cols - a);
+        for (int64_t i = 0; i < p->n; i++)
+            for (int64_t j = 0; j < channels; j++)
+                p->w[i * CHUNK + j] = l->codes[(p->row + i) * l->cols + a + j];
+        part_add(p, l->inputs + a, l->cols, channels);
+    }
+}
+
+/* y (tokens, n) with row pitch ld <- what the sums of codes are worth. */
+static void part_store(const struct int8_linear *l, const struct part *p, float *y, int64_t ld)
+{
+    for (int64_t t = 0; t < p->tokens; t++)
+        for (int64_t i = 0; i < p->n; i++) {
+            const float scale = l->in_scale[t] * l->scale[p->row + i];
+            y[t * ld + i] = (float)p->sum[t * TILE_ROWS + i] * scale * l->format.unit;
+        }
+}
+
+/* Adds the products of the outlier channels, with dequantized weights. */
+static void part_outliers(const struct int8_linear *l, const struct part *p, int64_t outliers,
+                          float *y, int64_t ld)
+{
+    for (int64_t a = 0; a < outliers; a += CHUNK) {
+        const int64_t channels = min64(CHUNK, outliers - a);
+        for (int64_t i = 0; i < p->n; i++)
+            for (int64_t j = 0; j < channels; j++)
+                p->w[i * CHUNK + j] = l->codes[(p->row + i) * l->cols + l->outlier[a + j]] *
+                                      l->scale[p->row + i] / INT8_MOST;
+        gemm_nt(y, ld, l->raw + a, outliers, p->w, CHUNK, p->tokens, p->n, channels, 1);
+    }
+}
+
+void int8_linear_apply(const void *linear, const float *x, int64_t tokens, float *y, int64_t ld)
+{
+    const struct int8_linear *l = linear;
+    const int64_t outliers = find_outliers(l, x, tokens);
+#pragma omp parallel for schedule(static) num_threads(l->threads)
+    for (int64_t t = 0; t < tokens; t++) round_token(l, x + t * l->cols, t, outliers);
+#pragma omp parallel for schedule(dynamic) num_threads(l->threads)
+    for (int64_t row = 0; row < l->rows; row += TILE_ROWS) {
+        const struct part p = part_make(l, tokens, row);
+        part_codes(l, &p);
+        part_store(l, &p, y + row, ld);
+        part_outliers(l, &p, outliers, y + row, ld);
+    }
+}

@@ -27,6 +27,7 @@ file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/golden/*.sh ${CMAK
 # What mpi.losses does to the workers of a run.
 add_library(visit_fault MODULE ${CMAKE_SOURCE_DIR}/tests/tools/visit_fault.c)
 target_link_libraries(visit_fault PRIVATE ${CMAKE_DL_LIBS})
+target_include_directories(visit_fault PRIVATE $<TARGET_PROPERTY:MPI::MPI_C,INTERFACE_INCLUDE_DIRECTORIES>)
 foreach(script IN LISTS scripts)
   get_filename_component(name ${script} NAME_WE)
   get_filename_component(kind ${script} DIRECTORY)

@@ -140,7 +140,8 @@ enum status seats_take(struct seats *s, struct seats_message *m, bool *there, st
     PASS(receive(s, c, &probed, m->seat, &m->text, e));
     *there = m->text && !stranger;
     if (*there) return OK;
-    log_trace("sched", "a message of rank %d, which is written off, is dropped", m->seat);
+    log_trace("sched", "a message of rank %d, which is written off, is dropped%s", m->seat,
+              m->tag == TAG_RESULT ? ": a result" : "");
     free(m->text);
     return OK;
 }

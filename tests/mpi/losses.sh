@@ -8,7 +8,7 @@ need_python h5py numpy
 : "${FAULT:?the library of tests/tools/visit_fault.c}"
 visits=${QTRAJ_VISITS:-12} losses=${QTRAJ_LOSSES:-0} masters=${QTRAJ_MASTERS:-1}
 export FAULTS=$work/faults OMPI_MCA_btl_vader_backing_directory=$work
-mkdir -p "$FAULTS/at" "$work/checkpoints"
+mkdir -p "$FAULTS/at" "$FAULTS/late" "$work/checkpoints"
 fixed_text "$work/text.txt"
 echo "checkpoint,step,tokens,learning_rate,phase" >"$work/trajectory.csv"
 for i in $(seq "$visits"); do
@@ -30,7 +30,7 @@ YAML
 start() {
     name=$1
     shift
-    rm -f "$FAULTS"/at/*
+    rm -f "$FAULTS"/at/* "$FAULTS"/late/*
     LD_PRELOAD=$FAULT "$@" "$work/sweep.yaml" --set "results=$work/$name.h5" >"$work/out" 2>"$work/err" </dev/null &
     run=$!
 }
@@ -69,8 +69,9 @@ done; }
 # workers: those that are in a visit; visit_of PID; hits VISIT
 workers() { (cd "$FAULTS/at" && for p in *; do [ -e "/proc/$p" ] && echo "$p"; done) 2>/dev/null; }
 visit_of() { cat "$FAULTS/at/$1"; }
+has_late() { [ -n "$(ls "$FAULTS/late")" ]; }
 at_least() { [ "$(workers | wc -l)" -ge "$1" ]; }
-master() { for p in $(ours); do [ -e "$FAULTS/at/$p" ] || tr '\0' '\n' <"/proc/$p/environ" | grep -q '^OMPI_COMM_WORLD_RANK=0$' && echo "$p"; done | sort -n | head -1; }
+master() { grep -o '"pid":[0-9]*' "$work/$name.journal.lock" | cut -d: -f2; }
 cells() { grep -c '"type":"cell"' "$work/$1.journal" 2>/dev/null; }
 # each_once NAME: as many cells as visits, none twice; the cube is that of the undisturbed run
 each_once() {
@@ -91,29 +92,34 @@ each_once dying
 # Workers killed at the opening of their visit or at a random moment after it, no visit more than twice.
 declare -A hits
 killed=0
+# strike PID: kills the worker, unless its visit was hit twice. It is stopped first, so that the visit is the one that it is in.
+strike() {
+    local v
+    kill -STOP "$1" 2>/dev/null || return
+    v=$(visit_of "$1" 2>/dev/null)
+    if [ -z "$v" ] || [ "${hits[$v]:-0}" -ge 2 ]; then
+        kill -CONT "$1"
+        return 1
+    fi
+    kill -9 "$1"
+    rm -f "$FAULTS/at/$1"
+    hits[$v]=$((${hits[$v]:-0} + 1))
+    killed=$((killed + 1))
+}
+strike_one() { for p in $(workers | shuf); do strike "$p" && return; done; }
+# breathe SECONDS: the workers go on for that long
+breathe() {
+    rm "$FAULTS/hold"
+    sleep "$1"
+    touch "$FAULTS/hold"
+}
 [ "$losses" = 0 ] || touch "$FAULTS/hold"
 [ "$losses" = 0 ] || launched killed 4
 while [ $killed -lt "$losses" ] && kill -0 $run 2>/dev/null; do
     until_true at_least 1
-    for p in $(workers | shuf); do
-        v=$(visit_of "$p") && [ "${hits[$v]:-0}" -lt 2 ] || continue
-        if [ $((RANDOM % 4)) = 0 ] && [ $((killed * 2)) -gt "$losses" ]; then
-            rm "$FAULTS/hold"
-            sleep "0.0$((RANDOM % 9 + 1))"
-            touch "$FAULTS/hold"
-        fi
-        kill -STOP "$p" 2>/dev/null || continue # so that it stays in the visit that it is in
-        v=$(visit_of "$p")
-        [ "${hits[$v]:-0}" -lt 2 ] || { kill -CONT "$p"; continue; }
-        kill -9 "$p" 2>/dev/null || continue
-        rm -f "$FAULTS/at/$p"
-        hits[$v]=$((${hits[$v]:-0} + 1))
-        killed=$((killed + 1))
-        continue 2
-    done
-    rm "$FAULTS/hold" # all that wait are in visits that were hit twice, or a worker was gone already
-    sleep 0.05
-    touch "$FAULTS/hold"
+    # at first at the opening of the visits, then at any moment
+    [ $((killed * 2)) -le "$losses" ] || [ $((RANDOM % 4)) != 0 ] || breathe "0.0$((RANDOM % 9 + 1))"
+    strike_one || breathe 0.05
 done
 rm -f "$FAULTS/hold"
 if [ "$losses" != 0 ]; then
@@ -123,19 +129,21 @@ if [ "$losses" != 0 ]; then
     each_once killed
 fi
 
-# A group that loses a member, a rank that hangs and one that is stopped, for longer than they may; the latter is woken up.
+# A rank that hangs, and one that is stopped for longer than it may, with its result ready to be sent. It is woken up, and
+# sends the result: too late, it changes nothing. Then a group that loses a member.
 export QTRAJ_PATIENCE=8
-touch "$FAULTS/hang.v001" "$FAULTS/hold"
-launched stopped 4
-until_true at_least 3
+touch "$FAULTS/hang.v001" "$FAULTS/late.v002"
+QTRAJ_TRACE=sched launched stopped 4
 until_true test ! -e "$FAULTS/hang.v001"
-stopped=$(for p in $(workers); do [ "$(visit_of "$p")" = v001 ] || echo "$p"; done | head -1)
-kill -STOP "$stopped"
-rm "$FAULTS/hold"
-until_true grep -q "process $stopped) has been silent" "$work/err"
+until_true has_late
+late=$(ls "$FAULTS/late")
+kill -STOP "$late"
+until_true grep -q "process $late) has been silent" "$work/err"
+rm "$FAULTS/late.v002"
+kill -CONT "$late"
 until_true grep -q 'has made no progress' "$work/err"
-kill -CONT "$stopped" 2>/dev/null
 ended 0
+grep -q 'a message of rank [1-3], which is written off, is dropped: a result' "$work/err" || fail "stopped: no late result: $(cat "$work/err")"
 each_once stopped
 unset QTRAJ_PATIENCE
 touch "$FAULTS/kill.v002.1"

@@ -1,21 +1,33 @@
 /* A library for LD_PRELOAD with which a test stops the workers of a run in their visits. In the
  * folder $FAULTS, when a worker opens weights of the checkpoint NAME:
  *
- *   at/PID      is written: NAME
+ *   at/PID      is written: NAME; removed before the worker says that the visit is done
  *   hold        while it is there, the worker waits
  *   kill.NAME.* one of them is removed and the process killed
  *   hang.NAME   is removed, and the process waits for ever
+ *   late.NAME   while it is there, the worker waits before it sends its first result, when
+ *               late/PID is written; what then wants to end it waits until it has sent all
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <mpi.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+static char visited[256];      /* the checkpoint in hand */
+static atomic_int late, ended; /* it has waited with its result; and has sent all */
+
+static void doze(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
 
 static int true_open(const char *path, int flags, int mode)
 {
@@ -44,27 +56,28 @@ static int take(const char *folder, const char *what, const char *name)
     return taken;
 }
 
-static void note(const char *folder, const char *name)
+/* Files appear whole. */
+static void note(const char *folder, const char *kind, const char *name)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/at/%d", folder, (int)getpid());
+    char path[4096], whole[4096];
+    snprintf(path, sizeof path, "%s/.%s.%d", folder, kind, (int)getpid());
+    snprintf(whole, sizeof whole, "%s/%s/%d", folder, kind, (int)getpid());
     int fd = true_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || write(fd, name, strlen(name)) < 0) abort();
+    if (fd < 0 || write(fd, name, strlen(name)) < 0 || rename(path, whole) != 0) abort();
     close(fd);
 }
 
 static void visit(const char *folder, const char *path)
 {
-    char name[256], hold[4096];
+    char hold[4096];
     const char *end = strrchr(path, '/'), *start = end;
     while (start > path && start[-1] != '/') start--;
-    snprintf(name, sizeof name, "%.*s", (int)(end - start), start);
+    snprintf(visited, sizeof visited, "%.*s", (int)(end - start), start);
     snprintf(hold, sizeof hold, "%s/hold", folder);
-    note(folder, name);
-    if (take(folder, "kill", name)) kill(getpid(), SIGKILL);
-    int hangs = take(folder, "hang", name);
-    while (hangs || access(hold, F_OK) == 0)
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    note(folder, "at", visited);
+    if (take(folder, "kill", visited)) kill(getpid(), SIGKILL);
+    int hangs = take(folder, "hang", visited);
+    while (hangs || access(hold, F_OK) == 0) doze();
 }
 
 static void look(const char *path)
@@ -94,4 +107,34 @@ int open64(const char *path, int flags, ...)
     va_end(ap);
     look(path);
     return true_open(path, flags | O_LARGEFILE, mode);
+}
+
+/* A result is a JSON object; a visit that has ended, "done". */
+int MPI_Send(const void *buffer, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm)
+{
+    int (*next)(const void *, int, MPI_Datatype, int, int, MPI_Comm) =
+        (int (*)(const void *, int, MPI_Datatype, int, int, MPI_Comm))dlsym(RTLD_NEXT, "MPI_Send");
+    const char *folder = getenv("FAULTS"), *text = buffer;
+    char path[4096];
+    if (!folder || is_master() || n < 1) return next(buffer, n, type, to, tag, comm);
+    snprintf(path, sizeof path, "%s/late.%s", folder, visited);
+    if (*text == '{' && access(path, F_OK) == 0) {
+        late = 1;
+        note(folder, "late", visited);
+        while (access(path, F_OK) == 0) doze();
+    }
+    const int done = n == 4 && memcmp(text, "done", 4) == 0;
+    snprintf(path, sizeof path, "%s/at/%d", folder, (int)getpid());
+    if (done) unlink(path);
+    const int code = next(buffer, n, type, to, tag, comm);
+    if (done) ended = 1;
+    return code;
+}
+
+_Noreturn void _exit(int code)
+{
+    void (*next)(int) = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
+    while (late && !ended) doze();
+    next(code);
+    __builtin_unreachable();
 }

@@ -73,7 +73,10 @@ hands = [f[5] for f in found[:-1] if f[5]]
 assert all(f[4] for f in found[:-1]) and hands and all(re.match(r"quickstart step\d+ \(.*\d+s\)", h) for h in hands), found
 assert not found[-1][4], "the last line says what is left"
 named = [l for l in text.splitlines() if l.startswith("failed: ")]
-assert len(named) == 1 and named[0].count("gptq 3") == 1 and "curvature" in named[0] and "model.safetensors" in named[0], named
+# one line a visit; whether the checkpoint takes one visit or two depends on the speed of the ranks
+every = " ".join(named)
+assert all("model.safetensors" in n for n in named), named
+assert all(every.count(cell) == 1 for cell in ("rtn 2", "gptq 3", "gptq 8", "curvature")), named
 PYTHON
 
 # Nothing to do: no progress.

@@ -3,6 +3,7 @@
 #include "cli/launched.h"
 #include "cli/run_arguments.h"
 #include "results/lock.h"
+#include "results/part_files.h"
 #include "results/results.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -21,7 +22,7 @@ struct launch {
     struct arg_list mpirun;
     char *verdict; /* a temporary file */
     char *words;   /* of --mpirun, cut at spaces */
-    char number[24], self[4096];
+    char number[24], part[48], self[4096];
     char **argv; // (n, then NULL) borrows all
     int64_t n, capacity;
 };
@@ -110,6 +111,9 @@ static enum status make_command(struct launch *l, struct err *e)
     PASS(add_all(l, (const char *const[]){l->self, "run", l->run.path, NULL}, e));
     PASS(add_list(l, "--set", &l->run.set, e));
     PASS(add_list(l, "--only", &l->run.only, e));
+    const struct plan_part *part = &l->run.choice.part;
+    snprintf(l->part, sizeof l->part, "--part=%lld/%lld", (long long)part->k, (long long)part->n);
+    if (part->n) PASS(add(l, l->part, e));
     if (l->run.choice.retry_failed) PASS(add(l, "--retry=failed", e));
     if (l->run.choice.redo) PASS(add(l, "--redo", e));
     return add(l, NULL, e);
@@ -190,13 +194,28 @@ static enum status launch_until_end(struct launch *l, struct launched *how, stru
     return OK;
 }
 
+/* *out (owned by the caller) = what the run writes. */
+static enum status find_results(const struct launch *l, char **out, struct err *e)
+{
+    enum status st = OK;
+    struct sweep sweep = {0};
+    const struct plan_part *part = &l->run.choice.part;
+    TRY(sweep_read(l->run.path, (const char *const *)l->run.set.items, l->run.set.n, &sweep, e));
+    if (part->n)
+        TRY(parts_path(sweep.results, part->k, part->n, out, e));
+    else
+        TRY(mem_string(out, sweep.results, e));
+done:
+    sweep_free(&sweep);
+    return st;
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct launch l = {0};
     struct launched how;
-    struct sweep sweep = {0};
-    char *journal = NULL;
+    char *results = NULL, *journal = NULL;
     const struct arg more[] = {
         {"-n", ARG_INTEGER, &l.ranks, "RANKS",
          "ranks to start, one of which distributes the work; one more than cores by default"},
@@ -205,16 +224,16 @@ static enum status run(struct call *c, struct err *e)
     };
     TRY(run_arguments(&l.run, c, more, sizeof more / sizeof *more, e));
     if (c->help) goto done;
-    TRY(sweep_read(l.run.path, (const char *const *)l.run.set.items, l.run.set.n, &sweep, e));
-    TRY(journal_path(sweep.results, &journal, e));
+    TRY(find_results(&l, &results, e));
+    TRY(journal_path(results, &journal, e));
     TRY(make_verdict(&l, e));
     TRY(make_command(&l, e));
     const int64_t before = size_of(journal);
     TRY(launch_until_end(&l, &how, e));
-    c->code = find_code(&how, sweep.results, journal, before);
+    c->code = find_code(&how, results, journal, before);
 done:
     free(journal);
-    sweep_free(&sweep);
+    free(results);
     launch_free(&l);
     return st;
 }

@@ -3,11 +3,12 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/plan_report.h"
-#include "plan/plan.h"
-#include "results/results.h"
+#include "plan/plan_parts.h"
+#include "results/part_files.h"
 #include "util/fsx.h"
 #include "util/limits.h"
 #include "util/log.h"
+#include "util/num.h"
 #include "util/page.h"
 #include "util/quantity.h"
 #include <omp.h>
@@ -18,6 +19,8 @@
 /* The plan's records, and the first row of the next checkpoint in each kind. */
 struct plan_states {
     const struct plan *plan;
+    struct plan_part part;
+    int64_t first, end; /* checkpoints: those of the part, or all */
     const struct results_view *view;
     struct inventory all;
     int64_t next[KINDS_MAX];
@@ -88,6 +91,13 @@ static struct result_counts count_cells(const struct plan_states *p)
     return rows_count(&p->all.rows[kind_place_of(&kind_cell)], -1);
 }
 
+static json_t *part_json(const struct plan_part *part)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:f}", "k", (json_int_t)part->k, "n",
+                     (json_int_t)part->n, "first", (json_int_t)part->first, "end",
+                     (json_int_t)part->end, "cost", part->cost);
+}
+
 static enum status print_json(struct plan_states *p, const struct plan_report *report,
                               struct err *e)
 {
@@ -95,14 +105,15 @@ static enum status print_json(struct plan_states *p, const struct plan_report *r
     const struct result_counts n = count_cells(p);
     const int64_t not_applicable = n.by_state[STATE_NOT_APPLICABLE];
     json_t *visits = json_array();
-    for (int64_t i = 0; i < plan->n_checkpoints; i++)
+    for (int64_t i = p->first; i < p->end; i++)
         json_array_append_new(visits, visit_json(p, &plan->checkpoints[i]));
     json_t *json = json_pack(
         "{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "name", plan->sweep->name, "results",
-        plan->sweep->results, "draft", plan->draft, "cells",
-        (json_int_t)(n.records + not_applicable), "done", (json_int_t)n.by_state[STATE_DONE],
-        "failed", (json_int_t)n.by_state[STATE_FAILED], "not_applicable",
-        (json_int_t)not_applicable, "visits", visits, "cost", plan_report_json(report));
+        plan->results, "draft", plan->draft, "cells", (json_int_t)(n.records + not_applicable),
+        "done", (json_int_t)n.by_state[STATE_DONE], "failed", (json_int_t)n.by_state[STATE_FAILED],
+        "not_applicable", (json_int_t)not_applicable, "visits", visits, "cost",
+        plan_report_json(report));
+    if (p->part.n) json_object_set_new(json, "part", part_json(&p->part));
     return cli_print_json(json, JSON_INDENT(1) | JSON_SORT_KEYS, e);
 }
 
@@ -152,12 +163,14 @@ static void print_visits(struct plan_states *p, FILE *out)
     const struct result_counts cells = count_cells(p);
     int names[2] = {0};
     name_widths(plan, names);
-    fprintf(out, "%s: %lld visit%s, %lld cell%s ", plan->sweep->name,
-            (long long)plan->n_checkpoints, quantity_plural(plan->n_checkpoints),
-            (long long)cells.records, quantity_plural(cells.records));
+    fprintf(out, "%s: ", plan->sweep->name);
+    if (p->part.n) fprintf(out, "part %lld of %lld: ", (long long)p->part.k, (long long)p->part.n);
+    fprintf(out, "%lld visit%s, %lld cell%s ", (long long)(p->end - p->first),
+            quantity_plural(p->end - p->first), (long long)cells.records,
+            quantity_plural(cells.records));
     print_counts(&cells, out);
-    fprintf(out, " into %s\n", plan->sweep->results);
-    for (int64_t i = 0; i < plan->n_checkpoints; i++) {
+    fprintf(out, " into %s\n", plan->results);
+    for (int64_t i = p->first; i < p->end; i++) {
         const struct plan_checkpoint *c = &plan->checkpoints[i];
         const struct model_entry *m = &plan->sweep->models[c->model];
         fprintf(out, "%-*s  %-*s%s", names[0], m->name, names[1], m->rows[c->row].checkpoint,
@@ -230,7 +243,7 @@ static int64_t rank_memory(const struct sweep *s)
 }
 
 struct plan_arguments {
-    const char *path, *rate, *simulate;
+    const char *path, *rate, *simulate, *part;
     struct arg_list set, only;
     struct plan_choice choice; /* what of the rest is counted as left */
     bool json, brief;
@@ -243,7 +256,8 @@ static enum status report(struct plan *p, const struct results_view *view,
     enum status st = OK;
     const struct run_options *o = &p->sweep->run;
     struct plan_report r = {0};
-    struct plan_states states = {.plan = p, .view = view};
+    const struct plan_part *part = &a->choice.part;
+    struct plan_states states = {.plan = p, .part = *part, .view = view, .end = p->n_checkpoints};
     const char *from = "";
     const int64_t threads = o->threads ? o->threads : omp_get_max_threads();
     const int64_t memory = rank_memory(p->sweep);
@@ -255,6 +269,11 @@ static enum status report(struct plan *p, const struct results_view *view,
     r.rates_from = from;
     if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
     TRY(plan_inventory(p, view, &states.all, e));
+    if (part->n) {
+        states.first = min64(part->first, p->n_checkpoints);
+        states.end = min64(part->end, p->n_checkpoints);
+        inventory_cut(&states.all, part->first, part->end);
+    }
     if (a->json) {
         TRY(print_json(&states, &r, e));
     } else {
@@ -266,13 +285,43 @@ done:
     return st;
 }
 
-static enum status make_plan(const struct plan_arguments *a, struct sweep *sweep, struct plan *plan,
+static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, struct plan *plan,
                              struct err *e)
 {
+    if (a->part) PASS(plan_part_parse(a->part, &a->choice.part, e));
     PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, sweep, e));
     PASS(plan_make(sweep, true, plan, e));
     PASS(plan_choice_match(plan, &a->choice, e));
+    PASS(plan_part_find(plan, &a->choice.part, e));
     return plan_warn(plan, e);
+}
+
+/* Where the part's results go; *results is owned by the caller. */
+static enum status find_results(struct plan *plan, const struct plan_part *part, char **results,
+                                struct err *e)
+{
+    if (part->n == 0) return OK;
+    PASS(parts_path(plan->sweep->results, part->k, part->n, results, e));
+    plan->results = *results;
+    return OK;
+}
+
+/* What is finished, as a run of it sees it; NULL: nothing has been run. */
+static enum status open_view(const struct plan *plan, const struct plan_part *part,
+                             struct results_view **view, struct err *e)
+{
+    enum status st = OK;
+    char *file = NULL;
+    struct journal *journal = NULL;
+    if (part->n) return parts_view(plan->sweep->results, VIEW_STATES, view, e);
+    TRY(journal_path(plan->sweep->results, &file, e));
+    if (!fsx_is_file(file)) goto done;
+    TRY(journal_open_readonly(file, &journal, e));
+    TRY(results_view_of_journal(journal, VIEW_STATES, view, e));
+done:
+    journal_close(journal);
+    free(file);
+    return st;
 }
 
 static enum status run(struct call *c, struct err *e)
@@ -281,13 +330,13 @@ static enum status run(struct call *c, struct err *e)
     struct plan_arguments a = {.group = 1};
     struct sweep sweep = {0};
     struct plan plan = {0};
-    char *journal_file = NULL;
-    struct journal *journal = NULL;
+    char *results = NULL;
     struct results_view *view = NULL;
     const struct arg table[] = {
         {"--set", ARG_LIST, &a.set, "KEY=VALUE", "override a key of the sweep file"},
         {"--only", ARG_LIST, &a.only, "KEY=PATTERN",
          "count only what `run` would compute with it as remaining"},
+        {"--part", ARG_TEXT, &a.part, "K/N", "what run --part K/N would do"},
         {"--redo", ARG_SWITCH, &a.choice.redo, NULL, "count finished cells as remaining too"},
         {"--rate", ARG_TEXT, &a.rate, "GFLOPS",
          "sgemm's rate of a worker elsewhere, instead of what is measured here"},
@@ -306,17 +355,13 @@ static enum status run(struct call *c, struct err *e)
     TRY(plan_choice_check(&a.choice, e));
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
     TRY(make_plan(&a, &sweep, &plan, e));
-    TRY(journal_path(sweep.results, &journal_file, e));
-    if (fsx_is_file(journal_file)) {
-        TRY(journal_open_readonly(journal_file, &journal, e));
-        TRY(results_view_of_journal(journal, VIEW_STATES, &view, e));
-    }
+    TRY(find_results(&plan, &a.choice.part, &results, e));
+    TRY(open_view(&plan, &a.choice.part, &view, e));
     TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, e));
 done:
     results_view_close(view);
-    journal_close(journal);
-    free(journal_file);
+    free(results);
     plan_free(&plan);
     sweep_free(&sweep);
     arg_list_free(&a.set);

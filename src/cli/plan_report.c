@@ -77,11 +77,20 @@ static void predict_memory(const struct plan *p, const int64_t *which, int64_t t
     if (!folder || strcmp(folder, "off") != 0) l->saved = 2 * l->ranks * l->memory.saved;
 }
 
+/* The model's checkpoints, of a part those that it has. */
+static int64_t count_visits(const struct plan *p, int64_t model, const struct plan_part *part)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        n += p->checkpoints[i].model == model &&
+             (part->n == 0 || (i >= part->first && i < part->end));
+    return n;
+}
+
 static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, struct plan_line *l)
 {
     const struct plan *p = r->plan;
     l->n_variants = n;
-    l->visits = p->sweep->models[l->model].n_rows;
     l->cost = plan_visit_cost(p, l->model, which, n);
     predict_memory(p, which, r->threads, r->memory, l);
     /* Each wave reads the checkpoint again. */
@@ -125,9 +134,11 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
     int64_t *which = NULL, n;
     TRY(mem_zero(&r.lines, p->sweep->n_models, sizeof *r.lines, "models", e));
     TRY(find_variants(p, &which, &n, e));
-    for (; r.n < p->sweep->n_models; r.n++) {
-        r.lines[r.n].model = r.n;
-        fill_line(&r, which, n, &r.lines[r.n]);
+    for (int64_t i = 0; i < p->sweep->n_models; i++) {
+        const int64_t visits = count_visits(p, i, &choice->part);
+        if (visits == 0 && choice->part.n) continue;
+        r.lines[r.n] = (struct plan_line){.model = i, .visits = visits};
+        fill_line(&r, which, n, &r.lines[r.n++]);
     }
     TRY(plan_visits_make(p, view, choice, &r.remaining, e));
     *out = r;

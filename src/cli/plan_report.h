@@ -18,7 +18,7 @@ struct plan_line {
 struct plan_report {
     const struct plan *plan; /* borrowed */
     int64_t n;
-    struct plan_line *lines; // (n) one per model
+    struct plan_line *lines; // (n) one per model, of a part those that it has checkpoints of
     int64_t threads, memory; /* of a rank; 0: no bound */
     const char *rates_from;  /* static */
     struct cost cost;        /* of all visits */

@@ -1,4 +1,5 @@
 #include "cli/run_arguments.h"
+#include "plan/plan_parts.h"
 #include <string.h>
 
 void run_arguments_free(struct run_arguments *a)
@@ -10,13 +11,16 @@ void run_arguments_free(struct run_arguments *a)
 enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more, int n,
                           struct err *e)
 {
-    enum { OWN = 4, MOST = 16 };
+    enum { OWN = 5, MOST = 16 };
     static const char *const retried[] = {"failed", NULL};
     struct arg_choice retry = {.words = retried};
+    const char *part = NULL;
     const struct arg own[OWN] = {
         {"--set", ARG_LIST, &a->set, "KEY=VALUE", "override a key of the sweep file"},
         {"--only", ARG_LIST, &a->only, "KEY=PATTERN",
          "only cells whose model, checkpoint, bits or quantizer match, or points of a surface"},
+        {"--part", ARG_TEXT, &part, "K/N",
+         "part K of N, of equal expected cost, into a cube and a journal of its own"},
         {"--retry", ARG_CHOICE, &retry, "failed",
          "compute failed cells again even if no input file has changed"},
         {"--redo", ARG_SWITCH, &a->choice.redo, NULL, "compute finished cells again"},
@@ -26,6 +30,7 @@ enum status run_arguments(struct run_arguments *a, struct call *c, const struct 
     if (n > 0) memcpy(table + OWN, more, (size_t)n * sizeof *more);
     const struct args args = {.table = table, .n = OWN + n};
     PASS(args_parse(&args, c, &a->path, 1, e));
+    if (part && !c->help) PASS(plan_part_parse(part, &a->choice.part, e));
     a->choice.retry_failed = retry.word != NULL;
     a->choice.n_only = a->only.n;
     a->choice.only = a->only.items;

@@ -12,6 +12,6 @@ struct run_arguments {
 void run_arguments_free(struct run_arguments *a);
 
 /* Parses the arguments; more (n): flags that the command has besides. Errors: as args_parse;
- * ERR_USAGE: a bad --only. */
+ * ERR_USAGE: a bad --only or --part. */
 MUST_USE enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more,
                                    int n, struct err *e);

@@ -192,24 +192,19 @@ static enum status find_end(struct run_journal *j, struct err *e)
 
 enum status run_journal_open(struct run_journal *j, const char *results, bool *stale, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
     struct lock *lock;
     struct journal *journal;
     const struct lock_options options = {.create = true, .lost = leave};
-    TRY(fsx_resolve(results, &j->cube, e));
-    TRY(journal_path(j->cube, &path, e));
-    TRY(check_place(results, path, e));
-    TRY(lock_take(path, &options, &lock, e));
+    PASS(fsx_resolve(results, &j->cube, e));
+    PASS(journal_path(j->cube, &j->path, e));
+    PASS(check_place(results, j->path, e));
+    PASS(lock_take(j->path, &options, &lock, e));
     publish(j, lock, NULL);
     fsx_remove_temporaries(j->cube);
-    TRY(journal_open(path, &journal, e));
+    PASS(journal_open(j->path, &journal, e));
     publish(j, NULL, journal);
-    TRY(find_end(j, e));
-    TRY(is_stale(j->cube, path, stale, e));
-done:
-    free(path);
-    return st;
+    PASS(find_end(j, e));
+    return is_stale(j->cube, j->path, stale, e);
 }
 
 void run_journal_close(struct run_journal *j, int exit_code)
@@ -223,5 +218,6 @@ void run_journal_close(struct run_journal *j, int exit_code)
     lock_release(j->lock);
     json_decref(j->last_end);
     free(j->cube);
+    free(j->path);
     *j = (struct run_journal){0};
 }

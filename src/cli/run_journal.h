@@ -9,7 +9,7 @@
 struct run_journal {
     /* Held while the journal is written to, or while one of the others changes. */
     pthread_mutex_t guard;
-    char *cube; /* links resolved */
+    char *cube, *path; /* of the cube and the journal, links resolved */
     struct lock *lock;
     struct journal *journal;
     json_t *last_end; /* the newest record if it is an end record */

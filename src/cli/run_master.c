@@ -1,5 +1,7 @@
 #include "cli/run_master.h"
 #include "measure/surface.h"
+#include "plan/plan_parts.h"
+#include "results/part_files.h"
 #include "results/results.h"
 #include "saved/saved.h"
 #include "util/clock.h"
@@ -27,6 +29,7 @@ void run_master_free(struct run_master *m, int exit_code)
     plan_visits_free(&m->visits);
     run_journal_close(&m->out, exit_code);
     plan_free(&m->plan);
+    free(m->results);
     sweep_free(&m->sweep);
 }
 
@@ -35,14 +38,27 @@ void run_master_free(struct run_master *m, int exit_code)
 /* True if the newest plan of the journal has the same axes, settings and inputs. */
 static bool plan_known(const json_t *newest, const json_t *plan)
 {
-    static const char *const keys[] = {"name",     "models", "bits",   "quantizers", "datasets",
-                                       "variants", "config", "inputs", "surfaces",   "columns"};
+    static const char *const keys[] = {"name",     "models",   "bits",   "quantizers",
+                                       "datasets", "variants", "config", "inputs",
+                                       "surfaces", "columns",  "part"};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         const json_t *old = json_object_get(newest, keys[k]);
         const json_t *new = json_object_get(plan, keys[k]);
         if ((old || new) && !json_equal(old, new)) return false;
     }
     return newest != NULL;
+}
+
+/* Which visits of the plan a part has. */
+static enum status add_part(const struct plan_part *part, json_t *record, struct err *e)
+{
+    if (part->n == 0) return OK;
+    json_t *json =
+        json_pack("{s:I, s:I, s:I, s:I}", "k", (json_int_t)part->k, "n", (json_int_t)part->n,
+                  "first", (json_int_t)part->first, "end", (json_int_t)part->end);
+    NEED(json && json_object_set_new(record, "part", json) == 0, ERR_NOMEM,
+         "out of memory for the plan");
+    return OK;
 }
 
 /* The command as it was given is part of the cube's provenance. */
@@ -60,6 +76,7 @@ static enum status append_plan(struct run_master *m, const struct results_view *
         TRY(st);
     }
     TRY(plan_record(&m->plan, command, &record, e));
+    TRY(add_part(&m->arguments.choice.part, record, e));
     if (plan_known(results_view_plan(v), record)) goto done;
     TRY(run_journal_append(&m->out, record, e));
     m->unsynced = m->cube_stale = true;
@@ -139,6 +156,56 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
     return OK;
 }
 
+/* What parts have finished is no part of its journal. */
+static enum status whole_sweep(struct run_master *m, struct err *e)
+{
+    char *folder = NULL;
+    struct parts parts = {0};
+    PASS(mem_string(&m->results, m->sweep.results, e));
+    PASS(parts_folder(m->results, &folder, e));
+    if (parts_list(folder, &parts, NULL) == OK && parts.n)
+        log_warn("%s holds parts of this sweep, and a run without --part computes again what they "
+                 "have finished, unless `qtraj merge %s %s` has merged them",
+                 folder, m->results, folder);
+    parts_free(&parts);
+    free(folder);
+    return OK;
+}
+
+/* Where the results go, and which visits they are of. */
+static enum status find_part(struct run_master *m, struct err *e)
+{
+    const struct plan_part *part = &m->arguments.choice.part;
+    const char *results = m->sweep.results;
+    if (part->n == 0) return whole_sweep(m, e);
+    PASS(plan_part_find(&m->plan, &m->arguments.choice.part, e));
+    PASS(parts_path(results, part->k, part->n, &m->results, e));
+    m->plan.results = m->results;
+    log_info("part %lld of %lld: %lld of the sweep's visits, into %s%s", (long long)part->k,
+             (long long)part->n, (long long)(part->end - part->first), m->results,
+             part->end > part->first ? "" : "; there are more parts than visits");
+    return OK;
+}
+
+/* *out = what is finished: a part also looks at what the sweep's other journals hold. */
+static enum status view_results(const struct run_master *m, struct results_view **out,
+                                struct err *e)
+{
+    PASS(results_view_of_journal(m->out.journal, VIEW_STATES, out, e));
+    if (m->arguments.choice.part.n == 0) return OK;
+    return parts_add_records(m->sweep.results, m->out.path, VIEW_STATES, *out, e);
+}
+
+/* The records that the run is about, with their states. */
+static enum status take_inventory(const struct run_master *m, const struct results_view *view,
+                                  struct inventory *out, struct err *e)
+{
+    const struct plan_part *part = &m->arguments.choice.part;
+    PASS(plan_inventory(&m->plan, view, out, e));
+    if (part->n) inventory_cut(out, part->first, part->end);
+    return OK;
+}
+
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
 {
     enum status st = OK;
@@ -148,9 +215,10 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
                    m->arguments.set.n, &m->sweep, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->arguments.choice, e));
-    TRY(fsx_make_parent(m->sweep.results, e));
-    TRY(run_journal_open(&m->out, m->sweep.results, &m->cube_stale, e));
-    TRY(results_view_of_journal(m->out.journal, VIEW_STATES, &view, e));
+    TRY(find_part(m, e));
+    TRY(fsx_make_parent(m->results, e));
+    TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
+    TRY(view_results(m, &view, e));
     TRY(plan_warn_changed(&m->plan, view, e));
     TRY(append_plan(m, view, argc, argv, e));
     m->plan.costs.rates = m->rates;
@@ -321,7 +389,7 @@ static void print_counts(const struct run_master *m, const struct inventory *all
         if (main)
             snprintf(pending, sizeof pending, ", %lld pending",
                      (long long)n.by_state[STATE_PENDING]);
-        log_info("%s: %s%lld of %lld %s%s%s%s done, %lld failed%s%s", m->sweep.results, k->prefix,
+        log_info("%s: %s%lld of %lld %s%s%s%s done, %lld failed%s%s", m->results, k->prefix,
                  (long long)n.by_state[STATE_DONE], (long long)n.records, k->noun,
                  k->part ? " of " : "", k->part ? k->part : "", k->part ? "s" : "",
                  (long long)n.by_state[STATE_FAILED], pending, main ? verdict : "");
@@ -344,7 +412,7 @@ static enum status remove_states(const struct run_master *m, const struct invent
     char *folder;
     for (int i = 0; results_kinds[i]; i++)
         if (rows_count(&all->rows[i], -1).by_state[STATE_PENDING]) return OK;
-    PASS(plan_states_folder(&m->sweep, &folder, e));
+    PASS(plan_states_folder(&m->plan, &folder, e));
     if (folder) saved_remove_all(folder);
     free(folder);
     return OK;
@@ -358,8 +426,8 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     struct inventory all = {0};
     bool ended;
     TRY(sync_journal(m, e));
-    TRY(results_view_of_journal(m->out.journal, VIEW_STATES, &view, e));
-    TRY(plan_inventory(&m->plan, view, &all, e));
+    TRY(view_results(m, &view, e));
+    TRY(take_inventory(m, view, &all, e));
     bool failed = any_failed(&all);
     *code = outcome->end != SCHED_DONE ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
     TRY(run_journal_end(&m->out, outcome->end == SCHED_DONE ? "done" : "stopped", *code, &ended,
@@ -375,7 +443,7 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     if (failed)
         log_info("qtraj status %s says why some failed; repair the input and run again, or --retry "
                  "failed",
-                 m->sweep.results);
+                 m->results);
 done:
     inventory_close(&all);
     results_view_close(view);

@@ -22,6 +22,7 @@ struct run_master {
     struct cost_rates rates;   /* of a worker, measured */
     struct sweep sweep;
     struct plan plan;
+    char *results; /* of the sweep, or of its part */
     struct run_journal out;
     struct plan_visits visits;
     struct sched_task *tasks; // (visits.n)

@@ -321,7 +321,8 @@ static enum status make_checkpoints(struct plan *p, struct err *e)
 enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
 {
     enum status st = OK;
-    struct plan p = {.sweep = s, .inputs = json_object(), .look_ahead = look_ahead};
+    struct plan p = {
+        .sweep = s, .results = s->results, .inputs = json_object(), .look_ahead = look_ahead};
     json_t *calibration = NULL;
     TRY(plan_columns_check(s, e));
     TRY(plan_lengths_make(&p, e));

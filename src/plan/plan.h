@@ -77,6 +77,8 @@ struct plan_costs {
 
 struct plan {
     const struct sweep *sweep; /* borrowed */
+    const char *results; /* what a run of it writes: the sweep's results, until the caller sets
+                            those of a part; borrowed */
     int64_t n_bits;
     int64_t bits[QUANT_BITS_N]; /* labels of the axis, ascending */
     int64_t n_variants;
@@ -115,10 +117,20 @@ void plan_cell_key(const struct plan *p, const struct plan_checkpoint *c, int64_
 MUST_USE enum status plan_record(const struct plan *p, const char *command, json_t **out,
                                  struct err *e);
 
+/* Part k of n (plan_parts.h): the visits first to end - 1 of the whole plan, whose visits are those
+ * of the checkpoints, then one per point of a surface, as plan_visits_make lists them while nothing
+ * is finished. Zeros: no part, the whole plan. */
+struct plan_part {
+    int64_t k, n; /* 1 <= k <= n */
+    int64_t first, end;
+    double cost; /* the expected cost of its visits, in seconds at nominal rates */
+};
+
 /* Which cells a run computes. */
 struct plan_choice {
-    bool retry_failed; /* also cells that failed */
-    bool redo;         /* also cells that are done */
+    struct plan_part part; /* nothing but this part; first and end are set (plan_part_find) */
+    bool retry_failed;     /* also cells that failed */
+    bool redo;             /* also cells that are done */
     int64_t n_only;
     char **only; /* "model=PATTERN", "checkpoint=…", "bits=…", "quantizer=…", "surface=…" (shell
                     patterns); all must match. "surface" selects only surfaces; checkpoint, bits and
@@ -164,7 +176,7 @@ json_t *plan_visit_json(const struct plan_visit *v);
 
 /* *out (the caller frees) = the folder in which the visits of a run save their states; NULL: none.
  * ERR_NOMEM. */
-MUST_USE enum status plan_states_folder(const struct sweep *s, char **out, struct err *e);
+MUST_USE enum status plan_states_folder(const struct plan *p, char **out, struct err *e);
 
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are

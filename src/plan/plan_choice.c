@@ -9,6 +9,11 @@
 
 /* --- what is chosen --- */
 
+bool plan_part_has(const struct plan_choice *choice, int64_t visit)
+{
+    return choice->part.n == 0 || (visit >= choice->part.first && visit < choice->part.end);
+}
+
 /* Whether the choice takes that value of the key. */
 static bool chosen(const struct plan_choice *choice, const char *key, const char *value)
 {
@@ -24,7 +29,8 @@ bool plan_checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *
                             const struct plan_choice *choice)
 {
     const struct model_entry *m = &p->sweep->models[c->model];
-    return !names(choice, "surface") && chosen(choice, "model", m->name) &&
+    return plan_part_has(choice, c - p->checkpoints) && !names(choice, "surface") &&
+           chosen(choice, "model", m->name) &&
            chosen(choice, "checkpoint", m->rows[c->row].checkpoint);
 }
 
@@ -140,9 +146,10 @@ done:
     return st;
 }
 
-/* Whether anything is chosen, done or not. */
-static bool chooses_any(const struct plan *p, const struct plan_choice *choice)
+/* Whether anything is chosen, done or not, in any part. */
+static bool chooses_any(const struct plan *p, const struct plan_choice *of)
 {
+    const struct plan_choice whole = {.n_only = of->n_only, .only = of->only}, *choice = &whole;
     for (int64_t i = 0; i < p->n_surfaces; i++)
         if (plan_surface_chosen(&p->surfaces[i], choice)) return true;
     bool variant = false;

@@ -55,6 +55,8 @@ json_t *plan_columns_record(const struct sweep *s);
 json_t *plan_columns_of(const json_t *columns, const struct sweep *s, int64_t model, int64_t row);
 
 /* --- plan_choice.c --- */
+/* Whether that visit of the whole plan is in the part that the choice asks for. */
+bool plan_part_has(const struct plan_choice *choice, int64_t visit);
 /* Whether the choice takes something of the checkpoint; of each such checkpoint its curvature, the
  * variant; points of the surface. */
 bool plan_checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *c,

@@ -230,13 +230,15 @@ static bool retries(const struct results_view *view, const char *key, const stru
            plan_inputs_changed(record, "inputs", v, PART_SURFACE);
 }
 
+/* before: visits of the whole plan before the first of the surface's points. */
 static enum status add_points(const struct plan *p, const struct plan_surface *s,
                               const struct results_view *view, const struct plan_choice *choice,
-                              struct plan_visits *visits, struct err *e)
+                              int64_t before, struct plan_visits *visits, struct err *e)
 {
     const int64_t files = 1 + visits->n; /* all points of the surface read the same files */
     for (int64_t k = 0; k < results_surface_points(&s->points); k++) {
         char key[HASH_HEX];
+        if (!plan_part_has(choice, before + k)) continue;
         struct results_point point = results_surface_point(&s->points, k);
         results_point_key(s->key, &point, key);
         const bool missing = plan_missing(view, key, choice);
@@ -260,9 +262,11 @@ enum status plan_surfaces_visits(const struct plan *p, const struct results_view
                                  const struct plan_choice *choice, struct plan_visits *visits,
                                  struct err *e)
 {
+    int64_t before = p->n_checkpoints;
     for (int64_t i = 0; i < p->n_surfaces; i++) {
         const struct plan_surface *s = &p->surfaces[i];
-        if (plan_surface_chosen(s, choice)) PASS(add_points(p, s, view, choice, visits, e));
+        if (plan_surface_chosen(s, choice)) PASS(add_points(p, s, view, choice, before, visits, e));
+        before += results_surface_points(&s->points);
     }
     return OK;
 }

@@ -56,23 +56,23 @@ static bool weights_changed(const struct plan_checkpoint *c, const json_t *recor
            weights_hash(&c->weights, now, NULL) == OK && strcmp(now, recorded) != 0;
 }
 
-enum status plan_states_folder(const struct sweep *s, char **out, struct err *e)
+enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
 {
     enum status st = OK;
-    const char *name = strrchr(s->results, '/'), *base = s->run.checkpoints;
+    const char *name = strrchr(p->results, '/'), *base = p->sweep->run.checkpoints;
     char *folder = NULL, *resolved, hash[HASH_HEX];
     *out = NULL;
     if (base && strcmp(base, "off") == 0) goto done;
     if (!base) {
-        TRY(mem_format(out, e, "%s.checkpoints", s->results));
+        TRY(mem_format(out, e, "%s.checkpoints", p->results));
         goto done;
     }
     /* Several sweeps may name one folder. */
-    TRY(fsx_parent(s->results, &folder, e));
+    TRY(fsx_parent(p->results, &folder, e));
     resolved = realpath(folder, NULL);
     hash_text(resolved ? resolved : folder, hash);
     free(resolved);
-    TRY(mem_format(out, e, "%s/%s-%.8s", base, name ? name + 1 : s->results, hash));
+    TRY(mem_format(out, e, "%s/%s-%.8s", base, name ? name + 1 : p->results, hash));
 done:
     free(folder);
     return st;
@@ -90,7 +90,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     PASS(mem_string(&v->key, c->key, e));
     PASS(options_copy(&run_table, &s->run, &v->run, e));
     free(v->run.checkpoints);
-    PASS(plan_states_folder(s, &v->run.checkpoints, e));
+    PASS(plan_states_folder(p, &v->run.checkpoints, e));
     const struct data_options calibration = plan_data(p, c->model, &s->calibration);
     if (calibration.text || calibration.ids)
         PASS(options_copy(&data_table, &calibration, &v->calibration, e));

@@ -26,6 +26,7 @@ struct journal {
     char *path;
     int fd;
     bool writes;
+    bool quiet;   /* says nothing of damage */
     int64_t size; /* bytes of complete, valid lines */
     bool broken;  /* a write failed; nothing more is written */
     struct journal_mark mark;
@@ -152,6 +153,7 @@ static enum status look_at_line(struct journal *j, int64_t at, const char *line,
 static void warn_of_damage(const struct journal *j)
 {
     const struct journal_damage *d = &j->damage;
+    if (j->quiet) return;
     if (d->lines)
         log_warn("%s: %lld damaged line%s left out, the first is line %lld: what was recorded "
                  "there is lost, and a run computes it again",
@@ -322,7 +324,8 @@ static enum status read_file(struct journal *j, struct err *e)
     return OK;
 }
 
-static enum status open_file(const char *path, bool write, struct journal **out, struct err *e)
+static enum status open_file(const char *path, bool write, bool quiet, struct journal **out,
+                             struct err *e)
 {
     enum status st = OK;
     struct journal *j = NULL;
@@ -330,6 +333,7 @@ static enum status open_file(const char *path, bool write, struct journal **out,
     TRY(mem_zero(&j, 1, sizeof *j, "journal", e));
     j->fd = -1;
     j->writes = write;
+    j->quiet = quiet;
     TRY(mem_string(&j->path, path, e));
     if (!write) {
         TRY(fsx_open(path, &j->fd, NULL, e));
@@ -353,12 +357,17 @@ done:
 
 enum status journal_open(const char *path, struct journal **out, struct err *e)
 {
-    return open_file(path, true, out, e);
+    return open_file(path, true, false, out, e);
 }
 
 enum status journal_open_readonly(const char *path, struct journal **out, struct err *e)
 {
-    return open_file(path, false, out, e);
+    return open_file(path, false, false, out, e);
+}
+
+enum status journal_open_beside(const char *path, struct journal **out, struct err *e)
+{
+    return open_file(path, false, true, out, e);
 }
 
 enum status journal_append(struct journal *j, const json_t *record, struct err *e)

@@ -232,4 +232,7 @@ struct inventory {
  * it. ERR_FORMAT (malformed plan), ERR_NOMEM. */
 MUST_USE enum status inventory_open(const json_t *plan, const struct results_view *v,
                                     struct inventory *out, struct err *e);
+/* Drops the rows of all but the visits first to end - 1 of the whole plan: of its checkpoints, then
+ * one per point of a surface. */
+void inventory_cut(struct inventory *all, int64_t first, int64_t end);
 void inventory_close(struct inventory *all);

@@ -98,6 +98,8 @@ MUST_USE enum status journal_open(const char *path, struct journal **out, struct
 /* Opens a journal for reading, with the same warnings; leaves a torn tail out (a run may be writing
  * it). */
 MUST_USE enum status journal_open_readonly(const char *path, struct journal **out, struct err *e);
+/* The same of a journal that another run may be writing, without the warnings. */
+MUST_USE enum status journal_open_beside(const char *path, struct journal **out, struct err *e);
 void journal_close(struct journal *j);
 
 /* The number of its records, in file order. */

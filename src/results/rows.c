@@ -1,6 +1,7 @@
 /* The rows of a kind: which records a plan requests, and their states. */
 #include "results/kind.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,49 @@ enum status inventory_open(const json_t *plan, const struct results_view *v, str
 done:
     if (st != OK) inventory_close(out);
     return st;
+}
+
+/* The visit of the whole plan that a row's record comes from: visits are those of the checkpoints,
+ * then one per point of a surface. */
+static int64_t visit_of(const struct axes *a, const struct row *row)
+{
+    int64_t before = 0;
+    const int64_t model = row->at[AXIS_MODEL], n = model < 0 ? a->labels[AXIS_MODEL].n : model;
+    for (int64_t m = 0; m < n; m++) before += a->models[m].n;
+    return before + (model < 0 ? row->number : row->at[AXIS_CHECKPOINT]);
+}
+
+static void cut_rows(struct rows *r, int64_t first, int64_t end)
+{
+    int64_t n = 0, last = -1;
+    r->n_records = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        struct row *row = &r->rows[i];
+        const int64_t visit = visit_of(r->axes, row);
+        if (visit < first || visit >= end) {
+            json_decref(row->labels);
+            continue;
+        }
+        r->n_records += row->number != last;
+        last = row->number;
+        r->rows[n++] = *row;
+    }
+    r->n = n;
+}
+
+void inventory_cut(struct inventory *all, int64_t first, int64_t end)
+{
+    const struct axes *a = &all->axes;
+    for (int i = 0; results_kinds[i]; i++) {
+        struct rows *r = &all->rows[i];
+        cut_rows(r, first, end);
+        for (int64_t m = 0, at = 0; r->kind->axes[0] && m < r->n_parts; at += a->models[m++].n) {
+            const int64_t from = max64(first - at, 0), to = min64(end - at, a->models[m].n);
+            const int64_t kept = max64(to - from, 0);
+            if (kept < a->models[m].n)
+                r->parts[m].not_applicable = r->parts[m].not_applicable * kept / a->models[m].n;
+        }
+    }
 }
 
 void inventory_close(struct inventory *all)

@@ -248,6 +248,51 @@ enum status results_view_of_journal(struct journal *j, enum view_content content
     return read_records(j, &without, out, e);
 }
 
+/* Whether a completion adds a prediction that the record lacks. */
+static bool completes(const json_t *record, const json_t *completion)
+{
+    const json_t *had = json_object_get(record, "provenance");
+    const char *part;
+    json_t *digest;
+    json_object_foreach(json_object_get(completion, "completes"), part, digest)
+    {
+        if (!json_object_get(had, part)) return true;
+    }
+    return false;
+}
+
+/* Whether a record of another journal is taken. */
+static bool wants_elsewhere(const struct results_view *v, const json_t *record)
+{
+    const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
+    if (!key) return false;
+    const json_t *own = json_object_get(v->records, key);
+    if (strcmp(type, "completion") == 0) return completes(own, record);
+    if (!kind_find(type)) return false;
+    return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
+}
+
+enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
+                               struct err *e)
+{
+    enum status st = OK;
+    struct view_names without;
+    json_t *record = NULL;
+    json_t *end = json_incref(v->end);
+    view_leave_out(content, NULL, &without);
+    for (int64_t i = 0; i < journal_n(j); i++) {
+        TRY(journal_read(j, i, without.name, &record, e));
+        if (wants_elsewhere(v, record)) TRY(view_add(v, record, e));
+        json_decref(record);
+        record = NULL;
+    }
+done:
+    json_decref(record);
+    replace(&v->end, end);
+    json_decref(end);
+    return st;
+}
+
 static enum status open_journal(const char *path, const struct view_names *without,
                                 struct results_view **out, struct err *e)
 {

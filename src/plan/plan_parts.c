@@ -1,0 +1,161 @@
+#include "plan/plan_parts.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum status plan_part_parse(const char *text, struct plan_part *part, struct err *e)
+{
+    long long k, n;
+    int used = 0;
+    NEED(sscanf(text, "%lld/%lld%n", &k, &n, &used) == 2 && text[used] == '\0' && k >= 1 &&
+             n >= k && n <= PLAN_PARTS_MOST,
+         ERR_USAGE, "--part %s: expected K/N, part K of N, such as 3/8, with N up to %d", text,
+         PLAN_PARTS_MOST);
+    *part = (struct plan_part){.k = k, .n = n};
+    return OK;
+}
+
+/* --- the cut --- */
+
+/* Costs in whole microseconds, so that sums do not depend on their order. */
+struct cut {
+    int64_t n;
+    int64_t *cost;  // (n)
+    int64_t *until; // (n) the first visit that a part from here does not take within the bound
+    int64_t *need;  // (n + 1) how many parts the visits from here take within the bound
+};
+
+static enum status cut_open(const double *costs, int64_t n, struct cut *c, struct err *e)
+{
+    const double most = 1e15;
+    c->n = n;
+    PASS(mem_zero(&c->cost, n, sizeof *c->cost, "costs", e));
+    PASS(mem_zero(&c->until, n, sizeof *c->until, "costs", e));
+    PASS(mem_zero(&c->need, n + 1, sizeof *c->need, "costs", e));
+    for (int64_t i = 0; i < n; i++) c->cost[i] = 1 + (int64_t)fmin(1e6 * costs[i], most);
+    return OK;
+}
+
+static void cut_close(struct cut *c)
+{
+    free(c->cost);
+    free(c->until);
+    free(c->need);
+}
+
+/* Sets until and need for parts of at most `bound`, which no visit exceeds. */
+static void fill_parts(struct cut *c, int64_t bound)
+{
+    int64_t sum = 0, end = c->n;
+    c->need[c->n] = 0;
+    for (int64_t i = c->n - 1; i >= 0; i--) {
+        sum += c->cost[i];
+        while (sum > bound) sum -= c->cost[--end];
+        c->until[i] = end;
+        c->need[i] = 1 + c->need[end];
+    }
+}
+
+/* The smallest bound within which n parts hold all visits; c is filled for it. */
+static void find_bound(struct cut *c, int64_t n)
+{
+    int64_t low = 0, high = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        high += c->cost[i];
+        low = max64(low, c->cost[i]);
+    }
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        fill_parts(c, middle);
+        if (c->need[0] <= n)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    fill_parts(c, low);
+}
+
+/* The end of a part that begins at `from`, `parts` before the end of the plan, whose rest costs
+ * `rest`: near an equal share, with enough visits that the rest fits into the other parts, and one
+ * visit left for each of those. */
+static int64_t find_end(const struct cut *c, int64_t from, int64_t parts, int64_t rest)
+{
+    const int64_t most = min64(c->until[from], max64(from + 1, c->n - (parts - 1)));
+    const double share = (double)rest / (double)parts;
+    double sum = 0;
+    int64_t end = from;
+    for (; end < most; end++) {
+        const bool fits = end > from && c->need[end] <= parts - 1;
+        if (fits && sum + (double)c->cost[end] / 2 > share) break;
+        sum += (double)c->cost[end];
+    }
+    return end;
+}
+
+enum status plan_parts_cut(const double *costs, int64_t n_visits, int64_t n, int64_t *bounds,
+                           struct err *e)
+{
+    enum status st = OK;
+    struct cut c = {0};
+    int64_t rest = 0;
+    TRY(cut_open(costs, n_visits, &c, e));
+    if (n_visits) find_bound(&c, n);
+    for (int64_t i = 0; i < n_visits; i++) rest += c.cost[i];
+    bounds[0] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        bounds[i + 1] = bounds[i];
+        if (bounds[i] < n_visits) bounds[i + 1] = find_end(&c, bounds[i], n - i, rest);
+        for (int64_t j = bounds[i]; j < bounds[i + 1]; j++) rest -= c.cost[j];
+    }
+done:
+    cut_close(&c);
+    return st;
+}
+
+/* --- of a plan --- */
+
+static double cost_of(const struct plan_visit *v)
+{
+    double sum = v->cost;
+    for (int64_t i = 0; i < v->n_pieces; i++) sum += v->pieces[i];
+    return sum;
+}
+
+enum status plan_parts_make(const struct plan *p, int64_t n, struct plan_part **out, struct err *e)
+{
+    enum status st = OK;
+    struct plan_visits all = {0};
+    struct plan_part *parts = NULL;
+    double *costs = NULL;
+    int64_t *bounds = NULL;
+    TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
+    TRY(mem_zero(&costs, all.n, sizeof *costs, "costs", e));
+    TRY(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));
+    TRY(mem_zero(&parts, n, sizeof *parts, "parts", e));
+    for (int64_t i = 0; i < all.n; i++) costs[i] = cost_of(&all.visits[i]);
+    TRY(plan_parts_cut(costs, all.n, n, bounds, e));
+    for (int64_t i = 0; i < n; i++) {
+        parts[i] = (struct plan_part){.k = i + 1, .n = n, .first = bounds[i], .end = bounds[i + 1]};
+        for (int64_t j = bounds[i]; j < bounds[i + 1]; j++) parts[i].cost += costs[j];
+    }
+    *out = parts;
+    parts = NULL;
+done:
+    free(parts);
+    free(bounds);
+    free(costs);
+    plan_visits_free(&all);
+    return st;
+}
+
+enum status plan_part_find(const struct plan *p, struct plan_part *part, struct err *e)
+{
+    struct plan_part *all = NULL;
+    if (part->n == 0) return OK;
+    PASS(plan_parts_make(p, part->n, &all, e));
+    *part = all[part->k - 1];
+    free(all);
+    return OK;
+}

@@ -1,0 +1,22 @@
+/* plan_parts: a plan cut into n parts, which different processes compute (qtraj run --part k/n). */
+#pragma once
+#include "plan/plan.h"
+
+/* *part = the k and n of "3/8"; the rest is 0. ERR_USAGE. */
+enum { PLAN_PARTS_MOST = 100000 };
+MUST_USE enum status plan_part_parse(const char *text, struct plan_part *part, struct err *e);
+
+/* *out (n, the caller frees) = the plan's parts: contiguous, each visit in one of them, their
+ * largest cost as small as it can be and the others near the mean. A part is empty only if there
+ * are more parts than visits. Depends on the sweep and its input files alone, if p is as plan_make
+ * has left it: call it before plan_costs_fit, plan_costs_learn and before costs.rates are set.
+ * ERR_NOMEM, ERR_FORMAT. */
+MUST_USE enum status plan_parts_make(const struct plan *p, int64_t n, struct plan_part **out,
+                                     struct err *e);
+/* Sets the rest of a part whose k and n are set, from plan_parts_make; nothing if n is 0. */
+MUST_USE enum status plan_part_find(const struct plan *p, struct plan_part *part, struct err *e);
+
+/* The same cut of n_visits visits with these costs: bounds (n + 1), part i is bounds[i] to
+ * bounds[i + 1] − 1. ERR_NOMEM. */
+MUST_USE enum status plan_parts_cut(const double *costs, int64_t n_visits, int64_t n,
+                                    int64_t *bounds, struct err *e);

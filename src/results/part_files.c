@@ -1,0 +1,120 @@
+#include "results/part_files.h"
+#include "results/view.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status parts_folder(const char *results, char **out, struct err *e)
+{
+    return mem_format(out, e, "%s.parts", results);
+}
+
+enum status parts_path(const char *results, int64_t k, int64_t n, char **out, struct err *e)
+{
+    enum { LEAST = 3 };
+    char *folder = NULL;
+    const int width = snprintf(NULL, 0, "%lld", (long long)n), w = width > LEAST ? width : LEAST;
+    PASS(parts_folder(results, &folder, e));
+    enum status st =
+        mem_format(out, e, "%s/part-%0*lld-of-%0*lld.h5", folder, w, (long long)k, w, (long long)n);
+    free(folder);
+    return st;
+}
+
+void parts_free(struct parts *p)
+{
+    for (int64_t i = 0; i < p->n; i++) {
+        free(p->part[i].cube);
+        free(p->part[i].journal);
+    }
+    free(p->part);
+    *p = (struct parts){0};
+}
+
+static enum status add(const char *folder, const char *name, struct parts *out, struct err *e)
+{
+    long long k, n;
+    int used = 0;
+    if (sscanf(name, "part-%lld-of-%lld%n", &k, &n, &used) != 2) return OK;
+    if (strcmp(name + used, ".journal") != 0) return OK;
+    PASS(mem_grow(&out->part, out->n, &out->capacity, sizeof *out->part, e));
+    struct part_place *p = &out->part[out->n++];
+    *p = (struct part_place){.k = k, .n = n};
+    PASS(mem_format(&p->journal, e, "%s/%s", folder, name));
+    return mem_format(&p->cube, e, "%s/%.*s.h5", folder, used, name);
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct part_place *x = a, *y = b;
+    if (x->n != y->n) return x->n < y->n ? -1 : 1;
+    return (x->k > y->k) - (x->k < y->k);
+}
+
+enum status parts_list(const char *folder, struct parts *out, struct err *e)
+{
+    enum status st = OK;
+    const struct dirent *entry;
+    *out = (struct parts){0};
+    DIR *dir = opendir(folder);
+    if (!dir && errno == ENOENT) return OK;
+    ENSURE(dir, ERR_IO, "%s: %s", folder, strerror(errno));
+    while ((entry = readdir(dir))) TRY(add(folder, entry->d_name, out, e));
+    if (out->n) qsort(out->part, (size_t)out->n, sizeof *out->part, in_order);
+done:
+    if (dir) closedir(dir);
+    if (st != OK) parts_free(out);
+    return st;
+}
+
+/* --- what they hold --- */
+
+static enum status add_journal(const char *path, const char *own, enum view_content content,
+                               struct results_view *v, struct err *e)
+{
+    enum status st = OK;
+    struct journal *j = NULL;
+    if (!fsx_is_file(path) || (own && fsx_same(path, own))) return OK;
+    TRY(journal_open_beside(path, &j, e));
+    TRY(view_add_elsewhere(v, j, content, e));
+done:
+    journal_close(j);
+    return st;
+}
+
+enum status parts_add_records(const char *results, const char *own, enum view_content content,
+                              struct results_view *v, struct err *e)
+{
+    enum status st = OK;
+    char *journal = NULL, *folder = NULL;
+    struct parts parts = {0};
+    TRY(journal_path(results, &journal, e));
+    TRY(add_journal(journal, own, content, v, e));
+    TRY(parts_folder(results, &folder, e));
+    TRY(parts_list(folder, &parts, e));
+    for (int64_t i = 0; i < parts.n; i++)
+        TRY(add_journal(parts.part[i].journal, own, content, v, e));
+done:
+    parts_free(&parts);
+    free(folder);
+    free(journal);
+    return st;
+}
+
+enum status parts_view(const char *results, enum view_content content, struct results_view **out,
+                       struct err *e)
+{
+    enum status st = OK;
+    struct results_view *v = NULL;
+    TRY(view_new(&v, e));
+    TRY(parts_add_records(results, NULL, content, v, e));
+    *out = v;
+    v = NULL;
+done:
+    results_view_close(v);
+    return st;
+}

@@ -1,0 +1,37 @@
+/* part_files: where the results of a sweep's parts are (qtraj run --part k/n): beside the results
+ * of the sweep, RESULTS, the folder RESULTS.parts with part-003-of-008.h5, its journal and its
+ * lock. */
+#pragma once
+#include "results/results.h"
+
+/* *out (the caller frees) = the folder of the parts of these results, the cube of part k of n in
+ * it. ERR_NOMEM. */
+MUST_USE enum status parts_folder(const char *results, char **out, struct err *e);
+MUST_USE enum status parts_path(const char *results, int64_t k, int64_t n, char **out,
+                                struct err *e);
+
+/* A part that has a journal. */
+struct part_place {
+    int64_t k, n;
+    char *cube, *journal; /* the cube may not be there yet */
+};
+/* Zero-initialise; free with parts_free. */
+struct parts {
+    int64_t n, capacity;
+    struct part_place *part; // (n) in the order of their n, then k
+};
+void parts_free(struct parts *p);
+
+/* *out = the parts in a folder; none if there is no folder. ERR_IO: the folder cannot be read;
+ * ERR_NOMEM. */
+MUST_USE enum status parts_list(const char *folder, struct parts *out, struct err *e);
+
+/* Adds to a view what the journal of the results and those of their parts hold, but for the journal
+ * `own` (NULL: none): records of keys that the view has none of, or a failed one of where theirs is
+ * done. Only reads them; other runs may be writing them. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
+MUST_USE enum status parts_add_records(const char *results, const char *own,
+                                       enum view_content content, struct results_view *v,
+                                       struct err *e);
+/* *out = a view of all of them, without a plan; closed with results_view_close. */
+MUST_USE enum status parts_view(const char *results, enum view_content content,
+                                struct results_view **out, struct err *e);

@@ -4,6 +4,7 @@
 #include "cli/run_master.h"
 #include "linalg/rates.h"
 #include "memory/states.h"
+#include "saved/saved.h"
 #include "util/agree.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -18,6 +19,7 @@ struct worker {
     struct visit_cache cache;
     struct sched_port *port;
     double planned[PART_N]; /* seconds of the visit in hand */
+    int64_t saved;          /* saved_count that the master knows of */
 };
 
 static enum status send_record(void *context, const json_t *record, struct err *e)
@@ -40,7 +42,10 @@ static bool should_stop(void *context)
 
 static void send_progress(void *context, const char *what, double left, double once, bool last)
 {
-    sched_report(((struct worker *)context)->port, what, left, once, last);
+    struct worker *w = context;
+    if (w->saved != saved_count()) sched_keep(w->port);
+    w->saved = saved_count();
+    sched_report(w->port, what, left, once, last);
 }
 
 /* planned = what the pieces of a visit take: rows of `seconds` (plan_visit), those of all pieces if

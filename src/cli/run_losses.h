@@ -1,5 +1,6 @@
 /* run_losses: what a run does when ranks are lost in a visit: it finds what is left to do, counts
- * the losses in the journal, and gives up a visit that has taken its ranks three times. */
+ * the losses in the journal, and gives up a visit that has taken its ranks three times in a row
+ * without anything of it being finished or saved in between. */
 #pragma once
 #include "plan/plan.h"
 #include "sched/sched.h"

@@ -286,13 +286,14 @@ static enum status take(void *context, const json_t *record, struct err *e)
     return run_master_take(context, record, e);
 }
 
-/* The third time, its cells fail. */
+/* The third time in a row, its cells fail. */
 static enum status give_up(struct run_master *m, struct sched_loss *loss, struct err *e)
 {
     enum status st = OK;
     char *reason = NULL;
     const struct visit *v = &m->visits.visits[loss->task].visit;
-    TRY(mem_format(&reason, e, "its ranks were lost %d times in this visit; the last time, %s",
+    TRY(mem_format(&reason, e,
+                   "its ranks were lost %d times in a row in this visit; the last time, %s",
                    RUN_LOSSES_MOST, loss->why));
     TRY(run_losses_refuse(v, loss, reason, take, m, e));
     loss->again = false;
@@ -308,9 +309,12 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
     struct plan_visit *v = &m->visits.visits[loss->task];
     struct sched_task *t = &m->tasks[loss->task];
     json_t *record = NULL;
-    const int64_t count = ++m->losses[loss->task];
+    const int64_t parts = loss->n_parts;
     run_losses_settle(&m->delivered, &v->visit, loss);
-    if (loss->again && count >= RUN_LOSSES_MOST) TRY(give_up(m, loss, e));
+    const bool advanced = loss->kept || loss->n_parts < parts;
+    const int64_t count = m->losses[loss->task] = advanced ? 1 : m->losses[loss->task] + 1;
+    const bool poisoned = loss->again && count >= RUN_LOSSES_MOST;
+    if (poisoned) TRY(give_up(m, loss, e));
     TRY(run_losses_record(v->visit.key, count, loss->why, &record, e));
     TRY(run_journal_append(&m->out, record, e));
     m->unsynced = true;
@@ -321,9 +325,9 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
 done:
     loss->text = t->text;
     log_warn("%s after %.0f s in %s%s", loss->why, loss->seconds, t->name,
-             count >= RUN_LOSSES_MOST ? ", for the third time: its cells fail"
-             : loss->again            ? "; what is missing of it goes to another"
-                                      : "");
+             poisoned      ? ", for the third time in a row: its cells fail"
+             : loss->again ? "; what is missing of it goes to another"
+                           : "");
     json_decref(record);
     return st;
 }

@@ -26,7 +26,7 @@ struct run_master {
     struct run_journal out;
     struct plan_visits visits;
     struct sched_task *tasks; // (visits.n)
-    int64_t *losses;          // (visits.n) how often ranks were lost in each
+    int64_t *losses;          // (visits.n) ranks lost in each, since something of it was done
     struct run_delivered delivered;
     bool unsynced, cube_stale; /* records not yet durable; not yet in the cube */
     double unsynced_since;     /* clock_seconds */

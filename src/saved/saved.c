@@ -299,6 +299,13 @@ static enum status write_all(struct saved *s, struct err *e)
     return OK;
 }
 
+static int64_t count;
+
+int64_t saved_count(void)
+{
+    return count;
+}
+
 static void save(struct saved *s)
 {
     struct err why = {0};
@@ -311,6 +318,7 @@ static void save(struct saved *s)
                      s->label, why.text);
         return;
     }
+    count++;
     const double took = clock_seconds() - start;
     if (took > s->longest) s->longest = took;
     s->spent += took;

@@ -62,6 +62,9 @@ void saved_leave(struct saved *s, struct saved_level *level);
  * ERR_FORMAT as saved_enter. */
 MUST_USE enum status saved_point(struct saved *s, struct err *e);
 
+/* How many states this process has saved so far. */
+int64_t saved_count(void);
+
 /* Seconds of work after which its state, of so many bytes on all ranks, is first saved. */
 double saved_first_after(int64_t bytes);
 

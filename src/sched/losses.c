@@ -65,6 +65,7 @@ static enum status return_piece(struct master *m, int leader, const struct reaso
     struct sched_loss loss = {.task = t->id,
                               .why = why,
                               .seconds = link_clock(m->rescue->link) - l->begun,
+                              .kept = l->kept,
                               .again = true,
                               .n_parts = n,
                               .parts = parts,

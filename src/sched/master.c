@@ -38,7 +38,7 @@ static enum status give_piece(struct master *m, struct class *c, int64_t group, 
     l->task = piece->task;
     l->expected = piece->expected;
     l->begun = l->heard = now;
-    l->taken = false;
+    l->taken = l->kept = false;
     m->busy++;
     watch_begin(&m->watch, leader, m->tasks[c->first + piece->task].name, clock_seconds());
     TRY(sched_piece_write(text, piece->parts, piece->n_parts, &message, e));
@@ -187,6 +187,9 @@ static enum status handle(struct master *m, const struct seats_message *message,
         break;
     case TAG_BEGUN:
         m->leaders[leader].taken = true;
+        break;
+    case TAG_KEPT:
+        m->leaders[leader].kept = true;
         break;
     case TAG_RESULT:
         if (m->st == OK) master_note(m, m->sink->accept(m->sink->context, text, e));

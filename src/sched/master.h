@@ -23,6 +23,7 @@ struct leader {
     double expected;     /* seconds that the piece should take */
     double begun, heard; /* link_clock: when it was handed out; last sign of progress */
     bool taken;          /* it has said that the piece has come */
+    bool kept;           /* and that some of its work is kept */
     bool ended;          /* it has got END */
     bool waiting;        /* for a piece that may come back */
     bool vacant;         /* its group is lost, and to be replaced */

@@ -121,6 +121,13 @@ void sched_report(struct sched_port *port, const char *what, double left, double
         err_clear(&none); /* MPI will fail where it matters */
 }
 
+void sched_keep(struct sched_port *port)
+{
+    struct err none = {0};
+    if (!is_leader(port) || port->sink) return;
+    if (sched_post(port->world, 0, TAG_KEPT, "", &none) != OK) err_clear(&none);
+}
+
 /* STOP may arrive at any time during a task. */
 static void poll_master(struct sched_port *port)
 {

@@ -56,6 +56,10 @@ bool sched_should_stop(struct sched_port *port);
  * of ranks other than the leader do nothing. Where a single rank works, its sink ticks. */
 void sched_report(struct sched_port *port, const char *what, double left, double once, bool last);
 
+/* What has been done of the running task so far is kept: whoever runs it again continues from it.
+ * Calls of ranks other than the leader do nothing. */
+void sched_keep(struct sched_port *port);
+
 struct sched_work {
     /* Runs a piece. Collective on group: all its ranks call it with the same piece. ERR_STOPPED:
      * dropped because sched_should_stop said so; any other error ends the whole run (a failure that
@@ -97,6 +101,7 @@ struct sched_loss {
     int64_t task;    /* its id */
     const char *why; /* "rank 3 (HOST, process 123) has died" */
     double seconds;  /* since it was handed out */
+    bool kept;       /* some of its work was (sched_keep) */
     /* What is to be done again: at first all of the piece. The callee may remove parts, or set
      * again to false: nothing. */
     bool again;

@@ -5,14 +5,15 @@
 #include <semaphore.h>
 
 /* Messages. READY (with the group's size and class), BEGUN (a piece has come), RESULT, PROGRESS,
- * DONE and BROKEN go from a leader to the master; TASK, SPLIT (with a struct sched_split), STOP and
- * END from the master to a leader; TERMS to each rank of a group that replaces a lost one
- * (seats.h). */
+ * KEPT (sched_keep), DONE and BROKEN go from a leader to the master; TASK, SPLIT (with a struct
+ * sched_split), STOP and END from the master to a leader; TERMS to each rank of a group that
+ * replaces a lost one (seats.h). */
 enum tag {
     TAG_READY = 1,
     TAG_BEGUN,
     TAG_RESULT,
     TAG_PROGRESS,
+    TAG_KEPT,
     TAG_DONE,
     TAG_BROKEN,
     TAG_TASK,

@@ -31,7 +31,7 @@ start() {
     name=$1
     shift
     rm -f "$FAULTS"/at/* "$FAULTS"/late/*
-    LD_PRELOAD=$FAULT "$@" "$work/sweep.yaml" --set "results=$work/$name.h5" >"$work/out" 2>"$work/err" </dev/null &
+    LD_PRELOAD="$FAULT ${preload-}" "$@" "$work/sweep.yaml" --set "results=$work/$name.h5" >"$work/out" 2>"$work/err" </dev/null &
     run=$!
 }
 launched() { start "$1" "$QTRAJ" launch -n "$2" "${@:3}"; }
@@ -162,6 +162,15 @@ launched poison 3 --retry failed
 ended 0
 each_once_done=$("$QTRAJ" status "$work/poison.h5" --exit-code >"$work/status" && echo yes)
 [ "$each_once_done" = yes ] || fail "poison, tried again: $(cat "$work/status")"
+# A visit that is killed at every second state that it saves advances, and is not poison.
+export KILL_COUNT=2 KILL_TEXT=': state ' QTRAJ_SAVE=always QTRAJ_TRACE=saved
+preload=$(dirname "$QTRAJ")/libkill_at_line.so
+launched advancing 2 --only checkpoint=v001 --set curvature.trace=5 --set curvature.together=1 --set curvature.sequences=1 --set curvature.length=32
+ended 0
+unset KILL_COUNT KILL_TEXT QTRAJ_SAVE QTRAJ_TRACE preload
+kills=$(grep -c '"type":"loss"' "$work/advancing.journal")
+[ "$kills" -gt 3 ] || fail "advancing: only $kills losses: $(cat "$work/err")"
+[ "$(grep '"type":"loss"' "$work/advancing.journal" | grep -c '"count":1,')" = "$kills" ] || fail "advancing: losses that count: $(cat "$work/err")"
 touch "$FAULTS"/kill.v003.{1,2,3}
 for i in 1 2 3; do
     start restarts mpirun -n 3 "$QTRAJ" run
@@ -185,6 +194,7 @@ for _ in $(seq "$masters"); do
     touch "$FAULTS/hold"
     launched master 4
     until_true at_least 1
+    [ "$masters" = 1 ] || breathe "0.0$((RANDOM % 10))"
     kill -9 "$(master)"
     rm "$FAULTS/hold"
     ended 3

@@ -72,6 +72,12 @@ visit_of() { cat "$FAULTS/at/$1"; }
 has_late() { [ -n "$(ls "$FAULTS/late")" ]; }
 at_least() { [ "$(workers | wc -l)" -ge "$1" ]; }
 master() { grep -o '"pid":[0-9]*' "$work/$name.journal.lock" | cut -d: -f2; }
+# breathe SECONDS: the workers go on for that long
+breathe() {
+    rm "$FAULTS/hold"
+    sleep "$1"
+    touch "$FAULTS/hold"
+}
 cells() { grep -c '"type":"cell"' "$work/$1.journal" 2>/dev/null; }
 # each_once NAME: as many cells as visits, none twice; the cube is that of the undisturbed run
 each_once() {
@@ -107,12 +113,6 @@ strike() {
     killed=$((killed + 1))
 }
 strike_one() { for p in $(workers | shuf); do strike "$p" && return; done; }
-# breathe SECONDS: the workers go on for that long
-breathe() {
-    rm "$FAULTS/hold"
-    sleep "$1"
-    touch "$FAULTS/hold"
-}
 [ "$losses" = 0 ] || touch "$FAULTS/hold"
 [ "$losses" = 0 ] || launched killed 4
 while [ $killed -lt "$losses" ] && kill -0 $run 2>/dev/null; do

@@ -12,8 +12,11 @@
     X(MXFP4, mxfp4)                                                                                \
     X(NVFP4, nvfp4)                                                                                \
     X(INT8_WEIGHT, int8_weight)                                                                    \
-    X(INT8, int8)
+    X(INT8, int8)                                                                                  \
+    X(CODEBOOK, codebook)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */
-#define QUANT_STATISTICS(X) X(GRAM, gram)
+#define QUANT_STATISTICS(X)                                                                        \
+    X(GRAM, gram)                                                                                  \
+    X(SQUARES, squares)

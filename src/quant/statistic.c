@@ -1,5 +1,6 @@
 #include "quant/statistic.h"
 #include "linalg/linalg.h"
+#include "util/num.h"
 
 #define STATISTIC_LINE(upper, lower) [STATISTIC_##upper] = &statistic_##lower,
 static const struct statistic *const statistics[] = {QUANT_STATISTICS(STATISTIC_LINE)};
@@ -43,4 +44,59 @@ const struct statistic statistic_gram = {
     .distributed = dist_bytes,
     .adding_distributed = dist_summing_bytes,
     .flop = gram_flop,
+};
+
+/* --- squares: sum of x_j^2, (cols): the diagonal of the Gram matrix --- */
+
+enum { SQUARES_TILE = 64 }; /* columns that one thread sums at a time */
+
+static int64_t squares_count(int64_t cols)
+{
+    return cols;
+}
+
+/* Adds columns [first, end). With a bound every square is rounded to a multiple of 2^-50 bound^2,
+ * as in gram_add: sums are then exact. */
+static void squares_columns(double *sums, const struct statistic_range *r, int64_t first,
+                            int64_t end)
+{
+    for (int64_t t = r->offset[0]; t < r->offset[r->n]; t++)
+        for (int64_t j = first; j < end; j++) {
+            const double x = (double)r->x[t * r->cols + j];
+            const double c = r->bound ? 6 * r->bound[j] * r->bound[j] : 0;
+            sums[j] += (x * x + c) - c;
+        }
+}
+
+static enum status squares_range(double *sums, const struct statistic_range *r, struct err *e)
+{
+    (void)e;
+#pragma omp parallel for
+    for (int64_t j = 0; j < r->cols; j += SQUARES_TILE)
+        squares_columns(sums, r, j, min64(j + SQUARES_TILE, r->cols));
+    return OK;
+}
+
+static enum status squares_collect(MPI_Comm comm, int owner, double *sums, int64_t cols,
+                                   struct err *e)
+{
+    (void)owner;
+    NEED(MPI_Allreduce(MPI_IN_PLACE, sums, (int)cols, MPI_DOUBLE, MPI_SUM, comm) == MPI_SUCCESS,
+         ERR_MPI, "MPI_Allreduce failed");
+    return OK;
+}
+
+static double squares_flop(int64_t cols)
+{
+    return 2 * (double)cols;
+}
+
+const struct statistic statistic_squares = {
+    .name = "mean squares",
+    .count = squares_count,
+    .add = squares_range,
+    .reduce = squares_collect,
+    .everywhere = true,
+    .bounded = true,
+    .flop = squares_flop,
 };

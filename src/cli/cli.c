@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 #include "cli/flags.h"
+#include "cli/startup.h"
 #include "options/nearest.h"
 #include "tensor/isa.h"
 #include "util/agree.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command *const commands[] = {
     &cmd_run,     &cmd_launch,   &cmd_plan,      &cmd_status,  &cmd_show,
@@ -245,6 +247,16 @@ static int run_without_mpi(int argc, char **argv)
     return run(&c);
 }
 
+/* mpirun, or qtraj launch, ends the other ranks. */
+static void give_up(double seconds)
+{
+    log_error("the ranks have not come together within %.0f s: MPI has not connected all of them, "
+              "perhaps for lack of memory (ulimit -v) or of room in /dev/shm or TMPDIR",
+              seconds);
+    cli_leave_verdict(EXIT_INTERNAL);
+    _exit(EXIT_INTERNAL);
+}
+
 int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
 {
     int rank, size, code = EXIT_DONE;
@@ -259,12 +271,15 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
                      .argv = argv + 1,
                      .code = EXIT_DONE};
     if (!c.command) return EXIT_BAD_INPUT;
+    if (rank == 0 && size > 1 && c.command->all_ranks) startup_begin(give_up);
     if (!choose_kernels(world, rank)) return EXIT_BAD_INPUT;
     if (c.command->all_ranks)
         set_threads(world, !c.command->rank_0_waits || size == 1 || rank > 0);
     else if (rank == 0)
         set_threads(MPI_COMM_SELF, true);
+    if (c.command != &cmd_run) startup_end();
     if (c.command->all_ranks || rank == 0) code = run(&c);
+    startup_end();
     *apart = c.apart;
     if (rank == 0 && c.command == &cmd_run) cli_leave_verdict(code);
     if (size > 1 && !c.apart) {

@@ -2,6 +2,7 @@
  * or a single rank, run the visits. */
 #include "cli/cli.h"
 #include "cli/run_master.h"
+#include "cli/startup.h"
 #include "linalg/rates.h"
 #include "memory/states.h"
 #include "saved/saved.h"
@@ -258,6 +259,7 @@ static enum status prepare(struct run_master *m, struct call *c, int rank, struc
     PASS(gather_shares(m, c->world, e));
     m->worker = find_workers(c->world);
     PASS(find_rates(c->world, &m->rates, e));
+    startup_end(); /* planning may take long */
     enum status st = OK;
     if (rank == 0) st = run_master_prepare(m, c->argc, c->argv, e);
     PASS(err_agree(c->world, st, e));

@@ -20,20 +20,20 @@ ends() {
 }
 
 # --- address space: OpenBLAS would try to map its buffers for ever. How much a process maps before differs between machines, ---
-# --- so several limits are tried: none hangs, and one of them is in the buffers' way ---
+# --- so several limits are tried: none hangs, and one of them is in the buffers' way. In the last, Open MPI cannot connect all ---
+# --- ranks on some machines, and says so only in a warning ---
 said=0
-for limit in 300000 350000; do
-    for ranks in 1 2; do
-        rm -f "$work"/limits.*
-        (
-            ulimit -v $limit
-            OMP_NUM_THREADS=$ranks launch 60 $ranks run "$work/sweep.yaml"
-        )
-        status=$?
-        [ $status != 124 ] || fail "$ranks ranks in $limit KiB: a hang"
-        [ $status != 4 ] || ends 4 "$ranks ranks in $limit KiB" "out of memory: "
-        ! grep -qF "out of memory: BLAS needs a buffer" "$work/err" || said=$((said + 1))
-    done
+for try in "300000 1" "350000 1" "300000 2" "350000 2" "400000 3"; do
+    read -r limit ranks <<<"$try"
+    rm -f "$work"/limits.*
+    (
+        ulimit -v "$limit"
+        OMP_NUM_THREADS=$((ranks < 2 ? ranks : 2)) QTRAJ_PATIENCE=5 launch 60 "$ranks" run "$work/sweep.yaml"
+    )
+    status=$?
+    [ $status != 124 ] || fail "$ranks ranks in $limit KiB: a hang"
+    grep -qF "the ranks have not come together" "$work/err" || [ $status != 4 ] || ends 4 "$ranks ranks in $limit KiB" "out of memory: "
+    ! grep -qF "out of memory: BLAS needs a buffer" "$work/err" || said=$((said + 1))
 done
 [ $said -gt 0 ] || fail "no limit met the buffers of BLAS"
 [ ! -e "$work/limits.journal.lock" ] || fail "a lock is left"

@@ -78,6 +78,7 @@ breathe() {
     sleep "$1"
     touch "$FAULTS/hold"
 }
+has_cells() { [ "$(cells "$name")" -ge "$1" ]; }
 cells() { grep -c '"type":"cell"' "$work/$1.journal" 2>/dev/null; }
 # each_once NAME: as many cells as visits, none twice; the cube is that of the undisturbed run
 each_once() {
@@ -187,14 +188,24 @@ touch "$FAULTS/hang.v001"
 start hanging mpirun -n 3 "$QTRAJ" run
 ended 3
 grep -q 'rank [12] (.*) has made no progress for .* s after .* s in m v001' "$work/err" || fail "hanging: $(cat "$work/err")"
+QTRAJ_PATIENCE=2 # a rank that never answers at the start
+touch "$FAULTS/hang.start"
+start apart mpirun -n 3 "$QTRAJ" run
+ended 4
+grep -q 'the ranks have not come together within 2 s' "$work/err" || fail "apart: $(cat "$work/err")"
+[ "$(grep -c 'qtraj: error' "$work/err")" = 1 ] || fail "apart: more than one message: $(cat "$work/err")"
 unset QTRAJ_PATIENCE
 
 # Masters killed: launch returns 3, nobody is left, and the last start completes the run.
-for _ in $(seq "$masters"); do
+for i in $(seq "$masters"); do
     touch "$FAULTS/hold"
     launched master 4
     until_true at_least 1
-    [ "$masters" = 1 ] || breathe "0.0$((RANDOM % 10))"
+    if [ "$masters" -gt 1 ]; then
+        rm "$FAULTS/hold"
+        until_true has_cells $((i * visits / (masters + 10)))
+        touch "$FAULTS/hold"
+    fi
     kill -9 "$(master)"
     rm "$FAULTS/hold"
     ended 3

@@ -185,6 +185,11 @@ static const char *share_of(void *context, int64_t rank)
     return ((struct run_master *)context)->shares[rank];
 }
 
+static void end_idle(void *master, const char *why)
+{
+    run_journal_break(&((struct run_master *)master)->out, why);
+}
+
 /* After a failed write (a full or faulty disk) the run can be resumed. */
 static enum status resumable(struct call *c, enum status st, struct err *e)
 {
@@ -218,8 +223,12 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
                                     .tick = run_master_tick,
                                     .watch = run_master_watch,
                                     .context = m};
-    const struct sched_rescue rescue = {
-        .link = m->link, .argv = m->argv, .terms = share_of, .lose = run_master_lose, .context = m};
+    const struct sched_rescue rescue = {.link = m->link,
+                                        .argv = m->argv,
+                                        .terms = share_of,
+                                        .lose = run_master_lose,
+                                        .idle = end_idle,
+                                        .context = m};
     if (rank == 0) run_master_start(m);
     enum status st = sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &rescue, &outcome, e);
     if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);

@@ -58,6 +58,13 @@ double link_patience(void)
     return seconds > 0 ? seconds : 60;
 }
 
+double link_idle_limit(double expected)
+{
+    const double least = 10 * link_patience(), times = 4;
+    if (getenv("QTRAJ_PATIENCE")) return link_patience();
+    return least > times * expected ? least : times * expected;
+}
+
 bool link_recovers(void)
 {
     const char *given = getenv("OMPI_MCA_orte_enable_recovery");

@@ -49,6 +49,9 @@ bool link_changed(struct link *l);
 /* Seconds that this process has run; and how long a rank may be silent. */
 double link_clock(struct link *l);
 double link_patience(void);
+/* Seconds without progress after which a task that should take `expected` seconds is given up: it
+ * reports after each block. */
+double link_idle_limit(double expected);
 
 /* Orders the rank to end at once; what becomes of it is no news. */
 void link_dismiss(struct link *l, int64_t id);

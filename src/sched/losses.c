@@ -19,21 +19,13 @@ static void name_rank(const struct master *m, int seat, const struct link_view *
              seat, v->host[0] ? v->host : "never connected", (long long)v->pid);
 }
 
-/* Seconds without progress after which a piece is given up: it reports after each block. */
-static double deadline_of(const struct leader *l)
-{
-    const double least = 10 * link_patience(), times = 4;
-    if (getenv("QTRAJ_PATIENCE")) return link_patience();
-    return least > times * l->expected ? least : times * l->expected;
-}
-
 /* Whether the group of this seat is to be written off, and why. */
 static bool is_lost(const struct master *m, int seat, struct reason *r)
 {
     const struct seat *s = &m->seats.seat[seat];
     const struct leader *l = &m->leaders[s->leader];
     const struct link_view v = link_look(m->rescue->link, s->link);
-    const double idle = link_clock(m->rescue->link) - l->heard, most = deadline_of(l);
+    const double idle = link_clock(m->rescue->link) - l->heard, most = link_idle_limit(l->expected);
     if (s->gone || l->ended) return false;
     name_rank(m, seat, &v, r);
     if (v.lost) {

@@ -1,4 +1,5 @@
 /* Messages between master and leaders, and the port through which a task reports. */
+#include "sched/idle.h"
 #include "sched/sched_internal.h"
 #include "sched/watch.h"
 #include "util/clock.h"
@@ -100,6 +101,7 @@ enum status port_tell(struct sched_port *port, struct err *e)
 static void report_here(struct sched_port *port, const char *what, double left, double once)
 {
     struct err *e = &port->sink_failure;
+    idle_note(port->idle);
     queue_report(port->queue, 0, clock_seconds(), left, once);
     watch_note(port->watch, 0, what);
     if (port->sink_status == OK) port->sink_status = port_tell(port, e);

@@ -63,7 +63,7 @@ enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
-    if (size == 1) return alone_run(world, tasks, n, work, sink, outcome, e);
+    if (size == 1) return alone_run(world, tasks, n, work, sink, rescue, outcome, e);
     TRY(gather(world, &nodes, &port.group, e));
     if (rank == 0)
         st = master_run(world, nodes, tasks, n, sink, rescue, outcome, e);

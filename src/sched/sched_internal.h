@@ -31,6 +31,7 @@ struct sched_port {
     const struct sched_sink *sink; /* a single rank: where results go; else NULL */
     struct queue *queue;           /* likewise: where its pieces come from, */
     struct watch *watch;           /* and how far it is */
+    struct idle *idle;             /* who looks whether it makes progress */
     enum status sink_status;       /* the first failure of the sink; */
     struct err sink_failure;       /* and its text, if that was not in a call that returned it */
     bool stop;                     /* the master sent STOP */
@@ -79,4 +80,5 @@ MUST_USE enum status worker_run(struct sched_port *port, const struct sched_work
                                 struct err *e);
 MUST_USE enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
                                const struct sched_work *work, const struct sched_sink *sink,
-                               struct sched_outcome *outcome, struct err *e);
+                               const struct sched_rescue *rescue, struct sched_outcome *outcome,
+                               struct err *e);

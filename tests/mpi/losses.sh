@@ -188,7 +188,13 @@ touch "$FAULTS/hang.v001"
 start hanging mpirun -n 3 "$QTRAJ" run
 ended 3
 grep -q 'rank [12] (.*) has made no progress for .* s after .* s in m v001' "$work/err" || fail "hanging: $(cat "$work/err")"
-QTRAJ_PATIENCE=2 # a rank that never answers at the start
+QTRAJ_PATIENCE=2 # a process alone; without mpirun the library would take it for rank 0
+touch "$FAULTS/hang.v001"
+start alone mpirun -n 1 "$QTRAJ" run
+ended 3
+grep -q 'm v001 has made no progress for' "$work/err" || fail "alone: $(cat "$work/err")"
+tail -n 1 "$work/alone.journal" | grep -q '"status":"stopped"' || fail "alone: no end record"
+# a rank that never answers at the start
 touch "$FAULTS/hang.start"
 start apart mpirun -n 3 "$QTRAJ" run
 ended 4

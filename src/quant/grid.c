@@ -70,6 +70,18 @@ KERNEL_STATIC(void, range_grid,
     }
 }
 
+/* The same for GRID_AWQ. */
+static void range_grid_awq(struct grid *g, const float *low, const float *high,
+                           const struct grid_kind *kind)
+{
+    const float least = 1e-5f, maxq = code_max(kind->bits), half = (maxq + 1) / 2;
+    for (int r = 0; r < TILE_ROWS; r++) {
+        float range = kind->symmetric ? high[r] : high[r] - low[r];
+        g->scale[r] = fmaxf(range, least) / (kind->symmetric ? half - 1 : maxq);
+        g->zero[r] = kind->symmetric ? half : nearbyintf(-low[r] / g->scale[r]);
+    }
+}
+
 /* best <- trial in the rows where its error over the n columns is strictly smaller. */
 static void trial_judge(struct grid *best, double *least, const struct grid *trial, const float *t,
                         int64_t n, const struct grid_kind *kind)
@@ -123,7 +135,10 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
 {
     float low[TILE_ROWS], high[TILE_ROWS];
     range_find(low, high, t, n, kind.symmetric);
-    range_grid(g, low, high, 1, &kind);
+    if (kind.form == GRID_AWQ)
+        range_grid_awq(g, low, high, &kind);
+    else
+        range_grid(g, low, high, 1, &kind);
     if (kind.search > 0) range_search(g, low, high, t, n, &kind);
     for (int r = 0; r < TILE_ROWS; r++)
         g->stored[r] = kind.dtype != SCALE_F32 ? dtype_round_f16(g->scale[r]) : g->scale[r];

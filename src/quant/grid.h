@@ -13,12 +13,20 @@ struct grid {
     float stored[TILE_ROWS]; /* the scale rounded for storage */
 };
 
+/* Which range of weights the codes span. AWQ's packages and GPTAQ's differ from GPTQ in two points:
+ * a symmetric grid has the scale max / (2^(bits-1) - 1), so that the largest magnitude of either
+ * sign is on the grid, and a range below 1e-5 counts as 1e-5 (AWQ: also without symmetry). AWQ's do
+ * not extend the range to zero, so that a group of weights of one sign loses its values; this grid
+ * extends it, as GPTQ does. */
+enum grid_form { GRID_GPTQ, GRID_AWQ };
+
 /* How a grid is chosen. */
 struct grid_kind {
     int64_t bits;
     bool symmetric;
     double search; /* quant_options.range_search */
     int dtype;     /* enum scale_dtype of the stored scales */
+    int form;      /* enum grid_form */
 };
 
 /* Sets the grid of each row from n columns t (n, TILE_ROWS). Symmetric: the range is ± the largest
@@ -32,7 +40,7 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind);
 /* The kind of grid that the options request at a bit-width. */
 static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_options *o)
 {
-    return (struct grid_kind){bits, o->symmetric, o->range_search, o->scale_dtype};
+    return (struct grid_kind){bits, o->symmetric, o->range_search, o->scale_dtype, GRID_GPTQ};
 }
 
 /* Columns of a group: group_size, at most a whole row. */

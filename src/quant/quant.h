@@ -60,8 +60,10 @@ struct quant_report {
 /* --- a whole block --- */
 
 /* Folding partner of a linear: multiplying column j by a factor and dividing row j of the partner
- * (another linear, or the preceding norm) by it does not change the block's output. */
-enum { TIE_NONE = -1, TIE_NORM = -2 };
+ * (another linear, or the preceding norm) by it does not change the block's output. Before
+ * TIE_ACTIVATION there is an activation function: only a program that divides its output, like
+ * AutoAWQ's ScaledActivation, absorbs the factor. */
+enum { TIE_NONE = -1, TIE_NORM = -2, TIE_ACTIVATION = -3 };
 
 struct quant_linear {
     const char *name;
@@ -70,7 +72,7 @@ struct quant_linear {
     const float *w; // (rows, cols) original
     float *trial;   // (rows, cols) trial weights for compare, in memory shared by the ranks of a
                     // node; each rank writes its rows (team_rows)
-    int tie;        /* folding partner: index of a linear, TIE_NONE or TIE_NORM */
+    int tie;        /* folding partner: index of a linear, or TIE_* */
 };
 
 /* The current block, for methods that choose parameters by comparing block outputs. */
@@ -124,7 +126,8 @@ enum {
     QUANT_UNIFORM_GRID = 1u << 0, /* a group of a row (quant_options.group_size) has at most 2^bits
                                      equally spaced values */
     QUANT_ROWS_ALONE = 1u << 1,   /* a row's result does not depend on the other rows */
-    QUANT_ZERO_IS_ZERO = 1u << 2  /* a row of zeros is quantized to zeros */
+    QUANT_ZERO_IS_ZERO = 1u << 2, /* a row of zeros is quantized to zeros */
+    QUANT_DEAD_IS_ZERO = 1u << 3  /* so are the weights of an input channel that is always zero */
 };
 
 struct quant_method {

@@ -6,6 +6,7 @@
 #define QUANT_METHODS(X)                                                                           \
     X(RTN, rtn)                                                                                    \
     X(GPTQ, gptq)                                                                                  \
+    X(AWQ, awq)                                                                                    \
     X(HQQ, hqq)                                                                                    \
     X(NF4, nf4)                                                                                    \
     X(FP4, fp4)                                                                                    \
@@ -19,4 +20,6 @@
  * or a file of its own. */
 #define QUANT_STATISTICS(X)                                                                        \
     X(GRAM, gram)                                                                                  \
-    X(SQUARES, squares)
+    X(SQUARES, squares)                                                                            \
+    X(MAGNITUDE, magnitude)                                                                        \
+    X(SAMPLE, sample)

@@ -25,6 +25,7 @@ struct statistic_range {
     const double *bound; // (cols) powers of two from gram_bound_make, with which the sums are the
                          // same bit for bit in any order and grouping; NULL: not required
     int64_t tokens;      /* total number of tokens summed by all ranks */
+    int64_t first;       /* position of the range's first token among these */
 };
 
 struct statistic {
@@ -50,6 +51,20 @@ struct statistic {
     int64_t (*adding_distributed)(int64_t cols);
     double (*flop)(int64_t cols);
 };
+
+/* Statistic SAMPLE is not a sum: row k is the input at token k * sample_stride(tokens), for the
+ * first sample_count(tokens) of SAMPLES rows. AWQ's packages take these tokens for their clip
+ * search: every (tokens / 512)-th, so that there are up to 1023. */
+enum { SAMPLES = 1023, SAMPLES_WANTED = 512 };
+static inline int64_t sample_stride(int64_t tokens)
+{
+    return tokens < SAMPLES_WANTED ? 1 : tokens / SAMPLES_WANTED;
+}
+static inline int64_t sample_count(int64_t tokens)
+{
+    int64_t stride = sample_stride(tokens);
+    return (tokens + stride - 1) / stride;
+}
 
 #define STATISTIC_DECLARE(upper, lower) extern const struct statistic statistic_##lower;
 QUANT_STATISTICS(STATISTIC_DECLARE)

@@ -88,6 +88,12 @@ static enum status clear_sums(struct workspace *w, const struct stream *s, int s
     return dist_make(w->group->comm, n, (struct dist_shape){0}, &w->dist[stage], e);
 }
 
+/* Position of the range's first token in the calibration text of all ranks. */
+static int64_t first_token(const struct workspace *w, const struct range *r)
+{
+    return w->calibration_all->offset[w->calibration_first + r->first];
+}
+
 /* Adds the range's stage input, which is in the acts, to the statistics that the stream needs; r
  * NULL: this rank has no range left. made: status of computing the input. Collective if the stage's
  * Gram matrix is distributed: every rank passes one range per call. */
@@ -102,7 +108,8 @@ static enum status add_sums(struct workspace *w, struct stream *s, const struct 
                                           .offset = r ? r->view.offset : nothing,
                                           .n = r ? r->view.n : 0,
                                           .bound = w->bound[stage],
-                                          .tokens = w->calibration_tokens};
+                                          .tokens = w->calibration_tokens,
+                                          .first = r ? first_token(w, r) : 0};
     for (int k = 0; k < STATISTIC_N && st == OK; k++)
         if (workspace_whole(w, s, stage, k))
             st = statistic_at(k)->add(w->sums[k][stage], &range, e);

@@ -102,7 +102,7 @@ static int tie_of(const struct workspace *w, const struct block *b, int i)
     case STAGE_O: /* v, if every query head has its own value head */
         return !s->fused && s->clip == 0 && b->linear[last].rows == l->cols ? last : TIE_NONE;
     default: /* up, if it is multiplied with a gate */
-        return s->gated ? last : TIE_NONE;
+        return s->gated ? last : TIE_ACTIVATION;
     }
 }
 

@@ -73,6 +73,73 @@ static inline struct quant_options options_make(int64_t group_size)
     return o;
 }
 
+/* Sets an option by its flag, value NULL for a flag without one. */
+static inline void option_set(struct quant_options *o, const char *flag, const char *value)
+{
+    char *arguments[] = {(char *)(uintptr_t)flag, (char *)(uintptr_t)value};
+    int used;
+    if (options_flag(&quant_table, "", o, value ? 2 : 1, arguments, &used, NULL) != OK || !used)
+        abort();
+}
+
+/* --- the layer as a block of one linear behind a norm, for methods with prepare_block --- */
+
+struct layer_block {
+    const struct layer *l;
+    float *trial;  // (rows, cols)
+    float *change; // (tokens, rows)
+};
+
+/* Every rank has the inputs and all of the original weights. */
+static inline enum status layer_compare(const struct quant_block *b, int stage,
+                                        double *mean_squared, struct err *e)
+{
+    const struct layer_block *t = b->context;
+    const struct layer *l = t->l;
+    int64_t n = l->input.tokens * l->rows, first, end;
+    double sum = 0;
+    (void)stage, (void)e;
+    for (int r = 0; b->team && r < b->team->size; r++) {
+        team_rows(b->team, r, l->rows, &first, &end);
+        MPI_Bcast(t->trial + first * l->cols, (int)((end - first) * l->cols), MPI_FLOAT, r,
+                  b->team->comm);
+    }
+    for (int64_t k = 0; k < l->rows * l->cols; k++) t->trial[k] -= l->w[k];
+    mat_nt(t->change, l->rows, l->x, l->cols, t->trial, l->cols, l->input.tokens, l->rows, l->cols,
+           0);
+    for (int64_t k = 0; k < n; k++) sum += (double)t->change[k] * (double)t->change[k];
+    *mean_squared = sum / (double)n;
+    return OK;
+}
+
+/* prepare or prepare_block, whichever the method has. */
+static inline enum status layer_prepare(const struct layer *l, const struct quant_method *m,
+                                        int64_t bits, const struct quant_options *o,
+                                        const struct quant_input *in, void **prepared,
+                                        struct err *e)
+{
+    struct layer_block t = {.l = l};
+    if (m->prepare) return m->prepare(in, o, prepared, e);
+    if (!m->prepare_block) return OK;
+    if (mem_zero(&t.trial, l->rows * l->cols, sizeof *t.trial, "trial", NULL) != OK ||
+        mem_zero(&t.change, in->tokens * l->rows, sizeof *t.change, "outputs", NULL) != OK)
+        abort();
+    const struct quant_linear linear = {"linear", 0, l->rows, l->cols, l->w, t.trial, TIE_NORM};
+    const struct quant_block b = {.team = in->team,
+                                  .bits = bits,
+                                  .options = o,
+                                  .n_linears = 1,
+                                  .n_stages = 1,
+                                  .linear = &linear,
+                                  .input = in,
+                                  .compare = layer_compare,
+                                  .context = &t};
+    enum status st = m->prepare_block(&b, prepared, e);
+    free(t.trial);
+    free(t.change);
+    return st;
+}
+
 /* q (rows, cols) is allocated for the caller, whatever the status. */
 static inline enum status layer_quantize(const struct layer *l, const struct quant_method *m,
                                          int64_t bits, const struct quant_options *o, float **q,
@@ -81,7 +148,7 @@ static inline enum status layer_quantize(const struct layer *l, const struct qua
     void *prepared = NULL;
     const struct quant_input *in = m->statistics ? &l->input : NULL;
     if (mem_alloc(q, l->rows * l->cols, sizeof **q, "result", NULL) != OK) abort();
-    enum status st = m->prepare ? m->prepare(in, o, &prepared, e) : OK;
+    enum status st = layer_prepare(l, m, bits, o, in, &prepared, e);
     struct quant_job job = {.bits = bits,
                             .options = o,
                             .rows = l->rows,

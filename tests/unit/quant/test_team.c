@@ -43,7 +43,7 @@ static struct outcome run(const struct layer *l, const struct quant_method *m, i
     void *prepared = NULL;
     assert_int_equal(mem_alloc(&out.q, l->rows * l->cols, sizeof *out.q, "result", NULL), OK);
     for (int64_t i = 0; i < l->rows * l->cols; i++) out.q[i] = UNTOUCHED;
-    out.st = m->prepare ? m->prepare(in, o, &prepared, &out.err) : OK;
+    out.st = layer_prepare(l, m, bits, o, in, &prepared, &out.err);
     if (m->share) out.st = m->share(in, prepared, out.st, &out.err);
     struct quant_job job = {.team = &team,
                             .bits = bits,
@@ -77,6 +77,8 @@ static struct quant_options case_options(int i)
     if (i == 3) o.order = ORDER_GROUP;
     if (i == 4) o.static_groups = true;
     if (i == 5) o.scale_dtype = SCALE_F16;
+    if (i == 4 || i == 5) option_set(&o, "--scaled", "free");
+    if (i == 5) option_set(&o, "--duo-scaling", NULL);
     return o;
 }
 

@@ -1,0 +1,120 @@
+/* Statistics of single input channels and single inputs, which every rank gets. */
+#include "quant/statistic.h"
+#include "util/agree.h"
+#include "util/bulk.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* sums (n) = the sums over the ranks, on every rank. */
+static enum status reduce(MPI_Comm comm, int owner, double *sums, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    double *scratch = NULL;
+    int ranks;
+    MPI_Comm_size(comm, &ranks);
+    if (ranks == 1) return OK;
+    st = mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
+    TRY(err_agree(comm, st, e));
+    TRY(bulk_sum(comm, owner, sums, n, MPI_DOUBLE, scratch, e));
+    TRY(bulk_bcast(comm, owner, sums, n * (int64_t)sizeof *sums, e));
+done:
+    free(scratch);
+    return st;
+}
+
+/* --- magnitude: sum of |x| of each channel, (cols) --- */
+
+static int64_t magnitude_count(int64_t cols)
+{
+    return cols;
+}
+
+/* A power of two that is at least the root of n. */
+static double root_above(int64_t n)
+{
+    double root = 1;
+    while (root * root < (double)n) root *= 2;
+    return root;
+}
+
+/* With a bound every |x| is rounded so that the sums are exact: bound root_above(tokens) is at
+ * least their largest value (linalg/gram.c does the same with products). */
+static enum status magnitude_add(double *sums, const struct statistic_range *r, struct err *e)
+{
+    enum { STRIP = 512 };
+    const double root = root_above(r->tokens);
+    (void)e;
+#pragma omp parallel for schedule(static)
+    for (int64_t a = 0; a < r->cols; a += STRIP)
+        for (int64_t t = r->offset[0]; t < r->offset[r->n]; t++)
+            for (int64_t j = a; j < min64(a + STRIP, r->cols); j++) {
+                double size = (double)fabsf(r->x[t * r->cols + j]);
+                double anchor = r->bound ? 6 * r->bound[j] * root : 0;
+                sums[j] += (size + anchor) - anchor;
+            }
+    return OK;
+}
+
+static enum status magnitude_reduce(MPI_Comm comm, int owner, double *sums, int64_t cols,
+                                    struct err *e)
+{
+    return reduce(comm, owner, sums, magnitude_count(cols), e);
+}
+
+static double magnitude_flop(int64_t cols)
+{
+    return (double)cols;
+}
+
+static int64_t input_reducing(int64_t cols, int64_t ranks)
+{
+    (void)cols;
+    return bulk_sum_buffer(ranks) * (int64_t)sizeof(double);
+}
+
+const struct statistic statistic_magnitude = {
+    .name = "sums of magnitudes",
+    .count = magnitude_count,
+    .add = magnitude_add,
+    .reduce = magnitude_reduce,
+    .everywhere = true,
+    .bounded = true,
+    .reducing = input_reducing,
+    .flop = magnitude_flop,
+};
+
+/* --- sample: inputs at evenly spaced tokens, (SAMPLES, cols) --- */
+
+static int64_t sample_numbers(int64_t cols)
+{
+    return SAMPLES * cols;
+}
+
+static enum status sample_add(double *sums, const struct statistic_range *r, struct err *e)
+{
+    int64_t stride = sample_stride(r->tokens), tokens = r->offset[r->n] - r->offset[0];
+    const float *x = r->x + r->offset[0] * r->cols;
+    (void)e;
+    for (int64_t k = (r->first + stride - 1) / stride; k * stride < r->first + tokens; k++)
+        for (int64_t j = 0; j < r->cols; j++)
+            sums[k * r->cols + j] = (double)x[(k * stride - r->first) * r->cols + j];
+    return OK;
+}
+
+/* A token is on one rank and zero on the others. */
+static enum status sample_reduce(MPI_Comm comm, int owner, double *sums, int64_t cols,
+                                 struct err *e)
+{
+    return reduce(comm, owner, sums, sample_numbers(cols), e);
+}
+
+const struct statistic statistic_sample = {
+    .name = "sampled inputs",
+    .count = sample_numbers,
+    .add = sample_add,
+    .reduce = sample_reduce,
+    .everywhere = true,
+    .reducing = input_reducing,
+};

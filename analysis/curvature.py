@@ -57,8 +57,9 @@ def draw_points(axes, line, x, y, series, converged):
     colour, marker = series
     axes.plot(line.own(x[0]), line.own(y[0]), color=colour, linestyle=style.dash(line), linewidth=0.6, alpha=0.45,
               zorder=2)
+    known = np.isfinite(line.own(x[0])) & np.isfinite(line.own(y[0]))
     done = line.own(converged) != 0
-    for these, hollow in ((done, False), (~done, True)):
+    for these, hollow in ((known & done, False), (known & ~done, True)):
         if not these.any():
             continue
         values = [line.own(v)[these] for v in (*x, *y)]
@@ -101,6 +102,8 @@ def label_panel(axes, cube, lines, part, quantity):
 
 
 def draw(cube, bits):
+    if not measured(cube):
+        return None
     bits = widths(cube, bits)
     groups = families(cube)
     there = [q for q in QUANTITIES if np.isfinite(cube[q[0]]).any()]

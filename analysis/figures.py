@@ -5,20 +5,9 @@ import argparse
 import pathlib
 import sys
 
-import agreement
-import curvature
-import layer_errors
-import loss_surface
-import prediction
-import relative_error
-import spectral_density
 import style
-import validation_loss
+from catalogue import BY_NAME
 from cube import choose_models, families, open_cube
-
-FIGURES = {"relative_error": relative_error.draw, "validation_loss": validation_loss.draw, "agreement": agreement.draw,
-           "curvature": curvature.draw, "spectral_density": spectral_density.draw, "layer_errors": layer_errors.draw,
-           "loss_surface": loss_surface.draw, "prediction": prediction.draw}
 
 
 def main():
@@ -27,12 +16,12 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
     parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
     parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
-    parser.add_argument("--only", help=f"which figures ({', '.join(FIGURES)}); default: all that the cube has numbers for")
+    parser.add_argument("--only", help=f"which figures ({', '.join(BY_NAME)}); default: all that the cube has numbers for")
     options = parser.parse_args()
-    names = options.only.split(",") if options.only else list(FIGURES)
-    unknown = [name for name in names if name not in FIGURES]
+    names = options.only.split(",") if options.only else list(BY_NAME)
+    unknown = [name for name in names if name not in BY_NAME]
     if unknown:
-        parser.error(f"there is no figure {unknown[0]}; there are {', '.join(FIGURES)}")
+        parser.error(f"there is no figure {unknown[0]}; there are {', '.join(BY_NAME)}")
     try:
         bits = [int(width) for width in options.bits.split(",")] if options.bits else None
     except ValueError:
@@ -48,18 +37,19 @@ def main():
             parser.error(f"--model: {error}")
     if not families(cube):
         sys.exit(f"{options.results}: none of its checkpoints has a place in training")
-    if not curvature.measured(cube) and "curvature" in names:
-        if options.only:
-            sys.exit(f"{options.results}: no curvature was measured; the sweep file's section curvature asks for it")
-        names.remove("curvature")
     try:
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"--out {options.out}: {error.strerror}")
+    missing = []
     for name in names:
-        figure = FIGURES[name](cube, bits)
-        if figure is not None:  # None: the sweep did not measure what it shows
+        figure = BY_NAME[name].draw(cube, bits)
+        if figure is not None:
             style.save(figure, options.out, name)
+        else:
+            missing.append(f"{options.results}: no figure {name}: the cube has no {BY_NAME[name].needs}")
+    if options.only and missing:
+        sys.exit("\n".join(missing))
 
 
 if __name__ == "__main__":

@@ -176,6 +176,19 @@ def full_precision(found, points):
 
 FIGURES = {"fit_token_law": token_law, "fit_tokens_or_rate": tokens_or_rate, "fit_predictions": predictions,
            "fit_full_precision": full_precision}
+# Title, what is shown, and what the bars are.
+CAPTIONS = {
+    "fit_token_law": ("Token law", "Added loss over training tokens, one line a bit-width: the fit, and dotted the published law. Points of "
+                      "other sizes of model are moved to one size by the fit.",
+                      "one paired standard error of the added loss over the text's sequences."),
+    "fit_tokens_or_rate": ("Tokens or learning rate", "The partial effect of each on the logarithm of the relative error, with the other held "
+                           "fixed; the slope is the coefficient, a marker and colour a training run.",
+                           "none; the grey wedge is the 95 % interval of the slope."),
+    "fit_predictions": ("Predictions of unseen runs", "Relative error against what each formula predicts when the run (of a single run, the checkpoint) "
+                        "is left out of the fit. On the dotted line both are equal.", "none."),
+    "fit_full_precision": ("Full-precision law", "Full-precision loss over training tokens, one line a size of model: the fit, and dotted the "
+                           "published law.", "none."),
+}
 
 
 def save_all(found, points, folder):

@@ -18,6 +18,7 @@ import sys
 import numpy as np
 
 import effects
+import fit_tables
 import laws
 import points as points_of
 
@@ -78,112 +79,21 @@ def run(points, target=0.2, sizes=(), draws=400):
 # --- the tables ---
 
 
-def print_table(head, rows):
+def print_table(rows):
     """Columns as wide as their longest text: the first at the left, the others at the right."""
-    rows = [head] + rows
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         print("  " + "  ".join(text.ljust(width) if i == 0 else text.rjust(width)
                                for i, (text, width) in enumerate(zip(row, widths))).rstrip())
 
 
-def number(value):
-    if value is None or np.isnan(value):
-        return "-"
-    return "never" if np.isinf(value) else f"{value:.4g}"
-
-
-def ends(interval):
-    return "-" if interval is None or np.isnan(interval[0]) else f"{number(interval[0])} to {number(interval[1])}"
-
-
-def print_notes(notes):
-    for note in dict.fromkeys(notes):
-        print(f"  note: {note}")
-
-
-def print_fit(fit, published):
-    kinds = list(fit.intervals)
-    head = [f"{fit.name}, {fit.n} points", "estimate"] + [f"95 %, {kind}" for kind in kinds] + ["published"]
-    print_table(head, [[name, number(value)] + [ends(fit.intervals[kind].get(name)) for kind in kinds]
-                       + [number(published.get(name))] for name, value in fit.coefficients.items()])
-    for name, value in fit.measures.items():
-        print(f"  {name}: {number(value)}")
-    print_notes(fit.notes)
-
-
-def print_token_law(laws_found):
-    print("Token law: added loss = k D^beta / (N^alpha P^gamma), nats a token")
-    for name, law in laws_found.items():
-        print(f"\n {name}")
-        if isinstance(law, str):
-            print(f"  not fitted: {law}")
-            continue
-        print_fit(law["logarithms"], laws.PUBLISHED)
-        if isinstance(law["robust"], str):
-            print(f"  robust least squares: {law['robust']}")
+def show(blocks):
+    for block in blocks:
+        if block.kind == "table":
+            print_table(block.rows)
         else:
-            print_fit(law["robust"], laws.PUBLISHED)
-        alone = {bits: fit for bits, fit in law["each bit-width alone"].items() if not isinstance(fit, str)}
-        if alone:
-            names = list(next(iter(alone.values())).coefficients)
-            print_table(["each bit-width alone", "points"] + [f"{n} (95 %, HC3)" for n in names],
-                        [[f"{bits:g} bits", str(fit.n)] + [f"{number(fit.coefficients.get(n, np.nan))} ({ends(fit.intervals['HC3'].get(n))})" for n in names]
-                         for bits, fit in alone.items()])
-        rows = law["tokens at the added loss"]["rows"]
-        if rows:
-            print_table([f"tokens until {law['tokens at the added loss']['nats']:g} nats", "parameters", "tokens", "95 %, bootstrap over checkpoints",
-                         "published law"],
-                        [[f"{row['bits']:g} bits", number(row["parameters"]), number(row["tokens"]), ends(row["interval"]), number(row["published"])]
-                         for row in rows])
-        else:
-            print("  tokens until an added loss: not given, since the added loss does not grow with tokens here")
-
-
-def print_effects(found):
-    print("\nTokens or learning rate: partial effects on ln(relative error), fixed effects of (run, method, bits, text)")
-    fits = {name: fit for name, fit in found.items() if not isinstance(fit, str)}
-    variables = list(dict.fromkeys(name for fit in fits.values() for name in fit.coefficients))
-    rows = []
-    for name, fit in fits.items():
-        intervals = next(iter(fit.intervals.values()))
-        rows.append([name, str(fit.n)] + [f"{number(fit.coefficients[v])} ({ends(intervals[v])})" if v in intervals else "" for v in variables]
-                    + [number(fit.measures["R2 within"])])
-    if rows:
-        print_table(["effect (95 %)", "points"] + variables + ["R2 within"], rows)
-        kinds = {next(iter(fit.intervals)) for fit in fits.values()}
-        print(f"  intervals: jackknife, {' or '.join(sorted(kinds))} one after the other")
-    print_notes([f"{name}: not fitted: {fit}" for name, fit in found.items() if isinstance(fit, str)]
-                + [note for fit in fits.values() for note in fit.notes])
-
-
-def print_predictions(found):
-    print("\nPredicting the relative error of what was not fitted")
-    if isinstance(found, str):
-        print(f"  not scored: {found}")
-        return
-    rows = []
-    for name, score in found["scores"].items():
-        if score is None:
-            rows.append([name, "not measured", "", "", ""])
-            continue
-        error = score["rms error of ln(relative error)"]
-        formula = ", ".join(f"{variable} {value:+.3g}" for variable, value in score["coefficients"].items())
-        rows.append([name, str(score["n"]), number(error), number(np.exp(error)), formula])
-    print_table([f"one {found['left out at a time']} left out at a time", "points", "rms error (ln)", "as a factor", "ln(relative error) = constant of the method ..."], rows)
-    print_notes(found["notes"])
-
-
-def show(found):
-    print_token_law(found["token law"])
-    print_effects(found["tokens or learning rate"])
-    print_predictions(found["predictions"])
-    print("\nFull-precision law: L = ((Nc/N)^(alpha_N/alpha_D) + Dc/D)^alpha_D")
-    law = found["full-precision law"]
-    if isinstance(law, str):
-        print(f"  not fitted: {law}")
-    else:
-        print_fit(law, laws.PUBLISHED_FULL)
+            before = {"heading": "\n", "part": "\n ", "note": "  note: ", "text": "  ", "summary": ""}[block.kind]
+            print(before + block.text)
 
 
 def plain(thing):
@@ -265,11 +175,8 @@ def main():
     if options.json:
         print(json.dumps(plain({"used": len(points), "left out": dropped, **found}), indent=1))
     else:
-        print(f"{len(points)} points: {points.family.nunique()} training runs, {points.model.nunique()} with branches, "
-              f"{len(np.unique(laws.checkpoints_of(points)))} checkpoints")
-        print_notes([f"left out: {count} {reason}" for reason, count in dropped.items()])
-        print()
-        show(found)
+        show(fit_tables.in_words(points, dropped))
+        show(fit_tables.blocks(found))
     if options.figures:
         import fit_figures
 

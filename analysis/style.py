@@ -27,7 +27,8 @@ plt.rcParams.update({
     "legend.frameon": False,
     "lines.linewidth": 1.5,
     "lines.markersize": 4.5,
-    "svg.fonttype": "none",
+    "svg.fonttype": "path",
+    "svg.hashsalt": "qtraj",
     "pdf.fonttype": 42,
     "figure.dpi": 100,
     "savefig.dpi": 200,
@@ -101,6 +102,23 @@ def draw_curve(axes, line, unit, values, errors, series):
     bars = None if errors is None else line.curve(errors)[1][known]
     axes.errorbar(x[known] / unit, y[known], yerr=bars, color=colour, marker=marker, linestyle="none", capsize=2,
                   elinewidth=1, zorder=4, **marker_style(colour, line.number))
+
+
+def signed_log(axes, values, errors):
+    """A logarithmic axis of y where the values need one: one that is linear around zero if some are negative or not told
+    from zero by twice their errors."""
+    values, errors = np.asarray(values, float), np.nan_to_num(np.asarray(errors, float))
+    known = np.isfinite(values) & (values != 0)
+    size = np.abs(values[known])
+    if size.size == 0 or size.max() < 20 * size.min():
+        return
+    unsure = known & (np.abs(values) < 2 * errors)
+    if not unsure.any() and (values[known] > 0).all():
+        axes.set_yscale("log")
+        return
+    reach = errors[unsure].max() if unsure.any() else size.min()
+    axes.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(reach)), linscale=0.7)
+    axes.axhline(0, color=GREY, linewidth=0.6, zorder=1)
 
 
 def has_learning_rate(cube):

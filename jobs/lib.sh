@@ -20,10 +20,10 @@ packages_build="build-essential cmake ninja-build pkg-config libopenmpi-dev open
     zlib1g-dev libzstd-dev libcmocka-dev"
 packages_text="debian-faq"
 packages_analysis="python3-h5py python3-numpy python3-matplotlib python3-xarray python3-h5netcdf
-    python3-scipy"
-packages_tests="clang-format-14 hdf5-tools netcdf-bin"
+    python3-scipy python3-jinja2"
+packages_tests="clang-format-14 hdf5-tools netcdf-bin chromium-headless-shell"
 cmake_least=3.25
-python_modules="h5py numpy matplotlib xarray h5netcdf scipy"
+python_modules="h5py numpy matplotlib xarray h5netcdf scipy jinja2"
 
 say() { printf '%s\n' "$*" >&2; }
 

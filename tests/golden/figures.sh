@@ -1,27 +1,57 @@
 #!/usr/bin/env bash
-# Draws the figures of a small sweep with a branch.
+# The report, with all its figures, on a small sweep of the quickstart's checkpoints with a branch and an average.
 . "$SOURCE/tests/tools/lib.sh"
-need_python h5py numpy matplotlib xarray h5netcdf
+need_python h5py numpy matplotlib xarray h5netcdf scipy jinja2
 own_text "$work/text.txt"
 
 launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[3, 4]' \
     --set "calibration.text=$work/text.txt" --set 'calibration.samples=8' \
     --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=8' \
     --set 'curvature={sharpness: lanczos, products: 4, trace: 2, sequences: 1, second_order: total}' \
-    --only 'checkpoint=step000[5789]00' || fail "exit code $?: $(cat "$work/err")"
+    --only 'checkpoint=*000[5789]00' || fail "exit code $?: $(cat "$work/err")"
 launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[3, 4]' \
     --set "calibration.text=$work/text.txt" --set 'calibration.samples=8' \
     --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=8' \
     --set 'curvature={sharpness: lanczos, products: 4, trace: 2, sequences: 1, second_order: total}' \
     --set 'surfaces=[{plane: quantization, columns: 3, rows: 3}, {plane: trajectory, columns: 3, rows: 2, samples: 2}]' \
     --only 'surface=*' || fail "surfaces: exit code $?: $(cat "$work/err")"
-"$python" "$SOURCE/analysis/figures.py" "$work/cube.h5" --out "$work/figures" >"$work/names" || fail "no figures"
-for name in relative_error validation_loss curvature loss_surface prediction; do
+"$python" -W error::UserWarning "$SOURCE/analysis/report.py" "$work/cube.h5" --out "$work/figures" --draws 20 2>"$work/names" >"$work/page" ||
+    fail "no report: $(cat "$work/names")"
+[ "$(cat "$work/page")" = "$work/figures/report.html" ] || fail "the page: $(cat "$work/page")"
+for name in relative_error validation_loss quantized_loss bit_widths averages agreement curvature prediction layer_errors loss_surface \
+    fit_token_law; do
     for ending in png pdf; do
         grep -qx "$work/figures/$name.$ending" "$work/names" || fail "$name.$ending is not listed"
         [ "$(wc -c <"$work/figures/$name.$ending")" -gt 5000 ] || fail "$name.$ending is empty"
     done
+    grep -q "<figure id=\"$name\">" "$work/figures/report.html" || fail "$name is not on the page"
 done
+
+# what the page says is in the cube: one cell of the table, the counts, the commit, the tokens; a figure that is not there is named
+"$python" - "$work/cube.h5" "$work/figures/report.html" <<'PY' || fail "the page does not say what the cube says"
+import re, sys
+import h5py, xarray
+cube, page = xarray.open_dataset(sys.argv[1], engine="h5netcdf"), open(sys.argv[2], encoding="utf-8").read()
+place = list(cube.checkpoint_name.sel(model="quickstart").values).index("step000700")
+value, error = (100 * float(cube[name].sel(model="quickstart", bits=3, quantizer="gptq").isel(checkpoint=place, dataset=0))
+                for name in ("loss_relative", "loss_relative_stderr"))
+row = re.search(r'<th scope="row">700</th>(.*?)</tr>', page, re.S).group(1)
+shown = [float(text) for text in re.findall(r"<td>([^<]*)</td>", row)[4].replace("−", "-").split(" ± ")]  # tokens, rate, CE, rtn, gptq
+assert abs(shown[0] - value) < 0.5 * error and abs(shown[1] / error - 1) < 0.2, (shown, value, error)
+with h5py.File(sys.argv[1]) as file:
+    commit = file["provenance/git"].asstr()[()]
+tokens = int(cube.baseline_tokens.max())
+done = int((cube.status == 1).sum())
+for text in (f"commit {commit}", f"{tokens} tokens scored in 8 sequences", f"{done} done, 0 failed", "average(step000500, step000700, step000900)",
+             "<li>Spectra of the Hessian: the cube has no spectral densities"):
+    assert text in page, text
+PY
+"$python" "$SOURCE/tests/tools/check_page.py" "$work/figures/report.html" >"$work/faults"
+case $? in
+0) ;;
+77) cat "$work/faults" ;;
+*) fail "the page: $(cat "$work/faults")" ;;
+esac
 
 "$python" "$SOURCE/tests/tools/run_blocks.py" "$SOURCE/docs/cookbook.md" "$work/cube.h5" >"$work/cookbook" 2>&1 ||
     fail "the cookbook: $(tail -n 20 "$work/cookbook")"
@@ -34,6 +64,7 @@ import numpy as np
 from cube import open_cube, trajectories
 cube = open_cube(sys.argv[1])
 stable, branch = trajectories(cube)
+assert [line.average for line in trajectories(cube, averages=True)] == ["", "stable", "decay", ""]
 assert (stable.model, branch.model) == ("quickstart", "quickstart-cooldown")
 assert branch.parent is stable and stable.parent is None
 x, y = branch.curve(cube.learning_rate)
@@ -52,7 +83,7 @@ for columns in checkpoint,step checkpoint; do
     launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/$columns.h5" --set 'bits=[3]' \
         --set "calibration.text=$work/text.txt" --set 'methods=[{method: rtn}]' --set curvature=null \
         --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=4' \
-        --set "models[0].trajectory=$work/plain.csv" --only model=quickstart ||
+        --set "models[0].trajectory=$work/plain.csv" --set 'models[0].averages=null' --only model=quickstart ||
         fail "$columns: exit code $?: $(cat "$work/err")"
     "$python" "$SOURCE/analysis/figures.py" "$work/$columns.h5" --out "$work/$columns" >"$work/names" 2>"$work/err" ||
         fail "no figures of a table with $columns: $(cat "$work/err")"

@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, sys.argv[1])
-import figures  # noqa: E402
+import catalogue  # noqa: E402
 import numpy as np  # noqa: E402
 import style  # noqa: E402
 from cube import open_cube, open_group  # noqa: E402
@@ -55,7 +55,7 @@ def complaints(figure, cube, name):
         yield f"{hollow(figure)} hollow markers, but {unsure(cube)} points whose sharpness has not converged"
     yield from text_complaints(figure)
     entries = {t.get_text() for legend in figure.legends for t in legend.get_texts()}
-    if name in ("relative_error", "validation_loss", "agreement", "curvature", "prediction"):
+    if name in ("relative_error", "validation_loss", "agreement", "curvature", "prediction", "quantized_loss", "bit_widths"):
         for quantizer in cube.quantizer.values:
             if str(quantizer) not in entries:
                 yield f"{quantizer} is not in the legend"
@@ -70,10 +70,8 @@ def main():
         cube = open_cube(path)
         folder = out / path.stem
         folder.mkdir(parents=True, exist_ok=True)
-        for name, draw in figures.FIGURES.items():
-            if name == "curvature" and not figures.curvature.measured(cube):
-                continue
-            figure = draw(cube, None)
+        for name, entry in catalogue.BY_NAME.items():
+            figure = entry.draw(cube, None)
             if figure is None:
                 continue
             drawn += 1

@@ -8,6 +8,8 @@ many.h5            40 checkpoints of a model with a long name, a spectrum and pe
 unconverged.h5     curvature whose sharpness has not converged at some checkpoints; no learning rates, only steps
 names.h5           checkpoints of which only the names are known
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
+averages.h5        a run with two series of averages and the losses of sequences
+odd.h5             names and messages with the characters of HTML, failed and pending cells
 """
 
 import pathlib
@@ -70,6 +72,7 @@ def cube_of(runs, methods=METHODS, bits=(3, 4), datasets=("wikitext",), seed=0):
     relative = 0.04 * grow[:, :, None, None, None] * scale * better * np.exp(0.1 * rng.standard_normal(shape))
     relative = np.where(there[:, :, None, None, None], relative, np.nan)
     delta = relative * baseline[:, :, None, None, :]
+    data |= {"loss": (axes, baseline[:, :, None, None, :] + delta)}
     data |= {"baseline_loss": (axes[:2] + axes[4:], baseline), "baseline_loss_stderr": (axes[:2] + axes[4:], 0.01 * baseline),
              "loss_relative": (axes, relative), "loss_relative_stderr": (axes, 0.05 * relative), "loss_delta": (axes, delta),
              "loss_delta_stderr": (axes, 0.05 * delta), "kl_divergence": (axes, 1.1 * delta),
@@ -134,6 +137,50 @@ def surfaces_of(model, trajectory):
                       coords={"row": np.arange(len(rows))})
 
 
+def with_averages(cube):
+    """The cube of one model with its last three checkpoints made into averages, and groups with the losses of sequences."""
+    rng, model = np.random.default_rng(3), str(cube.model.values[0])
+    n = cube.sizes["checkpoint"]
+    for name in ("average", "recipe"):
+        cube[name] = (("model", "checkpoint"), np.full((1, n), "", dtype=object))
+    for k, (place, average, of) in enumerate([(n - 3, "lawa", n - 5), (n - 2, "lawa", n - 4), (n - 1, "soup", n - 4)]):
+        for name in ("step", "tokens", "learning_rate"):
+            cube[name][0, place] = cube[name][0, of]
+        cube["average"][0, place], cube["kind"][0, place] = average, "average"
+        cube["checkpoint_name"][0, place] = f"{average}@{k}"
+    return cube, {"checkpoints": sequences_of(cube, rng, model, []), "cells": sequences_of(cube, rng, model, ["bits", "quantizer"]),
+                  "sequences": xr.Dataset({"loss": ("sequence", 3 + rng.standard_normal(SEQUENCES))})}
+
+
+SEQUENCES = 40
+
+
+def sequences_of(cube, rng, model, axes):
+    """A row for each checkpoint, or cell, with places in the losses of sequences."""
+    keys = [(c,) for c in cube.checkpoint_name.values[0]]
+    for axis in axes:
+        keys = [key + (value,) for key in keys for value in cube[axis].values]
+    columns = {name: ("row", np.array(values, dtype=object if isinstance(values[0], str) else float))
+               for name, values in zip(["checkpoint_name"] + axes, zip(*keys))}
+    text = str(cube.dataset.values[0])
+    start = rng.integers(0, SEQUENCES - 20, len(keys)).astype(float)
+    return xr.Dataset(columns | {"model": ("row", np.array([model] * len(keys), dtype=object)),
+                                 "dataset": ("row", np.array([text] * len(keys), dtype=object)),
+                                 "sequence_start": ("row", start), "sequence_count": ("row", np.full(len(keys), 20.0))})
+
+
+def odd():
+    """A cube whose texts would change a page if they were not escaped, with cells that failed or are pending."""
+    cube = cube_of([run('<b>bold</b> & "quoted"', 4)], datasets=("</table><script>alert(1)</script>",))
+    shape = cube.loss_relative.isel(dataset=0).shape
+    status, message = np.ones(shape, dtype=np.uint8), np.full(shape, "", dtype=object)
+    status[0, 1, 0, 1], message[0, 1, 0, 1], status[0, 2, 0, 1] = 2, "<img src=x onerror=alert(2)> is not finite", 0
+    cube["status"], cube["message"] = (cube.loss_relative.dims[:4], status), (cube.loss_relative.dims[:4], message)
+    for name in ("loss", "loss_relative", "loss_relative_stderr", "loss_delta", "loss_delta_stderr"):
+        cube[name] = cube[name].where(cube.status == 1)
+    return cube
+
+
 def write(folder, name, cube, **groups):
     path = folder / f"{name}.h5"
     cube.to_netcdf(path, engine="h5netcdf")
@@ -163,6 +210,9 @@ def main():
     names["step"] = names.step * np.nan
     write(folder, "names", names)
     first = cube_of(runs[:1])
+    averaged, groups = with_averages(cube_of([run("SmolLM3-3B", 9)], bits=(2, 3, 4, 8)))
+    write(folder, "averages", averaged, **groups)
+    write(folder, "odd", odd())
     write(folder, "surfaces", first, surfaces=surfaces_of("SmolLM3-3B", [str(n) for n in first.checkpoint_name.values[0]]))
 
 

@@ -1,0 +1,40 @@
+"""Relative error by bit-width and method, of the last checkpoint of each run and branch and of the last average of each
+entry of `averages`: a panel a model and text."""
+
+import numpy as np
+
+import style
+from cube import families, widths
+
+
+def ends_of(lines):
+    """The last checkpoint of each line that there is, and the label of the line."""
+    return [(line, line.places[-1], style.named(line) if line.number else line.model) for line in lines]
+
+
+def draw(cube, bits):
+    bits = widths(cube, bits)
+    groups = families(cube, averages=True)
+    panels_of = [(lines, str(dataset)) for lines in groups for dataset in cube.dataset.values]
+    figure, panels = style.panel_grid(len(panels_of), 4.4, 3.2)
+    across = np.arange(len(bits))
+    for axes, (lines, dataset) in zip(panels, panels_of):
+        part = 100 * cube[["loss_relative", "loss_relative_stderr"]].sel(dataset=dataset, bits=bits)
+        series = [(i, *end) for i in range(len(cube.quantizer)) for end in ends_of(lines)]
+        drawn = []
+        for k, (i, line, place, _) in enumerate(series):
+            cell = part.sel(model=line.model).isel(checkpoint=place, quantizer=i)
+            y, error = cell.loss_relative.values, cell.loss_relative_stderr.values
+            if not np.isfinite(y).any():
+                continue
+            colour, marker = style.series_of(i)
+            moved = across + 0.3 * (k / max(len(series) - 1, 1) - 0.5)
+            axes.errorbar(moved, y, yerr=error, color=colour, marker=marker, linestyle=style.dash(line), linewidth=0.8, capsize=2,
+                          elinewidth=1, **style.marker_style(colour, line.number))
+            drawn.append((y, error))
+        style.signed_log(axes, *(np.concatenate(v) for v in zip(*drawn))) if drawn else None
+        axes.set_xticks(across, [str(width) for width in bits])
+        axes.set(xlabel="Bits per weight's code", ylabel="Relative error CE(q)/CE − 1 (%)", xlim=(-0.5, len(bits) - 0.5))
+        style.title(axes, lines[0].model, dataset)
+    style.finish(figure, style.quantizer_handles(cube) + style.context_handles([line for lines in groups for line in lines]))
+    return figure

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The page of analysis/report.py in a headless browser: of cubes that the quickstart is not like, whole and by itself, with texts
+# that would change it if they were not escaped.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy matplotlib xarray h5netcdf scipy jinja2
+
+# what check_page.py must find
+mkdir "$work/bad"
+cat >"$work/bad/report.html" <<'HTML'
+<!doctype html><html><body><p>one text</p><p style="position: absolute; top: 20px">another text</p><script>console.error("no")</script>
+<div style="width: 2000px">a wide box</div><img src="data:image/png;base64,AAAA" alt="no picture"><img src="elsewhere.png" alt="another file">
+<a href="#nowhere">a link</a></body></html>
+HTML
+"$python" "$SOURCE/tests/tools/check_page.py" "$work/bad/report.html" >"$work/found"
+[ $? != 77 ] || skip "$(cat "$work/found") (package chromium-headless-shell)"
+for fault in "1280: 'another text' lies over" "phone: 'another text' lies over" "1280: console: error: .'no'." "1280: the page is 20.. pixels wide" \
+    "1280: picture: no picture" "1280: loads file://.*/elsewhere.png" "1280: link: #nowhere" "1280: only 4 texts"; do
+    grep -q "$fault" "$work/found" || fail "not found: $fault"
+done
+
+"$python" "$SOURCE/tests/tools/make_cubes.py" "$work/cubes" || fail "no cubes"
+report() { "$python" -W error::UserWarning "$SOURCE/analysis/report.py" "$@" --draws 5 >"$work/out" 2>"$work/err"; }
+report "$work/cubes/odd.h5" "$work/cubes/averages.h5" --out "$work/two" || fail "two cubes: $(cat "$work/err")"
+report "$work/cubes/names.h5" --bits 3 --out "$work/one" --title 'A title & more' || fail "one cube: $(cat "$work/err")"
+"$python" "$SOURCE/tests/tools/check_page.py" "$work"/{one,two}/report.html >"$work/found" || fail "$(cat "$work/found")"
+
+page=$work/two/report.html
+for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34;' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
+    '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces'; do
+    grep -qF -- "$text" "$page" || fail "not on the page: $text"
+done
+grep -qE '<script|<b>bold|<img src=x' "$page" && fail "a text of the cube became part of the page"
+grep -q '<title>A title &amp; more</title>' "$work/one/report.html" || fail "the title"
+[ -s "$work/two/1-relative_error.pdf" ] && [ -s "$work/two/2-averages.png" ] || fail "figures beside the page: $(ls "$work/two")"
+
+# bad input: one line that says what is wrong
+refused() { # MESSAGE ARGUMENT...
+    local message=$1
+    shift
+    report "$@" && fail "no failure: $*"
+    grep -qF -- "$message" "$work/err" && ! grep -q Traceback "$work/err" || fail "$*: $(cat "$work/err")"
+}
+echo "no cube" >"$work/no.h5"
+refused "no.h5: not a results cube" "$work/no.h5" --out "$work/none"
+refused "no model is called nobody" "$work/cubes/one.h5" --model nobody --out "$work/none"
+refused "--fit-bits few: expected numbers" "$work/cubes/one.h5" --fit-bits few --out "$work/none"
+refused "Not a directory" "$work/cubes/one.h5" --out "$work/no.h5/figures"
+finish

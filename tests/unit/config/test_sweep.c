@@ -147,7 +147,7 @@ static void test_quickstart(void **state)
     struct sweep s;
     read_ok(CONFIGS "/quickstart/quickstart.yaml", NULL, 0, &s);
     assert_int_equal(s.n_models, 2);
-    assert_int_equal(s.models[0].n_rows, 8);
+    assert_int_equal(s.models[0].n_rows, 8 + 2); /* two averages */
     assert_int_equal(s.models[1].n_rows, 3);
     assert_int_equal(s.methods[1].n_bits, 4);
     sweep_free(&s);

@@ -281,7 +281,7 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
     if (c.command->all_ranks || rank == 0) code = run(&c);
     startup_end();
     *apart = c.apart;
-    if (rank == 0 && c.command == &cmd_run) cli_leave_verdict(code);
+    if (rank == 0 && c.command == &cmd_run) cli_leave_verdict(c.later ? CLI_LATER : code);
     if (size > 1 && !c.apart) {
         MPI_Request request;
         MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);

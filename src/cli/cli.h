@@ -30,6 +30,7 @@ struct call {
     int argc;
     char **argv; // (argc) argv[0] is the command's name
     int code;    /* enum exit_code if the status is OK; EXIT_DONE unless the command sets it */
+    bool later;  /* stopped for lack of time, or by SIGUSR1: the rest is for a later start */
     bool help;   /* --help was answered (args_parse), there is nothing to do */
     /* Ranks of world are lost or are none of its: after it no call of MPI, not even MPI_Finalize */
     bool apart;
@@ -77,7 +78,10 @@ bool cli_without_mpi(int argc, char **argv);
 /* A code that stands for how `qtraj run` ended is left in the file that this variable names, for
  * `qtraj launch`: mpirun's own says little. */
 #define CLI_VERDICT "QTRAJ_VERDICT"
-enum { CLI_AGAIN = 75 }; /* the run broke off, and should be started again */
+enum {
+    CLI_LATER = 74, /* EXIT_STOPPED for lack of time, or by SIGUSR1 */
+    CLI_AGAIN = 75  /* the run broke off, and should be started again */
+};
 void cli_leave_verdict(int code);
 
 /* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. *apart:

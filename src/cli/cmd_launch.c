@@ -1,7 +1,9 @@
 /* qtraj launch: starts `qtraj run` under mpirun, with which a run outlives its ranks, and ends as
  * the run did. */
 #include "cli/launched.h"
+#include "cli/requeue.h"
 #include "cli/run_arguments.h"
+#include "cli/run_until.h"
 #include "results/lock.h"
 #include "results/part_files.h"
 #include "results/results.h"
@@ -19,10 +21,12 @@
 struct launch {
     struct run_arguments run;
     int64_t ranks;
+    bool requeue;
+    struct requeue before;
     struct arg_list mpirun;
     char *verdict; /* a temporary file */
     char *words;   /* of --mpirun, cut at spaces */
-    char number[24], part[48], self[4096];
+    char number[24], part[48], until[40], self[4096];
     char **argv; // (n, then NULL) borrows all
     int64_t n, capacity;
 };
@@ -33,6 +37,7 @@ static void launch_free(struct launch *l)
     free(l->verdict);
     free(l->words);
     free(l->argv);
+    requeue_free(&l->before);
     arg_list_free(&l->mpirun);
     run_arguments_free(&l->run);
 }
@@ -98,6 +103,16 @@ static enum status add_options(struct launch *l, struct err *e)
     return OK;
 }
 
+/* As a moment, since the run may be started again. */
+static enum status add_until(struct launch *l, struct err *e)
+{
+    double when;
+    if (!l->run.until) return OK;
+    PASS(run_until_find(l->run.until, &when, e));
+    snprintf(l->until, sizeof l->until, "@%.2f", when);
+    return add_all(l, (const char *const[]){"--until", l->until, NULL}, e);
+}
+
 static enum status make_command(struct launch *l, struct err *e)
 {
     const ssize_t n = readlink("/proc/self/exe", l->self, sizeof l->self - 1);
@@ -116,6 +131,7 @@ static enum status make_command(struct launch *l, struct err *e)
     if (part->n) PASS(add(l, l->part, e));
     if (l->run.choice.retry_failed) PASS(add(l, "--retry=failed", e));
     if (l->run.choice.redo) PASS(add(l, "--redo", e));
+    PASS(add_until(l, e));
     return add(l, NULL, e);
 }
 
@@ -195,19 +211,12 @@ static enum status launch_until_end(struct launch *l, struct launched *how, stru
 }
 
 /* *out (owned by the caller) = what the run writes. */
-static enum status find_results(const struct launch *l, char **out, struct err *e)
+static enum status find_results(const struct launch *l, const struct sweep *sweep, char **out,
+                                struct err *e)
 {
-    enum status st = OK;
-    struct sweep sweep = {0};
     const struct plan_part *part = &l->run.choice.part;
-    TRY(sweep_read(l->run.path, (const char *const *)l->run.set.items, l->run.set.n, &sweep, e));
-    if (part->n)
-        TRY(parts_path(sweep.results, part->k, part->n, out, e));
-    else
-        TRY(mem_string(out, sweep.results, e));
-done:
-    sweep_free(&sweep);
-    return st;
+    if (part->n) return parts_path(sweep->results, part->k, part->n, out, e);
+    return mem_string(out, sweep->results, e);
 }
 
 static enum status run(struct call *c, struct err *e)
@@ -215,25 +224,32 @@ static enum status run(struct call *c, struct err *e)
     enum status st = OK;
     struct launch l = {0};
     struct launched how;
+    struct sweep sweep = {0};
     char *results = NULL, *journal = NULL;
     const struct arg more[] = {
         {"-n", ARG_INTEGER, &l.ranks, "RANKS",
          "ranks to start, one of which distributes the work; one more than cores by default"},
         {"--mpirun", ARG_LIST, &l.mpirun, "OPTIONS",
          "options of mpirun, separated by spaces, in place of --oversubscribe --bind-to none"},
+        {"--requeue", ARG_SWITCH, &l.requeue, NULL,
+         "in a Slurm job that runs out of time or gets SIGUSR1: have it requeued, to continue"},
     };
     TRY(run_arguments(&l.run, c, more, sizeof more / sizeof *more, e));
     if (c->help) goto done;
-    TRY(find_results(&l, &results, e));
+    TRY(sweep_read(l.run.path, (const char *const *)l.run.set.items, l.run.set.n, &sweep, e));
+    TRY(find_results(&l, &sweep, &results, e));
     TRY(journal_path(results, &journal, e));
     TRY(make_verdict(&l, e));
     TRY(make_command(&l, e));
+    if (l.requeue) TRY(requeue_begin(&l.before, &sweep, results, journal, e));
     const int64_t before = size_of(journal);
     TRY(launch_until_end(&l, &how, e));
     c->code = find_code(&how, results, journal, before);
+    if (l.requeue && how.later && !how.stopped) requeue_ask(&l.before);
 done:
     free(journal);
     free(results);
+    sweep_free(&sweep);
     launch_free(&l);
     return st;
 }

@@ -2,6 +2,7 @@
  * or a single rank, run the visits. */
 #include "cli/cli.h"
 #include "cli/run_master.h"
+#include "cli/run_until.h"
 #include "cli/startup.h"
 #include "linalg/rates.h"
 #include "memory/states.h"
@@ -232,6 +233,7 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
     if (rank == 0) run_master_start(m);
     enum status st = sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &rescue, &outcome, e);
     if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
+    c->later = st == OK && c->code == EXIT_STOPPED && !sched_told_to_stop();
     visit_cache_free(&worker.cache);
     if (rank == 0) st = resumable(c, st, e);
     return come_together(m, c, rank, outcome.lost, st, e);
@@ -275,6 +277,14 @@ static enum status prepare(struct run_master *m, struct call *c, int rank, struc
     return scratch_check(c->world, m->sweep.run.scratch, e);
 }
 
+static enum status limit_time(const struct run_master *m, struct err *e)
+{
+    double when;
+    PASS(run_until_find(m->arguments.until, &when, e));
+    run_until_set(when);
+    return OK;
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -291,7 +301,8 @@ static enum status run(struct call *c, struct err *e)
         st = replace(c, master, e);
         goto done;
     }
-    if (rank == 0) st = run_journal_watch(&m.out, e);
+    if (rank == 0) st = limit_time(&m, e);
+    if (rank == 0 && st == OK) st = run_journal_watch(&m.out, e);
     if (st == OK) st = keep_command(&m, c, e);
     TRY(err_agree(c->world, st, e));
     link_open(c->world, run_journal_break, &m.out, &m.link);

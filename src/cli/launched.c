@@ -94,6 +94,8 @@ static void attend(struct child *c, const sigset_t *signals, const char *verdict
     }
     out->code = code_of(status);
     out->verdict = read_verdict(verdict);
+    out->later = out->verdict == CLI_LATER;
+    if (out->later) out->verdict = EXIT_STOPPED;
 }
 
 enum status launched_run(char *const *argv, const char *verdict, struct launched *out,

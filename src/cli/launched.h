@@ -6,6 +6,7 @@
 struct launched {
     int code;     /* mpirun's exit code, or 128 + the signal that killed it; 127: not started */
     int verdict;  /* that the run left in the file; -1: none */
+    bool later;   /* EXIT_STOPPED for lack of time, or by SIGUSR1 */
     bool stopped; /* a signal asked the run to stop */
 };
 

@@ -11,7 +11,7 @@ void run_arguments_free(struct run_arguments *a)
 enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more, int n,
                           struct err *e)
 {
-    enum { OWN = 5, MOST = 16 };
+    enum { OWN = 6, MOST = 16 };
     static const char *const retried[] = {"failed", NULL};
     struct arg_choice retry = {.words = retried};
     const char *part = NULL;
@@ -24,6 +24,9 @@ enum status run_arguments(struct run_arguments *a, struct call *c, const struct 
         {"--retry", ARG_CHOICE, &retry, "failed",
          "compute failed cells again even if no input file has changed"},
         {"--redo", ARG_SWITCH, &a->choice.redo, NULL, "compute finished cells again"},
+        {"--until", ARG_TEXT, &a->until, "TIME",
+         "when the run must have ended: 8h, 30m, 1-12:00:00 from now, or 2026-01-31T18:00; in a "
+         "Slurm job, its end if that is earlier"},
     };
     struct arg table[MOST];
     memcpy(table, own, sizeof own);

@@ -7,6 +7,7 @@
 struct run_arguments {
     const char *path; /* of the sweep file; borrowed from the call, as all texts */
     struct arg_list set, only;
+    const char *until; /* as given; NULL: not */
     struct plan_choice choice;
 };
 void run_arguments_free(struct run_arguments *a);

@@ -1,5 +1,6 @@
 #include "cli/run_journal.h"
 #include "cli/cli.h"
+#include "sched/sched.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -123,6 +124,13 @@ static void end_late(void *context)
     _exit(EXIT_STOPPED);
 }
 
+/* After a signal, or at the end of the run's time. */
+static void end_in_time(void *context)
+{
+    if (!sched_told_to_stop()) cli_leave_verdict(CLI_LATER);
+    end_late(context);
+}
+
 void run_journal_break(void *context, const char *why)
 {
     log_error("%s", why);
@@ -134,7 +142,7 @@ enum status run_journal_watch(struct run_journal *j, struct err *e)
 {
     const double seconds = 0.25;
     pthread_mutex_init(&j->guard, NULL);
-    return deadline_open(seconds, end_late, j, &j->deadline, e);
+    return deadline_open(seconds, end_in_time, j, &j->deadline, e);
 }
 
 /* --- opening and closing --- */

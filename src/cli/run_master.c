@@ -86,9 +86,31 @@ done:
     return st;
 }
 
-/* *out (models) = ranks that a visit of each model takes: what the sweep says, or the least that
- * its memory needs. Prices the visits as they will run on so many. */
-static enum status find_ranks(struct run_master *m, int64_t **out, struct err *e)
+/* How the visits of a model will run. */
+struct manner {
+    int64_t ranks;      /* that a visit takes */
+    double saved_after; /* as in struct sched_task */
+};
+
+/* Seconds after which a visit of the model by such ranks saves its state; 0: never. */
+static double find_saved_after(const struct run_master *m, int64_t model, const int64_t *variants,
+                               const struct plan_rank *rank)
+{
+    struct memory_plan memory;
+    struct err why = {0};
+    const char *folder = m->sweep.run.checkpoints;
+    double after = 0;
+    if (folder && strcmp(folder, "off") == 0) return 0;
+    if (m->plan.costs.models[model].known &&
+        plan_visit_memory(&m->plan, model, variants, m->plan.n_variants, rank, &memory, &why) == OK)
+        after = saved_first_after(rank->ranks * memory.saved);
+    err_clear(&why);
+    return after;
+}
+
+/* *out (models) = as many ranks as the sweep says, or the least that the memory needs. Prices the
+ * visits as they will run on so many. */
+static enum status find_manners(struct run_master *m, struct manner **out, struct err *e)
 {
     enum status st = OK;
     const struct run_options *o = &m->sweep.run;
@@ -101,12 +123,14 @@ static enum status find_ranks(struct run_master *m, int64_t **out, struct err *e
     if (o->threads > 0) rank.threads = o->threads;
     rank.scratch = !o->scratch || strcmp(o->scratch, "off") != 0;
     for (int64_t i = 0; i < m->sweep.n_models; i++) {
-        (*out)[i] = o->ranks_per_group;
-        if (o->ranks_per_group < 1)
-            (*out)[i] = plan_model_ranks(&m->plan, i, variants, m->plan.n_variants, &rank);
-        log_trace("sched", "%s: %lld ranks a visit", m->sweep.models[i].name, (long long)(*out)[i]);
         struct plan_rank group = rank;
-        group.ranks = (*out)[i];
+        group.ranks = o->ranks_per_group;
+        if (o->ranks_per_group < 1)
+            group.ranks = plan_model_ranks(&m->plan, i, variants, m->plan.n_variants, &rank);
+        (*out)[i].ranks = group.ranks;
+        (*out)[i].saved_after = find_saved_after(m, i, variants, &group);
+        log_trace("sched", "%s: %lld ranks a visit, saved after %.3g s", m->sweep.models[i].name,
+                  (long long)group.ranks, (*out)[i].saved_after);
         plan_costs_fit(&m->plan, i, &group);
     }
 done:
@@ -136,7 +160,7 @@ static enum status name_visit(const struct visit *v, char **name, struct err *e)
 }
 
 static enum status make_tasks(struct run_master *m, const struct results_view *view,
-                              const int64_t *ranks, struct err *e)
+                              const struct manner *manners, struct err *e)
 {
     PASS(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
     PASS(mem_zero(&m->losses, m->visits.n, sizeof *m->losses, "tasks", e));
@@ -148,7 +172,9 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
                                           .parts = v->pieces,
                                           .kind = v->kind,
                                           .files = v->files,
-                                          .ranks = ranks[v->model]};
+                                          .ranks = manners[v->model].ranks,
+                                          .saved_after = manners[v->model].saved_after};
+        if (v->visit.task[PART_SURFACE]) m->tasks[i].saved_after = 0;
         m->losses[i] = run_losses_before(view, v->visit.key);
         PASS(name_visit(&v->visit, &m->tasks[i].name, e));
         if (!m->alone) PASS(write_visit(v, &m->tasks[i].text, e));
@@ -210,7 +236,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
 {
     enum status st = OK;
     struct results_view *view = NULL;
-    int64_t *ranks = NULL;
+    struct manner *manners = NULL;
     TRY(sweep_read(m->arguments.path, (const char *const *)m->arguments.set.items,
                    m->arguments.set.n, &m->sweep, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
@@ -222,13 +248,13 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_warn_changed(&m->plan, view, e));
     TRY(append_plan(m, view, argc, argv, e));
     m->plan.costs.rates = m->rates;
-    TRY(find_ranks(m, &ranks, e));
+    TRY(find_manners(m, &manners, e));
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
-    TRY(make_tasks(m, view, ranks, e));
+    TRY(make_tasks(m, view, manners, e));
 done:
-    free(ranks);
+    free(manners);
     results_view_close(view);
     return st;
 }
@@ -400,6 +426,16 @@ static void print_counts(const struct run_master *m, const struct inventory *all
     }
 }
 
+/* Why a run whose time is limited has begun no more. */
+static void tell_shortest(const struct sched_outcome *outcome)
+{
+    char text[QUANTITY];
+    if (outcome->end == SCHED_DONE || outcome->shortest <= 0 || sched_told_to_stop()) return;
+    quantity_time(outcome->shortest, text);
+    log_info("too little time was left for the rest; the shortest of it is expected to take %s",
+             text);
+}
+
 static bool any_failed(const struct inventory *all)
 {
     for (int i = 0; results_kinds[i]; i++)
@@ -440,6 +476,7 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     if (outcome->end == SCHED_DONE) TRY(remove_states(m, &all, e));
     run_journal_finish(&m->out);
     progress_end(&m->progress);
+    tell_shortest(outcome);
     print_counts(m, &all,
                  m->visits.n == 0             ? "; nothing to do"
                  : outcome->end == SCHED_DONE ? ""

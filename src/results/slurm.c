@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -85,4 +87,38 @@ bool slurm_job_is_over(const char *job, long restarts)
     for (size_t i = 0; i < sizeof alive / sizeof *alive; i++)
         if (strcmp(state, alive[i]) == 0) return false;
     return true;
+}
+
+/* The job of this process; NULL: none, or its name is not Slurm's. */
+static const char *own_job(void)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    return job && job[0] && !job[strspn(job, "0123456789")] ? job : NULL;
+}
+
+bool slurm_job_ends(double *when)
+{
+    const char *job = own_job(), *given = getenv("SLURM_JOB_END_TIME");
+    char answer[ANSWER] = "", text[64];
+    const char *const argv[] = {"scontrol", "-o", "show", "job", job, NULL};
+    struct tm tm = {.tm_isdst = -1};
+    if (!job) return false;
+    *when = given ? strtod(given, NULL) : 0;
+    if (*when > 0) return true;
+    if (!ask(argv, 5, answer)) return false;
+    value_of(answer, " EndTime=", text, sizeof text);
+    if (!strptime(text, "%Y-%m-%dT%H:%M:%S", &tm)) return false;
+    *when = (double)mktime(&tm);
+    return true;
+}
+
+bool slurm_requeue(char *why, size_t size)
+{
+    const char *job = own_job();
+    char answer[ANSWER] = "";
+    const char *const argv[] = {"scontrol", "requeue", job, NULL};
+    const bool asked = job && ask(argv, 30, answer);
+    answer[strcspn(answer, "\n")] = '\0';
+    snprintf(why, size, "%s", !job ? "this is no Slurm job" : !asked ? "no answer" : answer);
+    return asked && answer[0] == '\0';
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SLOTS = 2 }; /* a new state does not overwrite the last one */
@@ -152,18 +153,24 @@ static void find_state(struct saved *s)
     if (why) log_info("%s: the saved state is ignored: %s", s->label, why);
 }
 
+/* At every point, for tests. */
+static bool saves_always(void)
+{
+    const char *when = getenv("QTRAJ_SAVE");
+    return when && strcmp(when, "always") == 0;
+}
+
 enum status saved_open(const struct saved_place *place, struct saved **out, struct err *e)
 {
     enum status st = OK;
     struct saved *s = NULL;
-    const char *when = getenv("QTRAJ_SAVE");
     *out = NULL;
     if (!place->folder) return OK;
     TRY(err_agree(place->comm, mem_zero(&s, 1, sizeof *s, "a saved state", e), e));
     s->comm = place->comm;
     s->load.fd = -1;
     s->began = clock_seconds();
-    s->always = when && strcmp(when, "always") == 0;
+    s->always = saves_always();
     MPI_Comm_rank(s->comm, &s->rank);
     MPI_Comm_size(s->comm, &s->size);
     TRY(err_agree(s->comm, open_local(s, place, e), e));
@@ -222,6 +229,20 @@ void saved_remove_all(const char *folder)
     (void)rmdir(folder);
 }
 
+bool saved_since(const char *folder, time_t since)
+{
+    bool found = false;
+    DIR *d = opendir(folder);
+    if (!d) return false;
+    for (const struct dirent *at; !found && (at = readdir(d));) {
+        struct stat s;
+        found = is_ours(at->d_name) && !strstr(at->d_name, ".tmp") &&
+                fstatat(dirfd(d), at->d_name, &s, 0) == 0 && s.st_mtime >= since;
+    }
+    closedir(d);
+    return found;
+}
+
 /* --- levels --- */
 
 enum status saved_enter(struct saved *s, struct saved_level *level, bool *loaded, struct err *e)
@@ -268,7 +289,7 @@ static double first_takes(int64_t bytes)
 
 double saved_first_after(int64_t bytes)
 {
-    return first_takes(bytes) / share_of_time;
+    return saves_always() ? 1e-3 : first_takes(bytes) / share_of_time;
 }
 
 /* On rank 0: whether one more save keeps within the share of the time. */

@@ -12,6 +12,7 @@
 #include "util/err.h"
 #include "util/hash.h"
 #include <mpi.h>
+#include <time.h>
 
 struct saved;
 struct saved_move;
@@ -40,6 +41,8 @@ void saved_remove(struct saved *s);
 /* Removes a folder of states and the states in it, except those that other processes remove at the
  * same time. Local. */
 void saved_remove_all(const char *folder);
+/* Whether a state in the folder has been saved at that time or later. Local. */
+bool saved_since(const char *folder, time_t since);
 
 /* A level of the state: the work, or a smaller one within it. */
 struct saved_level {
@@ -65,7 +68,8 @@ MUST_USE enum status saved_point(struct saved *s, struct err *e);
 /* How many states this process has saved so far. */
 int64_t saved_count(void);
 
-/* Seconds of work after which its state, of so many bytes on all ranks, is first saved. */
+/* Seconds of work after which its state, of so many bytes on all ranks, is first saved; next to
+ * none with QTRAJ_SAVE=always. */
 double saved_first_after(int64_t bytes);
 
 /* Collective steps begin with an agreement on errors: by default err_agree, else this. */

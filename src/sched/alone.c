@@ -20,7 +20,10 @@ static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *wat
             outcome->end = sched_signal() == SIGNAL_STOP ? SCHED_STOPPED : SCHED_DRAINED;
             break;
         }
-        if (!queue_take(q, 0, clock_seconds(), &taken)) break;
+        if (!queue_take(q, 0, clock_seconds(), &taken)) {
+            if (!queue_empty(q)) outcome->end = SCHED_DRAINED;
+            break;
+        }
         struct err own = {0};
         const struct sched_piece piece = {.text = tasks[taken.task].text,
                                           .task = taken.task,
@@ -58,10 +61,12 @@ enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
     TRY(watch_open(&watch, sink, 1, e));
     TRY(queue_open(tasks, n, 1, NULL, &q, e));
+    queue_limit(q, sched_ends());
     if (rescue && rescue->idle) TRY(idle_open(rescue->idle, rescue->context, &idle, e));
     TRY(work_alone(world, q, &watch, idle, tasks, work, sink, outcome, e));
     outcome->finished = queue_finished(q);
     outcome->pieces = queue_pieces(q);
+    outcome->shortest = queue_shortest(q);
 done:
     idle_close(idle);
     queue_close(q);

@@ -2,6 +2,7 @@
 #include "sched/sched_internal.h"
 #include "util/clock.h"
 #include "util/mem.h"
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,10 +16,26 @@ struct deadline {
     pthread_t thread;
 };
 
+/* Waits for a signal, or a quarter of an hour, or until the last moment. The semaphore's clock may
+ * be set. */
+static void wait_a_while(void)
+{
+    const double most = 900, left = sched_last() - clock_seconds(),
+                 wait = left < most ? left : most;
+    struct timespec until;
+    if (wait <= 0) return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)wait;
+    until.tv_nsec += (long)(1e9 * (wait - floor(wait)));
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    sem_timedwait(sched_stopping(), &until);
+}
+
 static void *wait_for_signal(void *deadline)
 {
     struct deadline *d = deadline;
-    while (sched_signal() != SIGNAL_STOP && !d->closed) sem_wait(sched_stopping());
+    while (!sched_told_to_stop() && clock_seconds() < sched_last() && !d->closed) wait_a_while();
     for (double end = clock_seconds() + d->seconds; !d->closed && clock_seconds() < end;)
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     if (!d->closed) d->late(d->context);

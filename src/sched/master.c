@@ -131,6 +131,17 @@ enum status master_answer_waiting(struct master *m, struct err *e)
     return OK;
 }
 
+/* As queue_shortest, of all classes. */
+static double shortest_left(const struct master *m)
+{
+    double least = 0;
+    for (int64_t i = 0; i < m->n_classes; i++) {
+        const double one = queue_shortest(m->classes[i].queue);
+        if (one > 0 && (least <= 0 || one < least)) least = one;
+    }
+    return least;
+}
+
 static int64_t sum_over_classes(const struct master *m, int64_t (*of)(const struct queue *))
 {
     int64_t sum = 0;
@@ -252,7 +263,9 @@ static enum status class_open(struct master *m, struct class *c, struct err *e)
     int64_t groups = (m->workers - 1) / c->ranks + 1;
     PASS(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
     for (int64_t i = 0; i < groups; i++) c->node[i] = m->node[1 + i * c->ranks];
-    return queue_open(m->tasks + c->first, c->n, groups, c->node, &c->queue, e);
+    PASS(queue_open(m->tasks + c->first, c->n, groups, c->node, &c->queue, e));
+    queue_limit(c->queue, sched_ends());
+    return OK;
 }
 
 static enum status classes_make(struct master *m, struct err *e)
@@ -336,6 +349,7 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_task 
     if (m.st == OK) master_note(&m, sink->tick(sink->context, e));
     outcome->finished = sum_over_classes(&m, queue_finished);
     outcome->pieces = sum_over_classes(&m, queue_pieces);
+    outcome->shortest = shortest_left(&m);
     outcome->end = outcome->finished == n                       ? SCHED_DONE
                    : m.dropped || sched_signal() == SIGNAL_STOP ? SCHED_STOPPED
                                                                 : SCHED_DRAINED;

@@ -14,6 +14,9 @@ static const double about_as_long = 0.95;
 static const double slack = 0.2;
 /* Cutting a task must save at least this share of its time. */
 static const double worth_cutting = 0.1;
+/* If the time is limited: a task may take so much longer than expected; and one that is too long is
+ * begun only if so many times the work is done after which its state is saved. */
+static const double doubt = 0.1, saves = 2;
 
 /* --- costs --- */
 
@@ -114,16 +117,62 @@ static int nearness(const struct queue *q, int64_t task, int64_t node)
     return reader == node ? 2 : reader == NOWHERE;
 }
 
-/* Heap index of the task to take: the longest, or one of similar length whose files the node has
- * read. */
-static int64_t choose(const struct queue *q, int64_t node)
+/* Expected seconds that a piece may take which begins now. */
+static double room(const struct queue *q, double now)
 {
-    int64_t best = 0;
+    return (q->end - now) / (1 + doubt);
+}
+
+/* Whether all that is left of the task ends in time. */
+static bool fits(const struct queue *q, int64_t task, double now)
+{
+    return length_left(q, task) <= room(q, now);
+}
+
+/* Whether another run can continue the task where it is broken off. */
+static bool resumes(const struct queue *q, int64_t task, double now)
+{
+    const double after = q->tasks[task].saved_after;
+    return after > 0 && saves * after <= q->end - now;
+}
+
+/* Whether a part of the task ends in time; its last part is the cheapest. */
+static bool fits_in_part(const struct queue *q, int64_t task, double now)
+{
+    const struct sched_task *t = &q->tasks[task];
+    const struct remaining *r = &q->remaining[task];
+    return r->n > 1 && t->n_parts &&
+           corrected(q, task, t->cost + t->parts[r->parts[r->n - 1]]) <= room(q, now);
+}
+
+static bool may_begin(const struct queue *q, int64_t task, double now)
+{
+    return fits(q, task, now) || resumes(q, task, now) || fits_in_part(q, task, now);
+}
+
+/* Heap index of the longest task that may begin; NOWHERE: none may. */
+static int64_t longest(const struct queue *q, double now)
+{
+    int64_t best = NOWHERE;
+    if (may_begin(q, q->heap[0], now)) return 0;
+    for (int64_t i = 1; i < q->n_heap; i++)
+        if (may_begin(q, q->heap[i], now) && (best < 0 || longer(q, q->heap[i], q->heap[best])))
+            best = i;
+    return best;
+}
+
+/* Heap index of the task to take: the longest that may begin, or, if that is the longest of all,
+ * one of similar length whose files the node has read; NOWHERE: none may begin. */
+static int64_t choose(const struct queue *q, int64_t node, double now)
+{
+    int64_t best = longest(q, now);
+    if (best != 0) return best;
     double enough = about_as_long * length_left(q, q->heap[0]);
     int near = nearness(q, q->heap[0], node);
     for (int64_t i = 1; i < q->n_heap && i < LOOK_AROUND && near < 2; i++) {
         int other = nearness(q, q->heap[i], node);
         if (other <= near || length_left(q, q->heap[i]) < enough) continue;
+        if (!may_begin(q, q->heap[i], now)) continue;
         best = i;
         near = other;
     }
@@ -141,9 +190,10 @@ static double even_share(const struct queue *q, double now)
     return sum / (double)q->n_groups;
 }
 
-/* Selects remaining parts, the most expensive first, for a piece that takes at most `share`; at
- * least one. Returns their number; *cost: of the piece; q->skip marks the others. */
-static int64_t fit_parts(struct queue *q, int64_t task, double share, double *cost)
+/* Selects remaining parts, the most expensive first, for a piece that takes at most `share`;
+ * `some`: the first one even if it takes longer. Returns their number; *cost: of the piece; q->skip
+ * marks the others. */
+static int64_t fit_parts(struct queue *q, int64_t task, double share, bool some, double *cost)
 {
     const struct sched_task *t = &q->tasks[task];
     const struct remaining *r = &q->remaining[task];
@@ -151,7 +201,7 @@ static int64_t fit_parts(struct queue *q, int64_t task, double share, double *co
     *cost = t->cost;
     for (int64_t i = 0; i < r->n; i++) {
         double more = *cost + t->parts[r->parts[i]];
-        q->skip[i] = n > 0 && corrected(q, task, more) > share;
+        q->skip[i] = (n > 0 || !some) && corrected(q, task, more) > share;
         if (q->skip[i]) continue;
         *cost = more;
         n++;
@@ -178,21 +228,33 @@ static void move_parts(struct queue *q, struct remaining *r, struct in_flight *f
     qsort(f->parts, (size_t)moved, sizeof *f->parts, ascending);
 }
 
+/* Seconds that a piece of the task should take at most; *late: all that is left of it cannot end in
+ * time. */
+static double length_wanted(struct queue *q, int64_t task, double now, bool *late)
+{
+    const double whole = length_left(q, task);
+    double share = (1 + slack) * q->total / (double)q->n_groups;
+    if (whole > share) share = (1 + slack) * even_share(q, now);
+    *late = !fits(q, task, now) && !resumes(q, task, now);
+    return *late && room(q, now) < share ? room(q, now) : share;
+}
+
 /* Moves parts of the task to the group's piece and returns their number: all of them, unless the
- * task is longer than an even share and a piece saves enough of its time. */
+ * task is longer than an even share and a piece saves enough of its time, or it cannot end in time.
+ */
 static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double now)
 {
-    const struct sched_task *t = &q->tasks[task];
     struct remaining *r = &q->remaining[task];
-    double whole = length_left(q, task), share = (1 + slack) * q->total / (double)q->n_groups;
+    const double whole = length_left(q, task);
+    bool late;
+    double cost, share = length_wanted(q, task, now, &late);
     int64_t n = r->n, fitting;
     f->cost = r->cost;
     memset(q->skip, 0, (size_t)n * sizeof *q->skip);
-    if (whole > share && n > 1) share = (1 + slack) * even_share(q, now);
     if (whole > share && n > 1) {
-        double cost;
-        fitting = fit_parts(q, task, share, &cost);
-        if (corrected(q, task, cost) <= (1 - worth_cutting) * whole) {
+        fitting = fit_parts(q, task, share, !late, &cost);
+        if (late && fitting == 0) fitting = fit_parts(q, task, room(q, now), false, &cost);
+        if (late || corrected(q, task, cost) <= (1 - worth_cutting) * whole) {
             f->cost = cost;
             n = fitting;
         } else {
@@ -201,7 +263,7 @@ static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double no
     }
     move_parts(q, r, f);
     f->n = n;
-    r->cost -= f->cost - t->cost;
+    r->cost -= f->cost - q->tasks[task].cost;
     return n;
 }
 
@@ -227,7 +289,9 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
 {
     struct in_flight *f = &q->in_flight[group];
     if (q->n_heap == 0) return false;
-    int64_t place = choose(q, node_of(q, group)), task = q->heap[place], n = 0;
+    const int64_t place = choose(q, node_of(q, group), now);
+    if (place < 0) return false;
+    int64_t task = q->heap[place], n = 0;
     struct remaining *r = &q->remaining[task];
     double before = length_left(q, task);
     bool whole = !r->started;
@@ -359,9 +423,28 @@ enum status queue_clone(const struct queue *q, struct queue **out, struct err *e
         c->remaining[i].parts = c->store + (q->remaining[i].parts - q->store);
     for (int64_t g = 0; g < q->n_groups; g++)
         c->in_flight[g].parts = c->store + (q->in_flight[g].parts - q->store);
+    c->end = INFINITY;
     learn_early(c);
     *out = c;
     return OK;
+}
+
+void queue_limit(struct queue *q, double end)
+{
+    q->end = end;
+}
+
+double queue_shortest(const struct queue *q)
+{
+    double least = INFINITY;
+    for (int64_t i = 0; i < q->n_heap; i++) {
+        const struct sched_task *t = &q->tasks[q->heap[i]];
+        const struct remaining *r = &q->remaining[q->heap[i]];
+        double cost = t->n_parts ? t->cost + t->parts[r->parts[r->n - 1]] : r->cost;
+        cost = corrected(q, q->heap[i], cost);
+        if (cost < least) least = cost;
+    }
+    return isfinite(q->end) && isfinite(least) ? least : 0;
 }
 
 bool queue_empty(const struct queue *q)

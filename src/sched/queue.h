@@ -5,6 +5,9 @@
  * out whole unless it alone would take longer than an even share of the remaining work; then it is
  * cut, and the rest of it stays one task. Costs are corrected by how long finished tasks of the
  * same kind took. Among tasks of similar length a group takes one whose files its node has read.
+ *
+ * If the time is limited, a task is handed out only if it is expected to end within it, or saves
+ * its state; of a task that is too long, as many parts as fit.
  */
 #pragma once
 #include "sched/sched.h"
@@ -17,6 +20,13 @@ MUST_USE enum status queue_open(const struct sched_task *tasks, int64_t n, int64
                                 const int64_t *node, struct queue **out, struct err *e);
 void queue_close(struct queue *q);
 
+/* At `end` (as `now` below) the work will be broken off; INFINITY, the default: never. */
+void queue_limit(struct queue *q, double end);
+
+/* Expected seconds of the shortest piece that has not been handed out; 0: there is none, or time
+ * has no limit. */
+double queue_shortest(const struct queue *q);
+
 struct queue_piece {
     int64_t task;         /* index into tasks */
     const int64_t *parts; /* ascending, borrowed until the group's next piece */
@@ -25,7 +35,8 @@ struct queue_piece {
     double expected;      /* cost, corrected */
 };
 
-/* The next piece for the group, which must not have one; false: everything is handed out. */
+/* The next piece for the group, which must not have one; false: everything is handed out, or what
+ * is left cannot end in time. */
 bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *out);
 
 /* The rest of the group's piece is expected to take `left` seconds from now on; `once`: seconds so
@@ -52,6 +63,6 @@ bool queue_empty(const struct queue *q);
 int64_t queue_finished(const struct queue *q);
 int64_t queue_pieces(const struct queue *q);
 
-/* A queue that goes its own way from here on, in order to look ahead. Its costs are corrected by
- * what pieces in flight have reported, too. The caller closes. ERR_NOMEM. */
+/* A queue that goes its own way from here on, in order to look ahead, without limit of time. Its
+ * costs are corrected by what pieces in flight have reported, too. The caller closes. ERR_NOMEM. */
 MUST_USE enum status queue_clone(const struct queue *q, struct queue **out, struct err *e);

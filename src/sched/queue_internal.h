@@ -47,6 +47,7 @@ struct queue {
     double *ratio;   // (n_kinds) taken / planned, as used in the heap's order
     int64_t *reader; // (n_files) node that read the files last
     int64_t finished, pieces, ends, reordered_at;
+    double end; /* when the work will be broken off */
 };
 
 /* Orders the heap by the costs as they are corrected now. */

@@ -72,7 +72,8 @@ enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_grou
     struct queue *q = NULL;
     int64_t parts = 0, most = 0;
     TRY(mem_zero(&q, 1, sizeof *q, "queue", e));
-    *q = (struct queue){.tasks = tasks, .n = n, .n_groups = n_groups, .node = node, .n_kinds = 1};
+    *q = (struct queue){
+        .tasks = tasks, .n = n, .n_groups = n_groups, .node = node, .n_kinds = 1, .end = INFINITY};
     for (int64_t i = 0; i < n; i++) {
         parts += tasks[i].n_parts;
         if (tasks[i].n_parts > most) most = tasks[i].n_parts;

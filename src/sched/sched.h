@@ -10,7 +10,8 @@
  *
  * Signals (sched_catch_signals): SIGUSR1 drains: tasks in flight are finished, no further one is
  * handed out. SIGTERM, SIGINT and SIGUSR2 drop the tasks in flight. Either way sched_run returns
- * normally and the outcome says so.
+ * normally and the outcome says so. If the time is limited (sched_end), no task is begun that
+ * cannot end in it, and those in flight at the end are dropped.
  *
  * A group of which a rank dies, falls silent or makes no progress is lost (link.h). Its task goes
  * back to the queue, and where MPI can (mpirun --enable-recovery) other processes take its place;
@@ -26,11 +27,13 @@ struct sched_task {
     char *name;  /* for progress, owned by the caller; NULL: none */
     double cost; /* expected seconds: of the whole task, or of what all its parts share */
     /* A task may be cut into pieces, each of some parts; every piece repeats the shared work. */
-    int64_t n_parts; /* 0: never cut */
-    double *parts;   // (n_parts) what each part adds to the cost, owned by the caller
-    int64_t ranks;   /* that work on it together; 0: one. Fewer if there are not as many */
-    int64_t kind;    /* from 0; the times of finished tasks correct the costs of their kind */
-    int64_t files;   /* from 1: which files it reads, to send it where they were read; 0: none */
+    int64_t n_parts;    /* 0: never cut */
+    double *parts;      // (n_parts) what each part adds to the cost, owned by the caller
+    int64_t ranks;      /* that work on it together; 0: one. Fewer if there are not as many */
+    int64_t kind;       /* from 0; the times of finished tasks correct the costs of their kind */
+    int64_t files;      /* from 1: which files it reads, to send it where they were read; 0: none */
+    double saved_after; /* seconds after which its state is saved, so that a later run can continue
+                           it; 0: never */
 };
 
 /* What a group gets to run: a task, or a piece of one. */
@@ -130,6 +133,8 @@ struct sched_outcome {
     enum sched_end end;
     int64_t finished; /* tasks of which all parts are finished */
     int64_t pieces;   /* handed out */
+    double shortest;  /* expected seconds of the shortest piece that was not handed out since the
+                         time was too short for it; 0: none */
     bool lost;        /* a rank was lost */
 };
 
@@ -154,3 +159,9 @@ MUST_USE enum status sched_replace(MPI_Comm world, MPI_Comm master, const struct
 
 /* Installs the signal handlers. May be called again. */
 void sched_catch_signals(void);
+/* Limits the time of this process's sched_run, on rank 0: at `end` (clock_seconds) tasks in flight
+ * are told to stop, at `last` it is as if SIGTERM came. Before deadline_open. INFINITY: no limit.
+ */
+void sched_end(double end, double last);
+/* Whether SIGTERM, SIGINT or SIGUSR2 has arrived. */
+bool sched_told_to_stop(void);

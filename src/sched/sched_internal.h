@@ -37,9 +37,13 @@ struct sched_port {
     bool stop;                     /* the master sent STOP */
 };
 
-/* Which signal has arrived so far; SIGTERM and SIGINT go before SIGUSR1. */
+/* Which signal has arrived so far; SIGTERM and SIGINT go before SIGUSR1. At the end of the time
+ * (sched_end) it is as if SIGTERM had come. */
 enum signal_state { SIGNAL_NONE, SIGNAL_DRAIN, SIGNAL_STOP };
 enum signal_state sched_signal(void);
+/* As sched_end has set them; INFINITY: no limit. */
+double sched_ends(void);
+double sched_last(void);
 /* Posted by each SIGTERM and SIGINT, and by who wants its waiters to look around. */
 sem_t *sched_stopping(void);
 

@@ -1,10 +1,13 @@
-/* Which signals stop or drain a run. */
+/* What stops or drains a run: signals, and the end of its time. */
 #include "sched/sched_internal.h"
+#include "util/clock.h"
+#include <math.h>
 #include <signal.h>
 
 static volatile sig_atomic_t state = SIGNAL_NONE;
 static sem_t stopping;
 static bool ready;
+static double ends = INFINITY, last = INFINITY;
 
 sem_t *sched_stopping(void)
 {
@@ -33,7 +36,28 @@ void sched_catch_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
+void sched_end(double end, double at_last)
+{
+    ends = end;
+    last = at_last;
+}
+
+double sched_ends(void)
+{
+    return ends;
+}
+
+double sched_last(void)
+{
+    return last;
+}
+
+bool sched_told_to_stop(void)
+{
+    return state == SIGNAL_STOP;
+}
+
 enum signal_state sched_signal(void)
 {
-    return (enum signal_state)state;
+    return clock_seconds() < ends ? (enum signal_state)state : SIGNAL_STOP;
 }

@@ -381,6 +381,76 @@ static void looking_ahead_changes_nothing(void **state)
     queue_close(q);
 }
 
+/* Tasks of 40, 20, 10 and 5 s; a tenth of the time that is left is kept for doubt. */
+static void limited_time_takes_what_fits(void **state)
+{
+    (void)state;
+    struct queue_piece piece;
+    fill(4, 0, 0, 0);
+    for (int64_t i = 0; i < 4; i++) tasks[i].cost = 40 / (double)(1 << i);
+    struct queue *q = open(4, 1, NULL);
+    queue_limit(q, 30);
+    assert_float_equal(queue_shortest(q), 5, 1e-9);
+    assert_int_equal(take(q, 0, 0).task, 1); /* 20 s of 30 */
+    queue_finish(q, 0, 20, false);
+    assert_int_equal(take(q, 0, 20).task, 3); /* 10 s of 10 leave no room */
+    queue_finish(q, 0, 25, false);
+    assert_false(queue_take(q, 0, 25, &piece));
+    assert_false(queue_empty(q));
+    assert_int_equal(queue_finished(q), 2);
+    assert_float_equal(queue_shortest(q), 10, 1e-9);
+    struct queue *ahead;
+    assert_int_equal(queue_clone(q, &ahead, NULL), OK); /* looks beyond the end */
+    assert_int_equal(take(ahead, 0, 25).task, 0);
+    queue_close(ahead);
+    queue_limit(q, INFINITY);
+    assert_int_equal(take(q, 0, 25).task, 0);
+    queue_close(q);
+}
+
+/* What can be resumed is begun if its state will be saved in time. */
+static void limited_time_begins_what_resumes(void **state)
+{
+    (void)state;
+    struct queue_piece piece;
+    fill(2, 1000, 0, 0);
+    tasks[0].saved_after = 0;
+    tasks[1].saved_after = 10;
+    struct queue *q = open(2, 2, NULL);
+    queue_limit(q, 21);
+    assert_int_equal(take(q, 0, 0).task, 1);
+    assert_false(queue_take(q, 1, 0, &piece));
+    queue_close(q);
+    q = open(2, 2, NULL);
+    queue_limit(q, 19);
+    assert_false(queue_take(q, 0, 0, &piece));
+    queue_close(q);
+}
+
+/* A task of 10 s and parts of 30, 20, 5 and 5 s. */
+static void limited_time_takes_parts(void **state)
+{
+    (void)state;
+    struct queue_piece piece;
+    fill(1, 10, 4, 5);
+    parts[0][0] = 30;
+    parts[0][1] = 20;
+    struct queue *q = open(1, 1, NULL);
+    queue_limit(q, 40);
+    piece = take(q, 0, 0);
+    assert_int_equal(piece.n_parts, 2); /* 10 + 20 + 5 s within 36.4 */
+    assert_int_equal(piece.parts[0], 1);
+    assert_int_equal(piece.parts[1], 2);
+    assert_false(piece.whole);
+    queue_finish(q, 0, 35, false);
+    assert_false(queue_take(q, 0, 35, &piece));
+    queue_limit(q, 52);
+    piece = take(q, 0, 35); /* 10 + 5 s within 15.5 */
+    assert_int_equal(piece.n_parts, 1);
+    assert_int_equal(piece.parts[0], 3);
+    queue_close(q);
+}
+
 static void costs_must_be_numbers(void **state)
 {
     (void)state;
@@ -407,6 +477,9 @@ int main(void)
         cmocka_unit_test(lost_pieces_come_back),
         cmocka_unit_test(the_end_is_forecast),
         cmocka_unit_test(looking_ahead_changes_nothing),
+        cmocka_unit_test(limited_time_takes_what_fits),
+        cmocka_unit_test(limited_time_begins_what_resumes),
+        cmocka_unit_test(limited_time_takes_parts),
         cmocka_unit_test(costs_must_be_numbers),
     };
     return cmocka_run_group_tests(tests_, NULL, NULL);

@@ -248,7 +248,7 @@ static enum status run_rebuild(struct call *c, struct err *e)
     if (c->help) goto done;
     TRY(open_target(&target, paths[0], paths[1], e));
     TRY(journal_open_readonly(paths[1], &journal, e));
-    TRY(results_view_of_journal(journal, VIEW_ALL, &view, e));
+    TRY(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
     ENSURE(results_view_plan(view), ERR_FORMAT,
            "%s: the journal holds no plan yet: nothing has been run", paths[1]);
     TRY(cube_write(target.cube, view, target.lock, e));

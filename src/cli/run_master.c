@@ -379,7 +379,7 @@ static enum status write_cube(struct run_master *m, struct err *e)
     enum status st = OK;
     struct results_view *view = NULL;
     double start = clock_seconds();
-    TRY(results_view_of_journal(m->out.journal, VIEW_ALL, &view, e));
+    TRY(results_view_of_journal(m->out.journal, VIEW_BY_LINE, &view, e));
     TRY(run_journal_write_cube(&m->out, view, e));
     m->cube_stale = false;
     m->cube_written = clock_seconds();

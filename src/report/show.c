@@ -42,6 +42,7 @@ enum status report_show(const struct results_view *v, const struct show_options 
     const struct rows *rows = NULL;
     TRY(inventory_open(results_view_plan(v), v, &cube.all, e));
     TRY(cube_add_grid(&cube, e));
+    TRY(cube_fill(&cube, v, e));
     TRY(choose_kind(&s, &rows, e));
     TRY(show_check(&s, rows, e));
     if (o->csv || o->json)

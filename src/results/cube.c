@@ -11,9 +11,10 @@ const size_t cube_element_size[FIELD_TYPES] = {
     [FIELD_TEXT] = sizeof(char *),
 };
 
-static void fill(struct cube_variable *x)
+/* Elements from `from` on are missing. */
+static void fill(struct cube_variable *x, int64_t from)
 {
-    for (int64_t i = 0; i < x->n; i++) {
+    for (int64_t i = from; i < x->n; i++) {
         if (x->type == FIELD_REAL) x->data.d[i] = NAN;
         if (x->type == FIELD_INTEGER) x->data.i[i] = -1;
         if (x->type == FIELD_STATUS) x->data.s[i] = STATE_NOT_APPLICABLE;
@@ -43,7 +44,8 @@ enum status cube_add(struct cube *c, const struct cube_variable *like, struct cu
         ENSURE(!__builtin_mul_overflow(x->n, c->dims[x->dims[k]].n, &x->n), ERR_NOMEM,
                "%s: too many elements", x->name);
     TRY(mem_alloc(&x->data.any, x->n, cube_element_size[x->type], x->name, e));
-    fill(x);
+    x->capacity = x->n;
+    fill(x, 0);
     TRY(mem_grow(&c->variables, c->n, &c->capacity, sizeof *c->variables, e));
     *out = c->variables[c->n++] = x;
     x = NULL;
@@ -51,6 +53,31 @@ done:
     if (x) free(x->data.any);
     free(x);
     return st;
+}
+
+enum status cube_extend(struct cube *c, struct cube_variable *x, int64_t n, struct err *e)
+{
+    const int64_t from = x->n;
+    if (n <= from) return OK;
+    PASS(mem_grow(&x->data.any, n - 1, &x->capacity, cube_element_size[x->type], e));
+    x->n = c->dims[x->dims[0]].n = n;
+    fill(x, from);
+    return OK;
+}
+
+enum status cube_widen(const struct cube *c, struct cube_variable *x, int64_t before, struct err *e)
+{
+    const int64_t n = c->dims[x->dims[0]].n, after = c->dims[x->dims[1]].n;
+    struct cube_variable wide = *x;
+    NEED(!__builtin_mul_overflow(n, after, &wide.n), ERR_NOMEM, "%s: too many elements", x->name);
+    PASS(mem_alloc(&wide.data.any, wide.n, cube_element_size[x->type], x->name, e));
+    wide.capacity = wide.n;
+    fill(&wide, 0);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < before; k++) cube_copy(&wide, i * after + k, x, i * before + k);
+    free(x->data.any);
+    *x = wide;
+    return OK;
 }
 
 enum status cube_add_column(struct cube *c, const char *group, int dim, const char *name,
@@ -74,6 +101,7 @@ enum status cube_add_field(struct cube *c, const struct field *f, const char *gr
                                  .name = f->variable,
                                  .type = f->type,
                                  .rank = rank,
+                                 .field = f,
                                  .volatile_ = f->rerun == VOLATILE,
                                  .may_miss = f->type == FIELD_REAL || f->type == FIELD_INTEGER,
                                  .units = f->units,
@@ -130,26 +158,36 @@ void cube_copy(struct cube_variable *x, int64_t i, const struct cube_variable *f
                (const char *)from->data.any + (size_t)j * size, size);
 }
 
-enum status cube_put_field(struct cube *c, struct cube_variable *x, int64_t i, const struct rows *r,
-                           const struct row *row, const struct field *f, struct err *e)
+enum status cube_put_copy(struct cube *c, struct cube_variable *x, int64_t i, const json_t *value,
+                          struct err *e)
 {
-    if (f->type == FIELD_STATUS)
-        x->data.s[i] = (uint8_t)result_state_of(row->record);
-    else if (f->place == FRAME_KEY)
-        x->data.t[i] = row->key;
-    else if (f->place == FRAME_JSON)
-        return cube_json(c, json_object_get(row->record, f->name), &x->data.t[i], e);
-    else
-        cube_put(x, i, row_value(r, row, f));
+    char *copy;
+    const char *text = json_string_value(value);
+    if (x->type != FIELD_TEXT || !text) {
+        cube_put(x, i, value);
+        return OK;
+    }
+    if (i > 0 && strcmp(x->data.t[i - 1], text) == 0) { /* as most are */
+        x->data.t[i] = x->data.t[i - 1];
+        return OK;
+    }
+    PASS(mem_string(&copy, text, e));
+    PASS(cube_own(c, copy, e));
+    x->data.t[i] = copy;
     return OK;
+}
+
+struct cube_variable *cube_find_in(const struct cube *c, const char *group, const char *name)
+{
+    for (int64_t i = 0; i < c->n; i++)
+        if (strcmp(c->variables[i]->group, group) == 0 && strcmp(c->variables[i]->name, name) == 0)
+            return c->variables[i];
+    return NULL;
 }
 
 const struct cube_variable *cube_find(const struct cube *c, const char *name)
 {
-    for (int64_t i = 0; i < c->n; i++)
-        if (c->variables[i]->group[0] == '\0' && strcmp(c->variables[i]->name, name) == 0)
-            return c->variables[i];
-    return NULL;
+    return cube_find_in(c, "", name);
 }
 
 bool cube_is_along(const struct cube_variable *x, const struct kind *k)

@@ -23,13 +23,16 @@ extern const size_t cube_element_size[FIELD_TYPES];
 struct cube_variable {
     const char *group, *name;
     enum field_type type;
-    int rank;              /* 0: one value */
-    int dims[CUBE_RANK];   /* indices into cube.dims */
-    bool is_scale;         /* the coordinate of its only dimension */
-    const struct kind *of; /* on the grid: kind of the field; NULL: from the trajectory tables */
+    int rank;                  /* 0: one value */
+    int dims[CUBE_RANK];       /* indices into cube.dims */
+    bool is_scale;             /* the coordinate of its only dimension */
+    const struct kind *of;     /* kind of the records that it is filled from; NULL: from the plan */
+    const struct field *field; /* of these records */
+    const struct cube_variable *from; /* a column that repeats this grid variable; NULL: none */
     bool volatile_;
     bool may_miss; /* has a fill value: NaN or -1 */
     int64_t n;     /* product of the extents */
+    int64_t capacity;
     union cube_data data;
     const char *units, *long_name, *coordinates; /* NULL: none */
 };
@@ -41,7 +44,7 @@ struct cube {
     int64_t n, capacity;
     struct cube_variable **variables; // (n)
     int64_t n_owned, owned_capacity;
-    char **owned; /* texts made for the cube; all others are borrowed from the view */
+    char **owned; /* texts made for the cube; all others are borrowed from the plan and the rows */
     const char *title, *history, *source;
     const char *coordinates; /* names of the trajectory tables' variables, with blanks between */
 };
@@ -65,6 +68,13 @@ MUST_USE enum status cube_add_column(struct cube *c, const char *group, int dim,
 MUST_USE enum status cube_add_field(struct cube *c, const struct field *f, const char *group,
                                     int rank, const int *dims, struct cube_variable **out,
                                     struct err *e);
+/* Makes a variable of one dimension longer, and the dimension with it; new elements are missing.
+ * ERR_NOMEM. */
+MUST_USE enum status cube_extend(struct cube *c, struct cube_variable *x, int64_t n, struct err *e);
+/* Gives a variable of two dimensions, of which the second had `before` elements, the extents that
+ * they have now; new elements are missing. ERR_NOMEM. */
+MUST_USE enum status cube_widen(const struct cube *c, struct cube_variable *x, int64_t before,
+                                struct err *e);
 /* The coordinate of a dimension: 0, 1, .... */
 MUST_USE enum status cube_add_count(struct cube *c, int dim, const char *long_name, struct err *e);
 
@@ -74,12 +84,12 @@ MUST_USE enum status cube_own(struct cube *c, char *text, struct err *e);
 MUST_USE enum status cube_json(struct cube *c, const json_t *value, const char **out,
                                struct err *e);
 
-/* Sets element i of a variable of numbers or texts; a value of another type leaves it missing. */
+/* Sets element i of a variable of numbers or texts; a value of another type leaves it missing.
+ * Texts are borrowed. */
 void cube_put(struct cube_variable *x, int64_t i, const json_t *value);
-/* Sets element i to a field of a row's record. ERR_NOMEM. */
-MUST_USE enum status cube_put_field(struct cube *c, struct cube_variable *x, int64_t i,
-                                    const struct rows *r, const struct row *row,
-                                    const struct field *f, struct err *e);
+/* The same with texts that are the cube's own. ERR_NOMEM. */
+MUST_USE enum status cube_put_copy(struct cube *c, struct cube_variable *x, int64_t i,
+                                   const json_t *value, struct err *e);
 
 /* Sets element i to element j (-1: none, i stays) of a variable of the same type. */
 void cube_copy(struct cube_variable *x, int64_t i, const struct cube_variable *from, int64_t j);
@@ -90,6 +100,8 @@ bool cube_reserves(const char *name);
 
 /* The grid variable (or coordinate) of that name; NULL: there is none. */
 const struct cube_variable *cube_find(const struct cube *c, const char *name);
+/* The variable of that name in a group; NULL: there is none. */
+struct cube_variable *cube_find_in(const struct cube *c, const char *group, const char *name);
 /* Whether all axes of a grid variable are axes of the kind. */
 bool cube_is_along(const struct cube_variable *x, const struct kind *k);
 /* Index of a grid variable's element for a row; -1: the row is not on one of its axes. */

@@ -61,6 +61,7 @@ enum status cube_build(const struct results_view *v, struct cube *out, struct er
     TRY(cube_add_frames(out, e));
     TRY(cube_add_lists(out, e));
     TRY(add_provenance(out, v, e));
+    TRY(cube_fill(out, v, e));
 done:
     if (st != OK) cube_free(out);
     return st;

@@ -1,5 +1,5 @@
-/* Makes the grid: coordinates, the columns of the trajectory tables, and the fields of every kind
- * along its axes. */
+/* Makes the grid: coordinates, the columns of the trajectory tables, and variables for the fields
+ * of every kind along its axes. */
 #include "results/cube_build.h"
 #include "util/mem.h"
 #include <string.h>
@@ -130,20 +130,16 @@ bool cube_reserves(const char *name)
 
 /* --- fields of the kinds --- */
 
-static enum status add_field(struct cube *c, const struct rows *r, const struct field *f,
+static enum status add_field(struct cube *c, const struct kind *k, const struct field *f,
                              struct err *e)
 {
     struct cube_variable *x;
     int dims[CUBE_RANK], rank = 0;
-    for (; r->kind->axes[rank]; rank++) dims[rank] = axis_place_of(r->kind->axes[rank]);
-    if (f->place == IN_INNER) dims[rank++] = axis_place_of(r->kind->inner);
+    for (; k->axes[rank]; rank++) dims[rank] = axis_place_of(k->axes[rank]);
+    if (f->place == IN_INNER) dims[rank++] = axis_place_of(k->inner);
     PASS(cube_add_field(c, f, "", rank, dims, &x, e));
-    x->of = r->kind;
+    x->of = k;
     x->coordinates = c->coordinates;
-    for (int64_t i = 0; i < r->n; i++) {
-        int64_t at = cube_place(c, x, &r->rows[i]);
-        if (at >= 0) PASS(cube_put_field(c, x, at, r, &r->rows[i], f, e));
-    }
     return OK;
 }
 
@@ -154,7 +150,7 @@ static enum status add_fields(struct cube *c, bool numbers, struct err *e)
         for (const struct field *f = results_kinds[k]->fields; f->name; f++) {
             bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
             if (kind_on_grid(results_kinds[k], f) && number == numbers)
-                PASS(add_field(c, &c->all.rows[k], f, e));
+                PASS(add_field(c, results_kinds[k], f, e));
         }
     return OK;
 }

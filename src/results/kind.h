@@ -127,6 +127,9 @@ const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct 
 /* Sets the identifying fields of a record. ERR_NOMEM. */
 MUST_USE enum status row_identify(const struct rows *r, const struct row *row, json_t *record,
                                   struct err *e);
+/* The object of the row's record that has its fields of a place, borrowed; NULL: none. Not for
+ * IN_LABELS. */
+const json_t *row_object(const struct rows *r, const struct row *row, enum field_place place);
 /* A field of the row's record, borrowed; NULL: none. Not for the FRAME_ ones. */
 const json_t *row_value(const struct rows *r, const struct row *row, const struct field *f);
 

@@ -146,7 +146,9 @@ struct results_view;
 enum view_content {
     VIEW_STATES, /* states, messages, times, digests of inputs, convergence: for plans and counts */
     VIEW_NUMBERS, /* all but lists, tables, hosts and dates: what the cube has on its grid */
-    VIEW_ALL
+    VIEW_ALL,
+    VIEW_BY_LINE /* states, and where in the journal the records are: results_view_read reads each
+                    as a whole when it is wanted, so that a cube of 10^5 needs little memory */
 };
 /* From a journal or cube file (recognised by its first bytes). metrics: of VIEW_NUMBERS only these
  * variables of the cube, as "a,b", their errors and the full-precision loss; NULL: all. ERR_IO,
@@ -154,7 +156,8 @@ enum view_content {
 MUST_USE enum status results_view_open(const char *path, enum view_content content,
                                        const char *metrics, struct results_view **out,
                                        struct err *e);
-/* Also of a journal without a plan. ERR_IO. */
+/* Also of a journal without a plan. VIEW_BY_LINE, which only this one takes, borrows the journal.
+ * ERR_IO. */
 MUST_USE enum status results_view_of_journal(struct journal *j, enum view_content content,
                                              struct results_view **out, struct err *e);
 void results_view_close(struct results_view *v);
@@ -174,6 +177,10 @@ int64_t results_view_losses(const struct results_view *v, const char *key);
 /* The record with this key (done before failed, then the newest); NULL: none. Also finds records of
  * earlier plans: loop over the plan, not over records. */
 const json_t *results_view_find(const struct results_view *v, const char *key);
+/* The same record with all that the view's content has of it, with VIEW_BY_LINE read from the
+ * journal; *out is owned by the caller (json_decref), NULL: none. ERR_IO, ERR_NOMEM. */
+MUST_USE enum status results_view_read(const struct results_view *v, const char *key, json_t **out,
+                                       struct err *e);
 
 /* --- cube: one HDF5 file, see docs/cube.md --- */
 /* Writes path.tmp.PID, reads it back, compares every variable, and renames it to path. On an error

@@ -142,22 +142,22 @@ enum status row_identify(const struct rows *r, const struct row *row, json_t *re
     return OK;
 }
 
-const json_t *row_value(const struct rows *r, const struct row *row, const struct field *f)
+const json_t *row_object(const struct rows *r, const struct row *row, enum field_place place)
 {
     const struct axis *inner = r->kind->inner;
-    const json_t *in = row->record;
-    if (f->place == IN_VALUES) in = json_object_get(in, "values");
-    if (f->place == IN_PROVENANCE) in = json_object_get(in, "provenance");
-    if (f->place == IN_LABELS) {
-        const json_t *own = json_object_get(row->labels, f->name);
-        return own ? own : json_object_get(r->parts[row->part].labels, f->name);
-    }
-    if (f->place == IN_INNER) {
-        const char *label = NULL;
-        row_label(r, row, axis_place_of(inner), &label, NULL);
-        in = label ? json_object_get(json_object_get(in, inner->plan), label) : NULL;
-    }
-    return json_object_get(in, f->name);
+    const char *label = NULL;
+    if (place == IN_VALUES) return json_object_get(row->record, "values");
+    if (place == IN_PROVENANCE) return json_object_get(row->record, "provenance");
+    if (place != IN_INNER) return row->record;
+    row_label(r, row, axis_place_of(inner), &label, NULL);
+    return label ? json_object_get(json_object_get(row->record, inner->plan), label) : NULL;
+}
+
+const json_t *row_value(const struct rows *r, const struct row *row, const struct field *f)
+{
+    if (f->place != IN_LABELS) return json_object_get(row_object(r, row, f->place), f->name);
+    const json_t *own = json_object_get(row->labels, f->name);
+    return own ? own : json_object_get(r->parts[row->part].labels, f->name);
 }
 
 /* --- counting --- */

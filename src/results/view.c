@@ -1,5 +1,6 @@
 #include "results/view.h"
 #include "results/kind.h"
+#include "results/seal.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/words.h"
@@ -14,6 +15,9 @@ struct results_view {
     json_t *records; /* key → record */
     struct journal_mark mark;
     json_t *losses; /* key of a visit → the newest of its loss records */
+    /* VIEW_BY_LINE, else NULL: the journal; key → where the record and its completions are in it */
+    struct journal *journal;
+    json_t *lines;
 };
 
 enum status view_new(struct results_view **out, struct err *e)
@@ -21,7 +25,8 @@ enum status view_new(struct results_view **out, struct err *e)
     PASS(mem_zero(out, 1, sizeof **out, "view", e));
     (*out)->records = json_object();
     (*out)->losses = json_object();
-    NEED((*out)->records && (*out)->losses, ERR_NOMEM, "out of memory for a view");
+    (*out)->lines = json_object();
+    NEED((*out)->records && (*out)->losses && (*out)->lines, ERR_NOMEM, "out of memory for a view");
     return OK;
 }
 
@@ -74,14 +79,10 @@ static const char *weights_of(const json_t *record)
     return json_text(json_object_get(record, "provenance"), "weights_hash", "");
 }
 
-/* Joins it with the record that it completes. Without one that is done and of the same weights it
- * says nothing: its line was damaged, or the checkpoint has changed. */
-static enum status add_completion(struct results_view *v, const char *key, const json_t *completion,
-                                  struct err *e)
+/* *out = a record and what completes it. */
+static enum status complete(const json_t *old, const json_t *completion, json_t **out,
+                            struct err *e)
 {
-    const json_t *old = json_object_get(v->records, key);
-    if (result_state_of(old) != STATE_DONE || strcmp(weights_of(old), weights_of(completion)) != 0)
-        return OK;
     const struct kind *kind = kind_find(json_text(old, "type", ""));
     json_t *record = json_copy((json_t *)(uintptr_t)old);
     const json_t *list = kind->list ? json_object_get(completion, kind->list->name) : NULL;
@@ -91,28 +92,65 @@ static enum status add_completion(struct results_view *v, const char *key, const
     failed |= json_object_set(record, "message", json_object_get(completion, "message"));
     failed |= complete_fingerprint(record, completion);
     if (list) failed |= complete_list(record, kind->list, list);
-    failed |= json_object_set_new(v->records, key, record);
+    *out = record;
+    NEED(!failed, ERR_NOMEM, "out of memory for a record");
+    return OK;
+}
+
+/* --- adding --- */
+
+/* The record of the key is, or is completed by, record `at` of the view's journal. */
+static enum status add_line(struct results_view *v, const char *key, int64_t at, bool first,
+                            struct err *e)
+{
+    if (!v->journal) return OK;
+    int failed = first ? json_object_set_new(v->lines, key, json_array()) : 0;
+    failed |= json_array_append_new(json_object_get(v->lines, key), json_integer((json_int_t)at));
     NEED(!failed, ERR_NOMEM, "out of memory for a view");
     return OK;
 }
 
-enum status view_add(struct results_view *v, const json_t *borrowed, struct err *e)
+/* Joins it with the record that it completes. Without one that is done and of the same weights it
+ * says nothing: its line was damaged, or the checkpoint has changed. */
+static enum status add_completion(struct results_view *v, const char *key, const json_t *completion,
+                                  int64_t at, struct err *e)
 {
-    json_t *record = (json_t *)borrowed; /* only its reference count changes */
+    enum status st = OK;
+    json_t *record = NULL;
+    const json_t *old = json_object_get(v->records, key);
+    if (result_state_of(old) != STATE_DONE || strcmp(weights_of(old), weights_of(completion)) != 0)
+        return OK;
+    TRY(complete(old, completion, &record, e));
+    ENSURE(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
+    TRY(add_line(v, key, at, false, e));
+done:
+    json_decref(record);
+    return st;
+}
+
+/* at: its number in the view's journal. */
+static enum status add(struct results_view *v, json_t *record, int64_t at, struct err *e)
+{
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
     replace(&v->end, strcmp(type, "end") == 0 ? record : NULL);
     if (strcmp(type, "plan") == 0) {
         replace(&v->before, json_object_get(v->plan, "inputs"));
         replace(&v->plan, record);
     }
-    if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, e);
+    if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, at, e);
     if (strcmp(type, "loss") == 0 && key)
         NEED(json_object_set(v->losses, key, record) == 0, ERR_NOMEM, "out of memory for a view");
     if (!kind_find(type) || !key) return OK;
     const json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
     NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
-    return OK;
+    return add_line(v, key, at, true, e);
+}
+
+enum status view_add(struct results_view *v, const json_t *record, struct err *e)
+{
+    /* Only its reference count changes. */
+    return add(v, (json_t *)(uintptr_t)record, -1, e);
 }
 
 /* --- what a view leaves out of records --- */
@@ -145,7 +183,7 @@ static bool wants_field(const struct interest *w, const struct kind *k, const st
     if (i && (strcmp(f->name, i->value) == 0 || strcmp(f->name, i->residual) == 0 ||
               strcmp(f->name, i->converged) == 0))
         return true;
-    if (w->content == VIEW_STATES) return f->units && strcmp(f->units, "s") == 0;
+    if (w->content != VIEW_NUMBERS) return f->units && strcmp(f->units, "s") == 0;
     return !w->metrics || is_metric(w->metrics, f->variable);
 }
 
@@ -179,7 +217,7 @@ static void leave_out_texts(const struct interest *w, struct view_names *names)
 {
     static const char *const texts[] = {"host", "path", "utc_start", "utc_end"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) name_add(names, texts[i]);
-    if (w->content != VIEW_STATES) return;
+    if (w->content == VIEW_NUMBERS) return;
     name_add(names, "fingerprint");
     for (int i = 0; results_axes[i]; i++) name_add(names, results_axes[i]->name);
 }
@@ -196,7 +234,7 @@ void view_leave_out(enum view_content content, const char *metrics, struct view_
         if (kind->sequences) name_add(names, "sequence_loss");
         if (kind->tables) name_add(names, "tables");
         if (kind->list) name_add(names, kind->list->name);
-        if (kind->inner && content == VIEW_STATES) name_add(names, kind->inner->plan);
+        if (kind->inner && content != VIEW_NUMBERS) name_add(names, kind->inner->plan);
     }
 }
 
@@ -219,18 +257,19 @@ static enum status add_from_journal(struct results_view *v, struct journal *j, i
         record = NULL;
         TRY(journal_read(j, i, NULL, &record, e));
     }
-    TRY(view_add(v, record, e));
+    TRY(add(v, record, i, e));
 done:
     json_decref(record);
     return st;
 }
 
-static enum status read_records(struct journal *j, const struct view_names *without,
+static enum status read_records(struct journal *j, const struct view_names *without, bool by_line,
                                 struct results_view **out, struct err *e)
 {
     enum status st = OK;
     struct results_view *v = NULL;
     TRY(view_new(&v, e));
+    if (by_line) v->journal = j;
     for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without->name, e));
     v->mark = journal_mark(j);
     *out = v;
@@ -245,7 +284,7 @@ enum status results_view_of_journal(struct journal *j, enum view_content content
 {
     struct view_names without;
     view_leave_out(content, NULL, &without);
-    return read_records(j, &without, out, e);
+    return read_records(j, &without, content == VIEW_BY_LINE, out, e);
 }
 
 /* Whether a completion adds a prediction that the record lacks. */
@@ -300,7 +339,7 @@ static enum status open_journal(const char *path, const struct view_names *witho
     struct journal *j = NULL;
     struct results_view *v = NULL;
     TRY(journal_open_readonly(path, &j, e));
-    TRY(read_records(j, without, &v, e));
+    TRY(read_records(j, without, false, &v, e));
     ENSURE(v->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run", path);
     *out = v;
     v = NULL;
@@ -314,14 +353,13 @@ enum status results_view_open(const char *path, enum view_content content, const
                               struct results_view **out, struct err *e)
 {
     enum status st = OK;
-    static const char signature[8] = {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n'};
-    char head[sizeof signature];
+    char head[SEAL_HDF5];
     struct view_names without;
     int fd = -1;
     view_leave_out(content, metrics, &without);
     TRY(fsx_open(path, &fd, NULL, e));
-    if (fsx_pread(fd, head, sizeof head, 0) == sizeof head &&
-        memcmp(head, signature, sizeof head) == 0)
+    const ssize_t got = fsx_pread(fd, head, sizeof head, 0);
+    if (got > 0 && seal_is_hdf5(head, (size_t)got))
         TRY(cube_read(path, content, &without, out, e));
     else
         TRY(open_journal(path, &without, out, e));
@@ -338,6 +376,7 @@ void results_view_close(struct results_view *v)
     json_decref(v->end);
     json_decref(v->records);
     json_decref(v->losses);
+    json_decref(v->lines);
     free(v);
 }
 
@@ -387,4 +426,37 @@ int64_t results_view_losses(const struct results_view *v, const char *key)
 const json_t *results_view_find(const struct results_view *v, const char *key)
 {
     return json_object_get(v->records, key);
+}
+
+/* The record in the first of these lines, with its completions in the others. */
+static enum status read_lines(const struct results_view *v, const json_t *lines, json_t **out,
+                              struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL, *completion = NULL, *whole = NULL;
+    for (size_t i = 0; i < json_array_size(lines); i++) {
+        const int64_t at = json_integer_value(json_array_get(lines, i));
+        TRY(journal_read(v->journal, at, NULL, i ? &completion : &record, e));
+        if (i == 0) continue;
+        TRY(complete(record, completion, &whole, e));
+        json_decref(completion);
+        json_decref(record);
+        record = whole;
+        whole = completion = NULL;
+    }
+    *out = record;
+    record = NULL;
+done:
+    json_decref(record);
+    json_decref(completion);
+    json_decref(whole);
+    return st;
+}
+
+enum status results_view_read(const struct results_view *v, const char *key, json_t **out,
+                              struct err *e)
+{
+    if (v->journal) return read_lines(v, json_object_get(v->lines, key), out, e);
+    *out = json_incref(json_object_get(v->records, key));
+    return OK;
 }

@@ -461,6 +461,54 @@ static void tools_of_hdf5_and_netcdf(void **state)
     sample_remove(folder);
 }
 
+/* A record of a cell, an earlier one of the same key, a failed one, and one with further layers are
+ * the same in a cube whose records are read one by one. */
+static void read_by_line(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *from = sample_path(folder, "sample.journal");
+    char *whole = sample_path(folder, "whole.h5"), *lines = sample_path(folder, "lines.h5");
+    struct journal *j;
+    struct results_view *v, *by_line;
+    struct err e = {0};
+    results_view_close(sample_view(folder, false));
+    json_t *cell = sample_cell(1, 1), *failed = json_copy(cell), *completion, *read;
+    const char *key = json_text(cell, "key", "");
+    json_object_set_new(failed, "status", json_string("failed"));
+    completion = json_pack("{s:s, s:s, s:s, s:s, s:{s:f}, s:{s:{s:f}}, s:{s:s}, s:{s:s}}", "type",
+                           "completion", "key", key, "fingerprint", "elsewhere", "message", "said",
+                           "values", "second_order", 0.5, "layers", "a", "first_order", 3.0,
+                           "completes", "second_order", "id", "provenance", "weights_hash", "feed");
+    json_object_set_new(json_array_get(json_object_get(cell, "layers"), 0), "name",
+                        json_string("a"));
+    assert_int_equal(journal_open(from, &j, &e), OK);
+    assert_int_equal(journal_append(j, cell, &e), OK);
+    assert_int_equal(journal_append(j, failed, &e), OK);
+    assert_int_equal(journal_append(j, completion, &e), OK);
+    assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, &e), OK);
+    assert_int_equal(results_view_of_journal(j, VIEW_BY_LINE, &by_line, &e), OK);
+    assert_null(json_object_get(results_view_find(by_line, key), "layers"));
+    assert_int_equal(results_view_read(by_line, key, &read, &e), OK);
+    assert_string_equal(json_text(read, "message", ""), "said");
+    assert_true(json_equal(read, results_view_find(v, key)));
+    json_decref(read);
+    assert_int_equal(results_view_read(by_line, "none", &read, &e), OK);
+    assert_null(read);
+    if (cube_write(whole, v, NULL, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    if (cube_write(lines, by_line, NULL, &e) != OK) fail_msg("%s%s", e.text, e.trail);
+    assert_same_bytes(whole, lines);
+    results_view_close(v);
+    results_view_close(by_line);
+    journal_close(j);
+    json_decref(cell);
+    json_decref(failed);
+    json_decref(completion);
+    free(from);
+    free(whole);
+    free(lines);
+    sample_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +523,7 @@ int main(void)
         cmocka_unit_test(no_such_folder),
         cmocka_unit_test(bare_plans),
         cmocka_unit_test(large_cubes),
+        cmocka_unit_test(read_by_line),
         cmocka_unit_test(other_readers),
         cmocka_unit_test(tools_of_hdf5_and_netcdf),
     };

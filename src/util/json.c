@@ -117,7 +117,7 @@ static size_t value_end(const char *text, size_t n, size_t at)
 static bool is_one_of(const char *name, size_t n, const char *const *names)
 {
     for (; *names; names++)
-        if (strlen(*names) == n && memcmp(*names, name, n) == 0) return true;
+        if (**names == *name && strncmp(*names, name, n) == 0 && (*names)[n] == '\0') return true;
     return false;
 }
 
@@ -125,10 +125,12 @@ size_t json_cut_members(char *text, size_t n, const char *const *names)
 {
     size_t kept = 0;
     for (size_t at = 0; at < n;) {
-        if (text[at] != '"') {
-            text[kept++] = text[at++];
-            continue;
-        }
+        const char *quote = memchr(text + at, '"', n - at);
+        const size_t between = (quote ? (size_t)(quote - text) : n) - at;
+        memmove(text + kept, text + at, between);
+        kept += between;
+        at += between;
+        if (at == n) break;
         const size_t end = string_end(text, n, at);
         if (end < n && text[end] == ':' && is_one_of(text + at + 1, end - at - 2, names)) {
             at = value_end(text, n, end + 1);

@@ -353,15 +353,3 @@ enum status cube_check_place(const char *what, const char *path, struct err *e)
         what, path);
     return OK;
 }
-
-enum status cube_mark(const char *path, struct journal_mark *out, struct err *e)
-{
-    char *data = NULL;
-    size_t n;
-    bool sealed;
-    struct err none = {0};
-    PASS(fsx_read(path, 0, &data, &n, e));
-    if (seal_take(path, data, &n, out, &sealed, &none) != OK) *out = (struct journal_mark){0};
-    free(data);
-    return OK;
-}

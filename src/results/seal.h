@@ -14,6 +14,9 @@ void seal_put(char *data, size_t n, const struct journal_mark *mark);
  * is all zero then. ERR_FORMAT: the digest is not that of the bytes. */
 MUST_USE enum status seal_take(const char *path, const char *data, size_t *n,
                                struct journal_mark *mark, bool *sealed, struct err *e);
+/* Whether n bytes begin as an HDF5 file does, by its first SEAL_HDF5. */
+enum { SEAL_HDF5 = 8 };
+bool seal_is_hdf5(const char *data, size_t n);
 /* Whether the file at path is a cube, whole or damaged: HDF5 with this program's root attributes.
  * ERR_IO, ERR_NOMEM. */
 MUST_USE enum status seal_is_cube(const char *path, bool *is, struct err *e);

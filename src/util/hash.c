@@ -1,5 +1,6 @@
 #include "util/hash.h"
 #include "util/fsx.h"
+#include "util/num.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,24 +34,32 @@ uint64_t hash_u64(const void *data, size_t n)
     return XXH3_64bits(data, n);
 }
 
-enum status hash_file(const char *path, char hex[HASH_HEX], struct err *e)
+enum status hash_start(int fd, const char *path, int64_t n, char hex[HASH_HEX], struct err *e)
 {
+    enum { ROOM = 1 << 20 };
     enum status st = OK;
-    int fd = -1;
     XXH3_state_t *state = XXH3_createState();
-    char *buffer = malloc(1 << 20);
-    int64_t at = 0;
-    ssize_t n;
+    char *buffer = malloc(ROOM);
+    ssize_t got = 1;
     ENSURE(state && buffer, ERR_NOMEM, "cannot allocate a hash state");
-    TRY(fsx_open(path, &fd, NULL, e));
     XXH3_128bits_reset(state);
-    for (; (n = fsx_pread(fd, buffer, 1 << 20, at)) > 0; at += n)
-        XXH3_128bits_update(state, buffer, (size_t)n);
-    ENSURE(n == 0, ERR_IO, "%s: %s", path, strerror(errno));
+    for (int64_t at = 0; at < n && got > 0; at += got) {
+        got = fsx_pread(fd, buffer, (size_t)min64(n - at, ROOM), at);
+        ENSURE(got >= 0, ERR_IO, "%s: %s", path, strerror(errno));
+        XXH3_128bits_update(state, buffer, (size_t)got);
+    }
     to_hex(XXH3_128bits_digest(state), hex);
 done:
-    if (fd >= 0) close(fd);
     free(buffer);
     XXH3_freeState(state);
+    return st;
+}
+
+enum status hash_file(const char *path, char hex[HASH_HEX], struct err *e)
+{
+    int fd;
+    PASS(fsx_open(path, &fd, NULL, e));
+    const enum status st = hash_start(fd, path, INT64_MAX, hex, e);
+    close(fd);
     return st;
 }

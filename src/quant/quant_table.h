@@ -14,7 +14,8 @@
     X(NVFP4, nvfp4)                                                                                \
     X(INT8_WEIGHT, int8_weight)                                                                    \
     X(INT8, int8)                                                                                  \
-    X(CODEBOOK, codebook)
+    X(CODEBOOK, codebook)                                                                          \
+    X(SMOOTHQUANT, smoothquant)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */
@@ -22,4 +23,5 @@
     X(GRAM, gram)                                                                                  \
     X(SQUARES, squares)                                                                            \
     X(MAGNITUDE, magnitude)                                                                        \
-    X(SAMPLE, sample)
+    X(SAMPLE, sample)                                                                              \
+    X(LARGEST, largest)

@@ -58,30 +58,43 @@ done:
     return st;
 }
 
-/* Says what a cube does not have of its journal; nothing while a run goes on, which renews it.
- * wanted: says also that there is no cube. */
-static enum status compare_cube(const struct place *p, bool wanted, struct err *e)
+/* How a cube compares with its journal; not while a run goes on, which renews it. */
+static enum status compare_cube(const struct place *p, struct report_about *about, struct err *e)
 {
     struct journal_mark mark;
-    int64_t lines;
+    about->cube = CUBE_NOT_COMPARED;
     if (!fsx_is_file(p->journal) || lock_look(p->journal).held) return OK;
-    if (!fsx_is_file(p->cube)) {
-        if (wanted)
-            log_warn("%s: not there, but its journal is; the next run or qtraj rebuild makes it",
-                     p->cube);
-        return OK;
-    }
+    about->cube = CUBE_MISSING;
+    if (!fsx_is_file(p->cube)) return OK;
     PASS(cube_mark(p->cube, &mark, e));
-    const enum journal_since since = journal_since(p->journal, &mark, &lines);
-    if (since == JOURNAL_LONGER)
+    switch (journal_since(p->journal, &mark, &about->lacks)) {
+    case JOURNAL_UNKNOWN:
+        about->cube = CUBE_UNKNOWN;
+        break;
+    case JOURNAL_SAME:
+        about->cube = CUBE_CURRENT;
+        break;
+    case JOURNAL_LONGER:
+        about->cube = CUBE_OLDER;
+        break;
+    case JOURNAL_OTHER:
+        about->cube = CUBE_OTHER;
+        break;
+    }
+    return OK;
+}
+
+/* Says what a cube does not have of its journal. */
+static void warn_of_cube(const struct place *p, const struct report_about *about)
+{
+    if (about->cube == CUBE_OLDER)
         log_warn("%s: older than its journal %s, of which it lacks the last %lld record%s; the "
                  "next run or qtraj rebuild renews it",
-                 p->cube, p->journal, (long long)lines, quantity_plural(lines));
-    if (since == JOURNAL_OTHER)
+                 p->cube, p->journal, (long long)about->lacks, quantity_plural(about->lacks));
+    if (about->cube == CUBE_OTHER)
         log_warn("%s: not made of what its journal %s holds now, which was cut, changed or "
                  "replaced; the next run or qtraj rebuild makes it again",
                  p->cube, p->journal);
-    return OK;
 }
 
 /* The journal is the truth, also while a run goes on, and at the start of a run there is no cube
@@ -132,6 +145,7 @@ static enum status run_show(struct call *c, struct err *e)
     struct show_options o = {0};
     struct arg_choice kind = {.words = results_kind_names};
     struct place place = {0};
+    struct report_about about = {0};
     struct results_view *view = NULL;
     const struct arg table[] = {
         {"--kind", ARG_CHOICE, &kind, "KIND", "checkpoint, cell (default), curvature or point"},
@@ -156,7 +170,8 @@ static enum status run_show(struct call *c, struct err *e)
     o.n_only = only.n;
     TRY(find_place(path, &place, e));
     TRY(open_place(path, &place, false, VIEW_NUMBERS, metrics_of(&o), &view, e));
-    TRY(compare_cube(&place, false, e));
+    TRY(compare_cube(&place, &about, e));
+    warn_of_cube(&place, &about);
     TRY(report_show(view, &o, stdout, e));
 done:
     place_free(&place);
@@ -182,6 +197,7 @@ static enum status run_status(struct call *c, struct err *e)
     const char *path;
     bool json = false, exit_code = false;
     struct place place = {0};
+    struct report_about about = {0};
     struct results_view *view = NULL;
     enum report_verdict verdict;
     const struct arg table[] = {
@@ -193,10 +209,14 @@ static enum status run_status(struct call *c, struct err *e)
     if (c->help) goto done;
     TRY(find_place(path, &place, e));
     /* First the lock: a run that ends in between leaves a journal that says so. */
-    const struct lock_holder holder = lock_look(place.journal);
+    about.holder = lock_look(place.journal);
     TRY(open_place(path, &place, true, VIEW_STATES, NULL, &view, e));
-    TRY(compare_cube(&place, true, e));
-    TRY(report_status(view, &holder, json, stdout, &verdict, e));
+    TRY(compare_cube(&place, &about, e));
+    warn_of_cube(&place, &about);
+    if (about.cube == CUBE_MISSING)
+        log_warn("%s: not there, but its journal is; the next run or qtraj rebuild makes it",
+                 place.cube);
+    TRY(report_status(view, &about, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];
 done:
     place_free(&place);

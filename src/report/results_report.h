@@ -21,8 +21,25 @@ MUST_USE enum status report_show(const struct results_view *v, const struct show
 /* How far a sweep is: all is done; done, but records failed; a run goes on, or was stopped. */
 enum report_verdict { VERDICT_DONE, VERDICT_FAILED, VERDICT_OPEN };
 
+/* How a cube compares with its journal. */
+enum cube_state {
+    CUBE_NOT_COMPARED, /* a run goes on, or there is no journal */
+    CUBE_CURRENT,
+    CUBE_OLDER,   /* the journal goes on behind it */
+    CUBE_OTHER,   /* the journal was cut, changed or replaced */
+    CUBE_UNKNOWN, /* damaged, without its seal or of an earlier version */
+    CUBE_MISSING
+};
+
+/* What status tells of results beside their records. */
+struct report_about {
+    struct lock_holder holder; /* of their lock */
+    enum cube_state cube;
+    int64_t lacks; /* of an older cube: records of the journal behind it */
+};
+
 /* Counts of done, failed, not applicable and pending records of every kind; the messages of failed
- * ones; whether a run goes on (holder: of the results' lock), else how the last one ended. */
-MUST_USE enum status report_status(const struct results_view *v, const struct lock_holder *holder,
+ * ones; whether a run goes on, else how the last one ended. As JSON also what was left out. */
+MUST_USE enum status report_status(const struct results_view *v, const struct report_about *about,
                                    bool json, FILE *out, enum report_verdict *verdict,
                                    struct err *e);

@@ -16,7 +16,7 @@ struct entry {
 
 struct report {
     const struct results_view *view;
-    const struct lock_holder *holder;
+    const struct report_about *about;
     enum report_verdict verdict;
     struct inventory all;
     int64_t unpredicted; /* records that are done but for the prediction asked for */
@@ -247,18 +247,18 @@ static enum report_verdict find_verdict(const struct report *r)
     }
     /* A run may be stopped when all is recorded, but not yet in the cube. */
     const char *end = json_text(results_view_end(r->view), "status", "");
-    if (pending || r->holder->held || strcmp(end, "stopped") == 0) return VERDICT_OPEN;
+    if (pending || r->about->holder.held || strcmp(end, "stopped") == 0) return VERDICT_OPEN;
     return failed ? VERDICT_FAILED : VERDICT_DONE;
 }
 
 static const char *state_of(const struct report *r)
 {
-    return r->holder->held ? "running" : r->verdict == VERDICT_OPEN ? "stopped" : "done";
+    return r->about->holder.held ? "running" : r->verdict == VERDICT_OPEN ? "stopped" : "done";
 }
 
 static void print_run(const struct report *r)
 {
-    const struct lock_holder *h = r->holder;
+    const struct lock_holder *h = &r->about->holder;
     const json_t *end = results_view_end(r->view);
     if (end && !h->held)
         fprintf(r->out, "last run: %s at %s, exit code %lld\n", json_text(end, "status", "?"),
@@ -275,7 +275,7 @@ static void print_run(const struct report *r)
 
 static json_t *run_json(const struct report *r)
 {
-    const struct lock_holder *h = r->holder;
+    const struct lock_holder *h = &r->about->holder;
     json_t *run = json_pack("{s:s}", "state", state_of(r));
     if (h->held)
         json_object_update_new(run, json_pack("{s:s, s:I, s:s, s:b}", "host", h->host, "pid",
@@ -397,16 +397,32 @@ static enum status messages_json(const struct report *r, enum result_state state
     return OK;
 }
 
+/* Damaged, repeated and torn lines of the journal, and how the cube compares with it. */
+static json_t *left_out_json(const struct report *r)
+{
+    static const char *const words[] = {
+        [CUBE_CURRENT] = "current", [CUBE_OLDER] = "older",
+        [CUBE_OTHER] = "other",     [CUBE_UNKNOWN] = "unknown",
+        [CUBE_MISSING] = "missing", [CUBE_NOT_COMPARED] = "not compared"};
+    const struct journal_damage d = results_view_damage(r->view);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "damaged_lines", (json_int_t)d.lines,
+                     "first_damaged", (json_int_t)d.first, "repeated_lines", (json_int_t)d.repeated,
+                     "first_repeated", (json_int_t)d.first_repeated, "torn_bytes",
+                     (json_int_t)d.tail, "cube", words[r->about->cube], "cube_lacks",
+                     (json_int_t)r->about->lacks);
+}
+
 static enum status print_json(const struct report *r, struct err *e)
 {
     enum status st = OK;
     const json_t *plan = results_view_plan(r->view);
     json_t *failures = json_array(), *in_part = json_array(), *paths = json_array();
     struct texts changed = {0};
-    json_t *all = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:O?}", "name",
-                            json_text(plan, "name", ""), "version", json_text(plan, "version", ""),
-                            "utc", json_text(plan, "utc", ""), "run", run_json(r), "failures",
-                            failures, "in_part", in_part, "end", results_view_end(r->view));
+    json_t *all =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""),
+                  "version", json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""),
+                  "run", run_json(r), "left_out", left_out_json(r), "failures", failures, "in_part",
+                  in_part, "end", results_view_end(r->view));
     ENSURE(all, ERR_NOMEM, "out of memory for the status");
     TRY(find_changed(r, &changed, e));
     for (int64_t i = 0; i < changed.n; i++)
@@ -428,11 +444,11 @@ done:
     return st;
 }
 
-enum status report_status(const struct results_view *v, const struct lock_holder *holder, bool json,
+enum status report_status(const struct results_view *v, const struct report_about *about, bool json,
                           FILE *out, enum report_verdict *verdict, struct err *e)
 {
     enum status st = OK;
-    struct report r = {.view = v, .holder = holder, .out = out};
+    struct report r = {.view = v, .about = about, .out = out};
     TRY(inventory_open(results_view_plan(v), v, &r.all, e));
     TRY(collect_entries(&r, e));
     r.unpredicted = find_unpredicted(&r);

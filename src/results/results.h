@@ -170,6 +170,8 @@ MUST_USE enum status results_view_changed(const json_t *before, const json_t *no
                                           struct texts *out, struct err *e);
 /* Where in the journal it was made. */
 struct journal_mark results_view_mark(const struct results_view *v);
+/* What was left out of the journal that it is of; zeros for a cube. */
+struct journal_damage results_view_damage(const struct results_view *v);
 /* The end record of the last run; NULL while a run is active or if it was killed. */
 const json_t *results_view_end(const struct results_view *v);
 /* How often ranks were lost in the visit of this checkpoint or point. */

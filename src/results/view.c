@@ -14,6 +14,7 @@ struct results_view {
     json_t *end;     /* the newest record if it is an end record */
     json_t *records; /* key → record */
     struct journal_mark mark;
+    struct journal_damage damage;
     json_t *losses; /* key of a visit → the newest of its loss records */
     /* VIEW_BY_LINE, else NULL: the journal; key → where the record and its completions are in it */
     struct journal *journal;
@@ -272,6 +273,7 @@ static enum status read_records(struct journal *j, const struct view_names *with
     if (by_line) v->journal = j;
     for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without->name, e));
     v->mark = journal_mark(j);
+    v->damage = journal_damage(j);
     *out = v;
     v = NULL;
 done:
@@ -406,6 +408,11 @@ const json_t *results_view_inputs_before(const struct results_view *v)
 struct journal_mark results_view_mark(const struct results_view *v)
 {
     return v->mark;
+}
+
+struct journal_damage results_view_damage(const struct results_view *v)
+{
+    return v->damage;
 }
 
 void view_set_mark(struct results_view *v, const struct journal_mark *mark)

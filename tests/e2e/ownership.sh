@@ -196,6 +196,18 @@ for reader in show status; do
     head -n -4 whole.journal >x.journal
     "$QTRAJ" $reader x.h5 2>&1 | grep -qF 'which was cut, changed or replaced' || fail "$reader: a cut journal is not said"
 done
+# left WORD ...: status --json says these of what was left out of x.journal and x.h5
+left() {
+    for word; do says 0 "$word" status x.journal --json; done
+}
+left '"cube": "other"'
+cp whole.journal x.journal
+left '"damaged_lines": 0' '"repeated_lines": 0' '"torn_bytes": 0' '"cube": "older"' '"cube_lacks": 2'
+sed '3s/"/!/; 5p' whole.journal | head -c -7 >x.journal
+left '"damaged_lines": 1' '"first_damaged": 3' '"repeated_lines": 1' '"first_repeated": 6'
+says 0 '"torn_bytes": 0' status whole.h5 --json
+says 0 '"cube": "current"' status whole.h5 --json
+"$QTRAJ" status x.journal --json 2>/dev/null | grep -q '"torn_bytes": [1-9]' || fail "status --json: no torn bytes"
 rm x.journal
 "$python" - x.h5 <<'PYTHON' || fail "h5py cannot change a cube"
 import sys, h5py

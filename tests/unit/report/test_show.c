@@ -2,7 +2,7 @@
 #include "report/results_report.h"
 #include "results/sample.h"
 
-static struct lock_holder holder;
+static struct report_about about;
 static enum report_verdict verdict;
 
 /* Output of report_show, or of report_status if o is NULL; the caller frees. */
@@ -12,8 +12,7 @@ static char *printed(const struct results_view *v, const struct show_options *o,
     size_t n = 0;
     struct err e = {0};
     FILE *f = open_memstream(&text, &n);
-    enum status st =
-        o ? report_show(v, o, f, &e) : report_status(v, &holder, json, f, &verdict, &e);
+    enum status st = o ? report_show(v, o, f, &e) : report_status(v, &about, json, f, &verdict, &e);
     fclose(f);
     if (st != OK) fail_msg("%s%s", e.text, e.trail);
     return text;
@@ -316,14 +315,14 @@ static void status_text_form(void **state)
 static void status_of_a_run(void **state)
 {
     const struct results_view *v = *state;
-    holder = (struct lock_holder){
+    about.holder = (struct lock_holder){
         .held = true, .certain = true, .host = "n1", .pid = 12, .utc = "2026-01-02T05:00:00Z"};
     char *text = printed(v, NULL, false);
     assert_true(has(text, "\nrunning on n1, pid 12, since 2026-01-02T05:00:00Z\n"));
     assert_null(strstr(text, "last run"));
     assert_int_equal(verdict, VERDICT_OPEN);
     free(text);
-    holder.certain = false;
+    about.holder.certain = false;
     text = printed(v, NULL, false);
     assert_true(has(text, "since 2026-01-02T05:00:00Z, as far as its lock says\n"));
     free(text);
@@ -334,7 +333,7 @@ static void status_of_a_run(void **state)
     assert_int_equal(json_integer_value(json_object_get(run, "pid")), 12);
     json_decref(json);
     free(text);
-    holder = (struct lock_holder){0};
+    about.holder = (struct lock_holder){0};
     text = printed(v, NULL, true);
     json = sample_parse(text);
     assert_string_equal(json_text(json_object_get(json, "run"), "state", ""), "stopped");
@@ -417,7 +416,7 @@ static void malformed_plans(void **state)
         assert_int_equal(journal_open(path, &j, NULL), OK);
         assert_int_equal(journal_append(j, plan, NULL), OK);
         assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
-        assert_int_equal(report_status(v, &holder, false, stdout, &verdict, &e), ERR_FORMAT);
+        assert_int_equal(report_status(v, &about, false, stdout, &verdict, &e), ERR_FORMAT);
         assert_true(has(e.text, keys[i]));
         err_clear(&e);
         assert_int_equal(cube_write(cube, v, NULL, &e), ERR_FORMAT);

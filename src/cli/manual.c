@@ -166,7 +166,10 @@ static enum status put_presets(FILE *out, struct err *e)
     FILE *memory = open_memstream(&text, &n);
     NEED(memory, ERR_NOMEM, "out of memory for a page");
     preset_print(memory);
+    const bool whole = fflush(memory) == 0 && !ferror(memory);
     fclose(memory);
+    if (!whole) free(text);
+    NEED(whole, ERR_NOMEM, "out of memory for a page");
     fprintf(out, ".SH PRESETS\n.nf\n");
     put_line("", text, ".fi", out);
     free(text);

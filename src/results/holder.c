@@ -1,6 +1,7 @@
 #include "results/holder.h"
 #include "results/slurm.h"
 #include "util/clock.h"
+#include "util/fsx.h"
 #include "util/hash.h"
 #include <errno.h>
 #include <signal.h>
@@ -13,22 +14,13 @@
 
 /* --- this process --- */
 
-static void first_line(const char *path, char *out, size_t size)
-{
-    FILE *f = fopen(path, "re");
-    out[0] = '\0';
-    if (!f) return;
-    if (fgets(out, (int)size, f)) out[strcspn(out, "\n")] = '\0';
-    fclose(f);
-}
-
 /* A field of /proc/PID/stat from the third on, at its start in line; NULL: there is none. The name,
  * field 2, may contain blanks and brackets, so fields are counted from the last ')'. */
 static const char *process_field(long pid, int field, char line[1024])
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    first_line(path, line, 1024);
+    fsx_text(path, line, 1024);
     const char *p = strrchr(line, ')');
     p = p && p[1] ? p + 2 : NULL;
     for (int i = 3; p && i < field; i++)
@@ -82,7 +74,8 @@ json_t *holder_self(void)
 {
     char host[256] = "", boot[64], space[64], utc[21], token[HASH_HEX];
     gethostname(host, sizeof host - 1);
-    first_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    fsx_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    boot[strcspn(boot, "\n")] = '\0';
     pid_namespace(space, sizeof space);
     clock_utc(utc);
     make_token(token);

@@ -391,7 +391,7 @@ enum status journal_sync(struct journal *j, struct err *e)
     NEED(j->writes, ERR_USAGE, "%s: opened for reading", j->path);
     NEED(!j->broken, ERR_IO, "%s: an earlier write failed; start the run again to continue",
          j->path);
-    if (fdatasync(j->fd) != 0) {
+    if (!fsx_sync(j->fd, FSX_DATA)) {
         /* The kernel may have dropped the pages that it could not write, so that a later successful
          * fdatasync would not mean that they are on disk. */
         j->broken = true;

@@ -25,7 +25,7 @@ enum status lock_write_temporary(struct lock *l, struct err *e)
     int fd = open(l->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
     st = fsx_write(fd, l->path, l->text, strlen(l->text), e);
-    if (st == OK && fsync(fd) != 0)
+    if (st == OK && !fsx_sync(fd, FSX_ALL))
         st = err_set(e, fsx_errno_status(errno), __FILE__, __LINE__, "%s: fsync: %s", l->path,
                      strerror(errno));
     close(fd);

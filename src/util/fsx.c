@@ -38,11 +38,10 @@ static int open_again(const char *path, int flags)
     return fd;
 }
 
-/* fsync() likewise; true if it succeeded. */
-static bool sync_again(int fd)
+bool fsx_sync(int fd, enum fsx_what what)
 {
     int code;
-    do code = fsync(fd);
+    do code = what == FSX_DATA ? fdatasync(fd) : fsync(fd);
     while (code != 0 && errno == EINTR);
     return code == 0;
 }
@@ -90,6 +89,19 @@ done:
     return st;
 }
 
+bool fsx_text(const char *path, char *text, size_t size)
+{
+    size_t n = 0;
+    const int fd = open_again(path, O_RDONLY);
+    for (ssize_t got = 1; fd >= 0 && got > 0 && n<size - 1; n += got> 0 ? (size_t)got : 0) {
+        do got = read(fd, text + n, size - 1 - n);
+        while (got < 0 && errno == EINTR);
+    }
+    if (fd >= 0) close(fd);
+    text[n] = '\0';
+    return n > 0;
+}
+
 enum status fsx_sync_parent(const char *path, struct err *e)
 {
     enum status st = OK;
@@ -99,8 +111,8 @@ enum status fsx_sync_parent(const char *path, struct err *e)
     fd = open_again(parent, O_RDONLY | O_DIRECTORY);
     /* Some file systems refuse fsync of a folder (EINVAL); the rename has happened all the same. */
     ENSURE(fd >= 0, ERR_IO, "%s: %s", parent, strerror(errno));
-    ENSURE(sync_again(fd) || errno == EINVAL, fsx_errno_status(errno), "%s: fsync: %s", parent,
-           strerror(errno));
+    ENSURE(fsx_sync(fd, FSX_ALL) || errno == EINVAL, fsx_errno_status(errno), "%s: fsync: %s",
+           parent, strerror(errno));
 done:
     if (fd >= 0) close(fd);
     free(parent);
@@ -151,7 +163,7 @@ enum status fsx_publish(const char *from, const char *to, struct err *e)
     enum status st = OK;
     int fd = open_again(from, O_RDONLY);
     ENSURE(fd >= 0, ERR_IO, "%s: %s", from, strerror(errno));
-    ENSURE(sync_again(fd), fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
+    ENSURE(fsx_sync(fd, FSX_ALL), fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
     ENSURE(rename(from, to) == 0, fsx_errno_status(errno), "%s: rename: %s", to, strerror(errno));
     TRY(fsx_sync_parent(to, e));
 done:

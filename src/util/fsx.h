@@ -17,6 +17,10 @@ ssize_t fsx_pread(int fd, void *dst, size_t n, int64_t offset);
 MUST_USE enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n,
                               struct err *e);
 
+/* text = the beginning of a file, at most size - 1 bytes, and a NUL: for the files of /proc and
+ * /sys, which have no size. False: it cannot be read, or is empty. */
+bool fsx_text(const char *path, char *text, size_t size);
+
 /* Writes n bytes to fd, however many writes that takes; path stands in messages. ERR_FULL, ERR_IO.
  */
 MUST_USE enum status fsx_write(int fd, const char *path, const void *data, size_t n, struct err *e);
@@ -27,6 +31,10 @@ MUST_USE enum status fsx_write_file(const char *path, const void *data, size_t n
 /* Writes path.tmp.PID, fsyncs, renames over path, fsyncs the folder. ERR_FULL when the disk is
  * full, else ERR_IO. */
 MUST_USE enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e);
+
+/* fsync or, of the bytes alone, fdatasync, repeated when a signal interrupts it; false: errno. */
+enum fsx_what { FSX_ALL, FSX_DATA };
+bool fsx_sync(int fd, enum fsx_what what);
 
 /* fsync of the file `from`, rename to `to`, fsync of the folder. ERR_FULL, ERR_IO. */
 MUST_USE enum status fsx_publish(const char *from, const char *to, struct err *e);

@@ -1,3 +1,4 @@
+#include "util/fsx.h"
 #include "util/limits_internal.h"
 #include "util/mem.h"
 #include <fcntl.h>
@@ -12,15 +13,7 @@ bool limits_text(const char *root, const char *path, char text[LIMITS_TEXT])
 {
     char full[1024];
     if ((size_t)snprintf(full, sizeof full, "%s%s", root, path) >= sizeof full) return false;
-    int fd = open(full, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    size_t n = 0;
-    ssize_t got;
-    while (n < LIMITS_TEXT - 1 && (got = read(fd, text + n, LIMITS_TEXT - 1 - n)) > 0)
-        n += (size_t)got;
-    close(fd);
-    text[n] = '\0';
-    return n > 0;
+    return fsx_text(full, text, LIMITS_TEXT);
 }
 
 void limits_lower_memory(struct limits *l, int64_t bytes, const char *from)

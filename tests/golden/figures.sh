@@ -57,6 +57,18 @@ esac
     fail "the cookbook: $(tail -n 20 "$work/cookbook")"
 grep -qx '12 blocks' "$work/cookbook" || fail "the cookbook: $(tail -n 1 "$work/cookbook")"
 
+# the same analyses in h5py and xarray, and the order of the axes that Julia sees
+"$python" "$SOURCE/tests/tools/run_blocks.py" "$SOURCE/docs/julia.md" "$work/cube.h5" >"$work/blocks" 2>&1 && grep -qx '8 blocks' "$work/blocks" ||
+    fail "docs/julia.md: $(tail -n 20 "$work/blocks")"
+"$python" "$SOURCE/tests/tools/check_order.py" "$work/cube.h5" >"$work/order" 2>&1 && grep -qE '^[0-9]{2} variables, 52 cells$' "$work/order" ||
+    fail "the order of the axes: $(tail -n 5 "$work/order")"
+if julia --project="$SOURCE/analysis/julia" -e 'using HDF5' >"$work/julia" 2>&1; then
+    QTRAJ_CUBE=$work/cube.h5 julia --project="$SOURCE/analysis/julia" "$SOURCE/analysis/julia/test/runtests.jl" >"$work/julia" 2>&1 ||
+        fail "analysis/julia: $(tail -n 20 "$work/julia")"
+else
+    echo "no julia with HDF5.jl here: analysis/julia was not run"
+fi
+
 # the data of the curves: a branch starts at the last stable checkpoint before it; padding and averages are skipped
 PYTHONPATH=$SOURCE/analysis "$python" - "$work/cube.h5" <<'PY' || fail "the trajectories of the cube are not as expected"
 import sys

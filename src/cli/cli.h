@@ -9,7 +9,7 @@
 /* Exit codes, everywhere. */
 enum exit_code {
     EXIT_DONE = 0,
-    EXIT_CELLS_FAILED = 1, /* done, but cells failed */
+    EXIT_CELLS_FAILED = 1, /* done, but cells failed; merge: results are in conflict */
     EXIT_WARNINGS = 1,     /* doctor: done, but something would slow or break a run */
     EXIT_BAD_INPUT = 2,    /* usage, config, unreadable text, locked; a bad checkpoint of a
                               single-checkpoint command */
@@ -90,5 +90,5 @@ void cli_leave_verdict(int code);
 int cli_main(MPI_Comm world, int argc, char **argv, bool *apart);
 
 extern const struct command cmd_run, cmd_launch, cmd_plan, cmd_doctor, cmd_status, cmd_show,
-    cmd_rebuild, cmd_options, cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize, cmd_eval,
-    cmd_quantize, cmd_curvature, cmd_average, cmd_help, cmd_version, cmd_manuals;
+    cmd_rebuild, cmd_merge, cmd_options, cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize,
+    cmd_eval, cmd_quantize, cmd_curvature, cmd_average, cmd_help, cmd_version, cmd_manuals;

@@ -1,6 +1,7 @@
 /* The commands that read results: show, status, rebuild. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/target.h"
 #include "config/sweep.h"
 #include "report/results_report.h"
 #include "results/kind.h"
@@ -231,32 +232,6 @@ const struct command cmd_status = {
     .run = run_status,
 };
 
-/* What rebuild writes, and its lock: no run of that cube goes on meanwhile. */
-struct target {
-    char *cube, *journal; /* links resolved; of the cube, not the one that is read */
-    struct lock *lock;
-};
-
-static void target_free(struct target *t)
-{
-    lock_release(t->lock);
-    free(t->cube);
-    free(t->journal);
-}
-
-static enum status open_target(struct target *t, const char *name, const char *journal,
-                               struct err *e)
-{
-    PASS(fsx_resolve(name, &t->cube, e));
-    NEED(!fsx_same(name, journal), ERR_USAGE,
-         "%s: would replace its own input; give the cube, then the journal", name);
-    PASS(cube_check_place("", name, e));
-    PASS(journal_path(t->cube, &t->journal, e));
-    PASS(lock_take(t->journal, NULL, &t->lock, e));
-    fsx_remove_temporaries(t->cube);
-    return OK;
-}
-
 static enum status run_rebuild(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -266,7 +241,7 @@ static enum status run_rebuild(struct call *c, struct err *e)
     struct results_view *view = NULL;
     TRY(args_parse(&(struct args){0}, c, paths, 2, e));
     if (c->help) goto done;
-    TRY(open_target(&target, paths[0], paths[1], e));
+    TRY(target_open(&target, paths[0], &paths[1], 1, e));
     TRY(journal_open_readonly(paths[1], &journal, e));
     TRY(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
     ENSURE(results_view_plan(view), ERR_FORMAT,

@@ -238,4 +238,6 @@ MUST_USE enum status inventory_open(const json_t *plan, const struct results_vie
 /* Drops the rows of all but the visits first to end - 1 of the whole plan: of its checkpoints, then
  * one per point of a surface. */
 void inventory_cut(struct inventory *all, int64_t first, int64_t end);
+/* Counts the records of all kinds that are reported, of those visits; without messages. */
+struct result_counts inventory_count(const struct inventory *all, int64_t first, int64_t end);
 void inventory_close(struct inventory *all);

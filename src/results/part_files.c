@@ -74,13 +74,13 @@ done:
 /* --- what they hold --- */
 
 static enum status add_journal(const char *path, const char *own, enum view_content content,
-                               struct results_view *v, struct err *e)
+                               struct results_view *v, json_t *late, struct err *e)
 {
     enum status st = OK;
     struct journal *j = NULL;
     if (!fsx_is_file(path) || (own && fsx_same(path, own))) return OK;
     TRY(journal_open_beside(path, &j, e));
-    TRY(view_add_elsewhere(v, j, content, e));
+    TRY(view_add_elsewhere(v, j, content, late, e));
 done:
     journal_close(j);
     return st;
@@ -92,13 +92,17 @@ enum status parts_add_records(const char *results, const char *own, enum view_co
     enum status st = OK;
     char *journal = NULL, *folder = NULL;
     struct parts parts = {0};
+    json_t *late = json_array();
+    ENSURE(late, ERR_NOMEM, "out of memory for a view");
     TRY(journal_path(results, &journal, e));
-    TRY(add_journal(journal, own, content, v, e));
+    TRY(add_journal(journal, own, content, v, late, e));
     TRY(parts_folder(results, &folder, e));
     TRY(parts_list(folder, &parts, e));
     for (int64_t i = 0; i < parts.n; i++)
-        TRY(add_journal(parts.part[i].journal, own, content, v, e));
+        TRY(add_journal(parts.part[i].journal, own, content, v, late, e));
+    TRY(view_add_late(v, late, e));
 done:
+    json_decref(late);
     parts_free(&parts);
     free(folder);
     free(journal);

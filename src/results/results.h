@@ -156,6 +156,8 @@ enum view_content {
 MUST_USE enum status results_view_open(const char *path, enum view_content content,
                                        const char *metrics, struct results_view **out,
                                        struct err *e);
+/* Whether a file is a cube rather than a journal, by its first bytes. ERR_IO. */
+MUST_USE enum status results_is_hdf5(const char *path, bool *is, struct err *e);
 /* Also of a journal without a plan. VIEW_BY_LINE, which only this one takes, borrows the journal.
  * ERR_IO. */
 MUST_USE enum status results_view_of_journal(struct journal *j, enum view_content content,

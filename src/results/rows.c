@@ -223,6 +223,21 @@ static int64_t visit_of(const struct axes *a, const struct row *row)
     return before + (model < 0 ? row->number : row->at[AXIS_CHECKPOINT]);
 }
 
+struct result_counts inventory_count(const struct inventory *all, int64_t first, int64_t end)
+{
+    struct result_counts out = {0};
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct rows *r = &all->rows[k];
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
+            const int64_t visit = visit_of(r->axes, &r->rows[i]);
+            if (r->kind->report == REPORT_NONE || visit < first || visit >= end) continue;
+            out.records++;
+            out.by_state[result_state_of(r->rows[i].record)]++;
+        }
+    }
+    return out;
+}
+
 static void cut_rows(struct rows *r, int64_t first, int64_t end)
 {
     int64_t n = 0, last = -1;

@@ -302,6 +302,16 @@ static bool completes(const json_t *record, const json_t *completion)
     return false;
 }
 
+/* Adds a record that is not of the view's own journal: how that ended stays. */
+static enum status add_beside(struct results_view *v, const json_t *record, struct err *e)
+{
+    json_t *end = json_incref(v->end);
+    enum status st = view_add(v, record, e);
+    replace(&v->end, end);
+    json_decref(end);
+    return st;
+}
+
 /* Whether a record of another journal is taken. */
 static bool wants_elsewhere(const struct results_view *v, const json_t *record)
 {
@@ -314,24 +324,33 @@ static bool wants_elsewhere(const struct results_view *v, const json_t *record)
 }
 
 enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
-                               struct err *e)
+                               json_t *late, struct err *e)
 {
     enum status st = OK;
     struct view_names without;
     json_t *record = NULL;
-    json_t *end = json_incref(v->end);
     view_leave_out(content, NULL, &without);
     for (int64_t i = 0; i < journal_n(j); i++) {
         TRY(journal_read(j, i, without.name, &record, e));
-        if (wants_elsewhere(v, record)) TRY(view_add(v, record, e));
+        if (strcmp(json_text(record, "type", ""), "completion") == 0)
+            ENSURE(json_array_append(late, record) == 0, ERR_NOMEM, "out of memory for a view");
+        else if (wants_elsewhere(v, record))
+            TRY(add_beside(v, record, e));
         json_decref(record);
         record = NULL;
     }
 done:
     json_decref(record);
-    replace(&v->end, end);
-    json_decref(end);
     return st;
+}
+
+enum status view_add_late(struct results_view *v, const json_t *late, struct err *e)
+{
+    const json_t *record;
+    size_t i;
+    json_array_foreach(late, i, record) if (wants_elsewhere(v, record))
+        PASS(add_beside(v, record, e));
+    return OK;
 }
 
 static enum status open_journal(const char *path, const struct view_names *without,
@@ -351,23 +370,25 @@ done:
     return st;
 }
 
+enum status results_is_hdf5(const char *path, bool *is, struct err *e)
+{
+    char head[SEAL_HDF5];
+    int fd;
+    PASS(fsx_open(path, &fd, NULL, e));
+    const ssize_t got = fsx_pread(fd, head, sizeof head, 0);
+    *is = got > 0 && seal_is_hdf5(head, (size_t)got);
+    close(fd);
+    return OK;
+}
+
 enum status results_view_open(const char *path, enum view_content content, const char *metrics,
                               struct results_view **out, struct err *e)
 {
-    enum status st = OK;
-    char head[SEAL_HDF5];
     struct view_names without;
-    int fd = -1;
+    bool cube;
     view_leave_out(content, metrics, &without);
-    TRY(fsx_open(path, &fd, NULL, e));
-    const ssize_t got = fsx_pread(fd, head, sizeof head, 0);
-    if (got > 0 && seal_is_hdf5(head, (size_t)got))
-        TRY(cube_read(path, content, &without, out, e));
-    else
-        TRY(open_journal(path, &without, out, e));
-done:
-    if (fd >= 0) close(fd);
-    return st;
+    PASS(results_is_hdf5(path, &cube, e));
+    return cube ? cube_read(path, content, &without, out, e) : open_journal(path, &without, out, e);
 }
 
 void results_view_close(struct results_view *v)

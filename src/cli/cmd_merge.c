@@ -1,0 +1,252 @@
+/* qtraj merge: one cube, and one journal, of many. */
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/target.h"
+#include "results/kind.h"
+#include "results/merge.h"
+#include "results/part_files.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/quantity.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LISTED = 20 }; /* of conflicts, at most */
+
+/* A part of a sweep that is among the inputs, or should be. */
+struct merged_part {
+    int64_t k, n, first, end;
+    struct lock_holder holder; /* of its journal */
+};
+
+struct merging {
+    struct texts inputs;
+    struct merge *merge;
+    struct target target;
+    char *temporary; /* the journal before it gets its name */
+    struct merge_findings found;
+    int64_t n, capacity;
+    struct merged_part *parts; // (n)
+};
+
+static void merging_free(struct merging *m)
+{
+    if (m->temporary) unlink(m->temporary);
+    free(m->temporary);
+    merge_free(m->merge);
+    target_free(&m->target);
+    texts_free(&m->inputs);
+    texts_free(&m->found.conflicts);
+    free(m->parts);
+}
+
+/* --- the inputs --- */
+
+static enum status add_folder(struct merging *m, const char *folder, struct err *e)
+{
+    enum status st = OK;
+    struct parts parts = {0};
+    TRY(parts_list(folder, &parts, e));
+    ENSURE(parts.n > 0, ERR_USAGE,
+           "%s: no parts in this folder; expected journals such as part-001-of-008.journal",
+           folder);
+    for (int64_t i = 0; i < parts.n; i++) TRY(texts_add(&m->inputs, parts.part[i].journal, e));
+done:
+    parts_free(&parts);
+    return st;
+}
+
+static enum status find_inputs(struct merging *m, const struct arg_list *names, struct err *e)
+{
+    NEED(names->n > 0, ERR_USAGE, "what to merge is missing: journals, cubes or a folder of parts");
+    for (int64_t i = 0; i < names->n; i++)
+        PASS(fsx_is_dir(names->items[i]) ? add_folder(m, names->items[i], e)
+                                         : texts_add(&m->inputs, names->items[i], e));
+    return OK;
+}
+
+/* The part that an input's plan says that it is of. */
+static enum status note_part(struct merging *m, int64_t input, const char *name, struct err *e)
+{
+    enum status st = OK;
+    char *journal = NULL;
+    const json_t *part = json_object_get(merge_plan_of(m->merge, input), "part");
+    const size_t n = strlen(name);
+    const bool cube = n > 3 && strcmp(name + n - 3, ".h5") == 0;
+    if (!part) return OK;
+    TRY(mem_grow(&m->parts, m->n, &m->capacity, sizeof *m->parts, e));
+    if (cube) TRY(journal_path(name, &journal, e));
+    m->parts[m->n++] =
+        (struct merged_part){.k = json_integer_value(json_object_get(part, "k")),
+                             .n = json_integer_value(json_object_get(part, "n")),
+                             .first = json_integer_value(json_object_get(part, "first")),
+                             .end = json_integer_value(json_object_get(part, "end")),
+                             .holder = lock_look(cube ? journal : name)};
+done:
+    free(journal);
+    return st;
+}
+
+/* What the journal of the output already holds stays in it. */
+static enum status add_inputs(struct merging *m, struct err *e)
+{
+    const struct target *t = &m->target;
+    PASS(merge_new(&m->merge, e));
+    for (int64_t i = 0; i < m->inputs.n; i++) {
+        PASS(merge_add(m->merge, m->inputs.text[i], e));
+        PASS(note_part(m, i, m->inputs.text[i], e));
+    }
+    if (!fsx_is_file(t->journal)) return OK;
+    NEED(merge_of_journals(m->merge), ERR_USAGE,
+         "%s: there already; cubes cannot be merged into it: merge their journals, or name another "
+         "output",
+         t->journal);
+    return merge_add(m->merge, t->journal, e);
+}
+
+/* --- what was found --- */
+
+static void tell_conflicts(const struct merging *m)
+{
+    const struct texts *c = &m->found.conflicts;
+    for (int64_t i = 0; i < c->n && i < LISTED; i++) log_warn("conflict: %s", c->text[i]);
+    if (c->n > LISTED) log_warn("and %lld more conflicts", (long long)(c->n - LISTED));
+}
+
+static bool is_there(const struct merging *m, int64_t k, int64_t n)
+{
+    for (int64_t i = 0; i < m->n; i++)
+        if (m->parts[i].k == k && m->parts[i].n == n) return true;
+    return false;
+}
+
+/* "2, 5-7 of 8: not among the inputs": parts of the same cut as part i, if that is its first one.
+ */
+static enum status tell_missing(const struct merging *m, int64_t i, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    const int64_t n = m->parts[i].n;
+    for (int64_t j = 0; j < i; j++)
+        if (m->parts[j].n == n) return OK;
+    for (int64_t k = 1, last; k <= n; k = last + 1) {
+        for (last = k; last <= n && !is_there(m, last, n);) last++;
+        if (last == k) continue;
+        char *before = text, until[24] = "";
+        if (last - k > 1) snprintf(until, sizeof until, "-%lld", (long long)last - 1);
+        st = mem_format(&text, e, "%s%s%lld%s", before ? before : "", before ? ", " : "",
+                        (long long)k, until);
+        free(before);
+        TRY(st);
+    }
+    if (text) log_info("part %s of %lld: not among the inputs", text, (long long)n);
+done:
+    free(text);
+    return st;
+}
+
+/* Parts that are running, and those with results that nobody has. */
+static void tell_parts(const struct merging *m, const struct inventory *all)
+{
+    for (int64_t i = 0; i < m->n; i++) {
+        const struct merged_part *p = &m->parts[i];
+        const int64_t pending = inventory_count(all, p->first, p->end).by_state[STATE_PENDING];
+        if (p->holder.held)
+            log_info("part %lld of %lld: running on %s, pid %lld; %lld result%s pending",
+                     (long long)p->k, (long long)p->n, p->holder.host, (long long)p->holder.pid,
+                     (long long)pending, quantity_plural(pending));
+        else if (pending)
+            log_info("part %lld of %lld: not finished; %lld result%s pending", (long long)p->k,
+                     (long long)p->n, (long long)pending, quantity_plural(pending));
+    }
+}
+
+/* Records of all kinds that the plan asks for and that there are. */
+static int64_t count_recorded(const struct inventory *all)
+{
+    int64_t n = 0;
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct rows *r = &all->rows[k];
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) n += r->rows[i].record != NULL;
+    }
+    return n;
+}
+
+static enum status tell_counts(const struct merging *m, const struct inventory *all, struct err *e)
+{
+    const struct merge_findings *f = &m->found;
+    const struct result_counts n = inventory_count(all, 0, INT64_MAX);
+    log_info("%s: %lld of %lld results done, %lld failed, %lld pending", m->target.cube,
+             (long long)n.by_state[STATE_DONE], (long long)n.records,
+             (long long)n.by_state[STATE_FAILED], (long long)n.by_state[STATE_PENDING]);
+    if (f->repeated)
+        log_info("%lld record%s of results that others have too; %lld of them differ slightly, as "
+                 "their fingerprints do; %lld conflict%s",
+                 (long long)f->repeated, quantity_plural(f->repeated), (long long)f->differing,
+                 (long long)f->conflicts.n, quantity_plural(f->conflicts.n));
+    const int64_t beyond = f->records - count_recorded(all);
+    if (beyond > 0 && merge_of_journals(m->merge))
+        log_info("%lld record%s of results that the newest plan does not ask for: in the journal, "
+                 "not in the cube",
+                 (long long)beyond, quantity_plural(beyond));
+    tell_conflicts(m);
+    tell_parts(m, all);
+    for (int64_t i = 0; n.by_state[STATE_PENDING] && i < m->n; i++) PASS(tell_missing(m, i, e));
+    return OK;
+}
+
+/* --- the output --- */
+
+static enum status write_output(struct merging *m, struct err *e)
+{
+    enum status st = OK;
+    struct target *t = &m->target;
+    struct journal *journal = NULL;
+    struct results_view *view = NULL;
+    struct inventory all = {0};
+    TRY(mem_format(&m->temporary, e, "%s.tmp.%ld", t->journal, (long)getpid()));
+    TRY(merge_write(m->merge, m->temporary, &m->found, e));
+    TRY(journal_open_readonly(m->temporary, &journal, e));
+    TRY(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
+    TRY(cube_write(t->cube, view, t->lock, e));
+    if (merge_of_journals(m->merge)) {
+        TRY(lock_check(t->lock, e));
+        TRY(fsx_publish(m->temporary, t->journal, e));
+    }
+    TRY(inventory_open(results_view_plan(view), view, &all, e));
+    TRY(tell_counts(m, &all, e));
+done:
+    inventory_close(&all);
+    results_view_close(view);
+    journal_close(journal);
+    return st;
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    enum status st = OK;
+    const char *out;
+    struct arg_list names = {0};
+    struct merging m = {0};
+    const struct args args = {.more = &names};
+    TRY(args_parse(&args, c, &out, 1, e));
+    if (c->help) goto done;
+    TRY(find_inputs(&m, &names, e));
+    TRY(target_open(&m.target, out, (const char *const *)m.inputs.text, m.inputs.n, e));
+    TRY(add_inputs(&m, e));
+    TRY(write_output(&m, e));
+    if (m.found.conflicts.n) c->code = EXIT_CELLS_FAILED;
+done:
+    merging_free(&m);
+    arg_list_free(&names);
+    return st;
+}
+
+const struct command cmd_merge = {
+    .name = "merge",
+    .arguments = "OUT.h5 PART...",
+    .doc = "make one cube of journals, cubes or a folder of parts",
+    .run = run,
+};

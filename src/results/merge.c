@@ -1,0 +1,434 @@
+#include "results/merge.h"
+#include "results/kind.h"
+#include "results/view.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a source holds by key: results, completions of results that it or another source holds, and
+ * how often ranks were lost. Of each key one of each, so that a merge is three independent choices.
+ */
+enum class { CLASS_RESULT, CLASS_COMPLETION, CLASS_LOSS, CLASS_N };
+
+/* A journal or cube. Of a journal only places are held, so that many large ones can be merged. */
+struct source {
+    char *name;
+    struct journal *journal;   /* or */
+    struct results_view *view; /* of a cube */
+    json_t *plan;              /* the newest; NULL: none yet */
+    json_t *places[CLASS_N];   /* {key: number of the record in the journal} */
+};
+
+struct merge {
+    int64_t n, capacity;
+    struct source *sources; // (n)
+};
+
+enum status merge_new(struct merge **out, struct err *e)
+{
+    return mem_zero(out, 1, sizeof **out, "a merge", e);
+}
+
+static void source_free(struct source *s)
+{
+    free(s->name);
+    journal_close(s->journal);
+    results_view_close(s->view);
+    json_decref(s->plan);
+    for (int i = 0; i < CLASS_N; i++) json_decref(s->places[i]);
+}
+
+void merge_free(struct merge *m)
+{
+    if (!m) return;
+    for (int64_t i = 0; i < m->n; i++) source_free(&m->sources[i]);
+    free(m->sources);
+    free(m);
+}
+
+bool merge_of_journals(const struct merge *m)
+{
+    for (int64_t i = 0; i < m->n; i++)
+        if (m->sources[i].view) return false;
+    return true;
+}
+
+const json_t *merge_plan_of(const struct merge *m, int64_t i)
+{
+    return m->sources[i].plan;
+}
+
+/* --- what a source holds --- */
+
+static enum status put(struct source *s, enum class class, const char *key, int64_t at,
+                       struct err *e)
+{
+    NEED(json_object_set_new(s->places[class], key, json_integer((json_int_t)at)) == 0, ERR_NOMEM,
+         "out of memory for keys");
+    return OK;
+}
+
+/* As view_add: of a key the newest counts, but none that has failed after one that is done. */
+static enum status add_result(struct source *s, const char *key, int64_t at, const json_t *head,
+                              json_t *done, struct err *e)
+{
+    if (result_state_of(head) == STATE_DONE)
+        NEED(json_object_set_new(done, key, json_true()) == 0, ERR_NOMEM, "out of memory for keys");
+    else if (json_object_get(done, key))
+        return OK;
+    return put(s, CLASS_RESULT, key, at, e);
+}
+
+/* done: the keys of results that are done. */
+static enum status add_line(struct source *s, int64_t at, const json_t *head, json_t *done,
+                            struct err *e)
+{
+    const char *type = json_text(head, "type", ""), *key = json_text(head, "key", NULL);
+    if (strcmp(type, "plan") == 0) {
+        json_decref(s->plan);
+        s->plan = NULL;
+        return journal_read(s->journal, at, NULL, &s->plan, e);
+    }
+    if (!key) return OK;
+    if (strcmp(type, "completion") == 0) return put(s, CLASS_COMPLETION, key, at, e);
+    if (strcmp(type, "loss") == 0) return put(s, CLASS_LOSS, key, at, e);
+    return kind_find(type) ? add_result(s, key, at, head, done, e) : OK;
+}
+
+static enum status scan_journal(struct source *s, struct err *e)
+{
+    enum status st = OK;
+    json_t *head = NULL, *done = json_object();
+    struct view_names without;
+    view_leave_out(VIEW_STATES, NULL, &without);
+    ENSURE(done, ERR_NOMEM, "out of memory for keys");
+    for (int64_t i = 0; i < journal_n(s->journal); i++) {
+        TRY(journal_read(s->journal, i, without.name, &head, e));
+        TRY(add_line(s, i, head, done, e));
+        json_decref(head);
+        head = NULL;
+    }
+done:
+    json_decref(head);
+    json_decref(done);
+    return st;
+}
+
+static enum status scan_cube(struct source *s, struct err *e)
+{
+    struct inventory all = {0};
+    enum status st = OK;
+    s->plan = json_incref((json_t *)(uintptr_t)results_view_plan(s->view));
+    TRY(inventory_open(s->plan, s->view, &all, e));
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct rows *r = &all.rows[k];
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i))
+            if (r->rows[i].record) TRY(put(s, CLASS_RESULT, r->rows[i].key, -1, e));
+    }
+done:
+    inventory_close(&all);
+    return st;
+}
+
+static enum status open_source(struct source *s, const char *path, struct err *e)
+{
+    bool cube = false;
+    for (int i = 0; i < CLASS_N; i++)
+        NEED(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
+    PASS(mem_string(&s->name, path, e));
+    PASS(results_is_hdf5(path, &cube, e));
+    if (cube) {
+        PASS(results_view_open(path, VIEW_ALL, NULL, &s->view, e));
+        return scan_cube(s, e);
+    }
+    PASS(journal_open_beside(path, &s->journal, e));
+    return scan_journal(s, e);
+}
+
+/* Two sweeps have two plans, of which a cube could only show one. */
+static enum status check_name(const struct merge *m, const struct source *s, struct err *e)
+{
+    const char *name = json_text(s->plan, "name", "");
+    for (int64_t i = 0; s->plan && i < m->n; i++) {
+        const struct source *other = &m->sources[i];
+        if (!other->plan || other == s) continue;
+        NEED(strcmp(json_text(other->plan, "name", ""), name) == 0, ERR_USAGE,
+             "%s: results of the sweep %s, but %s are of the sweep %s; merge results of one sweep",
+             s->name, name, other->name, json_text(other->plan, "name", ""));
+    }
+    return OK;
+}
+
+enum status merge_add(struct merge *m, const char *path, struct err *e)
+{
+    PASS(mem_grow(&m->sources, m->n, &m->capacity, sizeof *m->sources, e));
+    struct source *s = &m->sources[m->n++];
+    *s = (struct source){0};
+    PASS(open_source(s, path, e));
+    return check_name(m, s, e);
+}
+
+/* --- the order in which records are preferred --- */
+
+/* A record with what decides between it and another one of its key. */
+struct attempt {
+    json_t *record; /* owned */
+    char *text;     /* of it, as a journal has it */
+    size_t length;
+};
+
+static void attempt_free(struct attempt *a)
+{
+    json_decref(a->record);
+    free(a->text);
+    *a = (struct attempt){0};
+}
+
+/* Takes over the record. */
+static enum status attempt_make(struct attempt *a, json_t *record, struct err *e)
+{
+    *a = (struct attempt){.record = record};
+    a->text = json_dumps(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
+    NEED(a->text, ERR_NOMEM, "out of memory for a record");
+    a->length = strlen(a->text);
+    return OK;
+}
+
+static const char *time_of(const json_t *record)
+{
+    const json_t *p = json_object_get(record, "provenance");
+    return json_text(record, "utc", json_text(p, "utc_end", json_text(p, "utc_start", "")));
+}
+
+static int sign(int64_t x)
+{
+    return (x > 0) - (x < 0);
+}
+
+static int64_t count_of(const json_t *loss)
+{
+    return json_integer_value(json_object_get(loss, "count"));
+}
+
+/* Whether a is preferred: one that is done; with more numbers (a cube's, with its prediction);
+ * newer; then any fixed order, but that a record of a journal has more text than that of its cube.
+ * Of losses the one that counts the most. */
+static bool precedes(const struct attempt *a, const struct attempt *b)
+{
+    const bool result = kind_find(json_text(a->record, "type", "")) != NULL;
+    const json_t *x = json_object_get(a->record, "values"),
+                 *y = json_object_get(b->record, "values");
+    const int by[] = {
+        (result_state_of(a->record) == STATE_DONE) - (result_state_of(b->record) == STATE_DONE),
+        sign(count_of(a->record) - count_of(b->record)),
+        result ? sign((int64_t)json_object_size(x) - (int64_t)json_object_size(y)) : 0,
+        strcmp(time_of(a->record), time_of(b->record)),
+        sign((int64_t)a->length - (int64_t)b->length),
+        strcmp(a->text, b->text),
+    };
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
+        if (by[i]) return by[i] > 0;
+    return false;
+}
+
+/* --- writing --- */
+
+/* A key that a source has. */
+struct item {
+    const char *key;
+    enum class class;
+    const struct source *source;
+};
+
+/* *out (a new reference) = the source's record of it. */
+static enum status load(const struct item *item, json_t **out, struct err *e)
+{
+    const struct source *s = item->source;
+    const json_t *at = json_object_get(s->places[item->class], item->key);
+    if (s->journal) return journal_read(s->journal, json_integer_value(at), NULL, out, e);
+    *out = json_incref((json_t *)(uintptr_t)results_view_find(s->view, item->key));
+    return OK;
+}
+
+static bool same_item(const struct item *a, const struct item *b)
+{
+    return a->class == b->class && strcmp(a->key, b->key) == 0;
+}
+
+/* By key, a result before its completion. */
+static int in_order(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    const int by_key = strcmp(x->key, y->key);
+    return by_key ? by_key : (int)x->class - (int)y->class;
+}
+
+/* *out (n, the caller frees) = the keys of all sources, sorted. */
+static enum status list_items(const struct merge *m, struct item **out, int64_t *n, struct err *e)
+{
+    int64_t most = 0;
+    const char *key;
+    json_t *place;
+    *n = 0;
+    for (int64_t i = 0; i < m->n; i++)
+        for (int c = 0; c < CLASS_N; c++)
+            most += (int64_t)json_object_size(m->sources[i].places[c]);
+    PASS(mem_zero(out, most, sizeof **out, "keys", e));
+    for (int64_t i = 0; i < m->n; i++)
+        for (int c = 0; c < CLASS_N; c++) json_object_foreach(m->sources[i].places[c], key, place)
+            {
+                (*out)[(*n)++] = (struct item){key, (enum class)c, &m->sources[i]};
+            }
+    if (*n) qsort(*out, (size_t)*n, sizeof **out, in_order);
+    return OK;
+}
+
+/* "small step100 gptq 3 bits", as far as a record has it. */
+static void describe(const json_t *record, char *out, size_t size)
+{
+    static const char *const names[] = {"model", "checkpoint", "surface", "point", "quantizer"};
+    int n = snprintf(out, size, "%s", json_text(record, "type", ""));
+    for (size_t i = 0; i < sizeof names / sizeof *names && n < (int)size; i++)
+        if (json_text(record, names[i], "")[0])
+            n += snprintf(out + n, size - (size_t)n, " %s", json_text(record, names[i], ""));
+    const json_t *bits = json_object_get(record, "bits");
+    if (bits && n < (int)size)
+        snprintf(out + n, size - (size_t)n, " %lld bits", (long long)json_integer_value(bits));
+}
+
+static enum status note(const struct attempt *kept, const struct attempt *other, const char *name,
+                        struct merge_findings *out, struct err *e)
+{
+    enum status st = OK;
+    char why[256], what[256], *text = NULL;
+    if (strcmp(kept->text, other->text) == 0) {
+        out->repeated++;
+        return OK;
+    }
+    const enum merge_verdict verdict = merge_compare(kept->record, other->record, why, sizeof why);
+    out->repeated++;
+    out->differing += verdict == MERGE_DIFFERENT;
+    if (verdict != MERGE_CONFLICT) return OK;
+    describe(kept->record, what, sizeof what);
+    TRY(mem_format(&text, e, "%s: %s (%s; the one of %s is kept)", what, why, name,
+                   time_of(kept->record)));
+    TRY(texts_add(&out->conflicts, text, e));
+done:
+    free(text);
+    return st;
+}
+
+/* The result that was written last, before its completion. */
+struct kept {
+    const char *key;
+    char time[32];
+};
+
+/* Keeps the better one of *best and `record`, whose reference is taken over; *other (freed by the
+ * caller): the one that is not kept, if there are two. */
+static enum status choose(struct attempt *best, json_t *record, struct attempt *other,
+                          struct err *e)
+{
+    PASS(attempt_make(other, record, e));
+    if (best->record && !precedes(other, best)) return OK;
+    const struct attempt before = *best;
+    *best = *other;
+    *other = before;
+    return OK;
+}
+
+/* A completion is of the result that was kept, unless that is newer: it was measured again then. */
+static bool is_outdated(const struct item *item, const struct attempt *completion,
+                        const struct kept *kept)
+{
+    const char *time = time_of(completion->record);
+    return item->class == CLASS_COMPLETION && kept->key && strcmp(kept->key, item->key) == 0 &&
+           time[0] && strcmp(time, kept->time) < 0;
+}
+
+static void keep(struct kept *kept, const struct item *item, const struct attempt *result)
+{
+    if (item->class != CLASS_RESULT) return;
+    kept->key = item->key;
+    snprintf(kept->time, sizeof kept->time, "%s", time_of(result->record));
+}
+
+/* Of n items of one key: writes the preferred record. */
+static enum status write_best(const struct item *items, int64_t n, struct journal *to,
+                              struct kept *kept, struct merge_findings *out, struct err *e)
+{
+    enum status st = OK;
+    struct attempt best = {0}, other = {0};
+    for (int64_t i = 0; i < n; i++) {
+        json_t *record;
+        TRY(load(&items[i], &record, e));
+        TRY(choose(&best, record, &other, e));
+        if (other.record && items->class != CLASS_LOSS)
+            TRY(note(&best, &other, items[i].source->name, out, e));
+        attempt_free(&other);
+    }
+    if (is_outdated(items, &best, kept)) goto done;
+    TRY(journal_append(to, best.record, e));
+    keep(kept, items, &best);
+    out->records += items->class == CLASS_RESULT;
+done:
+    attempt_free(&best);
+    attempt_free(&other);
+    return st;
+}
+
+static enum status write_all(const struct merge *m, struct journal *to, struct merge_findings *out,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct item *items = NULL;
+    struct kept kept = {0};
+    int64_t n;
+    TRY(list_items(m, &items, &n, e));
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_item(&items[end], &items[i]);) end++;
+        TRY(write_best(items + i, end - i, to, &kept, out, e));
+    }
+done:
+    free(items);
+    return st;
+}
+
+/* The newest plan, of the whole sweep: which part it was made for is left out. */
+static enum status write_plan(const struct merge *m, struct journal *to, struct err *e)
+{
+    enum status st = OK;
+    struct attempt best = {0}, other = {0};
+    for (int64_t i = 0; i < m->n; i++) {
+        if (!m->sources[i].plan) continue;
+        json_t *plan = json_copy(m->sources[i].plan);
+        ENSURE(plan, ERR_NOMEM, "out of memory for a plan");
+        json_object_del(plan, "part");
+        TRY(choose(&best, plan, &other, e));
+        attempt_free(&other);
+    }
+    ENSURE(best.record, ERR_FORMAT, "%s%s: no plan in it: nothing has been run yet",
+           m->n ? m->sources[0].name : "nothing to merge", m->n > 1 ? " and the others" : "");
+    TRY(journal_append(to, best.record, e));
+done:
+    attempt_free(&best);
+    attempt_free(&other);
+    return st;
+}
+
+enum status merge_write(struct merge *m, const char *path, struct merge_findings *out,
+                        struct err *e)
+{
+    enum status st = OK;
+    struct journal *to = NULL;
+    TRY(journal_open(path, &to, e));
+    TRY(write_plan(m, to, e));
+    TRY(write_all(m, to, out, e));
+    TRY(journal_sync(to, e));
+done:
+    journal_close(to);
+    return st;
+}

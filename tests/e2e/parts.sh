@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# `run --part k/n` and `merge`: parts cut in two ways, run as separate processes that skip each other's cells, and merged from
+# journals or cubes, are the single run, object for object; what crosses parts (averages, warm starts, predictions, surfaces);
+# what a merge refuses to replace, and what it says of parts that are missing.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+
+export OMPI_MCA_ess_singleton_isolated=1 # each process is alone: it needs no daemon of Open MPI, which may fail to start under load
+own_text "$work/text.txt"
+{ sed -n '1p;2p;4p;6p' "$quickstart/trajectory.csv"; } >"$work/trajectory.csv"
+cat >"$work/sweep.yaml" <<YAML
+name: parts
+results: parts.h5
+bits: [3]
+methods:
+  - {method: rtn, symmetric: true, group_size: 64}
+  - {method: gptq, symmetric: true, group_size: 64}
+calibration: {text: text.txt, length: 64, samples: 4}
+evaluation: [{name: own, text: text.txt, length: 64, skip: 8, samples: 8}]
+curvature: {sharpness: power, products: 3, sequences: 2, length: 32, warm_start: true, second_order: total}
+surfaces: [{name: run, plane: trajectory, columns: 0, rows: 0, samples: 2}]
+run: {threads: 1}
+models:
+  - name: main
+    trajectory: trajectory.csv
+    path: "$quickstart/trajectory/{checkpoint}"
+    tokenizer: $quickstart/trajectory/tokenizer.json
+    averages: [{name: lawa, window: 2}]
+YAML
+sweep=$work/sweep.yaml parts=$work/parts.h5.parts
+
+# part K/N: runs it; its messages in $work/K-N.err
+part() { "$QTRAJ" run "$sweep" --part "$1" >/dev/null 2>"$work/${1/\//-}.err"; }
+# merge CODE OUT INPUT ...
+merge() {
+    "$QTRAJ" merge "${@:2}" >"$work/out" 2>"$work/err"
+    local code=$?
+    [ $code = "$1" ] || fail "merge ${*:2}: exit code $code: $(cat "$work/err")"
+}
+
+"$QTRAJ" run "$sweep" --set "results=$work/single.h5" >/dev/null 2>"$work/err" || fail "single: $(cat "$work/err")"
+
+# First the second of three parts, then all of eight, four of them at a time.
+part 2/3 || fail "part 2/3: $(cat "$work/2-3.err")"
+merge 0 "$work/early.h5" "$parts"
+grep -q '^part 1, 3 of 3: not among the inputs' "$work/err" || fail "missing parts are not named: $(cat "$work/err")"
+for first in 1 5; do
+    pids=()
+    for k in $first $((first + 1)) $((first + 2)) $((first + 3)); do
+        part "$k/8" &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || fail "a part of eight: $(tail -n 5 "$work"/*-8.err)"; done
+done
+grep -lq 'nothing to do' "$work"/*-8.err || fail "no part of eight was all in the part of three"
+done_in() { "$QTRAJ" status "$1" --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["all"]["done"])'; }
+sum=0
+for journal in "$parts"/*.journal; do sum=$((sum + $(done_in "$journal"))); done
+[ $sum = "$(done_in "$work/single.journal")" ] || fail "parts hold $sum cells, the single run $(done_in "$work/single.journal")"
+
+merge 0 "$work/merged.h5" "$parts"
+compare single merged
+merge 0 "$work/cubes.h5" "$parts"/*.h5
+compare single cubes
+[ ! -e "$work/cubes.journal" ] || fail "a merge of cubes wrote a journal"
+"$QTRAJ" rebuild "$work/rebuilt.h5" "$work/merged.journal" 2>"$work/err" || fail "rebuild: $(cat "$work/err")"
+cmp "$work/merged.h5" "$work/rebuilt.h5" || fail "rebuild of the merged journal gives another cube"
+
+# Other orders, groupings and repetitions give the same bytes; the journal of the output counts as an input.
+mapfile -t reversed < <(ls -r "$parts"/*.journal)
+merge 0 "$work/some.h5" "${reversed[@]:0:4}"
+merge 0 "$work/all.h5" "${reversed[@]:2}" "$work/some.journal" "${reversed[3]}"
+cmp "$work/all.journal" "$work/merged.journal" || fail "another grouping gives another journal"
+merge 0 "$work/early.h5" "${reversed[@]}"
+cmp "$work/early.journal" "$work/merged.journal" || fail "merging on gives another journal"
+
+# A run continues from a merged journal.
+"$QTRAJ" run "$sweep" --set "results=$work/merged.h5" 2>"$work/err" || fail "run on a merge: $(cat "$work/err")"
+grep -q 'nothing to do' "$work/err" || fail "a run computes again what was merged: $(cat "$work/err")"
+
+# Refused, and left as it was.
+echo precious >"$work/notes.h5"
+merge 2 "$work/notes.h5" "$parts"
+[ "$(cat "$work/notes.h5")" = precious ] || fail "a merge replaced what is no cube"
+merge 2 "$work/cubes.h5" "$work/cubes.h5" "$parts"
+merge 2 "$work/merged.h5" "$parts"/part-001-of-008.h5
+merge 2 "$work/new.h5" "$work"
+merge 2 "$work/new.h5" "$work/nowhere.journal"
+part 9/8
+[ $? = 2 ] || fail "--part 9/8 was accepted: $(cat "$work/9-8.err")"
+part 40/40 || fail "an empty part: $(cat "$work/40-40.err")"
+grep -q 'more parts than visits' "$work/40-40.err" || fail "an empty part does not say so: $(cat "$work/40-40.err")"
+
+# The same cells of other weights are a conflict.
+mkdir "$work/other"
+for checkpoint in "$quickstart"/trajectory/step*; do ln -s "$checkpoint" "$work/other/"; done
+rm "$work/other/step000100"
+ln -s "$quickstart/trajectory/step000300" "$work/other/step000100"
+"$QTRAJ" run "$sweep" --set "results=$work/other.h5" --set "models[0].path=$work/other/{checkpoint}" --only checkpoint=step000100 \
+    >/dev/null 2>"$work/err" || fail "other weights: $(cat "$work/err")"
+merge 1 "$work/conflict.h5" "$parts" "$work/other.journal"
+grep -q 'conflict: cell main step000100 .* different weights' "$work/err" || fail "no conflict is named: $(cat "$work/err")"
+
+finish

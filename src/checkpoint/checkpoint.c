@@ -131,6 +131,7 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     TRY(open_files(c, &s, e));
     TRY(check_index(c, &s, e));
     TRY(hash_all(c, config_hash, e));
+    TRY(checkpoint_unpack(c, e));
     *out = c;
     c = NULL;
 done:
@@ -150,6 +151,9 @@ void checkpoint_close(struct checkpoint *c)
     for (int64_t i = 0; i < c->n_parts; i++)
         checkpoint_close((struct checkpoint *)(uintptr_t)c->parts[i].checkpoint);
     for (int64_t i = 0; i < c->n_files; i++) safetensors_close(&c->files[i]);
+    for (int64_t i = 0; i < c->n_packed; i++) free(c->packed[i].name);
+    free(c->packed);
+    free(c->stored);
     free(c->files);
     free(c->parts);
     free(c->entries);

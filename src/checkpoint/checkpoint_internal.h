@@ -3,6 +3,7 @@
  * are computed from other checkpoints while they are read. */
 #pragma once
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/packed.h"
 
 struct checkpoint {
     int64_t more_owners; /* beyond the first, see checkpoint_retain */
@@ -23,12 +24,26 @@ struct checkpoint {
     int64_t n_files;
     struct safetensors *files;
 
+    /* Packed linears of a folder (packed.h), by the names of the weights that they stand for; these
+     * are among the entries, in f32, instead of the tensors that they are stored in. */
+    struct packed_layout layout;
+    int64_t n_packed;
+    struct packed_tensor *packed; // (n_packed)
+    struct tensor_entry *stored;  /* what they refer to: the tensors of the files */
+
     /* Parts of a derived checkpoint, retained; it has the tensors of the first one. */
     int64_t n_parts;
     struct checkpoint_part *parts; // (n_parts)
     uint64_t stream;               /* random directions: number of the random stream */
     double divisor;                /* averages: the sum of the coefficients */
 };
+
+/* --- checkpoint_packed.c --- */
+
+/* Replaces the tensors of packed linears by the weights that they stand for, if config.json says
+ * that there are any, and takes what says so out of the configuration. Errors as packed_layout_read
+ * and packed_tensor_find; ERR_NOMEM. */
+MUST_USE enum status checkpoint_unpack(struct checkpoint *c, struct err *e);
 
 /* --- derived.c --- */
 

@@ -24,12 +24,25 @@ done:
     return st;
 }
 
-/* --- magnitude: sum of |x| of each channel, (cols) --- */
+enum { STRIP = 512 }; /* columns that a thread goes through at a time */
 
-static int64_t magnitude_count(int64_t cols)
+static int64_t channels_count(int64_t cols)
 {
     return cols;
 }
+
+static enum status channels_reduce(MPI_Comm comm, int owner, double *sums, int64_t cols,
+                                   struct err *e)
+{
+    return reduce(comm, owner, sums, cols, e);
+}
+
+static double channels_flop(int64_t cols)
+{
+    return 2 * (double)cols;
+}
+
+/* --- magnitude: sum of |x| of each channel, (cols) --- */
 
 /* A power of two that is at least the root of n. */
 static double root_above(int64_t n)
@@ -43,7 +56,6 @@ static double root_above(int64_t n)
  * least their largest value (linalg/gram.c does the same with products). */
 static enum status magnitude_add(double *sums, const struct statistic_range *r, struct err *e)
 {
-    enum { STRIP = 512 };
     const double root = root_above(r->tokens);
     (void)e;
 #pragma omp parallel for schedule(static)
@@ -57,17 +69,6 @@ static enum status magnitude_add(double *sums, const struct statistic_range *r, 
     return OK;
 }
 
-static enum status magnitude_reduce(MPI_Comm comm, int owner, double *sums, int64_t cols,
-                                    struct err *e)
-{
-    return reduce(comm, owner, sums, magnitude_count(cols), e);
-}
-
-static double magnitude_flop(int64_t cols)
-{
-    return (double)cols;
-}
-
 static int64_t input_reducing(int64_t cols, int64_t ranks)
 {
     (void)cols;
@@ -76,13 +77,73 @@ static int64_t input_reducing(int64_t cols, int64_t ranks)
 
 const struct statistic statistic_magnitude = {
     .name = "sums of magnitudes",
-    .count = magnitude_count,
+    .count = channels_count,
     .add = magnitude_add,
-    .reduce = magnitude_reduce,
+    .reduce = channels_reduce,
     .everywhere = true,
     .bounded = true,
     .reducing = input_reducing,
-    .flop = magnitude_flop,
+    .flop = channels_flop,
+};
+
+/* --- squares: sum of x^2 of each channel, (cols): the diagonal of the Gram matrix --- */
+
+/* With a bound every square is rounded to a multiple of 2^-50 bound^2, as in gram_add: sums are
+ * then exact. */
+static enum status squares_add(double *sums, const struct statistic_range *r, struct err *e)
+{
+    (void)e;
+#pragma omp parallel for schedule(static)
+    for (int64_t a = 0; a < r->cols; a += STRIP)
+        for (int64_t t = r->offset[0]; t < r->offset[r->n]; t++)
+            for (int64_t j = a; j < min64(a + STRIP, r->cols); j++) {
+                const double x = (double)r->x[t * r->cols + j];
+                const double anchor = r->bound ? 6 * r->bound[j] * r->bound[j] : 0;
+                sums[j] += (x * x + anchor) - anchor;
+            }
+    return OK;
+}
+
+const struct statistic statistic_squares = {
+    .name = "sums of squares",
+    .count = channels_count,
+    .add = squares_add,
+    .reduce = channels_reduce,
+    .everywhere = true,
+    .bounded = true,
+    .reducing = input_reducing,
+    .flop = channels_flop,
+};
+
+/* --- largest: the largest |x| of each channel, (cols) --- */
+
+static enum status largest_add(double *most, const struct statistic_range *r, struct err *e)
+{
+    (void)e;
+#pragma omp parallel for schedule(static)
+    for (int64_t a = 0; a < r->cols; a += STRIP)
+        for (int64_t t = r->offset[0]; t < r->offset[r->n]; t++)
+            for (int64_t j = a; j < min64(a + STRIP, r->cols); j++)
+                most[j] = fmax(most[j], (double)fabsf(r->x[t * r->cols + j]));
+    return OK;
+}
+
+static enum status largest_reduce(MPI_Comm comm, int owner, double *most, int64_t cols,
+                                  struct err *e)
+{
+    (void)owner;
+    NEED(MPI_Allreduce(MPI_IN_PLACE, most, (int)cols, MPI_DOUBLE, MPI_MAX, comm) == MPI_SUCCESS,
+         ERR_MPI, "MPI_Allreduce failed");
+    return OK;
+}
+
+const struct statistic statistic_largest = {
+    .name = "largest inputs",
+    .count = channels_count,
+    .add = largest_add,
+    .reduce = largest_reduce,
+    .everywhere = true,
+    .flop = channels_flop,
 };
 
 /* --- sample: inputs at evenly spaced tokens, (SAMPLES, cols) --- */

@@ -1,0 +1,162 @@
+/* Checkpoints whose linears are packed (packed.h) are read as if they had their weights in f32. */
+#include "checkpoint/checkpoint_internal.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- reading --- */
+
+/* The numbers of a packed linear, read whole: a few bits for each weight. */
+struct numbers {
+    uint32_t *codes, *zeros;
+    float *scales;
+    int32_t *groups;
+};
+
+static void numbers_free(struct numbers *n)
+{
+    free(n->codes);
+    free(n->zeros);
+    free(n->scales);
+    free(n->groups);
+}
+
+static enum status read_words(const struct checkpoint *c, const struct tensor_entry *t,
+                              uint32_t **out, struct err *e)
+{
+    const struct safetensors *file = &c->files[t->file];
+    NEED(t->dtype == DTYPE_I32, ERR_FORMAT, "%s: tensor %s is %s, packed codes are I32", file->path,
+         t->name, dtype_name(t->dtype));
+    PASS(mem_alloc(out, t->n_elements, sizeof **out, "packed codes", e));
+    return tensor_file_read(file->fd, file->path, t->name, t->offset, *out, t->n_bytes, e);
+}
+
+static enum status numbers_read(const struct checkpoint *c, const struct packed_tensor *t,
+                                struct numbers *n, struct err *e)
+{
+    const struct tensor_entry *scales = t->scales, *groups = t->groups;
+    PASS(read_words(c, t->codes, &n->codes, e));
+    if (t->zeros) PASS(read_words(c, t->zeros, &n->zeros, e));
+    PASS(mem_alloc(&n->scales, scales->n_elements, sizeof *n->scales, "scales", e));
+    PASS(safetensors_read_range(&c->files[scales->file], scales, 0, scales->n_elements, n->scales,
+                                e));
+    if (!groups) return OK;
+    PASS(mem_alloc(&n->groups, groups->n_elements, sizeof *n->groups, "groups of columns", e));
+    return safetensors_read_i32(&c->files[groups->file], groups, n->groups, e);
+}
+
+static enum status read_packed(const struct checkpoint *c, const struct tensor_entry *entry,
+                               int64_t first, int64_t n, float *dst, struct err *e)
+{
+    enum status st = OK;
+    const struct packed_tensor *t =
+        bsearch(&entry->name, c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare);
+    struct numbers numbers = {0};
+    float *row = NULL;
+    if (!t) return safetensors_read_range(&c->files[entry->file], entry, first, n, dst, e);
+    TRY(numbers_read(c, t, &numbers, e));
+    TRY(mem_alloc(&row, t->cols, sizeof *row, "a row of weights", e));
+    const struct packed_numbers packed = {numbers.codes, numbers.zeros, numbers.scales,
+                                          numbers.groups};
+    for (int64_t i = 0, count; i < n; i += count) {
+        const int64_t r = (first + i) / t->cols, skip = (first + i) % t->cols;
+        count = min64(t->cols - skip, n - i);
+        TRY(packed_rows(&c->layout, t, &packed, r, r + 1, row, e));
+        memcpy(dst + i, row + skip, (size_t)count * sizeof *dst);
+    }
+done:
+    free(row);
+    numbers_free(&numbers);
+    return st;
+}
+
+static enum status read_packed_stored(const struct checkpoint *c, const struct tensor_entry *t,
+                                      int64_t first, int64_t n, void *dst, struct err *e)
+{
+    const int64_t size = (int64_t)dtype_size(t->dtype);
+    const struct safetensors *file = &c->files[t->file];
+    if (bsearch(&t->name, c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare))
+        return read_packed(c, t, first, n, dst, e);
+    return tensor_file_read(file->fd, file->path, t->name, t->offset + first * size, dst, n * size,
+                            e);
+}
+
+/* --- opening --- */
+
+static const struct tensor_entry *find(const void *checkpoint, const char *name)
+{
+    return checkpoint_find(checkpoint, name);
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+/* Finds the linears; c's entries are still those of the files. */
+static enum status find_linears(struct checkpoint *c, struct err *e)
+{
+    const char *ending = packed_ending(c->layout.format);
+    PASS(mem_zero(&c->packed, c->n, sizeof *c->packed, c->dir, e));
+    for (int64_t i = 0; i < c->n; i++) {
+        const struct tensor_entry *t = &c->entries[i];
+        struct packed_tensor *p = &c->packed[c->n_packed];
+        if (!ends_with(t->name, ending)) continue;
+        PASS(packed_tensor_find(&c->layout, t, find, c, c->files[t->file].path, p, e));
+        const int stem = (int)(strlen(t->name) - strlen(ending));
+        PASS(mem_format(&p->name, e, "%.*s.weight", stem, t->name));
+        c->n_packed++;
+    }
+    NEED(c->n_packed > 0, ERR_FORMAT,
+         "%s: config.json has a quantization_config, but no tensor ends with %s", c->dir, ending);
+    return OK;
+}
+
+/* The weight that a packed linear stands for. */
+static struct tensor_entry entry_of(const struct packed_tensor *p)
+{
+    return (struct tensor_entry){.name = p->name,
+                                 .dtype = DTYPE_F32,
+                                 .n_dims = 2,
+                                 .shape = {p->rows, p->cols},
+                                 .n_elements = p->rows * p->cols,
+                                 .n_bytes = p->rows * p->cols * (int64_t)sizeof(float),
+                                 .file = p->codes->file};
+}
+
+/* Whether t stores a part of a packed linear. */
+static bool is_part(const struct checkpoint *c, const struct tensor_entry *t)
+{
+    for (int64_t i = 0; i < c->n_packed; i++) {
+        const struct packed_tensor *p = &c->packed[i];
+        const size_t stem = strlen(p->name) - strlen("weight");
+        if (t == p->codes || t == p->zeros || t == p->scales || t == p->groups) return true;
+        if (strncmp(t->name, p->name, stem) == 0 && strcmp(t->name + stem, "weight_shape") == 0)
+            return true;
+    }
+    return false;
+}
+
+enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
+{
+    struct tensor_entry *entries;
+    int64_t n = 0;
+    PASS(packed_layout_read(c->config, c->dir, &c->layout, e));
+    if (c->layout.format == PACKED_NONE) return OK;
+    PASS(find_linears(c, e));
+    PASS(mem_zero(&entries, c->n + c->n_packed, sizeof *entries, c->dir, e));
+    for (int64_t i = 0; i < c->n; i++)
+        if (!is_part(c, &c->entries[i])) entries[n++] = c->entries[i];
+    for (int64_t i = 0; i < c->n_packed; i++) entries[n++] = entry_of(&c->packed[i]);
+    qsort(entries, (size_t)n, sizeof *entries, name_compare);
+    qsort(c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare);
+    c->stored = c->entries;
+    c->entries = entries;
+    c->n = n;
+    c->read = read_packed;
+    (void)json_object_del(c->config, "quantization_config"); /* its weights are not packed */
+    c->read_stored = read_packed_stored;
+    return OK;
+}

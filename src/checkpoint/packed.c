@@ -1,0 +1,279 @@
+#include "checkpoint/packed.h"
+#include "util/mem.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD = 32, AWQ_ROWS = 8, BITS_MAX = 8 };
+
+/* --- the layout --- */
+
+static enum status read_gptq(const json_t *q, const char *file, struct packed_layout *out,
+                             struct err *e)
+{
+    const char *form = json_text(q, "checkpoint_format", "gptq");
+    NEED(strcmp(form, "gptq") == 0 || strcmp(form, "gptq_v2") == 0, ERR_USAGE,
+         "%s: quantization_config.checkpoint_format %s: gptq and gptq_v2 can be read", file, form);
+    out->format = strcmp(form, "gptq") == 0 ? PACKED_GPTQ : PACKED_GPTQ_V2;
+    return OK;
+}
+
+static enum status read_awq(const json_t *q, const char *file, struct packed_layout *out,
+                            struct err *e)
+{
+    const char *version = json_text(q, "version", "gemm");
+    NEED(strcmp(version, "gemm") == 0 || strcmp(version, "GEMM") == 0, ERR_USAGE,
+         "%s: quantization_config.version %s: only gemm can be read", file, version);
+    out->format = PACKED_AWQ;
+    return OK;
+}
+
+/* quantization_config.config_groups has one group of linears, with weights in 2 to 8 bits. */
+static enum status read_compressed(const json_t *q, const char *file, struct packed_layout *out,
+                                   const json_t **weights, struct err *e)
+{
+    const char *form = json_text(q, "format", "");
+    const json_t *groups = json_object_get(q, "config_groups");
+    NEED(strcmp(form, "pack-quantized") == 0, ERR_USAGE,
+         "%s: quantization_config.format \"%s\": only pack-quantized can be read", file, form);
+    NEED(json_object_size(groups) == 1, ERR_USAGE,
+         "%s: quantization_config.config_groups: one group can be read, %zu are there", file,
+         json_object_size(groups));
+    const json_t *group = json_object_iter_value(json_object_iter((json_t *)(uintptr_t)groups));
+    *weights = json_object_get(group, "weights");
+    const json_t *inputs = json_object_get(group, "input_activations");
+    NEED(!inputs || json_is_null(inputs), ERR_USAGE,
+         "%s: quantization_config: quantized activations cannot be read", file);
+    out->symmetric = !json_is_false(json_object_get(*weights, "symmetric"));
+    out->format = PACKED_COMPRESSED;
+    return OK;
+}
+
+static const json_t *first_of(const json_t *object, const char *a, const char *b)
+{
+    const json_t *value = json_object_get(object, a);
+    return value ? value : json_object_get(object, b);
+}
+
+enum status packed_layout_read(const json_t *config, const char *file, struct packed_layout *out,
+                               struct err *e)
+{
+    const json_t *q = json_object_get(config, "quantization_config"), *weights = q;
+    *out = (struct packed_layout){.format = PACKED_NONE};
+    if (!q || json_is_null(q)) return OK;
+    NEED(json_is_object(q), ERR_FORMAT, "%s: quantization_config is no object", file);
+    const char *method = json_text(q, "quant_method", "");
+    if (strcmp(method, "gptq") == 0)
+        PASS(read_gptq(q, file, out, e));
+    else if (strcmp(method, "awq") == 0)
+        PASS(read_awq(q, file, out, e));
+    else if (strcmp(method, "compressed-tensors") == 0)
+        PASS(read_compressed(q, file, out, &weights, e));
+    else
+        RAISE(ERR_USAGE,
+              "%s: quantization_config.quant_method \"%s\" cannot be read: gptq, awq and "
+              "compressed-tensors can",
+              file, method);
+    const json_t *bits = first_of(weights, "bits", "num_bits"),
+                 *size = json_object_get(weights, "group_size");
+    out->bits = json_integer_value(bits);
+    out->group_size = size && !json_is_null(size) ? json_integer_value(size) : -1;
+    NEED(out->bits >= 2 && out->bits <= BITS_MAX, ERR_USAGE,
+         "%s: quantization_config: %" PRId64 " bits cannot be read, 2 to 8 can", file, out->bits);
+    NEED(out->format != PACKED_AWQ || out->bits == 4, ERR_USAGE,
+         "%s: quantization_config: awq has 4 bits, not %" PRId64, file, out->bits);
+    NEED(out->group_size == -1 || out->group_size > 0, ERR_FORMAT,
+         "%s: quantization_config.group_size is %" PRId64, file, out->group_size);
+    return OK;
+}
+
+/* --- tensors --- */
+
+/* Endings of the tensors of a linear, by format. */
+struct endings {
+    const char *codes, *zeros, *scales, *groups;
+};
+
+static const struct endings gptq_endings = {".qweight", ".qzeros", ".scales", ".g_idx"};
+static const struct endings compressed_endings = {".weight_packed", ".weight_zero_point",
+                                                  ".weight_scale", ".weight_g_idx"};
+
+static const struct endings *endings_of(enum packed_format format)
+{
+    return format == PACKED_COMPRESSED ? &compressed_endings : &gptq_endings;
+}
+
+const char *packed_ending(enum packed_format format)
+{
+    return endings_of(format)->codes;
+}
+
+int64_t packed_groups(const struct packed_layout *l, int64_t cols)
+{
+    return l->group_size < 0 ? 1 : (cols + l->group_size - 1) / l->group_size;
+}
+
+static int64_t words(int64_t codes, int64_t bits)
+{
+    return (codes * bits + WORD - 1) / WORD;
+}
+
+/* The shapes that the tensors must have; zero for what is not there. */
+struct shapes {
+    int64_t codes[2], zeros[2], scales[2];
+};
+
+static struct shapes shapes_of(const struct packed_layout *l, int64_t rows, int64_t cols)
+{
+    const int64_t groups = packed_groups(l, cols), b = l->bits;
+    if (l->format == PACKED_COMPRESSED)
+        return (struct shapes){{rows, words(cols, b)}, {words(rows, b), groups}, {rows, groups}};
+    if (l->format == PACKED_AWQ)
+        return (struct shapes){{cols, rows / AWQ_ROWS}, {groups, rows / AWQ_ROWS}, {groups, rows}};
+    return (struct shapes){{words(cols, b), rows}, {groups, words(rows, b)}, {groups, rows}};
+}
+
+struct search {
+    const struct tensor_entry *(*find)(const void *context, const char *name);
+    const void *context;
+    const char *stem; /* name of the codes without their ending */
+    int n;            /* its length */
+    const char *file;
+};
+
+/* *out = the tensor STEM ENDING. */
+static enum status find_one(const struct search *s, const char *ending, bool needed,
+                            const struct tensor_entry **out, struct err *e)
+{
+    enum status st = OK;
+    char *name = NULL;
+    TRY(mem_format(&name, e, "%.*s%s", s->n, s->stem, ending));
+    *out = s->find(s->context, name);
+    ENSURE(*out || !needed, ERR_FORMAT, "%s: no tensor %s, though %s is there", s->file, name,
+           s->stem);
+done:
+    free(name);
+    return st;
+}
+
+static enum status check_shape(const struct tensor_entry *t, const int64_t shape[2],
+                               const char *file, struct err *e)
+{
+    NEED(!t || tensor_has_shape(t, 2, shape), ERR_SHAPE,
+         "%s: tensor %s has shape %s where %s is expected for the bits and group size of "
+         "quantization_config",
+         file, t->name, tensor_shape_text(t->shape, t->n_dims).text,
+         tensor_shape_text(shape, 2).text);
+    return OK;
+}
+
+/* Rows and columns of the weight, from the tensor of codes and the scales. */
+static void size_of(const struct packed_layout *l, struct packed_tensor *t)
+{
+    const int64_t *codes = t->codes->shape, *scales = t->scales->shape;
+    t->rows = l->format == PACKED_COMPRESSED ? codes[0] : scales[1];
+    t->cols = l->format == PACKED_AWQ ? codes[0] : codes[0] * WORD / l->bits;
+    if (l->format == PACKED_COMPRESSED)
+        t->cols = l->group_size < 0 ? codes[1] * WORD / l->bits : scales[1] * l->group_size;
+    if (t->groups) t->cols = t->groups->shape[0];
+}
+
+enum status
+packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *codes,
+                   const struct tensor_entry *(*find)(const void *context, const char *name),
+                   const void *context, const char *file, struct packed_tensor *out, struct err *e)
+{
+    const struct endings *of = endings_of(l->format);
+    const struct search s = {.find = find,
+                             .context = context,
+                             .stem = codes->name,
+                             .n = (int)(strlen(codes->name) - strlen(of->codes)),
+                             .file = file};
+    const bool zeros = l->format != PACKED_COMPRESSED || !l->symmetric;
+    *out = (struct packed_tensor){.codes = codes};
+    PASS(find_one(&s, of->scales, true, &out->scales, e));
+    PASS(find_one(&s, of->groups, false, &out->groups, e));
+    if (zeros) PASS(find_one(&s, of->zeros, true, &out->zeros, e));
+    NEED(codes->n_dims == 2 && out->scales->n_dims == 2 &&
+             (!out->groups || out->groups->n_dims == 1),
+         ERR_SHAPE, "%s: tensor %s: %s and scales of 2 dimensions are expected", file, codes->name,
+         of->codes);
+    size_of(l, out);
+    const struct shapes shapes = shapes_of(l, out->rows, out->cols);
+    PASS(check_shape(codes, shapes.codes, file, e));
+    PASS(check_shape(out->zeros, shapes.zeros, file, e));
+    return check_shape(out->scales, shapes.scales, file, e);
+}
+
+/* --- numbers --- */
+
+/* Code i of a stream of words that are `pitch` apart. */
+static uint32_t stream_code(const uint32_t *w, int64_t pitch, int64_t i, int64_t bits)
+{
+    const int64_t at = i * bits, word = at / WORD, shift = at % WORD;
+    uint64_t pair = w[word * pitch];
+    if (shift + bits > WORD) pair |= (uint64_t)w[(word + 1) * pitch] << WORD;
+    return (uint32_t)(pair >> shift) & ((1u << bits) - 1);
+}
+
+/* The nibble of AutoAWQ's word that has row i. */
+static uint32_t awq_code(const uint32_t *w, int64_t i)
+{
+    const int64_t in = i % AWQ_ROWS, nibble = in % 2 * (AWQ_ROWS / 2) + in / 2;
+    return w[i / AWQ_ROWS] >> (4 * nibble) & 15;
+}
+
+static uint32_t code_at(const struct packed_layout *l, const struct packed_tensor *t,
+                        const struct packed_numbers *n, int64_t row, int64_t col)
+{
+    if (l->format == PACKED_AWQ) return awq_code(n->codes + col * (t->rows / AWQ_ROWS), row);
+    if (l->format == PACKED_COMPRESSED)
+        return stream_code(n->codes + row * words(t->cols, l->bits), 1, col, l->bits);
+    return stream_code(n->codes + row, t->rows, col, l->bits);
+}
+
+/* The first form of gptq stores zeros less one: at 2, 4 and 8 bits one constant was subtracted from
+ * each word, so that a zero borrows from the next one; at 3 bits each field wraps by itself. */
+static uint32_t gptq_zero(const struct packed_layout *l, const uint32_t *w, int64_t row)
+{
+    const uint32_t mask = (1u << l->bits) - 1;
+    if (WORD % l->bits != 0) return (stream_code(w, 1, row, l->bits) + 1) & mask;
+    const uint32_t word = w[row * l->bits / WORD] + UINT32_MAX / mask;
+    return word >> (row * l->bits % WORD) & mask;
+}
+
+static uint32_t zero_at(const struct packed_layout *l, const struct packed_tensor *t,
+                        const struct packed_numbers *n, int64_t row, int64_t group, int64_t groups)
+{
+    if (!n->zeros) return 1u << (l->bits - 1);
+    if (l->format == PACKED_AWQ) return awq_code(n->zeros + group * (t->rows / AWQ_ROWS), row);
+    if (l->format == PACKED_COMPRESSED) return stream_code(n->zeros + group, groups, row, l->bits);
+    const uint32_t *w = n->zeros + group * words(t->rows, l->bits);
+    return l->format == PACKED_GPTQ ? gptq_zero(l, w, row) : stream_code(w, 1, row, l->bits);
+}
+
+enum status packed_rows(const struct packed_layout *l, const struct packed_tensor *t,
+                        const struct packed_numbers *n, int64_t first, int64_t end, float *dst,
+                        struct err *e)
+{
+    const int64_t groups = packed_groups(l, t->cols);
+    const int64_t size = l->group_size < 0 ? t->cols : l->group_size;
+    for (int64_t j = 0; n->groups && j < t->cols; j++)
+        NEED(n->groups[j] >= 0 && n->groups[j] < groups, ERR_FORMAT,
+             "%s: column %" PRId64 " is in group %d of %" PRId64, t->groups->name, j, n->groups[j],
+             groups);
+    for (int64_t i = first; i < end; i++) {
+        float scale = 0, zero = 0;
+        for (int64_t j = 0, last = -1; j < t->cols; j++) {
+            const int64_t g = n->groups ? n->groups[j] : j / size;
+            if (g != last) {
+                scale =
+                    n->scales[l->format == PACKED_COMPRESSED ? i * groups + g : g * t->rows + i];
+                zero = (float)zero_at(l, t, n, i, g, groups);
+            }
+            last = g;
+            dst[(i - first) * t->cols + j] = scale * ((float)code_at(l, t, n, i, j) - zero);
+        }
+    }
+    return OK;
+}

@@ -1,0 +1,62 @@
+/* packed: quantized linears as other programs store them: codes of a few bits in 32-bit words, with
+ * scales and zeros for each group of input channels. A weight is scale * (code - zero).
+ *
+ *   gptq                P.qweight (cols * bits / 32, rows), P.qzeros (groups, rows * bits / 32),
+ *                       P.scales (groups, rows), P.g_idx (cols): the group of each column. Its
+ * first form stores zeros less one (GPTQModel, nn_modules/qlinear, utils/model.py) awq P.qweight
+ * (cols, rows / 8), P.qzeros (groups, rows / 8), P.scales, 4 bits, eight rows of a word in the
+ * order 0 2 4 6 1 3 5 7 (AutoAWQ, GEMM) compressed-tensors  P.weight_packed (rows, words),
+ * P.weight_scale (rows, groups), P.weight_shape, P.weight_zero_point (words, groups) unless
+ * symmetric, P.weight_g_idx (its pack-quantized format)
+ *
+ * Where codes are longer than what a word has left, they go on in the next one: a stream of bits,
+ * lowest first. */
+#pragma once
+#include "checkpoint/tensor_file.h"
+#include "util/err.h"
+#include "util/json.h"
+
+enum packed_format { PACKED_NONE, PACKED_GPTQ, PACKED_GPTQ_V2, PACKED_AWQ, PACKED_COMPRESSED };
+
+/* How a checkpoint is packed. */
+struct packed_layout {
+    enum packed_format format;
+    int64_t bits;
+    int64_t group_size; /* columns of a group; -1: the whole row */
+    bool symmetric;     /* compressed-tensors: there are no zeros */
+};
+
+/* *out = the layout of a config.json, from its quantization_config; format PACKED_NONE: it has
+ * none. file: for messages. ERR_FORMAT: a malformed one; ERR_USAGE: one that qtraj cannot read. */
+MUST_USE enum status packed_layout_read(const json_t *config, const char *file,
+                                        struct packed_layout *out, struct err *e);
+
+/* One packed linear: where its tensors are; borrowed entries, NULL: it has none. */
+struct packed_tensor {
+    char *name; /* of the weight that it stands for, P.weight; the first member: see name_compare */
+    int64_t rows, cols;
+    const struct tensor_entry *codes, *zeros, *scales, *groups;
+};
+
+/* The ending of the tensor of codes (".qweight"), for that format. */
+const char *packed_ending(enum packed_format format);
+/* Fills *out but its name, for the tensor of codes `codes`. find: the tensor of that name, NULL:
+ * none. file: for messages. ERR_FORMAT: a tensor is missing; ERR_SHAPE: shapes do not match. */
+MUST_USE enum status
+packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *codes,
+                   const struct tensor_entry *(*find)(const void *context, const char *name),
+                   const void *context, const char *file, struct packed_tensor *out, struct err *e);
+
+/* The stored numbers of a packed linear. */
+struct packed_numbers {
+    const uint32_t *codes, *zeros; /* zeros NULL: 2^(bits - 1) */
+    const float *scales;
+    const int32_t *groups; // (cols); NULL: column / group_size
+};
+/* dst (end - first, cols) = rows [first, end) of the weight. ERR_FORMAT: a group that does not
+ * exist; name: for its message. */
+MUST_USE enum status packed_rows(const struct packed_layout *l, const struct packed_tensor *t,
+                                 const struct packed_numbers *n, int64_t first, int64_t end,
+                                 float *dst, struct err *e);
+/* Groups of a row. */
+int64_t packed_groups(const struct packed_layout *l, int64_t cols);

@@ -147,9 +147,14 @@ def draw_learning_rate(axes, lines, unit, cube, named):
     axes.patch.set_visible(False)
 
 
+def plain(text):
+    """A name as a figure shows it: $ begins no formula."""
+    return str(text).replace("$", r"\$")
+
+
 def handle(series, label):
     colour, marker = series
-    return plt.Line2D([], [], color=colour, marker=marker, label=label)
+    return plt.Line2D([], [], color=colour, marker=marker, label=plain(label))
 
 
 def quantizer_handles(cube):
@@ -166,7 +171,7 @@ def context_handles(lines, learning_rate=False):
     for number in sorted({line.number for line in lines if line.number}):
         alike = [line for line in lines if line.number == number]
         handles.append(plt.Line2D([], [], color=GREY, linestyle=dash(alike[0]), marker="o",
-                                  label=', '.join(named(line) for line in alike),
+                                  label=plain(', '.join(named(line) for line in alike)),
                                   **marker_style(GREY, number)))
     if learning_rate:
         handles.append(plt.Line2D([], [], color=GREY, linestyle=":", label="learning rate"))
@@ -204,7 +209,7 @@ def title(axes, *parts):
     """A panel's title, wrapped to the panel's width."""
     figure = axes.figure
     room = axes.get_window_extent().width * 1.1
-    axes.set_title(wrap(figure, [str(part) for part in parts if part], plt.rcParams["axes.titlesize"], room))
+    axes.set_title(wrap(figure, [plain(part) for part in parts if part], plt.rcParams["axes.titlesize"], room))
 
 
 def finish(figure, handles):

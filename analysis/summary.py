@@ -163,9 +163,11 @@ def of_texts(cube, said):
         rows.append([str(entry.get("name", "")) or "calibration", "calibration", str(entry.get("text") or entry.get("ids") or MISSING),
                      options_text(entry, ("name", "text", "ids")), number(entry.get("samples") or np.nan, ".0f"), DASH, digest(entry, said)])
     if "curvature_tokens" in cube and np.isfinite(cube.curvature_tokens).any():
-        rows.append(["curvature", "Hessian of the loss", "the first sequences of an evaluation text" if not config.get("curvature", {}).get("text")
-                     else str(config["curvature"]["text"]), "", number(config.get("curvature", {}).get("sequences", np.nan), ".0f"),
-                     between(cube.curvature_tokens, lambda v: f"{v:.0f}"), ""])
+        curvature = config.get("curvature") or {}
+        data = curvature.get("data") or next(iter(config.get("evaluation", [])), {})
+        rows.append([str(data.get("name") or "curvature"), "Hessian of the loss", str(data.get("text") or data.get("ids") or MISSING),
+                     options_text(data, ("name", "text", "ids")), number(curvature.get("sequences", np.nan), ".0f"),
+                     between(cube.curvature_tokens, lambda v: f"{v:.0f}"), digest(data, said)])
     return Table(["text", "used for", "file", "options", "sequences", "tokens scored", "digest"], rows, "Texts")
 
 

@@ -25,13 +25,26 @@ report "$work/cubes/names.h5" --bits 3 --out "$work/one" --title 'A title & more
 "$python" "$SOURCE/tests/tools/check_page.py" "$work"/{one,two}/report.html >"$work/found" || fail "$(cat "$work/found")"
 
 page=$work/two/report.html
-for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34;' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
+for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34; $\x$' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
     '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces'; do
     grep -qF -- "$text" "$page" || fail "not on the page: $text"
 done
 grep -qE '<script|<b>bold|<img src=x' "$page" && fail "a text of the cube became part of the page"
 grep -q '<title>A title &amp; more</title>' "$work/one/report.html" || fail "the title"
 [ -s "$work/two/1-relative_error.pdf" ] && [ -s "$work/two/2-averages.png" ] || fail "figures beside the page: $(ls "$work/two")"
+
+# a figure of several runs that would be too tall is drawn run by run
+PYTHONPATH=$SOURCE/analysis "$python" - "$work/cubes/two_models.h5" <<'PY' || fail "a tall figure"
+import sys
+import report
+from catalogue import BY_NAME
+from cube import open_cube
+cube = open_cube(sys.argv[1])
+assert [ending for _, ending, _ in report.parts_of(cube, BY_NAME["relative_error"], None)] == [""]
+report.INCHES = 4
+parts = [(ending, list(part.model.values)) for _, ending, part in report.parts_of(cube, BY_NAME["relative_error"], None)]
+assert parts == [("-1", ["SmolLM3-3B", "cooldown of it", "SmolLM3-3B-soup-ingredient-2"]), ("-2", ["OLMo2-7B"])], parts
+PY
 
 # bad input: one line that says what is wrong
 refused() { # MESSAGE ARGUMENT...

@@ -9,7 +9,7 @@ unconverged.h5     curvature whose sharpness has not converged at some checkpoin
 names.h5           checkpoints of which only the names are known
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
 averages.h5        a run with two series of averages and the losses of sequences
-odd.h5             names and messages with the characters of HTML, failed and pending cells
+odd.h5             names and messages with the characters of HTML and of formulas, failed and pending cells
 """
 
 import pathlib
@@ -171,7 +171,7 @@ def sequences_of(cube, rng, model, axes):
 
 def odd():
     """A cube whose texts would change a page if they were not escaped, with cells that failed or are pending."""
-    cube = cube_of([run('<b>bold</b> & "quoted"', 4)], datasets=("</table><script>alert(1)</script>",))
+    cube = cube_of([run('<b>bold</b> & "quoted" $\\x$', 4)], datasets=("</table><script>alert(1)</script>",))
     shape = cube.loss_relative.isel(dataset=0).shape
     status, message = np.ones(shape, dtype=np.uint8), np.full(shape, "", dtype=object)
     status[0, 1, 0, 1], message[0, 1, 0, 1], status[0, 2, 0, 1] = 2, "<img src=x onerror=alert(2)> is not finite", 0

@@ -103,7 +103,7 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
     TRY(place_tensors(o, e));
     for (int64_t i = 0; i < n; i++) TRY(describe_tensor(o, &o->entries[i], root, e));
     TRY(mem_format(&o->temporary, e, "%s.tmp.%ld", path, (long)getpid()));
-    o->fd = open(o->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    o->fd = fsx_open_as(o->temporary, O_RDWR | O_CREAT | O_TRUNC);
     ENSURE(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
     TRY(write_header(o, root, e));
     *out = o;

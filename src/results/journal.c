@@ -286,7 +286,7 @@ static enum status write_at_end(struct journal *j, const char *data, size_t n, s
             continue;
         }
         int code = r < 0 ? errno : EIO;
-        if (ftruncate(j->fd, (off_t)j->size) != 0) j->broken = true;
+        if (!fsx_truncate(j->fd, j->size)) j->broken = true;
         RAISE(fsx_errno_status(code), "%s: cannot append %zu bytes: %s", j->path, n,
               strerror(code));
     }
@@ -319,8 +319,8 @@ static enum status read_file(struct journal *j, struct err *e)
     if (!j->writes || end == j->size) return OK;
     log_warn("%s: cut a torn tail of %lld bytes: the last write of an earlier run was not finished",
              j->path, (long long)(end - j->size));
-    NEED(ftruncate(j->fd, (off_t)j->size) == 0, fsx_errno_status(errno), "%s: cannot be cut: %s",
-         j->path, strerror(errno));
+    NEED(fsx_truncate(j->fd, j->size), fsx_errno_status(errno), "%s: cannot be cut: %s", j->path,
+         strerror(errno));
     return OK;
 }
 
@@ -338,7 +338,7 @@ static enum status open_file(const char *path, bool write, bool quiet, struct jo
     if (!write) {
         TRY(fsx_open(path, &j->fd, NULL, e));
     } else {
-        j->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        j->fd = fsx_open_as(path, O_RDWR | O_CREAT);
         ENSURE(j->fd >= 0 && fstat(j->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", path,
                strerror(errno));
     }

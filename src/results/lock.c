@@ -71,8 +71,7 @@ static enum status lock_journal(struct attempt *a, struct err *e)
     if (l->locked && lock_file_is(l->fd, l->journal)) return OK;
     if (l->fd >= 0) close(l->fd);
     l->locked = false;
-    l->fd = open(l->journal,
-                 O_CLOEXEC | O_NONBLOCK | (l->options.create ? O_RDWR | O_CREAT : O_RDONLY), 0666);
+    l->fd = fsx_open_as(l->journal, O_NONBLOCK | (l->options.create ? O_RDWR | O_CREAT : O_RDONLY));
     if (l->fd < 0 && errno == ENOENT && !l->options.create) return OK;
     NEED(l->fd >= 0 && fstat(l->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", l->journal,
          strerror(errno));
@@ -203,7 +202,7 @@ static enum status replace(struct attempt *a, const struct rival *r, bool expire
     enum status st = OK;
     struct lock *l = a->lock;
     char who[400];
-    int fd = open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = fsx_open_as(l->path, O_RDONLY | O_NONBLOCK);
     struct stat file;
     if (fd < 0) goto done;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) goto done;
@@ -253,7 +252,7 @@ static enum status face(struct attempt *a, struct rival *r, struct err *e)
 static enum status create_exclusively(struct attempt *a, struct err *e)
 {
     struct lock *l = a->lock;
-    int fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = fsx_open_as(l->path, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0 && errno == EEXIST) return OK;
     NEED(fd >= 0, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
     enum status st = fsx_write(fd, l->path, l->text, strlen(l->text), e);

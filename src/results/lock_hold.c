@@ -22,7 +22,7 @@ bool lock_file_is(int fd, const char *path)
 enum status lock_write_temporary(struct lock *l, struct err *e)
 {
     enum status st = OK;
-    int fd = open(l->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = fsx_open_as(l->temporary, O_WRONLY | O_CREAT | O_TRUNC);
     ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
     st = fsx_write(fd, l->path, l->text, strlen(l->text), e);
     if (st == OK && !fsx_sync(fd, FSX_ALL))

@@ -163,7 +163,7 @@ enum status saved_file_write(const char *path, const struct saved_level *levels,
     enum status st = OK;
     struct saved_move m = {.direction = SAVED_STORE, .fd = -1, .path = path};
     TRY(buffer_open(&m, e));
-    m.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    m.fd = fsx_open_as(path, O_WRONLY | O_CREAT | O_TRUNC);
     ENSURE(m.fd >= 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
     for (; levels; levels = levels->inner) saved_file_level(&m, levels);
     flush(&m);

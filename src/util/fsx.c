@@ -29,13 +29,20 @@ ssize_t fsx_pread(int fd, void *dst, size_t n, int64_t offset)
     }
 }
 
-/* open() that is repeated when a signal interrupts it. */
-static int open_again(const char *path, int flags)
+int fsx_open_as(const char *path, int flags)
 {
     int fd;
     do fd = open(path, flags | O_CLOEXEC, 0666);
     while (fd < 0 && errno == EINTR);
     return fd;
+}
+
+bool fsx_truncate(int fd, int64_t size)
+{
+    int code;
+    do code = ftruncate(fd, (off_t)size);
+    while (code != 0 && errno == EINTR);
+    return code == 0;
 }
 
 bool fsx_sync(int fd, enum fsx_what what)
@@ -50,7 +57,7 @@ enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e)
 {
     enum status st = OK;
     struct stat info;
-    int f = open_again(path, O_RDONLY | O_NONBLOCK); /* else a FIFO would be waited for */
+    int f = fsx_open_as(path, O_RDONLY | O_NONBLOCK); /* else a FIFO would be waited for */
     ENSURE(f >= 0 && fstat(f, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
     ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
     if (size) *size = info.st_size;
@@ -92,7 +99,7 @@ done:
 bool fsx_text(const char *path, char *text, size_t size)
 {
     size_t n = 0;
-    const int fd = open_again(path, O_RDONLY);
+    const int fd = fsx_open_as(path, O_RDONLY);
     for (ssize_t got = 1; fd >= 0 && got > 0 && n<size - 1; n += got> 0 ? (size_t)got : 0) {
         do got = read(fd, text + n, size - 1 - n);
         while (got < 0 && errno == EINTR);
@@ -108,7 +115,7 @@ enum status fsx_sync_parent(const char *path, struct err *e)
     char *parent = NULL;
     int fd = -1;
     TRY(fsx_parent(path, &parent, e));
-    fd = open_again(parent, O_RDONLY | O_DIRECTORY);
+    fd = fsx_open_as(parent, O_RDONLY | O_DIRECTORY);
     /* Some file systems refuse fsync of a folder (EINVAL); the rename has happened all the same. */
     ENSURE(fd >= 0, ERR_IO, "%s: %s", parent, strerror(errno));
     ENSURE(fsx_sync(fd, FSX_ALL) || errno == EINVAL, fsx_errno_status(errno), "%s: fsync: %s",
@@ -133,7 +140,7 @@ enum status fsx_write(int fd, const char *path, const void *data, size_t n, stru
 enum status fsx_write_file(const char *path, const void *data, size_t n, struct err *e)
 {
     enum status st = OK;
-    int fd = open_again(path, O_WRONLY | O_CREAT | O_TRUNC);
+    int fd = fsx_open_as(path, O_WRONLY | O_CREAT | O_TRUNC);
     ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
     TRY(fsx_write(fd, path, data, n, e));
     int closed = close(fd);
@@ -161,7 +168,7 @@ done:
 enum status fsx_publish(const char *from, const char *to, struct err *e)
 {
     enum status st = OK;
-    int fd = open_again(from, O_RDONLY);
+    int fd = fsx_open_as(from, O_RDONLY);
     ENSURE(fd >= 0, ERR_IO, "%s: %s", from, strerror(errno));
     ENSURE(fsx_sync(fd, FSX_ALL), fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
     ENSURE(rename(from, to) == 0, fsx_errno_status(errno), "%s: rename: %s", to, strerror(errno));

@@ -32,6 +32,10 @@ MUST_USE enum status fsx_write_file(const char *path, const void *data, size_t n
  * full, else ERR_IO. */
 MUST_USE enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e);
 
+/* open with these flags, O_CLOEXEC and mode 0666, and ftruncate, repeated when a signal interrupts
+ * them; -1 or false: errno. */
+int fsx_open_as(const char *path, int flags);
+bool fsx_truncate(int fd, int64_t size);
 /* fsync or, of the bytes alone, fdatasync, repeated when a signal interrupts it; false: errno. */
 enum fsx_what { FSX_ALL, FSX_DATA };
 bool fsx_sync(int fd, enum fsx_what what);

@@ -44,6 +44,7 @@ FILE_FAULTS = [
     File("io", "read", "EIO", True, {0, 1, 2, 3}, 2, 0),
     File("io", "write,sync,rename,truncate", "ENOSPC", True, {0, 3}, 4, 0),
     File("interrupt", "open,read,write,sync", "EINTR", False, {0}, 3, 0),
+    File("interrupt", "sync,truncate", "EINTR", False, {0}, 3, 0),
     File("interrupt", "read,write", "short", False, {0}, 3, 0),
 ]
 

@@ -103,9 +103,8 @@ void run_journal_finish(struct run_journal *j)
 /* The main thread may be anywhere, but not inside the journal. The guard stays held, so that it
  * writes nothing more. A run that had recorded its end, but not yet written its last cube, records
  * another end. */
-static void end_late(void *context)
+static void end_here(struct run_journal *j, int verdict)
 {
-    struct run_journal *j = context;
     struct err e = {0};
     bool appended;
     pthread_mutex_lock(&j->guard);
@@ -121,21 +120,20 @@ static void end_late(void *context)
     log_info("%s: stopped, resumable; finished cells are in the journal, some perhaps not in the "
              "cube. Start the run again to continue; qtraj rebuild makes a cube of the journal",
              j->cube ? j->cube : "run");
+    cli_leave_verdict(verdict);
     _exit(EXIT_STOPPED);
 }
 
 /* After a signal, or at the end of the run's time. */
 static void end_in_time(void *context)
 {
-    if (!sched_told_to_stop()) cli_leave_verdict(CLI_LATER);
-    end_late(context);
+    end_here(context, sched_told_to_stop() ? EXIT_STOPPED : CLI_LATER);
 }
 
 void run_journal_break(void *context, const char *why)
 {
     log_error("%s", why);
-    cli_leave_verdict(CLI_AGAIN);
-    end_late(context);
+    end_here(context, CLI_AGAIN);
 }
 
 enum status run_journal_watch(struct run_journal *j, struct err *e)

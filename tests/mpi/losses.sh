@@ -220,6 +220,23 @@ launched master 4
 ended 0
 each_once master
 
+# A master that sleeps until another run has taken its lock, with results of its workers waiting for it, leaves without writing.
+touch "$FAULTS/hold"
+QTRAJ_LEASE=2 launched asleep 4
+until_true at_least 3
+asleep=$(master)
+kill -STOP "$asleep"
+rm "$FAULTS/hold"
+until "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/asleep.h5" 2>"$work/taken"; do
+    grep -q 'held by process' "$work/taken" || { fail "taking over: $(cat "$work/taken")"; break; }
+done
+before=$(cat "$work"/asleep.journal "$work"/asleep.h5 | md5sum)
+kill -CONT "$asleep"
+ended 3
+grep -q 'taken over by' "$work/err" || fail "asleep: it does not say why it leaves: $(cat "$work/err")"
+[ "$(cat "$work"/asleep.journal "$work"/asleep.h5 | md5sum)" = "$before" ] || fail "a master that woke up late has written"
+each_once asleep
+
 # Signals to launch, and the death of mpirun: 3, with an end record, and no lock is left.
 touch "$FAULTS/hold"
 for signals in INT TERM "INT INT" mpirun; do

@@ -185,11 +185,11 @@ static int rank_of(MPI_Comm world)
 }
 
 /* Returns the exit code; prints the one line of an error. */
-static int run(struct call *c)
+static int run(struct call *c, enum status (*what)(struct call *c, struct err *e))
 {
     struct err e = {0};
     const int rank = rank_of(c->world);
-    enum status st = c->command->run(c, &e);
+    enum status st = what(c, &e);
     if (st == OK && rank == 0 && c->code == EXIT_DONE) st = json_whole(&e);
     if (st == OK && rank == 0) st = flush_output(&e);
     if (st == OK) return c->code;
@@ -244,7 +244,27 @@ static int run_without_mpi(int argc, char **argv)
                      .argc = argc - 1,
                      .argv = argv + 1,
                      .code = EXIT_DONE};
-    return run(&c);
+    return run(&c, c.command->run);
+}
+
+static bool is_launched(void)
+{
+    static const char *const by[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
+        if (getenv(by[i])) return true;
+    return false;
+}
+
+bool cli_ends_early(int argc, char **argv, int *code)
+{
+    struct call c = {.command = choose(argc, argv, false),
+                     .world = MPI_COMM_NULL,
+                     .argc = argc - 1,
+                     .argv = argv + 1,
+                     .code = EXIT_DONE};
+    if (!c.command || !c.command->early || is_launched()) return false;
+    *code = run(&c, c.command->early);
+    return *code != EXIT_DONE || c.help;
 }
 
 /* mpirun, or qtraj launch, ends the other ranks. */
@@ -278,7 +298,7 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
     else if (rank == 0)
         set_threads(MPI_COMM_SELF, true);
     if (c.command != &cmd_run) startup_end();
-    if (c.command->all_ranks || rank == 0) code = run(&c);
+    if (c.command->all_ranks || rank == 0) code = run(&c, c.command->run);
     startup_end();
     *apart = c.apart;
     if (rank == 0 && c.command == &cmd_run) cli_leave_verdict(c.later ? CLI_LATER : code);

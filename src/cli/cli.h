@@ -45,6 +45,9 @@ struct command {
     bool all_ranks;        /* collective on world; else it runs on rank 0 while the others wait */
     bool without_mpi;      /* MPI is not started: world is MPI_COMM_NULL */
     bool rank_0_waits;     /* with several ranks, rank 0 does not compute and needs no cores */
+    /* What may end the command before MPI is started, which takes half a second, in a process that
+     * no launcher has started: an error, or call.help. NULL: nothing */
+    enum status (*early)(struct call *c, struct err *e);
     enum status (*run)(struct call *c, struct err *e);
 };
 
@@ -75,6 +78,8 @@ void cli_print_commands(FILE *out);
 
 /* True if argv[1] is a command without MPI: then cli_main is called with MPI_COMM_NULL. */
 bool cli_without_mpi(int argc, char **argv);
+/* True if the command has ended before MPI is started (struct command), with *code. */
+bool cli_ends_early(int argc, char **argv, int *code);
 /* A code that stands for how `qtraj run` ended is left in the file that this variable names, for
  * `qtraj launch`: mpirun's own says little. */
 #define CLI_VERDICT "QTRAJ_VERDICT"

@@ -5,7 +5,6 @@
 #include "cli/run_arguments.h"
 #include "cli/run_until.h"
 #include "results/lock.h"
-#include "results/part_files.h"
 #include "results/results.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -210,15 +209,6 @@ static enum status launch_until_end(struct launch *l, struct launched *how, stru
     return OK;
 }
 
-/* *out (owned by the caller) = what the run writes. */
-static enum status find_results(const struct launch *l, const struct sweep *sweep, char **out,
-                                struct err *e)
-{
-    const struct plan_part *part = &l->run.choice.part;
-    if (part->n) return parts_path(sweep->results, part->k, part->n, out, e);
-    return mem_string(out, sweep->results, e);
-}
-
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -237,8 +227,9 @@ static enum status run(struct call *c, struct err *e)
     TRY(run_arguments(&l.run, c, more, sizeof more / sizeof *more, e));
     if (c->help) goto done;
     TRY(sweep_read(l.run.path, (const char *const *)l.run.set.items, l.run.set.n, &sweep, e));
-    TRY(find_results(&l, &sweep, &results, e));
+    TRY(run_arguments_results(&l.run, &sweep, &results, e));
     TRY(journal_path(results, &journal, e));
+    TRY(lock_check_free(journal, e));
     TRY(make_verdict(&l, e));
     TRY(make_command(&l, e));
     if (l.requeue) TRY(requeue_begin(&l.before, &sweep, results, journal, e));

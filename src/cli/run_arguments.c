@@ -1,5 +1,7 @@
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
+#include "results/part_files.h"
+#include "util/mem.h"
 #include <string.h>
 
 void run_arguments_free(struct run_arguments *a)
@@ -38,4 +40,12 @@ enum status run_arguments(struct run_arguments *a, struct call *c, const struct 
     a->choice.n_only = a->only.n;
     a->choice.only = a->only.items;
     return plan_choice_check(&a->choice, e);
+}
+
+enum status run_arguments_results(const struct run_arguments *a, const struct sweep *sweep,
+                                  char **out, struct err *e)
+{
+    const struct plan_part *part = &a->choice.part;
+    if (part->n) return parts_path(sweep->results, part->k, part->n, out, e);
+    return mem_string(out, sweep->results, e);
 }

@@ -16,3 +16,6 @@ void run_arguments_free(struct run_arguments *a);
  * ERR_USAGE: a bad --only or --part. */
 MUST_USE enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more,
                                    int n, struct err *e);
+/* *out (the caller frees) = the cube that such a run of the sweep writes. ERR_NOMEM. */
+MUST_USE enum status run_arguments_results(const struct run_arguments *a, const struct sweep *sweep,
+                                           char **out, struct err *e);

@@ -373,7 +373,9 @@ struct lock_holder lock_look(const char *journal)
     const double age = seconds_between(&file.st_mtim, &now);
     const enum holder_state state = holder_look(holder, self, age);
     out.certain = state == HOLDER_RUNS;
-    out.held = out.certain || (state == HOLDER_UNKNOWN && age < lease_of(holder));
+    out.ending = out.certain && holder_is_ending(holder);
+    out.renewed = age < lease_of(holder);
+    out.held = out.certain || (state == HOLDER_UNKNOWN && out.renewed);
     out.pid = json_integer_value(json_object_get(holder, "pid"));
     snprintf(out.host, sizeof out.host, "%s", json_text(holder, "host", "unknown"));
     snprintf(out.utc, sizeof out.utc, "%s", json_text(holder, "utc", "unknown"));
@@ -383,4 +385,27 @@ done:
     free(path);
     free(resolved);
     return out;
+}
+
+/* Whether another process holds flock on the journal. */
+static bool is_busy(const char *journal)
+{
+    const int fd = open(journal, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const bool busy = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    return busy;
+}
+
+enum status lock_check_free(const char *journal, struct err *e)
+{
+    const double moment = 0.25, end = clock_seconds() + moment;
+    struct lock_holder h;
+    for (;;) {
+        h = lock_look(journal);
+        if (!h.certain || h.ending || !h.renewed || !is_busy(journal)) return OK;
+        if (clock_seconds() > end) break;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    RAISE(ERR_LOCKED, "%s.lock: held by process %lld on host %s since %s", journal,
+          (long long)h.pid, h.host, h.utc);
 }

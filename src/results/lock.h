@@ -34,8 +34,13 @@ void lock_abandon(struct lock *l);
 struct lock_holder {
     bool held;    /* false: by nobody, by a process that is gone, or not renewed for a lease */
     bool certain; /* it runs on this host; else that is what its lock says */
+    bool ending;  /* and has begun to exit */
+    bool renewed; /* within its lease */
     char host[256], utc[21];
     int64_t pid;
 };
 /* Only reads; needs no permission but to read. */
 struct lock_holder lock_look(const char *journal);
+/* Without taking the lock: ERR_LOCKED, as of lock_take, if a process of this host certainly holds
+ * it, renews it, and goes on to do so for a quarter of a second. ERR_NOMEM. */
+MUST_USE enum status lock_check_free(const char *journal, struct err *e);

@@ -57,6 +57,9 @@ for spelling in real/own.h5 real/own "$work/real/own.h5" linked/own.h5 linked/..
     says 2 "process $run on host $(hostname)" run sweep.yaml --set "results=$spelling"
     echo "$spelling: refused after $(($(date +%s%3N) - before)) ms"
 done
+# a second run is refused before it starts MPI, which fails here, or mpirun
+OMPI_MCA_pml=none says 2 "process $run on host" run sweep.yaml --set results=real/own.h5
+OMPI_MCA_pml=none says 2 "process $run on host" launch sweep.yaml --set results=real/own.h5
 says 2 "process $run on host" rebuild linked/own.h5 real/own.journal
 rm real/own.journal.lock # by hand: others are kept out all the same, and the holder makes it again
 says 2 real/own.journal run sweep.yaml --set results=real/own.h5

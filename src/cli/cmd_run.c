@@ -202,9 +202,10 @@ static enum status resumable(struct call *c, enum status st, struct err *e)
     return OK;
 }
 
-/* All ranks come to the same end, unless some are lost. */
+/* All ranks come to the same end, unless some are lost. Then the journal has all records, unless
+ * the run was stopped: the states of finished visits go. */
 static enum status come_together(struct run_master *m, struct call *c, int rank, bool lost,
-                                 enum status st, struct err *e)
+                                 struct visit_cache *cache, enum status st, struct err *e)
 {
     const int code = st == OK ? c->code : cli_exit_code(st);
     if (rank == 0) run_journal_close(&m->out, code); /* while nothing can end this process */
@@ -212,6 +213,9 @@ static enum status come_together(struct run_master *m, struct call *c, int rank,
     if (c->apart && rank > 0) log_error("rank %d: %s", rank, e->text);
     if (c->apart) return st;
     st = err_agree(c->world, st, e);
+    int stored = st == OK && c->code != EXIT_STOPPED;
+    MPI_Bcast(&stored, 1, MPI_INT, 0, c->world);
+    if (stored) visit_states_remove(cache);
     link_bye(m->link);
     return st;
 }
@@ -235,9 +239,10 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
     enum status st = sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &rescue, &outcome, e);
     if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
     c->later = st == OK && c->code == EXIT_STOPPED && !sched_told_to_stop();
-    visit_cache_free(&worker.cache);
     if (rank == 0) st = resumable(c, st, e);
-    return come_together(m, c, rank, outcome.lost, st, e);
+    st = come_together(m, c, rank, outcome.lost, &worker.cache, st, e);
+    visit_cache_free(&worker.cache);
+    return st;
 }
 
 static enum status take_share(void *context, const char *terms, struct err *e)

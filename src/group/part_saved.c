@@ -24,8 +24,10 @@ enum status part_saved_open(const struct part_context *c, int part, const char *
 {
     enum status st = OK;
     char hash[HASH_HEX], *label = NULL;
-    struct saved_place place = {
-        .comm = c->group->comm, .folder = c->visit->run.checkpoints, .name = hash};
+    struct saved_place place = {.comm = c->group->comm,
+                                .folder = c->visit->run.checkpoints,
+                                .name = hash,
+                                .ended = &c->cache->ended};
     *out = NULL;
     if (!place.folder) return OK;
     hash_text(name, hash);
@@ -38,9 +40,11 @@ done:
     return st;
 }
 
-void part_saved_end(struct saved *s, enum status st)
+void part_saved_end(const struct part_context *c, struct saved *s, enum status st)
 {
-    const bool goes_on = st == ERR_STOPPED || st == ERR_FULL || st == ERR_MPI;
-    if (!goes_on) saved_remove(s);
-    saved_close(s);
+    if (!s) return;
+    if (st == ERR_STOPPED || st == ERR_FULL || st == ERR_MPI || c->lost->code != OK)
+        saved_close(s);
+    else
+        saved_end(s, &c->cache->ended);
 }

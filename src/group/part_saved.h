@@ -9,6 +9,7 @@
  * fingerprint. Collective on the context's group. Errors of saved_open. */
 MUST_USE enum status part_saved_open(const struct part_context *c, int part, const char *name,
                                      const char *settings, struct saved **out, struct err *e);
-/* Closes it when the work has ended with st, and removes the files unless a later run can continue:
- * after a stop, a full disk or a failure of MPI. Local. */
-void part_saved_end(struct saved *s, enum status st);
+/* Closes it when the work has ended with st. If a later run can continue, the files stay: after a
+ * stop, a full disk, a failure of MPI, or if a record could not be given away. Otherwise they go
+ * when the records are in the journal: at the next visit (visit_states_remove). Local. */
+void part_saved_end(const struct part_context *c, struct saved *s, enum status st);

@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 struct lru;
+struct saved;
 
 /* The parts of a visit, in the order in which they run (visit/parts.c has the table). */
 enum part_id { PART_CELLS, PART_SECOND_ORDER, PART_CURVATURE, PART_SURFACE, PART_N };
@@ -46,6 +47,7 @@ struct visit_cache {
     struct lru *inputs;   /* inputs.h */
     struct lru *surfaces; /* surface.h */
     struct pace_past past;
+    struct saved *ended; /* states of finished work whose records may be on their way (saved.h) */
 };
 
 /* Callbacks of a visit. All except emit may be NULL. */

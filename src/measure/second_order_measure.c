@@ -199,7 +199,7 @@ static enum status open_saved(struct measuring *m, const int64_t *which, int64_t
     struct part_context *c = m->s->writable;
     struct saved **saved = &c->saved[PART_SECOND_ORDER];
     char *name = NULL;
-    part_saved_end(*saved, OK);
+    part_saved_end(c, *saved, OK);
     *saved = NULL;
     measurement_save_to(&m->base, NULL);
     if (!m->diagonal || m->s->group != c->group) return OK;

@@ -6,6 +6,7 @@
 #include "util/mem.h"
 #include "util/words.h"
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,9 @@ enum { SLOTS = 2 }; /* a new state does not overwrite the last one */
 static const double share_of_time = 0.01;
 /* A save is expected to take these seconds, and its bytes at this rate, or as long as the longest
  * one so far. */
-static const double first_seconds = 0.5, first_rate = 200e6;
+static const double first_seconds = 0.3, first_rate = 200e6;
+/* It is made when so many times that fit, so that a slower one still keeps within the share. */
+static const double reserve = 2;
 
 struct saved {
     MPI_Comm comm;
@@ -33,9 +36,11 @@ struct saved {
     bool always;                    /* at every point */
     bool fresh;                     /* nothing was done since the state was loaded */
     bool off;                       /* saving has failed; the same on all ranks */
-    double began, spent, longest;   /* seconds: since when, for saving, the longest save */
+    double began;                   /* clock_seconds */
+    struct saved_times times;
     enum status (*agree)(void *context, enum status st, struct err *e);
     void *context;
+    struct saved **ended, *next; /* works before this one; in such a list */
 };
 
 /* --- opening --- */
@@ -81,7 +86,7 @@ static const char *unusable(const struct saved *s, const struct saved_trailer *t
     static const char *const differs[SAVED_IDENTITY_N] = {
         [SAVED_SETTINGS] = "it was saved with other settings",
         [SAVED_INPUTS] = "an input file has changed",
-        [SAVED_BUILD] = "another build of qtraj saved it"};
+        [SAVED_BUILD] = "another build of qtraj or another BLAS kernel saved it"};
     if (t->size != s->size) {
         snprintf(ranks, sizeof ranks, "it is that of %lld rank%s", (long long)t->size,
                  t->size == 1 ? "" : "s");
@@ -169,6 +174,7 @@ enum status saved_open(const struct saved_place *place, struct saved **out, stru
     TRY(err_agree(place->comm, mem_zero(&s, 1, sizeof *s, "a saved state", e), e));
     s->comm = place->comm;
     s->load.fd = -1;
+    s->ended = place->ended;
     s->began = clock_seconds();
     s->always = saves_always();
     MPI_Comm_rank(s->comm, &s->rank);
@@ -186,6 +192,9 @@ done:
 void saved_close(struct saved *s)
 {
     if (!s) return;
+    if (s->times.n)
+        log_trace("saved", "%s: %lld states; saving took %.3f s of %.3f s", s->label,
+                  (long long)s->times.n, s->times.spent, clock_seconds() - s->began);
     saved_file_close(&s->load);
     for (int i = 0; i < SLOTS; i++) free(s->slots[i]);
     free(s->temporary);
@@ -203,6 +212,23 @@ void saved_remove(struct saved *s)
     for (int i = 0; i < SLOTS; i++) (void)unlink(s->slots[i]);
     (void)unlink(s->temporary);
     (void)rmdir(s->folder); /* the last state of all */
+}
+
+void saved_end(struct saved *s, struct saved **list)
+{
+    if (!s) return;
+    saved_file_close(&s->load);
+    s->next = *list;
+    *list = s;
+}
+
+void saved_forget(struct saved **list, bool removes)
+{
+    for (struct saved *s; (s = *list);) {
+        *list = s->next;
+        if (removes) saved_remove(s);
+        saved_close(s);
+    }
 }
 
 /* Whether it is a name that this file makes: 32 hexadecimal digits, rank, slot or "tmp". */
@@ -289,16 +315,27 @@ static double first_takes(int64_t bytes)
 
 double saved_first_after(int64_t bytes)
 {
-    return saves_always() ? 1e-3 : first_takes(bytes) / share_of_time;
+    return saves_always() ? 1e-3 : reserve * first_takes(bytes) / share_of_time;
 }
 
-/* On rank 0: whether one more save keeps within the share of the time. */
+bool saved_is_due(const struct saved_times *t, int64_t bytes, double elapsed)
+{
+    const double expected = fmax(t->longest, first_takes(bytes));
+    return t->spent + reserve * expected <= share_of_time * elapsed;
+}
+
+void saved_took(struct saved_times *t, double seconds)
+{
+    t->spent += seconds;
+    t->longest = fmax(t->longest, seconds);
+    t->n++;
+}
+
+/* On rank 0. */
 static bool is_due(const struct saved *s)
 {
-    if (s->always) return true;
-    const double first = first_takes(saved_file_bytes(s->levels) * s->size);
-    const double expected = s->longest > first ? s->longest : first;
-    return s->spent + expected <= share_of_time * (clock_seconds() - s->began);
+    return s->always || saved_is_due(&s->times, saved_file_bytes(s->levels) * s->size,
+                                     clock_seconds() - s->began);
 }
 
 /* Writes this rank's file; the folder is made by all, because nodes may not share it. */
@@ -341,11 +378,10 @@ static void save(struct saved *s)
     }
     count++;
     const double took = clock_seconds() - start;
-    if (took > s->longest) s->longest = took;
-    s->spent += took;
-    log_trace("saved", "%s: state %lld, %.1f MB in %.3f s; saving took %.3f s of %.3f s", s->label,
-              (long long)s->trailer.generation, (double)s->trailer.bytes / 1e6, took, s->spent,
-              clock_seconds() - s->began);
+    saved_took(&s->times, took);
+    if (s->ended) saved_forget(s->ended, true);
+    log_trace("saved", "%s: state %lld, %.1f MB in %.3f s", s->label,
+              (long long)s->trailer.generation, (double)s->trailer.bytes / 1e6, took);
 }
 
 enum status saved_point(struct saved *s, struct err *e)

@@ -28,6 +28,8 @@ struct saved_place {
     /* A state is used only if all of them are equal. Those of rank 0 count. SAVED_BUILD is added to
      * a digest of the program's file. */
     char identity[SAVED_IDENTITY_N][HASH_HEX];
+    struct saved **ended; /* borrowed; NULL: none. Works of saved_end before this one, whose files
+                             go as soon as this one has a state of its own */
 };
 
 /* Looks for a state of this work. If there is one of this identity and number of ranks, the levels
@@ -36,8 +38,13 @@ struct saved_place {
 MUST_USE enum status saved_open(const struct saved_place *place, struct saved **out, struct err *e);
 /* Leaves the files. Local. */
 void saved_close(struct saved *s);
-/* Removes the files: the work is done. Local. */
+/* Removes the files: the work is done, and its results are stored. Local. */
 void saved_remove(struct saved *s);
+/* Closes it too, adding it to a list: the work is done, but its results may not be stored yet, and
+ * a run that dies now needs the files. Local. */
+void saved_end(struct saved *s, struct saved **list);
+/* Empties the list; removes: their results are stored, and the files go. Local. */
+void saved_forget(struct saved **list, bool removes);
 /* Removes a folder of states and the states in it, except those that other processes remove at the
  * same time. Local. */
 void saved_remove_all(const char *folder);

@@ -46,3 +46,14 @@ MUST_USE enum status saved_file_open(const char *path, const struct saved_traile
 void saved_file_close(struct saved_move *m);
 /* Moves one level. */
 void saved_file_level(struct saved_move *m, const struct saved_level *level);
+
+/* What the saves of a work have taken. */
+struct saved_times {
+    int64_t n;
+    double spent, longest; /* seconds: of all, of one */
+};
+/* Whether one more save, of so many bytes on all ranks, keeps within 1 % of the elapsed seconds,
+ * even if it takes twice what is expected. */
+bool saved_is_due(const struct saved_times *t, int64_t bytes, double elapsed);
+/* Counts a save. */
+void saved_took(struct saved_times *t, double seconds);

@@ -2,6 +2,7 @@
 #include "visit/visit.h"
 #include "group/seen.h"
 #include "measure/surface.h"
+#include "saved/saved.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>
@@ -37,6 +38,12 @@ void visit_cache_free(struct visit_cache *c)
 {
     visit_inputs_forget(c);
     surface_forget(c);
+    saved_forget(&c->ended, false);
+}
+
+void visit_states_remove(struct visit_cache *c)
+{
+    saved_forget(&c->ended, true);
 }
 
 bool visit_has_piece(const struct visit *v, int i)

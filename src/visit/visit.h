@@ -35,8 +35,10 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n);
 /* out = the digest (seen.h) of the input files of part i's records as they are now. */
 void visit_seen(const struct visit *v, int i, char out[HASH_HEX]);
 
-/* Frees what the cache holds. */
+/* Frees what the cache holds; saved states of the last visit stay. */
 void visit_cache_free(struct visit_cache *c);
+/* Removes the saved states of finished visits: their records are in the journal. */
+void visit_states_remove(struct visit_cache *c);
 
 /* Runs the visit and emits, as soon as it is scored, one checkpoint record (unless cells_only or
  * scored) and one record per cell (unless scored), then their completions, then the curvature

@@ -114,6 +114,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     c.provenance.fingerprint = fingerprint;
     c.provenance.seen = c.seen[PART_CELLS];
     visit_inputs_trim(cache);
+    visit_states_remove(cache); /* the master has handed this visit out after the records before */
     /* Before they are read: what changes from now on counts as changed. */
     for (int i = 0; i < PART_N; i++)
         if (group.rank == 0 && visit_wants(v, i)) visit_seen(v, i, c.seen[i]);
@@ -121,7 +122,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     pace_close(&pace);
 done:
     for (int i = PART_N - 1; i >= 0; i--) {
-        part_saved_end(c.saved[i], st);
+        part_saved_end(&c, c.saved[i], st);
         if (c.state[i]) visit_part(i)->close(&c);
         free(c.state[i]);
     }

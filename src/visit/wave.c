@@ -233,7 +233,7 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     if (r->scored) TRY(r->scored(r->context, streams, n, first, e));
 done:
     saved_leave(v.saved, &v.level);
-    part_saved_end(v.saved, st);
+    part_saved_end(r->context, v.saved, st);
     workspace_free(&w);
     return st;
 }

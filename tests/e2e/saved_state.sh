@@ -22,11 +22,16 @@ calibration: {text: text.txt, length: 64, samples: 8}
 evaluation: [{name: own, text: text.txt, length: 64, skip: 16, samples: 8}]
 YAML
 
-# run NAME RANKS ARGUMENT ...: RANKS 1: one process
+# run NAME RANKS ARGUMENT ...: RANKS 1: one process, without mpirun, which takes longer than the visit
 run() {
     local name=$1 ranks=$2
     shift 2
-    launch 120 "$ranks" run "$work/sweep.yaml" --set "results=$work/$name.h5" "$@"
+    set -- run "$work/sweep.yaml" --set "results=$work/$name.h5" "$@"
+    if [ "$ranks" = 1 ]; then
+        timeout -k 5 120 "$QTRAJ" "$@" >"$work/out" 2>"$work/err" </dev/null
+    else
+        launch 120 "$ranks" "$@"
+    fi
 }
 # die COUNT TEXT NAME RANKS ARGUMENT ...: the same, saving everywhere; killed before the COUNT-th line with TEXT. Its log is
 # added to $work/NAME.log.
@@ -54,14 +59,23 @@ in_turns() {
 variants=3
 run whole 1 || fail "undisturbed: $(cat "$work/err")"
 grep -q 'trace saved' "$work/err" && fail "a short visit saves its state"
-for count in 1 2; do
-    in_turns $((variants + count)) 'trace visit: block' "turns$count" 1
-    [ $kills -ge $((blocks - 1)) ] || fail "killed only $kills times"
-    lines=$(grep -c 'trace visit: block' "$work/turns$count.log")
-    [ "$lines" -le $((blocks * variants + kills * (count - 1))) ] || fail "$lines blocks were computed"
-    compare whole "turns$count"
-done
-echo "killed $kills times at $((variants + count)) blocks of variants, $lines computed"
+# alone NAME COUNT TEXT REPEATED: each kill may repeat the work of REPEATED blocks of variants
+alone() {
+    local name=$1 lines most
+    in_turns "$2" "$3" "$name" 1
+    [ $kills -ge $((blocks - 1)) ] || fail "$name: killed only $kills times"
+    lines=$(grep -c 'trace visit: block' "$work/$name.log")
+    [ "$3" = 'trace saved' ] || lines=$((lines + kills)) # the one that was killed before it wrote its line
+    most=$((blocks * variants + kills * $4))
+    echo "$name: killed $kills times; $lines blocks of variants computed, at most $most, $((blocks * variants)) undisturbed"
+    [ "$lines" -le $most ] || fail "$name: too many"
+    compare whole "$name"
+}
+alone between $((variants + 2)) 'trace visit: block' $((variants - 1)) # after one of the next block's variants
+alone end $((2 * variants)) 'trace visit: block' $variants             # after all of them, before the state is saved
+alone boundary 1 'trace saved' 0                                       # when it is saved
+grep -q "$blocks of $blocks blocks are done" "$work/err" || fail "after the last block: $(cat "$work/err")"
+grep -q 'trace visit: block' "$work/err" && fail "a block was computed twice"
 
 # States on scratch in bf16, in one wave; then in memory, in waves of one variant.
 tight() { # NAME EXPECTED COUNT ARGUMENT ...: with hardly more memory than the least, as the message about too little says
@@ -78,13 +92,6 @@ tight() { # NAME EXPECTED COUNT ARGUMENT ...: with hardly more memory than the l
 tight scratch "states in $work" $((variants + 2)) --set run.activations=bf16
 tight waves '3 waves of 1 variants' 3 --set run.scratch=off
 
-# After the last block only the head is left.
-die 1 'state 4' head 1 && fail "not killed behind the last block"
-run head 1 || fail "before the head: $(cat "$work/err")"
-grep -q "$blocks of $blocks blocks are done" "$work/err" || fail "before the head: $(cat "$work/err")"
-grep -q 'trace visit: block' "$work/err" && fail "a block was computed twice"
-compare whole head
-
 # --- what cannot be used ---
 
 die 1 'state 3' changed 1
@@ -92,6 +99,25 @@ touch "$work/text.txt"
 run changed 1 || fail "a changed input: $(cat "$work/err")"
 grep -q 'the saved state is ignored: an input file has changed' "$work/err" || fail "a changed input: $(cat "$work/err")"
 compare whole changed
+
+mkdir -p "$work/copy/step000500"
+cp "$quickstart"/trajectory/step000500/* "$work/copy/step000500/"
+copy=(--set "models[0].path=$work/copy/{checkpoint}")
+die 1 'state 3' weights 1 "${copy[@]}"
+cp --remove-destination "$quickstart"/trajectory/step000900/* "$work/copy/step000500/"
+run weights 1 "${copy[@]}" || fail "other weights: $(cat "$work/err")"
+grep -q 'the saved state is ignored: an input file has changed' "$work/err" || fail "other weights: $(cat "$work/err")"
+
+if [ "$(uname -m)" = x86_64 ]; then # another fingerprint
+    OPENBLAS_CORETYPE=Nehalem die 1 'state 3' kernel 1
+    run kernel 1 || fail "another BLAS kernel: $(cat "$work/err")"
+    grep -q 'the saved state is ignored: another build of qtraj or another BLAS kernel' "$work/err" || fail "another BLAS kernel: $(cat "$work/err")"
+fi
+
+die 1 'state 3' variants 1
+run variants 1 --set bits='[2, 3]' || fail "more variants: $(cat "$work/err")"
+grep -q 'continues from' "$work/err" && fail "a state of other variants is used"
+[ ! -e "$work/variants.h5.checkpoints" ] || fail "the state of other variants is left"
 
 die 1 'state 3' torn 1
 for file in "$work"/torn.h5.checkpoints/*; do truncate -s -100 "$file"; done
@@ -123,6 +149,24 @@ die 1 'trace saved [1]: quickstart step000500 (cells): state 3' size 3 "${group[
 run size 1 || fail "another size: $(cat "$work/err")"
 grep -q 'the saved state is ignored: it is that of 2 ranks' "$work/err" || fail "another size: $(cat "$work/err")"
 compare whole size
+
+# The master's disk is full when the cells arrive: their visit has ended on its rank, which must not have removed its state yet.
+full=$(readlink -f "$work")/full.journal
+: >"$full"
+die 1 'state 4' full 2 && fail "not killed"
+FAULT_REPORT=$work/fault FAULT_CALLS=write FAULT_AT=2 FAULT_DO=ENOSPC FAULT_STAYS=1 FAULT_FOLDER=$full FAULT_RANK=0 LD_PRELOAD=$FAULT_LIBRARY QTRAJ_SAVE=always \
+    run full 2
+[ $? = 3 ] || fail "a full disk under the journal: $(cat "$work/err")"
+run full 2 || fail "after a full disk: $(cat "$work/err")"
+grep -q "$blocks of $blocks blocks are done" "$work/err" || fail "after a full disk: $(cat "$work/err")"
+compare whole full
+
+# No room for the states: a warning, and the visit goes on.
+FAULT_REPORT=$work/fault FAULT_CALLS=write FAULT_AT=3 FAULT_DO=ENOSPC FAULT_STAYS=1 FAULT_FOLDER=$(readlink -f "$work")/room.h5.checkpoints LD_PRELOAD=$FAULT_LIBRARY \
+    QTRAJ_SAVE=always run room 1 || fail "no room for states: $(cat "$work/err")"
+grep -q 'its state cannot be saved, an interruption will lose its work: .*No space left' "$work/err" || fail "no room for states: $(cat "$work/err")"
+grep -c 'cannot be saved' "$work/err" | grep -qx 1 || fail "no room for states: $(cat "$work/err")"
+compare whole room
 
 # --- curvature: after each product ---
 

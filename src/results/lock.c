@@ -286,6 +286,19 @@ static enum status try_once(struct attempt *a, struct rival *r, struct err *e)
 
 /* --- all of it --- */
 
+/* A file on the way to a lock whose writer was killed before it said who it is: nobody has locked
+ * it and it is not whole. */
+static bool is_abandoned(const char *path)
+{
+    json_t *holder = NULL;
+    const int fd = fsx_open_as(path, O_RDONLY | O_NONBLOCK);
+    const bool abandoned = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+                           json_read_file(path, 1 << 16, &holder, NULL) != OK;
+    json_decref(holder);
+    if (fd >= 0) close(fd);
+    return abandoned;
+}
+
 /* Removes what killed runs left beside the journal on their way to the lock. */
 static void remove_leftovers(const struct lock *l)
 {
@@ -297,8 +310,9 @@ static void remove_leftovers(const struct lock *l)
         struct rival r = {.lease = usual_lease};
         if (strncmp(d->d_name, base, n) != 0 || d->d_name[n] != '.') continue;
         if (mem_format(&path, NULL, "%s/%s", folder, d->d_name) != OK) break;
-        if (stat(path, &r.file) == 0 && json_read_file(path, 1 << 16, &r.holder, NULL) == OK &&
-            holder_look(r.holder, l->self, 0) == HOLDER_GONE)
+        if (json_read_file(path, 1 << 16, &r.holder, NULL) == OK
+                ? holder_look(r.holder, l->self, 0) == HOLDER_GONE
+                : is_abandoned(path))
             unlink(path);
         json_decref(r.holder);
         free(path);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ enum status lock_write_temporary(struct lock *l, struct err *e)
     enum status st = OK;
     int fd = fsx_open_as(l->temporary, O_WRONLY | O_CREAT | O_TRUNC);
     ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", l->path, strerror(errno));
+    (void)flock(fd, LOCK_EX | LOCK_NB); /* while it does not say yet whose it is */
     st = fsx_write(fd, l->path, l->text, strlen(l->text), e);
     if (st == OK && !fsx_sync(fd, FSX_ALL))
         st = err_set(e, fsx_errno_status(errno), __FILE__, __LINE__, "%s: fsync: %s", l->path,

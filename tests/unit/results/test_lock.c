@@ -386,10 +386,12 @@ static void leftovers_go(void **state)
     struct lock *l;
     die_with_lock(results);
     char *lock = sample_path(folder, "x.journal.lock"),
-         *left = sample_path(folder, "x.journal.lock.1");
+         *left = sample_path(folder, "x.journal.lock.1"),
+         *empty = sample_path(folder, "x.journal.lock.2"); /* killed before its first write */
     char *half = sample_path(folder, "x.journal.tmp.123");
     assert_int_equal(fsx_read(lock, 0, &text, NULL, NULL), OK);
     assert_int_equal(fsx_write_atomic(left, text, strlen(text), NULL), OK);
+    assert_int_equal(fsx_write_atomic(empty, "", 0, NULL), OK);
     assert_int_equal(fsx_write_atomic(half, text, strlen(text), NULL), OK);
     assert_int_equal(fsx_write_atomic(mine, text, strlen(text), NULL), OK);
     assert_int_equal(lock_take(results, NULL, &l, NULL), OK);
@@ -399,6 +401,7 @@ static void leftovers_go(void **state)
     free(text);
     free(lock);
     free(left);
+    free(empty);
     free(half);
     free(mine);
     free(results);

@@ -14,6 +14,7 @@ int main(int argc, char **argv)
     /* A closed pipe and a file that has reached its size limit then fail as a full disk does. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    json_setup();
     if (cli_without_mpi(argc, argv)) return cli_main(MPI_COMM_NULL, argc, argv, &apart);
     int early;
     if (cli_ends_early(argc, argv, &early)) return early;
@@ -22,7 +23,6 @@ int main(int argc, char **argv)
         return EXIT_INTERNAL;
     }
     mem_setup();
-    json_setup();
     linalg_setup();
     int code = cli_main(MPI_COMM_WORLD, argc, argv, &apart);
     if (apart) {

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/target.h"
 #include "config/sweep.h"
+#include "report/part_table.h"
 #include "report/results_report.h"
 #include "results/kind.h"
 #include "util/fsx.h"
@@ -22,12 +23,17 @@ static bool ends_with(const char *name, const char *ending)
 struct place {
     char *cube, *journal;
     bool from_sweep;
+    struct parts parts;      /* of a folder of parts, or of the sweep: all are read */
+    struct part_look *looks; // (parts.n)
 };
 
 static void place_free(struct place *p)
 {
     free(p->cube);
     free(p->journal);
+    for (int64_t i = 0; p->looks && i < p->parts.n; i++) part_look_free(&p->looks[i]);
+    free(p->looks);
+    parts_free(&p->parts);
 }
 
 /* The cube of NAME.journal is NAME or NAME.h5: the one that is there. */
@@ -41,10 +47,36 @@ static enum status find_cube(const char *journal, char **out, struct err *e)
     return mem_format(out, e, "%.*s.h5", stem, journal);
 }
 
+/* The parts in a folder RESULTS.parts, or in any other. */
+static enum status find_parts(const char *folder, struct place *p, struct err *e)
+{
+    const char ending[] = ".parts";
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/') n--;
+    PASS(parts_list(folder, &p->parts, e));
+    NEED(p->parts.n > 0, ERR_USAGE,
+         "%s: no parts in this folder; expected journals such as part-001-of-008.journal", folder);
+    const size_t m = sizeof ending - 1;
+    const bool beside = n > m && strncmp(folder + n - m, ending, m) == 0;
+    PASS(mem_format(&p->cube, e, "%.*s", (int)(beside ? n - m : n), folder));
+    return journal_path(p->cube, &p->journal, e);
+}
+
+/* The parts of a sweep's results, if there are any. */
+static enum status add_parts(struct place *p, struct err *e)
+{
+    char *folder = NULL;
+    PASS(parts_folder(p->cube, &folder, e));
+    enum status st = fsx_is_dir(folder) ? parts_list(folder, &p->parts, e) : OK;
+    free(folder);
+    return st;
+}
+
 static enum status find_place(const char *name, struct place *p, struct err *e)
 {
     enum status st = OK;
     struct sweep sweep = {0};
+    if (fsx_is_dir(name)) return find_parts(name, p, e);
     p->from_sweep = ends_with(name, ".yaml") || ends_with(name, ".yml");
     if (p->from_sweep) TRY(sweep_read(name, NULL, 0, &sweep, e));
     if (ends_with(name, ".journal")) {
@@ -54,6 +86,7 @@ static enum status find_place(const char *name, struct place *p, struct err *e)
         TRY(mem_string(&p->cube, p->from_sweep ? sweep.results : name, e));
         TRY(journal_path(p->cube, &p->journal, e));
     }
+    if (p->from_sweep) TRY(add_parts(p, e));
 done:
     sweep_free(&sweep);
     return st;
@@ -100,10 +133,14 @@ static void warn_of_cube(const struct place *p, const struct report_about *about
 
 /* The journal is the truth, also while a run goes on, and at the start of a run there is no cube
  * yet; a cube that was named is read where it need not be the newest. */
-static enum status open_place(const char *name, const struct place *p, bool newest,
+static enum status open_place(const char *name, struct place *p, bool newest,
                               enum view_content content, const char *metrics,
                               struct results_view **out, struct err *e)
 {
+    if (p->parts.n) {
+        PASS(mem_zero(&p->looks, p->parts.n, sizeof *p->looks, "parts", e));
+        return parts_join(&p->parts, p->journal, content, p->looks, out, e);
+    }
     const char *file = p->from_sweep ? p->cube : name;
     const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
     NEED(there || journal || !p->from_sweep, ERR_IO,
@@ -217,6 +254,8 @@ static enum status run_status(struct call *c, struct err *e)
     if (about.cube == CUBE_MISSING)
         log_warn("%s: not there, but its journal is; the next run or qtraj rebuild makes it",
                  place.cube);
+    const struct part_table parts = {&place.parts, place.looks};
+    if (place.parts.n) about.parts = &parts;
     TRY(report_status(view, &about, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];
 done:
@@ -227,7 +266,7 @@ done:
 
 const struct command cmd_status = {
     .name = "status",
-    .arguments = "RESULTS [--json] [--exit-code]",
+    .arguments = "RESULTS|SWEEP.yaml|FOLDER [--json] [--exit-code]",
     .doc = "count finished and failed cells, and say why they failed",
     .run = run_status,
 };

@@ -31,11 +31,13 @@ enum cube_state {
     CUBE_MISSING
 };
 
+struct part_table;
 /* What status tells of results beside their records. */
 struct report_about {
     struct lock_holder holder; /* of their lock */
     enum cube_state cube;
-    int64_t lacks; /* of an older cube: records of the journal behind it */
+    int64_t lacks;                  /* of an older cube: records of the journal behind it */
+    const struct part_table *parts; /* (part_table.h) whose records they are; NULL: one journal's */
 };
 
 /* Counts of done, failed, not applicable and pending records of every kind; the messages of failed

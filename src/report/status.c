@@ -1,4 +1,5 @@
 /* The progress of a sweep, and why records failed. */
+#include "report/part_table.h"
 #include "report/results_report.h"
 #include "report/text_table.h"
 #include "report/verdict.h"
@@ -236,6 +237,11 @@ static void print_messages(const struct report *r, enum result_state state, cons
 
 /* --- the run --- */
 
+static bool runs(const struct report *r)
+{
+    return r->about->holder.held || (r->about->parts && part_table_runs(r->about->parts));
+}
+
 static enum report_verdict find_verdict(const struct report *r)
 {
     int64_t pending = r->unpredicted, failed = 0;
@@ -247,13 +253,13 @@ static enum report_verdict find_verdict(const struct report *r)
     }
     /* A run may be stopped when all is recorded, but not yet in the cube. */
     const char *end = json_text(results_view_end(r->view), "status", "");
-    if (pending || r->about->holder.held || strcmp(end, "stopped") == 0) return VERDICT_OPEN;
+    if (pending || runs(r) || strcmp(end, "stopped") == 0) return VERDICT_OPEN;
     return failed ? VERDICT_FAILED : VERDICT_DONE;
 }
 
 static const char *state_of(const struct report *r)
 {
-    return r->about->holder.held ? "running" : r->verdict == VERDICT_OPEN ? "stopped" : "done";
+    return runs(r) ? "running" : r->verdict == VERDICT_OPEN ? "stopped" : "done";
 }
 
 static void print_run(const struct report *r)
@@ -316,6 +322,7 @@ static enum status print_text(const struct report *r, struct err *e)
     putc('\n', r->out);
     print_messages(r, STATE_FAILED, "failed");
     print_messages(r, STATE_DONE, "done, but in part");
+    if (r->about->parts) return part_table_print(r->about->parts, &r->all, r->out, e);
     print_run(r);
     return OK;
 }
@@ -431,6 +438,8 @@ static enum status print_json(const struct report *r, struct err *e)
     TRY(messages_json(r, STATE_FAILED, failures, e));
     TRY(messages_json(r, STATE_DONE, in_part, e));
     set_counts(r, all);
+    if (r->about->parts)
+        json_object_set_new(all, "parts", part_table_json(r->about->parts, &r->all));
     if (r->unpredicted)
         json_object_set_new(all, "predictions",
                             json_pack("{s:I}", "pending", (json_int_t)r->unpredicted));

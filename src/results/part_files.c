@@ -1,4 +1,5 @@
 #include "results/part_files.h"
+#include "results/kind.h"
 #include "results/view.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -119,6 +120,97 @@ enum status parts_view(const char *results, enum view_content content, struct re
     *out = v;
     v = NULL;
 done:
+    results_view_close(v);
+    return st;
+}
+
+/* --- how far they are --- */
+
+void part_look_free(struct part_look *l)
+{
+    json_decref(l->plan);
+    *l = (struct part_look){0};
+}
+
+static void look_at(const json_t *record, struct part_look *out)
+{
+    const char *type = json_text(record, "type", "");
+    const char *utc = json_text(json_object_get(record, "provenance"), "utc_end", "");
+    out->stopped = strcmp(type, "end") == 0 && strcmp(json_text(record, "status", ""), "done") != 0;
+    if (out->holder.held && kind_find(type) && strcmp(utc, out->holder.utc) >= 0) out->recent++;
+    if (strcmp(type, "plan") != 0) return;
+    const json_t *part = json_object_get(record, "part");
+    json_decref(out->plan);
+    out->plan = json_incref((json_t *)(uintptr_t)record);
+    out->first = json_integer_value(json_object_get(part, "first"));
+    out->end = json_integer_value(json_object_get(part, "end"));
+}
+
+/* Leaves out what is long. */
+static enum status read_head(struct journal *j, int64_t i, json_t **out, struct err *e)
+{
+    static const char *const without[] = {"values", "layers", "tables", "sequence_loss", NULL};
+    PASS(journal_read(j, i, without, out, e));
+    if (strcmp(json_text(*out, "type", ""), "plan") != 0) return OK;
+    json_decref(*out);
+    return journal_read(j, i, NULL, out, e);
+}
+
+enum status part_look(const char *journal, struct part_look *out, struct err *e)
+{
+    enum status st = OK;
+    struct journal *j = NULL;
+    json_t *record = NULL;
+    /* First the lock: a run that ends in between leaves a journal that says so. */
+    out->holder = lock_look(journal);
+    TRY(journal_open_beside(journal, &j, e));
+    for (int64_t i = 0; i < journal_n(j); i++) {
+        TRY(read_head(j, i, &record, e));
+        look_at(record, out);
+        json_decref(record);
+        record = NULL;
+    }
+done:
+    json_decref(record);
+    journal_close(j);
+    return st;
+}
+
+static enum status add_plan(struct results_view *v, const json_t *plan, struct err *e)
+{
+    const json_t *had = results_view_plan(v);
+    if (!plan || (had && strcmp(json_text(plan, "utc", ""), json_text(had, "utc", "")) < 0))
+        return OK;
+    return view_add(v, plan, e);
+}
+
+enum status parts_join(const struct parts *p, const char *journal, enum view_content content,
+                       struct part_look *looks, struct results_view **out, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *v = NULL;
+    struct part_look whole = {0};
+    json_t *late = json_array();
+    ENSURE(late, ERR_NOMEM, "out of memory for a view");
+    TRY(view_new(&v, e));
+    if (journal && fsx_is_file(journal)) {
+        TRY(part_look(journal, &whole, e));
+        TRY(add_plan(v, whole.plan, e));
+        TRY(add_journal(journal, NULL, content, v, late, e));
+    }
+    for (int64_t i = 0; i < p->n; i++) {
+        TRY(part_look(p->part[i].journal, &looks[i], e));
+        TRY(add_plan(v, looks[i].plan, e));
+        TRY(add_journal(p->part[i].journal, NULL, content, v, late, e));
+    }
+    TRY(view_add_late(v, late, e));
+    ENSURE(results_view_plan(v), ERR_FORMAT, "%s: no plan in any part yet: nothing has been run",
+           p->n ? p->part[0].journal : "no parts");
+    *out = v;
+    v = NULL;
+done:
+    part_look_free(&whole);
+    json_decref(late);
     results_view_close(v);
     return st;
 }

@@ -35,3 +35,22 @@ MUST_USE enum status parts_add_records(const char *results, const char *own,
 /* *out = a view of all of them, without a plan; closed with results_view_close. */
 MUST_USE enum status parts_view(const char *results, enum view_content content,
                                 struct results_view **out, struct err *e);
+
+/* How far a part is, by its lock and its journal. */
+struct part_look {
+    struct lock_holder holder;
+    json_t *plan;       /* the newest; NULL: none yet */
+    int64_t first, end; /* its visits; 0, 0: unknown */
+    bool stopped;       /* its journal ends with an end record that says so */
+    int64_t recent;     /* results since the running process took the lock */
+};
+/* Zero-initialise. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
+MUST_USE enum status part_look(const char *journal, struct part_look *out, struct err *e);
+void part_look_free(struct part_look *l);
+
+/* *out = a view of the parts' journals together, and of `journal` (NULL: none), with the newest of
+ * their plans; looks (p->n): what part_look says of each. ERR_FORMAT: none has a plan yet; others
+ * as parts_view. */
+MUST_USE enum status parts_join(const struct parts *p, const char *journal,
+                                enum view_content content, struct part_look *looks,
+                                struct results_view **out, struct err *e);

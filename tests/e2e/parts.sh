@@ -78,6 +78,27 @@ cmp "$work/early.journal" "$work/merged.journal" || fail "merging on gives anoth
 "$QTRAJ" run "$sweep" --set "results=$work/merged.h5" 2>"$work/err" || fail "run on a merge: $(cat "$work/err")"
 grep -q 'nothing to do' "$work/err" || fail "a run computes again what was merged: $(cat "$work/err")"
 
+# A folder of parts, while one runs and after it was stopped; of the sweep when all are done.
+watched=$work/watch.h5.parts
+"$QTRAJ" run "$sweep" --set "results=$work/watch.h5" --part 1/2 >/dev/null 2>"$work/watch.err" &
+pid=$!
+wait_for 120 grep -q '"type":"plan"' "$watched/part-001-of-002.journal"
+kill -STOP $pid
+"$QTRAJ" status "$watched" >"$work/out" 2>"$work/err" || fail "status of a folder: $(cat "$work/err")"
+grep -q '^1 of 2 .* running ' "$work/out" && grep -q '^1 of 2 parts not started' "$work/out" || fail "status of a folder: $(cat "$work/out")"
+kill -CONT $pid
+kill -TERM $pid
+wait $pid
+"$QTRAJ" status "$watched" --json | "$python" -c '
+import json, sys
+part, = json.load(sys.stdin)["parts"]
+sys.exit(part["state"] != "stopped" or part["k"] != 1 or part["n"] != 2 or part["pending"] == 0)' || fail "no part of two is stopped"
+"$QTRAJ" status "$sweep" --exit-code >"$work/out" 2>"$work/err" || fail "status of the sweep: exit code $?: $(cat "$work/out" "$work/err")"
+"$QTRAJ" show "$parts" >"$work/folder.txt" 2>"$work/err" && "$QTRAJ" show "$work/merged.h5" >"$work/one.txt" 2>"$work/err" || fail "show: $(cat "$work/err")"
+cmp "$work/folder.txt" "$work/one.txt" || fail "show of a folder of parts and of their merge differ"
+"$QTRAJ" status "$work" >"$work/out" 2>"$work/err"
+[ $? = 2 ] && grep -q 'no parts in this folder' "$work/err" || fail "status of another folder: $(cat "$work/err")"
+
 # Refused, and left as it was.
 echo precious >"$work/notes.h5"
 merge 2 "$work/notes.h5" "$parts"

@@ -18,6 +18,7 @@ int main(int argc, char **argv)
     if (cli_without_mpi(argc, argv)) return cli_main(MPI_COMM_NULL, argc, argv, &apart);
     int early;
     if (cli_ends_early(argc, argv, &early)) return early;
+    cli_before_mpi(argc, argv);
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
         fprintf(stderr, "qtraj: error: MPI cannot be initialised\n");
         return EXIT_INTERNAL;

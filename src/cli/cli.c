@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &cmd_run,           &cmd_launch, &cmd_plan,     &cmd_status,    &cmd_show,
-    &cmd_rebuild,       &cmd_merge,  &cmd_options,  &cmd_methods,   &cmd_inspect,
-    &cmd_architectures, &cmd_eval,   &cmd_quantize, &cmd_curvature, &cmd_average,
-    &cmd_tokenize,      &cmd_doctor, &cmd_help,     &cmd_version,   &cmd_manuals,
+    &cmd_run,     &cmd_launch,   &cmd_plan,      &cmd_stage,   &cmd_status,   &cmd_show,
+    &cmd_rebuild, &cmd_merge,    &cmd_options,   &cmd_methods, &cmd_inspect,  &cmd_architectures,
+    &cmd_eval,    &cmd_quantize, &cmd_curvature, &cmd_average, &cmd_tokenize, &cmd_doctor,
+    &cmd_help,    &cmd_version,  &cmd_manuals,
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -225,6 +225,12 @@ bool cli_without_mpi(int argc, char **argv)
 {
     const struct command *command = choose(argc, argv, false);
     return command && command->without_mpi;
+}
+
+void cli_before_mpi(int argc, char **argv)
+{
+    const struct command *command = choose(argc, argv, false);
+    if (command && command->before_mpi) command->before_mpi();
 }
 
 void cli_leave_verdict(int code)

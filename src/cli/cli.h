@@ -48,6 +48,8 @@ struct command {
     /* What may end the command before MPI is started, which takes half a second, in a process that
      * no launcher has started: an error, or call.help. NULL: nothing */
     enum status (*early)(struct call *c, struct err *e);
+    /* Called in every process before MPI starts, for what must not be done later; may be NULL. */
+    void (*before_mpi)(void);
     enum status (*run)(struct call *c, struct err *e);
 };
 
@@ -80,6 +82,8 @@ void cli_print_commands(FILE *out);
 bool cli_without_mpi(int argc, char **argv);
 /* True if the command has ended before MPI is started (struct command), with *code. */
 bool cli_ends_early(int argc, char **argv, int *code);
+/* What the command that argv[1] names does before MPI starts. */
+void cli_before_mpi(int argc, char **argv);
 /* A code that stands for how `qtraj run` ended is left in the file that this variable names, for
  * `qtraj launch`: mpirun's own says little. */
 #define CLI_VERDICT "QTRAJ_VERDICT"
@@ -94,6 +98,7 @@ void cli_leave_verdict(int code);
  * own. */
 int cli_main(MPI_Comm world, int argc, char **argv, bool *apart);
 
-extern const struct command cmd_run, cmd_launch, cmd_plan, cmd_doctor, cmd_status, cmd_show,
-    cmd_rebuild, cmd_merge, cmd_options, cmd_methods, cmd_architectures, cmd_inspect, cmd_tokenize,
-    cmd_eval, cmd_quantize, cmd_curvature, cmd_average, cmd_help, cmd_version, cmd_manuals;
+extern const struct command cmd_run, cmd_launch, cmd_stage, cmd_plan, cmd_doctor, cmd_status,
+    cmd_show, cmd_rebuild, cmd_merge, cmd_options, cmd_methods, cmd_architectures, cmd_inspect,
+    cmd_tokenize, cmd_eval, cmd_quantize, cmd_curvature, cmd_average, cmd_help, cmd_version,
+    cmd_manuals;

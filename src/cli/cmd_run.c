@@ -2,6 +2,7 @@
  * or a single rank, run the visits. */
 #include "cli/cli.h"
 #include "cli/run_master.h"
+#include "cli/run_stage.h"
 #include "cli/run_until.h"
 #include "cli/startup.h"
 #include "linalg/rates.h"
@@ -23,6 +24,7 @@ struct worker {
     struct sched_port *port;
     double planned[PART_N]; /* seconds of the visit in hand */
     int64_t saved;          /* saved_count that the master knows of */
+    double waited;          /* for its checkpoints, which no other visit will wait for as long */
 };
 
 static enum status send_record(void *context, const json_t *record, struct err *e)
@@ -48,7 +50,7 @@ static void send_progress(void *context, const char *what, double left, double o
     struct worker *w = context;
     if (w->saved != saved_count()) sched_keep(w->port);
     w->saved = saved_count();
-    sched_report(w->port, what, left, once, last);
+    sched_report(w->port, what, left, once + w->waited, last);
 }
 
 /* planned = what the pieces of a visit take: rows of `seconds` (plan_visit), those of all pieces if
@@ -64,6 +66,16 @@ static void add_up(const json_t *seconds, const struct sched_piece *piece, doubl
     }
 }
 
+/* Waits for the visit's checkpoints, if they are staged. */
+static enum status await_stage(struct worker *w, const json_t *task, MPI_Comm group,
+                               char refusal[512], struct err *e)
+{
+    double left = 0;
+    for (int i = 0; i < PART_N; i++) left += w->planned[i];
+    return run_stage_await(json_object_get(task, "stage"), group, w->port, left, &w->waited,
+                           refusal, e);
+}
+
 static enum status run_visit(void *context, MPI_Comm group, const struct sched_piece *piece,
                              struct sched_port *port, struct err *e)
 {
@@ -71,13 +83,14 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     struct worker *w = context;
     struct visit visit = {0};
     json_t *json = NULL;
-    const struct visit_hooks hooks = {.context = w,
-                                      .memory = cli_memory(),
-                                      .ranks = cli_share()->workers,
-                                      .emit = send_record,
-                                      .should_stop = should_stop,
-                                      .progress = send_progress,
-                                      .planned = w->planned};
+    char refusal[512] = "";
+    struct visit_hooks hooks = {.context = w,
+                                .memory = cli_memory(),
+                                .ranks = cli_share()->workers,
+                                .emit = send_record,
+                                .should_stop = should_stop,
+                                .progress = send_progress,
+                                .planned = w->planned};
     w->port = port;
     if (w->master)
         json = plan_visit_json(&w->master->visits.visits[piece->task]);
@@ -92,6 +105,8 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     log_trace("sched", "visits %s %s%s with %lld variants%s", visit.model, visit.checkpoint,
               visit.task[PART_SURFACE] ? ", a point of a surface," : "",
               (long long)visit.n_variants, visit.task[PART_CURVATURE] ? " and its curvature" : "");
+    TRY(await_stage(w, json, group, refusal, e));
+    hooks.refusal = refusal[0] ? refusal : NULL;
     if (w->master) w->master->visiting = true;
     TRY(visit_run(&visit, group, &w->cache, &hooks, e));
 done:
@@ -227,6 +242,7 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
     const struct sched_work work = {.run = run_visit, .context = &worker};
     const struct sched_sink sink = {.accept = run_master_accept,
                                     .tick = run_master_tick,
+                                    .finished = run_master_finished,
                                     .watch = run_master_watch,
                                     .context = m};
     const struct sched_rescue rescue = {.link = m->link,
@@ -351,5 +367,6 @@ const struct command cmd_run = {
     .all_ranks = true,
     .rank_0_waits = true,
     .early = refuse,
+    .before_mpi = run_stage_before_mpi,
     .run = run,
 };

@@ -1,4 +1,5 @@
 #include "cli/run_master.h"
+#include "cli/run_stage.h"
 #include "measure/surface.h"
 #include "plan/plan_parts.h"
 #include "results/part_files.h"
@@ -20,6 +21,7 @@ void run_master_free(struct run_master *m, int exit_code)
         free(m->tasks[i].text);
         free(m->tasks[i].name);
     }
+    if (m->stages) run_stage_end();
     free(m->tasks);
     free(m->losses);
     free(m->shares);
@@ -172,6 +174,7 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
                                           .parts = v->pieces,
                                           .kind = v->kind,
                                           .files = v->files,
+                                          .turn = v->turn,
                                           .ranks = manners[v->model].ranks,
                                           .saved_after = manners[v->model].saved_after};
         if (v->visit.task[PART_SURFACE]) m->tasks[i].saved_after = 0;
@@ -232,6 +235,19 @@ static enum status take_inventory(const struct run_master *m, const struct resul
     return OK;
 }
 
+/* Gives the visits their turns and has their checkpoints staged. */
+static enum status give_stage(struct run_master *m, const struct manner *manners, struct err *e)
+{
+    enum status st = OK;
+    int64_t *ranks = NULL;
+    TRY(mem_zero(&ranks, m->sweep.n_models, sizeof *ranks, "models", e));
+    for (int64_t i = 0; i < m->sweep.n_models; i++) ranks[i] = manners[i].ranks;
+    TRY(run_stage_give(&m->plan, &m->visits, ranks, e));
+done:
+    free(ranks);
+    return st;
+}
+
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
 {
     enum status st = OK;
@@ -239,6 +255,8 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     struct manner *manners = NULL;
     TRY(sweep_read(m->arguments.path, (const char *const *)m->arguments.set.items,
                    m->arguments.set.n, &m->sweep, e));
+    m->stages = plan_stages(&m->sweep);
+    TRY(run_stage_begin(&m->sweep, &m->arguments.choice.part, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->arguments.choice, e));
     TRY(find_part(m, e));
@@ -252,6 +270,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
+    if (m->stages) TRY(give_stage(m, manners, e));
     TRY(make_tasks(m, view, manners, e));
 done:
     free(manners);
@@ -358,6 +377,12 @@ done:
     return st;
 }
 
+void run_master_finished(void *context, int64_t id)
+{
+    const struct run_master *m = context;
+    if (m->stages) run_stage_end_visit(&m->visits.visits[id]);
+}
+
 double run_master_watch(void *context, const struct sched_progress *p)
 {
     return progress_print(&((struct run_master *)context)->progress, p);
@@ -401,7 +426,7 @@ enum status run_master_tick(void *context, struct err *e)
     if (m->cube_stale && !m->visiting && since > 10 && since > 100 * m->cube_seconds)
         PASS(write_cube(m, e));
     progress_tell_failures(&m->progress);
-    return OK;
+    return run_stage_check(e);
 }
 
 /* --- after --- */

@@ -33,6 +33,7 @@ struct run_master {
     struct progress_count waiting[PROGRESS_KINDS]; /* records that are not durable yet */
     double cube_written, cube_seconds; /* clock_seconds of the last time, and how long it took */
     struct progress progress;
+    bool stages; /* checkpoints are staged (run_stage.h) */
 };
 /* exit_code: that the run ends with, for the journal if it has no end record yet. */
 void run_master_free(struct run_master *m, int exit_code);
@@ -53,6 +54,8 @@ MUST_USE enum status run_master_tick(void *m, struct err *e);
 double run_master_watch(void *m, const struct sched_progress *p);
 /* Hook of struct sched_rescue: records the loss; after the third of a visit its cells fail. */
 MUST_USE enum status run_master_lose(void *m, struct sched_loss *loss, struct err *e);
+/* Hook of struct sched_sink, if checkpoints are staged. */
+void run_master_finished(void *m, int64_t id);
 
 /* Afterwards: the last record and cube, and one line per kind of result. *code: the exit code. */
 MUST_USE enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome,

@@ -53,6 +53,12 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
                               "expected auto or a number of bytes such as 24G, found %s",
                               r->memory_per_rank));
     }
+    if (r->stage_space) {
+        r->stage_bytes = bytes_of(r->stage_space);
+        if (r->stage_bytes == 0)
+            PASS(options_fail(scope, "stage_space", e,
+                              "expected a number of bytes such as 400G, found %s", r->stage_space));
+    }
     if (r->scratch && strcmp(r->scratch, "auto") == 0) drop(&r->scratch);
     PASS(place_folder(scope, "scratch", &r->scratch, e));
     return place_folder(scope, "checkpoints", &r->checkpoints, e);
@@ -91,5 +97,20 @@ static const struct option keys[] = {
            "the same results bit for bit for any ranks_per_group: sums are exact, and one rank "
            "factors each Hessian, whatever its size",
            .fallback = "false"),
+    OPTION(
+        run_options, stage_space, TEXT,
+        "disk space of all checkpoints that `stage` of the models fetches, with K, M, G or T for "
+        "powers of 1024; it must hold the checkpoints that one visit reads",
+        .unit = "bytes", .otherwise = "no limit"),
+    OPTION(run_options, stage_tries, INT,
+           "how often the command of `stage` is started for a checkpoint before its cells fail",
+           .unit = "tries", .fallback = "4", .low = 1, .high = 1000),
+    OPTION(run_options, stage_pause, REAL,
+           "time before the second of these tries; it doubles before each further one", .unit = "s",
+           .fallback = "15", .minimum = 0, .maximum = 86400),
+    OPTION(run_options, stage_commands, BOOL,
+           "a run starts the commands of `stage`; false: it waits for what `qtraj stage` fetches, "
+           "where the nodes of a job have no network",
+           .fallback = "true"),
 };
 const struct option_table run_table = {OPTION_ROWS(keys, run_options), .finish = finish};

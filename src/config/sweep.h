@@ -144,6 +144,8 @@ struct model_entry {
     char *trajectory; /* CSV: checkpoint, step, tokens, learning_rate, phase and others */
     char *path;       /* a Hugging Face folder, with {checkpoint} */
     char *tokenizer;  /* NULL: tokenizer.json of each checkpoint folder */
+    char *stage;      /* the command that fetches a checkpoint, one argument a line; NULL: none */
+    bool keep;        /* what it has fetched stays */
     int64_t n_averages;
     struct average_entry *averages;
     int64_t n_rows, n_stored; /* all; those of the table, which come first */
@@ -190,6 +192,11 @@ struct run_options {
     int activations;   /* enum activations */
     int64_t scalapack_from; /* minimum channels of a distributed Hessian */
     bool reproducible;      /* the same bits for any group size */
+    char *stage_space;      /* "400G", disk space of what `stage` fetches; NULL: no limit */
+    int64_t stage_bytes;    /* the same in bytes; 0: no limit */
+    int64_t stage_tries;    /* of a checkpoint's command */
+    double stage_pause;     /* seconds before the second try; doubles with each further one */
+    bool stage_commands;    /* false: a run waits for what `qtraj stage` fetches */
 };
 
 struct sweep {
@@ -254,6 +261,14 @@ int64_t trajectory_table_row(const struct sweep *s, int64_t model, int64_t row);
 /* Whether the row before is what a row comes after in training: the checkpoint before a stored one,
  * the average before of the same entry. */
 bool trajectory_follows(const struct model_entry *m, int64_t row);
+/* *out (*n, then NULL; the caller frees the texts and the array) = the command that fetches a
+ * stored row of m into a folder. ERR_NOMEM. */
+MUST_USE enum status stage_command(const struct model_entry *m, int64_t row, const char *folder,
+                                   char ***out, int64_t *n, struct err *e);
+/* Resolves the program of `stage` against the sweep file, and checks `stage` and `keep` of a model.
+ * ERR_USAGE: a placeholder is unknown or missing, a key that `stage` needs. ERR_NOMEM. */
+MUST_USE enum status stage_resolve(struct model_entry *m, const struct option_scope *scope,
+                                   struct err *e);
 /* Whether the plane of a SURFACE_TRAJECTORY goes through the checkpoint. */
 bool surface_takes(const struct surface_entry *s, const struct trajectory_row *row);
 /* Sets the missing values of entry i of `surfaces` and checks its names. ERR_USAGE, ERR_NOMEM. */

@@ -33,7 +33,7 @@ static enum status model_finish(void *entry, const struct option_scope *scope, s
         PASS(options_fail(scope, "path", e,
                           "expected {checkpoint} in it, for the %lld checkpoints of %s",
                           (long long)m->n_rows, m->trajectory));
-    return OK;
+    return stage_resolve(m, scope, e);
 }
 
 static const struct option model_keys[] = {
@@ -50,6 +50,14 @@ static const struct option model_keys[] = {
            .required = true),
     OPTION(model_entry, tokenizer, PATH, "tokenizer.json of all checkpoints",
            .otherwise = "tokenizer.json of each checkpoint's folder"),
+    OPTION(
+        model_entry, stage, TEXTS,
+        "command that fetches a checkpoint into the folder {path}: a list of arguments, in which "
+        "{checkpoint} and {revision} are replaced too; no shell reads it",
+        .otherwise = "none: the checkpoints are on disk"),
+    OPTION(model_entry, keep, BOOL,
+           "what stage has fetched stays; false: it is removed after the last visit that needs it",
+           .fallback = "true"),
     OPTION(model_entry, averages, LIST,
            "averages of the checkpoints, which are quantized and measured like checkpoints",
            .count = offsetof(struct model_entry, n_averages), .otherwise = "none",
@@ -194,6 +202,20 @@ static enum status check_curvature(const struct sweep *s, const struct option_sc
                         d->name, (long long)length);
 }
 
+/* What stays on disk leaves no space for the next. */
+static enum status check_staging(const struct sweep *s, const struct option_scope *scope,
+                                 struct err *e)
+{
+    const struct option_scope list = options_in(scope, "models");
+    for (int64_t i = 0; s->run.stage_bytes > 0 && i < s->n_models; i++) {
+        if (!s->models[i].stage || !s->models[i].keep) continue;
+        const struct option_scope entry = options_entry(&list, i);
+        return options_fail(&entry, "keep", e,
+                            "run.stage_space limits what stage fetches, so keep must be false");
+    }
+    return OK;
+}
+
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct method_entry, name) == 0 &&
                    offsetof(struct data_options, name) == 0 &&
@@ -214,6 +236,7 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(resolve_surfaces(s, scope, e));
     PASS(check_scored(s, scope, e));
     PASS(check_curvature(s, scope, e));
+    PASS(check_staging(s, scope, e));
     return preset_check(s, scope, e);
 }
 

@@ -53,7 +53,7 @@ struct plan_surface {
 
 /* Costs of the visits of one model, whose checkpoints all have the same shape. The shape is read
  * from one config.json in the checkpoints' folders or, if none exists yet, in their parent folder;
- * without it all costs are equal. */
+ * or the one that staging has kept; without it all costs are equal. */
 struct plan_model {
     bool known; /* a config.json could be read */
     struct model_sizes sizes;
@@ -154,6 +154,8 @@ struct plan_visit {
     int64_t kind;  /* visits of one kind (a model, the points of a surface) share the correction of
                       their  costs */
     int64_t files; /* number of the set of files that it reads, from 1 */
+    int64_t turn;  /* place in the order in which visits are handed out, from 1; 0: none is set */
+    json_t *stage; /* what of it is staged (await.h); NULL: nothing */
 };
 
 /* The visits that compute what is missing: one per checkpoint, in the order of the plan, then one
@@ -170,8 +172,8 @@ MUST_USE enum status plan_visits_make(const struct plan *p, const struct results
                                       const struct plan_choice *choice, struct plan_visits *out,
                                       struct err *e);
 void plan_visits_free(struct plan_visits *v);
-/* For the way to a worker: as visit_to_json, with its list "seconds". A new reference, NULL when
- * out of memory. */
+/* For the way to a worker: as visit_to_json, with its list "seconds" and `stage`. A new reference,
+ * NULL when out of memory. */
 json_t *plan_visit_json(const struct plan_visit *v);
 
 /* *out (the caller frees) = the folder in which the visits of a run save their states; NULL: none.
@@ -192,6 +194,27 @@ MUST_USE enum status plan_warn_changed(const struct plan *p, const struct result
  * finished). The caller closes *out. ERR_NOMEM. */
 MUST_USE enum status plan_inventory(const struct plan *p, const struct results_view *view,
                                     struct inventory *out, struct err *e);
+
+/* --- plan_stage.c --- */
+
+/* Whether a model of the sweep has a `stage`. */
+bool plan_stages(const struct sweep *s);
+/* *model = the first model of which a stored checkpoint must be staged before the sweep is planned,
+ * because nothing says its shape, or, if run.stage_space is set, its size on disk; -1: none.
+ * ledger: the folder (ledger.h). ERR_NOMEM, ERR_FORMAT. */
+MUST_USE enum status plan_stage_lacks(const struct sweep *s, const char *ledger, int64_t *model,
+                                      struct err *e);
+/* *out (a new reference) = the job (stager.h) that stages one row of a model alone. ERR_NOMEM. */
+MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
+                                    const char *ledger, const char *user, bool uses, json_t **out,
+                                    struct err *e);
+/* Sets turn and stage of the visits: those of models whose visits take the most ranks go first,
+ * then the longest models, each in training order, so that few checkpoints are needed at a time.
+ * ranks: (models of the sweep). *out (a new reference) = the job for these visits, in the order of
+ * their turns. ERR_USAGE: run.stage_space is smaller than what one visit reads. ERR_NOMEM. */
+MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
+                                    const int64_t *ranks, const char *ledger, const char *user,
+                                    bool uses, json_t **out, struct err *e);
 
 /* --- plan_cost.c --- */
 

@@ -46,9 +46,19 @@ static bool read_config_above(const char *folder, struct plan_model *m)
     return ok;
 }
 
+static bool read_config_kept(const struct plan *p, int64_t model, struct plan_model *m)
+{
+    char *kept = NULL;
+    bool ok = plan_stage_shape(p->sweep, model, &kept, NULL) == OK && kept && read_config(kept, m);
+    free(kept);
+    return ok;
+}
+
 static void find_shapes(const struct plan *p, struct plan_costs *c)
 {
     const char *last = "";
+    for (int64_t i = 0; i < p->sweep->n_models; i++)
+        c->models[i].known = read_config_kept(p, i, &c->models[i]);
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *at = &p->checkpoints[i];
         struct plan_model *m = &c->models[at->model];
@@ -75,13 +85,19 @@ static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cach
         const struct plan_checkpoint *c = &p->checkpoints[i];
         const struct sequences *found;
         struct err none = {0};
-        const struct visit v = {.weights = c->weights, /* shallow */
+        /* of a model that is staged, not of what happens to be on disk */
+        char *kept = NULL;
+        if (plan_stage_shape(p->sweep, c->model, &kept, NULL) != OK) break;
+        const struct weights shape = {.path = kept};
+        const struct visit v = {.weights = kept ? shape : c->weights, /* shallow */
                                 .tokenizer = p->sweep->models[c->model].tokenizer};
-        if (!weights_present(&c->weights)) continue;
+        const bool there = weights_present(&v.weights);
         /* Errors in the text or the tokenizer are reported by the visit. */
-        if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = cost_tokens_count(found);
+        if (there && visit_sequences_get(cache, &v, d, &found, &none) == OK)
+            t = cost_tokens_count(found);
         err_clear(&none);
-        break;
+        free(kept);
+        if (there) break;
     }
     return t;
 }

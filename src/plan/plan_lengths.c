@@ -38,6 +38,10 @@ static int64_t positions_near(const char *folder)
 static enum status find_positions(struct plan *p, int64_t model, struct err *e)
 {
     const struct model_entry *m = &p->sweep->models[model];
+    char *kept;
+    PASS(plan_stage_shape(p->sweep, model, &kept, e));
+    if (kept) p->lengths[model].positions = positions_in(kept);
+    free(kept);
     for (int64_t i = 0; i < m->n_rows && p->lengths[model].positions <= 0; i++) {
         struct weights w = {0};
         enum status st = plan_find_weights(p->sweep, model, i, &w, e);

@@ -15,6 +15,7 @@ void plan_visits_free(struct plan_visits *v)
         visit_free(&v->visits[i].visit);
         free(v->visits[i].pieces);
         free(v->visits[i].seconds);
+        json_decref(v->visits[i].stage);
     }
     free(v->visits);
     *v = (struct plan_visits){0};
@@ -26,6 +27,7 @@ json_t *plan_visit_json(const struct plan_visit *v)
     if (json)
         json_object_set_new(json, "seconds",
                             json_numbers_new(v->seconds, (1 + v->n_pieces) * PART_N));
+    if (json && v->stage) json_object_set(json, "stage", v->stage);
     return json;
 }
 
@@ -208,6 +210,13 @@ struct search {
 /* What is to be made of a cell, or of the checkpoint itself. */
 enum need { NEED_NOTHING, NEED_COMPLETION, NEED_ALL };
 
+/* Whether the input files of a record have changed since; no, if they cannot be seen now. */
+static bool inputs_changed(const struct search *s, const json_t *record, const char *field,
+                           int part)
+{
+    return !plan_is_away(s->p, s->c) && plan_inputs_changed(record, field, s->v, part);
+}
+
 /* What has failed is made again when one of its input files has changed. A finished one that lacks
  * the prediction asked for (predicts) gets it alone; one with a prediction of other settings is
  * made again. The key stays, and with it what other plans make of the cell. */
@@ -216,12 +225,12 @@ static enum need need_of(const struct search *s, const char *key, bool predicts)
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (plan_missing(s->view, key, &s->choice)) return NEED_ALL;
     if (result_state_of(record) == STATE_FAILED)
-        return plan_inputs_changed(record, "inputs", s->v, PART_CELLS) ? NEED_ALL : NEED_NOTHING;
+        return inputs_changed(s, record, "inputs", PART_CELLS) ? NEED_ALL : NEED_NOTHING;
     if (!predicts || result_state_of(record) != STATE_DONE) return NEED_NOTHING;
     const char *had = json_text(json_object_get(record, "provenance"), "second_order", "");
     if (!had[0]) return NEED_COMPLETION;
     if (strcmp(had, s->p->lengths[s->c->model].second_order) != 0) return NEED_ALL;
-    bool changed = plan_inputs_changed(record, "second_order_inputs", s->v, PART_SECOND_ORDER);
+    bool changed = inputs_changed(s, record, "second_order_inputs", PART_SECOND_ORDER);
     return changed ? NEED_COMPLETION : NEED_NOTHING;
 }
 
@@ -259,7 +268,7 @@ static enum status find_curvature(const struct search *s, struct err *e)
     const bool missing = curvature_missing(s->p, s->c, s->view, &s->choice);
     if (!missing && result_state_of(record) != STATE_FAILED) return OK;
     PASS(add_curvature(s->p, s->c, &s->v->task[PART_CURVATURE], e));
-    if (!missing && !plan_inputs_changed(record, "inputs", s->v, PART_CURVATURE))
+    if (!missing && !inputs_changed(s, record, "inputs", PART_CURVATURE))
         drop_task(s->v, PART_CURVATURE);
     return OK;
 }

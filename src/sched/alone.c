@@ -36,6 +36,8 @@ static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *wat
         enum status result = work->run(work->context, world, &piece, &port, &own);
         idle_end(idle);
         queue_finish(q, 0, clock_seconds(), result != OK);
+        if (sink->finished && queue_task_finished(q, taken.task))
+            sink->finished(sink->context, tasks[taken.task].id);
         watch_end(watch, 0);
         if (port.sink_failure.code != OK) RAISE(port.sink_status, "%s", port.sink_failure.text);
         if (port.sink_status != OK) RAISE(port.sink_status, "%s", own.text);

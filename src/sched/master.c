@@ -149,11 +149,18 @@ static int64_t sum_over_classes(const struct master *m, int64_t (*of)(const stru
     return sum;
 }
 
+void master_tell_finished(const struct master *m, const struct class *c, int64_t task)
+{
+    if (m->sink->finished && queue_task_finished(c->queue, task))
+        m->sink->finished(m->sink->context, m->tasks[c->first + task].id);
+}
+
 /* The leader's piece has ended, finished or dropped. */
 static void end_piece(struct master *m, int leader, bool dropped)
 {
     struct leader *l = &m->leaders[leader];
     queue_finish(l->in->queue, l->group, clock_seconds(), dropped);
+    master_tell_finished(m, l->in, l->task);
     l->in = NULL;
     m->busy--;
     watch_end(&m->watch, leader);

@@ -60,6 +60,9 @@ struct master {
 
 /* Keeps the first failure, after which nothing more is handed out. */
 void master_note(struct master *m, enum status st);
+/* After a piece of the task of class c has ended or was given up: tells the sink if nothing of it
+ * is left. */
+void master_tell_finished(const struct master *m, const struct class *c, int64_t task);
 /* Answers the leaders that wait. ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status master_answer_waiting(struct master *m, struct err *e);
 

@@ -41,9 +41,11 @@ static double measured_ratio(const struct queue *q, int64_t kind)
 
 /* --- the heap --- */
 
-/* Ties go to the earlier task, so that the order is the same on every run. */
-static bool longer(const struct queue *q, int64_t a, int64_t b)
+/* By turn, then by length; ties go to the earlier task, so that the order is the same on every run.
+ */
+static bool goes_first(const struct queue *q, int64_t a, int64_t b)
 {
+    if (q->tasks[a].turn != q->tasks[b].turn) return q->tasks[a].turn < q->tasks[b].turn;
     double x = length_left(q, a), y = length_left(q, b);
     return x != y ? x > y : a < b;
 }
@@ -60,7 +62,7 @@ static void sift_down(struct queue *q, int64_t i)
     for (;;) {
         int64_t top = i;
         for (int64_t child = 2 * i + 1; child <= 2 * i + 2 && child < q->n_heap; child++)
-            if (longer(q, q->heap[child], q->heap[top])) top = child;
+            if (goes_first(q, q->heap[child], q->heap[top])) top = child;
         if (top == i) return;
         swap(q, i, top);
         i = top;
@@ -69,7 +71,7 @@ static void sift_down(struct queue *q, int64_t i)
 
 static void sift_up(struct queue *q, int64_t i)
 {
-    for (; i > 0 && longer(q, q->heap[i], q->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && goes_first(q, q->heap[i], q->heap[(i - 1) / 2]); i = (i - 1) / 2)
         swap(q, i, (i - 1) / 2);
 }
 
@@ -150,27 +152,28 @@ static bool may_begin(const struct queue *q, int64_t task, double now)
     return fits(q, task, now) || resumes(q, task, now) || fits_in_part(q, task, now);
 }
 
-/* Heap index of the longest task that may begin; NOWHERE: none may. */
-static int64_t longest(const struct queue *q, double now)
+/* Heap index of the first task that may begin; NOWHERE: none may. */
+static int64_t first(const struct queue *q, double now)
 {
     int64_t best = NOWHERE;
     if (may_begin(q, q->heap[0], now)) return 0;
     for (int64_t i = 1; i < q->n_heap; i++)
-        if (may_begin(q, q->heap[i], now) && (best < 0 || longer(q, q->heap[i], q->heap[best])))
+        if (may_begin(q, q->heap[i], now) && (best < 0 || goes_first(q, q->heap[i], q->heap[best])))
             best = i;
     return best;
 }
 
-/* Heap index of the task to take: the longest that may begin, or, if that is the longest of all,
- * one of similar length whose files the node has read; NOWHERE: none may begin. */
+/* Heap index of the task to take: the first that may begin, or, if that is the first of all,
+ * one of its turn and of similar length whose files the node has read; NOWHERE: none may begin. */
 static int64_t choose(const struct queue *q, int64_t node, double now)
 {
-    int64_t best = longest(q, now);
+    int64_t best = first(q, now);
     if (best != 0) return best;
     double enough = about_as_long * length_left(q, q->heap[0]);
     int near = nearness(q, q->heap[0], node);
     for (int64_t i = 1; i < q->n_heap && i < LOOK_AROUND && near < 2; i++) {
         int other = nearness(q, q->heap[i], node);
+        if (q->tasks[q->heap[i]].turn != q->tasks[q->heap[0]].turn) continue;
         if (other <= near || length_left(q, q->heap[i]) < enough) continue;
         if (!may_begin(q, q->heap[i], now)) continue;
         best = i;
@@ -335,7 +338,7 @@ void queue_finish(struct queue *q, int64_t group, double now, bool dropped)
     f->busy = false;
     r->out--;
     r->dropped = r->dropped || dropped;
-    if (r->n == 0 && r->out == 0 && !r->dropped) q->finished++;
+    if (queue_task_finished(q, f->task)) q->finished++;
     if (dropped) return;
     measure(q, f, now);
     q->ends++;
@@ -371,7 +374,7 @@ void queue_return(struct queue *q, int64_t group, const int64_t *parts, int64_t 
     for (int64_t i = 0; again && i < n; i++) put_back(r, t->parts, parts[i]);
     if (again && t->n_parts == 0) r->n = 1;
     if (!listed && r->n > 0) q->heap[q->n_heap++] = f->task;
-    if (r->n == 0 && r->out == 0 && !r->dropped) q->finished++;
+    if (queue_task_finished(q, f->task)) q->finished++;
     queue_order(q);
 }
 
@@ -450,6 +453,12 @@ double queue_shortest(const struct queue *q)
 bool queue_empty(const struct queue *q)
 {
     return q->n_heap == 0;
+}
+
+bool queue_task_finished(const struct queue *q, int64_t task)
+{
+    const struct remaining *r = &q->remaining[task];
+    return r->n == 0 && r->out == 0 && !r->dropped;
 }
 
 int64_t queue_finished(const struct queue *q)

@@ -59,6 +59,8 @@ void queue_return(struct queue *q, int64_t group, const int64_t *parts, int64_t 
 /* True if everything is handed out. */
 bool queue_empty(const struct queue *q);
 
+/* Whether every part of the task is finished. */
+bool queue_task_finished(const struct queue *q, int64_t task);
 /* Tasks of which every part is finished; pieces handed out so far. */
 int64_t queue_finished(const struct queue *q);
 int64_t queue_pieces(const struct queue *q);

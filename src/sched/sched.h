@@ -31,6 +31,7 @@ struct sched_task {
     double *parts;      // (n_parts) what each part adds to the cost, owned by the caller
     int64_t ranks;      /* that work on it together; 0: one. Fewer if there are not as many */
     int64_t kind;       /* from 0; the times of finished tasks correct the costs of their kind */
+    int64_t turn;       /* tasks of an earlier turn are handed out first; 0: the longest first */
     int64_t files;      /* from 1: which files it reads, to send it where they were read; 0: none */
     double saved_after; /* seconds after which its state is saved, so that a later run can continue
                            it; 0: never */
@@ -93,6 +94,8 @@ struct sched_sink {
     /* Called on the master when no message is waiting, at least every few milliseconds while others
      * work and after each task of its own: for durability and progress. Errors: as of accept. */
     enum status (*tick)(void *context, struct err *e);
+    /* Told when nothing is left to do of a task: its id. NULL: not told. */
+    void (*finished)(void *context, int64_t id);
     /* Told before the first task and then as often as it wants how far the run is; returns after
      * how many seconds it wants to be told again. NULL: never. */
     double (*watch)(void *context, const struct sched_progress *p);
@@ -138,10 +141,10 @@ struct sched_outcome {
     bool lost;        /* a rank was lost */
 };
 
-/* Runs all tasks, the longest first (queue.h). tasks (n) and sink are used on rank 0 only. Called
- * by all ranks of world, but no collective call when it ends, since ranks may be lost: status (the
- * first error of accept, tick or a task, or ERR_MPI) and outcome are those of rank 0; the others
- * return OK when there is nothing left for them, or ERR_MPI, ERR_NOMEM. */
+/* Runs all tasks, by turn, then the longest first (queue.h). tasks (n) and sink are used on rank 0
+ * only. Called by all ranks of world, but no collective call when it ends, since ranks may be lost:
+ * status (the first error of accept, tick or a task, or ERR_MPI) and outcome are those of rank 0;
+ * the others return OK when there is nothing left for them, or ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
                                const struct sched_work *work, const struct sched_sink *sink,
                                const struct sched_rescue *rescue, struct sched_outcome *outcome,

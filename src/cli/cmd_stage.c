@@ -1,0 +1,166 @@
+/* qtraj stage: fetches the checkpoints that a sweep still needs, ahead of the runs that use them.
+ */
+#include "cli/run_arguments.h"
+#include "cli/run_stage.h"
+#include "plan/plan_parts.h"
+#include "results/part_files.h"
+#include "results/results.h"
+#include "stage/ledger.h"
+#include "stage/stager.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/quantity.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct stage {
+    struct run_arguments arguments;
+    bool no_wait;
+    struct sweep sweep;
+    struct plan plan;
+    struct plan_visits visits;
+    char *ledger, user[64];
+};
+
+static volatile sig_atomic_t asked_to_stop;
+
+static void stop(int signal)
+{
+    asked_to_stop = signal;
+}
+
+/* Fetches until nothing is left; *code as the command's. quiet: what is there is not counted out.
+ */
+static enum status fetch_all(const struct stage *t, const json_t *job, bool quiet, int *code,
+                             struct err *e)
+{
+    enum status st = OK;
+    const struct timespec pause = {.tv_nsec = 50000000};
+    struct stager *s = NULL;
+    struct stager_counts n = {0};
+    bool told = false;
+    TRY(stager_open(job, &s, e));
+    while (!n.all && !asked_to_stop) {
+        TRY(stager_step(s, e));
+        n = stager_count(s);
+        if (n.full && t->no_wait) break;
+        if (n.full && !told)
+            log_info("run.stage_space is used up after %lld of %lld checkpoints; waiting for runs "
+                     "to remove those that they need no longer",
+                     (long long)n.there, (long long)n.items);
+        told = told || n.full;
+        if (!n.all) nanosleep(&pause, NULL);
+    }
+    *code = asked_to_stop ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
+    if (!quiet)
+        log_info("%s: %lld of %lld checkpoint%s staged, %lld failed%s", t->sweep.results,
+                 (long long)n.there, (long long)n.items, quantity_plural(n.items),
+                 (long long)n.failed,
+                 asked_to_stop      ? "; stopped"
+                 : n.full && !n.all ? "; no space for more"
+                                    : "");
+done:
+    stager_close(s);
+    return st;
+}
+
+/* One checkpoint of each model of which nothing is known yet. */
+static enum status fetch_first(const struct stage *t, int *code, struct err *e)
+{
+    enum status st = OK;
+    int64_t model = 0, row = 0, before = -1;
+    json_t *job = NULL;
+    while (!asked_to_stop) {
+        PASS(plan_stage_lacks(&t->sweep, t->ledger, &model, e));
+        if (model < 0) break;
+        row = model == before ? row + 1 : 0;
+        before = model;
+        NEED(row < t->sweep.models[model].n_stored, ERR_IO,
+             "%s: none of its checkpoints could be staged", t->sweep.models[model].name);
+        PASS(plan_stage_row(&t->sweep, model, row, t->ledger, t->user, false, &job, e));
+        st = fetch_all(t, job, true, code, e);
+        json_decref(job);
+        PASS(st);
+    }
+    if (asked_to_stop) *code = EXIT_STOPPED;
+    return OK;
+}
+
+/* The visits that are still to be run, as far as the sweep's journals tell. */
+static enum status find_visits(struct stage *t, struct err *e)
+{
+    enum status st = OK;
+    struct plan_choice *choice = &t->arguments.choice;
+    char *results = NULL, *journal = NULL;
+    struct results_view *view = NULL;
+    TRY(plan_make(&t->sweep, false, &t->plan, e));
+    TRY(plan_choice_match(&t->plan, choice, e));
+    TRY(plan_part_find(&t->plan, &choice->part, e));
+    TRY(choice->part.n ? parts_path(t->sweep.results, choice->part.k, choice->part.n, &results, e)
+                       : mem_string(&results, t->sweep.results, e));
+    TRY(journal_path(results, &journal, e));
+    if (fsx_is_file(journal)) TRY(results_view_open(journal, VIEW_STATES, NULL, &view, e));
+    if (view && choice->part.n)
+        TRY(parts_add_records(t->sweep.results, journal, VIEW_STATES, view, e));
+    TRY(plan_visits_make(&t->plan, view, choice, &t->visits, e));
+done:
+    results_view_close(view);
+    free(journal);
+    free(results);
+    return st;
+}
+
+static enum status fetch_rest(struct stage *t, int *code, struct err *e)
+{
+    enum status st = OK;
+    int64_t *ranks = NULL;
+    json_t *job = NULL;
+    TRY(find_visits(t, e));
+    TRY(mem_zero(&ranks, t->sweep.n_models, sizeof *ranks, "models", e));
+    TRY(plan_stage_job(&t->plan, &t->visits, ranks, t->ledger, t->user, false, &job, e));
+    TRY(fetch_all(t, job, false, code, e));
+done:
+    free(ranks);
+    json_decref(job);
+    return st;
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    enum status st = OK;
+    struct stage t = {0};
+    const struct arg more[] = {
+        {"--no-wait", ARG_SWITCH, &t.no_wait, NULL,
+         "end when run.stage_space is used up, instead of waiting for runs to remove checkpoints"},
+    };
+    TRY(run_arguments(&t.arguments, c, more, sizeof more / sizeof *more, e));
+    if (c->help) goto done;
+    TRY(sweep_read(t.arguments.path, (const char *const *)t.arguments.set.items, t.arguments.set.n,
+                   &t.sweep, e));
+    ENSURE(plan_stages(&t.sweep), ERR_USAGE,
+           "%s: no model has a `stage`, there is nothing to fetch", t.arguments.path);
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    run_stage_user("stage-", &t.arguments.choice.part, t.user);
+    TRY(ledger_folder(t.sweep.results, &t.ledger, e));
+    TRY(fetch_first(&t, &c->code, e));
+    if (!asked_to_stop) TRY(fetch_rest(&t, &c->code, e));
+done:
+    free(t.ledger);
+    plan_visits_free(&t.visits);
+    plan_free(&t.plan);
+    sweep_free(&t.sweep);
+    run_arguments_free(&t.arguments);
+    return st;
+}
+
+const struct command cmd_stage = {
+    .name = "stage",
+    .arguments = "SWEEP.yaml [--part K/N] [--only KEY=PATTERN] [--no-wait] ...",
+    .doc = "fetch the checkpoints of a sweep ahead of its runs, as `stage` of its models says",
+    .without_mpi = true,
+    .run = run,
+};

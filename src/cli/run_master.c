@@ -1,6 +1,6 @@
 #include "cli/run_master.h"
 #include "cli/run_stage.h"
-#include "measure/surface.h"
+#include "cli/run_task.h"
 #include "plan/plan_parts.h"
 #include "results/part_files.h"
 #include "results/results.h"
@@ -140,27 +140,6 @@ done:
     return st;
 }
 
-/* The visit as text, for the way to another rank. */
-static enum status write_visit(const struct plan_visit *v, char **text, struct err *e)
-{
-    enum status st = OK;
-    json_t *json = plan_visit_json(v);
-    *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    ENSURE(*text, ERR_NOMEM, "out of memory for the tasks");
-done:
-    json_decref(json);
-    return st;
-}
-
-/* "MODEL CHECKPOINT"; "surface NAME" and the label of its point. */
-static enum status name_visit(const struct visit *v, char **name, struct err *e)
-{
-    const struct surface_task *t = v->task[PART_SURFACE];
-    if (!t) return mem_format(name, e, "%s %s", v->model, v->checkpoint);
-    return mem_format(name, e, "surface %s%s%s", t->surface, t->point ? " " : "",
-                      t->point ? t->point : "");
-}
-
 static enum status make_tasks(struct run_master *m, const struct results_view *view,
                               const struct manner *manners, struct err *e)
 {
@@ -179,8 +158,8 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
                                           .saved_after = manners[v->model].saved_after};
         if (v->visit.task[PART_SURFACE]) m->tasks[i].saved_after = 0;
         m->losses[i] = run_losses_before(view, v->visit.key);
-        PASS(name_visit(&v->visit, &m->tasks[i].name, e));
-        if (!m->alone) PASS(write_visit(v, &m->tasks[i].text, e));
+        PASS(run_task_name(&v->visit, &m->tasks[i].name, e));
+        if (!m->alone) PASS(run_task_write(v, &m->tasks[i].text, e));
     }
     return OK;
 }
@@ -366,7 +345,7 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
     TRY(sync_journal(m, e));
     free(t->text);
     t->text = NULL;
-    TRY(write_visit(v, &t->text, e));
+    TRY(run_task_write(v, &t->text, e));
 done:
     loss->text = t->text;
     log_warn("%s after %.0f s in %s%s", loss->why, loss->seconds, t->name,

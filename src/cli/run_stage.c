@@ -100,6 +100,8 @@ enum status run_stage_begin(const struct sweep *s, const struct plan_part *part,
     enum status st = OK;
     char *ledger = NULL;
     int64_t model, before = -1;
+    const double patience = 120;
+    double there = 0;
     if (!plan_stages(s)) {
         run_stage_end();
         return OK;
@@ -110,10 +112,17 @@ enum status run_stage_begin(const struct sweep *s, const struct plan_part *part,
     for (;;) {
         TRY(plan_stage_lacks(s, ledger, &model, e));
         if (model < 0) break;
-        ENSURE(model != before, ERR_IO, "%s: the checkpoint that is there has no config.json",
-               s->models[model].name);
-        before = model;
-        TRY(stage_any(s, model, ledger, e));
+        if (model != before) {
+            TRY(stage_any(s, model, ledger, e));
+            before = model;
+            there = clock_seconds();
+            continue;
+        }
+        /* The folder has its name a moment before its size and shape are noted. */
+        ENSURE(clock_seconds() - there < patience, ERR_IO,
+               "%s: the checkpoint that is there has no config.json", s->models[model].name);
+        TRY(helper_check(helper, e));
+        sleep_for(0.05);
     }
 done:
     free(ledger);

@@ -88,6 +88,15 @@ done:
     return st;
 }
 
+void triangular_divide(double *a, int64_t m, const double *r, int64_t n, bool transposed)
+{
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < m; i += CHOL_BLOCK)
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasUpper, transposed ? CblasTrans : CblasNoTrans,
+                    CblasNonUnit, (blasint)min64(CHOL_BLOCK, m - i), (blasint)n, 1.0, r, (blasint)n,
+                    a + i * n, (blasint)n);
+}
+
 enum status triangular_inverse(double *inv, const double *a, int64_t lda, int64_t i0, int64_t m,
                                struct err *e)
 {

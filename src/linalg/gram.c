@@ -126,6 +126,43 @@ done:
     return st;
 }
 
+/* Sums the block at row i0, column j0 of the products y xᵀ, as block_sum does. */
+static void cross_sum(double *d, const float *y, const struct tokens *x, int64_t i0, int64_t j0,
+                      float *sum)
+{
+    int64_t n = x->n, side = x->side, rows = min64(side, n - i0), cols = min64(side, n - j0);
+    for (int64_t s = 0; s < x->n_seq; s++) {
+        for (int64_t t = x->offset[s]; t < x->offset[s + 1]; t += TOKEN_TILE) {
+            blasint tokens = (blasint)min64(TOKEN_TILE, x->offset[s + 1] - t);
+            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)rows, (blasint)cols,
+                        tokens, 1.0f, y + t * n + i0, (blasint)n, x->x + t * n + j0, (blasint)n,
+                        0.0f, sum, (blasint)side);
+            if (x->bound)
+                block_add_exact(d, n, sum, side, rows, cols, false, x->bound + i0, x->bound + j0);
+            else
+                block_add(d, n, sum, side, rows, cols, false);
+        }
+    }
+}
+
+enum status gram_cross_add(double *d, const float *y, const float *x, int64_t n,
+                           const int64_t *offset, int64_t n_seq, const double *bound, struct err *e)
+{
+    enum status st = OK;
+    float *sums = NULL;
+    int64_t side = block_side(n), k = (n + side - 1) / side;
+    const struct tokens tokens = {x, n, offset, n_seq, bound, side};
+    TRY(sums_make(&tokens, &sums, e));
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t b = 0; b < k * k; b++) {
+        int64_t i = b / k * side, j = b % k * side;
+        cross_sum(d + i * n + j, y, &tokens, i, j, sums + omp_get_thread_num() * side * side);
+    }
+done:
+    free(sums);
+    return st;
+}
+
 int64_t gram_panel_rows(int64_t n)
 {
     return block_side(n);

@@ -5,6 +5,7 @@
 #pragma once
 #include "linalg/matmul.h"
 #include "util/err.h"
+#include <stdbool.h>
 
 /* Sets BLAS to one thread. Call once per process, before any other function here. */
 void linalg_setup(void);
@@ -33,7 +34,12 @@ enum { TOKEN_TILE = 256 };
  * ERR_SHAPE: a sequence ends before it starts; ERR_NOMEM. */
 MUST_USE enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset,
                               int64_t n_seq, const double *bound, struct err *e);
-/* Bytes of scratch memory that gram_add takes on so many threads. */
+/* Adds the sum of y_t x_tᵀ over the tokens to d (n, n), f64, y and x (T, n). Otherwise as gram_add;
+ * bound holds for both. */
+MUST_USE enum status gram_cross_add(double *d, const float *y, const float *x, int64_t n,
+                                    const int64_t *offset, int64_t n_seq, const double *bound,
+                                    struct err *e);
+/* Bytes of scratch memory that gram_add and gram_cross_add take on so many threads. */
 int64_t gram_bytes(int64_t n, int64_t threads);
 
 /* The same sums for the rows [row, row + gram_panel_rows(n)) alone, `row` a multiple of
@@ -60,6 +66,10 @@ void gram_bound_make(double *bound, const float *maximum, int64_t n, int64_t tok
  * ERR_NUMERIC: H is not positive definite or not finite, and a is garbage: start again from H with
  * more damping. ERR_NOMEM. */
 MUST_USE enum status chol_upper(double *a, int64_t n, struct err *e);
+
+/* a (m, n) = a R⁻¹ or (transposed) a R⁻ᵀ, R = r (n, n) upper triangular. In place, parallel over
+ * rows of a. */
+void triangular_divide(double *a, int64_t m, const double *r, int64_t n, bool transposed);
 
 /* inv (m, m) = inverse of the upper triangular diagonal block of order m that starts at row and
  * column i0 of a (row pitch lda); zeros below the diagonal. ERR_NUMERIC: singular. */

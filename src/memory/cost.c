@@ -67,11 +67,15 @@ struct cost cost_shared(const struct model_sizes *m, const struct cost_tokens *e
         .bytes = bytes_per_weight * (double)m->shape.parameters};
 }
 
+/* For pairs the full-precision model computes each stage's input from the block's, and the block's
+ * output: so many forward passes. */
+static const double PASSES_PAIRS = 2.5;
+
 /* Computing statistics: the forward pass of the calibration tokens and the sums over the inputs. */
 static void calibrate(const struct model_sizes *m, const struct quant_needs *needs,
                       const struct cost_tokens *calibration, struct cost *c)
 {
-    c->flop[COST_FORWARD] += forward(m, calibration);
+    c->flop[COST_FORWARD] += (needs->pairs ? 1 + PASSES_PAIRS : 1) * forward(m, calibration);
     for (int i = 0; i < STAGE_N; i++)
         for (int k = 0; k < STATISTIC_N; k++)
             if (needs->statistics & WANTS(k) && statistic_at(k)->flop)

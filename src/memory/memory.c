@@ -185,7 +185,7 @@ static int64_t state_bytes(const struct memory_need *need, const struct memory_s
 
 static int64_t states_of(const struct memory_need *need, const struct batch *b)
 {
-    int64_t calibrating = b->own + b->own_at_once + (b->shared > 0);
+    int64_t calibrating = b->own + b->own_at_once + (b->shared > 0 || need->needs.pairs);
     return state_bytes(need, &need->evaluation, 1 + b->n) +
            state_bytes(need, &need->calibration, calibrating);
 }
@@ -281,6 +281,7 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_WEIGHTS] = s->outside * FLOAT + per_rank + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
+    if (need->needs.pairs) part[MEMORY_WORK] += range * s->in_width * FLOAT;
     if (need->needs.trials) part[MEMORY_WORK] += range * (s->in_width + s->shape.hidden) * FLOAT;
     part[MEMORY_RETAINED] =
         b->own ? min64(p->retained_tokens, need->calibration.tokens) * retained_per_token(need) : 0;

@@ -14,6 +14,7 @@ static void gptq_release(void *prepared)
     for (int64_t i = 0; p->blocks && i < p->n_blocks; i++) free(p->blocks[i].inverse);
     free(p->blocks);
     free(p->factor);
+    free(p->asymmetry);
     free(p->dead);
     free(p->order);
     free(p);

@@ -21,6 +21,10 @@ struct gptq_prepared {
                 // none
     float *factor; // (cols, cols) R, zeros below the diagonal; NULL: it is in dist
     struct dist *dist;
+    float *asymmetry; // (cols, cols) GPTAQ's P, zeros on and below the diagonal; NULL: plain GPTQ
+    bool consistent;  /* P multiplies weights before they are rounded everywhere, not only inside a
+                         block */
+    int form;         /* enum grid_form */
     double damping; /* fraction of the diagonal's mean that was added; NaN: no damping sufficed, R =
                        I */
     double lambda;  /* the value added to the diagonal */

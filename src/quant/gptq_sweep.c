@@ -31,6 +31,7 @@ struct scratch {
 struct tile {
     int64_t row;         /* first row */
     float *both;         // (cols, PITCH) W - Q of columns already quantized, and W
+    float *carried;      // (cols, TILE_ROWS) what P multiplies in later blocks; NULL without P
     struct grid *groups; // (groups) grids computed before the sweep; NULL: computed during it
     struct grid grid;    /* of the current group */
     double loss[TILE_ROWS], weight[TILE_ROWS];
@@ -82,6 +83,37 @@ KERNEL_STATIC(void, add_squares, (double *sum, const float *x, int64_t pitch, in
         }
 }
 
+/* GPTAQ: the correction of column i of the sweep, now x before it was rounded, is added to the n -
+ * 1 later columns of the block, to the weights that they are rounded from and to those that errors
+ * count from. */
+static void column_correct(float *x, float *weight, const float *p, int64_t n)
+{
+    for (int64_t j = 1; j < n; j++)
+        for (int r = 0; r < TILE_ROWS; r++) {
+            float by = x[r] * p[j];
+            x[j * TILE_ROWS + r] += by;
+            weight[j * PITCH + r] += by;
+        }
+}
+
+/* GPTAQ: adds the corrections of all earlier blocks' columns to the block's weights, and to the
+ * copy of those that only its groups reach. */
+static void block_correct(struct sweep_state *t, const struct gptq_block *b)
+{
+    struct scratch *s = t->s;
+    int64_t reach = b->reach - b->begin, n = t->p->cols;
+    float *weight = t->t->both + b->begin * PITCH + TILE_ROWS;
+    if (b->begin == 0) return;
+    gemm_tn(s->carried, TILE_ROWS, t->p->asymmetry + b->begin, n, t->t->carried, TILE_ROWS, reach,
+            TILE_ROWS, b->begin, 0);
+    for (int64_t j = 0; j < reach; j++)
+        for (int r = 0; r < TILE_ROWS; r++) {
+            float by = s->carried[j * TILE_ROWS + r];
+            s->compensated[j * TILE_ROWS + r] += by;
+            if (b->begin + j < b->end) weight[j * PITCH + r] += by;
+        }
+}
+
 /* compensated = W + (E_{<begin} R) U over [begin, reach); weight += |W R|² of the block's columns.
  */
 static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
@@ -91,11 +123,12 @@ static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
     const float *panel = t->panel.r, *both = t->t->both;
     const float *here = both + b->begin * PITCH + TILE_ROWS;
     int64_t n = t->panel.pitch;
+    for (int64_t j = 0; j < reach; j++)
+        memcpy(s->compensated + j * TILE_ROWS, here + j * PITCH, TILE_ROWS * sizeof(float));
+    if (t->p->asymmetry) block_correct(t, b);
     gemm_tn(s->carried, PITCH, panel, n, both, PITCH, length, PITCH, b->begin, 0);
     gemm_tn(s->carried + length * PITCH, PITCH, panel + length, n, both, PITCH, reach - length,
             TILE_ROWS, b->begin, 0);
-    for (int64_t j = 0; j < reach; j++)
-        memcpy(s->compensated + j * TILE_ROWS, here + j * PITCH, TILE_ROWS * sizeof(float));
     if (b->begin > 0)
         gemm_tn(s->compensated, TILE_ROWS, t->panel.inverse, reach, s->carried, PITCH, reach,
                 TILE_ROWS, reach, 1);
@@ -104,6 +137,14 @@ static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
     gemm_tn(s->carried + TILE_ROWS, PITCH, panel + b->begin * n, n, here, PITCH, length, TILE_ROWS,
             length, 1);
     add_squares(t->t->weight, s->carried + TILE_ROWS, PITCH, length);
+}
+
+static struct grid_kind kind_of(const struct quant_job *job)
+{
+    const struct gptq_prepared *p = job->prepared;
+    struct grid_kind kind = grid_kind_of(job->bits, job->options);
+    kind.form = p->form;
+    return kind;
 }
 
 /* The grid for column i of the sweep, if it changes there. */
@@ -117,8 +158,16 @@ static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64
     } else if (i % group == 0) {
         int64_t length = n - i < group ? n - i : group;
         grid_fit(&t->t->grid, t->s->compensated + (i - b->begin) * TILE_ROWS, length,
-                 grid_kind_of(t->job->bits, t->job->options));
+                 kind_of(t->job));
     }
+}
+
+/* GPTAQ: after column i of the sweep, x before it was rounded to q. */
+static void column_end(struct sweep_state *t, int64_t i, int64_t n, float *x, const float *q)
+{
+    float *weight = t->t->both + i * PITCH + TILE_ROWS;
+    column_correct(x, weight, t->p->asymmetry + i * t->p->cols + i, n);
+    memcpy(t->t->carried + i * TILE_ROWS, t->p->consistent ? x : q, TILE_ROWS * sizeof *x);
 }
 
 static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
@@ -134,6 +183,7 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
             grid_round_stored(s->stored + i * TILE_ROWS, x, &t->t->grid, t->job->bits);
         column_step(x, t->panel.inverse + i * reach + i, length - i, q,
                     t->t->both + (b->begin + i) * PITCH, t->t->loss);
+        if (t->p->asymmetry) column_end(t, b->begin + i, length - i, x, q);
     }
     tile_store(t->job->q, t->job->rows, t->job->cols, t->t->row, b->begin, length, t->p->order,
                s->stored);
@@ -155,7 +205,7 @@ static void groups_fit(const struct quant_job *job, struct tile *t)
     for (int64_t a = 0; a < n; a += group) {
         int64_t length = n - a < group ? n - a : group;
         tile_load(w, TILE_ROWS, job->w, job->rows, n, t->row, a, length, &c);
-        grid_fit(&t->groups[a / group], w, length, grid_kind_of(job->bits, job->options));
+        grid_fit(&t->groups[a / group], w, length, kind_of(job));
     }
 }
 
@@ -190,6 +240,7 @@ static void tiles_free(struct tile *t, int64_t n)
 {
     for (int64_t i = 0; t && i < n; i++) {
         free(t[i].both);
+        free(t[i].carried);
         free(t[i].groups);
     }
     free(t);
@@ -205,6 +256,8 @@ static enum status tiles_make(const struct gptq_prepared *p, int64_t n, struct t
     for (int64_t i = 0; i < n; i++) {
         struct tile *t = &(*out)[i];
         PASS(mem_alloc(&t->both, p->cols * PITCH, sizeof(float), "a tile of weights", e));
+        if (p->asymmetry)
+            PASS(mem_alloc(&t->carried, p->cols * TILE_ROWS, sizeof(float), "a tile's values", e));
         if (known) PASS(mem_zero(&t->groups, groups, sizeof *t->groups, "a tile's scales", e));
     }
     return OK;

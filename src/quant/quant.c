@@ -161,6 +161,14 @@ bool quant_calibrates(const struct quant_method *m)
     return m->statistics || m->prepare_block;
 }
 
+static bool pairs(const struct quant_method *m)
+{
+    bool paired = false;
+    for (int k = 0; k < STATISTIC_N; k++)
+        paired = paired || (m->statistics & WANTS(k) && statistic_at(k)->paired);
+    return paired;
+}
+
 struct quant_needs quant_needs_of(const struct quant_method *m, const struct quant_options *o)
 {
     bool calibrates = quant_calibrates(m);
@@ -174,6 +182,7 @@ struct quant_needs quant_needs_of(const struct quant_method *m, const struct qua
         .unrounded = own && m->unrounded && o->scale_dtype == SCALE_F16_PACKED,
         .distributed = m->distributed,
         .whole = !m->distributed,
+        .pairs = pairs(m),
         .trials = m->prepare_block != NULL,
     };
 }
@@ -188,6 +197,7 @@ void quant_needs_add(struct quant_needs *to, const struct quant_needs *more)
     bool sums = more->statistics != 0;
     to->distributed = to->distributed || (sums && more->distributed);
     to->whole = to->whole || (sums && more->whole);
+    to->pairs = to->pairs || more->pairs;
     to->trials = to->trials || more->trials;
 }
 

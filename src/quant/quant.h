@@ -225,6 +225,7 @@ struct quant_needs {
                       */
     bool distributed; /* a large Gram matrix may be distributed over the ranks, or ... */
     bool whole;       /* ... must be whole on one rank; both: the variants that share it differ */
+    bool pairs;       /* own: each range of inputs together with the full-precision model's */
     bool trials; /* forward passes with trial weights: the block's input is still needed after the
                     statistics */
 };

@@ -6,6 +6,7 @@
 #define QUANT_METHODS(X)                                                                           \
     X(RTN, rtn)                                                                                    \
     X(GPTQ, gptq)                                                                                  \
+    X(GPTAQ, gptaq)                                                                                \
     X(AWQ, awq)                                                                                    \
     X(HQQ, hqq)                                                                                    \
     X(NF4, nf4)                                                                                    \
@@ -24,4 +25,5 @@
     X(SQUARES, squares)                                                                            \
     X(MAGNITUDE, magnitude)                                                                        \
     X(SAMPLE, sample)                                                                              \
-    X(LARGEST, largest)
+    X(LARGEST, largest)                                                                            \
+    X(ASYMMETRY, asymmetry)

@@ -1,5 +1,9 @@
 #include "quant/statistic.h"
 #include "linalg/linalg.h"
+#include "util/agree.h"
+#include "util/bulk.h"
+#include "util/mem.h"
+#include <stdlib.h>
 
 #define STATISTIC_LINE(upper, lower) [STATISTIC_##upper] = &statistic_##lower,
 static const struct statistic *const statistics[] = {QUANT_STATISTICS(STATISTIC_LINE)};
@@ -43,4 +47,50 @@ const struct statistic statistic_gram = {
     .distributed = dist_bytes,
     .adding_distributed = dist_summing_bytes,
     .flop = gram_flop,
+};
+
+/* --- asymmetry: sum of (x̃ - x) xᵀ, (cols, cols), x̃ the full-precision model's inputs --- */
+
+static enum status asymmetry_range(double *sums, const struct statistic_range *r, struct err *e)
+{
+    return gram_cross_add(sums, r->change, r->x, r->cols, r->offset, r->n, r->bound, e);
+}
+
+static enum status asymmetry_collect(MPI_Comm comm, int owner, double *sums, int64_t cols,
+                                     struct err *e)
+{
+    enum status st = OK;
+    double *scratch = NULL;
+    int ranks;
+    MPI_Comm_size(comm, &ranks);
+    if (ranks == 1) return OK;
+    st = mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
+    TRY(err_agree(comm, st, e));
+    TRY(bulk_sum(comm, owner, sums, gram_count(cols), MPI_DOUBLE, scratch, e));
+done:
+    free(scratch);
+    return st;
+}
+
+static int64_t asymmetry_reducing(int64_t cols, int64_t ranks)
+{
+    (void)cols;
+    return bulk_sum_buffer(ranks) * (int64_t)sizeof(double);
+}
+
+static double asymmetry_flop(int64_t cols)
+{
+    return 2 * (double)cols * (double)cols;
+}
+
+const struct statistic statistic_asymmetry = {
+    .name = "differences of inputs",
+    .count = gram_count,
+    .add = asymmetry_range,
+    .reduce = asymmetry_collect,
+    .paired = true,
+    .bounded = true,
+    .adding = gram_bytes,
+    .reducing = asymmetry_reducing,
+    .flop = asymmetry_flop,
 };

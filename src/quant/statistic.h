@@ -25,6 +25,8 @@ struct statistic_range {
     const double *bound; // (cols) powers of two from gram_bound_make, with which the sums are the
                          // same bit for bit in any order and grouping; NULL: not required
     int64_t tokens;      /* total number of tokens summed by all ranks */
+    const float *change; // (offset[n], cols) inputs of the full-precision model minus x; NULL
+                         // unless a statistic is paired
     int64_t first;       /* position of the range's first token among these */
 };
 
@@ -36,6 +38,7 @@ struct statistic {
     enum status (*add)(double *sums, const struct statistic_range *r, struct err *e);
     /* Sums over the ranks of comm, to rank `owner` or to all ranks. Collective. */
     enum status (*reduce)(MPI_Comm comm, int owner, double *sums, int64_t cols, struct err *e);
+    bool paired;     /* it needs statistic_range.change, and thus inputs of the variant's own */
     bool everywhere; /* reduce gives all ranks the sums */
     bool bounded;    /* its reproducible form needs bounds, which need a pass over the inputs */
     /* Adds a range to the form distributed over the ranks, for stages with many channels; NULL:

@@ -108,6 +108,7 @@ static enum status add_sums(struct workspace *w, struct stream *s, const struct 
                                           .offset = r ? r->view.offset : nothing,
                                           .n = r ? r->view.n : 0,
                                           .bound = w->bound[stage],
+                                          .change = s->needs.pairs ? w->full_input : NULL,
                                           .tokens = w->calibration_tokens,
                                           .first = r ? first_token(w, r) : 0};
     for (int k = 0; k < STATISTIC_N && st == OK; k++)
@@ -149,9 +150,11 @@ static void clear_most(struct workspace *w, int stage)
     memset(w->channel_max[stage], 0, (size_t)w->sizes.cols[stage] * sizeof *w->channel_max[stage]);
 }
 
-static void raise_most(struct workspace *w, const struct range *r, int stage)
+static void raise_most(struct workspace *w, const struct range *r, int stage, bool pairs)
 {
-    gram_bound_raise(w->channel_max[stage], w->acts.in, w->sizes.cols[stage], r->tokens);
+    int64_t n = w->sizes.cols[stage];
+    gram_bound_raise(w->channel_max[stage], w->acts.in, n, r->tokens);
+    if (pairs) gram_bound_raise(w->channel_max[stage], w->full_input, n, r->tokens);
 }
 
 static enum status agree_bound(struct workspace *w, int stage, struct err *e)
@@ -186,6 +189,29 @@ static enum status advance_range(struct workspace *w, struct stream *s, const st
     return states_put(s->calibration, r->row, r->tokens, x, e);
 }
 
+/* w->full_input = the input of the stage in full precision. */
+static enum status make_full_input(struct workspace *w, const struct range *r, int stage,
+                                   struct err *e)
+{
+    size_t numbers = (size_t)(r->tokens * w->sizes.cols[stage]);
+    PASS(states_copy(w->full->calibration, r->row, r->tokens, w->x, e));
+    for (int k = 0; k <= stage; k++) {
+        stage_input(w, r, w->original, k, w->x);
+        if (k < stage) stage_output(w, r, w->original, k, w->x);
+    }
+    memcpy(w->full_input, w->acts.in, numbers * sizeof *w->full_input);
+    return OK;
+}
+
+/* Subtracts the variant's own input, which is in the acts. */
+static void subtract_input(struct workspace *w, const struct range *r, int stage)
+{
+    int64_t n = w->sizes.cols[stage];
+#pragma omp parallel for
+    for (int64_t t = 0; t < r->tokens; t++)
+        for (int64_t j = t * n; j < (t + 1) * n; j++) w->full_input[j] -= w->acts.in[j];
+}
+
 /* Computes the stage's input in the acts; before: the buffers to restore afterwards. */
 static enum status range_input(struct workspace *w, struct stream *s, const struct block *b,
                                int stage, int64_t range, struct own_buffers *before, struct err *e)
@@ -193,11 +219,14 @@ static enum status range_input(struct workspace *w, struct stream *s, const stru
     const struct range *r = range_at(w, range);
     bool outlives = stage == STAGE_O || stage == STAGE_DOWN;
     float *x;
+    *before = (struct own_buffers){w->acts.in, w->acts.branch};
+    if (s->needs.pairs) PASS(make_full_input(w, r, stage, e));
     *before = buffers_enter(w, outlives ? range : w->calibration.n);
     /* Stored states may have been rounded: read them back, so that the MLP sees the same values
      * later. */
     PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
     make_input(w, r, b, stage, x);
+    if (s->needs.pairs) subtract_input(w, r, stage);
     return OK;
 }
 
@@ -209,7 +238,7 @@ static enum status bound_stage(struct workspace *w, struct stream *s, const stru
     clear_most(w, stage);
     for (int64_t i = 0; st == OK && i < w->calibration.n; i++) {
         st = range_input(w, s, b, stage, i, &before, e);
-        if (st == OK) raise_most(w, range_at(w, i), stage);
+        if (st == OK) raise_most(w, range_at(w, i), stage, s->needs.pairs);
         buffers_leave(w, before);
     }
     PASS(group_agree(w->group, st, e));
@@ -289,7 +318,7 @@ static enum status bound_block(struct workspace *w, struct stream *s, const stru
         st = states_copy(s->calibration, r->row, r->tokens, w->x, e);
         for (int stage = 0; st == OK && stage < STAGE_N; stage++) {
             stage_input(w, r, b, stage, w->x);
-            raise_most(w, r, stage);
+            raise_most(w, r, stage, false);
             stage_output(w, r, b, stage, w->x);
         }
     }

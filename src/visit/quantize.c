@@ -208,6 +208,7 @@ enum status quantize_block(struct workspace *w, struct stream *s, const struct b
     if (!serves(w, s)) quantize_forget(w);
     w->linears_of = s->method;
     w->prepared_for = s;
+    w->original = b;
     if (s->needs.shared && s->method->prepare_block) PASS(trial_prepare(w, s, b, e));
     if (!s->needs.own)
         PASS(quantize_all(w, s, b, &to, e));

@@ -87,7 +87,10 @@ struct workspace {
                                        // activations retained between passes (calibrate.c)
     int64_t retained_ranges; /* number of calibration ranges, from the first, whose activations are
                             retained */
-    int64_t rounds;          /* maximum number of calibration ranges per rank */
+    float *full_input; // (range, in_width) input of a stage in full precision, then minus the own;
+                       // NULL: no stream needs pairs
+    const struct block *original;       /* the block that is being quantized */
+    int64_t rounds;                     /* maximum number of calibration ranges per rank */
     struct group_memory quantized;      // all linears of one block, dequantized
     struct group_memory unrounded;      // the same with unrounded scales, if a stream needs them
     double *sums[STATISTIC_N][STAGE_N]; /* statistics of each stage's inputs; the stages share one

@@ -78,8 +78,9 @@ static enum status pass_full(struct run *r, struct workspace *w, const struct bl
         st = forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e);
     }
     PASS(group_agree(r->group, st, e));
-    /* Trials need the block's input. */
-    if (r->full.calibration) PASS(calibrate_block(w, &r->full, b, !r->full.needs.trials, e));
+    /* Trials and pairs need the block's input. */
+    if (r->full.calibration && (r->full.needs.statistics || !r->full.needs.trials))
+        PASS(calibrate_block(w, &r->full, b, !r->full.needs.trials, e));
     return OK;
 }
 
@@ -162,13 +163,16 @@ static void drop_calibration(struct run *r, struct stream *const *streams, int64
     }
 }
 
-/* The full-precision stream gets the union of the needs of the variants that share its statistics.
+/* The full-precision stream gets the union of the needs of the variants that share its statistics;
+ * for pairs it has calibration states too, which wait before the block.
  */
 static void share_needs(struct run *r, struct stream *const *streams, int64_t n)
 {
     r->full.needs = (struct quant_needs){0};
     for (int64_t i = 0; i < n; i++)
         if (streams[i]->needs.shared) quant_needs_add(&r->full.needs, &streams[i]->needs);
+    for (int64_t i = 0; i < n; i++)
+        if (streams[i]->needs.pairs) r->full.needs.shared = r->full.needs.trials = true;
 }
 
 /* Reading and the head serve all streams of the wave at once: each gets its share of the seconds

@@ -103,11 +103,12 @@ static enum status retained_init(struct workspace *w, const struct memory_plan *
 static enum status local_init(struct workspace *w, const struct memory_plan *plan,
                               struct stream *const *streams, int64_t n_streams, struct err *e)
 {
-    bool calibrates = false, sequential = false, together = false;
+    bool calibrates = false, sequential = false, together = false, pairs = false;
     for (int64_t i = 0; i < n_streams; i++) {
         const struct quant_needs *s = &streams[i]->needs;
         calibrates = calibrates || s->own || s->shared;
         sequential = sequential || s->sequential;
+        pairs = pairs || s->pairs;
         together = together || s->shared || (s->own && !s->sequential);
     }
     PASS(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));
@@ -118,6 +119,9 @@ static enum status local_init(struct workspace *w, const struct memory_plan *pla
         PASS(bounds_init(w, e));
     }
     if (sequential) PASS(retained_init(w, plan, e));
+    if (pairs)
+        PASS(mem_alloc(&w->full_input, w->calibration.tokens * w->sizes.in_width,
+                       sizeof *w->full_input, "inputs in full precision", e));
     int64_t tokens = max64(w->evaluation.tokens, w->calibration.tokens);
     PASS(model_acts_init(w->model, tokens, &w->acts, e));
     return mem_alloc(&w->x, tokens * w->sizes.shape.hidden, sizeof *w->x, "hidden states", e);
@@ -161,6 +165,7 @@ void workspace_free(struct workspace *w)
     free(w->x);
     free(w->retained);
     free(w->retained_branch);
+    free(w->full_input);
     group_memory_close(&w->quantized);
     group_memory_close(&w->unrounded);
     for (int k = 0; k < STATISTIC_N; k++) free(w->memory[k]);

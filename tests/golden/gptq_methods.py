@@ -1,4 +1,4 @@
-"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq, RTN, bitsandbytes, hqq and SmoothQuant, and the
+"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq, GPTAQ, RTN, bitsandbytes, hqq and SmoothQuant, and the
 last block's weights for the group-aware order (tests/fixtures/gptq/methods_llama). Tolerances: 1e-5 for losses without calibration,
 1e-3 for sequential ones, because the random model amplifies every code that flips at a tie; 2e-5 with double quantization, where the
 package rounds one magnitude in some hundreds to the second nearest code (src/quant/absmax.h).
@@ -31,6 +31,8 @@ DATA_FREE = {
 FLAGS = {
     "rtn": [],
     "gptq_ist": ["--damping", "0.01"],
+    "gptaq_gptq": [],
+    "gptaq_own": ["--symmetric-grid", "gptaq"],
     "gptqmodel_gar": [*MODEL, "--order", "group"],
     "gptqmodel_act": [*MODEL, "--order", "activation"],
     "gptqmodel_gar_mse2.4": [*MODEL, "--order", "group", "--range-search", "2.4"],
@@ -47,7 +49,7 @@ def quantize(kind, setting, out):
     flags = ["--bits", bits[1:], "--group-size", group[1:], *(["--asymmetric"] if grid == "asym" else []), *FLAGS[kind], "--weights", out]
     if kind == "rtn":
         return run("rtn", *flags)
-    return run("gptq", *flags, "--calibration-ids", f"{FILE}:calibration_ids")
+    return run("gptaq" if kind.startswith("gptaq") else "gptq", *flags, "--calibration-ids", f"{FILE}:calibration_ids")
 
 
 losses = json.load(open(FILE.replace(".safetensors", ".json")))["loss"]
@@ -79,5 +81,5 @@ for name in [n for n in reference if n != "baseline"]:
     for key, tolerance in (("loss", 2e-4), ("weight_distance", 1e-6)):
         got, want = result[key], reference[name][key]
         expect(abs(got / want - 1) <= tolerance, f"smoothquant {name}: {key} {got:.6f}, reference {want:.6f}")
-expect(checked == 2 and len(losses) == 22, f"{len(losses)} losses, {checked} matrices")
+expect(checked == 2 and len(losses) == 26, f"{len(losses)} losses, {checked} matrices")
 finish()

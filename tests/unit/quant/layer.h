@@ -11,6 +11,7 @@ struct layer {
     int64_t rows, cols;
     float *w;                  // (rows, cols)
     float *x;                  // (tokens, cols) inputs
+    float *change;             // (tokens, cols) the full-precision model's minus these
     double *sums[STATISTIC_N]; /* of the inputs */
     double *gram;              /* one of them: (cols, cols) upper triangle */
     struct quant_input input;
@@ -45,8 +46,10 @@ static inline struct layer layer_make(int64_t rows, int64_t cols, int64_t tokens
         }
     }
     l.input = (struct quant_input){.cols = cols, .samples = 1, .tokens = tokens};
+    if (mem_zero(&l.change, tokens * cols, sizeof *l.change, "inputs", NULL) != OK) abort();
+    for (int64_t k = 0; k < tokens * cols; k++) l.change[k] = 0.1f * noise(&state) * l.x[k];
     const struct statistic_range all = {
-        .x = l.x, .cols = cols, .offset = offset, .n = 1, .tokens = tokens};
+        .change = l.change, .x = l.x, .cols = cols, .offset = offset, .n = 1, .tokens = tokens};
     for (int k = 0; k < STATISTIC_N; k++) {
         const struct statistic *s = statistic_at(k);
         if (mem_zero(&l.sums[k], s->count(cols), sizeof(double), s->name, NULL) != OK ||
@@ -62,6 +65,7 @@ static inline void layer_free(struct layer *l)
 {
     free(l->w);
     free(l->x);
+    free(l->change);
     for (int k = 0; k < STATISTIC_N; k++) free(l->sums[k]);
 }
 

@@ -112,6 +112,20 @@ static enum status find_variants(const struct plan *p, int64_t **which, int64_t 
     return OK;
 }
 
+enum status plan_report_ranks(const struct plan *p, int64_t model, int64_t threads, int64_t memory,
+                              int64_t *ranks, struct err *e)
+{
+    enum { MOST = 1024 };
+    const struct plan_rank most = {
+        .threads = threads, .memory = memory, .scratch = may_scratch(p), .ranks = MOST, .mates = 1};
+    int64_t *which, n;
+    PASS(find_variants(p, &which, &n, e));
+    *ranks = plan_model_ranks(p, model, which, n, &most);
+    if (*ranks >= MOST) *ranks = 1; /* no number is enough, as the visit will say */
+    free(which);
+    return OK;
+}
+
 enum status plan_report_fit(struct plan *p, int64_t threads, int64_t memory, struct err *e)
 {
     int64_t *which, n;
@@ -155,6 +169,11 @@ done:
  * assumed to be this share of twice as fast. */
 static const double doubling_efficiency = 0.95;
 
+double plan_report_efficiency(int64_t ranks)
+{
+    return pow(doubling_efficiency, log2((double)ranks));
+}
+
 static void scale_parts(const struct plan_visits *v, double by)
 {
     for (int64_t i = 0; i < v->n; i++)
@@ -182,7 +201,7 @@ enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64
     enum status st = OK;
     struct sched_task *tasks = NULL;
     int64_t capacity = 0;
-    double speed = (double)group * pow(doubling_efficiency, log2((double)group));
+    double speed = (double)group * plan_report_efficiency(group);
     r->group = group;
     TRY(tasks_of(&r->remaining, speed, &tasks, e));
     scale_parts(&r->remaining, 1 / speed);

@@ -34,6 +34,11 @@ struct plan_report {
  */
 MUST_USE enum status plan_report_fit(struct plan *p, int64_t threads, int64_t memory,
                                      struct err *e);
+/* *ranks = how many of them, each on a node of its own, the memory of a visit needs. ERR_NOMEM. */
+MUST_USE enum status plan_report_ranks(const struct plan *p, int64_t model, int64_t threads,
+                                       int64_t memory, int64_t *ranks, struct err *e);
+/* The share of their speed with which so many ranks work together. */
+double plan_report_efficiency(int64_t ranks);
 /* *out = everything except simulations, owned by the caller. memory: bytes of a rank, 0: no limit.
  * choice: which of the visits count as remaining.
  * ERR_NOMEM, or as plan_visits_make. */

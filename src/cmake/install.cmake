@@ -12,6 +12,7 @@ add_custom_command(OUTPUT ${share}/man/man1/qtraj.1 DEPENDS qtraj
   COMMENT "Writing man pages and completion" VERBATIM)
 add_custom_target(manuals ALL DEPENDS ${share}/man/man1/qtraj.1)
 
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/qtraj) # for qtraj slurm
 install(TARGETS qtraj RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${share}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
 install(DIRECTORY ${share}/bash-completion ${share}/zsh DESTINATION ${CMAKE_INSTALL_DATADIR})

@@ -15,10 +15,10 @@
 
 extern char **environ;
 
-enum { ANSWER = 8192 };
+enum { ANSWER = 8192, CONFIG = 1 << 16 };
 
 /* Reads until the end of the pipe or the time is over; false: it is over. */
-static bool read_answer(int fd, char *out, double seconds)
+static bool read_answer(int fd, char *out, size_t size, double seconds)
 {
     size_t n = 0;
     const double end = clock_seconds() + seconds;
@@ -27,16 +27,17 @@ static bool read_answer(int fd, char *out, double seconds)
         if (left <= 0) return false;
         if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)(1e3 * left) + 1) <= 0)
             continue;
-        ssize_t r = read(fd, out + n, ANSWER - 1 - n);
+        ssize_t r = read(fd, out + n, size - 1 - n);
         if (r < 0 && errno == EINTR) continue;
         if (r > 0) n += (size_t)r;
         out[n] = '\0';
-        if (r <= 0 || n == ANSWER - 1) return r >= 0;
+        if (r <= 0 || n == size - 1) return r >= 0;
     }
 }
 
-/* *out = what the command prints on both streams. False: it does not exist or does not end. */
-static bool ask(const char *const argv[], double seconds, char out[ANSWER])
+/* out (size bytes) = what the command prints on both streams. False: it does not exist or does not
+ * end. */
+static bool ask(const char *const argv[], double seconds, char *out, size_t size)
 {
     int ends[2], status;
     pid_t child = -1;
@@ -51,7 +52,7 @@ static bool ask(const char *const argv[], double seconds, char out[ANSWER])
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (ok) {
-        ok = read_answer(ends[0], out, seconds);
+        ok = read_answer(ends[0], out, size, seconds);
         kill(child, SIGKILL); /* it has answered, or has had its time */
         while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     }
@@ -78,7 +79,7 @@ bool slurm_job_is_over(const char *job, long restarts)
     char answer[ANSWER] = "", state[64], again[32];
     const char *const argv[] = {"scontrol", "-o", "show", "job", job, NULL};
     if (!job[0] || job[strspn(job, "0123456789")]) return false; /* not Slurm's */
-    if (!ask(argv, 5, answer)) return false;
+    if (!ask(argv, 5, answer, sizeof answer)) return false;
     if (strstr(answer, "Invalid job id specified")) return true;
     value_of(answer, "JobState=", state, sizeof state);
     value_of(answer, " Restarts=", again, sizeof again);
@@ -105,7 +106,7 @@ bool slurm_job_ends(double *when)
     if (!job) return false;
     *when = given ? strtod(given, NULL) : 0;
     if (*when > 0) return true;
-    if (!ask(argv, 5, answer)) return false;
+    if (!ask(argv, 5, answer, sizeof answer)) return false;
     value_of(answer, " EndTime=", text, sizeof text);
     if (!strptime(text, "%Y-%m-%dT%H:%M:%S", &tm)) return false;
     *when = (double)mktime(&tm);
@@ -117,8 +118,36 @@ bool slurm_requeue(char *why, size_t size)
     const char *job = own_job();
     char answer[ANSWER] = "";
     const char *const argv[] = {"scontrol", "requeue", job, NULL};
-    const bool asked = job && ask(argv, 30, answer);
+    const bool asked = job && ask(argv, 30, answer, sizeof answer);
     answer[strcspn(answer, "\n")] = '\0';
     snprintf(why, size, "%s", !job ? "this is no Slurm job" : !asked ? "no answer" : answer);
     return asked && answer[0] == '\0';
+}
+
+int64_t slurm_array_most(void)
+{
+    char *answer = calloc(CONFIG, 1);
+    const char *const argv[] = {"scontrol", "show", "config", NULL};
+    const char *at = NULL;
+    if (answer && ask(argv, 5, answer, CONFIG)) at = strstr(answer, "MaxArraySize");
+    if (at) at = strchr(at, '=');
+    const int64_t size = at ? strtoll(at + 1, NULL, 10) : 0;
+    free(answer);
+    return size > 0 ? size - 1 : 0;
+}
+
+bool slurm_smallest_node(const char *partition, int64_t *cores, int64_t *memory)
+{
+    char answer[ANSWER] = "", *next = NULL;
+    const char *const all[] = {"sinfo", "-h", "-e", "-o", "%c %m", NULL};
+    const char *const one[] = {"sinfo", "-h", "-e", "-p", partition, "-o", "%c %m", NULL};
+    *cores = 0;
+    if (!ask(partition ? one : all, 5, answer, sizeof answer)) return false;
+    for (char *line = strtok_r(answer, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
+        long long c, m;
+        if (sscanf(line, "%lld %lld", &c, &m) != 2 || (*cores > 0 && c >= *cores)) continue;
+        *cores = c;
+        *memory = m << 20;
+    }
+    return *cores > 0;
 }

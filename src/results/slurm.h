@@ -2,6 +2,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Whether this start of the job (restarts: how often it had been requeued before) is over: ended,
  * waiting or running again after a requeue, or so long gone that Slurm does not know it. Runs
@@ -15,3 +16,10 @@ bool slurm_job_ends(double *when);
 /* Has the job of this process requeued (`scontrol requeue`), upon which Slurm ends its processes.
  * False: it is in no job, or Slurm refuses; why (size bytes): what it says. */
 bool slurm_requeue(char *why, size_t size);
+
+/* The largest index of an array's element (`scontrol show config`); 0: Slurm does not say. */
+int64_t slurm_array_most(void);
+
+/* The cores and the memory (bytes) of the smallest node of a partition (NULL: of all), as `sinfo`
+ * says; false: it does not say. */
+bool slurm_smallest_node(const char *partition, int64_t *cores, int64_t *memory);

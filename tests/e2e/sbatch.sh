@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# slurm/sweep.sbatch: ranks and threads follow the allocation, and the job's exit code that of `qtraj launch`. Slurm and qtraj are
-# stand-ins here; the codes of the real `qtraj launch` are tested by mpi.losses.
+# The scripts in slurm/: ranks and threads follow the allocation, parts the element, and a job ends with the exit code of `qtraj
+# launch`. qtraj and Slurm are stand-ins here.
 . "$SOURCE/tests/tools/lib.sh"
 mkdir "$work/bin"
 export PATH=$work/bin:$PATH QTRAJ=$work/bin/qtraj SWEEP=s.yaml
@@ -11,38 +11,49 @@ stand_in() {
     chmod +x "$work/bin/$1"
 }
 
-# job CODE EXPECTED NAME=VALUE ...: the job's exit code when `qtraj launch` ends with CODE.
+# job SCRIPT CODE NAME=VALUE ...: the job ends with CODE when `qtraj launch` does.
 job() {
     local code
-    stand_in qtraj "$1"
-    env "${@:3}" bash "$SOURCE/slurm/sweep.sbatch" >"$work/out" 2>&1
+    stand_in qtraj "$2"
+    env "${@:3}" bash "$SOURCE/slurm/$1.sbatch" --set a=b >"$work/out" 2>&1
     code=$?
-    [ $code = "$2" ] || fail "launch $1: exit code $code, expected $2: $(cat "$work/out")"
+    [ $code = "$2" ] || fail "$1: exit code $code, expected $2: $(cat "$work/out")"
 }
 says() { grep -qF -- "$1" "$work/out" || fail "no '$1' in: $(cat "$work/out")"; }
 
-job 0 0 SLURM_JOB_CPUS_PER_NODE=72
-says "qtraj launch -n 10 s.yaml threads 8"
-job 0 0 SLURM_JOB_CPUS_PER_NODE=6
+job trajectory 0 PARTS=16 SLURM_ARRAY_TASK_ID=3 SLURM_CPUS_ON_NODE=72
+says "qtraj launch -n 10 --requeue --part 3/16 --set a=b s.yaml threads 8"
+job trajectory 3 PARTS=16 SLURM_ARRAY_TASK_ID=3 SLURM_CPUS_ON_NODE=6
 says "launch -n 2 " && says " threads 6"
-job 0 0 "SLURM_JOB_CPUS_PER_NODE=128(x3),64" SLURM_JOB_NUM_NODES=4 SLURM_CPUS_PER_TASK=32
-says "launch -n 9 " && says " threads 32"
-job 0 0 SLURM_JOB_CPUS_PER_NODE=64 SLURM_NTASKS_PER_NODE=2 SLURM_CPUS_PER_TASK=16
-says "launch -n 3 " && says " threads 16"
-job 1 1 SLURM_JOB_CPUS_PER_NODE=4     # cells failed
-job 3 0 SLURM_JOB_CPUS_PER_NODE=4     # drained or interrupted
-says "stopped, resumable: submit again"
-job 2 2 SLURM_JOB_CPUS_PER_NODE=4     # bad input
-job 137 137 SLURM_JOB_CPUS_PER_NODE=4 # killed: out of memory, say
+job trajectory 1 PARTS=16 SLURM_ARRAY_TASK_ID=3 SLURM_CPUS_ON_NODE=64 SLURM_NTASKS_PER_NODE=2 SLURM_CPUS_PER_TASK=32
+says "launch -n 3 " && says " threads 32"
+job large 0 "SLURM_JOB_CPUS_PER_NODE=128(x3),64" SLURM_JOB_NUM_NODES=4
+says "launch -n 5 " && says "--requeue --set a=b s.yaml threads 64"
+job large 3 "SLURM_JOB_CPUS_PER_NODE=128(x4)" SLURM_JOB_NUM_NODES=4 SLURM_CPUS_PER_TASK=32 "SLURM_NTASKS_PER_NODE=4(x4)" PARTS=5 SLURM_ARRAY_TASK_ID=2
+says "launch -n 17 " && says "--part 2/5 " && says " threads 32"
+job large 137 SLURM_JOB_CPUS_PER_NODE=4 # killed: out of memory, say
+for script in trajectory large merge; do
+    env -u SWEEP bash "$SOURCE/slurm/$script.sbatch" >"$work/out" 2>&1 && fail "$script does not need its variables"
+    says "set "
+done
 
-# The walltime ends: the signal reaches the run, and the script waits for it.
+# The report's code counts; a merge that fails ends the job.
+stand_in qtraj 3 '[ "$1" = status ] || exit 0'
+RESULTS=r.h5 bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
+[ $? = 3 ] || fail "merge: $(cat "$work/out")"
+says "merge r.h5 r.h5.parts" && says "status --exit-code r.h5"
+stand_in qtraj 1
+RESULTS=r.h5 bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
+[ $? = 1 ] || fail "merge with conflicts: $(cat "$work/out")"
+
+# A signal for the script reaches qtraj.
 stand_in qtraj 0 'trap "echo drained; exit 3" USR1; echo waiting; sleep 30 & wait'
-env SLURM_JOB_CPUS_PER_NODE=4 bash "$SOURCE/slurm/sweep.sbatch" >"$work/out" 2>&1 &
+PARTS=2 SLURM_ARRAY_TASK_ID=1 bash "$SOURCE/slurm/trajectory.sbatch" >"$work/out" 2>&1 &
 job=$!
 until grep -q waiting "$work/out" || ! kill -0 $job 2>/dev/null; do sleep 0.1; done
 kill -USR1 $job
 wait $job
 code=$?
-[ $code = 0 ] || fail "walltime: exit code $code: $(cat "$work/out")"
-says drained && says "stopped, resumable: submit again"
+[ $code = 3 ] || fail "USR1: exit code $code: $(cat "$work/out")"
+says drained
 finish

@@ -1,0 +1,295 @@
+/* qtraj slurm: the commands that submit a sweep to Slurm as arrays of parts, and then its merge. */
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/slurm_parts.h"
+#include "results/slurm.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/quantity.h"
+#include "util/span.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct arguments {
+    const char *path, *time, *rate, *partition, *account, *memory;
+    struct arg_list set;
+    int64_t nodes, cores;
+    bool submit;
+};
+
+/* What the commands name. */
+struct paths {
+    char self[PATH_MAX], sweep[PATH_MAX], *results;
+    char *scripts; /* folder */
+};
+
+static void paths_free(struct paths *p)
+{
+    free(p->results);
+    free(p->scripts);
+}
+
+/* --- where --- */
+
+/* The folder of the scripts: of the sources, if the binary is in their build folder, or as it is
+ * installed. */
+static enum status find_scripts(const char *self, char **out, struct err *e)
+{
+    static const char *const places[] = {"../../slurm", "../share/qtraj/slurm"};
+    enum status st = OK;
+    char *folder = NULL, *script = NULL;
+    TRY(fsx_parent(self, &folder, e));
+    for (size_t i = 0; !*out && i < sizeof places / sizeof *places; i++) {
+        char resolved[PATH_MAX];
+        free(script);
+        script = NULL;
+        TRY(mem_format(&script, e, "%s/%s", folder, places[i]));
+        if (!realpath(script, resolved)) continue;
+        free(script);
+        script = NULL;
+        TRY(mem_format(&script, e, "%s/trajectory.sbatch", resolved));
+        if (fsx_is_file(script)) TRY(mem_string(out, resolved, e));
+    }
+    ENSURE(*out, ERR_IO,
+           "slurm/trajectory.sbatch is neither in %s/../../slurm nor in "
+           "%s/../share/qtraj/slurm: keep the binary in its build folder, or install it",
+           folder, folder);
+done:
+    free(folder);
+    free(script);
+    return st;
+}
+
+static enum status find_paths(const struct arguments *a, const struct sweep *s, struct paths *p,
+                              struct err *e)
+{
+    const ssize_t n = readlink("/proc/self/exe", p->self, sizeof p->self - 1);
+    NEED(n > 0, ERR_IO, "/proc/self/exe: %s", strerror(errno));
+    p->self[n] = '\0';
+    NEED(realpath(a->path, p->sweep), ERR_IO, "%s: %s", a->path, strerror(errno));
+    PASS(fsx_make_parent(s->results, e));
+    PASS(fsx_resolve(s->results, &p->results, e));
+    return find_scripts(p->self, &p->scripts, e);
+}
+
+/* What nodes there are: as the flags say, else as Slurm does. */
+static enum status find_nodes(const struct arguments *a, struct slurm_nodes *at, struct err *e)
+{
+    char *end;
+    *at = (struct slurm_nodes){.nodes = a->nodes, .cores = a->cores, .most = slurm_array_most()};
+    if (at->most == 0) at->most = 1000;
+    NEED(at->nodes >= 1 && at->nodes <= 1000000, ERR_USAGE,
+         "--nodes %lld: expected at least 1 node", (long long)at->nodes);
+    PASS(span_parse(a->time, &at->time, e));
+    NEED(at->time >= 60, ERR_USAGE, "--time %s: expected at least a minute", a->time);
+    if (a->memory) {
+        const double gib = strtod(a->memory, &end);
+        NEED(end != a->memory && gib > 0 && gib < 1e6 && (!*end || strcmp(end, "G") == 0),
+             ERR_USAGE, "--node-memory %s: expected GiB, such as 256 or 256G", a->memory);
+        at->memory = (int64_t)(gib * (1 << 30));
+    }
+    if (at->cores == 0 || at->memory == 0) {
+        int64_t cores, memory;
+        NEED(slurm_smallest_node(a->partition, &cores, &memory), ERR_USAGE,
+             "sinfo does not say what nodes there are: give --node-cores and --node-memory");
+        if (at->cores == 0) at->cores = cores;
+        if (at->memory == 0) at->memory = memory;
+    }
+    NEED(at->cores >= 1, ERR_USAGE, "--node-cores %lld: expected at least 1", (long long)at->cores);
+    return OK;
+}
+
+/* The rates of a node: as given, or measured on this one. */
+static enum status find_rates(const struct plan *p, const char *rate, struct cost_rates *out,
+                              struct err *e)
+{
+    if (rate) {
+        char *end;
+        const double gflops = strtod(rate, &end);
+        NEED(end != rate && *end == '\0' && gflops > 0 && gflops < 1e9, ERR_USAGE,
+             "--rate %s: expected GFLOP/s of a node in single precision", rate);
+        *out = cost_rates_given(gflops);
+        return OK;
+    }
+    const char *folder = NULL;
+    for (int64_t i = 0; i < p->n_checkpoints && !folder; i++)
+        if (weights_present(&p->checkpoints[i].weights))
+            folder = weights_folder(&p->checkpoints[i].weights);
+    return cost_rates_measure(folder, out, e);
+}
+
+/* --- the commands --- */
+
+/* A word for the shell. */
+static void put_word(FILE *out, const char *word)
+{
+    putc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*word, out);
+    putc('\'', out);
+}
+
+static void put_head(FILE *out, const struct slurm_parts *s, const struct slurm_nodes *at,
+                     const struct paths *p)
+{
+    char time[QUANTITY], longest[QUANTITY];
+    quantity_time(s->seconds, time);
+    fprintf(out,
+            "#!/bin/bash\n# %lld parts, %.4g node-hours, about %s on %lld nodes of %lld cores and "
+            "%.4g GiB.\n",
+            (long long)s->n, s->hours, time, (long long)at->nodes, (long long)at->cores,
+            (double)at->memory / (1 << 30));
+    for (int64_t i = 0; i < s->n_arrays; i++) {
+        const struct slurm_array *a = &s->arrays[i];
+        quantity_time(a->longest, longest);
+        fprintf(out, "# %lld elements on %lld node%s each: %.4g node-hours, the longest %s\n",
+                (long long)a->elements, (long long)a->nodes, quantity_plural(a->nodes), a->hours,
+                longest);
+    }
+    fputs("set -u\nexport SWEEP=", out);
+    put_word(out, p->sweep);
+    fputs(" QTRAJ=", out);
+    put_word(out, p->self);
+    fputs(" RESULTS=", out);
+    put_word(out, p->results);
+    fprintf(out, " PARTS=%lld\n", (long long)s->n);
+    fputs("jobs=\nsubmit() { local id; id=$(${SBATCH:-sbatch} --parsable --export=ALL \"$@\") || "
+          "exit; "
+          "jobs=$jobs${id:+:${id%%;*}}; [ -z \"$id\" ] || echo \"job $id\"; }\n",
+          out);
+}
+
+/* "1-5,9": the elements with so many nodes. */
+static void put_elements(FILE *out, const struct slurm_parts *s, int64_t nodes)
+{
+    const char *between = "";
+    for (int64_t k = 0; k < s->n; k++) {
+        int64_t last = k;
+        if (s->parts[k].visits == 0 || s->parts[k].nodes != nodes) continue;
+        while (last + 1 < s->n && s->parts[last + 1].visits && s->parts[last + 1].nodes == nodes)
+            last++;
+        fprintf(out, "%s%lld", between, (long long)k + 1);
+        if (last > k) fprintf(out, "-%lld", (long long)last + 1);
+        between = ",";
+        k = last;
+    }
+}
+
+static void put_site(FILE *out, const struct arguments *a)
+{
+    if (a->partition) fputs(" --partition=", out);
+    if (a->partition) put_word(out, a->partition);
+    if (a->account) fputs(" --account=", out);
+    if (a->account) put_word(out, a->account);
+}
+
+static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm_array *a,
+                      const struct slurm_nodes *at, const struct arguments *given,
+                      const struct paths *p)
+{
+    char time[SPAN];
+    span_slurm(at->time, time);
+    fputs("submit --array=", out);
+    put_elements(out, s, a->nodes);
+    fprintf(out, "%%%lld --nodes=%lld --ntasks-per-node=%lld --cpus-per-task=%lld --time=%s",
+            (long long)a->at_once, (long long)a->nodes, (long long)a->workers,
+            (long long)(at->cores / a->workers), time);
+    put_site(out, given);
+    putc(' ', out);
+    fputs("--output=qtraj-%A_%a.out ", out);
+    char *script = NULL;
+    if (mem_format(&script, NULL, "%s/%s.sbatch", p->scripts,
+                   a->nodes > 1 ? "large" : "trajectory") == OK)
+        put_word(out, script);
+    free(script);
+    if (a->nodes > 1) fprintf(out, " --set run.ranks_per_group=%lld", (long long)a->nodes);
+    for (int64_t i = 0; i < given->set.n; i++) {
+        fputs(" --set ", out);
+        put_word(out, given->set.items[i]);
+    }
+    putc('\n', out);
+}
+
+static void put_merge(FILE *out, const struct arguments *a, const struct paths *p)
+{
+    fputs("submit ${jobs:+--dependency=afterany$jobs}", out);
+    put_site(out, a);
+    putc(' ', out);
+    char *script = NULL;
+    if (mem_format(&script, NULL, "%s/merge.sbatch", p->scripts) == OK) put_word(out, script);
+    free(script);
+    putc('\n', out);
+}
+
+/* The commands, on stdout or to a shell. */
+static enum status put_commands(const struct arguments *a, const struct slurm_parts *s,
+                                const struct slurm_nodes *at, const struct paths *p, struct err *e)
+{
+    FILE *out = a->submit ? popen("bash -s", "w") : stdout;
+    NEED(out, ERR_IO, "bash cannot be started: %s", strerror(errno));
+    put_head(out, s, at, p);
+    for (int64_t i = 0; i < s->n_arrays; i++) put_array(out, s, &s->arrays[i], at, a, p);
+    put_merge(out, a, p);
+    if (a->submit) NEED(pclose(out) == 0, ERR_IO, "sbatch has refused a job");
+    return OK;
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    enum status st = OK;
+    struct arguments a = {.nodes = 4, .time = "24:00:00"};
+    struct sweep sweep = {0};
+    struct plan plan = {0};
+    struct slurm_nodes at;
+    struct cost_rates rates;
+    struct slurm_parts parts = {0};
+    struct paths paths = {0};
+    const struct arg table[] = {
+        {"--set", ARG_LIST, &a.set, "KEY=VALUE", "override a key of the sweep file"},
+        {"--nodes", ARG_INTEGER, &a.nodes, "N", "nodes that may be in use at once (default 4)"},
+        {"--time", ARG_TEXT, &a.time, "TIME",
+         "walltime of an element: 24:00:00, 1-12:00:00, 8h (default 24 hours)"},
+        {"--rate", ARG_TEXT, &a.rate, "GFLOPS",
+         "sgemm's rate of a whole node, instead of what is measured here"},
+        {"--node-cores", ARG_INTEGER, &a.cores, "N", "cores of a node; sinfo is asked by default"},
+        {"--node-memory", ARG_TEXT, &a.memory, "GIB", "its memory, likewise"},
+        {"--partition", ARG_TEXT, &a.partition, "NAME", "partition of Slurm"},
+        {"--account", ARG_TEXT, &a.account, "NAME", "account of Slurm"},
+        {"--submit", ARG_SWITCH, &a.submit, NULL, "submit the jobs instead of printing how"},
+    };
+    const struct args args = {ARGS(table)};
+    TRY(args_parse(&args, c, &a.path, 1, e));
+    if (c->help) goto done;
+    TRY(find_nodes(&a, &at, e));
+    TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
+    TRY(plan_make(&sweep, true, &plan, e));
+    TRY(find_paths(&a, &sweep, &paths, e));
+    TRY(find_rates(&plan, a.rate, &rates, e));
+    TRY(slurm_parts_make(&plan, &rates, &at, &parts, e));
+    if (parts.too_long)
+        log_warn(
+            "a visit takes longer than --time on all nodes; its elements are requeued until it "
+            "is done");
+    TRY(put_commands(&a, &parts, &at, &paths, e));
+done:
+    paths_free(&paths);
+    slurm_parts_free(&parts);
+    plan_free(&plan);
+    sweep_free(&sweep);
+    arg_list_free(&a.set);
+    return st;
+}
+
+const struct command cmd_slurm = {
+    .name = "slurm",
+    .arguments = "SWEEP.yaml [--nodes N] [--time T] [--rate GFLOPS] [--submit] ...",
+    .doc = "print, or submit, Slurm jobs that compute a sweep in parts and merge them",
+    .run = run,
+};

@@ -1,0 +1,241 @@
+#include "cli/slurm_parts.h"
+#include "cli/plan_report.h"
+#include "plan/plan_parts.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* Elements are planned to take at most this share of the walltime. */
+static const double share_of_time = 0.8;
+/* Less than this is not worth an element: starting, reading texts, writing the cube. */
+static const double least_seconds = 600;
+/* If time suffices, each node gets about so many elements one after the other. */
+static const double elements_a_node = 4;
+/* Memory of a node that is not the operating system's. */
+static const double share_of_memory = 0.9;
+/* Visits below this many seconds run on a few cores each. */
+static const double short_visit = 600;
+enum { FEW_CORES = 8 };
+
+void slurm_parts_free(struct slurm_parts *s)
+{
+    free(s->parts);
+    free(s->arrays);
+    *s = (struct slurm_parts){0};
+}
+
+/* The visits of the sweep. */
+struct visits {
+    int64_t n;
+    double *nominal; // (n) costs by which parts are cut
+    double *seconds; // (n) on one node
+    int64_t *nodes;  // (n) that a visit gets
+    double total, limit;
+};
+
+static void visits_close(struct visits *v)
+{
+    free(v->nominal);
+    free(v->seconds);
+    free(v->nodes);
+}
+
+static double cost_of(const struct plan_visit *v)
+{
+    double sum = v->cost;
+    for (int64_t i = 0; i < v->n_pieces; i++) sum += v->pieces[i];
+    return sum;
+}
+
+/* Seconds of a visit on a group of nodes. */
+static double on_nodes(double seconds, int64_t nodes)
+{
+    return seconds / ((double)nodes * plan_report_efficiency(nodes));
+}
+
+static enum status list_costs(const struct plan *p, double **out, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    struct plan_visits all = {0};
+    TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
+    TRY(mem_zero(out, all.n, sizeof **out, "visits", e));
+    for (int64_t i = 0; i < all.n; i++) (*out)[i] = cost_of(&all.visits[i]);
+    *n = all.n;
+done:
+    plan_visits_free(&all);
+    return st;
+}
+
+/* How many nodes each visit gets: as its memory needs, and so many that it ends in time. */
+static enum status choose_nodes(const struct plan *p, const struct slurm_nodes *at,
+                                struct visits *v, struct err *e)
+{
+    enum status st = OK;
+    struct plan_visits all = {0};
+    const int64_t memory = (int64_t)(share_of_memory * (double)at->memory);
+    const double mean = v->total / (double)at->nodes;
+    v->limit = share_of_time * at->time;
+    if (mean < v->limit) v->limit = mean > least_seconds ? mean : least_seconds;
+    if (v->limit > share_of_time * at->time) v->limit = share_of_time * at->time;
+    TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
+    TRY(mem_zero(&v->nodes, v->n, sizeof *v->nodes, "visits", e));
+    for (int64_t i = 0; i < v->n; i++) {
+        int64_t nodes;
+        TRY(plan_report_ranks(p, all.visits[i].model, at->cores, memory, &nodes, e));
+        while (nodes < at->nodes && on_nodes(v->seconds[i], nodes) > v->limit) nodes++;
+        v->nodes[i] = min64(nodes, at->nodes);
+    }
+done:
+    plan_visits_free(&all);
+    return st;
+}
+
+static enum status visits_open(struct plan *p, const struct cost_rates *rates,
+                               const struct slurm_nodes *at, struct visits *v, struct err *e)
+{
+    PASS(list_costs(p, &v->nominal, &v->n, e));
+    p->costs.rates = *rates;
+    PASS(plan_report_fit(p, at->cores, (int64_t)(share_of_memory * (double)at->memory), e));
+    PASS(list_costs(p, &v->seconds, &v->n, e));
+    for (int64_t i = 0; i < v->n; i++) v->total += v->seconds[i];
+    return choose_nodes(p, at, v, e);
+}
+
+/* --- parts --- */
+
+/* Fills the n parts; returns whether each ends in time that has more than one visit. */
+static bool fill_parts(const struct visits *v, const struct slurm_nodes *at, const int64_t *bounds,
+                       struct slurm_parts *s)
+{
+    bool good = true;
+    for (int64_t k = 0; k < s->n; k++) {
+        struct slurm_part *part = &s->parts[k];
+        *part = (struct slurm_part){.nodes = 1, .visits = bounds[k + 1] - bounds[k]};
+        for (int64_t i = bounds[k]; i < bounds[k + 1]; i++)
+            part->nodes = max64(part->nodes, v->nodes[i]);
+        for (int64_t i = bounds[k]; i < bounds[k + 1]; i++)
+            part->seconds += on_nodes(v->seconds[i], part->nodes);
+        good = good && (part->visits < 2 || part->seconds <= share_of_time * at->time);
+    }
+    return good;
+}
+
+static enum status try_parts(const struct visits *v, const struct slurm_nodes *at, int64_t n,
+                             struct slurm_parts *s, bool *good, struct err *e)
+{
+    enum status st = OK;
+    int64_t *bounds = NULL;
+    free(s->parts);
+    s->parts = NULL;
+    s->n = n;
+    TRY(mem_zero(&s->parts, n, sizeof *s->parts, "parts", e));
+    TRY(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));
+    TRY(plan_parts_cut(v->nominal, v->n, n, bounds, e));
+    *good = fill_parts(v, at, bounds, s);
+done:
+    free(bounds);
+    return st;
+}
+
+/* As few parts as are good, but enough for all nodes. */
+static enum status find_parts(const struct visits *v, const struct slurm_nodes *at,
+                              struct slurm_parts *s, struct err *e)
+{
+    const double mean = v->total / (double)at->nodes / elements_a_node;
+    const double most = share_of_time * at->time;
+    const double wanted = mean < least_seconds ? least_seconds : mean < most ? mean : most;
+    const int64_t limit = max64(1, min64(v->n, at->most));
+    int64_t n = min64(limit, max64(1, (int64_t)ceil(v->total / wanted)));
+    for (;;) {
+        bool good;
+        PASS(try_parts(v, at, n, s, &good, e));
+        if (good || n == limit) break;
+        n = min64(limit, n + max64(1, n / 20));
+    }
+    for (int64_t k = 0; k < s->n; k++) s->too_long = s->too_long || s->parts[k].seconds > at->time;
+    return OK;
+}
+
+/* --- arrays --- */
+
+static struct slurm_array *array_of(struct slurm_parts *s, int64_t nodes)
+{
+    for (int64_t i = 0; i < s->n_arrays; i++)
+        if (s->arrays[i].nodes == nodes) return &s->arrays[i];
+    return NULL;
+}
+
+static int fewer_nodes(const void *a, const void *b)
+{
+    const struct slurm_array *x = a, *y = b;
+    return (x->nodes > y->nodes) - (x->nodes < y->nodes);
+}
+
+static enum status make_arrays(struct slurm_parts *s, struct err *e)
+{
+    int64_t capacity = 0;
+    for (int64_t k = 0; k < s->n; k++) {
+        const struct slurm_part *part = &s->parts[k];
+        if (part->visits == 0) continue;
+        if (!array_of(s, part->nodes)) {
+            PASS(mem_grow(&s->arrays, s->n_arrays, &capacity, sizeof *s->arrays, e));
+            s->arrays[s->n_arrays++] = (struct slurm_array){.nodes = part->nodes, .workers = 1};
+        }
+        struct slurm_array *a = array_of(s, part->nodes);
+        const double hours = part->seconds * (double)part->nodes / 3600;
+        a->elements++;
+        a->hours += hours;
+        s->hours += hours;
+        if (part->seconds > a->longest) a->longest = part->seconds;
+    }
+    if (s->n_arrays > 1) qsort(s->arrays, (size_t)s->n_arrays, sizeof *s->arrays, fewer_nodes);
+    return OK;
+}
+
+/* Divides the nodes over the arrays by their work, so that they end together. */
+static void divide_nodes(struct slurm_parts *s, const struct slurm_nodes *at)
+{
+    int64_t left = at->nodes;
+    for (int64_t i = s->n_arrays; i-- > 0;) {
+        struct slurm_array *a = &s->arrays[i];
+        const double nodes = (double)at->nodes * (s->hours > 0 ? a->hours / s->hours : 1);
+        const int64_t wanted = i == 0 ? left : (int64_t)(nodes / (double)a->nodes + 0.5);
+        a->at_once = min64(min64(a->elements, wanted), left / a->nodes);
+        a->at_once = max64(1, a->at_once);
+        left = max64(0, left - a->at_once * a->nodes);
+        double seconds = 3600 * a->hours / (double)(a->at_once * a->nodes);
+        if (seconds < a->longest) seconds = a->longest;
+        if (seconds > s->seconds) s->seconds = seconds;
+    }
+}
+
+/* Workers of the array of single nodes: many for short visits. */
+static void choose_workers(struct slurm_parts *s, const struct visits *v,
+                           const struct slurm_nodes *at)
+{
+    double longest = 0;
+    for (int64_t i = 0; i < v->n; i++)
+        if (v->nodes[i] == 1 && v->seconds[i] > longest) longest = v->seconds[i];
+    struct slurm_array *a = array_of(s, 1);
+    if (a && longest < short_visit) a->workers = max64(1, at->cores / FEW_CORES);
+}
+
+enum status slurm_parts_make(struct plan *p, const struct cost_rates *rates,
+                             const struct slurm_nodes *at, struct slurm_parts *out, struct err *e)
+{
+    enum status st = OK;
+    struct visits v = {0};
+    struct slurm_parts s = {0};
+    TRY(visits_open(p, rates, at, &v, e));
+    TRY(find_parts(&v, at, &s, e));
+    TRY(make_arrays(&s, e));
+    divide_nodes(&s, at);
+    choose_workers(&s, &v, at);
+    *out = s;
+    s = (struct slurm_parts){0};
+done:
+    visits_close(&v);
+    slurm_parts_free(&s);
+    return st;
+}

@@ -71,7 +71,7 @@ static void commands(void **state)
         {"version -h", 0, "usage: qtraj version\n", ""},
         {"inspect " FIXTURES, 2, "", ": no config.json: a checkpoint is a folder"},
         {"nonsense", 2, "",
-         "qtraj: error: nonsense: unknown command; there are: run, launch, plan, "},
+         "qtraj: error: nonsense: unknown command; there are: run, launch, slurm, plan, "},
         {"qantize x", 2, "", "qtraj: error: qantize: unknown command, did you mean quantize?\n"},
         {"methods", 0, "gptq", ""},
         {"methods --nonsense", 2, "", "qtraj: error: --nonsense: unknown flag"},

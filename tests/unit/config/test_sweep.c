@@ -203,7 +203,7 @@ static void test_documentation(void **state)
     assert_string_equal(s.models[0].path, "/scratch/smollm3-3b/{checkpoint}");
     assert_string_equal(s.evaluations[1].separator, "eos");
     sweep_free(&s);
-    read_block("", 2, &s);
+    read_block("", 3, &s);
     assert_int_equal(s.calibration.layout, LAYOUT_DOCUMENT);
     assert_int_equal(s.calibration.length, 0);
     assert_int_equal(s.calibration.min_length, 11);
@@ -233,7 +233,7 @@ static void test_averages(void **state)
     struct sweep s;
     scratch_put("smollm3-3b.csv", doc_table, strlen(doc_table));
     scratch_put("cooldown.csv", cooldown, strlen(cooldown));
-    read_block(head, 1, &s);
+    read_block(head, 2, &s);
     const struct model_entry *m = &s.models[0];
     assert_int_equal(m->n_stored, 5);
     assert_int_equal(m->n_rows, 9);

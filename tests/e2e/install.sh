@@ -52,8 +52,8 @@ offers "show" qtraj help sho
 offers "--calibration-text --calibration-tokens" qtraj quantize x --calibration-t
 offers "--asymmetric" qtraj quantize --asym
 offers "none activation group" qtraj quantize --order ''
-offers "gptq" qtraj quantize x --method g
-offers "gptq" qtraj quantize x --method = g
+offers "gptq gptaq" qtraj quantize x --method g
+offers "gptq gptaq" qtraj quantize x --method = g
 offers "gptqmodel-4 gptqmodel-5" qtraj quantize --preset=gptqmodel-4 --preset = gptqm
 offers "" qtraj eval --text ''
 offers "" qtraj run x

@@ -434,7 +434,7 @@ static void print_counts(const struct run_master *m, const struct inventory *all
 static void tell_shortest(const struct sched_outcome *outcome)
 {
     char text[QUANTITY];
-    if (outcome->end == SCHED_DONE || outcome->shortest <= 0 || sched_told_to_stop()) return;
+    if (outcome->end == SCHED_DONE || outcome->shortest <= 0 || sched_told_to_end()) return;
     quantity_time(outcome->shortest, text);
     log_info("too little time was left for the rest; the shortest of it is expected to take %s",
              text);

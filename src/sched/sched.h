@@ -166,5 +166,6 @@ void sched_catch_signals(void);
  * are told to stop, at `last` it is as if SIGTERM came. Before deadline_open. INFINITY: no limit.
  */
 void sched_end(double end, double last);
-/* Whether SIGTERM, SIGINT or SIGUSR2 has arrived. */
+/* Whether SIGTERM, SIGINT or SIGUSR2 has arrived; one of them or SIGUSR1. */
 bool sched_told_to_stop(void);
+bool sched_told_to_end(void);

@@ -57,6 +57,11 @@ bool sched_told_to_stop(void)
     return state == SIGNAL_STOP;
 }
 
+bool sched_told_to_end(void)
+{
+    return state != SIGNAL_NONE;
+}
+
 enum signal_state sched_signal(void)
 {
     return clock_seconds() < ends ? (enum signal_state)state : SIGNAL_STOP;

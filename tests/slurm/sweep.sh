@@ -50,7 +50,7 @@ restart() {
 of_job() {
     local process parents="" all=""
     for process in /proc/[0-9]*; do
-        tr '\0' '\n' <"$process/environ" | grep -cxe "SLURM_JOB_ID=$1" -e "SLURM_CONF=$SLURM_CONF" | grep -qx 2 || continue
+        tr '\0' '\n' <"$process/environ" | grep -cxe "SLURM_JOB_ID=$1" -e "SLURM_CONF=$work/slurm/slurm.conf" | grep -qx 2 || continue
         all="$all ${process#/proc/}"
         parents="$parents $(ps -o ppid= -p "${process#/proc/}")"
     done 2>/dev/null

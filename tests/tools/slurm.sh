@@ -66,7 +66,8 @@ slurm_idle() { [ "$(sinfo -h -p main -N -o %t | grep -c idle)" = 2 ]; }
 
 slurm_start() {
     local folder=$1 node
-    export PATH=$PATH:/usr/sbin:/sbin SLURM_CONF=$folder/slurm.conf
+    export PATH=$PATH:/usr/sbin:/sbin
+    export SLURM_CONF=$folder/slurm.conf
     mkdir -p "$folder/state" "$folder/spool/n1" "$folder/spool/n2"
     chmod 755 "$folder" "$(dirname "$folder")"
     dd if=/dev/urandom of="$folder/key" bs=1024 count=1 status=none && chmod 400 "$folder/key"

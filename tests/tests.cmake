@@ -38,6 +38,9 @@ foreach(script IN LISTS scripts)
   qtraj_test_properties(${kind}.${name} ${kind} 900)
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)
 endforeach()
+# Those that compute on one core, and neither signal, limit nor time what they start, run beside each other.
+set_tests_properties(golden.figures golden.figures_any_cube golden.fits golden.report golden.average golden.gptq_models
+  golden.gptq_methods golden.tokenize golden.inspect e2e.configs e2e.export e2e.texts PROPERTIES RUN_SERIAL FALSE)
 
 # Next to the binary, for tests that load it: $(dirname "$QTRAJ")/libkill_at_line.so.
 add_library(kill_at_line MODULE ${CMAKE_SOURCE_DIR}/tests/tools/kill_at_line.c)

@@ -72,7 +72,7 @@ function(qtraj_unit_tests name)
       foreach(np IN LISTS ranks)
         add_test(NAME ${name}.${test}.np${np}
           COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe ${MPIEXEC_NUMPROC_FLAG} ${np} $<TARGET_FILE:${target}>)
-        qtraj_test_properties(${name}.${test}.np${np} "unit;mpi" 120)
+        qtraj_test_properties(${name}.${test}.np${np} "unit;mpi" 300)
       endforeach()
     else()
       add_test(NAME ${name}.${test} COMMAND ${target})

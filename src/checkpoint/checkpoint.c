@@ -103,8 +103,8 @@ static enum status read_file(const struct checkpoint *c, const struct tensor_ent
     return safetensors_read_range(&c->files[t->file], t, first, n, dst, e);
 }
 
-static enum status read_file_stored(const struct checkpoint *c, const struct tensor_entry *t,
-                                    int64_t first, int64_t n, void *dst, struct err *e)
+enum status checkpoint_read_file(const struct checkpoint *c, const struct tensor_entry *t,
+                                 int64_t first, int64_t n, void *dst, struct err *e)
 {
     const int64_t size = (int64_t)dtype_size(t->dtype);
     const struct safetensors *file = &c->files[t->file];
@@ -120,7 +120,7 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     char config_hash[HASH_HEX];
     TRY(mem_zero(&c, 1, sizeof *c, dir, e));
     c->read = read_file;
-    c->read_stored = read_file_stored;
+    c->read_stored = checkpoint_read_file;
     TRY(mem_string(&c->dir, dir, e));
     ENSURE(fsx_is_dir(dir), ERR_IO,
            "%s: no such folder: a checkpoint is a folder with config.json "

@@ -38,6 +38,12 @@ struct checkpoint {
     double divisor;                /* averages: the sum of the coefficients */
 };
 
+/* --- checkpoint.c --- */
+
+/* dst = elements [first, first + n) of t as they are in a file of c: `read_stored` of a folder. */
+MUST_USE enum status checkpoint_read_file(const struct checkpoint *c, const struct tensor_entry *t,
+                                          int64_t first, int64_t n, void *dst, struct err *e);
+
 /* --- checkpoint_packed.c --- */
 
 /* Replaces the tensors of packed linears by the weights that they stand for, if config.json says

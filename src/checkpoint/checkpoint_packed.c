@@ -59,10 +59,11 @@ static enum status read_packed(const struct checkpoint *c, const struct tensor_e
     TRY(mem_alloc(&row, t->cols, sizeof *row, "a row of weights", e));
     const struct packed_numbers packed = {numbers.codes, numbers.zeros, numbers.scales,
                                           numbers.groups};
+    TRY(packed_check(&c->layout, t, &packed, e));
     for (int64_t i = 0, count; i < n; i += count) {
         const int64_t r = (first + i) / t->cols, skip = (first + i) % t->cols;
         count = min64(t->cols - skip, n - i);
-        TRY(packed_rows(&c->layout, t, &packed, r, r + 1, row, e));
+        packed_row(&c->layout, t, &packed, r, row);
         memcpy(dst + i, row + skip, (size_t)count * sizeof *dst);
     }
 done:
@@ -74,12 +75,9 @@ done:
 static enum status read_packed_stored(const struct checkpoint *c, const struct tensor_entry *t,
                                       int64_t first, int64_t n, void *dst, struct err *e)
 {
-    const int64_t size = (int64_t)dtype_size(t->dtype);
-    const struct safetensors *file = &c->files[t->file];
     if (bsearch(&t->name, c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare))
         return read_packed(c, t, first, n, dst, e);
-    return tensor_file_read(file->fd, file->path, t->name, t->offset + first * size, dst, n * size,
-                            e);
+    return checkpoint_read_file(c, t, first, n, dst, e);
 }
 
 /* --- opening --- */

@@ -252,28 +252,30 @@ static uint32_t zero_at(const struct packed_layout *l, const struct packed_tenso
     return l->format == PACKED_GPTQ ? gptq_zero(l, w, row) : stream_code(w, 1, row, l->bits);
 }
 
-enum status packed_rows(const struct packed_layout *l, const struct packed_tensor *t,
-                        const struct packed_numbers *n, int64_t first, int64_t end, float *dst,
-                        struct err *e)
+enum status packed_check(const struct packed_layout *l, const struct packed_tensor *t,
+                         const struct packed_numbers *n, struct err *e)
 {
     const int64_t groups = packed_groups(l, t->cols);
-    const int64_t size = l->group_size < 0 ? t->cols : l->group_size;
     for (int64_t j = 0; n->groups && j < t->cols; j++)
         NEED(n->groups[j] >= 0 && n->groups[j] < groups, ERR_FORMAT,
              "%s: column %" PRId64 " is in group %d of %" PRId64, t->groups->name, j, n->groups[j],
              groups);
-    for (int64_t i = first; i < end; i++) {
-        float scale = 0, zero = 0;
-        for (int64_t j = 0, last = -1; j < t->cols; j++) {
-            const int64_t g = n->groups ? n->groups[j] : j / size;
-            if (g != last) {
-                scale =
-                    n->scales[l->format == PACKED_COMPRESSED ? i * groups + g : g * t->rows + i];
-                zero = (float)zero_at(l, t, n, i, g, groups);
-            }
-            last = g;
-            dst[(i - first) * t->cols + j] = scale * ((float)code_at(l, t, n, i, j) - zero);
-        }
-    }
     return OK;
+}
+
+void packed_row(const struct packed_layout *l, const struct packed_tensor *t,
+                const struct packed_numbers *n, int64_t i, float *dst)
+{
+    const int64_t groups = packed_groups(l, t->cols);
+    const int64_t size = l->group_size < 0 ? t->cols : l->group_size;
+    float scale = 0, zero = 0;
+    for (int64_t j = 0, last = -1; j < t->cols; j++) {
+        const int64_t g = n->groups ? n->groups[j] : j / size;
+        if (g != last) {
+            scale = n->scales[l->format == PACKED_COMPRESSED ? i * groups + g : g * t->rows + i];
+            zero = (float)zero_at(l, t, n, i, g, groups);
+        }
+        last = g;
+        dst[j] = scale * ((float)code_at(l, t, n, i, j) - zero);
+    }
 }

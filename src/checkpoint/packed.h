@@ -53,10 +53,11 @@ struct packed_numbers {
     const float *scales;
     const int32_t *groups; // (cols); NULL: column / group_size
 };
-/* dst (end - first, cols) = rows [first, end) of the weight. ERR_FORMAT: a group that does not
- * exist; name: for its message. */
-MUST_USE enum status packed_rows(const struct packed_layout *l, const struct packed_tensor *t,
-                                 const struct packed_numbers *n, int64_t first, int64_t end,
-                                 float *dst, struct err *e);
+/* ERR_FORMAT: a column is in a group that does not exist. */
+MUST_USE enum status packed_check(const struct packed_layout *l, const struct packed_tensor *t,
+                                  const struct packed_numbers *n, struct err *e);
+/* dst (cols) = row i of the weight; the numbers are checked. */
+void packed_row(const struct packed_layout *l, const struct packed_tensor *t,
+                const struct packed_numbers *n, int64_t i, float *dst);
 /* Groups of a row. */
 int64_t packed_groups(const struct packed_layout *l, int64_t cols);

@@ -13,6 +13,27 @@ const struct statistic *statistic_at(int i)
     return statistics[i];
 }
 
+enum status statistic_sum(MPI_Comm comm, int owner, double *sums, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    double *scratch = NULL;
+    int ranks;
+    MPI_Comm_size(comm, &ranks);
+    if (ranks == 1) return OK;
+    st = mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
+    TRY(err_agree(comm, st, e));
+    TRY(bulk_sum(comm, owner, sums, n, MPI_DOUBLE, scratch, e));
+done:
+    free(scratch);
+    return st;
+}
+
+int64_t statistic_sum_bytes(int64_t cols, int64_t ranks)
+{
+    (void)cols;
+    return bulk_sum_buffer(ranks) * (int64_t)sizeof(double);
+}
+
 /* --- Gram matrix: sum of x xᵀ, (cols, cols), upper triangle --- */
 
 static int64_t gram_count(int64_t cols)
@@ -59,23 +80,7 @@ static enum status asymmetry_range(double *sums, const struct statistic_range *r
 static enum status asymmetry_collect(MPI_Comm comm, int owner, double *sums, int64_t cols,
                                      struct err *e)
 {
-    enum status st = OK;
-    double *scratch = NULL;
-    int ranks;
-    MPI_Comm_size(comm, &ranks);
-    if (ranks == 1) return OK;
-    st = mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
-    TRY(err_agree(comm, st, e));
-    TRY(bulk_sum(comm, owner, sums, gram_count(cols), MPI_DOUBLE, scratch, e));
-done:
-    free(scratch);
-    return st;
-}
-
-static int64_t asymmetry_reducing(int64_t cols, int64_t ranks)
-{
-    (void)cols;
-    return bulk_sum_buffer(ranks) * (int64_t)sizeof(double);
+    return statistic_sum(comm, owner, sums, gram_count(cols), e);
 }
 
 static double asymmetry_flop(int64_t cols)
@@ -91,6 +96,6 @@ const struct statistic statistic_asymmetry = {
     .paired = true,
     .bounded = true,
     .adding = gram_bytes,
-    .reducing = asymmetry_reducing,
+    .reducing = statistic_sum_bytes,
     .flop = asymmetry_flop,
 };

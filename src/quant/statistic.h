@@ -72,5 +72,12 @@ static inline int64_t sample_count(int64_t tokens)
 #define STATISTIC_DECLARE(upper, lower) extern const struct statistic statistic_##lower;
 QUANT_STATISTICS(STATISTIC_DECLARE)
 
+/* For `reduce`: sums (n) = their sums over the ranks of comm, on rank owner. Collective. ERR_NOMEM,
+ * ERR_MPI. */
+MUST_USE enum status statistic_sum(MPI_Comm comm, int owner, double *sums, int64_t n,
+                                   struct err *e);
+/* For `reducing`: the bytes of its buffer, whatever the columns. */
+int64_t statistic_sum_bytes(int64_t cols, int64_t ranks);
+
 /* The i-th of STATISTIC_N. */
 const struct statistic *statistic_at(int i);

@@ -1,27 +1,17 @@
 /* Statistics of single input channels and single inputs, which every rank gets. */
 #include "quant/statistic.h"
-#include "util/agree.h"
 #include "util/bulk.h"
-#include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* sums (n) = the sums over the ranks, on every rank. */
 static enum status reduce(MPI_Comm comm, int owner, double *sums, int64_t n, struct err *e)
 {
-    enum status st = OK;
-    double *scratch = NULL;
     int ranks;
     MPI_Comm_size(comm, &ranks);
     if (ranks == 1) return OK;
-    st = mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
-    TRY(err_agree(comm, st, e));
-    TRY(bulk_sum(comm, owner, sums, n, MPI_DOUBLE, scratch, e));
-    TRY(bulk_bcast(comm, owner, sums, n * (int64_t)sizeof *sums, e));
-done:
-    free(scratch);
-    return st;
+    PASS(statistic_sum(comm, owner, sums, n, e));
+    return bulk_bcast(comm, owner, sums, n * (int64_t)sizeof *sums, e);
 }
 
 enum { STRIP = 512 }; /* columns that a thread goes through at a time */
@@ -69,12 +59,6 @@ static enum status magnitude_add(double *sums, const struct statistic_range *r, 
     return OK;
 }
 
-static int64_t input_reducing(int64_t cols, int64_t ranks)
-{
-    (void)cols;
-    return bulk_sum_buffer(ranks) * (int64_t)sizeof(double);
-}
-
 const struct statistic statistic_magnitude = {
     .name = "sums of magnitudes",
     .count = channels_count,
@@ -82,7 +66,7 @@ const struct statistic statistic_magnitude = {
     .reduce = channels_reduce,
     .everywhere = true,
     .bounded = true,
-    .reducing = input_reducing,
+    .reducing = statistic_sum_bytes,
     .flop = channels_flop,
 };
 
@@ -111,7 +95,7 @@ const struct statistic statistic_squares = {
     .reduce = channels_reduce,
     .everywhere = true,
     .bounded = true,
-    .reducing = input_reducing,
+    .reducing = statistic_sum_bytes,
     .flop = channels_flop,
 };
 
@@ -177,5 +161,5 @@ const struct statistic statistic_sample = {
     .add = sample_add,
     .reduce = sample_reduce,
     .everywhere = true,
-    .reducing = input_reducing,
+    .reducing = statistic_sum_bytes,
 };

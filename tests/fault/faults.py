@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""faults.py GROUP ... [--long] [--verbose]: injects one fault after the other into qtraj, by tests/fault/fault.c.
+"""faults.py GROUP ... [--long [--part I/K]] [--verbose]: injects one fault after the other into qtraj, by tests/fault/fault.c.
 
 Groups: kill, power, io, interrupt: file operations of a sweep, alone and on three ranks; memory: allocations of every
 command. For n = 1, 2, 3, ... the n-th operation meets the fault, until a run meets none; the short form leaves most n out.
@@ -179,8 +179,10 @@ def check_resumed(what, first, ranks, equal):
 
 
 def numbers(total, wanted, long):
-    """All numbers from 1, or about as many as wanted, the first and the last among them."""
-    if long or total <= wanted:
+    """All numbers from 1 (of a part I/K every K-th from I), or about as many as wanted, the first and the last among them."""
+    if long:
+        return range(options.part[0], total + 2, options.part[1])
+    if total <= wanted:
         return range(1, total + 2)
     return sorted({1 + i * (total - 1) // max(wanted - 1, 1) for i in range(wanted)})
 
@@ -252,9 +254,17 @@ def try_memory(long, verbose):
         print(f"memory: {name}: {tried} of {total} allocations, exit code {undisturbed.code} without faults", flush=True)
 
 
+def part(text):
+    index, parts = (int(number) for number in text.split("/"))
+    if not 1 <= index <= parts:
+        raise ValueError
+    return index, parts
+
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("group", nargs="+", choices=["kill", "power", "io", "interrupt", "memory"])
 parser.add_argument("--long", action="store_true", help="every n")
+parser.add_argument("--part", type=part, default=(1, 1), metavar="I/K", help="with --long, every K-th n from the I-th")
 parser.add_argument("--verbose", action="store_true", help="a line for each fault")
 options = parser.parse_args()
 prepare()

@@ -130,6 +130,8 @@ enum status pattern_compile(const char *text, size_t n, bool literal, struct pat
     TRY(buf_reserve(&source, n, e));
     TRY(literal ? buf_add(&source, text, n, e) : rewrite(&source, text, n, e));
     p->code = pcre2_compile((PCRE2_SPTR)source.data, source.n, options, &code, &at, context);
+    ENSURE(p->code || code != PCRE2_ERROR_HEAP_FAILED, ERR_NOMEM,
+           "cannot allocate a regular expression");
     if (!p->code) {
         PCRE2_UCHAR reason[128];
         pcre2_get_error_message(code, reason, sizeof reason);

@@ -155,7 +155,8 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
                                           .files = v->files,
                                           .turn = v->turn,
                                           .ranks = manners[v->model].ranks,
-                                          .saved_after = manners[v->model].saved_after};
+                                          .saved_after = manners[v->model].saved_after,
+                                          .saved = v->saved};
         if (v->visit.task[PART_SURFACE]) m->tasks[i].saved_after = 0;
         m->losses[i] = run_losses_before(view, v->visit.key);
         PASS(run_task_name(&v->visit, &m->tasks[i].name, e));
@@ -249,6 +250,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
+    TRY(plan_visits_begun(&m->plan, &m->visits, e));
     if (m->stages) TRY(give_stage(m, manners, e));
     TRY(make_tasks(m, view, manners, e));
 done:

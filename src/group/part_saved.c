@@ -11,6 +11,7 @@ static enum status describe(const struct part_context *c, int part, const char *
     const struct visit *v = c->visit;
     TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, pace_words[part]));
     TRY(mem_format(&text, e, "%s %s", c->seen[part], c->provenance.weights_hash));
+    hash_text(v->key, place->owner);
     hash_text(text, place->identity[SAVED_INPUTS]);
     hash_text(settings, place->identity[SAVED_SETTINGS]);
     hash_text(c->provenance.fingerprint, place->identity[SAVED_BUILD]);

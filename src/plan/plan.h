@@ -155,6 +155,7 @@ struct plan_visit {
                       their  costs */
     int64_t files; /* number of the set of files that it reads, from 1 */
     int64_t turn;  /* place in the order in which visits are handed out, from 1; 0: none is set */
+    double saved;  /* seconds of its work that a saved state holds; 0: there is none */
     json_t *stage; /* what of it is staged (await.h); NULL: nothing */
 };
 
@@ -179,6 +180,9 @@ json_t *plan_visit_json(const struct plan_visit *v);
 /* *out (the caller frees) = the folder in which the visits of a run save their states; NULL: none.
  * ERR_NOMEM. */
 MUST_USE enum status plan_states_folder(const struct plan *p, char **out, struct err *e);
+/* Finds the states there that earlier runs have left of the visits, and sets `saved` of those.
+ * ERR_NOMEM. */
+MUST_USE enum status plan_visits_begun(const struct plan *p, struct plan_visits *v, struct err *e);
 
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are

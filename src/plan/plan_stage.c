@@ -208,6 +208,7 @@ done:
 struct place {
     int64_t visit;
     int64_t ranks, model, row;
+    bool begun;    /* it has a saved state */
     double length; /* of the model's longest visit */
     bool derived;  /* an average, after the stored checkpoint of its row */
 };
@@ -216,6 +217,7 @@ static int by_turn(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
     if (x->ranks != y->ranks) return x->ranks < y->ranks ? 1 : -1;
+    if (x->begun != y->begun) return x->begun ? -1 : 1;
     if (x->length != y->length) return x->length < y->length ? 1 : -1;
     if (x->model != y->model) return x->model < y->model ? -1 : 1;
     if (x->row != y->row) return x->row < y->row ? -1 : 1;
@@ -258,8 +260,11 @@ static enum status find_turns(const struct sweep *s, const struct plan_visits *v
     }
     for (int64_t i = 0; i < v->n; i++) {
         const int64_t model = v->visits[i].model;
-        (*out)[i] = (struct place){
-            .visit = i, .ranks = ranks[model], .model = model, .length = longest[model]};
+        (*out)[i] = (struct place){.visit = i,
+                                   .ranks = ranks[model],
+                                   .begun = v->visits[i].saved > 0,
+                                   .model = model,
+                                   .length = longest[model]};
         find_place(s, &v->visits[i], &(*out)[i]);
     }
     qsort(*out, (size_t)v->n, sizeof **out, by_turn);

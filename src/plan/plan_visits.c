@@ -3,6 +3,7 @@
 #include "measure/second_order.h"
 #include "measure/warm.h"
 #include "plan/plan_internal.h"
+#include "saved/saved.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -76,6 +77,33 @@ enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
     free(resolved);
     TRY(mem_format(out, e, "%s/%s-%.8s", base, name ? name + 1 : p->results, hash));
 done:
+    free(folder);
+    return st;
+}
+
+static double longest_state(const struct saved_found *found, int64_t n, const char *key)
+{
+    char owner[HASH_HEX];
+    double longest = 0;
+    hash_text(key, owner);
+    for (int64_t i = 0; i < n; i++)
+        if (strcmp(found[i].owner, owner) == 0 && found[i].seconds > longest)
+            longest = found[i].seconds;
+    return longest;
+}
+
+enum status plan_visits_begun(const struct plan *p, struct plan_visits *v, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL;
+    struct saved_found *found = NULL;
+    int64_t n = 0;
+    TRY(plan_states_folder(p, &folder, e));
+    if (folder) TRY(saved_list(folder, &found, &n, e));
+    for (int64_t i = 0; n > 0 && i < v->n; i++)
+        v->visits[i].saved = longest_state(found, n, v->visits[i].visit.key);
+done:
+    free(found);
     free(folder);
     return st;
 }

@@ -37,6 +37,7 @@ struct saved {
     bool fresh;                     /* nothing was done since the state was loaded */
     bool off;                       /* saving has failed; the same on all ranks */
     double began;                   /* clock_seconds */
+    double before;                  /* seconds of work in the state that was loaded */
     struct saved_times times;
     enum status (*agree)(void *context, enum status st, struct err *e);
     void *context;
@@ -74,6 +75,7 @@ static enum status open_local(struct saved *s, const struct saved_place *p, stru
     PASS(identify_build(p->identity[SAVED_BUILD], t->identity[SAVED_BUILD], e));
     if (getrandom(&t->process, sizeof t->process, 0) != sizeof t->process)
         t->process = (uint64_t)getpid();
+    memcpy(t->owner, p->owner, sizeof t->owner);
     t->rank = s->rank;
     t->size = s->size;
     return OK;
@@ -147,6 +149,7 @@ static void find_state(struct saved *s)
         MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, s->comm);
         if (all) {
             s->trailer.generation = found[i].generation + 1;
+            s->before = found[i].seconds;
             s->fresh = true;
             if (s->rank == 0)
                 log_info("%s: continues from the state saved at %s", s->label, found[i].utc);
@@ -269,6 +272,38 @@ bool saved_since(const char *folder, time_t since)
     return found;
 }
 
+/* Adds the state of the file, if it is one of rank 0. */
+static enum status add_found(const char *folder, const char *name, struct saved_found **out,
+                             int64_t *n, int64_t *capacity, struct err *e)
+{
+    struct saved_trailer t;
+    char *path;
+    PASS(mem_format(&path, e, "%s/%s", folder, name));
+    const bool whole = saved_file_trailer(path, &t);
+    free(path);
+    if (!whole || t.rank != 0) return OK;
+    PASS(mem_grow(out, *n, capacity, sizeof **out, e));
+    struct saved_found *f = &(*out)[(*n)++];
+    memcpy(f->owner, t.owner, sizeof f->owner);
+    f->seconds = t.seconds;
+    return OK;
+}
+
+enum status saved_list(const char *folder, struct saved_found **out, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    int64_t capacity = 0;
+    DIR *d = opendir(folder);
+    *out = NULL;
+    *n = 0;
+    if (!d) return OK;
+    for (const struct dirent *at; st == OK && (at = readdir(d));)
+        if (is_ours(at->d_name) && !strstr(at->d_name, ".tmp"))
+            st = add_found(folder, at->d_name, out, n, &capacity, e);
+    closedir(d);
+    return st;
+}
+
 /* --- levels --- */
 
 enum status saved_enter(struct saved *s, struct saved_level *level, bool *loaded, struct err *e)
@@ -343,6 +378,7 @@ static enum status write_file(struct saved *s, struct err *e)
 {
     PASS(fsx_make_parent(s->temporary, e));
     clock_utc(s->trailer.utc);
+    s->trailer.seconds = s->before + clock_seconds() - s->began;
     return saved_file_write(s->temporary, s->levels, &s->trailer, e);
 }
 

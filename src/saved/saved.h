@@ -21,10 +21,11 @@ struct saved_move;
 enum saved_identity { SAVED_SETTINGS, SAVED_INPUTS, SAVED_BUILD, SAVED_IDENTITY_N };
 
 struct saved_place {
-    MPI_Comm comm;      /* borrowed */
-    const char *folder; /* NULL: nothing is saved */
-    const char *name;   /* of the files; another one for each piece of work at the same time */
-    const char *label;  /* of the work, in messages */
+    MPI_Comm comm;        /* borrowed */
+    const char *folder;   /* NULL: nothing is saved */
+    const char *name;     /* of the files; another one for each piece of work at the same time */
+    const char *label;    /* of the work, in messages */
+    char owner[HASH_HEX]; /* which visit the work belongs to, for saved_list */
     /* A state is used only if all of them are equal. Those of rank 0 count. SAVED_BUILD is added to
      * a digest of the program's file. */
     char identity[SAVED_IDENTITY_N][HASH_HEX];
@@ -50,6 +51,17 @@ void saved_forget(struct saved **list, bool removes);
 void saved_remove_all(const char *folder);
 /* Whether a state in the folder has been saved at that time or later. Local. */
 bool saved_since(const char *folder, time_t since);
+
+/* What a folder holds of a visit. */
+struct saved_found {
+    char owner[HASH_HEX];
+    double seconds; /* of work that the state has taken, over all runs */
+};
+/* *out (*n; the caller frees) = the states in the folder, from rank 0 of their groups: one or two
+ * of each work. Their data are not checked, nor whether they can be used. No folder: none. Local.
+ * ERR_NOMEM. */
+MUST_USE enum status saved_list(const char *folder, struct saved_found **out, int64_t *n,
+                                struct err *e);
 
 /* A level of the state: the work, or a smaller one within it. */
 struct saved_level {

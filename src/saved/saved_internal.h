@@ -13,9 +13,11 @@ struct saved_trailer {
     int64_t rank, size;
     uint64_t check; /* of the data */
     char identity[SAVED_IDENTITY_N][HASH_HEX];
+    char owner[HASH_HEX];
     char utc[21];
-    char zero[4];
-    uint64_t own; /* checksum of the fields above */
+    char zero[3];
+    double seconds; /* of work */
+    uint64_t own;   /* checksum of the fields above */
 };
 
 /* A transfer: only counting, to a file, or from one. */

@@ -64,6 +64,7 @@ static enum status return_piece(struct master *m, int leader, const struct reaso
                               .text = t->text};
     if (sched_signal() == SIGNAL_NONE) TRY(m->rescue->lose(m->rescue->context, &loss, e));
     t->text = loss.text;
+    if (l->kept) t->saved = loss.seconds;
     queue_return(l->in->queue, l->group, parts, loss.n_parts, loss.again);
     master_tell_finished(m, l->in, l->task);
 done:

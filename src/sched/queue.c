@@ -41,11 +41,18 @@ static double measured_ratio(const struct queue *q, int64_t kind)
 
 /* --- the heap --- */
 
-/* By turn, then by length; ties go to the earlier task, so that the order is the same on every run.
+static bool begun(const struct queue *q, int64_t task)
+{
+    return q->tasks[task].saved > 0;
+}
+
+/* By turn, then those that have a saved state, then by length; ties go to the earlier task, so that
+ * the order is the same on every run.
  */
 static bool goes_first(const struct queue *q, int64_t a, int64_t b)
 {
     if (q->tasks[a].turn != q->tasks[b].turn) return q->tasks[a].turn < q->tasks[b].turn;
+    if (begun(q, a) != begun(q, b)) return begun(q, a);
     double x = length_left(q, a), y = length_left(q, b);
     return x != y ? x > y : a < b;
 }
@@ -164,7 +171,8 @@ static int64_t first(const struct queue *q, double now)
 }
 
 /* Heap index of the task to take: the first that may begin, or, if that is the first of all,
- * one of its turn and of similar length whose files the node has read; NOWHERE: none may begin. */
+ * one of its turn and of similar length, with a state as that has, whose files the node has read;
+ * NOWHERE: none may begin. */
 static int64_t choose(const struct queue *q, int64_t node, double now)
 {
     int64_t best = first(q, now);
@@ -174,6 +182,7 @@ static int64_t choose(const struct queue *q, int64_t node, double now)
     for (int64_t i = 1; i < q->n_heap && i < LOOK_AROUND && near < 2; i++) {
         int other = nearness(q, q->heap[i], node);
         if (q->tasks[q->heap[i]].turn != q->tasks[q->heap[0]].turn) continue;
+        if (begun(q, q->heap[i]) != begun(q, q->heap[0])) continue;
         if (other <= near || length_left(q, q->heap[i]) < enough) continue;
         if (!may_begin(q, q->heap[i], now)) continue;
         best = i;
@@ -257,7 +266,8 @@ static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double no
     if (whole > share && n > 1) {
         fitting = fit_parts(q, task, share, !late, &cost);
         if (late && fitting == 0) fitting = fit_parts(q, task, room(q, now), false, &cost);
-        if (late || corrected(q, task, cost) <= (1 - worth_cutting) * whole) {
+        if (late ||
+            corrected(q, task, cost) <= (1 - worth_cutting) * (whole - q->tasks[task].saved)) {
             f->cost = cost;
             n = fitting;
         } else {

@@ -1,10 +1,12 @@
 /* queue: decides which piece of which task a group gets next. Time is an argument, so that the
  * master and a simulation (simulate.h) make the same decisions.
  *
- * The longest task goes first. Since each piece of a task repeats its shared part, a task is handed
- * out whole unless it alone would take longer than an even share of the remaining work; then it is
- * cut, and the rest of it stays one task. Costs are corrected by how long finished tasks of the
- * same kind took. Among tasks of similar length a group takes one whose files its node has read.
+ * Tasks with a saved state go first, so that states do not pile up; then the longest. Since each
+ * piece of a task repeats its shared part, a task is handed out whole unless it alone would take
+ * longer than an even share of the remaining work; then it is cut, and the rest of it stays one
+ * task; one with a saved state, which pieces cannot use, only if that is quicker than to continue.
+ * Costs are corrected by how long finished tasks of the same kind took. Among tasks of similar
+ * length a group takes one whose files its node has read.
  *
  * If the time is limited, a task is handed out only if it is expected to end within it, or saves
  * its state; of a task that is too long, as many parts as fit.

@@ -35,6 +35,8 @@ struct sched_task {
     int64_t files;      /* from 1: which files it reads, to send it where they were read; 0: none */
     double saved_after; /* seconds after which its state is saved, so that a later run can continue
                            it; 0: never */
+    double saved; /* seconds of its work that a saved state holds; 0: there is none. Such tasks go
+                     first in their turn, and are cut only if that is quicker than continuing */
 };
 
 /* What a group gets to run: a task, or a piece of one. */

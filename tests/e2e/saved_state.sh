@@ -188,6 +188,20 @@ for ranks in 1 3; do
     [ ! -e "$work/curved${ranks}turns.h5.checkpoints" ] || fail "files are left"
 done
 
+# --- visits that have a state come first, the second of two here, also if only its curvature is left ---
+
+sed -n '1p;4,5p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+curvature=(--set 'curvature={sharpness: power, products: 3, tolerance: 1e-9, sequences: 1, length: 32}' --set methods='[{method: rtn}]')
+second=$(sed -n 3p "$work/trajectory.csv" | cut -d, -f1)
+for text in '(cells): state 2' '(curvature): state 2'; do
+    name=first${#text}
+    die 1 "$text" $name 1 "${curvature[@]}" --only "checkpoint=$second" && fail "$text: not killed"
+    QTRAJ_SAVE=always run $name 1 "${curvature[@]}" || fail "$text: $(cat "$work/err")"
+    grep -m 1 'trace saved' "$work/err" | grep -q "$second (.*state" || fail "$text: not first: $(cat "$work/err")"
+    grep -q "$second ${text% state*} continues from" "$work/err" || fail "$text: $(cat "$work/err")"
+done
+sed -i 2q "$work/trajectory.csv"
+
 # --- second order of a cell: between the passes of its tensors ---
 
 second=(--set 'curvature={second_order: layers, sequences: 1, length: 32}' --set methods='[{method: rtn, group_size: 64}]' --set bits='[4]')

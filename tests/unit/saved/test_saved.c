@@ -39,6 +39,7 @@ static struct saved_place place_of(const char *settings, const char *inputs)
 {
     struct saved_place p = {
         .comm = MPI_COMM_WORLD, .folder = folder, .name = name, .label = "work"};
+    hash_text("visit", p.owner);
     snprintf(p.identity[SAVED_SETTINGS], HASH_HEX, "%s", settings);
     snprintf(p.identity[SAVED_INPUTS], HASH_HEX, "%s", inputs);
     return p;
@@ -147,6 +148,31 @@ static void goes_on_after_loading(void **state)
     save_steps(2);
     save_steps(3);
     assert_int_equal(found(usual()), 5);
+    remove_states();
+}
+
+/* For who plans: whose states there are, and how long they took, over all runs. */
+static void states_are_listed(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct saved_found *list;
+    int64_t n;
+    char owner[HASH_HEX];
+    double before = 0;
+    hash_text("visit", owner);
+    assert_int_equal(saved_list(folder, &list, &n, &e), OK);
+    assert_int_equal(n, 0);
+    for (int round = 0; round < 2; round++) {
+        save_steps(1 + round);
+        assert_int_equal(saved_list(folder, &list, &n, &e), OK);
+        assert_int_equal(n, 1);
+        assert_string_equal(list[0].owner, owner);
+        assert_true(list[0].seconds > before);
+        before = list[0].seconds;
+        free(list);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
     remove_states();
 }
 
@@ -316,11 +342,11 @@ int main(int argc, char **argv)
     MPI_Bcast(folder, sizeof folder, MPI_BYTE, 0, MPI_COMM_WORLD);
     hash_text("work", name);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_the_last_state),        cmocka_unit_test(goes_on_after_loading),
-        cmocka_unit_test(nothing_without_a_folder),    cmocka_unit_test(ignores_what_differs),
-        cmocka_unit_test(ignores_what_is_damaged),     cmocka_unit_test(ranks_agree_on_one_state),
-        cmocka_unit_test(one_percent_of_the_time),     cmocka_unit_test(leaves_other_files),
-        cmocka_unit_test(a_folder_that_cannot_be_made)};
+        cmocka_unit_test(loads_the_last_state),     cmocka_unit_test(goes_on_after_loading),
+        cmocka_unit_test(states_are_listed),        cmocka_unit_test(nothing_without_a_folder),
+        cmocka_unit_test(ignores_what_differs),     cmocka_unit_test(ignores_what_is_damaged),
+        cmocka_unit_test(ranks_agree_on_one_state), cmocka_unit_test(one_percent_of_the_time),
+        cmocka_unit_test(leaves_other_files),       cmocka_unit_test(a_folder_that_cannot_be_made)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();
     return failed;

@@ -218,6 +218,42 @@ static void files_stay_on_their_node(void **state)
     queue_close(q);
 }
 
+/* Before longer tasks and those whose files the node has read, but after an earlier turn. */
+static void saved_states_go_first(void **state)
+{
+    (void)state;
+    fill(5, 1, 0, 0);
+    tasks[1].cost = 3;
+    tasks[2].saved = 0.5;
+    for (int64_t i = 0; i < 5; i++) tasks[i].files = i == 2 ? 2 : 1;
+    struct queue *q = open(5, 2, NULL);
+    assert_int_equal(take(q, 0, 0).task, 2);
+    assert_int_equal(take(q, 1, 0).task, 1);
+    queue_close(q);
+    for (int64_t i = 0; i < 5; i++) tasks[i].turn = 5 - i;
+    q = open(5, 1, NULL);
+    assert_int_equal(take(q, 0, 0).task, 4);
+    queue_close(q);
+}
+
+/* Eight parts of 1 s on four groups: pieces cannot use the state of the whole. */
+static void a_saved_state_is_not_cut(void **state)
+{
+    (void)state;
+    for (int saved = 0; saved <= 7; saved += 7) {
+        fill(1, 0, 8, 1);
+        tasks[0].saved = saved;
+        struct queue *q = open(1, 4, NULL);
+        assert_int_equal(take(q, 0, 0).n_parts, saved ? 8 : 2);
+        queue_close(q);
+    }
+    fill(1, 0, 8, 1);
+    tasks[0].saved = 1; /* to do it again in pieces is quicker */
+    struct queue *q = open(1, 4, NULL);
+    assert_int_equal(take(q, 0, 0).n_parts, 2);
+    queue_close(q);
+}
+
 static void dropped_tasks_are_not_finished(void **state)
 {
     (void)state;
@@ -473,6 +509,8 @@ int main(void)
         cmocka_unit_test(cuts_help),
         cmocka_unit_test(times_correct_costs),
         cmocka_unit_test(files_stay_on_their_node),
+        cmocka_unit_test(saved_states_go_first),
+        cmocka_unit_test(a_saved_state_is_not_cut),
         cmocka_unit_test(dropped_tasks_are_not_finished),
         cmocka_unit_test(lost_pieces_come_back),
         cmocka_unit_test(the_end_is_forecast),

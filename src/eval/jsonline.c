@@ -1,6 +1,5 @@
 #include "eval/jsonline.h"
 #include "tokenizer/utf8.h"
-#include "util/json.h"
 #include <string.h>
 
 /* Integers as reals: a 64-bit unsigned id in another field is no reason to stop. */
@@ -45,8 +44,8 @@ static int64_t replace_lone_surrogates(char *s, char *end)
     return replaced;
 }
 
-static enum status parse(const char *line, size_t size, json_t **out, int64_t *replaced,
-                         struct err *e)
+enum status jsonline_object(const char *line, size_t size, json_t **out, int64_t *replaced,
+                            struct err *e)
 {
     enum status st = OK;
     struct buf mended = {0};
@@ -60,7 +59,12 @@ static enum status parse(const char *line, size_t size, json_t **out, int64_t *r
         *out = json_loadb(mended.data, mended.n, LENIENT, &error);
     }
     ENSURE(*out, ERR_FORMAT, "not JSON: column %d: %s", error.column, error.text);
+    ENSURE(json_is_object(*out), ERR_FORMAT, "not a JSON object");
 done:
+    if (st != OK) {
+        json_decref(*out);
+        *out = NULL;
+    }
     buf_free(&mended);
     return st;
 }
@@ -70,8 +74,7 @@ enum status jsonline_text(const char *line, size_t size, const char *field, char
 {
     enum status st = OK;
     json_t *root = NULL;
-    TRY(parse(line, size, &root, replaced, e));
-    ENSURE(json_is_object(root), ERR_FORMAT, "not a JSON object");
+    TRY(jsonline_object(line, size, &root, replaced, e));
     const json_t *value = json_object_get(root, field);
     ENSURE(value, ERR_FORMAT, "no field \"%s\"", field);
     ENSURE(json_is_string(value), ERR_FORMAT, "field \"%s\" is not a string", field);

@@ -1,0 +1,147 @@
+/* qtraj tasks: the table of tasks, and what a model is asked for one of them. */
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "config/sweep.h"
+#include "task/encode.h"
+#include "task/prompts.h"
+#include "util/page.h"
+#include <stdlib.h>
+
+static void print_task(const struct task *t)
+{
+    enum { INDENT = 4 };
+    const int64_t width = page_width(stdout, OPTION_PAGE);
+    printf("%s\n", t->name);
+    page_print(stdout, width, INDENT, printf("%*s", INDENT, ""), t->doc);
+    page_print(stdout, width, INDENT, printf("%*s", INDENT, ""), t->data);
+}
+
+static enum status print_table(bool json, struct err *e)
+{
+    const struct task *t;
+    json_t *list = json_array();
+    for (int64_t i = 0; (t = task_at(i)) != NULL; i++) {
+        if (!json) print_task(t);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b}", "name", t->name, "doc",
+                                              t->doc, "data", t->data, "accuracy_norm", t->norm));
+    }
+    if (json) return cli_print_json(list, JSON_INDENT(1), e);
+    json_decref(list);
+    return OK;
+}
+
+static struct text text_of(const struct buf *b)
+{
+    return (struct text){b->data, b->n};
+}
+
+static json_t *string_of(struct text t)
+{
+    return json_stringn(t.at ? t.at : "", t.n);
+}
+
+static json_t *ids_new(const int32_t *ids, int64_t n)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
+    return list;
+}
+
+/* Adds what is asked for choice c to the object: its texts, and with an encoder its tokens. */
+static enum status add_choice(json_t *out, const struct item *x, int64_t c,
+                              const struct encoder *encoder, struct err *e)
+{
+    enum status st = OK;
+    struct buf continuation = {0};
+    int32_t *before = NULL, *behind = NULL;
+    int64_t n_before, n_behind;
+    const struct text context = text_of(item_context(x, c));
+    TRY(buf_add(&continuation, " ", 1, e));
+    TRY(buf_add(&continuation, x->choice[c].text.data, x->choice[c].text.n, e));
+    json_array_append_new(json_object_get(out, "contexts"), string_of(context));
+    json_array_append_new(json_object_get(out, "continuations"), string_of(text_of(&continuation)));
+    if (!encoder->tokenizer) goto done;
+    TRY(encode_context(encoder, context, &before, &n_before, e));
+    TRY(encode_continuation(encoder, context, n_before, text_of(&continuation), &behind, &n_behind,
+                            e));
+    json_array_append_new(json_object_get(out, "context_tokens"), ids_new(before, n_before));
+    json_array_append_new(json_object_get(out, "continuation_tokens"), ids_new(behind, n_behind));
+done:
+    buf_free(&continuation);
+    free(before);
+    free(behind);
+    return st;
+}
+
+static enum status print_item(const struct prompts *p, int64_t i, const struct encoder *encoder,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct item x = {0};
+    json_t *out = NULL;
+    TRY(prompts_item(p, i, &x, e));
+    out = json_pack("{s:s, s:I, s:o, s:[], s:[]}", "task", p->name, "item", (json_int_t)i, "gold",
+                    x.gold == GOLD_NONE ? json_null() : json_integer(x.gold), "contexts",
+                    "continuations");
+    if (encoder->tokenizer) {
+        json_object_set_new(out, "context_tokens", json_array());
+        json_object_set_new(out, "continuation_tokens", json_array());
+    }
+    for (int64_t c = 0; c < x.n; c++) {
+        st = add_choice(out, &x, c, encoder, e);
+        if (st != OK) line_blame(&p->items, i, e);
+        TRY(st);
+    }
+    TRY(cli_print_json(json_incref(out), JSON_COMPACT, e));
+done:
+    json_decref(out);
+    item_free(&x);
+    return st;
+}
+
+static enum status print_items(const char *name, const struct prompts_choice *choice,
+                               const char *tokenizer, struct err *e)
+{
+    enum status st = OK;
+    struct prompts p = {0};
+    struct tokenizer *t = NULL;
+    struct encoder encoder = {0};
+    if (tokenizer) {
+        TRY(tokenizer_open(tokenizer, &t, e));
+        TRY(encoder_init(&encoder, t, e));
+    }
+    TRY(prompts_open(name, choice, &p, e));
+    for (int64_t i = 0; i < p.items.n; i++) TRY(print_item(&p, i, &encoder, e));
+done:
+    prompts_free(&p);
+    tokenizer_close(t);
+    return st;
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    const char *name = NULL, *tokenizer = NULL;
+    bool json = false;
+    struct prompts_choice choice = {.shots = TASK_SHOTS};
+    const struct arg table[] = {
+        {"--task-data", ARG_TEXT, &choice.folder, "FOLDER", "of the tasks' data"},
+        {"--shots", ARG_INTEGER, &choice.shots, "N", "examples before each question; default 5"},
+        {"--limit", ARG_INTEGER, &choice.limit, "N", "items, the first ones; default: all"},
+        {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json: print the token ids too"},
+        {"--json", ARG_SWITCH, &json, NULL, "print the table as JSON (prompts always are)"},
+    };
+    const struct args args = {ARGS(table), .optional = 1};
+    PASS(args_parse(&args, c, &name, 1, e));
+    if (c->help) return OK;
+    if (!name) return print_table(json, e);
+    NEED(choice.folder, ERR_USAGE, "--task-data FOLDER is missing: where is the data of %s?", name);
+    return print_items(name, &choice, tokenizer, e);
+}
+
+const struct command cmd_tasks = {
+    .name = "tasks",
+    .arguments = "[NAME --task-data FOLDER [--shots N] [--limit N] [--tokenizer FILE]] [--json]",
+    .doc = "list the tasks, or print what is asked for each item of one as JSON lines",
+    .without_mpi = true,
+    .run = run,
+};

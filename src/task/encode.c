@@ -1,0 +1,86 @@
+#include "task/encode.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum status encoder_init(struct encoder *x, const struct tokenizer *t, struct err *e)
+{
+    const int32_t *before, *behind;
+    int64_t n_before, n_behind;
+    tokenizer_special(t, &before, &n_before, &behind, &n_behind);
+    *x = (struct encoder){.tokenizer = t, .prefix = n_before ? before[0] : -1};
+    if (n_before > 0) return OK;
+    struct err none = {0};
+    enum status st = tokenizer_eos(t, &x->prefix, &none);
+    if (st == ERR_USAGE) x->prefix = -1; /* an empty context is rare */
+    if (st != OK && st != ERR_USAGE) RAISE(st, "%s", none.text);
+    return OK;
+}
+
+/* The tokens of a text and those that the post-processor adds. */
+static enum status encode(const struct encoder *x, struct text t, int32_t **ids, int64_t *n,
+                          struct err *e)
+{
+    const int32_t *before, *behind;
+    int64_t n_before, n_behind;
+    PASS(tokenizer_encode(x->tokenizer, t.at, t.n, false, ids, n, e));
+    tokenizer_special(x->tokenizer, &before, &n_before, &behind, &n_behind);
+    if (n_before + n_behind == 0 || (n_before && *n && (*ids)[0] == before[0])) return OK;
+    int32_t *plain = *ids;
+    *ids = NULL;
+    enum status st = mem_alloc(ids, n_before + *n + n_behind, sizeof **ids, "token ids", e);
+    if (st == OK) {
+        for (int64_t i = 0; i < n_before; i++) (*ids)[i] = before[i];
+        memcpy(*ids + n_before, plain, (size_t)*n * sizeof *plain);
+        for (int64_t i = 0; i < n_behind; i++) (*ids)[n_before + *n + i] = behind[i];
+        *n += n_before + n_behind;
+    }
+    free(plain);
+    return st;
+}
+
+enum status encode_context(const struct encoder *x, struct text context, int32_t **ids, int64_t *n,
+                           struct err *e)
+{
+    if (context.n > 0) return encode(x, pytext_rstrip(context), ids, n, e);
+    NEED(x->prefix >= 0, ERR_USAGE,
+         "the context is empty, and the tokenizer names no token for the start or end of a text");
+    PASS(mem_alloc(ids, 1, sizeof **ids, "token ids", e));
+    (*ids)[0] = x->prefix;
+    *n = 1;
+    return OK;
+}
+
+/* Removes the first `drop` of *n ids. */
+static void drop_ids(int32_t *ids, int64_t *n, int64_t drop)
+{
+    drop = drop < *n ? drop : *n;
+    *n -= drop;
+    memmove(ids, ids + drop, (size_t)*n * sizeof *ids);
+}
+
+enum status encode_continuation(const struct encoder *x, struct text context, int64_t n_context,
+                                struct text continuation, int32_t **ids, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    struct buf both = {0};
+    *ids = NULL;
+    ENSURE(n_context > 0, ERR_FORMAT, "the context is only white space");
+    if (context.n == 0) {
+        TRY(tokenizer_encode(x->tokenizer, continuation.at, continuation.n, false, ids, n, e));
+        drop_ids(*ids, n, *n > 0 && (*ids)[0] == x->prefix);
+    } else {
+        TRY(buf_add(&both, context.at, context.n, e));
+        TRY(buf_add(&both, continuation.at, continuation.n, e));
+        TRY(encode(x, (struct text){both.data, both.n}, ids, n, e));
+        drop_ids(*ids, n, n_context);
+    }
+    ENSURE(*n > 0, ERR_FORMAT, "a choice adds no token to the context");
+done:
+    if (st != OK) {
+        free(*ids);
+        *ids = NULL;
+    }
+    buf_free(&both);
+    return st;
+}

@@ -1,0 +1,109 @@
+#include "task/field.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 64 };
+
+/* The value at a path of names with dots between, NULL: none. */
+static const json_t *find(const json_t *row, const char *name)
+{
+    char part[NAME_BYTES];
+    while (row) {
+        const size_t n = strcspn(name, ".");
+        snprintf(part, sizeof part, "%.*s", (int)n, name);
+        row = json_object_get(row, part);
+        if (!name[n]) break;
+        name += n + 1;
+    }
+    return row;
+}
+
+static struct text text_of(const json_t *value)
+{
+    return (struct text){json_string_value(value), json_string_length(value)};
+}
+
+enum status field_text(const json_t *row, const char *name, struct text *out, struct err *e)
+{
+    const json_t *value = find(row, name);
+    NEED(value, ERR_FORMAT, "no field \"%s\"", name);
+    NEED(json_is_string(value), ERR_FORMAT, "field \"%s\" is not a string", name);
+    *out = text_of(value);
+    return OK;
+}
+
+/* Whether Python's int() takes the text for a number: digits with a sign, and blanks around. */
+static bool parse_integer(struct text t, int64_t *out)
+{
+    char digits[24], *end;
+    t = pytext_strip(t);
+    if (t.n == 0 || t.n >= sizeof digits) return false;
+    memcpy(digits, t.at, t.n);
+    digits[t.n] = 0;
+    errno = 0;
+    *out = strtoll(digits, &end, 10);
+    return errno == 0 && end == digits + t.n;
+}
+
+enum status field_integer(const json_t *row, const char *name, int64_t *out, struct err *e)
+{
+    const json_t *value = find(row, name);
+    NEED(value, ERR_FORMAT, "no field \"%s\"", name);
+    if (json_is_number(value)) {
+        const double x = json_number_value(value);
+        NEED(fabs(x) < 1e15 && x == floor(x), ERR_FORMAT, "field \"%s\" is not an integer", name);
+        *out = (int64_t)x;
+        return OK;
+    }
+    NEED(json_is_string(value) && parse_integer(text_of(value), out), ERR_FORMAT,
+         "field \"%s\" is not an integer", name);
+    return OK;
+}
+
+enum status field_list(const json_t *row, const char *name, const json_t **out, struct err *e)
+{
+    const json_t *value = find(row, name);
+    NEED(value, ERR_FORMAT, "no field \"%s\"", name);
+    NEED(json_is_array(value), ERR_FORMAT, "field \"%s\" is not a list", name);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        NEED(json_is_string(json_array_get(value, i)), ERR_FORMAT,
+             "field \"%s\": item %zu is not a string", name, i);
+    *out = value;
+    return OK;
+}
+
+struct text field_item(const json_t *list, int64_t i)
+{
+    return text_of(json_array_get(list, (size_t)i));
+}
+
+/* Appends the field that the n bytes between braces name. */
+static enum status add_field(const json_t *row, const char *between, size_t n, struct buf *out,
+                             struct err *e)
+{
+    char name[NAME_BYTES];
+    struct text t;
+    snprintf(name, sizeof name, "%.*s", (int)n, between);
+    char *how = strchr(name, ':');
+    if (how) *how++ = 0;
+    PASS(field_text(row, name, &t, e));
+    if (how && strcmp(how, "strip") == 0) t = pytext_strip(t);
+    if (how && strcmp(how, "lstrip") == 0) t = pytext_lstrip(t);
+    return buf_add(out, t.at, t.n, e);
+}
+
+enum status field_format(const json_t *row, const char *template, struct buf *out, struct err *e)
+{
+    for (const char *p = template; *p;) {
+        const size_t plain = strcspn(p, "{");
+        PASS(buf_add(out, p, plain, e));
+        p += plain;
+        if (!*p) break;
+        const size_t n = strcspn(p, "}");
+        PASS(add_field(row, p + 1, n - 1, out, e));
+        p += n + 1;
+    }
+    return OK;
+}

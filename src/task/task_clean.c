@@ -1,0 +1,125 @@
+/* The functions that make items of HellaSwag's and MathQA's rows, whose texts the harness cleans up
+ * with regular expressions. */
+#include "task/field.h"
+#include "task/task_make.h"
+#include <string.h>
+
+static struct text text_of(const struct buf *b)
+{
+    return (struct text){b->data, b->n};
+}
+
+/* Appends t without what \[.*?\] matches: from a bracket to the next closing one on the same line.
+ */
+static enum status drop_brackets(struct text t, struct buf *out, struct err *e)
+{
+    size_t i = 0;
+    while (i < t.n) {
+        const char *open = memchr(t.at + i, '[', t.n - i);
+        const size_t start = open ? (size_t)(open - t.at) : t.n;
+        PASS(buf_add(out, t.at + i, start - i, e));
+        if (!open) break;
+        size_t end = start + 1;
+        while (end < t.n && t.at[end] != ']' && t.at[end] != '\n') end++;
+        if (end < t.n && t.at[end] == ']')
+            i = end + 1;
+        else {
+            PASS(buf_add(out, "[", 1, e));
+            i = start + 1;
+        }
+    }
+    return OK;
+}
+
+/* Appends the text as the harness cleans it up. */
+static enum status hellaswag_clean(struct text t, struct buf *out, struct err *e)
+{
+    enum status st = OK;
+    struct buf titles = {0}, plain = {0};
+    t = pytext_strip(t);
+    TRY(buf_add_replaced(&titles, t.at, t.n, " [title]", 8, ". ", 2, e));
+    TRY(drop_brackets(text_of(&titles), &plain, e));
+    TRY(buf_add_replaced(out, plain.data, plain.n, "  ", 2, " ", 1, e));
+done:
+    buf_free(&titles);
+    buf_free(&plain);
+    return st;
+}
+
+static enum status hellaswag_context(const json_t *row, struct buf *out, struct err *e)
+{
+    enum status st = OK;
+    struct buf raw = {0};
+    struct text second;
+    TRY(field_format(row, "{activity_label}: {ctx_a} ", &raw, e));
+    TRY(field_text(row, "ctx_b", &second, e));
+    TRY(pytext_capitalize(second, &raw, e));
+    TRY(hellaswag_clean(text_of(&raw), out, e));
+done:
+    buf_free(&raw);
+    return st;
+}
+
+enum status make_hellaswag(const json_t *row, struct item *out, struct err *e)
+{
+    const json_t *endings;
+    struct choice *c;
+    int64_t label;
+    PASS(hellaswag_context(row, &out->context, e));
+    PASS(field_list(row, "endings", &endings, e));
+    for (size_t i = 0; i < json_array_size(endings); i++) {
+        PASS(item_choice(out, &c, e));
+        PASS(hellaswag_clean(field_item(endings, (int64_t)i), &c->text, e));
+    }
+    PASS(field_integer(row, "label", &label, e));
+    out->gold = label >= 0 && label < out->n ? label : GOLD_NONE;
+    return OK;
+}
+
+/* The end of what the expression "[abcd] \) .*?, |e \) .*?$" matches at byte i, where lines end at
+ * a line feed; 0: nothing. */
+static size_t mathqa_match(struct text t, size_t i)
+{
+    if (t.n - i < 4 || memcmp(t.at + i + 1, " ) ", 3) != 0) return 0;
+    const char letter = t.at[i];
+    if (letter < 'a' || letter > 'e') return 0;
+    for (size_t k = i + 4; k <= t.n; k++) {
+        const bool ends = k == t.n || (k == t.n - 1 && t.at[k] == '\n');
+        if (letter == 'e' && ends) return k;
+        if (letter != 'e' && k + 2 <= t.n && t.at[k] == ',' && t.at[k + 1] == ' ') return k + 2;
+        if (k < t.n && t.at[k] == '\n') return 0;
+    }
+    return 0;
+}
+
+/* Without blanks and commas at the end. */
+static struct text mathqa_trim(struct text t)
+{
+    while (t.n > 0 && (t.at[t.n - 1] == ' ' || t.at[t.n - 1] == ',')) t.n--;
+    return t;
+}
+
+enum status make_mathqa(const json_t *row, struct item *out, struct err *e)
+{
+    struct text options, correct;
+    struct choice *c;
+    PASS(field_format(row, "Question: {Problem}\nAnswer:", &out->context, e));
+    PASS(field_text(row, "options", &options, e));
+    for (size_t i = 0; i < options.n;) {
+        const size_t end = mathqa_match(options, i);
+        if (!end) {
+            i++;
+            continue;
+        }
+        const struct text t = mathqa_trim((struct text){options.at + i + 4, end - i - 4});
+        PASS(item_choice(out, &c, e));
+        PASS(buf_add(&c->text, t.at, t.n, e));
+        i = end;
+    }
+    PASS(field_text(row, "correct", &correct, e));
+    NEED(correct.n == 1 && correct.at[0] >= 'a' && correct.at[0] <= 'e', ERR_FORMAT,
+         "field \"correct\": expected a letter from a to e");
+    const int64_t gold = correct.at[0] - 'a';
+    out->gold = gold < out->n ? gold : GOLD_NONE;
+    return OK;
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Tasks as lm-evaluation-harness makes and scores them: the prompts of made-up items, of real ones beside the checkout if they
+# exist, and what malformed rows lead to.
+. "$SOURCE/tests/tools/lib.sh"
+need_python json
+
+made=$SOURCE/tests/fixtures/tasks
+shared=${QTRAJ_SHARED:-$SOURCE/../shared}
+compare_tasks() { "$python" "$SOURCE/tests/golden/tasks.py" "$1" "$QTRAJ" "${@:2}" || fail "$*"; }
+
+compare_tasks prompts "$made" "$SOURCE/tests/fixtures/tokenizers/gpt2/tokenizer.json"
+if [ -d "$shared/fixtures/tasks" ]; then
+    compare_tasks prompts "$shared/fixtures/tasks" "$shared/quickstart/trajectory/tokenizer.json"
+else
+    echo "skipped: real tasks, none beside the checkout"
+fi
+
+# refused EXPECTED TASK [FLAG ...]: qtraj tasks ends with code 2 and a message that matches.
+refused() {
+    "$QTRAJ" tasks "$2" --task-data "$work/data" "${@:3}" >"$work/out" 2>"$work/err"
+    local code=$?
+    [ $code = 2 ] || fail "$2 ${*:3}: exit code $code"
+    grep -q "$1" "$work/err" || fail "$2 ${*:3}: $(cat "$work/err")"
+}
+
+mkdir "$work/data"
+for i in piqa arc_easy winogrande mathqa; do cp "$made/inputs/$i".* "$work/data/"; done
+refused 'hellaswag.jsonl: there is no such file' hellaswag --shots 0
+refused 'boolq: unknown task, expected arc_challenge, arc_easy' boolq
+refused 'shots: expected 0 or more' piqa --shots -1
+refused 'piqa.fewshot.jsonl: 9 rows to draw 10 examples from' piqa --shots 9
+sed -i '2s/"goal"/"gaol"/' "$work/data/piqa.jsonl"
+refused 'piqa.jsonl:2: no field "goal"' piqa --shots 0
+sed -i '2s/.*/{"goal": "a", "sol1": "b", "sol2": 3, "label": 1}/' "$work/data/piqa.jsonl"
+refused 'piqa.jsonl:2: field "sol2" is not a string' piqa --shots 0
+sed -i '2s/.*/{"goal": "a", "sol1": "b", "sol2": "c"}/' "$work/data/piqa.jsonl"
+refused 'piqa.jsonl:2: no field "label"' piqa --shots 0
+sed -i '2s/.*/[1]/' "$work/data/piqa.jsonl"
+refused 'piqa.jsonl:2: not a JSON object' piqa --shots 0
+sed -i '2s/.*/{"goal": /' "$work/data/piqa.jsonl"
+refused 'piqa.jsonl:2: not JSON' piqa --shots 5
+echo '{"question": "a", "choices": {"text": ["b", "c"], "label": ["A", "B"]}, "answerKey": "D"}' >"$work/data/arc_easy.jsonl"
+refused 'arc_easy.jsonl:1: field "answerKey": "D" is none of "choices.label"' arc_easy
+echo '{"question": "a", "choices": {"text": [], "label": ["A"]}, "answerKey": "A"}' >"$work/data/arc_easy.jsonl"
+refused 'arc_easy.jsonl:1: no choices' arc_easy
+echo '{"sentence": "no gap", "option1": "a", "option2": "b", "answer": "1"}' >"$work/data/winogrande.jsonl"
+refused 'winogrande.jsonl:1: field "sentence" has no gap' winogrande --shots 0
+: >"$work/data/mathqa.jsonl"
+refused 'mathqa.jsonl: no rows' mathqa
+# examples without a right answer cannot be shown
+echo '{"Problem": "a", "options": "a ) 1 , b ) 2 , c ) 3,e ) 4", "correct": "e"}' >"$work/data/mathqa.jsonl"
+for _ in 1 2 3 4 5; do cat "$work/data/mathqa.jsonl"; done >"$work/data/mathqa.fewshot.jsonl"
+refused 'mathqa.fewshot.jsonl:[1-5]: an example without a right answer' mathqa
+"$QTRAJ" tasks mathqa --task-data "$work/data" --shots 0 | grep -q '"gold":null' || fail "a gold that is none of the choices"
+
+# the names under which the data are exported, with a stand-in for the package that fetches them
+mkdir "$work/fake" "$work/exported"
+cat >"$work/fake/datasets.py" <<'PY'
+import json
+
+
+class Rows(list):
+    def to_json(self, path):
+        path.write_text("".join(json.dumps(x) + "\n" for x in self))
+
+
+def load_dataset(data, configuration, split):
+    return Rows([{"data": data, "configuration": configuration, "split": split}])
+
+
+def get_dataset_config_names(data):
+    return ["all", "anatomy", "virology"]
+PY
+PYTHONPATH=$work/fake "$python" "$SOURCE/jobs/export_tasks.py" "$work/exported" >"$work/out" || fail "export_tasks.py"
+"$QTRAJ" tasks --json | "$python" -c '
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+expected = []
+for task in json.load(sys.stdin):
+    names = ["mmlu_anatomy", "mmlu_virology"] if task["name"] == "mmlu" else [task["name"]]
+    for name in names:
+        for part, of in ((".jsonl", 0), (".fewshot.jsonl", 1)):
+            row = json.loads((folder / (name + part)).read_text())
+            splits = task["data"].split(", ")[-1].split("; examples: ")
+            assert row["split"] == splits[of] and row["data"] in task["data"], (task, row)
+            assert (row["configuration"] or "") in task["data"] or name.endswith(row["configuration"]), (task, row)
+            expected.append(name + part)
+assert sorted(expected) == sorted(x.name for x in folder.iterdir()), expected
+' "$work/exported" || fail "the exported files"
+
+# compressed data; rows may have blank lines between them
+"$QTRAJ" tasks arc_challenge --task-data "$made/inputs" >"$work/plain"
+sed 's/$/\n/' "$made/inputs/arc_challenge.jsonl" | gzip >"$work/data/arc_challenge.jsonl.gz"
+cp "$made/inputs/arc_challenge.fewshot.jsonl" "$work/data/"
+"$QTRAJ" tasks arc_challenge --task-data "$work/data" | cmp - "$work/plain" || fail "gzip"
+[ "$("$QTRAJ" tasks --json | "$python" -c 'import json, sys; print(len(json.load(sys.stdin)))')" = 12 ] || fail "the table"
+finish

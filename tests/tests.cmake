@@ -17,6 +17,11 @@ if(python)
 endif()
 set_tests_properties(${lints} PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 
+# Products in bf16 as on a CPU without instructions for it, and as in a build without oneDNN.
+add_test(NAME linalg.test_products_without COMMAND linalg_test_products)
+qtraj_test_properties(linalg.test_products_without unit 300)
+set_property(TEST linalg.test_products_without APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2)
+
 # tests/fault/NAME.sh: short forms of tests/fault/faults.py, with the library that injects the faults in $FAULT_LIBRARY.
 add_library(fault MODULE ${CMAKE_SOURCE_DIR}/tests/fault/fault.c)
 target_link_libraries(fault PRIVATE warnings Threads::Threads ${CMAKE_DL_LIBS})

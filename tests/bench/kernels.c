@@ -2,7 +2,9 @@
  * the parallel parts of GPTQ relative to sgemm.
  *   build/release/bench_kernels [rows cols tokens]      default 1536 576 8192 */
 #include "bench.h"
+#include "linalg/products.h"
 #include "quant/quant.h"
+#include "tensor/bf16.h"
 #include "tensor/dtype.h"
 #include "tensor/kern_ref.h"
 #include "tensor/row.h"
@@ -226,6 +228,59 @@ static double layer_error(const float *weights, const float *q, const double *g,
     return miss / size;
 }
 
+/* A forward product of each kind, in the tiles of model/stage.c, whose weights are exact in bf16.
+ * Splitting the activations and preparing the weights are timed on their own. */
+struct product_bench {
+    const struct product_weights *w;
+    int64_t T, rows, n;
+    const uint16_t *terms;
+    float *out;
+};
+enum { PRODUCT_TILE = 512 };
+
+static void run_products(const struct product_bench *b)
+{
+    const int64_t pieces = (b->rows + PRODUCT_TILE - 1) / PRODUCT_TILE;
+    const int64_t tiles = (b->T + PRODUCT_TILE - 1) / PRODUCT_TILE;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < tiles * pieces; i++) {
+        const int64_t t = i / pieces * PRODUCT_TILE, r = i % pieces * PRODUCT_TILE;
+        product_nt(b->out + t * b->rows + r, b->rows, b->terms + t * b->n, b->T * b->n, b->w,
+                   i % pieces, b->T - t < PRODUCT_TILE ? b->T - t : PRODUCT_TILE);
+    }
+}
+
+static void split_rows(uint16_t *terms, int n_terms, const float *in, int64_t T, int64_t n)
+{
+#pragma omp parallel for
+    for (int64_t t = 0; t < T; t++) bf16_split(terms + t * n, T * n, n_terms, in + t * n, n);
+}
+
+static void bench_products(int64_t rows, int64_t n, int64_t T)
+{
+    struct err e = {0};
+    const double flops = 2.0 * (double)(rows * n * T), sgemm = sgemm_seconds(T, rows, n, RUNS);
+    float *in = noise(T * n, 1), *weights = noise(rows * n, 0.05f), *out = room(T * rows, 4);
+    uint16_t *terms = room(BF16_TERMS * T * n, sizeof *terms);
+    bf16_split(terms, T * n, 1, weights, rows * n);
+    dtype_widen(weights, terms, DTYPE_BF16, rows * n);
+    printf("\nproducts, %lld tokens through (%lld, %lld), %s; sgemm: %.1f GF/s\n", (long long)T,
+           (long long)rows, (long long)n, products_unit(), 1e-9 * flops / sgemm);
+    for (enum products kind = PRODUCTS_BF16X3; kind < PRODUCTS_AUTO; kind++) {
+        struct product_weights *prepared = NULL;
+        double split, prepare, seconds;
+        BEST(split, RUNS, split_rows(terms, products_terms(kind), in, T, n));
+        BEST(prepare, RUNS, product_weights_free(prepared);
+             must(product_weights_make(kind, weights, rows, n, PRODUCT_TILE, &prepared, &e), &e));
+        const struct product_bench b = {prepared, T, rows, n, terms, out};
+        BEST(seconds, RUNS, run_products(&b));
+        print_rate(products_words[kind], flops, seconds, flops / sgemm);
+        printf("; split %.2f, weights %.2f of its time\n", split / seconds, prepare / seconds);
+        product_weights_free(prepared);
+    }
+    free(in), free(weights), free(out), free(terms);
+}
+
 static void bench_gptq(int64_t rows, int64_t n, int64_t T)
 {
     struct err e = {0};
@@ -287,8 +342,11 @@ int main(int argc, char **argv)
     bench_rows();
     bench_widen();
     if (argc == 4) {
+        bench_products(atoll(argv[1]), atoll(argv[2]), atoll(argv[3]));
         bench_gptq(atoll(argv[1]), atoll(argv[2]), atoll(argv[3]));
     } else {
+        bench_products(1536, 576, 8192);
+        bench_products(8192, 2048, 2048);
         bench_gptq(1536, 576, 8192);
         bench_gptq(2048, 2048, 8192);
     }

@@ -1,0 +1,259 @@
+#include "linalg/onednn.h"
+
+#ifdef QTRAJ_ONEDNN
+#include "util/mem.h"
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    dnnl_engine_t engine;
+    enum onednn_units units;
+    char name[64];
+} found;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Sets of instructions are bits of dnnl_cpu_isa_t: a set that includes another has its bits. */
+static bool has(dnnl_cpu_isa_t set)
+{
+    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)set) == (unsigned)set;
+}
+
+struct onednn_matrix {
+    dnnl_memory_desc_t layout;
+    int64_t n, k;
+    void *data;
+};
+
+static bool good(dnnl_status_t status)
+{
+    return status == dnnl_success;
+}
+
+/* oneDNN divides a product over OpenMP's threads, and chooses its blocks by their number: one
+ * thread while it is made and run. Returns the number to restore. */
+static int one_thread(void)
+{
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(1);
+    return before;
+}
+
+/* Tokens for which a layout is chosen; it serves any number. */
+enum { TOKENS = 512 };
+
+/* The product of a (m, k) with b, whose layout may be "any"; NULL: out of memory. add: to what is
+ * there. */
+static dnnl_primitive_desc_t describe(const dnnl_memory_desc_t *b, int64_t m, int64_t n, int64_t k,
+                                      bool add)
+{
+    dnnl_memory_desc_t a, y;
+    dnnl_matmul_desc_t product;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_post_ops_t sum = NULL;
+    dnnl_primitive_desc_t out = NULL;
+    const dnnl_dims_t size_a = {m, k}, pitch_a = {k, 1}, size_y = {m, n}, pitch_y = {n, 1};
+    bool ok = good(dnnl_memory_desc_init_by_strides(&a, 2, size_a, dnnl_bf16, pitch_a)) &&
+              good(dnnl_memory_desc_init_by_strides(&y, 2, size_y, dnnl_f32, pitch_y)) &&
+              good(dnnl_matmul_desc_init(&product, &a, b, NULL, &y)) &&
+              good(dnnl_primitive_attr_create(&attr)) &&
+              good(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
+    if (ok && add)
+        ok = good(dnnl_post_ops_create(&sum)) && good(dnnl_post_ops_append_sum(sum, 1)) &&
+             good(dnnl_primitive_attr_set_post_ops(attr, sum));
+    if (ok && !good(dnnl_primitive_desc_create(&out, &product, attr, found.engine, NULL)))
+        out = NULL;
+    if (sum) dnnl_post_ops_destroy(sum);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    return out;
+}
+
+static dnnl_primitive_desc_t describe_any(int64_t n, int64_t k)
+{
+    dnnl_memory_desc_t any;
+    const dnnl_dims_t size = {k, n};
+    if (!good(dnnl_memory_desc_init_by_tag(&any, 2, size, dnnl_bf16, dnnl_format_tag_any)))
+        return NULL;
+    return describe(&any, TOKENS, n, k, false);
+}
+
+/* Whether oneDNN has a kernel for such products, and not just its plain loops. */
+static bool fast(void)
+{
+    const int before = one_thread();
+    const char *name = "ref";
+    dnnl_primitive_desc_t what = describe_any(TOKENS, TOKENS);
+    if (what) dnnl_primitive_desc_query(what, dnnl_query_impl_info_str, 0, (void *)&name);
+    const bool plain = strncmp(name, "ref", 3) == 0;
+    if (what) dnnl_primitive_desc_destroy(what);
+    omp_set_num_threads(before);
+    return !plain;
+}
+
+static void find(void)
+{
+    const dnnl_version_t *v = dnnl_version();
+    const bool threads = v->cpu_runtime == DNNL_RUNTIME_OMP || v->cpu_runtime == DNNL_RUNTIME_SEQ;
+    if (v->major != DNNL_VERSION_MAJOR || !threads || !has(dnnl_cpu_isa_avx512_core_bf16)) return;
+    if (dnnl_engine_create(&found.engine, dnnl_cpu, 0) != dnnl_success || !fast()) return;
+    found.units = has(dnnl_cpu_isa_avx512_core_amx) ? ONEDNN_AMX : ONEDNN_AVX512;
+    snprintf(found.name, sizeof found.name, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch,
+             found.units == ONEDNN_AMX ? "amx_bf16" : "avx512_bf16");
+}
+
+enum onednn_units onednn_units(void)
+{
+    pthread_once(&once, find);
+    return found.units;
+}
+
+const char *onednn_name(void)
+{
+    pthread_once(&once, find);
+    return found.name;
+}
+
+/* Runs it with arguments of these places and layouts. */
+struct argument {
+    int name;
+    const dnnl_memory_desc_t *layout;
+    void *data;
+};
+enum { ARGUMENTS_MAX = 4 };
+
+static bool execute(const_dnnl_primitive_desc_t what, const struct argument *from, int n)
+{
+    dnnl_primitive_t primitive = NULL;
+    dnnl_stream_t stream = NULL;
+    dnnl_exec_arg_t to[ARGUMENTS_MAX];
+    int made = 0;
+    bool ok = good(dnnl_primitive_create(&primitive, what)) &&
+              good(dnnl_stream_create(&stream, found.engine, dnnl_stream_default_flags));
+    for (; ok && made < n; made += ok) {
+        to[made].arg = from[made].name;
+        ok = good(
+            dnnl_memory_create(&to[made].memory, from[made].layout, found.engine, from[made].data));
+    }
+    ok = ok && good(dnnl_primitive_execute(primitive, stream, n, to)) &&
+         good(dnnl_stream_wait(stream));
+    for (int i = 0; i < made; i++) dnnl_memory_destroy(to[i].memory);
+    if (stream) dnnl_stream_destroy(stream);
+    if (primitive) dnnl_primitive_destroy(primitive);
+    return ok;
+}
+
+static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t what, dnnl_query_t which)
+{
+    return dnnl_primitive_desc_query_md(what, which, 0);
+}
+
+static bool reorder(const uint16_t *b, struct onednn_matrix *m)
+{
+    dnnl_memory_desc_t plain;
+    dnnl_primitive_desc_t what = NULL;
+    const dnnl_dims_t size = {m->k, m->n}, pitch = {1, m->k};
+    bool ok = good(dnnl_memory_desc_init_by_strides(&plain, 2, size, dnnl_bf16, pitch)) &&
+              good(dnnl_reorder_primitive_desc_create(&what, &plain, found.engine, &m->layout,
+                                                      found.engine, NULL));
+    const struct argument arguments[] = {{DNNL_ARG_FROM, &plain, (void *)(uintptr_t)b},
+                                         {DNNL_ARG_TO, &m->layout, m->data}};
+    ok = ok && execute(what, arguments, 2);
+    if (what) dnnl_primitive_desc_destroy(what);
+    return ok;
+}
+
+static enum status matrix_fill(const uint16_t *b, struct onednn_matrix *m, struct err *e)
+{
+    dnnl_primitive_desc_t what = describe_any(m->n, m->k);
+    NEED(what, ERR_NOMEM, "oneDNN cannot describe a product with a (%lld, %lld) matrix",
+         (long long)m->n, (long long)m->k);
+    m->layout = *layout_of(what, dnnl_query_weights_md);
+    dnnl_primitive_desc_destroy(what);
+    PASS(mem_alloc(&m->data, (int64_t)dnnl_memory_desc_get_size(&m->layout), 1, "prepared weights",
+                   e));
+    NEED(reorder(b, m), ERR_NOMEM, "oneDNN cannot lay out a (%lld, %lld) matrix", (long long)m->n,
+         (long long)m->k);
+    return OK;
+}
+
+enum status onednn_matrix_make(const uint16_t *b, int64_t n, int64_t k, struct onednn_matrix **out,
+                               struct err *e)
+{
+    struct onednn_matrix *m = NULL;
+    PASS(mem_zero(&m, 1, sizeof *m, "prepared weights", e));
+    m->n = n;
+    m->k = k;
+    const int before = one_thread();
+    const enum status st = matrix_fill(b, m, e);
+    omp_set_num_threads(before);
+    if (st != OK) onednn_matrix_free(m);
+    *out = st == OK ? m : NULL;
+    return st;
+}
+
+void onednn_matrix_free(struct onednn_matrix *b)
+{
+    if (!b) return;
+    free(b->data);
+    free(b);
+}
+
+bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_matrix *b, int64_t m,
+                     bool add)
+{
+    const int before = one_thread();
+    dnnl_primitive_desc_t what = describe(&b->layout, m, b->n, b->k, add);
+    void *scratch = NULL;
+    bool ok = what != NULL;
+    if (ok) {
+        const dnnl_memory_desc_t *beside = layout_of(what, dnnl_query_scratchpad_md);
+        ok = mem_alloc(&scratch, (int64_t)dnnl_memory_desc_get_size(beside), 1, "scratch", NULL) ==
+             OK;
+        const struct argument arguments[] = {
+            {DNNL_ARG_SRC, layout_of(what, dnnl_query_src_md), (void *)(uintptr_t)a},
+            {DNNL_ARG_WEIGHTS, &b->layout, b->data},
+            {DNNL_ARG_DST, layout_of(what, dnnl_query_dst_md), y},
+            {DNNL_ARG_SCRATCHPAD, beside, scratch}};
+        ok = ok && execute(what, arguments, ARGUMENTS_MAX);
+        dnnl_primitive_desc_destroy(what);
+    }
+    free(scratch);
+    omp_set_num_threads(before);
+    return ok;
+}
+
+#else /* a build without oneDNN */
+
+enum onednn_units onednn_units(void)
+{
+    return ONEDNN_NONE;
+}
+
+const char *onednn_name(void)
+{
+    return "";
+}
+
+enum status onednn_matrix_make(const uint16_t *b, int64_t n, int64_t k, struct onednn_matrix **out,
+                               struct err *e)
+{
+    (void)b, (void)n, (void)k;
+    *out = NULL;
+    RAISE(ERR_USAGE, "this build has no oneDNN");
+}
+
+void onednn_matrix_free(struct onednn_matrix *b)
+{
+    (void)b;
+}
+
+bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_matrix *b, int64_t m,
+                     bool add)
+{
+    (void)y, (void)a, (void)b, (void)m, (void)add;
+    return false;
+}
+#endif

@@ -1,0 +1,206 @@
+#include "linalg/products.h"
+#include "linalg/matmul.h"
+#include "linalg/onednn.h"
+#include "tensor/bf16.h"
+#include "tensor/dtype.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const products_words[] = {"f32", "bf16x3", "bf16x2", "bf16", "auto", NULL};
+
+int products_terms(enum products kind)
+{
+    static const int terms[] = {[PRODUCTS_BF16X3] = 3, [PRODUCTS_BF16X2] = 2, [PRODUCTS_BF16] = 1};
+    return kind == PRODUCTS_F32 || kind == PRODUCTS_AUTO ? 0 : terms[kind];
+}
+
+enum products products_resolve(enum products kind)
+{
+    if (kind != PRODUCTS_AUTO) return kind;
+    return onednn_units() == ONEDNN_AMX ? PRODUCTS_BF16X3 : PRODUCTS_F32;
+}
+
+bool products_native(void)
+{
+    return onednn_units() != ONEDNN_NONE;
+}
+
+const char *products_unit(void)
+{
+    return products_native() ? onednn_name() : "terms in f32";
+}
+
+/* A term of a piece: for oneDNN in its layout, else as f32 numbers (rows, cols). */
+struct term {
+    struct onednn_matrix *packed;
+    float *plain;
+};
+
+struct product_weights {
+    int input_terms, terms; /* of an activation, of a weight */
+    int64_t rows, cols, piece, pieces;
+    struct term *term; // (terms, pieces)
+};
+
+static int64_t piece_rows(const struct product_weights *w, int64_t piece)
+{
+    return min64(w->rows - piece * w->piece, w->piece);
+}
+
+static enum status make_term(struct term *t, const uint16_t *from, int64_t rows, int64_t cols,
+                             struct err *e)
+{
+    if (products_native()) return onednn_matrix_make(from, rows, cols, &t->packed, e);
+    PASS(mem_alloc(&t->plain, rows * cols, sizeof *t->plain, "prepared weights", e));
+    dtype_widen(t->plain, from, DTYPE_BF16, rows * cols);
+    return OK;
+}
+
+static enum status make_piece(struct product_weights *p, int64_t i, const float *w, struct err *e)
+{
+    enum status st = OK;
+    const int64_t rows = piece_rows(p, i), size = rows * p->cols;
+    uint16_t *terms = NULL;
+    TRY(mem_alloc(&terms, p->terms * size, sizeof *terms, "terms of weights", e));
+    bf16_split(terms, size, p->terms, w + i * p->piece * p->cols, size);
+    for (int k = 0; k < p->terms; k++)
+        TRY(make_term(&p->term[k * p->pieces + i], terms + k * size, rows, p->cols, e));
+done:
+    free(terms);
+    return st;
+}
+
+/* The largest number of terms of any piece, at most those of an activation. */
+static int terms_of(const struct product_weights *p, const float *w)
+{
+    int most = 1;
+#pragma omp parallel for schedule(dynamic, 1) reduction(max : most)
+    for (int64_t i = 0; i < p->pieces; i++) {
+        const int own = bf16_terms(w + i * p->piece * p->cols, piece_rows(p, i) * p->cols);
+        if (own > most) most = own;
+    }
+    return most < p->input_terms ? most : p->input_terms;
+}
+
+static enum status make_pieces(struct product_weights *p, const float *w, struct err *e)
+{
+    enum status st = OK;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < p->pieces; i++) {
+        struct err own = {0};
+        const enum status made = make_piece(p, i, w, &own);
+        if (made == OK) continue;
+#pragma omp critical(product_weights)
+        if (st == OK) st = err_set(e, made, __FILE__, __LINE__, "%s", own.text);
+    }
+    return st;
+}
+
+enum status product_weights_make(enum products kind, const float *w, int64_t rows, int64_t cols,
+                                 int64_t piece, struct product_weights **out, struct err *e)
+{
+    enum status st = OK;
+    struct product_weights *p = NULL;
+    TRY(mem_zero(&p, 1, sizeof *p, "prepared weights", e));
+    p->input_terms = products_terms(kind);
+    p->rows = rows;
+    p->cols = cols;
+    p->piece = piece;
+    p->pieces = (rows + piece - 1) / piece;
+    p->terms = terms_of(p, w);
+    TRY(mem_zero(&p->term, p->terms * p->pieces, sizeof *p->term, "prepared weights", e));
+    TRY(make_pieces(p, w, e));
+    *out = p;
+    p = NULL;
+done:
+    product_weights_free(p);
+    return st;
+}
+
+void product_weights_free(struct product_weights *w)
+{
+    if (!w) return;
+    for (int64_t i = 0; w->term && i < w->terms * w->pieces; i++) {
+        onednn_matrix_free(w->term[i].packed);
+        free(w->term[i].plain);
+    }
+    free(w->term);
+    free(w);
+}
+
+int product_weights_terms(const struct product_weights *w)
+{
+    return w->terms;
+}
+
+int64_t product_weights_bytes(enum products kind, int64_t weights)
+{
+    const int64_t size = products_native() ? sizeof(uint16_t) : sizeof(float);
+    return products_terms(kind) * size * weights;
+}
+
+/* As OpenMP and BLAS do where they cannot go on: the caller is inside a parallel region and has no
+ * other number to give. */
+static void give_up(void)
+{
+    static const char text[] = "qtraj: out of memory in a matrix product\n";
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) abort();
+    abort();
+}
+
+/* A buffer of n floats of this thread, which keeps it: tiles are of one size. */
+static float *thread_buffer(int64_t n)
+{
+    static _Thread_local float *buffer;
+    static _Thread_local int64_t size;
+    if (n <= size) return buffer;
+    free(buffer);
+    size = 0;
+    if (mem_alloc(&buffer, n, sizeof *buffer, "a tile", NULL) != OK) give_up();
+    size = n;
+    return buffer;
+}
+
+/* y = or += a term of the activations times a term of the weights. */
+static void multiply(float *y, int64_t ldy, const uint16_t *a, const struct term *b, int64_t rows,
+                     int64_t cols, int64_t m, bool add)
+{
+    if (b->packed) {
+        if (!onednn_multiply(y, a, b->packed, m, add)) give_up();
+        return;
+    }
+    float *wide = thread_buffer(m * cols);
+    dtype_widen(wide, a, DTYPE_BF16, m * cols);
+    gemm_nt(y, ldy, wide, cols, b->plain, cols, m, rows, cols, add ? 1 : 0);
+}
+
+/* Pairs of terms whose product is no smaller than what is left out anyway, the smallest first, so
+ * that the last bits of small products are not lost against the large one. */
+static void add_terms(float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
+                      const struct product_weights *w, int64_t piece, int64_t m)
+{
+    bool add = false;
+    for (int order = w->input_terms - 1; order >= 0; order--)
+        for (int k = 0; k <= order && k < w->terms; k++) {
+            multiply(y, ldy, terms + (order - k) * stride, &w->term[k * w->pieces + piece],
+                     piece_rows(w, piece), w->cols, m, add);
+            add = true;
+        }
+}
+
+void product_nt(float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
+                const struct product_weights *w, int64_t piece, int64_t m)
+{
+    const int64_t rows = piece_rows(w, piece);
+    if (ldy == rows || !products_native()) {
+        add_terms(y, ldy, terms, stride, w, piece, m);
+        return;
+    }
+    float *dense = thread_buffer(m * rows);
+    add_terms(dense, rows, terms, stride, w, piece, m);
+    for (int64_t t = 0; t < m; t++) memcpy(y + t * ldy, dense + t * rows, (size_t)rows * sizeof *y);
+}

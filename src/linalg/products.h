@@ -1,0 +1,58 @@
+/* products: activations times weights, y = x Wᵀ, of forward passes, in f32 or in bf16 numbers that
+ * are summed in f32 (docs/math/products.md). The weights are prepared once and then multiplied with
+ * the activations of many tokens.
+ *
+ * In bf16 the activations are split into terms first, and so are weights that are not exact in one:
+ * PRODUCTS_BF16X3 keeps all terms and has f32's accuracy, PRODUCTS_BF16X2 keeps terms down to about
+ * 2^-17, PRODUCTS_BF16 one term. oneDNN computes them where the build has it and the CPU has
+ * instructions for bf16. Elsewhere BLAS multiplies the same terms in f32: as accurate, and as slow
+ * as so many f32 products (docs/decisions/0027-products.md).
+ *
+ * Everything here runs on the calling thread alone, so that callers cut the work and the bits do
+ * not depend on the number of threads. */
+#pragma once
+#include "util/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum products {
+    PRODUCTS_F32,
+    PRODUCTS_BF16X3,
+    PRODUCTS_BF16X2,
+    PRODUCTS_BF16,
+    PRODUCTS_AUTO /* f32's accuracy by the fastest way of this machine: products_resolve */
+};
+/* "f32", "bf16x3", ..., in the order of the enum; NULL after the last. */
+extern const char *const products_words[];
+
+/* Terms of an activation; 0: it stays f32. */
+int products_terms(enum products kind);
+/* What AUTO is on this CPU in this build: PRODUCTS_BF16X3 where it has matrix units (AMX) for bf16,
+ * else PRODUCTS_F32. Other kinds are themselves. */
+enum products products_resolve(enum products kind);
+/* What computes bf16 products here, "oneDNN 2.6.3 avx512_bf16", or "terms in f32" where nothing is
+ * faster than BLAS. Static string; thread-safe. */
+const char *products_unit(void);
+/* Whether bf16 products are computed by instructions for bf16. */
+bool products_native(void);
+
+/* Weights of one matrix, prepared for one kind of products. */
+struct product_weights;
+/* *out (the caller frees) = w (rows, cols) prepared, in pieces of `piece` rows, the last one
+ * shorter. kind: not f32, not AUTO. w is not needed any more. Parallel (OpenMP) over the pieces.
+ * ERR_NOMEM. */
+MUST_USE enum status product_weights_make(enum products kind, const float *w, int64_t rows,
+                                          int64_t cols, int64_t piece, struct product_weights **out,
+                                          struct err *e);
+/* NULL: does nothing. */
+void product_weights_free(struct product_weights *w);
+/* Terms of its weights, 1 to 3. */
+int product_weights_terms(const struct product_weights *w);
+/* Most bytes that so many prepared weights take. */
+int64_t product_weights_bytes(enum products kind, int64_t weights);
+
+/* y (m, rows of the piece), row pitch ldy = x times the piece's weights, transposed. terms: x (m,
+ * cols) split (bf16_split) into products_terms rows, `stride` elements apart. Ends the process with
+ * a message if memory is too small for a few kilobytes. */
+void product_nt(float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
+                const struct product_weights *w, int64_t piece, int64_t m);

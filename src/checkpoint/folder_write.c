@@ -259,6 +259,8 @@ static enum status begin(struct folder_out *o, const char *path, struct err *e)
         free(temporary);
     NEED(made == 0, fsx_errno_status(errno), "%s: cannot be made: %s", path, strerror(errno));
     PASS(write_json(o, o->plan.config, "config.json", e));
+    if (o->plan.quantize_config)
+        PASS(write_json(o, o->plan.quantize_config, "quantize_config.json", e));
     PASS(copy_companions(o, e));
     return open_shard(o, e);
 }

@@ -8,7 +8,8 @@
 
 /* All borrowed until the folder is closed. */
 struct folder_plan {
-    const json_t *config; /* config.json */
+    const json_t *config;          /* config.json */
+    const json_t *quantize_config; /* quantize_config.json, NULL: none */
     /* The weights, in the order in which their data are given. Their types are the caller's choice;
      * transformers casts all to the type that config.json names (folder_set_dtype). */
     int64_t n;

@@ -1,10 +1,8 @@
-#include "checkpoint/packed.h"
+#include "checkpoint/packed_internal.h"
 #include "util/mem.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { WORD = 32, AWQ_ROWS = 8, BITS_MAX = 8 };
 
 /* --- the layout --- */
 
@@ -78,7 +76,7 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
                  *size = json_object_get(weights, "group_size");
     out->bits = json_integer_value(bits);
     out->group_size = size && !json_is_null(size) ? json_integer_value(size) : -1;
-    NEED(out->bits >= 2 && out->bits <= BITS_MAX, ERR_USAGE,
+    NEED(out->bits >= 2 && out->bits <= PACKED_BITS_MAX, ERR_USAGE,
          "%s: quantization_config: %" PRId64 " bits cannot be read, 2 to 8 can", file, out->bits);
     NEED(out->format != PACKED_AWQ || out->bits == 4, ERR_USAGE,
          "%s: quantization_config: awq has 4 bits, not %" PRId64, file, out->bits);
@@ -89,23 +87,18 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
 
 /* --- tensors --- */
 
-/* Endings of the tensors of a linear, by format. */
-struct endings {
-    const char *codes, *zeros, *scales, *groups;
-};
+static const struct packed_endings gptq_endings = {".qweight", ".qzeros", ".scales", ".g_idx"};
+static const struct packed_endings compressed_endings = {".weight_packed", ".weight_zero_point",
+                                                         ".weight_scale", ".weight_g_idx"};
 
-static const struct endings gptq_endings = {".qweight", ".qzeros", ".scales", ".g_idx"};
-static const struct endings compressed_endings = {".weight_packed", ".weight_zero_point",
-                                                  ".weight_scale", ".weight_g_idx"};
-
-static const struct endings *endings_of(enum packed_format format)
+const struct packed_endings *packed_endings_of(enum packed_format format)
 {
     return format == PACKED_COMPRESSED ? &compressed_endings : &gptq_endings;
 }
 
 const char *packed_ending(enum packed_format format)
 {
-    return endings_of(format)->codes;
+    return packed_endings_of(format)->codes;
 }
 
 int64_t packed_groups(const struct packed_layout *l, int64_t cols)
@@ -113,24 +106,17 @@ int64_t packed_groups(const struct packed_layout *l, int64_t cols)
     return l->group_size < 0 ? 1 : (cols + l->group_size - 1) / l->group_size;
 }
 
-static int64_t words(int64_t codes, int64_t bits)
-{
-    return (codes * bits + WORD - 1) / WORD;
-}
-
-/* The shapes that the tensors must have; zero for what is not there. */
-struct shapes {
-    int64_t codes[2], zeros[2], scales[2];
-};
-
-static struct shapes shapes_of(const struct packed_layout *l, int64_t rows, int64_t cols)
+struct packed_shapes packed_shapes_of(const struct packed_layout *l, int64_t rows, int64_t cols)
 {
     const int64_t groups = packed_groups(l, cols), b = l->bits;
     if (l->format == PACKED_COMPRESSED)
-        return (struct shapes){{rows, words(cols, b)}, {words(rows, b), groups}, {rows, groups}};
+        return (struct packed_shapes){
+            {rows, packed_words(cols, b)}, {packed_words(rows, b), groups}, {rows, groups}};
     if (l->format == PACKED_AWQ)
-        return (struct shapes){{cols, rows / AWQ_ROWS}, {groups, rows / AWQ_ROWS}, {groups, rows}};
-    return (struct shapes){{words(cols, b), rows}, {groups, words(rows, b)}, {groups, rows}};
+        return (struct packed_shapes){
+            {cols, rows / PACKED_AWQ_ROWS}, {groups, rows / PACKED_AWQ_ROWS}, {groups, rows}};
+    return (struct packed_shapes){
+        {packed_words(cols, b), rows}, {groups, packed_words(rows, b)}, {groups, rows}};
 }
 
 struct search {
@@ -172,9 +158,9 @@ static void size_of(const struct packed_layout *l, struct packed_tensor *t)
 {
     const int64_t *codes = t->codes->shape, *scales = t->scales->shape;
     t->rows = l->format == PACKED_COMPRESSED ? codes[0] : scales[1];
-    t->cols = l->format == PACKED_AWQ ? codes[0] : codes[0] * WORD / l->bits;
+    t->cols = l->format == PACKED_AWQ ? codes[0] : codes[0] * PACKED_WORD / l->bits;
     if (l->format == PACKED_COMPRESSED)
-        t->cols = l->group_size < 0 ? codes[1] * WORD / l->bits : scales[1] * l->group_size;
+        t->cols = l->group_size < 0 ? codes[1] * PACKED_WORD / l->bits : scales[1] * l->group_size;
     if (t->groups) t->cols = t->groups->shape[0];
 }
 
@@ -183,7 +169,7 @@ packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *cod
                    const struct tensor_entry *(*find)(const void *context, const char *name),
                    const void *context, const char *file, struct packed_tensor *out, struct err *e)
 {
-    const struct endings *of = endings_of(l->format);
+    const struct packed_endings *of = packed_endings_of(l->format);
     const struct search s = {.find = find,
                              .context = context,
                              .stem = codes->name,
@@ -199,7 +185,7 @@ packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *cod
          ERR_SHAPE, "%s: tensor %s: %s and scales of 2 dimensions are expected", file, codes->name,
          of->codes);
     size_of(l, out);
-    const struct shapes shapes = shapes_of(l, out->rows, out->cols);
+    const struct packed_shapes shapes = packed_shapes_of(l, out->rows, out->cols);
     PASS(check_shape(codes, shapes.codes, file, e));
     PASS(check_shape(out->zeros, shapes.zeros, file, e));
     return check_shape(out->scales, shapes.scales, file, e);
@@ -210,25 +196,24 @@ packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *cod
 /* Code i of a stream of words that are `pitch` apart. */
 static uint32_t stream_code(const uint32_t *w, int64_t pitch, int64_t i, int64_t bits)
 {
-    const int64_t at = i * bits, word = at / WORD, shift = at % WORD;
+    const int64_t at = i * bits, word = at / PACKED_WORD, shift = at % PACKED_WORD;
     uint64_t pair = w[word * pitch];
-    if (shift + bits > WORD) pair |= (uint64_t)w[(word + 1) * pitch] << WORD;
+    if (shift + bits > PACKED_WORD) pair |= (uint64_t)w[(word + 1) * pitch] << PACKED_WORD;
     return (uint32_t)(pair >> shift) & ((1u << bits) - 1);
 }
 
 /* The nibble of AutoAWQ's word that has row i. */
 static uint32_t awq_code(const uint32_t *w, int64_t i)
 {
-    const int64_t in = i % AWQ_ROWS, nibble = in % 2 * (AWQ_ROWS / 2) + in / 2;
-    return w[i / AWQ_ROWS] >> (4 * nibble) & 15;
+    return w[i / PACKED_AWQ_ROWS] >> (4 * packed_awq_nibble(i % PACKED_AWQ_ROWS)) & 15;
 }
 
 static uint32_t code_at(const struct packed_layout *l, const struct packed_tensor *t,
                         const struct packed_numbers *n, int64_t row, int64_t col)
 {
-    if (l->format == PACKED_AWQ) return awq_code(n->codes + col * (t->rows / AWQ_ROWS), row);
+    if (l->format == PACKED_AWQ) return awq_code(n->codes + col * (t->rows / PACKED_AWQ_ROWS), row);
     if (l->format == PACKED_COMPRESSED)
-        return stream_code(n->codes + row * words(t->cols, l->bits), 1, col, l->bits);
+        return stream_code(n->codes + row * packed_words(t->cols, l->bits), 1, col, l->bits);
     return stream_code(n->codes + row, t->rows, col, l->bits);
 }
 
@@ -237,18 +222,19 @@ static uint32_t code_at(const struct packed_layout *l, const struct packed_tenso
 static uint32_t gptq_zero(const struct packed_layout *l, const uint32_t *w, int64_t row)
 {
     const uint32_t mask = (1u << l->bits) - 1;
-    if (WORD % l->bits != 0) return (stream_code(w, 1, row, l->bits) + 1) & mask;
-    const uint32_t word = w[row * l->bits / WORD] + UINT32_MAX / mask;
-    return word >> (row * l->bits % WORD) & mask;
+    if (PACKED_WORD % l->bits != 0) return (stream_code(w, 1, row, l->bits) + 1) & mask;
+    const uint32_t word = w[row * l->bits / PACKED_WORD] + UINT32_MAX / mask;
+    return word >> (row * l->bits % PACKED_WORD) & mask;
 }
 
 static uint32_t zero_at(const struct packed_layout *l, const struct packed_tensor *t,
                         const struct packed_numbers *n, int64_t row, int64_t group, int64_t groups)
 {
     if (!n->zeros) return 1u << (l->bits - 1);
-    if (l->format == PACKED_AWQ) return awq_code(n->zeros + group * (t->rows / AWQ_ROWS), row);
+    if (l->format == PACKED_AWQ)
+        return awq_code(n->zeros + group * (t->rows / PACKED_AWQ_ROWS), row);
     if (l->format == PACKED_COMPRESSED) return stream_code(n->zeros + group, groups, row, l->bits);
-    const uint32_t *w = n->zeros + group * words(t->rows, l->bits);
+    const uint32_t *w = n->zeros + group * packed_words(t->rows, l->bits);
     return l->format == PACKED_GPTQ ? gptq_zero(l, w, row) : stream_code(w, 1, row, l->bits);
 }
 

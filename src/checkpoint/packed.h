@@ -23,7 +23,9 @@ struct packed_layout {
     enum packed_format format;
     int64_t bits;
     int64_t group_size; /* columns of a group; -1: the whole row */
-    bool symmetric;     /* compressed-tensors: there are no zeros */
+    bool symmetric;     /* every zero is 2^(bits - 1); compressed-tensors: none are stored */
+    bool ordered;       /* writing: columns of a group are not side by side */
+    bool wide;          /* writing: scales are f32, not f16 */
 };
 
 /* *out = the layout of a config.json, from its quantization_config; format PACKED_NONE: it has

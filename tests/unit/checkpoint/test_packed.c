@@ -1,8 +1,11 @@
 /* Packed linears of GPTQModel, AutoAWQ and compressed-tensors, read as the weights that these
- * programs make of them (tests/fixtures/packed). */
+ * programs make of them, and written with the bytes that these programs wrote
+ * (tests/fixtures/packed). */
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/packed_write.h"
 #include "scratch.h"
 #include "util/mem.h"
+#include <math.h>
 
 static struct safetensors fixture;
 
@@ -91,24 +94,26 @@ static void check(const char *setting, const char *config, const struct part *pa
     free(got);
 }
 
+static const char *const gptq_settings[] = {"b2_sym",  "b2_asym", "b3_sym",  "b3_sym_act",
+                                            "b3_asym", "b4_sym",  "b4_asym", "b4_sym_act",
+                                            "b8_sym",  "b8_asym"};
+enum { GPTQ_SETTINGS = sizeof gptq_settings / sizeof *gptq_settings };
+
 static void test_gptq(void **state)
 {
     (void)state;
-    static const char *const settings[] = {"b2_sym",  "b2_asym", "b3_sym",  "b3_sym_act",
-                                           "b3_asym", "b4_sym",  "b4_asym", "b4_sym_act",
-                                           "b8_sym",  "b8_asym"};
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    for (int i = 0; i < GPTQ_SETTINGS; i++)
         for (int v = 1; v <= 2; v++) {
             char config[256], setting[64];
             const struct part parts[PARTS_MAX] = {{"qweight", "qweight"},
                                                   {v == 1 ? "qzeros_v1" : "qzeros_v2", "qzeros"},
                                                   {"scales", "scales"},
                                                   {"g_idx", "g_idx"}};
-            snprintf(setting, sizeof setting, "gptq_%s", settings[i]);
+            snprintf(setting, sizeof setting, "gptq_%s", gptq_settings[i]);
             snprintf(config, sizeof config,
                      "{\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": %c, "
                      "\"group_size\": 32, \"checkpoint_format\": \"%s\"}}",
-                     settings[i][1], v == 1 ? "gptq" : "gptq_v2");
+                     gptq_settings[i][1], v == 1 ? "gptq" : "gptq_v2");
             check(setting, config, parts);
         }
 }
@@ -139,18 +144,227 @@ static void compressed_config(char *config, size_t size, char bits, bool symmetr
              bits, group, symmetric ? "true" : "false");
 }
 
+static const char *const compressed_settings[] = {"b3_sym", "b4_sym", "b4_asym", "b8_asym",
+                                                  "b3_asym_channel"};
+enum { COMPRESSED_SETTINGS = sizeof compressed_settings / sizeof *compressed_settings };
+
 static void test_compressed(void **state)
 {
     (void)state;
-    static const char *const settings[] = {"b3_sym", "b4_sym", "b4_asym", "b8_asym",
-                                           "b3_asym_channel"};
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < COMPRESSED_SETTINGS; i++) {
         char config[512], setting[64];
-        snprintf(setting, sizeof setting, "ct_%s", settings[i]);
-        compressed_config(config, sizeof config, settings[i][1], !strstr(settings[i], "asym"),
-                          strstr(settings[i], "channel") ? "null" : "32");
+        snprintf(setting, sizeof setting, "ct_%s", compressed_settings[i]);
+        compressed_config(config, sizeof config, compressed_settings[i][1],
+                          !strstr(compressed_settings[i], "asym"),
+                          strstr(compressed_settings[i], "channel") ? "null" : "32");
         check(setting, config, compressed);
     }
+}
+
+/* --- writing --- */
+
+/* What the writer gets: codes from the fixture's weights, scales and zeros. */
+struct unpacked {
+    int64_t rows, cols, groups;
+    uint8_t *codes, *zeros;
+    double *scales;
+    int32_t *group;
+};
+
+static void unpacked_free(struct unpacked *u)
+{
+    free(u->codes);
+    free(u->zeros);
+    free(u->scales);
+    free(u->group);
+}
+
+/* Scale of row i and group g, which the formats store in two orders. */
+static double scale_at(const struct tensor_entry *t, const void *data, bool rows_first, int64_t i,
+                       int64_t g)
+{
+    float x;
+    const int64_t at = rows_first ? i * t->shape[1] + g : g * t->shape[1] + i;
+    dtype_widen(&x, (const char *)data + at * (int64_t)dtype_size(t->dtype), t->dtype, 1);
+    return (double)x;
+}
+
+/* zeros: the zero of row i and group g is zeros[i * groups + g]. */
+static struct unpacked unpack(const char *setting, bool rows_first, const char *scales_part,
+                              const uint8_t *zeros)
+{
+    const struct tensor_entry *weight = stored(setting, "dequant"),
+                              *scales = stored(setting, scales_part),
+                              *group = stored(setting, "g_idx");
+    struct unpacked u = {.rows = weight->shape[0], .cols = weight->shape[1]};
+    float *w = bytes_of(weight);
+    void *s = bytes_of(scales);
+    u.groups = scales->shape[rows_first ? 1 : 0];
+    u.codes = calloc((size_t)(u.rows * u.cols), 1);
+    u.zeros = calloc((size_t)(u.rows * u.groups), 1);
+    u.scales = calloc((size_t)(u.rows * u.groups), sizeof *u.scales);
+    u.group = group ? bytes_of(group) : calloc((size_t)u.cols, sizeof *u.group);
+    for (int64_t j = 0; !group && j < u.cols; j++) u.group[j] = (int32_t)(j / (u.cols / u.groups));
+    for (int64_t i = 0; i < u.rows; i++) {
+        for (int64_t g = 0; g < u.groups; g++) {
+            u.scales[i * u.groups + g] = scale_at(scales, s, rows_first, i, g);
+            u.zeros[i * u.groups + g] = zeros[i * u.groups + g];
+        }
+        for (int64_t j = 0; j < u.cols; j++) {
+            const int64_t at = i * u.groups + u.group[j];
+            u.codes[i * u.cols + j] =
+                (uint8_t)(lrint((double)w[i * u.cols + j] / u.scales[at]) + u.zeros[at]);
+        }
+    }
+    free(w);
+    free(s);
+    return u;
+}
+
+/* Field i of a stream of words; independent of the reader's. */
+static uint8_t field(const uint32_t *w, int64_t pitch, int64_t i, int64_t bits)
+{
+    uint8_t out = 0;
+    for (int64_t b = 0; b < bits; b++) {
+        const int64_t at = i * bits + b;
+        out |= (uint8_t)((w[at / 32 * pitch] >> (at % 32) & 1) << b);
+    }
+    return out;
+}
+
+/* Every tensor that the writer makes of u has the bytes of the fixture's. */
+static void check_written(const char *setting, const struct packed_layout *l,
+                          const struct unpacked *u)
+{
+    struct packed_part parts[PACKED_PARTS];
+    const struct packed_source from = {u->rows, u->cols, u->codes, u->zeros, u->scales, u->group};
+    const int n = packed_parts(l, u->rows, u->cols, parts);
+    assert_true(n >= 3);
+    for (int i = 0; i < n; i++) {
+        const char *name = parts[i].ending + 1;
+        if (strcmp(name, "qzeros") == 0 && l->format == PACKED_GPTQ) name = "qzeros_v1";
+        if (strcmp(name, "qzeros") == 0 && l->format == PACKED_GPTQ_V2) name = "qzeros_v2";
+        const struct tensor_entry *want = stored(setting, name);
+        if (!want && strcmp(name, "g_idx") == 0) continue;
+        if (!want) fail_msg("%s has no %s", setting, name);
+        assert_int_equal(parts[i].dtype, want->dtype);
+        assert_int_equal(parts[i].n, want->n_elements);
+        assert_true(tensor_has_shape(want, parts[i].n_dims, parts[i].shape));
+        void *expected = bytes_of(want), *got = bytes_of(want);
+        memset(got, 0xA5, (size_t)want->n_bytes);
+        packed_fill(l, &parts[i], &from, got);
+        if (memcmp(got, expected, (size_t)want->n_bytes) != 0) fail_msg("%s.%s", setting, name);
+        free(expected);
+        free(got);
+    }
+}
+
+static void test_gptq_written(void **state)
+{
+    (void)state;
+    for (int i = 0; i < GPTQ_SETTINGS; i++) {
+        char setting[64];
+        snprintf(setting, sizeof setting, "gptq_%s", gptq_settings[i]);
+        const struct tensor_entry *scales = stored(setting, "scales"),
+                                  *packed = stored(setting, "qzeros_v2");
+        const int64_t bits = gptq_settings[i][1] - '0', rows = scales->shape[1],
+                      groups = scales->shape[0];
+        uint32_t *words = bytes_of(packed);
+        uint8_t *zeros = calloc((size_t)(rows * groups), 1);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t g = 0; g < groups; g++)
+                zeros[r * groups + g] = field(words + g * packed->shape[1], 1, r, bits);
+        struct unpacked u = unpack(setting, false, "scales", zeros);
+        struct packed_layout l = {.bits = bits, .group_size = 32};
+        for (l.format = PACKED_GPTQ; l.format <= PACKED_GPTQ_V2; l.format++)
+            check_written(setting, &l, &u);
+        unpacked_free(&u);
+        free(words);
+        free(zeros);
+    }
+}
+
+static void test_awq_written(void **state)
+{
+    (void)state;
+    static const int64_t order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+    const struct tensor_entry *packed = stored("awq", "qzeros");
+    const int64_t groups = packed->shape[0], words = packed->shape[1];
+    uint32_t *w = bytes_of(packed);
+    uint8_t *zeros = calloc((size_t)(groups * words * 8), 1);
+    for (int64_t g = 0; g < groups; g++)
+        for (int64_t k = 0; k < words * 8; k++)
+            zeros[(k / 8 * 8 + order[k % 8]) * groups + g] =
+                w[g * words + k / 8] >> (4 * (k % 8)) & 15;
+    struct unpacked u = unpack("awq", false, "scales", zeros);
+    const struct packed_layout l = {.format = PACKED_AWQ, .bits = 4, .group_size = 32};
+    check_written("awq", &l, &u);
+    unpacked_free(&u);
+    free(w);
+    free(zeros);
+}
+
+static void test_compressed_written(void **state)
+{
+    (void)state;
+    for (int i = 0; i < COMPRESSED_SETTINGS; i++) {
+        char setting[64];
+        const char *name = compressed_settings[i];
+        snprintf(setting, sizeof setting, "ct_%s", name);
+        const struct tensor_entry *scales = stored(setting, "weight_scale"),
+                                  *packed = stored(setting, "weight_zero_point");
+        const struct packed_layout l = {.format = PACKED_COMPRESSED,
+                                        .bits = name[1] - '0',
+                                        .group_size = strstr(name, "channel") ? -1 : 32,
+                                        .symmetric = !strstr(name, "asym"),
+                                        .wide = true};
+        const int64_t rows = scales->shape[0], groups = scales->shape[1];
+        uint32_t *words = packed ? bytes_of(packed) : NULL;
+        uint8_t *zeros = calloc((size_t)(rows * groups), 1);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t g = 0; g < groups; g++)
+                zeros[r * groups + g] =
+                    words ? field(words + g, groups, r, l.bits) : (uint8_t)(1 << (l.bits - 1));
+        struct unpacked u = unpack(setting, true, "weight_scale", zeros);
+        check_written(setting, &l, &u);
+        unpacked_free(&u);
+        free(words);
+        free(zeros);
+    }
+}
+
+static void refuse_layout(struct packed_layout l, const char *format, const char *message)
+{
+    struct err e = {0};
+    assert_int_equal(packed_layout_choose(&l, format, &e), ERR_USAGE);
+    if (!strstr(e.text, message) || !strstr(e.text, "it holds ")) fail_msg("%s", e.text);
+}
+
+static void refuse_size(const char *format, int64_t rows, int64_t cols)
+{
+    struct packed_layout l = {.bits = 4, .group_size = 32};
+    struct err e = {0};
+    assert_int_equal(packed_layout_choose(&l, format, &e), OK);
+    assert_int_equal(packed_check_size(&l, "l.0.weight", 64, 64, &e), OK);
+    assert_int_equal(packed_check_size(&l, "l.0.weight", rows, cols, &e), ERR_USAGE);
+    if (!strstr(e.text, "cannot hold l.0.weight")) fail_msg("%s", e.text);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    refuse_layout((struct packed_layout){.bits = 3, .group_size = 32}, "awq", "3 bits");
+    refuse_layout((struct packed_layout){.bits = 5, .group_size = 32}, "gptq", "5 bits");
+    refuse_layout((struct packed_layout){.bits = 4, .wide = true}, "gptq", "scales of 32 bits");
+    refuse_layout((struct packed_layout){.bits = 4, .wide = true}, "awq", "scales of 32 bits");
+    refuse_layout((struct packed_layout){.bits = 4, .ordered = true}, "awq", "order of activation");
+    refuse_layout((struct packed_layout){.bits = 4, .ordered = true}, "compressed-tensors",
+                  "order of activation");
+    refuse_size("gptq", 48, 64);
+    refuse_size("gptq", 64, 80);
+    refuse_size("awq", 60, 64);
+    refuse_size("awq", 64, 80);
+    refuse_size("compressed-tensors", 64, 80);
 }
 
 static void refuse(const char *config, enum status code, const char *message)
@@ -185,9 +399,11 @@ static void test_bad(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gptq), cmocka_unit_test(test_awq),
-                                       cmocka_unit_test(test_compressed),
-                                       cmocka_unit_test(test_bad)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gptq),        cmocka_unit_test(test_awq),
+        cmocka_unit_test(test_compressed),  cmocka_unit_test(test_gptq_written),
+        cmocka_unit_test(test_awq_written), cmocka_unit_test(test_compressed_written),
+        cmocka_unit_test(test_limits),      cmocka_unit_test(test_bad)};
     if (safetensors_open(FIXTURES "/packed/packed.safetensors", &fixture, NULL) != OK) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     safetensors_close(&fixture);

@@ -20,6 +20,8 @@ struct quantize {
     const char *dir, *method, *tokenizer;
     const char *weights; /* file for the quantized linears alone */
     const char *folder;  /* folder for the whole model */
+    const char *format;  /* of its linears */
+    struct weights_form form;
     int64_t bits;
     struct method_entry entry;
     struct data_options calibration, evaluation;
@@ -37,20 +39,20 @@ static enum status open_folder(struct quantize *o, const struct checkpoint *c, s
     enum status st = OK;
     char *found = NULL;
     if (!o->tokenizer) TRY(visit_tokenizer(o->dir, &found, e));
-    TRY(weights_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->folder_out,
-                              e));
+    TRY(weights_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->form,
+                              &o->folder_out, e));
 done:
     free(found);
     return st;
 }
 
 static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
-                                const float *q, struct err *e)
+                                const float *q, const struct quant_grids *grids, struct err *e)
 {
     struct quantize *o = context;
     (void)v;
     if (o->weights) PASS(safetensors_append(o->file_out, q, l->rows * l->cols, e));
-    if (o->folder) PASS(weights_folder_linear(o->folder_out, l, q, e));
+    if (o->folder) PASS(weights_folder_linear(o->folder_out, l, q, grids, e));
     return OK;
 }
 
@@ -63,6 +65,7 @@ static enum status open_outputs(struct quantize *o, struct err *e)
     if (o->weights) TRY(weights_file_create(c, o->weights, NULL, &o->file_out, e));
     if (o->folder) TRY(open_folder(o, c, e));
     o->single.hooks.weights = write_linear;
+    o->single.hooks.grids = o->form.layout.format != PACKED_NONE;
 done:
     checkpoint_close(c);
     return st;
@@ -73,9 +76,12 @@ static enum status commit_outputs(struct quantize *o, struct err *e)
     if (o->weights) PASS(safetensors_commit(o->file_out, e));
     if (!o->folder) return OK;
     PASS(weights_folder_commit(o->folder_out, e));
-    log_info("%s: written. Quantized weights are stored in float32, as they were measured, and "
-             "config.json says so (torch_dtype).",
-             o->folder);
+    if (o->form.layout.format == PACKED_NONE)
+        log_info("%s: written. Quantized weights are stored in float32, as they were measured, and "
+                 "config.json says so (torch_dtype).",
+                 o->folder);
+    else
+        log_info("%s: written in format %s", o->folder, o->format);
     return OK;
 }
 
@@ -98,6 +104,14 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
     if (d->length == LENGTH_AUTO) d->length = o->length ? o->length : plain.length;
     if (d->text && !d->field && o->field) PASS(mem_string(&d->field, o->field, e));
     return OK;
+}
+
+static enum status choose_form(struct quantize *o, const struct quant_method *method, struct err *e)
+{
+    if (!o->format) o->format = *weights_formats();
+    NEED(o->folder || o->format == *weights_formats(), ERR_USAGE,
+         "--format %s: --out is missing, the folder to write", o->format);
+    return weights_form_choose(o->format, method, &o->entry.options, o->bits, &o->form, e);
 }
 
 static enum status set_up(struct quantize *o, struct err *e)
@@ -126,6 +140,7 @@ static enum status set_up(struct quantize *o, struct err *e)
     PASS(quant_check(o->method, &o->entry.options, &o->bits, 1, e));
     if (o->weights) PASS(quant_check_weights(method, "--weights", e));
     if (o->folder) PASS(quant_check_weights(method, "--out", e));
+    PASS(choose_form(o, method, e));
     if (is_given(&o->calibration)) {
         PASS(data_options_finish(&o->calibration, "calibration-", e));
         v->calibration = o->calibration;
@@ -275,7 +290,7 @@ static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct quantize o = {0};
-    struct arg_choice method = {.words = quant_names()};
+    struct arg_choice method = {.words = quant_names()}, format = {.words = weights_formats()};
     struct arg_choice preset = {.words = preset_names}; /* read ahead of the rest */
     bool json = false;
     const struct arg table[] = {
@@ -289,7 +304,9 @@ static enum status run(struct call *c, struct err *e)
          "tokens of a sequence, of both texts (2048, or the model's positions)"},
         {"--tokenizer", ARG_TEXT, &o.tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--out", ARG_TEXT, &o.folder, "OUT",
-         "write the quantized model, dequantized, to a new folder that transformers loads"},
+         "write the quantized model to a new folder that transformers loads"},
+        {"--format", ARG_CHOICE, &format, "F",
+         "of its weights: dequantized (in f32), gptq, awq, compressed-tensors (docs/export.md)"},
         {"--weights", ARG_TEXT, &o.weights, "FILE",
          "write the quantized matrices alone to a safetensors file (for tests; no model)"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
@@ -304,15 +321,12 @@ static enum status run(struct call *c, struct err *e)
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &o.dir, 1, e));
     if (c->help) goto done;
-    o.method = method.word;
+    o.method = method.word, o.format = format.word;
     TRY(set_up(&o, e));
     TRY(open_outputs(&o, e));
     TRY(single_run(&o.single, o.dir, o.tokenizer, e));
     TRY(commit_outputs(&o, e));
-    if (json)
-        TRY(print_json(&o, e));
-    else
-        TRY(print_text(&o, e));
+    TRY(json ? print_json(&o, e) : print_text(&o, e));
 done:
     safetensors_out_close(o.file_out);
     weights_folder_close(o.folder_out);

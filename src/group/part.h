@@ -10,6 +10,7 @@
 #include "group/task.h"
 #include "memory/cost.h"
 #include "memory/memory_after.h"
+#include "quant/quant.h"
 #include "saved/saved.h"
 
 struct part_engine;
@@ -45,9 +46,11 @@ MUST_USE enum status part_emit(const struct part_context *c, json_t *record, str
 /* Receives quantized weights during a pass over the blocks, in the order of the blocks' linears. */
 struct weights_sink {
     void *context;
-    /* Called on every rank with the dequantized weights q (rows, cols) of l, borrowed. */
+    /* Called on every rank with the dequantized weights q (rows, cols) of l, and their grids (NULL
+     * unless wanted); both borrowed. */
     enum status (*linear)(void *context, const struct variant *v, const struct linear *l,
-                          const float *q, struct err *e);
+                          const float *q, const struct quant_grids *grids, struct err *e);
+    bool grids; /* wants the grids of methods that have them (quant_method.describe_grids) */
 };
 
 /* Functions of the engine (visit/) that parts in lower folders call. Collective on the context's

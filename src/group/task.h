@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 struct lru;
+struct quant_grids;
 struct saved;
 
 /* The parts of a visit, in the order in which they run (visit/parts.c has the table). */
@@ -67,10 +68,12 @@ struct visit_hooks {
     const double *planned;
     /* Not NULL: nothing is run, all records of the visit are failed ones with this message. */
     const char *refusal;
-    /* Receives each quantized linear on every rank: dequantized weights q (rows, cols), borrowed.
-     * `qtraj quantize` writes them to a file. */
+    /* Receives each quantized linear on every rank: dequantized weights q (rows, cols) and, with
+     * `grids`, their integer grids (NULL: the method has none); both borrowed. `qtraj quantize`
+     * writes them to files. */
     enum status (*weights)(void *context, const struct variant *v, const struct linear *original,
-                           const float *q, struct err *e);
+                           const float *q, const struct quant_grids *grids, struct err *e);
+    bool grids;
     /* Receives the full-precision final hidden states (tokens, C) before the norm, borrowed. */
     enum status (*hidden)(void *context, const struct model *m, const struct sequences *s,
                           const float *x, struct err *e);

@@ -57,9 +57,10 @@ done:
 }
 
 static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
-                                const float *q, struct err *e)
+                                const float *q, const struct quant_grids *grids, struct err *e)
 {
     (void)v;
+    (void)grids;
     return safetensors_append(context, q, l->rows * l->cols, e);
 }
 
@@ -77,7 +78,7 @@ static enum status open_quantized(const struct weights *w, const struct part_con
     st = weights_file_scratch(context->visit->run.scratch, -1, &path, e);
     if (st == OK) st = weights_file_create(base, path, NULL, &file, e);
     TRY(group_agree(context->group, st, e));
-    const struct weights_sink sink = {file, write_linear};
+    const struct weights_sink sink = {.context = file, .linear = write_linear};
     TRY(context->engine->quantize(context, base, &w->variant, &sink, e));
     TRY(group_agree(context->group, safetensors_commit(file, e), e));
     TRY(checkpoint_overlay(base, path, out, e));

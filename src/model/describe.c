@@ -7,11 +7,23 @@
 _Static_assert((int)SLOTS_MAX <= (int)DESCRIBE_MAX && (int)NAME_MAX_LEN <= (int)DESCRIBE_NAME,
                "every tensor and every name fits");
 
+/* The stage of which the slot's tensor norms the input, -1: none. */
+static int norm_of(const struct spec *spec, const struct slot *s)
+{
+    if (s->kind != SLOT_EXTRA || spec->arch->place != NORM_PRE) return -1;
+    if (s->index == EXTRA_ATTN_NORM || s->index == EXTRA_ATTN_NORM_BIAS) return STAGE_QKV;
+    return s->index == EXTRA_MLP_NORM || s->index == EXTRA_MLP_NORM_BIAS ? STAGE_UP : -1;
+}
+
 /* All but the name. */
-static struct tensor_description describe(const struct slot *s)
+static struct tensor_description describe(const struct spec *spec, const struct slot *s,
+                                          int64_t layer)
 {
     return (struct tensor_description){.linear = s->kind == SLOT_WEIGHT,
                                        .stage = s->stage,
+                                       .layer = layer,
+                                       .bias = s->kind == SLOT_BIAS,
+                                       .norm_of = norm_of(spec, s),
                                        .n_dims = s->n_dims,
                                        .shape = {s->n[0], s->n[1]}};
 }
@@ -26,7 +38,7 @@ enum status model_describe(const json_t *config, const char *file, int64_t layer
     *n = slots_of(&spec, layer, slots);
     if (layer >= 0) snprintf(prefix, sizeof prefix, "%s%lld.", spec.arch->layers, (long long)layer);
     for (int i = 0; i < *n; i++) {
-        out[i] = describe(&slots[i]);
+        out[i] = describe(&spec, &slots[i], layer);
         snprintf(out[i].name, sizeof out[i].name, "%s%s%s", prefix, slots[i].part, slots[i].suffix);
     }
     return OK;
@@ -46,7 +58,7 @@ enum status model_parameters(const struct checkpoint *c, struct tensor_descripti
         for (int i = 0; i < k; i++) {
             if (slots[i].buffer) continue;
             PASS(mem_grow(out, *n, &capacity, sizeof **out, e));
-            (*out)[*n] = describe(&slots[i]);
+            (*out)[*n] = describe(&m.spec, &slots[i], layer);
             slot_name(&m, &slots[i], layer, (*out)[(*n)++].name);
         }
     }

@@ -8,6 +8,10 @@ struct tensor_description {
     char name[DESCRIBE_NAME]; /* as the family's checkpoints have it (some have an alias) */
     bool linear;              /* the weight of a linear layer, which quantization changes */
     int stage;                /* of a linear */
+    int64_t layer;            /* -1: outside the blocks */
+    bool bias;                /* of the linear before it in the list */
+    int norm_of;              /* weight or bias of the norm that makes the input of a stage: which;
+                                 -1: not */
     int n_dims;               /* 0: one number */
     int64_t shape[2];
 };

@@ -210,6 +210,7 @@ static void tile_quantize(const struct awq_run *a, int64_t row)
         float *x = t + j * TILE_ROWS;
         if (a->inputs) clip_group(a, x, j, n, t + job->cols * TILE_ROWS);
         grid_fit(&g, x, n, a->kind);
+        grid_note(job, row, j / a->group, &g);
         for (int64_t k = 0; k < n; k++)
             grid_round_stored(x + k * TILE_ROWS, x + k * TILE_ROWS, &g, a->kind.bits);
     }
@@ -258,6 +259,10 @@ static enum status awq_run(const struct quant_job *job, struct quant_report *rep
     team_own_rows(job->team, job->rows, &first, &end);
     TRY(team_agree(job->team, room_make(&a, e), e));
     if (a.inputs) inputs_make(&a);
+    if (job->grids) {
+        job->grids->columns = a.a->columns;
+        job->grids->rows = a.a->rows;
+    }
 #pragma omp parallel for schedule(dynamic)
     for (int64_t row = first; row < end; row += TILE_ROWS) tile_quantize(&a, row);
     TRY(job_report(job, bits_of(&a), report, e));
@@ -290,6 +295,20 @@ static void awq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
     /* With passes, half of the weights: those behind a norm are judged by forward passes. */
     out->run += tries * 2 * weights * (double)cols * (passes ? 0.5 : 1);
     if (passes) out->passes = 2 * tries;
+}
+
+static enum status describe_grids(const struct quant_options *o, struct quant_grid_form *out,
+                                  struct err *e)
+{
+    const struct awq_options *own = awq_options_of(o);
+    NEED(own->scaled == SCALED_NONE || own->scaled == SCALED_FOLDABLE, ERR_USAGE,
+         "scaled: only foldable and none can be packed; the scales of other linears are absorbed "
+         "by no tensor of the model");
+    *out = (struct quant_grid_form){.group_size = o->group_size,
+                                    .symmetric = !own->zero_point,
+                                    .f16 = o->scale_dtype != SCALE_F32,
+                                    .folds = own->scaled == SCALED_FOLDABLE};
+    return OK;
 }
 
 static const char *const scaled[] = {"none", "foldable", "activation", "free", NULL};
@@ -327,6 +346,7 @@ const struct quant_method quant_awq = {
     .own = {OPTION_ROWS(own_options, awq_options)},
     .statistics = WANTS(STATISTIC_GRAM) | WANTS(STATISTIC_MAGNITUDE) | WANTS(STATISTIC_SAMPLE),
     .full_precision = true,
+    .describe_grids = describe_grids,
     .prepare_block = awq_prepare,
     .release = awq_release,
     .run = awq_run,

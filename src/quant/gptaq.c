@@ -152,6 +152,7 @@ const struct quant_method quant_gptaq = {
     .check = gptaq_check,
     .statistics = WANTS(STATISTIC_GRAM) | WANTS(STATISTIC_ASYMMETRY),
     .unrounded = true,
+    .describe_grids = grid_describe,
     .prepare = gptaq_prepare,
     .share = gptaq_share,
     .release = gptaq_release,

@@ -297,6 +297,7 @@ const struct quant_method quant_gptq = {
     .statistics = WANTS(STATISTIC_GRAM),
     .distributed = true,
     .unrounded = true,
+    .describe_grids = grid_describe,
     .prepare_options = "group_size order damping damping_increment block_size static_groups "
                        "hessian_per_token last_resort",
     .prepare = gptq_prepare,

@@ -147,6 +147,16 @@ static struct grid_kind kind_of(const struct quant_job *job)
     return kind;
 }
 
+/* The group whose grid column i of the sweep has. Groups keep their columns, but for those in
+ * order of activation that are fitted during the sweep. */
+static int64_t group_of(const struct gptq_prepared *p, int64_t i)
+{
+    const struct quant_options *o = &p->options;
+    if (o->group_size < 0) return 0;
+    const bool moves = o->order == ORDER_ACTIVATION && !o->static_groups;
+    return (p->order && !moves ? p->order[i] : i) / o->group_size;
+}
+
 /* The grid for column i of the sweep, if it changes there. */
 static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64_t i)
 {
@@ -154,11 +164,12 @@ static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64
     if (group < 0) {
         if (i == 0) t->t->grid = t->t->groups[0];
     } else if (t->p->options.static_groups) {
-        t->t->grid = t->t->groups[(t->p->order ? t->p->order[i] : i) / group];
+        t->t->grid = t->t->groups[group_of(t->p, i)];
     } else if (i % group == 0) {
         int64_t length = n - i < group ? n - i : group;
         grid_fit(&t->t->grid, t->s->compensated + (i - b->begin) * TILE_ROWS, length,
                  kind_of(t->job));
+        grid_note(t->job, t->t->row, group_of(t->p, i), &t->t->grid);
     }
 }
 
@@ -206,6 +217,7 @@ static void groups_fit(const struct quant_job *job, struct tile *t)
         int64_t length = n - a < group ? n - a : group;
         tile_load(w, TILE_ROWS, job->w, job->rows, n, t->row, a, length, &c);
         grid_fit(&t->groups[a / group], w, length, kind_of(job));
+        grid_note(job, t->row, a / group, &t->groups[a / group]);
     }
 }
 
@@ -440,6 +452,8 @@ enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, stru
     w.end = tile_count(end);
     w.n_tiles = w.p->dist ? w.end - w.first : w.threads;
     *sums = (struct gptq_sums){0};
+    for (int64_t i = 0; job->grids && i < job->cols; i++)
+        job->grids->group[w.p->order ? w.p->order[i] : i] = (int32_t)group_of(w.p, i);
     TRY(team_agree(job->team, sweep_room(&w, e), e));
     if (w.p->dist)
         TRY(sweep_panels(&w, e));

@@ -144,6 +144,27 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
         g->stored[r] = kind.dtype != SCALE_F32 ? dtype_round_f16(g->scale[r]) : g->scale[r];
 }
 
+enum status grid_describe(const struct quant_options *o, struct quant_grid_form *out, struct err *e)
+{
+    (void)e;
+    *out = (struct quant_grid_form){.group_size = o->group_size,
+                                    .symmetric = o->symmetric,
+                                    .ordered = o->order == ORDER_ACTIVATION && o->group_size > 0 &&
+                                               !o->static_groups,
+                                    .f16 = o->scale_dtype != SCALE_F32};
+    return OK;
+}
+
+void grid_note(const struct quant_job *job, int64_t row, int64_t group, const struct grid *g)
+{
+    const int64_t rows = min64(job->rows - row, TILE_ROWS);
+    for (int64_t r = 0; job->grids && r < rows; r++) {
+        double *to = job->grids->grid + ((row + r) * job->grids->groups + group) * 2;
+        to[0] = (double)g->stored[r];
+        to[1] = (double)g->zero[r];
+    }
+}
+
 KERNEL_STATIC(void, round_times,
               (float *q, const float *x, const struct grid *g, const float *scale, int64_t bits),
               (q, x, g, scale, bits))

@@ -43,6 +43,13 @@ static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_opt
     return (struct grid_kind){bits, o->symmetric, o->range_search, o->scale_dtype, GRID_GPTQ};
 }
 
+/* quant_method.describe_grids for methods whose grids are those of grid_kind_of. */
+MUST_USE enum status grid_describe(const struct quant_options *o, struct quant_grid_form *out,
+                                   struct err *e);
+/* Copies the grid of a tile that starts at `row` to the job's grids as that of the group; does
+ * nothing if the job requests none. */
+void grid_note(const struct quant_job *job, int64_t row, int64_t group, const struct grid *g);
+
 /* Columns of a group: group_size, at most a whole row. */
 int64_t grid_group(const struct quant_options *o, int64_t cols);
 /* Stored bits per weight: codes, scales of 16 bits, zeros with as many bits as the codes. */

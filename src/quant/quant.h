@@ -29,6 +29,25 @@ struct quant_input {
                           overwrites the factor of an earlier one */
 };
 
+/* The integer grids of a quantized linear, for packed formats. Weight (i, j) is scale * (code -
+ * zero), with scale and zero of row i and group[j], times rows[i], divided by columns[j]. */
+struct quant_grids {
+    int64_t groups;       /* of a row */
+    double *grid;         // (rows, groups, 2) scale and zero, which are f32
+    int32_t *group;       // (cols) group of each column
+    const float *columns; // (cols) borrowed; NULL: all 1
+    const float *rows;    // (rows) borrowed; NULL: all 1
+};
+
+/* The form of all of a variant's grids. */
+struct quant_grid_form {
+    int64_t group_size; /* as quant_options.group_size */
+    bool symmetric;     /* every zero is 2^(bits - 1) */
+    bool ordered;       /* columns of a group are not side by side */
+    bool f16;           /* scales are numbers of 16 bits */
+    bool folds;         /* quant_grids.columns and .rows are absorbed by norms and biases */
+};
+
 /* One linear to quantize. */
 struct quant_job {
     const struct quant_team *team; /* NULL: this rank alone */
@@ -40,6 +59,8 @@ struct quant_job {
     float *q;         // (rows, cols) out: dequantized, this rank's rows (team_rows)
     float *unrounded; // (rows, cols) out: the same with scales that are not rounded for storage;
                       // NULL: not requested (only for methods with .unrounded)
+    struct quant_grids *grids;       /* out: this rank's rows of the grids (grid_note); NULL: not
+                                        requested       (only for methods with describe_grids) */
     const struct quant_input *input; /* NULL if the method needs no statistics */
     const void *prepared; /* result of prepare for its stage; NULL if the method has neither prepare
                              nor prepare_block */
@@ -151,6 +172,10 @@ struct quant_method {
     bool distributed;    /* supports a distributed Gram matrix; other methods always get the whole
                             matrix on one rank */
     bool unrounded;      /* fills quant_job.unrounded with scale_dtype f16-packed */
+    /* Optional: the method's weights are codes of integer grids, and it fills quant_job.grids.
+     * *out: their form. ERR_USAGE: not with these options. */
+    enum status (*describe_grids)(const struct quant_options *, struct quant_grid_form *out,
+                                  struct err *);
 
     /* Optional: computes what the linears of a stage share; *out is freed with release. The result
      * is used for every job with the same input and equal prepare_options (keys as above; NULL: all
@@ -248,6 +273,19 @@ bool quant_shares_prepare(const struct quant_method *method, const struct quant_
  * widths are no error: their cells are "not applicable". ERR_USAGE. */
 MUST_USE enum status quant_check(const char *method, const struct quant_options *o,
                                  const int64_t *bits, int64_t n, struct err *e);
+/* As describe_grids. ERR_USAGE: the method has none, or not with these options. */
+MUST_USE enum status quant_grid_form_of(const struct quant_method *method,
+                                        const struct quant_options *o, struct quant_grid_form *out,
+                                        struct err *e);
+/* Allocates the grids of a linear, whose columns are grouped side by side, for quant_job.grids.
+ * Free them whatever follows. ERR_NOMEM. */
+MUST_USE enum status quant_grids_init(struct quant_grids *g, const struct quant_options *o,
+                                      int64_t rows, int64_t cols, struct err *e);
+void quant_grids_free(struct quant_grids *g);
+/* code (cols) = the codes of a row i of weights w (cols), which are on the grids. ERR_NUMERIC: one
+ * is not. */
+MUST_USE enum status quant_grids_codes(const struct quant_grids *g, int64_t i, const float *w,
+                                       int64_t cols, int64_t bits, uint8_t *code, struct err *e);
 /* ERR_USAGE if the method works at run time: its weights alone do not define the model. what: the
  * user of the weights, for the message. */
 MUST_USE enum status quant_check_weights(const struct quant_method *method, const char *what,

@@ -15,6 +15,7 @@ static void tile_quantize(const struct quant_job *job, int64_t row, int64_t grou
         int64_t n = min64(group, job->cols - a);
         tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, &all);
         grid_fit(&g, t, n, grid_kind_of(job->bits, job->options));
+        grid_note(job, row, a / group, &g);
         for (int64_t j = 0; j < n; j++)
             grid_round_stored(t + j * TILE_ROWS, t + j * TILE_ROWS, &g, job->bits);
         tile_store(job->q, job->rows, job->cols, row, a, n, NULL, t);
@@ -60,6 +61,7 @@ const struct quant_method quant_rtn = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
+    .describe_grids = grid_describe,
     .options = "group_size symmetric range_search scale_dtype",
     .run = rtn_run,
     .memory = rtn_memory,

@@ -29,7 +29,7 @@ enum status parts_begin(struct part_context *c, struct err *e)
 }
 
 enum status parts_linear(void *context, const struct variant *v, const struct linear *l,
-                         const float *q, struct err *e)
+                         const float *q, const struct quant_grids *grids, struct err *e)
 {
     struct part_context *c = context;
     const struct quant_method *method = quant_find(v->method.method);
@@ -40,7 +40,7 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
     }
     if (!c->hooks->weights) return OK;
     PASS(quant_check_weights(method, "weights", e));
-    return c->hooks->weights(c->hooks->context, v, l, q, e);
+    return c->hooks->weights(c->hooks->context, v, l, q, grids, e);
 }
 
 void parts_move(const struct part_context *c, const struct variant *v, struct saved_move *m)

@@ -103,13 +103,28 @@ static float *unrounded_of(const struct workspace *w, const struct stream *s, co
     return s->needs.unrounded ? w->unrounded.at + (q - w->quantized.at) : NULL;
 }
 
+/* Runs the method, and completes q, the unrounded weights and the grids on every rank. */
+static enum status run_job(struct workspace *w, struct stream *s, const struct quant_job *job,
+                           const struct linear *l, struct quant_report *report, struct err *e)
+{
+    const struct quant_grids *g = job->grids;
+    enum status st = s->method->run(job, report, e);
+    if (st != OK) err_prefix(e, "%s", l->name);
+    PASS(st);
+    PASS(group_rows(w->group, &w->quantized, job->q, l->rows, l->cols, e));
+    if (job->unrounded)
+        PASS(group_rows(w->group, &w->unrounded, job->unrounded, l->rows, l->cols, e));
+    return g ? team_gather(job->team, g->grid, 2 * g->groups, 1, l->rows, e) : OK;
+}
+
 static enum status quantize_linear(struct workspace *w, struct stream *s, const struct linear *l,
                                    int number, const struct quant_input *input, float *q,
                                    struct err *e)
 {
     enum status st = OK;
     struct quant_report report = {0};
-    float *unrounded = unrounded_of(w, s, q);
+    struct quant_grids grids = {0};
+    const bool wants = w->sink && w->sink->grids && s->method->describe_grids;
     const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
                                   .bits = s->variant->bits,
                                   .options = &s->variant->method.options,
@@ -118,15 +133,14 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
                                   .cols = l->cols,
                                   .w = l->w,
                                   .q = q,
-                                  .unrounded = unrounded,
+                                  .unrounded = unrounded_of(w, s, q),
+                                  .grids = wants ? &grids : NULL,
                                   .input = input,
                                   .prepared = w->prepared[l->stage]};
     double start = clock_seconds();
-    st = s->method->run(&job, &report, e);
-    if (st != OK) err_prefix(e, "%s", l->name);
-    PASS(st);
-    PASS(group_rows(w->group, &w->quantized, q, l->rows, l->cols, e));
-    if (unrounded) PASS(group_rows(w->group, &w->unrounded, unrounded, l->rows, l->cols, e));
+    if (wants)
+        TRY(group_agree(w->group, quant_grids_init(&grids, job.options, l->rows, l->cols, e), e));
+    TRY(run_job(w, s, &job, l, &report, e));
     s->seconds.sweep += clock_seconds() - start;
     log_trace(s->method->name, "%s %lld bits, %s: relative error %.3g, damping %.3g, %.3f s",
               s->variant->method.name, (long long)s->variant->bits, l->name, report.relative_error,
@@ -134,8 +148,11 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     st = note_layer(s, l, &report, e);
     if (st == OK && s->method->make_linear)
         st = s->method->make_linear(&job, w->longest, &w->computing[number], e);
-    if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, e);
-    return group_agree(w->group, st, e);
+    if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, job.grids, e);
+    TRY(group_agree(w->group, st, e));
+done:
+    quant_grids_free(&grids);
+    return st;
 }
 
 /* Quantizes the linears of the stages and points `to` at the results. */

@@ -248,7 +248,7 @@ void parts_annotate(const struct part_context *c, const struct variant *v,
  * passes a quantized linear to all of them. Collective on the context's group. */
 MUST_USE enum status parts_begin(struct part_context *c, struct err *e);
 MUST_USE enum status parts_linear(void *context, const struct variant *v, const struct linear *l,
-                                  const float *q, struct err *e);
+                                  const float *q, const struct quant_grids *grids, struct err *e);
 /* Calls move of every part that the visit requests. Not collective. */
 void parts_move(const struct part_context *c, const struct variant *v, struct saved_move *m);
 

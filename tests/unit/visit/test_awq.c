@@ -95,11 +95,11 @@ static enum status prepare(const struct quant_block *b, void **prepared, struct 
 }
 
 static enum status weights(void *context, const struct variant *v, const struct linear *l,
-                           const float *q, struct err *e)
+                           const float *q, const struct quant_grids *grids, struct err *e)
 {
     enum { GROUP = 32 };
     char linear[100], key[200];
-    (void)context, (void)v, (void)e;
+    (void)context, (void)v, (void)grids, (void)e;
     int block = name_split(l->name, linear, sizeof linear);
     snprintf(key, sizeof key, "%s.block%d.%s.Q", now.tag, block, linear);
     struct fixture_tensor t = fixture_get(now.f, key);

@@ -20,12 +20,13 @@ struct watch {
 };
 
 static enum status weights(void *context, const struct variant *v, const struct linear *l,
-                           const float *q, struct err *e)
+                           const float *q, const struct quant_grids *grids, struct err *e)
 {
     enum status st = OK;
     struct watch *w = context;
     (void)v;
     (void)q;
+    (void)grids;
     ENSURE(group.rank != w->fails_on || w->calls++ != w->at, ERR_NOMEM, "no room for %s", l->name);
 done:
     return st;

@@ -216,9 +216,9 @@ static enum status emit(void *context, const json_t *record, struct err *e)
 }
 
 static enum status weights(void *context, const struct variant *v, const struct linear *l,
-                           const float *q, struct err *e)
+                           const float *q, const struct quant_grids *grids, struct err *e)
 {
-    (void)context, (void)v, (void)l, (void)q, (void)e;
+    (void)context, (void)v, (void)l, (void)q, (void)grids, (void)e;
     return OK;
 }
 

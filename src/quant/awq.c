@@ -3,6 +3,7 @@
  * clipped where that lowers the error of the outputs. */
 #include "quant/awq.h"
 #include "linalg/linalg.h"
+#include "quant/hadamard.h"
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -35,6 +36,7 @@ static void awq_release(void *prepared)
         free(s->linear[i].rows);
     }
     free(s->linear);
+    rotation_free(s->rotation);
     free(s);
 }
 
@@ -61,6 +63,7 @@ static enum status stage_make(const struct quant_block *b, int stage, void **pre
     while (s->first < b->n_linears && b->linear[s->first].stage < stage) s->first++;
     for (int i = s->first; i < b->n_linears && b->linear[i].stage == stage; i++) s->n++;
     PASS(mem_zero(&s->linear, s->n, sizeof *s->linear, "a stage's scales", e));
+    PASS(rotation_make(&s->rotation, b->options, b->layer, b->linear[s->first].cols, e));
     for (int i = 0; i < s->n; i++) {
         s->linear[i].clips = o->clip && clips(b->linear[s->first + i].name);
         for (int k = 0; k < AWQ_RATIOS; k++) s->linear[i].loss[k] = NAN;
@@ -120,10 +123,12 @@ enum { CLIPS = 10, CLIP_PARTS = 20 };
 struct awq_run {
     const struct quant_job *job;
     const struct awq_linear *a;
+    const struct rotation *rotation;
     struct grid_kind kind;
     int64_t group, samples;
-    float *inputs;  // (samples, cols) divided by the scales; NULL: no clip search
-    float *scratch; // (threads, numbers_per_thread)
+    float *inputs;   // (samples, cols) divided by the scales; NULL: no clip search
+    float *scratch;  // (threads, numbers_per_thread)
+    double *rotated; // (threads, 2, cols) for rotation_tile; NULL: no rotation
 };
 
 static int64_t numbers_per_thread(int64_t cols, int64_t group, int64_t samples)
@@ -200,10 +205,12 @@ static void tile_quantize(const struct awq_run *a, int64_t row)
 {
     const struct quant_job *job = a->job;
     const struct tile_columns all = {0};
-    float *t =
-        a->scratch + omp_get_thread_num() * numbers_per_thread(job->cols, a->group, a->samples);
+    int thread = omp_get_thread_num();
+    float *t = a->scratch + thread * numbers_per_thread(job->cols, a->group, a->samples);
+    double *rotated = a->rotated ? a->rotated + thread * 2 * job->cols : NULL;
     struct grid g;
     tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, 0, job->cols, &all);
+    rotation_tile(a->rotation, t, false, rotated);
     scale_columns(a, t, row, false);
     for (int64_t j = 0; j < job->cols; j += a->group) {
         int64_t n = min64(a->group, job->cols - j);
@@ -215,18 +222,21 @@ static void tile_quantize(const struct awq_run *a, int64_t row)
             grid_round_stored(x + k * TILE_ROWS, x + k * TILE_ROWS, &g, a->kind.bits);
     }
     scale_columns(a, t, row, true);
+    rotation_tile(a->rotation, t, true, rotated);
     tile_store(job->q, job->rows, job->cols, row, 0, job->cols, NULL, t);
 }
 
-static void inputs_make(struct awq_run *a)
+static enum status inputs_make(struct awq_run *a, struct err *e)
 {
     const double *x = a->job->input->statistic[STATISTIC_SAMPLE];
     int64_t cols = a->job->cols;
+    for (int64_t i = 0; i < a->samples * cols; i++) a->inputs[i] = (float)x[i];
+    PASS(rotation_rows(a->rotation, a->inputs, a->inputs, 0, a->samples, false, e));
+    if (!a->a->columns) return OK;
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < a->samples; k++)
-        for (int64_t j = 0; j < cols; j++)
-            a->inputs[k * cols + j] =
-                (float)x[k * cols + j] / (a->a->columns ? a->a->columns[j] : 1);
+        for (int64_t j = 0; j < cols; j++) a->inputs[k * cols + j] /= a->a->columns[j];
+    return OK;
 }
 
 static enum status room_make(struct awq_run *a, struct err *e)
@@ -235,6 +245,10 @@ static enum status room_make(struct awq_run *a, struct err *e)
     PASS(job_check(a->job, e));
     if (a->a->clips)
         PASS(mem_alloc(&a->inputs, a->samples * cols, sizeof *a->inputs, "sampled inputs", e));
+    if (a->inputs) PASS(inputs_make(a, e));
+    if (a->rotation)
+        PASS(mem_alloc(&a->rotated, omp_get_max_threads() * 2 * cols, sizeof *a->rotated,
+                       "rotated rows", e));
     return mem_alloc(&a->scratch,
                      omp_get_max_threads() * numbers_per_thread(cols, a->group, a->samples),
                      sizeof *a->scratch, "tiles of weights", e);
@@ -252,13 +266,13 @@ static enum status awq_run(const struct quant_job *job, struct quant_report *rep
     const struct awq_stage *s = job->prepared;
     struct awq_run a = {.job = job,
                         .a = &s->linear[job->linear - s->first],
+                        .rotation = s->rotation,
                         .kind = awq_grid(job->bits, job->options),
                         .group = grid_group(job->options, job->cols),
                         .samples = sample_count(job->input->tokens)};
     int64_t first, end;
     team_own_rows(job->team, job->rows, &first, &end);
     TRY(team_agree(job->team, room_make(&a, e), e));
-    if (a.inputs) inputs_make(&a);
     if (job->grids) {
         job->grids->columns = a.a->columns;
         job->grids->rows = a.a->rows;
@@ -270,6 +284,7 @@ static enum status awq_run(const struct quant_job *job, struct quant_report *rep
 done:
     free(a.inputs);
     free(a.scratch);
+    free(a.rotated);
     return st;
 }
 
@@ -282,6 +297,11 @@ static void awq_memory(const struct quant_options *o, const struct quant_extent 
     out->prepared = (x->cols + x->rows) * 4 * (int64_t)sizeof(float);
     out->preparing = awq_search_bytes(x);
     out->running = (SAMPLES * x->cols + x->threads * each) * (int64_t)sizeof(float);
+    if (o->rotation == ROTATION_NONE) return;
+    int64_t own = rotation_bytes(x);
+    out->prepared += own;
+    out->preparing += own + x->cols * x->cols * (int64_t)sizeof(double);
+    out->running += own;
 }
 
 static void awq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
@@ -295,6 +315,21 @@ static void awq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
     /* With passes, half of the weights: those behind a norm are judged by forward passes. */
     out->run += tries * 2 * weights * (double)cols * (passes ? 0.5 : 1);
     if (passes) out->passes = 2 * tries;
+    if (o->rotation == ROTATION_NONE) return;
+    /* The Gram matrix, each trial, the result and back. */
+    rotation_cost(o, rows, cols, true, out);
+    out->run += out->prepare + (tries + 1) * (double)rows * hadamard_flop(cols);
+    out->prepare = 0;
+}
+
+static enum status awq_check(int64_t bits, const struct quant_options *o, struct err *e)
+{
+    (void)bits;
+    int scales = awq_options_of(o)->scaled;
+    NEED(o->rotation == ROTATION_NONE || scales == SCALED_FREE || scales == SCALED_NONE, ERR_USAGE,
+         "rotation needs scaled: free or none; nothing before a linear absorbs scales of its "
+         "rotated inputs");
+    return OK;
 }
 
 static enum status describe_grids(const struct quant_options *o, struct quant_grid_form *out,
@@ -342,8 +377,9 @@ const struct quant_method quant_awq = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_ZERO_IS_ZERO,
-    .options = "group_size scale_dtype",
+    .options = "group_size scale_dtype rotation rotation_seed",
     .own = {OPTION_ROWS(own_options, awq_options)},
+    .check = awq_check,
     .statistics = WANTS(STATISTIC_GRAM) | WANTS(STATISTIC_MAGNITUDE) | WANTS(STATISTIC_SAMPLE),
     .full_precision = true,
     .describe_grids = describe_grids,

@@ -2,6 +2,7 @@
  */
 #pragma once
 #include "quant/grid.h"
+#include "quant/rotation.h"
 
 /* Which linears are scaled: none, those whose scales the linear or the norm before absorbs, also
  * those behind an activation function, or each by itself. */
@@ -31,7 +32,8 @@ struct awq_linear {
 
 /* What the linears of a stage need (prepared). */
 struct awq_stage {
-    int first, n; /* numbers of its linears in the block */
+    int first, n;              /* numbers of its linears in the block */
+    struct rotation *rotation; /* of its inputs; NULL: none. Scales are those of rotated columns */
     struct awq_linear *linear;
 };
 

@@ -14,13 +14,16 @@
 struct search {
     const struct quant_block *b;
     const struct quant_input *in;
+    const struct rotation *rotation;
     int stage;
-    int first, n;   /* linears that get the same scales */
-    double *weight; // (cols) mean of |w| / max |w| of its group; NULL: not wanted
-    float *scale;   // (cols) under trial
-    float *gram;    // (cols, cols) NULL: the module's output is compared
-    float *scratch; // (threads, 2, cols, TILE_ROWS)
-    double *sums;   // (tiles of the linear with the most rows, cols or 1)
+    int first, n;      /* linears that get the same scales */
+    double *magnitude; // (cols) mean |x|
+    double *weight;    // (cols) mean of |w| / max |w| of its group; NULL: not wanted
+    float *scale;      // (cols) under trial
+    float *gram;       // (cols, cols) NULL: the module's output is compared
+    float *scratch;    // (threads, 2, cols, TILE_ROWS)
+    double *rotated;   // (threads, 2, cols) for rotation_tile; NULL: no rotation
+    double *sums;      // (tiles of the linear with the most rows, cols or 1)
 };
 
 static const struct quant_linear *linear_at(const struct search *s, int i)
@@ -38,14 +41,22 @@ static int64_t rows_of(const struct search *s, bool largest)
     return rows;
 }
 
+/* t (cols, TILE_ROWS) = rows of W, rotated. */
+static void tile_get(const struct search *s, const struct quant_linear *l, int64_t row, float *t)
+{
+    const struct tile_columns all = {0};
+    tile_load(t, TILE_ROWS, l->w, l->rows, l->cols, row, 0, l->cols, &all);
+    rotation_tile(s->rotation, t, false,
+                  s->rotated ? s->rotated + omp_get_thread_num() * 2 * l->cols : NULL);
+}
+
 /* t (cols, TILE_ROWS) = Q(W diag(scale)) diag(scale)⁻¹ for a tile of rows. */
 static void tile_try(const struct search *s, const struct quant_linear *l, int64_t row, float *t)
 {
-    const struct tile_columns all = {0};
     struct grid_kind kind = awq_grid(s->b->bits, s->b->options);
     int64_t group = grid_group(s->b->options, l->cols);
     struct grid g;
-    tile_load(t, TILE_ROWS, l->w, l->rows, l->cols, row, 0, l->cols, &all);
+    tile_get(s, l, row, t);
     for (int64_t j = 0; j < l->cols; j++)
         for (int r = 0; r < TILE_ROWS; r++) t[j * TILE_ROWS + r] *= s->scale[j];
     for (int64_t j = 0; j < l->cols; j++) {
@@ -65,12 +76,11 @@ static float *scratch_of(const struct search *s)
 
 static double tile_loss(const struct search *s, const struct quant_linear *l, int64_t row)
 {
-    const struct tile_columns all = {0};
     int64_t n = l->cols * TILE_ROWS;
     float *error = scratch_of(s), *product = error + n;
     double sum = 0;
     tile_try(s, l, row, error);
-    tile_load(product, TILE_ROWS, l->w, l->rows, l->cols, row, 0, l->cols, &all);
+    tile_get(s, l, row, product);
     for (int64_t k = 0; k < n; k++) error[k] -= product[k];
     gemm_nn(product, TILE_ROWS, s->gram, l->cols, error, TILE_ROWS, l->cols, TILE_ROWS, l->cols, 0);
     for (int64_t k = 0; k < n; k++) sum += (double)error[k] * (double)product[k];
@@ -119,10 +129,9 @@ static enum status loss_module(const struct search *s, double *loss, struct err 
 static void tile_weight(const struct search *s, const struct quant_linear *l, int64_t row,
                         double *sums)
 {
-    const struct tile_columns all = {0};
     int64_t group = grid_group(s->b->options, l->cols), rows = min64(TILE_ROWS, l->rows - row);
     float *t = scratch_of(s), most[TILE_ROWS];
-    tile_load(t, TILE_ROWS, l->w, l->rows, l->cols, row, 0, l->cols, &all);
+    tile_get(s, l, row, t);
     for (int64_t a = 0; a < l->cols; a += group) {
         int64_t end = min64(a + group, l->cols);
         for (int r = 0; r < TILE_ROWS; r++) most[r] = 0;
@@ -162,10 +171,10 @@ static enum status weight_make(struct search *s, struct err *e)
  */
 static void scale_make(struct search *s, int k)
 {
-    const double *sums = s->in->statistic[STATISTIC_MAGNITUDE], ratio = (double)k / AWQ_RATIOS;
+    const double ratio = (double)k / AWQ_RATIOS;
     float least = INFINITY, most = 0;
     for (int64_t j = 0; j < s->in->cols; j++) {
-        double x = pow(sums[j] / (double)s->in->tokens, ratio);
+        double x = pow(s->magnitude[j], ratio);
         if (s->weight) x /= pow(s->weight[j], 1 - ratio) + 1e-4;
         s->scale[j] = fmaxf((float)x, 1e-4f);
         least = fminf(least, s->scale[j]);
@@ -176,6 +185,29 @@ static void scale_make(struct search *s, int k)
         s->scale[j] /= middle;
         if (!isfinite(s->scale[j])) s->scale[j] = 1;
     }
+}
+
+/* Rotated inputs have no statistic of their own: their mean is over the sampled tokens, as the clip
+ * search's. */
+static enum status magnitude_make(struct search *s, struct err *e)
+{
+    enum status st = OK;
+    int64_t cols = s->in->cols, n = sample_count(s->in->tokens);
+    const double *sums = s->in->statistic[STATISTIC_MAGNITUDE];
+    const double *sample = s->in->statistic[STATISTIC_SAMPLE];
+    float *x = NULL;
+    for (int64_t j = 0; j < cols; j++) s->magnitude[j] = sums[j] / (double)s->in->tokens;
+    if (!s->rotation) goto done;
+    TRY(mem_alloc(&x, n * cols, sizeof *x, "sampled inputs", e));
+    for (int64_t i = 0; i < n * cols; i++) x[i] = (float)sample[i];
+    TRY(rotation_rows(s->rotation, x, x, 0, n, false, e));
+    memset(s->magnitude, 0, (size_t)cols * sizeof *s->magnitude);
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t j = 0; j < cols; j++)
+            s->magnitude[j] += (double)fabsf(x[k * cols + j]) / (double)n;
+done:
+    free(x);
+    return st;
 }
 
 /* Tries all exponents; the first of the least loss remains. */
@@ -200,12 +232,20 @@ static enum status ratios_try(struct search *s, struct awq_linear *found, struct
 /* The whole Gram matrix in f32, on every rank of the team. */
 static enum status gram_spread(struct search *s, struct err *e)
 {
+    enum status st = OK;
     int64_t n = s->in->cols;
-    const double *sums = s->in->statistic[STATISTIC_GRAM];
+    double *rotated = NULL;
+    struct quant_input in;
+    st = rotation_input(s->in, s->b->options, &in, &rotated, e);
+    TRY(team_agree(s->b->team, st, e));
+    const double *sums = in.statistic[STATISTIC_GRAM];
     for (int64_t i = 0; sums && i < n; i++)
         for (int64_t j = i; j < n; j++)
             s->gram[i * n + j] = s->gram[j * n + i] = (float)sums[i * n + j];
-    return team_send(s->b->team, s->in->owner, s->gram, n * n * (int64_t)sizeof *s->gram, e);
+    TRY(team_send(s->b->team, s->in->owner, s->gram, n * n * (int64_t)sizeof *s->gram, e));
+done:
+    free(rotated);
+    return st;
 }
 
 static enum status room_make(struct search *s, struct awq_linear *found, bool duo, bool module,
@@ -215,6 +255,11 @@ static enum status room_make(struct search *s, struct awq_linear *found, bool du
     for (int i = 0; i < s->n; i++)
         PASS(mem_alloc(&found[i].columns, cols, sizeof(float), "scales of channels", e));
     PASS(mem_alloc(&s->scale, cols, sizeof *s->scale, "scales of channels", e));
+    PASS(mem_alloc(&s->magnitude, cols, sizeof *s->magnitude, "mean inputs", e));
+    PASS(magnitude_make(s, e));
+    if (s->rotation)
+        PASS(mem_alloc(&s->rotated, omp_get_max_threads() * 2 * cols, sizeof *s->rotated,
+                       "rotated rows", e));
     if (duo) PASS(mem_alloc(&s->weight, cols, sizeof *s->weight, "mean weights", e));
     PASS(mem_alloc(&s->sums, tiles * (duo ? cols : 1), sizeof *s->sums, "sums of tiles", e));
     if (!module) PASS(mem_alloc(&s->gram, cols * cols, sizeof *s->gram, "the Gram matrix", e));
@@ -223,17 +268,25 @@ static enum status room_make(struct search *s, struct awq_linear *found, bool du
 }
 
 /* Searches the common scales of the linears [first, first + n) of the block. */
-static enum status group_search(const struct quant_block *b, int stage, int first, int n,
-                                bool module, struct awq_linear *found, struct err *e)
+static enum status group_search(const struct quant_block *b, int stage,
+                                const struct rotation *rotation, int first, int n, bool module,
+                                struct awq_linear *found, struct err *e)
 {
     enum status st = OK;
     bool duo = awq_options_of(b->options)->duo_scaling;
-    struct search s = {.b = b, .in = &b->input[stage], .stage = stage, .first = first, .n = n};
+    struct search s = {.b = b,
+                       .in = &b->input[stage],
+                       .rotation = rotation,
+                       .stage = stage,
+                       .first = first,
+                       .n = n};
     TRY(team_agree(b->team, room_make(&s, found, duo, module, e), e));
     if (s.gram) TRY(gram_spread(&s, e));
     if (s.weight) TRY(weight_make(&s, e));
     TRY(ratios_try(&s, found, e));
 done:
+    free(s.magnitude);
+    free(s.rotated);
     free(s.weight);
     free(s.scale);
     free(s.gram);
@@ -255,13 +308,13 @@ enum status awq_search(const struct quant_block *b, int stage, struct awq_stage 
     const struct quant_linear *l = &b->linear[s->first];
     for (int i = 0; o->scaled == SCALED_FREE && i < s->n; i++) {
         s->linear[i].stored = true;
-        PASS(group_search(b, stage, s->first + i, 1, false, &s->linear[i], e));
+        PASS(group_search(b, stage, s->rotation, s->first + i, 1, false, &s->linear[i], e));
     }
     if (o->scaled == SCALED_FREE || !foldable(l, o->scaled)) return OK;
     /* Behind a norm is the input of the attention or the MLP; other linears end it. */
     bool module = o->judged == JUDGED_MODULE && l->tie == TIE_NORM;
     s->linear[0].stored = l->tie == TIE_ACTIVATION;
-    return group_search(b, stage, s->first, s->n, module, s->linear, e);
+    return group_search(b, stage, s->rotation, s->first, s->n, module, s->linear, e);
 }
 
 int64_t awq_search_bytes(const struct quant_extent *x)

@@ -2,6 +2,7 @@
 #include "quant/gptq.h"
 #include "quant/grid.h"
 #include "quant/report.h"
+#include "quant/rotation.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -176,7 +177,8 @@ static enum status gptq_prepare(const struct quant_input *in, const struct quant
 {
     enum status st = OK;
     struct gptq_prepared *p = NULL;
-    double *diagonal = NULL;
+    double *diagonal = NULL, *gram = NULL;
+    struct quant_input rotated;
     *out = NULL;
     st = prepare_room(&p, in, options, &diagonal, e);
     TRY(team_agree(in->dist ? in->team : NULL, st, e));
@@ -184,13 +186,15 @@ static enum status gptq_prepare(const struct quant_input *in, const struct quant
         TRY(prepare_order(p, in, diagonal, e));
         TRY(gptq_factor(p, in, diagonal, NULL, e));
     } else if (!in->team || in->team->rank == in->owner) {
-        TRY(prepare_alone(p, in, diagonal, e));
+        TRY(rotation_input(in, options, &rotated, &gram, e));
+        TRY(prepare_alone(p, &rotated, diagonal, e));
     }
     *out = p;
     p = NULL;
 done:
     gptq_release(p);
     free(diagonal);
+    free(gram);
     return st;
 }
 
@@ -226,7 +230,8 @@ static double share(double a, double b)
     return a <= 0 || b <= 0 ? 0 : a / b;
 }
 
-static enum status gptq_run(const struct quant_job *job, struct quant_report *report, struct err *e)
+static enum status gptq_plain(const struct quant_job *job, struct quant_report *report,
+                              struct err *e)
 {
     const struct gptq_prepared *p = job->prepared;
     struct gptq_sums sums;
@@ -243,6 +248,11 @@ static enum status gptq_run(const struct quant_job *job, struct quant_report *re
     report->relative_error =
         share(sums.loss - p->lambda * sums.loss_plain, sums.weight - p->lambda * sums.weight_plain);
     return OK;
+}
+
+static enum status gptq_run(const struct quant_job *job, struct quant_report *report, struct err *e)
+{
+    return rotation_run(job, gptq_plain, report, e);
 }
 
 static enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e)
@@ -265,6 +275,7 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     out->prepared = cols * cols * (int64_t)sizeof(float) + inverses;
     out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
     out->running = gptq_sweep_bytes(o, x);
+    rotation_memory(o, x, true, out);
     if (!x->distributed) return;
     /* One panel in f32 with its corner, two in transfer in f64; buffers of dist_fill and
      * ScaLAPACK's panels. */
@@ -282,6 +293,7 @@ static void gptq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
     double n = (double)cols;
     out->prepare = n * n * n / 3;
     out->run = grid_flop(rows, cols, o) + (double)rows * n * n;
+    rotation_cost(o, rows, cols, true, out);
 }
 
 const struct quant_method quant_gptq = {
@@ -292,14 +304,15 @@ const struct quant_method quant_gptq = {
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO | QUANT_DEAD_IS_ZERO,
     .options = "group_size symmetric order damping damping_increment block_size true_sequential "
-               "static_groups range_search hessian_per_token scale_dtype last_resort hessian",
+               "static_groups range_search hessian_per_token scale_dtype last_resort hessian "
+               "rotation rotation_seed",
     .check = gptq_check,
     .statistics = WANTS(STATISTIC_GRAM),
     .distributed = true,
     .unrounded = true,
     .describe_grids = grid_describe,
     .prepare_options = "group_size order damping damping_increment block_size static_groups "
-                       "hessian_per_token last_resort",
+                       "hessian_per_token last_resort rotation rotation_seed",
     .prepare = gptq_prepare,
     .share = gptq_share,
     .release = gptq_release,

@@ -13,6 +13,7 @@
 static const char *const orders[] = {"none", "activation", "group", NULL};
 static const char *const scale_dtypes[] = {"f32", "f16", "f16-packed", NULL};
 static const char *const last_resorts[] = {"none", "round", "floor", NULL};
+static const char *const rotations[] = {"none", "hadamard", NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
 
 #define IN_QUANT(key) offsetof(struct quant_options, key)
@@ -71,6 +72,13 @@ static const struct option shared_keys[] = {
            .unit = "weights", .fallback = "64", .low = 1, .high = INT64_MAX),
     OPTION(quant_options, double_quant, BOOL, "the blocks' largest magnitudes are stored in 8 bits",
            .fallback = "false"),
+    OPTION(
+        quant_options, rotation, CHOICE,
+        "the columns of the weights are mixed before they are quantized, and back after it, by a "
+        "Hadamard matrix with random signs (hadamard)",
+        .fallback = "none", .choices = rotations),
+    OPTION(quant_options, rotation_seed, INT, "seed of a rotation's signs", .fallback = "0",
+           .low = 0, .high = INT64_MAX),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 
@@ -180,8 +188,8 @@ struct quant_needs quant_needs_of(const struct quant_method *m, const struct qua
         .own = own,
         .sequential = own && o->true_sequential && !m->prepare_block,
         .unrounded = own && m->unrounded && o->scale_dtype == SCALE_F16_PACKED,
-        .distributed = m->distributed,
-        .whole = !m->distributed,
+        .distributed = m->distributed && o->rotation == ROTATION_NONE,
+        .whole = !m->distributed || o->rotation != ROTATION_NONE,
         .pairs = pairs(m),
         .trials = m->prepare_block != NULL,
     };

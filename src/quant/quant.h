@@ -17,6 +17,7 @@
  * already quantized layers or from the full-precision model (struct quant_needs). */
 struct quant_input {
     const struct quant_team *team; /* NULL: this rank alone */
+    int64_t layer;                 /* number of the block in the model, for random numbers */
     int64_t cols;
     int64_t samples; /* sequences in the sums, over all ranks */
     int64_t tokens;  /* tokens in the sums, over all ranks */
@@ -53,7 +54,8 @@ struct quant_job {
     const struct quant_team *team; /* NULL: this rank alone */
     int64_t bits;
     const struct quant_options *options;
-    int linear; /* index in the block (struct quant_block) */
+    int64_t layer; /* number of the block in the model */
+    int linear;    /* index in the block (struct quant_block) */
     int64_t rows, cols;
     const float *w;   // (rows, cols) original
     float *q;         // (rows, cols) out: dequantized, this rank's rows (team_rows)
@@ -101,6 +103,7 @@ struct quant_block {
     const struct quant_team *team; /* NULL: this rank alone */
     int64_t bits;
     const struct quant_options *options;
+    int64_t layer; /* number of the block in the model */
     int n_linears, n_stages;
     const struct quant_linear *linear; // (n_linears) ordered by stage
     const struct quant_input *input;   // (n_stages)

@@ -28,6 +28,9 @@ enum last_resort { RESORT_NONE, RESORT_ROUND, RESORT_FLOOR };
  * the full-precision model, which all such variants of a checkpoint share. */
 enum quant_hessian { HESSIAN_OWN, HESSIAN_SHARED };
 
+/* Random orthogonal change of a linear's inputs before its weights are quantized (rotation.h). */
+enum quant_rotation { ROTATION_NONE, ROTATION_HADAMARD };
+
 /* Memory of the options of a single method: a plain struct of numbers, copied with the rest. */
 enum { QUANT_OWN_BYTES = 64 };
 union quant_own {
@@ -54,6 +57,8 @@ struct quant_options {
     int hessian;            /* enum quant_hessian */
     int64_t absmax_block;   /* weights of the flattened matrix that share a largest magnitude */
     bool double_quant;      /* these magnitudes are quantized in turn */
+    int rotation;           /* enum quant_rotation */
+    int64_t rotation_seed;
     union quant_own own[METHOD_N];
 };
 

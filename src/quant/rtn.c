@@ -1,6 +1,7 @@
 /* Round to nearest: every weight independently, with one grid per group of columns. */
 #include "quant/grid.h"
 #include "quant/report.h"
+#include "quant/rotation.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>
@@ -22,7 +23,8 @@ static void tile_quantize(const struct quant_job *job, int64_t row, int64_t grou
     }
 }
 
-static enum status rtn_run(const struct quant_job *job, struct quant_report *report, struct err *e)
+static enum status rtn_plain(const struct quant_job *job, struct quant_report *report,
+                             struct err *e)
 {
     enum status st = OK;
     float *scratch = NULL;
@@ -43,16 +45,23 @@ done:
     return st;
 }
 
+static enum status rtn_run(const struct quant_job *job, struct quant_report *report, struct err *e)
+{
+    return rotation_run(job, rtn_plain, report, e);
+}
+
 static void rtn_memory(const struct quant_options *o, const struct quant_extent *x,
                        struct quant_memory *out)
 {
     out->running = x->threads * grid_group(o, x->cols) * TILE_ROWS * (int64_t)sizeof(float);
+    rotation_memory(o, x, false, out);
 }
 
 static void rtn_cost(const struct quant_options *o, int64_t rows, int64_t cols,
                      struct quant_cost *out)
 {
     out->run = grid_flop(rows, cols, o);
+    rotation_cost(o, rows, cols, false, out);
 }
 
 const struct quant_method quant_rtn = {
@@ -62,7 +71,7 @@ const struct quant_method quant_rtn = {
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .describe_grids = grid_describe,
-    .options = "group_size symmetric range_search scale_dtype",
+    .options = "group_size symmetric range_search scale_dtype rotation rotation_seed",
     .run = rtn_run,
     .memory = rtn_memory,
     .cost = rtn_cost,

@@ -128,6 +128,7 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
                                   .bits = s->variant->bits,
                                   .options = &s->variant->method.options,
+                                  .layer = w->original->layer,
                                   .linear = number,
                                   .rows = l->rows,
                                   .cols = l->cols,

@@ -128,6 +128,7 @@ enum status trial_prepare(struct workspace *w, struct stream *s, const struct bl
     const struct quant_block block = {.team = w->group->size > 1 ? &w->group->team : NULL,
                                       .bits = s->variant->bits,
                                       .options = &s->variant->method.options,
+                                      .layer = b->layer,
                                       .n_linears = b->n_linears,
                                       .n_stages = STAGE_N,
                                       .linear = linear,

@@ -26,6 +26,7 @@ bool workspace_whole(const struct workspace *w, const struct stream *s, int stag
 struct quant_input workspace_input(const struct workspace *w, const struct stream *s, int stage)
 {
     struct quant_input in = {.team = w->group->size > 1 ? &w->group->team : NULL,
+                             .layer = w->original->layer,
                              .cols = w->sizes.cols[stage],
                              .samples = w->samples,
                              .tokens = w->calibration_tokens,

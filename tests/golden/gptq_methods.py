@@ -1,5 +1,5 @@
-"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq, GPTAQ, RTN, bitsandbytes, hqq and SmoothQuant, and the
-last block's weights for the group-aware order (tests/fixtures/gptq/methods_llama). Tolerances: 1e-5 for losses without calibration,
+"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq and RTN (also with rotated weights),
+GPTAQ, bitsandbytes, hqq and SmoothQuant, and the last block's weights for the group-aware order (tests/fixtures/gptq/methods_llama). Tolerances: 1e-5 for losses without calibration,
 1e-3 for sequential ones, because the random model amplifies every code that flips at a tie; 2e-5 with double quantization, where the
 package rounds one magnitude in some hundreds to the second nearest code (src/quant/absmax.h).
 
@@ -31,6 +31,8 @@ DATA_FREE = {
 FLAGS = {
     "rtn": [],
     "gptq_ist": ["--damping", "0.01"],
+    "hadamard_rtn": ["--rotation", "hadamard"],
+    "hadamard_gptq": ["--rotation", "hadamard"],
     "gptaq_gptq": [],
     "gptaq_own": ["--symmetric-grid", "gptaq"],
     "gptqmodel_gar": [*MODEL, "--order", "group"],
@@ -47,7 +49,7 @@ def run(*flags):
 def quantize(kind, setting, out):
     bits, group, grid = setting.split("_")
     flags = ["--bits", bits[1:], "--group-size", group[1:], *(["--asymmetric"] if grid == "asym" else []), *FLAGS[kind], "--weights", out]
-    if kind == "rtn":
+    if kind.endswith("rtn"):
         return run("rtn", *flags)
     return run("gptaq" if kind.startswith("gptaq") else "gptq", *flags, "--calibration-ids", f"{FILE}:calibration_ids")
 
@@ -65,7 +67,7 @@ with tempfile.TemporaryDirectory() as folder:
         kind, setting = name.rsplit(".", 1)
         result = quantize(kind, setting, f"{folder}/w.safetensors")
         loss = result["loss"]
-        expect(abs(loss / want - 1) <= (1e-5 if kind == "rtn" else 1e-3), f"{name}: loss {loss:.6f}, reference {want:.6f}")
+        expect(abs(loss / want - 1) <= (1e-5 if kind.endswith("rtn") else 1e-3), f"{name}: loss {loss:.6f}, reference {want:.6f}")
         expect(abs(result["baseline_loss"] / losses["baseline"] - 1) <= 1e-6, f"{name}: baseline {result['baseline_loss']:.6f}")
         got = load(f"{folder}/w.safetensors")
         for key in [k for k in stored if k.startswith(f"{name}.block2.")]:
@@ -81,5 +83,5 @@ for name in [n for n in reference if n != "baseline"]:
     for key, tolerance in (("loss", 2e-4), ("weight_distance", 1e-6)):
         got, want = result[key], reference[name][key]
         expect(abs(got / want - 1) <= tolerance, f"smoothquant {name}: {key} {got:.6f}, reference {want:.6f}")
-expect(checked == 2 and len(losses) == 26, f"{len(losses)} losses, {checked} matrices")
+expect(checked == 2 and len(losses) == 30, f"{len(losses)} losses, {checked} matrices")
 finish()

@@ -86,6 +86,41 @@ static inline void option_set(struct quant_options *o, const char *flag, const c
         abort();
 }
 
+/* --- every method, also with a rotation if it has that option --- */
+
+struct subject {
+    int i;
+    const struct quant_method *method;
+    bool rotated;
+    unsigned results; /* what then holds: rotated back, weights are on no grid, and an input channel
+                         without input gets a share of the others' errors */
+};
+
+/* The first (all zero) or the next one; false after the last. */
+static inline bool subject_next(struct subject *s)
+{
+    for (; (s->method = quant_at(s->i / 2)) != NULL; s->i++) {
+        s->rotated = s->i % 2;
+        if (s->rotated && !quant_concerns(s->method, "rotation")) continue;
+        s->results = s->method->results;
+        if (s->rotated) s->results &= ~(unsigned)(QUANT_UNIFORM_GRID | QUANT_DEAD_IS_ZERO);
+        s->i++;
+        return true;
+    }
+    return false;
+}
+
+#define EACH_SUBJECT(s) for (struct subject s = {0}; subject_next(&(s));)
+
+static inline struct quant_options subject_options(const struct subject *s, int64_t group_size)
+{
+    struct quant_options o = options_make(group_size);
+    if (!s->rotated) return o;
+    option_set(&o, "--rotation", "hadamard");
+    if (quant_concerns(s->method, "scaled")) option_set(&o, "--scaled", "free");
+    return o;
+}
+
 /* --- the layer as a block of one linear behind a norm, for methods with prepare_block --- */
 
 struct layer_block {

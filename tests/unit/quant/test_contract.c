@@ -66,9 +66,10 @@ static void test_threads(void **state)
 {
     (void)state;
     struct layer l = layer_make(200, 300, 700);
-    EACH_METHOD(m)
+    EACH_SUBJECT(s)
     {
-        struct quant_options o = options_make(64);
+        const struct quant_method *m = s.method;
+        struct quant_options o = subject_options(&s, 64);
         struct quant_report a, b;
         o.range_search = 2.4;
         omp_set_num_threads(1);
@@ -91,9 +92,10 @@ static void test_isa(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 200, 300);
-    EACH_METHOD(m)
+    EACH_SUBJECT(s)
     {
-        struct quant_options o = options_make(64);
+        const struct quant_method *m = s.method;
+        struct quant_options o = subject_options(&s, 64);
         struct quant_report a, b;
         o.symmetric = false;
         isa_use(ISA_PLAIN);
@@ -115,11 +117,12 @@ static void test_more_bits(void **state)
 {
     (void)state;
     struct layer l = layer_make(40, 160, 500);
-    EACH_METHOD(m)
+    EACH_SUBJECT(s)
     {
+        const struct quant_method *m = s.method;
         struct quant_report before = {0};
         for (int64_t bits = m->bits_min; bits <= m->bits_max; bits++) {
-            struct quant_options o = options_make(32);
+            struct quant_options o = subject_options(&s, 32);
             struct quant_report r;
             free(quantize(&l, m, bits, &o, &r));
             assert_true(r.squared_distance > 0 && r.bits_per_weight >= (double)bits);
@@ -165,13 +168,14 @@ static void test_range(void **state)
     (void)state;
     struct layer l = layer_make(20, 150, 400);
     l.w[3 * 150 + 7] = 9; /* an outlier */
-    EACH_METHOD(m)
+    EACH_SUBJECT(s)
     {
-        if (!(m->results & QUANT_UNIFORM_GRID)) continue;
+        const struct quant_method *m = s.method;
+        if (!(s.results & QUANT_UNIFORM_GRID)) continue;
         const int64_t groups[] = {64, 32, 7, 150, 1000, -1};
         for (int g = 0; g < 6; g++)
             for (int asymmetric = 0; asymmetric < 2; asymmetric++) {
-                struct quant_options o = options_make(groups[g]);
+                struct quant_options o = subject_options(&s, groups[g]);
                 struct quant_report r;
                 o.symmetric = !asymmetric;
                 float *q = quantize(&l, m, m->bits_min, &o, &r);
@@ -191,20 +195,21 @@ static void test_range(void **state)
 static void test_rows(void **state)
 {
     (void)state;
-    struct layer l = layer_make(70, 130, 400);
-    for (int64_t j = 0; j < 130; j++) {
-        l.w[5 * 130 + j] = 0;
-        l.w[6 * 130 + j] = fabsf(l.w[6 * 130 + j]);
+    struct layer l = layer_make(70, 132, 400);
+    for (int64_t j = 0; j < 132; j++) {
+        l.w[5 * 132 + j] = 0;
+        l.w[6 * 132 + j] = fabsf(l.w[6 * 132 + j]);
     }
-    l.w[9 * 130 + 100] = 50;
-    EACH_METHOD(m)
+    l.w[9 * 132 + 100] = 50;
+    EACH_SUBJECT(s)
     {
-        struct quant_options o = options_make(48);
+        const struct quant_method *m = s.method;
+        struct quant_options o = subject_options(&s, 48);
         struct quant_report r;
         float *all = quantize(&l, m, m->bits_max, &o, &r);
-        for (int64_t j = 0; j < 130 && m->results & QUANT_ZERO_IS_ZERO; j++)
-            assert_true(all[5 * 130 + j] == 0);
-        for (int64_t i = 0; i < l.rows && m->results & QUANT_ROWS_ALONE; i += 3) {
+        for (int64_t j = 0; j < 132 && s.results & QUANT_ZERO_IS_ZERO; j++)
+            assert_true(all[5 * 132 + j] == 0);
+        for (int64_t i = 0; i < l.rows && s.results & QUANT_ROWS_ALONE; i += 3) {
             struct layer one = l;
             one.rows = 1;
             one.w = l.w + i * l.cols;
@@ -221,18 +226,20 @@ static void test_small(void **state)
 {
     (void)state;
     const int64_t shape[][2] = {{1, 1}, {3, 1}, {1, 2}, {65, 3}};
-    for (int s = 0; s < 4; s++) {
-        struct layer l = layer_make(shape[s][0], shape[s][1], 5);
-        EACH_METHOD(m)
+    for (int k = 0; k < 4; k++) {
+        struct layer l = layer_make(shape[k][0], shape[k][1], 5);
+        EACH_SUBJECT(s)
         {
+            const struct quant_method *m = s.method;
+            if (s.rotated && l.cols == 3) continue; /* there is no rotation of 3 columns */
             for (int g = 0; g < 3; g++) {
-                struct quant_options o = options_make((const int64_t[]){-1, 1, 128}[g]);
+                struct quant_options o = subject_options(&s, (const int64_t[]){-1, 1, 128}[g]);
                 struct quant_report r;
                 o.symmetric = false; /* then the end of a range is on the grid, up to rounding */
                 float *q = quantize(&l, m, m->bits_max, &o, &r);
                 for (int64_t i = 0; i < l.rows * l.cols; i++)
                     assert_true(fabsf(q[i] - l.w[i]) < 0.05f);
-                if (l.cols == 1 && m->results & QUANT_UNIFORM_GRID)
+                if (l.cols == 1 && s.results & QUANT_UNIFORM_GRID)
                     assert_true(r.squared_distance < 1e-10);
                 free(q);
             }
@@ -251,12 +258,13 @@ static void test_dead(void **state)
         l.gram[i < 40 ? i * 96 + 40 : 40 * 96 + i] = 0;
         for (int64_t j = 0; j < 96; j++) none.gram[i * 96 + j] = 0;
     }
-    EACH_METHOD(m)
+    EACH_SUBJECT(s)
     {
-        struct quant_options o = options_make(32);
+        const struct quant_method *m = s.method;
+        struct quant_options o = subject_options(&s, 32);
         struct quant_report r;
         float *q = quantize(&l, m, m->bits_max, &o, &r);
-        for (int64_t i = 0; i < l.rows && m->results & QUANT_DEAD_IS_ZERO; i++)
+        for (int64_t i = 0; i < l.rows && s.results & QUANT_DEAD_IS_ZERO; i++)
             assert_true(q[i * 96 + 40] == 0);
         free(q);
         q = quantize(&none, m, m->bits_max, &o, &r); /* no input at all */
@@ -270,11 +278,12 @@ static void test_not_finite(void **state)
 {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
-    EACH_METHOD(m)
+    EACH_SUBJECT(s)
     {
+        const struct quant_method *m = s.method;
         for (int b = 0; b < 3; b++) {
             struct layer l = layer_make(70, 40, 100);
-            struct quant_options o = options_make(16);
+            struct quant_options o = subject_options(&s, 16);
             struct quant_report r;
             struct err e = {0};
             float *q;
@@ -286,7 +295,7 @@ static void test_not_finite(void **state)
         }
         /* The range of the row overflows; a format without zeros can still hold it. */
         struct layer l = layer_make(3, 2, 100);
-        struct quant_options o = options_make(-1);
+        struct quant_options o = subject_options(&s, -1);
         struct quant_report r;
         struct err e = {0};
         float *q;
@@ -294,10 +303,10 @@ static void test_not_finite(void **state)
         l.w[3] = -3e38f;
         if (layer_quantize(&l, m, m->bits_max, &o, &q, &r, &e) == OK) {
             for (int64_t i = 0; i < 6; i++) assert_true(isfinite(q[i]));
-            assert_false(m->results & QUANT_UNIFORM_GRID);
+            assert_false(s.results & QUANT_UNIFORM_GRID);
         } else {
             assert_int_equal(e.code, ERR_NUMERIC);
-            assert_non_null(strstr(e.text, "row 1"));
+            if (!s.rotated) assert_non_null(strstr(e.text, "row 1"));
         }
         free(q);
         layer_free(&l);
@@ -308,10 +317,11 @@ static void test_not_finite(void **state)
 static void test_tiny_weights(void **state)
 {
     (void)state;
-    EACH_METHOD(m)
+    EACH_SUBJECT(s)
     {
+        const struct quant_method *m = s.method;
         struct layer l = layer_make(4, 32, 100);
-        struct quant_options o = options_make(16);
+        struct quant_options o = subject_options(&s, 16);
         struct quant_report r;
         for (int64_t i = 0; i < 4 * 32; i++) l.w[i] = 1e-45f;
         float *q = quantize(&l, m, m->bits_max, &o, &r);

@@ -70,7 +70,8 @@ static struct outcome alone(const struct layer *l, const struct quant_method *m,
 
 enum { CASES = 6 };
 
-static struct quant_options case_options(int i)
+/* rotates: whether the method has that option and the Hessian is whole. */
+static struct quant_options case_options(int i, bool rotates)
 {
     struct quant_options o = options_make(i == 1 ? -1 : i == 2 ? 96 : 64);
     if (i == 2) o.order = ORDER_ACTIVATION; /* groups of 96 reach beyond blocks of 128 */
@@ -79,6 +80,10 @@ static struct quant_options case_options(int i)
     if (i == 5) o.scale_dtype = SCALE_F16;
     if (i == 4 || i == 5) option_set(&o, "--scaled", "free");
     if (i == 5) option_set(&o, "--duo-scaling", NULL);
+    if (i == 2 && rotates) {
+        option_set(&o, "--rotation", "hadamard");
+        option_set(&o, "--scaled", "free");
+    }
     return o;
 }
 
@@ -86,11 +91,11 @@ static struct quant_options case_options(int i)
 static void test_owner(void **state)
 {
     (void)state;
-    struct layer l = layer_make(300, 290, 700);
+    struct layer l = layer_make(300, 288, 700);
     const struct quant_method *m;
     for (int k = 0; (m = quant_at(k)) != NULL; k++)
         for (int i = 0; i < CASES; i++) {
-            struct quant_options o = case_options(i);
+            struct quant_options o = case_options(i, quant_concerns(m, "rotation"));
             struct quant_input in = l.input;
             in.team = &team;
             in.owner = i % team.size;
@@ -144,7 +149,7 @@ static void near(double a, double b, double share)
 static void test_spread(void **state)
 {
     (void)state;
-    struct layer l = layer_make(300, 290, 700);
+    struct layer l = layer_make(300, 288, 700);
     const struct quant_method *m = quant_find("gptq");
     gram_again(&l);
     struct quant_input in = l.input;
@@ -152,7 +157,7 @@ static void test_spread(void **state)
     in.statistic[STATISTIC_GRAM] = NULL;
     in.dist = spread(&l);
     for (int i = 0; i < CASES; i++) {
-        struct quant_options o = case_options(i);
+        struct quant_options o = case_options(i, false);
         struct outcome a = alone(&l, m, 4, &o), b = run(&l, m, 4, &o, &in);
         if (b.st != OK) fail_msg("case %d: %s", i, b.err.text);
         int64_t differ = 0;

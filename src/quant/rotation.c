@@ -1,0 +1,236 @@
+#include "quant/rotation.h"
+#include "quant/hadamard.h"
+#include "quant/report.h"
+#include "quant/tile.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include "util/rng.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status rotation_check(const struct quant_options *o, int64_t cols, struct err *e)
+{
+    NEED(
+        o->rotation == ROTATION_NONE || hadamard_factor(cols) > 0, ERR_USAGE,
+        "rotation: no Hadamard matrix of order %lld is known here, and the layer has so many input "
+        "channels; quantize this model without rotation",
+        (long long)cols);
+    return OK;
+}
+
+enum status rotation_make(struct rotation **out, const struct quant_options *o, int64_t layer,
+                          int64_t cols, struct err *e)
+{
+    enum status st = OK;
+    struct rotation *r = NULL;
+    float *sign = NULL;
+    const char *what = "a rotation";
+    *out = NULL;
+    if (o->rotation == ROTATION_NONE) return OK;
+    TRY(rotation_check(o, cols, e));
+    TRY(mem_zero(&r, 1, sizeof *r, what, e));
+    r->cols = cols;
+    r->factor = hadamard_factor(cols);
+    TRY(mem_alloc(&r->hadamard, r->factor * r->factor, sizeof *r->hadamard, what, e));
+    TRY(mem_alloc(&r->sign, cols, sizeof *r->sign, what, e));
+    TRY(mem_alloc(&sign, cols, sizeof *sign, what, e));
+    hadamard_make(r->hadamard, r->factor);
+    rng_signs(rng_stream((uint64_t)o->rotation_seed, (uint64_t)layer), 0, cols, sign);
+    for (int64_t j = 0; j < cols; j++) r->sign[j] = (double)sign[j] / sqrt((double)cols);
+    *out = r;
+    r = NULL;
+done:
+    rotation_free(r);
+    free(sign);
+    return st;
+}
+
+void rotation_free(struct rotation *r)
+{
+    if (!r) return;
+    free(r->hadamard);
+    free(r->sign);
+    free(r);
+}
+
+/* x (cols) <- x R or x Rᵀ; scratch (cols). */
+static void row_turn(const struct rotation *r, double *x, bool back, double *scratch)
+{
+    if (back)
+        for (int64_t j = 0; j < r->cols; j++) x[j] *= r->sign[j];
+    hadamard_row(x, r->cols, r->hadamard, r->factor, back, scratch);
+    if (!back)
+        for (int64_t j = 0; j < r->cols; j++) x[j] *= r->sign[j];
+}
+
+/* Memory for row_turn of every thread. */
+static enum status scratch_make(const struct rotation *r, double **scratch, struct err *e)
+{
+    return mem_alloc(scratch, omp_get_max_threads() * 2 * r->cols, sizeof **scratch, "rotated rows",
+                     e);
+}
+
+static bool row_round(float *to, const double *from, int64_t n)
+{
+    bool finite = true;
+    for (int64_t j = 0; j < n; j++) {
+        to[j] = (float)from[j];
+        finite = finite && isfinite(to[j]);
+    }
+    return finite;
+}
+
+enum status rotation_rows(const struct rotation *r, float *to, const float *from, int64_t first,
+                          int64_t n, bool back, struct err *e)
+{
+    enum status st = OK;
+    double *scratch = NULL;
+    int64_t bad = INT64_MAX;
+    if (!r) return OK;
+    TRY(scratch_make(r, &scratch, e));
+#pragma omp parallel for schedule(static) reduction(min : bad)
+    for (int64_t i = first; i < first + n; i++) {
+        double *x = scratch + omp_get_thread_num() * 2 * r->cols;
+        for (int64_t j = 0; j < r->cols; j++) x[j] = (double)from[i * r->cols + j];
+        row_turn(r, x, back, x + r->cols);
+        if (!row_round(to + i * r->cols, x, r->cols)) bad = min64(bad, i);
+    }
+    ENSURE(bad == INT64_MAX, ERR_NUMERIC,
+           "rotating row %lld gave a number that is not finite: its weights are too large for "
+           "32-bit floats",
+           (long long)bad);
+done:
+    free(scratch);
+    return st;
+}
+
+void rotation_tile(const struct rotation *r, float *t, bool back, double *scratch)
+{
+    for (int i = 0; r && i < TILE_ROWS; i++) {
+        for (int64_t j = 0; j < r->cols; j++) scratch[j] = (double)t[j * TILE_ROWS + i];
+        row_turn(r, scratch, back, scratch + r->cols);
+        for (int64_t j = 0; j < r->cols; j++) t[j * TILE_ROWS + i] = (float)scratch[j];
+    }
+}
+
+/* gram <- gram R, row by row, then transposed in place. */
+static void gram_turn(const struct rotation *r, double *gram, double *scratch)
+{
+    int64_t n = r->cols;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
+        row_turn(r, gram + i * n, false, scratch + omp_get_thread_num() * 2 * n);
+#pragma omp parallel for schedule(dynamic, 16)
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) {
+            double other = gram[j * n + i];
+            gram[j * n + i] = gram[i * n + j];
+            gram[i * n + j] = other;
+        }
+}
+
+enum status rotation_gram(const struct rotation *r, double *gram, struct err *e)
+{
+    enum status st = OK;
+    double *scratch = NULL;
+    if (!r) return OK;
+    int64_t n = r->cols;
+    TRY(scratch_make(r, &scratch, e));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) gram[j * n + i] = gram[i * n + j];
+    gram_turn(r, gram, scratch);
+    gram_turn(r, gram, scratch);
+    /* A sum of squares that rounding has made negative. */
+    for (int64_t i = 0; i < n; i++)
+        if (gram[i * n + i] < 0) gram[i * n + i] = 0;
+done:
+    free(scratch);
+    return st;
+}
+
+enum status rotation_input(const struct quant_input *from, const struct quant_options *o,
+                           struct quant_input *to, double **gram, struct err *e)
+{
+    enum status st = OK;
+    const double *sums = from->statistic[STATISTIC_GRAM];
+    int64_t n = from->cols;
+    struct rotation *r = NULL;
+    *to = *from;
+    TRY(rotation_make(&r, o, from->layer, n, e));
+    if (!r || !sums) goto done;
+    TRY(mem_alloc(gram, n * n, sizeof **gram, "the Gram matrix of rotated inputs", e));
+    memcpy(*gram, sums, (size_t)(n * n) * sizeof **gram);
+    TRY(rotation_gram(r, *gram, e));
+    to->statistic[STATISTIC_GRAM] = *gram;
+done:
+    rotation_free(r);
+    return st;
+}
+
+/* Everything before `plain`. rotated (rows, cols): this rank's rows. */
+static enum status run_begin(const struct quant_job *job, struct rotation **r, float **rotated,
+                             struct err *e)
+{
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    PASS(job_check(job, e));
+    PASS(rotation_make(r, job->options, job->layer, job->cols, e));
+    PASS(mem_alloc(rotated, job->rows * job->cols, sizeof **rotated, "rotated weights", e));
+    return rotation_rows(*r, *rotated, job->w, first, end - first, false, e);
+}
+
+static enum status run_end(const struct quant_job *job, const struct rotation *r, struct err *e)
+{
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    PASS(rotation_rows(r, job->q, job->q, first, end - first, true, e));
+    if (!job->unrounded) return OK;
+    return rotation_rows(r, job->unrounded, job->unrounded, first, end - first, true, e);
+}
+
+enum status rotation_run(const struct quant_job *job, quant_run *plain, struct quant_report *report,
+                         struct err *e)
+{
+    enum status st = OK;
+    struct rotation *r = NULL;
+    float *rotated = NULL;
+    struct quant_job inner = *job;
+    if (job->options->rotation == ROTATION_NONE) return plain(job, report, e);
+    TRY(team_agree(job->team, run_begin(job, &r, &rotated, e), e));
+    inner.w = rotated;
+    TRY(plain(&inner, report, e));
+    TRY(team_agree(job->team, run_end(job, r, e), e));
+done:
+    rotation_free(r);
+    free(rotated);
+    return st;
+}
+
+/* --- plans --- */
+
+int64_t rotation_bytes(const struct quant_extent *x)
+{
+    int64_t k = hadamard_factor(x->cols);
+    return k * k + (1 + 2 * x->threads) * x->cols * (int64_t)sizeof(double);
+}
+
+void rotation_memory(const struct quant_options *o, const struct quant_extent *x, bool calibrates,
+                     struct quant_memory *out)
+{
+    if (o->rotation == ROTATION_NONE) return;
+    int64_t rows = (x->rows + x->ranks - 1) / x->ranks + TILE_ROWS;
+    out->running += min64(rows, x->rows) * x->cols * (int64_t)sizeof(float) + rotation_bytes(x);
+    if (calibrates)
+        out->preparing += x->cols * x->cols * (int64_t)sizeof(double) + rotation_bytes(x);
+}
+
+void rotation_cost(const struct quant_options *o, int64_t rows, int64_t cols, bool calibrates,
+                   struct quant_cost *out)
+{
+    if (o->rotation == ROTATION_NONE) return;
+    double row = hadamard_flop(cols);
+    out->run += 2 * (double)rows * row;
+    if (calibrates) out->prepare += 2 * (double)cols * row;
+}

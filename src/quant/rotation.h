@@ -1,0 +1,55 @@
+/* rotation: random orthogonal changes of a linear's inputs, the option `rotation`.
+ *
+ * W x = (W R)(Rᵀ x): a method quantizes W R for the inputs Rᵀ x, and the weights are Q(W R) Rᵀ.
+ * R = H diag(±1) / √cols with a Hadamard matrix H (hadamard.h) spreads large weights and inputs
+ * over all columns (QuIP, QuaRot: arXiv 2404.00456). The signs come from the option rotation_seed
+ * and the number of the block, so that nothing is stored for R.
+ *
+ * Products are computed in f64, row by row, and rounded to f32. */
+#pragma once
+#include "quant/quant.h"
+
+struct rotation {
+    int64_t cols, factor; /* the order and its k (hadamard.h) */
+    int8_t *hadamard;     // (factor, factor)
+    double *sign;         // (cols) ±1 / √cols
+};
+
+/* ERR_USAGE if the options want a rotation of so many columns and none is known. */
+MUST_USE enum status rotation_check(const struct quant_options *o, int64_t cols, struct err *e);
+
+/* *out = the rotation of a stage of a block; NULL if the options want none. The caller frees it
+ * with rotation_free. ERR_USAGE as rotation_check, ERR_NOMEM. */
+MUST_USE enum status rotation_make(struct rotation **out, const struct quant_options *o,
+                                   int64_t layer, int64_t cols, struct err *e);
+void rotation_free(struct rotation *r); /* accepts NULL */
+
+/* The functions below accept NULL for no rotation. */
+
+/* to = from R, or from Rᵀ if back, for n rows of cols columns; may be the same rows. Parallel over
+ * rows. ERR_NUMERIC: a number is too large for f32; the text counts rows from first. */
+MUST_USE enum status rotation_rows(const struct rotation *r, float *to, const float *from,
+                                   int64_t first, int64_t n, bool back, struct err *e);
+/* The same in place for the rows of a tile t (cols, TILE_ROWS); scratch (2, cols). In one thread.
+ */
+void rotation_tile(const struct rotation *r, float *t, bool back, double *scratch);
+/* gram (cols, cols), of whose input only the upper triangle is read, <- Rᵀ gram R. Parallel. */
+MUST_USE enum status rotation_gram(const struct rotation *r, double *gram, struct err *e);
+
+/* For a method's prepare: *to = the input with the Gram matrix, if it has one, of rotated inputs,
+ * in memory *gram that the caller frees. */
+MUST_USE enum status rotation_input(const struct quant_input *from, const struct quant_options *o,
+                                    struct quant_input *to, double **gram, struct err *e);
+/* A method's run, of which `plain` is the part without rotation: runs it on rotated weights and
+ * rotates the result back. Collective, as run. */
+typedef enum status quant_run(const struct quant_job *, struct quant_report *, struct err *);
+MUST_USE enum status rotation_run(const struct quant_job *job, quant_run *plain,
+                                  struct quant_report *report, struct err *e);
+
+/* Bytes of a rotation, and of applying it. */
+int64_t rotation_bytes(const struct quant_extent *x);
+/* Add rotation_input (calibrates) and rotation_run to a method's plan. */
+void rotation_memory(const struct quant_options *o, const struct quant_extent *x, bool calibrates,
+                     struct quant_memory *out);
+void rotation_cost(const struct quant_options *o, int64_t rows, int64_t cols, bool calibrates,
+                   struct quant_cost *out);

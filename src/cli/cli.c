@@ -2,6 +2,7 @@
 #include "cli/flags.h"
 #include "cli/startup.h"
 #include "options/nearest.h"
+#include "sched/link.h"
 #include "tensor/isa.h"
 #include "util/agree.h"
 #include "util/limits.h"
@@ -253,12 +254,17 @@ static int run_without_mpi(int argc, char **argv)
     return run(&c, c.command->run);
 }
 
-static bool is_launched(void)
+/* Whether the process may end before MPI_Init: if no launcher has started it, or if it is rank 0 of
+ * Open MPI's mpirun, which then ends the others. With recovery, and under other launchers, they
+ * might wait for it for ever. */
+static bool may_end_early(void)
 {
     static const char *const by[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (rank) return strcmp(rank, "0") == 0 && !link_recovers();
     for (size_t i = 0; i < sizeof by / sizeof *by; i++)
-        if (getenv(by[i])) return true;
-    return false;
+        if (getenv(by[i])) return false;
+    return true;
 }
 
 bool cli_ends_early(int argc, char **argv, int *code)
@@ -268,7 +274,7 @@ bool cli_ends_early(int argc, char **argv, int *code)
                      .argc = argc - 1,
                      .argv = argv + 1,
                      .code = EXIT_DONE};
-    if (!c.command || !c.command->early || is_launched()) return false;
+    if (!c.command || !c.command->early || !may_end_early()) return false;
     *code = run(&c, c.command->early);
     return *code != EXIT_DONE || c.help;
 }

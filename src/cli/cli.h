@@ -45,8 +45,8 @@ struct command {
     bool all_ranks;        /* collective on world; else it runs on rank 0 while the others wait */
     bool without_mpi;      /* MPI is not started: world is MPI_COMM_NULL */
     bool rank_0_waits;     /* with several ranks, rank 0 does not compute and needs no cores */
-    /* What may end the command before MPI is started, which takes half a second, in a process that
-     * no launcher has started: an error, or call.help. NULL: nothing */
+    /* What may end the command before MPI is started, which takes half a second, in a process on
+     * which no other has to wait: an error, or call.help. NULL: nothing */
     enum status (*early)(struct call *c, struct err *e);
     /* Called in every process before MPI starts, for what must not be done later; may be NULL. */
     void (*before_mpi)(void);

@@ -60,6 +60,9 @@ done
 # a second run is refused before it starts MPI, which fails here, or mpirun
 OMPI_MCA_pml=none says 2 "process $run on host" run sweep.yaml --set results=real/own.h5
 OMPI_MCA_pml=none says 2 "process $run on host" launch sweep.yaml --set results=real/own.h5
+# nor does rank 0 wait for the others, of which one here never starts MPI
+timeout 60 mpirun -n 1 "$QTRAJ" run sweep.yaml --set results=real/own.h5 : -n 1 sleep 100 >out 2>err </dev/null
+[ $? = 2 ] && grep -q "process $run on host" err || fail "under mpirun: $(cat err)"
 says 2 "process $run on host" rebuild linked/own.h5 real/own.journal
 rm real/own.journal.lock # by hand: others are kept out all the same, and the holder makes it again
 says 2 real/own.journal run sweep.yaml --set results=real/own.h5

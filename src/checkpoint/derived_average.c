@@ -98,7 +98,7 @@ static const char *differing_key(const json_t *a, const json_t *b)
 static void show_value(const json_t *config, const char *key, char *text, size_t size)
 {
     const json_t *value = json_object_get(config, key);
-    char *all = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    char *all = value ? json_dump_whole(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     snprintf(text, size, "%s", all ? all : "absent");
     free(all);
 }

@@ -32,7 +32,7 @@ static enum status send_record(void *context, const json_t *record, struct err *
     enum status st = OK;
     struct worker *w = context;
     if (w->master) return run_master_take(w->master, record, e);
-    char *text = json_dumps(record, JSON_COMPACT);
+    char *text = json_dump_whole(record, JSON_COMPACT);
     ENSURE(text, ERR_NOMEM, "out of memory for a record");
     TRY(sched_send(w->port, text, e));
 done:

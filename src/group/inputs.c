@@ -210,7 +210,7 @@ static enum status input_key(const struct data_options *options, int64_t n, cons
     json_t *list = json_array();
     for (int64_t i = 0; i < n; i++) json_array_append_new(list, data_options_to_json(&options[i]));
     if (tokenizer[0]) TRY(hash_file(tokenizer, hash, e));
-    ENSURE(text = json_dumps(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
+    ENSURE(text = json_dump_whole(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
     TRY(json_whole(e));
     TRY(mem_format(key, e, "%s %lld %lld %d %d %d %s", hash, (long long)f->written,
                    (long long)f->usable, f->pad.pad, f->pad.bos, f->pad.eos, text));

@@ -208,7 +208,7 @@ static enum status open_saved(struct part_context *c, struct err *e)
     struct state *p = c->state[PART_CURVATURE];
     char *name = NULL, *settings = NULL;
     json_t *task = options_to_json(&task_table, t);
-    char *text = task ? json_dumps(task, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *text = task ? json_dump_whole(task, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     st = text ? mem_format(&name, e, "curvature %s", t->key)
               : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
     if (st == OK) st = mem_format(&settings, e, "%s %s", p->fingerprint, text);

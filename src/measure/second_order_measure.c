@@ -206,7 +206,7 @@ static enum status open_saved(struct measuring *m, const int64_t *which, int64_t
     json_t *keys = json_pack("[s]", "second order");
     for (int64_t i = 0; i < k; i++)
         json_array_append_new(keys, json_string(c->visit->variants[which[i]].key));
-    name = keys ? json_dumps(keys, JSON_COMPACT) : NULL;
+    name = keys ? json_dump_whole(keys, JSON_COMPACT) : NULL;
     json_decref(keys);
     if (!name) st = err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
     st = group_agree(c->group, st, e);

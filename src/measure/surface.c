@@ -98,7 +98,7 @@ static enum status surface_key(const struct visit *v, char **key, struct err *e)
         json_object_del(json, of_point[i]);
     json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
     if (v->tokenizer) json_object_set_new(json, "tokenizer", json_string(v->tokenizer));
-    *key = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    *key = json ? json_dump_whole(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     ENSURE(*key, ERR_NOMEM, "out of memory for a surface");
 done:
     json_decref(json);

@@ -39,7 +39,7 @@ void plan_free(struct plan *p)
 enum status plan_digest(json_t *json, char key[HASH_HEX], struct err *e)
 {
     enum status st = OK;
-    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *text = json ? json_dump_whole(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     ENSURE(text, ERR_NOMEM, "out of memory for a key");
     hash_text(text, key);
 done:

@@ -135,7 +135,7 @@ enum status cube_json(struct cube *c, const json_t *value, const char **out, str
 {
     *out = "";
     if (!value) return OK;
-    char *text = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    char *text = json_dump_whole(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
     NEED(text, ERR_NOMEM, "out of memory for a JSON text");
     PASS(cube_own(c, text, e));
     *out = text;

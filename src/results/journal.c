@@ -375,7 +375,7 @@ enum status journal_append(struct journal *j, const json_t *record, struct err *
     enum status st = OK;
     char *text = NULL;
     ENSURE(j->writes, ERR_USAGE, "%s: opened for reading", j->path);
-    text = json_dumps(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
+    text = json_dump_whole(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
     ENSURE(text, ERR_NOMEM, "%s: cannot make the text of a record", j->path);
     const int64_t at = j->size;
     TRY(mem_grow(&j->records, j->n, &j->capacity, sizeof *j->records, e));

@@ -111,7 +111,7 @@ static enum status write_text(struct lock *l, struct err *e)
     json_object_set_new(l->self, "flock", json_boolean(l->locked));
     json_object_set_new(l->self, "journal_inode", json_integer((json_int_t)info.st_ino));
     json_object_set_new(l->self, "journal_device", json_integer((json_int_t)info.st_dev));
-    char *text = json_dumps(l->self, JSON_COMPACT | JSON_SORT_KEYS);
+    char *text = json_dump_whole(l->self, JSON_COMPACT | JSON_SORT_KEYS);
     NEED(text, ERR_NOMEM, "out of memory for a lock");
     const bool same = l->text && strcmp(l->text, text) == 0 && access(l->temporary, F_OK) == 0;
     free(l->text);

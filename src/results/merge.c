@@ -191,7 +191,7 @@ static void attempt_free(struct attempt *a)
 static enum status attempt_make(struct attempt *a, json_t *record, struct err *e)
 {
     *a = (struct attempt){.record = record};
-    a->text = json_dumps(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
+    a->text = json_dump_whole(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
     NEED(a->text, ERR_NOMEM, "out of memory for a record");
     a->length = strlen(a->text);
     return OK;

@@ -23,7 +23,7 @@ struct helper {
 static enum status send_line(int fd, const json_t *line, struct err *e)
 {
     enum status st = OK;
-    char *text = json_dumps(line, JSON_COMPACT);
+    char *text = json_dump_whole(line, JSON_COMPACT);
     ENSURE(text, ERR_NOMEM, "out of memory for a message");
     TRY(fsx_write(fd, "the staging process", text, strlen(text), e));
     TRY(fsx_write(fd, "the staging process", "\n", 1, e));

@@ -122,7 +122,7 @@ done:
 static enum status write(const struct ledger *l, const json_t *state, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *text = json_dumps(state, JSON_INDENT(1) | JSON_SORT_KEYS);
+    char *path = NULL, *text = json_dump_whole(state, JSON_INDENT(1) | JSON_SORT_KEYS);
     ENSURE(text, ERR_NOMEM, "out of memory for the state of staging");
     TRY(mem_format(&path, e, "%s/state.json", l->folder));
     TRY(fsx_write_atomic(path, text, strlen(text), e));

@@ -80,9 +80,18 @@ static size_t write_shortest(double value, char *out)
     return (size_t)n;
 }
 
+char *json_dump_whole(const json_t *value, size_t flags)
+{
+    const int64_t before = failures;
+    char *text = json_dumps(value, flags);
+    if (failures == before) return text;
+    free(text);
+    return NULL;
+}
+
 char *json_write_text(const json_t *value, size_t flags)
 {
-    char *text = json_dumps(value, flags);
+    char *text = json_dump_whole(value, flags);
     const size_t n = text ? strlen(text) : 0;
     size_t kept = 0;
     for (size_t at = 0; at < n;) {

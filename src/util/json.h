@@ -37,8 +37,12 @@ double json_number_get(const json_t *value);
 /* A new array of such numbers, or NULL (no memory). */
 json_t *json_numbers_new(const double *values, int64_t n);
 
-/* The text of a value as json_dumps makes it, but with the fewest digits that read back as the same
- * number: 0.1 instead of 0.10000000000000001. The caller frees; NULL: no memory. */
+/* json_dumps, which leaves out a key for which it gets no memory and goes on; here that is NULL.
+ * The caller frees. */
+char *json_dump_whole(const json_t *value, size_t flags);
+
+/* The text of a value as json_dump_whole makes it, but with the fewest digits that read back as the
+ * same number: 0.1 instead of 0.10000000000000001. The caller frees; NULL: no memory. */
 char *json_write_text(const json_t *value, size_t flags);
 
 /* Strings with a default: never NULL unless the default is. */

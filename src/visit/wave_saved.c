@@ -92,8 +92,8 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
             json_array_append_new(parts, json_string(visit_part(i)->name));
     json_t *all = json_pack("[i, I, b, o, o, o]", o->activations, (json_int_t)o->scalapack_from,
                             o->reproducible, scored, nodes, parts);
-    *name = records ? json_dumps(records, JSON_COMPACT) : NULL;
-    *settings = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    *name = records ? json_dump_whole(records, JSON_COMPACT) : NULL;
+    *settings = all ? json_dump_whole(all, JSON_COMPACT) : NULL;
     json_decref(records);
     json_decref(all);
     NEED(*name && *settings, ERR_NOMEM, "out of memory for a saved state");

@@ -3,6 +3,8 @@
 #include "util/json.h"
 #include <float.h>
 #include <math.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static enum status parse(const char *text, size_t n, json_t **out, struct err *e)
 {
@@ -167,6 +169,39 @@ static void numbers_are_short(void **state)
     }
 }
 
+/* Without memory for a key, the text is not one without that key. */
+static void a_text_is_whole_or_none(void **state)
+{
+    (void)state;
+    enum { KEY = 64 << 20 };
+    struct rlimit before, tight;
+    long pages = 0;
+    char *key = malloc(KEY + 1);
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* it ends a process that gets no memory */
+#endif
+    json_setup();
+    memset(key, 'k', KEY);
+    key[KEY] = '\0';
+    json_t *value = json_pack("{s:i}", key, 1);
+    assert_non_null(value);
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%ld", &pages) != 1) skip();
+    fclose(f);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    tight = before;
+    tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (KEY / 2);
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    char *text = json_dump_whole(value, JSON_COMPACT);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_null(text);
+    text = json_dump_whole(value, JSON_COMPACT);
+    assert_int_equal(strlen(text), KEY + 6);
+    free(text);
+    json_decref(value);
+    free(key);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +209,7 @@ int main(void)
         cmocka_unit_test(numbers_keep_their_bits), cmocka_unit_test(numbers_that_are_none),
         cmocka_unit_test(texts_with_a_default),    cmocka_unit_test(members_are_cut),
         cmocka_unit_test(torn_texts_are_cut),      cmocka_unit_test(numbers_are_short),
+        cmocka_unit_test(a_text_is_whole_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

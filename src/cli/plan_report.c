@@ -155,6 +155,7 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
         fill_line(&r, which, n, &r.lines[r.n++]);
     }
     TRY(plan_visits_make(p, view, choice, &r.remaining, e));
+    TRY(plan_exports_left(p, &r.exports, e));
     *out = r;
     r = (struct plan_report){0};
 done:
@@ -292,7 +293,7 @@ json_t *plan_report_json(const struct plan_report *r)
     }
     return json_pack(
         "{s:{s:s, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:I, s:I, s:o, s:f, s:o, s:o, s:f, "
-        "s:f, s:o}",
+        "s:f, s:o, s:I, s:f}",
         "rates", "from", r->rates_from, "sgemm", c->rates.sgemm, "dgemm", c->rates.dgemm, "read",
         c->rates.read, "threads", (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned,
         "correction", phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation),
@@ -300,7 +301,8 @@ json_t *plan_report_json(const struct plan_report *r)
         "memory", (json_int_t)r->memory, "visits_left", (json_int_t)r->remaining.n, "models",
         models, "bytes", r->cost.bytes, "flop", phases_json(r->cost.flop), "seconds_by_phase",
         phases_json(r->seconds), "seconds", r->total, "seconds_left",
-        remaining_seconds(r->plan, &r->remaining), "simulations", simulations);
+        remaining_seconds(r->plan, &r->remaining), "simulations", simulations, "exports_left",
+        (json_int_t)r->exports.n, "export_bytes", r->exports.bytes);
 }
 
 /* --- for people --- */
@@ -454,6 +456,13 @@ static void print_total(const struct plan_report *r, FILE *out)
             (long long)r->remaining.n, quantity_plural(r->remaining.n), left);
 }
 
+static void print_exports(const struct plan_report *r, FILE *out)
+{
+    if (r->exports.n)
+        fprintf(out, "export: %lld model%s to write, %.4g GB of disk\n", (long long)r->exports.n,
+                quantity_plural(r->exports.n), r->exports.bytes / 1e9);
+}
+
 static void print_simulations(const struct plan_report *r, FILE *out)
 {
     if (r->n_simulations)
@@ -473,6 +482,7 @@ enum status plan_report_print(const struct plan_report *r, FILE *out, struct err
     print_machine(r, out);
     PASS(print_models(r, out, e));
     print_total(r, out);
+    print_exports(r, out);
     print_simulations(r, out);
     return OK;
 }

@@ -276,6 +276,9 @@ void run_master_start(struct run_master *m)
     if (v->n_completions)
         log_info("predictions of %lld scored cell%s to do", (long long)v->n_completions,
                  quantity_plural(v->n_completions));
+    if (v->n_exports)
+        log_info("%lld quantized model%s to write", (long long)v->n_exports,
+                 quantity_plural(v->n_exports));
     if (v->n_curvature)
         log_info("curvature of %lld checkpoint%s to do", (long long)v->n_curvature,
                  quantity_plural(v->n_curvature));

@@ -178,6 +178,14 @@ struct surface_entry {
     int64_t samples; /* maximum number of sequences; 0: all */
 };
 
+/* An entry of `export`: cells whose quantized models are written as folders. */
+struct export_entry {
+    char *out;                            /* folder of the folders */
+    char *format;                         /* as weights_form_choose (group/weights_folder.h) */
+    char *model, *checkpoint, *quantizer; /* shell patterns; NULL: all */
+    int64_t bits;                         /* 0: all */
+};
+
 /* The type of hidden states between blocks. */
 enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16 };
 
@@ -216,6 +224,8 @@ struct sweep {
     struct curvature_section curvature;
     int64_t n_surfaces;
     struct surface_entry *surfaces;
+    int64_t n_exports;
+    struct export_entry *exports;
     struct run_options run;
 };
 
@@ -232,7 +242,7 @@ json_t *sweep_to_json(const struct sweep *s);
 
 /* The tables of the structs above. */
 extern const struct option_table sweep_table, model_table, average_table, method_table, data_table,
-    curvature_section_table, surface_table, run_table;
+    curvature_section_table, surface_table, export_table, run_table;
 /* The keys of data_table that concern a text that one command scores: no label, no padding. */
 extern const struct option_table data_scored_table;
 extern const struct option_table row_table; /* columns of a trajectory */

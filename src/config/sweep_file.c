@@ -269,6 +269,9 @@ static const struct option sweep_keys[] = {
     OPTION(sweep, surfaces, LIST, "planes through weight space on which the loss is measured",
            .count = offsetof(struct sweep, n_surfaces), .otherwise = "none", .high = ENTRIES_MAX,
            .table = &surface_table),
+    OPTION_AT("export", sweep, exports, LIST, "cells whose quantized models are written to disk",
+              .count = offsetof(struct sweep, n_exports), .otherwise = "none", .high = ENTRIES_MAX,
+              .table = &export_table),
     OPTION(sweep, run, GROUP, "how the work is spread", .table = &run_table),
 };
 const struct option_table sweep_table = {OPTION_ROWS(sweep_keys, sweep), .finish = sweep_finish};

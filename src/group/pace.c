@@ -8,6 +8,7 @@
 static const double weight_before = 0.002;
 
 const char *const pace_words[PART_N] = {[PART_CELLS] = "cells",
+                                        [PART_EXPORT] = "export",
                                         [PART_SECOND_ORDER] = "second order",
                                         [PART_CURVATURE] = "curvature",
                                         [PART_SURFACE] = "a point"};

@@ -104,9 +104,10 @@ struct part {
     enum status (*begin)(struct part_context *c, struct err *e);
     /* Receives a quantized linear of one of the visit's variants, as struct weights_sink. */
     enum status (*linear)(struct part_context *c, const struct variant *v, const struct linear *l,
-                          const float *q, struct err *e);
+                          const float *q, const struct quant_grids *grids, struct err *e);
     /* Moves what `linear` has received of a variant into a saved state of the blocks or out of one
-     * (saved.h); needed if it has `linear`. Not collective. */
+     * (saved.h); needed if it has `linear` and visits with this part save states. Not collective.
+     */
     void (*move)(struct part_context *c, const struct variant *v, struct saved_move *m);
     /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and
      * ERR_MPI, which end the visit. */

@@ -24,6 +24,8 @@ static const struct option variant_fields[] = {
     OPTION(variant, bits, INT, "", .required = true, OPTION_ANY_INT),
     OPTION(variant, key, TEXT, ""),
     OPTION(variant, scored, BOOL, ""),
+    OPTION(variant, export_to, TEXT, ""),
+    OPTION(variant, format, TEXT, ""),
 };
 const struct option_table variant_table = {OPTION_ROWS(variant_fields, variant),
                                            .absent = variant_absent};

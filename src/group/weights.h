@@ -20,8 +20,10 @@ enum weights_kind {
 struct variant {
     struct method_entry method; /* its bits list is not used */
     int64_t bits;
-    char *key;   /* key of the cell; NULL: it is not a cell */
-    bool scored; /* the cell's record exists; only its completion is computed */
+    char *key;                /* key of the cell; NULL: it is not a cell */
+    bool scored;              /* the cell's record exists; only its completion is computed */
+    char *export_to, *format; /* folder to write the model to, and its form (weights_folder.h);
+                                 NULL: none */
 };
 MUST_USE enum status variant_copy(const struct method_entry *m, int64_t bits, const char *key,
                                   struct variant *out, struct err *e);

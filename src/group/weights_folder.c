@@ -38,6 +38,10 @@ enum status weights_form_choose(const char *format, const struct quant_method *m
                                 struct weights_form *out, struct err *e)
 {
     struct quant_grid_form grids;
+    int i = 0;
+    while (weights_formats()[i] && strcmp(weights_formats()[i], format) != 0) i++;
+    NEED(weights_formats()[i], ERR_USAGE,
+         "format %s: expected dequantized, gptq, awq or compressed-tensors", format);
     *out = (struct weights_form){.layout = {.format = PACKED_NONE}};
     if (strcmp(format, dequantized) == 0) return OK;
     enum status st = quant_grid_form_of(method, options, &grids, e);
@@ -302,25 +306,38 @@ done:
     return st;
 }
 
+/* The place of the next linear in the list; n_list: none. */
+static int64_t next_linear(const struct weights_folder *f)
+{
+    int64_t k = f->linear;
+    while (k < f->n_list && !f->list[k].linear) k++;
+    return k;
+}
+
 enum status weights_folder_linear(struct weights_folder *f, const struct linear *l, const float *q,
                                   const struct quant_grids *grids, struct err *e)
 {
+    const int64_t k = next_linear(f);
+    NEED(k < f->n_list && strcmp(f->list[k].name, l->name) == 0, ERR_SHAPE, "%s comes out of order",
+         l->name);
+    f->linear = k + 1;
     if (!is_packed(f)) return folder_append(f->out, l->name, q, l->rows * l->cols, e);
-    int64_t k = f->linear;
-    while (k < f->n_list && !f->list[k].linear) k++;
-    NEED(grids && k < f->n_list && strcmp(f->list[k].name, l->name) == 0, ERR_SHAPE,
-         "%s comes without grids or out of order", l->name);
+    NEED(grids, ERR_SHAPE, "%s comes without grids", l->name);
     if (f->form.folds && begins_stage(f, k))
         for (int64_t i = norm_after(f, k, k); i < f->n_list; i = norm_after(f, k, i))
             PASS(write_divided(f, f->list[i].name, grids->columns, e));
     PASS(write_packed(f, l, q, grids, e));
     if (f->form.folds && has_bias(f, k))
         PASS(write_divided(f, f->list[k + 1].name, grids->rows, e));
-    f->linear = k + 1;
     return OK;
 }
 
 /* --- the end --- */
+
+bool weights_folder_whole(const struct weights_folder *f)
+{
+    return next_linear(f) == f->n_list;
+}
 
 enum status weights_folder_commit(struct weights_folder *f, struct err *e)
 {

@@ -17,8 +17,8 @@ struct weights_form {
     struct packed_layout layout; /* format PACKED_NONE: dequantized */
     bool folds;                  /* norms and biases absorb scales */
 };
-/* *out = the form of a format's name for a variant. ERR_USAGE: the weights of the method with these
- * options cannot be written in it; the text says what it can hold. */
+/* *out = the form of a format's name for a variant. ERR_USAGE: there is no such format; the weights
+ * of the method with these options cannot be written in it; the text says what it can hold. */
 MUST_USE enum status weights_form_choose(const char *format, const struct quant_method *method,
                                          const struct quant_options *options, int64_t bits,
                                          struct weights_form *out, struct err *e);
@@ -37,6 +37,8 @@ MUST_USE enum status weights_folder_create(const struct checkpoint *c, const cha
 MUST_USE enum status weights_folder_linear(struct weights_folder *f, const struct linear *l,
                                            const float *q, const struct quant_grids *grids,
                                            struct err *e);
+/* Whether all linears have come. */
+bool weights_folder_whole(const struct weights_folder *f);
 /* As folder_commit. */
 MUST_USE enum status weights_folder_commit(struct weights_folder *f, struct err *e);
 /* Without a commit: removes it. NULL: nothing. */

@@ -127,9 +127,10 @@ static enum status begin(struct part_context *c, struct err *e)
 }
 
 static enum status linear(struct part_context *c, const struct variant *v, const struct linear *l,
-                          const float *q, struct err *e)
+                          const float *q, const struct quant_grids *grids, struct err *e)
 {
     const struct second_order *s = c->state[PART_SECOND_ORDER];
+    (void)grids;
     if (!s->group) return OK;
     struct weights_spill *spill = &s->spills[v - c->visit->variants];
     if (spill->out) PASS(safetensors_append(spill->out, q, l->rows * l->cols, e));

@@ -340,6 +340,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(plan_lengths_keys(&p, e));
     TRY(make_checkpoints(&p, e));
     TRY(plan_surfaces_make(&p, e));
+    TRY(plan_exports_check(&p, e));
     TRY(plan_tasks_make(&p, NULL, p.task, e));
     TRY(plan_costs_make(&p, &p.costs, e));
     *out = p;

@@ -165,6 +165,7 @@ struct plan_visit {
 struct plan_visits {
     int64_t n, n_cells, n_points, n_curvature;
     int64_t n_completions;     /* cells that are scored and lack their prediction */
+    int64_t n_exports;         /* cells whose models are written */
     struct plan_visit *visits; // (n)
     int64_t
         n_changed; /* checkpoints recomputed because their weights differ from the recorded ones */
@@ -198,6 +199,15 @@ MUST_USE enum status plan_warn_changed(const struct plan *p, const struct result
  * finished). The caller closes *out. ERR_NOMEM. */
 MUST_USE enum status plan_inventory(const struct plan *p, const struct results_view *view,
                                     struct inventory *out, struct err *e);
+
+/* The models that `export` asks for and that are not on disk, and the bytes that they take, of
+ * models whose shape is known. ERR_NOMEM. */
+struct plan_exports {
+    int64_t n;
+    double bytes;
+};
+MUST_USE enum status plan_exports_left(const struct plan *p, struct plan_exports *out,
+                                       struct err *e);
 
 /* --- plan_stage.c --- */
 

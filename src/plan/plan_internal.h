@@ -53,6 +53,18 @@ MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);
 MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
 void plan_lengths_free(struct plan *p);
 
+/* --- plan_export.c --- */
+/* *folder (the caller frees) = where the cell is to be exported to; NULL: nowhere, or it is there.
+ */
+MUST_USE enum status plan_export_find(const struct plan *p, const struct plan_checkpoint *c,
+                                      const struct plan_variant *v, char **folder, struct err *e);
+/* Sets folder and format of a variant of a visit that is exported. */
+MUST_USE enum status plan_export_set(const struct plan *p, const struct plan_checkpoint *c,
+                                     const struct plan_variant *v, const char *folder,
+                                     struct variant *to, struct err *e);
+/* ERR_USAGE: an entry of `export` selects no cell, or one that its format cannot hold. */
+MUST_USE enum status plan_exports_check(const struct plan *p, struct err *e);
+
 /* --- plan_columns.c --- */
 /* ERR_USAGE: a column has the name of a variable of the cube. */
 MUST_USE enum status plan_columns_check(const struct sweep *s, struct err *e);

@@ -262,23 +262,35 @@ static enum need need_of(const struct search *s, const char *key, bool predicts)
     return changed ? NEED_COMPLETION : NEED_NOTHING;
 }
 
+/* Adds variant i of the plan if it is to be made, or a finished one is to be exported. */
+static enum status add_variant(const struct search *s, int64_t i, int64_t *which, struct err *e)
+{
+    enum status st = OK;
+    const struct plan *p = s->p;
+    const struct plan_variant *variant = &p->variants[i];
+    struct visit *v = s->v;
+    char key[HASH_HEX], *folder = NULL;
+    plan_cell_key(p, s->c, i, key);
+    const enum need need = need_of(s, key, plan_predicts(p->sweep));
+    const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
+    if (need == NEED_ALL || result_state_of(record) == STATE_DONE)
+        TRY(plan_export_find(p, s->c, variant, &folder, e));
+    if (need == NEED_NOTHING && !folder) goto done;
+    struct variant *to = &v->variants[v->n_variants];
+    which[v->n_variants++] = i;
+    TRY(variant_copy(variant->method, variant->bits, key, to, e));
+    to->scored = need != NEED_ALL;
+    if (folder) TRY(plan_export_set(p, s->c, variant, folder, to, e));
+done:
+    free(folder);
+    return st;
+}
+
 /* Adds those of the plan's variants that are to be made; which: their places in the plan. */
 static enum status add_variants(const struct search *s, int64_t *which, struct err *e)
 {
-    const struct plan *p = s->p;
-    struct visit *v = s->v;
-    for (int64_t i = 0; i < p->n_variants; i++) {
-        char key[HASH_HEX];
-        const struct plan_variant *variant = &p->variants[i];
-        plan_cell_key(p, s->c, i, key);
-        if (!plan_variant_chosen(variant, &s->choice)) continue;
-        const enum need need = need_of(s, key, plan_predicts(p->sweep));
-        if (need == NEED_NOTHING) continue;
-        struct variant *to = &v->variants[v->n_variants];
-        which[v->n_variants++] = i;
-        PASS(variant_copy(variant->method, variant->bits, key, to, e));
-        to->scored = need == NEED_COMPLETION;
-    }
+    for (int64_t i = 0; i < s->p->n_variants; i++)
+        if (plan_variant_chosen(&s->p->variants[i], &s->choice)) PASS(add_variant(s, i, which, e));
     return OK;
 }
 
@@ -349,7 +361,8 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     for (int64_t i = 0; i < v->visit.n_variants; i++) {
         const bool scored = v->visit.variants[i].scored;
         out->n_cells += !scored;
-        out->n_completions += scored;
+        out->n_completions += scored && plan_predicts(p->sweep);
+        out->n_exports += v->visit.variants[i].export_to != NULL;
     }
     out->n_curvature += v->visit.task[PART_CURVATURE] != NULL;
     return plan_visit_price(p, which, v, e);

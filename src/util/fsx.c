@@ -257,6 +257,15 @@ done:
     return st;
 }
 
+/* A file, or a folder with files. */
+static void remove_entry(DIR *dir, const char *folder, const char *name)
+{
+    char *path = NULL;
+    if (unlinkat(dirfd(dir), name, 0) == 0 || fsx_join(folder, name, &path, NULL) != OK) return;
+    if (fsx_is_dir(path)) fsx_remove_folder(path);
+    free(path);
+}
+
 void fsx_remove_temporaries(const char *path)
 {
     static const char middle[] = ".tmp.";
@@ -268,7 +277,7 @@ void fsx_remove_temporaries(const char *path)
         const char *name = d->d_name;
         if (strncmp(name, base, n) != 0 || strncmp(name + n, middle, m) != 0) continue;
         const char *number = name + n + m;
-        if (*number && !number[strspn(number, "0123456789")]) unlinkat(dirfd(dir), name, 0);
+        if (*number && !number[strspn(number, "0123456789")]) remove_entry(dir, folder, name);
     }
     if (dir) closedir(dir);
     free(folder);

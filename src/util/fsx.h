@@ -66,7 +66,8 @@ MUST_USE enum status fsx_parent(const char *path, char **out, struct err *e);
  * path itself if it is no link. The caller frees. ERR_IO (too many links), ERR_NOMEM. */
 MUST_USE enum status fsx_resolve(const char *path, char **out, struct err *e);
 
-/* Removes path.tmp.NUMBER of every number: what killed writers of path left. */
+/* Removes path.tmp.NUMBER of every number, a file or a folder of files: what killed writers of path
+ * left. */
 void fsx_remove_temporaries(const char *path);
 
 /* Whether path is a folder, a regular file (links are followed). */

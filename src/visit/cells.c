@@ -115,7 +115,8 @@ static enum status open_cells(struct part_context *c, struct err *e)
     const struct visit *v = c->visit;
     s->visit = *v;
     if (!scores(v)) s->visit.n_evaluations = 0;
-    s->sink = (struct weights_sink){c, parts_linear, c->hooks->grids};
+    s->sink =
+        (struct weights_sink){c, parts_linear, c->hooks->grids || visit_wants(v, PART_EXPORT)};
     s->checkpoint =
         (struct cell){.recorded = !scores_checkpoint(v), .done = !v->cells_only && v->scored};
     PASS(mem_zero(&s->cells, v->n_variants, sizeof *s->cells, "cells", e));

@@ -6,6 +6,7 @@
 
 static const struct part *const table[PART_N] = {
     [PART_CELLS] = &cells_part,
+    [PART_EXPORT] = &export_part,
     [PART_SECOND_ORDER] = &second_order_part,
     [PART_CURVATURE] = &curvature_part,
     [PART_SURFACE] = &surface_part,
@@ -36,7 +37,7 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
     for (int i = 0; i < PART_N; i++) {
         if (!table[i]->linear || !visit_wants(c->visit, i)) continue;
         PASS(quant_check_weights(method, table[i]->name, e));
-        PASS(table[i]->linear(c, v, l, q, e));
+        PASS(table[i]->linear(c, v, l, q, grids, e));
     }
     if (!c->hooks->weights) return OK;
     PASS(quant_check_weights(method, "weights", e));

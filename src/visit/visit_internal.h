@@ -237,6 +237,10 @@ extern const struct part cells_part;
 MUST_USE enum status cells_complete(const struct part_context *c, const struct variant *v,
                                     struct err *e);
 
+/* --- export.c --- */
+
+extern const struct part export_part;
+
 /* --- parts.c --- */
 
 /* Whether the visit requests parts that complete records. */

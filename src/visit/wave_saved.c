@@ -115,7 +115,8 @@ enum status wave_resume(struct wave *v, struct err *e)
     bool loaded = false;
     const struct run *r = v->run;
     v->level = (struct saved_level){.name = "wave", .move = move, .context = v};
-    if (!r->scored || !r->visit->run.checkpoints) goto done;
+    /* The folders of exported models are not part of a state. */
+    if (!r->scored || !r->visit->run.checkpoints || visit_wants(r->visit, PART_EXPORT)) goto done;
     TRY(group_agree(r->group, describe(v, &name, &settings, e), e));
     TRY(part_saved_open(r->context, PART_CELLS, name, settings, &v->saved, e));
     TRY(group_agree(r->group, saved_enter(v->saved, &v->level, &loaded, e), e));

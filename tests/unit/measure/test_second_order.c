@@ -225,7 +225,7 @@ static void measure(struct bench *b, int64_t n, make *const *made,
             const struct linear *l = &b->linear[k];
             float *q = floats(l->rows * l->cols);
             made[i](b, l, q);
-            OK_OR_FAIL(part->linear(&c, &b->variants[i], l, q, e));
+            OK_OR_FAIL(part->linear(&c, &b->variants[i], l, q, NULL, e));
             free(q);
         }
     struct second_order *s = c.state[PART_SECOND_ORDER];

@@ -31,6 +31,15 @@ done:
     return st;
 }
 
+enum status checkpoint_identify(struct checkpoint *c, const char *what,
+                                const struct checkpoint_part *parts, int64_t n, struct err *e)
+{
+    struct checkpoint all = {.n_parts = n, .parts = (struct checkpoint_part *)(uintptr_t)parts};
+    PASS(hash_parts(&all, what, e));
+    memcpy(c->hash, all.hash, HASH_HEX);
+    return OK;
+}
+
 /* The file of a stored tensor, or the folder. */
 static const char *place_of(const struct checkpoint *c, const struct tensor_entry *t)
 {

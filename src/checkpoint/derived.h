@@ -24,6 +24,12 @@ MUST_USE enum status checkpoint_combine(const struct checkpoint_part *parts, int
 MUST_USE enum status checkpoint_average(const struct checkpoint_part *parts, int64_t n, bool f32,
                                         struct checkpoint **out, struct err *e);
 
+/* Gives c the digest of these parts (n) and the word `what` instead of that of its own: for what is
+ * chosen among them. ERR_NOMEM. */
+MUST_USE enum status checkpoint_identify(struct checkpoint *c, const char *what,
+                                         const struct checkpoint_part *parts, int64_t n,
+                                         struct err *e);
+
 /* base with tensors replaced by those of a safetensors file, which stays open and may be unlinked.
  * ERR_FORMAT, ERR_SHAPE: the file has a tensor that base lacks or has in another shape. */
 MUST_USE enum status checkpoint_overlay(const struct checkpoint *base, const char *path,

@@ -2,9 +2,10 @@
 #include "checkpoint/folder_copy.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/single.h"
 #include "config/sweep.h"
 #include "group/inputs.h"
-#include "group/weights.h"
+#include "group/weights_greedy.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>
@@ -16,6 +17,8 @@ struct average {
     const char *out, *tokenizer;
     struct arg_list dirs;
     const char *weights, *decay; /* flags; NULL: not given */
+    bool greedy;
+    struct data_options text; /* that chooses, with greedy */
     struct weights mean;
     struct checkpoint **parts; // (mean.n)
     struct checkpoint *checkpoint;
@@ -66,7 +69,10 @@ static enum status set_decay(struct average *a, struct err *e)
 
 static enum status set_up(struct average *a, bool f32, struct err *e)
 {
-    NEED(!a->weights || !a->decay, ERR_USAGE, "--weights and --ema: expected one of them");
+    NEED(!a->weights + !a->decay + !a->greedy >= 2, ERR_USAGE,
+         "--weights, --ema and --greedy: expected one of them");
+    NEED(a->greedy || (!a->text.text && !a->text.ids), ERR_USAGE,
+         "--text and --ids go with --greedy");
     a->mean = (struct weights){.kind = WEIGHTS_AVERAGE, .f32 = f32};
     PASS(mem_zero(&a->mean.parts, a->dirs.n, sizeof *a->mean.parts, "checkpoints", e));
     PASS(mem_zero(&a->parts, a->dirs.n, sizeof *a->parts, "checkpoints", e));
@@ -77,6 +83,72 @@ static enum status set_up(struct average *a, bool f32, struct err *e)
     }
     if (a->weights) PASS(set_weights(a, e));
     return a->decay ? set_decay(a, e) : OK;
+}
+
+/* --- greedy soups --- */
+
+static enum status check_candidates(const struct arg_list *dirs, struct err *e)
+{
+    for (int64_t i = 0; i < dirs->n; i++)
+        for (int64_t j = 0; j < i; j++)
+            NEED(strcmp(dirs->items[i], dirs->items[j]) != 0, ERR_USAGE,
+                 "--greedy: %s is there twice", dirs->items[i]);
+    return OK;
+}
+
+static void print_choice(const json_t *record)
+{
+    size_t i;
+    json_t *name;
+    const json_t *all = json_object_get(json_object_get(record, "tables"), "candidates");
+    printf("%-12s %-12s %-8s %s\n", "loss", "soup's loss", "", "candidate");
+    json_array_foreach(json_object_get(all, "candidate"), i, name)
+    {
+        const json_t *kept = json_array_get(json_object_get(all, "kept"), i);
+        printf("%-12.6f %-12.6f %-8s %s\n",
+               json_number_get(json_array_get(json_object_get(all, "heldout_loss"), i)),
+               json_number_get(json_array_get(json_object_get(all, "soup_loss"), i)),
+               json_integer_value(kept) ? "kept" : "left out", json_string_value(name));
+    }
+}
+
+/* Leaves those parts that have a coefficient, and their folders. */
+static void keep_chosen(struct average *a)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < a->mean.n; i++) {
+        if (a->mean.parts[i].coefficient == 0) {
+            options_free(&weights_table, &a->mean.parts[i]);
+            continue;
+        }
+        a->mean.parts[n] = a->mean.parts[i];
+        a->dirs.items[n++] = a->dirs.items[i];
+    }
+    a->mean.n = a->dirs.n = n;
+}
+
+/* Chooses among the folders as a sweep does: by a visit of their greedy soup. */
+static enum status choose(struct average *a, struct err *e)
+{
+    enum status st = OK;
+    struct single s = {0};
+    struct weights *w = &s.visit.weights;
+    TRY(check_candidates(&a->dirs, e));
+    TRY(weights_copy(&a->mean, w, e));
+    w->kind = WEIGHTS_GREEDY;
+    w->evaluated = true; /* the visit evaluates the soup on its text */
+    TRY(mem_string(&w->identity, "", e));
+    TRY(options_copy(&data_heldout_table, &a->text, &w->heldout, e));
+    TRY(single_add_evaluation(&s, &a->text, "", e));
+    TRY(single_run(&s, a->dirs.items[0], a->tokenizer, e));
+    weights_recall_choice(w, s.checkpoint);
+    ENSURE(w->chosen, ERR_FORMAT, "the record of a greedy soup does not say what was chosen");
+    for (int64_t i = 0; i < w->n; i++) a->mean.parts[i].coefficient = w->parts[i].coefficient;
+    print_choice(s.checkpoint);
+    keep_chosen(a);
+done:
+    single_free(&s);
+    return st;
 }
 
 /* --- the folder --- */
@@ -139,9 +211,10 @@ static void close_all(struct average *a)
     json_decref(a->config);
     free(a->tensors);
     checkpoint_close(a->checkpoint);
-    for (int64_t i = 0; a->parts && i < a->dirs.n; i++) checkpoint_close(a->parts[i]);
+    for (int64_t i = 0; a->parts && i < a->mean.n; i++) checkpoint_close(a->parts[i]);
     free(a->parts);
     options_free(&weights_table, &a->mean);
+    options_free(&data_scored_table, &a->text);
     arg_list_free(&a->dirs);
 }
 
@@ -157,17 +230,23 @@ static enum status run(struct call *c, struct err *e)
         {"--ema", ARG_TEXT, &a.decay, "D",
          "exponential moving average over the checkpoints in this order: D times the average "
          "before + (1 - D) times the checkpoint"},
+        {"--greedy", ARG_SWITCH, &a.greedy, NULL,
+         "greedy soup: from the checkpoint with the smallest loss on a text to the one with the "
+         "largest, keep each if the mean's loss does not rise"},
         {"--dtype", ARG_CHOICE, &dtype, "T",
          "members: rounded to the type that the checkpoints store, f32 where they differ (the "
          "default); f32"},
         {"--tokenizer", ARG_TEXT, &a.tokenizer, "FILE",
          "tokenizer.json that goes along (the first checkpoint's own)"},
     };
-    const struct args args = {ARGS(table), .more = &a.dirs};
+    options_default(&data_scored_table, &a.text);
+    const struct arg_keys keys[] = {{"the text of --greedy:", &data_scored_table, "", &a.text}};
+    const struct args args = {ARGS(table), ARGS_KEYS(keys), .more = &a.dirs};
     TRY(args_parse(&args, c, &a.out, 1, e));
     if (c->help) goto done;
     ENSURE(a.dirs.n > 0, ERR_USAGE, "usage: qtraj average %s", c->command->arguments);
     TRY(set_up(&a, dtype.word && strcmp(dtype.word, "f32") == 0, e));
+    if (a.greedy) TRY(choose(&a, e));
     TRY(write_all(&a, e));
 done:
     close_all(&a);
@@ -176,7 +255,7 @@ done:
 
 const struct command cmd_average = {
     .name = "average",
-    .arguments = "OUT DIR... [--weights W1,W2,... | --ema D] [--dtype f32]",
+    .arguments = "OUT DIR... [--weights W1,W2,... | --ema D | --greedy --text FILE] [--dtype f32]",
     .doc = "write the mean of several checkpoints to a new folder that transformers loads",
     .run = run,
 };

@@ -35,7 +35,19 @@ static const struct option keys[] = {
     OPTION(average_entry, dtype, CHOICE,
            "members: rounded to the type of the members' weights; f32: not rounded to 16 bits",
            .fallback = "members", .choices = dtypes),
+    OPTION(average_entry, greedy, GROUP,
+           "greedy soup of the checkpoints of `of`, or of all (of `phase`): in the order of their "
+           "loss on this text, each is kept if the soup's loss does not rise",
+           .table = &data_heldout_table),
+    OPTION(average_entry, evaluated, BOOL,
+           "greedy: the text may share sequences with `evaluation`, which favours the soup",
+           .fallback = "false"),
 };
+
+bool average_is_greedy(const struct average_entry *a)
+{
+    return a->greedy.text || a->greedy.ids;
+}
 
 static bool is_given(const struct option_scope *scope, const char *key)
 {
@@ -44,12 +56,25 @@ static bool is_given(const struct option_scope *scope, const char *key)
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    static const char *const sliding[] = {"window", "decay", "phase", "stride"};
+    static const char *const sliding[] = {"window", "decay", "phase", "stride"}, *const equal[] = {
+                                                                                     "window",
+                                                                                     "decay",
+                                                                                     "stride",
+                                                                                     "weights"};
     const struct average_entry *a = entry;
+    const bool greedy = average_is_greedy(a);
     double sum = 0;
-    if (!a->of && a->window == 0 && a->decay == 0)
+    if (!a->of && a->window == 0 && a->decay == 0 && !greedy)
         PASS(options_fail(scope, NULL, e,
-                          "expected `window` (LAWA), `decay` (moving average) or `of` (soup)"));
+                          "expected `window` (LAWA), `decay` (moving average), `of` (soup) or "
+                          "`greedy` (soup chosen by loss)"));
+    for (size_t i = 0; greedy && i < sizeof equal / sizeof *equal; i++)
+        if (is_given(scope, equal[i]))
+            PASS(options_fail(scope, equal[i], e,
+                              "does not go with `greedy`, a mean in equal "
+                              "parts of what it chooses"));
+    if (a->evaluated && !greedy)
+        PASS(options_fail(scope, "evaluated", e, "goes with `greedy`, whose text it concerns"));
     for (size_t i = 0; a->of && i < sizeof sliding / sizeof *sliding; i++)
         if (is_given(scope, sliding[i]))
             PASS(options_fail(scope, sliding[i], e,
@@ -157,15 +182,23 @@ static enum status fail_phase(const struct making *k, struct err *e)
                         k->m->trajectory, k->a->phase, advice);
 }
 
+/* *rows (the caller frees) = the n stored rows of the phase, at least one. */
+static enum status find_phase(const struct making *k, int64_t **rows, int64_t *n, struct err *e)
+{
+    const char *phase = k->a->phase;
+    *n = 0;
+    PASS(mem_zero(rows, k->m->n_stored, sizeof **rows, "rows", e));
+    for (int64_t i = 0; i < k->m->n_stored; i++)
+        if (!phase || strcmp(k->m->rows[i].phase, phase) == 0) (*rows)[(*n)++] = i;
+    return *n == 0 ? fail_phase(k, e) : OK;
+}
+
 static enum status add_sliding(struct making *k, struct err *e)
 {
     enum status st = OK;
     const struct average_entry *a = k->a;
     int64_t *rows = NULL, n = 0;
-    TRY(mem_zero(&rows, k->m->n_stored, sizeof *rows, "rows", e));
-    for (int64_t i = 0; i < k->m->n_stored; i++)
-        if (!a->phase || strcmp(k->m->rows[i].phase, a->phase) == 0) rows[n++] = i;
-    if (n == 0) TRY(fail_phase(k, e));
+    TRY(find_phase(k, &rows, &n, e));
     if (a->window > n)
         TRY(options_fail(k->scope, "window", e, "%lld checkpoints; %s has %lld%s%s",
                          (long long)a->window, k->m->trajectory, (long long)n,
@@ -242,6 +275,21 @@ done:
     return st;
 }
 
+/* A greedy soup of all checkpoints of the phase. */
+static enum status add_greedy(struct making *k, struct err *e)
+{
+    enum status st = OK;
+    struct average_member *members = NULL;
+    int64_t *rows = NULL, n;
+    TRY(find_phase(k, &rows, &n, e));
+    TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
+    for (int64_t i = 0; i < n; i++) members[i] = (struct average_member){k->model, rows[i], 1};
+    st = add_row(k, k->a->name, members, n, e);
+done:
+    free(rows);
+    return st;
+}
+
 /* --- all --- */
 
 static enum status resolve_model(struct sweep *s, int64_t model, const struct option_scope *scope,
@@ -260,7 +308,10 @@ static enum status resolve_model(struct sweep *s, int64_t model, const struct op
                 PASS(options_fail(&entry, "name", e,
                                   "the name %s is already that of averages[%lld]", k.a->name,
                                   (long long)j));
-        PASS(k.a->of ? add_soup(&k, e) : add_sliding(&k, e));
+        if (k.a->of)
+            PASS(add_soup(&k, e));
+        else
+            PASS(average_is_greedy(k.a) ? add_greedy(&k, e) : add_sliding(&k, e));
     }
     return OK;
 }

@@ -166,6 +166,19 @@ static bool absent(const void *entry)
 const struct option_table data_table = {OPTION_ROWS(keys, data_options), .begin = data_begin,
                                         .finish = finish, .absent = absent};
 
+static enum status check_scored(void *entry, const struct option_scope *scope, struct err *e)
+{
+    const char *key, *what = fault(entry, &key);
+    return what ? options_fail(scope, key, e, "%s", what) : OK;
+}
+
+const struct option_table data_heldout_table = {.options = keys + LABEL_KEYS,
+                                                .n = sizeof keys / sizeof *keys - LABEL_KEYS -
+                                                     CALIBRATION_KEYS - PRESET_KEYS,
+                                                .size = sizeof(struct data_options),
+                                                .finish = check_scored,
+                                                .absent = absent};
+
 const struct option_table data_scored_table = {.options = keys + LABEL_KEYS,
                                                .n = sizeof keys / sizeof *keys - LABEL_KEYS -
                                                     CALIBRATION_KEYS - PRESET_KEYS,

@@ -125,7 +125,8 @@ enum { AVERAGE_WEIGHTS_MAX = 64 };
 enum average_dtype { AVERAGE_MEMBERS, AVERAGE_F32 };
 
 /* An entry of `averages`: averages of a model's checkpoints, which exist nowhere on disk. One of
- * window, decay (with or without a window) and of says which kind it is. */
+ * window, decay (with or without a window), of and greedy (with or without `of`) says which kind it
+ * is. */
 struct average_entry {
     char *name;
     int64_t window; /* checkpoints in each average; 0: not given */
@@ -136,6 +137,9 @@ struct average_entry {
     char *phase;                         /* only checkpoints of this phase; NULL: all */
     int64_t stride; /* checkpoints from one average to the next; 0: the last average alone */
     int dtype;      /* enum average_dtype */
+    struct data_options greedy; /* soup: keeps only members that do not make the loss on this text
+                                   larger; neither text nor ids: keeps all */
+    bool evaluated;             /* that text may share sequences with those that are evaluated on */
 };
 
 struct model_entry {
@@ -245,6 +249,8 @@ extern const struct option_table sweep_table, model_table, average_table, method
     curvature_section_table, surface_table, export_table, run_table;
 /* The keys of data_table that concern a text that one command scores: no label, no padding. */
 extern const struct option_table data_scored_table;
+/* The same with checks between the keys: a section for a text that is scored and has no label. */
+extern const struct option_table data_heldout_table;
 extern const struct option_table row_table; /* columns of a trajectory */
 
 /* The words of enum second_order_depth and enum surface_plane; NULL after the last. */
@@ -257,9 +263,12 @@ json_t *method_entry_to_json(const struct method_entry *m);
 json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);
+/* Whether members of the average are chosen by the loss on a text. */
+bool average_is_greedy(const struct average_entry *a);
 /* Appends the averages that `averages` ask for to the rows of their models: names ENTRY@CHECKPOINT
- * for those that slide, ENTRY for a soup; step, tokens, learning rate and phase of the last member.
- * scope: of the sweep. ERR_USAGE: a name that is unknown or there twice, too few checkpoints. */
+ * for those that slide, ENTRY for a soup, whose members are all candidates if it is greedy; step,
+ * tokens, learning rate and phase of the last member. scope: of the sweep. ERR_USAGE: a name that
+ * is unknown or there twice, too few checkpoints. */
 MUST_USE enum status averages_resolve(struct sweep *s, const struct option_scope *scope,
                                       struct err *e);
 /* The weight of member i of n, the oldest being 0: 1 if decay is 0, else that in the moving average

@@ -30,8 +30,9 @@ struct part_context {
     struct saved *saved[PART_N]; /* state of the parts' work, ended with the visit (part_saved.h) */
     void *state[PART_N];         /* private state of each part, NULL until the part is opened */
     const struct part_engine *engine;
-    char seen[PART_N][HASH_HEX]; /* of each part, when the visit began: visit_seen */
-    struct err *lost;            /* why a record could not be given away, which ends the visit */
+    char seen[PART_N][HASH_HEX];  /* of each part, when the visit began: visit_seen */
+    struct err *lost;             /* why a record could not be given away, which ends the visit */
+    struct greedy_choice *choice; /* of the visit's own weights (weights_greedy.h) */
 };
 
 /* Memory limit of a rank in bytes; 0: none. */
@@ -62,9 +63,11 @@ struct part_engine {
                             const struct variant *variant, const struct weights_sink *sink,
                             struct err *e);
     /* *datasets (a new reference) = the metrics of checkpoint c in full precision: {DATASET:
-     * {FIELD: number, ...}, ...}; *planned = peak memory of a rank in bytes. */
+     * {FIELD: number, ...}, ...}; *planned = peak memory of a rank in bytes. text: what it is
+     * evaluated on; NULL: the visit's texts, and the visit's pace is told. */
     enum status (*evaluate)(const struct part_context *context, struct checkpoint *c,
-                            json_t **datasets, int64_t *planned, struct err *e);
+                            const struct data_options *text, json_t **datasets, int64_t *planned,
+                            struct err *e);
     /* Emits the completion of the cell of a variant of the visit, whose parts are through with it,
      * unless the cell has failed or it is there. Not collective; only the group's rank 0 emits. */
     enum status (*complete)(const struct part_context *context, const struct variant *variant,

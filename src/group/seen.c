@@ -71,5 +71,6 @@ static void seen_folder(char seen[HASH_HEX], const char *folder)
 void seen_weights(char seen[HASH_HEX], const struct weights *w)
 {
     if (w->kind == WEIGHTS_STORED && w->path) seen_folder(seen, w->path);
+    if (w->kind == WEIGHTS_GREEDY) seen_data(seen, &w->heldout);
     for (int64_t i = 0; i < w->n; i++) seen_weights(seen, &w->parts[i]);
 }

@@ -40,7 +40,7 @@ static bool absent(const void *weights)
 
 static bool has_coefficients(const struct weights *w)
 {
-    return w->kind == WEIGHTS_SUM || w->kind == WEIGHTS_AVERAGE;
+    return w->kind == WEIGHTS_SUM || w->kind == WEIGHTS_AVERAGE || w->kind == WEIGHTS_GREEDY;
 }
 
 static enum status finish(void *weights, const struct option_scope *scope, struct err *e)
@@ -50,6 +50,8 @@ static enum status finish(void *weights, const struct option_scope *scope, struc
         PASS(options_fail(scope, "path", e, "stored weights without a path"));
     if (w->kind != WEIGHTS_STORED && w->n == 0)
         PASS(options_fail(scope, "parts", e, "%s weights of nothing", weights_kinds[w->kind]));
+    if (w->kind == WEIGHTS_GREEDY && !w->identity)
+        PASS(options_fail(scope, "identity", e, "missing in greedy weights"));
     const struct option_scope parts = options_in(scope, "parts");
     for (int64_t i = 0; has_coefficients(w) && i < w->n; i++) {
         const struct option_scope part = options_entry(&parts, i);
@@ -67,6 +69,10 @@ static const struct option fields[] = {
     OPTION(weights, parts, LIST, "", OPTION_ENTRIES(weights, n, &weights_table)),
     OPTION(weights, coefficient, REAL, "", OPTION_ANY_REAL),
     OPTION(weights, f32, BOOL, ""),
+    OPTION(weights, heldout, GROUP, "", .table = &data_heldout_table),
+    OPTION(weights, identity, TEXT, ""),
+    OPTION(weights, evaluated, BOOL, ""),
+    OPTION(weights, chosen, BOOL, ""),
     OPTION(weights, variant, GROUP, "", .table = &variant_table),
     OPTION(weights, stream, INT, "", OPTION_ANY_INT),
 };
@@ -100,7 +106,7 @@ static bool shows_coefficients(const struct weights *w)
 {
     bool ones = w->kind == WEIGHTS_AVERAGE;
     for (int64_t i = 0; i < w->n; i++) ones = ones && w->parts[i].coefficient == 1;
-    return has_coefficients(w) && !ones;
+    return has_coefficients(w) && w->kind != WEIGHTS_GREEDY && !ones;
 }
 
 /* Appends one term to *text. */
@@ -132,7 +138,10 @@ enum status weights_recipe(const struct weights *w, char **out, struct err *e)
     else
         TRY(mem_format(&text, e, "%s%s", weights_kinds[w->kind], w->f32 ? " f32" : ""));
     for (int64_t i = 0; i < w->n; i++) TRY(add_term(w, i, &text, e));
-    TRY(mem_format(out, e, "%s)", text));
+    if (w->kind == WEIGHTS_GREEDY)
+        TRY(mem_format(out, e, "%s; text %s)", text, w->identity));
+    else
+        TRY(mem_format(out, e, "%s)", text));
 done:
     free(text);
     return st;
@@ -147,7 +156,8 @@ const char *weights_folder(const struct weights *w)
 int64_t weights_reads(const struct weights *w)
 {
     int64_t n = w->kind == WEIGHTS_STORED;
-    for (int64_t i = 0; i < w->n; i++) n += weights_reads(&w->parts[i]);
+    for (int64_t i = 0; i < w->n; i++)
+        if (!w->chosen || w->parts[i].coefficient != 0) n += weights_reads(&w->parts[i]);
     return n;
 }
 

@@ -11,6 +11,7 @@ enum weights_kind {
     WEIGHTS_STORED,    /* the folder at path */
     WEIGHTS_SUM,       /* sum of coefficient * part over the parts (checkpoint_combine) */
     WEIGHTS_AVERAGE,   /* the mean of the parts by their coefficients (checkpoint_average) */
+    WEIGHTS_GREEDY,    /* the mean of those parts that a text chooses (weights_greedy.h) */
     WEIGHTS_QUANTIZED, /* the first part with its linears quantized as `variant` */
     WEIGHTS_RANDOM,    /* a direction with the norms of the first part's rows (checkpoint_random) */
     WEIGHTS_KIND_N
@@ -34,9 +35,13 @@ struct weights {
     char *name; /* its name in recipes; NULL: the path */
     char *path; /* stored */
     int64_t n;
-    struct weights *parts;  // (n) the sources that it is computed from
-    double coefficient;     /* of this source in a sum or an average that it is a part of */
-    bool f32;               /* average: its values are not rounded to the parts' type */
+    struct weights *parts; // (n) the sources that it is computed from
+    double coefficient;    /* of this source in a sum or an average that it is a part of */
+    bool f32;              /* average, greedy: its values are not rounded to the parts' type */
+    struct data_options heldout; /* greedy: the text */
+    char *identity;              /* greedy: digest of the text and how it is cut */
+    bool evaluated; /* greedy: the text may share sequences with those that are evaluated on */
+    bool chosen;    /* greedy: the choice is known: parts with a coefficient other than 0 */
     struct variant variant; /* quantized */
     uint64_t stream;        /* random: stream of the random numbers (rng.h) */
 };
@@ -52,12 +57,12 @@ extern const struct option_table variant_table, weights_table;
 extern const char *const weights_kinds[];
 /* *out (the caller frees) = a text that says how w is computed from stored sources, by their names:
  * "average(a, b)", "average f32(2 a, 1 b)", "sum(0.5 a, 0.5 b)"; coefficients that are all 1 are
- * left out of an average. "" for a stored one. It is part of cell keys unless it is "". ERR_NOMEM.
- */
+ * left out of an average. "greedy(a, b, c; text DIGEST)" names all that it chooses from. "" for a
+ * stored one. It is part of cell keys unless it is "". ERR_NOMEM. */
 MUST_USE enum status weights_recipe(const struct weights *w, char **out, struct err *e);
 /* The stored folder whose config.json and tokenizer it uses; borrowed. */
 const char *weights_folder(const struct weights *w);
-/* Number of stored folders that are read to read it once. */
+/* Number of stored folders that are read to read it once; at most so many if it is greedy. */
 int64_t weights_reads(const struct weights *w);
 /* Whether all stored folders that it needs exist. */
 bool weights_present(const struct weights *w);
@@ -65,8 +70,8 @@ bool weights_present(const struct weights *w);
 struct part_context;
 /* Opens the source; close *out with checkpoint_close. checkpoint_hash of *out identifies the files
  * and the computation. context: the running visit (part.h), then collective on its group; NULL:
- * local, without quantized weights (ERR_USAGE). ERR_IO, ERR_FORMAT, ERR_SHAPE: a folder is missing,
- * damaged, or does not match the others. */
+ * local, without quantized weights and without a choice that is to be made (ERR_USAGE). ERR_IO,
+ * ERR_FORMAT, ERR_SHAPE: a folder is missing, damaged, or does not match the others. */
 MUST_USE enum status weights_open(const struct weights *w, const struct part_context *context,
                                   struct checkpoint **out, struct err *e);
 /* The same from parts (w->n) that are already open; collective only if w is quantized. */

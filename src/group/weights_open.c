@@ -2,6 +2,7 @@
 #include "checkpoint/derived.h"
 #include "group/part.h"
 #include "group/weights_file.h"
+#include "group/weights_greedy.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -98,16 +99,19 @@ static enum status open_random(const struct weights *w, const struct part_contex
     return checkpoint_random(parts[0], w->stream, out, e);
 }
 
-const char *const weights_kinds[] = {
-    [WEIGHTS_STORED] = "stored",       [WEIGHTS_SUM] = "sum",       [WEIGHTS_AVERAGE] = "average",
-    [WEIGHTS_QUANTIZED] = "quantized", [WEIGHTS_RANDOM] = "random", [WEIGHTS_KIND_N] = NULL};
+const char *const weights_kinds[] = {[WEIGHTS_STORED] = "stored",
+                                     [WEIGHTS_SUM] = "sum",
+                                     [WEIGHTS_AVERAGE] = "average",
+                                     [WEIGHTS_GREEDY] = "greedy",
+                                     [WEIGHTS_QUANTIZED] = "quantized",
+                                     [WEIGHTS_RANDOM] = "random",
+                                     [WEIGHTS_KIND_N] = NULL};
 
 /* parts: the open parts, in the order of w->parts. */
-static opener *const kind_open[] = {[WEIGHTS_STORED] = open_stored,
-                                    [WEIGHTS_SUM] = open_sum,
-                                    [WEIGHTS_AVERAGE] = open_average,
-                                    [WEIGHTS_QUANTIZED] = open_quantized,
-                                    [WEIGHTS_RANDOM] = open_random};
+static opener *const kind_open[] = {
+    [WEIGHTS_STORED] = open_stored,       [WEIGHTS_SUM] = open_sum,
+    [WEIGHTS_AVERAGE] = open_average,     [WEIGHTS_GREEDY] = weights_open_greedy,
+    [WEIGHTS_QUANTIZED] = open_quantized, [WEIGHTS_RANDOM] = open_random};
 
 enum status weights_open_from(const struct weights *w, const struct part_context *context,
                               struct checkpoint *const *parts, struct checkpoint **out,
@@ -136,7 +140,9 @@ enum status weights_hash(const struct weights *w, char hash[HASH_HEX], struct er
 {
     enum status st = OK;
     struct checkpoint *c = NULL;
-    TRY(weights_open(w, NULL, &c, e));
+    struct weights any = *w; /* shallow: the digest of a greedy soup is the same for any choice */
+    any.chosen = true;
+    TRY(weights_open(&any, NULL, &c, e));
     memcpy(hash, checkpoint_hash(c), HASH_HEX);
 done:
     checkpoint_close(c);

@@ -278,6 +278,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     char tokenizer[HASH_HEX], *recipe = NULL;
     *c = (struct plan_checkpoint){.model = model, .row = row};
     TRY(plan_find_weights(p->sweep, model, row, &c->weights, e));
+    TRY(plan_find_heldout(p, c, e));
     TRY(weights_recipe(&c->weights, &recipe, e));
     TRY(plan_tokenizer_identity(p, m, weights_folder(&c->weights), tokenizer, e));
     /* Keys of a stored checkpoint contain only its name. */
@@ -362,14 +363,15 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
     const char *average = row->average ? m->averages[row->average - 1].name : NULL;
     char *recipe = NULL;
     TRY(weights_recipe(&c->weights, &recipe, e));
-    json_array_append_new(
-        list, json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:o*}", "name",
-                        row->checkpoint, "step", (json_int_t)row->step, "tokens",
-                        json_number_new(row->tokens), "learning_rate",
-                        json_number_new(row->learning_rate), "phase", row->phase, "kind",
-                        weights_kinds[c->weights.kind], "recipe", recipe, "average", average, "key",
-                        c->key, "curvature_key", c->curvature_key[0] ? c->curvature_key : NULL,
-                        "columns", plan_columns_of(columns, p->sweep, c->model, c->row)));
+    json_array_append_new(list,
+                          json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:o*}",
+                                    "name", row->checkpoint, "step", (json_int_t)row->step,
+                                    "tokens", json_number_new(row->tokens), "learning_rate",
+                                    json_number_new(row->learning_rate), "phase", row->phase,
+                                    "kind", row->average ? "average" : "stored", "recipe", recipe,
+                                    "average", average, "key", c->key, "curvature_key",
+                                    c->curvature_key[0] ? c->curvature_key : NULL, "columns",
+                                    plan_columns_of(columns, p->sweep, c->model, c->row)));
 done:
     free(recipe);
     return st;

@@ -70,9 +70,10 @@ struct plan_costs {
     int64_t n;
     struct plan_model *models; // (models of the sweep)
     struct cost_tokens evaluation, calibration, curvature;
-    struct cost_tokens *texts; // (evaluations of the sweep) that are in `evaluation` together
-    struct cost_rates rates;   /* nominal, until the caller sets them */
-    int64_t learned;           /* finished records used for corrections */
+    struct cost_tokens *texts;   // (evaluations of the sweep) that are in `evaluation` together
+    struct cost_tokens *heldout; // (checkpoints of the plan) that greedy soups are chosen by
+    struct cost_rates rates;     /* nominal, until the caller sets them */
+    int64_t learned;             /* finished records used for corrections */
 };
 
 struct plan {
@@ -188,7 +189,8 @@ MUST_USE enum status plan_visits_begun(const struct plan *p, struct plan_visits 
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are
  * missing, or have millions of tokens, are judged by their options only. If the plan looks ahead,
- * also about texts that give no sequence to a model whose checkpoints are there. ERR_NOMEM. */
+ * also about texts that give no sequence to a model whose checkpoints are there. ERR_USAGE: a
+ * greedy soup is chosen by sequences that are evaluated on; ERR_NOMEM. */
 MUST_USE enum status plan_warn(const struct plan *p, struct err *e);
 /* Logs a warning for each input file that has changed since the newest plan of the view (NULL:
  * none), because what was measured with it is pending again. ERR_NOMEM. */
@@ -240,7 +242,8 @@ void plan_costs_learn(struct plan *p, const struct results_view *view);
 MUST_USE enum status plan_visit_price(const struct plan *p, const int64_t *variants,
                                       struct plan_visit *v, struct err *e);
 /* Cost of a visit of one checkpoint with n of the plan's variants and all requested parts; it reads
- * as much as the model's checkpoints, averages among them, do on average. */
+ * as much as the model's checkpoints, averages among them, do on average, and chooses members of
+ * greedy soups for as long. */
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants,
                             int64_t n);
 

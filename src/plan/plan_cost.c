@@ -17,6 +17,7 @@ void plan_costs_free(struct plan_costs *c)
     }
     free(c->models);
     free(c->texts);
+    free(c->heldout);
     *c = (struct plan_costs){0};
 }
 
@@ -123,6 +124,10 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
         c->texts[i] = tokens_counted(p, &cache, &s->evaluations[i]);
         add_tokens(&c->evaluation, &c->texts[i]);
     }
+    TRY(mem_zero(&c->heldout, p->n_checkpoints, sizeof *c->heldout, "texts", e));
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
+            c->heldout[i] = tokens_counted(p, &cache, &p->checkpoints[i].weights.heldout);
     if (!p->task[PART_SECOND_ORDER] && !p->task[PART_CURVATURE]) goto done;
     TRY(plan_curvature_data(p, 0, &data, e));
     c->curvature = tokens_counted(p, &cache, &data);
@@ -257,7 +262,9 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     const bool point = visit->task[PART_SURFACE];
     struct cost shared =
         point ? point_cost(p, v) : shared_cost(p, v->model, variants, visit->n_variants);
+    const struct cost choice = plan_choice_cost(p, visit);
     if (!point) shared.bytes *= (double)weights_reads(&visit->weights);
+    if (!point) cost_add(&shared, &choice, 1);
     v->n_pieces = point ? 0 : visit_pieces(visit);
     PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
     PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * PART_N, sizeof *v->seconds, "visits", e));
@@ -305,6 +312,8 @@ struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *
     for (int k = 0; k < PART_N; k++)
         if (!visit_part(k)->of_cells) cost_add(&c, &m->once[k], 1);
     c.bytes *= mean_reads(p, model);
+    const struct cost choice = plan_mean_choice_cost(p, model);
+    cost_add(&c, &choice, 1);
     return c;
 }
 

@@ -47,6 +47,22 @@ MUST_USE enum status plan_find_weights(const struct sweep *s, int64_t model, int
 /* The checkpoint before c in training, or the average before c of the same entry; NULL: none. */
 const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c);
 
+/* --- plan_warnings.c --- */
+/* Whether the text is read for the sake of a warning: some seconds of tokenizing. */
+bool plan_text_is_short(const struct data_options *d);
+
+/* --- plan_soups.c --- */
+/* Sets the text of a greedy soup and its digest, which is part of the keys. Errors of
+ * plan_data_identity. */
+MUST_USE enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct err *e);
+/* ERR_USAGE: a greedy soup is chosen by sequences that are evaluated on. Long texts are left to the
+ * visits. */
+MUST_USE enum status plan_check_heldout(const struct plan *p, struct err *e);
+/* What a visit of a checkpoint spends on choosing members; what one of the model does on average.
+ */
+struct cost plan_choice_cost(const struct plan *p, const struct visit *v);
+struct cost plan_mean_choice_cost(const struct plan *p, int64_t model);
+
 /* --- plan_lengths.c --- */
 /* p->lengths: first the positions, which settle all lengths; then, with variants there, keys. */
 MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);

@@ -1,4 +1,5 @@
 /* Finds the missing cells and makes the visits that compute them. */
+#include "group/weights_greedy.h"
 #include "measure/curvature.h"
 #include "measure/second_order.h"
 #include "measure/warm.h"
@@ -336,6 +337,8 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     if (v->cells_only && v->n_variants == 0 && v->task[PART_SECOND_ORDER])
         drop_task(v, PART_SECOND_ORDER);
     PASS(find_curvature(&s, e));
+    /* Only the checkpoint's record says what was chosen. */
+    if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
     *wanted = !v->cells_only || v->n_variants > 0 || v->task[PART_CURVATURE];
     return OK;
 }

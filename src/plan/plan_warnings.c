@@ -63,11 +63,16 @@ static void warn_unread(const char *model, const char *data, const struct data_o
         warn_of_length(model, data, &block, 0, 1, positions);
 }
 
+bool plan_text_is_short(const struct data_options *d)
+{
+    return cost_tokens_of(d).tokens <= most_read;
+}
+
 static bool readable(const struct visit *v)
 {
-    bool ok = cost_tokens_of(&v->calibration).tokens <= most_read;
+    bool ok = plan_text_is_short(&v->calibration);
     for (int64_t i = 0; i < v->n_evaluations; i++)
-        ok = ok && cost_tokens_of(&v->evaluations[i]).tokens <= most_read;
+        ok = ok && plan_text_is_short(&v->evaluations[i]);
     return ok;
 }
 
@@ -155,6 +160,7 @@ enum status plan_warn(const struct plan *p, struct err *e)
     enum status st = OK;
     struct visit_cache cache = {0};
     struct visit_inputs last = {0};
+    TRY(plan_check_heldout(p, e));
     for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, e));
 done:
     visit_cache_free(&cache);

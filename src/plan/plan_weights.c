@@ -41,8 +41,10 @@ enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
     const struct model_entry *m = &s->models[model];
     const struct trajectory_row *r = &m->rows[row];
     if (!r->average) return find_stored(m, row, r->checkpoint, out, e);
-    out->kind = WEIGHTS_AVERAGE;
-    out->f32 = m->averages[r->average - 1].dtype == AVERAGE_F32;
+    const struct average_entry *a = &m->averages[r->average - 1];
+    out->kind = average_is_greedy(a) ? WEIGHTS_GREEDY : WEIGHTS_AVERAGE;
+    out->f32 = a->dtype == AVERAGE_F32;
+    out->evaluated = a->evaluated;
     PASS(mem_zero(&out->parts, r->n_members, sizeof *out->parts, "members of an average", e));
     for (; out->n < r->n_members; out->n++)
         PASS(find_member(s, model, &r->members[out->n], &out->parts[out->n], e));

@@ -58,12 +58,19 @@ done:
     return st;
 }
 
+/* A text that only some records have. */
+static bool is_optional(const struct field *f)
+{
+    return f->type == FIELD_TEXT && f->place == IN_RECORD && strcmp(f->name, "message") != 0;
+}
+
 static enum status read_field(const struct frame_reader *f, const char *group,
                               const struct field *field, int64_t n, struct column *out,
                               struct err *e)
 {
     const enum field_place place = field->place;
-    bool may_miss = place == IN_VALUES || place == IN_INNER || place == IN_LIST;
+    bool may_miss =
+        place == IN_VALUES || place == IN_INNER || place == IN_LIST || is_optional(field);
     if (may_miss && !h5_has(f->in->file, group, field->variable)) return OK;
     return read_column(f->in, group, field->variable, field->type, n, out, e);
 }
@@ -109,8 +116,9 @@ static enum status make_record(struct frame_reader *f, int64_t i, enum result_st
     NEED(json_array_append_new(f->records, record) == 0, ERR_FORMAT,
          "%s: %s: row %lld does not make a record", f->in->path, k->group, (long long)i);
     if (state == STATE_PENDING) return OK;
-    NEED((!k->inner || member(record, k->inner->plan, json_object)) &&
-             (!k->tables || member(record, "tables", json_object)) &&
+    /* Kinds with an inner axis have tables in some records only. */
+    NEED((k->inner || !k->tables || member(record, "tables", json_object)) &&
+             (!k->inner || member(record, k->inner->plan, json_object)) &&
              (!k->list || member(record, k->list->name, json_array)),
          ERR_NOMEM, "out of memory for a record");
     /* Only whole records need labels, which are known from the plan. */
@@ -174,7 +182,7 @@ static enum status set_field(const struct frame_reader *f, const struct field *f
 {
     json_t *value = NULL;
     const bool json = field->place == FRAME_JSON;
-    if (is_missing(c, i) || (json && !text_at(c, i)[0])) return OK;
+    if (is_missing(c, i) || ((json || is_optional(field)) && !text_at(c, i)[0])) return OK;
     json_t *object = object_of(f, field->place, i);
     if (!object) return OK;
     if (json)
@@ -259,12 +267,14 @@ static enum status add_table(const struct frame_reader *f, const struct record_t
 {
     enum status st = OK;
     struct column number = {0}, c = {0};
+    /* Cubes of earlier versions lack some tables. */
+    if (!h5_has(f->in->file, t->group, f->kind->number)) goto done;
     TRY(read_column(f->in, t->group, f->kind->number, FIELD_INTEGER, -1, &number, e));
     for (const struct field *field = t->columns; field->name; field++) {
         TRY(read_field(f, t->group, field, number.n, &c, e));
         for (int64_t i = 0; i < c.n; i++) {
-            const json_t *record = json_array_get(f->records, (size_t)number.data.i[i]);
-            json_t *table = member(json_object_get(record, "tables"), t->name, json_object);
+            json_t *record = json_array_get(f->records, (size_t)number.data.i[i]);
+            json_t *table = member(member(record, "tables", json_object), t->name, json_object);
             json_array_append_new(member(table, field->name, json_array), value_at(&c, i));
         }
         column_free(&c);

@@ -7,6 +7,13 @@ static const struct field fields[] = {
     {"weights_hash", "weights_hash", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
      "digest of the checkpoint's weights"},
 
+    {"soup_text", "soup_text", IN_RECORD, FIELD_TEXT, STABLE, NULL,
+     "text that the members of a greedy soup are chosen by"},
+    {"soup_members", "soup_members", IN_RECORD, FIELD_TEXT, STABLE, NULL,
+     "members of a greedy soup, the best first"},
+
+    {"soup_loss", "soup_loss", IN_VALUES, FIELD_REAL, STABLE, "nat",
+     "cross-entropy per token of a greedy soup on the text that it is chosen by"},
     {"parameters", "parameters", IN_VALUES, FIELD_INTEGER, STABLE, "1",
      "parameters, embeddings included"},
     {"parameters_non_embedding", "parameters_non_embedding", IN_VALUES, FIELD_INTEGER, STABLE, "1",
@@ -47,6 +54,21 @@ static const struct field fields[] = {
     {0},
 };
 
+static const struct field candidates[] = {
+    {"candidate", "candidate", IN_LIST, FIELD_TEXT, STABLE, NULL,
+     "checkpoint that a greedy soup may have as a member, in the order of trial"},
+    {"heldout_loss", "heldout_loss", IN_LIST, FIELD_REAL, STABLE, "nat",
+     "its own cross-entropy per token on the text that the soup is chosen by"},
+    {"soup_loss", "soup_loss", IN_LIST, FIELD_REAL, STABLE, "nat", "that of the soup with it"},
+    {"kept", "kept", IN_LIST, FIELD_INTEGER, STABLE, "1", "1: it is a member; 0: it is not"},
+    {0},
+};
+
+static const struct record_table tables[] = {
+    {"candidates", "soup_candidates", candidates},
+    {0},
+};
+
 const struct kind kind_checkpoint = {
     .name = "checkpoint",
     .group = "checkpoints",
@@ -54,9 +76,11 @@ const struct kind kind_checkpoint = {
     .inner = &axis_dataset,
     .fields = fields,
     .sequences = true,
+    .tables = tables,
     .plan_key = "key",
     .number = "checkpoint_number",
     .number_long_name = "number of the checkpoint",
+    .axis_long_names = {"trajectory of the checkpoint", "name of the checkpoint"},
     .whole_grid = true,
     .report = REPORT_NONE,
     .noun = "checkpoints",

@@ -1,4 +1,5 @@
 /* Makes the records of a visit's checkpoint and cells. */
+#include "group/weights_greedy.h"
 #include "util/clock.h"
 #include "visit/visit_internal.h"
 #include <math.h>
@@ -29,6 +30,18 @@ static void set_checkpoint_costs(json_t *values, const struct part_context *c, c
         record_number(values, "planned_memory", (double)c->provenance.memory_planned);
 }
 
+/* Which members of a greedy soup were chosen, and by which losses. */
+static void set_choice(json_t *record, const json_t *choice)
+{
+    if (!choice) return;
+    json_object_set(record, "soup_text", json_object_get(choice, "text"));
+    json_object_set(record, "soup_members", json_object_get(choice, "members"));
+    json_object_set(json_object_get(record, "values"), "soup_loss",
+                    json_object_get(choice, "loss"));
+    json_object_set_new(record, "tables",
+                        json_pack("{s:O}", "candidates", json_object_get(choice, "candidates")));
+}
+
 json_t *record_checkpoint(const struct part_context *c, const struct run *r,
                           const struct err *failure)
 {
@@ -36,6 +49,7 @@ json_t *record_checkpoint(const struct part_context *c, const struct run *r,
     json_t *values = json_object_get(record, "values");
     set_checkpoint_costs(values, c, r);
     if (failure->code != OK) return record;
+    set_choice(record, c->choice->record);
     record_integer(values, "parameters", model_shape(r->model)->parameters);
     record_integer(values, "parameters_non_embedding",
                    model_shape(r->model)->parameters_non_embedding);

@@ -1,5 +1,6 @@
 /* Runs a visit: opens its checkpoint, then runs its parts one after the other. */
 #include "group/part_saved.h"
+#include "group/weights_greedy.h"
 #include "linalg/linalg.h"
 #include "util/agree.h"
 #include "util/clock.h"
@@ -94,6 +95,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     struct pace pace;
     char *fingerprint = NULL;
     struct err lost = {0};
+    struct greedy_choice choice = {0};
     struct part_context c = {.visit = v,
                              .hooks = hooks,
                              .group = &group,
@@ -104,7 +106,8 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
                              .provenance = {.visit = v, .weights_hash = ""},
                              .pace = &pace,
                              .engine = &walk_engine,
-                             .lost = &lost};
+                             .lost = &lost,
+                             .choice = &choice};
     pace_open(&pace, v, hooks, cache);
     TRY(group_open(comm, &group, e));
     TRY(group_open(MPI_COMM_SELF, &self, e));
@@ -126,6 +129,7 @@ done:
         if (c.state[i]) visit_part(i)->close(&c);
         free(c.state[i]);
     }
+    greedy_choice_end(&c, st);
     model_close(c.model);
     checkpoint_close(c.checkpoint);
     group_close(&group);

@@ -225,7 +225,7 @@ static enum status walk_checkpoint(const struct part_context *context, struct ch
     if (st == OK) st = walk_init(&r, context, v, model, e);
     TRY(group_agree(context->group, st, e));
     r.sink = sink;
-    if (datasets) r.pace = context->pace;
+    if (datasets && v->evaluations == context->visit->evaluations) r.pace = context->pace;
     TRY(walk_prepare(&r, e));
     TRY(walk_go(&r, e));
     for (int64_t i = 0; i < r.n; i++)
@@ -251,10 +251,16 @@ static enum status quantize(const struct part_context *context, struct checkpoin
 }
 
 static enum status evaluate(const struct part_context *context, struct checkpoint *c,
-                            json_t **datasets, int64_t *planned, struct err *e)
+                            const struct data_options *text, json_t **datasets, int64_t *planned,
+                            struct err *e)
 {
     struct visit v = *context->visit; /* shallow */
     v.n_variants = 0;
+    if (text) {
+        v.evaluations = (struct data_options *)(uintptr_t)text;
+        v.n_evaluations = 1;
+        v.calibration = (struct data_options){0};
+    }
     return walk_checkpoint(context, c, &v, NULL, datasets, planned, e);
 }
 

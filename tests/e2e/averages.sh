@@ -50,6 +50,7 @@ models:
       - {name: one, window: 1, stride: 2}
       - {name: ema, decay: 0.25, stride: 0, dtype: f32}
       - {name: soup, of: [step001000, cool/step000800], weights: [1, 3]}
+      - {name: greedy, of: [step000500, step000700, cool/step000800, step001000, step000900], greedy: {text: text.txt, length: 64, skip: 300, samples: 4}}
   - name: cool
     branch_of: main
     trajectory: cool.csv
@@ -66,17 +67,20 @@ average "$work/lawa-700" "${m}500" "${m}700"
 average "$work/lawa-900" "${m}700" "${m}900"
 average "$work/ema-1000" "${m}500" "${m}700" "${m}900" "$work/main/step001000" --ema 0.25 --dtype f32
 average "$work/soup-1" "$work/main/step001000" "$quickstart/cooldown/step000800" --weights 1,3
+candidates=("${m}500" "${m}700" "$quickstart/cooldown/step000800" "$work/main/step001000" "${m}900")
+average "$work/greedy-1" "${candidates[@]}" --greedy --text "$work/text.txt" --length 64 --skip 300 --samples 4 \
+    --tokenizer "$main/tokenizer.json" >"$work/chosen"
 {
     settings disk
     echo "surfaces: [{name: s, plane: quantization, model: lawa, columns: 0, rows: 0, samples: 2}]"
     echo "models:"
-    for name in lawa ema soup; do
+    for name in lawa ema soup greedy; do
         echo "  - {name: $name, trajectory: $name.csv, path: \"$work/$name-{checkpoint}\", tokenizer: $main/tokenizer.json}"
     done
 } >"$work/disk.yaml"
 printf 'checkpoint\n700\n900\n' >"$work/lawa.csv"
 printf 'checkpoint\n1000\n' >"$work/ema.csv"
-printf 'checkpoint\n1\n' >"$work/soup.csv"
+printf 'checkpoint\n1\n' | tee "$work/soup.csv" >"$work/greedy.csv"
 
 launch 300 3 run "$work/fly.yaml" || fail "run: $(tail -3 "$work/err")"
 run disk
@@ -88,9 +92,9 @@ import xarray as xr
 fly, disk = (xr.open_dataset(f"{sys.argv[1]}/{name}.h5", engine="h5netcdf") for name in ("fly", "disk"))
 one = fly.sel(model="main")
 names = [str(n) for n in one.checkpoint_name.values]
-assert names[4:] == ["lawa@step000700", "lawa@step000900", "one@step000700", "one@step001000", "ema@step001000", "soup"], names
-assert [str(k) for k in one.kind.values] == 4 * ["stored"] + 6 * ["average"]
-assert [str(k) for k in one.average.values] == 4 * [""] + ["lawa", "lawa", "one", "one", "ema", "soup"]
+assert names[4:] == ["lawa@step000700", "lawa@step000900", "one@step000700", "one@step001000", "ema@step001000", "soup", "greedy"], names
+assert [str(k) for k in one.kind.values] == 4 * ["stored"] + 7 * ["average"]
+assert [str(k) for k in one.average.values] == 4 * [""] + ["lawa", "lawa", "one", "one", "ema", "soup", "greedy"]
 at = {name: i for i, name in enumerate(names)}
 recipes = {name: str(one.recipe.values[i]) for name, i in at.items()}
 assert recipes["lawa@step000900"] == "average(step000700, step000900)", recipes
@@ -114,13 +118,35 @@ def equal(here, a, there, b, left_out=()):
         compared += np.isfinite(v).sum() if x.dtype.kind == "f" else 0
     return compared
 
-pairs = [("lawa@step000700", "lawa", 0), ("lawa@step000900", "lawa", 1), ("ema@step001000", "ema", 0), ("soup", "soup", 0)]
+pairs = [("lawa@step000700", "lawa", 0), ("lawa@step000900", "lawa", 1), ("ema@step001000", "ema", 0), ("soup", "soup", 0), ("greedy", "greedy", 0)]
+chosen_by = ["soup_loss"]  # not in folders
 for name, model, i in pairs:
-    assert equal(one, at[name], disk.sel(model=model), i) > 30, name
+    assert equal(one, at[name], disk.sel(model=model), i, chosen_by) > 30, name
 # LAWA with window 1 is the checkpoint, but for what depends on the checkpoint before it.
 chain = [n for n in fly.data_vars if n.startswith(("critical", "sharpness", "curvature_along"))] + ["eigenvalue"]
 for name in ("step000700", "step001000"):
     assert equal(one, at["one@" + name], one, at[name], chain) > 20, name
+
+# A greedy soup: its candidates in the recipe, in the order of their losses in soup_candidates; the same choice and losses
+# as of the folders.
+greedy = one.isel(checkpoint=at["greedy"])
+of = "step000500, step000700, cool/step000800, step001000, step000900"
+assert recipes["greedy"].startswith(f"greedy({of}; text ") and len(recipes["greedy"]) == len(f"greedy({of}; text )") + 32, recipes
+assert str(greedy.soup_text).endswith("/text.txt") or str(greedy.soup_text.values).endswith("text.txt"), greedy.soup_text
+table = xr.open_dataset(f"{sys.argv[1]}/fly.h5", engine="h5netcdf", group="soup_candidates")
+assert list(table.model.values) == 5 * ["main"] and list(table.checkpoint_name.values) == 5 * ["greedy"]
+kept = table.kept.values == 1
+assert str(greedy.soup_members.values) == ", ".join(table.candidate.values[kept]) and 1 < kept.sum() < 5, table
+alone, soup = table.heldout_loss.values, table.soup_loss.values
+best = alone[0]
+assert (np.diff(alone) >= 0).all() and soup[0] == alone[0]
+for i in range(1, 5):
+    assert kept[i] == (soup[i] <= best), (i, table)
+    best = min(best, soup[i])
+assert float(greedy.soup_loss) == best and (one.soup_members.values != "").sum() == 1
+lines = [line.split() for line in open(f"{sys.argv[1]}/chosen").read().splitlines()[1:]]
+for line, a, s, k, name in zip(lines, alone, soup, kept, table.candidate.values, strict=True):
+    assert line[:2] == [f"{a:.6f}", f"{s:.6f}"] and (line[2] == "kept") == k and line[-1].endswith(name[-10:]), (line, a, s, k, name)
 assert (one.status.isel(checkpoint=slice(4, None)) == 1).all() and (one.curvature_status == 1).all()
 points = [xr.open_dataset(f"{sys.argv[1]}/{name}.h5", engine="h5netcdf", group="surfaces") for name in ("fly", "disk")]
 assert [str(p) for p in points[0].point.values] == ["lawa@step000900", "lawa@step000700", "quantized"]
@@ -137,8 +163,8 @@ assert [(line.model, line.average) for line in trajectories(cube)] == [("main", 
 (lines,) = families(cube, averages=True)
 assert [(line.model, line.average, line.number) for line in lines] == [
     ("main", "", 0), ("cool", "", 1), ("main", "lawa", 2), ("main", "one", 3), ("main", "ema", 4),
-    ("main", "soup", 5)], lines
-assert [list(line.at) for line in lines[2:]] == [[7e6, 9e6], [7e6, 1e7], [1e7], [8e6]] and lines[2].fork == -1
+    ("main", "soup", 5), ("main", "greedy", 6)], lines
+assert [list(line.at) for line in lines[2:]] == [[7e6, 9e6], [7e6, 1e7], [1e7], [8e6], [9e6]] and lines[2].fork == -1
 PYTHON
 
 # --- nothing is left to do; a changed member makes the averages that have it pending, and no others ---
@@ -148,15 +174,62 @@ plan() { "$QTRAJ" plan "$work/fly.yaml" --brief 2>"$work/err" >"$work/out" || fa
 plan
 grep -q 'left: 0 visits' "$work/out" || fail "work is left: $(tail -1 "$work/out")"
 run fly
-[ "$(cells)" = 22 ] || fail "$(cells) cells in the journal, expected 22"
+[ "$(cells)" = 24 ] || fail "$(cells) cells in the journal, expected 24"
+
+# --- a greedy soup: its choice is not made again for further cells; a choice that is killed goes on where it was ---
+chosen() { grep -c 'trace visit: greedy soup' "$work/err"; }
+QTRAJ_TRACE=visit "$QTRAJ" run "$work/fly.yaml" --set 'bits=[3, 4]' --only checkpoint=greedy --only quantizer=rtn 2>"$work/err" || fail "4 bits: $(tail -3 "$work/err")"
+[ "$(chosen)" = 0 ] || fail "a choice was made again: $(grep greedy "$work/err")"
+killed() { # COUNT: before that line about the choice
+    KILL_COUNT=$1 KILL_TEXT='trace visit: greedy' QTRAJ_TRACE=visit QTRAJ_SAVE=always LD_PRELOAD=$(dirname "$QTRAJ")/libkill_at_line.so \
+        ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" \
+        "$QTRAJ" run "$work/fly.yaml" --set "results=$work/killed.h5" --only checkpoint=greedy --only quantizer=rtn >/dev/null 2>"$work/err"
+}
+if [ -e "$(dirname "$QTRAJ")/libkill_at_line.so" ]; then
+    killed 4 && fail "it was not killed"
+    killed 4 && fail "it was not killed again"
+    killed 99 || fail "after two kills: $(tail -3 "$work/err")"
+    grep -q 'greedy soup): 6 evaluations are done' "$work/err" || fail "the choice began anew: $(grep greedy "$work/err")"
+    [ "$(chosen)" = 3 ] || fail "$(chosen) evaluations after 6 of 9"
+    [ ! -e "$work/killed.h5.checkpoints" ] || fail "files are left: $(ls "$work/killed.h5.checkpoints")"
+    for name in fly killed; do
+        "$QTRAJ" show "$work/$name.h5" --only checkpoint=greedy --only quantizer=rtn --only bits=3 --csv >"$work/$name.csv.out" || fail "show $name"
+    done
+    cut -d, -f1-12 "$work/fly.csv.out" >"$work/a"
+    cut -d, -f1-12 "$work/killed.csv.out" >"$work/b"
+    cmp "$work/a" "$work/b" || fail "another result after kills: $(diff "$work/a" "$work/b")"
+fi
+
+# --- what `plan` counts for the choice: an evaluation of each of n candidates and of n - 1 soups ---
+counted() { # NAME SED: the sweep with its greedy entry changed
+    sed "/name: greedy/$2" "$work/fly.yaml" >"$work/counted.yaml"
+    "$QTRAJ" plan "$work/counted.yaml" --set "results=$work/none.h5" --json >"$work/$1.json" 2>"$work/err" || fail "plan $1: $(cat "$work/err")"
+}
+counted none 's/, greedy: .*/}/'
+counted five 's/x/x/'
+counted twice 's/samples: 4/samples: 8/'
+counted three 's/step000500, step000700, //'
+counted three_of_none 's/step000500, step000700, \(.*\), greedy: .*/\1}/'
+"$python" - "$work" <<'PYTHON' || fail "the cost of a choice"
+import json
+import sys
+cost = {n: json.load(open(f"{sys.argv[1]}/{n}.json"))["cost"] for n in ("none", "five", "twice", "three", "three_of_none")}
+work = {n: c["flop"]["forward"] + c["flop"]["head"] for n, c in cost.items()}
+five, twice, three = work["five"] - work["none"], work["twice"] - work["none"], work["three"] - work["three_of_none"]
+near = lambda a, b: abs(a / b - 1) < 1e-6
+assert five > 0 and near(twice, 2 * five) and near(three, five * 5 / 9), (five, twice, three)
+read = {n: c["bytes"] for n, c in cost.items()}
+five, three = read["five"] - read["none"], read["three"] - read["three_of_none"]
+assert near(five / (5 + 2 + 3 + 4 + 5), three / (3 + 2 + 3)), (five, three)
+PYTHON
 store "$main/step001100" "$work/again" F32 3
 mv "$work/main/step000700" "$work/old"
 mv "$work/again" "$work/main/step000700"
 plan
-want="ema@step001000 lawa@step000700 lawa@step000900 one@step000700 step000700 "
+want="ema@step001000 greedy lawa@step000700 lawa@step000900 one@step000700 step000700 "
 [ "$(changed)" = "$want" ] || fail "changed: $(changed), expected: $want"
 run fly
-[ "$(cells)" = 32 ] || fail "$(cells) cells in the journal, expected 10 more for 5 changed checkpoints"
+[ "$(cells)" = 37 ] || fail "$(cells) cells in the journal, expected 12 more for 6 changed checkpoints"
 "$QTRAJ" rebuild "$work/new.h5" "$work/fly.journal" 2>/dev/null || fail "rebuild"
 
 # --- a missing member fails its averages alone, until it is there ---
@@ -180,7 +253,7 @@ refuse() {
     [ $? = 2 ] || fail "$name: $(tail -1 "$work/err")"
     grep -qF -- "$pattern" "$work/err" || fail "$name: '$(cat "$work/err")' does not say '$pattern'"
 }
-refuse "no kind" "{name: a}" 'models[0].averages[1]: expected `window` (LAWA), `decay` (moving average) or `of` (soup)'
+refuse "no kind" "{name: a}" 'models[0].averages[1]: expected `window` (LAWA), `decay` (moving average), `of` (soup)'
 refuse "window too long" "{name: a, window: 4, phase: stable}" "averages[1].window: 4 checkpoints; $work/main.csv has 3 of the phase stable"
 refuse "no such phase" "{name: a, window: 2, phase: stabel}" "averages[1].phase: no checkpoint of $work/main.csv has the phase stabel, did you mean stable?"
 refuse "no such member" "{name: a, of: [step000500, cool/step1]}" "averages[1].of: no checkpoint of $work/main.csv has the name cool/step1"
@@ -190,6 +263,10 @@ refuse "too few weights" "{name: a, of: [step000500, step000700], weights: [1]}"
 refuse "weights that sum to 0" "{name: a, of: [step000500, step000700], weights: [1, -1]}" "averages[1].weights: they sum to 0"
 refuse "two kinds" "{name: a, of: [step000500], window: 2}" "averages[1].window: does not go with \`of\`"
 refuse "weights of a window" "{name: a, window: 2, weights: [1, 2]}" "averages[1].weights: go with \`of\`"
+refuse "a greedy window" "{name: a, window: 2, greedy: {text: text.txt}}" "averages[1].window: does not go with \`greedy\`"
+refuse "greedy without a text" "{name: a, greedy: {length: 64}}" "averages[1].greedy: text or ids is missing"
+refuse "no greedy" "{name: a, of: [step000500], evaluated: true}" "averages[1].evaluated: goes with \`greedy\`"
+refuse "a text that is evaluated" "{name: a, phase: stable, greedy: {text: text.txt, length: 64, skip: 9, samples: 9}}" "main: a: 3 of the 4 sequences of evaluation own are also in $work/text.txt"
 refuse "decay 1" "{name: a, decay: 1}" "averages[1].decay: expected a number from 0 to 0.999999"
 refuse "a name twice" "{name: lawa, window: 3}" "averages[1].name: the name lawa is already that of averages[0]"
 refuse "a checkpoint's name" "{name: step000500, of: [step000700]}" "averages[1].name: main already has a checkpoint step000500"

@@ -3,6 +3,9 @@
 average.py store DIR OUT DTYPE FILES           a copy of a checkpoint in another type, its tensors in so many files
 average.py mean OUT DIR... [--weights 1,2,3]   whether OUT is the mean of the checkpoints, rounded once to OUT's types
 average.py same A B                            whether two checkpoints hold the same bits, whatever files they are in
+average.py greedy OUT TABLE DIR... -- COMMAND...
+                                               whether OUT is the greedy soup of the checkpoints, and TABLE what qtraj printed
+                                               of it; the loss of a folder is what COMMAND FOLDER prints as JSON
 average.py large OUT BYTES SEED                one tensor of bf16 noise and a config.json
 """
 import glob
@@ -10,7 +13,9 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import sys
+import tempfile
 from fractions import Fraction
 
 import numpy as np
@@ -107,6 +112,39 @@ def same(a, b):
         assert a[name] == b[name], f"{name} differs"
 
 
+def greedy(out, table, *rest):
+    """Recipe 1 of arXiv 2203.05482 with the loss for the accuracy, on folders that numpy writes."""
+    cut = rest.index("--")
+    folders, command = list(rest[:cut]), rest[cut + 1:]
+
+    def loss(members):
+        if len(members) == 1:
+            return loss_of(members[0])
+        parts = [read(folder) for folder in members]
+        soup = {name: (dtype, shape, narrow(dtype, sum(widen(p[name][0], p[name][2]) for p in parts) / len(parts)))
+                for name, (dtype, shape, _) in parts[0].items()}
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(members[0] + "/config.json", folder)
+            write(folder + "/model.safetensors", soup)
+            return loss_of(folder)
+
+    def loss_of(folder):
+        return json.loads(subprocess.run([*command, folder], check=True, capture_output=True).stdout)["loss"]
+
+    alone = {folder: loss([folder]) for folder in folders}
+    order = sorted(folders, key=alone.get)
+    kept, best, want = order[:1], alone[order[0]], [f"{alone[order[0]]:.6f} {alone[order[0]]:.6f} kept {order[0]}"]
+    for folder in order[1:]:
+        trial = loss([f for f in folders if f in kept or f == folder])
+        want.append(f"{alone[folder]:.6f} {trial:.6f} {'kept' if trial <= best else 'left out'} {folder}")
+        if trial <= best:
+            kept, best = kept + [folder], trial
+    got = [" ".join(line.split()) for line in open(table).read().splitlines()[1:]]
+    assert got == want, f"{got}, expected {want}"
+    assert 1 < len(kept) < len(folders), kept
+    mean(out, *[f for f in folders if f in kept])
+
+
 def large(out, size, seed):
     os.makedirs(out)
     noise = np.random.default_rng(int(seed)).normal(size=int(size) // 2).astype(np.float32)
@@ -116,4 +154,4 @@ def large(out, size, seed):
 
 
 if __name__ == "__main__":
-    {"store": store, "mean": mean, "same": same, "large": large}[sys.argv[1]](*sys.argv[2:])
+    {"store": store, "mean": mean, "same": same, "greedy": greedy, "large": large}[sys.argv[1]](*sys.argv[2:])

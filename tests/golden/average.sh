@@ -45,6 +45,19 @@ golden same "$work/zero" "${steps[2]}"
 average "$work/same" "${steps[1]}" "$work/shards" --ema 0.3
 golden same "$work/same" "${steps[1]}"
 
+# --- a greedy soup: candidates in no order; the same in parts, with ties ---
+text=(--text "$work/text.txt" --length 64 --samples 6)
+fixed_text "$work/text.txt"
+candidates=("$quickstart"/trajectory/step00{0500,1000,0100,0900,0700})
+average "$work/greedy" "${candidates[@]}" --greedy "${text[@]}" >"$work/table"
+golden greedy "$work/greedy" "$work/table" "${candidates[@]}" -- \
+    "$QTRAJ" eval --json "${text[@]}" --tokenizer "$quickstart/trajectory/tokenizer.json"
+average "$work/ties" "${candidates[0]}" "$work/shards" "${steps[1]}" --greedy "${text[@]}" >"$work/table"
+[ "$(sed -n '2p; 3p' "$work/table" | sed 's/.* kept *//')" = "$work/shards
+${steps[1]}" ] || fail "equal candidates: $(cat "$work/table")"
+average "$work/single" "${steps[1]}" --greedy "${text[@]}" >"$work/table"
+golden same "$work/single" "${steps[1]}"
+
 # --- memory: three checkpoints of 24 MB need no more than three of 24 kB ---
 peak() {
     "$python" - "$QTRAJ" "$@" <<'PYTHON'
@@ -98,7 +111,13 @@ refuse "too few weights" "--weights: 1 numbers for 2 checkpoints" "${steps[@]:0:
 refuse "no number" '--weights: "x" does not begin with a number' "${steps[@]:0:2}" --weights 1,x
 refuse "weights of nothing" "sum to 0" "${steps[@]:0:2}" --weights 1,-1
 refuse "decay 1" "--ema 1: expected" "${steps[@]:0:2}" --ema 1
-refuse "two kinds" "--weights and --ema" "${steps[@]:0:2}" --ema 0.5 --weights 1,1
+refuse "two kinds" "--weights, --ema and --greedy" "${steps[@]:0:2}" --ema 0.5 --weights 1,1
+refuse "greedy and more" "--weights, --ema and --greedy" "${steps[@]:0:2}" --ema 0.5 --greedy "${text[@]}"
+refuse "greedy without a text" "--text: text or ids is missing" "${steps[@]:0:2}" --greedy
+refuse "a text for nothing" "--text and --ids go with --greedy" "${steps[@]:0:2}" "${text[@]}"
+refuse "a candidate twice" "${steps[0]} is there twice" "${steps[0]}" "${steps[0]}" --greedy "${text[@]}"
+refuse "no candidate" "$work/nothing: no such folder" "${steps[0]}" "$work/nothing" --greedy "${text[@]}"
+refuse "candidates of two kinds" "$work/other/config.json: rope_parameters is" "${steps[0]}" "$work/other" --greedy "${text[@]}" --tokenizer "$quickstart/trajectory/tokenizer.json"
 refuse "another type" "--dtype bf16: unknown" "${steps[@]:0:2}" --dtype bf16
 before=$(ls -l "$work/mean")
 "$QTRAJ" average "$work/mean" "${steps[@]}" 2>"$work/err" && fail "a folder was written over"

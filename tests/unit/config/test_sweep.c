@@ -236,11 +236,16 @@ static void test_averages(void **state)
     read_block(head, 2, &s);
     const struct model_entry *m = &s.models[0];
     assert_int_equal(m->n_stored, 5);
-    assert_int_equal(m->n_rows, 9);
+    assert_int_equal(m->n_rows, 10);
     check_average(m, 5, "lawa-4@stage1-step-160000", 4, 3, 1);
     check_average(m, 6, "ema@stage3-step-200000", 5, 4, 0.8 * 0.8 * 0.8 * 0.8);
     check_average(m, 7, "soup", 2, 1, 1);
     check_average(m, 8, "pair", 2, 0, 3);
+    const struct average_entry *greedy = &m->averages[m->rows[9].average - 1];
+    check_average(m, 9, "greedy", 4, 3, 1);
+    assert_true(average_is_greedy(greedy) && !average_is_greedy(&m->averages[2]));
+    assert_non_null(strstr(greedy->greedy.text, "/heldout.jsonl"));
+    assert_int_equal(greedy->greedy.tokens, 200000);
     assert_int_equal(m->rows[6].step, 200000);
     assert_string_equal(m->rows[6].phase, "decay");
     assert_int_equal(m->rows[8].step, 90000);

@@ -1,6 +1,6 @@
 /* Sources of weights: opening, identity, JSON round trip; derived sources keep their parts open. */
 #include "checkpoint/derived.h"
-#include "group/weights.h"
+#include "group/weights_greedy.h"
 #include "options/options.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,6 +116,56 @@ static void recipes_of_averages(void **state)
     options_free(&weights_table, &again);
 }
 
+/* The recipe of a greedy soup names all candidates; its digest is the same for any choice, and it
+ * is read only when that is known. */
+static void greedy_soups(void **state)
+{
+    (void)state;
+    char *text, hash[HASH_HEX], identity[] = "0123", file[] = "heldout.txt";
+    struct weights parts[] = {{.name = name, .path = path, .coefficient = 1},
+                              {.name = rtn, .path = before, .coefficient = 1}};
+    struct weights soup = {.kind = WEIGHTS_GREEDY, .n = 2, .parts = parts, .identity = identity};
+    struct checkpoint *c = NULL;
+    struct err err = {0};
+    options_default(&data_heldout_table, &soup.heldout);
+    soup.heldout.text = file;
+    struct weights again = through_text(&soup);
+    OK_OR_FAIL(weights_recipe(&again, &text, e));
+    assert_string_equal(text, "greedy(step1200, rtn; text 0123)");
+    free(text);
+    assert_int_equal(weights_reads(&again), 2);
+    assert_int_equal(weights_open(&again, NULL, &c, &err), ERR_USAGE);
+    OK_OR_FAIL(weights_hash(&again, hash, e));
+    static const struct {
+        const char *members;
+        double coefficient[2];
+        int reads;
+    } choices[] = {{"{'soup_members': 'rtn, step1200'}", {1, 1}, 2},
+                   {"{'soup_members': 'rtn'}", {0, 1}, 1},
+                   {"{'soup_members': 'step1200, other'}", {1, 1}, 0},
+                   {"{}", {1, 1}, 0}};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        struct weights one = through_text(&soup);
+        char json[80];
+        snprintf(json, sizeof json, "%s", choices[i].members);
+        for (char *p = json; *p; p++) *p = *p == '\'' ? '"' : *p;
+        json_t *record = json_loads(json, 0, NULL);
+        weights_recall_choice(&one, record);
+        assert_true(one.chosen == (choices[i].reads > 0));
+        for (int k = 0; k < 2; k++)
+            assert_true(one.parts[k].coefficient == choices[i].coefficient[k]);
+        if (one.chosen) {
+            assert_int_equal(weights_reads(&one), choices[i].reads);
+            OK_OR_FAIL(weights_open(&one, NULL, &c, e));
+            assert_string_equal(checkpoint_hash(c), hash);
+            checkpoint_close(c);
+        }
+        json_decref(record);
+        options_free(&weights_table, &one);
+    }
+    options_free(&weights_table, &again);
+}
+
 static void random_directions_keep_their_stream(void **state)
 {
     char hash[2][HASH_HEX];
@@ -158,6 +208,7 @@ int main(void)
         cmocka_unit_test(a_sum_is_that_of_its_parts),
         cmocka_unit_test(recipes_name_stored_weights),
         cmocka_unit_test(recipes_of_averages),
+        cmocka_unit_test(greedy_soups),
         cmocka_unit_test(random_directions_keep_their_stream),
         cmocka_unit_test(malformed_ones_are_refused),
     };

@@ -1,0 +1,103 @@
+/* Greedy soups of a plan: the text that chooses their members, and what the choice costs. */
+#include "group/weights_greedy.h"
+#include "plan/plan_internal.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the text --- */
+
+enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct err *e)
+{
+    enum status st = OK;
+    char hash[HASH_HEX];
+    json_t *identity = NULL;
+    const struct model_entry *m = &p->sweep->models[c->model];
+    if (c->weights.kind != WEIGHTS_GREEDY) return OK;
+    const struct average_entry *a = &m->averages[m->rows[c->row].average - 1];
+    const struct data_options d = plan_data(p, c->model, &a->greedy);
+    TRY(options_copy(&data_heldout_table, &d, &c->weights.heldout, e));
+    TRY(plan_data_identity(p, c->model, &d, &identity, e));
+    TRY(plan_digest(json_incref(identity), hash, e));
+    TRY(mem_string(&c->weights.identity, hash, e));
+done:
+    json_decref(identity);
+    return st;
+}
+
+/* evaluations (of the sweep): scratch. */
+static enum status check_heldout(const struct plan *p, const struct plan_checkpoint *c,
+                                 struct visit_cache *cache, struct data_options *evaluations,
+                                 struct err *e)
+{
+    const struct sweep *s = p->sweep;
+    const struct model_entry *m = &s->models[c->model];
+    struct err why = {0};
+    bool is_short = plan_text_is_short(&c->weights.heldout);
+    for (int64_t i = 0; i < s->n_evaluations; i++) {
+        evaluations[i] = plan_data(p, c->model, &s->evaluations[i]);
+        is_short = is_short && plan_text_is_short(&evaluations[i]);
+    }
+    if (!is_short) return OK;
+    const struct visit v = {.weights = c->weights, /* shallow */
+                            .tokenizer = m->tokenizer,
+                            .checkpoint = m->rows[c->row].checkpoint,
+                            .n_evaluations = s->n_evaluations,
+                            .evaluations = evaluations};
+    enum status st = weights_check_heldout(&c->weights, &v, cache, &why);
+    NEED(st != ERR_USAGE, st, "%s: %s", m->name, why.text);
+    err_clear(&why); /* what else is wrong, the visit says */
+    return OK;
+}
+
+enum status plan_check_heldout(const struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    struct visit_cache cache = {0};
+    struct data_options *evaluations = NULL;
+    TRY(mem_zero(&evaluations, p->sweep->n_evaluations, sizeof *evaluations, "datasets", e));
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
+            TRY(check_heldout(p, &p->checkpoints[i], &cache, evaluations, e));
+done:
+    visit_cache_free(&cache);
+    free(evaluations);
+    return st;
+}
+
+/* --- costs --- */
+
+/* Choosing the members of greedy soup i of the plan, of n candidates: one evaluation of each, and
+ * of up to n - 1 soups, the last of which has all members. */
+static struct cost choice_cost(const struct plan *p, int64_t i, const struct weights *w)
+{
+    const struct plan_model *m = &p->costs.models[p->checkpoints[i].model];
+    const double n = (double)w->n;
+    struct cost c = {0};
+    if (w->kind != WEIGHTS_GREEDY || w->chosen || !m->known) return c;
+    const struct cost once = cost_shared(&m->sizes, &p->costs.heldout[i], m->bytes_per_weight);
+    cost_add(&c, &once, 2 * n - 1);
+    c.bytes = once.bytes * (n + (n + 2) * (n - 1) / 2);
+    return c;
+}
+
+struct cost plan_choice_cost(const struct plan *p, const struct visit *v)
+{
+    for (int64_t i = 0; v->weights.kind == WEIGHTS_GREEDY && i < p->n_checkpoints; i++)
+        if (strcmp(p->checkpoints[i].key, v->key) == 0) return choice_cost(p, i, &v->weights);
+    return (struct cost){0};
+}
+
+struct cost plan_mean_choice_cost(const struct plan *p, int64_t model)
+{
+    struct cost sum = {0}, mean = {0};
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        if (p->checkpoints[i].model != model) continue;
+        const struct cost c = choice_cost(p, i, &p->checkpoints[i].weights);
+        cost_add(&sum, &c, 1);
+        n++;
+    }
+    if (n > 0) cost_add(&mean, &sum, 1 / (double)n);
+    return mean;
+}

@@ -13,13 +13,14 @@ enum { CHUNK = 1 << 20, LINE_MAX_BYTES = 1 << 30 };
 
 struct textfile {
     char *path;
-    int fd;     /* of a plain or zstd file; else -1 */
+    int fd;
     int64_t at; /* bytes of it that have been read */
-    gzFile gz;
+    bool gzip;
+    z_stream gz;
     ZSTD_DStream *stream;
     char *packed; /* (CHUNK) compressed bytes */
     ZSTD_inBuffer in;
-    size_t pending; /* last result of ZSTD_decompressStream: 0 between frames */
+    size_t pending; /* 0 between gzip members or zstd frames */
     bool more;      /* the stream may hold output that did not fit the last buffer */
     char *buffer;   // (capacity) text; [begin, end) is not yet returned
     int64_t capacity;
@@ -36,27 +37,27 @@ static enum status open_zstd(struct textfile *f, struct err *e)
     return OK;
 }
 
+static enum status open_gzip(struct textfile *f, struct err *e)
+{
+    enum { GZIP = 16 };
+    NEED(inflateInit2(&f->gz, GZIP + MAX_WBITS) == Z_OK, ERR_NOMEM, "%s: no memory for zlib",
+         f->path);
+    f->gzip = true;
+    PASS(mem_alloc(&f->packed, CHUNK, 1, f->path, e));
+    f->in = (ZSTD_inBuffer){.src = f->packed};
+    return OK;
+}
+
 static enum status open_stream(struct textfile *f, struct err *e)
 {
-    enum status st = OK;
     static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd}, gzip[2] = {0x1f, 0x8b};
     unsigned char start[4];
-    int fd = -1;
-    TRY(fsx_open(f->path, &fd, NULL, e));
-    ssize_t n = fsx_pread(fd, start, sizeof start, 0);
-    ENSURE(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
-    if (n >= (ssize_t)sizeof gzip && memcmp(start, gzip, sizeof gzip) == 0) {
-        ENSURE(f->gz = gzdopen(fd, "rb"), ERR_NOMEM, "%s: no memory for zlib", f->path);
-        gzbuffer(f->gz, CHUNK);
-        fd = -1; /* the stream's */
-    } else {
-        f->fd = fd;
-        fd = -1;
-        if (n == sizeof start && memcmp(start, zstd, sizeof zstd) == 0) TRY(open_zstd(f, e));
-    }
-done:
-    if (fd >= 0) close(fd);
-    return st;
+    PASS(fsx_open(f->path, &f->fd, NULL, e));
+    const ssize_t n = fsx_pread(f->fd, start, sizeof start, 0);
+    NEED(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
+    if (n >= (ssize_t)sizeof gzip && memcmp(start, gzip, sizeof gzip) == 0) return open_gzip(f, e);
+    if (n == sizeof start && memcmp(start, zstd, sizeof zstd) == 0) return open_zstd(f, e);
+    return OK;
 }
 
 enum status textfile_open(const char *path, struct textfile **out, struct err *e)
@@ -77,7 +78,7 @@ done:
 void textfile_close(struct textfile *f)
 {
     if (!f) return;
-    if (f->gz) gzclose(f->gz);
+    if (f->gzip) inflateEnd(&f->gz);
     if (f->fd >= 0) close(f->fd);
     ZSTD_freeDStream(f->stream);
     free(f->packed);
@@ -95,15 +96,37 @@ static enum status read_file(struct textfile *f, char *dst, size_t size, size_t 
     return OK;
 }
 
+/* More compressed bytes. None are left: the end, which must be between members or frames. */
+static enum status read_packed(struct textfile *f, const char *format, struct err *e)
+{
+    PASS(read_file(f, f->packed, CHUNK, &f->in.size, e));
+    f->in.pos = 0;
+    NEED(f->in.size > 0 || f->pending == 0, ERR_FORMAT, "%s: %s: the file ends too early", f->path,
+         format);
+    return OK;
+}
+
+/* What follows the last member and is none is ignored, as gzip does. */
 static enum status read_gz(struct textfile *f, char *dst, size_t size, size_t *got, struct err *e)
 {
-    int code = Z_OK;
-    int n = gzread(f->gz, dst, size < CHUNK ? (unsigned)size : CHUNK);
-    const char *text = gzerror(f->gz, &code);
-    NEED(n >= 0 || code != Z_ERRNO, ERR_IO, "%s: %s", f->path, strerror(errno));
-    NEED(n >= 0 && code != Z_BUF_ERROR, ERR_FORMAT, "%s: gzip: %s", f->path,
-         code == Z_BUF_ERROR ? "the file ends too early" : text);
-    *got = (size_t)n;
+    const uInt room = (uInt)(size < CHUNK ? size : CHUNK);
+    f->gz.next_out = (Bytef *)dst;
+    f->gz.avail_out = room;
+    while (f->gz.avail_out == room) {
+        if (f->in.pos == f->in.size) PASS(read_packed(f, "gzip", e));
+        if (f->in.size == 0) break;
+        f->gz.next_in = (Bytef *)f->packed + f->in.pos;
+        f->gz.avail_in = (uInt)(f->in.size - f->in.pos);
+        if (f->pending == 0 && *f->gz.next_in != 0x1f) break;
+        if (f->pending == 0) inflateReset(&f->gz);
+        const int code = inflate(&f->gz, Z_NO_FLUSH);
+        NEED(code != Z_MEM_ERROR, ERR_NOMEM, "%s: no memory for zlib", f->path);
+        NEED(code == Z_OK || code == Z_STREAM_END, ERR_FORMAT, "%s: gzip: %s", f->path,
+             f->gz.msg ? f->gz.msg : "damaged");
+        f->pending = code != Z_STREAM_END;
+        f->in.pos = f->in.size - f->gz.avail_in;
+    }
+    *got = room - f->gz.avail_out;
     return OK;
 }
 
@@ -112,10 +135,7 @@ static enum status read_zstd(struct textfile *f, char *dst, size_t size, size_t 
     ZSTD_outBuffer o = {.dst = dst, .size = size};
     while (o.pos == 0) {
         if (f->in.pos == f->in.size && !f->more) {
-            PASS(read_file(f, f->packed, CHUNK, &f->in.size, e));
-            f->in.pos = 0;
-            NEED(f->in.size > 0 || f->pending == 0, ERR_FORMAT, "%s: zstd: the file ends too early",
-                 f->path);
+            PASS(read_packed(f, "zstd", e));
             if (f->in.size == 0) break;
         }
         f->pending = ZSTD_decompressStream(f->stream, &o, &f->in);
@@ -138,7 +158,7 @@ static enum status fill(struct textfile *f, struct err *e)
     }
     PASS(mem_grow(&f->buffer, (int64_t)f->end + CHUNK, &f->capacity, 1, e));
     size_t size = (size_t)f->capacity - f->end;
-    if (f->gz)
+    if (f->gzip)
         PASS(read_gz(f, f->buffer + f->end, size, &got, e));
     else if (!f->stream)
         PASS(read_file(f, f->buffer + f->end, size, &got, e));

@@ -2,13 +2,16 @@
  * hand from the tokenizer's ids. */
 #include "checkpoint/safetensors.h"
 #include "eval/dataset.h"
+#include "eval/textfile.h"
 #include "util/fsx.h"
 #include "util/hash.h"
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -157,6 +160,50 @@ static void test_packed_in_every_wrapping(void **state)
     strcat(marked, text + 1);
     marked[strlen(marked) - 1] = '\0';
     check_packed(put_text("f", marked), "text", ids, n);
+}
+
+/* In place of the C library's: the next so many fail. */
+static int storage_fails;
+ssize_t pread(int fd, void *data, size_t n, off_t at)
+{
+    if (storage_fails > 0) {
+        storage_fails--;
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_pread64, fd, data, n, at);
+}
+
+/* At the first bytes and later ones. Bytes after the last gzip member are no text. */
+static void test_storage_that_fails_once(void **state)
+{
+    (void)state;
+    char text[4096], packed[3][4096];
+    int32_t ids[2048];
+    int64_t n = all_ids(plain, ids);
+    json_lines(text);
+    const size_t length = strlen(text);
+    strcpy(packed[0], text);
+    memset(packed[1], 0, sizeof packed[1]);
+    const size_t made[] = {length, gzip(text, length, packed[1], sizeof packed[1]) + 3,
+                           ZSTD_compress(packed[2], sizeof packed[2], text, length, 3)};
+    for (int i = 0; i < 3; i++) {
+        const char *file = put("once", packed[i], made[i]);
+        storage_fails = 1;
+        check_packed(file, "text", ids, n);
+        assert_int_equal(storage_fails, 0);
+        struct err e = {0};
+        struct textfile *f;
+        const char *line;
+        size_t bytes;
+        int64_t number;
+        assert_int_equal(textfile_open(file, &f, &e), OK);
+        storage_fails = 1;
+        assert_int_equal(textfile_line(f, &line, &bytes, &number, &e), OK);
+        assert_memory_equal(line, text, bytes);
+        textfile_close(f);
+        assert_int_equal(storage_fails, 0);
+    }
 }
 
 static void test_plain_text_is_one_document(void **state)
@@ -833,6 +880,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packed_in_every_wrapping),
+        cmocka_unit_test(test_storage_that_fails_once),
         cmocka_unit_test(test_plain_text_is_one_document),
         cmocka_unit_test(test_one_document_a_sequence),
         cmocka_unit_test(test_documents_of_their_own_length),

@@ -45,7 +45,7 @@ foreach(script IN LISTS scripts)
 endforeach()
 # Those that compute on one core, and neither signal, limit nor time what they start, run beside each other.
 set_tests_properties(golden.figures golden.figures_any_cube golden.fits golden.report golden.average golden.gptq_models
-  golden.gptq_methods golden.tokenize golden.inspect golden.curvature golden.presets golden.tutorial mpi.memory
+  golden.gptq_methods golden.tokenize golden.inspect golden.curvature golden.presets golden.tutorial mpi.memory mpi.products
   mpi.memory_after mpi.curvature e2e.configs e2e.export e2e.export_sweep e2e.packed e2e.texts e2e.averages e2e.setups e2e.make_checkpoint
   PROPERTIES RUN_SERIAL FALSE)
 

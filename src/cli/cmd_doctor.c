@@ -51,6 +51,7 @@ static enum status examine(struct doctor *d, const struct doctor_ranks *r, const
     NEED(d->findings && d->warnings, ERR_NOMEM, "out of memory");
     doctor_check_versions(d);
     PASS(doctor_check_blas(d, r, e));
+    doctor_check_products(d, r);
     doctor_check_ranks(d, r);
     doctor_check_memory(d, r);
     doctor_check_limits(d);

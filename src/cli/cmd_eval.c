@@ -91,10 +91,12 @@ static enum status run(struct call *c, struct err *e)
     enum status st = OK;
     struct eval o = {0};
     const char *dir, *tokenizer = NULL;
+    struct arg_choice products = {.words = products_words};
     bool json = false;
     const struct arg table[] = {
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--logits", ARG_TEXT, &o.logits, "OUT", "write the logits to a safetensors file"},
+        {"--products", ARG_CHOICE, &products, "KIND", "how forward passes multiply (f32)"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &o.data);
@@ -104,6 +106,7 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) goto done;
     TRY(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
+    single_products(&o.single, products.word);
     TRY(single_run(&o.single, dir, tokenizer, e));
     TRY(print(&o, json, e));
 done:

@@ -291,12 +291,11 @@ static enum status run(struct call *c, struct err *e)
     enum status st = OK;
     struct quantize o = {0};
     struct arg_choice method = {.words = quant_names()}, format = {.words = weights_formats()};
-    struct arg_choice preset = {.words = preset_names}; /* read ahead of the rest */
+    struct arg_choice preset = {.words = preset_names}, products = {.words = products_words};
     bool json = false;
     const struct arg table[] = {
         {"--method", ARG_CHOICE, &method, "M", "qtraj methods lists them"},
-        {"--preset", ARG_CHOICE, &preset, "P",
-         "a protocol's defaults, which `qtraj options` lists"},
+        {"--preset", ARG_CHOICE, &preset, "P", "a protocol's defaults (`qtraj options`)"},
         {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8 (the method's, if it has only one)"},
         {"--field", ARG_TEXT, &o.field, "NAME",
          "field of a JSON line that holds the text, of both texts"},
@@ -309,6 +308,7 @@ static enum status run(struct call *c, struct err *e)
          "of its weights: dequantized (in f32), gptq, awq, compressed-tensors (docs/export.md)"},
         {"--weights", ARG_TEXT, &o.weights, "FILE",
          "write the quantized matrices alone to a safetensors file (for tests; no model)"},
+        {"--products", ARG_CHOICE, &products, "KIND", "how forward passes multiply (f32)"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     TRY(start_from_preset(&o, c->argc, c->argv, e));
@@ -323,6 +323,7 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) goto done;
     o.method = method.word, o.format = format.word;
     TRY(set_up(&o, e));
+    single_products(&o.single, products.word);
     TRY(open_outputs(&o, e));
     TRY(single_run(&o.single, o.dir, o.tokenizer, e));
     TRY(commit_outputs(&o, e));

@@ -1,5 +1,6 @@
 /* The section `run`: its keys and checks. */
 #include "config/sweep.h"
+#include "linalg/products.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,11 @@ static const struct option keys[] = {
     OPTION(run_options, activations, CHOICE,
            "type of hidden states between blocks; bf16 halves their memory and changes results",
            .fallback = "f32", .choices = activations),
+    OPTION(run_options, products, CHOICE,
+           "how forward passes multiply: in f32; activations and weights as sums of bf16 numbers, "
+           "of f32's accuracy (bf16x3), to about 2^-17 (bf16x2), or rounded to one (bf16); auto: "
+           "f32's accuracy by the fastest way of the CPU; bf16x2 and bf16 change results",
+           .fallback = "f32", .choices = products_words),
     OPTION(run_options, scalapack_from, INT,
            "Hessians with at least this many input channels are distributed over the ranks of a "
            "group; each smaller one is factored by one rank",

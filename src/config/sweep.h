@@ -202,6 +202,7 @@ struct run_options {
     char *checkpoints; /* folder of the saved states of visits, or "off"; NULL: next to the results.
                           In a visit: its folder, NULL: none */
     int activations;   /* enum activations */
+    int products;      /* enum products */
     int64_t scalapack_from; /* minimum channels of a distributed Hessian */
     bool reproducible;      /* the same bits for any group size */
     char *stage_space;      /* "400G", disk space of what `stage` fetches; NULL: no limit */

@@ -42,6 +42,7 @@ MUST_USE enum status doctor_ask_ranks(MPI_Comm world, struct doctor_ranks *out, 
 void doctor_check_versions(struct doctor *d);
 MUST_USE enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r,
                                        struct err *e);
+void doctor_check_products(struct doctor *d, const struct doctor_ranks *r);
 void doctor_check_ranks(struct doctor *d, const struct doctor_ranks *r);
 void doctor_check_memory(struct doctor *d, const struct doctor_ranks *r);
 void doctor_check_limits(struct doctor *d);

@@ -1,6 +1,7 @@
 /* Checks of this process: versions, BLAS, memory, limits, locale. */
 #include "doctor/doctor.h"
 #include "linalg/linalg.h"
+#include "linalg/products.h"
 #include "results/results.h"
 #include "tensor/isa.h"
 #include "util/version.h"
@@ -122,6 +123,18 @@ enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, st
                     f.dgemm / giga, f.cblas / giga);
     check_core_type(d);
     return OK;
+}
+
+/* What run.products can choose from. Without instructions for bf16 nothing is wrong: f32 is the
+ * default. */
+void doctor_check_products(struct doctor *d, const struct doctor_ranks *r)
+{
+    d->heading = "products";
+    doctor_note(d, "f32_gflops", json_real(1e-9 * r->rates.sgemm));
+    doctor_note(d, "bf16_gflops", json_real(1e-9 * r->rates.bf16));
+    doctor_note(d, "bf16_by", json_string(products_unit()));
+    if (!products_native()) doctor_note(d, "because", json_string(products_why_not()));
+    doctor_note(d, "auto_takes", json_string(products_words[products_resolve(PRODUCTS_AUTO)]));
 }
 
 void doctor_check_memory(struct doctor *d, const struct doctor_ranks *r)

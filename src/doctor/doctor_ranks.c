@@ -91,7 +91,8 @@ enum status doctor_ask_ranks(MPI_Comm world, struct doctor_ranks *out, struct er
     mine.works = out->n == 1 || rank > 0;
     PASS(look(world, out, &mine, e));
     out->rates = (struct linalg_rates){.sgemm = sum_of(world, mine.rates.sgemm),
-                                       .dgemm = sum_of(world, mine.rates.dgemm)};
+                                       .dgemm = sum_of(world, mine.rates.dgemm),
+                                       .bf16 = sum_of(world, mine.rates.bf16)};
     MPI_Allreduce(&mine.load, &out->load, 1, MPI_DOUBLE, MPI_MAX, world);
     out->nodes = reduce(world, mine.node_leader, MPI_SUM);
     out->workers = reduce(world, mine.works, MPI_SUM);

@@ -37,8 +37,9 @@ MUST_USE enum status head_score(const struct model *m, const struct span *spans,
                                 struct err *e);
 
 /* Bytes that head_score allocates for texts of many slices; n_variants: streams besides the
- * full-precision one. */
-int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_variants);
+ * full-precision one; kind: the model's products. */
+int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_variants,
+                   enum products kind);
 
 /* logits (T, V) from the final hidden states x (T, C) of any tokens. ERR_NOMEM. */
 MUST_USE enum status head_logits(const struct model *m, const float *x, int64_t T, float *logits,

@@ -53,15 +53,19 @@ enum status provenance_failure(const json_t *record, struct err *e)
 }
 
 enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
-                              char **out, struct err *e)
+                              enum products products, char **out, struct err *e)
 {
     int size;
-    char ranks[64] = "any";
+    char ranks[64] = "any", multiplied[128] = "";
     bool named = curvature || !o->reproducible;
     MPI_Comm_size(group, &size);
     if (named && size == 1) snprintf(ranks, sizeof ranks, "1");
     if (named && size > 1)
         snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
                  (long long)o->scalapack_from);
-    return mem_format(out, e, "qtraj %s; ranks %s; %s", version_text, ranks, linalg_blas_name());
+    if (products != PRODUCTS_F32)
+        snprintf(multiplied, sizeof multiplied, "; products %s, %s", products_words[products],
+                 products_unit());
+    return mem_format(out, e, "qtraj %s; ranks %s; %s%s", version_text, ranks, linalg_blas_name(),
+                      multiplied);
 }

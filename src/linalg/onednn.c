@@ -104,6 +104,11 @@ static void find(void)
              found.units == ONEDNN_AMX ? "amx_bf16" : "avx512_bf16");
 }
 
+bool onednn_built(void)
+{
+    return true;
+}
+
 enum onednn_units onednn_units(void)
 {
     pthread_once(&once, find);
@@ -226,6 +231,11 @@ bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_matrix *b,
 }
 
 #else /* a build without oneDNN */
+
+bool onednn_built(void)
+{
+    return false;
+}
 
 enum onednn_units onednn_units(void)
 {

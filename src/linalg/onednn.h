@@ -11,6 +11,8 @@ enum onednn_units {
     ONEDNN_AVX512, /* AVX512_BF16 */
     ONEDNN_AMX     /* AMX_BF16 too */
 };
+/* Whether this build has oneDNN. */
+bool onednn_built(void);
 /* What this CPU has and oneDNN may use (its variable ONEDNN_MAX_CPU_ISA). Thread-safe. */
 enum onednn_units onednn_units(void);
 /* "oneDNN 2.6.3 avx512_bf16"; "" for ONEDNN_NONE. Static string; thread-safe. */

@@ -34,6 +34,13 @@ const char *products_unit(void)
     return products_native() ? onednn_name() : "terms in f32";
 }
 
+const char *products_why_not(void)
+{
+    if (products_native()) return "";
+    return onednn_built() ? "oneDNN finds no instructions for bf16 on this CPU"
+                          : "this build has no oneDNN 2";
+}
+
 /* A term of a piece: for oneDNN in its layout, else as f32 numbers (rows, cols). */
 struct term {
     struct onednn_matrix *packed;

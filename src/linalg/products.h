@@ -33,8 +33,10 @@ enum products products_resolve(enum products kind);
 /* What computes bf16 products here, "oneDNN 2.6.3 avx512_bf16", or "terms in f32" where nothing is
  * faster than BLAS. Static string; thread-safe. */
 const char *products_unit(void);
-/* Whether bf16 products are computed by instructions for bf16. */
+/* Whether bf16 products are computed by instructions for bf16, and, where not, why. Static string.
+ */
 bool products_native(void);
+const char *products_why_not(void);
 
 /* Weights of one matrix, prepared for one kind of products. */
 struct product_weights;

@@ -1,5 +1,6 @@
 #include "linalg/rates.h"
 #include "linalg/linalg.h"
+#include "linalg/products.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include <cblas.h>
@@ -7,6 +8,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void dgemm_(const char *transa, const char *transb, const blasint *m, const blasint *n,
             const blasint *k, const double *alpha, const double *a, const blasint *lda,
@@ -29,6 +31,15 @@ static void product_f64(void *matrices)
     double *a = matrices;
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, ORDER, ORDER, ORDER, 1.0, a, ORDER,
                 a + ELEMENTS, ORDER, 0.0, a + 2 * ELEMENTS, ORDER);
+}
+
+/* The second matrix, prepared. */
+static const struct product_weights *prepared;
+
+static void product_bf16(void *matrices)
+{
+    float *a = matrices;
+    product_nt(a + 2 * ELEMENTS, ORDER, matrices, ELEMENTS, prepared, 0, ORDER);
 }
 
 static void product_fortran(void *matrices)
@@ -82,6 +93,7 @@ enum status linalg_rates_measure(double seconds, struct linalg_rates *out, struc
 {
     enum status st = OK;
     double *buffer = NULL;
+    struct product_weights *weights = NULL;
     /* More threads than cores are no faster, and OpenBLAS has no buffers for thousands of them. */
     int threads = omp_get_max_threads(), cores = omp_get_num_procs();
     if (threads > cores) threads = cores;
@@ -93,7 +105,13 @@ enum status linalg_rates_measure(double seconds, struct linalg_rates *out, struc
     for (int64_t i = 0; i < 2 * (int64_t)threads * MATRICES * ELEMENTS; i++)
         f[i] = (float)(i % 89) / 89 - 0.5f;
     out->sgemm = rate(product_f32, buffer, threads, seconds);
+    TRY(product_weights_make(PRODUCTS_BF16, f, ORDER, ORDER, ORDER, &weights, e));
+    prepared = weights;
+    memset(buffer, 0, (size_t)(threads * MATRICES * ELEMENTS) * sizeof *buffer);
+    out->bf16 = rate(product_bf16, buffer, threads, seconds);
 done:
+    prepared = NULL;
+    product_weights_free(weights);
     free(buffer);
     return st;
 }

@@ -5,9 +5,10 @@
 
 struct linalg_rates {
     double sgemm, dgemm; /* FLOP/s of all OpenMP threads together, one product per thread */
+    double bf16;         /* the same of products of bf16 numbers (products.h) */
     int threads;         /* that were measured: at most one per core */
 };
-/* Runs f64 and then f32 products for about `seconds` each. ERR_NOMEM. */
+/* Runs f64, f32 and bf16 products for about `seconds` each. ERR_NOMEM. */
 MUST_USE enum status linalg_rates_measure(double seconds, struct linalg_rates *out, struct err *e);
 
 /* The Fortran interface dgemm_ that ScaLAPACK calls: on some systems it comes from another library

@@ -23,7 +23,12 @@ struct memory_sequences memory_sequences_of(const struct sequences *s)
     return (struct memory_sequences){s->n, s->offset[s->n], sequences_longest(s)};
 }
 
-enum { FLOAT = sizeof(float), DOUBLE = sizeof(double), READ_BUFFER = 1 << 20 };
+enum {
+    FLOAT = sizeof(float),
+    HALF = sizeof(uint16_t),
+    DOUBLE = sizeof(double),
+    READ_BUFFER = 1 << 20
+};
 
 /* --- the process --- */
 
@@ -115,6 +120,7 @@ static bool is_distributed(const struct memory_need *need, int stage)
 void memory_need_options(struct memory_need *need, const struct run_options *o)
 {
     need->type = o->activations == ACTIVATIONS_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    need->products = products_resolve((enum products)o->products);
     need->scalapack_from = memory_distributed_from(o);
 }
 
@@ -256,7 +262,7 @@ static int64_t head_of(const struct memory_need *need, const struct memory_plan 
 {
     bool in_place = !p->place.scratch && need->type == DTYPE_F32;
     int64_t rows = in_place ? 0 : (1 + b->n) * range_of(need, p);
-    return head_bytes(&need->sizes.shape, need->threads, b->n) +
+    return head_bytes(&need->sizes.shape, need->threads, b->n, need->products) +
            rows * need->sizes.shape.hidden * FLOAT;
 }
 
@@ -270,6 +276,8 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_BASE] = need->base;
     int64_t quantized = b->n ? s->linears : 0;
     if (need->needs.unrounded && (b->own || b->own_at_once)) quantized += s->linears;
+    int64_t trials = need->needs.trials ? s->linears : 0;
+    int64_t prepared = product_weights_bytes(need->products, s->linears + quantized + trials);
     int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT;
     int64_t per_rank = shared / max64(need->node_ranks, 1);
     /* While Hessians are in memory, the weights that only forward passes read are not resident:
@@ -278,9 +286,10 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     if (need->node_ranks > 1 && (b->own || b->own_at_once || b->shared))
         resident = (quantized + p->ahead * s->block / need->node_ranks) * FLOAT;
     p->shared = resident - per_rank;
-    part[MEMORY_WEIGHTS] = s->outside * FLOAT + per_rank + READ_BUFFER;
+    part[MEMORY_WEIGHTS] = s->outside * FLOAT + per_rank + prepared + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
+    part[MEMORY_WORK] += range * s->in_width * products_terms(need->products) * HALF;
     if (need->needs.pairs) part[MEMORY_WORK] += range * s->in_width * FLOAT;
     if (need->needs.trials) part[MEMORY_WORK] += range * (s->in_width + s->shape.hidden) * FLOAT;
     part[MEMORY_RETAINED] =

@@ -31,6 +31,7 @@ struct memory_need {
     struct quant_needs needs;           /* the union over the variants */
     struct quant_memory stage[STAGE_N]; /* the largest of the methods */
     enum dtype type;                    /* of the hidden states between blocks */
+    enum products products;             /* of the forward passes, not AUTO */
 };
 
 /* Limits in bytes, 0: none; memory: as memory_usable. folder NULL: no scratch. */

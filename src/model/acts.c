@@ -25,6 +25,8 @@ enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *
     TRY(mem_alloc(&a->in, tokens * a->in_width, sizeof(float), "stage inputs", e));
     TRY(mem_alloc(&a->inner, tokens * a->inner_width, sizeof(float), "activations", e));
     TRY(mem_alloc(&a->branch, tokens * m->spec.shape.hidden, sizeof(float), "branch", e));
+    TRY(mem_alloc(&a->terms, products_terms(m->products) * tokens * a->in_width, sizeof *a->terms,
+                  "terms of stage inputs", e));
     TRY(mem_alloc(&a->tiles, tokens, sizeof *a->tiles, "tiles", e));
     TRY(mem_alloc(&a->cosine, tokens * angles, sizeof(float), "RoPE table", e));
     TRY(mem_alloc(&a->sine, tokens * angles, sizeof(float), "RoPE table", e));
@@ -39,6 +41,7 @@ void model_acts_free(struct acts *a)
 {
     free(a->in);
     free(a->inner);
+    free(a->terms);
     free(a->branch);
     free(a->tiles);
     free(a->cosine);

@@ -109,6 +109,16 @@ void model_close(struct model *m)
     free(m);
 }
 
+void model_set_products(struct model *m, enum products kind)
+{
+    m->products = kind;
+}
+
+enum products model_products(const struct model *m)
+{
+    return m->products;
+}
+
 const struct model_shape *model_shape(const struct model *m)
 {
     return &m->spec.shape;

@@ -7,6 +7,7 @@
  * size, I intermediate size. Weights are row-major (out, in); y = W x + b. */
 #pragma once
 #include "checkpoint/checkpoint.h"
+#include "linalg/products.h"
 #include "model/sequences.h"
 #include "model/shape.h"
 
@@ -18,6 +19,8 @@ struct linear {
     int64_t rows, cols;
     const float *w; // (rows, cols) borrowed: the block's storage, or quantized weights in its place
     const float *bias; // (rows) or NULL
+    /* w prepared for the model's products (model_prepare), borrowed; NULL: they are in f32. */
+    const struct product_weights *prepared;
     /* NULL: y = x wᵀ. Else a quantized linear that works at run time: y (tokens, rows) with row
      * pitch ld from one whole sequence x (tokens, cols), without bias. Forward passes use it,
      * derivatives do not. Parallel inside. */
@@ -45,6 +48,17 @@ struct model; /* configuration, embedding, final norm and head */
 MUST_USE enum status model_open(struct checkpoint *c, struct model **out, struct err *e);
 /* NULL: does nothing. */
 void model_close(struct model *m);
+
+/* How forward passes multiply: f32 after model_open. kind: not AUTO (products_resolve). Set it
+ * before the acts and the blocks are made. Derivatives always multiply in f32. */
+void model_set_products(struct model *m, enum products kind);
+enum products model_products(const struct model *m);
+/* *out (the caller frees) = w (rows, cols) for the `prepared` of a linear of a block of m; NULL if
+ * products are in f32. Parallel. ERR_NOMEM. */
+MUST_USE enum status model_prepare(const struct model *m, const float *w, int64_t rows,
+                                   int64_t cols, struct product_weights **out, struct err *e);
+/* Prepares all linears of a loaded block, which owns the result. Parallel. ERR_NOMEM. */
+MUST_USE enum status model_block_prepare(const struct model *m, struct block *b, struct err *e);
 
 /* Its shape, borrowed. */
 const struct model_shape *model_shape(const struct model *m);
@@ -75,7 +89,8 @@ struct acts {
     int64_t in_width;
     float *inner; // (T, inner_width) outputs that later stages read: q, k, v, then gate and up
     int64_t inner_width;
-    float *branch; // (T, C) output of STAGE_O before it is added to the residual stream
+    uint16_t *terms; // (terms, T, in_width) `in` split into bf16; empty if products are in f32
+    float *branch;   // (T, C) output of STAGE_O before it is added to the residual stream
 
     /* Internal: the range cut into tiles, cos and sin of the RoPE angles for the first `positions`
      * positions, and a tile of attention scores per thread. */

@@ -5,6 +5,7 @@
 #include "model/model.h"
 
 struct model {
+    enum products products;
     struct spec spec;
     struct checkpoint *checkpoint; /* borrowed */
     char *file;                    /* config.json's path, for messages */
@@ -15,6 +16,7 @@ struct model {
 struct block_extra {
     const float *p[EXTRA_N]; /* by EXTRA_*, in the block's storage; NULL: the family has none */
     struct xielu xielu;
+    struct product_weights *prepared[LINEARS_MAX]; /* owners of the linears' */
 };
 
 /* A run of tokens of one sequence: rows [row, row + n), at positions pos.. of a sequence that
@@ -52,6 +54,8 @@ void attention_prepare(const struct spec *s, const struct block *b, const struct
 int64_t qkv_width(const struct spec *s);
 void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int64_t *v);
 
+/* Rows of a linear of so many rows that one product computes: it is prepared in such pieces. */
+int64_t linear_piece(int64_t rows);
 /* Floats per token in acts' in and inner. */
 void acts_widths(const struct spec *s, int64_t *in, int64_t *inner);
 /* Floats that the tensors of a block take in its storage, each padded to whole cache lines. */

@@ -1,6 +1,7 @@
 /* The forward pass of a block, stage by stage. */
 #include "linalg/linalg.h"
 #include "model/model_internal.h"
+#include "tensor/bf16.h"
 #include "tensor/row.h"
 #include "util/num.h"
 #include <string.h>
@@ -78,7 +79,7 @@ void model_stage_input(const struct model *m, const struct block *b, int stage,
 
 /* Rows per GEMM of a weight matrix: equal parts of about GEMM_ROWS, a multiple of 16, because
  * packing for a short last part would cost nearly as much as for a long one. */
-static int64_t gemm_rows(int64_t rows)
+int64_t linear_piece(int64_t rows)
 {
     int64_t parts = (rows + GEMM_ROWS / 2) / GEMM_ROWS;
     if (parts < 2) return rows;
@@ -98,7 +99,7 @@ static bool stage_piece(const struct block *b, int stage, int64_t i, struct piec
     for (int k = 0; k < b->n_linears; k++) {
         const struct linear *l = &b->linear[k];
         if (l->stage != stage) continue;
-        int64_t part = gemm_rows(l->rows), chunks = (l->rows + part - 1) / part, r0 = i * part;
+        int64_t part = linear_piece(l->rows), chunks = (l->rows + part - 1) / part, r0 = i * part;
         if (i < chunks) {
             *p = (struct piece){l, r0, min64(l->rows - r0, part), column + r0};
             return true;
@@ -117,12 +118,24 @@ static int64_t stage_pieces(const struct block *b, int stage)
     return n;
 }
 
-static void run_piece(const struct piece *p, const struct tile *t, const float *in, float *out,
+/* The stage's input of a tile of tokens as bf16 terms, if a linear of the stage wants them. */
+static void split_input(const struct model *m, const struct tile *t, int64_t cols, struct acts *a)
+{
+    const int64_t at = t->row * cols;
+    bf16_split(a->terms + at, a->tokens * a->in_width, products_terms(m->products), a->in + at,
+               t->n * cols);
+}
+
+static void run_piece(const struct piece *p, const struct tile *t, const struct acts *a, float *out,
                       int64_t ld)
 {
     int64_t cols = p->l->cols;
+    const float *in = a->in;
     float *y = out + t->row * ld + p->column;
-    if (!p->l->apply)
+    if (p->l->prepared && !p->l->apply)
+        product_nt(y, ld, a->terms + t->row * cols, a->tokens * a->in_width, p->l->prepared,
+                   p->r0 / linear_piece(p->l->rows), t->n);
+    else if (!p->l->apply)
         gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
     if (p->l->bias) row_add_bias(y, ld, p->l->bias + p->r0, t->n, p->n);
 }
@@ -169,12 +182,15 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
         acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
     x += s->offset[s0] * spec->shape.hidden;
     apply_linears(b, stage, s, s0, s1, a->in, out);
+    acts_cut(a, s, s0, s1, TOKEN_TILE);
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < (m->products == PRODUCTS_F32 ? 0 : a->n_tiles); i++)
+        split_input(m, &a->tiles[i], stage_cols(b, stage), a);
     acts_cut(a, s, s0, s1, GEMM_TOKENS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles * pieces; i++) {
         struct piece p;
-        if (stage_piece(b, stage, i % pieces, &p))
-            run_piece(&p, &a->tiles[i / pieces], a->in, out, ld);
+        if (stage_piece(b, stage, i % pieces, &p)) run_piece(&p, &a->tiles[i / pieces], a, out, ld);
     }
     acts_cut(a, s, s0, s1, TOKEN_TILE);
 #pragma omp parallel for schedule(static) num_threads(a->threads)

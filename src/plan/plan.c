@@ -246,6 +246,12 @@ const char *plan_activations(const struct sweep *s)
     return s->run.activations == ACTIVATIONS_BF16 ? "bf16" : NULL;
 }
 
+const char *plan_products(const struct sweep *s)
+{
+    const bool coarse = s->run.products == PRODUCTS_BF16X2 || s->run.products == PRODUCTS_BF16;
+    return coarse ? products_words[s->run.products] : NULL;
+}
+
 /* Identity of curvature's text and settings; NULL if it is not requested. */
 static enum status curvature_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
 {
@@ -283,10 +289,11 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     TRY(plan_tokenizer_identity(p, m, weights_folder(&c->weights), tokenizer, e));
     /* Keys of a stored checkpoint contain only its name. */
     const char *made = recipe[0] ? recipe : NULL;
-    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*}", "schema", KEY_SCHEMA,
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*}", "schema", KEY_SCHEMA,
                               "model", m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
                               tokenizer, "evaluations", of->evaluations, "activations",
-                              plan_activations(p->sweep), "recipe", made),
+                              plan_activations(p->sweep), "products", plan_products(p->sweep),
+                              "recipe", made),
                     c->key, e));
     /* With a warm start, curvature depends on that of the previous checkpoint. */
     bool warm = p->sweep->curvature.warm_start;

@@ -28,6 +28,9 @@ bool plan_missing(const struct results_view *view, const char *key,
                   const struct plan_choice *choice);
 /* Type of the hidden states as a part of keys; NULL for f32, which earlier versions always used. */
 const char *plan_activations(const struct sweep *s);
+/* The sweep's products in keys; NULL for those of f32's accuracy, whose last bits the fingerprint
+ * tells apart. */
+const char *plan_products(const struct sweep *s);
 
 /* Whether the weights of each variant are measured with. */
 bool plan_predicts(const struct sweep *s);

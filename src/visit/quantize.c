@@ -31,12 +31,16 @@ static void drop_stage(struct workspace *w, int stage)
     w->dist[stage] = NULL;
 }
 
-/* Frees the linears of the last quantized block that are computed at run time. */
+/* Frees the linears of the last quantized block that are computed at run time, and what was
+ * prepared for products with its weights. */
 static void free_linears(struct workspace *w)
 {
     for (int i = 0; i < LINEARS_MAX; i++) {
         if (w->computing[i]) w->linears_of->free_linear(w->computing[i]);
         w->computing[i] = NULL;
+        product_weights_free(w->products[i]);
+        product_weights_free(w->products_unrounded[i]);
+        w->products[i] = w->products_unrounded[i] = NULL;
     }
 }
 
@@ -156,6 +160,26 @@ done:
     return st;
 }
 
+/* Points linear i of both blocks at its quantized weights q. */
+static enum status take_linear(struct workspace *w, struct stream *s, int i, const float *q,
+                               struct outcome *to, struct err *e)
+{
+    struct linear *stored = &to->stored->linear[i], *prefix = &to->prefix.linear[i];
+    const float *unrounded = unrounded_of(w, s, q);
+    stored->w = prefix->w = q;
+    stored->apply = prefix->apply = s->method->apply;
+    stored->computing = prefix->computing = w->computing[i];
+    if (unrounded) prefix->w = unrounded;
+    if (s->method->apply) return OK;
+    PASS(model_prepare(w->model, q, stored->rows, stored->cols, &w->products[i], e));
+    stored->prepared = prefix->prepared = w->products[i];
+    if (!unrounded) return OK;
+    PASS(model_prepare(w->model, unrounded, stored->rows, stored->cols, &w->products_unrounded[i],
+                       e));
+    prefix->prepared = w->products_unrounded[i];
+    return OK;
+}
+
 /* Quantizes the linears of the stages and points `to` at the results. */
 static enum status quantize_stages(struct workspace *w, struct stream *s, const struct block *b,
                                    int first, int end, struct outcome *to, struct err *e)
@@ -172,10 +196,7 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
         if (stage < first || stage >= end) continue;
         if (wants) input = workspace_input(w, s, stage);
         TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, e));
-        to->stored->linear[i].w = q;
-        to->stored->linear[i].apply = to->prefix.linear[i].apply = s->method->apply;
-        to->stored->linear[i].computing = to->prefix.linear[i].computing = w->computing[i];
-        to->prefix.linear[i].w = s->needs.unrounded ? unrounded_of(w, s, q) : q;
+        TRY(group_agree(w->group, take_linear(w, s, i, q, to, e), e));
     }
 done:
     for (int stage = first; !s->needs.shared && stage < end; stage++) drop_stage(w, stage);

@@ -94,8 +94,8 @@ enum status block_reader_next(struct block_reader *r, const struct block **out, 
               waited, (double)model_block_floats(r->model) * sizeof(float) / 1e6);
     r->layer++;
     r->seconds += waited;
-    if (r->ahead) PASS(group_agree(r->group, start(r, e), e));
-    return OK;
+    if (r->ahead) PASS(group_agree(r->group, start(r, e), e)); /* frees the block before */
+    return group_agree(r->group, model_block_prepare(r->model, &r->block[i], e), e);
 }
 
 double block_reader_seconds(const struct block_reader *r)

@@ -14,7 +14,8 @@ struct trial {
     struct block changed; /* shallow copy in which one stage has trial weights */
     float *in;            // (range, in_width) the stage's input
     float *out;           // (range, C) the module's output with trial weights
-    double *difference;   // (calibration sequences of all ranks) squared, summed
+    struct product_weights *products[LINEARS_MAX]; /* of the trial weights */
+    double *difference; // (calibration sequences of all ranks) squared, summed
 };
 
 /* Runs the module that has the stage, from the stage's input in the acts; out (T, C) = the module's
@@ -76,6 +77,10 @@ static enum status compare(const struct quant_block *b, int stage, double *mean_
         if (l->stage != stage) continue;
         PASS(group_rows(w->group, &w->quantized, l->trial, l->rows, l->cols, e));
         t->changed.linear[i].w = l->trial;
+        product_weights_free(t->products[i]);
+        st = model_prepare(w->model, l->trial, l->rows, l->cols, &t->products[i], e);
+        PASS(group_agree(w->group, st, e));
+        t->changed.linear[i].prepared = t->products[i];
     }
     for (int64_t i = 0; i < w->calibration.n && st == OK; i++)
         st = compare_range(t, &w->calibration.range[i], stage, e);
@@ -147,6 +152,7 @@ enum status trial_prepare(struct workspace *w, struct stream *s, const struct bl
     TRY(group_agree(w->group, s->method->prepare_block(&block, w->prepared, e), e));
 done:
     s->seconds.factor += clock_seconds() - start;
+    for (int i = 0; i < LINEARS_MAX; i++) product_weights_free(t.products[i]);
     free(t.in);
     free(t.out);
     free(t.difference);

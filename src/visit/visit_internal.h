@@ -105,6 +105,8 @@ struct workspace {
     int64_t longest;                         /* tokens of the longest sequence */
     void *computing[LINEARS_MAX]; /* linears of the quantized block that are computed at run time */
     const struct quant_method *linears_of; /* the method that computes them */
+    /* The linears in `quantized` and in `unrounded`, prepared for products. */
+    struct product_weights *products[LINEARS_MAX], *products_unrounded[LINEARS_MAX];
     /* Result of quant_method.prepare for the current block, and the stream whose options it was
      * prepared with. */
     void *prepared[STAGE_N];

@@ -9,6 +9,13 @@
 #include <omp.h>
 #include <stdlib.h>
 
+/* What AUTO is on all nodes of the group: f32 unless all have something faster. */
+static enum products group_products(const struct visit_group *g, enum products kind)
+{
+    const bool slow = products_resolve(kind) == PRODUCTS_F32;
+    return group_max(g, slow) ? PRODUCTS_F32 : products_resolve(kind);
+}
+
 /* Opens the checkpoint and its model if a part needs them. */
 static enum status open_checkpoint(struct part_context *c, struct err *e)
 {
@@ -19,7 +26,9 @@ static enum status open_checkpoint(struct part_context *c, struct err *e)
     if (!needed) return OK;
     PASS(weights_open(&c->visit->weights, c, &c->checkpoint, e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
-    return model_open(c->checkpoint, &c->model, e);
+    PASS(model_open(c->checkpoint, &c->model, e));
+    model_set_products(c->model, c->products);
+    return OK;
 }
 
 enum status part_emit(const struct part_context *c, json_t *record, struct err *e)
@@ -113,7 +122,8 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     TRY(group_open(MPI_COMM_SELF, &self, e));
     TRY(err_agree(comm, linalg_reserve(c.threads, e), e));
     clock_utc(c.provenance.utc_start);
-    TRY(visit_fingerprint(comm, &v->run, false, &fingerprint, e));
+    c.products = group_products(&group, (enum products)v->run.products);
+    TRY(visit_fingerprint(comm, &v->run, false, c.products, &fingerprint, e));
     c.provenance.fingerprint = fingerprint;
     c.provenance.seen = c.seen[PART_CELLS];
     visit_inputs_trim(cache);

@@ -135,6 +135,7 @@ static enum status plan_memory(struct run *r, struct err *e)
                                .evaluation = memory_sequences_of(r->local.evaluation),
                                .calibration = memory_sequences_of(r->local.calibration)};
     memory_need_options(&need, o);
+    need.products = r->context->products;
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);
     for (int64_t i = 0; i < r->n; i++)
@@ -222,6 +223,7 @@ static enum status walk_checkpoint(const struct part_context *context, struct ch
     struct model *model = NULL;
     struct run r = {0};
     st = model_open(c, &model, e);
+    if (st == OK) model_set_products(model, context->products);
     if (st == OK) st = walk_init(&r, context, v, model, e);
     TRY(group_agree(context->group, st, e));
     r.sink = sink;

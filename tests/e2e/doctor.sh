@@ -22,6 +22,9 @@ for section, name in (("versions", "qtraj"), ("versions", "mpi"), ("versions", "
         assert name in f[section], (section, name)
 for rate in ("sgemm_gflops", "dgemm_gflops_a_thread", "scalapack_dgemm_gflops_a_thread"):
     assert f["blas"][rate] > 0.05, rate
+p = f["products"]
+assert p["f32_gflops"] > 0.05 and p["bf16_gflops"] > 0.05 and p["auto_takes"] in ("f32", "bf16x3"), p
+assert ("because" in p) == (p["bf16_by"] == "terms in f32"), p
 PY
 }
 
@@ -41,6 +44,8 @@ doctor plain env -u OMP_NUM_THREADS "$QTRAJ" doctor --json --scratch scratch
 doctor threads env OMP_NUM_THREADS=4096 "$QTRAJ" doctor --json --scratch scratch
 has threads ranks "512 threads"
 grep -q "more than BLAS can serve" threads.err || fail "threads: not cut to what BLAS can serve"
+doctor old env ONEDNN_MAX_CPU_ISA=AVX2 "$QTRAJ" doctor --json --scratch scratch
+grep -q '"bf16_by": "terms in f32"' old.json && grep -q '"auto_takes": "f32"' old.json || fail "old: $(cat old.json)"
 doctor nowhere "$QTRAJ" doctor --json --results "$work/missing/x.h5" --scratch "$work/absent"
 has nowhere results "cannot write there"
 has nowhere scratch "not a folder"

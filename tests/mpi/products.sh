@@ -1,0 +1,56 @@
+# run.products: bf16x3 gives the numbers of f32 to their last digits, and bf16 others; each is the same bit for bit for any number of
+# threads and of ranks (with `reproducible`); keys and fingerprints say what was computed; no rank takes more memory than planned.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+
+quickstart_sweep '1p;4p' <<'YAML'
+name: products
+results: results.h5
+bits: [3]
+methods:
+  - {method: rtn, group_size: 64}
+  - {method: gptq, group_size: 64, scale_dtype: f16-packed}
+  - {method: awq, group_size: 64}
+calibration: {text: text.txt, length: 128, samples: 10}
+evaluation:
+  - {name: docs, text: text.txt, length: 200, skip: 12, samples: 9}
+run: {reproducible: true}
+YAML
+fixed_text "$work/text.txt"
+
+run() { # name, products, ranks of the group, threads
+    launch 300 $(($3 + ($3 > 1))) run "$work/sweep.yaml" --set "results=$1.h5" --set "run.products=$2" \
+        --set "run.ranks_per_group=$3" --set "run.threads=$4" || fail "$1: exit code $?: $(cat "$work/err")"
+}
+
+run f32 f32 1 1
+for kind in bf16x3 bf16; do
+    run $kind $kind 1 1
+    run $kind-divided $kind 2 3
+    compare $kind $kind-divided
+done
+
+"$python" - "$work" <<'PY' || fail "keys, fingerprints, losses or memory"
+import sys
+import h5py
+import numpy as np
+
+def read(name):
+    with h5py.File(f"{sys.argv[1]}/{name}.h5") as f:
+        loss = f["checkpoint_loss"] if "checkpoint_loss" in f else f["baseline_loss"]
+        peak, planned = (f[f"checkpoint_{k}_memory"][:].max() for k in ("peak", "planned"))
+        rtn = list(f["quantizer"].asstr()[:]).index("rtn")
+        return (sorted(f["cells/key"].asstr()[:].ravel()), str(f["cells/fingerprint"].asstr()[:].ravel()[0]),
+                loss[:].astype(float), peak / planned, f["loss"][:, :, :, rtn].astype(float))
+
+plain, exact, coarse = read("f32"), read("bf16x3"), read("bf16")
+assert plain[0] == exact[0] and not set(plain[0]) & set(coarse[0]), "keys"
+assert "products" not in plain[1] and "products bf16x3, " in exact[1] and "products bf16, " in coarse[1], (plain[1], exact[1], coarse[1])
+for which in (2, 4):  # in full precision and of rtn; GPTQ's codes flip at ties, in bf16x3 as with another BLAS
+    off = [np.nanmax(np.abs(other[which] / plain[which] - 1)) for other in (exact, coarse)]
+    print("losses, relative to f32: bf16x3", off[0], "bf16", off[1])
+    assert off[0] < 1e-6 < 1e-5 < off[1] < 1e-2, off
+print("measured over planned memory", plain[3], exact[3], coarse[3])
+assert max(plain[3], exact[3], coarse[3]) <= 1.02
+PY
+finish

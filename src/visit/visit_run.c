@@ -96,6 +96,15 @@ static enum status run_parts(struct part_context *c, struct err *e)
     return OK;
 }
 
+static void close_parts(struct part_context *c, enum status st)
+{
+    for (int i = PART_N - 1; i >= 0; i--) {
+        part_saved_end(c, c->saved[i], st);
+        if (c->state[i]) visit_part(i)->close(c);
+        free(c->state[i]);
+    }
+}
+
 enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *cache,
                       const struct visit_hooks *hooks, struct err *e)
 {
@@ -134,11 +143,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     TRY(run_parts(&c, e));
     pace_close(&pace);
 done:
-    for (int i = PART_N - 1; i >= 0; i--) {
-        part_saved_end(&c, c.saved[i], st);
-        if (c.state[i]) visit_part(i)->close(&c);
-        free(c.state[i]);
-    }
+    close_parts(&c, st);
     greedy_choice_end(&c, st);
     model_close(c.model);
     checkpoint_close(c.checkpoint);

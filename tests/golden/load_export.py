@@ -83,6 +83,9 @@ with tempfile.TemporaryDirectory() as folder:
                 # Plain torch: the default kernel compiles itself for minutes.
                 options = {"quantization_config": GPTQConfig(bits=bits, backend="torch")}
                 check(f"gptq {bits} {' '.join(flags + order)}", reported, loss_of(out, dtype=torch.float32, **options), 1e-3)
+        out = next(folders)
+        reported = export(out, "awq", 4, "awq", "--group-size", "32", *f16)
+        check("awq 4", reported, loss_of(out, dtype=torch.float32), 1e-3)
     if autoawq:
         spec = importlib.util.spec_from_file_location("packing_utils", autoawq / "awq/utils/packing_utils.py")
         packing = importlib.util.module_from_spec(spec)

@@ -179,6 +179,32 @@ static inline enum status layer_prepare(const struct layer *l, const struct quan
     return st;
 }
 
+/* Runs the job; of methods with integer grids, every weight must be a code of the grid that the
+ * method reports, and give back the weight. */
+static inline enum status layer_run(const struct quant_method *m, struct quant_job *job,
+                                    struct quant_report *report, struct err *e)
+{
+    struct quant_grid_form form;
+    struct quant_grids g = {0};
+    uint8_t *code = calloc((size_t)job->cols, 1);
+    if (quant_grid_form_of(m, job->options, &form, NULL) == OK) job->grids = &g;
+    if (quant_grids_init(&g, job->options, job->rows, job->cols, NULL) != OK) abort();
+    enum status st = m->run(job, report, e);
+    for (int64_t i = 0; job->grids && st == OK && i < job->rows; i++) {
+        const float *q = job->q + i * job->cols;
+        st = quant_grids_codes(&g, i, q, job->cols, job->bits, code, e);
+        for (int64_t j = 0; st == OK && j < job->cols; j++) {
+            const double *grid = g.grid + (i * g.groups + g.group[j]) * 2;
+            const float w = (float)grid[0] * ((float)code[j] - (float)grid[1]);
+            if (form.symmetric && grid[1] != (double)(1 << (job->bits - 1))) abort();
+            if (!g.columns && !g.rows && w != q[j]) abort();
+        }
+    }
+    quant_grids_free(&g);
+    free(code);
+    return st;
+}
+
 /* q (rows, cols) is allocated for the caller, whatever the status. */
 static inline enum status layer_quantize(const struct layer *l, const struct quant_method *m,
                                          int64_t bits, const struct quant_options *o, float **q,
@@ -196,7 +222,7 @@ static inline enum status layer_quantize(const struct layer *l, const struct qua
                             .q = *q,
                             .input = in,
                             .prepared = prepared};
-    if (st == OK) st = m->run(&job, report, e);
+    if (st == OK) st = layer_run(m, &job, report, e);
     if (prepared) m->release(prepared);
     return st;
 }

@@ -26,9 +26,10 @@ set_property(TEST linalg.test_products_without APPEND PROPERTY ENVIRONMENT ONEDN
 add_library(fault MODULE ${CMAKE_SOURCE_DIR}/tests/fault/fault.c)
 target_link_libraries(fault PRIVATE warnings Threads::Threads ${CMAKE_DL_LIBS})
 
-# Each tests/{golden,mpi,e2e}/NAME.sh runs with the binary under test in $QTRAJ; 77 means skipped.
+# Each tests/{golden,mpi,e2e,fault,slurm}/NAME.sh runs with the binary under test in $QTRAJ; 77 means skipped.
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/golden/*.sh ${CMAKE_SOURCE_DIR}/tests/mpi/*.sh
-  ${CMAKE_SOURCE_DIR}/tests/e2e/*.sh ${CMAKE_SOURCE_DIR}/tests/fault/*.sh)
+  ${CMAKE_SOURCE_DIR}/tests/e2e/*.sh ${CMAKE_SOURCE_DIR}/tests/fault/*.sh
+  ${CMAKE_SOURCE_DIR}/tests/slurm/*.sh)
 # What mpi.losses does to the workers of a run.
 add_library(visit_fault MODULE ${CMAKE_SOURCE_DIR}/tests/tools/visit_fault.c)
 target_link_libraries(visit_fault PRIVATE ${CMAKE_DL_LIBS})
@@ -43,11 +44,12 @@ foreach(script IN LISTS scripts)
   qtraj_test_properties(${kind}.${name} ${kind} 900)
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)
 endforeach()
-# Those that compute on one core, and neither signal, limit nor time what they start, run beside each other.
+# Those that compute on one core, and neither signal, limit nor time what they start, run beside each other, and beside slurm.sweep,
+# which mostly waits, has nodes, ports and folders of its own and signals only its own jobs.
 set_tests_properties(golden.figures golden.figures_any_cube golden.fits golden.report golden.average golden.gptq_models
   golden.gptq_methods golden.tokenize golden.inspect golden.curvature golden.presets golden.tutorial mpi.memory mpi.products
   mpi.memory_after mpi.curvature e2e.configs e2e.export e2e.export_sweep e2e.packed e2e.texts e2e.averages e2e.setups e2e.make_checkpoint
-  PROPERTIES RUN_SERIAL FALSE)
+  slurm.sweep PROPERTIES RUN_SERIAL FALSE)
 
 # Next to the binary, for tests that load it: $(dirname "$QTRAJ")/libkill_at_line.so.
 add_library(kill_at_line MODULE ${CMAKE_SOURCE_DIR}/tests/tools/kill_at_line.c)

@@ -23,7 +23,7 @@ struct arguments {
 
 /* What the commands name. */
 struct paths {
-    char self[PATH_MAX], sweep[PATH_MAX], *results;
+    char self[PATH_MAX], sweep[PATH_MAX], here[PATH_MAX], *results;
     char *scripts; /* folder */
 };
 
@@ -71,6 +71,7 @@ static enum status find_paths(const struct arguments *a, const struct sweep *s, 
     NEED(n > 0, ERR_IO, "/proc/self/exe: %s", strerror(errno));
     p->self[n] = '\0';
     NEED(realpath(a->path, p->sweep), ERR_IO, "%s: %s", a->path, strerror(errno));
+    NEED(realpath(".", p->here), ERR_IO, "the current folder: %s", strerror(errno));
     PASS(fsx_make_parent(s->results, e));
     PASS(fsx_resolve(s->results, &p->results, e));
     return find_scripts(p->self, &p->scripts, e);
@@ -142,18 +143,20 @@ static void put_head(FILE *out, const struct slurm_parts *s, const struct slurm_
     char time[QUANTITY], longest[QUANTITY];
     quantity_time(s->seconds, time);
     fprintf(out,
-            "#!/bin/bash\n# %lld parts, %.4g node-hours, about %s on %lld nodes of %lld cores and "
-            "%.4g GiB.\n",
-            (long long)s->n, s->hours, time, (long long)at->nodes, (long long)at->cores,
-            (double)at->memory / (1 << 30));
+            "#!/bin/bash\n# %lld part%s, %.4g node-hours, about %s on %lld node%s of %lld cores "
+            "and %.4g GiB.\n",
+            (long long)s->n, quantity_plural(s->n), s->hours, time, (long long)at->nodes,
+            quantity_plural(at->nodes), (long long)at->cores, (double)at->memory / (1 << 30));
     for (int64_t i = 0; i < s->n_arrays; i++) {
         const struct slurm_array *a = &s->arrays[i];
         quantity_time(a->longest, longest);
-        fprintf(out, "# %lld elements on %lld node%s each: %.4g node-hours, the longest %s\n",
-                (long long)a->elements, (long long)a->nodes, quantity_plural(a->nodes), a->hours,
-                longest);
+        fprintf(out, "# %lld element%s on %lld node%s each: %.4g node-hours, the longest %s\n",
+                (long long)a->elements, quantity_plural(a->elements), (long long)a->nodes,
+                quantity_plural(a->nodes), a->hours, longest);
     }
-    fputs("set -u\nexport SWEEP=", out);
+    fputs("set -u\ncd ", out); /* what paths are relative to */
+    put_word(out, p->here);
+    fputs(" || exit\nexport SWEEP=", out);
     put_word(out, p->sweep);
     fputs(" QTRAJ=", out);
     put_word(out, p->self);
@@ -291,5 +294,6 @@ const struct command cmd_slurm = {
     .name = "slurm",
     .arguments = "SWEEP.yaml [--nodes N] [--time T] [--rate GFLOPS] [--submit] ...",
     .doc = "print, or submit, Slurm jobs that compute a sweep in parts and merge them",
+    .without_mpi = true, /* whose variables in the environment would reach the jobs' mpirun */
     .run = run,
 };

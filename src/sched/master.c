@@ -235,6 +235,8 @@ done:
 static enum status steer(struct master *m, struct err *e)
 {
     enum signal_state signal = sched_signal();
+    if (signal == SIGNAL_DRAIN && !m->stopping)
+        log_info("SIGUSR1: the visits in hand are finished, no more are started");
     if (signal != SIGNAL_NONE) m->stopping = true;
     m->watch.stopping = m->stopping;
     if (m->stopping) PASS(master_answer_waiting(m, e));

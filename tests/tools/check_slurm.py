@@ -7,9 +7,9 @@ import sys
 text = open(sys.argv[1]).read()
 plan = json.load(open(sys.argv[2]))
 limit = float(sys.argv[3])
-hours = float(re.search(r"parts, ([\d.e+]+) node-hours", text)[1])
+hours = float(re.search(r"parts?, ([\d.e+]+) node-hours", text)[1])
 unit = {"s": 1 / 3600, "min": 1 / 60, "h": 1, "days": 24}
-arrays = re.findall(r"^# (\d+) elements on (\d+) nodes? each: [\d.e+]+ node-hours, the longest ([\d.]+) (\w+)", text, re.M)
+arrays = re.findall(r"^# (\d+) elements? on (\d+) nodes? each: [\d.e+]+ node-hours, the longest ([\d.]+) (\w+)", text, re.M)
 assert arrays, text
 for n, nodes, longest, u in arrays:
     assert float(longest) * unit[u] <= limit, f"an element on {nodes} nodes takes {longest} {u}"

@@ -50,15 +50,18 @@ launch() {
     timeout -k 5 "$seconds" mpirun -n "$ranks" "$QTRAJ" "$@" >"$work/out" 2>"$work/err" </dev/null
 }
 
-# wait_for SECONDS COMMAND ...: until it succeeds
-wait_for() {
+# comes SECONDS COMMAND ...: whether it succeeds within that time
+comes() {
     local end=$((SECONDS + $1))
     shift
     until "$@" 2>/dev/null; do
-        [ $SECONDS -lt $end ] || { fail "never: $*: $(tail -n 20 "$work/err" 2>/dev/null)"; return 1; }
+        [ $SECONDS -lt $end ] || return 1
         sleep 0.05
     done
 }
+
+# wait_for SECONDS COMMAND ...: until it succeeds
+wait_for() { comes "$@" || { fail "never: ${*:2}: $(tail -n 20 "$work/err" 2>/dev/null)"; return 1; }; }
 
 # compare A B [ARGUMENT ...]: compares the cubes A.h5 and B.h5 in $work, except volatile variables.
 compare() {

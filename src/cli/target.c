@@ -22,5 +22,6 @@ enum status target_open(struct target *t, const char *name, const char *const *i
     PASS(journal_path(t->cube, &t->journal, e));
     PASS(lock_take(t->journal, NULL, &t->lock, e));
     fsx_remove_temporaries(t->cube);
+    fsx_remove_temporaries(t->journal);
     return OK;
 }

@@ -4,6 +4,7 @@
 # what a merge refuses to replace, and what it says of parts that are missing.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
+: "${FAULT_LIBRARY:?the library of tests/fault/fault.c}"
 
 export OMPI_MCA_ess_singleton_isolated=1 # each process is alone: it needs no daemon of Open MPI, which may fail to start under load
 own_text "$work/text.txt"
@@ -73,6 +74,52 @@ merge 0 "$work/all.h5" "${reversed[@]:2}" "$work/some.journal" "${reversed[3]}"
 cmp "$work/all.journal" "$work/merged.journal" || fail "another grouping gives another journal"
 merge 0 "$work/early.h5" "${reversed[@]}"
 cmp "$work/early.journal" "$work/merged.journal" || fail "merging on gives another journal"
+
+# Killed at each renaming, syncing and the first writes: what was there stays whole, and the next merge makes the same.
+mkdir "$work/killed"
+kills=0
+for at in 1 2 3 4 5 6 8 10 12 16 20 24 28 32 40 48; do
+    cp "$work/some.h5" "$work/some.journal" "$work/killed/"
+    LD_PRELOAD=$FAULT_LIBRARY FAULT_CALLS=open,write,sync,rename FAULT_AT=$at FAULT_DO=kill FAULT_FOLDER=$work/killed \
+        "$QTRAJ" merge "$work/killed/some.h5" "$parts" >"$work/out" 2>"$work/err" && break
+    kills=$((kills + 1))
+    "$QTRAJ" status "$work/killed/some.journal" >"$work/out" 2>"$work/err" && "$QTRAJ" show "$work/killed/some.h5" >>"$work/out" 2>"$work/err" ||
+        fail "killed at $at: $(cat "$work/err")"
+    merge 0 "$work/killed/some.h5" "$parts"
+    cmp "$work/killed/some.journal" "$work/merged.journal" || fail "killed at $at: another journal"
+    [ "$(ls -A "$work/killed" | wc -l)" = 2 ] || fail "killed at $at: left behind: $(ls -A "$work/killed")"
+done
+[ $kills -ge 6 ] || fail "only $kills merges were killed"
+
+# A file twice, journals and cubes mixed, its own journal, a name with spaces; a folder that cannot be written.
+merge 0 "$work/twice.h5" "$parts" "$parts"
+cmp "$work/twice.journal" "$work/merged.journal" || fail "files that come twice give another journal"
+merge 0 "$work/merged.h5" "$work/merged.journal"
+merge 0 "$work/mixed.h5" "$parts"/part-00[1-4]*.h5 "$parts"/part-00[5-8]*.journal "$parts"/part-*-of-003.journal
+compare single mixed
+mkdir "$work/a b"
+cp "$parts"/*.journal "$work/a b/"
+merge 0 "$work/a b/out of parts.h5" "$work/a b"
+compare single "a b/out of parts"
+merge 2 /proc/out.h5 "$parts"
+grep -q '/proc' "$work/err" || fail "a folder that cannot be written is not named: $(cat "$work/err")"
+
+# The first part of a number records the cut, which the others take; they do not read journals of parts that have none of their visits.
+"$QTRAJ" run "$sweep" --set "results=$work/cut.h5" --part 4/4 >/dev/null 2>"$work/err" || fail "part 4/4: $(cat "$work/err")"
+cut=$(ls "$work"/cut.h5.parts/cut-of-4-*.json)
+"$python" - "$cut" <<'PY' || fail "the recorded cut: $(cat "$cut")"
+import json, sys
+cut = json.load(open(sys.argv[1]))
+assert len(cut["bounds"]) == 5 and not cut["shared"], cut
+cut["bounds"][2] = cut["bounds"][1]  # the second part gets nothing
+json.dump(cut, open(sys.argv[1], "w"))
+PY
+echo garbage >"$work/cut.h5.parts/part-003-of-004.journal"
+"$QTRAJ" run "$sweep" --set "results=$work/cut.h5" --part 2/4 >/dev/null 2>"$work/err" || fail "part 2/4: $(cat "$work/err")"
+grep -q "part 2 of 4: 0 of the sweep's visits" "$work/err" || fail "part 2/4 has another cut: $(cat "$work/err")"
+echo '{"bounds": [0, 3, 2, 4, 5]}' >"$cut"
+"$QTRAJ" run "$sweep" --set "results=$work/cut.h5" --part 2/4 >/dev/null 2>"$work/err"
+[ $? = 2 ] && grep -q "cut-of-4-.*: bounds of parts that decrease" "$work/err" || fail "a damaged cut: $(cat "$work/err")"
 
 # A run continues from a merged journal.
 "$QTRAJ" run "$sweep" --set "results=$work/merged.h5" 2>"$work/err" || fail "run on a merge: $(cat "$work/err")"

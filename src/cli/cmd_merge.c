@@ -47,7 +47,7 @@ static void merging_free(struct merging *m)
 static enum status add_folder(struct merging *m, const char *folder, struct err *e)
 {
     enum status st = OK;
-    struct parts parts = {0};
+    struct part_places parts = {0};
     TRY(parts_list(folder, &parts, e));
     ENSURE(parts.n > 0, ERR_USAGE,
            "%s: no parts in this folder; expected journals such as part-001-of-008.journal",

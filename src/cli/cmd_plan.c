@@ -292,7 +292,7 @@ static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, stru
     PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, sweep, e));
     PASS(plan_make(sweep, true, plan, e));
     PASS(plan_choice_match(plan, &a->choice, e));
-    PASS(plan_part_find(plan, &a->choice.part, e));
+    PASS(plan_part_find(plan, false, &a->choice.part, e));
     return plan_warn(plan, e);
 }
 

@@ -23,8 +23,8 @@ static bool ends_with(const char *name, const char *ending)
 struct place {
     char *cube, *journal;
     bool from_sweep;
-    struct parts parts;      /* of a folder of parts, or of the sweep: all are read */
-    struct part_look *looks; // (parts.n)
+    struct part_places parts; /* of a folder of parts, or of the sweep: all are read */
+    struct part_look *looks;  // (parts.n)
 };
 
 static void place_free(struct place *p)

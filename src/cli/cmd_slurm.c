@@ -275,6 +275,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(plan_make(&sweep, true, &plan, e));
     TRY(find_paths(&a, &sweep, &paths, e));
     TRY(find_rates(&plan, a.rate, &rates, e));
+    at.recorded = a.submit;
     TRY(slurm_parts_make(&plan, &rates, &at, &parts, e));
     if (parts.too_long)
         log_warn(

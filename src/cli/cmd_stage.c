@@ -98,13 +98,14 @@ static enum status find_visits(struct stage *t, struct err *e)
     struct results_view *view = NULL;
     TRY(plan_make(&t->sweep, false, &t->plan, e));
     TRY(plan_choice_match(&t->plan, choice, e));
-    TRY(plan_part_find(&t->plan, &choice->part, e));
+    TRY(plan_part_find(&t->plan, true, &choice->part, e));
     TRY(choice->part.n ? parts_path(t->sweep.results, choice->part.k, choice->part.n, &results, e)
                        : mem_string(&results, t->sweep.results, e));
     TRY(journal_path(results, &journal, e));
     if (fsx_is_file(journal)) TRY(results_view_open(journal, VIEW_STATES, NULL, &view, e));
     if (view && choice->part.n)
-        TRY(parts_add_records(t->sweep.results, journal, VIEW_STATES, view, e));
+        TRY(parts_add_records(t->sweep.results, journal, choice->part.disjoint ? choice->part.n : 0,
+                              VIEW_STATES, view, e));
     TRY(plan_visits_make(&t->plan, view, choice, &t->visits, e));
 done:
     results_view_close(view);
@@ -144,7 +145,7 @@ static enum status run(struct call *c, struct err *e)
            "%s: no model has a `stage`, there is nothing to fetch", t.arguments.path);
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
-    run_stage_user("stage-", &t.arguments.choice.part, t.user);
+    plan_stage_user("stage-", &t.arguments.choice.part, t.user);
     TRY(ledger_folder(t.sweep.results, &t.ledger, e));
     TRY(fetch_first(&t, &c->code, e));
     if (!asked_to_stop) TRY(fetch_rest(&t, &c->code, e));

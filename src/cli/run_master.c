@@ -169,7 +169,7 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
 static enum status whole_sweep(struct run_master *m, struct err *e)
 {
     char *folder = NULL;
-    struct parts parts = {0};
+    struct part_places parts = {0};
     PASS(mem_string(&m->results, m->sweep.results, e));
     PASS(parts_folder(m->results, &folder, e));
     if (parts_list(folder, &parts, NULL) == OK && parts.n)
@@ -187,7 +187,7 @@ static enum status find_part(struct run_master *m, struct err *e)
     const struct plan_part *part = &m->arguments.choice.part;
     const char *results = m->sweep.results;
     if (part->n == 0) return whole_sweep(m, e);
-    PASS(plan_part_find(&m->plan, &m->arguments.choice.part, e));
+    PASS(plan_part_find(&m->plan, true, &m->arguments.choice.part, e));
     PASS(parts_path(results, part->k, part->n, &m->results, e));
     m->plan.results = m->results;
     log_info("part %lld of %lld: %lld of the sweep's visits, into %s%s", (long long)part->k,
@@ -201,8 +201,10 @@ static enum status view_results(const struct run_master *m, struct results_view 
                                 struct err *e)
 {
     PASS(results_view_of_journal(m->out.journal, VIEW_STATES, out, e));
-    if (m->arguments.choice.part.n == 0) return OK;
-    return parts_add_records(m->sweep.results, m->out.path, VIEW_STATES, *out, e);
+    const struct plan_part *part = &m->arguments.choice.part;
+    if (part->n == 0) return OK;
+    return parts_add_records(m->sweep.results, m->out.path, part->disjoint ? part->n : 0,
+                             VIEW_STATES, *out, e);
 }
 
 /* The records that the run is about, with their states. */
@@ -216,13 +218,14 @@ static enum status take_inventory(const struct run_master *m, const struct resul
 }
 
 /* Gives the visits their turns and has their checkpoints staged. */
-static enum status give_stage(struct run_master *m, const struct manner *manners, struct err *e)
+static enum status give_stage(struct run_master *m, const struct manner *manners,
+                              const struct results_view *view, struct err *e)
 {
     enum status st = OK;
     int64_t *ranks = NULL;
     TRY(mem_zero(&ranks, m->sweep.n_models, sizeof *ranks, "models", e));
     for (int64_t i = 0; i < m->sweep.n_models; i++) ranks[i] = manners[i].ranks;
-    TRY(run_stage_give(&m->plan, &m->visits, ranks, e));
+    TRY(run_stage_give(&m->plan, &m->visits, ranks, &m->arguments.choice.part, view, e));
 done:
     free(ranks);
     return st;
@@ -251,7 +254,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
     TRY(plan_visits_begun(&m->plan, &m->visits, e));
-    if (m->stages) TRY(give_stage(m, manners, e));
+    if (m->stages) TRY(give_stage(m, manners, view, e));
     TRY(make_tasks(m, view, manners, e));
 done:
     free(manners);

@@ -13,14 +13,6 @@ static struct helper *helper; /* of this process; NULL: none */
 
 static char user[64];
 
-void run_stage_user(const char *prefix, const struct plan_part *part, char name[64])
-{
-    if (part->n == 0)
-        snprintf(name, 64, "%sall", prefix);
-    else
-        snprintf(name, 64, "%spart-%lld-of-%lld", prefix, (long long)part->k, (long long)part->n);
-}
-
 /* --- rank 0 --- */
 
 /* True in rank 0, and in a process that no launcher has started. Slurm's variable is also set in a
@@ -107,7 +99,7 @@ enum status run_stage_begin(const struct sweep *s, const struct plan_part *part,
         return OK;
     }
     ENSURE(helper, ERR_IO, "no process for staging; run under mpirun, srun, or alone");
-    run_stage_user("", part, user);
+    plan_stage_user("", part, user);
     TRY(ledger_folder(s->results, &ledger, e));
     for (;;) {
         TRY(plan_stage_lacks(s, ledger, &model, e));
@@ -130,6 +122,7 @@ done:
 }
 
 enum status run_stage_give(const struct plan *p, struct plan_visits *v, const int64_t *ranks,
+                           const struct plan_part *part, const struct results_view *view,
                            struct err *e)
 {
     enum status st = OK;
@@ -137,6 +130,7 @@ enum status run_stage_give(const struct plan *p, struct plan_visits *v, const in
     json_t *job = NULL;
     TRY(ledger_folder(p->sweep->results, &ledger, e));
     TRY(plan_stage_job(p, v, ranks, ledger, user, true, &job, e));
+    TRY(plan_stage_others(p, part, view, job, e));
     TRY(helper_give(helper, job, e));
 done:
     free(ledger);

@@ -12,11 +12,11 @@ void run_stage_before_mpi(void);
  * of its checkpoints could be staged; errors of helper_give. */
 MUST_USE enum status run_stage_begin(const struct sweep *s, const struct plan_part *part,
                                      struct err *e);
-/* user = the name under which staging for a part (n 0: the whole sweep) enters the ledger. */
-void run_stage_user(const char *prefix, const struct plan_part *part, char user[64]);
-/* The visits' job: sets their turns. Errors of plan_stage_job and helper_give. */
+/* The visits' job: sets their turns. part (n 0: the whole sweep), view: as of plan_stage_others.
+ * Errors of plan_stage_job, plan_stage_others and helper_give. */
 MUST_USE enum status run_stage_give(const struct plan *p, struct plan_visits *v,
-                                    const int64_t *ranks, struct err *e);
+                                    const int64_t *ranks, const struct plan_part *part,
+                                    const struct results_view *view, struct err *e);
 /* The visit has ended: what only it needed is removed. */
 void run_stage_end_visit(const struct plan_visit *v);
 /* ERR_IO: the helper has ended before its time. */

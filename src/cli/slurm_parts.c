@@ -121,17 +121,20 @@ static bool fill_parts(const struct visits *v, const struct slurm_nodes *at, con
     return good;
 }
 
-static enum status try_parts(const struct visits *v, const struct slurm_nodes *at, int64_t n,
+static enum status try_parts(const struct plan *p, const struct visits *v,
+                             const struct slurm_nodes *at, int64_t n, bool last,
                              struct slurm_parts *s, bool *good, struct err *e)
 {
     enum status st = OK;
     int64_t *bounds = NULL;
+    bool disjoint;
     free(s->parts);
     s->parts = NULL;
     s->n = n;
     TRY(mem_zero(&s->parts, n, sizeof *s->parts, "parts", e));
     TRY(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));
     TRY(plan_parts_cut(v->nominal, v->n, n, bounds, e));
+    TRY(plan_cut_agree(p, n, last && at->recorded, bounds, &disjoint, e));
     *good = fill_parts(v, at, bounds, s);
 done:
     free(bounds);
@@ -139,20 +142,21 @@ done:
 }
 
 /* As few parts as are good, but enough for all nodes. */
-static enum status find_parts(const struct visits *v, const struct slurm_nodes *at,
-                              struct slurm_parts *s, struct err *e)
+static enum status find_parts(const struct plan *p, const struct visits *v,
+                              const struct slurm_nodes *at, struct slurm_parts *s, struct err *e)
 {
     const double mean = v->total / (double)at->nodes / elements_a_node;
     const double most = share_of_time * at->time;
     const double wanted = mean < least_seconds ? least_seconds : mean < most ? mean : most;
     const int64_t limit = max64(1, min64(v->n, at->most));
     int64_t n = min64(limit, max64(1, (int64_t)ceil(v->total / wanted)));
+    bool good;
     for (;;) {
-        bool good;
-        PASS(try_parts(v, at, n, s, &good, e));
+        PASS(try_parts(p, v, at, n, false, s, &good, e));
         if (good || n == limit) break;
         n = min64(limit, n + max64(1, n / 20));
     }
+    PASS(try_parts(p, v, at, n, true, s, &good, e));
     for (int64_t k = 0; k < s->n; k++) s->too_long = s->too_long || s->parts[k].seconds > at->time;
     return OK;
 }
@@ -228,7 +232,7 @@ enum status slurm_parts_make(struct plan *p, const struct cost_rates *rates,
     struct visits v = {0};
     struct slurm_parts s = {0};
     TRY(visits_open(p, rates, at, &v, e));
-    TRY(find_parts(&v, at, &s, e));
+    TRY(find_parts(p, &v, at, &s, e));
     TRY(make_arrays(&s, e));
     divide_nodes(&s, at);
     choose_workers(&s, &v, at);

@@ -7,6 +7,7 @@ struct slurm_nodes {
     int64_t cores, memory; /* of a node; memory in bytes */
     double time;           /* walltime of an element, seconds */
     int64_t most;          /* elements that an array may have */
+    bool recorded;         /* the cut into parts is recorded for them (plan_cut_agree) */
 };
 
 /* A part of the sweep: an element of an array. */
@@ -38,7 +39,7 @@ void slurm_parts_free(struct slurm_parts *s);
 /* Cuts the sweep into so many parts that elements take at most four fifths of the walltime, but at
  * least ten minutes where that is possible, and that the last elements leave few nodes idle. A
  * visit that takes too long on a node, or more memory, gets several. rates: of a node; the plan's
- * costs are as plan_make has left them. ERR_NOMEM, ERR_FORMAT. */
+ * costs are as plan_make has left them. Errors of plan_cut_agree. */
 MUST_USE enum status slurm_parts_make(struct plan *p, const struct cost_rates *rates,
                                       const struct slurm_nodes *at, struct slurm_parts *out,
                                       struct err *e);

@@ -124,7 +124,8 @@ MUST_USE enum status plan_record(const struct plan *p, const char *command, json
 struct plan_part {
     int64_t k, n; /* 1 <= k <= n */
     int64_t first, end;
-    double cost; /* the expected cost of its visits, in seconds at nominal rates */
+    double cost;   /* the expected cost of its visits, in seconds at nominal rates */
+    bool disjoint; /* in no process has another of the n parts had one of these visits */
 };
 
 /* Which cells a run computes. */
@@ -224,6 +225,13 @@ MUST_USE enum status plan_stage_lacks(const struct sweep *s, const char *ledger,
 MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
                                     const char *ledger, const char *user, bool uses, json_t **out,
                                     struct err *e);
+/* user = the name under which a part (n 0: the whole sweep) enters the ledger. */
+void plan_stage_user(const char *prefix, const struct plan_part *part, char user[64]);
+/* Adds to the job of a part (nothing if its n is 0) what the other parts of its cut need that have
+ * not started, which have no journal yet; so it stays on disk for them. view: what is finished.
+ * Errors of plan_parts_make. */
+MUST_USE enum status plan_stage_others(const struct plan *p, const struct plan_part *part,
+                                       const struct results_view *view, json_t *job, struct err *e);
 /* Sets turn and stage of the visits: those of models whose visits take the most ranks go first,
  * then the longest models, each in training order, so that few checkpoints are needed at a time.
  * ranks: (models of the sweep). *out (a new reference) = the job for these visits, in the order of

@@ -123,38 +123,48 @@ static double cost_of(const struct plan_visit *v)
     return sum;
 }
 
-enum status plan_parts_make(const struct plan *p, int64_t n, struct plan_part **out, struct err *e)
+/* bounds: of the cut into n; costs: of the visits. */
+static enum status list_parts(const double *costs, int64_t n, const int64_t *bounds, bool disjoint,
+                              struct plan_part **out, struct err *e)
+{
+    PASS(mem_zero(out, n, sizeof **out, "parts", e));
+    for (int64_t i = 0; i < n; i++) {
+        struct plan_part *part = &(*out)[i];
+        *part = (struct plan_part){
+            .k = i + 1, .n = n, .first = bounds[i], .end = bounds[i + 1], .disjoint = disjoint};
+        for (int64_t j = bounds[i]; j < bounds[i + 1]; j++) part->cost += costs[j];
+    }
+    return OK;
+}
+
+enum status plan_parts_make(const struct plan *p, int64_t n, bool recorded, struct plan_part **out,
+                            struct err *e)
 {
     enum status st = OK;
     struct plan_visits all = {0};
-    struct plan_part *parts = NULL;
     double *costs = NULL;
     int64_t *bounds = NULL;
+    bool disjoint = false;
     TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
     TRY(mem_zero(&costs, all.n, sizeof *costs, "costs", e));
     TRY(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));
-    TRY(mem_zero(&parts, n, sizeof *parts, "parts", e));
     for (int64_t i = 0; i < all.n; i++) costs[i] = cost_of(&all.visits[i]);
     TRY(plan_parts_cut(costs, all.n, n, bounds, e));
-    for (int64_t i = 0; i < n; i++) {
-        parts[i] = (struct plan_part){.k = i + 1, .n = n, .first = bounds[i], .end = bounds[i + 1]};
-        for (int64_t j = bounds[i]; j < bounds[i + 1]; j++) parts[i].cost += costs[j];
-    }
-    *out = parts;
-    parts = NULL;
+    TRY(plan_cut_agree(p, n, recorded, bounds, &disjoint, e));
+    TRY(list_parts(costs, n, bounds, disjoint, out, e));
 done:
-    free(parts);
     free(bounds);
     free(costs);
     plan_visits_free(&all);
     return st;
 }
 
-enum status plan_part_find(const struct plan *p, struct plan_part *part, struct err *e)
+enum status plan_part_find(const struct plan *p, bool recorded, struct plan_part *part,
+                           struct err *e)
 {
     struct plan_part *all = NULL;
     if (part->n == 0) return OK;
-    PASS(plan_parts_make(p, part->n, &all, e));
+    PASS(plan_parts_make(p, part->n, recorded, &all, e));
     *part = all[part->k - 1];
     free(all);
     return OK;

@@ -8,13 +8,21 @@ MUST_USE enum status plan_part_parse(const char *text, struct plan_part *part, s
 
 /* *out (n, the caller frees) = the plan's parts: contiguous, each visit in one of them, their
  * largest cost as small as it can be and the others near the mean. A part is empty only if there
- * are more parts than visits. Depends on the sweep and its input files alone, if p is as plan_make
- * has left it: call it before plan_costs_fit, plan_costs_learn and before costs.rates are set.
- * ERR_NOMEM, ERR_FORMAT. */
-MUST_USE enum status plan_parts_make(const struct plan *p, int64_t n, struct plan_part **out,
-                                     struct err *e);
+ * are more parts than visits. If p is as plan_make has left it (call it before plan_costs_fit,
+ * plan_costs_learn and before costs.rates are set), they depend on the sweep, its input files, and
+ * on which config.json and tokenizers are there. So that all parts have the same cut, that of the
+ * first one is recorded in the folder of the sweep's parts (recorded: do so), and counts. Errors of
+ * plan_cut_agree. */
+MUST_USE enum status plan_parts_make(const struct plan *p, int64_t n, bool recorded,
+                                     struct plan_part **out, struct err *e);
 /* Sets the rest of a part whose k and n are set, from plan_parts_make; nothing if n is 0. */
-MUST_USE enum status plan_part_find(const struct plan *p, struct plan_part *part, struct err *e);
+MUST_USE enum status plan_part_find(const struct plan *p, bool recorded, struct plan_part *part,
+                                    struct err *e);
+/* bounds (n + 1), those of a cut, become the recorded ones, which are of the same list of visits;
+ * if there are none, they stay, and are recorded first if `recorded`. *disjoint: as in struct
+ * plan_part. ERR_FORMAT: the recorded cut is damaged; ERR_IO, ERR_FULL, ERR_NOMEM. */
+MUST_USE enum status plan_cut_agree(const struct plan *p, int64_t n, bool recorded, int64_t *bounds,
+                                    bool *disjoint, struct err *e);
 
 /* The same cut of n_visits visits with these costs: bounds (n + 1), part i is bounds[i] to
  * bounds[i + 1] − 1. ERR_NOMEM. */

@@ -4,6 +4,8 @@
 #include "measure/second_order.h"
 #include "measure/surface.h"
 #include "plan/plan_internal.h"
+#include "plan/plan_parts.h"
+#include "results/part_files.h"
 #include "stage/ledger.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -337,5 +339,73 @@ done:
     free(order);
     json_decref(state);
     job_free(&j);
+    return st;
+}
+
+/* --- parts that have not started --- */
+
+void plan_stage_user(const char *prefix, const struct plan_part *part, char user[64])
+{
+    if (part->n == 0)
+        snprintf(user, 64, "%sall", prefix);
+    else
+        snprintf(user, 64, "%spart-%lld-of-%lld", prefix, (long long)part->k, (long long)part->n);
+}
+
+/* *out = the paths of all that the part's missing visits read. */
+static enum status list_needs(const struct plan *p, const struct plan_part *part,
+                              const struct results_view *view, json_t *out, struct err *e)
+{
+    enum status st = OK;
+    struct job j = {0};
+    struct plan_visits visits = {0};
+    json_t *items = json_array();
+    TRY(job_init(&j, p->sweep, e));
+    TRY(plan_visits_make(p, view, &(struct plan_choice){.part = *part}, &visits, e));
+    for (int64_t i = 0; i < visits.n; i++)
+        TRY(add_sources(&j, &visits.visits[i].visit, items, out, e));
+done:
+    json_decref(items);
+    plan_visits_free(&visits);
+    job_free(&j);
+    return st;
+}
+
+static enum status add_other(const struct plan *p, const struct plan_part *part,
+                             const struct results_view *view, json_t *others, struct err *e)
+{
+    enum status st = OK;
+    char user[64], *results = NULL, *journal = NULL, *path = NULL;
+    json_t *needs = json_array();
+    TRY(parts_path(p->sweep->results, part->k, part->n, &results, e));
+    TRY(journal_path(results, &journal, e));
+    if (fsx_is_file(journal)) goto done;
+    TRY(ledger_path(journal, &path, e));
+    TRY(list_needs(p, part, view, needs, e));
+    plan_stage_user("", part, user);
+    if (json_array_size(needs))
+        json_array_append_new(
+            others, json_pack("{s:s, s:s, s:O}", "user", user, "journal", path, "needs", needs));
+done:
+    json_decref(needs);
+    free(path);
+    free(journal);
+    free(results);
+    return st;
+}
+
+enum status plan_stage_others(const struct plan *p, const struct plan_part *part,
+                              const struct results_view *view, json_t *job, struct err *e)
+{
+    enum status st = OK;
+    struct plan_part *all = NULL;
+    json_t *others = json_array();
+    if (part->n) TRY(plan_parts_make(p, part->n, false, &all, e));
+    for (int64_t i = 0; i < part->n; i++)
+        if (all[i].k != part->k) TRY(add_other(p, &all[i], view, others, e));
+    ENSURE(json_object_set(job, "others", others) == 0, ERR_NOMEM, "out of memory for staging");
+done:
+    json_decref(others);
+    free(all);
     return st;
 }

@@ -82,7 +82,7 @@ static struct line whole_of(const struct part_table *t, const struct inventory *
 /* Parts of a cut that have no journal. */
 static void print_missing(const struct part_table *t, FILE *out)
 {
-    const struct parts *p = t->parts;
+    const struct part_places *p = t->parts;
     for (int64_t i = 0, end; i < p->n; i = end) {
         for (end = i; end < p->n && p->part[end].n == p->part[i].n;) end++;
         const int64_t missing = p->part[i].n - (end - i);

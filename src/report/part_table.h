@@ -5,7 +5,7 @@
 
 /* The parts with what is known of each; all borrowed. */
 struct part_table {
-    const struct parts *parts;
+    const struct part_places *parts;
     const struct part_look *looks; // (parts->n)
 };
 

@@ -26,17 +26,17 @@ enum status parts_path(const char *results, int64_t k, int64_t n, char **out, st
     return st;
 }
 
-void parts_free(struct parts *p)
+void parts_free(struct part_places *p)
 {
     for (int64_t i = 0; i < p->n; i++) {
         free(p->part[i].cube);
         free(p->part[i].journal);
     }
     free(p->part);
-    *p = (struct parts){0};
+    *p = (struct part_places){0};
 }
 
-static enum status add(const char *folder, const char *name, struct parts *out, struct err *e)
+static enum status add(const char *folder, const char *name, struct part_places *out, struct err *e)
 {
     long long k, n;
     int used = 0;
@@ -56,11 +56,11 @@ static int in_order(const void *a, const void *b)
     return (x->k > y->k) - (x->k < y->k);
 }
 
-enum status parts_list(const char *folder, struct parts *out, struct err *e)
+enum status parts_list(const char *folder, struct part_places *out, struct err *e)
 {
     enum status st = OK;
     const struct dirent *entry;
-    *out = (struct parts){0};
+    *out = (struct part_places){0};
     DIR *dir = opendir(folder);
     if (!dir && errno == ENOENT) return OK;
     ENSURE(dir, ERR_IO, "%s: %s", folder, strerror(errno));
@@ -87,12 +87,12 @@ done:
     return st;
 }
 
-enum status parts_add_records(const char *results, const char *own, enum view_content content,
-                              struct results_view *v, struct err *e)
+enum status parts_add_records(const char *results, const char *own, int64_t but,
+                              enum view_content content, struct results_view *v, struct err *e)
 {
     enum status st = OK;
     char *journal = NULL, *folder = NULL;
-    struct parts parts = {0};
+    struct part_places parts = {0};
     json_t *late = json_array();
     ENSURE(late, ERR_NOMEM, "out of memory for a view");
     TRY(journal_path(results, &journal, e));
@@ -100,7 +100,8 @@ enum status parts_add_records(const char *results, const char *own, enum view_co
     TRY(parts_folder(results, &folder, e));
     TRY(parts_list(folder, &parts, e));
     for (int64_t i = 0; i < parts.n; i++)
-        TRY(add_journal(parts.part[i].journal, own, content, v, late, e));
+        if (parts.part[i].n != but)
+            TRY(add_journal(parts.part[i].journal, own, content, v, late, e));
     TRY(view_add_late(v, late, e));
 done:
     json_decref(late);
@@ -116,7 +117,7 @@ enum status parts_view(const char *results, enum view_content content, struct re
     enum status st = OK;
     struct results_view *v = NULL;
     TRY(view_new(&v, e));
-    TRY(parts_add_records(results, NULL, content, v, e));
+    TRY(parts_add_records(results, NULL, 0, content, v, e));
     *out = v;
     v = NULL;
 done:
@@ -184,7 +185,7 @@ static enum status add_plan(struct results_view *v, const json_t *plan, struct e
     return view_add(v, plan, e);
 }
 
-enum status parts_join(const struct parts *p, const char *journal, enum view_content content,
+enum status parts_join(const struct part_places *p, const char *journal, enum view_content content,
                        struct part_look *looks, struct results_view **out, struct err *e)
 {
     enum status st = OK;

@@ -16,20 +16,21 @@ struct part_place {
     char *cube, *journal; /* the cube may not be there yet */
 };
 /* Zero-initialise; free with parts_free. */
-struct parts {
+struct part_places {
     int64_t n, capacity;
     struct part_place *part; // (n) in the order of their n, then k
 };
-void parts_free(struct parts *p);
+void parts_free(struct part_places *p);
 
 /* *out = the parts in a folder; none if there is no folder. ERR_IO: the folder cannot be read;
  * ERR_NOMEM. */
-MUST_USE enum status parts_list(const char *folder, struct parts *out, struct err *e);
+MUST_USE enum status parts_list(const char *folder, struct part_places *out, struct err *e);
 
 /* Adds to a view what the journal of the results and those of their parts hold, but for the journal
- * `own` (NULL: none): records of keys that the view has none of, or a failed one of where theirs is
- * done. Only reads them; other runs may be writing them. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
-MUST_USE enum status parts_add_records(const char *results, const char *own,
+ * `own` (NULL: none) and those of the parts of `but` (0: none): records of keys that the view has
+ * none of, or a failed one of where theirs is done. Only reads them; other runs may be writing
+ * them. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
+MUST_USE enum status parts_add_records(const char *results, const char *own, int64_t but,
                                        enum view_content content, struct results_view *v,
                                        struct err *e);
 /* *out = a view of all of them, without a plan; closed with results_view_close. */
@@ -51,6 +52,6 @@ void part_look_free(struct part_look *l);
 /* *out = a view of the parts' journals together, and of `journal` (NULL: none), with the newest of
  * their plans; looks (p->n): what part_look says of each. ERR_FORMAT: none has a plan yet; others
  * as parts_view. */
-MUST_USE enum status parts_join(const struct parts *p, const char *journal,
+MUST_USE enum status parts_join(const struct part_places *p, const char *journal,
                                 enum view_content content, struct part_look *looks,
                                 struct results_view **out, struct err *e);

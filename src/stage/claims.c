@@ -112,16 +112,15 @@ static json_t *paths_of(const struct stager *s, const struct need *v)
 }
 
 /* What the visits that have not ended need. */
-static json_t *needs_of(const struct stager *s)
+static json_t *needs_of(struct stager *s)
 {
     json_t *needs = json_array();
-    for (int64_t i = 0; i < s->n_items; i++) {
-        bool needed = false;
-        for (int64_t j = 0; j < s->n_visits && !needed; j++)
-            for (int64_t k = 0; k < s->visits[j].n && !s->visits[j].ended; k++)
-                needed = needed || s->visits[j].items[k] == i;
-        if (needed) json_array_append_new(needs, json_string(s->items[i].path));
-    }
+    for (int64_t i = 0; i < s->n_items; i++) s->items[i].needed = false;
+    for (int64_t i = 0; i < s->n_visits; i++)
+        for (int64_t k = 0; k < s->visits[i].n && !s->visits[i].ended; k++)
+            s->items[s->visits[i].items[k]].needed = true;
+    for (int64_t i = 0; i < s->n_items; i++)
+        if (s->items[i].needed) json_array_append_new(needs, json_string(s->items[i].path));
     return needs;
 }
 
@@ -186,6 +185,38 @@ done:
     json_decref(before);
     json_decref(now);
     return st;
+}
+
+/* Whether the user is of the same cut into parts as this one. */
+static bool same_cut(const struct stager *s, const char *user)
+{
+    const char *own = strstr(s->ledger.user, "-of-"), *other = strstr(user, "-of-");
+    return own && other && strcmp(own, other) == 0;
+}
+
+/* Those that have not begun are users too; of another cut they never will. A user that has a
+ * journal has begun, and has registered itself or is through. */
+static void register_others(const struct stager *s, json_t *state, bool *changed)
+{
+    json_t *users = json_object_get(state, "users"), *other, *user;
+    const char *name;
+    void *next;
+    size_t i;
+    json_object_foreach_safe(users, next, name, user)
+    {
+        if (!json_is_true(json_object_get(user, "expected")) || same_cut(s, name)) continue;
+        json_object_del(users, name);
+        *changed = true;
+    }
+    json_array_foreach(json_object_get(s->job, "others"), i, other)
+    {
+        name = json_text(other, "user", "");
+        if (json_object_get(users, name) || fsx_is_file(json_text(other, "journal", ""))) continue;
+        json_object_set_new(users, name,
+                            json_pack("{s:O, s:[], s:b}", "needs", json_object_get(other, "needs"),
+                                      "wants", "expected", true));
+        *changed = true;
+    }
 }
 
 /* Whether a folder must stay though this user can do nothing before it gets space. Of its own it
@@ -286,6 +317,48 @@ static void claim_all(struct stager *s, json_t *state, const struct need *v)
     }
 }
 
+/* The stalled checkpoint goes on when so much is free, or when nothing else can become free. */
+static bool has_room(const struct stager *s, const json_t *state)
+{
+    const int64_t bytes =
+        (int64_t)json_integer_value(json_object_get(entry_of(state, s->stalled->path), "bytes"));
+    const int64_t others = bytes_used(state) - bytes;
+    return others == 0 || others + bytes + bytes / 4 <= s->space;
+}
+
+/* Whether the first visit that reads the item could not have all that it reads on disk. */
+static bool is_hopeless(const struct stager *s, const json_t *state, int64_t item)
+{
+    for (int64_t i = 0; i < s->n_visits; i++) {
+        const struct need *v = &s->visits[i];
+        bool reads = false;
+        int64_t sum = 0;
+        for (int64_t k = 0; k < v->n && !v->ended; k++) {
+            const json_t *entry = entry_of(state, s->items[v->items[k]].path);
+            reads = reads || v->items[k] == item;
+            sum += (int64_t)json_integer_value(json_object_get(entry, "bytes"));
+        }
+        if (reads) return sum > s->space;
+    }
+    return false;
+}
+
+enum status stager_measure(void *context, json_t *state, bool *changed, struct err *e)
+{
+    struct stager *s = context;
+    struct item *item = &s->items[s->fetching];
+    json_t *entry = entry_of(state, item->path);
+    const int64_t bytes = tree_bytes(item->partial);
+    (void)e;
+    if (!entry || bytes <= json_integer_value(json_object_get(entry, "bytes"))) return OK;
+    json_object_set_new(entry, "bytes", json_integer((json_int_t)bytes));
+    stager_note_bytes(state, item, bytes);
+    *changed = true;
+    if (bytes_used(state) > s->space) s->stalled = item;
+    s->hopeless = is_hopeless(s, state, s->fetching);
+    return OK;
+}
+
 static bool is_wanted(const struct stager *s, const json_t *state, const struct need *v)
 {
     for (int64_t k = 0; k < v->n; k++)
@@ -345,11 +418,26 @@ static void forget_failures(const struct stager *s, json_t *state, bool *changed
             *changed = json_object_del(all, s->items[i].path) == 0 || *changed;
 }
 
+/* What was fetched for a user, and has been removed for lack of space, is fetched again. */
+static void look_at_ended(struct stager *s, const json_t *state)
+{
+    for (int64_t i = 0; i < s->n_visits; i++) {
+        struct need *v = &s->visits[i];
+        v->ended = is_satisfied(s, v) || is_failed(s, v) || v->ended;
+        for (int64_t k = 0; k < v->n && v->ended && !is_failed(s, v); k++) {
+            const struct item *item = &s->items[v->items[k]];
+            if (!item->there && is_needed(state, item->path)) v->ended = false;
+        }
+    }
+}
+
 /* Whether the command of a claimed checkpoint runs or may be started. */
 static bool any_ready(const struct stager *s)
 {
     for (int64_t i = 0; i < s->n_items; i++)
-        if (s->items[i].mine && s->items[i].not_before <= clock_seconds()) return true;
+        if (s->items[i].mine && s->items[i].not_before <= clock_seconds() &&
+            &s->items[i] != s->stalled)
+            return true;
     return false;
 }
 
@@ -359,16 +447,17 @@ enum status stager_arrange(void *context, json_t *state, bool *changed, struct e
     bool short_of = false;
     if (!s->begun && s->commands) forget_failures(s, state, changed);
     look_at_items(s, state, changed);
+    if (!s->begun && s->uses) register_others(s, state, changed);
     /* Those that are only fetched are through when they are there. */
-    for (int64_t i = 0; i < s->n_visits && !s->uses; i++)
-        if (is_satisfied(s, &s->visits[i]) || is_failed(s, &s->visits[i]))
-            s->visits[i].ended = true;
+    if (!s->uses) look_at_ended(s, state);
     if (s->uses) PASS(register_needs(s, state, changed, e));
     PASS(clear(s, state, false, changed, e));
-    if (s->commands && !any_ready(s)) claim_next(s, state, changed, &short_of);
-    if (short_of && s->uses && !can_work(s)) {
+    if (s->stalled && has_room(s, state)) s->stalled = NULL;
+    short_of = s->stalled != NULL;
+    if (!short_of && s->commands && !any_ready(s)) claim_next(s, state, changed, &short_of);
+    if (short_of && (s->uses ? !can_work(s) : others_want(s, state, NULL))) {
         PASS(clear(s, state, true, changed, e));
-        claim_next(s, state, changed, &short_of);
+        if (!s->stalled) claim_next(s, state, changed, &short_of);
     }
     s->full = short_of;
     return OK;

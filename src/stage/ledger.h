@@ -9,7 +9,7 @@
  *                                    "failed",                "message" says why
  *                           "bytes": N, "by": USER, "keep": BOOL, "name": "MODEL CHECKPOINT"}}
  *    "users":       {USER: {"needs": [PATH], "wants": [PATH]}} until it has ended its visits;
- * wants: of its first visit that cannot begin}
+ * wants: of its first visit that cannot begin; "expected": true: others say that it will begin}
  *
  * A folder that is on disk but not in "checkpoints" is the user's own: not counted, never removed.
  */

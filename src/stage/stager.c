@@ -242,11 +242,42 @@ done:
     return st;
 }
 
+/* A checkpoint may be larger than those before it. If there is no space for it, its command is
+ * ended, and started again when there is; alone on disk and too large, it is given up. */
+static enum status measure(struct stager *s, struct err *e)
+{
+    enum status st = OK;
+    char *log = NULL;
+    const double now = clock_seconds();
+    struct item *item = &s->items[s->fetching];
+    if (s->space == 0 || now < s->measured + often) return OK;
+    s->measured = now;
+    TRY(ledger_update(&s->ledger, stager_measure, s, e));
+    if (!s->stalled) goto done;
+    fetch_stop(&s->fetch);
+    s->next = 0;
+    if (s->hopeless) {
+        s->stalled = NULL;
+        TRY(ledger_log(s->ledger.folder, item->name, &log, e));
+        TRY(give_up(s, item,
+                    "was ended, because what its visit reads takes more than run.stage_space", log,
+                    e));
+    } else {
+        log_info("staging %s: larger than the checkpoints before it; it goes on when there is "
+                 "space",
+                 item->name);
+    }
+done:
+    free(log);
+    return st;
+}
+
 /* Starts the command of the first checkpoint that is claimed and may be tried. */
 static enum status fetch_next(struct stager *s, struct err *e)
 {
     for (int64_t i = 0; i < s->n_items && s->fetch.pid <= 0; i++)
-        if (s->items[i].mine && clock_seconds() >= s->items[i].not_before)
+        if (s->items[i].mine && &s->items[i] != s->stalled &&
+            clock_seconds() >= s->items[i].not_before)
             PASS(begin_fetch(s, i, e));
     return OK;
 }
@@ -293,7 +324,10 @@ static enum status remove_leaving(struct stager *s, struct err *e)
 enum status stager_step(struct stager *s, struct err *e)
 {
     char fault[64];
-    if (s->fetch.pid > 0 && fetch_ended(&s->fetch, fault)) PASS(end_fetch(s, fault, e));
+    if (s->fetch.pid > 0 && fetch_ended(&s->fetch, fault))
+        PASS(end_fetch(s, fault, e));
+    else if (s->fetch.pid > 0)
+        PASS(measure(s, e));
     if (clock_seconds() >= s->next) {
         s->next = clock_seconds() + often;
         PASS(ledger_update(&s->ledger, stager_arrange, s, e));

@@ -4,11 +4,13 @@
  * A job is JSON:
  *   {"folder": the ledger's, "user": TEXT, "space": bytes (0: no limit), "tries": N,
  *    "pause": seconds, "commands": BOOL, "uses": BOOL,
+ *    "others": [{"user", "journal": PATH, "needs": [PATH, ...]}, ...]  may be missing,
  *    "items": [{"name": "MODEL CHECKPOINT", "model", "path", "keep": BOOL, "command": [TEXT,
  * ...]}], "visits": [[index of an item, ...], ...]} Visits are served in order; all that a visit
  * reads is claimed at once, so that no two users wait for each other with half of what they need.
  * uses: the visits are run by this user, who ends them with stager_end_visit; else what they read
- * is only fetched. Nothing here uses MPI. */
+ * is only fetched. others: users who have not begun, as they have no journal yet; what they need
+ * stays on disk while there is space. Nothing here uses MPI. */
 #pragma once
 #include "util/json.h"
 

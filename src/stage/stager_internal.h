@@ -15,6 +15,7 @@ struct item {
     double not_before; /* clock_seconds of the next try */
     bool mine;         /* claimed by this user, and not there yet */
     bool there, failed;
+    bool needed; /* by a visit that has not ended */
     bool shaped; /* its config.json was kept (ledger_shape) */
     bool seen;   /* it has been there since this stager began */
 };
@@ -38,6 +39,9 @@ struct stager {
     bool begun;  /* the first step is done */
     double next; /* clock_seconds of the next look at the ledger */
     bool full;
+    struct item *stalled; /* larger than was claimed for it, without space for the rest; or NULL */
+    bool hopeless;   /* nor would there be, with nothing else on disk than what the visit reads */
+    double measured; /* clock_seconds of the last look at what has been fetched of it */
     struct texts leaving; /* folders that this user is to remove */
 };
 
@@ -54,6 +58,10 @@ enum place stager_place(const struct stager *s, const json_t *state, const struc
 
 /* The model's checkpoints take as many bytes, or more. */
 void stager_note_bytes(json_t *state, const struct item *item, int64_t bytes);
+
+/* A ledger_change with the stager as its context, while a checkpoint is fetched: when it is larger
+ * than what is claimed for it, claims more; s->stalled: there is no space for that. */
+ledger_change stager_measure;
 
 /* A ledger_change with the stager as its context: registers what its visits need, gives away what
  * nobody needs (s->leaving), and claims what it fetches next (item.mine). */

@@ -59,8 +59,8 @@ FIGURES = [
            "KL divergence or top-1 agreement of cells"),
     Figure("curvature", curvature.draw, "Relative error against sharpness and trace",
            "Checkpoint by checkpoint against the largest eigenvalue and the trace of the Hessian of the full-precision loss; a thin line "
-           "joins the checkpoints in the order of training, numbers are steps, ρ is Spearman's rank correlation with its 95 % interval. "
-           "Hollow markers: the eigenvalue has not converged.",
+           "joins the checkpoints in the order of training, numbers are steps, ρ is Spearman's rank correlation with its 95 % interval, "
+           "without the averages, which are points of their own. Hollow markers: the eigenvalue has not converged.",
            f"upwards, {PAIRED}; sideways, the standard error of the trace over its random probes, and of sharpness the residual "
            "‖Hv − λv‖, within which there is an eigenvalue.", "curvature", "curvature (the sweep file's section curvature)"),
     Figure("prediction", prediction.draw, "Predicted and actual difference of loss",
@@ -76,7 +76,8 @@ FIGURES = [
            f"{NONE}.", "calibration", "errors of layers (methods that use calibration)"),
     Figure("loss_surface", loss_surface.draw, "Loss surfaces",
            "Loss over planes through weight space. Points are the checkpoints and quantized weights that span the plane, numbers are steps; "
-           "axes are lengths in weight space. The colour scale ends at the 98th percentile.",
+           "axes are Euclidean distances ‖Δw‖ between weights, or multiples of random directions. White lines join equal losses. The colour "
+           "scale ends at the 98th percentile.",
            f"{NONE}; all points of a plane are scored on the same sequences.", "surfaces", "surfaces (the sweep file's section surfaces)"),
 ]
 BY_NAME = {figure.name: figure for figure in FIGURES}

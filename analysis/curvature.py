@@ -1,7 +1,7 @@
 """Relative error beside the curvature of the full-precision loss: against sharpness (the largest eigenvalue of the
 Hessian) and against the trace of the Hessian with its standard error. A thin line joins the checkpoints of a run in
-training order, labels are steps, and the text beside each panel gives Spearman's rank correlation over its checkpoints
-with a 95 % interval."""
+training order, labels are steps, and the text beside each panel gives Spearman's rank correlation over its stored
+checkpoints with a 95 % interval; averages are points of their own, which it leaves out."""
 
 import numpy as np
 
@@ -67,6 +67,10 @@ def draw_points(axes, line, x, y, series, converged):
                       linestyle="none", capsize=2, elinewidth=0.8, zorder=4, **style.marker_style(colour, line.number, hollow))
 
 
+def stored(lines):
+    return [line for line in lines if not line.average]
+
+
 def draw_panel(axes, cube, lines, part, quantity):
     name, error, _ = quantity
     converged = cube.sharpness_converged if name == "sharpness" else 1 + 0 * cube[name]
@@ -82,7 +86,7 @@ def draw_panel(axes, cube, lines, part, quantity):
         y = (100 * one.loss_relative, 100 * one.loss_relative_stderr)
         for line in lines:
             draw_points(axes, line, (cube[name], cube[error]), y, style.series_of(i), converged)
-        text = correlation_text(quantizer, *(np.concatenate([line.own(v) for line in lines]) for v in (cube[name], y[0])))
+        text = correlation_text(quantizer, *(np.concatenate([line.own(v) for line in stored(lines)]) for v in (cube[name], y[0])))
         axes.text(1.03, place, text, transform=axes.transAxes, fontsize=7, va="top", color=style.series_of(i)[0])
         place -= 0.155
 
@@ -91,21 +95,24 @@ def label_panel(axes, cube, lines, part, quantity):
     """Steps at the points of the method that lies highest, where there is space."""
     best = max(cube.quantizer.values, key=lambda q: np.nan_to_num(part.sel(quantizer=q).loss_relative.max().item(), nan=-1))
 
-    def points_of(quantizer):
+    def points_of(quantizer, lines):
         y = 100 * part.sel(quantizer=quantizer).loss_relative
         return [p for line in lines for p in zip(line.own(cube[quantity[0]]), line.own(y))]
 
-    points = points_of(best)
-    others = [p for quantizer in cube.quantizer.values if quantizer != best for p in points_of(quantizer)]
-    labels = [label for line in lines for label in checkpoint_labels(cube, line)]
-    style.label_points(axes, points, labels, first=(0, len(lines[0].places) - 1, len(points) - 1), avoid=others)
+    own = stored(lines)
+    averages = [line for line in lines if line.average]
+    points = points_of(best, own)
+    others = [p for quantizer in cube.quantizer.values if quantizer != best for p in points_of(quantizer, lines)]
+    labels = [label for line in own for label in checkpoint_labels(cube, line)]
+    style.label_points(axes, points, labels, first=(0, len(own[0].places) - 1, len(points) - 1),
+                       avoid=others + points_of(best, averages))
 
 
 def draw(cube, bits):
     if not measured(cube):
         return None
     bits = widths(cube, bits)
-    groups = families(cube)
+    groups = families(cube, averages=True)
     there = [q for q in QUANTITIES if np.isfinite(cube[q[0]]).any()]
     rows = [(lines, dataset, width) for lines in groups for dataset in cube.dataset.values for width in bits]
     figure, panels = style.new_figure(len(rows), len(there), width=4.2, height=2.9)

@@ -6,7 +6,7 @@ import style
 from cube import checkpoint_labels, families, open_group
 from style import plt
 
-SMOOTH = 15  # points along an axis from which contour lines say something
+SMOOTH = 5  # points along an axis from which contour lines say something
 
 
 def grid(points):
@@ -30,11 +30,11 @@ def axis_of(values):
 
 def axis_names(points, plane):
     if plane == "random":
-        return "First direction", "Second direction"
+        return "Multiple of the first direction", "Multiple of the second direction"
     if plane == "trajectory":
         first, second = (100 * float(points[name].values[0]) for name in ("share_1", "share_2"))
-        return f"First principal axis ({first:.0f} % of the variance)", f"Second ({second:.0f} %)"
-    return "Towards the previous checkpoint", "Across, towards the quantized weights"
+        return (f"First principal axis ({first:.0f} % of the variance), ‖Δw‖", f"Second axis ({second:.0f} %), ‖Δw‖")
+    return "Towards the previous checkpoint, ‖Δw‖", "Across, to the quantized weights, ‖Δw‖"
 
 
 def draw_panel(figure, axes, points):

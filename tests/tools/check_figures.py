@@ -62,6 +62,10 @@ def complaints(figure, cube, name):
         for model, parent in zip(cube.model.values, cube.branch_of.values):
             if parent and not any(entry.startswith("branch") and str(model) in entry for entry in entries):
                 yield f"the branch {model} is not in the legend"
+    if name in ("relative_error", "curvature"):
+        for average in {str(a) for a in cube.average.values.ravel()} - {""} if "average" in cube else ():
+            if not any(entry.startswith("average") and average in entry for entry in entries):
+                yield f"the average {average} is not in the legend"
 
 
 def main():

@@ -1,5 +1,6 @@
 #include "memory/cost.h"
 #include "linalg/rates.h"
+#include "model/folding.h"
 #include "quant/quant.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -97,7 +98,8 @@ static void add_method(const struct model_sizes *m, const struct method_entry *m
         if (runs) c->flop[COST_SWEEP] += layers * one.run;
         if (one.passes > passes) passes = one.passes;
     }
-    if (runs) c->flop[COST_FORWARD] += passes * forward(m, calibration);
+    if (runs && folding_norm_absorbs(m->spec.arch))
+        c->flop[COST_FORWARD] += passes * forward(m, calibration);
 }
 
 struct cost cost_shared_statistics(const struct model_sizes *m, const struct method_entry *methods,

@@ -13,7 +13,11 @@ double grid_bits(const struct quant_job *job)
 {
     int64_t n = job->cols > 0 ? job->cols : 1, group = max64(grid_group(job->options, n), 1);
     int64_t groups = (n + group - 1) / group;
-    return (double)job->bits + (double)(groups * (16 + job->bits)) / (double)n;
+    /* Where an order of columns scatters groups, formats have 32 bits a column for its group. */
+    const struct quant_options *o = job->options;
+    bool scattered = o->order == ORDER_ACTIVATION && !o->static_groups && groups > 1;
+    return (double)job->bits + (double)(groups * (16 + job->bits)) / (double)n +
+           (scattered ? 32 / (double)job->rows : 0);
 }
 
 /* FLOPs of rounding a weight (scale, division, clamp, code), and of each range that a search tries.

@@ -1,5 +1,6 @@
 /* Block outputs with trial weights, for methods that choose parameters by comparing them
  * (prepare_block). */
+#include "model/folding.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
@@ -98,7 +99,7 @@ static int tie_of(const struct workspace *w, const struct block *b, int i)
 {
     const struct spec *s = &w->sizes.spec;
     const struct linear *l = &b->linear[i];
-    bool normed = s->arch->place == NORM_PRE && s->arch->norm != NORM_LAYER_PLAIN;
+    bool normed = folding_norm_absorbs(s->arch);
     int last = i - 1; /* last linear of the previous stage, if l is the only one of its stage */
     switch (l->stage) {
     case STAGE_QKV:

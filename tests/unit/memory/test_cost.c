@@ -111,6 +111,25 @@ static void variants(void **state)
     assert_true(plain.flop[COST_HESSIAN] == 0 && plain.flop[COST_SWEEP] > 0);
 }
 
+/* AWQ judges the scales behind norms by 40 forward passes of the calibration text; OLMo2 has no
+ * norm before its linears. */
+static void awq_passes(void **state)
+{
+    (void)state;
+    const char *const models[] = {"OLMo-2-1124-7B", "OLMo-7B-hf", "SmolLM3-3B-checkpoints",
+                                  "pythia-1b"};
+    char awq[] = "awq";
+    struct method_entry method = method_of(awq);
+    for (int i = 0; i < 4; i++) {
+        struct model_sizes m = sizes_of(models[i]);
+        struct cost_tokens eval = tokens_of(10, 2048), cal = tokens_of(8, 512);
+        struct cost c = cost_variant(&m, &method, &eval, &cal), full = cost_shared(&m, &eval, 2),
+                    calibration = cost_shared(&m, &cal, 2);
+        double passes = c.flop[COST_FORWARD] - full.flop[COST_FORWARD];
+        assert_float_equal(passes / calibration.flop[COST_FORWARD], i < 2 ? 0 : 40, 1e-9);
+    }
+}
+
 /* Curvature in units of forward passes of its tokens (docs/math/hvp.md): 4 for a gradient, 11 for a
  * product or 6 where activations are retained, 1 for a loss, 6 for critical sharpness. OLMo2 has 7
  * linears per block. */
@@ -252,6 +271,7 @@ int main(void)
         cmocka_unit_test(forwards),
         cmocka_unit_test(windows),
         cmocka_unit_test(variants),
+        cmocka_unit_test(awq_passes),
         cmocka_unit_test(derivatives),
         cmocka_unit_test(seconds_and_corrections),
         cmocka_unit_test(tokens_from_options),

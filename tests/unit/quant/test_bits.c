@@ -1,0 +1,100 @@
+/* Bits per weight of every method against the tensors of its format, counted here by hand. */
+#include "layer.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 72, COLS = 192, WEIGHTS = ROWS * COLS, GROUP = 64, GROUPS = COLS / GROUP };
+
+/* A method with its options, and the bits that it stores in all. */
+struct format {
+    const char *method;
+    int64_t bits;
+    const char *option, *value; /* one option, or NULL */
+    int64_t stored;
+};
+
+/* Tensors: codes + scales + zeros + ... */
+static const struct format formats[] = {
+    /* qweight, scales f16, qzeros of the codes' width (GPTQModel, AutoAWQ) */
+    {"rtn", 3, NULL, NULL, 3 * WEIGHTS + 16 * ROWS *GROUPS + 3 * ROWS *GROUPS},
+    {"rtn", 4, "--range-search", "2.4", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    {"rtn", 4, "--group-size", "-1", 4 * WEIGHTS + 16 * ROWS + 4 * ROWS},
+    /* groups that do not divide the row: 80, 80, 32 */
+    {"rtn", 4, "--group-size", "80", 4 * WEIGHTS + 16 * ROWS * 3 + 4 * ROWS * 3},
+    /* signs of a rotation follow from its seed */
+    {"rtn", 4, "--rotation", "hadamard", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    {"gptq", 4, NULL, NULL, 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    {"gptq", 4, "--rotation", "hadamard", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    {"gptq", 4, "--order", "group", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    /* and g_idx, 32 bits a column */
+    {"gptq", 4, "--order", "activation",
+     4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS + 32 * COLS},
+    {"gptaq", 4, NULL, NULL, 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    /* scales of channels are folded into the norm, or f16 */
+    {"awq", 4, NULL, NULL, 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    {"awq", 4, "--scaled", "free", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS + 16 * COLS},
+    /* W_q, scale and zero f16 */
+    {"hqq", 3, NULL, NULL, 3 * WEIGHTS + 32 * ROWS *GROUPS},
+    /* weight, absmax f32 for 64 */
+    {"nf4", 4, NULL, NULL, 4 * WEIGHTS + 32 * (WEIGHTS / 64)},
+    {"fp4", 4, NULL, NULL, 4 * WEIGHTS + 32 * (WEIGHTS / 64)},
+    /* absmax in 8 bits, nested absmax f32 for 256 of them, an offset f32: 216 blocks */
+    {"nf4", 4, "--double-quant", NULL, 4 * WEIGHTS + 8 * 216 + 32 + 32},
+    /* e8m0 for 32, e4m3 for 16 and one f32 */
+    {"mxfp4", 4, NULL, NULL, 4 * WEIGHTS + 8 * (WEIGHTS / 32)},
+    {"nvfp4", 4, NULL, NULL, 4 * WEIGHTS + 8 * (WEIGHTS / 16) + 32},
+    /* CB, SCB f32 a row */
+    {"int8_weight", 8, NULL, NULL, 8 * WEIGHTS + 32 * ROWS},
+    {"int8", 8, NULL, NULL, 8 * WEIGHTS + 32 * ROWS},
+    /* the norm absorbs the factors */
+    {"smoothquant", 8, NULL, NULL, 8 * WEIGHTS + 32 * ROWS},
+    /* 2^3 values of 16 bits a row */
+    {"codebook", 3, NULL, NULL, 3 * WEIGHTS + 8 * 16 * ROWS},
+};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+static void test_formats(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(ROWS, COLS, 400);
+    for (int i = 0; i < FORMATS; i++) {
+        const struct format *f = &formats[i];
+        struct quant_options o = options_make(GROUP);
+        struct quant_report r;
+        struct err e = {0};
+        float *q;
+        if (f->option) option_set(&o, f->option, f->value);
+        if (layer_quantize(&l, quant_find(f->method), f->bits, &o, &q, &r, &e) != OK)
+            fail_msg("%s: %s", f->method, e.text);
+        if (fabs(r.bits_per_weight * WEIGHTS - (double)f->stored) > 1e-6)
+            fail_msg("%s %s: %.3f bits, by hand %lld", f->method, f->option ? f->option : "",
+                     r.bits_per_weight * WEIGHTS, (long long)f->stored);
+        free(q);
+    }
+    layer_free(&l);
+}
+
+static void test_all(void **state)
+{
+    (void)state;
+    for (int i = 0; quant_at(i); i++) {
+        int found = 0;
+        for (int k = 0; k < FORMATS; k++)
+            found += strcmp(formats[k].method, quant_at(i)->name) == 0;
+        if (!found) fail_msg("no format of %s", quant_at(i)->name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_all),
+    };
+    linalg_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -9,6 +9,7 @@ import bit_widths
 import curvature
 import layer_errors
 import loss_surface
+import methods
 import prediction
 import quantized_loss
 import relative_error
@@ -48,6 +49,10 @@ FIGURES = [
            "The last checkpoint of each run and branch, and the last average of each entry of the sweep's averages. Points of a "
            "bit-width are moved sideways so that they do not cover each other. Where points are not told from zero, the axis is "
            "linear around zero and logarithmic beyond.",
+           f"{PAIRED}.", "evaluation", "cells that are done"),
+    Figure("methods", methods.draw, "Relative error over training, method by method",
+           "CE(quantized)/CE(full precision) − 1. A panel is a method, a colour and marker a bit-width; panels with the same "
+           "bit-widths have the same axes. Dotted behind: the learning rate.",
            f"{PAIRED}.", "evaluation", "cells that are done"),
     Figure("averages", averages.draw, "What averaging changes",
            "Loss of the last average of each entry of averages minus the loss of its last member, in full precision and quantized: "

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Cost of variants inside a visit, and memory of a visit.
 
-usage: visit.py QTRAJ [costs] [memory] [third] [--hidden 576 --intermediate 1536 --heads 9 --layers 4 --vocab 6554]
+usage: visit.py QTRAJ [costs] [memory] [third] [methods] [--hidden 576 --intermediate 1536 --heads 9 --layers 4 --vocab 6554]
                 [--calibration 16] [--evaluation 32] [--length 512] [--threads 2] [--work DIR] [--cpu]
 
 costs   time of the whole visit relative to the sum of its parts (target 1.1 or less), of 8 gptq variants with own Hessians to
         eight visits of one variant (0.7 or less), and with the shared Hessian to a visit of one variant (3.5 or less)
 memory  peak of 32 layers relative to 4 (1.05 or less), and planned relative to measured peaks (within 15 %)
+methods a visit with 12 variants of 8 methods against one with a single gptq variant, and what each variant adds to a visit alone
 third   memory_per_rank a third of what the first run used: the same cube, no rank above the limit
 
 Wall times; --cpu: processor times of the whole processes instead, for shared machines (OMP_WAIT_POLICY=passive).
@@ -130,6 +131,33 @@ def third(bench):
         subprocess.run([sys.executable, f"{HERE}/../tools/compare_cubes.py", f"{bench.work}/free.h5", f"{bench.work}/{name}.h5"], check=True)
 
 
+TWELVE = [{"method": "rtn", "bits": [3]}, {"method": "rtn", "bits": [4]}, {"method": "gptq", "bits": [3]}, {"method": "gptq", "bits": [4]},
+          {"method": "gptaq", "bits": [3]}, {"method": "gptaq", "bits": [4]}, {"method": "awq", "bits": [3]}, {"method": "awq", "bits": [4]},
+          {"method": "hqq", "bits": [4]}, {"method": "nf4", "bits": [4]}, {"method": "codebook", "bits": [4]}, {"method": "int8", "bits": [8]}]
+MORE = [{"method": "awq", "bits": [4], "scaled": "free"}, {"method": "rtn", "bits": [4], "rotation": "hadamard"},
+        {"method": "gptq", "bits": [4], "rotation": "hadamard"}, {"method": "smoothquant", "bits": [8]}]
+
+
+def named(variant):
+    extra = "".join(f"-{v}" for k, v in variant.items() if k not in ("method", "bits"))
+    return {"name": f"{variant['method']}{extra}-{variant['bits'][0]}", **variant}
+
+
+def methods(bench):
+    print("methods: 12 variants of 8 methods")
+    layers = bench.a.layers
+    twelve = [named(v) for v in TWELVE]
+    nothing = bench.run("rtn alone", layers, twelve[:1])[0]
+    one = bench.run("gptq alone", layers, twelve[3:4])[0]
+    all_, cube = bench.run("twelve", layers, twelve)
+    phases(cube)
+    print(f"12 variants: {all_ / one:.2f} of a visit with one gptq variant")
+    print("each variant alone, beside rtn: its visit's time minus that of rtn, in visits with one gptq variant")
+    for variant in twelve[1:] + [named(v) for v in MORE]:
+        alone = bench.run(variant["name"], layers, [variant])[0]
+        print(f"  {variant['name']}: {alone / one:.2f} of gptq's visit, {(alone - nothing) / one:+.2f} beside rtn's")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("qtraj", type=os.path.abspath)
@@ -140,7 +168,7 @@ def main():
     p.add_argument("--work")
     p.add_argument("--cpu", action="store_true")
     a = p.parse_args()
-    steps = {"costs": costs, "memory": memory, "third": third}
+    steps = {"costs": costs, "memory": memory, "third": third, "methods": methods}
     for what in a.what:
         if what not in steps:
             p.error(f"{what}: expected one of {', '.join(steps)}")

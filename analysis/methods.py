@@ -1,0 +1,47 @@
+"""Relative error CE(quantized)/CE - 1 over training, one panel per method: figure 5 of arXiv 2510.06213."""
+
+import numpy as np
+
+import style
+from cube import families, widths
+
+
+def share_axes(panels, drawn):
+    """Panels with the same bit-widths get the same axis of y, so that their methods can be compared."""
+    for alike in {tuple(widths) for widths in drawn}:
+        same = [axes for axes, widths in zip(panels, drawn) if tuple(widths) == alike]
+        limits = [axes.get_ylim() for axes in same]
+        for axes in same:
+            axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+            axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
+
+
+def draw(cube, bits):
+    bits = widths(cube, bits)
+    groups = families(cube)
+    cells = 100 * cube[["loss_relative", "loss_relative_stderr"]].sel(bits=bits)
+    there = [(lines, dataset, i) for lines in groups for dataset in cube.dataset.values for i in range(len(cube.quantizer))
+             if np.isfinite(cells.loss_relative.isel(quantizer=i).sel(dataset=dataset, model=[line.model for line in lines])).any()]
+    if not there:
+        return None
+    everything = [line for lines in groups for line in lines]
+    unit, label = style.progress_scale(cube, everything)
+    figure, panels = style.panel_grid(len(there), 3.4, 2.3)
+    drawn = [[] for _ in there]
+    for axes, of_panel, (lines, dataset, i) in zip(panels, drawn, there):
+        part = cells.isel(quantizer=i).sel(dataset=dataset)
+        for k, width in enumerate(bits):
+            values, errors = part.loss_relative.sel(bits=width), part.loss_relative_stderr.sel(bits=width)
+            for line in lines:
+                if np.isfinite(line.own(values)).any():
+                    style.draw_curve(axes, line, unit, values, errors, style.series_of(k))
+                    of_panel.append(width)
+        style.draw_learning_rate(axes, lines, unit, cube, False)
+        style.name_progress(axes, label)
+        axes.set_ylabel("Relative error (%)")
+        style.title(axes, str(cube.quantizer.values[i]), *([lines[0].model] if len(groups) > 1 else []),
+                    *([dataset] if len(cube.dataset) > 1 else []))
+    share_axes(panels, [sorted(set(of_panel)) for of_panel in drawn])
+    handles = [style.handle(style.series_of(k), f"{width} bits") for k, width in enumerate(bits)]
+    style.finish(figure, handles + style.context_handles(everything, style.has_learning_rate(cube)))
+    return figure

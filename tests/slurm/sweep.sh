@@ -21,7 +21,8 @@ is() { [ "$(value "$1" JobState)" = "$2" ]; }
 over() { case $(value "$1" JobState) in COMPLETED | FAILED | TIMEOUT | CANCELLED | NODE_FAIL) ;; *) false ;; esac }
 of_job() { slurm_processes "$work/slurm" "SLURM_JOB_ID=$1"; }
 named() { for process in $(slurm_processes "$work/slurm"); do grep -qx "$1" "/proc/$process/comm" 2>/dev/null && echo "$process"; done; }
-gone() { [ -z "$(of_job "$1")" ]; }
+# gone JOB: its processes, and the one of Slurm that has started them and tells how they ended
+gone() { [ -z "$(of_job "$1")$(grep -slz "^slurmstepd: [[]$1[.]batch" /proc/[0-9]*/cmdline)" ]; }
 step() { echo "$SECONDS s: $*"; }
 says() { grep -qF -- "$2" "$1.out"; }
 # ends JOB STATE CODE LOG: it ends so

@@ -206,5 +206,5 @@ grep -q 'taken over' other.out || fail "the lock: $(tail -n 20 other.out)"
 scancel "$job"
 wait_for 300 over "$job"
 step "the end"
-[ $failures = 0 ] || tail -n 15 ./*.out
+[ $failures = 0 ] || tail -n 60 ./*.out "$work/slurm/slurmctld.log"
 finish

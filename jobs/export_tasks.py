@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports the data of the tasks from the Hugging Face hub to JSON lines, for qtraj tasks (docs/tasks.md).
+"""Exports the data of the tasks from the Hugging Face hub to JSON lines, for qtraj eval --tasks (docs/tasks.md).
 
 usage: export_tasks.py FOLDER [TASK...]     all tasks by default; mmlu is all of its subjects, mmlu_SUBJECT one
 

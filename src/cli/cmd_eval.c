@@ -1,16 +1,20 @@
-/* qtraj eval: the loss of one checkpoint on a text, and its logits. */
+/* qtraj eval: the loss of one checkpoint on a text, its logits, and its accuracy on tasks. */
 #include "checkpoint/safetensors.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/single.h"
 #include "eval/head.h"
 #include "util/mem.h"
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct eval {
     struct single single; /* first member: its address is the hooks' context */
     struct data_options data;
     const char *logits;
+    const char *log_likelihoods;
+    const char *tasks, *task_data;
 };
 
 /* OUT holds `logits` (sequences, length, V) when all have one length, else logits.0, logits.1, ...
@@ -66,23 +70,89 @@ done:
     return st;
 }
 
+/* --- tasks --- */
+
+static enum status add_tasks(struct eval *o, int64_t shots, int64_t limit, bool apart,
+                             struct err *e)
+{
+    struct requests_options *r = &o->single.visit.requests;
+    NEED(o->task_data, ERR_USAGE, "--task-data FOLDER is missing: where is the tasks' data?");
+    NEED(!o->logits, ERR_USAGE, "--logits goes with a text, not with --tasks");
+    PASS(mem_string(&r->tasks, o->tasks, e));
+    PASS(mem_string(&r->folder, o->task_data, e));
+    r->shots = shots;
+    r->limit = limit;
+    r->apart = apart;
+    return OK;
+}
+
+/* A line for each choice of item i. */
+static void write_item(FILE *f, const struct requests *r, const struct request_task *t, int64_t i,
+                       const struct answers *a)
+{
+    for (int64_t k = r->items[i].first; k < r->items[i + 1].first; k++) {
+        const bool greedy = (int64_t)a->sum[k * a->pitch + a->hits] == r->list[k].tokens;
+        fprintf(f,
+                "{\"task\":\"%s\",\"item\":%lld,\"choice\":%lld,\"log_likelihood\":%.17g,"
+                "\"tokens\":%lld,\"greedy\":%s}\n",
+                t->name, (long long)(i - t->first), (long long)(k - r->items[i].first),
+                answers_log_likelihood(a, k), (long long)r->list[k].tokens,
+                greedy ? "true" : "false");
+    }
+}
+
+static enum status write_answers(void *context, const struct requests *r, const struct answers *a,
+                                 struct err *e)
+{
+    const struct eval *o = context;
+    FILE *f = fopen(o->log_likelihoods, "w");
+    NEED(f, ERR_IO, "%s: cannot be written: %s", o->log_likelihoods, strerror(errno));
+    for (int64_t t = 0; t < r->n_tasks; t++)
+        for (int64_t i = r->tasks[t].first; i < r->tasks[t + 1].first; i++)
+            write_item(f, r, &r->tasks[t], i, a);
+    const bool failed = ferror(f);
+    NEED(fclose(f) == 0 && !failed, ERR_IO, "%s: cannot be written", o->log_likelihoods);
+    return OK;
+}
+
+static void print_tasks(const json_t *tasks)
+{
+    const char *name;
+    json_t *x;
+    json_object_foreach((json_t *)(uintptr_t)tasks, name, x)
+    {
+        printf("%s: accuracy %.4f ± %.4f", name, json_number_get(json_object_get(x, "accuracy")),
+               json_number_get(json_object_get(x, "accuracy_stderr")));
+        if (json_is_number(json_object_get(x, "accuracy_norm")))
+            printf(", normalized %.4f ± %.4f", json_number_get(json_object_get(x, "accuracy_norm")),
+                   json_number_get(json_object_get(x, "accuracy_norm_stderr")));
+        printf(", %lld items\n", (long long)json_integer_value(json_object_get(x, "items")));
+    }
+}
+
+/* --- results --- */
+
 static enum status print(const struct eval *o, bool json, struct err *e)
 {
     const json_t *record = o->single.checkpoint;
     const json_t *d = json_object_get(json_object_get(record, "datasets"), "evaluation");
-    if (!json) {
+    const json_t *tasks = json_object_get(record, "tasks");
+    if (!json) print_tasks(tasks);
+    if (!json && d) {
         printf("loss %.6f ± %.6f nats, perplexity %.4f, %lld tokens scored\n",
                json_number_get(json_object_get(d, "loss")),
                json_number_get(json_object_get(d, "loss_stderr")),
                json_number_get(json_object_get(d, "perplexity")),
                (long long)json_integer_value(json_object_get(d, "tokens")));
-        return OK;
     }
-    json_t *out = json_pack(
-        "{s:o, s:o, s:o, s:o, s:O, s:O}", "loss", single_number(record, "loss"), "loss_stderr",
-        single_number(record, "loss_stderr"), "perplexity", single_number(record, "perplexity"),
-        "bits_per_byte", single_number(record, "bits_per_byte"), "tokens",
-        json_object_get(d, "tokens"), "loss_per_sequence", json_object_get(d, "sequence_loss"));
+    if (!json) return OK;
+    if (!d) return cli_print_json(json_pack("{s:O}", "tasks", tasks), JSON_COMPACT, e);
+    json_t *out =
+        json_pack("{s:o, s:o, s:o, s:o, s:O, s:O, s:O*}", "loss", single_number(record, "loss"),
+                  "loss_stderr", single_number(record, "loss_stderr"), "perplexity",
+                  single_number(record, "perplexity"), "bits_per_byte",
+                  single_number(record, "bits_per_byte"), "tokens", json_object_get(d, "tokens"),
+                  "loss_per_sequence", json_object_get(d, "sequence_loss"), "tasks", tasks);
     return cli_print_json(out, JSON_COMPACT, e);
 }
 
@@ -92,11 +162,21 @@ static enum status run(struct call *c, struct err *e)
     struct eval o = {0};
     const char *dir, *tokenizer = NULL;
     struct arg_choice products = {.words = products_words};
-    bool json = false;
+    bool json = false, apart = false;
+    int64_t shots = TASK_SHOTS, limit = 0;
     const struct arg table[] = {
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--logits", ARG_TEXT, &o.logits, "OUT", "write the logits to a safetensors file"},
         {"--products", ARG_CHOICE, &products, "KIND", "how forward passes multiply (f32)"},
+        {"--tasks", ARG_TEXT, &o.tasks, "NAME[,NAME...]",
+         "multiple-choice tasks (qtraj tasks); a text is not needed then"},
+        {"--task-data", ARG_TEXT, &o.task_data, "FOLDER", "of the tasks' data"},
+        {"--shots", ARG_INTEGER, &shots, "N", "examples before each question; default 5"},
+        {"--limit", ARG_INTEGER, &limit, "N", "items of each task, the first ones; default: all"},
+        {"--log-likelihoods", ARG_TEXT, &o.log_likelihoods, "OUT",
+         "write a line of JSON for each choice of each item"},
+        {"--apart", ARG_SWITCH, &apart, NULL,
+         "every choice as a sequence of its own: slower, for comparison"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &o.data);
@@ -104,7 +184,10 @@ static enum status run(struct call *c, struct err *e)
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
-    TRY(single_add_evaluation(&o.single, &o.data, "", e));
+    if (o.tasks) TRY(add_tasks(&o, shots, limit, apart, e));
+    if (!o.tasks || o.data.text || o.data.ids)
+        TRY(single_add_evaluation(&o.single, &o.data, "", e));
+    if (o.log_likelihoods) o.single.hooks.answers = write_answers;
     if (o.logits) o.single.hooks.hidden = write_logits;
     single_products(&o.single, products.word);
     TRY(single_run(&o.single, dir, tokenizer, e));
@@ -117,7 +200,8 @@ done:
 
 const struct command cmd_eval = {
     .name = "eval",
-    .arguments = "DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--json]",
-    .doc = "measure the loss of one checkpoint",
+    .arguments = "DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--json], or "
+                 "DIR --tasks NAME[,NAME...] --task-data FOLDER",
+    .doc = "measure the loss of one checkpoint, or its accuracy on tasks",
     .run = run,
 };

@@ -73,7 +73,7 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
         err_clear(&none);
         return OK;
     }
-    warn_of_length(v->checkpoint, "evaluation", in.evaluation, 0, in.evaluation->n, positions);
+    warn_of_length(v->checkpoint, "evaluation", in.evaluation, 0, in.texts, positions);
     if (!in.calibration || v->n_variants == 0 ||
         !quant_calibrates(quant_find(v->variants[0].method.method)))
         return OK;

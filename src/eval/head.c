@@ -87,14 +87,17 @@ static void slice_logits(const struct head *h, const float *x, int64_t n, const 
 
 /* --- spans and scores --- */
 
+struct span head_text_span(const struct sequences *s, int64_t i)
+{
+    int64_t row = s->offset[i];
+    return (struct span){
+        .row = row, .n = s->offset[i + 1] - row - 1, .target = s->ids + row + 1, .unit = i};
+}
+
 enum status head_text_spans(const struct sequences *s, struct span **out, struct err *e)
 {
     PASS(mem_alloc(out, s->n, sizeof **out, "spans", e));
-    for (int64_t i = 0; i < s->n; i++) {
-        int64_t row = s->offset[i];
-        (*out)[i] = (struct span){
-            .row = row, .n = s->offset[i + 1] - row - 1, .target = s->ids + row + 1, .unit = i};
-    }
+    for (int64_t i = 0; i < s->n; i++) (*out)[i] = head_text_span(s, i);
     return OK;
 }
 

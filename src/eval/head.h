@@ -15,8 +15,9 @@ struct span {
     int64_t unit;
 };
 
-/* *out (s->n; the caller frees) = the spans of texts: all tokens of sequence i except the first are
- * scored as unit i. ERR_NOMEM. */
+/* The span of a text: all tokens of sequence i except the first are scored as unit i. */
+struct span head_text_span(const struct sequences *s, int64_t i);
+/* *out (s->n; the caller frees) = those of all sequences. ERR_NOMEM. */
 MUST_USE enum status head_text_spans(const struct sequences *s, struct span **out, struct err *e);
 
 /* The sums of the metrics for one stream. */

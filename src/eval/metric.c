@@ -1,13 +1,10 @@
 #include "eval/metric.h"
 #include <math.h>
 
-extern const struct metric metric_loss, metric_kl_divergence, metric_top1_agreement;
+extern const struct metric metric_kl_divergence, metric_top1_agreement;
 
 const struct metric *const metrics[] = {
-    &metric_loss,
-    &metric_kl_divergence,
-    &metric_top1_agreement,
-    NULL,
+    &metric_loss, &metric_kl_divergence, &metric_top1_agreement, &metric_hits, NULL,
 };
 
 double scored_mean(const struct scored *x)
@@ -25,6 +22,13 @@ int64_t metrics_sums(void)
 {
     int64_t n = 0;
     for (int k = 0; metrics[k]; k++) n += metrics[k]->n_sums;
+    return n;
+}
+
+int64_t metrics_first_sum(const struct metric *m)
+{
+    int64_t n = 0;
+    for (int k = 0; metrics[k] && metrics[k] != m; k++) n += metrics[k]->n_sums;
     return n;
 }
 

@@ -65,9 +65,14 @@ struct metric {
 
 /* The table; NULL after the last line. */
 extern const struct metric *const metrics[];
+/* The lines whose sums tasks read: minus the log-likelihood of the targets, and how many of them
+ * are the most likely tokens. */
+extern const struct metric metric_loss, metric_hits;
 
 /* Sums of all metrics together: the pitch of rows of sums. */
 int64_t metrics_sums(void);
+/* The place of the first sum of a line of the table in such a row. */
+int64_t metrics_first_sum(const struct metric *m);
 
 /* Calls accumulate of every metric; sums (metrics_sums()). */
 void metrics_accumulate(const struct position *p, double *sums);

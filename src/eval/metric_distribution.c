@@ -1,5 +1,6 @@
 /* Distance of a variant's next-token distributions from full precision: KL divergence and top-1
- * agreement, means over the scored tokens. */
+ * agreement, means over the scored tokens. And the tokens that a stream itself finds most likely.
+ */
 #include "eval/metric.h"
 #include "tensor/kern.h"
 
@@ -27,3 +28,10 @@ const struct metric metric_top1_agreement = {
     .accumulate = add_agreement,
     .fields = {{.name = "top1_agreement", .scopes = METRIC_CELL, .value = scored_mean}},
 };
+
+static void add_hit(const struct position *p, double *count)
+{
+    *count += p->top == p->target;
+}
+
+const struct metric metric_hits = {.n_sums = 1, .accumulate = add_hit};

@@ -200,6 +200,18 @@ static int64_t first_of(const struct visit_group *g, const struct sequences *s, 
     return i;
 }
 
+/* The segments of the sequences [a, b). */
+static enum status copy_segments(const struct sequences *s, int64_t a, int64_t b,
+                                 struct sequences *copy, struct err *e)
+{
+    const int64_t first = s->first_segment[a], n = s->first_segment[b] - first;
+    PASS(mem_alloc(&copy->segments, n, sizeof *copy->segments, "segments", e));
+    PASS(mem_alloc(&copy->first_segment, b - a + 1, sizeof *copy->first_segment, "segments", e));
+    memcpy(copy->segments, s->segments + first, (size_t)n * sizeof *copy->segments);
+    for (int64_t i = 0; i <= b - a; i++) copy->first_segment[i] = s->first_segment[a + i] - first;
+    return OK;
+}
+
 enum status group_sequences(const struct visit_group *g, const struct sequences *s,
                             struct sequences *copy, const struct sequences **out, int64_t *first,
                             struct err *e)
@@ -217,13 +229,14 @@ enum status group_sequences(const struct visit_group *g, const struct sequences 
         PASS(mem_alloc(&copy->valid, b - a, sizeof *copy->valid, "lengths of sequences", e));
         memcpy(copy->valid, s->valid + a, (size_t)(b - a) * sizeof *copy->valid);
     }
+    if (s->segments) PASS(copy_segments(s, a, b, copy, e));
     *first = a;
     *out = copy;
     return OK;
 }
 
-enum status group_gather(const struct visit_group *g, const struct sequences *s, int64_t width,
-                         double *numbers, struct err *e)
+enum status group_gather(const struct visit_group *g, const struct sequences *s,
+                         const int64_t *first, int64_t width, double *numbers, struct err *e)
 {
     enum status st = OK;
     int *counts = NULL;
@@ -232,8 +245,9 @@ enum status group_gather(const struct visit_group *g, const struct sequences *s,
     TRY(group_agree(g, st, e));
     int *offsets = counts + g->size;
     for (int r = 0; r < g->size; r++) {
-        offsets[r] = (int)(first_of(g, s, r) * width);
-        counts[r] = (int)(first_of(g, s, r + 1) * width - offsets[r]);
+        const int64_t a = first_of(g, s, r), b = first_of(g, s, r + 1);
+        offsets[r] = (int)((first ? first[a] : a) * width);
+        counts[r] = (int)((first ? first[b] : b) * width - offsets[r]);
     }
     ENSURE(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, numbers, counts, offsets, MPI_DOUBLE,
                           g->comm) == MPI_SUCCESS,

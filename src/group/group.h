@@ -54,7 +54,9 @@ MUST_USE enum status group_rows(const struct visit_group *g, const struct group_
 MUST_USE enum status group_sequences(const struct visit_group *g, const struct sequences *s,
                                      struct sequences *copy, const struct sequences **out,
                                      int64_t *first, struct err *e);
-/* numbers (s->n, width): every rank has filled in the rows of its own sequences; afterwards every
- * rank has all rows. ERR_NOMEM, ERR_MPI. */
+/* numbers (first[s->n], width): every rank has filled in the rows of its own sequences, those of
+ * sequence i from first[i] on (NULL: one each); afterwards every rank has all rows. ERR_NOMEM,
+ * ERR_MPI. */
 MUST_USE enum status group_gather(const struct visit_group *g, const struct sequences *s,
-                                  int64_t width, double *numbers, struct err *e);
+                                  const int64_t *first, int64_t width, double *numbers,
+                                  struct err *e);

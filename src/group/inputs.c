@@ -15,7 +15,9 @@
 struct input {
     struct lru lru;
     struct sequences sequences;
-    int64_t *first; // (datasets + 1)
+    int64_t *first;           // (datasets + 1)
+    int64_t *first_unit;      // (sequences.n + 1)
+    struct requests requests; /* n = 0: none */
 };
 
 enum { INPUTS_KEPT = 4 };
@@ -26,6 +28,8 @@ static void input_free(void *input)
     if (!i) return;
     free(i->lru.key);
     free(i->first);
+    free(i->first_unit);
+    requests_free(&i->requests);
     sequences_free(&i->sequences);
     free(i);
 }
@@ -40,9 +44,38 @@ void visit_inputs_forget(struct visit_cache *cache)
     lru_trim(&cache->inputs, 0, input_free);
 }
 
-/* Concatenates n parts; bytes are retained only if every part has them. */
+/* Appends the sequences of the tasks to all->n ones of texts, for which there is room. */
+static enum status join_requests(const struct sequences *more, int64_t texts, struct sequences *all,
+                                 struct err *e)
+{
+    const int64_t base = all->offset[texts], segments = more->first_segment[more->n];
+    memcpy(all->ids + base, more->ids, (size_t)more->offset[more->n] * sizeof *more->ids);
+    PASS(mem_alloc(&all->segments, segments, sizeof *all->segments, "segments", e));
+    PASS(mem_zero(&all->first_segment, all->n + 1, sizeof *all->first_segment, "segments", e));
+    memcpy(all->segments, more->segments, (size_t)segments * sizeof *all->segments);
+    for (int64_t i = 0; i <= more->n; i++) {
+        all->offset[texts + i] = base + more->offset[i];
+        all->first_segment[texts + i] = more->first_segment[i];
+        if (all->valid && i < more->n)
+            all->valid[texts + i] = more->offset[i + 1] - more->offset[i];
+    }
+    return OK;
+}
+
+static enum status count_units(struct input *x, int64_t texts, struct err *e)
+{
+    const int64_t n = x->sequences.n;
+    PASS(mem_alloc(&x->first_unit, n + 1, sizeof *x->first_unit, "units", e));
+    for (int64_t i = 0; i <= n; i++)
+        x->first_unit[i] = i <= texts ? i : texts + x->requests.first_request[i - texts];
+    return OK;
+}
+
+/* Concatenates n parts and the sequences of out->requests; bytes are retained only if every part
+ * has them. */
 static enum status join(const struct sequences *parts, int64_t n, struct input *out, struct err *e)
 {
+    const struct sequences *more = out->requests.n ? &out->requests.sequences : NULL;
     int64_t sequences = 0, tokens = 0, at = 0;
     int with_bytes = 1;
     bool padded = false;
@@ -51,6 +84,11 @@ static enum status join(const struct sequences *parts, int64_t n, struct input *
         tokens += parts[i].offset[parts[i].n];
         with_bytes = with_bytes && parts[i].bytes;
         padded = padded || parts[i].valid;
+    }
+    const int64_t texts = sequences;
+    if (more) {
+        sequences += more->n;
+        tokens += more->offset[more->n];
     }
     PASS(sequences_init(&out->sequences, sequences, tokens, with_bytes, e));
     PASS(mem_zero(&out->first, n + 1, sizeof *out->first, "datasets", e));
@@ -69,7 +107,8 @@ static enum status join(const struct sequences *parts, int64_t n, struct input *
         at += p->n;
         out->first[i + 1] = at;
     }
-    return OK;
+    if (more) PASS(join_requests(more, texts, all, e));
+    return count_units(out, texts, e);
 }
 
 enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e)
@@ -94,7 +133,7 @@ done:
 
 static bool reads_text(const struct visit *v)
 {
-    bool text = v->calibration.text != NULL;
+    bool text = v->calibration.text != NULL || v->requests.tasks;
     for (int64_t i = 0; i < v->n_evaluations; i++) text = text || v->evaluations[i].text;
     return text;
 }
@@ -113,6 +152,13 @@ static enum status find_tokenizer(const struct visit *v, bool text, char **path,
     *path = found;
     return OK;
 }
+
+/* What sequences are made of. */
+struct source {
+    const struct data_options *data; // (n)
+    int64_t n;
+    const struct requests_options *requests; /* NULL: none */
+};
 
 /* Values from the checkpoint's config.json for options that are left open. */
 struct facts {
@@ -141,12 +187,13 @@ static bool asks_for_pad(const struct data_options *d)
     return d->padding == PADDING_COUNTED && d->pad_id < 0;
 }
 
-static enum status facts_read(const char *checkpoint, const struct data_options *options, int64_t n,
-                              struct facts *f, struct err *e)
+static enum status facts_read(const char *checkpoint, const struct source *from, struct facts *f,
+                              struct err *e)
 {
-    bool cuts = false, open = false, fills = false;
+    const struct data_options *options = from->data;
+    bool cuts = false, open = from->requests != NULL, fills = false;
     *f = (struct facts){0, 0, {-1, -1, -1}};
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < from->n; i++) {
         cuts = cuts || options[i].within_positions;
         open = open || options[i].length == LENGTH_AUTO;
         fills = fills || asks_for_pad(&options[i]);
@@ -177,9 +224,13 @@ static enum status settle(struct data_options *d, const struct facts *f, const s
     return OK;
 }
 
-static enum status load(const struct data_options *options, int64_t n, const char *tokenizer_path,
+/* The harness's length for a model whose configuration names none. */
+enum { POSITIONS_OTHERWISE = 2048 };
+
+static enum status load(const struct source *from, const char *tokenizer_path,
                         const struct facts *f, struct input *out, struct err *e)
 {
+    const int64_t n = from->n;
     enum status st = OK;
     struct tokenizer *tokenizer = NULL;
     struct sequences *parts = NULL;
@@ -188,12 +239,15 @@ static enum status load(const struct data_options *options, int64_t n, const cha
     TRY(mem_zero(&parts, n, sizeof *parts, "datasets", e));
     for (int64_t i = 0; i < n; i++) {
         char hash[HASH_HEX];
-        struct data_options d = options[i];
+        struct data_options d = from->data[i];
         TRY(settle(&d, f, tokenizer, e));
         TRY(dataset_load(&d, tokenizer, &parts[i], hash, e));
     }
+    if (from->requests)
+        TRY(requests_make(from->requests, tokenizer, f->written ? f->written : POSITIONS_OTHERWISE,
+                          &out->requests, e));
     TRY(join(parts, n, out, e));
-    log_trace("io", "tokens of %s: %.3f s", n ? options[0].name : "", clock_seconds() - start);
+    log_trace("io", "tokens of %s: %.3f s", n ? from->data[0].name : "", clock_seconds() - start);
 done:
     for (int64_t i = 0; parts && i < n; i++) sequences_free(&parts[i]);
     free(parts);
@@ -201,14 +255,20 @@ done:
     return st;
 }
 
-static enum status input_key(const struct data_options *options, int64_t n, const char *tokenizer,
+static enum status input_key(const struct source *from, const char *tokenizer,
                              const struct facts *f, char **key, struct err *e)
 {
     enum status st = OK;
     char hash[HASH_HEX] = "";
     char *text = NULL;
     json_t *list = json_array();
-    for (int64_t i = 0; i < n; i++) json_array_append_new(list, data_options_to_json(&options[i]));
+    const struct requests_options *r = from->requests;
+    for (int64_t i = 0; i < from->n; i++)
+        json_array_append_new(list, data_options_to_json(&from->data[i]));
+    if (r)
+        json_array_append_new(list,
+                              json_pack("[s, s, I, I, b]", r->tasks, r->folder,
+                                        (json_int_t)r->shots, (json_int_t)r->limit, r->apart));
     if (tokenizer[0]) TRY(hash_file(tokenizer, hash, e));
     ENSURE(text = json_dump_whole(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
     TRY(json_whole(e));
@@ -221,22 +281,21 @@ done:
 }
 
 /* Returns an input from the cache; loads it if it is not there. */
-static enum status get(struct visit_cache *cache, const char *checkpoint,
-                       const struct data_options *options, int64_t n, const char *tokenizer,
-                       const struct input **out, struct err *e)
+static enum status get(struct visit_cache *cache, const char *checkpoint, const struct source *from,
+                       const char *tokenizer, const struct input **out, struct err *e)
 {
     enum status st = OK;
     struct input *input = NULL;
     char *key = NULL;
     struct facts f;
-    TRY(facts_read(checkpoint, options, n, &f, e));
-    TRY(input_key(options, n, tokenizer, &f, &key, e));
+    TRY(facts_read(checkpoint, from, &f, e));
+    TRY(input_key(from, tokenizer, &f, &key, e));
     *out = lru_find(&cache->inputs, key);
     if (*out) goto done;
     TRY(mem_zero(&input, 1, sizeof *input, "token sequences", e));
     input->lru.key = key;
     key = NULL;
-    TRY(load(options, n, tokenizer, &f, input, e));
+    TRY(load(from, tokenizer, &f, input, e));
     lru_add(&cache->inputs, &input->lru);
     *out = input;
     input = NULL;
@@ -253,14 +312,18 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     const struct input *calibration = NULL, *evaluation;
     char *tokenizer = NULL;
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
+    const struct source first = {.data = &v->calibration, .n = 1};
+    const struct source second = {v->evaluations, v->n_evaluations,
+                                  v->requests.tasks ? &v->requests : NULL};
     if (v->calibration.text || v->calibration.ids)
-        TRY(get(cache, weights_folder(&v->weights), &v->calibration, 1, tokenizer, &calibration,
-                e));
-    TRY(get(cache, weights_folder(&v->weights), v->evaluations, v->n_evaluations, tokenizer,
-            &evaluation, e));
+        TRY(get(cache, weights_folder(&v->weights), &first, tokenizer, &calibration, e));
+    TRY(get(cache, weights_folder(&v->weights), &second, tokenizer, &evaluation, e));
     *out = (struct visit_inputs){.calibration = calibration ? &calibration->sequences : NULL,
                                  .evaluation = &evaluation->sequences,
-                                 .first = evaluation->first};
+                                 .first = evaluation->first,
+                                 .first_unit = evaluation->first_unit,
+                                 .requests = evaluation->requests.n ? &evaluation->requests : NULL,
+                                 .texts = evaluation->first[v->n_evaluations]};
 done:
     free(tokenizer);
     return st;
@@ -285,7 +348,8 @@ enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v
     const struct input *input;
     char *tokenizer = NULL;
     TRY(find_tokenizer(v, data->text != NULL, &tokenizer, e));
-    TRY(get(cache, weights_folder(&v->weights), data, 1, tokenizer, &input, e));
+    const struct source from = {.data = data, .n = 1};
+    TRY(get(cache, weights_folder(&v->weights), &from, tokenizer, &input, e));
     *out = &input->sequences;
 done:
     free(tokenizer);

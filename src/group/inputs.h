@@ -6,8 +6,12 @@
  * cache until visit_inputs_trim. */
 struct visit_inputs {
     const struct sequences *calibration; /* NULL: none */
-    const struct sequences *evaluation;
-    const int64_t *first; // (n_evaluations + 1) first sequence of each dataset
+    const struct sequences *evaluation;  /* of the texts, then of the tasks */
+    const int64_t *first;                // (n_evaluations + 1) first sequence of each dataset
+    const int64_t *first_unit; // (evaluation->n + 1) first unit of the scores (head.h) of each: one
+                               // for a sequence of a text, else one for each request
+    const struct requests *requests; /* of the tasks; NULL: none */
+    int64_t texts;                   /* sequences of the texts, and units of them */
 };
 /* Loads them unless they are cached. ERR_IO, ERR_FORMAT and ERR_USAGE name the file; ERR_NOMEM. */
 MUST_USE enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,

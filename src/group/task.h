@@ -3,6 +3,7 @@
 #include "config/sweep.h"
 #include "group/weights.h"
 #include "model/model.h"
+#include "task/accuracy.h"
 #include "util/err.h"
 #include "util/json.h"
 #include <mpi.h>
@@ -26,6 +27,7 @@ struct visit {
     struct data_options calibration; /* neither text nor ids: none */
     int64_t n_evaluations;
     struct data_options *evaluations;
+    struct requests_options requests; /* multiple-choice tasks; tasks NULL: none */
     bool cells_only;    /* no checkpoint record: it exists or another piece emits it */
     bool scored;        /* the checkpoint's record exists; only its completion is emitted */
     void *task[PART_N]; /* tasks of the parts; NULL: not requested */
@@ -77,4 +79,7 @@ struct visit_hooks {
     /* Receives the full-precision final hidden states (tokens, C) before the norm, borrowed. */
     enum status (*hidden)(void *context, const struct model *m, const struct sequences *s,
                           const float *x, struct err *e);
+    /* Receives what the full-precision model gives to the requests of the tasks, borrowed. */
+    enum status (*answers)(void *context, const struct requests *r, const struct answers *a,
+                           struct err *e);
 };

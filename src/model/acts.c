@@ -64,6 +64,33 @@ void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1,
     }
 }
 
+void acts_cut_segments(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1,
+                       int64_t tokens)
+{
+    if (!s->segments) {
+        acts_cut(a, s, s0, s1, tokens);
+        return;
+    }
+    a->n_tiles = 0;
+    for (int64_t i = s0; i < s1; i++) {
+        const int64_t first = s->offset[i] - s->offset[s0], T = s->offset[i + 1] - s->offset[i];
+        const int64_t n = sequences_segments(s, i);
+        static const struct segment whole = {.parent = -1};
+        const struct segment *b = n ? s->segments + s->first_segment[i] : &whole;
+        for (int64_t k = 0; k < max64(n, 1); k++) {
+            const int64_t end = k + 1 < n ? b[k + 1].row : T;
+            for (int64_t row = b[k].row; row < end; row += tokens)
+                a->tiles[a->n_tiles++] = (struct tile){.row = first + row,
+                                                       .first = first,
+                                                       .pos = b[k].pos + row - b[k].row,
+                                                       .n = min64(end - row, tokens),
+                                                       .valid = s->valid ? s->valid[i] : 0,
+                                                       .segments = n ? b : NULL,
+                                                       .segment = k};
+        }
+    }
+}
+
 void acts_angles(const struct spec *s, struct acts *a, int64_t n)
 {
     if (n <= a->positions) return;

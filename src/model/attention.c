@@ -4,6 +4,7 @@
 #include "linalg/linalg.h"
 #include "model/model_internal.h"
 #include "tensor/row.h"
+#include "util/num.h"
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -51,12 +52,20 @@ void attention_prepare(const struct spec *s, const struct block *b, const struct
     prepare_heads(s, b, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);
 }
 
+/* Keys at consecutive positions, stored in consecutive rows. */
+struct run {
+    int64_t pos, row, n; /* row: of the sequence */
+};
+enum { RUNS_MAX = 4 };
+
 /* One head of a sequence; row 0 is the sequence's first token. */
 struct head {
     const float *q, *k, *v; // (T, D) pitch `width`
     float *out;             // (T, D) pitch `ld`
     int64_t width, ld, D, window;
     int64_t valid; /* keys that are not padding; 0: all */
+    int n_runs;    /* the last one holds the queries too */
+    struct run runs[RUNS_MAX];
 };
 
 static void zero_rows(const struct head *h, int64_t row, int64_t n)
@@ -65,31 +74,71 @@ static void zero_rows(const struct head *h, int64_t row, int64_t n)
         memset(h->out + i * h->ld, 0, (size_t)h->D * sizeof(float));
 }
 
-/* Attention of the queries [q0, q0 + n) over all keys that they see. */
-static void attend(const struct head *h, int64_t q0, int64_t n, float *scores)
+/* Queries at positions [pos, pos + n), whose first is row `row`, and what their softmax has summed
+ * so far. */
+struct queries {
+    int64_t pos, row, n;
+    float *scores; // (QUERY_TILE, KEY_TILE)
+    bool begun;
+    float m[QUERY_TILE], l[QUERY_TILE];
+};
+
+/* Adds the keys at positions [start, end) of one run. */
+static void attend_run(const struct head *h, struct queries *x, const struct run *run,
+                       int64_t start, int64_t end)
 {
-    float m[QUERY_TILE], l[QUERY_TILE], scale = 1.0f / sqrtf((float)h->D);
-    int64_t start = h->window > 0 && q0 >= h->window ? q0 - h->window + 1 : 0;
-    int64_t end = h->valid > 0 && h->valid < q0 + n ? h->valid : q0 + n;
-    if (start >= end) zero_rows(h, q0, n); /* the window holds padding only */
-    for (int64_t i = 0; i < n; i++) m[i] = -INFINITY, l[i] = 0;
+    const float scale = 1.0f / sqrtf((float)h->D);
+    float *out = h->out + x->row * h->ld, *scores = x->scores;
     for (int64_t k0 = start; k0 < end; k0 += KEY_TILE) {
         int64_t keys = end - k0 < KEY_TILE ? end - k0 : KEY_TILE;
-        gemm_nt(scores, keys, h->q + q0 * h->width, h->width, h->k + k0 * h->width, h->width, n,
-                keys, h->D, 0);
-        for (int64_t i = 0; i < n; i++) {
-            int64_t last = q0 + i, hi = last + 1 - k0 < keys ? last + 1 - k0 : keys;
+        int64_t row = run->row + k0 - run->pos;
+        gemm_nt(scores, keys, h->q + x->row * h->width, h->width, h->k + row * h->width, h->width,
+                x->n, keys, h->D, 0);
+        for (int64_t i = 0; i < x->n; i++) {
+            int64_t last = x->pos + i, hi = last + 1 - k0 < keys ? last + 1 - k0 : keys;
             int64_t lo = h->window > 0 && last - h->window + 1 > k0 ? last - h->window + 1 - k0 : 0;
             lo = lo < keys ? lo : keys;
             float f = kern_softmax_step(scores + i * keys, keys, lo, hi > lo ? hi : lo, scale,
-                                        &m[i], &l[i]);
-            if (k0 > start) kern_scale(h->out + (q0 + i) * h->ld, f, h->D);
+                                        &x->m[i], &x->l[i]);
+            if (x->begun) kern_scale(out + i * h->ld, f, h->D);
         }
-        gemm_nn(h->out + q0 * h->ld, h->ld, scores, keys, h->v + k0 * h->width, h->width, n, h->D,
-                keys, k0 > start ? 1.0f : 0.0f);
+        gemm_nn(out, h->ld, scores, keys, h->v + row * h->width, h->width, x->n, h->D, keys,
+                x->begun ? 1.0f : 0.0f);
+        x->begun = true;
     }
-    for (int64_t i = 0; i < n; i++)
-        if (l[i] > 0) kern_scale(h->out + (q0 + i) * h->ld, 1.0f / l[i], h->D);
+}
+
+/* Attention of the queries over all keys that they see. */
+static void attend(const struct head *h, struct queries *x)
+{
+    int64_t start = h->window > 0 && x->pos >= h->window ? x->pos - h->window + 1 : 0;
+    int64_t end = h->valid > 0 && h->valid < x->pos + x->n ? h->valid : x->pos + x->n;
+    if (start >= end) zero_rows(h, x->row, x->n); /* the window holds padding only */
+    x->begun = false;
+    for (int64_t i = 0; i < x->n; i++) x->m[i] = -INFINITY, x->l[i] = 0;
+    for (int k = 0; k < h->n_runs; k++) {
+        const struct run *run = &h->runs[k];
+        attend_run(h, x, run, max64(start, run->pos), min64(end, run->pos + run->n));
+    }
+    for (int64_t i = 0; i < x->n; i++)
+        if (x->l[i] > 0) kern_scale(h->out + (x->row + i) * h->ld, 1.0f / x->l[i], h->D);
+}
+
+/* The keys that the tokens of a tile may see: those of its segment and of the segments before. */
+static void set_runs(struct head *h, const struct tile *t)
+{
+    const int64_t end = t->pos + t->n;
+    h->n_runs = 1;
+    h->runs[0] = (struct run){.n = end};
+    if (!t->segments) return;
+    h->n_runs = 0;
+    for (int64_t b = t->segment, next = end; b >= 0; b = t->segments[b].parent) {
+        const struct segment *x = &t->segments[b];
+        h->n_runs++;
+        memmove(h->runs + 1, h->runs, (RUNS_MAX - 1) * sizeof *h->runs);
+        h->runs[0] = (struct run){.pos = x->pos, .row = x->row, .n = next - x->pos};
+        next = x->pos;
+    }
 }
 
 static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, const struct tile *t,
@@ -107,9 +156,15 @@ static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, con
                      .D = s->shape.head_dim,
                      .valid = t->valid,
                      .window = spec_window(s, layer)};
-    float *scores = a->scores + (int64_t)omp_get_thread_num() * QUERY_TILE * KEY_TILE;
-    for (int64_t i = 0; i < t->n; i += QUERY_TILE)
-        attend(&h, t->pos + i, t->n - i < QUERY_TILE ? t->n - i : QUERY_TILE, scores);
+    struct queries x = {.scores =
+                            a->scores + (int64_t)omp_get_thread_num() * QUERY_TILE * KEY_TILE};
+    set_runs(&h, t);
+    for (int64_t i = 0; i < t->n; i += QUERY_TILE) {
+        x.pos = t->pos + i;
+        x.row = t->row - t->first + i;
+        x.n = min64(t->n - i, QUERY_TILE);
+        attend(&h, &x);
+    }
 }
 
 void attention_forward(const struct spec *s, int64_t layer, struct acts *a)

@@ -23,6 +23,8 @@ struct block_extra {
  * starts at row `first`. valid: tokens of the sequence that are not padding; 0: all. */
 struct tile {
     int64_t row, first, pos, n, valid;
+    const struct segment *segments; /* of the sequence; NULL: it has none */
+    int64_t segment;                /* the one that the tokens are of */
 };
 
 /* name = the full name of a slot's tensor in the checkpoint; with the slot's alias if the
@@ -60,8 +62,11 @@ int64_t linear_piece(int64_t rows);
 void acts_widths(const struct spec *s, int64_t *in, int64_t *inner);
 /* Floats that the tensors of a block take in its storage, each padded to whole cache lines. */
 int64_t block_floats(const struct slot *slots, int n);
-/* Cuts the sequences [s0, s1) into a->tiles of at most `tokens` tokens of one sequence. */
+/* Cuts the sequences [s0, s1) into a->tiles of at most `tokens` tokens of one sequence, for work on
+ * each token by itself; acts_cut_segments: of one segment, whose positions they have. */
 void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens);
+void acts_cut_segments(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1,
+                       int64_t tokens);
 /* Fills the tables of RoPE angles for all positions below n. */
 void acts_angles(const struct spec *s, struct acts *a, int64_t n);
 /* log(1 + e^x) without overflow. */

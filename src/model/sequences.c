@@ -22,6 +22,8 @@ void sequences_free(struct sequences *s)
     free(s->ids);
     free(s->bytes);
     free(s->valid);
+    free(s->segments);
+    free(s->first_segment);
     *s = (struct sequences){0};
 }
 

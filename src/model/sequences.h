@@ -3,6 +3,15 @@
 #pragma once
 #include "util/err.h"
 
+/* Consecutive tokens of a sequence that attend to the tokens of the segment `parent`, to what those
+ * attend to, and to themselves up to each: several texts share a beginning this way, and several
+ * texts without one share a sequence. */
+struct segment {
+    int64_t row;    /* its first token in the sequence; it ends where the next one starts */
+    int64_t pos;    /* position of that token */
+    int64_t parent; /* an earlier segment of the sequence, counted from its first; -1: none */
+};
+
 struct sequences {
     int64_t n;
     int64_t *offset; // (n+1) first token of each sequence; offset[n] = number of tokens
@@ -10,12 +19,20 @@ struct sequences {
     int32_t *bytes;  // (offset[n]) bytes of text per token; NULL: unknown
     int64_t *valid; /* (n) leading tokens of each that are real, at least one; the rest are padding,
                        which no token attends to. NULL: no padding */
+    struct segment *segments; /* of all sequences, the first of each at row 0; NULL: every sequence
+                                is one text, as are those without segments */
+    int64_t *first_segment;   // (n+1) with segments: the first one of each sequence
 };
 
-/* Allocates n sequences of `tokens` tokens in total, all zero, valid NULL; with_bytes: bytes too.
- * Free with sequences_free. ERR_NOMEM. */
+/* Allocates n sequences of `tokens` tokens in total, all zero, without padding and segments;
+ * with_bytes: bytes too. Free with sequences_free. ERR_NOMEM. */
 MUST_USE enum status sequences_init(struct sequences *s, int64_t n, int64_t tokens, int with_bytes,
                                     struct err *e);
 void sequences_free(struct sequences *s);
+/* Segments of sequence i. */
+static inline int64_t sequences_segments(const struct sequences *s, int64_t i)
+{
+    return s->segments ? s->first_segment[i + 1] - s->first_segment[i] : 0;
+}
 /* Tokens of the longest sequence; 0: there is none. */
 int64_t sequences_longest(const struct sequences *s);

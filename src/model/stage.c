@@ -61,11 +61,12 @@ void model_stage_input(const struct model *m, const struct block *b, int stage,
 {
     const struct spec *spec = &m->spec;
     int64_t C = spec->shape.hidden, cols = stage_cols(b, stage), up = stage_rows(b, STAGE_UP);
-    acts_cut(a, s, s0, s1, TOKEN_TILE);
     if (stage == STAGE_O) {
+        acts_cut_segments(a, s, s0, s1, TOKEN_TILE);
         attention_forward(spec, b->layer, a);
         return;
     }
+    acts_cut(a, s, s0, s1, TOKEN_TILE);
     x += s->offset[s0] * C;
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles; i++) {
@@ -192,7 +193,7 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
         struct piece p;
         if (stage_piece(b, stage, i % pieces, &p)) run_piece(&p, &a->tiles[i / pieces], a, out, ld);
     }
-    acts_cut(a, s, s0, s1, TOKEN_TILE);
+    acts_cut_segments(a, s, s0, s1, TOKEN_TILE);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles; i++) {
         if (stage == STAGE_QKV) attention_prepare(spec, b, &a->tiles[i], a);

@@ -21,14 +21,17 @@ enum status ranges_cut(const struct sequences *s, int64_t tokens, struct ranges 
     int64_t *at = r.offsets, first = 0;
     for (int64_t k = 0; k < r.n; k++) {
         int64_t end = range_end(s, first, tokens), row = s->offset[first];
-        r.range[k] = (struct range){.row = row,
-                                    .tokens = s->offset[end] - row,
-                                    .first = first,
-                                    .view = {.n = end - first,
-                                             .offset = at,
-                                             .ids = s->ids ? s->ids + row : NULL,
-                                             .bytes = s->bytes ? s->bytes + row : NULL,
-                                             .valid = s->valid ? s->valid + first : NULL}};
+        r.range[k] = (struct range){
+            .row = row,
+            .tokens = s->offset[end] - row,
+            .first = first,
+            .view = {.n = end - first,
+                     .offset = at,
+                     .ids = s->ids ? s->ids + row : NULL,
+                     .bytes = s->bytes ? s->bytes + row : NULL,
+                     .valid = s->valid ? s->valid + first : NULL,
+                     .segments = s->segments,
+                     .first_segment = s->segments ? s->first_segment + first : NULL}};
         for (int64_t i = first; i <= end; i++) *at++ = s->offset[i] - row;
         if (r.range[k].tokens > r.tokens) r.tokens = r.range[k].tokens;
         first = end;

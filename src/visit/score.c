@@ -1,6 +1,7 @@
 /* Scores all streams of a wave together, range by range. */
 #include "util/clock.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ static void batch_free(struct score_batch *b)
 static enum status batch_init(struct score_batch *b, struct run *r, struct stream *const *streams,
                               int64_t n, int64_t tokens, struct err *e)
 {
+    const int64_t units = r->inputs.first_unit[r->inputs.evaluation->n];
     PASS(mem_zero(&b->stream, 1 + n, sizeof *b->stream, "streams", e));
     PASS(mem_zero(&b->part, 1 + n, sizeof *b->part, "scores", e));
     PASS(mem_zero(&b->x, 1 + n, sizeof *b->x, "streams", e));
@@ -32,11 +34,33 @@ static enum status batch_init(struct score_batch *b, struct run *r, struct strea
     for (int64_t i = 0; i < n; i++)
         if (streams[i]->st == OK && streams[i]->evaluation) b->stream[b->n++] = streams[i];
     for (int64_t i = 0; i < b->n; i++)
-        if (!b->stream[i]->scores.sum)
-            PASS(scores_init(&b->stream[i]->scores, r->inputs.evaluation->n, e));
+        if (!b->stream[i]->scores.sum) PASS(scores_init(&b->stream[i]->scores, units, e));
     if (!states_in_place(r->full.evaluation))
         PASS(mem_alloc(&b->buffer, b->n * tokens * model_shape(r->model)->hidden, sizeof *b->buffer,
                        "hidden states", e));
+    return OK;
+}
+
+/* *out (*n; the caller frees) = the spans of a range: all tokens of texts but the first of each
+ * sequence, and what the requests of tasks ask for. Units are counted from the range's first. */
+static enum status range_spans(const struct run *r, const struct range *at, struct span **out,
+                               int64_t *n, struct err *e)
+{
+    const struct visit_inputs *in = &r->inputs;
+    const struct requests *q = in->requests;
+    const int64_t first = r->first + at->first, end = first + at->view.n;
+    const int64_t texts = max64(0, min64(end, in->texts) - first);
+    int64_t from = max64(first - in->texts, 0), to = max64(end - in->texts, 0), more = 0;
+    if (q) more = q->first_span[to] - q->first_span[from];
+    PASS(mem_alloc(out, texts + more, sizeof **out, "spans", e));
+    for (*n = 0; *n < texts; ++*n) (*out)[*n] = head_text_span(&at->view, *n);
+    for (int64_t i = from; q && i < to; i++)
+        for (int64_t k = q->first_span[i]; k < q->first_span[i + 1]; k++) {
+            struct span s = q->spans[k];
+            s.row += at->view.offset[in->texts + i - first] - q->sequences.offset[i];
+            s.unit += in->texts - in->first_unit[first];
+            (*out)[(*n)++] = s;
+        }
     return OK;
 }
 
@@ -45,16 +69,16 @@ static enum status score_range(const struct run *r, struct score_batch *b, const
 {
     enum status st = OK;
     struct span *spans = NULL;
-    int64_t size = at->tokens * model_shape(r->model)->hidden;
-    int64_t first = r->first + at->first, end = first + at->view.n;
-    TRY(head_text_spans(&at->view, &spans, e));
+    int64_t n, size = at->tokens * model_shape(r->model)->hidden;
+    const int64_t *unit = r->inputs.first_unit + r->first + at->first;
+    TRY(range_spans(r, at, &spans, &n, e));
     for (int64_t i = 0; i < b->n; i++) {
         float *x, *buffer = b->buffer ? b->buffer + i * size : NULL;
         TRY(states_take(b->stream[i]->evaluation, at->row, at->tokens, buffer, &x, e));
         b->x[i] = x;
-        b->part[i] = scores_part(&b->stream[i]->scores, first, end);
+        b->part[i] = scores_part(&b->stream[i]->scores, unit[0], unit[at->view.n]);
     }
-    TRY(head_score(r->model, spans, at->view.n, b->x, b->n, b->part, e));
+    TRY(head_score(r->model, spans, n, b->x, b->n, b->part, e));
 done:
     free(spans);
     return st;
@@ -80,8 +104,8 @@ enum status score_streams(struct run *r, struct stream *const *streams, int64_t 
     double start = clock_seconds();
     TRY(group_agree(r->group, score_own(r, &b, &ranges, streams, n, e), e));
     for (int64_t i = 0; i < b.n; i++)
-        TRY(group_gather(r->group, r->inputs.evaluation, metrics_sums(), b.stream[i]->scores.sum,
-                         e));
+        TRY(group_gather(r->group, r->inputs.evaluation, r->inputs.first_unit, metrics_sums(),
+                         b.stream[i]->scores.sum, e));
     r->seconds_head += clock_seconds() - start;
 done:
     ranges_free(&ranges);

@@ -86,7 +86,7 @@ static enum status compare(const struct quant_block *b, int stage, double *mean_
     for (int64_t i = 0; i < w->calibration.n && st == OK; i++)
         st = compare_range(t, &w->calibration.range[i], stage, e);
     PASS(group_agree(w->group, st, e));
-    PASS(group_gather(w->group, w->calibration_all, 1, t->difference, e));
+    PASS(group_gather(w->group, w->calibration_all, NULL, 1, t->difference, e));
     for (int64_t i = 0; i < w->samples; i++) sum += t->difference[i];
     NEED(isfinite(sum), ERR_NUMERIC, "block %lld: trial weights give outputs that are not finite",
          (long long)t->original->layer);

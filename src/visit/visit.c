@@ -31,6 +31,7 @@ void visit_task_free(int i, void *task)
 void visit_free(struct visit *v)
 {
     for (int i = 0; i < PART_N; i++) visit_task_free(i, v->task[i]);
+    requests_options_free(&v->requests);
     options_free(&visit_table, v);
 }
 

@@ -210,6 +210,8 @@ MUST_USE enum status walk_prepare(struct run *r, struct err *e);
  * ERR_IO: scratch or the checkpoint; ERR_NOMEM. */
 MUST_USE enum status walk_go(struct run *r, struct err *e);
 void walk_free(struct run *r);
+/* What a scored stream gives to the requests of the visit's tasks. */
+struct answers walk_answers(const struct run *r, const struct stream *s);
 /* Predicted peak memory of a rank in bytes, after walk_prepare. */
 int64_t walk_planned(const struct run *r);
 

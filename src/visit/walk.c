@@ -54,6 +54,11 @@ static enum status check_inputs(const struct run *r, struct err *e)
                                       .ids = in->evaluation->ids};
         PASS(visit_check_ids(r->model, &v->evaluations[i], &one, e));
     }
+    if (in->requests) {
+        enum status st = model_check_ids(r->model, &in->requests->sequences, e);
+        if (st != OK) err_prefix(e, "tasks");
+        PASS(st);
+    }
     return in->calibration ? visit_check_ids(r->model, &v->calibration, in->calibration, e) : OK;
 }
 
@@ -194,6 +199,13 @@ enum status walk_prepare(struct run *r, struct err *e)
     PASS(plan_memory(r, e));
     if (r->pace) share_work(r);
     return OK;
+}
+
+struct answers walk_answers(const struct run *r, const struct stream *s)
+{
+    const struct scores part =
+        scores_part(&s->scores, r->inputs.texts, r->inputs.first_unit[r->inputs.evaluation->n]);
+    return answers_of(part.sum);
 }
 
 int64_t walk_planned(const struct run *r)

@@ -207,6 +207,13 @@ done:
     return st;
 }
 
+/* Passes what the full-precision model gives to the tasks' requests to the hook. */
+static enum status give_answers(struct run *r, struct err *e)
+{
+    const struct answers answers = walk_answers(r, &r->full);
+    return r->hooks->answers(r->hooks->context, r->inputs.requests, &answers, e);
+}
+
 enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
                      struct err *e)
 {
@@ -234,6 +241,7 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     }
     share_seconds(r, streams, n, first, read, head);
     if (first) TRY(give_hidden(r, e));
+    if (first && r->hooks->answers && r->inputs.requests) TRY(give_answers(r, e));
     if (r->scored) TRY(r->scored(r->context, streams, n, first, e));
 done:
     saved_leave(v.saved, &v.level);

@@ -1,26 +1,32 @@
 #!/usr/bin/env bash
-# Tasks as lm-evaluation-harness makes and scores them: the prompts of made-up items, of real ones beside the checkout if they
-# exist, and what malformed rows lead to.
+# Tasks as lm-evaluation-harness makes and scores them: prompts and scores of made-up items, of real ones beside the checkout if
+# they exist, and what malformed rows lead to.
 . "$SOURCE/tests/tools/lib.sh"
-need_python json
+need_python json numpy
 
 made=$SOURCE/tests/fixtures/tasks
 shared=${QTRAJ_SHARED:-$SOURCE/../shared}
 compare_tasks() { "$python" "$SOURCE/tests/golden/tasks.py" "$1" "$QTRAJ" "${@:2}" || fail "$*"; }
 
 compare_tasks prompts "$made" "$SOURCE/tests/fixtures/tokenizers/gpt2/tokenizer.json"
+compare_tasks itself "$made" "$quickstart/trajectory/step001200" "$quickstart/trajectory/tokenizer.json"
 if [ -d "$shared/fixtures/tasks" ]; then
-    compare_tasks prompts "$shared/fixtures/tasks" "$shared/quickstart/trajectory/tokenizer.json"
+    compare_tasks prompts "$shared/fixtures/tasks" "$quickstart/trajectory/tokenizer.json"
+    compare_tasks scores "$shared/fixtures/tasks" "$quickstart/trajectory/step001200"
 else
     echo "skipped: real tasks, none beside the checkout"
 fi
+
+"$QTRAJ" eval "$quickstart/trajectory/step001200" --tasks piqa,mmlu --task-data "$made/inputs" --limit 2 >"$work/out" || fail "eval"
+grep -q '^piqa: accuracy [01].[05]000 ± .*, normalized .*, 2 items$' "$work/out" || fail "the text: $(cat "$work/out")"
+grep -q '^mmlu: accuracy' "$work/out" || fail "the mean of mmlu: $(cat "$work/out")"
 
 # refused EXPECTED TASK [FLAG ...]: qtraj tasks ends with code 2 and a message that matches.
 refused() {
     "$QTRAJ" tasks "$2" --task-data "$work/data" "${@:3}" >"$work/out" 2>"$work/err"
     local code=$?
     [ $code = 2 ] || fail "$2 ${*:3}: exit code $code"
-    grep -q "$1" "$work/err" || fail "$2 ${*:3}: $(cat "$work/err")"
+    grep -q -- "$1" "$work/err" || fail "$2 ${*:3}: $(cat "$work/err")"
 }
 
 mkdir "$work/data"
@@ -52,6 +58,19 @@ echo '{"Problem": "a", "options": "a ) 1 , b ) 2 , c ) 3,e ) 4", "correct": "e"}
 for _ in 1 2 3 4 5; do cat "$work/data/mathqa.jsonl"; done >"$work/data/mathqa.fewshot.jsonl"
 refused 'mathqa.fewshot.jsonl:[1-5]: an example without a right answer' mathqa
 "$QTRAJ" tasks mathqa --task-data "$work/data" --shots 0 | grep -q '"gold":null' || fail "a gold that is none of the choices"
+
+evaluates() { # EXPECTED FLAG ...: as refused
+    "$QTRAJ" eval "$quickstart/trajectory/step001200" "${@:2}" >"$work/out" 2>"$work/err"
+    local code=$?
+    [ $code = 2 ] || fail "${*:2}: exit code $code"
+    grep -q -- "$1" "$work/err" || fail "${*:2}: $(cat "$work/err")"
+}
+evaluates '--task-data FOLDER is missing' --tasks piqa
+evaluates 'boolq: unknown task' --tasks piqa,boolq --task-data "$made/inputs"
+evaluates 'no file mmlu_SUBJECT.jsonl there' --tasks mmlu --task-data "$work/data"
+evaluates 'piqa.jsonl:2: not JSON' --tasks piqa --task-data "$work/data" --shots 0
+"$python" -c 'import json; print(json.dumps({"goal": "a", "sol1": "b", "sol2": "0 " * 1100, "label": 0}))' >"$work/data/piqa.jsonl"
+evaluates 'piqa.jsonl:1: a choice of [0-9]* tokens, the model has 1024 positions' --tasks piqa --task-data "$work/data" --shots 0
 
 # the names under which the data are exported, with a stand-in for the package that fetches them
 mkdir "$work/fake" "$work/exported"

@@ -43,7 +43,7 @@ static void test_sequences(void **state)
         double numbers[11];
         for (int64_t i = 0; i < n; i++) numbers[i] = -1;
         for (int64_t i = 0; i < own->n; i++) numbers[first + i] = (double)(first + i);
-        assert_int_equal(group_gather(&group, &all, 1, numbers, NULL), OK);
+        assert_int_equal(group_gather(&group, &all, NULL, 1, numbers, NULL), OK);
         for (int64_t i = 0; i < n; i++) assert_true(numbers[i] == (double)i);
         sequences_free(&kept);
         sequences_free(&all);

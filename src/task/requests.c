@@ -1,0 +1,332 @@
+#include "task/requests.h"
+#include "task/request_tokens.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include "util/texts.h"
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+void requests_options_free(struct requests_options *o)
+{
+    free(o->tasks);
+    free(o->folder);
+    *o = (struct requests_options){0};
+}
+
+void requests_free(struct requests *r)
+{
+    for (int64_t i = 0; i < r->n_tasks; i++) free(r->tasks[i].name);
+    free(r->tasks);
+    free(r->items);
+    free(r->list);
+    free(r->first_request);
+    free(r->first_span);
+    free(r->spans);
+    free(r->targets);
+    sequences_free(&r->sequences);
+    *r = (struct requests){0};
+}
+
+/* Requests that are being made. Arrays grow; spans point to targets by their index at first. */
+struct maker {
+    const struct requests_options *options;
+    int64_t positions;
+    struct requests *out;
+    struct ids ids, targets;
+    int64_t tasks_capacity, items_capacity, list_capacity, spans_capacity, segments_capacity,
+        sequences_capacity[4];
+    int64_t n_spans, n_segments;
+    int64_t *target_of, target_capacity; // (n_spans) index of the first target of each span
+    int64_t own;                         /* tokens of the open sequence but for the examples */
+    const int32_t *prefix;               /* tokens that items of the task begin with */
+    int64_t n_prefix;                    /* 0: none */
+    int64_t prefix_segment;              /* of the open sequence; -1: it has none */
+};
+
+/* --- sequences --- */
+
+/* Appends to the array `at`, which has n elements. */
+static enum status push(int64_t **at, int64_t n, int64_t *capacity, int64_t value, struct err *e)
+{
+    PASS(mem_grow(at, n, capacity, sizeof **at, e));
+    (*at)[n] = value;
+    return OK;
+}
+
+/* Notes where a sequence begins; once more at the end. */
+static enum status mark(struct maker *m, struct err *e)
+{
+    struct sequences *s = &m->out->sequences;
+    PASS(push(&s->offset, s->n, &m->sequences_capacity[0], m->ids.n, e));
+    PASS(push(&s->first_segment, s->n, &m->sequences_capacity[1], m->n_segments, e));
+    PASS(push(&m->out->first_span, s->n, &m->sequences_capacity[2], m->n_spans, e));
+    return push(&m->out->first_request, s->n, &m->sequences_capacity[3], m->out->n, e);
+}
+
+/* Begins a sequence if none is open. */
+static enum status open_sequence(struct maker *m, struct err *e)
+{
+    if (m->own >= 0) return OK;
+    PASS(mark(m, e));
+    m->own = 0;
+    m->prefix_segment = -1;
+    return OK;
+}
+
+static void close_sequence(struct maker *m)
+{
+    if (m->own >= 0) m->out->sequences.n++;
+    m->own = -1;
+}
+
+/* Appends tokens to the open sequence as a segment; *segment = its number there. */
+static enum status add_segment(struct maker *m, int64_t parent, int64_t pos, const int32_t *ids,
+                               int64_t n, int64_t *segment, struct err *e)
+{
+    struct sequences *s = &m->out->sequences;
+    PASS(mem_grow(&s->segments, m->n_segments, &m->segments_capacity, sizeof *s->segments, e));
+    s->segments[m->n_segments] =
+        (struct segment){.row = m->ids.n - s->offset[s->n], .pos = pos, .parent = parent};
+    *segment = m->n_segments++ - s->first_segment[s->n];
+    m->own += n;
+    return ids_add(&m->ids, ids, n, e);
+}
+
+/* n targets, of which the first is predicted by the token at `row` of all. */
+static enum status add_span(struct maker *m, int64_t row, const int32_t *targets, int64_t n,
+                            struct err *e)
+{
+    struct requests *r = m->out;
+    if (n == 0) return OK;
+    PASS(push(&m->target_of, m->n_spans, &m->target_capacity, m->targets.n, e));
+    PASS(mem_grow(&r->spans, m->n_spans, &m->spans_capacity, sizeof *r->spans, e));
+    r->spans[m->n_spans++] = (struct span){.row = row, .n = n, .unit = r->n};
+    return ids_add(&m->targets, targets, n, e);
+}
+
+static enum status add_request(struct maker *m, const struct pair *p, struct err *e)
+{
+    struct requests *r = m->out;
+    PASS(mem_grow(&r->list, r->n, &m->list_capacity, sizeof *r->list, e));
+    r->list[r->n++] = (struct request){.chars = p->chars, .tokens = p->n_continuation};
+    return OK;
+}
+
+/* --- items --- */
+
+/* A context as it goes through the model: without the tokens that are too many. */
+struct context {
+    const int32_t *ids;
+    int64_t n, skipped;
+    int64_t segment; /* its last token's, once it is in the open sequence */
+    int64_t last;    /* row of that token, of all */
+};
+
+static struct context context_of(const struct maker *m, const struct item_tokens *x, int64_t c)
+{
+    const struct pair *p = &x->pairs[c];
+    const int32_t *ids = p->context ? p->context : x->pairs[0].context;
+    const int64_t skipped = max64(0, p->n_context + p->n_continuation - m->positions - 1);
+    return (struct context){.ids = ids + skipped, .n = p->n_context - skipped, .skipped = skipped};
+}
+
+/* The examples, if the context begins with them and has a token of its own. */
+static enum status add_prefix(struct maker *m, const struct context *x, bool *begins, struct err *e)
+{
+    *begins = m->n_prefix > 0 && x->skipped == 0 && x->n > m->n_prefix &&
+              memcmp(x->ids, m->prefix, (size_t)m->n_prefix * sizeof *x->ids) == 0;
+    if (!*begins || m->prefix_segment >= 0) return OK;
+    PASS(add_segment(m, -1, 0, m->prefix, m->n_prefix, &m->prefix_segment, e));
+    m->own -= m->n_prefix;
+    return OK;
+}
+
+static enum status add_context(struct maker *m, struct context *x, struct err *e)
+{
+    bool begins;
+    PASS(add_prefix(m, x, &begins, e));
+    const int64_t from = begins ? m->n_prefix : 0;
+    PASS(add_segment(m, begins ? m->prefix_segment : -1, from, x->ids + from, x->n - from,
+                     &x->segment, e));
+    x->last = m->ids.n - 1;
+    return OK;
+}
+
+/* The choices of an item in the open sequence, the context of several in a row once. */
+static enum status add_together(struct maker *m, const struct item_tokens *x, struct err *e)
+{
+    struct context last = {0};
+    for (int64_t c = 0; c < x->n; c++) {
+        const struct pair *p = &x->pairs[c];
+        struct context context = context_of(m, x, c);
+        int64_t child;
+        if (context.ids == last.ids)
+            context = last;
+        else
+            PASS(add_context(m, &context, e));
+        last = context;
+        PASS(add_span(m, context.last, p->continuation, 1, e));
+        if (p->n_continuation > 1) {
+            const int64_t row = m->ids.n;
+            PASS(add_segment(m, context.segment, context.n, p->continuation, p->n_continuation - 1,
+                             &child, e));
+            PASS(add_span(m, row, p->continuation + 1, p->n_continuation - 1, e));
+        }
+        PASS(add_request(m, p, e));
+    }
+    return OK;
+}
+
+/* Each choice as a sequence of its own. */
+static enum status add_apart(struct maker *m, const struct item_tokens *x, struct err *e)
+{
+    for (int64_t c = 0; c < x->n; c++) {
+        const struct pair *p = &x->pairs[c];
+        const struct context context = context_of(m, x, c);
+        int64_t segment;
+        PASS(open_sequence(m, e));
+        const int64_t row = m->ids.n + context.n - 1;
+        PASS(add_segment(m, -1, 0, context.ids, context.n, &segment, e));
+        PASS(ids_add(&m->ids, p->continuation, p->n_continuation - 1, e));
+        PASS(add_span(m, row, p->continuation, p->n_continuation, e));
+        PASS(add_request(m, p, e));
+        close_sequence(m);
+    }
+    return OK;
+}
+
+static enum status add_item(struct maker *m, const struct item_tokens *x, struct err *e)
+{
+    struct requests *r = m->out;
+    PASS(mem_grow(&r->items, r->n_items, &m->items_capacity, sizeof *r->items, e));
+    r->items[r->n_items++] = (struct request_item){.gold = x->gold, .first = r->n};
+    if (m->options->apart) return add_apart(m, x, e);
+    PASS(open_sequence(m, e));
+    PASS(add_together(m, x, e));
+    if (m->own >= max64(REQUESTS_PACK, 4 * m->n_prefix)) close_sequence(m);
+    return OK;
+}
+
+/* --- tasks --- */
+
+/* Sets the tokens that the contexts of all items begin with, if they are worth it. */
+static void find_prefix(struct maker *m, const struct item_tokens *items, int64_t n)
+{
+    enum { WORTH = 32 };
+    const struct pair *first = &items[0].pairs[0];
+    int64_t common = first->n_context - 1;
+    for (int64_t i = 1; i < n; i++) {
+        const struct pair *p = &items[i].pairs[0];
+        int64_t k = 0;
+        while (k < min64(common, p->n_context - 1) && p->context[k] == first->context[k]) k++;
+        common = k;
+    }
+    m->prefix = first->context;
+    m->n_prefix = n > 1 && common >= WORTH ? common : 0;
+}
+
+static enum status add_task(struct maker *m, const char *name, const struct encoder *x,
+                            struct err *e)
+{
+    enum status st = OK;
+    struct requests *r = m->out;
+    struct prompts p = {0};
+    struct item_tokens *items = NULL;
+    const struct prompts_choice choice = {m->options->folder, m->options->shots, m->options->limit};
+    TRY(prompts_open(name, &choice, &p, e));
+    TRY(item_tokens_make(&p, x, m->positions, &items, e));
+    TRY(mem_grow(&r->tasks, r->n_tasks + 1, &m->tasks_capacity, sizeof *r->tasks, e));
+    r->tasks[r->n_tasks++] =
+        (struct request_task){.name = p.name, .task = p.task, .first = r->n_items};
+    p.name = NULL;
+    find_prefix(m, items, p.items.n);
+    for (int64_t i = 0; i < p.items.n; i++) TRY(add_item(m, &items[i], e));
+    close_sequence(m);
+done:
+    for (int64_t i = 0; items && i < p.items.n; i++) item_tokens_free(&items[i]);
+    free(items);
+    prompts_free(&p);
+    return st;
+}
+
+/* Adds the names of the subjects whose files are in the folder. */
+static enum status add_subjects(const char *task, const char *folder, struct texts *names,
+                                struct err *e)
+{
+    enum status st = OK;
+    char *pattern = NULL;
+    glob_t found = {0};
+    TRY(mem_format(&pattern, e, "%s/%s_*.jsonl*", folder, task));
+    const int code = glob(pattern, 0, NULL, &found);
+    ENSURE(code == 0 || code == GLOB_NOMATCH, ERR_IO, "%s: cannot be listed", folder);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char *base = strrchr(found.gl_pathv[i], '/') + 1, *end = strstr(base, ".jsonl");
+        *end = 0;
+        if (!strchr(base, '.')) TRY(texts_add(names, base, e)); /* else it is of examples */
+    }
+    ENSURE(names->n > 0, ERR_IO, "%s: no file %s_SUBJECT.jsonl there", folder, task);
+done:
+    globfree(&found);
+    free(pattern);
+    return st;
+}
+
+/* The tasks of a list of names, a task with subjects as all of them. */
+static enum status find_names(const struct requests_options *o, struct texts *names, struct err *e)
+{
+    enum status st = OK;
+    char *list = NULL, *rest = NULL;
+    TRY(mem_string(&list, o->tasks, e));
+    for (char *name = strtok_r(list, ", \n", &rest); name; name = strtok_r(NULL, ", \n", &rest)) {
+        const struct task *task;
+        const char *subject;
+        TRY(task_find(name, &task, &subject, e));
+        if (task->subjects && !subject)
+            TRY(add_subjects(name, o->folder, names, e));
+        else
+            TRY(texts_add(names, name, e));
+    }
+    ENSURE(names->n > 0, ERR_USAGE, "no task is named");
+done:
+    free(list);
+    return st;
+}
+
+/* Ends all arrays, and lets the spans point to their targets. */
+static enum status finish(struct maker *m, struct err *e)
+{
+    struct requests *r = m->out;
+    PASS(mark(m, e));
+    PASS(mem_grow(&r->items, r->n_items, &m->items_capacity, sizeof *r->items, e));
+    r->items[r->n_items] = (struct request_item){.first = r->n};
+    r->tasks[r->n_tasks] = (struct request_task){.first = r->n_items};
+    r->sequences.ids = m->ids.id;
+    r->targets = m->targets.id;
+    m->ids = m->targets = (struct ids){0};
+    for (int64_t i = 0; i < m->n_spans; i++) r->spans[i].target = r->targets + m->target_of[i];
+    return OK;
+}
+
+enum status requests_make(const struct requests_options *o, const struct tokenizer *t,
+                          int64_t positions, struct requests *out, struct err *e)
+{
+    enum status st = OK;
+    struct encoder x;
+    struct texts names = {0};
+    struct requests r = {0};
+    struct maker m = {.options = o, .positions = positions, .out = &r, .own = -1};
+    TRY(encoder_init(&x, t, e));
+    TRY(find_names(o, &names, e));
+    for (int64_t i = 0; i < names.n; i++) TRY(add_task(&m, names.text[i], &x, e));
+    TRY(finish(&m, e));
+    *out = r;
+    r = (struct requests){0};
+done:
+    free(m.ids.id);
+    free(m.targets.id);
+    free(m.target_of);
+    texts_free(&names);
+    requests_free(&r);
+    return st;
+}

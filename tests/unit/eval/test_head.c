@@ -235,10 +235,12 @@ static void statistics_by_hand(void **state)
     (void)state;
     int64_t offset[] = {0, 5, 10, 15};
     int32_t some[15], length[15];
-    /* Sums in the order of the table: nll, kl, top1. */
-    double f[] = {8, 0, 4, 12, 0, 4, 16, 0, 4};
-    double v[] = {8.8, 0.1, 4, 12.4, 0.2, 3, 18.4, 0.3, 2};
-    assert_int_equal(metrics_sums(), 3);
+    /* Sums in the order of the table: nll, kl, top1, hits. */
+    double f[] = {8, 0, 4, 1, 12, 0, 4, 2, 16, 0, 4, 3};
+    double v[] = {8.8, 0.1, 4, 0, 12.4, 0.2, 3, 1, 18.4, 0.3, 2, 2};
+    assert_int_equal(metrics_sums(), 4);
+    assert_int_equal(metrics_first_sum(&metric_loss), 0);
+    assert_int_equal(metrics_first_sum(&metric_hits), 3);
     for (int i = 0; i < 15; i++) some[i] = 0, length[i] = i % 5 ? 3 : 100;
     struct sequences three = {.n = 3, .offset = offset, .ids = some, .bytes = length};
     json_t *a = metrics_record(&three, 0, 3, f, f, METRIC_CHECKPOINT);
@@ -271,7 +273,7 @@ static void unequal_lengths(void **state)
 {
     (void)state;
     int64_t offset[] = {0, 3, 4, 15};
-    double f[] = {2, 0, 2, 0, 0, 0, 30, 0, 10};
+    double f[] = {2, 0, 2, 0, 0, 0, 0, 0, 30, 0, 10, 0};
     struct sequences three = {.n = 3, .offset = offset};
     json_t *a = metrics_record(&three, 0, 3, f, f, METRIC_CHECKPOINT | METRIC_CELL);
     assert_true(close_to(number(a, "loss"), 2) && number(a, "tokens") == 12);

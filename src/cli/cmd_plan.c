@@ -169,6 +169,12 @@ static void print_visits(struct plan_states *p, FILE *out)
             quantity_plural(p->end - p->first), (long long)cells.records,
             quantity_plural(cells.records));
     print_counts(&cells, out);
+    const struct result_counts more = rows_count(&p->all.rows[kind_place_of(&kind_replicate)], -1);
+    if (more.records) {
+        fprintf(out, ", %lld replicate%s of them ", (long long)more.records,
+                quantity_plural(more.records));
+        print_counts(&more, out);
+    }
     fprintf(out, " into %s\n", plan->results);
     for (int64_t i = p->first; i < p->end; i++) {
         const struct plan_checkpoint *c = &plan->checkpoints[i];

@@ -13,6 +13,7 @@
 static const struct {
     const char *type, *noun;
 } kinds[PROGRESS_KINDS] = {[PROGRESS_CELLS] = {"cell", "cells"},
+                           [PROGRESS_REPLICATES] = {"replicate", "replicates"},
                            [PROGRESS_CURVATURE] = {"curvature", "curvature"},
                            [PROGRESS_POINTS] = {"point", "points"}};
 
@@ -57,9 +58,12 @@ static enum status which_of(const json_t *record, char **out, struct err *e)
 {
     const char *quantizer = json_text(record, "quantizer", NULL);
     const char *type = json_text(record, "type", "");
-    if (quantizer)
-        return mem_format(out, e, "%s %lld", quantizer,
-                          (long long)json_integer_value(json_object_get(record, "bits")));
+    const json_t *replicate = json_object_get(record, "replicate");
+    const long long bits = json_integer_value(json_object_get(record, "bits"));
+    if (quantizer && replicate)
+        return mem_format(out, e, "%s %lld replicate %lld", quantizer, bits,
+                          (long long)json_integer_value(replicate));
+    if (quantizer) return mem_format(out, e, "%s %lld", quantizer, bits);
     if (progress_kind_of(type) == PROGRESS_CURVATURE) return mem_string(out, type, e);
     return OK;
 }

@@ -5,7 +5,13 @@
 #include "util/json.h"
 
 /* What is counted. */
-enum progress_kind { PROGRESS_CELLS, PROGRESS_CURVATURE, PROGRESS_POINTS, PROGRESS_KINDS };
+enum progress_kind {
+    PROGRESS_CELLS,
+    PROGRESS_REPLICATES,
+    PROGRESS_CURVATURE,
+    PROGRESS_POINTS,
+    PROGRESS_KINDS
+};
 
 struct progress_count {
     int64_t total, done, failed;

@@ -58,6 +58,7 @@ static bool part_done(const struct run_delivered *d, struct visit *v, int64_t pi
         return v->cells_only || is_done(d, "checkpoint", v->key, so && so->critical, &v->scored);
     if (piece <= v->n_variants) {
         struct variant *one = &v->variants[piece - 1];
+        if (one->replicate > 0) return has(d, "replicate", one->key);
         return is_done(d, "cell", one->key, so != NULL, &one->scored);
     }
     return curvature && has(d, "curvature", curvature->key);

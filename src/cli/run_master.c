@@ -269,6 +269,7 @@ void run_master_start(struct run_master *m)
     const struct plan_visits *v = &m->visits;
     progress_start(&m->progress,
                    (const int64_t[PROGRESS_KINDS]){[PROGRESS_CELLS] = v->n_cells,
+                                                   [PROGRESS_REPLICATES] = v->n_replicates,
                                                    [PROGRESS_CURVATURE] = v->n_curvature,
                                                    [PROGRESS_POINTS] = v->n_points});
     m->cube_written = clock_seconds();
@@ -276,6 +277,9 @@ void run_master_start(struct run_master *m)
         log_info("%lld visit%s, %lld cell%s to do", (long long)(v->n - v->n_points),
                  quantity_plural(v->n - v->n_points), (long long)v->n_cells,
                  quantity_plural(v->n_cells));
+    if (v->n_replicates)
+        log_info("%lld replicate%s of cells to do", (long long)v->n_replicates,
+                 quantity_plural(v->n_replicates));
     if (v->n_completions)
         log_info("predictions of %lld scored cell%s to do", (long long)v->n_completions,
                  quantity_plural(v->n_completions));

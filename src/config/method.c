@@ -21,6 +21,11 @@ static const struct option keys[] = {
     OPTION(method_entry, bits, INTS, "widths of this method alone", .unit = "bits",
            .count = offsetof(struct method_entry, n_bits), .capacity = QUANT_BITS_N,
            .otherwise = "the sweep's", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX),
+    OPTION(
+        method_entry, replicates, INT,
+        "runs with different calibration sequences: the usual ones, then random ones of the same "
+        "text, whose losses are stored along the axis replicate",
+        .fallback = "1", .low = 1, .high = REPLICATES_MAX, .file_only = true),
     {.type = OPTION_KEYS, .table = &quant_table, .offset = offsetof(struct method_entry, options)},
 };
 const struct option_table method_table = {OPTION_ROWS(keys, method_entry), .begin = method_begin,

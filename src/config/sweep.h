@@ -24,8 +24,10 @@ struct method_entry {
     int preset;   /* enum preset that its options started from */
     int64_t n_bits;
     int64_t bits[QUANT_BITS_N]; /* those of the entry, or the sweep's */
+    int64_t replicates; /* runs with different calibration sequences, the usual ones included */
     struct quant_options options;
 };
+enum { REPLICATES_MAX = 32 };
 
 /* How documents become sequences. */
 enum text_layout {

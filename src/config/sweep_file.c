@@ -4,6 +4,7 @@
 #include "options/nearest.h"
 #include "options/override.h"
 #include "options/yaml.h"
+#include "quant/quant.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/page.h"
@@ -216,6 +217,30 @@ static enum status check_staging(const struct sweep *s, const struct option_scop
     return OK;
 }
 
+/* Replicates differ in their calibration sequences alone. */
+static enum status check_replicates(const struct sweep *s, const struct option_scope *scope,
+                                    struct err *e)
+{
+    const struct option_scope list = options_in(scope, "methods");
+    const struct data_options *d = &s->calibration;
+    for (int64_t i = 0; i < s->n_methods; i++) {
+        const struct method_entry *m = &s->methods[i];
+        const struct quant_method *method = quant_find(m->method);
+        const struct option_scope entry = options_entry(&list, i);
+        if (m->replicates == 1 || !method) continue;
+        if (!quant_calibrates(method))
+            return options_fail(&entry, "replicates", e,
+                                "%s uses no calibration text, so that all replicates are equal",
+                                m->method);
+        if ((d->text || d->ids) && !d->samples && !d->tokens)
+            return options_fail(&entry, "replicates", e,
+                                "calibration takes the whole text, so that no other sequences are "
+                                "left for replicates; give calibration.samples or "
+                                "calibration.tokens");
+    }
+    return OK;
+}
+
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct method_entry, name) == 0 &&
                    offsetof(struct data_options, name) == 0 &&
@@ -237,6 +262,7 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(check_scored(s, scope, e));
     PASS(check_curvature(s, scope, e));
     PASS(check_staging(s, scope, e));
+    PASS(check_replicates(s, scope, e));
     return preset_check(s, scope, e);
 }
 

@@ -4,6 +4,7 @@
 #include "eval/arrange.h"
 #include "eval/collect.h"
 #include "eval/documents.h"
+#include "eval/draws.h"
 #include "util/fsx.h"
 #include "util/hash.h"
 #include "util/mem.h"
@@ -302,5 +303,25 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
     if ((st = arrange(d, t, out, e)) != OK) sequences_free(out);
 done:
     collector_free(&c);
+    return st;
+}
+
+enum status dataset_draw(const struct data_options *d, const struct tokenizer *t, int64_t size,
+                         const struct sequences *avoid, uint64_t seed, int64_t n_draws,
+                         struct sequences *out, struct err *e)
+{
+    enum status st = OK;
+    struct sequences pool = {0};
+    char hash[HASH_HEX];
+    struct data_options all = *d; /* shallow */
+    all.samples = DRAWS_POOL * size;
+    all.tokens = all.cut = 0;
+    all.sort = SORT_NONE;
+    all.padding = PADDING_NONE;
+    TRY(dataset_load(&all, t, &pool, hash, e));
+    TRY(draws_make(&pool, size, avoid, seed, n_draws, out, e));
+    for (int64_t i = 0; i < n_draws; i++) TRY(arrange(d, t, &out[i], e));
+done:
+    sequences_free(&pool);
     return st;
 }

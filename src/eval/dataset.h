@@ -24,6 +24,14 @@
 MUST_USE enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
                                   struct sequences *out, char hash[33], struct err *e);
 
+/* out[0..n_draws) (the caller frees each with sequences_free, also after a failure) = draws
+ * (draws.h) of `size` sequences of the text or the ids, after the first d->skip: d's limits samples
+ * and tokens do not hold, and d arranges each draw as it does the usual sequences. Errors as above
+ * and of draws_make. */
+MUST_USE enum status dataset_draw(const struct data_options *d, const struct tokenizer *t,
+                                  int64_t size, const struct sequences *avoid, uint64_t seed,
+                                  int64_t n_draws, struct sequences *out, struct err *e);
+
 /* The name of the data in messages: the first file, and how many more there are. d has text or ids.
  */
 enum { DATASET_NAME = 300 };

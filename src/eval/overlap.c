@@ -91,34 +91,62 @@ static void set_fill(struct set *set, const struct sequences *in, uint64_t *hash
     }
 }
 
-static bool stands_in(const struct set *set, const int32_t *ids, int64_t n, uint64_t *hashes)
+/* How many of the tokens lie in known spans. */
+static int64_t count_covered(const struct set *set, const int32_t *ids, int64_t n, uint64_t *hashes)
 {
-    int64_t covered = 0, until = 0; /* tokens in known spans; those before `until` are counted */
-    if (n < OVERLAP_SPAN) return set->hash[set_place(set, hash_whole(ids, n))] != 0;
+    int64_t covered = 0, until = 0; /* those before `until` are counted */
+    if (n < OVERLAP_SPAN) return set->hash[set_place(set, hash_whole(ids, n))] ? n : 0;
     hash_spans(ids, n, hashes);
     for (int64_t t = OVERLAP_SPAN - 1; t < n; t++) {
         if (!set->hash[set_place(set, hashes[t])]) continue;
         covered += t + 1 - max64(until, t + 1 - OVERLAP_SPAN);
         until = t + 1;
     }
-    return 2 * covered >= n;
+    return covered;
+}
+
+/* covered[i - first] = how many tokens of sequence i, first to end - 1, also stand in `in`. */
+static enum status cover(const struct sequences *s, int64_t first, int64_t end,
+                         const struct sequences *in, int64_t *covered, struct err *e)
+{
+    enum status st = OK;
+    struct set set = {0};
+    uint64_t *hashes = NULL;
+    TRY(set_make(in->offset[in->n], &set, e));
+    TRY(mem_alloc(&hashes, max64(sequences_longest(s), sequences_longest(in)), sizeof *hashes,
+                  "hashes of a sequence", e));
+    set_fill(&set, in, hashes);
+    for (int64_t i = first; i < end; i++)
+        covered[i - first] = count_covered(&set, s->ids + s->offset[i], length_of(s, i), hashes);
+done:
+    free(set.hash);
+    free(hashes);
+    return st;
 }
 
 enum status overlap_count(const struct sequences *s, int64_t first, int64_t end,
                           const struct sequences *in, int64_t *found, struct err *e)
 {
     enum status st = OK;
-    struct set set = {0};
-    uint64_t *hashes = NULL;
+    int64_t *covered = NULL;
     *found = 0;
-    TRY(set_make(in->offset[in->n], &set, e));
-    TRY(mem_alloc(&hashes, max64(sequences_longest(s), sequences_longest(in)), sizeof *hashes,
-                  "hashes of a sequence", e));
-    set_fill(&set, in, hashes);
-    for (int64_t i = first; i < end; i++)
-        *found += stands_in(&set, s->ids + s->offset[i], length_of(s, i), hashes);
+    TRY(mem_zero(&covered, end - first, sizeof *covered, "overlaps", e));
+    TRY(cover(s, first, end, in, covered, e));
+    for (int64_t i = first; i < end; i++) *found += 2 * covered[i - first] >= length_of(s, i);
 done:
-    free(set.hash);
-    free(hashes);
+    free(covered);
+    return st;
+}
+
+enum status overlap_mark(const struct sequences *s, const struct sequences *in, bool *shared,
+                         struct err *e)
+{
+    enum status st = OK;
+    int64_t *covered = NULL;
+    TRY(mem_zero(&covered, s->n, sizeof *covered, "overlaps", e));
+    TRY(cover(s, 0, s->n, in, covered, e));
+    for (int64_t i = 0; i < s->n; i++) shared[i] = shared[i] || covered[i] > 0;
+done:
+    free(covered);
     return st;
 }

@@ -1,4 +1,4 @@
-/* overlap: evaluation sequences that were calibrated on. */
+/* overlap: text that evaluation and calibration share. */
 #pragma once
 #include "model/sequences.h"
 
@@ -12,3 +12,8 @@ enum { OVERLAP_SPAN = 32 };
  * Time and memory are linear in the tokens. ERR_NOMEM. */
 MUST_USE enum status overlap_count(const struct sequences *s, int64_t first, int64_t end,
                                    const struct sequences *in, int64_t *found, struct err *e);
+
+/* shared[i] = whether sequence i of `s` and some sequence of `in` have a span of OVERLAP_SPAN
+ * tokens in common, or, if it has fewer tokens, are equal; otherwise shared[i] stays. ERR_NOMEM. */
+MUST_USE enum status overlap_mark(const struct sequences *s, const struct sequences *in,
+                                  bool *shared, struct err *e);

@@ -8,6 +8,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@ struct input {
     int64_t *first;           // (datasets + 1)
     int64_t *first_unit;      // (sequences.n + 1)
     struct requests requests; /* n = 0: none */
+    int64_t n_draws;
+    struct sequences *draws; // (n_draws) of the calibration text, in place of sequences
 };
 
 enum { INPUTS_KEPT = 4 };
@@ -31,6 +34,8 @@ static void input_free(void *input)
     free(i->first_unit);
     requests_free(&i->requests);
     sequences_free(&i->sequences);
+    for (int64_t k = 0; k < i->n_draws; k++) sequences_free(&i->draws[k]);
+    free(i->draws);
     free(i);
 }
 
@@ -351,6 +356,110 @@ enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v
     const struct source from = {.data = data, .n = 1};
     TRY(get(cache, weights_folder(&v->weights), &from, tokenizer, &input, e));
     *out = &input->sequences;
+done:
+    free(tokenizer);
+    return st;
+}
+
+/* --- draws --- */
+
+/* What the draws of a visit are made of. */
+struct drawing {
+    const struct data_options *options;
+    const char *checkpoint, *tokenizer;
+    struct facts facts;
+    int64_t size; /* sequences of one */
+    const struct sequences *avoid;
+    uint64_t seed;
+};
+
+static enum status draw(const struct drawing *d, struct input *out, struct err *e)
+{
+    enum status st = OK;
+    struct tokenizer *tokenizer = NULL;
+    struct data_options settled = *d->options;
+    const double start = clock_seconds();
+    if (d->tokenizer[0]) TRY(tokenizer_open(d->tokenizer, &tokenizer, e));
+    TRY(settle(&settled, &d->facts, tokenizer, e));
+    TRY(dataset_draw(&settled, tokenizer, d->size, d->avoid, d->seed, out->n_draws, out->draws, e));
+    log_trace("io", "%lld draws of %s: %.3f s", (long long)out->n_draws, d->options->name,
+              clock_seconds() - start);
+done:
+    tokenizer_close(tokenizer);
+    return st;
+}
+
+/* *key (the caller frees) = what the draws depend on. */
+static enum status draws_key(const struct drawing *d, const struct visit *v, int64_t n, char **key,
+                             struct err *e)
+{
+    enum status st = OK;
+    char *calibration = NULL, *evaluation = NULL;
+    struct facts facts;
+    const struct source first = {.data = d->options, .n = 1},
+                        second = {.data = v->evaluations, .n = v->n_evaluations};
+    TRY(input_key(&first, d->tokenizer, &d->facts, &calibration, e));
+    TRY(facts_read(d->checkpoint, &second, &facts, e));
+    TRY(input_key(&second, d->tokenizer, &facts, &evaluation, e));
+    TRY(mem_format(key, e, "%lld draws, seed %llu: %s beside %s", (long long)n,
+                   (unsigned long long)d->seed, calibration, evaluation));
+done:
+    free(calibration);
+    free(evaluation);
+    return st;
+}
+
+/* *out = the n draws, from the cache or made now. */
+static enum status get_draws(struct visit_cache *cache, const struct visit *v,
+                             const struct drawing *d, int64_t n, const struct input **out,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct input *input = NULL;
+    char *key = NULL;
+    TRY(draws_key(d, v, n, &key, e));
+    *out = lru_find(&cache->inputs, key);
+    if (*out) goto done;
+    TRY(mem_zero(&input, 1, sizeof *input, "draws", e));
+    TRY(mem_zero(&input->draws, n, sizeof *input->draws, "draws", e));
+    input->n_draws = n;
+    TRY(draw(d, input, e));
+    input->lru.key = key;
+    key = NULL;
+    lru_add(&cache->inputs, &input->lru);
+    *out = input;
+    input = NULL;
+done:
+    input_free(input);
+    free(key);
+    return st;
+}
+
+enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
+                            const struct sequences **out, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    char *tokenizer = NULL;
+    struct visit_inputs in;
+    const struct input *draws = NULL;
+    *n = 0;
+    for (int64_t i = 0; i < v->n_variants; i++) *n = max64(*n, v->variants[i].replicate);
+    *out = NULL;
+    if (*n == 0) return OK;
+    TRY(visit_inputs_get(cache, v, &in, e));
+    ENSURE(in.calibration, ERR_USAGE, "calibration: replicates need it and none is given");
+    TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
+    struct sequences texts = *in.evaluation; /* shallow: without tasks */
+    texts.n = in.texts;
+    struct drawing d = {.options = &v->calibration,
+                        .checkpoint = weights_folder(&v->weights),
+                        .tokenizer = tokenizer,
+                        .size = in.calibration->n,
+                        .avoid = &texts,
+                        .seed = (uint64_t)v->seed};
+    TRY(facts_read(d.checkpoint, &(const struct source){.data = d.options, .n = 1}, &d.facts, e));
+    TRY(get_draws(cache, v, &d, *n, &draws, e));
+    *out = draws->draws;
 done:
     free(tokenizer);
     return st;

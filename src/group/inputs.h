@@ -22,6 +22,11 @@ MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct
                                          const struct data_options *data,
                                          const struct sequences **out, struct err *e);
 
+/* out[0..n) (n = the largest number of a replicate of v's variants) = the calibration sequences of
+ * replicates 1 to n, borrowed as above. ERR_USAGE: the text has too few; other errors as above. */
+MUST_USE enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
+                                     const struct sequences **out, int64_t *n, struct err *e);
+
 /* model_check_ids for the sequences of `data`, which its error then names. */
 MUST_USE enum status visit_check_ids(const struct model *m, const struct data_options *data,
                                      const struct sequences *s, struct err *e);

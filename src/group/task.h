@@ -25,6 +25,7 @@ struct visit {
     int64_t n_variants;
     struct variant *variants;
     struct data_options calibration; /* neither text nor ids: none */
+    int64_t seed;                    /* of the replicates' calibration sequences */
     int64_t n_evaluations;
     struct data_options *evaluations;
     struct requests_options requests; /* multiple-choice tasks; tasks NULL: none */

@@ -22,6 +22,7 @@ static bool variant_absent(const void *variant)
 static const struct option variant_fields[] = {
     OPTION(variant, method, GROUP, "", .table = &method_table),
     OPTION(variant, bits, INT, "", .required = true, OPTION_ANY_INT),
+    OPTION(variant, replicate, INT, "", .fallback = "0", OPTION_ANY_INT),
     OPTION(variant, key, TEXT, ""),
     OPTION(variant, scored, BOOL, ""),
     OPTION(variant, export_to, TEXT, ""),

@@ -17,12 +17,13 @@ enum weights_kind {
     WEIGHTS_KIND_N
 };
 
-/* A method and a bit-width. */
+/* A method and a bit-width, and on which calibration sequences. */
 struct variant {
-    struct method_entry method; /* its bits list is not used */
+    struct method_entry method; /* its bits list and number of replicates are not used */
     int64_t bits;
-    char *key;                /* key of the cell; NULL: it is not a cell */
-    bool scored;              /* the cell's record exists; only its completion is computed */
+    int64_t replicate; /* 0: a cell; else the number of the draw (eval/draws.h) it calibrates on */
+    char *key;         /* key of its record; NULL: it has none */
+    bool scored;       /* the cell's record exists; only its completion is computed */
     char *export_to, *format; /* folder to write the model to, and its form (weights_folder.h);
                                  NULL: none */
 };

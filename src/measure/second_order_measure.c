@@ -297,7 +297,9 @@ static enum status measure(struct second_order *s, struct err *e)
     int64_t *which = NULL, n = 0;
     TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
     for (int64_t i = 0; i < s->n; i++)
-        if (-group_max(s->group, -s->spills[i].linears) == s->n_linears) which[n++] = i;
+        if (c->visit->variants[i].replicate == 0 &&
+            -group_max(s->group, -s->spills[i].linears) == s->n_linears)
+            which[n++] = i;
     if (n == 0) goto done;
     st = visit_sequences_get(c->cache, c->visit, &s->task->data, &w.losses.tokens, e);
     if (st == OK) st = visit_check_ids(c->model, &s->task->data, w.losses.tokens, e);

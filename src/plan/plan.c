@@ -8,6 +8,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "util/version.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -203,6 +204,7 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
             *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
             v->applicable =
                 asks_for(m, v->bits) && v->bits >= method->bits_min && v->bits <= method->bits_max;
+            v->replicates = v->applicable ? max64(m->replicates, 1) : 1;
             PASS(plan_variant_key(p, m, v->bits, calibration, v->key, e));
         }
     }
@@ -410,6 +412,16 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
     return OK;
 }
 
+/* The labels of the axis; NULL: no method has replicates. */
+static json_t *replicates_record(const struct plan *p)
+{
+    int64_t most = 1;
+    for (int64_t i = 0; i < p->n_variants; i++) most = max64(most, p->variants[i].replicates);
+    json_t *labels = most > 1 ? json_array() : NULL;
+    for (int64_t r = 1; r < most; r++) json_array_append_new(labels, json_integer((json_int_t)r));
+    return labels;
+}
+
 static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
 {
     const struct sweep *s = p->sweep;
@@ -423,15 +435,18 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
         json_array_append_new(datasets, json_string(s->evaluations[i].name));
     for (int64_t i = 0; i < p->n_variants; i++) {
         const struct plan_variant *v = &p->variants[i];
-        json_array_append_new(variants, json_pack("{s:I, s:s, s:s, s:b}", "bits",
-                                                  (json_int_t)v->bits, "quantizer", v->method->name,
-                                                  "key", v->key, "applicable", v->applicable));
+        json_t *replicates = v->replicates > 1 ? json_integer((json_int_t)v->replicates) : NULL;
+        json_array_append_new(variants,
+                              json_pack("{s:I, s:s, s:s, s:b, s:o*}", "bits", (json_int_t)v->bits,
+                                        "quantizer", v->method->name, "key", v->key, "applicable",
+                                        v->applicable, "replicates", replicates));
     }
     json_t *columns = plan_columns_record(s);
-    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "type", "plan", "name",
-                     s->name, "models", models, "bits", bits, "quantizers", quantizers, "datasets",
-                     datasets, "variants", variants, "surfaces",
-                     p->n_surfaces ? plan_surfaces_record(p) : NULL, "columns", columns);
+    *out =
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*, s:o*}", "type", "plan", "name",
+                  s->name, "models", models, "bits", bits, "quantizers", quantizers, "datasets",
+                  datasets, "variants", variants, "replicates", replicates_record(p), "surfaces",
+                  p->n_surfaces ? plan_surfaces_record(p) : NULL, "columns", columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
     return models_record(p, columns, models, e);
 }

@@ -21,6 +21,7 @@ struct plan_variant {
     int64_t quantizer;                 /* index of its label */
     int64_t bits;
     bool applicable;    /* the method supports this bit-width and the sweep requests it */
+    int64_t replicates; /* with different calibration sequences, itself included */
     char key[HASH_HEX]; /* of models whose positions do not shorten the calibration */
 };
 
@@ -64,6 +65,7 @@ struct plan_model {
     struct cost once[PART_N]; /* additional work of each part, once per visit */
     struct cost *variants;    // (n_variants of the plan) including what parts add per cell
     struct cost *completions; // (n_variants) the same for cells that are already scored
+    struct cost *replicates;  // (n_variants) of a replicate, for which parts add nothing
 };
 
 struct plan_costs {
@@ -165,7 +167,7 @@ struct plan_visit {
  * per surface point. view: finished results; NULL: none. Free *out with plan_visits_free.
  * ERR_NOMEM, ERR_FORMAT. */
 struct plan_visits {
-    int64_t n, n_cells, n_points, n_curvature;
+    int64_t n, n_cells, n_replicates, n_points, n_curvature;
     int64_t n_completions;     /* cells that are scored and lack their prediction */
     int64_t n_exports;         /* cells whose models are written */
     struct plan_visit *visits; // (n)

@@ -14,6 +14,7 @@ void plan_costs_free(struct plan_costs *c)
     for (int64_t i = 0; i < c->n; i++) {
         free(c->models[i].variants);
         free(c->models[i].completions);
+        free(c->models[i].replicates);
     }
     free(c->models);
     free(c->texts);
@@ -149,6 +150,7 @@ static void cost_model(const struct plan *p, const struct plan_costs *c, struct 
         const struct method_entry *method = p->variants[i].method;
         m->variants[i] = cost_variant(&m->sizes, method, &c->evaluation, &c->calibration);
         m->completions[i] = cost_variant(&m->sizes, method, &none, &c->calibration);
+        m->replicates[i] = m->variants[i];
     }
     for (int k = 0; k < PART_N; k++) {
         struct cost cell = {0};
@@ -167,7 +169,8 @@ static void cost_unknown(const struct plan *p, struct plan_model *m)
 {
     m->shared.flop[COST_FORWARD] = 1e11;
     for (int64_t i = 0; i < p->n_variants; i++)
-        m->variants[i].flop[COST_FORWARD] = m->completions[i].flop[COST_FORWARD] = 1e11;
+        m->variants[i].flop[COST_FORWARD] = m->completions[i].flop[COST_FORWARD] =
+            m->replicates[i].flop[COST_FORWARD] = 1e11;
 }
 
 enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e)
@@ -179,6 +182,7 @@ enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct
         struct plan_model *m = &c.models[c.n++];
         TRY(mem_zero(&m->variants, p->n_variants, sizeof *m->variants, "costs", e));
         TRY(mem_zero(&m->completions, p->n_variants, sizeof *m->completions, "costs", e));
+        TRY(mem_zero(&m->replicates, p->n_variants, sizeof *m->replicates, "costs", e));
     }
     find_shapes(p, &c);
     TRY(count_tokens(p, &c, e));
@@ -254,6 +258,26 @@ static struct cost point_cost(const struct plan *p, const struct plan_visit *v)
     return cost_shared(&m->sizes, &tokens, bytes);
 }
 
+/* What variant i of the visit adds. The first stream of a replicate also reads the blocks again and
+ * sums its shared statistics. */
+static struct cost piece_cost(const struct plan *p, const struct plan_visit *v,
+                              const int64_t *variants, int64_t i)
+{
+    const struct plan_model *m = &p->costs.models[v->model];
+    const struct variant *all = v->visit.variants;
+    bool read = false, summed = false;
+    if (all[i].replicate == 0) return (all[i].scored ? m->completions : m->variants)[variants[i]];
+    for (int64_t j = 0; j < i; j++) {
+        if (all[j].replicate != all[i].replicate) continue;
+        read = true;
+        summed = summed || shares_statistics(&p->variants[variants[j]]);
+    }
+    struct cost c = m->replicates[variants[i]];
+    if (!read) c.bytes += m->shared.bytes * (double)weights_reads(&v->visit.weights);
+    if (!summed && shares_statistics(&p->variants[variants[i]])) cost_add(&c, &m->statistics, 1);
+    return c;
+}
+
 enum status plan_visit_price(const struct plan *p, const int64_t *variants, struct plan_visit *v,
                              struct err *e)
 {
@@ -279,8 +303,8 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     if (point) return OK;
     row += 2 * PART_N; /* the checkpoint's own piece costs nothing more */
     for (int64_t i = 0; i < visit->n_variants; i++, row += PART_N) {
-        const struct cost *of = visit->variants[i].scored ? m->completions : m->variants;
-        split_seconds(p, &of[variants[i]], row);
+        const struct cost c = piece_cost(p, v, variants, i);
+        split_seconds(p, &c, row);
     }
     for (int k = 0; k < PART_N; k++) {
         if (!visit_has_piece(visit, k)) continue;
@@ -304,11 +328,27 @@ static double mean_reads(const struct plan *p, int64_t model)
     return n > 0 ? reads / n : 1;
 }
 
+/* Each replicate reads the blocks again and sums its shared statistics. */
+static void add_replicates(const struct plan *p, const struct plan_model *m,
+                           const int64_t *variants, int64_t n, struct cost *c)
+{
+    int64_t read = 0, summed = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct plan_variant *v = &p->variants[variants[i]];
+        cost_add(c, &m->replicates[variants[i]], (double)(v->replicates - 1));
+        read = max64(read, v->replicates - 1);
+        if (shares_statistics(v)) summed = max64(summed, v->replicates - 1);
+    }
+    cost_add(c, &m->statistics, (double)summed);
+    c->bytes += m->shared.bytes * (double)read;
+}
+
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n)
 {
     const struct plan_model *m = &p->costs.models[model];
     struct cost c = shared_cost(p, model, variants, n);
     for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
+    add_replicates(p, m, variants, n, &c);
     for (int k = 0; k < PART_N; k++)
         if (!visit_part(k)->of_cells) cost_add(&c, &m->once[k], 1);
     c.bytes *= mean_reads(p, model);

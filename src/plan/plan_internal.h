@@ -105,6 +105,8 @@ bool plan_variant_chosen(const struct plan_variant *v, const struct plan_choice 
 bool plan_surface_chosen(const struct plan_surface *s, const struct plan_choice *choice);
 
 /* --- plan_visits.c --- */
+/* Number of all variants and replicates. */
+int64_t plan_runs(const struct plan *p);
 /* Whether an input file of part i of the visit has changed since the record was made: whether
  * visit_seen differs from that field of its provenance. False if the record lacks the field. */
 bool plan_inputs_changed(const json_t *record, const char *field, const struct visit *v, int i);

@@ -122,6 +122,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     PASS(options_copy(&run_table, &s->run, &v->run, e));
     free(v->run.checkpoints);
     PASS(plan_states_folder(p, &v->run.checkpoints, e));
+    v->seed = s->seed;
     const struct data_options calibration = plan_data(p, c->model, &s->calibration);
     if (calibration.text || calibration.ids)
         PASS(options_copy(&data_table, &calibration, &v->calibration, e));
@@ -130,7 +131,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
         const struct data_options d = plan_data(p, c->model, &s->evaluations[i]);
         PASS(options_copy(&data_table, &d, &v->evaluations[i], e));
     }
-    return mem_zero(&v->variants, p->n_variants, sizeof *v->variants, "variants", e);
+    return mem_zero(&v->variants, plan_runs(p), sizeof *v->variants, "variants", e);
 }
 
 /* Number of checkpoints before c in the chain of a warm start. */
@@ -263,23 +264,28 @@ static enum need need_of(const struct search *s, const char *key, bool predicts)
     return changed ? NEED_COMPLETION : NEED_NOTHING;
 }
 
-/* Adds variant i of the plan if it is to be made, or a finished one is to be exported. */
-static enum status add_variant(const struct search *s, int64_t i, int64_t *which, struct err *e)
+/* Adds variant i of the plan, or that replicate of it, if it is to be made, or a finished one is to
+ * be exported. */
+static enum status add_variant(const struct search *s, int64_t i, int64_t replicate, int64_t *which,
+                               struct err *e)
 {
     enum status st = OK;
     const struct plan *p = s->p;
     const struct plan_variant *variant = &p->variants[i];
     struct visit *v = s->v;
-    char key[HASH_HEX], *folder = NULL;
+    char key[HASH_HEX], cell[HASH_HEX], *folder = NULL;
     plan_cell_key(p, s->c, i, key);
-    const enum need need = need_of(s, key, plan_predicts(p->sweep));
+    memcpy(cell, key, sizeof cell);
+    if (replicate > 0) results_replicate_key(cell, replicate, key);
+    const enum need need = need_of(s, key, replicate == 0 && plan_predicts(p->sweep));
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
-    if (need == NEED_ALL || result_state_of(record) == STATE_DONE)
+    if (replicate == 0 && (need == NEED_ALL || result_state_of(record) == STATE_DONE))
         TRY(plan_export_find(p, s->c, variant, &folder, e));
     if (need == NEED_NOTHING && !folder) goto done;
     struct variant *to = &v->variants[v->n_variants];
     which[v->n_variants++] = i;
     TRY(variant_copy(variant->method, variant->bits, key, to, e));
+    to->replicate = replicate;
     to->scored = need != NEED_ALL;
     if (folder) TRY(plan_export_set(p, s->c, variant, folder, to, e));
 done:
@@ -287,12 +293,31 @@ done:
     return st;
 }
 
-/* Adds those of the plan's variants that are to be made; which: their places in the plan. */
+/* Adds those of the plan's variants that are to be made, then their replicates; which: their places
+ * in the plan. */
 static enum status add_variants(const struct search *s, int64_t *which, struct err *e)
 {
-    for (int64_t i = 0; i < s->p->n_variants; i++)
-        if (plan_variant_chosen(&s->p->variants[i], &s->choice)) PASS(add_variant(s, i, which, e));
+    const struct plan *p = s->p;
+    for (int64_t r = 0; r < REPLICATES_MAX; r++)
+        for (int64_t i = 0; i < p->n_variants; i++)
+            if (r < p->variants[i].replicates && plan_variant_chosen(&p->variants[i], &s->choice))
+                PASS(add_variant(s, i, r, which, e));
     return OK;
+}
+
+int64_t plan_runs(const struct plan *p)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n_variants; i++) n += p->variants[i].replicates;
+    return n;
+}
+
+/* Whether a part that completes records has any to complete. */
+static bool has_cells(const struct visit *v)
+{
+    for (int64_t i = 0; i < v->n_variants; i++)
+        if (v->variants[i].replicate == 0) return true;
+    return !v->cells_only;
 }
 
 static void drop_task(struct visit *v, int part)
@@ -334,8 +359,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     /* Its cells make a checkpoint whose record failed worth another try. */
     for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
         if (!v->variants[i].scored) v->cells_only = false;
-    if (v->cells_only && v->n_variants == 0 && v->task[PART_SECOND_ORDER])
-        drop_task(v, PART_SECOND_ORDER);
+    if (!has_cells(v) && v->task[PART_SECOND_ORDER]) drop_task(v, PART_SECOND_ORDER);
     PASS(find_curvature(&s, e));
     /* Only the checkpoint's record says what was chosen. */
     if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
@@ -363,7 +387,9 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     out->n_changed += changed;
     for (int64_t i = 0; i < v->visit.n_variants; i++) {
         const bool scored = v->visit.variants[i].scored;
-        out->n_cells += !scored;
+        const bool replicate = v->visit.variants[i].replicate > 0;
+        out->n_replicates += replicate;
+        out->n_cells += !scored && !replicate;
         out->n_completions += scored && plan_predicts(p->sweep);
         out->n_exports += v->visit.variants[i].export_to != NULL;
     }
@@ -380,7 +406,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     int64_t most = p->n_checkpoints + plan_surfaces_points(p);
     *out = (struct plan_visits){0};
     TRY(mem_zero(&out->visits, most, sizeof *out->visits, "visits", e));
-    TRY(mem_zero(&which, p->n_variants, sizeof *which, "variants", e));
+    TRY(mem_zero(&which, plan_runs(p), sizeof *which, "variants", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (plan_checkpoint_chosen(p, &p->checkpoints[i], choice))
             TRY(add_checkpoint(p, &p->checkpoints[i], view, choice, which, out, e));

@@ -185,16 +185,21 @@ static void print_which(const struct entry *entry, const char *before, FILE *out
     if (k->whole_grid) return;
     fputs(before, out);
     if (n == 2) fputs(k->name, out);
-    for (int i = n - 1; i >= 2; i--) {
-        const char *text = NULL;
-        int64_t number = 0;
+    const char *text = NULL;
+    int64_t number = 0;
+    const bool replicate = n > 2 && k->axes[n - 1] == &axis_replicate;
+    for (int i = n - 1 - replicate; i >= 2; i--) {
+        text = NULL;
         row_label(entry->rows, entry->row, axis_place_of(k->axes[i]), &text, &number);
-        fputs(i < n - 1 ? " " : "", out);
+        fputs(i < n - 1 - replicate ? " " : "", out);
         if (text)
             fputs(text, out);
         else
             fprintf(out, "%lld", (long long)number);
     }
+    if (!replicate) return;
+    row_label(entry->rows, entry->row, AXIS_REPLICATE, &text, &number);
+    fprintf(out, " replicate %lld", (long long)number);
 }
 
 /* One line a message: the checkpoint, those of its records that have it, and the message. */

@@ -19,6 +19,11 @@ int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t numb
     return -1;
 }
 
+bool axis_is_absent(const struct axes *a, const struct axis *axis)
+{
+    return axis->optional && a->labels[axis_place_of(axis)].n == 0;
+}
+
 static enum status take_list(const json_t *object, const char *key, const json_t **out, int64_t *n,
                              struct err *e)
 {
@@ -99,10 +104,14 @@ static enum status take_variant(const json_t *json, const struct axes *a, struct
     PASS(take_text(json_object_get(json, "quantizer"), "variants[].quantizer", &quantizer, e));
     PASS(take_text(json_object_get(json, "key"), "variants[].key", &out->key, e));
     out->applicable = json_is_true(json_object_get(json, "applicable"));
+    out->replicates = max64(json_integer_value(json_object_get(json, "replicates")), 1);
     out->bits_at = axis_find(a, AXIS_BITS, NULL, json_integer_value(bits));
     out->quantizer_at = axis_find(a, AXIS_QUANTIZER, quantizer, 0);
     NEED(json_is_integer(bits) && out->bits_at >= 0 && out->quantizer_at >= 0, ERR_FORMAT,
          "plan: the variant %s at %lld bits is not on the axes", quantizer,
+         (long long)json_integer_value(bits));
+    NEED(out->replicates <= 1 + a->labels[AXIS_REPLICATE].n, ERR_FORMAT,
+         "plan: replicates of the variant %s at %lld bits are not on the axis", quantizer,
          (long long)json_integer_value(bits));
     return OK;
 }

@@ -13,13 +13,20 @@ struct axis {
                          in records. NULL: 0, 1, ..., indices in the longest trajectory */
     const char *long_name;
     bool number;   /* labels are integers, else texts or objects with a "name" */
-    bool optional; /* plans without the list have no labels */
+    bool optional; /* plans without the list have no labels, and a cube of them has no such axis */
 };
 
 /* All axes, in the order of a variable's dimensions; NULL after the last (kinds.c). The first ones
  * have constants. */
 extern const struct axis *const results_axes[AXES_MAX + 1];
-enum axis_place { AXIS_MODEL, AXIS_CHECKPOINT, AXIS_BITS, AXIS_QUANTIZER, AXIS_DATASET };
+enum axis_place {
+    AXIS_MODEL,
+    AXIS_CHECKPOINT,
+    AXIS_BITS,
+    AXIS_QUANTIZER,
+    AXIS_REPLICATE,
+    AXIS_DATASET
+};
 /* Its index in results_axes. */
 int axis_place_of(const struct axis *axis);
 
@@ -44,6 +51,7 @@ struct axis_variant {
     int64_t bits_at, quantizer_at; /* indices on the axes */
     const char *key;
     bool applicable;
+    int64_t replicates; /* the variant itself included; 1: there are no others */
 };
 
 struct axes {
@@ -57,6 +65,9 @@ struct axes {
 /* Borrows the plan. ERR_FORMAT names the key of the plan that is missing or of a wrong type. */
 MUST_USE enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e);
 void axes_free(struct axes *a);
+
+/* Whether the axis is optional and the plan does not have it. */
+bool axis_is_absent(const struct axes *a, const struct axis *axis);
 
 /* Key of variant i for a model. */
 const char *axes_variant_key(const struct axes *a, int64_t model, int64_t i);

@@ -26,7 +26,7 @@ enum status cube_add_dim(struct cube *c, const char *group, const char *name, in
                          struct err *e)
 {
     PASS(mem_grow(&c->dims, c->n_dims, &c->dims_capacity, sizeof *c->dims, e));
-    c->dims[c->n_dims] = (struct cube_dim){group, name, n};
+    c->dims[c->n_dims] = (struct cube_dim){.group = group, .name = name, .n = n};
     *out = (int)c->n_dims++;
     return OK;
 }

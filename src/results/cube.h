@@ -8,6 +8,7 @@ enum { CUBE_SCHEMA = 1, CUBE_RANK = AXES_MAX };
 struct cube_dim {
     const char *group, *name; /* group "": the root */
     int64_t n;
+    bool absent; /* of an axis that the plan does not have: it is not in the file */
 };
 
 union cube_data {

@@ -20,7 +20,7 @@ enum status cube_fields_of(const struct cube *c, const struct kind *k, const cha
     *out = (struct cube_fields){0};
     for (int64_t i = 0; i < c->n; i++) {
         struct cube_variable *x = c->variables[i];
-        if (x->of != k || strcmp(x->group, group) != 0) continue;
+        if (x->of != k || !x->field || strcmp(x->group, group) != 0) continue;
         PASS(mem_grow(&out->x, out->n, &out->capacity, sizeof *out->x, e));
         out->x[out->n++] = x;
     }
@@ -151,6 +151,7 @@ static void gather(const struct cube *c, const struct rows *r)
 enum status cube_fill(struct cube *c, const struct results_view *v, struct err *e)
 {
     for (int k = 0; results_kinds[k]; k++) PASS(fill_kind(c, &c->all.rows[k], v, e));
+    cube_fill_spreads(c);
     for (int k = 0; results_kinds[k]; k++) gather(c, &c->all.rows[k]);
     return OK;
 }

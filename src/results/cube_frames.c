@@ -85,6 +85,7 @@ enum status cube_add_frames(struct cube *c, struct err *e)
     for (int k = 0; results_kinds[k]; k++) {
         const struct rows *r = &c->all.rows[k];
         int dim;
+        if (!kind_is_there(r->kind, &c->all.axes)) continue;
         PASS(cube_add_dim(c, r->kind->group, "row", r->n, &dim, e));
         PASS(add_number(c, r, dim, e));
         PASS(add_gathered(c, r, dim, e));

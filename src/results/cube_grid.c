@@ -29,6 +29,8 @@ static enum status add_coordinates(struct cube *c, struct err *e)
         struct cube_variable *x;
         int dim;
         PASS(cube_add_dim(c, "", results_axes[i]->name, l->n, &dim, e));
+        c->dims[dim].absent = axis_is_absent(&c->all.axes, results_axes[i]);
+        if (c->dims[dim].absent) continue;
         PASS(cube_add_column(c, "", dim, results_axes[i]->name,
                              results_axes[i]->number ? FIELD_INTEGER : FIELD_TEXT,
                              results_axes[i]->long_name, &x, e));
@@ -109,6 +111,9 @@ static bool kind_reserves(const struct kind *k, const char *name)
                  (k->list && strcmp(name, k->list->group) == 0);
     for (const struct field *f = k->fields; f->name; f++)
         found = found || strcmp(name, f->variable) == 0;
+    for (const struct kind_spread *s = k->spreads; s && s->of; s++)
+        found = found || strcmp(name, s->mean) == 0 || strcmp(name, s->deviation) == 0;
+    found = found || (k->spread_count && strcmp(name, k->spread_count) == 0);
     for (const struct record_table *t = k->tables; t && t->name; t++)
         found = found || strcmp(name, t->group) == 0;
     return found;
@@ -149,7 +154,8 @@ static enum status add_fields(struct cube *c, bool numbers, struct err *e)
     for (int k = 0; results_kinds[k]; k++)
         for (const struct field *f = results_kinds[k]->fields; f->name; f++) {
             bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
-            if (kind_on_grid(results_kinds[k], f) && number == numbers)
+            if (kind_on_grid(results_kinds[k], f) && number == numbers &&
+                kind_is_there(results_kinds[k], &c->all.axes))
                 PASS(add_field(c, results_kinds[k], f, e));
         }
     return OK;
@@ -162,5 +168,6 @@ enum status cube_add_grid(struct cube *c, struct err *e)
     PASS(add_branches(c, e));
     PASS(add_columns(c, e));
     PASS(add_fields(c, false, e));
-    return add_fields(c, true, e);
+    PASS(add_fields(c, true, e));
+    return cube_add_spreads(c, e);
 }

@@ -179,7 +179,7 @@ static enum status put_scales(struct writer *w, struct err *e)
         if (x->is_scale) PASS(put_variable(w, x, &w->scales[x->dims[0]], e));
     }
     for (int d = 0; d < (int)w->cube->n_dims; d++)
-        if (w->scales[d] < 0) PASS(put_bare_dimension(w, d, e));
+        if (w->scales[d] < 0 && !w->cube->dims[d].absent) PASS(put_bare_dimension(w, d, e));
     return OK;
 }
 

@@ -135,6 +135,13 @@ const json_t *row_value(const struct rows *r, const struct row *row, const struc
 
 /* --- the table --- */
 
+/* A variable of cells, that of their replicates, and two of their mean and standard deviation,
+ * along the cells' axes. */
+struct kind_spread {
+    const char *of, *replicate, *mean, *deviation;
+    const char *units, *mean_long_name, *deviation_long_name;
+};
+
 /* Form of the progress report. */
 enum kind_report {
     REPORT_MODELS, /* a table of models */
@@ -176,6 +183,8 @@ struct kind {
     const char *axis_long_names[AXES_MAX];
     bool whole_grid; /* the data frame also has other kinds' variables along these axes */
 
+    const struct kind_spread *spreads; /* ends with a variable NULL; NULL: none */
+    const char *spread_count; /* the variable that counts what the spreads are taken over */
     const struct kind_iterated *iterated; /* NULL: none of its numbers is found so */
 
     /* For people: "curvature of 3 checkpoints", "9 cells", "7 points of surfaces". */
@@ -189,7 +198,9 @@ enum { KINDS_MAX = 8 };
 extern const struct kind *const results_kinds[KINDS_MAX + 1];
 extern const char *const results_kind_names[KINDS_MAX + 1];
 extern const struct kind kind_cell; /* the kind that `show` prints as tables */
-extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer, axis_dataset;
+extern const struct kind kind_replicate;
+extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer, axis_replicate,
+    axis_dataset;
 
 /* kind_find: the kind of a record type; NULL: unknown. kind_place_of: its index in results_kinds.
  */
@@ -197,6 +208,8 @@ const struct kind *kind_find(const char *type);
 int kind_place_of(const struct kind *k);
 /* Whether the axis is one of the kind's axes or its inner axis. */
 bool kind_has_axis(const struct kind *k, const struct axis *axis);
+/* Whether a cube with these axes has variables of the kind. */
+bool kind_is_there(const struct kind *k, const struct axes *a);
 /* Whether the cube has the field on the grid, along the axes of its kind. */
 bool kind_on_grid(const struct kind *k, const struct field *f);
 

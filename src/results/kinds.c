@@ -2,8 +2,9 @@
 #include "results/kind.h"
 #include <string.h>
 
-#define KINDS(X) X(checkpoint) X(cell) X(curvature) X(point)
-#define AXES(X)  X(model) X(checkpoint) X(bits) X(quantizer) X(dataset) /* as enum axis_place */
+#define KINDS(X) X(checkpoint) X(cell) X(replicate) X(curvature) X(point)
+#define AXES(X)  /* as enum axis_place */                                                          \
+    X(model) X(checkpoint) X(bits) X(quantizer) X(replicate) X(dataset)
 
 #define DECLARE_KIND(name) extern const struct kind kind_##name;
 #define DECLARE_AXIS(name) extern const struct axis axis_##name;
@@ -27,6 +28,11 @@ const struct axis axis_bits = {.name = "bits",
                                .number = true};
 const struct axis axis_quantizer = {
     .name = "quantizer", .plan = "quantizers", .long_name = "label of the quantization method"};
+const struct axis axis_replicate = {.name = "replicate",
+                                    .plan = "replicates",
+                                    .long_name = "number of the choice of calibration sequences",
+                                    .number = true,
+                                    .optional = true};
 const struct axis axis_dataset = {
     .name = "dataset", .plan = "datasets", .long_name = "evaluation text"};
 
@@ -49,6 +55,13 @@ bool kind_has_axis(const struct kind *k, const struct axis *axis)
     bool found = axis == k->inner;
     for (int i = 0; k->axes[i]; i++) found |= axis == k->axes[i];
     return found;
+}
+
+bool kind_is_there(const struct kind *k, const struct axes *a)
+{
+    bool there = true;
+    for (int i = 0; k->axes[i]; i++) there = there && !axis_is_absent(a, k->axes[i]);
+    return there;
 }
 
 bool kind_on_grid(const struct kind *k, const struct field *f)

@@ -44,14 +44,16 @@
  *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
  *                "kind", "recipe", ["average"], "key", ["curvature_key"]}]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
- *    "variants": [{"bits", "quantizer", "key", "applicable": bool}], "inputs": {path: hash},
+ *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
+ *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
  *    "surfaces": [{"name", "plane", "model", "checkpoint", "bits", "quantizer", "dataset",
  *                  "columns", "rows", "exact": [label of a point, ...], "key"}]}
  *
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
- * (none: not asked for); that of a cell is results_cell_key(checkpoint key, variant key), that of a
- * point results_point_key(surface key, place), so a plan is as small as its axes. A record belongs
- * to the newest plan if the plan has its key. */
+ * (none: not asked for); that of a cell is results_cell_key(checkpoint key, variant key), that of
+ * its replicate results_replicate_key(cell key, number), that of a point results_point_key(surface
+ * key, place), so a plan is as small as its axes. A record belongs to the newest plan if the plan
+ * has its key. */
 #pragma once
 #include "results/lock.h"
 #include "util/err.h"
@@ -62,6 +64,8 @@
 
 /* The key of the cell of a checkpoint and a variant. */
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);
+/* The key of a replicate (from 1) of a cell. */
+void results_replicate_key(const char *cell_key, int64_t replicate, char out[HASH_HEX]);
 
 /* The points of a loss surface: exact points (a checkpoint or the quantized weights) by their
  * labels, then the grid points, row by row. */

@@ -61,6 +61,7 @@ static enum status complete(const struct part_context *c, int64_t i, const struc
     struct cells *s = c->state[PART_CELLS];
     struct cell *cell = i < 0 ? &s->checkpoint : &s->cells[i];
     if (!cell->done || cell->completed) return OK;
+    if (i >= 0 && c->visit->variants[i].replicate > 0) return OK;
     PASS(part_emit(c, record_completion(c, &s->run, i, failure), e));
     cell->completed = true;
     return OK;
@@ -91,7 +92,7 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
     const struct cells *s = c->state[PART_CELLS];
     const bool completes = parts_complete(c->visit);
     PASS(record(c, -1, failure, e));
-    if (completes || s->run.plan.waves > 1) PASS(complete(c, -1, failure, e));
+    if (completes || s->run.waves > 1) PASS(complete(c, -1, failure, e));
     for (int64_t i = 0; i < s->run.n; i++) {
         const struct err *own = &s->run.streams[i].err;
         PASS(record(c, i, failure, e));

@@ -87,21 +87,37 @@ static void set_cell_values(json_t *values, const struct stream *s)
     record_number(values, "peak_memory", provenance_peak_memory());
 }
 
+/* Numbers of the whole texts alone: those of sequences and layers would make a journal as large as
+ * all cells. */
+static json_t *shorten(json_t *datasets)
+{
+    const char *name;
+    json_t *one;
+    json_object_foreach(datasets, name, one) json_object_del(one, "sequence_loss");
+    return datasets;
+}
+
 json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i,
                     const struct err *failure)
 {
     const struct stream *s = &r->streams[i];
     if (failure->code == OK) failure = &s->err;
-    json_t *record = provenance_record(&c->provenance, "cell", s->variant->key, failure);
+    const int64_t replicate = s->variant->replicate;
+    json_t *record = provenance_record(&c->provenance, replicate ? "replicate" : "cell",
+                                       s->variant->key, failure);
     record_integer(record, "bits", s->variant->bits);
     json_object_set_new(record, "quantizer", json_string(s->variant->method.name));
+    if (replicate) record_integer(record, "replicate", replicate);
     json_t *layers = json_array();
-    json_object_set_new(record, "layers", layers);
-    if (failure->code != OK) return record;
-    set_cell_values(json_object_get(record, "values"), s);
-    for (int64_t l = 0; l < s->n_layers; l++)
-        json_array_append_new(layers, layer_new(&s->layers[l]));
-    json_object_set_new(record, "datasets", record_datasets(r, &s->scores, METRIC_CELL));
+    if (!replicate) json_object_set(record, "layers", layers);
+    if (failure->code == OK) {
+        set_cell_values(json_object_get(record, "values"), s);
+        for (int64_t l = 0; l < s->n_layers; l++)
+            json_array_append_new(layers, layer_new(&s->layers[l]));
+        json_t *datasets = record_datasets(r, &s->scores, METRIC_CELL);
+        json_object_set_new(record, "datasets", replicate ? shorten(datasets) : datasets);
+    }
+    json_decref(layers);
     return record;
 }
 

@@ -35,7 +35,7 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
     struct part_context *c = context;
     const struct quant_method *method = quant_find(v->method.method);
     for (int i = 0; i < PART_N; i++) {
-        if (!table[i]->linear || !visit_wants(c->visit, i)) continue;
+        if (!table[i]->linear || !visit_wants(c->visit, i) || v->replicate > 0) continue;
         PASS(quant_check_weights(method, table[i]->name, e));
         PASS(table[i]->linear(c, v, l, q, grids, e));
     }
@@ -48,7 +48,8 @@ void parts_move(const struct part_context *c, const struct variant *v, struct sa
 {
     struct part_context *own = (struct part_context *)(uintptr_t)c;
     for (int i = 0; i < PART_N; i++)
-        if (table[i]->move && visit_wants(c->visit, i)) table[i]->move(own, v, m);
+        if (table[i]->move && visit_wants(c->visit, i) && v->replicate == 0)
+            table[i]->move(own, v, m);
 }
 
 bool parts_complete(const struct visit *v)

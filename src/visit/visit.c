@@ -16,6 +16,7 @@ static const struct option fields[] = {
     OPTION(visit, run, GROUP, "", .required = true, .table = &run_table),
     OPTION(visit, variants, LIST, "", OPTION_ENTRIES(visit, n_variants, &variant_table)),
     OPTION(visit, calibration, GROUP, "", .table = &data_table),
+    OPTION(visit, seed, INT, "", .fallback = "0", OPTION_ANY_INT),
     OPTION(visit, evaluations, LIST, "", OPTION_ENTRIES(visit, n_evaluations, &data_table)),
     OPTION(visit, cells_only, BOOL, ""),
     OPTION(visit, scored, BOOL, ""),

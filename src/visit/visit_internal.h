@@ -171,6 +171,13 @@ MUST_USE enum status trial_prepare(struct workspace *w, struct stream *s, const 
 
 /* --- walk.c: a model and its variants through the blocks and the head --- */
 
+/* The calibration sequences of a replicate. */
+struct draw {
+    const struct sequences *all, *local; /* of the group and of this rank, borrowed; NULL: none */
+    struct sequences copy;               /* of this rank's, unless it has all */
+    int64_t first;                       /* index of this rank's first sequence */
+};
+
 /* State of one pass over a model and its variants. */
 struct run {
     const struct visit *visit; /* its variants, texts and options */
@@ -179,15 +186,21 @@ struct run {
     const struct visit_group *group;
     const struct model *model;
     const struct weights_sink *sink; /* receives quantized linears; NULL: none */
-    struct visit_inputs inputs;      /* of the whole group */
+    struct visit_inputs inputs;      /* of the whole group; calibration: of the wave's replicate */
     struct visit_inputs local;       /* of this rank */
-    struct sequences local_calibration, local_evaluation;
+    struct sequences local_evaluation;
     int64_t first;             /* index of this rank's first evaluation sequence */
     int64_t first_calibration; /* index of its first calibration sequence */
-    struct stream full;        /* the full-precision stream */
-    int64_t n;                 /* variants */
-    struct stream *streams;    // (n)
-    struct stream **order;     // (n) in the order in which a block processes them
+    int64_t n_draws;
+    struct draw *draws;     // (n_draws) by the number of the replicate
+    struct stream full;     /* the full-precision stream */
+    int64_t n;              /* variants */
+    struct stream *streams; // (n)
+    int64_t n_distinct;
+    struct stream **order; // (n_distinct) without replicates of one another, in the order in which
+                           // a block processes them
+    struct stream **wave;  // (n_distinct) those of the wave, which are all of one replicate
+    int64_t waves;         /* of all replicates */
     struct memory_plan plan;
     char *scratch;                       /* folder, NULL: none */
     struct pace *pace;                   /* NULL: nobody is told how far it is */

@@ -2,8 +2,10 @@
  * waves. */
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>
+#include <string.h>
 
 void stream_free(struct stream *s)
 {
@@ -19,11 +21,13 @@ void walk_free(struct run *r)
 {
     stream_free(&r->full);
     for (int64_t i = 0; r->streams && i < r->n; i++) stream_free(&r->streams[i]);
+    for (int64_t i = 0; i < r->n_draws; i++) sequences_free(&r->draws[i].copy);
     free(r->streams);
     free(r->order);
+    free(r->wave);
+    free(r->draws);
     free(r->scratch);
     sequences_free(&r->local_evaluation);
-    sequences_free(&r->local_calibration);
 }
 
 enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
@@ -71,14 +75,20 @@ static enum status share_inputs(struct run *r, struct err *e)
     PASS(st);
     PASS(check_inputs(r, e));
     r->local = r->inputs;
-    PASS(group_sequences(r->group, r->inputs.evaluation, &r->local_evaluation, &r->local.evaluation,
-                         &r->first, e));
-    return group_sequences(r->group, r->inputs.calibration, &r->local_calibration,
-                           &r->local.calibration, &r->first_calibration, e);
+    return group_sequences(r->group, r->inputs.evaluation, &r->local_evaluation,
+                           &r->local.evaluation, &r->first, e);
+}
+
+/* Whether one of them is a replicate of the other, or both are of a third. */
+static bool same_variant(const struct variant *a, const struct variant *b)
+{
+    return a->replicate != b->replicate && a->bits == b->bits &&
+           strcmp(a->method.name, b->method.name) == 0;
 }
 
 /* Order in which a block processes the variants: those with shared statistics first, because the
- * others' statistics overwrite them, and next to each other those that share a prepare. */
+ * others' statistics overwrite them, and next to each other those that share a prepare. One stream
+ * stands for all replicates of its variant. */
 static enum status order_streams(struct run *r, struct err *e)
 {
     enum status st = OK;
@@ -86,6 +96,10 @@ static enum status order_streams(struct run *r, struct err *e)
     int64_t n = 0;
     TRY(mem_zero(&r->order, r->n, sizeof *r->order, "streams", e));
     TRY(mem_zero(&placed, r->n, sizeof *placed, "streams", e));
+    for (int64_t i = 0; i < r->n; i++)
+        for (int64_t j = 0; j < i && !placed[i]; j++)
+            placed[i] = same_variant(r->streams[i].variant, r->streams[j].variant);
+    for (int64_t i = 0; i < r->n; i++) r->n_distinct += !placed[i];
     for (int64_t i = 0; i < r->n; i++) {
         struct stream *s = &r->streams[i];
         for (int64_t j = i; j < r->n && s->needs.shared; j++) {
@@ -100,13 +114,50 @@ static enum status order_streams(struct run *r, struct err *e)
     }
     for (int once = 0; once < 2; once++)
         for (int64_t i = 0; i < r->n; i++)
-            if (r->streams[i].needs.own && r->streams[i].needs.sequential != once)
+            if (!placed[i] && r->streams[i].needs.own && r->streams[i].needs.sequential != once)
                 r->order[n++] = &r->streams[i];
     for (int64_t i = 0; i < r->n; i++)
-        if (!r->streams[i].needs.own && !r->streams[i].needs.shared) r->order[n++] = &r->streams[i];
+        if (!placed[i] && !r->streams[i].needs.own && !r->streams[i].needs.shared)
+            r->order[n++] = &r->streams[i];
 done:
     free(placed);
     return st;
+}
+
+static enum status check_draws(const struct run *r, const struct sequences *drawn, int64_t n,
+                               struct err *e)
+{
+    for (int64_t i = 0; i < n; i++)
+        PASS(visit_check_ids(r->model, &r->visit->calibration, &drawn[i], e));
+    return OK;
+}
+
+/* The calibration sequences of the usual variants and of each replicate. If there are no others to
+ * draw, the replicates fail and nothing else does. */
+static enum status share_draws(struct run *r, struct err *e)
+{
+    struct err why = {0};
+    const struct sequences *drawn = NULL;
+    int64_t n_drawn = 0;
+    pace_prepare(r->pace, true);
+    enum status st = visit_draws_get(r->context->cache, r->visit, &drawn, &n_drawn, &why);
+    pace_prepare(r->pace, false);
+    if (st == OK && n_drawn > 0) st = check_draws(r, drawn, n_drawn, &why);
+    st = group_agree(r->group, st, &why);
+    for (int64_t i = 0; st != OK && i < r->n; i++) {
+        if (r->streams[i].variant->replicate == 0) continue;
+        r->streams[i].st = st;
+        r->streams[i].err = why;
+    }
+    if (st != OK) n_drawn = 0;
+    PASS(group_agree(r->group, mem_zero(&r->draws, 1 + n_drawn, sizeof *r->draws, "draws", e), e));
+    for (; r->n_draws < 1 + n_drawn; r->n_draws++) {
+        struct draw *d = &r->draws[r->n_draws];
+        d->all = r->n_draws > 0 ? &drawn[r->n_draws - 1] : r->inputs.calibration;
+        st = group_sequences(r->group, d->all, &d->copy, &d->local, &d->first, e);
+        PASS(group_agree(r->group, st, e));
+    }
+    return OK;
 }
 
 /* All ranks of a group plan with the maximum need and the minimum memory of all, so that they make
@@ -129,6 +180,19 @@ static void need_agree(const struct visit_group *g, struct memory_need *need,
     limits->scratch = -group_max(g, -limits->scratch);
 }
 
+/* The most that the ranks' calibration takes in one wave. */
+static struct memory_sequences largest_draw(const struct run *r)
+{
+    struct memory_sequences most = {0};
+    for (int64_t i = 0; i < r->n_draws; i++) {
+        const struct memory_sequences one = memory_sequences_of(r->draws[i].local);
+        most.n = max64(most.n, one.n);
+        most.tokens = max64(most.tokens, one.tokens);
+        most.longest = max64(most.longest, one.longest);
+    }
+    return most;
+}
+
 /* Decides what is retained, where hidden states are stored and how many waves there are. */
 static enum status plan_memory(struct run *r, struct err *e)
 {
@@ -138,13 +202,13 @@ static enum status plan_memory(struct run *r, struct err *e)
                                .ranks = r->group->size,
                                .node_ranks = r->group->node_size,
                                .evaluation = memory_sequences_of(r->local.evaluation),
-                               .calibration = memory_sequences_of(r->local.calibration)};
+                               .calibration = largest_draw(r)};
     memory_need_options(&need, o);
     need.products = r->context->products;
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);
-    for (int64_t i = 0; i < r->n; i++)
-        memory_need_add(&need, r->streams[i].method, &r->streams[i].variant->method.options);
+    for (int64_t i = 0; i < r->n_distinct; i++)
+        memory_need_add(&need, r->order[i]->method, &r->order[i]->variant->method.options);
     PASS(group_agree(
         r->group, scratch_find(o->scratch, r->hooks->ranks, &r->scratch, &limits.scratch, e), e));
     need_agree(r->group, &need, &limits);
@@ -162,6 +226,30 @@ static enum status plan_memory(struct run *r, struct err *e)
     return OK;
 }
 
+/* r->wave = the streams of a replicate among the wave's variants, which begin at `first` in the
+ * order. Their number. */
+static int64_t choose_wave(struct run *r, int64_t replicate, int64_t first)
+{
+    int64_t n = 0;
+    for (int64_t i = first; i < min64(first + max64(r->plan.wave, 1), r->n_distinct); i++)
+        for (int64_t k = 0; k < r->n; k++) {
+            const struct variant *v = r->streams[k].variant;
+            const bool same =
+                r->order[i] == &r->streams[k] || same_variant(r->order[i]->variant, v);
+            if (same && v->replicate == replicate) r->wave[n++] = &r->streams[k];
+        }
+    return n;
+}
+
+static int64_t count_waves(struct run *r)
+{
+    int64_t n = 0;
+    for (int64_t d = 0; d < r->n_draws; d++)
+        for (int64_t i = 0; i < r->n_distinct; i += max64(r->plan.wave, 1))
+            n += choose_wave(r, d, i) > 0;
+    return max64(n, 1);
+}
+
 /* Which shares of the walk's work the streams, their statistics and the head are. */
 static void share_work(struct run *r)
 {
@@ -175,16 +263,18 @@ static void share_work(struct run *r)
     r->full.share = cost_seconds(&c, &rates, seconds) - seconds[COST_HEAD];
     r->share_head = seconds[COST_HEAD];
     sum = r->full.share + (double)(1 + r->n) * r->share_head;
+    int64_t shares = 0; /* the replicate whose shared statistics are counted, and one */
     for (int64_t i = 0; i < r->n; i++) {
-        const struct method_entry *method = &r->streams[i].variant->method;
-        c = cost_variant(&sizes, method, &evaluation, &calibration);
+        const struct variant *v = r->streams[i].variant;
+        c = cost_variant(&sizes, &v->method, &evaluation, &calibration);
         r->streams[i].share = cost_seconds(&c, &rates, NULL) - r->share_head;
         sum += r->streams[i].share;
-        if (!r->streams[i].needs.shared || r->share_statistics > 0) continue;
-        c = cost_shared_statistics(&sizes, method, 1, &calibration);
-        r->share_statistics = cost_seconds(&c, &rates, NULL);
-        sum += r->share_statistics;
+        if (!r->streams[i].needs.shared || shares == 1 + v->replicate) continue;
+        c = cost_shared_statistics(&sizes, &v->method, 1, &calibration);
+        shares = 1 + v->replicate;
+        r->share_statistics += cost_seconds(&c, &rates, NULL);
     }
+    sum += r->share_statistics;
     if (sum <= 0) sum = 1;
     r->full.share /= sum;
     r->share_head /= sum;
@@ -196,7 +286,11 @@ enum status walk_prepare(struct run *r, struct err *e)
 {
     PASS(group_agree(r->group, share_inputs(r, e), e));
     PASS(group_agree(r->group, order_streams(r, e), e));
+    PASS(share_draws(r, e));
     PASS(plan_memory(r, e));
+    PASS(
+        group_agree(r->group, mem_zero(&r->wave, r->n_distinct, sizeof *r->wave, "streams", e), e));
+    r->waves = count_waves(r);
     if (r->pace) share_work(r);
     return OK;
 }
@@ -215,9 +309,20 @@ int64_t walk_planned(const struct run *r)
 
 enum status walk_go(struct run *r, struct err *e)
 {
-    int64_t wave = r->plan.wave > 0 ? r->plan.wave : 1;
-    for (int64_t i = 0; i == 0 || i < r->n; i += wave)
-        PASS(wave_run(r, r->order + i, r->n - i < wave ? r->n - i : wave, i == 0, e));
+    bool first = true;
+    for (int64_t d = 0; d < r->n_draws; d++) {
+        const struct draw *draw = &r->draws[d];
+        r->inputs.calibration = draw->all;
+        r->local.calibration = draw->local;
+        r->first_calibration = draw->first;
+        for (int64_t i = 0; i < r->n_distinct; i += max64(r->plan.wave, 1)) {
+            const int64_t n = choose_wave(r, d, i);
+            if (n == 0) continue;
+            PASS(wave_run(r, r->wave, n, first, e));
+            first = false;
+        }
+    }
+    if (first) PASS(wave_run(r, r->wave, 0, first, e));
     states_close(r->full.evaluation); /* later parts make their own streams */
     r->full.evaluation = NULL;
     return OK;

@@ -104,8 +104,7 @@ static enum status pass_stream(struct workspace *w, struct stream *s, const stru
 double wave_share_of_full(const struct wave *v)
 {
     const struct run *r = v->run;
-    const double waves = r->plan.waves > 1 ? (double)r->plan.waves : 1;
-    return (v->full ? r->full.share : 0) + r->share_statistics / waves;
+    return (v->full ? r->full.share : 0) + r->share_statistics / (double)r->waves;
 }
 
 /* All streams of the wave through one block. */

@@ -78,7 +78,7 @@ static void recipes_name_stored_weights(void **state)
                         "sum(0.5 step1200, 0.5 " CONFIGS "/quickstart/trajectory/step001100)");
     free(text);
     OK_OR_FAIL(weights_derive(WEIGHTS_QUANTIZED, &stored[0], &quantized, e));
-    struct method_entry method = {.name = rtn, .method = rtn};
+    struct method_entry method = {.name = rtn, .method = rtn, .replicates = 1};
     options_default(&quant_table, &method.options);
     OK_OR_FAIL(variant_copy(&method, 3, NULL, &quantized.variant, e));
     again = through_text(&quantized);

@@ -34,10 +34,9 @@ static void every_kind_is_whole(void **state)
         }
     }
     assert_null(kind_find("plan"));
-    for (int i = 0; i <= AXIS_DATASET; i++)
-        assert_string_equal(
-            results_axes[i]->name,
-            ((const char *const[]){"model", "checkpoint", "bits", "quantizer", "dataset"})[i]);
+    static const char *const axes[] = {"model",     "checkpoint", "bits",
+                                       "quantizer", "replicate",  "dataset"};
+    for (int i = 0; i <= AXIS_DATASET; i++) assert_string_equal(results_axes[i]->name, axes[i]);
 }
 
 /* Names in records and in the cube are unique within their place. */
@@ -147,10 +146,13 @@ static void the_schema_is_documented(void **state)
 static void counts(void **state)
 {
     const struct cube *c = *state;
-    static const int64_t expected[][STATE_N] = {
-        [0] = {0, 3, 1, 0}, [1] = {5, 9, 6, 4}, [2] = {1, 1, 1, 1}, [3] = {1, 7, 1, 0}};
+    static const int64_t expected[][STATE_N] = {[0] = {0, 3, 1, 0},
+                                                [1] = {5, 9, 6, 4},
+                                                [2] = {6, 1, 1, 0},
+                                                [3] = {1, 1, 1, 1},
+                                                [4] = {1, 7, 1, 0}};
     struct inventory bare;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 5; k++) {
         struct result_counts n = rows_count(&c->all.rows[k], -1), parts = {0};
         for (int64_t i = 0; i < c->all.rows[k].n_parts; i++)
             parts.records += rows_count(&c->all.rows[k], i).records;
@@ -167,14 +169,104 @@ static void counts(void **state)
     inventory_close(&bare);
 }
 
+/* --- replicates --- */
+
+enum { REPLICATED = 3 }; /* the variant that has two more */
+
+/* Of the first checkpoint: the first is done, with this loss, the second has failed. */
+static json_t *replicate_record(int64_t number, double loss)
+{
+    char cell[HASH_HEX], key[HASH_HEX];
+    results_cell_key(sample_checkpoint_keys[0], sample_variant_keys[REPLICATED], cell);
+    results_replicate_key(cell, number, key);
+    json_t *r = sample_head("replicate", key, 0), *faq = json_object(), *c4 = json_object();
+    json_object_set_new(r, "bits", json_integer(3));
+    json_object_set_new(r, "quantizer", json_string("gptq"));
+    json_object_set_new(r, "replicate", json_integer(number));
+    sample_set(faq, "loss", loss);
+    sample_set(c4, "loss", loss + 1);
+    json_object_set_new(json_object_get(r, "datasets"), "faq", faq);
+    json_object_set_new(json_object_get(r, "datasets"), "c4", c4);
+    if (number == 1) return r;
+    json_object_set_new(r, "status", json_string("failed"));
+    json_object_set_new(r, "message", json_string("too few sequences"));
+    json_object_clear(json_object_get(r, "datasets"));
+    return r;
+}
+
+static json_t *plan_with_replicates(void)
+{
+    json_t *plan = sample_plan();
+    json_t *variant = json_array_get(json_object_get(plan, "variants"), REPLICATED);
+    json_object_set_new(variant, "replicates", json_integer(3));
+    json_object_set_new(plan, "replicates", json_pack("[i, i]", 1, 2));
+    return plan;
+}
+
+static double at(const struct cube *c, const char *name, const struct row *row)
+{
+    const struct cube_variable *x = cube_find(c, name);
+    assert_non_null(x);
+    return x->type == FIELD_INTEGER ? (double)x->data.i[cube_place(c, x, row)]
+                                    : x->data.d[cube_place(c, x, row)];
+}
+
+/* Where one has failed, mean and deviation are those of the others, the cell among them. */
+static void replicates_spread(void **state)
+{
+    const struct cube *c = *state;
+    struct row row = {.at = {0, 0, 1, 1, 0, 0}};
+    const double cell = sample_value(10 * REPLICATED);
+    assert_true(at(c, "loss", &row) == cell);
+    assert_true(at(c, "loss_replicate", &row) == 1.5);
+    assert_true(fabs(at(c, "loss_replicate_mean", &row) - (cell + 1.5) / 2) < 1e-15);
+    assert_true(fabs(at(c, "loss_replicate_std", &row) - fabs(cell - 1.5) / sqrt(2)) < 1e-15);
+    assert_true(at(c, "replicates_done", &row) == 2);
+    row.at[AXIS_REPLICATE] = 1;
+    assert_true(isnan(at(c, "loss_replicate", &row)));
+    row.at[AXIS_BITS] = 0; /* without replicates */
+    assert_true(isnan(at(c, "loss_replicate_std", &row)));
+}
+
+/* A plan without replicates makes a cube without any of their names. */
+static void without_replicates(void **state)
+{
+    (void)state;
+    struct cube plain;
+    char *folder = sample_folder();
+    struct results_view *v = sample_view(folder, true);
+    assert_int_equal(cube_build(v, &plain, NULL), OK);
+    for (int64_t i = 0; i < plain.n; i++)
+        assert_true(!strstr(plain.variables[i]->name, "replicate") &&
+                    !strstr(plain.variables[i]->group, "replicate"));
+    cube_free(&plain);
+    results_view_close(v);
+    sample_remove(folder);
+}
+
 static struct cube cube;
 static struct results_view *view;
 static char *shared_folder;
 
+static void append(struct journal *j, json_t *record)
+{
+    assert_int_equal(journal_append(j, record, NULL), OK);
+    json_decref(record);
+}
+
 static int setup(void **state)
 {
     struct err e = {0};
+    struct journal *j;
     shared_folder = sample_folder();
+    char *path = sample_path(shared_folder, "sample.journal");
+    assert_int_equal(journal_open(path, &j, &e), OK);
+    sample_fill(j);
+    append(j, plan_with_replicates());
+    append(j, replicate_record(1, 1.5));
+    append(j, replicate_record(2, 0));
+    journal_close(j);
+    free(path);
     view = sample_view(shared_folder, true);
     if (cube_build(view, &cube, &e) != OK) fail_msg("%s%s", e.text, e.trail);
     *state = &cube;
@@ -193,10 +285,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_is_whole),
-        cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(the_schema_is_documented),
-        cmocka_unit_test(counts),
+        cmocka_unit_test(every_kind_is_whole),      cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(the_schema_is_documented), cmocka_unit_test(counts),
+        cmocka_unit_test(replicates_spread),        cmocka_unit_test(without_replicates),
     };
     return cmocka_run_group_tests_name("kinds", tests, setup, teardown);
 }

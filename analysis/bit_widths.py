@@ -4,7 +4,7 @@ entry of `averages`: a panel a model and text."""
 import numpy as np
 
 import style
-from cube import families, widths
+from cube import families, widths, with_replicates
 
 
 def ends_of(lines):
@@ -19,7 +19,9 @@ def draw(cube, bits):
     figure, panels = style.panel_grid(len(panels_of), 4.4, 3.2)
     across = np.arange(len(bits))
     for axes, (lines, dataset) in zip(panels, panels_of):
-        part = 100 * cube[["loss_relative", "loss_relative_stderr"]].sel(dataset=dataset, bits=bits)
+        cells = cube.sel(dataset=dataset, bits=bits)
+        part = 100 * cells[["loss_relative", "loss_relative_stderr"]]
+        spread = with_replicates(cells, "loss_relative", "loss_relative_stderr")
         series = [(i, *end) for i in range(len(cube.quantizer)) for end in ends_of(lines)]
         drawn = []
         for k, (i, line, place, _) in enumerate(series):
@@ -31,6 +33,9 @@ def draw(cube, bits):
             moved = across + 0.3 * (k / max(len(series) - 1, 1) - 0.5)
             axes.errorbar(moved, y, yerr=error, color=colour, marker=marker, linestyle=style.dash(line), linewidth=0.8, capsize=2,
                           elinewidth=1, **style.marker_style(colour, line.number))
+            if spread is not None:
+                outer = 100 * spread.sel(model=line.model).isel(checkpoint=place, quantizer=i).values
+                style.draw_spread(axes, moved, y, outer, colour)
             drawn.append((y, error))
         style.signed_log(axes, *(np.concatenate(v) for v in zip(*drawn))) if drawn else None
         axes.set_xticks(across, [str(width) for width in bits])

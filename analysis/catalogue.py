@@ -31,16 +31,18 @@ class Figure:
 
 
 PAIRED = "one standard error over the text's sequences, paired: both models are scored on the same sequences"
+REPLICATED = ("; where the sweep has replicates, thin lines without caps add the standard deviation over calibration text, "
+              "√(error² + deviation²)")
 NONE = "there are none"
 
 FIGURES = [
     Figure("relative_error", relative_error.draw, "Relative error over training",
            "CE(quantized)/CE(full precision) − 1. A row is a run with its branches and averages, a column a bit-width, a colour and "
            "marker a method. Dotted behind, with the axis at the right: the learning rate.",
-           f"{PAIRED}.", "evaluation", "cells that are done"),
+           f"{PAIRED}{REPLICATED}.", "evaluation", "cells that are done"),
     Figure("validation_loss", validation_loss.draw, "Loss over training",
            "At the left the loss at full precision, then for each bit-width what quantization adds to it. Dotted: the learning rate.",
-           f"of the added loss, {PAIRED}; of the full-precision loss, one standard error over sequences.", "evaluation", "cells that are done"),
+           f"of the added loss, {PAIRED}{REPLICATED}; of the full-precision loss, one standard error over sequences.", "evaluation", "cells that are done"),
     Figure("quantized_loss", quantized_loss.draw, "Quantized against full-precision loss",
            "One curve a run and method, in the order of training, from high losses at the right to low ones at the left; "
            "numbers are the steps of the first and the last checkpoint. The height above the dotted bisector is the added loss.",
@@ -49,7 +51,7 @@ FIGURES = [
            "The last checkpoint of each run and branch, and the last average of each entry of the sweep's averages. Points of a "
            "bit-width are moved sideways so that they do not cover each other. Where points are not told from zero, the axis is "
            "linear around zero and logarithmic beyond.",
-           f"{PAIRED}.", "evaluation", "cells that are done"),
+           f"{PAIRED}{REPLICATED}.", "evaluation", "cells that are done"),
     Figure("methods", methods.draw, "Relative error over training, method by method",
            "CE(quantized)/CE(full precision) − 1. A panel is a method, a colour and marker a bit-width; panels with the same "
            "bit-widths have the same axes. Dotted behind: the learning rate.",

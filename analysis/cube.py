@@ -22,6 +22,13 @@ def open_group(cube, name):
         return None
 
 
+def with_replicates(cells, value, error):
+    """Uncertainty of a variable of cells by text and calibration together: √(error² + deviation over replicates²), NaN
+    without a deviation. None: the cube has no replicates."""
+    name = f"{value}_replicate_std"
+    return np.hypot(cells[error], cells[name]) if name in cells and np.isfinite(cells[name]).any() else None
+
+
 def choose_models(cube, patterns):
     """The cube with only the models whose names match one of the shell patterns."""
     names = [str(name) for name in cube.model.values]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import style
-from cube import families, widths
+from cube import families, widths, with_replicates
 
 
 @dataclass
@@ -18,6 +18,11 @@ class Quantity:
     def of(self, cells):
         """Values and errors (None: there are none) by (model, checkpoint)."""
         return self.scale * cells[self.value], None if self.error is None else self.scale * cells[self.error]
+
+    def spread_of(self, cells):
+        """Errors with the deviation over replicates; None: there is none."""
+        spread = None if self.error is None else with_replicates(cells, self.value, self.error)
+        return None if spread is None else self.scale * spread
 
 
 def draw(cube, bits, quantities, full_precision=None):
@@ -44,10 +49,12 @@ def draw(cube, bits, quantities, full_precision=None):
         for column, width in enumerate(bits, start=left):
             axes = row[column]
             for i, quantizer in enumerate(cube.quantizer.values):
-                values, errors = quantity.of(part.sel(bits=width, quantizer=quantizer))
+                cells = part.sel(bits=width, quantizer=quantizer)
+                values, errors = quantity.of(cells)
+                spread = quantity.spread_of(cells)
                 for line in lines:
                     if np.isfinite(line.own(values)).any():
-                        style.draw_curve(axes, line, unit, values, errors, style.series_of(i))
+                        style.draw_curve(axes, line, unit, values, errors, style.series_of(i), spread)
             style.draw_learning_rate(axes, lines, unit, cube, column == left + len(bits) - 1)
             style.title(axes, lines[0].model, f"{width} bits", dataset)
         row[left].set_ylabel(quantity.label)

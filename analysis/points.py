@@ -4,13 +4,13 @@ published numbers (CSV)."""
 import numpy as np
 import pandas
 
-from cube import open_cube, parents_first
+from cube import open_cube, parents_first, with_replicates
 
 COLUMNS = {
     "model": "the training run", "family": "the run that it branches from, else itself", "checkpoint": "its name",
     "phase": "of training", "quantizer": "label of the method", "dataset": "text", "parameters": "N, without embeddings",
     "tokens": "D, training tokens", "bits": "P", "learning_rate": "at the checkpoint", "loss": "full precision, nats a token",
-    "delta": "added loss, nats a token", "delta_stderr": "its standard error", "relative": "delta / loss",
+    "delta": "added loss, nats a token", "delta_stderr": "its standard error, replicates included", "relative": "delta / loss",
     "sharpness": "of the full-precision loss", "trace": "of its Hessian", "distance": "norm of the change of the weights",
 }
 NEEDED = ("model", "parameters", "tokens", "bits", "delta")
@@ -48,6 +48,10 @@ def of_cube(path):
     # Every variable in the order of the axes of `like`.
     frame = pandas.DataFrame({column: variable(cube, name, like).transpose(*like.dims).values.ravel()
                               for column, name in source.items()})
+    spread = with_replicates(cube, "loss_delta", "loss_delta_stderr")
+    if spread is not None:  # a point moves with the calibration text too
+        whole = spread.transpose(*like.dims).values.ravel()
+        frame["delta_stderr"] = np.where(np.isfinite(whole), whole, frame.delta_stderr)
     frame["family"] = frame.model.map(roots(cube))
     average = frame.kind == "average"
     diverged = ~average & (frame.status == 1) & ~np.isfinite(frame.delta)

@@ -91,9 +91,15 @@ def marker_style(colour, number=0, hollow=False):
     return {"markerfacecolor": colour, "markeredgecolor": colour}
 
 
-def draw_curve(axes, line, unit, values, errors, series):
-    """One trajectory with its error bars (errors None: none). A branch is dashed, and it starts without a marker on the
-    run that it left."""
+def draw_spread(axes, x, y, spread, colour):
+    """The outer part of error bars: thin, without caps. spread None or NaN: there is none."""
+    if spread is not None and np.isfinite(spread).any():
+        axes.errorbar(x, y, yerr=spread, color=colour, linestyle="none", capsize=0, elinewidth=0.6, zorder=3)
+
+
+def draw_curve(axes, line, unit, values, errors, series, spread=None):
+    """One trajectory with its error bars (errors None: none) and their outer part. A branch is dashed, and it starts
+    without a marker on the run that it left."""
     colour, marker = series
     x, y = line.curve(values)
     axes.plot(x / unit, y, color=colour, linestyle=dash(line), zorder=3)
@@ -102,6 +108,7 @@ def draw_curve(axes, line, unit, values, errors, series):
     bars = None if errors is None else line.curve(errors)[1][known]
     axes.errorbar(x[known] / unit, y[known], yerr=bars, color=colour, marker=marker, linestyle="none", capsize=2,
                   elinewidth=1, zorder=4, **marker_style(colour, line.number))
+    draw_spread(axes, x[known] / unit, y[known], None if spread is None else line.curve(spread)[1][known], colour)
 
 
 def signed_log(axes, values, errors):

@@ -35,4 +35,22 @@ assert spearman(x, 0 * x) == (None, None)
 tied = spearman(np.array([1, 2, 2, 3.0]), np.array([1, 3, 3, 2.0]))[0]
 assert abs(tied - 1 / 3) < 1e-12, tied
 PY
+PYTHONPATH=$SOURCE/analysis "$python" - "$work/cubes/one.h5" <<'PY' || fail "error bars and points of a cube with replicates"
+import sys
+import matplotlib
+import numpy as np
+matplotlib.use("Agg")
+import points, relative_error
+from cube import open_cube
+cube = open_cube(sys.argv[1])
+stderr, std = (cube[f"loss_relative{end}"].sel(bits=3, quantizer="gptq").values.ravel() for end in ("_stderr", "_replicate_std"))
+figure = relative_error.draw(cube, [3, 4])
+bars = [{round(float(np.ptp(s[:, 1])) / 200, 9) for c in axes.collections for s in c.get_segments()} for axes in figure.axes]
+assert set(np.round(stderr, 9)) <= bars[0] and set(np.round(np.hypot(stderr, std), 9)) <= bars[0], bars[0]
+frame, _ = points.of_cube(sys.argv[1])
+gptq = frame[(frame.quantizer == "gptq") & (frame.bits == 3)]
+assert np.allclose(gptq.delta_stderr, gptq.delta * np.hypot(0.05, 0.3)), gptq
+rtn = frame[frame.quantizer == "rtn"]
+assert np.allclose(rtn.delta_stderr, 0.05 * rtn.delta), rtn
+PY
 finish

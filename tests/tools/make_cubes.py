@@ -1,6 +1,6 @@
 """Writes results cubes with synthetic numbers, in qtraj's format, for tests of the figures:  make_cubes.py FOLDER
 
-one.h5             one model, three checkpoints
+one.h5             one model, three checkpoints; replicates of one method at one bit-width
 two_models.h5      two unrelated models of different length, one of them with two branches
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
 two_datasets.h5    two texts
@@ -84,6 +84,14 @@ def cube_of(runs, methods=METHODS, bits=(3, 4), datasets=("wikitext",), seed=0):
                                     "branch_of": ("model", np.array([r["branch_of"] for r in runs], dtype=object)),
                                     "checkpoint": np.arange(length),
                                     "bits": list(bits), "quantizer": list(methods), "dataset": list(datasets)})
+
+
+def with_replicates(cube):
+    """Deviations over replicates of the last method at the lowest bit-width."""
+    for name in ("loss_relative", "loss_delta"):
+        there = (cube.quantizer == cube.quantizer[-1]) & (cube.bits == cube.bits[0])
+        cube[f"{name}_replicate_std"] = (0.3 * cube[name]).where(there)
+    return cube
 
 
 def layers_of(cube, blocks, quantizer):
@@ -191,7 +199,7 @@ def write(folder, name, cube, **groups):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder, "one", cube_of([run("SmolLM3-3B", 3)]))
+    write(folder, "one", with_replicates(cube_of([run("SmolLM3-3B", 3)])))
     runs = [run("SmolLM3-3B", 9), run("cooldown of it", 4, first=3000, branch_of="SmolLM3-3B"),
             run("OLMo2-7B", 14, tokens=2e10), run("SmolLM3-3B-soup-ingredient-2", 5, first=6000, branch_of="SmolLM3-3B")]
     write(folder, "two_models", cube_of(runs))

@@ -3,6 +3,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "model/describe.h"
+#include "model/positions.h"
 #include "model/sizes.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -81,6 +82,35 @@ static json_t *files_json(const struct checkpoint *c)
     return list;
 }
 
+/* The layers that have the flag. */
+static json_t *layers_json(const struct spec *s, uint8_t flag)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < s->shape.layers; i++)
+        if (s->flags[i] & flag) json_array_append_new(list, json_integer((json_int_t)i));
+    return list;
+}
+
+/* What attention sees: positions, windows, and how they are rotated. */
+static json_t *attention_json(const struct inspection *o)
+{
+    static const char *const layers[ROPES_MAX] = {"full_attention", "sliding_attention"};
+    const struct spec *s = &o->sizes.spec;
+    json_t *ropes = json_array(), *windowed = layers_json(s, LAYER_WINDOW);
+    const bool window = json_array_size(windowed) > 0;
+    for (int i = 0; i < s->n_ropes; i++) {
+        const struct rope_facts *f = &s->rope[i].facts;
+        json_array_append_new(ropes, json_pack("{s:s, s:s, s:f, s:f, s:I}", "layers",
+                                               s->n_ropes > 1 ? layers[i] : "all", "type", f->type,
+                                               "theta", f->theta, "factor", f->factor, "dimensions",
+                                               (json_int_t)(2 * s->rope[i].half)));
+    }
+    return json_pack("{s:I, s:I, s:o, s:o, s:o}", "positions",
+                     (json_int_t)positions_written(o->config), "window",
+                     (json_int_t)(window ? s->window : 0), "window_layers", windowed,
+                     "no_rope_layers", layers_json(s, LAYER_NO_ROPE), "rope", ropes);
+}
+
 static enum status inspect_json(const struct inspection *o, bool tensors, json_t **out,
                                 struct err *e)
 {
@@ -90,13 +120,14 @@ static enum status inspect_json(const struct inspection *o, bool tensors, json_t
     TRY(describe_all(o, 0, block, e));
     TRY(describe_all(o, -1, outside, e));
     json_t *json =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:O, s:O}",
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:o, s:O, s:O}",
                   "architecture", arch_name(o->sizes.spec.arch), "vocab_size", (json_int_t)m->vocab,
                   "hidden_size", (json_int_t)m->hidden, "layers", (json_int_t)m->layers, "heads",
                   (json_int_t)m->heads, "kv_heads", (json_int_t)m->kv_heads, "head_dim",
                   (json_int_t)m->head_dim, "intermediate_size", (json_int_t)m->intermediate, "tied",
                   m->tied, "parameters", (json_int_t)m->parameters, "parameters_non_embedding",
-                  (json_int_t)m->parameters_non_embedding, "block", block, "outside", outside);
+                  (json_int_t)m->parameters_non_embedding, "attention", attention_json(o), "block",
+                  block, "outside", outside);
     ENSURE(json, ERR_NOMEM, "out of memory");
     if (o->weights)
         json_object_set_new(json, "weights_hash", json_string(checkpoint_hash(o->weights)));
@@ -122,6 +153,42 @@ static void print_tensors(const char *title, const json_t *list)
     }
 }
 
+/* "24 of 32 layers (0, 1, 2, 4, ...)": the first few */
+static void print_layers(const json_t *list, int64_t all)
+{
+    enum { SHOWN = 8 };
+    const size_t n = json_array_size(list);
+    printf("%zu of %" PRId64 " layers (", n, all);
+    for (size_t i = 0; i < n && i < SHOWN; i++)
+        printf("%s%" JSON_INTEGER_FORMAT, i ? ", " : "",
+               json_integer_value(json_array_get(list, i)));
+    printf(n > SHOWN ? ", ...)" : ")");
+}
+
+static void print_attention(const struct inspection *o, const json_t *attention)
+{
+    const struct spec *s = &o->sizes.spec;
+    const json_t *windowed = json_object_get(attention, "window_layers"),
+                 *none = json_object_get(attention, "no_rope_layers");
+    printf("  %" JSON_INTEGER_FORMAT " positions",
+           json_integer_value(json_object_get(attention, "positions")));
+    for (int i = 0; i < s->n_ropes; i++) {
+        const struct rope_facts *f = &s->rope[i].facts;
+        printf("; %sRoPE %s, theta %g", i == ROPE_WINDOW ? "within windows " : "", f->type,
+               f->theta);
+        if (f->factor != 1) printf(", factor %g", f->factor);
+    }
+    if (json_array_size(none)) {
+        printf("; no RoPE in ");
+        print_layers(none, s->shape.layers);
+    }
+    if (json_array_size(windowed)) {
+        printf("; a window of %" PRId64 " tokens in ", s->window);
+        print_layers(windowed, s->shape.layers);
+    }
+    printf("\n");
+}
+
 static void print_text(const struct inspection *o, const json_t *json)
 {
     const struct model_shape *m = &o->sizes.shape;
@@ -132,6 +199,7 @@ static void print_text(const struct inspection *o, const json_t *json)
            m->tied ? ", tied head" : "");
     printf("  %" PRId64 " parameters, %" PRId64 " without embedding and head\n", m->parameters,
            m->parameters_non_embedding);
+    print_attention(o, json_object_get(json, "attention"));
     if (o->weights)
         printf("  %" PRId64 " tensors on disk, digest %s\n", checkpoint_n_tensors(o->weights),
                checkpoint_hash(o->weights));

@@ -144,7 +144,10 @@ static const struct {
 static enum status apply_type(const char *name, struct rope *r, struct scaling *s, struct err *e)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i].name, name) == 0) return types[i].apply ? types[i].apply(r, s, e) : OK;
+        if (strcmp(types[i].name, name) == 0) {
+            r->facts.type = types[i].name;
+            return types[i].apply ? types[i].apply(r, s, e) : OK;
+        }
     RAISE(ERR_USAGE,
           "%s: %srope_type \"%s\" is not supported (supported: default, linear, llama3, yarn)",
           s->c->name, s->c->prefix, name);
@@ -208,7 +211,7 @@ enum status rope_read(const struct hfconfig *c, int64_t head_dim, enum rope_laye
 {
     bool found, scales = false;
     struct hfconfig object = *c;
-    struct scaling s = {.c = &object};
+    struct scaling s = {.c = &object, .factor = 1};
     double partial;
     const char *type = "default";
     PASS(read_object(c, layers, d, &found, &scales, &object, e));
@@ -221,14 +224,19 @@ enum status rope_read(const struct hfconfig *c, int64_t head_dim, enum rope_laye
          (long long)s.dim, 2 * ROPE_HALF_MAX);
     out->half = s.dim / 2;
     out->scale = 1;
+    out->facts.type = "default";
     inverse_plain(out, &s);
     if (scales) {
         PASS(hf_text(&object, "type", "default", &type, e));
         PASS(hf_text(&object, "rope_type", type, &type, e));
         PASS(apply_type(type, out, &s, e));
     } else if (d->llama3 && !hf_has(c, "rope_scaling") && !hf_has(c, "rope_parameters")) {
-        blend_llama3(out, 8, 1, 4, 8192);
+        s.factor = 8;
+        out->facts.type = "llama3";
+        blend_llama3(out, s.factor, 1, 4, 8192);
     }
+    out->facts.theta = s.theta;
+    out->facts.factor = s.factor;
     return OK;
 }
 

@@ -8,13 +8,22 @@ enum { ROPE_HALF_MAX = 512 };
  * rotate alike, and those with a sliding window, in families that tell them apart. */
 enum rope_layers { ROPE_FULL, ROPE_WINDOW, ROPES_MAX };
 
+/* How the angles were made, for people; theta and factor (1: not scaled) as config.json has them.
+ */
+struct rope_facts {
+    const char *type; /* "default", "linear", "llama3" or "yarn"; static string */
+    double theta, factor;
+};
+
 struct rope {
+    struct rope_facts facts;
     int64_t half;             /* rotated pairs per head */
     float inv[ROPE_HALF_MAX]; // (half) radians per position, after scaling
     float scale;              /* factor on cos and sin (yarn); else 1 */
 };
 /* The same in f64, for the f64 build of the derivatives: rope.c is compiled for both. */
 struct rope_f64 {
+    struct rope_facts facts;
     int64_t half;
     double inv[ROPE_HALF_MAX];
     double scale;

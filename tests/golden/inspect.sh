@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # qtraj inspect of published models from config.json only: parameters with and without embeddings, and the stages of a
-# block, whose shapes must add up to the same numbers.
+# block, whose shapes must add up to the same numbers; what attention sees.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json
 
@@ -65,6 +65,14 @@ MODELS = {
                       "tie_word_embeddings": True, "vocab_size": 50304}, 1611355136, 1714377728, LLAMA),
 }
 
+# positions, window, layers with one, layers without RoPE, type and factor of each RoPE; and words of the text
+ATTENTION = {
+    "olmo3-7b": (65536, 4096, [i for i in range(32) if i % 4 != 3], [], [("yarn", 8), ("default", 1)],
+                 "within windows RoPE default, theta 500000; a window of 4096 tokens in 24 of 32 layers (0, 1, 2, 4, "),
+    "smollm3-3b": (4096, 0, [], list(range(3, 36, 4)), [("default", 1)], "no RoPE in 9 of 36 layers (3, 7, "),
+    "olmo2-32b": (4096, 0, [], [], [("default", 1)], "  4096 positions; RoPE default, theta 500000\n"),
+}
+
 
 def inspect(path, *flags):
     done = subprocess.run([binary, "inspect", path, *flags], capture_output=True, text=True)
@@ -107,6 +115,12 @@ for name, (config, non_embedding, parameters, linears) in MODELS.items():
         "stages": [sorted(s) for s in seen.values()] == [sorted(s) for s in want.values()],
         "text": f"  {parameters} parameters, {non_embedding} without embedding and head\n" in text,
     }
+    if name in ATTENTION:
+        *numbers, words = ATTENTION[name]
+        a = got["attention"]
+        seen = [a["positions"], a["window"], a["window_layers"], a["no_rope_layers"],
+                [(rope["type"], rope["factor"]) for rope in a["rope"]]]
+        checks["attention"] = seen == numbers and words in text
     for what, good in checks.items():
         if not good:
             failures += 1

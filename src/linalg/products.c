@@ -150,13 +150,14 @@ int64_t product_weights_bytes(enum products kind, int64_t weights)
     return products_terms(kind) * size * weights;
 }
 
-/* As OpenMP and BLAS do where they cannot go on: the caller is inside a parallel region and has no
- * other number to give. */
+/* Ends the process, with the code of `qtraj` for a lack of memory and without a core file: the
+ * caller is inside a parallel region and has no other number to give. */
 static void give_up(void)
 {
+    enum { NO_MEMORY = 4 };
     static const char text[] = "qtraj: out of memory in a matrix product\n";
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) abort();
-    abort();
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(NO_MEMORY);
+    _exit(NO_MEMORY);
 }
 
 /* A buffer of n floats of this thread, which keeps it: tiles are of one size. */

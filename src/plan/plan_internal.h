@@ -66,6 +66,11 @@ MUST_USE enum status plan_check_heldout(const struct plan *p, struct err *e);
 struct cost plan_choice_cost(const struct plan *p, const struct visit *v);
 struct cost plan_mean_choice_cost(const struct plan *p, int64_t model);
 
+/* --- plan_cost.c --- */
+/* Sets the costs of the model's visits, of its cells and of each part, from its shape, the tokens
+ * of c and what its parts keep (m->kept). */
+void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m);
+
 /* --- plan_lengths.c --- */
 /* p->lengths: first the positions, which settle all lengths; then, with variants there, keys. */
 MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);

@@ -203,8 +203,10 @@ requeued "$job" 2
 wait_for 300 continues other 3
 grep -q 'taken over' other.out || fail "the lock: $(tail -n 20 other.out)"
 
-scancel "$job"
-wait_for 300 over "$job"
+step "SIGTERM"
+scancel --signal=TERM --batch "$job"
+ends "$job" FAILED 3:0 other.out
+tail -n 5 other.out | grep -qF "stopped, resumable" || fail "SIGTERM: $(tail -n 20 other.out)"
 step "the end"
 [ $failures = 0 ] || tail -n 60 ./*.out "$work/slurm/slurmctld.log"
 finish

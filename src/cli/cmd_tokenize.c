@@ -2,7 +2,10 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "tokenizer/tokenizer.h"
+#include "util/fsx.h"
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void print_ids(const int32_t *ids, int64_t n, bool json)
 {
@@ -57,6 +60,7 @@ static enum status run(struct call *c, struct err *e)
         if (n && line[n - 1] == '\n') n--;
         TRY(tokenize_line(t, line, (size_t)n, number, special, json, e));
     }
+    ENSURE(feof(stdin), fsx_errno_status(errno), "standard input: %s", strerror(errno));
 done:
     free(line);
     tokenizer_close(t);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct arguments {
-    const char *path, *time, *rate, *partition, *account, *memory;
+    const char *path, *time, *rate, *partition, *account, *memory, *report;
     struct arg_list set;
     int64_t nodes, cores;
     bool submit;
@@ -24,7 +24,8 @@ struct arguments {
 /* What the commands name. */
 struct paths {
     char self[PATH_MAX], sweep[PATH_MAX], here[PATH_MAX], *results;
-    char *scripts; /* folder */
+    char *scripts;         /* folder */
+    char report[PATH_MAX]; /* the program that writes it; "": none is asked for */
 };
 
 static void paths_free(struct paths *p)
@@ -62,6 +63,17 @@ done:
     free(folder);
     free(script);
     return st;
+}
+
+/* analysis/report.py beside the folder of the scripts. */
+static enum status find_report(struct paths *p, struct err *e)
+{
+    char *file;
+    PASS(mem_format(&file, e, "%s/../analysis/report.py", p->scripts));
+    const bool found = realpath(file, p->report) != NULL;
+    free(file);
+    NEED(found, ERR_IO, "--report: there is no analysis/report.py beside %s", p->scripts);
+    return OK;
 }
 
 static enum status find_paths(const struct arguments *a, const struct sweep *s, struct paths *p,
@@ -138,7 +150,7 @@ static void put_word(FILE *out, const char *word)
 }
 
 static void put_head(FILE *out, const struct slurm_parts *s, const struct slurm_nodes *at,
-                     const struct paths *p)
+                     const struct arguments *given, const struct paths *p)
 {
     char time[QUANTITY], longest[QUANTITY];
     quantity_time(s->seconds, time);
@@ -162,7 +174,14 @@ static void put_head(FILE *out, const struct slurm_parts *s, const struct slurm_
     put_word(out, p->self);
     fputs(" RESULTS=", out);
     put_word(out, p->results);
-    fprintf(out, " PARTS=%lld\n", (long long)s->n);
+    fprintf(out, " PARTS=%lld", (long long)s->n);
+    if (given->report) {
+        fputs(" REPORT=", out);
+        put_word(out, given->report);
+        fputs(" REPORT_PY=", out);
+        put_word(out, p->report);
+    }
+    putc('\n', out);
     fputs("jobs=\nsubmit() { local id; id=$(${SBATCH:-sbatch} --parsable --export=ALL \"$@\") || "
           "exit; "
           "jobs=$jobs${id:+:${id%%;*}}; [ -z \"$id\" ] || echo \"job $id\"; }\n",
@@ -237,7 +256,7 @@ static enum status put_commands(const struct arguments *a, const struct slurm_pa
 {
     FILE *out = a->submit ? popen("bash -s", "w") : stdout;
     NEED(out, ERR_IO, "bash cannot be started: %s", strerror(errno));
-    put_head(out, s, at, p);
+    put_head(out, s, at, a, p);
     for (int64_t i = 0; i < s->n_arrays; i++) put_array(out, s, &s->arrays[i], at, a, p);
     put_merge(out, a, p);
     if (a->submit) NEED(pclose(out) == 0, ERR_IO, "sbatch has refused a job");
@@ -265,6 +284,8 @@ static enum status run(struct call *c, struct err *e)
         {"--node-memory", ARG_TEXT, &a.memory, "GIB", "its memory, likewise"},
         {"--partition", ARG_TEXT, &a.partition, "NAME", "partition of Slurm"},
         {"--account", ARG_TEXT, &a.account, "NAME", "account of Slurm"},
+        {"--report", ARG_TEXT, &a.report, "FOLDER",
+         "after the merge, write figures and a page there (python3 on the node)"},
         {"--submit", ARG_SWITCH, &a.submit, NULL, "submit the jobs instead of printing how"},
     };
     const struct args args = {ARGS(table)};
@@ -274,6 +295,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
     TRY(plan_make(&sweep, true, &plan, e));
     TRY(find_paths(&a, &sweep, &paths, e));
+    if (a.report) TRY(find_report(&paths, e));
     TRY(find_rates(&plan, a.rate, &rates, e));
     at.recorded = a.submit;
     TRY(slurm_parts_make(&plan, &rates, &at, &parts, e));

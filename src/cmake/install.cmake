@@ -13,6 +13,8 @@ add_custom_command(OUTPUT ${share}/man/man1/qtraj.1 DEPENDS qtraj
 add_custom_target(manuals ALL DEPENDS ${share}/man/man1/qtraj.1)
 
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/qtraj) # for qtraj slurm
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/analysis DESTINATION ${CMAKE_INSTALL_DATADIR}/qtraj # for its --report
+  FILES_MATCHING PATTERN "*.py" PATTERN "report.html" PATTERN "julia" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(TARGETS qtraj RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${share}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
 install(DIRECTORY ${share}/bash-completion ${share}/zsh DESTINATION ${CMAKE_INSTALL_DATADIR})

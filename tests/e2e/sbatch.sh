@@ -37,11 +37,17 @@ for script in trajectory large merge; do
     says "set "
 done
 
-# The report's code counts; a merge that fails ends the job.
+# The code of the status counts; a merge that fails ends the job.
 stand_in qtraj 3 '[ "$1" = status ] || exit 0'
 RESULTS=r.h5 bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
 [ $? = 3 ] || fail "merge: $(cat "$work/out")"
 says "merge r.h5 r.h5.parts" && says "status --exit-code r.h5"
+# The report is made, and its failure changes nothing.
+stand_in python3 5
+RESULTS=r.h5 REPORT="a page" REPORT_PY=/x/report.py bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
+[ $? = 3 ] || fail "report: $(cat "$work/out")"
+says "python3 /x/report.py r.h5 --out a page" && says "its report in a page is not"
+rm "$work/bin/python3"
 stand_in qtraj 1
 RESULTS=r.h5 bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
 [ $? = 1 ] || fail "merge with conflicts: $(cat "$work/out")"

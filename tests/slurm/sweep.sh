@@ -2,7 +2,7 @@
 # Sweeps in a real Slurm of three nodes on this machine. `qtraj slurm` plans the paper's sweep in jobs that sbatch accepts, and submits
 # an array of 8 parts with its merge, which make the cube of a single run, and a job on two nodes. Elements that get SIGUSR1, whose
 # walltime ends, that are cancelled and submitted again, that are requeued, whose node is drained or dies go on where they were,
-# with the states that docs/cluster.md lists. Under srun, checkpoints are fetched.
+# with the states that docs/cluster.md lists; the merge writes a report. Under srun, checkpoints are fetched.
 # shellcheck source-path=SCRIPTDIR/../tools
 . "$SOURCE/tests/tools/lib.sh"
 . "$SOURCE/tests/tools/slurm.sh"
@@ -101,14 +101,15 @@ done
 # numbers: those of the jobs that `qtraj slurm --submit` printed
 numbers() { sed -n 's/^job //p' submitted | tr '\n' ' '; }
 step "an array"
-"$QTRAJ" slurm all.yaml --nodes 2 --time 24:00:00 --rate 0.001 --set results=parts.h5 --submit >submitted 2>err ||
-    fail "--submit: $(cat err submitted)"
+PYTHON=$python "$QTRAJ" slurm all.yaml --nodes 2 --time 24:00:00 --rate 0.001 --set results=parts.h5 --report "a page" \
+    --submit >submitted 2>err || fail "--submit: $(cat err submitted)"
 read -r array merge more <<<"$(numbers)"
 [ -n "$merge" ] && [ -z "$more" ] || fail "expected an array and a merge: $(cat submitted)"
 ends "$merge" COMPLETED 0:0 "qtraj-merge-$merge.out"
 for k in 1 2 3 4 5 6 7 8; do ends "${array}_$k" COMPLETED 0:0 "qtraj-${array}_$k.out"; done
 [ "$(find parts.h5.parts -name '*.journal' | wc -l)" = 8 ] || fail "parts: $(ls parts.h5.parts)"
 compare "a sweep/all" "a sweep/parts"
+[ -s "a page/report.html" ] || fail "no report: $(cat "qtraj-merge-$merge.out")"
 
 step "two nodes"
 export OMPI_MCA_rmaps_base_display_map=1 # mpirun says which rank is where

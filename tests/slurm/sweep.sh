@@ -38,6 +38,8 @@ start_now() { started "$1" || { scontrol update jobid="$1" StartTime=now; starte
 requeued() {
     wait_for 300 waits_again "$1" "$2"
     wait_for 300 gone "$1"
+    # Of a job that it has killed, slurmd refuses starts that were granted in the same second: "already killed".
+    sleep 2
     wait_for 300 start_now "$1"
 }
 # submit NAME OPTION ...: sets $job; one part in one element, with the flags $arguments

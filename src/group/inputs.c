@@ -285,6 +285,17 @@ done:
     return st;
 }
 
+/* Adds an input to the cache under the key; takes both over. */
+static const struct input *keep(struct visit_cache *cache, struct input **input, char **key)
+{
+    struct input *kept = *input;
+    kept->lru.key = *key;
+    lru_add(&cache->inputs, &kept->lru);
+    *input = NULL;
+    *key = NULL;
+    return kept;
+}
+
 /* Returns an input from the cache; loads it if it is not there. */
 static enum status get(struct visit_cache *cache, const char *checkpoint, const struct source *from,
                        const char *tokenizer, const struct input **out, struct err *e)
@@ -298,12 +309,8 @@ static enum status get(struct visit_cache *cache, const char *checkpoint, const 
     *out = lru_find(&cache->inputs, key);
     if (*out) goto done;
     TRY(mem_zero(&input, 1, sizeof *input, "token sequences", e));
-    input->lru.key = key;
-    key = NULL;
     TRY(load(from, tokenizer, &f, input, e));
-    lru_add(&cache->inputs, &input->lru);
-    *out = input;
-    input = NULL;
+    *out = keep(cache, &input, &key);
 done:
     input_free(input);
     free(key);
@@ -424,11 +431,7 @@ static enum status get_draws(struct visit_cache *cache, const struct visit *v,
     TRY(mem_zero(&input->draws, n, sizeof *input->draws, "draws", e));
     input->n_draws = n;
     TRY(draw(d, input, e));
-    input->lru.key = key;
-    key = NULL;
-    lru_add(&cache->inputs, &input->lru);
-    *out = input;
-    input = NULL;
+    *out = keep(cache, &input, &key);
 done:
     input_free(input);
     free(key);

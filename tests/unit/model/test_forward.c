@@ -15,10 +15,7 @@
 
 #include <cmocka.h>
 
-static void must(enum status st, const struct err *e)
-{
-    if (st != OK) fail_msg("%s", e->text);
-}
+#include "blocks.h"
 
 /* A model of the fixtures. */
 struct opened {
@@ -48,22 +45,11 @@ static int64_t offsets[] = {0, 1, 1 + LONGEST, LONGEST + 4, LONGEST + 304, LONGE
 static int32_t ids[LONGEST + 304];
 static struct sequences five = {.n = 5, .offset = offsets, .ids = ids};
 
-static float *forward(const struct model *m, const struct sequences *s, int64_t room, int threads)
+static float *forward_on(int threads, const struct model *m, const struct sequences *s,
+                         int64_t room)
 {
-    struct acts a;
-    struct block b;
-    struct err e = {0};
     omp_set_num_threads(threads);
-    float *x = malloc((size_t)(s->offset[s->n] * model_shape(m)->hidden) * sizeof *x);
-    must(model_acts_init(m, room, &a, &e), &e);
-    must(model_embed(m, s, x, &e), &e);
-    for (int64_t layer = 0; layer < model_shape(m)->layers; layer++) {
-        must(model_block_load(m, layer, &b, &e), &e);
-        model_block_forward(m, &b, s, x, &a);
-        model_block_free(&b);
-    }
-    model_acts_free(&a);
-    return x;
+    return forward(m, s, room);
 }
 
 /* Bit for bit the same for any number of threads, size of the acts, and neighbours. */
@@ -71,16 +57,16 @@ static void same_bits_however_it_is_cut(void **state)
 {
     struct opened o = open_fixture(*state);
     size_t C = (size_t)model_shape(o.model)->hidden, all = (size_t)offsets[5];
-    float *x = forward(o.model, &five, offsets[5], 1);
+    float *x = forward_on(1, o.model, &five, offsets[5]);
     for (int threads = 1; threads <= 3; threads++)
         for (int whole = 0; whole < 2; whole++) {
-            float *y = forward(o.model, &five, whole ? offsets[5] : LONGEST, threads);
+            float *y = forward_on(threads, o.model, &five, whole ? offsets[5] : LONGEST);
             assert_memory_equal(x, y, all * C * sizeof *x);
             free(y);
         }
     int64_t alone[] = {0, 300};
     struct sequences one = {.n = 1, .offset = alone, .ids = ids + offsets[3]};
-    float *y = forward(o.model, &one, 300, 2);
+    float *y = forward_on(2, o.model, &one, 300);
     assert_memory_equal(x + (size_t)offsets[3] * C, y, 300 * C * sizeof *x);
     free(y);
     free(x);
@@ -93,10 +79,10 @@ static void causal(void **state)
     (void)state;
     struct opened o = open_fixture("llama");
     size_t C = (size_t)model_shape(o.model)->hidden;
-    float *x = forward(o.model, &five, offsets[5], 2);
+    float *x = forward_on(2, o.model, &five, offsets[5]);
     int32_t kept = ids[1 + 500];
     ids[1 + 500] = (kept + 1) % 256;
-    float *y = forward(o.model, &five, offsets[5], 2);
+    float *y = forward_on(2, o.model, &five, offsets[5]);
     ids[1 + 500] = kept;
     assert_memory_equal(x, y, 501 * C * sizeof *x);
     for (size_t t = 501; t < 601; t++) assert_memory_not_equal(x + t * C, y + t * C, C * sizeof *x);

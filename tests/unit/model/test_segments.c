@@ -12,27 +12,7 @@
 
 #include <cmocka.h>
 
-static void must(enum status st, const struct err *e)
-{
-    if (st != OK) fail_msg("%s", e->text);
-}
-
-static float *forward(const struct model *m, const struct sequences *s)
-{
-    struct acts a;
-    struct block b;
-    struct err e = {0};
-    float *x = malloc((size_t)(s->offset[s->n] * model_shape(m)->hidden) * sizeof *x);
-    must(model_acts_init(m, s->offset[s->n], &a, &e), &e);
-    must(model_embed(m, s, x, &e), &e);
-    for (int64_t layer = 0; layer < model_shape(m)->layers; layer++) {
-        must(model_block_load(m, layer, &b, &e), &e);
-        model_block_forward(m, &b, s, x, &a);
-        model_block_free(&b);
-    }
-    model_acts_free(&a);
-    return x;
-}
+#include "blocks.h"
 
 /* A sequence without segments, then one of 1150 tokens: a beginning of 70 tokens; two texts that go
  * on from there, the first with two ends of 5 and of 300 tokens, the second with one of 1; and a
@@ -74,12 +54,12 @@ static void check_fixture(const char *name)
     const int64_t C = model_shape(m)->hidden;
     for (int64_t i = 0; i < FIRST + TOKENS; i++)
         ids[i] = (int32_t)((i * i * 7 + i * 13) % model_shape(m)->vocab);
-    float *x = forward(m, &s);
+    float *x = forward(m, &s, s.offset[s.n]);
     for (int64_t k = 0; k < SEGMENTS; k++) {
         const int64_t n = collect(ids + FIRST, k, own);
         int64_t alone[] = {0, n};
         struct sequences one = {.n = 1, .offset = alone, .ids = own};
-        float *y = forward(m, &one);
+        float *y = forward(m, &one, one.offset[one.n]);
         const float *got = x + (FIRST + segments[k].row) * C, *want = y + segments[k].pos * C;
         double scale = 0, worst = 0;
         for (int64_t i = 0; i < (n - segments[k].pos) * C; i++) {

@@ -18,6 +18,7 @@ mkdir -p build
 packages_build="build-essential cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libhdf5-dev
     libscalapack-openmpi-dev libopenblas-dev libyaml-dev libpcre2-dev libutf8proc-dev libjansson-dev libxxhash-dev
     zlib1g-dev libzstd-dev libcmocka-dev"
+packages_products="libdnnl-dev" # products in bf16: builds and runs do without it
 packages_text="debian-faq"
 packages_analysis="python3-h5py python3-numpy python3-matplotlib python3-xarray python3-h5netcdf
     python3-scipy python3-jinja2"
@@ -37,7 +38,7 @@ packages_of() {
     local set name
     for set in "$@"; do
         name=packages_$set
-        [ -n "${!name:-}" ] || fail "no set of packages is called $set (build, text, analysis, tests)"
+        [ -n "${!name:-}" ] || fail "no set of packages is called $set (build, products, text, analysis, tests)"
         printf '%s\n' ${!name}
     done
 }
@@ -134,7 +135,7 @@ install_elsewhere() {
     exit 2
 }
 
-# install_packages SET...: the sets build, text, analysis, tests.
+# install_packages SET...: the sets build, products, text, analysis, tests.
 install_packages() {
     if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
         install_debian "$@"

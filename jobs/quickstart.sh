@@ -12,7 +12,7 @@ faq=/usr/share/doc/debian/FAQ/debian-faq.en.txt.gz
 qtraj=build/release/qtraj
 
 install() {
-    install_packages build text analysis
+    install_packages build products text analysis
     python_find
     text_find
 }

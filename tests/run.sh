@@ -6,7 +6,7 @@ set -u
 . "$(dirname "$0")/../jobs/lib.sh"
 
 install() {
-    install_packages build text analysis tests
+    install_packages build products text analysis tests
     python_find
 }
 

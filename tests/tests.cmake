@@ -17,10 +17,17 @@ if(python)
 endif()
 set_tests_properties(${lints} PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 
-# Products in bf16 as on a CPU without instructions for it, and as in a build without oneDNN.
-add_test(NAME linalg.test_products_without COMMAND linalg_test_products)
+# Products in bf16 as on a CPU without instructions for it, and as in a build without oneDNN, whose only difference is one file.
+add_test(NAME linalg.test_products_avx2 COMMAND linalg_test_products)
+qtraj_test_properties(linalg.test_products_avx2 unit 300)
+set_property(TEST linalg.test_products_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2)
+add_executable(linalg_test_products_without ${CMAKE_SOURCE_DIR}/tests/unit/linalg/test_products.c
+  ${CMAKE_SOURCE_DIR}/src/linalg/onednn.c)
+target_link_libraries(linalg_test_products_without PRIVATE linalg PkgConfig::CMOCKA warnings m)
+target_include_directories(linalg_test_products_without PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
+target_compile_definitions(linalg_test_products_without PRIVATE PRODUCTS_WITHOUT)
+add_test(NAME linalg.test_products_without COMMAND linalg_test_products_without)
 qtraj_test_properties(linalg.test_products_without unit 300)
-set_property(TEST linalg.test_products_without APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2)
 
 # tests/fault/NAME.sh: short forms of tests/fault/faults.py, with the library that injects the faults in $FAULT_LIBRARY.
 add_library(fault MODULE ${CMAKE_SOURCE_DIR}/tests/fault/fault.c)

@@ -1,6 +1,7 @@
 /* Products in bf16 terms against sums in f64: the bound of each kind, the number of terms that
  * weights take, the same bits for any number of threads, and non-finite inputs. They hold with
- * oneDNN and without (tests/tests.cmake runs this program both ways). */
+ * oneDNN and without (tests/tests.cmake runs this program both ways; PRODUCTS_WITHOUT: linked as in
+ * a build without oneDNN). */
 #include "linalg/linalg.h"
 #include "linalg/products.h"
 #include "tensor/bf16.h"
@@ -225,6 +226,9 @@ static void choice(void **state)
     assert_true(products_native() == (strstr(products_unit(), "oneDNN") != NULL));
     assert_true(product_weights_bytes(PRODUCTS_F32, 100) == 0);
     assert_true(product_weights_bytes(PRODUCTS_BF16X2, 100) >= 400);
+#ifdef PRODUCTS_WITHOUT
+    assert_string_equal(products_why_not(), "this build has no oneDNN 2");
+#endif
     print_message("products: %s\n", products_unit());
 }
 

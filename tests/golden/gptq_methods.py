@@ -1,7 +1,7 @@
 """Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq and RTN (also with rotated weights),
-GPTAQ, bitsandbytes, hqq and SmoothQuant, and the last block's weights for the group-aware order (tests/fixtures/gptq/methods_llama). Tolerances: 1e-5 for losses without calibration,
-1e-3 for sequential ones, because the random model amplifies every code that flips at a tie; 2e-5 with double quantization, where the
-package rounds one magnitude in some hundreds to the second nearest code (src/quant/absmax.h).
+GPTAQ, AWQ's packages, bitsandbytes, hqq and SmoothQuant, and weights of the last block (tests/fixtures/gptq/methods_llama). Tolerances:
+1e-5 for losses without calibration, 1e-3 for those with it, because the random model amplifies every code that flips at a tie; 2e-5 with
+double quantization, where the package rounds one magnitude in some hundreds to the second nearest code (src/quant/absmax.h).
 
 usage: gptq_methods.py QTRAJ FIXTURES
 """
@@ -35,6 +35,9 @@ FLAGS = {
     "hadamard_gptq": ["--rotation", "hadamard"],
     "gptaq_gptq": [],
     "gptaq_own": ["--symmetric-grid", "gptaq"],
+    "awq_fold_x": [],
+    "awq_fold_duo": ["--duo-scaling"],
+    "awq_free_x": ["--scaled", "free"],
     "gptqmodel_gar": [*MODEL, "--order", "group"],
     "gptqmodel_act": [*MODEL, "--order", "activation"],
     "gptqmodel_gar_mse2.4": [*MODEL, "--order", "group", "--range-search", "2.4"],
@@ -47,10 +50,12 @@ def run(*flags):
 
 
 def quantize(kind, setting, out):
-    bits, group, grid = setting.split("_")
+    bits, group, grid = (setting + "_").split("_")[:3]
     flags = ["--bits", bits[1:], "--group-size", group[1:], *(["--asymmetric"] if grid == "asym" else []), *FLAGS[kind], "--weights", out]
     if kind.endswith("rtn"):
         return run("rtn", *flags)
+    if kind.startswith("awq"):
+        return run("awq", *flags, "--calibration-ids", f"{FILE}:awq_calibration_ids")
     return run("gptaq" if kind.startswith("gptaq") else "gptq", *flags, "--calibration-ids", f"{FILE}:calibration_ids")
 
 
@@ -83,5 +88,5 @@ for name in [n for n in reference if n != "baseline"]:
     for key, tolerance in (("loss", 2e-4), ("weight_distance", 1e-6)):
         got, want = result[key], reference[name][key]
         expect(abs(got / want - 1) <= tolerance, f"smoothquant {name}: {key} {got:.6f}, reference {want:.6f}")
-expect(checked == 2 and len(losses) == 30, f"{len(losses)} losses, {checked} matrices")
+expect(checked == 6 and len(losses) == 36, f"{len(losses)} losses, {checked} matrices")
 finish()

@@ -14,6 +14,7 @@ struct eval {
     struct data_options data;
     const char *logits;
     const char *log_likelihoods;
+    FILE *choices; /* open file of that name */
     const char *tasks, *task_data;
 };
 
@@ -72,20 +73,6 @@ done:
 
 /* --- tasks --- */
 
-static enum status add_tasks(struct eval *o, int64_t shots, int64_t limit, bool apart,
-                             struct err *e)
-{
-    struct requests_options *r = &o->single.visit.requests;
-    NEED(o->task_data, ERR_USAGE, "--task-data FOLDER is missing: where is the tasks' data?");
-    NEED(!o->logits, ERR_USAGE, "--logits goes with a text, not with --tasks");
-    PASS(mem_string(&r->tasks, o->tasks, e));
-    PASS(mem_string(&r->folder, o->task_data, e));
-    r->shots = shots;
-    r->limit = limit;
-    r->apart = apart;
-    return OK;
-}
-
 /* A line for each choice of item i. */
 static void write_item(FILE *f, const struct requests *r, const struct request_task *t, int64_t i,
                        const struct answers *a)
@@ -105,13 +92,30 @@ static enum status write_answers(void *context, const struct requests *r, const 
                                  struct err *e)
 {
     const struct eval *o = context;
-    FILE *f = fopen(o->log_likelihoods, "w");
-    NEED(f, ERR_IO, "%s: cannot be written: %s", o->log_likelihoods, strerror(errno));
+    FILE *f = o->choices;
     for (int64_t t = 0; t < r->n_tasks; t++)
         for (int64_t i = r->tasks[t].first; i < r->tasks[t + 1].first; i++)
             write_item(f, r, &r->tasks[t], i, a);
-    const bool failed = ferror(f);
-    NEED(fclose(f) == 0 && !failed, ERR_IO, "%s: cannot be written", o->log_likelihoods);
+    NEED(fflush(f) == 0 && !ferror(f), ERR_IO, "%s: cannot be written", o->log_likelihoods);
+    return OK;
+}
+
+static enum status add_tasks(struct eval *o, int64_t shots, int64_t limit, bool apart,
+                             struct err *e)
+{
+    struct requests_options *r = &o->single.visit.requests;
+    NEED(o->task_data, ERR_USAGE, "--task-data FOLDER is missing: where is the tasks' data?");
+    NEED(!o->logits, ERR_USAGE, "--logits goes with a text, not with --tasks");
+    if (o->log_likelihoods) { /* before the work, so that a name that fails costs nothing */
+        o->choices = fopen(o->log_likelihoods, "w");
+        NEED(o->choices, ERR_IO, "%s: cannot be written: %s", o->log_likelihoods, strerror(errno));
+        o->single.hooks.answers = write_answers;
+    }
+    PASS(mem_string(&r->tasks, o->tasks, e));
+    PASS(mem_string(&r->folder, o->task_data, e));
+    r->shots = shots;
+    r->limit = limit;
+    r->apart = apart;
     return OK;
 }
 
@@ -184,15 +188,17 @@ static enum status run(struct call *c, struct err *e)
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
+    ENSURE(o.tasks || !(o.task_data || o.log_likelihoods || apart), ERR_USAGE,
+           "--task-data, --log-likelihoods and --apart go with --tasks NAME");
     if (o.tasks) TRY(add_tasks(&o, shots, limit, apart, e));
     if (!o.tasks || o.data.text || o.data.ids)
         TRY(single_add_evaluation(&o.single, &o.data, "", e));
-    if (o.log_likelihoods) o.single.hooks.answers = write_answers;
     if (o.logits) o.single.hooks.hidden = write_logits;
     single_products(&o.single, products.word);
     TRY(single_run(&o.single, dir, tokenizer, e));
     TRY(print(&o, json, e));
 done:
+    if (o.choices) fclose(o.choices);
     options_free(&data_table, &o.data);
     single_free(&o.single);
     return st;

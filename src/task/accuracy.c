@@ -82,10 +82,18 @@ static json_t *entry(const struct tally *plain, const struct tally *norm)
         norm ? number(tally_stderr(norm)) : json_null(), "items", (json_int_t)plain->n);
 }
 
+/* Whether no later subject is of the same task. */
+static bool is_last(const struct requests *r, int64_t t)
+{
+    for (int64_t k = t + 1; k < r->n_tasks; k++)
+        if (r->tasks[k].task == r->tasks[t].task) return false;
+    return true;
+}
+
 json_t *accuracy_record(const struct requests *r, const struct answers *a)
 {
     json_t *out = json_object();
-    struct tally whole = {0};
+    struct tally whole = {0}; /* of the task with subjects */
     for (int64_t t = 0; t < r->n_tasks; t++) {
         const struct request_task *x = &r->tasks[t];
         const int64_t first = x[0].first, end = x[1].first, n = end - first;
@@ -96,10 +104,9 @@ json_t *accuracy_record(const struct requests *r, const struct answers *a)
         json_object_set_new(out, x->name, entry(&plain, x->task->norm ? &norm : NULL));
         if (!x->task->subjects) continue;
         tally_add(&whole, n, right);
-        if (x[1].task != x->task) {
-            json_object_set_new(out, x->task->name, entry(&whole, NULL));
-            whole = (struct tally){0};
-        }
+        if (!is_last(r, t)) continue;
+        json_object_set_new(out, x->task->name, entry(&whole, NULL));
+        whole = (struct tally){0};
     }
     return out;
 }

@@ -82,9 +82,16 @@ done:
 
 enum status line_open(const struct lines *r, int64_t i, json_t **out, struct err *e)
 {
-    int64_t replaced;
-    enum status st = jsonline_object(r->line[i].text, r->line[i].n, out, &replaced, e);
-    if (st != OK) line_blame(r, i, e);
+    enum status st = OK;
+    int64_t replaced = 0;
+    *out = NULL;
+    TRY(jsonline_object(r->line[i].text, r->line[i].n, out, &replaced, e));
+    ENSURE(replaced == 0, ERR_FORMAT, "not UTF-8, or \\u and half of a surrogate pair");
+done:
+    if (st == OK) return OK;
+    json_decref(*out);
+    *out = NULL;
+    line_blame(r, i, e);
     return st;
 }
 

@@ -81,6 +81,8 @@ done:
 static enum status draw_all(struct prompts *p, struct err *e)
 {
     struct pyrandom random;
+    NEED(p->shots <= p->pool.n, ERR_FORMAT, "%s: %lld rows to draw %lld examples from",
+         p->pool.path, (long long)p->pool.n, (long long)p->shots);
     pyrandom_seed(&random, HARNESS_SEED);
     PASS(mem_alloc(&p->drawn, p->items.n * p->shots, sizeof *p->drawn, "examples", e));
     for (int64_t i = 0; i < p->items.n; i++) {

@@ -3,7 +3,8 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/texts.h"
-#include <glob.h>
+#include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,20 +256,23 @@ static enum status add_subjects(const char *task, const char *folder, struct tex
                                 struct err *e)
 {
     enum status st = OK;
-    char *pattern = NULL;
-    glob_t found = {0};
-    TRY(mem_format(&pattern, e, "%s/%s_*.jsonl*", folder, task));
-    const int code = glob(pattern, 0, NULL, &found);
-    ENSURE(code == 0 || code == GLOB_NOMATCH, ERR_IO, "%s: cannot be listed", folder);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        char *base = strrchr(found.gl_pathv[i], '/') + 1, *end = strstr(base, ".jsonl");
-        *end = 0;
-        if (!strchr(base, '.')) TRY(texts_add(names, base, e)); /* else it is of examples */
+    struct dirent **entries = NULL;
+    bool any = false;
+    const size_t n_task = strlen(task);
+    const int n = scandir(folder, &entries, NULL, alphasort);
+    ENSURE(n >= 0, ERR_IO, "%s: cannot be listed: %s", folder, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        char *name = entries[i]->d_name;
+        if (strncmp(name, task, n_task) != 0 || name[n_task] != '_') continue;
+        name[strcspn(name, ".")] = 0;
+        if (!lines_exist(folder, name)) continue; /* it is of examples */
+        TRY(texts_add(names, name, e));
+        any = true;
     }
-    ENSURE(names->n > 0, ERR_IO, "%s: no file %s_SUBJECT.jsonl there", folder, task);
+    ENSURE(any, ERR_IO, "%s: no file %s_SUBJECT.jsonl there", folder, task);
 done:
-    globfree(&found);
-    free(pattern);
+    for (int i = 0; i < n; i++) free(entries[i]);
+    free(entries);
     return st;
 }
 

@@ -31,6 +31,7 @@ enum status buf_add(struct buf *b, const char *text, size_t n, struct err *e)
 enum status buf_add_replaced(struct buf *b, const char *text, size_t n, const char *from,
                              size_t n_from, const char *to, size_t n_to, struct err *e)
 {
+    if (n == 0) return OK;
     const char *end = text + n, *hit;
     while ((hit = memmem(text, (size_t)(end - text), from, n_from))) {
         PASS(buf_add(b, text, (size_t)(hit - text), e));

@@ -6,7 +6,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd) && cd "$here/../.." || exit
 seconds=${1:-600}
 names=("${@:2}")
-[ ${#names[@]} -gt 0 ] || names=(tokenizer pickle zip sweep safetensors hfconfig text)
+[ ${#names[@]} -gt 0 ] || names=(tokenizer pickle zip sweep safetensors hfconfig text tasks)
 work=build/fuzz
 
 command -v clang-14 >/dev/null || {
@@ -20,7 +20,7 @@ fuzz_one() { # NAME: log and findings under $work
     local flags=()
     case $name in
     sweep) seeds+=("$here/../fixtures/config/bad") ;;
-    tokenizer) limit=8192 ;;
+    tokenizer | tasks) limit=8192 ;;
     esac
     [ -f "$here/$name.dict" ] && flags+=(-dict="$here/$name.dict")
     mkdir -p "$work/corpus/$name" "$work/findings"

@@ -66,11 +66,62 @@ evaluates() { # EXPECTED FLAG ...: as refused
     grep -q -- "$1" "$work/err" || fail "${*:2}: $(cat "$work/err")"
 }
 evaluates '--task-data FOLDER is missing' --tasks piqa
+evaluates '--log-likelihoods and --apart go with --tasks' --text "$SOURCE/README.md" --apart
+evaluates '/nowhere/x: cannot be written' --tasks piqa --task-data "$made/inputs" --log-likelihoods /nowhere/x
 evaluates 'boolq: unknown task' --tasks piqa,boolq --task-data "$made/inputs"
 evaluates 'no file mmlu_SUBJECT.jsonl there' --tasks mmlu --task-data "$work/data"
 evaluates 'piqa.jsonl:2: not JSON' --tasks piqa --task-data "$work/data" --shots 0
 "$python" -c 'import json; print(json.dumps({"goal": "a", "sol1": "b", "sol2": "0 " * 1100, "label": 0}))' >"$work/data/piqa.jsonl"
 evaluates 'piqa.jsonl:1: a choice of [0-9]* tokens, the model has 1024 positions' --tasks piqa --task-data "$work/data" --shots 0
+
+rows() { # TASK ROW ...: the task's data; the names of what it holds otherwise are removed
+    rm -f "$work/data/$1".*
+    printf '%s\n' "${@:2}" >"$work/data/$1.jsonl"
+}
+evaluates_rows() { # EXPECTED TASK ROW ...
+    rows "${@:2}"
+    evaluates "$1" --tasks "$2" --task-data "$work/data" --shots 0
+}
+accuracy_of() { # EXPECTED TASK ROW ...: accuracy and normalized accuracy
+    rows "${@:2}"
+    "$QTRAJ" eval "$quickstart/trajectory/step001200" --tasks "$2" --task-data "$work/data" --shots 0 --json >"$work/out" || fail "$2"
+    grep -q -- "$1" "$work/out" || fail "${*:2}: $(cat "$work/out")"
+}
+evaluates_rows 'piqa.jsonl:1: not UTF-8' piqa "{\"goal\": \"a$(printf '\377')\", \"sol1\": \"b\", \"sol2\": \"c\", \"label\": 0}"
+evaluates_rows 'piqa.jsonl:1: not UTF-8, or .u and half of a surrogate pair' piqa '{"goal": "\ud800", "sol1": "b", "sol2": "c", "label": 0}'
+evaluates_rows 'hellaswag.jsonl:1: field "label" is not an integer' hellaswag \
+    '{"activity_label": "a", "ctx_a": "b", "ctx_b": "", "endings": ["c"], "label": ""}'
+evaluates_rows 'openbookqa.jsonl:1: the context is only white space' openbookqa \
+    '{"question_stem": " ", "choices": {"text": ["a"], "label": ["A"]}, "answerKey": "A"}'
+accuracy_of '"accuracy":0.0,"accuracy_stderr":null,"accuracy_norm":0.0' piqa '{"goal": "a", "sol1": "b", "sol2": "c", "label": 7}'
+# the choice without characters has the log-likelihood of a blank, and divided by 0 the smallest
+accuracy_of '"accuracy":1.0,"accuracy_stderr":null,"accuracy_norm":0.0' piqa \
+    '{"goal": "a", "sol1": "", "sol2": "zzz zzz zzz", "label": 0}'
+accuracy_of '"accuracy":1.0.*"items":1' hellaswag \
+    '{"activity_label": "", "ctx_a": "", "ctx_b": "", "endings": ["", ""], "label": "0"}'
+accuracy_of '"items":1' openbookqa "{\"question_stem\": \"$(printf 'word %.0s' {1..3000})\", \"choices\": {\"text\": [\"a\", \"b\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \"A\"}"
+printf '%s' '{"goal": "a", "sol1": "b", "sol2": "c", "label": 0}' | gzip | head -c 40 >"$work/data/piqa.jsonl.gz"
+rm "$work/data/piqa.jsonl"
+evaluates 'piqa.jsonl.gz: gzip: the file ends too early' --tasks piqa --task-data "$work/data" --shots 0
+rows piqa '{"goal": "a", "sol1": "b", "sol2": "c", "label": 0}'
+cp "$work/data/piqa.jsonl" "$work/data/piqa.fewshot.jsonl"
+evaluates 'piqa.fewshot.jsonl: 1 rows to draw 9223372036854775807 examples from' --tasks piqa --task-data "$work/data" \
+    --shots 9223372036854775807
+
+# subjects: each once, whatever its file is called and however the list names it, and all in the mean
+mkdir "$work/subjects [1]"
+for i in a b; do cp "$made/inputs/mmlu_made_up.jsonl" "$work/subjects [1]/mmlu_$i.jsonl"; done
+gzip -k "$work/subjects [1]/mmlu_a.jsonl"
+cp "$work/data/piqa.jsonl" "$work/subjects [1]/"
+: >"$work/subjects [1]/mmlu_c.jsonl.part"
+"$QTRAJ" eval "$quickstart/trajectory/step001200" --tasks mmlu_a,piqa,mmlu --task-data "$work/subjects [1]" --shots 0 --json \
+    >"$work/out" || fail "subjects in two places of the list"
+"$python" -c '
+import json, sys
+tasks = json.load(sys.stdin)["tasks"]
+assert list(tasks) == ["mmlu_a", "piqa", "mmlu_b", "mmlu"], tasks
+assert tasks["mmlu"]["items"] == 2 * tasks["mmlu_a"]["items"], tasks
+' <"$work/out" || fail "subjects: $(cat "$work/out")"
 
 # the names under which the data are exported, with a stand-in for the package that fetches them
 mkdir "$work/fake" "$work/exported"

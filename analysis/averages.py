@@ -1,5 +1,6 @@
 """What averaging changes: the loss of the last average of each entry of `averages` minus the loss of its last member, in full
-precision and quantized, a panel an entry and text. Bars are paired: both are scored on the same sequences."""
+precision and quantized, a panel an entry and text. Bars are paired: both are scored on the same sequences, and replicates of
+both are calibrated on the same draws."""
 
 import numpy as np
 
@@ -32,43 +33,59 @@ def change(first, second):
     return difference.mean(), difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
 
 
-def last_member(cube, line):
-    """Names of the line's last average and of the stored checkpoint at the same place of training."""
-    names = cube.checkpoint_name.sel(model=line.model).values
+def with_deviation(cells, places, error):
+    """The error of the change of a cell's loss from the second to the first of two places along the checkpoint axis together
+    with its deviation over replicates; NaN without replicates of both."""
+    if "loss_replicate" not in cells:
+        return np.nan
+    first, second = (np.append(cells.loss.values[place], cells.loss_replicate.values[place]) for place in places)
+    moved = (first - second)[np.isfinite(first - second)]
+    return np.hypot(error, moved.std(ddof=1)) if len(moved) > 1 else np.nan
+
+
+def last_member(line):
+    """Places along the checkpoint axis of the line's last average and of the stored checkpoint at the same moment of training."""
     parent = line.parent
     there = parent.places[parent.at == line.at[-1]]
-    return (str(names[line.places[-1]]), str(names[there[-1]])) if len(there) else None
+    return (line.places[-1], there[-1]) if len(there) else None
+
+
+def changes(cube, line, bits, whole, cells):
+    """For each text: the names of the average and of its last member, the text, the change in full precision, and by method the
+    changes with both parts of their errors. whole, cells: rows_of the losses in full precision and of cells."""
+    places = last_member(line)
+    names = [str(cube.checkpoint_name.sel(model=line.model).values[place]) for place in places or ()]
+    for dataset in cube.dataset.values if places else []:
+        of = {}
+        for quantizer in cube.quantizer.values:
+            of[quantizer] = []
+            for width in bits:
+                moved, error = change(*(cells(line.model, name, dataset, width, quantizer) for name in names))
+                cell = cube.sel(model=line.model, dataset=dataset, bits=width, quantizer=quantizer)
+                of[quantizer].append((moved, error, with_deviation(cell, places, error)))
+        yield names, str(dataset), change(*(whole(line.model, name, dataset) for name in names)), of
 
 
 def draw(cube, bits):
     bits = widths(cube, bits)
-    whole, cells = rows_of(cube, "checkpoints"), rows_of(cube, "cells")
-    found = []
-    for line in (line for lines in families(cube, averages=True) for line in lines if line.average):
-        pair = last_member(cube, line)
-        for dataset in cube.dataset.values if pair else []:
-            full = change(*(whole(line.model, name, dataset) for name in pair))
-            of = {quantizer: [change(*(cells(line.model, name, dataset, width, quantizer) for name in pair)) for width in bits]
-                  for quantizer in cube.quantizer.values}
-            if np.isfinite(full[0]):
-                found.append((line, pair, str(dataset), full, of))
+    lines = [line for lines in families(cube, averages=True) for line in lines if line.average]
+    rows = rows_of(cube, "checkpoints"), rows_of(cube, "cells")
+    found = [(line, *rest) for line in lines for rest in changes(cube, line, bits, *rows) if np.isfinite(rest[2][0])]
     if not found:
         return None
     figure, panels = style.panel_grid(len(found), 4.0, 3.0)
     across = 1 + np.arange(len(bits))
-    for axes, (line, pair, dataset, full, of) in zip(panels, found):
+    for axes, (line, names, dataset, full, of) in zip(panels, found):
         axes.axhline(0, color=style.GREY, linestyle=":", linewidth=1, zorder=1)
-        axes.errorbar([0], [full[0]], yerr=[full[1]], color=style.FULL_PRECISION[0], marker=style.FULL_PRECISION[1], capsize=2)
+        style.draw_points(axes, [0], [full[0]], [full[1]], None, style.FULL_PRECISION)
         everything = [full]
         for i, (quantizer, values) in enumerate(of.items()):
-            colour, marker = style.series_of(i)
             moved = across + 0.3 * ((i + 0.5) / len(of) - 0.5)
-            axes.errorbar(moved, [v for v, _ in values], yerr=[e for _, e in values], color=colour, marker=marker,
-                          linestyle="none", capsize=2, elinewidth=1)
-            everything += values
+            style.draw_points(axes, moved, *zip(*values), style.series_of(i))
+            everything += [value[:2] for value in values]
         style.signed_log(axes, *np.array(everything).T)
         axes.set_xticks([0, *across], ["full", *(f"{width}" for width in bits)])
         axes.set(xlabel="Full precision, and bits of a code", ylabel="Change of the loss (nats a token)", xlim=(-0.5, len(bits) + 0.5))
-        style.title(axes, f"{pair[0]} − {pair[1]}", line.model, dataset)
+        style.title(axes, f"{names[0]} − {names[1]}", line.model, dataset)
     style.finish(figure, [style.handle(style.FULL_PRECISION, "full precision")] + style.quantizer_handles(cube))
     return figure

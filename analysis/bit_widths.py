@@ -29,13 +29,10 @@ def draw(cube, bits):
             y, error = cell.loss_relative.values, cell.loss_relative_stderr.values
             if not np.isfinite(y).any():
                 continue
-            colour, marker = style.series_of(i)
             moved = across + 0.3 * (k / max(len(series) - 1, 1) - 0.5)
-            axes.errorbar(moved, y, yerr=error, color=colour, marker=marker, linestyle=style.dash(line), linewidth=0.8, capsize=2,
-                          elinewidth=1, **style.marker_style(colour, line.number))
-            if spread is not None:
-                outer = 100 * spread.sel(model=line.model).isel(checkpoint=place, quantizer=i).values
-                style.draw_spread(axes, moved, y, outer, colour)
+            outer = None if spread is None else 100 * spread.sel(model=line.model).isel(checkpoint=place, quantizer=i).values
+            style.draw_points(axes, moved, y, error, outer, style.series_of(i), style.marker_style(style.series_of(i)[0], line.number),
+                              linestyle=style.dash(line), linewidth=0.8)
             drawn.append((y, error))
         style.signed_log(axes, *(np.concatenate(v) for v in zip(*drawn))) if drawn else None
         axes.set_xticks(across, [str(width) for width in bits])

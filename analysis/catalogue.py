@@ -46,7 +46,7 @@ FIGURES = [
     Figure("quantized_loss", quantized_loss.draw, "Quantized against full-precision loss",
            "One curve a run and method, in the order of training, from high losses at the right to low ones at the left; "
            "numbers are the steps of the first and the last checkpoint. The height above the dotted bisector is the added loss.",
-           f"of that height, {PAIRED}.", "evaluation", "cells that are done"),
+           f"of that height, {PAIRED}{REPLICATED}.", "evaluation", "cells that are done"),
     Figure("bit_widths", bit_widths.draw, "Relative error by bit-width, method and average",
            "The last checkpoint of each run and branch, and the last average of each entry of the sweep's averages. Points of a "
            "bit-width are moved sideways so that they do not cover each other. Where points are not told from zero, the axis is "
@@ -55,11 +55,11 @@ FIGURES = [
     Figure("methods", methods.draw, "Relative error over training, method by method",
            "CE(quantized)/CE(full precision) − 1. A panel is a method, a colour and marker a bit-width; panels with the same "
            "bit-widths have the same axes. Dotted behind: the learning rate.",
-           f"{PAIRED}.", "evaluation", "cells that are done"),
+           f"{PAIRED}{REPLICATED}.", "evaluation", "cells that are done"),
     Figure("averages", averages.draw, "What averaging changes",
            "Loss of the last average of each entry of averages minus the loss of its last member, in full precision and quantized: "
            "below zero, averaging helps.",
-           f"{PAIRED}.", "evaluation", "averages in the sweep (models[].averages)"),
+           f"{PAIRED}{REPLICATED}, the same text for both.", "evaluation", "averages in the sweep (models[].averages)"),
     Figure("agreement", agreement.draw, "Agreement of the predictions over training",
            "Mean KL divergence of the quantized model's next-token distribution from the full-precision one, and the share of positions "
            "where both put the same token first. Dotted: the learning rate.", f"{NONE}; the cube has no spread of these means.", "evaluation",
@@ -68,11 +68,12 @@ FIGURES = [
            "Checkpoint by checkpoint against the largest eigenvalue and the trace of the Hessian of the full-precision loss; a thin line "
            "joins the checkpoints in the order of training, numbers are steps, ρ is Spearman's rank correlation with its 95 % interval, "
            "without the averages, which are points of their own. Hollow markers: the eigenvalue has not converged.",
-           f"upwards, {PAIRED}; sideways, the standard error of the trace over its random probes, and of sharpness the residual "
+           f"upwards, {PAIRED}{REPLICATED}; sideways, the standard error of the trace over its random probes, and of sharpness the residual "
            "‖Hv − λv‖, within which there is an eigenvalue.", "curvature", "curvature (the sweep file's section curvature)"),
     Figure("prediction", prediction.draw, "Predicted and actual difference of loss",
            "What gradient g and Hessian H at the full-precision weights predict for the change δ of the weights, against what "
-           "quantization does to the loss on the same tokens. On the dotted line both are equal; numbers are steps.",
+           "quantization does to the loss on the same tokens. On the dotted line both are equal; numbers are steps of the method "
+           "with the greatest difference.",
            f"{NONE}: prediction and difference are exact on these tokens.", "curvature", "second-order predictions (curvature.second_order)"),
     Figure("spectral_density", spectral_density.draw, "Spectra of the Hessian",
            "Density of the eigenvalues of the Hessian of the full-precision loss by stochastic Lanczos quadrature, averaged over its runs, each node a narrow "

@@ -6,7 +6,7 @@ checkpoints with a 95 % interval; averages are points of their own, which it lea
 import numpy as np
 
 import style
-from cube import checkpoint_labels, families, widths
+from cube import checkpoint_labels, families, widths, with_replicates
 
 QUANTITIES = (("sharpness", "sharpness_residual", "Sharpness (largest eigenvalue)"),
               ("trace", "trace_stderr", "Trace of the Hessian"))
@@ -53,8 +53,9 @@ def correlation_text(name, x, y):
 
 
 def draw_points(axes, line, x, y, series, converged):
-    """x, y: pairs of values and errors. Points whose sharpness has not converged are hollow."""
-    colour, marker = series
+    """x: values and errors; y: values and both parts of their errors (the last None: there is none). Points whose sharpness
+    has not converged are hollow."""
+    colour = series[0]
     axes.plot(line.own(x[0]), line.own(y[0]), color=colour, linestyle=style.dash(line), linewidth=0.6, alpha=0.45,
               zorder=2)
     known = np.isfinite(line.own(x[0])) & np.isfinite(line.own(y[0]))
@@ -62,9 +63,9 @@ def draw_points(axes, line, x, y, series, converged):
     for these, hollow in ((known & done, False), (known & ~done, True)):
         if not these.any():
             continue
-        values = [line.own(v)[these] for v in (*x, *y)]
-        axes.errorbar(values[0], values[2], xerr=values[1], yerr=values[3], color=colour, marker=marker,
-                      linestyle="none", capsize=2, elinewidth=0.8, zorder=4, **style.marker_style(colour, line.number, hollow))
+        across, sideways, up, errors, spread = [None if v is None else line.own(v)[these] for v in (*x, *y)]
+        style.draw_points(axes, across, up, errors, spread, series, style.marker_style(colour, line.number, hollow), xerr=sideways,
+                          elinewidth=0.8)
 
 
 def stored(lines):
@@ -83,7 +84,8 @@ def draw_panel(axes, cube, lines, part, quantity):
         place -= 0.155
     for i, quantizer in enumerate(cube.quantizer.values):
         one = part.sel(quantizer=quantizer)
-        y = (100 * one.loss_relative, 100 * one.loss_relative_stderr)
+        spread = with_replicates(one, "loss_relative", "loss_relative_stderr")
+        y = (100 * one.loss_relative, 100 * one.loss_relative_stderr, None if spread is None else 100 * spread)
         for line in lines:
             draw_points(axes, line, (cube[name], cube[error]), y, style.series_of(i), converged)
         text = correlation_text(quantizer, *(np.concatenate([line.own(v) for line in stored(lines)]) for v in (cube[name], y[0])))

@@ -11,12 +11,6 @@ from cube import compact
 from style import plt
 
 
-def scatter(axes, x, y, series, errors=None, number=0, **options):
-    colour, marker = series
-    axes.errorbar(x, y, yerr=errors, color=colour, marker=marker, linestyle="none", capsize=2, elinewidth=1, zorder=4,
-                  **style.marker_style(colour, number), **options)
-
-
 def logarithmic(axes, *which):
     """Logarithmic axes with numbers at powers of ten, or at 1, 2 and 5 times those where the range is short."""
     for name in which:
@@ -47,7 +41,9 @@ def draw_law(axes, part, fit, widths):
         series, rows = style.series_of(i), part.bits == bits
         if not rows.any():
             continue
-        scatter(axes, part.tokens[rows], (part.delta * moved)[rows], series, (part.delta_stderr * moved)[rows])
+        known = part.delta_deviation > 0
+        spread = (laws.uncertainty(part) * moved).where(known)
+        style.draw_points(axes, part.tokens[rows], *((v * moved)[rows] for v in (part.delta, part.delta_stderr)), spread[rows], series)
         axes.plot(tokens, laws.value(fit.coefficients, size, tokens, bits), color=series[0], zorder=3)
         axes.plot(tokens, laws.value(laws.PUBLISHED, size, tokens, bits), color=series[0], linestyle=":", linewidth=1, zorder=2)
     good = part.delta[part.delta > 0] * moved[part.delta > 0]
@@ -105,7 +101,7 @@ def tokens_or_rate(found, points):
         across, up = partial(x[:, i], np.delete(x, i, axis=1), y)
         for k, run in enumerate(runs):
             rows = (part.family == run).to_numpy()
-            scatter(axes, across[rows], up[rows], style.series_of(k), alpha=0.8)
+            style.draw_points(axes, across[rows], up[rows], None, None, style.series_of(k), alpha=0.8)
         line = np.array([across.min(), across.max()])
         axes.plot(line, fit.coefficients[variable] * line, color=style.BLACK, zorder=5)
         low, high = next(iter(fit.intervals.values()))[variable]
@@ -136,7 +132,7 @@ def predictions(found, points):
     for axes, (name, score) in zip(panels, scores.items()):
         for i, bits in enumerate(widths):
             rows = (part.bits == bits).to_numpy() & np.isfinite(score["predicted"])
-            scatter(axes, 100 * score["predicted"][rows], 100 * actual[rows], style.series_of(i))
+            style.draw_points(axes, 100 * score["predicted"][rows], 100 * actual[rows], None, None, style.series_of(i))
         axes.plot(100 * np.array(bounds), 100 * np.array(bounds), color=style.GREY, linestyle=":", zorder=1)
         axes.set(xlim=100 * np.array(bounds), ylim=100 * np.array(bounds))
         logarithmic(axes, "x", "y")
@@ -161,7 +157,7 @@ def full_precision(found, points):
     axes, sizes = panels[0], sorted(set(part.parameters))
     for i, size in enumerate(sizes):
         rows, series = part.parameters == size, style.series_of(i)
-        scatter(axes, part.tokens[rows], part.loss[rows], series)
+        style.draw_points(axes, part.tokens[rows], part.loss[rows], None, None, series)
         tokens = np.geomspace(part.tokens[rows].min(), part.tokens[rows].max(), 50)
         axes.plot(tokens, laws.full_precision_value(fit.coefficients, size, tokens), color=series[0])
         axes.plot(tokens, laws.full_precision_value(laws.PUBLISHED_FULL, size, tokens), color=series[0], linestyle=":", linewidth=1)
@@ -180,7 +176,8 @@ FIGURES = {"fit_token_law": token_law, "fit_tokens_or_rate": tokens_or_rate, "fi
 CAPTIONS = {
     "fit_token_law": ("Token law", "Added loss over training tokens, one line a bit-width: the fit, and dotted the published law. Points of "
                       "other sizes of model are moved to one size by the fit.",
-                      "one paired standard error of the added loss over the text's sequences."),
+                      "one paired standard error of the added loss over the text's sequences; where the sweep has replicates, thin lines without "
+                      "caps add the standard deviation over calibration text."),
     "fit_tokens_or_rate": ("Tokens or learning rate", "The partial effect of each on the logarithm of the relative error, with the other held "
                            "fixed; the slope is the coefficient, a marker and colour a training run.",
                            "none; the grey wedge is the 95 % interval of the slope."),

@@ -59,15 +59,20 @@ def known_size(points, notes):
     return points[known].reset_index(drop=True)
 
 
+def uncertainty(points):
+    """Uncertainty of the added losses by text and, where there are replicates, calibration together; 0 where neither is known."""
+    return np.hypot(*(np.nan_to_num(points[name].to_numpy(float)) for name in ("delta_stderr", "delta_deviation")))
+
+
 def positive(points, notes):
     """Points whose added loss has a logarithm."""
     good = points.delta > 0
     if (~good).any():
         notes.append(f"{int((~good).sum())} points whose added loss is not positive are left out; where many are, the law is "
                      "too high at small losses")
-    unsure = good & (points.delta < 2 * points.delta_stderr)
+    unsure = good & (points.delta < 2 * uncertainty(points))
     if unsure.any():
-        notes.append(f"{int(unsure.sum())} points whose added loss is below twice its standard error count like all others")
+        notes.append(f"{int(unsure.sum())} points whose added loss is below twice its uncertainty count like all others")
     return points[good].reset_index(drop=True)
 
 
@@ -140,7 +145,7 @@ def token_law_robust(points, start, draws=0):
     y = part.delta.to_numpy(float)
     first = np.array([start.coefficients[name] for name in names])
     scatter = max(start.measures["standard deviation of ln(added loss / law)"], 1e-3)
-    unit = np.hypot(np.nan_to_num(part.delta_stderr.to_numpy(float)), scatter * np.exp(x @ first))
+    unit = np.hypot(uncertainty(part), scatter * np.exp(x @ first))
     beta, error = robust(x, y, unit, first)
     ends = {n: regression.interval(b, e, len(y) - len(names)) for n, b, e in zip(names, beta, error)}
     out = Fit("robust least squares of the added loss", dict(zip(names, map(float, beta))), {"sandwich": ends}, len(part), notes)

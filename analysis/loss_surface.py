@@ -50,7 +50,7 @@ def draw_panel(figure, axes, points):
     bar = figure.colorbar(shown, ax=axes, format="%.3g", extend="max" if known.max() > high else "neither")
     bar.locator = plt.MaxNLocator(6)
     bar.update_ticks()
-    bar.set_label(f"Loss on {points.dataset.values[0]} (nats)")
+    bar.set_label(f"Loss on {points.dataset.values[0]} (nats a token)")
     exact = points.isel(row=points.point.values != "")
     axes.plot(exact.a.values, exact.b.values, linestyle="-" if plane == "trajectory" else "none", marker="o",
               color="white", markeredgecolor=style.BLACK, linewidth=1.2, zorder=5)

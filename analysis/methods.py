@@ -3,7 +3,7 @@
 import numpy as np
 
 import style
-from cube import families, widths
+from cube import families, widths, with_replicates
 
 
 def share_axes(panels, drawn):
@@ -19,9 +19,8 @@ def share_axes(panels, drawn):
 def draw(cube, bits):
     bits = widths(cube, bits)
     groups = families(cube)
-    cells = 100 * cube[["loss_relative", "loss_relative_stderr"]].sel(bits=bits)
     there = [(lines, dataset, i) for lines in groups for dataset in cube.dataset.values for i in range(len(cube.quantizer))
-             if np.isfinite(cells.loss_relative.isel(quantizer=i).sel(dataset=dataset, model=[line.model for line in lines])).any()]
+             if np.isfinite(cube.loss_relative.sel(bits=bits).isel(quantizer=i).sel(dataset=dataset, model=[line.model for line in lines])).any()]
     if not there:
         return None
     everything = [line for lines in groups for line in lines]
@@ -29,12 +28,14 @@ def draw(cube, bits):
     figure, panels = style.panel_grid(len(there), 3.4, 2.3)
     drawn = [[] for _ in there]
     for axes, of_panel, (lines, dataset, i) in zip(panels, drawn, there):
-        part = cells.isel(quantizer=i).sel(dataset=dataset)
+        part = cube.isel(quantizer=i).sel(dataset=dataset)
         for k, width in enumerate(bits):
-            values, errors = part.loss_relative.sel(bits=width), part.loss_relative_stderr.sel(bits=width)
+            cells = part.sel(bits=width)
+            spread = with_replicates(cells, "loss_relative", "loss_relative_stderr")
             for line in lines:
-                if np.isfinite(line.own(values)).any():
-                    style.draw_curve(axes, line, unit, values, errors, style.series_of(k))
+                if np.isfinite(line.own(cells.loss_relative)).any():
+                    style.draw_curve(axes, line, unit, 100 * cells.loss_relative, 100 * cells.loss_relative_stderr, style.series_of(k),
+                                     None if spread is None else 100 * spread)
                     of_panel.append(width)
         style.draw_learning_rate(axes, lines, unit, cube, False)
         style.name_progress(axes, label)

@@ -4,13 +4,14 @@ published numbers (CSV)."""
 import numpy as np
 import pandas
 
-from cube import open_cube, parents_first, with_replicates
+from cube import open_cube, parents_first
 
 COLUMNS = {
     "model": "the training run", "family": "the run that it branches from, else itself", "checkpoint": "its name",
     "phase": "of training", "quantizer": "label of the method", "dataset": "text", "parameters": "N, without embeddings",
     "tokens": "D, training tokens", "bits": "P", "learning_rate": "at the checkpoint", "loss": "full precision, nats a token",
-    "delta": "added loss, nats a token", "delta_stderr": "its standard error, replicates included", "relative": "delta / loss",
+    "delta": "added loss, nats a token", "delta_stderr": "its standard error over the text",
+    "delta_deviation": "its standard deviation over replicates", "relative": "delta / loss",
     "sharpness": "of the full-precision loss", "trace": "of its Hessian", "distance": "norm of the change of the weights",
 }
 NEEDED = ("model", "parameters", "tokens", "bits", "delta")
@@ -41,17 +42,14 @@ def of_cube(path):
         raise ValueError(f"{path}: it has no loss_delta, so it is not a results cube of qtraj")
     like = cube.loss_delta
     source = {"parameters": "parameters_non_embedding", "tokens": "tokens", "learning_rate": "learning_rate",
-              "loss": "baseline_loss", "delta": "loss_delta", "delta_stderr": "loss_delta_stderr", "relative": "loss_relative",
+              "loss": "baseline_loss", "delta": "loss_delta", "delta_stderr": "loss_delta_stderr",
+              "delta_deviation": "loss_delta_replicate_std", "relative": "loss_relative",
               "sharpness": "sharpness", "trace": "trace", "distance": "weight_distance", "status": "status", "kind": "kind",
               "phase": "phase", "checkpoint": "checkpoint_name", "model": "model", "bits": "bits", "quantizer": "quantizer",
               "dataset": "dataset"}
     # Every variable in the order of the axes of `like`.
     frame = pandas.DataFrame({column: variable(cube, name, like).transpose(*like.dims).values.ravel()
                               for column, name in source.items()})
-    spread = with_replicates(cube, "loss_delta", "loss_delta_stderr")
-    if spread is not None:  # a point moves with the calibration text too
-        whole = spread.transpose(*like.dims).values.ravel()
-        frame["delta_stderr"] = np.where(np.isfinite(whole), whole, frame.delta_stderr)
     frame["family"] = frame.model.map(roots(cube))
     average = frame.kind == "average"
     diverged = ~average & (frame.status == 1) & ~np.isfinite(frame.delta)

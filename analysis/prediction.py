@@ -1,5 +1,5 @@
-"""What gradient and Hessian say of each cell's loss, against what it is: a row a model, a panel a width. Labels are
-steps."""
+"""What gradient and Hessian say of each cell's loss, against what it is: a row a model, a panel a width. Labels are the
+steps of the method with the greatest difference."""
 
 import numpy as np
 
@@ -32,13 +32,22 @@ def draw_panel(axes, cube, lines, width):
 
 
 def label_panel(axes, cube, lines, width):
-    points, labels = [], []
-    for quantizer in cube.quantizer.values:
-        cells = cube.sel(bits=width, quantizer=quantizer)
+    """Steps of the method with the greatest difference, beside the bisector and where there is space."""
+    part = cube.sel(bits=width)
+    highest = max(part.quantizer.values, key=lambda name: np.nan_to_num(part.true_difference.sel(quantizer=name).max().item(), nan=-1))
+    points, labels, others = [], [], []
+    for quantizer in part.quantizer.values:
+        cells = part.sel(quantizer=quantizer)
         for line in lines:
-            points += zip(line.own(predictions(cells)[0][0]), line.own(cells.true_difference))
-            labels += checkpoint_labels(cube, line)
-    style.label_points(axes, points, labels, first=(len(points) - 1,))
+            full, alone = (list(zip(line.own(predicted), line.own(cells.true_difference))) for predicted, _ in predictions(cells))
+            others += alone
+            if quantizer == highest:
+                points += full
+                labels += checkpoint_labels(cube, line)
+            else:
+                others += full
+    others += [(x, x) for x in np.linspace(*axes.get_xlim(), 60)]  # the bisector
+    style.label_points(axes, points, labels, first=(len(points) - 1,), avoid=others)
 
 
 def draw(cube, bits):
@@ -53,8 +62,8 @@ def draw(cube, bits):
         for axes, width in zip(row, bits):
             draw_panel(axes, cube, lines, width)
             style.title(axes, lines[0].model, f"{width} bits")
-            axes.set_xlabel("Predicted difference of loss (nats)")
-        row[0].set_ylabel("True difference of loss (nats)")
+            axes.set_xlabel("Predicted difference (nats a token)")
+        row[0].set_ylabel("True difference of loss (nats a token)")
     handles = style.quantizer_handles(cube)
     handles += [plt.Line2D([], [], color=style.GREY, linestyle="none", marker="o", label=name,
                            **style.marker_style(style.GREY, hollow=hollow))

@@ -1,20 +1,22 @@
 """Loss of the quantized model against the loss at full precision, a row a model and text, a column a bit-width, one curve a
-run and method in training order. The distance above the bisector is the added loss; bars are its paired standard error."""
+run and method in training order. The distance above the bisector is the added loss, and the bars are its."""
 
 import numpy as np
 
 import style
-from cube import checkpoint_labels, families, widths
+from cube import checkpoint_labels, families, widths, with_replicates
 
 
-def draw_line(axes, line, base, loss, errors, series):
-    colour, marker = series
-    (_, x), (_, y), (_, bars) = line.curve(base), line.curve(loss), line.curve(errors)
+def draw_line(axes, line, base, cells, series):
+    colour = series[0]
+    (_, x), (_, y) = line.curve(base), line.curve(cells.loss)
+    bars = [None if part is None else line.curve(part)[1]
+            for part in (cells.loss_delta_stderr, with_replicates(cells, "loss_delta", "loss_delta_stderr"))]
     axes.plot(x, y, color=colour, linestyle=style.dash(line), linewidth=1, alpha=0.7, zorder=3)
     known = np.isfinite(x) & np.isfinite(y)
     known[0] &= line.fork < 0  # a branch starts without a marker on the run that it left
-    axes.errorbar(x[known], y[known], yerr=bars[known], color=colour, marker=marker, linestyle="none", capsize=2, elinewidth=1,
-                  zorder=4, **style.marker_style(colour, line.number))
+    style.draw_points(axes, x[known], y[known], *(None if part is None else part[known] for part in bars), series,
+                      style.marker_style(colour, line.number))
 
 
 def label_panel(axes, cube, lines, part):
@@ -44,7 +46,7 @@ def draw(cube, bits):
                 cells = part.sel(bits=width).isel(quantizer=i)
                 for line in lines:
                     if np.isfinite(line.own(cells.loss)).any():
-                        draw_line(axes, line, part.baseline_loss, cells.loss, cells.loss_delta_stderr, style.series_of(i))
+                        draw_line(axes, line, part.baseline_loss, cells, style.series_of(i))
             if np.isfinite(base).any():
                 ends = [np.nanmin(base), np.nanmax(base)]
                 axes.plot(ends, ends, color=style.GREY, linestyle=":", zorder=1)

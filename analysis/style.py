@@ -6,6 +6,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
+from matplotlib.collections import LineCollection  # noqa: E402
 from matplotlib.ticker import MaxNLocator  # noqa: E402
 from matplotlib.transforms import Bbox  # noqa: E402
 
@@ -91,24 +92,27 @@ def marker_style(colour, number=0, hollow=False):
     return {"markerfacecolor": colour, "markeredgecolor": colour}
 
 
-def draw_spread(axes, x, y, spread, colour):
-    """The outer part of error bars: thin, without caps. spread None or NaN: there is none."""
+def draw_points(axes, x, y, errors, spread, series, look=None, **options):
+    """Markers with both parts of their error bars: `errors` over the text, with caps, and around them `spread`, which has the
+    deviation over replicates too (cube.with_replicates), thin and without caps. Either may be None or NaN: there is none. look:
+    a marker_style other than the filled one."""
+    colour, marker = series
+    options = {"linestyle": "none", "capsize": 2, "elinewidth": 1, "zorder": 4} | options
+    axes.errorbar(x, y, yerr=errors, color=colour, marker=marker, **options, **(look or marker_style(colour)))
     if spread is not None and np.isfinite(spread).any():
         axes.errorbar(x, y, yerr=spread, color=colour, linestyle="none", capsize=0, elinewidth=0.6, zorder=3)
 
 
 def draw_curve(axes, line, unit, values, errors, series, spread=None):
-    """One trajectory with its error bars (errors None: none) and their outer part. A branch is dashed, and it starts
-    without a marker on the run that it left."""
-    colour, marker = series
+    """One trajectory with both parts of its error bars (None: there is none). A branch is dashed, and it starts without a
+    marker on the run that it left."""
+    colour = series[0]
     x, y = line.curve(values)
     axes.plot(x / unit, y, color=colour, linestyle=dash(line), zorder=3)
     known = np.isfinite(y)
     known[0] &= line.fork < 0
-    bars = None if errors is None else line.curve(errors)[1][known]
-    axes.errorbar(x[known] / unit, y[known], yerr=bars, color=colour, marker=marker, linestyle="none", capsize=2,
-                  elinewidth=1, zorder=4, **marker_style(colour, line.number))
-    draw_spread(axes, x[known] / unit, y[known], None if spread is None else line.curve(spread)[1][known], colour)
+    bars = [None if part is None else line.curve(part)[1][known] for part in (errors, spread)]
+    draw_points(axes, x[known] / unit, y[known], *bars, series, marker_style(colour, line.number))
 
 
 def signed_log(axes, values, errors):
@@ -241,15 +245,23 @@ PLACES = [((6, 4), "left", "bottom"), ((6, -4), "left", "top"), ((-6, 4), "right
           ((0, 7), "center", "bottom"), ((0, -7), "center", "top"), ((8, 0), "left", "center"), ((-8, 0), "right", "center")]
 
 
+def bars_of(axes):
+    """The boxes in pixels that error bars take."""
+    segments = [segment for lines in axes.collections if isinstance(lines, LineCollection) for segment in lines.get_segments()]
+    ends = [axes.transData.transform(segment) for segment in segments if len(segment) == 2 and np.isfinite(segment).all()]
+    return [Bbox([end.min(axis=0) - 1, end.max(axis=0) + 1]) for end in ends]
+
+
 def label_points(axes, points, labels, first=(), avoid=(), padding=0):
     """Labels as many of the points (x, y) as there is space for, those of `first` before the others: inside the axes,
-    over no other label, no point, and none of the points in `avoid`. Call it when the layout is final."""
+    over no other label, no point, none of the points in `avoid` and no error bar. Call it when the layout is final."""
     points = [(x, y) for x, y in points]
     renderer = axes.figure.canvas.get_renderer()
     inside = axes.get_window_extent(renderer)
     at = [axes.transData.transform(point) for point in points]
     marks = at + [axes.transData.transform(point) for point in avoid]
     taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in marks if np.isfinite([x, y]).all()]
+    taken += bars_of(axes)
     order = [i % len(points) for i in first] + list(range(len(points)))
     for i in dict.fromkeys(order):
         if not np.isfinite(at[i]).all():

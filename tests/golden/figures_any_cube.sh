@@ -35,22 +35,55 @@ assert spearman(x, 0 * x) == (None, None)
 tied = spearman(np.array([1, 2, 2, 3.0]), np.array([1, 3, 3, 2.0]))[0]
 assert abs(tied - 1 / 3) < 1e-12, tied
 PY
-PYTHONPATH=$SOURCE/analysis "$python" - "$work/cubes/one.h5" <<'PY' || fail "error bars and points of a cube with replicates"
+PYTHONPATH=$SOURCE/analysis "$python" - "$work/cubes/one.h5" "$work/cubes/averages.h5" <<'PY' || fail "error bars and points of a cube with replicates"
 import sys
 import matplotlib
 import numpy as np
 matplotlib.use("Agg")
-import points, relative_error
+import averages, catalogue, fits, fit_figures, laws, points
 from cube import open_cube
+
+
+def bars_of(figure):
+    """Half the height of each error bar, and its linewidth."""
+    return {(round(float(np.ptp(s[:, 1])) / 2, 7), float(c.get_linewidth()[0]))
+            for axes in figure.axes for c in axes.collections for s in c.get_segments() if np.size(s) and np.ptp(s[:, 0]) == 0}
+
+
+def has(figure, inner, outer, name):
+    """Both parts of each error bar are drawn, the outer one thinner."""
+    drawn = bars_of(figure)
+    widths = [{width for height, width in drawn if np.isclose(height, half, atol=2e-7)} for half in (*inner, *outer)]
+    assert all(widths), (name, drawn, inner, outer)
+    assert all(0.6 in some for some in widths[len(inner):]), (name, widths)
+
+
+# every figure of cells with error bars: those over the text, and around them those with the deviation over replicates
 cube = open_cube(sys.argv[1])
-stderr, std = (cube[f"loss_relative{end}"].sel(bits=3, quantizer="gptq").values.ravel() for end in ("_stderr", "_replicate_std"))
-figure = relative_error.draw(cube, [3, 4])
-bars = [{round(float(np.ptp(s[:, 1])) / 200, 9) for c in axes.collections for s in c.get_segments()} for axes in figure.axes]
-assert set(np.round(stderr, 9)) <= bars[0] and set(np.round(np.hypot(stderr, std), 9)) <= bars[0], bars[0]
+shown = {"relative_error": ("relative", 100), "validation_loss": ("delta", 1), "quantized_loss": ("delta", 1), "methods": ("relative", 100),
+         "curvature": ("relative", 100), "bit_widths": ("relative", 100)}
+for name, (what, scale) in shown.items():
+    stderr, std = (scale * cube[f"loss_{what}{end}"].sel(bits=3, quantizer="gptq").values.ravel() for end in ("_stderr", "_replicate_std"))
+    last = slice(-1, None) if name == "bit_widths" else slice(None)
+    has(catalogue.BY_NAME[name].draw(cube, [3, 4]), stderr[last], np.hypot(stderr, std)[last], name)
 frame, _ = points.of_cube(sys.argv[1])
+frame["family"] = frame.model
 gptq = frame[(frame.quantizer == "gptq") & (frame.bits == 3)]
-assert np.allclose(gptq.delta_stderr, gptq.delta * np.hypot(0.05, 0.3)), gptq
+assert np.allclose(laws.uncertainty(gptq), gptq.delta * np.hypot(0.05, 0.3)), gptq
 rtn = frame[frame.quantizer == "rtn"]
-assert np.allclose(rtn.delta_stderr, 0.05 * rtn.delta), rtn
+assert np.allclose(laws.uncertainty(rtn), 0.05 * rtn.delta), rtn
+has(fit_figures.token_law({"token law": {"gptq, wikitext": fits.law_of(frame[frame.quantizer == "gptq"].reset_index(drop=True), 0)}}, frame),
+    gptq.delta_stderr, laws.uncertainty(gptq), "fit_token_law")
+
+# the change of an average: its deviation is that of the difference, replicate by replicate
+cube = open_cube(sys.argv[2])
+line = [line for lines in averages.families(cube, averages=True) for line in lines if line.average][0]
+rows = averages.rows_of(cube, "checkpoints"), averages.rows_of(cube, "cells")
+(_, _, _, of), = averages.changes(cube, line, [2, 3], *rows)
+places = averages.last_member(line)
+added = cube.loss_delta.sel(bits=2, quantizer="gptq").isel(model=0, dataset=0).values[list(places)]
+_, error, whole = of["gptq"][0]
+assert np.isclose(whole, np.hypot(error, 0.3 * abs(added[0] - added[1]))) and np.isnan(of["gptq"][1][2]) and np.isnan(of["rtn"][0][2]), of
+has(averages.draw(cube, [2, 3]), [error], [whole], "averages")
 PY
 finish

@@ -40,7 +40,7 @@ def made_points(rng, noise, families=SIZES):
     """Those points of some runs, with noise of the logarithm of the added loss."""
     points = EXACT[EXACT.family.isin(families)].reset_index(drop=True)
     points["delta"] *= np.exp(noise * rng.standard_normal(len(points)))
-    return points.assign(delta_stderr=0.02 * points.delta, relative=points.delta / 3)
+    return points.assign(delta_stderr=0.02 * points.delta, delta_deviation=np.nan, relative=points.delta / 3)
 
 
 def with_effects(rows, rng, shared):

@@ -8,7 +8,7 @@ many.h5            40 checkpoints of a model with a long name, a spectrum and pe
 unconverged.h5     curvature whose sharpness has not converged at some checkpoints; no learning rates, only steps
 names.h5           checkpoints of which only the names are known
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
-averages.h5        a run with two series of averages and the losses of sequences
+averages.h5        a run with two series of averages and the losses of sequences; replicates as in one.h5
 odd.h5             names and messages with the characters of HTML and of formulas, failed and pending cells
 """
 
@@ -87,10 +87,12 @@ def cube_of(runs, methods=METHODS, bits=(3, 4), datasets=("wikitext",), seed=0):
 
 
 def with_replicates(cube):
-    """Deviations over replicates of the last method at the lowest bit-width."""
+    """Replicates of the last method at the lowest bit-width, with a deviation of 0.3 times the added loss."""
+    there = (cube.quantizer == cube.quantizer[-1]) & (cube.bits == cube.bits[0])
     for name in ("loss_relative", "loss_delta"):
-        there = (cube.quantizer == cube.quantizer[-1]) & (cube.bits == cube.bits[0])
         cube[f"{name}_replicate_std"] = (0.3 * cube[name]).where(there)
+    steps = xr.DataArray([-0.3, 0.3], dims="replicate", coords={"replicate": [1, 2]})  # and 0, the cell
+    cube["loss_replicate"] = (cube.loss + cube.loss_delta * steps).where(there).transpose(*cube.loss.dims[:4], "replicate", "dataset")
     return cube
 
 
@@ -218,7 +220,7 @@ def main():
     names["step"] = names.step * np.nan
     write(folder, "names", names)
     first = cube_of(runs[:1])
-    averaged, groups = with_averages(cube_of([run("SmolLM3-3B", 9)], bits=(2, 3, 4, 8)))
+    averaged, groups = with_averages(with_replicates(cube_of([run("SmolLM3-3B", 9)], bits=(2, 3, 4, 8))))
     write(folder, "averages", averaged, **groups)
     write(folder, "odd", odd())
     write(folder, "surfaces", first, surfaces=surfaces_of("SmolLM3-3B", [str(n) for n in first.checkpoint_name.values[0]]))

@@ -1,8 +1,9 @@
-/* What is doubtful about the texts of a plan: sequences longer than a model's positions, evaluation
- * sequences that also calibrate. */
+/* What is doubtful about a plan: sequences longer than a model's positions, evaluation sequences
+ * that also calibrate, rotations of dimensions for which none is known. */
 #include "group/input_warnings.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
+#include "quant/rotation.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdio.h>
@@ -115,6 +116,35 @@ done:
     return st;
 }
 
+/* name = the first linear of the stage in the first block. */
+static void linear_name(const struct spec *s, int stage, char *name, size_t size)
+{
+    const int role[STAGE_N] = {[STAGE_QKV] = s->fused ? ROLE_QKV : ROLE_Q,
+                               [STAGE_O] = ROLE_O,
+                               [STAGE_UP] = s->gated ? ROLE_GATE : ROLE_UP,
+                               [STAGE_DOWN] = ROLE_DOWN};
+    snprintf(name, size, "%s0.%s.weight", s->arch->layers, s->arch->linear[role[stage]]);
+}
+
+/* Each quantizer that wants a rotation, once, with the first linear that has none. */
+static void warn_rotations(const struct plan *p, int64_t model)
+{
+    const struct plan_model *m = &p->costs.models[model];
+    for (int64_t i = 0; m->known && i < p->sweep->n_methods; i++) {
+        const struct method_entry *method = &p->sweep->methods[i];
+        for (int stage = 0; stage < STAGE_N; stage++) {
+            char name[200];
+            struct err e = {0};
+            if (rotation_check(&method->options, m->sizes.cols[stage], &e) == OK) continue;
+            linear_name(&m->sizes.spec, stage, name, sizeof name);
+            log_warn("%s: its cells of %s will fail: %s: %s", p->sweep->models[model].name,
+                     method->name, name, e.text);
+            err_clear(&e);
+            break;
+        }
+    }
+}
+
 /* --- all --- */
 
 static bool follows_positions(const struct plan *p)
@@ -147,6 +177,7 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
                  (long long)positions);
     warn_lengths(&v, read ? &in : NULL, positions);
     TRY(warn_curvature(p, cache, &v, model, e));
+    warn_rotations(p, model);
     if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
         TRY(warn_of_overlap(&v, &in, e));
     if (read) *last = in;

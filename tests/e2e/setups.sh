@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Set-ups that would mislead speak: sequences longer than the model's positions, evaluation sequences that also calibrate,
-# patterns of --only that match nothing. And a trajectory table with columns of the user's own, from the journal to the cube.
+# rotations that the model's dimensions do not have, patterns of --only that match nothing. And a trajectory table with columns of the user's own, from the journal to the cube.
 . "$SOURCE/tests/tools/lib.sh"
 
 quickstart_sweep '1p;/step001200/p' <<SWEEP
@@ -59,6 +59,14 @@ echo "too short" >"$work/few.txt"
 expect 0 "$work/none.txt: No such file" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/none.txt"
 expect 0 "$work/none.json: no such tokenizer" plan "$work/sweep.yaml" --set "models[0].tokenizer=$work/none.json"
 expect 0 "its cells will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/few.txt"
+# A rotation that no Hadamard matrix gives: 184 = 8 * 23 inputs of the MLP's last linear.
+mkdir -p "$work/odd/step001200"
+sed 's/"intermediate_size": *[0-9]*/"intermediate_size": 184/' "$quickstart/trajectory/step001200/config.json" >"$work/odd/step001200/config.json"
+rotated='methods=[{method: rtn, group_size: 64}, {name: rotated, method: rtn, rotation: hadamard}]'
+expect 0 "quickstart: its cells of rotated will fail: model.layers.0.mlp.down_proj.weight: rotation: no Hadamard matrix of order 184" \
+    plan "$work/sweep.yaml" --set "models[0].path=$work/odd/{checkpoint}" --set "$rotated" --set 'evaluation[1].skip=8'
+[ "$(grep -c 'will fail' "$work/err")" = 1 ] || fail "one quantizer is rotated: $(cat "$work/err")"
+expect 0 "" plan "$work/sweep.yaml" --set "$rotated" --set 'evaluation[1].skip=8'
 qtraj plan "$work/sweep.yaml" --set "models[0].path=$work/no/{checkpoint}" || fail "plan: $(cat "$work/err")"
 grep -qF "quickstart: no config.json in $work/no/step" "$work/out" || fail "plan: $(cat "$work/out")"
 grep -q " s on one worker" "$work/out" && fail "a total of unknown costs: $(cat "$work/out")"

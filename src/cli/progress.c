@@ -15,6 +15,7 @@ static const struct {
 } kinds[PROGRESS_KINDS] = {[PROGRESS_CELLS] = {"cell", "cells"},
                            [PROGRESS_REPLICATES] = {"replicate", "replicates"},
                            [PROGRESS_CURVATURE] = {"curvature", "curvature"},
+                           [PROGRESS_MOVEMENT] = {"movement", "movement"},
                            [PROGRESS_POINTS] = {"point", "points"}};
 
 static void failure_free(struct progress_failure *f)
@@ -64,7 +65,8 @@ static enum status which_of(const json_t *record, char **out, struct err *e)
         return mem_format(out, e, "%s %lld replicate %lld", quantizer, bits,
                           (long long)json_integer_value(replicate));
     if (quantizer) return mem_format(out, e, "%s %lld", quantizer, bits);
-    if (progress_kind_of(type) == PROGRESS_CURVATURE) return mem_string(out, type, e);
+    const int kind = progress_kind_of(type);
+    if (kind == PROGRESS_CURVATURE || kind == PROGRESS_MOVEMENT) return mem_string(out, type, e);
     return OK;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/run_losses.h"
 #include "measure/curvature.h"
+#include "measure/movement.h"
 #include "measure/second_order.h"
 #include "results/results.h"
 #include "util/clock.h"
@@ -54,6 +55,7 @@ static bool part_done(const struct run_delivered *d, struct visit *v, int64_t pi
 {
     const struct second_order_task *so = v->task[PART_SECOND_ORDER];
     const struct curvature_task *curvature = v->task[PART_CURVATURE];
+    const struct movement_task *movement = v->task[PART_MOVEMENT];
     if (piece == 0)
         return v->cells_only || is_done(d, "checkpoint", v->key, so && so->critical, &v->scored);
     if (piece <= v->n_variants) {
@@ -61,7 +63,8 @@ static bool part_done(const struct run_delivered *d, struct visit *v, int64_t pi
         if (one->replicate > 0) return has(d, "replicate", one->key);
         return is_done(d, "cell", one->key, so != NULL, &one->scored);
     }
-    return curvature && has(d, "curvature", curvature->key);
+    if (curvature && piece == 1 + v->n_variants) return has(d, "curvature", curvature->key);
+    return movement && has(d, "movement", movement->key);
 }
 
 void run_losses_settle(const struct run_delivered *d, struct visit *v, struct sched_loss *loss)

@@ -271,6 +271,7 @@ void run_master_start(struct run_master *m)
                    (const int64_t[PROGRESS_KINDS]){[PROGRESS_CELLS] = v->n_cells,
                                                    [PROGRESS_REPLICATES] = v->n_replicates,
                                                    [PROGRESS_CURVATURE] = v->n_curvature,
+                                                   [PROGRESS_MOVEMENT] = v->n_movement,
                                                    [PROGRESS_POINTS] = v->n_points});
     m->cube_written = clock_seconds();
     if (v->n_cells || v->n > v->n_points)
@@ -289,6 +290,9 @@ void run_master_start(struct run_master *m)
     if (v->n_curvature)
         log_info("curvature of %lld checkpoint%s to do", (long long)v->n_curvature,
                  quantity_plural(v->n_curvature));
+    if (v->n_movement)
+        log_info("movement of %lld checkpoint%s to do", (long long)v->n_movement,
+                 quantity_plural(v->n_movement));
     if (v->n_points)
         log_info("%lld point%s of surfaces to do", (long long)v->n_points,
                  quantity_plural(v->n_points));

@@ -229,6 +229,8 @@ struct sweep {
     int64_t n_evaluations;
     struct data_options *evaluations;
     struct curvature_section curvature;
+    char
+        *movement; /* label of the method whose grid movement is compared with; NULL: no movement */
     int64_t n_surfaces;
     struct surface_entry *surfaces;
     int64_t n_exports;

@@ -11,6 +11,7 @@ const char *const pace_words[PART_N] = {[PART_CELLS] = "cells",
                                         [PART_EXPORT] = "export",
                                         [PART_SECOND_ORDER] = "second order",
                                         [PART_CURVATURE] = "curvature",
+                                        [PART_MOVEMENT] = "movement",
                                         [PART_SURFACE] = "a point"};
 
 /* The clock of the part in hand runs on from now. */

@@ -1,5 +1,5 @@
-/* part: one kind of work in a visit: its cells, their second order, curvature, or a point of a
- * surface. Each is one const struct and one line in the table of visit/parts.c.
+/* part: one kind of work in a visit: its cells, their second order, curvature, movement, or a
+ * point of a surface. Each is one const struct and one line in the table of visit/parts.c.
  *
  * A visit is a source of weights and parts. The parts run one after the other in the order of the
  * table, each on all ranks of the group; they share the context. */

@@ -13,7 +13,15 @@ struct quant_grids;
 struct saved;
 
 /* The parts of a visit, in the order in which they run (visit/parts.c has the table). */
-enum part_id { PART_CELLS, PART_EXPORT, PART_SECOND_ORDER, PART_CURVATURE, PART_SURFACE, PART_N };
+enum part_id {
+    PART_CELLS,
+    PART_EXPORT,
+    PART_SECOND_ORDER,
+    PART_CURVATURE,
+    PART_MOVEMENT,
+    PART_SURFACE,
+    PART_N
+};
 
 /* Everything that a worker needs to know about a visit. */
 struct visit {

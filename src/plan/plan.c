@@ -272,6 +272,36 @@ done:
     return st;
 }
 
+/* key = that of the movement from the checkpoint before c, whose weights make c's recipe; "": there
+ * is none. */
+static enum status movement_key(const struct plan *p, const struct plan_checkpoint *c,
+                                const char *made, char key[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    const struct model_entry *m = &p->sweep->models[c->model];
+    const struct method_entry *grid = plan_movement_grid(p->sweep);
+    const struct plan_checkpoint *before = plan_before(p, c);
+    char *recipe = NULL;
+    key[0] = '\0';
+    if (!grid || !before) return OK;
+    TRY(weights_recipe(&before->weights, &recipe, e));
+    json_t *bits = json_array();
+    for (int64_t i = 0; i < grid->n_bits; i++)
+        json_array_append_new(bits, json_integer((json_int_t)grid->bits[i]));
+    const struct quant_options *o = &grid->options;
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s*, s:s, s:s*, s:s, s:I, s:b, s:f, s:i, s:o}",
+                              "movement", 1, "model", m->name, "checkpoint",
+                              m->rows[c->row].checkpoint, "recipe", made, "before",
+                              m->rows[before->row].checkpoint, "recipe_before",
+                              recipe[0] ? recipe : NULL, "grid", grid->name, "group_size",
+                              (json_int_t)o->group_size, "symmetric", o->symmetric, "range_search",
+                              o->range_search, "scale_dtype", o->scale_dtype, "bits", bits),
+                    key, e));
+done:
+    free(recipe);
+    return st;
+}
+
 /* The settings that are part of checkpoints' keys. */
 struct identities {
     json_t *evaluations, *curvature;
@@ -307,6 +337,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                                   warm ? before ? before->curvature_key : "" : NULL, "recipe",
                                   made),
                         c->curvature_key, e));
+    TRY(movement_key(p, c, made, c->movement_key, e));
 done:
     free(recipe);
     return st;
@@ -373,13 +404,15 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
     char *recipe = NULL;
     TRY(weights_recipe(&c->weights, &recipe, e));
     json_array_append_new(list,
-                          json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:o*}",
+                          json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:s*, "
+                                    "s:o*}",
                                     "name", row->checkpoint, "step", (json_int_t)row->step,
                                     "tokens", json_number_new(row->tokens), "learning_rate",
                                     json_number_new(row->learning_rate), "phase", row->phase,
                                     "kind", row->average ? "average" : "stored", "recipe", recipe,
                                     "average", average, "key", c->key, "curvature_key",
-                                    c->curvature_key[0] ? c->curvature_key : NULL, "columns",
+                                    c->curvature_key[0] ? c->curvature_key : NULL, "movement_key",
+                                    c->movement_key[0] ? c->movement_key : NULL, "columns",
                                     plan_columns_of(columns, p->sweep, c->model, c->row)));
 done:
     free(recipe);

@@ -5,9 +5,9 @@
  * results of a smaller one: the names of model and checkpoint, the tokenizer, the evaluation texts
  * and how they are cut; for a variant the method, its bits, the options that concern it and, if it
  * calibrates, the calibration text; for curvature its options, text and seed, without the
- * evaluation. Labels of quantizers are not included. Weights are not included either, because they
- * may not be on disk yet: a run compares their digest with the recorded one and recomputes a
- * changed checkpoint. */
+ * evaluation; for movement the checkpoint before and the options of the grid. Labels of quantizers
+ * are not included. Weights are not included either, because they may not be on disk yet: a run
+ * compares their digest with the recorded one and recomputes a changed checkpoint. */
 #pragma once
 #include "config/sweep.h"
 #include "memory/cost.h"
@@ -39,6 +39,7 @@ struct plan_checkpoint {
     struct weights weights;
     char key[HASH_HEX];
     char curvature_key[HASH_HEX]; /* "": not requested */
+    char movement_key[HASH_HEX];  /* "": not requested, or no checkpoint before it */
 };
 
 struct plan_surface {
@@ -167,7 +168,7 @@ struct plan_visit {
  * per surface point. view: finished results; NULL: none. Free *out with plan_visits_free.
  * ERR_NOMEM, ERR_FORMAT. */
 struct plan_visits {
-    int64_t n, n_cells, n_replicates, n_points, n_curvature;
+    int64_t n, n_cells, n_replicates, n_points, n_curvature, n_movement;
     int64_t n_completions;     /* cells that are scored and lack their prediction */
     int64_t n_exports;         /* cells whose models are written */
     struct plan_visit *visits; // (n)

@@ -1,4 +1,4 @@
-/* Which cells, curvature and points a run takes (--only), and what is wrong with that choice. */
+/* Which cells, measurements and points a run takes (--only), and what is wrong with that choice. */
 #include "options/nearest.h"
 #include "plan/plan_internal.h"
 #include "util/choice.h"
@@ -34,7 +34,7 @@ bool plan_checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *
            chosen(choice, "checkpoint", m->rows[c->row].checkpoint);
 }
 
-bool plan_curvature_chosen(const struct plan_choice *choice)
+bool plan_measures_chosen(const struct plan_choice *choice)
 {
     return !names(choice, "bits") && !names(choice, "quantizer");
 }
@@ -158,7 +158,8 @@ static bool chooses_any(const struct plan *p, const struct plan_choice *of)
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
         if (plan_checkpoint_chosen(p, c, choice) &&
-            (variant || (c->curvature_key[0] && plan_curvature_chosen(choice))))
+            (variant ||
+             ((c->curvature_key[0] || c->movement_key[0]) && plan_measures_chosen(choice))))
             return true;
     }
     return false;

@@ -47,6 +47,8 @@ bool plan_is_away(const struct plan *p, const struct plan_checkpoint *c);
 /* Where the weights of a model's row come from; *out is freed with options_free(&weights_table). */
 MUST_USE enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
                                        struct weights *out, struct err *e);
+/* The method whose grid movement is compared with; NULL: none is requested. */
+const struct method_entry *plan_movement_grid(const struct sweep *s);
 /* The checkpoint before c in training, or the average before c of the same entry; NULL: none. */
 const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c);
 
@@ -101,11 +103,11 @@ json_t *plan_columns_of(const json_t *columns, const struct sweep *s, int64_t mo
 /* --- plan_choice.c --- */
 /* Whether that visit of the whole plan is in the part that the choice asks for. */
 bool plan_part_has(const struct plan_choice *choice, int64_t visit);
-/* Whether the choice takes something of the checkpoint; of each such checkpoint its curvature, the
- * variant; points of the surface. */
+/* Whether the choice takes something of the checkpoint; of each such checkpoint its curvature and
+ * its movement, the variant; points of the surface. */
 bool plan_checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *c,
                             const struct plan_choice *choice);
-bool plan_curvature_chosen(const struct plan_choice *choice);
+bool plan_measures_chosen(const struct plan_choice *choice);
 bool plan_variant_chosen(const struct plan_variant *v, const struct plan_choice *choice);
 bool plan_surface_chosen(const struct plan_surface *s, const struct plan_choice *choice);
 

@@ -1,6 +1,7 @@
 /* What a plan's visits need of what `stage` fetches, and in which order they are handed out then.
  */
 #include "measure/curvature.h"
+#include "measure/movement.h"
 #include "measure/second_order.h"
 #include "measure/surface.h"
 #include "plan/plan_internal.h"
@@ -165,11 +166,13 @@ static enum status add_sources(struct job *j, const struct visit *v, json_t *ite
 {
     const struct second_order_task *second = v->task[PART_SECOND_ORDER];
     const struct curvature_task *curvature = v->task[PART_CURVATURE];
+    const struct movement_task *movement = v->task[PART_MOVEMENT];
     const struct surface_task *surface = v->task[PART_SURFACE];
     PASS(add_weights(j, &v->weights, items, paths, e));
     if (second) PASS(add_weights(j, &second->previous, items, paths, e));
     for (int64_t i = 0; curvature && i < curvature->n_before; i++)
         PASS(add_weights(j, &curvature->before[i].weights, items, paths, e));
+    if (movement) PASS(add_weights(j, &movement->before, items, paths, e));
     for (int64_t i = 0; surface && i < surface->n; i++)
         PASS(add_weights(j, &surface->parts[i], items, paths, e));
     return OK;

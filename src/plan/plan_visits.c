@@ -1,6 +1,7 @@
 /* Finds the missing cells and makes the visits that compute them. */
 #include "group/weights_greedy.h"
 #include "measure/curvature.h"
+#include "measure/movement.h"
 #include "measure/second_order.h"
 #include "measure/warm.h"
 #include "plan/plan_internal.h"
@@ -50,14 +51,19 @@ bool plan_inputs_changed(const json_t *record, const char *field, const struct v
     return strcmp(now, seen) != 0;
 }
 
-/* True if the folder's weights differ from the record's. False if the folder does not exist (any
- * more). */
-static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
+/* True if the folder's weights differ from those whose digest that field of the record's provenance
+ * is. False if the folder does not exist (any more). */
+static bool weights_differ(const struct plan_checkpoint *c, const json_t *record, const char *field)
 {
-    const char *recorded = json_text(json_object_get(record, "provenance"), "weights_hash", "");
+    const char *recorded = json_text(json_object_get(record, "provenance"), field, "");
     char now[HASH_HEX];
     return recorded[0] && weights_present(&c->weights) &&
            weights_hash(&c->weights, now, NULL) == OK && strcmp(now, recorded) != 0;
+}
+
+static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
+{
+    return weights_differ(c, record, "weights_hash");
 }
 
 enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
@@ -219,12 +225,28 @@ static enum status add_second_order(const struct plan *p, const struct plan_chec
     return mem_string(&t->identity, p->lengths[c ? c->model : 0].second_order, e);
 }
 
+/* Of weights before only the fields that are the same for all checkpoints, if c is NULL. */
+static enum status add_movement(const struct plan *p, const struct plan_checkpoint *c, void **task,
+                                struct err *e)
+{
+    struct movement_task *t = NULL;
+    PASS(mem_zero(&t, 1, sizeof *t, "a task", e));
+    *task = t;
+    PASS(mem_string(&t->key, c ? c->movement_key : "", e));
+    PASS(options_copy(&method_table, plan_movement_grid(p->sweep), &t->grid, e));
+    if (!c) return OK;
+    const struct plan_checkpoint *before = plan_before(p, c);
+    PASS(mem_string(&t->from, p->sweep->models[c->model].rows[before->row].checkpoint, e));
+    return weights_copy(&before->weights, &t->before, e);
+}
+
 enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c, void **task,
                             struct err *e)
 {
     if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &task[PART_SECOND_ORDER], e));
     if (curvature_asked_for(&p->sweep->curvature.options))
         PASS(add_curvature(p, c, &task[PART_CURVATURE], e));
+    if (p->sweep->movement) PASS(add_movement(p, c, &task[PART_MOVEMENT], e));
     return OK;
 }
 
@@ -330,12 +352,26 @@ static enum status find_curvature(const struct search *s, struct err *e)
 {
     const char *key = s->c->curvature_key;
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
-    if (!key[0] || !plan_curvature_chosen(&s->choice)) return OK;
+    if (!key[0] || !plan_measures_chosen(&s->choice)) return OK;
     const bool missing = curvature_missing(s->p, s->c, s->view, &s->choice);
     if (!missing && result_state_of(record) != STATE_FAILED) return OK;
     PASS(add_curvature(s->p, s->c, &s->v->task[PART_CURVATURE], e));
     if (!missing && !inputs_changed(s, record, "inputs", PART_CURVATURE))
         drop_task(s->v, PART_CURVATURE);
+    return OK;
+}
+
+static enum status find_movement(const struct search *s, struct err *e)
+{
+    const char *key = s->c->movement_key;
+    const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
+    if (!key[0] || !plan_measures_chosen(&s->choice)) return OK;
+    const bool missing = plan_missing(s->view, key, &s->choice) || weights_changed(s->c, record) ||
+                         weights_differ(plan_before(s->p, s->c), record, "weights_before");
+    if (!missing && result_state_of(record) != STATE_FAILED) return OK;
+    PASS(add_movement(s->p, s->c, &s->v->task[PART_MOVEMENT], e));
+    if (!missing && !inputs_changed(s, record, "inputs", PART_MOVEMENT))
+        drop_task(s->v, PART_MOVEMENT);
     return OK;
 }
 
@@ -361,9 +397,11 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         if (!v->variants[i].scored) v->cells_only = false;
     if (!has_cells(v) && v->task[PART_SECOND_ORDER]) drop_task(v, PART_SECOND_ORDER);
     PASS(find_curvature(&s, e));
+    PASS(find_movement(&s, e));
     /* Only the checkpoint's record says what was chosen. */
     if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
-    *wanted = !v->cells_only || v->n_variants > 0 || v->task[PART_CURVATURE];
+    *wanted =
+        !v->cells_only || v->n_variants > 0 || v->task[PART_CURVATURE] || v->task[PART_MOVEMENT];
     return OK;
 }
 
@@ -394,6 +432,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         out->n_exports += v->visit.variants[i].export_to != NULL;
     }
     out->n_curvature += v->visit.task[PART_CURVATURE] != NULL;
+    out->n_movement += v->visit.task[PART_MOVEMENT] != NULL;
     return plan_visit_price(p, which, v, e);
 }
 

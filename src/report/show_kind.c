@@ -20,6 +20,7 @@ struct column {
 struct kind_page {
     const struct show *show;
     const struct rows *rows;
+    bool inner;     /* a column has numbers for each label of the inner axis: a row for each */
     int64_t labels; /* columns of what a record is called; then its state */
     int64_t n;
     struct column *columns; // (n)
@@ -69,6 +70,7 @@ static enum status choose_columns(struct kind_page *p, struct err *e)
         if (!show_wants_metric(p->show, f->variable)) continue;
         /* it stands beside its number, unless it is asked for by name */
         if (!p->show->options->metric && is_beside(k, f, "_stderr")) continue;
+        p->inner = p->inner || f->place == IN_INNER;
         const struct field *error = beside(k, f, "_stderr"), *residual = beside(k, f, "_residual");
         p->columns[p->n++] =
             (struct column){.field = f,
@@ -96,22 +98,21 @@ static enum status put_number(const struct kind_page *p, const struct row *row,
     return table_set(t, at, e, "%s", text);
 }
 
-/* What the record is called: its labels on the axes, a text of the inner axis behind them. */
+/* What the row is called: its labels on the axes, that of the inner axis behind them. */
 static enum status put_labels(const struct kind_page *p, const struct row *row, bool names,
                               struct table *t, struct err *e)
 {
     enum status st = OK;
     const struct kind *k = p->rows->kind;
-    const struct axis *inner = k->inner;
     const bool swap = k->axes[0] && k->axes[1] == &axis_checkpoint;
     int64_t n = 0;
     const char *key;
     json_t *labels = json_object(), *value;
     TRY(row_identify(p->rows, row, labels, e));
-    if (inner) {
-        const char *text = NULL;
-        row_label(p->rows, row, axis_place_of(inner), &text, &(int64_t){0});
-        json_object_set_new(labels, inner->name, json_string(text ? text : ""));
+    if (p->inner) {
+        char number[ROW_NUMBER];
+        const char *label = row_inner_label(p->rows, row, number);
+        json_object_set_new(labels, k->inner->name, json_string(label ? label : ""));
     }
     json_object_foreach(labels, key, value)
     {
@@ -130,10 +131,11 @@ done:
     return st;
 }
 
-static int64_t count_labels(const struct kind *k)
+static int64_t count_labels(const struct kind_page *p)
 {
-    int64_t n = k->inner != NULL;
-    while (k->axes[n - (k->inner != NULL)]) n++;
+    const struct kind *k = p->rows->kind;
+    int64_t n = p->inner;
+    while (k->axes[n - p->inner]) n++;
     for (int i = 0; k->identity && k->identity[i]; i++) n++;
     return n;
 }
@@ -150,6 +152,15 @@ static enum status fill(const struct kind_page *p, struct table *t, struct err *
             PASS(put_number(p, row, &p->columns[k], t, p->labels + 1 + k, e));
     }
     return OK;
+}
+
+/* Drops all but the first row of each record. */
+static void keep_first(struct rows *r)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (n == 0 || r->rows[i].number != r->rows[n - 1].number) r->rows[n++] = r->rows[i];
+    r->n = n;
 }
 
 /* *out = the rows that were asked for; borrows all but the array, which the caller frees. */
@@ -169,11 +180,13 @@ enum status show_kind(const struct show *s, const struct rows *all, struct err *
 {
     enum status st = OK;
     struct rows chosen = {0}, *rows = &chosen;
-    struct kind_page p = {.show = s, .rows = rows, .labels = count_labels(all->kind)};
+    struct kind_page p = {.show = s, .rows = rows};
     struct table t = {0};
     TRY(choose_rows(s, all, rows, e));
     if (rows->n == 0) goto done;
     TRY(choose_columns(&p, e));
+    if (!p.inner) keep_first(rows);
+    p.labels = count_labels(&p);
     TRY(table_init(&t, p.labels + 1 + p.n, p.labels + 1, e));
     t.align_left[p.labels] = true;
     TRY(table_add_row(&t, e));

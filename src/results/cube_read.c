@@ -154,12 +154,12 @@ static json_t *object_of(const struct frame_reader *f, enum field_place place, i
 {
     const struct row *row = &f->rows.rows[i];
     const struct axis *inner = f->kind->inner;
-    const char *label = NULL;
+    char number[ROW_NUMBER];
     json_t *record = json_array_get(f->records, (size_t)row->number);
     if (!json_is_object(record)) return NULL;
     if (place == IN_VALUES) return json_object_get(record, "values");
     if (place != IN_INNER) return record;
-    row_label(&f->rows, row, axis_place_of(inner), &label, NULL);
+    const char *label = row_inner_label(&f->rows, row, number);
     return label ? member(json_object_get(record, inner->plan), label, json_object) : NULL;
 }
 

@@ -122,6 +122,10 @@ int64_t rows_next(const struct rows *r, int64_t i);
 /* Label of the row on an axis: *text for an axis of texts, else *number. */
 void row_label(const struct rows *r, const struct row *row, int axis, const char **text,
                int64_t *number);
+/* Its label on the inner axis as records have it; number is room for one. NULL: the axis has none.
+ */
+enum { ROW_NUMBER = 24 };
+const char *row_inner_label(const struct rows *r, const struct row *row, char number[ROW_NUMBER]);
 /* The row's checkpoint, of a kind whose first two axes are model and checkpoint. */
 const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct row *row);
 /* Sets the identifying fields of a record. ERR_NOMEM. */

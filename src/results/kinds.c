@@ -2,7 +2,7 @@
 #include "results/kind.h"
 #include <string.h>
 
-#define KINDS(X) X(checkpoint) X(cell) X(replicate) X(curvature) X(point)
+#define KINDS(X) X(checkpoint) X(cell) X(replicate) X(curvature) X(movement) X(point)
 #define AXES(X)  /* as enum axis_place */                                                          \
     X(model) X(checkpoint) X(bits) X(quantizer) X(replicate) X(dataset)
 

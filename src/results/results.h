@@ -7,6 +7,7 @@
  *   "checkpoint"  full-precision results of one (model, checkpoint)
  *   "cell"        results of one (model, checkpoint, bits, quantizer)
  *   "curvature"   curvature of the full-precision loss of one (model, checkpoint)
+ *   "movement"    how far the weights of one (model, checkpoint) are from the checkpoint before
  *   "point"       the loss at one point of a loss surface
  *   "completion"  more of a "cell" or "checkpoint" of the same key, which was recorded before
  *   "loss"        ranks died, or made no progress, in a visit: {"type": "loss", "key" (of the
@@ -23,7 +24,7 @@
  *    "values": {NAME: number, ...},                       scalars
  *    "datasets": {DATASET: {NAME: number, ..., "sequence_loss": [number, ...]}, ...},
  *    "layers": [{"name": tensor, NAME: number, ...}, ...],  cells only
- *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          curvature only
+ *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          of curvature and movement
  *    "provenance": {"host", "utc_start", "utc_end", "weights_hash", ...}}
  *
  * point records have "surface" and "point" (the label of an exact point, "" on the grid) in place
@@ -42,7 +43,7 @@
  *   {"type": "plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
  *    "config": {resolved sweep},
  *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
- *                "kind", "recipe", ["average"], "key", ["curvature_key"]}]}],
+ *                "kind", "recipe", ["average"], "key", ["curvature_key"], ["movement_key"]}]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
  *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
@@ -50,10 +51,10 @@
  *                  "columns", "rows", "exact": [label of a point, ...], "key"}]}
  *
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
- * (none: not asked for); that of a cell is results_cell_key(checkpoint key, variant key), that of
- * its replicate results_replicate_key(cell key, number), that of a point results_point_key(surface
- * key, place), so a plan is as small as its axes. A record belongs to the newest plan if the plan
- * has its key. */
+ * (none: not asked for), likewise "movement_key"; that of a cell is results_cell_key(checkpoint
+ * key, variant key), that of its replicate results_replicate_key(cell key, number), that of a point
+ * results_point_key(surface key, place), so a plan is as small as its axes. A record belongs to the
+ * newest plan if the plan has its key. */
 #pragma once
 #include "results/lock.h"
 #include "util/err.h"

@@ -142,14 +142,25 @@ enum status row_identify(const struct rows *r, const struct row *row, json_t *re
     return OK;
 }
 
+const char *row_inner_label(const struct rows *r, const struct row *row, char number[ROW_NUMBER])
+{
+    const int axis = axis_place_of(r->kind->inner);
+    const char *label = NULL;
+    int64_t value = 0;
+    if (row->at[axis] < 0) return NULL;
+    row_label(r, row, axis, &label, &value);
+    if (!label) snprintf(number, ROW_NUMBER, "%lld", (long long)value);
+    return label ? label : number;
+}
+
 const json_t *row_object(const struct rows *r, const struct row *row, enum field_place place)
 {
     const struct axis *inner = r->kind->inner;
-    const char *label = NULL;
+    char number[ROW_NUMBER];
     if (place == IN_VALUES) return json_object_get(row->record, "values");
     if (place == IN_PROVENANCE) return json_object_get(row->record, "provenance");
     if (place != IN_INNER) return row->record;
-    row_label(r, row, axis_place_of(inner), &label, NULL);
+    const char *label = row_inner_label(r, row, number);
     return label ? json_object_get(json_object_get(row->record, inner->plan), label) : NULL;
 }
 

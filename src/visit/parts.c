@@ -1,5 +1,6 @@
 /* The table of a visit's parts, and the loops over it. */
 #include "measure/curvature.h"
+#include "measure/movement.h"
 #include "measure/second_order.h"
 #include "measure/surface.h"
 #include "visit/visit_internal.h"
@@ -9,6 +10,7 @@ static const struct part *const table[PART_N] = {
     [PART_EXPORT] = &export_part,
     [PART_SECOND_ORDER] = &second_order_part,
     [PART_CURVATURE] = &curvature_part,
+    [PART_MOVEMENT] = &movement_part,
     [PART_SURFACE] = &surface_part,
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `run --part k/n` and `merge`: parts cut in two ways, run as separate processes that skip each other's cells, and merged from
-# journals or cubes, are the single run, object for object; what crosses parts (averages, warm starts, predictions, surfaces);
+# journals or cubes, are the single run, object for object; what crosses parts (averages, warm starts, predictions, movement, surfaces);
 # what a merge refuses to replace, and what it says of parts that are missing.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
@@ -19,6 +19,7 @@ methods:
 calibration: {text: text.txt, length: 64, samples: 4}
 evaluation: [{name: own, text: text.txt, length: 64, skip: 8, samples: 8}]
 curvature: {sharpness: power, products: 3, sequences: 2, length: 32, warm_start: true, second_order: total}
+movement: rtn
 surfaces: [{name: run, plane: trajectory, columns: 0, rows: 0, samples: 2}]
 run: {threads: 1}
 models:

@@ -148,6 +148,48 @@ static bool same_curvature(const char *first, const char *second, const char *ch
     return same;
 }
 
+/* Whether the last checkpoint's movement has the same key in both sweeps. */
+static bool same_movement(const char *changed)
+{
+    struct made plain, other;
+    make(&plain, "movement=rtn", NULL);
+    make(&other, "movement=rtn", changed);
+    const int64_t last = plain.sweep.models[0].n_stored - 1;
+    assert_true(plain.plan.checkpoints[last].movement_key[0]);
+    bool same = strcmp(plain.plan.checkpoints[last].movement_key,
+                       other.plan.checkpoints[last].movement_key) == 0;
+    drop(&plain);
+    drop(&other);
+    return same;
+}
+
+/* Movement depends on two checkpoints and a grid, whose steps it is compared with. The first
+ * checkpoint and a soup have none before them. */
+static void keys_of_movement(void **state)
+{
+    (void)state;
+    struct made m;
+    assert_true(same_key("movement=rtn", NULL, RTN));
+    assert_true(same_movement("evaluation[0].skip=5"));
+    assert_true(same_movement("seed=1"));
+    assert_true(same_movement("methods[1].group_size=32"));
+    assert_true(same_movement("models[0].averages=[{name: soup, of: [step000100, step000300]}]"));
+    assert_false(same_movement("methods[0].group_size=32"));
+    assert_false(same_movement("methods[0].symmetric=false"));
+    assert_false(same_movement("methods[0].bits=[3]"));
+    assert_false(same_movement("models[0].name=another"));
+    make(&m, "movement=rtn",
+         "models[0].averages=[{name: s, window: 2, stride: 0}, {name: w, window: 7}]");
+    const struct model_entry *model = &m.sweep.models[0];
+    for (int64_t i = 0; i < m.plan.n_checkpoints; i++)
+        assert_int_equal(m.plan.checkpoints[i].movement_key[0] != '\0',
+                         i > 0 && (i < model->n_stored || i == model->n_rows - 1));
+    drop(&m);
+    make(&m, NULL, NULL);
+    assert_true(m.plan.checkpoints[1].movement_key[0] == '\0');
+    drop(&m);
+}
+
 /* Curvature has separate keys, which depend on its options and text; cells do not depend on them.
  */
 static void keys_of_curvature(void **state)
@@ -490,6 +532,7 @@ int main(void)
         cmocka_unit_test(keys_survive_a_larger_sweep),
         cmocka_unit_test(keys_follow_what_a_number_depends_on),
         cmocka_unit_test(keys_of_curvature),
+        cmocka_unit_test(keys_of_movement),
         cmocka_unit_test(keys_follow_the_text),
         cmocka_unit_test(visits_hold_the_applicable_cells),
         cmocka_unit_test(visits_cost_their_second_order),

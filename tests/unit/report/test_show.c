@@ -137,7 +137,8 @@ static void rows_of_every_kind(void **state)
         int rows, filled; /* how many have a number of that name */
     } expected[] = {{"checkpoint", "baseline_loss", 8, 6}, {"checkpoint", "sharpness", 8, 2},
                     {"cell", "sharpness", 40, 10},         {"curvature", "sharpness", 3, 1},
-                    {"curvature", "weight_norm", 3, 3},    {"point", "loss", 9, 7}};
+                    {"curvature", "weight_norm", 3, 3},    {"point", "loss", 9, 7},
+                    {"movement", "movement", 4, 2},        {"movement", "movement_in_steps", 4, 2}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         const struct show_options o = {.json = true, .kind = expected[i].kind};
         char *text = printed(v, &o, false);
@@ -160,7 +161,7 @@ static void rows_of_every_kind(void **state)
     }
     struct err e = {0};
     assert_int_equal(report_show(v, &(struct show_options){.kind = "x"}, stdout, &e), ERR_USAGE);
-    assert_true(has(e.text, "checkpoint, cell, replicate, curvature, point"));
+    assert_true(has(e.text, "checkpoint, cell, replicate, curvature, movement, point"));
 }
 
 static void bad_choices(void **state)
@@ -285,6 +286,14 @@ static void other_kinds(void **state)
     assert_true(has(text, "baseline_loss"));
     assert_null(strstr(text, "converged"));
     free(text);
+    text = printed(v, &(struct show_options){.kind = "movement"}, false);
+    assert_true(has(text, "step200     small  2"));
+    assert_true(has(text, "step200     small  3"));
+    free(text);
+    text = printed(v, &(struct show_options){.metric = "movement_relative"}, false);
+    assert_true(has(text, "step200     small                       0.25\n")); /* one row, no bits */
+    assert_null(strstr(text, "bits"));
+    free(text);
     text = printed(v, &(struct show_options){.kind = "point"}, false);
     assert_true(has(text, "plane"));
     free(text);
@@ -350,7 +359,7 @@ static void status_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(all, "failed")), 6);
     assert_int_equal(json_integer_value(json_object_get(all, "pending")), 5);
     assert_int_equal(json_integer_value(json_object_get(all, "not_applicable")), 4);
-    assert_int_equal(json_array_size(json_object_get(json, "failures")), 8);
+    assert_int_equal(json_array_size(json_object_get(json, "failures")), 9);
     assert_int_equal(json_array_size(json_object_get(json, "in_part")), 1);
     const json_t *curvature = json_object_get(json, "curvature");
     assert_int_equal(json_integer_value(json_object_get(curvature, "done")), 1);

@@ -36,10 +36,10 @@ static inline json_t *sample_plan(void)
         "\"curvature_key\":\"h-a\"},"
         "{\"name\":\"step200\",\"step\":200,\"tokens\":1638400.0,\"learning_rate\":0.1,"
         "\"phase\":\"stable\",\"kind\":\"stored\",\"recipe\":\"\",\"key\":\"k-b\","
-        "\"curvature_key\":\"h-b\"},"
+        "\"curvature_key\":\"h-b\",\"movement_key\":\"m-b\"},"
         "{\"name\":\"lawa\",\"step\":-1,\"tokens\":\"nan\",\"learning_rate\":\"nan\","
         "\"phase\":\"\",\"kind\":\"average\",\"recipe\":\"step100 step200\",\"key\":\"k-c\","
-        "\"curvature_key\":\"h-c\"}]},"
+        "\"curvature_key\":\"h-c\",\"movement_key\":\"m-c\"}]},"
         "{\"name\":\"gr\\u00f6\\u00dfer\",\"checkpoints\":["
         "{\"name\":\"broken, \\\"one\\\"\",\"step\":7,\"tokens\":2.5e12,\"learning_rate\":3e-05,"
         "\"phase\":\"decay\",\"kind\":\"stored\",\"recipe\":\"\",\"key\":\"k-d\"}]}],"
@@ -61,6 +61,8 @@ static inline json_t *sample_plan(void)
 static const char *const sample_checkpoint_keys[] = {"k-a", "k-b", "k-c", "k-d"};
 /* The last checkpoint's curvature is not requested, that of the average is pending. */
 static const char *const sample_curvature_keys[] = {"h-a", "h-b", "h-c", "h-d"};
+/* Movement is requested of the second and the third, for which it failed. */
+static const char *const sample_movement_keys[] = {"m-a", "m-b", "m-c", "m-d"};
 static const char *const sample_checkpoint_names[] = {"step100", "step200", "lawa",
                                                       "broken, \"one\""};
 static const char *const sample_variant_keys[] = {"v-1", "v-2", "v-3", "v-4", "v-5", "v-6"};
@@ -194,6 +196,34 @@ static inline json_t *sample_curvature(int c)
     return r;
 }
 
+/* c: 1, or 2: failed. */
+static inline json_t *sample_movement(int c)
+{
+    json_t *r = sample_head("movement", sample_movement_keys[c], c);
+    json_object_del(r, "datasets");
+    json_object_set_new(r, "before", json_string(sample_checkpoint_names[c - 1]));
+    json_object_set_new(r, "grid", json_string("gptq"));
+    if (c == 2) {
+        json_object_set_new(r, "bits", json_object());
+        json_object_set_new(r, "status", json_string("failed"));
+        json_object_set_new(r, "message", json_string("model.safetensors: truncated"));
+        return r;
+    }
+    sample_set(json_object_get(r, "values"), "distance", sample_value(c));
+    sample_set(json_object_get(r, "values"), "relative", 0.25);
+    json_object_set_new(r, "bits",
+                        json_pack("{s:{s:f, s:f}, s:{s:f, s:s}}", "2", "step", 0.125, "in_steps",
+                                  0.75, "3", "step", 0.0625, "in_steps", "inf"));
+    json_object_set_new(r, "tables",
+                        json_pack("{s:{s:[s], s:[i], s:[i], s:[i], s:[f], s:[f]},"
+                                  " s:{s:[s], s:[i], s:[i], s:[f], s:[f]}}",
+                                  "tensors", "tensor", "layers.0.q", "layer", 0, "elements", 64,
+                                  "quantized", 1, "squared_distance", 2.25, "squared_norm", 36.0,
+                                  "grids", "tensor", "layers.0.q", "layer", 0, "bits", 2, "step",
+                                  0.125, "in_steps", 1.5));
+    return r;
+}
+
 enum { SAMPLE_POINTS = 9 };
 
 /* k: index of the point in the plan's surface, exact points first. */
@@ -230,7 +260,7 @@ static inline json_t *sample_point(int k)
 }
 
 /* Appends the records of a run: plan, checkpoints with their cells; the average is pending except
- * for its checkpoint record. */
+ * for its checkpoint record and its movement. */
 static inline void sample_fill(struct journal *j)
 {
     json_t *r = sample_plan();
@@ -246,10 +276,16 @@ static inline void sample_fill(struct journal *j)
             assert_int_equal(journal_append(j, r, NULL), OK);
             json_decref(r);
         }
-        if (c > 1) continue;
-        r = sample_curvature(c);
-        assert_int_equal(journal_append(j, r, NULL), OK);
-        json_decref(r);
+        if (c < 2) {
+            r = sample_curvature(c);
+            assert_int_equal(journal_append(j, r, NULL), OK);
+            json_decref(r);
+        }
+        if (c == 1 || c == 2) {
+            r = sample_movement(c);
+            assert_int_equal(journal_append(j, r, NULL), OK);
+            json_decref(r);
+        }
     }
     for (int k = 0; k < SAMPLE_POINTS - 1; k++) { /* the last is pending */
         r = sample_point(k);

@@ -59,6 +59,7 @@ static void check_views(const struct results_view *a, const struct results_view 
     for (int c = 0; c < SAMPLE_CHECKPOINTS; c++) {
         check_record(a, b, sample_checkpoint_keys[c]);
         check_record(a, b, sample_curvature_keys[c]);
+        check_record(a, b, sample_movement_keys[c]);
         for (int v = 0; v < SAMPLE_VARIANTS; v++) {
             char key[HASH_HEX];
             results_cell_key(sample_checkpoint_keys[c], sample_variant_keys[v], key);

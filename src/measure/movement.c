@@ -1,0 +1,220 @@
+#include "measure/movement.h"
+#include "group/seen.h"
+#include "measure/distance.h"
+#include "quant/grid.h"
+#include "util/clock.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct option fields[] = {
+    OPTION(movement_task, key, TEXT, "", .required = true),
+    OPTION(movement_task, from, TEXT, ""),
+    OPTION(movement_task, before, GROUP, "", .table = &weights_table),
+    OPTION(movement_task, grid, GROUP, "", .table = &method_table),
+};
+static const struct option_table task_table = {OPTION_ROWS(fields, movement_task)};
+
+struct state {
+    struct checkpoint *before;
+    struct distance distance;
+    double began;
+};
+
+/* --- the record --- */
+
+/* What a table has of tensor i, for the k-th bit-width. */
+static void append(json_t *table, const char *column, json_t *value)
+{
+    json_t *list = json_object_get(table, column);
+    if (!list) {
+        list = json_array();
+        json_object_set_new(table, column, list);
+    }
+    json_array_append_new(list, value);
+}
+
+static void append_tensor(json_t *table, const struct tensor_description *t)
+{
+    append(table, "tensor", json_string(t->name));
+    append(table, "layer", json_integer((json_int_t)t->layer));
+}
+
+static int64_t elements_of(const struct tensor_description *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->n_dims; i++) n *= t->shape[i];
+    return n;
+}
+
+static json_t *tensors_table(const struct distance *d)
+{
+    json_t *table = json_object();
+    for (int64_t i = 0; i < d->n; i++) {
+        const struct tensor_description *t = &d->tensors[i];
+        append_tensor(table, t);
+        append(table, "elements", json_integer((json_int_t)elements_of(t)));
+        append(table, "quantized", json_integer(t->linear));
+        append(table, "squared_distance", json_number_new(d->sums[i].distance));
+        append(table, "squared_norm", json_number_new(d->sums[i].norm));
+    }
+    return table;
+}
+
+static json_t *grids_table(const struct distance *d)
+{
+    json_t *table = json_object();
+    for (int64_t i = 0; i < d->n; i++)
+        for (int64_t k = 0; d->tensors[i].linear && k < d->grid->n_bits; k++) {
+            const double steps = d->sums[i].steps[k];
+            append_tensor(table, &d->tensors[i]);
+            append(table, "bits", json_integer((json_int_t)d->grid->bits[k]));
+            append(table, "step",
+                   json_number_new(sqrt(steps / (double)elements_of(&d->tensors[i]))));
+            append(table, "in_steps", json_number_new(sqrt(d->sums[i].distance / steps)));
+        }
+    return table;
+}
+
+/* {BITS: {step, in_steps}} over all weights that are quantized. */
+static json_t *bits_object(const struct method_entry *grid, const struct tensor_distance *quantized,
+                           int64_t elements)
+{
+    json_t *all = json_object();
+    for (int64_t k = 0; k < grid->n_bits; k++) {
+        char label[24];
+        json_t *one = json_object();
+        record_number(one, "step", sqrt(quantized->steps[k] / (double)elements));
+        record_number(one, "in_steps", sqrt(quantized->distance / quantized->steps[k]));
+        snprintf(label, sizeof label, "%lld", (long long)grid->bits[k]);
+        json_object_set_new(all, label, one);
+    }
+    return all;
+}
+
+static void add_sums(struct tensor_distance *to, const struct tensor_distance *more)
+{
+    to->distance += more->distance;
+    to->norm += more->norm;
+    for (int k = 0; k < QUANT_BITS_N; k++) to->steps[k] += more->steps[k];
+}
+
+static void set_numbers(json_t *record, const struct distance *d)
+{
+    struct tensor_distance all = {0}, quantized = {0};
+    json_t *values = json_object_get(record, "values"), *tables = json_object();
+    int64_t elements = 0;
+    for (int64_t i = 0; i < d->n; i++) {
+        add_sums(&all, &d->sums[i]);
+        if (!d->tensors[i].linear) continue;
+        add_sums(&quantized, &d->sums[i]);
+        elements += elements_of(&d->tensors[i]);
+    }
+    record_number(values, "distance", sqrt(all.distance));
+    record_number(values, "relative", sqrt(all.distance / all.norm));
+    record_number(values, "distance_quantized", sqrt(quantized.distance));
+    record_number(values, "relative_quantized", sqrt(quantized.distance / quantized.norm));
+    json_object_set_new(record, "bits", bits_object(d->grid, &quantized, elements));
+    json_object_set_new(tables, "tensors", tensors_table(d));
+    json_object_set_new(tables, "grids", grids_table(d));
+    json_object_set_new(record, "tables", tables);
+}
+
+static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
+{
+    const struct movement_task *t = c->visit->task[PART_MOVEMENT];
+    const struct state *s = c->state[PART_MOVEMENT];
+    struct provenance from = c->provenance;
+    from.seen = c->seen[PART_MOVEMENT];
+    json_t *record = provenance_record(&from, "movement", t->key, failure);
+    json_object_del(record, "datasets");
+    json_object_set_new(record, "before", json_string(t->from));
+    json_object_set_new(record, "grid", json_string(t->grid.name));
+    json_object_set_new(record, "bits", json_object());
+    record_number(json_object_get(record, "values"), "seconds", clock_seconds() - s->began);
+    if (failure->code == OK) {
+        json_object_set_new(json_object_get(record, "provenance"), "weights_before",
+                            json_string(checkpoint_hash(s->before)));
+        set_numbers(record, &s->distance);
+    }
+    return part_emit(c, record, e);
+}
+
+/* --- the part --- */
+
+static void inputs(const struct visit *v, char seen[HASH_HEX])
+{
+    seen_weights(seen, &((const struct movement_task *)v->task[PART_MOVEMENT])->before);
+}
+
+/* Bytes of a weight on disk in most checkpoints. */
+enum { BYTES_PER_WEIGHT = 2 };
+
+/* Both checkpoints are read; the grids are fitted. */
+static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+                 bool kept, struct cost *once, struct cost *cell)
+{
+    const struct method_entry *grid = &((const struct movement_task *)task)->grid;
+    double flop = 0;
+    (void)t;
+    (void)kept;
+    (void)cell;
+    for (int i = 0; i < STAGE_N; i++)
+        flop += grid_flop(m->all_rows[i], m->cols[i], &grid->options) * (double)grid->n_bits;
+    *once = (struct cost){.flop = {[COST_SWEEP] = flop * (double)m->shape.layers},
+                          .bytes = 2.0 * BYTES_PER_WEIGHT * (double)m->shape.parameters};
+}
+
+/* Less than the blocks take, which are read before; so there is no limit to keep. */
+static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+                          struct memory_fit *out, struct err *e)
+{
+    const struct method_entry *grid = &((const struct movement_task *)task)->grid;
+    int64_t cols = 0;
+    (void)may_keep;
+    (void)e;
+    for (int i = 0; i < STAGE_N; i++) cols = max64(cols, a->sizes->cols[i]);
+    out->bytes = a->base + a->threads * distance_bytes(&grid->options, cols);
+    return OK;
+}
+
+static enum status open_state(struct part_context *c, struct err *e)
+{
+    (void)e;
+    ((struct state *)c->state[PART_MOVEMENT])->began = clock_seconds();
+    return OK;
+}
+
+static enum status run(struct part_context *c, struct err *e)
+{
+    const struct movement_task *t = c->visit->task[PART_MOVEMENT];
+    struct state *s = c->state[PART_MOVEMENT];
+    s->began = clock_seconds();
+    PASS(group_agree(c->group, weights_open(&t->before, c, &s->before, e), e));
+    s->distance = (struct distance){.from = s->before, .to = c->checkpoint, .grid = &t->grid};
+    return distance_measure(&s->distance, c->group->comm, c->hooks->should_stop, c->hooks->context,
+                            c->pace, e);
+}
+
+static void close_state(struct part_context *c)
+{
+    struct state *s = c->state[PART_MOVEMENT];
+    distance_free(&s->distance);
+    checkpoint_close(s->before);
+}
+
+const struct part movement_part = {
+    .name = "movement",
+    .of_model = true,
+    .inputs = inputs,
+    .task = &task_table,
+    .cost = cost,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .open = open_state,
+    .run = run,
+    .emit = emit,
+    .close = close_state,
+};

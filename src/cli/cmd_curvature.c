@@ -67,7 +67,8 @@ static enum status announce(struct measured *m, const char *dir, bool kept, stru
     double seconds = 0;
     char time[QUANTITY];
     model_sizes(m->model, &sizes);
-    const struct cost cost = cost_curvature(&sizes, &tokens, products, kept);
+    const struct cost cost =
+        cost_curvature(&sizes, &tokens, m->request.options.subset, products, kept);
     if (cost_flop(&cost) > worth_measuring) {
         PASS(cost_rates_measure(NULL, &rates, e));
         seconds = cost_seconds(&cost, &rates, NULL);

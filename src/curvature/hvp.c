@@ -81,18 +81,24 @@ const struct space *hvp_space(const struct hvp *h)
 
 enum status hvp_loss(struct hvp *h, double *loss, struct err *e)
 {
-    return hvp_run(h, 0, NULL, NULL, NULL, false, loss, e);
+    return hvp_run(h, 0, 0, NULL, NULL, NULL, false, loss, e);
 }
 
 enum status hvp_gradient(struct hvp *h, real *g, double *loss, struct err *e)
 {
-    return hvp_run(h, 0, NULL, NULL, g, true, loss, e);
+    return hvp_run(h, 0, 0, NULL, NULL, g, true, loss, e);
 }
 
 enum status hvp_apply(struct hvp *h, int64_t k, const real *const *v, real *const *hv,
                       struct err *e)
 {
-    return hvp_run(h, k, v, hv, NULL, true, NULL, e);
+    return hvp_run(h, 0, k, v, hv, NULL, true, NULL, e);
+}
+
+enum status hvp_apply_layer(struct hvp *h, int64_t layer, int64_t k, const real *const *v,
+                            real *const *hv, struct err *e)
+{
+    return hvp_run(h, layer > 0 ? layer : 0, k, v, hv, NULL, true, NULL, e);
 }
 
 void hvp_move(struct hvp *h, const real *direction, real step)

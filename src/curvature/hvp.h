@@ -92,6 +92,12 @@ MUST_USE enum status hvp_gradient(struct hvp *h, real *g, double *loss, struct e
  * not depend on v. Errors as above. */
 MUST_USE enum status hvp_apply(struct hvp *h, int64_t k, const real *const *v, real *const *hv,
                                struct err *e);
+/* The same for vectors that are zero outside the tensors of one layer (-1: those outside the
+ * blocks): that layer's numbers of hv alone are those of H v, with the same bits as from hvp_apply;
+ * the others are arbitrary. Skips the tangents in front of the layer and the backward pass there,
+ * on average half of a product. */
+MUST_USE enum status hvp_apply_layer(struct hvp *h, int64_t layer, int64_t k, const real *const *v,
+                                     real *const *hv, struct err *e);
 
 /* Moves the weights to the checkpoint's weights + step * direction for all later calls; direction
  * (n) is borrowed; NULL: back to the checkpoint's weights. */
@@ -110,8 +116,8 @@ void hvp_chunk(struct hvp *h, int64_t tokens);
 void hvp_keep(struct hvp *h, bool keep);
 
 /* moved is called after every block of every pass with the share that it was of a gradient, or of
- * the products with all vectors of the call: they add up to 1 for a gradient and for each product.
- * NULL: nobody is told. */
+ * the products with all vectors of the call: they add up to 1 for a gradient and for each product,
+ * to (L - l) / L for each product of layer l. NULL: nobody is told. */
 void hvp_watch(struct hvp *h, void (*moved)(void *context, double products), void *context);
 
 /* n of a subset, from shapes alone. */

@@ -169,13 +169,15 @@ struct hvp_call {
     struct hvp *h;
     bool backward; /* false: the loss alone */
     bool known;    /* s has values and adjoints from an earlier call: only tangents are missing */
+    int64_t from;  /* the vectors are zero in front of this layer, and no product is wanted there */
     struct hvp_buffers b;
     struct hvp_state *s;
     double loss;
 };
-/* Computes loss, gradient g (or NULL) and products hv[i] (n) = H v[i], i < k. loss may be NULL. */
-MUST_USE enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, real *const *hv,
-                             real *g, bool backward, double *loss, struct err *e);
+/* Computes loss, gradient g (or NULL) and products hv[i] (n) = H v[i], i < k. loss may be NULL.
+ * from: 0, or as hvp_apply_layer says. */
+MUST_USE enum status hvp_run(struct hvp *h, int64_t from, int64_t k, const real *const *v,
+                             real *const *hv, real *g, bool backward, double *loss, struct err *e);
 /* Final norm, output matrix and cross-entropy with all derivatives, from the last level of the
  * state: sets the loss of this rank's sequences and the adjoints s->gx and s->dgx. ERR_NOMEM. */
 MUST_USE enum status hvp_head(struct hvp_call *c, struct err *e);

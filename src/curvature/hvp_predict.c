@@ -81,7 +81,8 @@ static enum status add_diagonal(struct predicting *p, int64_t t, struct err *e)
     size_t bytes = (size_t)n * sizeof(real);
     TRY(mem_alloc(&sums, p->k, sizeof *sums, "the prediction", e));
     for (int64_t i = 0; i < p->k; i++) memcpy(p->part[i] + at, p->delta[i] + at, bytes);
-    TRY(hvp_apply(p->h, p->k, (const real *const *)p->part, p->product, e));
+    TRY(hvp_apply_layer(p->h, hvp_tensor(p->h, t)->layer, p->k, (const real *const *)p->part,
+                        p->product, e));
     for (int64_t i = 0; i < p->k; i++) {
         sums[i] = dot(n, p->delta[i] + at, p->product[i] + at);
         memset(p->part[i] + at, 0, bytes);

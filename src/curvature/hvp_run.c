@@ -51,7 +51,7 @@ static void layer_forward(struct hvp_call *r, const struct layer *l)
     for (int64_t c = 0; c < r->s->n_chunks; c++) {
         struct diff_pass p = pass_of(r, l, c, false);
         if (!r->known) diff_run(DIFF_VALUE, &p);
-        for (int64_t j = 0; j < r->b.k; j++) {
+        for (int64_t j = 0; l->at >= r->from && j < r->b.k; j++) {
             struct diff_params v;
             hvp_params(r->h, r->b.v[j], l->at, &v);
             set_tangents(r, &p, c, j, &v);
@@ -90,31 +90,43 @@ static void layer_backward(struct hvp_call *r, const struct layer *l)
     }
 }
 
-static enum status each_layer(struct hvp_call *r, bool back, struct err *e)
+static enum status one_layer(struct hvp_call *r, int64_t at, bool back, struct err *e)
 {
     const struct hvp *h = r->h;
-    const double share = (double)(r->b.k > 1 ? r->b.k : 1) / (2 * (double)r->s->L);
-    struct layer l = {0};
-    for (int64_t i = 0; i < r->s->L; i++) {
-        struct diff_params along;
-        l.at = back ? r->s->L - 1 - i : i;
-        PASS(hvp_gather(h, &r->b, l.at, e));
-        if (back) hvp_clear(h, &r->b, l.at);
-        hvp_params(h, h->direction, l.at, &along);
-        PASS(diff_weights_load(h->m, l.at, &along, h->step, &l.w, e));
-        (back ? layer_backward : layer_forward)(r, &l);
-        diff_weights_free(&l.w);
-        if (back) PASS(hvp_reduce(h, &r->b, l.at, e));
-        if (h->moved) h->moved(h->watcher, share);
-    }
+    const bool touched = at >= r->from;
+    struct layer l = {.at = at};
+    struct diff_params along;
+    if (touched) PASS(hvp_gather(h, &r->b, at, e));
+    if (back) hvp_clear(h, &r->b, at);
+    hvp_params(h, h->direction, at, &along);
+    PASS(diff_weights_load(h->m, at, &along, h->step, &l.w, e));
+    (back ? layer_backward : layer_forward)(r, &l);
+    diff_weights_free(&l.w);
+    if (back) PASS(hvp_reduce(h, &r->b, at, e));
+    if (touched && h->moved)
+        h->moved(h->watcher, (double)(r->b.k > 1 ? r->b.k : 1) / (2 * (double)r->s->L));
     return OK;
 }
 
-/* Looks up the embeddings and their tangents. */
+/* In front of r->from there are values alone, which may be known, and nothing is wanted. */
+static enum status each_layer(struct hvp_call *r, bool back, struct err *e)
+{
+    const int64_t L = r->s->L;
+    for (int64_t i = back || r->known ? r->from : 0; i < L; i++)
+        PASS(one_layer(r, back ? L - 1 - (i - r->from) : i, back, e));
+    return OK;
+}
+
+/* Looks up the embeddings and their tangents; in a product of one layer, the tangents of that
+ * layer's input are zero. */
 static enum status run_start(struct hvp_call *r, struct err *e)
 {
-    PASS(hvp_gather(r->h, &r->b, HVP_EMBED, e));
+    const int64_t numbers = r->s->T * r->s->C;
     if (!r->known) hvp_embed(r->h, r->s->outer.at.p[OUTER_EMBED], r->s->x);
+    for (int64_t j = 0; r->from > 0 && j < r->b.k; j++)
+        hvp_zero(hvp_tangent_level(r->s, j, r->from, 0), numbers);
+    if (r->from > 0) return OK;
+    PASS(hvp_gather(r->h, &r->b, HVP_EMBED, e));
     for (int64_t j = 0; j < r->b.k; j++) {
         struct hvp_outer v;
         hvp_params_outer(r->h, r->b.v[j], &v);
@@ -139,6 +151,7 @@ static enum status run_head(struct hvp_call *r, struct err *e)
 static enum status run_end(struct hvp_call *r, struct err *e)
 {
     struct hvp_outer sum;
+    if (r->from > 0) return OK;
     hvp_clear(r->h, &r->b, HVP_EMBED);
     hvp_params_outer(r->h, r->b.g, &sum);
     hvp_embed_back(r->h, r->s->gx, sum.p[OUTER_EMBED]);
@@ -177,14 +190,15 @@ static enum status take_state(struct hvp_call *r, struct hvp_state **temporary, 
     r->s = *s;
     r->known = r->s->known && !r->b.g;
     r->s->known = r->known;
+    if (kept && !r->known) r->from = 0; /* the whole state is to be made */
     return OK;
 }
 
-static enum status run_one(struct hvp *h, int64_t k, const real *const *v, real *const *hv, real *g,
-                           bool backward, double *loss, struct err *e)
+static enum status run_one(struct hvp *h, int64_t from, int64_t k, const real *const *v,
+                           real *const *hv, real *g, bool backward, double *loss, struct err *e)
 {
     enum status st = OK;
-    struct hvp_call r = {.h = h, .backward = backward};
+    struct hvp_call r = {.h = h, .from = from, .backward = backward};
     struct hvp_state *temporary = NULL;
     if (g) hvp_zero(g, h->space.n);
     for (int64_t j = 0; j < k; j++) hvp_zero(hv[j], h->space.n);
@@ -198,13 +212,14 @@ done:
     return st;
 }
 
-enum status hvp_run(struct hvp *h, int64_t k, const real *const *v, real *const *hv, real *g,
-                    bool backward, double *loss, struct err *e)
+enum status hvp_run(struct hvp *h, int64_t from, int64_t k, const real *const *v, real *const *hv,
+                    real *g, bool backward, double *loss, struct err *e)
 {
     NEED(h->total > 0, ERR_USAGE, "the loss is a mean over no token: no sequence has two tokens");
     NEED(!h->shared || !h->direction, ERR_USAGE,
          "vectors that are cut over ranks are not moved along");
-    if (!h->keep || k < 2) return run_one(h, k, v, hv, g, backward, loss, e);
-    for (int64_t j = 0; j < k; j++) PASS(run_one(h, 1, v + j, hv + j, NULL, backward, loss, e));
+    if (!h->keep || k < 2) return run_one(h, from, k, v, hv, g, backward, loss, e);
+    for (int64_t j = 0; j < k; j++)
+        PASS(run_one(h, from, 1, v + j, hv + j, NULL, backward, loss, e));
     return OK;
 }

@@ -176,7 +176,7 @@ static void cost(const void *task, const struct model_sizes *m, const struct cos
     const struct curvature_task *c = task;
     (void)cell;
     if (curvature_asked_for(&c->options))
-        *once = cost_curvature(m, t, curvature_products_max(&c->options), kept);
+        *once = cost_curvature(m, t, c->options.subset, curvature_products_max(&c->options), kept);
 }
 
 static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
@@ -194,8 +194,8 @@ static void share_work(const struct part_context *c, struct measurement *m,
     const int64_t most = curvature_products_max(o);
     struct model_sizes sizes;
     model_sizes(c->model, &sizes);
-    const struct cost all = cost_curvature(&sizes, &any, most, kept),
-                      gradient = cost_curvature(&sizes, &any, 0, kept);
+    const struct cost all = cost_curvature(&sizes, &any, o->subset, most, kept),
+                      gradient = cost_curvature(&sizes, &any, o->subset, 0, kept);
     m->pace = c->pace;
     m->share_gradient = cost_flop(&gradient) / cost_flop(&all);
     m->share_product = most > 0 ? (1 - m->share_gradient) / (double)most : 0;

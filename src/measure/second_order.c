@@ -97,7 +97,7 @@ static void cost(const void *task, const struct model_sizes *m, const struct cos
                  bool kept, struct cost *once, struct cost *cell)
 {
     const struct second_order_task *s = task;
-    *once = cost_second_order(m, t, s->depth, s->critical);
+    *once = cost_second_order(m, t, s->depth, s->critical, kept);
     *cell = cost_second_order_cell(m, t, s->depth, s->critical, kept);
 }
 

@@ -119,11 +119,11 @@ static void share_work(struct measuring *m, int64_t n, bool kept)
     const struct cost_tokens any = {.tokens = 1};
     struct model_sizes sizes;
     model_sizes(m->base.model, &sizes);
-    struct cost all = cost_second_order(&sizes, &any, t->depth, t->critical);
+    struct cost all = cost_second_order(&sizes, &any, t->depth, t->critical, kept);
     const struct cost cell = cost_second_order_cell(&sizes, &any, t->depth, t->critical, kept),
-                      pass = cost_second_order(&sizes, &any, SECOND_ORDER_NONE, false),
-                      gradient = cost_curvature(&sizes, &any, 0, kept),
-                      product = cost_curvature(&sizes, &any, 1, kept);
+                      pass = cost_second_order(&sizes, &any, SECOND_ORDER_NONE, false, kept),
+                      gradient = cost_curvature(&sizes, &any, HVP_QUANTIZED, 0, kept),
+                      product = cost_curvature(&sizes, &any, HVP_QUANTIZED, 1, kept);
     cost_add(&all, &cell, (double)n);
     const double sum = cost_flop(&all);
     m->share_pass = cost_flop(&pass) / sum;

@@ -1,5 +1,7 @@
 #include "memory/cost.h"
+#include "curvature/hvp.h"
 #include "linalg/rates.h"
+#include "model/diff_block.h"
 #include "model/folding.h"
 #include "quant/quant.h"
 #include "util/clock.h"
@@ -45,14 +47,23 @@ static double pairs(const struct cost_tokens *t, int64_t window)
     return window == 0 || length <= w ? t->squares : t->tokens * w * (2 - w / length);
 }
 
-/* Linears and attention: scores and products with the values, each 2 T²/2 times the heads' width,
- * or as many as a window leaves. */
-static double forward(const struct model_sizes *m, const struct cost_tokens *t)
+/* Scores and products with the values, each 2 T²/2 times the heads' width, or as many as a window
+ * leaves. */
+static double attention(const struct model_sizes *m, const struct cost_tokens *t)
 {
     double width = (double)(m->shape.heads * m->shape.head_dim);
     double windowed = (double)m->windowed, layers = (double)m->shape.layers;
-    return layers * 2.0 * (double)m->linears * t->tokens +
-           2.0 * width * (windowed * pairs(t, m->spec.window) + (layers - windowed) * pairs(t, 0));
+    return 2.0 * width * (windowed * pairs(t, m->spec.window) + (layers - windowed) * pairs(t, 0));
+}
+
+static double linears(const struct model_sizes *m, const struct cost_tokens *t)
+{
+    return (double)m->shape.layers * 2.0 * (double)m->linears * t->tokens;
+}
+
+static double forward(const struct model_sizes *m, const struct cost_tokens *t)
+{
+    return linears(m, t) + attention(m, t);
 }
 
 static double head(const struct model_sizes *m, const struct cost_tokens *t)
@@ -134,36 +145,93 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
     return c;
 }
 
-/* docs/math/hvp.md: with recomputation a product costs about eleven forward passes of its tokens,
- * with retained activations six, loss and gradient four. A critical step usually takes six: the
- * step of 1, one doubled or halved, four of bisection. */
-enum { PASSES_GRADIENT = 4, PASSES_PRODUCT = 11, PASSES_KEPT = 6, PASSES_CRITICAL = 6 };
+/* Work in units of that of a forward pass, by where it is (docs/math/hvp.md). */
+struct passes {
+    double linears, attention, head;
+};
+static const struct passes pass = {1, 1, 1};
 
-static double passes_of(int64_t products, bool kept)
+static double passes_flop(const struct model_sizes *m, const struct cost_tokens *t, struct passes p)
 {
-    return (double)(products * (kept ? PASSES_KEPT : PASSES_PRODUCT));
+    return p.linears * linears(m, t) + p.attention * attention(m, t) + p.head * head(m, t);
 }
 
-static double pass(const struct model_sizes *m, const struct cost_tokens *t)
+static struct passes passes_sum(struct passes a, double times, struct passes b)
 {
-    return forward(m, t) + head(m, t);
+    return (struct passes){a.linears + times * b.linears, a.attention + times * b.attention,
+                           a.head + times * b.head};
+}
+
+/* Which part of the linears' weights a backward pass computes the outputs of again: not that of a
+ * linear whose output it does not read. */
+static double again(const struct model_sizes *m)
+{
+    struct diff_program p;
+    double sum = 0, all = 0;
+    diff_program(&m->spec, &p);
+    for (int i = 0; i < p.n; i++) {
+        if (p.op[i].kind != DIFF_LINEAR) continue;
+        const double weights = (double)(m->all_rows[p.op[i].arg] * m->cols[p.op[i].arg]);
+        all += weights;
+        sum += p.op[i].backward ? weights : 0;
+    }
+    return all > 0 ? sum / all : 1;
+}
+
+/* Whether a subset has the head's matrix, whose gradient or products are then computed. */
+static bool with_head(int subset)
+{
+    return subset == HVP_ALL || subset == HVP_MAT2D;
+}
+
+/* A pass forward and one backward. Attention has 2 products forward and 5 backward. */
+static struct passes gradient(const struct model_sizes *m, int subset, bool kept)
+{
+    struct passes p = {1 + 2, 1 + 2.5, with_head(subset) ? 3 : 2};
+    return kept ? p : passes_sum(p, 1, (struct passes){again(m), 1, 0});
+}
+
+/* The tangents of both passes: of a linear 2 products forward and 4 backward, of attention 5 and
+ * 12. Without retained activations the values and adjoints too, and those of the forward pass again
+ * in the backward pass. The head retains nothing. */
+static struct passes product(const struct model_sizes *m, int subset, bool kept)
+{
+    struct passes p = {2 + 4, 2.5 + 6, with_head(subset) ? 8 : 4};
+    const double repeated = 1 + 2;
+    if (kept) return p;
+    return passes_sum(p, 1, (struct passes){1 + 1 + repeated * again(m), 1 + 2.5 + 1 + 2.5, 0});
+}
+
+/* A product with the change of one linear (hvp_apply_layer), the mean over the layers: the layers
+ * in front of it have at most a forward pass. */
+static struct passes product_of_layer(const struct model_sizes *m, bool kept)
+{
+    const double L = (double)m->shape.layers, behind = (L + 1) / (2 * L);
+    const struct passes whole = product(m, HVP_QUANTIZED, kept);
+    struct passes p = passes_sum((struct passes){.head = (1 - behind) * whole.head}, behind, whole);
+    return kept ? p : passes_sum(p, 1 - behind, (struct passes){1, 1, 0});
 }
 
 struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens *tokens,
-                           int64_t products, bool kept)
+                           int subset, int64_t products, bool kept)
 {
-    double passes = PASSES_GRADIENT + passes_of(products, kept);
-    return (struct cost){.flop = {[COST_CURVATURE] = pass(m, tokens) * passes}};
+    const struct passes all =
+        passes_sum(gradient(m, subset, kept), (double)products, product(m, subset, kept));
+    return (struct cost){.flop = {[COST_CURVATURE] = passes_flop(m, tokens, all)}};
 }
+
+/* A critical step usually takes so many losses: the step of 1, one doubled or halved, four of
+ * bisection. */
+static const double CRITICAL = 6;
 
 /* The loss, the gradient, and the checkpoint's critical step, which starts with a loss. */
 struct cost cost_second_order(const struct model_sizes *m, const struct cost_tokens *tokens,
-                              int depth, bool critical)
+                              int depth, bool critical, bool kept)
 {
-    double passes = 1;
-    if (depth != SECOND_ORDER_NONE) passes += PASSES_GRADIENT;
-    if (critical) passes += 1 + PASSES_CRITICAL;
-    return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
+    struct passes all = pass;
+    if (depth != SECOND_ORDER_NONE) all = passes_sum(all, 1, gradient(m, HVP_QUANTIZED, kept));
+    if (critical) all = passes_sum(all, 1 + CRITICAL, pass);
+    return (struct cost){.flop = {[COST_SECOND_ORDER] = passes_flop(m, tokens, all)}};
 }
 
 /* The quantized model's loss, a product with the whole change, and one with each linear's. */
@@ -171,13 +239,14 @@ struct cost cost_second_order_cell(const struct model_sizes *m, const struct cos
                                    int depth, bool critical, bool kept)
 {
     struct slot slots[SLOTS_MAX];
-    int n = slots_of(&m->spec, 0, slots);
-    int64_t products = depth != SECOND_ORDER_NONE;
+    const int n = slots_of(&m->spec, 0, slots);
+    struct passes all = pass;
+    if (depth != SECOND_ORDER_NONE) all = passes_sum(all, 1, product(m, HVP_QUANTIZED, kept));
     for (int i = 0; depth == SECOND_ORDER_LAYERS && i < n; i++)
-        if (slots[i].kind == SLOT_WEIGHT) products += m->shape.layers;
-    double passes = 1 + passes_of(products, kept);
-    if (critical) passes += PASSES_CRITICAL;
-    return (struct cost){.flop = {[COST_SECOND_ORDER] = pass(m, tokens) * passes}};
+        if (slots[i].kind == SLOT_WEIGHT)
+            all = passes_sum(all, (double)m->shape.layers, product_of_layer(m, kept));
+    if (critical) all = passes_sum(all, CRITICAL, pass);
+    return (struct cost){.flop = {[COST_SECOND_ORDER] = passes_flop(m, tokens, all)}};
 }
 
 /* --- seconds --- */

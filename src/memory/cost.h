@@ -53,16 +53,16 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
  * uses them; else zero. */
 struct cost cost_shared_statistics(const struct model_sizes *m, const struct method_entry *methods,
                                    int64_t n, const struct cost_tokens *calibration);
-/* Work of measuring curvature with at most `products` products with the Hessian. kept, here and
- * below: activations are retained (struct memory_fit), so that a product does not recompute them.
- */
+/* Work of measuring curvature in a subset (enum hvp_subset) with at most `products` products with
+ * the Hessian. kept, here and below: activations are retained (struct memory_fit), so that a
+ * product does not recompute them. */
 struct cost cost_curvature(const struct model_sizes *m, const struct cost_tokens *tokens,
-                           int64_t products, bool kept);
+                           int subset, int64_t products, bool kept);
 
 /* Work of the second-order prediction and the critical sharpness (second_order.h): what a visit
  * does once, and what each of its cells adds. depth: enum second_order_depth. */
 struct cost cost_second_order(const struct model_sizes *m, const struct cost_tokens *tokens,
-                              int depth, bool critical);
+                              int depth, bool critical, bool kept);
 struct cost cost_second_order_cell(const struct model_sizes *m, const struct cost_tokens *tokens,
                                    int depth, bool critical, bool kept);
 

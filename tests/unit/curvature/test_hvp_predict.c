@@ -128,6 +128,40 @@ static void diagonal_is_one_tensors(void **state)
     hvp_fixture_close(&f);
 }
 
+static void add_moved(void *sum, double products)
+{
+    *(double *)sum += products;
+}
+
+/* A vector in one tensor: hvp_apply_layer gives that tensor's part of the product bit for bit, and
+ * passes only through that layer and those behind it. With retained activations and without. */
+static void layer_alone(void **state)
+{
+    struct hvp_fixture f;
+    hvp_fixture_open(&f, *state, HVP_MAT2D);
+    real *d = rounding(&f, 3), *v = hvp_vector(&f), *whole = hvp_vector(&f), *part = hvp_vector(&f);
+    const double L = (double)model_shape(f.model)->layers;
+    for (int keep = 0; keep < 2; keep++) {
+        hvp_keep(f.h, keep);
+        OK_OR_FAIL(hvp_gradient(f.h, part, NULL, e));
+        for (int64_t t = 0; t < hvp_n_tensors(f.h); t++) {
+            const struct hvp_tensor *at = hvp_tensor(f.h, t);
+            const size_t bytes = (size_t)at->elements * sizeof *d;
+            double moved = 0;
+            memset(v, 0, (size_t)f.n * sizeof *v);
+            memcpy(v + at->offset, d + at->offset, bytes);
+            OK_OR_FAIL(hvp_apply(f.h, 1, (const real *[]){v}, &whole, e));
+            hvp_watch(f.h, add_moved, &moved);
+            OK_OR_FAIL(hvp_apply_layer(f.h, at->layer, 1, (const real *[]){v}, &part, e));
+            hvp_watch(f.h, NULL, NULL);
+            assert_memory_equal(part + at->offset, whole + at->offset, bytes);
+            assert_float_equal(moved, 1 - (at->layer > 0 ? (double)at->layer : 0) / L, 1e-12);
+        }
+    }
+    free(d), free(v), free(whole), free(part);
+    hvp_fixture_close(&f);
+}
+
 /* A change without a finite product has no prediction; the other change's prediction is not
  * affected. */
 static void one_is_infinite(void **state)
@@ -167,6 +201,7 @@ int main(void)
         cmocka_unit_test_prestate(parts_add_up, (void *)(uintptr_t) "llama"),
         cmocka_unit_test_prestate(parts_add_up, (void *)(uintptr_t) "gpt_neox_parallel"),
         cmocka_unit_test_prestate(diagonal_is_one_tensors, (void *)(uintptr_t) "olmo2"),
+        cmocka_unit_test_prestate(layer_alone, (void *)(uintptr_t) "llama"),
         cmocka_unit_test_prestate(one_is_infinite, (void *)(uintptr_t) "llama"),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

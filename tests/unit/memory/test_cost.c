@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "curvature/hvp.h"
 #include "memory/cost.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,37 +131,71 @@ static void awq_passes(void **state)
     }
 }
 
-/* Curvature in units of forward passes of its tokens (docs/math/hvp.md): 4 for a gradient, 11 for a
- * product or 6 where activations are retained, 1 for a loss, 6 for critical sharpness. OLMo2 has 7
- * linears per block. */
+/* A forward pass of the blocks' linears, of attention and of the head. */
+struct work {
+    double linears, attention, head;
+};
+
+static double work_of(struct work unit, double linears, double attention, double head_)
+{
+    return unit.linears * linears + unit.attention * attention + unit.head * head_;
+}
+
+/* Curvature in units of forward passes of its tokens (docs/math/hvp.md): of linears 4 for a
+ * gradient, 11 for a product or 6 where activations are retained; of attention 4.5, 15.5 or 8.5; of
+ * the head, which retains nothing, 3 and 8, or 2 and 4 if its matrix is not in the subset; 6 for
+ * critical sharpness. OLMo2 has 7 linears per block. A product with the change of one linear goes
+ * through (32 + 1) / 64 of the layers, and the others have a forward pass. */
 static void derivatives(void **state)
 {
     (void)state;
-    struct model_sizes m = sizes_of("OLMo-2-1124-7B");
-    struct cost_tokens t = tokens_of(4, 1024);
-    struct cost c = cost_shared(&m, &t, 2);
-    const double pass = c.flop[COST_FORWARD] + c.flop[COST_HEAD];
-    static const struct {
+    const struct model_sizes m = sizes_of("OLMo-2-1124-7B");
+    const struct cost_tokens t = tokens_of(4, 1024);
+    const struct work one = {layers * 2 * (4 * h * h + 3 * h * inner) * 4096,
+                             layers * 2 * h * 4 * 1024 * 1024, 2 * vocab * h * 4096};
+    const double pass = work_of(one, 1, 1, 1), gradient = work_of(one, 4, 4.5, 2);
+    const double product = work_of(one, 11, 15.5, 4), behind = 33. / 64;
+    const double of_layer = work_of(one, 11 * behind + 1 - behind, 15.5 * behind + 1 - behind, 4);
+    const struct {
         int depth;
         bool critical;
         double once, cell;
-    } cases[] = {{SECOND_ORDER_NONE, true, 1 + 7, 1 + 6},
-                 {SECOND_ORDER_TOTAL, false, 1 + 4, 1 + 11},
-                 {SECOND_ORDER_TOTAL, true, 1 + 4 + 7, 1 + 11 + 6},
-                 {SECOND_ORDER_LAYERS, false, 1 + 4, 1 + 11 * (1 + 7 * 32)}};
-    c = cost_curvature(&m, &t, 20, false);
-    assert_float_equal(c.flop[COST_CURVATURE] / pass, 4 + 11 * 20, 1e-9);
-    c = cost_curvature(&m, &t, 20, true);
-    assert_float_equal(c.flop[COST_CURVATURE] / pass, 4 + 6 * 20, 1e-9);
+    } cases[] = {{SECOND_ORDER_NONE, true, 8 * pass, 7 * pass},
+                 {SECOND_ORDER_TOTAL, false, pass + gradient, pass + product},
+                 {SECOND_ORDER_TOTAL, true, 8 * pass + gradient, 7 * pass + product},
+                 {SECOND_ORDER_LAYERS, false, pass + gradient, pass + product + 7 * 32 * of_layer}};
+    struct cost c = cost_curvature(&m, &t, HVP_ALL, 20, false);
+    assert_float_equal(c.flop[COST_CURVATURE] / work_of(one, 224, 314.5, 163), 1, 1e-9);
+    c = cost_curvature(&m, &t, HVP_BLOCKS2D, 20, false);
+    assert_float_equal(c.flop[COST_CURVATURE] / work_of(one, 224, 314.5, 82), 1, 1e-9);
+    c = cost_curvature(&m, &t, HVP_ALL, 20, true);
+    assert_float_equal(c.flop[COST_CURVATURE] / work_of(one, 123, 173.5, 163), 1, 1e-9);
     c = cost_second_order_cell(&m, &t, SECOND_ORDER_TOTAL, false, true);
-    assert_float_equal(c.flop[COST_SECOND_ORDER] / pass, 1 + 6, 1e-9);
+    assert_float_equal(c.flop[COST_SECOND_ORDER] / work_of(one, 7, 9.5, 5), 1, 1e-9);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        c = cost_second_order(&m, &t, cases[i].depth, cases[i].critical);
-        assert_float_equal(cost_flop(&c) / pass, cases[i].once, 1e-9);
+        c = cost_second_order(&m, &t, cases[i].depth, cases[i].critical, false);
+        assert_float_equal(cost_flop(&c) / cases[i].once, 1, 1e-9);
         c = cost_second_order_cell(&m, &t, cases[i].depth, cases[i].critical, false);
-        assert_float_equal(c.flop[COST_SECOND_ORDER] / pass, cases[i].cell, 1e-9);
+        assert_float_equal(c.flop[COST_SECOND_ORDER] / cases[i].cell, 1, 1e-9);
         assert_true(cost_flop(&c) == c.flop[COST_SECOND_ORDER]);
     }
+}
+
+/* Where norms come first, no adjoint needs the MLP's output: it is not computed again. */
+static void not_computed_again(void **state)
+{
+    (void)state;
+    const struct model_sizes m = sizes_of("SmolLM3-3B-checkpoints");
+    const struct cost_tokens t = {.tokens = 1};
+    const double C = 2048, I = 11008, qkv = C * (C + 2 * 512), all = qkv + C * C + 3 * C * I;
+    assert_float_equal((double)m.linears, all, 0.5);
+    const double flop = 2 * 36 * all, recomputed = 1 - C * I / all;
+    const struct cost none = cost_curvature(&m, &t, HVP_QUANTIZED, 0, false),
+                      one = cost_curvature(&m, &t, HVP_QUANTIZED, 1, false);
+    const double head_ = 2 * (double)(m.shape.vocab * m.shape.hidden);
+    assert_float_equal(cost_flop(&none), flop * (3 + recomputed) + 2 * head_, 1e-6 * flop);
+    assert_float_equal(cost_flop(&one) - cost_flop(&none), flop * (8 + 3 * recomputed) + 4 * head_,
+                       1e-6 * flop);
 }
 
 static void seconds_and_corrections(void **state)
@@ -273,6 +308,7 @@ int main(void)
         cmocka_unit_test(variants),
         cmocka_unit_test(awq_passes),
         cmocka_unit_test(derivatives),
+        cmocka_unit_test(not_computed_again),
         cmocka_unit_test(seconds_and_corrections),
         cmocka_unit_test(tokens_from_options),
         cmocka_unit_test(tokens_of_ids),

@@ -491,7 +491,8 @@ static void more_ranks_come_last(void **state)
     drop(&m);
 }
 
-/* Where a rank's memory retains activations, a product costs six passes instead of eleven. */
+/* Where a rank's memory retains activations, a product costs six passes of the linears instead of
+ * eleven, of attention and the head less clearly fewer (memory.test_cost). */
 static void memory_decides_what_products_cost(void **state)
 {
     (void)state;
@@ -505,8 +506,10 @@ static void memory_decides_what_products_cost(void **state)
     struct plan_rank rank = {.threads = 1, .ranks = 1, .mates = 1, .memory = (int64_t)1 << 40};
     plan_costs_fit(&m.plan, 0, &rank);
     assert_true(model->kept[PART_CURVATURE] && model->kept[PART_SECOND_ORDER]);
-    assert_float_equal(cost_flop(&model->once[PART_CURVATURE]) / again, 124.0 / 224, 1e-9);
-    assert_float_equal(model->variants[0].flop[COST_SECOND_ORDER] / cell, 7.0 / 12, 1e-9);
+    const double curvature = cost_flop(&model->once[PART_CURVATURE]) / again;
+    const double second_order = model->variants[0].flop[COST_SECOND_ORDER] / cell;
+    assert_true(curvature > 123. / 224 && curvature < 0.75);
+    assert_true(second_order > 7. / 12 && second_order < 0.75);
     /* As much as is enough without retaining, which is also what plans show. */
     assert_int_equal(plan_visit_memory(&m.plan, 0, which, 4, &rank, &plan, NULL), OK);
     int64_t low = 1 << 20, high = memory_bound(plan.peak);

@@ -58,22 +58,33 @@ ${steps[1]}" ] || fail "equal candidates: $(cat "$work/table")"
 average "$work/single" "${steps[1]}" --greedy "${text[@]}" >"$work/table"
 golden same "$work/single" "${steps[1]}"
 
-# --- memory: three checkpoints of 24 MB need no more than three of 24 kB ---
-peak() {
+# --- memory and reads: three checkpoints of 24 MB need no more memory than three of 24 kB, and are read once ---
+cost() { # ARGUMENT ...: peak memory in KiB and kilobytes read
     "$python" - "$QTRAJ" "$@" <<'PYTHON'
-import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stderr=subprocess.DEVNULL)
+os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its counters stay until it is waited for
+with open(f"/proc/{process.pid}/io", encoding="ascii") as file:
+    read = int(file.readline().split()[1])
+_, status, usage = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+print(usage.ru_maxrss, read // 1000)
+sys.exit(process.returncode)
 PYTHON
 }
 for i in 1 2 3; do
     golden large "$work/small$i" 24000 $i
     golden large "$work/large$i" 24000000 $i
 done
-small=$(peak average "$work/small" "$work"/small[123])
-large=$(peak average "$work/large" "$work"/large[123])
-golden mean "$work/large" "$work"/large[123]
-[ $((large - small)) -lt 8000 ] || fail "$large KiB for 24 MB of weights, $small KiB for 24 kB"
+for kind in mean ema; do
+    rm -rf "$work/small" "$work/large"
+    read -r small small_read < <(cost average "$work/small" "$work"/small[123] $([ $kind = ema ] && echo --ema 0.5))
+    read -r large large_read < <(cost average "$work/large" "$work"/large[123] $([ $kind = ema ] && echo --ema 0.5))
+    [ $((large - small)) -lt 8000 ] || fail "$kind: $large KiB for 24 MB of weights, $small KiB for 24 kB"
+    read_of_large=$((large_read - small_read))
+    [ "$read_of_large" -ge 71000 ] && [ "$read_of_large" -le 73000 ] || fail "$kind: $read_of_large kB read of 72000 kB"
+    [ $kind = ema ] || golden mean "$work/large" "$work"/large[123]
+done
 
 # --- wrong input: one error line that names file and tensor ---
 refuse() {

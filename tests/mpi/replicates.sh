@@ -1,5 +1,6 @@
 # Replicates: each equals a run that calibrates on its sequences, which Python draws here too, bit for bit; the cell is that of a
-# run without replicates. The same for several ranks, and after an interruption between two replicates.
+# run without replicates. The same for several ranks, after an interruption between two replicates and after a kill within one, with second
+# order and exports.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
@@ -9,7 +10,7 @@ results: results.h5
 bits: [3]
 methods:
   - {method: rtn, group_size: 64}
-  - {method: gptq, group_size: 64, replicates: 4}
+  - {method: gptq, group_size: 64, scale_dtype: f16, replicates: 4}
   - {method: gptq, name: shared, group_size: 64, hessian: shared, replicates: 2}
 calibration: {ids: "ids.safetensors:calibration", samples: 8}
 evaluation:
@@ -56,9 +57,8 @@ tensors |= {f"draw{1 + k}": pool[sorted(d)] for k, d in enumerate(draws)}
 save(Path(work, "ids.safetensors"), tensors)
 END_
 
-run() { # name, ranks, arguments
-    launch 300 "$2" run "$work/sweep.yaml" --set "results=$1.h5" "${@:3}" || fail "$1: exit code $?: $(cat "$work/err")"
-}
+start() { launch 300 "$2" run "$work/sweep.yaml" --set "results=$1.h5" "${@:3}"; } # name, ranks, arguments
+run() { start "$@" || fail "$1: exit code $?: $(cat "$work/err")"; }
 run alone 1
 run ranks 3 --set run.ranks_per_group=2
 compare alone ranks
@@ -98,6 +98,40 @@ head -n "$records" "$work/alone.journal" >"$work/resumed.journal"
 run resumed 1
 grep -q '^2 replicates of cells to do' "$work/err" || fail "what is left is not two replicates: $(cat "$work/err")"
 compare alone resumed
+
+# with second order, of the cells alone, and exports; killed in the wave of the first replicates, with and without exports: saved
+# states continue, and nothing else than in an undisturbed run comes out
+preload=$(dirname "$QTRAJ")/libkill_at_line.so
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+order=(--set 'curvature={second_order: total, sequences: 1}' --set 'methods[1].replicates=2')
+exports=(--set 'export=[{out: exports, format: gptq, quantizer: gptq}]')
+killed() { # name, arguments: in the second block of the first replicates, after four blocks of three cells and one of two replicates
+    [ -e "$preload" ] || return 0
+    KILL_COUNT=16 KILL_TEXT='trace visit: block' QTRAJ_SAVE=always QTRAJ_TRACE=visit LD_PRELOAD=$preload start "$1" 1 "${@:2}" &&
+        fail "$1: not killed"
+    run "$1" 1 "${@:2}"
+}
+run both 1 "${order[@]}" "${exports[@]}"
+mv "$work/exports" "$work/whole"
+[ "$(cd "$work/whole/quickstart" && echo */*)" = step000900/gptq-3bit ] || fail "exports: $(find "$work/whole")"
+killed again "${order[@]}" "${exports[@]}"
+[ ! -e "$preload" ] || compare both again
+[ ! -e "$preload" ] || diff -r "$work/whole" "$work/exports" || fail "exports after a kill differ"
+killed saved "${order[@]}"
+[ ! -e "$preload" ] || grep -q 'continues from the state saved' "$work/err" || fail "no state of a replicate's wave: $(cat "$work/err")"
+"$python" - "$work" "$([ -e "$preload" ] && echo both again saved || echo both)" <<'END_' || fail "second order and replicates"
+import sys
+import h5py
+import numpy as np
+
+alone = h5py.File(sys.argv[1] + "/alone.h5")
+for name in sys.argv[2].split():
+    other = h5py.File(f"{sys.argv[1]}/{name}.h5")
+    assert np.array_equal(other["loss"][()], alone["loss"][()]), name
+    assert np.array_equal(other["loss_replicate"][..., :1, :], alone["loss_replicate"][..., :1, :], equal_nan=True), name
+    assert np.isfinite(other["second_order"][()]).all() and "second_order_replicate" not in other, name
+    assert np.array_equal(other["second_order"][()], h5py.File(sys.argv[1] + "/both.h5")["second_order"][()]), name
+END_
 
 # other methods are refused, and a text that is too short fails the replicates alone
 launch 60 1 run "$work/sweep.yaml" --set results=bad.h5 --set 'methods[0].replicates=2'

@@ -32,6 +32,7 @@ POINTS = [
     ("smollm3-3b", "lc-4k-to-32k-step-1000", 4721000, 4721000 * 2359296, 2e-5, 1e-5, "long-context-32k", SMOL + "long_context_4k_to_32k.yaml"),
     ("smollm3-3b", "lc-4k-to-32k-step-20000", 4740000, 4740000 * 2359296, 0, 0, "long-context-32k", SMOL + "long_context_4k_to_32k.yaml"),
     # OLMo 1: warmup from a tenth of the peak
+    ("olmo-1b", "step1000-tokens4B", 1000, 4194304000, 4e-5 + 3.6e-4 / 2, 1e-5, "warmup", OLMO + "official-0724/OLMo-1B.yaml, olmo/optim.py"),
     ("olmo-1b", "step2000-tokens8B", 2000, 8388608000, 4e-4, 1e-5, "decay", OLMO + "official-0724/OLMo-1B.yaml"),
     ("olmo-1b", "step370000-tokens1552B", 370000, 1551892480000,
      4e-5 + 3.6e-4 * (1 + cos(pi * 368000 / 737328)) / 2, 1e-5, "decay", OLMO + "official-0724/OLMo-1B.yaml; tokens: the revision's name"),
@@ -41,6 +42,8 @@ POINTS = [
     ("olmo-7b", "step557000-tokens2464B", 557000, 2463989760000, 0, 0, "decay", "arXiv 2402.00838: decayed to 0 in the final 1000 steps"),
     # OLMo 2: the rates at which stage 2 starts are printed in its configurations
     ("olmo2-1b", "stage1-step2000-tokens5B", 2000, 4194304000, 2e-4, 1e-5, "warmup", OLMO + "official-0425/OLMo2-1B-stage1.yaml"),
+    ("olmo2-1b", "stage1-step954000-tokens2001B", 954000, 954000 * 2097152,
+     4e-5 + 3.6e-4 * (1 + cos(pi * (954000 * 2097152 - 8388608000) / (5 * T12 - 8388608000))) / 2, 1e-5, "decay", OLMO + "official-0425/OLMo2-1B-stage1.yaml"),
     ("olmo2-1b", "stage1-step1907359-tokens4001B", 1907359, 1907359 * 2097152, 7.448728958032132e-05, 1e-5, "decay",
      OLMO + "annealing/peteish1-anneal-from-1907359-*.yaml: learning_rate"),
     ("olmo2-1b:olmo2-1b-ingredient3", "stage2-ingredient3-step23852-tokens51B", 1931211, 4050043011072, 0, 0, "ingredient3",
@@ -53,6 +56,7 @@ POINTS = [
     ("olmo2-7b:olmo2-7b-ingredient2", "stage2-ingredient2-step5960-tokens25B", 934606, 3895023632384 + 5960 * 4194304, 0.000061499 / 2, 1e-5, "ingredient2",
      OLMO + "official-1124/OLMo2-7B-stage2-seed42069.yaml: half of 11920 steps"),
     ("olmo2-7b:olmo2-7b-soup", "main", 940577, 3945065873408, 0, 0, "soup", "model card of OLMo-2-1124-7B: average of the three ends of stage 2"),
+    ("olmo2-13b", "stage1-step500-tokens5B", 500, 4194304000, 4.5e-4, 1e-5, "warmup", "github.com/allenai/OLMo scripts/augusta/peteish13.sh"),
     ("olmo2-13b", "stage1-step1000-tokens9B", 1000, 8388608000, 9e-4, 1e-5, "decay", "github.com/allenai/OLMo scripts/augusta/peteish13.sh"),
     ("olmo2-13b", "stage1-step596057-tokens5001B", 596057, 5000088518656, 9e-5, 1e-5, "decay",
      OLMO + "official-1124/OLMo2-13B-stage2-seed1110-100B.yaml: learning_rate"),

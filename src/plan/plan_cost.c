@@ -5,7 +5,6 @@
 #include "quant/quant.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include "util/num.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -258,8 +257,18 @@ static struct cost point_cost(const struct plan *p, const struct plan_visit *v)
     return cost_shared(&m->sizes, &tokens, bytes);
 }
 
-/* What variant i of the visit adds. The first stream of a replicate also reads the blocks again and
- * sums its shared statistics. */
+/* What the replicates of one number cost besides their streams: the blocks are read again, and
+ * shared statistics are summed again if one of the streams uses them. */
+static struct cost repeated_cost(const struct plan_model *m, bool read, bool summed)
+{
+    struct cost c = {0};
+    if (summed) cost_add(&c, &m->statistics, 1);
+    if (read) c.bytes += m->shared.bytes;
+    return c;
+}
+
+/* What variant i of the visit adds. Of the streams of a replicate, the first that reads or sums
+ * pays for it. */
 static struct cost piece_cost(const struct plan *p, const struct plan_visit *v,
                               const int64_t *variants, int64_t i)
 {
@@ -272,9 +281,10 @@ static struct cost piece_cost(const struct plan *p, const struct plan_visit *v,
         read = true;
         summed = summed || shares_statistics(&p->variants[variants[j]]);
     }
-    struct cost c = m->replicates[variants[i]];
-    if (!read) c.bytes += m->shared.bytes * (double)weights_reads(&v->visit.weights);
-    if (!summed && shares_statistics(&p->variants[variants[i]])) cost_add(&c, &m->statistics, 1);
+    const bool sums = !summed && shares_statistics(&p->variants[variants[i]]);
+    struct cost c = repeated_cost(m, !read, sums);
+    c.bytes *= (double)weights_reads(&v->visit.weights);
+    cost_add(&c, &m->replicates[variants[i]], 1);
     return c;
 }
 
@@ -328,19 +338,24 @@ static double mean_reads(const struct plan *p, int64_t model)
     return n > 0 ? reads / n : 1;
 }
 
-/* Each replicate reads the blocks again and sums its shared statistics. */
+/* Adds the replicates of all numbers. */
 static void add_replicates(const struct plan *p, const struct plan_model *m,
                            const int64_t *variants, int64_t n, struct cost *c)
 {
-    int64_t read = 0, summed = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const struct plan_variant *v = &p->variants[variants[i]];
-        cost_add(c, &m->replicates[variants[i]], (double)(v->replicates - 1));
-        read = max64(read, v->replicates - 1);
-        if (shares_statistics(v)) summed = max64(summed, v->replicates - 1);
+    bool read = true;
+    for (int64_t number = 1; read; number++) {
+        bool summed = false;
+        read = false;
+        for (int64_t i = 0; i < n; i++) {
+            const struct plan_variant *v = &p->variants[variants[i]];
+            if (number >= v->replicates) continue;
+            cost_add(c, &m->replicates[variants[i]], 1);
+            read = true;
+            summed = summed || shares_statistics(v);
+        }
+        const struct cost again = repeated_cost(m, read, summed);
+        cost_add(c, &again, 1);
     }
-    cost_add(c, &m->statistics, (double)summed);
-    c->bytes += m->shared.bytes * (double)read;
 }
 
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n)

@@ -16,6 +16,7 @@ struct eval {
     const char *log_likelihoods;
     FILE *choices; /* open file of that name */
     const char *tasks, *task_data;
+    json_t *accuracies; /* of the tasks, accuracy_record */
 };
 
 /* OUT holds `logits` (sequences, length, V) when all have one length, else logits.0, logits.1, ...
@@ -78,7 +79,7 @@ static void write_item(FILE *f, const struct requests *r, const struct request_t
                        const struct answers *a)
 {
     for (int64_t k = r->items[i].first; k < r->items[i + 1].first; k++) {
-        const bool greedy = (int64_t)a->sum[k * a->pitch + a->hits] == r->list[k].tokens;
+        const bool greedy = answers_greedy(r, a, k);
         fprintf(f,
                 "{\"task\":\"%s\",\"item\":%lld,\"choice\":%lld,\"log_likelihood\":%.17g,"
                 "\"tokens\":%lld,\"greedy\":%s}\n",
@@ -88,16 +89,24 @@ static void write_item(FILE *f, const struct requests *r, const struct request_t
     }
 }
 
-static enum status write_answers(void *context, const struct requests *r, const struct answers *a,
-                                 struct err *e)
+static enum status write_answers(const struct eval *o, const struct requests *r,
+                                 const struct answers *a, struct err *e)
 {
-    const struct eval *o = context;
     FILE *f = o->choices;
     for (int64_t t = 0; t < r->n_tasks; t++)
         for (int64_t i = r->tasks[t].first; i < r->tasks[t + 1].first; i++)
             write_item(f, r, &r->tasks[t], i, a);
     NEED(fflush(f) == 0 && !ferror(f), ERR_IO, "%s: cannot be written", o->log_likelihoods);
     return OK;
+}
+
+static enum status take_answers(void *context, const struct requests *r, const struct answers *a,
+                                struct err *e)
+{
+    struct eval *o = context;
+    o->accuracies = accuracy_record(r, a);
+    PASS(json_whole(e));
+    return o->log_likelihoods ? write_answers(o, r, a, e) : OK;
 }
 
 static enum status add_tasks(struct eval *o, int64_t shots, int64_t limit, bool apart,
@@ -109,8 +118,8 @@ static enum status add_tasks(struct eval *o, int64_t shots, int64_t limit, bool 
     if (o->log_likelihoods) { /* before the work, so that a name that fails costs nothing */
         o->choices = fopen(o->log_likelihoods, "w");
         NEED(o->choices, ERR_IO, "%s: cannot be written: %s", o->log_likelihoods, strerror(errno));
-        o->single.hooks.answers = write_answers;
     }
+    o->single.hooks.answers = take_answers;
     PASS(mem_string(&r->tasks, o->tasks, e));
     PASS(mem_string(&r->folder, o->task_data, e));
     r->shots = shots;
@@ -119,11 +128,11 @@ static enum status add_tasks(struct eval *o, int64_t shots, int64_t limit, bool 
     return OK;
 }
 
-static void print_tasks(const json_t *tasks)
+static void print_tasks(json_t *tasks)
 {
     const char *name;
     json_t *x;
-    json_object_foreach((json_t *)(uintptr_t)tasks, name, x)
+    json_object_foreach(tasks, name, x)
     {
         printf("%s: accuracy %.4f ± %.4f", name, json_number_get(json_object_get(x, "accuracy")),
                json_number_get(json_object_get(x, "accuracy_stderr")));
@@ -140,7 +149,7 @@ static enum status print(const struct eval *o, bool json, struct err *e)
 {
     const json_t *record = o->single.checkpoint;
     const json_t *d = json_object_get(json_object_get(record, "datasets"), "evaluation");
-    const json_t *tasks = json_object_get(record, "tasks");
+    json_t *tasks = o->accuracies;
     if (!json) print_tasks(tasks);
     if (!json && d) {
         printf("loss %.6f ± %.6f nats, perplexity %.4f, %lld tokens scored\n",
@@ -201,6 +210,7 @@ done:
     if (o.choices) fclose(o.choices);
     options_free(&data_table, &o.data);
     single_free(&o.single);
+    json_decref(o.accuracies);
     return st;
 }
 

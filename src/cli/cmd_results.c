@@ -150,7 +150,8 @@ static enum status open_place(const char *name, struct place *p, bool newest,
 }
 
 /* The keys of --only that have a flag of their own: --model PATTERN is --only model=PATTERN. */
-static const char *const shown_keys[] = {"model", "checkpoint", "bits", "quantizer", "dataset"};
+static const char *const shown_keys[] = {"model",     "checkpoint", "bits",
+                                         "quantizer", "dataset",    "task"};
 enum { SHOWN_KEYS = sizeof shown_keys / sizeof *shown_keys };
 
 /* Appends them to --only; the new texts are owned by the caller. */
@@ -187,16 +188,18 @@ static enum status run_show(struct call *c, struct err *e)
     struct results_view *view = NULL;
     const struct arg table[] = {
         {"--kind", ARG_CHOICE, &kind, "KIND",
-         "checkpoint, cell (default), replicate, curvature, movement or point"},
+         "checkpoint, cell (default), replicate, curvature, movement, point, baseline_task or "
+         "task"},
         {"--metric", ARG_TEXT, &o.metric, "NAME[,NAME]",
          "which numbers; of tables of cells loss_relative, if nothing is said"},
         {"--only", ARG_LIST, &only, "KEY=PATTERN",
-         "only results whose model, checkpoint, bits, quantizer, dataset or surface match"},
+         "only results whose model, checkpoint, bits, quantizer, dataset, task or surface match"},
         {"--model", ARG_TEXT, &patterns[0], "PATTERN", "the same as --only model=PATTERN"},
         {"--checkpoint", ARG_TEXT, &patterns[1], "PATTERN", "--only checkpoint=PATTERN"},
         {"--bits", ARG_TEXT, &patterns[2], "PATTERN", "--only bits=PATTERN"},
         {"--quantizer", ARG_TEXT, &patterns[3], "PATTERN", "--only quantizer=PATTERN"},
         {"--dataset", ARG_TEXT, &patterns[4], "PATTERN", "--only dataset=PATTERN"},
+        {"--task", ARG_TEXT, &patterns[5], "PATTERN", "--only task=PATTERN"},
         {"--csv", ARG_SWITCH, &o.csv, NULL, "a row a result (and dataset) with all its numbers"},
         {"--json", ARG_SWITCH, &o.json, NULL, "the same as JSON"},
     };

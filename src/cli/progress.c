@@ -12,11 +12,14 @@
 /* The record's type, and what people call so many. */
 static const struct {
     const char *type, *noun;
-} kinds[PROGRESS_KINDS] = {[PROGRESS_CELLS] = {"cell", "cells"},
-                           [PROGRESS_REPLICATES] = {"replicate", "replicates"},
-                           [PROGRESS_CURVATURE] = {"curvature", "curvature"},
-                           [PROGRESS_MOVEMENT] = {"movement", "movement"},
-                           [PROGRESS_POINTS] = {"point", "points"}};
+} kinds[PROGRESS_KINDS] = {
+    [PROGRESS_CELLS] = {"cell", "cells"},
+    [PROGRESS_REPLICATES] = {"replicate", "replicates"},
+    [PROGRESS_CURVATURE] = {"curvature", "curvature"},
+    [PROGRESS_MOVEMENT] = {"movement", "movement"},
+    [PROGRESS_POINTS] = {"point", "points"},
+    [PROGRESS_BASELINE_TASKS] = {"baseline_task", "accuracies in full precision"},
+    [PROGRESS_TASKS] = {"task", "accuracies"}};
 
 static void failure_free(struct progress_failure *f)
 {
@@ -60,11 +63,14 @@ static enum status which_of(const json_t *record, char **out, struct err *e)
     const char *quantizer = json_text(record, "quantizer", NULL);
     const char *type = json_text(record, "type", "");
     const json_t *replicate = json_object_get(record, "replicate");
+    const char *task = json_text(record, "task", NULL);
     const long long bits = json_integer_value(json_object_get(record, "bits"));
     if (quantizer && replicate)
         return mem_format(out, e, "%s %lld replicate %lld", quantizer, bits,
                           (long long)json_integer_value(replicate));
+    if (quantizer && task) return mem_format(out, e, "%s %lld %s", quantizer, bits, task);
     if (quantizer) return mem_format(out, e, "%s %lld", quantizer, bits);
+    if (task) return mem_string(out, task, e);
     const int kind = progress_kind_of(type);
     if (kind == PROGRESS_CURVATURE || kind == PROGRESS_MOVEMENT) return mem_string(out, type, e);
     return OK;

@@ -1,4 +1,5 @@
 #include "cli/run_losses.h"
+#include "group/accuracies.h"
 #include "measure/curvature.h"
 #include "measure/movement.h"
 #include "measure/second_order.h"
@@ -51,17 +52,28 @@ static bool is_done(const struct run_delivered *d, const char *type, const char 
     return *scored && (!predicted || has(d, "completion", key));
 }
 
+static bool answered(const void *delivered, const char *key)
+{
+    return has(delivered, "task", key) || has(delivered, "baseline_task", key);
+}
+
 static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
 {
     const struct second_order_task *so = v->task[PART_SECOND_ORDER];
     const struct curvature_task *curvature = v->task[PART_CURVATURE];
     const struct movement_task *movement = v->task[PART_MOVEMENT];
-    if (piece == 0)
-        return v->cells_only || is_done(d, "checkpoint", v->key, so && so->critical, &v->scored);
+    if (piece == 0) {
+        accuracies_drop(&v->accuracies, answered, d);
+        const bool done =
+            v->cells_only || is_done(d, "checkpoint", v->key, so && so->critical, &v->scored);
+        return done && !v->accuracies;
+    }
     if (piece <= v->n_variants) {
         struct variant *one = &v->variants[piece - 1];
         if (one->replicate > 0) return has(d, "replicate", one->key);
-        return is_done(d, "cell", one->key, so != NULL, &one->scored);
+        accuracies_drop(&one->accuracies, answered, d);
+        const bool done = one->complete || is_done(d, "cell", one->key, so != NULL, &one->scored);
+        return done && !one->accuracies;
     }
     if (curvature && piece == 1 + v->n_variants) return has(d, "curvature", curvature->key);
     return movement && has(d, "movement", movement->key);

@@ -272,7 +272,9 @@ void run_master_start(struct run_master *m)
                                                    [PROGRESS_REPLICATES] = v->n_replicates,
                                                    [PROGRESS_CURVATURE] = v->n_curvature,
                                                    [PROGRESS_MOVEMENT] = v->n_movement,
-                                                   [PROGRESS_POINTS] = v->n_points});
+                                                   [PROGRESS_POINTS] = v->n_points,
+                                                   [PROGRESS_BASELINE_TASKS] = v->n_tasks[0],
+                                                   [PROGRESS_TASKS] = v->n_tasks[1]});
     m->cube_written = clock_seconds();
     if (v->n_cells || v->n > v->n_points)
         log_info("%lld visit%s, %lld cell%s to do", (long long)(v->n - v->n_points),
@@ -284,6 +286,9 @@ void run_master_start(struct run_master *m)
     if (v->n_completions)
         log_info("predictions of %lld scored cell%s to do", (long long)v->n_completions,
                  quantity_plural(v->n_completions));
+    if (v->n_tasks[0] + v->n_tasks[1])
+        log_info("%lld %s on tasks to do", (long long)(v->n_tasks[0] + v->n_tasks[1]),
+                 v->n_tasks[0] + v->n_tasks[1] == 1 ? "accuracy" : "accuracies");
     if (v->n_exports)
         log_info("%lld quantized model%s to write", (long long)v->n_exports,
                  quantity_plural(v->n_exports));

@@ -184,6 +184,14 @@ struct surface_entry {
     int64_t samples; /* maximum number of sequences; 0: all */
 };
 
+/* Multiple-choice tasks (docs/tasks.md) that are scored beside the texts. */
+struct tasks_section {
+    char *names;          /* one a line; NULL: none */
+    char *data;           /* folder of their data */
+    int64_t shots, limit; /* examples before each question; items of each task, 0: all */
+    bool log_likelihoods; /* those of all choices are kept */
+};
+
 /* An entry of `export`: cells whose quantized models are written as folders. */
 struct export_entry {
     char *out;                            /* folder of the folders */
@@ -228,6 +236,7 @@ struct sweep {
     struct data_options calibration;
     int64_t n_evaluations;
     struct data_options *evaluations;
+    struct tasks_section tasks;
     struct curvature_section curvature;
     char
         *movement; /* label of the method whose grid movement is compared with; NULL: no movement */
@@ -251,7 +260,7 @@ json_t *sweep_to_json(const struct sweep *s);
 
 /* The tables of the structs above. */
 extern const struct option_table sweep_table, model_table, average_table, method_table, data_table,
-    curvature_section_table, surface_table, export_table, run_table;
+    tasks_table, curvature_section_table, surface_table, export_table, run_table;
 /* The keys of data_table that concern a text that one command scores: no label, no padding. */
 extern const struct option_table data_scored_table;
 /* The same with checks between the keys: a section for a text that is scored and has no label. */

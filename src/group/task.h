@@ -36,7 +36,11 @@ struct visit {
     int64_t seed;                    /* of the replicates' calibration sequences */
     int64_t n_evaluations;
     struct data_options *evaluations;
-    struct requests_options requests; /* multiple-choice tasks; tasks NULL: none */
+    struct requests_options requests; /* multiple-choice tasks; tasks NULL: none. A visit of a
+                                         sweep scores those that `accuracies` name */
+    bool log_likelihoods;             /* records of accuracies have those of all choices */
+    char *accuracies;   /* of the checkpoint: its records that are asked for (accuracies.h); NULL:
+                           none */
     bool cells_only;    /* no checkpoint record: it exists or another piece emits it */
     bool scored;        /* the checkpoint's record exists; only its completion is emitted */
     void *task[PART_N]; /* tasks of the parts; NULL: not requested */

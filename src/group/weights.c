@@ -25,6 +25,8 @@ static const struct option variant_fields[] = {
     OPTION(variant, replicate, INT, "", .fallback = "0", OPTION_ANY_INT),
     OPTION(variant, key, TEXT, ""),
     OPTION(variant, scored, BOOL, ""),
+    OPTION(variant, complete, BOOL, ""),
+    OPTION(variant, accuracies, TEXTS, ""),
     OPTION(variant, export_to, TEXT, ""),
     OPTION(variant, format, TEXT, ""),
 };

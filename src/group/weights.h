@@ -24,9 +24,16 @@ struct variant {
     int64_t replicate; /* 0: a cell; else the number of the draw (eval/draws.h) it calibrates on */
     char *key;         /* key of its record; NULL: it has none */
     bool scored;       /* the cell's record exists; only its completion is computed */
+    bool complete;     /* and its completion too: only its model or accuracies are asked for */
+    char *accuracies;  /* records of its accuracies that are asked for (accuracies.h); NULL: none */
     char *export_to, *format; /* folder to write the model to, and its form (weights_folder.h);
                                  NULL: none */
 };
+/* Whether the parts behind the blocks complete its record. */
+static inline bool variant_is_completed(const struct variant *v)
+{
+    return v->replicate == 0 && !v->complete;
+}
 MUST_USE enum status variant_copy(const struct method_entry *m, int64_t bits, const char *key,
                                   struct variant *out, struct err *e);
 

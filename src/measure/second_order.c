@@ -58,7 +58,7 @@ static enum status create_files(struct second_order *s, struct err *e)
     enum status st = OK;
     for (; s->n < s->context->visit->n_variants; s->n++) {
         struct weights_spill *spill = &s->spills[s->n];
-        if (s->context->visit->variants[s->n].replicate > 0) continue;
+        if (!variant_is_completed(&s->context->visit->variants[s->n])) continue;
         PASS(name_file(s, s->n, e));
         if (writes(s))
             st = weights_file_create(s->context->checkpoint, spill->path, &s->n_linears,

@@ -297,7 +297,7 @@ static enum status measure(struct second_order *s, struct err *e)
     int64_t *which = NULL, n = 0;
     TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
     for (int64_t i = 0; i < s->n; i++)
-        if (c->visit->variants[i].replicate == 0 &&
+        if (variant_is_completed(&c->visit->variants[i]) &&
             -group_max(s->group, -s->spills[i].linears) == s->n_linears)
             which[n++] = i;
     if (n == 0) goto done;

@@ -106,6 +106,23 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
     return even(n >= 1 ? (double)(int64_t)n : 1, length, guessed || (!bounded && d->text));
 }
 
+/* Sum of the squares of a sequence's texts; a segment whose text begins with n tokens of others
+ * has as many pairs as its text alone, less those among these n. */
+static double squares_of(const struct sequences *s, int64_t i)
+{
+    const double length = (double)(s->offset[i + 1] - s->offset[i]);
+    const int64_t n = sequences_segments(s, i);
+    double sum = 0;
+    if (n == 0) return length * length;
+    const struct segment *at = s->segments + s->first_segment[i];
+    for (int64_t k = 0; k < n; k++) {
+        const double end = k + 1 < n ? (double)at[k + 1].row : length;
+        const double own = end - (double)at[k].row, before = (double)at[k].pos;
+        sum += own * (own + 2 * before);
+    }
+    return sum;
+}
+
 struct cost_tokens cost_tokens_count(const struct sequences *s)
 {
     struct cost_tokens t = {0};
@@ -114,7 +131,7 @@ struct cost_tokens cost_tokens_count(const struct sequences *s)
     t.sequences = s->n;
     for (int64_t i = 0; i < s->n; i++) {
         int64_t length = s->offset[i + 1] - s->offset[i];
-        t.squares += (double)length * (double)length;
+        t.squares += squares_of(s, i);
         if (length > t.longest) t.longest = length;
     }
     return t;

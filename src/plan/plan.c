@@ -30,6 +30,7 @@ void plan_free(struct plan *p)
     }
     free(p->surfaces);
     free(p->variants);
+    plan_accuracies_free(p);
     for (int i = 0; i < PART_N; i++) visit_task_free(i, p->task[i]);
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
@@ -51,8 +52,7 @@ done:
 
 /* --- inputs --- */
 
-/* The plan does without a file that is not there yet. */
-static void plan_without(struct plan *p, const char *why)
+void plan_without(struct plan *p, const char *why)
 {
     log_warn("%s: what it holds is taken from the options, and finished cells are not recognised",
              why);
@@ -338,6 +338,12 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                                   made),
                         c->curvature_key, e));
     TRY(movement_key(p, c, made, c->movement_key, e));
+    if (p->n_accuracies)
+        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s*, s:s*}", "schema", KEY_SCHEMA,
+                                  "model", m->name, "checkpoint", m->rows[row].checkpoint,
+                                  "tokenizer", tokenizer, "activations", plan_activations(p->sweep),
+                                  "products", plan_products(p->sweep), "recipe", made),
+                        c->task_key, e));
 done:
     free(recipe);
     return st;
@@ -379,6 +385,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     collect_bits(&p);
     TRY(make_variants(&p, calibration, e));
     TRY(plan_lengths_keys(&p, e));
+    TRY(plan_accuracies_make(&p, e));
     TRY(make_checkpoints(&p, e));
     TRY(plan_surfaces_make(&p, e));
     TRY(plan_exports_check(&p, e));
@@ -405,14 +412,15 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
     TRY(weights_recipe(&c->weights, &recipe, e));
     json_array_append_new(list,
                           json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:s*, "
-                                    "s:o*}",
+                                    "s:s*, s:o*}",
                                     "name", row->checkpoint, "step", (json_int_t)row->step,
                                     "tokens", json_number_new(row->tokens), "learning_rate",
                                     json_number_new(row->learning_rate), "phase", row->phase,
                                     "kind", row->average ? "average" : "stored", "recipe", recipe,
                                     "average", average, "key", c->key, "curvature_key",
                                     c->curvature_key[0] ? c->curvature_key : NULL, "movement_key",
-                                    c->movement_key[0] ? c->movement_key : NULL, "columns",
+                                    c->movement_key[0] ? c->movement_key : NULL, "task_key",
+                                    c->task_key[0] ? c->task_key : NULL, "columns",
                                     plan_columns_of(columns, p->sweep, c->model, c->row)));
 done:
     free(recipe);
@@ -475,11 +483,11 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
                                         v->applicable, "replicates", replicates));
     }
     json_t *columns = plan_columns_record(s);
-    *out =
-        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*, s:o*}", "type", "plan", "name",
-                  s->name, "models", models, "bits", bits, "quantizers", quantizers, "datasets",
-                  datasets, "variants", variants, "replicates", replicates_record(p), "surfaces",
-                  p->n_surfaces ? plan_surfaces_record(p) : NULL, "columns", columns);
+    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*, s:o*, s:o*}", "type", "plan",
+                     "name", s->name, "models", models, "bits", bits, "quantizers", quantizers,
+                     "datasets", datasets, "variants", variants, "replicates", replicates_record(p),
+                     "tasks", plan_accuracies_record(p), "surfaces",
+                     p->n_surfaces ? plan_surfaces_record(p) : NULL, "columns", columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
     return models_record(p, columns, models, e);
 }

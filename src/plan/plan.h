@@ -5,9 +5,10 @@
  * results of a smaller one: the names of model and checkpoint, the tokenizer, the evaluation texts
  * and how they are cut; for a variant the method, its bits, the options that concern it and, if it
  * calibrates, the calibration text; for curvature its options, text and seed, without the
- * evaluation; for movement the checkpoint before and the options of the grid. Labels of quantizers
- * are not included. Weights are not included either, because they may not be on disk yet: a run
- * compares their digest with the recorded one and recomputes a changed checkpoint. */
+ * evaluation; for movement the checkpoint before and the options of the grid; for an accuracy the
+ * task, its examples, limit and data, without the evaluation. Labels of quantizers are not
+ * included. Weights are not included either, because they may not be on disk yet: a run compares
+ * their digest with the recorded one and recomputes a changed checkpoint. */
 #pragma once
 #include "config/sweep.h"
 #include "memory/cost.h"
@@ -34,12 +35,21 @@ struct plan_lengths {
     char (*variant_keys)[HASH_HEX]; /* (n_variants) where they differ from the plan's; or NULL */
 };
 
+/* A multiple-choice task of the sweep. */
+struct plan_accuracy {
+    char *name;
+    int64_t items;
+    double bytes;       /* that are asked */
+    char key[HASH_HEX]; /* of the task, its options and data */
+};
+
 struct plan_checkpoint {
     int64_t model, row;
     struct weights weights;
     char key[HASH_HEX];
     char curvature_key[HASH_HEX]; /* "": not requested */
     char movement_key[HASH_HEX];  /* "": not requested, or no checkpoint before it */
+    char task_key[HASH_HEX];      /* of what accuracies depend on but the task; "": not requested */
 };
 
 struct plan_surface {
@@ -89,6 +99,8 @@ struct plan {
     struct plan_variant *variants; // (quantizer, bits)
     int64_t n_checkpoints;
     struct plan_checkpoint *checkpoints;
+    int64_t n_accuracies;
+    struct plan_accuracy *accuracies;
     int64_t n_surfaces;
     struct plan_surface *surfaces;
     void *task[PART_N]; /* tasks of the parts, without the fields that differ between checkpoints;
@@ -171,6 +183,7 @@ struct plan_visits {
     int64_t n, n_cells, n_replicates, n_points, n_curvature, n_movement;
     int64_t n_completions;     /* cells that are scored and lack their prediction */
     int64_t n_exports;         /* cells whose models are written */
+    int64_t n_tasks[2];        /* accuracies of checkpoints; of cells */
     struct plan_visit *visits; // (n)
     int64_t
         n_changed; /* checkpoints recomputed because their weights differ from the recorded ones */

@@ -75,6 +75,24 @@ static void find_shapes(const struct plan *p, struct plan_costs *c)
 /* Longer texts are not read for a plan: tokenizing them would take many seconds. */
 static const double bytes_counted_max = 4e6;
 
+/* *out (shallow; the caller frees *kept) = a visit of the first checkpoint that has a tokenizer and
+ * a shape; of a model that is staged, not of what happens to be on disk. False: none is there. */
+static bool find_reader(const struct plan *p, struct visit *out, char **kept)
+{
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        *kept = NULL;
+        if (plan_stage_shape(p->sweep, c->model, kept, NULL) != OK) return false;
+        const struct weights shape = {.path = *kept};
+        *out = (struct visit){.weights = *kept ? shape : c->weights, /* shallow */
+                              .tokenizer = p->sweep->models[c->model].tokenizer};
+        if (weights_present(&out->weights)) return true;
+        free(*kept);
+    }
+    *kept = NULL;
+    return false;
+}
+
 /* As cost_tokens_of, but counts instead of estimating if the text is short enough and some
  * checkpoint with a tokenizer exists; the first one's tokenizer is used. */
 static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cache *cache,
@@ -82,24 +100,15 @@ static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cach
 {
     const struct data_options settled = plan_data(p, 0, options), *d = &settled;
     struct cost_tokens t = cost_tokens_of(d);
-    for (int64_t i = 0; t.guessed && t.tokens <= bytes_counted_max && i < p->n_checkpoints; i++) {
-        const struct plan_checkpoint *c = &p->checkpoints[i];
-        const struct sequences *found;
-        struct err none = {0};
-        /* of a model that is staged, not of what happens to be on disk */
-        char *kept = NULL;
-        if (plan_stage_shape(p->sweep, c->model, &kept, NULL) != OK) break;
-        const struct weights shape = {.path = kept};
-        const struct visit v = {.weights = kept ? shape : c->weights, /* shallow */
-                                .tokenizer = p->sweep->models[c->model].tokenizer};
-        const bool there = weights_present(&v.weights);
-        /* Errors in the text or the tokenizer are reported by the visit. */
-        if (there && visit_sequences_get(cache, &v, d, &found, &none) == OK)
-            t = cost_tokens_count(found);
-        err_clear(&none);
-        free(kept);
-        if (there) break;
-    }
+    const struct sequences *found;
+    struct err none = {0};
+    struct visit v;
+    char *kept;
+    if (!t.guessed || t.tokens > bytes_counted_max || !find_reader(p, &v, &kept)) return t;
+    /* Errors in the text or the tokenizer are reported by the visit. */
+    if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = cost_tokens_count(found);
+    err_clear(&none);
+    free(kept);
     return t;
 }
 
@@ -110,6 +119,19 @@ static void add_tokens(struct cost_tokens *to, const struct cost_tokens *more)
     to->sequences += more->sequences;
     to->guessed = to->guessed || more->guessed;
     if (more->longest > to->longest) to->longest = more->longest;
+}
+
+static void add_task_tokens(const struct plan *p, struct visit_cache *cache, struct cost_tokens *to)
+{
+    struct visit v;
+    char *kept = NULL;
+    if (p->n_accuracies == 0) return;
+    const bool found = find_reader(p, &v, &kept);
+    for (int64_t i = 0; i < p->n_accuracies; i++) {
+        const struct cost_tokens t = plan_accuracy_tokens(p, i, found ? &v : NULL, cache);
+        add_tokens(to, &t);
+    }
+    free(kept);
 }
 
 static enum status count_tokens(const struct plan *p, struct plan_costs *c, struct err *e)
@@ -124,6 +146,7 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
         c->texts[i] = tokens_counted(p, &cache, &s->evaluations[i]);
         add_tokens(&c->evaluation, &c->texts[i]);
     }
+    add_task_tokens(p, &cache, &c->evaluation);
     TRY(mem_zero(&c->heldout, p->n_checkpoints, sizeof *c->heldout, "texts", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
@@ -304,7 +327,8 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * PART_N, sizeof *v->seconds, "visits", e));
     double *row = v->seconds;
     /* What is asked for without cells walks the blocks itself. */
-    if (visit->n_variants > 0 || !visit->cells_only) split_seconds(p, &shared, row);
+    if (visit->n_variants > 0 || !visit->cells_only || visit->accuracies)
+        split_seconds(p, &shared, row);
     if (point) {
         row[PART_SURFACE] = row[PART_CELLS];
         row[PART_CELLS] = 0;

@@ -23,6 +23,8 @@ MUST_USE enum status plan_tokenizer_identity(struct plan *p, const struct model_
                                              const char *checkpoint, char hash[HASH_HEX],
                                              struct err *e);
 
+/* The plan does without a file that is not there yet. */
+void plan_without(struct plan *p, const char *why);
 /* Whether the record with this key must be computed. */
 bool plan_missing(const struct results_view *view, const char *key,
                   const struct plan_choice *choice);
@@ -52,6 +54,26 @@ const struct method_entry *plan_movement_grid(const struct sweep *s);
 /* The checkpoint before c in training, or the average before c of the same entry; NULL: none. */
 const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c);
 
+/* --- plan_accuracies.c --- */
+/* Fills p->accuracies: reads the data of the sweep's tasks and makes every item once. ERR_USAGE: an
+ * unknown task; ERR_IO, ERR_FORMAT: the data, with file and line. */
+MUST_USE enum status plan_accuracies_make(struct plan *p, struct err *e);
+void plan_accuracies_free(struct plan *p);
+/* "tasks" of the plan record, a new reference; NULL: none. */
+json_t *plan_accuracies_record(const struct plan *p);
+/* Sets the tasks of a visit. ERR_NOMEM. */
+MUST_USE enum status plan_accuracies_ask(const struct plan *p, struct visit *v, struct err *e);
+/* Adds to *lines (accuracies.h) the records for which `missing` is true, of the checkpoint or its
+ * cell of the plan's variant i (-1: of the checkpoint). ERR_NOMEM. */
+MUST_USE enum status plan_accuracies_find(const struct plan *p, const struct plan_checkpoint *c,
+                                          int64_t i,
+                                          bool (*missing)(const void *context, const char *key),
+                                          const void *context, char **lines, struct err *e);
+/* Tokens of task i with a tokenizer of the visit's, estimated from its first items; without one
+ * (NULL), from the bytes. */
+struct cost_tokens plan_accuracy_tokens(const struct plan *p, int64_t i, const struct visit *v,
+                                        struct visit_cache *cache);
+
 /* --- plan_warnings.c --- */
 /* Whether the text is read for the sake of a warning: some seconds of tokenizing. */
 bool plan_text_is_short(const struct data_options *d);
@@ -78,6 +100,8 @@ void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct pl
 MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);
 MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
 void plan_lengths_free(struct plan *p);
+/* The key of variant i for a model. */
+const char *plan_variant_key_of(const struct plan *p, int64_t model, int64_t i);
 
 /* --- plan_export.c --- */
 /* *folder (the caller frees) = where the cell is to be exported to; NULL: nowhere, or it is there.

@@ -1,4 +1,5 @@
 /* Finds the missing cells and makes the visits that compute them. */
+#include "group/accuracies.h"
 #include "group/weights_greedy.h"
 #include "measure/curvature.h"
 #include "measure/movement.h"
@@ -137,6 +138,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
         const struct data_options d = plan_data(p, c->model, &s->evaluations[i]);
         PASS(options_copy(&data_table, &d, &v->evaluations[i], e));
     }
+    PASS(plan_accuracies_ask(p, v, e));
     return mem_zero(&v->variants, plan_runs(p), sizeof *v->variants, "variants", e);
 }
 
@@ -286,6 +288,11 @@ static enum need need_of(const struct search *s, const char *key, bool predicts)
     return changed ? NEED_COMPLETION : NEED_NOTHING;
 }
 
+static bool accuracy_missing(const void *context, const char *key)
+{
+    return need_of(context, key, false) == NEED_ALL;
+}
+
 /* Adds variant i of the plan, or that replicate of it, if it is to be made, or a finished one is to
  * be exported. */
 static enum status add_variant(const struct search *s, int64_t i, int64_t replicate, int64_t *which,
@@ -295,7 +302,7 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     const struct plan *p = s->p;
     const struct plan_variant *variant = &p->variants[i];
     struct visit *v = s->v;
-    char key[HASH_HEX], cell[HASH_HEX], *folder = NULL;
+    char key[HASH_HEX], cell[HASH_HEX], *folder = NULL, *accuracies = NULL;
     plan_cell_key(p, s->c, i, key);
     memcpy(cell, key, sizeof cell);
     if (replicate > 0) results_replicate_key(cell, replicate, key);
@@ -303,15 +310,20 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (replicate == 0 && (need == NEED_ALL || result_state_of(record) == STATE_DONE))
         TRY(plan_export_find(p, s->c, variant, &folder, e));
-    if (need == NEED_NOTHING && !folder) goto done;
+    if (replicate == 0) TRY(plan_accuracies_find(p, s->c, i, accuracy_missing, s, &accuracies, e));
+    if (need == NEED_NOTHING && !folder && !accuracies) goto done;
     struct variant *to = &v->variants[v->n_variants];
     which[v->n_variants++] = i;
     TRY(variant_copy(variant->method, variant->bits, key, to, e));
     to->replicate = replicate;
     to->scored = need != NEED_ALL;
+    to->complete = need == NEED_NOTHING;
+    to->accuracies = accuracies;
+    accuracies = NULL;
     if (folder) TRY(plan_export_set(p, s->c, variant, folder, to, e));
 done:
     free(folder);
+    free(accuracies);
     return st;
 }
 
@@ -338,7 +350,7 @@ int64_t plan_runs(const struct plan *p)
 static bool has_cells(const struct visit *v)
 {
     for (int64_t i = 0; i < v->n_variants; i++)
-        if (v->variants[i].replicate == 0) return true;
+        if (variant_is_completed(&v->variants[i])) return true;
     return !v->cells_only;
 }
 
@@ -391,6 +403,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     const enum need need = need_of(&s, c->key, p->sweep->curvature.critical);
     v->scored = need == NEED_COMPLETION;
     v->cells_only = need == NEED_NOTHING;
+    PASS(plan_accuracies_find(p, c, -1, accuracy_missing, &s, &v->accuracies, e));
     PASS(add_variants(&s, which, e));
     /* Its cells make a checkpoint whose record failed worth another try. */
     for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
@@ -400,8 +413,8 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     PASS(find_movement(&s, e));
     /* Only the checkpoint's record says what was chosen. */
     if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
-    *wanted =
-        !v->cells_only || v->n_variants > 0 || v->task[PART_CURVATURE] || v->task[PART_MOVEMENT];
+    *wanted = !v->cells_only || v->n_variants > 0 || v->accuracies || v->task[PART_CURVATURE] ||
+              v->task[PART_MOVEMENT];
     return OK;
 }
 
@@ -424,13 +437,14 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     out->n++;
     out->n_changed += changed;
     for (int64_t i = 0; i < v->visit.n_variants; i++) {
-        const bool scored = v->visit.variants[i].scored;
-        const bool replicate = v->visit.variants[i].replicate > 0;
-        out->n_replicates += replicate;
-        out->n_cells += !scored && !replicate;
-        out->n_completions += scored && plan_predicts(p->sweep);
-        out->n_exports += v->visit.variants[i].export_to != NULL;
+        const struct variant *one = &v->visit.variants[i];
+        out->n_replicates += one->replicate > 0;
+        out->n_cells += !one->scored && one->replicate == 0;
+        out->n_completions += one->scored && !one->complete && plan_predicts(p->sweep);
+        out->n_exports += one->export_to != NULL;
+        out->n_tasks[1] += accuracies_count(one->accuracies);
     }
+    out->n_tasks[0] += accuracies_count(v->visit.accuracies);
     out->n_curvature += v->visit.task[PART_CURVATURE] != NULL;
     out->n_movement += v->visit.task[PART_MOVEMENT] != NULL;
     return plan_visit_price(p, which, v, e);

@@ -13,7 +13,8 @@ static const char *kind_asked_for(const struct show *s)
     for (int64_t i = 0; s->options->metric && i < s->cube->n; i++) {
         const struct cube_variable *x = s->cube->variables[i];
         if (!x->of || !show_wants_metric(s, x->name)) continue;
-        if (of && of != x->of) return kind_cell.name;
+        /* what is made of several records is in no row of one */
+        if ((of && of != x->of) || !x->field) return kind_cell.name;
         of = x->of;
     }
     return of ? of->name : kind_cell.name;

@@ -10,8 +10,8 @@
 
 enum { LABEL = 24 }; /* room for a number */
 
-static const char *const keys[] = {"model",     "checkpoint", "bits",
-                                   "quantizer", "dataset",    "surface"};
+static const char *const keys[] = {"model",   "checkpoint", "bits",   "quantizer",
+                                   "dataset", "task",       "surface"};
 enum { KEYS = sizeof keys / sizeof *keys };
 
 /* What a row is called by that key; NULL: its kind has none. number is room for one. */
@@ -97,7 +97,8 @@ static enum status check_choices(const struct show *s, const struct rows *r, str
         int k = 0;
         while (k < KEYS && !choice_pattern(o->only[i], keys[k])) k++;
         NEED(k < KEYS, ERR_USAGE,
-             "--only %s: expected model=, checkpoint=, bits=, quantizer=, dataset= or surface= and "
+             "--only %s: expected model=, checkpoint=, bits=, quantizer=, dataset=, task= or "
+             "surface= and "
              "a shell pattern",
              o->only[i]);
         PASS(check_choice(r, keys[k], o->only[i], e));

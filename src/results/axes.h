@@ -25,7 +25,8 @@ enum axis_place {
     AXIS_BITS,
     AXIS_QUANTIZER,
     AXIS_REPLICATE,
-    AXIS_DATASET
+    AXIS_DATASET,
+    AXIS_TASK
 };
 /* Its index in results_axes. */
 int axis_place_of(const struct axis *axis);

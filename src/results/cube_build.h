@@ -18,6 +18,10 @@ MUST_USE enum status cube_add_lists(struct cube *c, struct err *e);
 MUST_USE enum status cube_add_spreads(struct cube *c, struct err *e);
 void cube_fill_spreads(struct cube *c);
 
+/* Likewise of the kinds' means. */
+MUST_USE enum status cube_add_means(struct cube *c, struct err *e);
+void cube_fill_means(struct cube *c);
+
 /* Fills the variables that there are with what the view's records have; lists, tables and sequences
  * grow to what they hold. Takes one record at a time (results_view_read). */
 MUST_USE enum status cube_fill(struct cube *c, const struct results_view *v, struct err *e);

@@ -113,6 +113,8 @@ static bool kind_reserves(const struct kind *k, const char *name)
         found = found || strcmp(name, f->variable) == 0;
     for (const struct kind_spread *s = k->spreads; s && s->of; s++)
         found = found || strcmp(name, s->mean) == 0 || strcmp(name, s->deviation) == 0;
+    for (const struct kind_mean *m = k->means; m && m->of; m++)
+        found = found || strcmp(name, m->mean) == 0 || (m->error && strcmp(name, m->error) == 0);
     found = found || (k->spread_count && strcmp(name, k->spread_count) == 0);
     for (const struct record_table *t = k->tables; t && t->name; t++)
         found = found || strcmp(name, t->group) == 0;
@@ -169,5 +171,6 @@ enum status cube_add_grid(struct cube *c, struct err *e)
     PASS(add_columns(c, e));
     PASS(add_fields(c, false, e));
     PASS(add_fields(c, true, e));
-    return cube_add_spreads(c, e);
+    PASS(cube_add_spreads(c, e));
+    return cube_add_means(c, e);
 }

@@ -213,6 +213,7 @@ enum status cube_tables_take(struct cube *c, const struct kind *kind, const stru
 enum status cube_add_lists(struct cube *c, struct err *e)
 {
     for (int i = 0; results_kinds[i]; i++) {
+        if (!kind_is_there(results_kinds[i], &c->all.axes)) continue;
         if (results_kinds[i]->list) PASS(add_list(c, &c->all.rows[i], e));
         const struct record_table *t = results_kinds[i]->tables;
         for (; t && t->name; t++) PASS(add_table(c, results_kinds[i], t, e));

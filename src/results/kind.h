@@ -146,6 +146,13 @@ struct kind_spread {
     const char *units, *mean_long_name, *deviation_long_name;
 };
 
+/* A variable of a kind, its mean over the kind's last axis, and the standard errors of both (NULL:
+ * none), which are independent along that axis. */
+struct kind_mean {
+    const char *of, *of_error, *mean, *error;
+    const char *units, *mean_long_name, *error_long_name;
+};
+
 /* Form of the progress report. */
 enum kind_report {
     REPORT_MODELS, /* a table of models */
@@ -188,7 +195,9 @@ struct kind {
     bool whole_grid; /* the data frame also has other kinds' variables along these axes */
 
     const struct kind_spread *spreads; /* ends with a variable NULL; NULL: none */
-    const char *spread_count; /* the variable that counts what the spreads are taken over */
+    const char *spread_count;      /* the variable that counts what the spreads are taken over */
+    const struct kind_mean *means; /* ends with a variable NULL; NULL: none */
+    const struct kind *means_of;   /* the kind that the means are variables of */
     const struct kind_iterated *iterated; /* NULL: none of its numbers is found so */
 
     /* For people: "curvature of 3 checkpoints", "9 cells", "7 points of surfaces". */
@@ -202,9 +211,9 @@ enum { KINDS_MAX = 8 };
 extern const struct kind *const results_kinds[KINDS_MAX + 1];
 extern const char *const results_kind_names[KINDS_MAX + 1];
 extern const struct kind kind_cell; /* the kind that `show` prints as tables */
-extern const struct kind kind_replicate;
+extern const struct kind kind_checkpoint, kind_replicate, kind_baseline_task, kind_task;
 extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer, axis_replicate,
-    axis_dataset;
+    axis_dataset, axis_task;
 
 /* kind_find: the kind of a record type; NULL: unknown. kind_place_of: its index in results_kinds.
  */

@@ -2,9 +2,10 @@
 #include "results/kind.h"
 #include <string.h>
 
-#define KINDS(X) X(checkpoint) X(cell) X(replicate) X(curvature) X(movement) X(point)
-#define AXES(X)  /* as enum axis_place */                                                          \
-    X(model) X(checkpoint) X(bits) X(quantizer) X(replicate) X(dataset)
+#define KINDS(X)                                                                                   \
+    X(checkpoint) X(cell) X(replicate) X(curvature) X(movement) X(point) X(baseline_task) X(task)
+#define AXES(X) /* as enum axis_place */                                                           \
+    X(model) X(checkpoint) X(bits) X(quantizer) X(replicate) X(dataset) X(task)
 
 #define DECLARE_KIND(name) extern const struct kind kind_##name;
 #define DECLARE_AXIS(name) extern const struct axis axis_##name;
@@ -35,6 +36,8 @@ const struct axis axis_replicate = {.name = "replicate",
                                     .optional = true};
 const struct axis axis_dataset = {
     .name = "dataset", .plan = "datasets", .long_name = "evaluation text"};
+const struct axis axis_task = {
+    .name = "task", .plan = "tasks", .long_name = "multiple-choice task", .optional = true};
 
 const struct kind *kind_find(const char *type)
 {

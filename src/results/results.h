@@ -9,6 +9,7 @@
  *   "curvature"   curvature of the full-precision loss of one (model, checkpoint)
  *   "movement"    how far the weights of one (model, checkpoint) are from the checkpoint before
  *   "point"       the loss at one point of a loss surface
+ *   "baseline_task", "task"  accuracy on a multiple-choice task in full precision; of a cell
  *   "completion"  more of a "cell" or "checkpoint" of the same key, which was recorded before
  *   "loss"        ranks died, or made no progress, in a visit: {"type": "loss", "key" (of the
  *                 checkpoint's record, or of the surface's point), "count": how often so far,
@@ -43,18 +44,22 @@
  *   {"type": "plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
  *    "config": {resolved sweep},
  *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
- *                "kind", "recipe", ["average"], "key", ["curvature_key"], ["movement_key"]}]}],
+ *                "kind", "recipe", ["average"], "key", ["curvature_key"], ["movement_key"],
+ *                ["task_key"]}]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
  *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
+ *    "tasks": [{"name", "key"}] (none: not asked for),
  *    "surfaces": [{"name", "plane", "model", "checkpoint", "bits", "quantizer", "dataset",
  *                  "columns", "rows", "exact": [label of a point, ...], "key"}]}
  *
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
  * (none: not asked for), likewise "movement_key"; that of a cell is results_cell_key(checkpoint
- * key, variant key), that of its replicate results_replicate_key(cell key, number), that of a point
- * results_point_key(surface key, place), so a plan is as small as its axes. A record belongs to the
- * newest plan if the plan has its key. */
+ * key, variant key), that of its replicate results_replicate_key(cell key, number), that of an
+ * accuracy results_task_key(of, key of the task), where `of` is the checkpoint's "task_key" or
+ * results_cell_key of that and the variant key, that of a point results_point_key(surface key,
+ * place), so a plan is as small as its axes. A record belongs to the newest plan if the plan has
+ * its key. */
 #pragma once
 #include "results/lock.h"
 #include "util/err.h"
@@ -65,6 +70,9 @@
 
 /* The key of the cell of a checkpoint and a variant. */
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);
+/* The key of the record of an accuracy; of: the key that all accuracies of the checkpoint or cell
+ * have in common. */
+void results_task_key(const char *of, const char *task_key, char out[HASH_HEX]);
 /* The key of a replicate (from 1) of a cell. */
 void results_replicate_key(const char *cell_key, int64_t replicate, char out[HASH_HEX]);
 

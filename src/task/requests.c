@@ -1,19 +1,10 @@
 #include "task/requests.h"
 #include "task/request_tokens.h"
+#include "task/task_names.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include "util/texts.h"
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-void requests_options_free(struct requests_options *o)
-{
-    free(o->tasks);
-    free(o->folder);
-    *o = (struct requests_options){0};
-}
 
 void requests_free(struct requests *r)
 {
@@ -251,52 +242,6 @@ done:
     return st;
 }
 
-/* Adds the names of the subjects whose files are in the folder. */
-static enum status add_subjects(const char *task, const char *folder, struct texts *names,
-                                struct err *e)
-{
-    enum status st = OK;
-    struct dirent **entries = NULL;
-    bool any = false;
-    const size_t n_task = strlen(task);
-    const int n = scandir(folder, &entries, NULL, alphasort);
-    ENSURE(n >= 0, ERR_IO, "%s: cannot be listed: %s", folder, strerror(errno));
-    for (int i = 0; i < n; i++) {
-        char *name = entries[i]->d_name;
-        if (strncmp(name, task, n_task) != 0 || name[n_task] != '_') continue;
-        name[strcspn(name, ".")] = 0;
-        if (!lines_exist(folder, name)) continue; /* it is of examples */
-        TRY(texts_add(names, name, e));
-        any = true;
-    }
-    ENSURE(any, ERR_IO, "%s: no file %s_SUBJECT.jsonl there", folder, task);
-done:
-    for (int i = 0; i < n; i++) free(entries[i]);
-    free(entries);
-    return st;
-}
-
-/* The tasks of a list of names, a task with subjects as all of them. */
-static enum status find_names(const struct requests_options *o, struct texts *names, struct err *e)
-{
-    enum status st = OK;
-    char *list = NULL, *rest = NULL;
-    TRY(mem_string(&list, o->tasks, e));
-    for (char *name = strtok_r(list, ", \n", &rest); name; name = strtok_r(NULL, ", \n", &rest)) {
-        const struct task *task;
-        const char *subject;
-        TRY(task_find(name, &task, &subject, e));
-        if (task->subjects && !subject)
-            TRY(add_subjects(name, o->folder, names, e));
-        else
-            TRY(texts_add(names, name, e));
-    }
-    ENSURE(names->n > 0, ERR_USAGE, "no task is named");
-done:
-    free(list);
-    return st;
-}
-
 /* Ends all arrays, and lets the spans point to their targets. */
 static enum status finish(struct maker *m, struct err *e)
 {
@@ -321,7 +266,7 @@ enum status requests_make(const struct requests_options *o, const struct tokeniz
     struct requests r = {0};
     struct maker m = {.options = o, .positions = positions, .out = &r, .own = -1};
     TRY(encoder_init(&x, t, e));
-    TRY(find_names(o, &names, e));
+    TRY(task_names(o->tasks, o->folder, &names, e));
     for (int64_t i = 0; i < names.n; i++) TRY(add_task(&m, names.text[i], &x, e));
     TRY(finish(&m, e));
     *out = r;

@@ -19,7 +19,6 @@ struct requests_options {
     int64_t shots, limit; /* as in struct prompts_choice */
     bool apart;           /* every request is a sequence of its own; slower, for comparison */
 };
-void requests_options_free(struct requests_options *o);
 
 struct request_task {
     char *name; /* "piqa", "mmlu_anatomy" */

@@ -55,10 +55,6 @@ json_t *record_checkpoint(const struct part_context *c, const struct run *r,
                    model_shape(r->model)->parameters_non_embedding);
     record_number(values, "weight_norm", r->weight_norm);
     json_object_set_new(record, "datasets", record_datasets(r, &r->full.scores, METRIC_CHECKPOINT));
-    if (r->inputs.requests) {
-        const struct answers answers = walk_answers(r, &r->full);
-        json_object_set_new(record, "tasks", accuracy_record(r->inputs.requests, &answers));
-    }
     return record;
 }
 

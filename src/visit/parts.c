@@ -24,6 +24,12 @@ bool visit_wants(const struct visit *v, int i)
     return table[i]->wanted ? table[i]->wanted(v) : v->task[i] != NULL;
 }
 
+/* Whether the part wants the weights of a variant. */
+static bool part_takes(int i, const struct variant *v)
+{
+    return table[i]->of_cells ? variant_is_completed(v) : v->replicate == 0;
+}
+
 enum status parts_begin(struct part_context *c, struct err *e)
 {
     for (int i = 0; i < PART_N; i++)
@@ -37,7 +43,7 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
     struct part_context *c = context;
     const struct quant_method *method = quant_find(v->method.method);
     for (int i = 0; i < PART_N; i++) {
-        if (!table[i]->linear || !visit_wants(c->visit, i) || v->replicate > 0) continue;
+        if (!table[i]->linear || !visit_wants(c->visit, i) || !part_takes(i, v)) continue;
         PASS(quant_check_weights(method, table[i]->name, e));
         PASS(table[i]->linear(c, v, l, q, grids, e));
     }
@@ -50,7 +56,7 @@ void parts_move(const struct part_context *c, const struct variant *v, struct sa
 {
     struct part_context *own = (struct part_context *)(uintptr_t)c;
     for (int i = 0; i < PART_N; i++)
-        if (table[i]->move && visit_wants(c->visit, i) && v->replicate == 0)
+        if (table[i]->move && visit_wants(c->visit, i) && part_takes(i, v))
             table[i]->move(own, v, m);
 }
 

@@ -7,6 +7,22 @@
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
+static const struct option requests_fields[] = {
+    OPTION(requests_options, tasks, TEXTS, ""),
+    OPTION(requests_options, folder, TEXT, ""),
+    OPTION(requests_options, shots, INT, "", .fallback = "0", OPTION_ANY_INT),
+    OPTION(requests_options, limit, INT, "", .fallback = "0", OPTION_ANY_INT),
+    OPTION(requests_options, apart, BOOL, ""),
+};
+
+static bool no_requests(const void *requests)
+{
+    return !((const struct requests_options *)requests)->tasks;
+}
+
+static const struct option_table requests_table = {OPTION_ROWS(requests_fields, requests_options),
+                                                   .absent = no_requests};
+
 static const struct option fields[] = {
     OPTION(visit, model, TEXT, "", .required = true),
     OPTION(visit, checkpoint, TEXT, "", .required = true),
@@ -18,6 +34,9 @@ static const struct option fields[] = {
     OPTION(visit, calibration, GROUP, "", .table = &data_table),
     OPTION(visit, seed, INT, "", .fallback = "0", OPTION_ANY_INT),
     OPTION(visit, evaluations, LIST, "", OPTION_ENTRIES(visit, n_evaluations, &data_table)),
+    OPTION(visit, requests, GROUP, "", .table = &requests_table),
+    OPTION(visit, log_likelihoods, BOOL, ""),
+    OPTION(visit, accuracies, TEXTS, ""),
     OPTION(visit, cells_only, BOOL, ""),
     OPTION(visit, scored, BOOL, ""),
 };
@@ -32,7 +51,6 @@ void visit_task_free(int i, void *task)
 void visit_free(struct visit *v)
 {
     for (int i = 0; i < PART_N; i++) visit_task_free(i, v->task[i]);
-    requests_options_free(&v->requests);
     options_free(&visit_table, v);
 }
 
@@ -69,7 +87,11 @@ static bool among(const int64_t *pieces, int64_t n, int64_t piece)
 void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
 {
     int64_t n_variants = 0, piece = 1;
-    if (!among(pieces, n, 0)) v->cells_only = true;
+    if (!among(pieces, n, 0)) {
+        v->cells_only = true;
+        free(v->accuracies);
+        v->accuracies = NULL;
+    }
     for (int64_t i = 0; i < v->n_variants; i++) {
         if (among(pieces, n, piece++))
             v->variants[n_variants++] = v->variants[i];

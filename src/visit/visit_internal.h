@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoint.h"
 #include "eval/head.h"
 #include "eval/metric.h"
+#include "group/accuracies.h"
 #include "group/group.h"
 #include "group/inputs.h"
 #include "group/part.h"
@@ -188,6 +189,7 @@ struct run {
     const struct weights_sink *sink; /* receives quantized linears; NULL: none */
     struct visit_inputs inputs;      /* of the whole group; calibration: of the wave's replicate */
     struct visit_inputs local;       /* of this rank */
+    struct err unanswered;           /* why the tasks' requests cannot be made; code OK: they can */
     struct sequences local_evaluation;
     int64_t first;             /* index of this rank's first evaluation sequence */
     int64_t first_calibration; /* index of its first calibration sequence */
@@ -223,6 +225,11 @@ MUST_USE enum status walk_prepare(struct run *r, struct err *e);
  * ERR_IO: scratch or the checkpoint; ERR_NOMEM. */
 MUST_USE enum status walk_go(struct run *r, struct err *e);
 void walk_free(struct run *r);
+/* Whether the variant's stream runs what is scored. */
+static inline bool stream_is_scored(const struct stream *s)
+{
+    return !s->variant->scored || s->variant->accuracies;
+}
 /* What a scored stream gives to the requests of the visit's tasks. */
 struct answers walk_answers(const struct run *r, const struct stream *s);
 /* Predicted peak memory of a rank in bytes, after walk_prepare. */
@@ -243,6 +250,10 @@ json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i
  * run; code OK for none. A new reference; NULL: out of memory. */
 json_t *record_completion(const struct part_context *c, const struct run *r, int64_t i,
                           const struct err *failure);
+/* The record of an accuracy of variant i (-1: of the checkpoint). failure: as above. A new
+ * reference; NULL: out of memory. */
+json_t *record_accuracy(const struct part_context *c, const struct run *r, int64_t i,
+                        const struct accuracy_wanted *of, const struct err *failure);
 /* The metrics of a scored stream: {DATASET: {FIELD: number, ...}, ...}. A new reference; NULL: out
  * of memory. */
 json_t *record_datasets(const struct run *r, const struct scores *scores, enum metric_scope scope);

@@ -66,17 +66,40 @@ static enum status check_inputs(const struct run *r, struct err *e)
     return in->calibration ? visit_check_ids(r->model, &v->calibration, in->calibration, e) : OK;
 }
 
-/* Loads the texts and selects this rank's sequences. */
-static enum status share_inputs(struct run *r, struct err *e)
+/* The visit, without its tasks if their requests cannot be made. Shallow. */
+static struct visit visit_asked(const struct run *r)
 {
+    struct visit v = *r->visit;
+    if (r->unanswered.code != OK) v.requests.tasks = NULL;
+    return v;
+}
+
+static enum status load_inputs(struct run *r, struct err *e)
+{
+    const struct visit v = visit_asked(r);
     pace_prepare(r->pace, true);
-    enum status st = visit_inputs_get(r->context->cache, r->visit, &r->inputs, e);
+    enum status st = visit_inputs_get(r->context->cache, &v, &r->inputs, e);
     pace_prepare(r->pace, false);
     PASS(st);
-    PASS(check_inputs(r, e));
+    return check_inputs(r, e);
+}
+
+/* Loads the texts and selects this rank's sequences. If there is something wrong with the tasks,
+ * their records fail and nothing else does; unless the tasks are all that is asked for. */
+static enum status share_inputs(struct run *r, struct err *e)
+{
+    struct err why = {0};
+    enum status st = group_agree(r->group, load_inputs(r, &why), &why);
+    if (st != OK && r->visit->requests.tasks && !r->hooks->answers) {
+        r->unanswered = why;
+        st = group_agree(r->group, load_inputs(r, &why), &why);
+    }
+    NEED(st == OK, st, "%s", why.text);
     r->local = r->inputs;
-    return group_sequences(r->group, r->inputs.evaluation, &r->local_evaluation,
-                           &r->local.evaluation, &r->first, e);
+    return group_agree(r->group,
+                       group_sequences(r->group, r->inputs.evaluation, &r->local_evaluation,
+                                       &r->local.evaluation, &r->first, e),
+                       e);
 }
 
 /* Whether one of them is a replicate of the other, or both are of a third. */
@@ -139,8 +162,9 @@ static enum status share_draws(struct run *r, struct err *e)
     struct err why = {0};
     const struct sequences *drawn = NULL;
     int64_t n_drawn = 0;
+    const struct visit v = visit_asked(r);
     pace_prepare(r->pace, true);
-    enum status st = visit_draws_get(r->context->cache, r->visit, &drawn, &n_drawn, &why);
+    enum status st = visit_draws_get(r->context->cache, &v, &drawn, &n_drawn, &why);
     pace_prepare(r->pace, false);
     if (st == OK && n_drawn > 0) st = check_draws(r, drawn, n_drawn, &why);
     st = group_agree(r->group, st, &why);
@@ -284,7 +308,7 @@ static void share_work(struct run *r)
 
 enum status walk_prepare(struct run *r, struct err *e)
 {
-    PASS(group_agree(r->group, share_inputs(r, e), e));
+    PASS(share_inputs(r, e));
     PASS(group_agree(r->group, order_streams(r, e), e));
     PASS(share_draws(r, e));
     PASS(plan_memory(r, e));
@@ -365,6 +389,7 @@ static enum status quantize(const struct part_context *context, struct checkpoin
     v.n_variants = 1;
     v.variants = (struct variant *)(uintptr_t)variant;
     v.n_evaluations = 0;
+    v.requests.tasks = NULL;
     PASS(quant_check_weights(quant_find(variant->method.method), "a quantized model's weights", e));
     return walk_checkpoint(context, c, &v, sink, NULL, NULL, e);
 }
@@ -375,6 +400,7 @@ static enum status evaluate(const struct part_context *context, struct checkpoin
 {
     struct visit v = *context->visit; /* shallow */
     v.n_variants = 0;
+    v.requests.tasks = NULL;
     if (text) {
         v.evaluations = (struct data_options *)(uintptr_t)text;
         v.n_evaluations = 1;

@@ -44,7 +44,7 @@ static enum status start_streams(struct run *r, struct stream *const *streams, i
     if (first) PASS(embed(r, eval, "evaluation states", &r->full.evaluation, e));
     if (r->full.needs.shared) PASS(embed(r, cal, "calibration states", &r->full.calibration, e));
     for (int64_t i = 0; i < n; i++) {
-        if (!streams[i]->variant->scored)
+        if (stream_is_scored(streams[i]))
             PASS(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
         if (streams[i]->needs.own)
             PASS(embed(r, cal, "calibration states", &streams[i]->calibration, e));

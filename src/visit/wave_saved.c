@@ -72,6 +72,20 @@ static void move(void *context, struct saved_move *m)
     for (int64_t i = 0; i < v->n; i++) move_stream(v, v->streams[i], m);
 }
 
+/* What of tasks is in the states of the evaluation. Keys hold the digests of the data. */
+static json_t *requests_settings(const struct wave *v)
+{
+    const struct visit *visit = v->run->visit;
+    json_t *out = json_array();
+    json_array_append_new(out, json_string(visit->requests.tasks));
+    json_array_append_new(out, json_integer(visit->n_evaluations));
+    json_array_append_new(out, json_boolean(v->run->unanswered.code != OK));
+    for (int64_t i = 0; i < v->n; i++)
+        if (v->streams[i]->variant->accuracies)
+            json_array_append_new(out, json_string(v->streams[i]->variant->accuracies));
+    return out;
+}
+
 /* The wave's records, and what their keys do not contain: settings of sums, which ranks write files
  * for the parts behind the blocks, and what these parts add to the state. */
 static enum status describe(const struct wave *v, char **name, char **settings, struct err *e)
@@ -92,6 +106,7 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
             json_array_append_new(parts, json_string(visit_part(i)->name));
     json_t *all = json_pack("[i, I, b, o, o, o]", o->activations, (json_int_t)o->scalapack_from,
                             o->reproducible, scored, nodes, parts);
+    if (visit->requests.tasks) json_array_append_new(all, requests_settings(v));
     *name = records ? json_dump_whole(records, JSON_COMPACT) : NULL;
     *settings = all ? json_dump_whole(all, JSON_COMPACT) : NULL;
     json_decref(records);

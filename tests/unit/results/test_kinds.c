@@ -26,6 +26,7 @@ static void every_kind_is_whole(void **state)
         assert_true(!k->axes[0] || (k->axes[0] == &axis_model && k->axes[1] == &axis_checkpoint));
         assert_true((!k->inner && !k->tables) || (k->number && k->number_long_name));
         assert_true(!k->inner || k->inner->plan);
+        assert_true(!k->means || k->means_of);
         assert_true((k->report != REPORT_ALL && k->report != REPORT_PARTS) ||
                     (k->prefix && k->json && (k->report == REPORT_ALL || k->part)));
         for (int a = 0; k->axes[a]; a++) {
@@ -34,9 +35,9 @@ static void every_kind_is_whole(void **state)
         }
     }
     assert_null(kind_find("plan"));
-    static const char *const axes[] = {"model",     "checkpoint", "bits",
-                                       "quantizer", "replicate",  "dataset"};
-    for (int i = 0; i <= AXIS_DATASET; i++) assert_string_equal(results_axes[i]->name, axes[i]);
+    static const char *const axes[] = {"model",     "checkpoint", "bits", "quantizer",
+                                       "replicate", "dataset",    "task"};
+    for (int i = 0; i <= AXIS_TASK; i++) assert_string_equal(results_axes[i]->name, axes[i]);
 }
 
 /* Names in records and in the cube are unique within their place. */
@@ -226,7 +227,64 @@ static void replicates_spread(void **state)
     assert_true(isnan(at(c, "loss_replicate_std", &row)));
 }
 
-/* A plan without replicates makes a cube without any of their names. */
+/* --- tasks --- */
+
+static const char *const task_keys[] = {"key of piqa", "key of mmlu"};
+
+static json_t *plan_with_tasks(json_t *plan)
+{
+    size_t m, c;
+    json_t *model, *checkpoint;
+    json_object_set_new(plan, "tasks",
+                        json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "piqa", "key", task_keys[0],
+                                  "name", "mmlu", "key", task_keys[1]));
+    json_array_foreach(json_object_get(plan, "models"), m, model)
+        json_array_foreach(json_object_get(model, "checkpoints"), c, checkpoint)
+            json_object_set_new(checkpoint, "task_key",
+                                json_sprintf("tasks of %s", json_text(checkpoint, "key", "")));
+    return plan;
+}
+
+/* Of the first checkpoint, or of its cell of variant i. */
+static json_t *task_record(int i, int task, double accuracy, double error)
+{
+    char of[HASH_HEX + 16], key[HASH_HEX];
+    snprintf(of, sizeof of, "tasks of %s", sample_checkpoint_keys[0]);
+    if (i >= 0) results_cell_key(of, sample_variant_keys[i], of);
+    results_task_key(of, task_keys[task], key);
+    json_t *r = sample_head(i < 0 ? "baseline_task" : "task", key, 0);
+    json_t *values = json_object_get(r, "values");
+    sample_set(values, "accuracy", accuracy);
+    sample_set(values, "accuracy_stderr", error);
+    sample_set(values, "accuracy_degradation", 2 * accuracy);
+    json_object_set_new(r, "tables",
+                        json_pack("{s:{s:[s, s], s:[i, i], s:[f, f]}}", "choices", "subject", "a",
+                                  "a", "choice", 0, 1, "log_likelihood", -1.5, -2.5));
+    return r;
+}
+
+/* Means are there where all tasks are done. */
+static void tasks_have_means(void **state)
+{
+    const struct cube *c = *state;
+    struct row row = {.at = {0, 0, 1, 1, 0, 0, 1}};
+    assert_true(at(c, "baseline_accuracy", &row) == 0.25);
+    assert_true(at(c, "baseline_accuracy_mean", &row) == 0.375);
+    assert_true(fabs(at(c, "baseline_accuracy_mean_stderr", &row) - 0.05 / 2) < 1e-15);
+    assert_true(at(c, "accuracy", &row) == 0.5);
+    assert_true(at(c, "accuracy_mean", &row) == 0.625);
+    assert_true(at(c, "accuracy_degradation_mean", &row) == 1.25);
+    assert_true(isnan(at(c, "accuracy_delta_mean", &row)));
+    row.at[AXIS_BITS] = 0; /* one of the tasks alone */
+    assert_true(isnan(at(c, "accuracy_mean", &row)));
+    const struct cube_variable *x = cube_find_in(c, "task_choices", "log_likelihood");
+    assert_int_equal(x->n, 6);
+    assert_true(x->data.d[5] == -2.5);
+    assert_string_equal(cube_find_in(c, "task_choices", "task")->data.t[5], "mmlu");
+    assert_int_equal(cube_find_in(c, "baseline_task_choices", "choice")->n, 4);
+}
+
+/* A plan without replicates and tasks makes a cube without any of their names. */
 static void without_replicates(void **state)
 {
     (void)state;
@@ -236,7 +294,9 @@ static void without_replicates(void **state)
     assert_int_equal(cube_build(v, &plain, NULL), OK);
     for (int64_t i = 0; i < plain.n; i++)
         assert_true(!strstr(plain.variables[i]->name, "replicate") &&
-                    !strstr(plain.variables[i]->group, "replicate"));
+                    !strstr(plain.variables[i]->group, "replicate") &&
+                    !strstr(plain.variables[i]->name, "accuracy") &&
+                    !strstr(plain.variables[i]->group, "task"));
     cube_free(&plain);
     results_view_close(v);
     sample_remove(folder);
@@ -260,9 +320,14 @@ static int setup(void **state)
     char *path = sample_path(shared_folder, "sample.journal");
     assert_int_equal(journal_open(path, &j, &e), OK);
     sample_fill(j);
-    append(j, plan_with_replicates());
+    append(j, plan_with_tasks(plan_with_replicates()));
     append(j, replicate_record(1, 1.5));
     append(j, replicate_record(2, 0));
+    append(j, task_record(-1, 0, 0.5, 0.03));
+    append(j, task_record(-1, 1, 0.25, 0.04));
+    append(j, task_record(REPLICATED - 1, 0, 0.75, 0.03));
+    append(j, task_record(REPLICATED, 0, 0.75, 0.03));
+    append(j, task_record(REPLICATED, 1, 0.5, 0.04));
     journal_close(j);
     free(path);
     view = sample_view(shared_folder, true);
@@ -286,6 +351,7 @@ int main(void)
         cmocka_unit_test(every_kind_is_whole),      cmocka_unit_test(names_are_unique),
         cmocka_unit_test(the_schema_is_documented), cmocka_unit_test(counts),
         cmocka_unit_test(replicates_spread),        cmocka_unit_test(without_replicates),
+        cmocka_unit_test(tasks_have_means),
     };
     return cmocka_run_group_tests_name("kinds", tests, setup, teardown);
 }

@@ -1,0 +1,116 @@
+/* What a view leaves out of records. */
+#include "results/kind.h"
+#include "results/view.h"
+#include "util/words.h"
+#include <string.h>
+
+/* What a reader is interested in. */
+struct interest {
+    enum view_content content;
+    const char *metrics; /* NULL: all */
+};
+
+/* Whether it is one of the metrics, the error of one, or the full-precision loss beside which they
+ * are shown. */
+static bool is_metric(const char *metrics, const char *variable)
+{
+    static const char *const endings[] = {"", "_stderr", "_residual", "_converged"};
+    const size_t n = strlen(variable);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && strcmp(variable + n - m, endings[i]) == 0 &&
+            words_have(metrics, ",", variable, n - m))
+            return true;
+    }
+    return strcmp(variable, "baseline_loss") == 0;
+}
+
+static bool is_listed(const char *metrics, const char *name)
+{
+    return name && words_have(metrics, ",", name, strlen(name));
+}
+
+/* Whether one of the metrics is made of the variable: a mean, a spread, or the error of one. */
+static bool feeds_metric(const char *metrics, const struct kind *k, const char *variable)
+{
+    for (const struct kind_mean *m = k->means; m && m->of; m++)
+        if ((strcmp(variable, m->of) == 0 || (m->of_error && strcmp(variable, m->of_error) == 0)) &&
+            (is_listed(metrics, m->mean) || is_listed(metrics, m->error)))
+            return true;
+    for (int i = 0; results_kinds[i]; i++)
+        for (const struct kind_spread *s = results_kinds[i]->spreads; s && s->of; s++)
+            if ((strcmp(variable, s->of) == 0 || strcmp(variable, s->replicate) == 0) &&
+                (is_listed(metrics, s->mean) || is_listed(metrics, s->deviation)))
+                return true;
+    return false;
+}
+
+/* States: times, from which plans learn, and what tells whether an iteration converged. */
+static bool wants_field(const struct interest *w, const struct kind *k, const struct field *f)
+{
+    const struct kind_iterated *i = k->iterated;
+    if (i && (strcmp(f->name, i->value) == 0 || strcmp(f->name, i->residual) == 0 ||
+              strcmp(f->name, i->converged) == 0))
+        return true;
+    if (w->content != VIEW_NUMBERS) return f->units && strcmp(f->units, "s") == 0;
+    return !w->metrics || is_metric(w->metrics, f->variable) ||
+           feeds_metric(w->metrics, k, f->variable);
+}
+
+/* Whether a field of any kind has this name in records and is wanted. */
+static bool wants_name(const struct interest *w, const char *name)
+{
+    /* What planning looks for in provenance has that name too. */
+    if (strcmp(name, "second_order") == 0) return true;
+    for (int k = 0; results_kinds[k]; k++)
+        for (const struct field *f = results_kinds[k]->fields; f->name; f++)
+            if (strcmp(f->name, name) == 0 && wants_field(w, results_kinds[k], f)) return true;
+    return false;
+}
+
+static void name_add(struct view_names *names, const char *name)
+{
+    if (names->n + 1 < (int64_t)(sizeof names->name / sizeof *names->name))
+        names->name[names->n++] = name;
+}
+
+static void leave_out_fields(const struct interest *w, struct view_names *names)
+{
+    for (int k = 0; results_kinds[k]; k++)
+        for (const struct field *f = results_kinds[k]->fields; f->name; f++)
+            if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
+                name_add(names, f->name);
+}
+
+/* Labels of states are known from the plan. */
+static void leave_out_texts(const struct interest *w, struct view_names *names)
+{
+    static const char *const texts[] = {"host", "path", "utc_start", "utc_end"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) name_add(names, texts[i]);
+    if (w->content == VIEW_NUMBERS) return;
+    name_add(names, "fingerprint");
+    for (int i = 0; results_axes[i]; i++) name_add(names, results_axes[i]->name);
+}
+
+void view_leave_out(enum view_content content, const char *metrics, struct view_names *names)
+{
+    const struct interest w = {content, metrics};
+    *names = (struct view_names){0};
+    if (content == VIEW_ALL) return;
+    leave_out_fields(&w, names);
+    leave_out_texts(&w, names);
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct kind *kind = results_kinds[k];
+        if (kind->sequences) name_add(names, "sequence_loss");
+        if (kind->tables) name_add(names, "tables");
+        if (kind->list) name_add(names, kind->list->name);
+        if (kind->inner && content != VIEW_NUMBERS) name_add(names, kind->inner->plan);
+    }
+}
+
+bool view_leaves_out(const struct view_names *names, const char *name)
+{
+    for (int64_t i = 0; i < names->n; i++)
+        if (strcmp(names->name[i], name) == 0) return true;
+    return false;
+}

@@ -1,0 +1,103 @@
+#include "task/survey.h"
+#include "task/task_names.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+/* Bytes that are asked. */
+static double bytes_of(const struct item *x)
+{
+    double bytes = 0;
+    for (int64_t c = 0; c < x->n; c++) {
+        bytes += (double)x->choice[c].text.n + 1;
+        if (c == 0 || x->apart) bytes += (double)item_context(x, c)->n;
+    }
+    return bytes;
+}
+
+static enum status make_item(const struct prompts *p, int64_t i, double *bytes, struct err *e)
+{
+    struct item item = {0};
+    enum status st = prompts_item(p, i, &item, e);
+    if (st == OK) *bytes = bytes_of(&item);
+    item_free(&item);
+    return st;
+}
+
+/* Makes all items. The first malformed one is reported, whichever thread finds it. */
+static enum status make_items(const struct prompts *p, double *bytes, struct err *e)
+{
+    const int64_t n = p->items.n;
+    int64_t first_bad = n;
+    double sum = 0;
+    struct err bad = {0};
+#pragma omp parallel for schedule(dynamic, 16) reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        struct err mine = {0};
+        double own = 0;
+        if (make_item(p, i, &own, &mine) == OK) {
+            sum += own;
+            continue;
+        }
+#pragma omp critical(survey_error)
+        if (i < first_bad) {
+            first_bad = i;
+            bad = mine;
+        }
+    }
+    *bytes = sum;
+    NEED(first_bad == n, bad.code, "%s", bad.text);
+    return OK;
+}
+
+/* Replaces *text (owned) by itself and a line about the file; no path: none. */
+static enum status add_file(const char *path, json_t *files, char **text, struct err *e)
+{
+    char hash[HASH_HEX], *longer;
+    if (!path) return OK;
+    PASS(hash_file(path, hash, e));
+    PASS(mem_format(&longer, e, "%s %s", *text, hash));
+    free(*text);
+    *text = longer;
+    NEED(json_object_set_new(files, path, json_string(hash)) == 0, ERR_NOMEM,
+         "out of memory for digests");
+    return OK;
+}
+
+static enum status add_name(const char *name, const struct prompts_choice *choice, json_t *files,
+                            struct survey *out, char **text, struct err *e)
+{
+    enum status st = OK;
+    struct prompts p = {0};
+    double bytes;
+    char *longer;
+    TRY(prompts_open(name, choice, &p, e));
+    TRY(make_items(&p, &bytes, e));
+    out->items += p.items.n;
+    out->bytes += bytes;
+    TRY(mem_format(&longer, e, "%s\n%s", *text, name));
+    free(*text);
+    *text = longer;
+    TRY(add_file(p.items.path, files, text, e));
+    TRY(add_file(p.pool.path, files, text, e));
+done:
+    prompts_free(&p);
+    return st;
+}
+
+enum status survey_task(const char *name, const struct prompts_choice *choice, json_t *files,
+                        struct survey *out, struct err *e)
+{
+    enum status st = OK;
+    struct texts names = {0};
+    char *text = NULL;
+    *out = (struct survey){0};
+    TRY(mem_string(&text, name, e));
+    TRY(task_names(name, choice->folder, &names, e));
+    for (int64_t i = 0; i < names.n; i++)
+        TRY(add_name(names.text[i], choice, files, out, &text, e));
+    hash_text(text, out->hash);
+done:
+    texts_free(&names);
+    free(text);
+    return st;
+}

@@ -1,5 +1,7 @@
-/* Gram matrices of layer inputs: f32 products over tiles of tokens, added in f64. */
+/* Gram matrices of layer inputs: products over tiles of tokens in f32 or in bf16 terms, added in
+ * f64. */
 #include "linalg/linalg.h"
+#include "tensor/bf16.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <cblas.h>
@@ -16,10 +18,17 @@ static int64_t block_side(int64_t n)
     return n <= 1024 ? 128 : n <= 4096 ? 256 : 512;
 }
 
-int64_t gram_bytes(int64_t n, int64_t threads)
+/* Tiles of tokens that are split into bf16 terms at a time. */
+enum { TILES = 4 };
+
+int64_t gram_bytes(int64_t n, int64_t threads, enum products kind)
 {
-    int64_t side = block_side(n);
-    return threads * side * side * (int64_t)sizeof(float);
+    const int64_t side = block_side(n), tile = n * TOKEN_TILE;
+    const int64_t sums = threads * side * side * (int64_t)sizeof(float);
+    if (kind == PRODUCTS_F32) return sums;
+    const int64_t terms = products_terms(kind) * tile * (int64_t)sizeof(uint16_t);
+    return sums + tile * (int64_t)sizeof(float) +
+           TILES * (terms + product_weights_bytes(kind, tile));
 }
 
 struct tokens {
@@ -106,25 +115,143 @@ static enum status sums_make(const struct tokens *x, float **sums, struct err *e
                     "the Gram's tiles", e);
 }
 
-enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
-                     const double *bound, struct err *e)
+/* Adds all tiles' sums in f32. sums: a block for each thread. */
+static void add_plain(double *h, const struct tokens *x, float *sums)
 {
-    enum status st = OK;
-    float *sums = NULL;
-    int64_t side = block_side(n), k = (n + side - 1) / side;
-    const struct tokens tokens = {x, n, offset, n_seq, bound, side};
-    TRY(sums_make(&tokens, &sums, e));
+    const int64_t n = x->n, side = x->side, k = (n + side - 1) / side;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t b = 0; b < k * (k + 1) / 2; b++) {
         int64_t i, j;
         block_place(b, k, &i, &j);
-        block_sum(h + i * side * n + j * side, n, &tokens, i * side, j * side,
+        block_sum(h + i * side * n + j * side, n, x, i * side, j * side,
                   sums + omp_get_thread_num() * side * side);
     }
+}
+
+/* --- in bf16 terms --- */
+
+/* A tile of tokens, transposed: as rows and as columns of the Gram matrix. */
+struct turned {
+    int64_t tokens;
+    uint16_t *terms;                 // (terms, n, tokens)
+    struct product_weights *columns; // (n, tokens) in pieces of `side` rows
+};
+struct group {
+    enum products kind;
+    float *plain; // (n, TOKEN_TILE) a tile before it is split
+    struct turned tile[TILES];
+    int n;
+};
+
+static enum status group_init(struct group *g, int64_t n, enum products kind, struct err *e)
+{
+    const int64_t size = products_terms(kind) * n * TOKEN_TILE;
+    *g = (struct group){.kind = kind};
+    PASS(mem_alloc(&g->plain, n * TOKEN_TILE, sizeof *g->plain, "a tile of inputs", e));
+    for (int i = 0; i < TILES; i++)
+        PASS(mem_alloc(&g->tile[i].terms, size, sizeof(uint16_t), "terms of inputs", e));
+    return OK;
+}
+
+static void group_clear(struct group *g)
+{
+    for (int i = 0; i < TILES; i++) {
+        product_weights_free(g->tile[i].columns);
+        g->tile[i].columns = NULL;
+    }
+    g->n = 0;
+}
+
+static void group_free(struct group *g)
+{
+    group_clear(g);
+    free(g->plain);
+    for (int i = 0; i < TILES; i++) free(g->tile[i].terms);
+}
+
+/* Adds a tile to the group. x (tokens, n): its first token. */
+static enum status group_turn(struct group *g, const struct tokens *all, const float *x,
+                              int64_t tokens, struct err *e)
+{
+    enum { STRIP = 16 }; /* channels: a cache line of a token */
+    const int64_t n = all->n;
+    struct turned *to = &g->tile[g->n++];
+    to->tokens = tokens;
+#pragma omp parallel for schedule(static)
+    for (int64_t a = 0; a < n; a += STRIP) {
+        const int64_t width = min64(STRIP, n - a);
+        float *strip = g->plain + a * tokens;
+        for (int64_t t = 0; t < tokens; t++)
+            for (int64_t j = 0; j < width; j++) strip[j * tokens + t] = x[t * n + a + j];
+        bf16_split(to->terms + a * tokens, n * tokens, products_terms(g->kind), strip,
+                   width * tokens);
+    }
+    return product_weights_make(g->kind, g->plain, n, tokens, all->side, &to->columns, e);
+}
+
+static void group_block(double *h, const struct group *g, const struct tokens *x, int64_t i,
+                        int64_t j, float *sum)
+{
+    const int64_t n = x->n, side = x->side, i0 = i * side, j0 = j * side;
+    const int64_t rows = min64(side, n - i0), cols = min64(side, n - j0);
+    double *to = h + i0 * n + j0;
+    for (int k = 0; k < g->n; k++) {
+        const struct turned *t = &g->tile[k];
+        product_nt(sum, cols, t->terms + i0 * t->tokens, n * t->tokens, t->columns, j, rows);
+        if (x->bound)
+            block_add_exact(to, n, sum, cols, rows, cols, i == j, x->bound + i0, x->bound + j0);
+        else
+            block_add(to, n, sum, cols, rows, cols, i == j);
+    }
+}
+
+/* Adds the sums of the group's tiles, and empties it. */
+static void group_flush(double *h, struct group *g, const struct tokens *x, float *sums)
+{
+    const int64_t side = x->side, k = (x->n + side - 1) / side;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t b = 0; b < k * (k + 1) / 2; b++) {
+        int64_t i, j;
+        block_place(b, k, &i, &j);
+        group_block(h, g, x, i, j, sums + omp_get_thread_num() * side * side);
+    }
+    group_clear(g);
+}
+
+static enum status add_terms(double *h, const struct tokens *x, enum products kind, float *sums,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct group g;
+    TRY(group_init(&g, x->n, kind, e));
+    for (int64_t s = 0; s < x->n_seq; s++)
+        for (int64_t t = x->offset[s]; t < x->offset[s + 1]; t += TOKEN_TILE) {
+            if (g.n == TILES) group_flush(h, &g, x, sums);
+            TRY(group_turn(&g, x, x->x + t * x->n, min64(TOKEN_TILE, x->offset[s + 1] - t), e));
+        }
+    group_flush(h, &g, x, sums);
+done:
+    group_free(&g);
+    return st;
+}
+
+enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
+                     const double *bound, enum products kind, struct err *e)
+{
+    enum status st = OK;
+    float *sums = NULL;
+    const struct tokens tokens = {x, n, offset, n_seq, bound, block_side(n)};
+    TRY(sums_make(&tokens, &sums, e));
+    if (kind == PRODUCTS_F32)
+        add_plain(h, &tokens, sums);
+    else
+        TRY(add_terms(h, &tokens, kind, sums, e));
 done:
     free(sums);
     return st;
 }
+
+/* --- products of two inputs --- */
 
 /* Sums the block at row i0, column j0 of the products y xᵀ, as block_sum does. */
 static void cross_sum(double *d, const float *y, const struct tokens *x, int64_t i0, int64_t j0,

@@ -4,6 +4,7 @@
  * and LAPACK. Nothing here communicates. The caller owns every array; matrices are row-major. */
 #pragma once
 #include "linalg/matmul.h"
+#include "linalg/products.h"
 #include "util/err.h"
 #include <stdbool.h>
 
@@ -31,20 +32,27 @@ enum { TOKEN_TILE = 256 };
  * bound (n) from gram_bound_make, or NULL. With a bound every tile's sum is rounded to a multiple
  * of 2^-50 bound_i bound_j first, so that all f64 additions are exact: the result is the same bit
  * for bit in whatever order and grouping (sequences, ranges, ranks) the tiles are added.
+ *
+ * kind: how a tile is summed (products.h; not AUTO). In bf16 terms diagonal blocks are computed
+ * whole, of which only the upper triangle is added.
+ *
  * ERR_SHAPE: a sequence ends before it starts; ERR_NOMEM. */
 MUST_USE enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset,
-                              int64_t n_seq, const double *bound, struct err *e);
-/* Adds the sum of y_t x_tᵀ over the tokens to d (n, n), f64, y and x (T, n). Otherwise as gram_add;
- * bound holds for both. */
+                              int64_t n_seq, const double *bound, enum products kind,
+                              struct err *e);
+/* Adds the sum of y_t x_tᵀ over the tokens to d (n, n), f64, y and x (T, n). Otherwise as gram_add
+ * in f32; bound holds for both. */
 MUST_USE enum status gram_cross_add(double *d, const float *y, const float *x, int64_t n,
                                     const int64_t *offset, int64_t n_seq, const double *bound,
                                     struct err *e);
-/* Bytes of scratch memory that gram_add and gram_cross_add take on so many threads. */
-int64_t gram_bytes(int64_t n, int64_t threads);
+/* Bytes of scratch memory that gram_add and, with PRODUCTS_F32, gram_cross_add take on so many
+ * threads. */
+int64_t gram_bytes(int64_t n, int64_t threads, enum products kind);
 
 /* The same sums for the rows [row, row + gram_panel_rows(n)) alone, `row` a multiple of
  * gram_panel_rows(n). Overwrites panel (rows that exist, n - row): its column j is column row + j
- * of the Gram matrix; entries below the diagonal are 0. Parameters and errors as gram_add. */
+ * of the Gram matrix; entries below the diagonal are 0. Parameters and errors as gram_add
+ * in f32. */
 MUST_USE enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n,
                                 const int64_t *offset, int64_t n_seq, const double *bound,
                                 struct err *e);

@@ -24,6 +24,11 @@ enum products products_resolve(enum products kind)
     return onednn_units() == ONEDNN_AMX ? PRODUCTS_BF16X3 : PRODUCTS_F32;
 }
 
+enum products products_of_sums(enum products kind)
+{
+    return kind == PRODUCTS_BF16 || onednn_units() == ONEDNN_AMX ? kind : PRODUCTS_F32;
+}
+
 bool products_native(void)
 {
     return onednn_units() != ONEDNN_NONE;

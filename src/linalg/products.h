@@ -30,6 +30,10 @@ int products_terms(enum products kind);
 /* What AUTO is on this CPU in this build: PRODUCTS_BF16X3 where it has matrix units (AMX) for bf16,
  * else PRODUCTS_F32. Other kinds are themselves. */
 enum products products_resolve(enum products kind);
+/* What sums of activations times activations take beside products of this kind, where all factors
+ * have as many terms: up to six products of terms. Without matrix units that is slower than f32,
+ * which is as accurate: PRODUCTS_F32 then, but for PRODUCTS_BF16. */
+enum products products_of_sums(enum products kind);
 /* What computes bf16 products here, "oneDNN 2.6.3 avx512_bf16", or "terms in f32" where nothing is
  * faster than BLAS. Static string; thread-safe. */
 const char *products_unit(void);

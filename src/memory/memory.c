@@ -217,7 +217,8 @@ static int64_t sums_of(const struct memory_need *need, int stage, int statistic,
         bytes += s->count(n) * DOUBLE;
         if (need->ranks > 1 && s->reducing) beside = max64(beside, s->reducing(n, need->ranks));
     }
-    *summing = max64(*summing, (s->adding ? s->adding(n, need->threads) : 0) + beside);
+    *summing =
+        max64(*summing, (s->adding ? s->adding(n, need->threads, need->products) : 0) + beside);
     return bytes;
 }
 

@@ -43,7 +43,13 @@ static int64_t gram_count(int64_t cols)
 
 static enum status gram_range(double *sums, const struct statistic_range *r, struct err *e)
 {
-    return gram_add(sums, r->x, r->cols, r->offset, r->n, r->bound, e);
+    return gram_add(sums, r->x, r->cols, r->offset, r->n, r->bound, products_of_sums(r->products),
+                    e);
+}
+
+static int64_t gram_adding(int64_t cols, int64_t threads, enum products products)
+{
+    return gram_bytes(cols, threads, products_of_sums(products));
 }
 
 static enum status gram_distributed(struct dist *d, const struct statistic_range *r, struct err *e)
@@ -63,7 +69,7 @@ const struct statistic statistic_gram = {
     .reduce = gram_collect,
     .bounded = true,
     .add_distributed = gram_distributed,
-    .adding = gram_bytes,
+    .adding = gram_adding,
     .reducing = gram_collect_bytes,
     .distributed = dist_bytes,
     .adding_distributed = dist_summing_bytes,
@@ -88,6 +94,12 @@ static double asymmetry_flop(int64_t cols)
     return 2 * (double)cols * (double)cols;
 }
 
+static int64_t asymmetry_adding(int64_t cols, int64_t threads, enum products products)
+{
+    (void)products;
+    return gram_bytes(cols, threads, PRODUCTS_F32);
+}
+
 const struct statistic statistic_asymmetry = {
     .name = "differences of inputs",
     .count = gram_count,
@@ -95,7 +107,7 @@ const struct statistic statistic_asymmetry = {
     .reduce = asymmetry_collect,
     .paired = true,
     .bounded = true,
-    .adding = gram_bytes,
+    .adding = asymmetry_adding,
     .reducing = statistic_sum_bytes,
     .flop = asymmetry_flop,
 };

@@ -6,6 +6,7 @@
  * quant_table.h. */
 #pragma once
 #include "linalg/dist.h"
+#include "linalg/products.h"
 #include "quant/quant_table.h"
 #include "util/err.h"
 #include <mpi.h>
@@ -28,6 +29,7 @@ struct statistic_range {
     const float *change; // (offset[n], cols) inputs of the full-precision model minus x; NULL
                          // unless a statistic is paired
     int64_t first;       /* position of the range's first token among these */
+    enum products products; /* of the forward passes; not AUTO */
 };
 
 struct statistic {
@@ -48,7 +50,7 @@ struct statistic {
 
     /* For plans, NULL: negligible. Bytes of add and reduce besides the sums; bytes per rank of the
      * distributed form, and of adding to it; FLOPs per token. */
-    int64_t (*adding)(int64_t cols, int64_t threads);
+    int64_t (*adding)(int64_t cols, int64_t threads, enum products products);
     int64_t (*reducing)(int64_t cols, int64_t ranks);
     int64_t (*distributed)(int64_t cols, int64_t ranks);
     int64_t (*adding_distributed)(int64_t cols);

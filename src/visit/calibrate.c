@@ -110,7 +110,8 @@ static enum status add_sums(struct workspace *w, struct stream *s, const struct 
                                           .bound = w->bound[stage],
                                           .change = s->needs.pairs ? w->full_input : NULL,
                                           .tokens = w->calibration_tokens,
-                                          .first = r ? first_token(w, r) : 0};
+                                          .first = r ? first_token(w, r) : 0,
+                                          .products = model_products(w->model)};
     for (int k = 0; k < STATISTIC_N && st == OK; k++)
         if (workspace_whole(w, s, stage, k))
             st = statistic_at(k)->add(w->sums[k][stage], &range, e);

@@ -294,10 +294,13 @@ static void bench_gptq(int64_t rows, int64_t n, int64_t T)
     double sgemm = 2.0 * (double)(rows * n * T) / sgemm_seconds(T, rows, n, RUNS);
     printf("\nGPTQ of a (%lld, %lld) matrix, %lld tokens; sgemm of its forward: %.1f GF/s\n",
            (long long)rows, (long long)n, (long long)T, 1e-9 * sgemm);
-    BEST(seconds, RUNS, memset(g, 0, sizeof *g * (size_t)(n * n));
-         must(gram_add(g, in, n, offset, 1, NULL, &e), &e));
-    print_rate("Gram (f32 tiles, f64 sums)", (double)(n * n * T), seconds, sgemm);
-    printf(", error %.1e\n", gram_residual(g, in, n, T));
+    for (enum products kind = PRODUCTS_AUTO;
+         kind-- > PRODUCTS_F32;) { /* f32 is what follows takes */
+        BEST(seconds, RUNS, memset(g, 0, sizeof *g * (size_t)(n * n));
+             must(gram_add(g, in, n, offset, 1, NULL, kind, &e), &e));
+        print_rate("Gram sums", (double)(n * n * T), seconds, sgemm);
+        printf(", %s, error %.1e\n", products_words[kind], gram_residual(g, in, n, T));
+    }
 
     for (int64_t i = 0; i < n; i++) g[i * n + i] *= 1.01;
     BEST(seconds, RUNS, memcpy(r, g, sizeof *g * (size_t)(n * n)); must(chol_upper(r, n, &e), &e));

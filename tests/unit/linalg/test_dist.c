@@ -67,7 +67,8 @@ static void problem_make(struct problem *p, int64_t n, bool permuted, const doub
     p->x = tokens_make(p->T, n);
     p->gram = room(n * n, sizeof *p->gram);
     p->diagonal = room(n, sizeof *p->diagonal);
-    assert_int_equal(gram_add(p->gram, p->x, n, p->offset, SEQUENCES, bound, NULL), OK);
+    assert_int_equal(gram_add(p->gram, p->x, n, p->offset, SEQUENCES, bound, PRODUCTS_F32, NULL),
+                     OK);
     if (permuted) p->order = room(n, sizeof *p->order);
     for (int64_t i = 0; permuted && i < n; i++) p->order[i] = i;
     uint64_t s = 5;

@@ -34,7 +34,7 @@ static double *gram_make(struct fixture_tensor x)
     assert_int_equal(mem_zero(&h, n * n, sizeof *h, "a Gram", NULL), OK);
     assert_int_equal(mem_zero(&offset, x.dim[0] + 1, sizeof *offset, "offsets", NULL), OK);
     for (int64_t s = 0; s <= x.dim[0]; s++) offset[s] = s * x.dim[1];
-    assert_int_equal(gram_add(h, x.f, n, offset, x.dim[0], NULL, NULL), OK);
+    assert_int_equal(gram_add(h, x.f, n, offset, x.dim[0], NULL, PRODUCTS_F32, NULL), OK);
     free(offset);
     return h;
 }

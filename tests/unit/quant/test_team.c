@@ -124,7 +124,8 @@ static void gram_again(struct layer *l)
     int64_t offset[SEQUENCES + 1];
     sequences_make(l, offset);
     memset(l->gram, 0, (size_t)(l->cols * l->cols) * sizeof *l->gram);
-    assert_int_equal(gram_add(l->gram, l->x, l->cols, offset, SEQUENCES, NULL, NULL), OK);
+    assert_int_equal(gram_add(l->gram, l->x, l->cols, offset, SEQUENCES, NULL, PRODUCTS_F32, NULL),
+                     OK);
 }
 
 /* Each rank sums some sequences. */

@@ -63,7 +63,7 @@ static void make_reference(struct bench *b)
         int64_t n = b->sizes.cols[k];
         b->gram[k] = zeros(n * n, sizeof(double));
         model_stage_input(b->model, &b->block, k, s, 0, s->n, b->after, &b->acts);
-        OK_OR_FAIL(gram_add(b->gram[k], b->acts.in, n, s->offset, s->n, NULL, e));
+        OK_OR_FAIL(gram_add(b->gram[k], b->acts.in, n, s->offset, s->n, NULL, PRODUCTS_F32, e));
         model_stage_output(b->model, &b->block, k, s, 0, s->n, b->after, &b->acts);
     }
 }

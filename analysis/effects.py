@@ -4,7 +4,7 @@ a formula that predicts it for training runs that it has not seen. docs/fits.md 
 import numpy as np
 
 import regression
-from laws import Fit, checkpoints_of
+from laws import Fit, checkpoints_of, uncertainty
 
 FEW_RUNS = 5
 LEAST_RATE = 0.01  # of a run's greatest learning rate: a rate below counts as that, since zero has no logarithm
@@ -35,9 +35,21 @@ def cells_of(points):
     return (points.family + "/" + points.quantizer + "/" + points.bits.astype(str) + "/" + points.dataset).to_numpy(str)
 
 
+def constants_of(groups):
+    """Columns of a regression with a constant for each group."""
+    return (groups[:, None] == np.unique(groups)).astype(float)
+
+
+def weights_of(points, x):
+    """Weights of a regression of ln(relative error) on x: by the uncertainty of the point, beside the scatter around the
+    regression."""
+    error = uncertainty(points) * points.relative / points.delta
+    return regression.weights_of_logarithms(x, points.relative.to_numpy(float), error.to_numpy(float))
+
+
 def fixed_effects(points, names):
     """ln(relative error) on variables, with a fixed effect of every (run, method, bits, text); a branch has the effects of
-    its run. Standard errors leave out one run after the other, where there are five, else one checkpoint after the other.
+    its run. Weighted by the uncertainties. Standard errors leave out one run after the other, where there are five, else one checkpoint after the other.
     ValueError: the points do not determine it."""
     all_values = variables(points)
     values = np.column_stack([all_values[name] for name in names])
@@ -53,13 +65,15 @@ def fixed_effects(points, names):
     if len(part) <= len(np.unique(cell)) + len(names):
         raise ValueError(f"{len(part)} usable points are too few for {len(np.unique(cell))} fixed effects and {len(names)} "
                          f"coefficient{'s' if len(names) > 1 else ''}")
-    centred = regression.within(x, cell)
+    weights = weights_of(part, np.column_stack([constants_of(cell), x]))
+    centred = regression.within(x, cell, weights)
     spread = np.sqrt((centred**2).sum(axis=0))
     if (spread < 1e-9).any() or np.linalg.matrix_rank(centred / spread, tol=1e-6) < len(names):
         raise ValueError(f"{' and '.join(names)} do not vary independently within a run")
 
     def solve(rows):
-        return np.linalg.lstsq(regression.within(x[rows], cell[rows]), regression.within(y[rows], cell[rows]), rcond=None)[0]
+        w = weights[rows]
+        return np.linalg.lstsq(*regression.scaled(w, *(regression.within(v[rows], cell[rows], w) for v in (x, y))), rcond=None)[0]
 
     by_run = part.family.nunique() >= FEW_RUNS
     groups = part.family.to_numpy(str) if by_run else checkpoints_of(part)
@@ -72,8 +86,8 @@ def fixed_effects(points, names):
     degrees = len(np.unique(groups)) - (1 if by_run else len(names) + 1)
     ends = {n: regression.interval(b, e, degrees) for n, b, e in zip(names, beta, error)}
     out = Fit("", dict(zip(names, map(float, beta))), {"runs left out" if by_run else "checkpoints left out": ends}, len(part), notes)
-    total = (regression.within(y, cell) ** 2).sum()
-    left = ((regression.within(y, cell) - centred @ beta) ** 2).sum()
+    around = regression.within(y, cell, weights)
+    total, left = weights @ around**2, weights @ (around - centred @ beta) ** 2
     out.measures["R2 within"] = float(1 - left / total) if total > 0 else np.nan
     if len(names) > 1:
         out.measures["correlation of the first two variables"] = float(np.corrcoef(centred[:, 0], centred[:, 1])[0, 1])
@@ -121,20 +135,26 @@ def left_out_groups(points):
     return ("run", points.family.to_numpy(str)) if points.family.nunique() > 1 else ("checkpoint", checkpoints_of(points))
 
 
-def predict(x, y, groups):
-    """Predictions of every point by least squares on the points of all other groups; NaN where those are too few."""
-    out = np.full(len(y), np.nan)
+def fit_formula(points, x):
+    """Coefficients of ln(relative error) on x."""
+    x, y = regression.scaled(weights_of(points, x), x, np.log(points.relative.to_numpy(float)))
+    return np.linalg.lstsq(x, y, rcond=1e-10)[0]
+
+
+def predict(points, x, groups):
+    """Predictions of every point by the points of all other groups; NaN where those are too few."""
+    out = np.full(len(points), np.nan)
     for label in np.unique(groups):
         train = groups != label
         used = np.abs(x[train]).sum(axis=0) > 0
         if train.sum() > used.sum():
-            out[~train] = x[~train] @ np.linalg.lstsq(x[train], y[train], rcond=1e-10)[0]
+            out[~train] = x[~train] @ fit_formula(points[train], x[train])
     return out
 
 
 def predictions(points):
     """For each formula: coefficients fitted on all points, and its predictions of each run from the others. All formulas are
-    scored on the same points: those that have what every formula with numbers needs. ValueError: there are too few."""
+    scored on the same points, with the same weights: those that have what every formula with numbers needs. ValueError: there are too few."""
     good = points[points.relative > 0].reset_index(drop=True)
     columns, notes = features(good), []
     measured = {name for name, column in columns.items() if np.isfinite(column).any()}
@@ -155,7 +175,9 @@ def predictions(points):
         raise ValueError("a single run with fewer than three checkpoints")
     y = np.log(part.relative.to_numpy(float))
     kinds = (part.quantizer + "/" + part.dataset).to_numpy(str)
-    constants = np.column_stack([kinds == kind for kind in np.unique(kinds)]).astype(float)
+    constants = constants_of(kinds)
+    everything = sorted({feature for use in wanted.values() for feature in use})
+    weights = weights_of(part, np.column_stack([constants] + [columns[feature][known] for feature in everything]))
     scores = {}
     for name in FORMULAS:
         if name not in wanted:
@@ -163,10 +185,10 @@ def predictions(points):
             continue
         use = wanted[name]
         x = np.column_stack([constants] + [columns[feature][known] for feature in use])
-        predicted = predict(x, y, groups)
+        predicted = predict(part, x, groups)
         there = np.isfinite(predicted)
-        beta = np.linalg.lstsq(x, y, rcond=1e-10)[0]
-        error = float(np.sqrt(((predicted - y)[there] ** 2).mean())) if there.any() else np.nan
+        beta = fit_formula(part, x)
+        error = float(np.sqrt(np.average((predicted - y)[there] ** 2, weights=weights[there]))) if there.any() else np.nan
         scores[name] = {"n": int(there.sum()), "rms error of ln(relative error)": error,
                         "coefficients": dict(zip(use, map(float, beta[constants.shape[1]:]))), "predicted": np.exp(predicted)}
     return {"left out at a time": unit, "scores": scores, "points": part, "notes": notes}

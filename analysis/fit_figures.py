@@ -76,9 +76,9 @@ def token_law(found, points):
 # --- tokens or learning rate ---
 
 
-def partial(x, others, y):
+def partial(x, others, y, weights):
     """x and y without what the other variables explain of them."""
-    return [v - others @ np.linalg.lstsq(others, v, rcond=None)[0] for v in (x, y)]
+    return [v - others @ np.linalg.lstsq(*regression.scaled(weights, others, v), rcond=None)[0] for v in (x, y)]
 
 
 def tokens_or_rate(found, points):
@@ -92,13 +92,14 @@ def tokens_or_rate(found, points):
     kept = (points.relative.to_numpy(float) > 0) & np.isfinite([values[v] for v in use]).all(axis=0)
     part = points[kept]
     cell = effects.cells_of(part)
-    x = regression.within(np.column_stack([values[v][kept] for v in use]), cell)
-    y = regression.within(np.log(part.relative.to_numpy(float)), cell)
+    x = np.column_stack([values[v][kept] for v in use])
+    weights = effects.weights_of(part, np.column_stack([effects.constants_of(cell), x]))
+    x, y = (regression.within(v, cell, weights) for v in (x, np.log(part.relative.to_numpy(float))))
     runs = list(dict.fromkeys(part.family))
     figure, panels = style.panel_grid(2, 3.8, 3.2)
     labels = {"ln tokens": "ln(tokens), rate held fixed", "ln rate": "ln(learning rate), tokens held fixed"}
     for i, (axes, variable) in enumerate(zip(panels, use)):
-        across, up = partial(x[:, i], np.delete(x, i, axis=1), y)
+        across, up = partial(x[:, i], np.delete(x, i, axis=1), y, weights)
         for k, run in enumerate(runs):
             rows = (part.family == run).to_numpy()
             style.draw_points(axes, across[rows], up[rows], None, None, style.series_of(k), alpha=0.8)

@@ -72,7 +72,7 @@ def positive(points, notes):
                      "too high at small losses")
     unsure = good & (points.delta < 2 * uncertainty(points))
     if unsure.any():
-        notes.append(f"{int(unsure.sum())} points whose added loss is below twice its uncertainty count like all others")
+        notes.append(f"{int(unsure.sum())} points whose added loss is below twice its uncertainty have little weight")
     return points[good].reset_index(drop=True)
 
 
@@ -107,11 +107,14 @@ def token_law(points, draws=400):
     part = positive(known_size(points, notes), notes)
     x, names = design(part, notes)
     y = np.log(part.delta.to_numpy(float))
+    weights = regression.weights_of_logarithms(x, part.delta.to_numpy(float), uncertainty(part))
+    x, y = regression.scaled(weights / weights.mean(), x, y)
     beta, error, residual = regression.least_squares(x, y)
     ends = {n: regression.interval(b, e, len(y) - len(names)) for n, b, e in zip(names, beta, error)}
     out = Fit("least squares on logarithms", dict(zip(names, map(float, beta))), {"HC3": ends}, len(part), notes)
     out.measures["standard deviation of ln(added loss / law)"] = float(np.sqrt((residual**2).sum() / (len(y) - len(names))))
-    out.measures["R2"] = float(1 - residual.var() / y.var()) if y.var() > 0 else np.nan
+    around = y - x[:, 0] * ((x[:, 0] @ y) / (x[:, 0] @ x[:, 0]))  # of a law that is a constant
+    out.measures["R2"] = float(1 - residual @ residual / (around @ around)) if around.any() else np.nan
     add_bootstrap(out, lambda rows: solve(x[rows], y[rows]), part, draws)
     return out
 

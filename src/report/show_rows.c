@@ -11,6 +11,8 @@ struct column {
     const char *name;
     const struct cube_variable *x;
     const struct field *field;
+    double last; /* the number that `digits` are of, for CSV; "": none yet */
+    char digits[32];
 };
 
 struct columns {
@@ -46,7 +48,8 @@ static enum status add_labels(struct columns *c, struct err *e)
                                      : x->is_scale && x->dims[0] == i;
             const bool name = strcmp(x->name, "checkpoint_name") == 0;
             if (of_axis && cube_is_along(x, c->rows->kind))
-                PASS(add(c, &(struct column){name ? axis_checkpoint.name : x->name, x, NULL}, e));
+                PASS(add(c, &(struct column){.name = name ? axis_checkpoint.name : x->name, .x = x},
+                         e));
         }
     return OK;
 }
@@ -66,7 +69,7 @@ static enum status add_numbers(struct columns *c, struct err *e)
                 if (!x->of || !number || x->rank != rank || !cube_is_along(x, kind)) continue;
                 if (!show_wants_metric(c->show, x->name)) continue;
                 if ((x->dims[rank - 1] == inner) == with_inner)
-                    PASS(add(c, &(struct column){x->name, x, NULL}, e));
+                    PASS(add(c, &(struct column){.name = x->name, .x = x}, e));
             }
     return OK;
 }
@@ -80,7 +83,7 @@ static enum status add_fields(struct columns *c, bool first, struct err *e)
             !kind->axes[0] && place == IN_VALUES && show_wants_metric(c->show, f->name);
         const bool wanted = first ? place == IN_LABELS || place == IN_RECORD
                                   : number || place == FRAME_KEY || place == FRAME_TEXT;
-        if (wanted) PASS(add(c, &(struct column){f->name, NULL, f}, e));
+        if (wanted) PASS(add(c, &(struct column){.name = f->name, .field = f}, e));
     }
     return OK;
 }
@@ -95,35 +98,59 @@ static enum status find_columns(struct columns *c, struct err *e)
 
 /* --- values --- */
 
-/* A grid variable at the row's place. NaN has no JSON: null, as for what was not measured or is not
- * on one of the axes; status tells them apart. */
-static json_t *element(const struct show *s, const struct cube_variable *x, const struct row *row)
+struct value {
+    enum { VALUE_NONE, VALUE_TEXT, VALUE_INTEGER, VALUE_REAL } type;
+    const char *text;
+    int64_t integer;
+    double real;
+};
+
+static struct value value_of_text(const char *text)
+{
+    return (struct value){.type = VALUE_TEXT, .text = text};
+}
+
+static struct value value_of_real(double real)
+{
+    if (isnan(real)) return (struct value){0};
+    if (isinf(real)) return value_of_text(real > 0 ? "inf" : "-inf");
+    return (struct value){.type = VALUE_REAL, .real = real};
+}
+
+static struct value value_of_integer(int64_t integer)
+{
+    return (struct value){.type = VALUE_INTEGER, .integer = integer};
+}
+
+/* A grid variable at the row's place: none where it was not measured or the row is not on one of
+ * its axes; status tells them apart. */
+static struct value element(const struct show *s, const struct cube_variable *x,
+                            const struct row *row)
 {
     int64_t at = cube_place(s->cube, x, row);
-    if (at < 0) return json_null();
-    if (x->type == FIELD_TEXT) return json_string(x->data.t[at]);
-    if (x->type == FIELD_STATUS) return json_string(result_state_words[x->data.s[at]]);
-    if (x->type == FIELD_INTEGER)
-        return x->data.i[at] < 0 ? json_null() : json_integer((json_int_t)x->data.i[at]);
-    return isnan(x->data.d[at]) ? json_null() : json_number_new(x->data.d[at]);
+    if (at < 0) return (struct value){0};
+    if (x->type == FIELD_TEXT) return value_of_text(x->data.t[at]);
+    if (x->type == FIELD_STATUS) return value_of_text(result_state_words[x->data.s[at]]);
+    if (x->type != FIELD_INTEGER) return value_of_real(x->data.d[at]);
+    return x->data.i[at] < 0 ? (struct value){0} : value_of_integer(x->data.i[at]);
 }
 
 /* One of the row's record. */
-static json_t *field_value(const struct rows *r, const struct row *row, const struct field *f)
+static struct value field_value(const struct rows *r, const struct row *row, const struct field *f)
 {
     if (f->type == FIELD_STATUS)
-        return json_string(result_state_words[result_state_of(row->record)]);
-    if (f->place == FRAME_KEY) return json_string(row->key);
+        return value_of_text(result_state_words[result_state_of(row->record)]);
+    if (f->place == FRAME_KEY) return value_of_text(row->key);
     const json_t *value = row_value(r, row, f);
     if (f->type == FIELD_TEXT)
-        return json_string(json_is_string(value) ? json_string_value(value) : "");
-    return isnan(json_number_get(value)) ? json_null() : json_deep_copy(value);
+        return value_of_text(json_is_string(value) ? json_string_value(value) : "");
+    if (json_is_integer(value)) return value_of_integer(json_integer_value(value));
+    return value_of_real(json_number_get(value));
 }
 
-/* A new reference; NULL: out of memory. */
-static json_t *value_of(const struct columns *c, int64_t i, const struct row *row)
+static struct value value_of(const struct columns *c, const struct column *column,
+                             const struct row *row)
 {
-    const struct column *column = &c->all[i];
     return column->x ? element(c->show, column->x, row) : field_value(c->rows, row, column->field);
 }
 
@@ -143,32 +170,47 @@ static void print_csv_text(const char *text, FILE *out)
     putc('"', out);
 }
 
+/* Many numbers repeat from row to row, those of a checkpoint for all of its cells: writing one
+ * takes as long as reading it. */
+static void print_csv_real(struct column *column, double value, FILE *out)
+{
+    if (value != column->last || !column->digits[0]) {
+        strfromd(column->digits, sizeof column->digits, "%.17g", value);
+        column->last = value;
+    }
+    fputs(column->digits, out);
+}
+
 static void print_csv_names(const struct columns *c, FILE *out)
 {
     for (int64_t i = 0; i < c->n; i++) fprintf(out, "%s%s", i ? "," : "", c->all[i].name);
     putc('\n', out);
 }
 
-static enum status print_csv_row(const struct columns *c, const struct row *row, FILE *out,
-                                 struct err *e)
+static void print_csv_row(const struct columns *c, const struct row *row, FILE *out)
 {
     for (int64_t i = 0; i < c->n; i++) {
-        json_t *value = value_of(c, i, row);
-        NEED(value, ERR_NOMEM, "out of memory for a row");
+        const struct value value = value_of(c, &c->all[i], row);
         if (i) putc(',', out);
-        if (json_is_string(value))
-            print_csv_text(json_string_value(value), out);
-        else if (json_is_integer(value))
-            fprintf(out, "%lld", (long long)json_integer_value(value));
-        else if (json_is_real(value))
-            fprintf(out, "%.17g", json_real_value(value));
-        json_decref(value);
+        if (value.type == VALUE_TEXT)
+            print_csv_text(value.text, out);
+        else if (value.type == VALUE_INTEGER)
+            fprintf(out, "%lld", (long long)value.integer);
+        else if (value.type == VALUE_REAL)
+            print_csv_real(&c->all[i], value.real, out);
     }
     putc('\n', out);
-    return OK;
 }
 
 /* --- JSON --- */
+
+/* A new reference; NULL: out of memory. */
+static json_t *json_of(struct value value)
+{
+    if (value.type == VALUE_TEXT) return json_string(value.text);
+    if (value.type == VALUE_INTEGER) return json_integer((json_int_t)value.integer);
+    return value.type == VALUE_REAL ? json_real(value.real) : json_null();
+}
 
 static enum status print_json_row(const struct columns *c, const struct row *row, FILE *out,
                                   struct err *e)
@@ -176,9 +218,11 @@ static enum status print_json_row(const struct columns *c, const struct row *row
     enum status st = OK;
     json_t *object = json_object();
     ENSURE(object, ERR_NOMEM, "out of memory for a row");
-    for (int64_t i = 0; i < c->n; i++)
-        ENSURE(json_object_set_new(object, c->all[i].name, value_of(c, i, row)) == 0, ERR_NOMEM,
+    for (int64_t i = 0; i < c->n; i++) {
+        const struct value value = value_of(c, &c->all[i], row);
+        ENSURE(json_object_set_new(object, c->all[i].name, json_of(value)) == 0, ERR_NOMEM,
                "out of memory for a row");
+    }
     ENSURE(json_dumpf(object, out, JSON_COMPACT) == 0, ferror(out) ? ERR_FULL : ERR_NOMEM,
            "cannot write a row");
 done:
@@ -199,7 +243,10 @@ enum status show_rows(const struct show *s, const struct rows *rows, struct err 
         const struct row *row = &rows->rows[i];
         if (!show_wants(s, rows, row)) continue;
         if (!csv) fputs(first ? "[\n" : ",\n", s->out);
-        TRY(csv ? print_csv_row(&c, row, s->out, e) : print_json_row(&c, row, s->out, e));
+        if (csv)
+            print_csv_row(&c, row, s->out);
+        else
+            TRY(print_json_row(&c, row, s->out, e));
         first = false;
     }
     if (!csv) fputs(first ? "[]\n" : "\n]\n", s->out);

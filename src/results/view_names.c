@@ -82,14 +82,13 @@ static void leave_out_fields(const struct interest *w, struct view_names *names)
                 name_add(names, f->name);
 }
 
-/* Labels of states are known from the plan. */
+/* Labels are known from the plan. */
 static void leave_out_texts(const struct interest *w, struct view_names *names)
 {
     static const char *const texts[] = {"host", "path", "utc_start", "utc_end"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) name_add(names, texts[i]);
-    if (w->content == VIEW_NUMBERS) return;
-    name_add(names, "fingerprint");
     for (int i = 0; results_axes[i]; i++) name_add(names, results_axes[i]->name);
+    name_add(names, w->content == VIEW_NUMBERS ? "inputs" : "fingerprint");
 }
 
 void view_leave_out(enum view_content content, const char *metrics, struct view_names *names)

@@ -157,6 +157,17 @@ static void name_widths(const struct plan *p, int widths[2])
     }
 }
 
+static void print_accuracies(const struct plan_states *p, FILE *out)
+{
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct result_counts n = rows_count(&p->all.rows[k], -1);
+        if (!kind_has_axis(results_kinds[k], &axis_task) || !n.records) continue;
+        fprintf(out, "%s: %lld ", results_kinds[k]->noun, (long long)n.records);
+        print_counts(&n, out);
+        putc('\n', out);
+    }
+}
+
 static void print_visits(struct plan_states *p, FILE *out)
 {
     const struct plan *plan = p->plan;
@@ -187,6 +198,7 @@ static void print_visits(struct plan_states *p, FILE *out)
         find_damage(c, &why);
         if (why.text[0]) fprintf(out, "    damaged: %s\n", why.text);
     }
+    print_accuracies(p, out);
     for (int k = 0; results_kinds[k]; k++) {
         const struct result_counts n = rows_count(&p->all.rows[k], -1);
         if (results_kinds[k]->report != REPORT_PARTS || !n.records) continue;

@@ -247,6 +247,7 @@ static enum status set_rates(struct plan *p, const char *rate, const char **from
             if (weights_present(&p->checkpoints[i].weights))
                 folder = weights_folder(&p->checkpoints[i].weights);
         PASS(cost_rates_measure(folder, &p->costs.rates, e));
+        cost_rates_choose(&p->costs.rates, (enum products)p->sweep->run.products);
         *from = "measured now";
     }
     return OK;

@@ -151,10 +151,10 @@ static enum status find_rates(MPI_Comm world, struct cost_rates *out, struct err
     struct linalg_rates own = {0};
     if (size == 1 || rank > 0) st = linalg_rates_measure(seconds, &own, e);
     PASS(err_agree(world, st, e));
-    double sums[2] = {own.sgemm, own.dgemm};
-    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, world);
+    double sums[3] = {own.sgemm, own.dgemm, own.bf16};
+    MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, world);
     const double workers = size > 1 ? size - 1 : 1;
-    *out = cost_rates_of(sums[0] / workers, sums[1] / workers);
+    *out = cost_rates_of(sums[0] / workers, sums[1] / workers, sums[2] / workers);
     return OK;
 }
 

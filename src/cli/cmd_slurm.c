@@ -132,7 +132,9 @@ static enum status find_rates(const struct plan *p, const char *rate, struct cos
     for (int64_t i = 0; i < p->n_checkpoints && !folder; i++)
         if (weights_present(&p->checkpoints[i].weights))
             folder = weights_folder(&p->checkpoints[i].weights);
-    return cost_rates_measure(folder, out, e);
+    PASS(cost_rates_measure(folder, out, e));
+    cost_rates_choose(out, (enum products)p->sweep->run.products);
+    return OK;
 }
 
 /* --- the commands --- */

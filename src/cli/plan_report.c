@@ -292,14 +292,16 @@ json_t *plan_report_json(const struct plan_report *r)
                                         s->least > 0 ? s->work / s->least - 1 : 0.0));
     }
     return json_pack(
-        "{s:{s:s, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:I, s:I, s:o, s:f, s:o, s:o, s:f, "
+        "{s:{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:I, s:I, s:o, s:f, s:o, "
+        "s:o, s:f, "
         "s:f, s:o, s:I, s:f}",
-        "rates", "from", r->rates_from, "sgemm", c->rates.sgemm, "dgemm", c->rates.dgemm, "read",
-        c->rates.read, "threads", (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned,
-        "correction", phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation),
-        "calibration", tokens_json(&c->calibration), "curvature", tokens_json(&c->curvature),
-        "memory", (json_int_t)r->memory, "visits_left", (json_int_t)r->remaining.n, "models",
-        models, "bytes", r->cost.bytes, "flop", phases_json(r->cost.flop), "seconds_by_phase",
+        "rates", "from", r->rates_from, "sgemm", c->rates.sgemm, "dgemm", c->rates.dgemm, "forward",
+        c->rates.forward, "gram", c->rates.gram, "read", c->rates.read, "threads",
+        (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned, "correction",
+        phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation), "calibration",
+        tokens_json(&c->calibration), "curvature", tokens_json(&c->curvature), "memory",
+        (json_int_t)r->memory, "visits_left", (json_int_t)r->remaining.n, "models", models, "bytes",
+        r->cost.bytes, "flop", phases_json(r->cost.flop), "seconds_by_phase",
         phases_json(r->seconds), "seconds", r->total, "seconds_left",
         remaining_seconds(r->plan, &r->remaining), "simulations", simulations, "exports_left",
         (json_int_t)r->exports.n, "export_bytes", r->exports.bytes);
@@ -319,8 +321,12 @@ static void print_tokens(FILE *out, const char *between, const char *name,
 static void print_machine(const struct plan_report *r, FILE *out)
 {
     const struct plan_costs *c = &r->plan->costs;
-    fprintf(out, "rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, read %.3g GB/s; %s",
-            c->rates.sgemm / 1e9, c->rates.dgemm / 1e9, c->rates.read / 1e9, r->rates_from);
+    fprintf(out, "rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, ",
+            c->rates.sgemm / 1e9, c->rates.dgemm / 1e9);
+    if (c->rates.forward != c->rates.sgemm)
+        fprintf(out, "forward products (%s) %.4g GFLOP/s, ",
+                products_words[r->plan->sweep->run.products], c->rates.forward / 1e9);
+    fprintf(out, "read %.3g GB/s; %s", c->rates.read / 1e9, r->rates_from);
     if (c->learned)
         fprintf(out, ", corrected by %lld finished record%s", (long long)c->learned,
                 quantity_plural(c->learned));

@@ -249,6 +249,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_warn_changed(&m->plan, view, e));
     TRY(append_plan(m, view, argc, argv, e));
     m->plan.costs.rates = m->rates;
+    cost_rates_choose(&m->plan.costs.rates, (enum products)m->sweep.run.products);
     TRY(find_manners(m, &manners, e));
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));

@@ -18,6 +18,12 @@ int products_terms(enum products kind)
     return kind == PRODUCTS_F32 || kind == PRODUCTS_AUTO ? 0 : terms[kind];
 }
 
+int products_pairs(enum products kind)
+{
+    const int terms = products_terms(kind);
+    return terms == 0 ? 1 : terms * (terms + 1) / 2;
+}
+
 enum products products_resolve(enum products kind)
 {
     if (kind != PRODUCTS_AUTO) return kind;

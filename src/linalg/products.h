@@ -27,6 +27,9 @@ extern const char *const products_words[];
 
 /* Terms of an activation; 0: it stays f32. */
 int products_terms(enum products kind);
+/* Products of terms that one product takes whose factors both have products_terms terms: 6, 3 or 1;
+ * of f32 1. */
+int products_pairs(enum products kind);
 /* What AUTO is on this CPU in this build: PRODUCTS_BF16X3 where it has matrix units (AMX) for bf16,
  * else PRODUCTS_F32. Other kinds are themselves. */
 enum products products_resolve(enum products kind);

@@ -258,29 +258,56 @@ static const double reached[COST_PHASE_N] = {
     [COST_HEAD] = 0.6,     [COST_CURVATURE] = 0.6, [COST_SECOND_ORDER] = 0.6,
 };
 
+static double phase_rate(const struct cost_rates *r, int phase)
+{
+    const double own[COST_PHASE_N] = {[COST_FACTOR] = r->dgemm,
+                                      [COST_FORWARD] = r->forward,
+                                      [COST_HEAD] = r->forward,
+                                      [COST_HESSIAN] = r->gram};
+    return own[phase] > 0 ? own[phase] : r->sgemm;
+}
+
 double cost_seconds(const struct cost *c, const struct cost_rates *r, double seconds[COST_PHASE_N])
 {
     double own[COST_PHASE_N], sum = 0;
     own[COST_READ] = c->bytes / r->read * r->correction[COST_READ];
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
-        double rate = i == COST_FACTOR ? r->dgemm : r->sgemm;
-        own[i] = c->flop[i] / (rate * reached[i]) * r->correction[i];
+        own[i] = c->flop[i] / (phase_rate(r, i) * reached[i]) * r->correction[i];
         sum += own[i];
     }
     if (seconds) memcpy(seconds, own, sizeof own);
     return sum > own[COST_READ] ? sum : own[COST_READ];
 }
 
-struct cost_rates cost_rates_of(double sgemm, double dgemm)
+struct cost_rates cost_rates_of(double sgemm, double dgemm, double bf16)
 {
-    struct cost_rates r = {.sgemm = sgemm, .dgemm = dgemm, .read = 1e9, .measured = true};
+    struct cost_rates r = {.sgemm = sgemm,
+                           .dgemm = dgemm,
+                           .bf16 = bf16,
+                           .forward = sgemm,
+                           .gram = sgemm,
+                           .read = 1e9,
+                           .measured = true};
     for (int i = 0; i < COST_PHASE_N; i++) r.correction[i] = 1;
     return r;
 }
 
+static double rate_of(const struct cost_rates *r, enum products kind)
+{
+    return kind == PRODUCTS_F32 ? r->sgemm : r->bf16 / products_pairs(kind);
+}
+
+void cost_rates_choose(struct cost_rates *r, enum products kind)
+{
+    const enum products resolved = products_resolve(kind);
+    if (!r->measured) return;
+    r->forward = rate_of(r, resolved);
+    r->gram = rate_of(r, products_of_sums(resolved));
+}
+
 struct cost_rates cost_rates_given(double gflops)
 {
-    struct cost_rates r = cost_rates_of(gflops * 1e9, gflops * 0.5e9);
+    struct cost_rates r = cost_rates_of(gflops * 1e9, gflops * 0.5e9, 0);
     r.measured = false;
     return r;
 }
@@ -324,7 +351,7 @@ enum status cost_rates_measure(const char *folder, struct cost_rates *out, struc
 {
     static struct linalg_rates known; /* of this process */
     if (known.threads == 0) PASS(linalg_rates_measure(0.1, &known, e));
-    *out = cost_rates_of(known.sgemm, known.dgemm);
+    *out = cost_rates_of(known.sgemm, known.dgemm, known.bf16);
     double rate = read_rate(folder);
     if (rate > 0) out->read = rate;
     return OK;

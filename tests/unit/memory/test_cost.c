@@ -198,6 +198,38 @@ static void not_computed_again(void **state)
                        1e-6 * flop);
 }
 
+/* Forward products, the head and Gram sums at the rate of the chosen products; the rest in f32. */
+static void rates_of_products(void **state)
+{
+    (void)state;
+    const struct cost c = {.flop = {[COST_FORWARD] = 1e12,
+                                    [COST_HEAD] = 1e12,
+                                    [COST_HESSIAN] = 1e12,
+                                    [COST_SWEEP] = 1e12,
+                                    [COST_CURVATURE] = 1e12}};
+    static const struct {
+        enum products kind;
+        double terms, sums; /* products of terms that one takes */
+    } cases[] = {{PRODUCTS_BF16, 1, 1}, {PRODUCTS_BF16X2, 3, 3}, {PRODUCTS_BF16X3, 6, 6}};
+    double plain[COST_PHASE_N], now[COST_PHASE_N];
+    struct cost_rates r = cost_rates_of(1e11, 5e10, 3e11);
+    cost_seconds(&c, &r, plain);
+    cost_rates_choose(&r, PRODUCTS_F32);
+    cost_seconds(&c, &r, now);
+    assert_memory_equal(plain, now, sizeof now);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool f32 = products_of_sums(cases[i].kind) == PRODUCTS_F32;
+        cost_rates_choose(&r, cases[i].kind);
+        cost_seconds(&c, &r, now);
+        assert_float_equal(now[COST_FORWARD] / plain[COST_FORWARD], cases[i].terms / 3, 1e-9);
+        assert_float_equal(now[COST_HEAD] / plain[COST_HEAD], cases[i].terms / 3, 1e-9);
+        assert_float_equal(now[COST_HESSIAN] / plain[COST_HESSIAN], f32 ? 1 : cases[i].sums / 3,
+                           1e-9);
+        assert_true(now[COST_SWEEP] == plain[COST_SWEEP]);
+        assert_true(now[COST_CURVATURE] == plain[COST_CURVATURE]);
+    }
+}
+
 static void seconds_and_corrections(void **state)
 {
     (void)state;
@@ -309,6 +341,7 @@ int main(void)
         cmocka_unit_test(awq_passes),
         cmocka_unit_test(derivatives),
         cmocka_unit_test(not_computed_again),
+        cmocka_unit_test(rates_of_products),
         cmocka_unit_test(seconds_and_corrections),
         cmocka_unit_test(tokens_from_options),
         cmocka_unit_test(tokens_of_ids),

@@ -4,8 +4,9 @@
 usage: make_items.py TEXT[.gz] FOLDER [ITEMS]
 
 Real tasks ask for knowledge that a model of a million parameters does not have; these ask which words go on in a text:
-hellaswag.jsonl    the beginning of a sentence behind the sentence before it; four endings, three of them of other sentences
-piqa.jsonl         two sentences, one with the words of its second half in another order
+hellaswag.jsonl    the beginning of a sentence behind the sentence before it; four endings of about
+                   the same length, three of them of other sentences
+piqa.jsonl         two sentences, one with two neighbouring words of its second half exchanged
 The first third of the text is left out: the sweep calibrates on it. The same text gives the same items. ITEMS (200) of each; further ones become the rows that examples are taken from.
 """
 import gzip
@@ -29,7 +30,8 @@ def sentences(path):
 
 def continued(draw, before, sentence, others):
     words = sentence.split()
-    endings = [" ".join(words[3:])] + [" ".join(x.split()[3:]) for x in draw.sample(others, 3)]
+    alike = sorted(others, key=lambda x: abs(len(x) - len(sentence)))[:12]
+    endings = [" ".join(words[3:])] + [" ".join(x.split()[3:]) for x in draw.sample(alike, 3)]
     label = draw.randrange(4)
     endings[0], endings[label] = endings[label], endings[0]
     return {"activity_label": "Debian", "ctx_a": before, "ctx_b": " ".join(words[:3]), "endings": endings, "label": str(label)}
@@ -37,12 +39,9 @@ def continued(draw, before, sentence, others):
 
 def reordered(draw, before, sentence):
     words = sentence.split()
-    half = len(words) // 2
-    last = words[half:]
-    while last == words[half:]:
-        draw.shuffle(last)
+    at = draw.randrange(len(words) // 2, len(words) - 1)
     label = draw.randrange(2)
-    both = [sentence, " ".join(words[:half] + last)]
+    both = [sentence, " ".join(words[:at] + [words[at + 1], words[at]] + words[at + 2:])]
     return {"goal": before, "sol1": both[label], "sol2": both[1 - label], "label": label}
 
 

@@ -286,7 +286,8 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
         cols * reach * ((int64_t)sizeof(float) + 2 * doubles) + 3 * reach * reach * doubles;
 }
 
-/* docs/math/gptq.md: the factor takes n³/3, the sweep rows n². */
+/* docs/math/gptq.md: the factor takes n³/3, the sweep rows n². That |W R|² takes as many again is
+ * in the fraction of the rate that sweeps reach (memory/cost.c). */
 static void gptq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
                       struct quant_cost *out)
 {

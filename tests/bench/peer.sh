@@ -4,7 +4,7 @@
 # The peer is called as PEER_COMMAND DIR IDS.safetensors BITS THREADS and must print JSON with seconds.total, e.g. a script that
 # loads with transformers and quantizes block by block with the reference GPTQ. Without a peer, only qtraj is timed.
 # Shapes: llama, h 576, I 1536, 30 layers, 9 heads, 3 key/value heads, vocabulary 49152, bf16, random; 16 x 512 tokens each for calibration
-# and evaluation. PYTHON (with numpy) makes them; THREADS (default 2); WORK: folder to keep them, default a temporary one.
+# and evaluation. PYTHON (with numpy) makes them; PRODUCTS: qtraj's (default f32); THREADS (default 2); WORK: folder to keep them, default a temporary one.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 qtraj=${QTRAJ:?set QTRAJ to the binary} python=${PYTHON:-python3} threads=${THREADS:-2}
@@ -16,7 +16,7 @@ if [ -n "${WORK:-}" ]; then work=$WORK; mkdir -p "$work"; else work=$(mktemp -d)
 }
 "$qtraj" inspect "$work/model" >/dev/null # the binary and the checkpoint are in memory from here on, for both
 start=$(date +%s.%N)
-OMP_NUM_THREADS=$threads "$qtraj" quantize "$work/model" --method gptq --bits 4 \
+OMP_NUM_THREADS=$threads "$qtraj" quantize "$work/model" --method gptq --bits 4 --products "${PRODUCTS:-f32}" \
   --calibration-ids "$work/ids.safetensors:calibration_ids" --evaluation-ids "$work/ids.safetensors:evaluation_ids" --json >"$work/qtraj.json"
 end=$(date +%s.%N)
 ours=$("$python" -c "print(f'{$end - $start:.2f}')")

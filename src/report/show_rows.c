@@ -154,6 +154,24 @@ static struct value value_of(const struct columns *c, const struct column *colum
     return column->x ? element(c->show, column->x, row) : field_value(c->rows, row, column->field);
 }
 
+/* --- numbers --- */
+
+/* Many numbers repeat from row to row, those of a checkpoint for all of its cells: writing one
+ * takes as long as reading it. */
+static const char *digits_of(struct column *column, double value)
+{
+    if (memcmp(&value, &column->last, sizeof value) != 0 || !column->digits[0]) {
+        strfromd(column->digits, sizeof column->digits, "%.17g", value);
+        column->last = value;
+    }
+    return column->digits;
+}
+
+static void print_integer(int64_t value, FILE *out)
+{
+    fprintf(out, "%lld", (long long)value);
+}
+
 /* --- CSV, RFC 4180 --- */
 
 static void print_csv_text(const char *text, FILE *out)
@@ -170,17 +188,6 @@ static void print_csv_text(const char *text, FILE *out)
     putc('"', out);
 }
 
-/* Many numbers repeat from row to row, those of a checkpoint for all of its cells: writing one
- * takes as long as reading it. */
-static void print_csv_real(struct column *column, double value, FILE *out)
-{
-    if (value != column->last || !column->digits[0]) {
-        strfromd(column->digits, sizeof column->digits, "%.17g", value);
-        column->last = value;
-    }
-    fputs(column->digits, out);
-}
-
 static void print_csv_names(const struct columns *c, FILE *out)
 {
     for (int64_t i = 0; i < c->n; i++) fprintf(out, "%s%s", i ? "," : "", c->all[i].name);
@@ -195,39 +202,58 @@ static void print_csv_row(const struct columns *c, const struct row *row, FILE *
         if (value.type == VALUE_TEXT)
             print_csv_text(value.text, out);
         else if (value.type == VALUE_INTEGER)
-            fprintf(out, "%lld", (long long)value.integer);
+            print_integer(value.integer, out);
         else if (value.type == VALUE_REAL)
-            print_csv_real(&c->all[i], value.real, out);
+            fputs(digits_of(&c->all[i], value.real), out);
     }
     putc('\n', out);
 }
 
 /* --- JSON --- */
 
-/* A new reference; NULL: out of memory. */
-static json_t *json_of(struct value value)
+/* Texts that have nothing to escape, nearly all, are printed as they are. */
+static enum status print_json_text(const char *text, FILE *out, struct err *e)
 {
-    if (value.type == VALUE_TEXT) return json_string(value.text);
-    if (value.type == VALUE_INTEGER) return json_integer((json_int_t)value.integer);
-    return value.type == VALUE_REAL ? json_real(value.real) : json_null();
+    const char *c = text;
+    while (*c >= ' ' && *c <= '~' && *c != '"' && *c != '\\') c++;
+    if (!*c) {
+        fprintf(out, "\"%s\"", text);
+        return OK;
+    }
+    json_t *value = json_string(text);
+    const int failed = json_dumpf(value, out, JSON_ENCODE_ANY);
+    json_decref(value);
+    NEED(!failed, ferror(out) ? ERR_FULL : ERR_NOMEM, "cannot write a row");
+    return OK;
+}
+
+/* With a point or an exponent, so that readers see that it is not an integer. */
+static void print_json_real(const char *digits, FILE *out)
+{
+    fputs(digits, out);
+    if (!digits[strcspn(digits, ".e")]) fputs(".0", out);
 }
 
 static enum status print_json_row(const struct columns *c, const struct row *row, FILE *out,
                                   struct err *e)
 {
-    enum status st = OK;
-    json_t *object = json_object();
-    ENSURE(object, ERR_NOMEM, "out of memory for a row");
     for (int64_t i = 0; i < c->n; i++) {
-        const struct value value = value_of(c, &c->all[i], row);
-        ENSURE(json_object_set_new(object, c->all[i].name, json_of(value)) == 0, ERR_NOMEM,
-               "out of memory for a row");
+        struct column *column = &c->all[i];
+        const struct value value = value_of(c, column, row);
+        fputs(i ? ",\"" : "{\"", out);
+        fputs(column->name, out);
+        fputs("\":", out);
+        if (value.type == VALUE_TEXT)
+            PASS(print_json_text(value.text, out, e));
+        else if (value.type == VALUE_INTEGER)
+            print_integer(value.integer, out);
+        else if (value.type == VALUE_REAL)
+            print_json_real(digits_of(column, value.real), out);
+        else
+            fputs("null", out);
     }
-    ENSURE(json_dumpf(object, out, JSON_COMPACT) == 0, ferror(out) ? ERR_FULL : ERR_NOMEM,
-           "cannot write a row");
-done:
-    json_decref(object);
-    return st;
+    putc('}', out);
+    return OK;
 }
 
 /* --- both --- */

@@ -103,16 +103,18 @@ static void json_rows(void **state)
     char *text = printed(v, &(struct show_options){.json = true}, false);
     json_t *rows = sample_parse(text), *row;
     size_t i;
-    int done = 0;
+    int done = 0, quoted = 0;
     assert_int_equal(json_array_size(rows), 4 * 5 * 2);
     json_array_foreach(rows, i, row)
     {
         bool is_done = strcmp(json_text(row, "status", ""), "done") == 0;
         done += is_done;
-        assert_true(json_is_number(json_object_get(row, "loss")) == is_done);
+        assert_true(json_is_real(json_object_get(row, "loss")) == is_done);
+        quoted += strcmp(json_text(row, "checkpoint", ""), "broken, \"one\"") == 0;
         assert_true(json_is_null(json_object_get(row, "kl_divergence")));
     }
     assert_int_equal(done, 9 * 2);
+    assert_int_equal(quoted, 5 * 2);
     json_decref(rows);
     free(text);
     text = printed(

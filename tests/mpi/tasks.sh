@@ -166,6 +166,15 @@ if [ -e "$preload" ]; then
     compare alone killed
 fi
 
+# --- the example: items of a text, and its plan ---
+
+cat "$SOURCE"/docs/*.md >"$work/prose.txt"
+"$python" "$SOURCE/configs/quickstart/make_items.py" "$work/prose.txt" "$work/items" 40 || fail "make_items.py"
+"$QTRAJ" plan "$SOURCE/configs/quickstart/tasks.yaml" --set "tasks.data=$work/items" --set "results=$work/none.h5" >"$work/out" 2>"$work/err" ||
+    fail "the example: $(cat "$work/err")"
+grep -q '^accuracies: 44 ' "$work/out" && [ "$(cat "$work/items/hellaswag.jsonl" "$work/items/piqa.jsonl" | wc -l)" = 80 ] ||
+    fail "the example: $(cat "$work/out")"
+
 # --- data that are not as they should be: nothing runs ---
 
 mkdir "$work/data" && cp "$data"/piqa.* "$data"/arc_easy.* "$data"/mmlu* "$work/data/"

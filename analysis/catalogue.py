@@ -10,6 +10,8 @@ import curvature
 import layer_errors
 import loss_surface
 import methods
+import movement
+import movement_layers
 import prediction
 import quantized_loss
 import relative_error
@@ -26,7 +28,7 @@ class Figure:
     title: str
     shows: str
     bars: str  # what the error bars are
-    scored: str  # which tokens its numbers are of: those of "evaluation", "curvature", "calibration" or "surfaces"
+    scored: str  # which tokens its numbers are of: those of "evaluation", "curvature", "calibration" or "surfaces"; "weights": of none
     needs: str  # what the sweep must have for it
 
 
@@ -82,6 +84,17 @@ FIGURES = [
            "Relative error of each quantized tensor's outputs on the calibration inputs, tr(ΔHΔᵀ)/tr(WHWᵀ), over training: a row of the "
            "map is a tensor, block by block, a column a checkpoint. The scale is logarithmic and differs between panels.",
            f"{NONE}.", "calibration", "errors of layers (methods that use calibration)"),
+    Figure("movement", movement.draw, "Movement of the weights over training",
+           "Change of the weights from one checkpoint to the next, at the later one: at the left its Euclidean length over that of the "
+           "weights, at the right the root mean square change of a weight over that of the step of the quantizer's grid. Below the "
+           "dashed line a weight moves by less than a step between checkpoints, below the other line by less than rounding to nearest "
+           "moves it. Checkpoints that are farther apart in training have moved farther. Dotted: the learning rate.",
+           f"{NONE}: the numbers are exact.", "weights", "movement of the weights (the sweep file's key movement)"),
+    Figure("movement_layers", movement_layers.draw, "Movement of the weights by layer",
+           "Root mean square change of a weight of each quantized tensor from one checkpoint to the next, at the later one, in steps of "
+           "the quantizer's grid: a row of the map is a tensor, block by block, a column a checkpoint; the first has none before it. "
+           "With other bit-widths all numbers change by one factor. The scale is logarithmic and differs between panels.",
+           f"{NONE}: the numbers are exact.", "weights", "movement of the weights (the sweep file's key movement)"),
     Figure("loss_surface", loss_surface.draw, "Loss surfaces",
            "Loss over planes through weight space. Points are the checkpoints and quantized weights that span the plane, numbers are steps; "
            "axes are Euclidean distances ‖Δw‖ between weights, or multiples of random directions. White lines join equal losses. The colour "

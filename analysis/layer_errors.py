@@ -37,7 +37,7 @@ def errors_of(layers, line, cube, quantizer, width):
     return tensors, table
 
 
-def draw_panel(figure, axes, tensors, table, labels, limits):
+def draw_panel(figure, axes, tensors, table, labels, limits, quantity):
     shown = axes.imshow(np.where(table > 0, table, np.nan), aspect="auto", cmap="viridis", norm=LogNorm(*limits),
                         interpolation="nearest")
     blocks = [split_name(tensor)[0] for tensor in tensors]
@@ -49,7 +49,7 @@ def draw_panel(figure, axes, tensors, table, labels, limits):
     every = max(1, int(np.ceil(len(labels) * widest / room)))
     axes.set_xticks(range(0, len(labels), every), labels[::every], fontsize=8)
     axes.spines[:].set_visible(False)
-    figure.colorbar(shown, ax=axes).set_label("Relative error tr(ΔHΔᵀ)/tr(WHWᵀ)")
+    figure.colorbar(shown, ax=axes).set_label(quantity)
 
 
 def draw(cube, bits):
@@ -73,7 +73,8 @@ def draw(cube, bits):
                 axes.set_visible(False)
                 continue
             positive = one[1][one[1] > 0]
-            draw_panel(figure, axes, *one, checkpoint_labels(cube, line), (positive.min(), positive.max()))
+            draw_panel(figure, axes, *one, checkpoint_labels(cube, line), (positive.min(), positive.max()),
+                       "Relative error tr(ΔHΔᵀ)/tr(WHWᵀ)")
             style.title(axes, line.model, quantizer, f"{width} bits")
             axes.set(xlabel="Training step", ylabel="Block (tensors in order)")
     style.finish(figure, [])

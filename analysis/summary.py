@@ -234,6 +234,8 @@ def of_failures(cube):
     rows = failed_rows(cube, "checkpoint_status", "checkpoint_message", "checkpoint")
     rows += failed_rows(cube, "status", "message", "cell")
     rows += failed_rows(cube, "curvature_status", "curvature_message", "curvature")
+    if "movement_status" in cube:
+        rows += failed_rows(cube, "movement_status", "movement_message", "movement")
     surfaces = open_group(cube, "surfaces")
     if surfaces is not None and "status" in surfaces:
         rows += [[f"{surfaces.surface.values[i]}, point {i}", "surface", str(surfaces.message.values[i])]
@@ -277,6 +279,8 @@ def scored_text(cube, said, kind):
         length = entry.get("length")
         tokens = f", at most {entry['samples'] * length} tokens" if isinstance(length, int) else ""
         return f"calibration text {entry.get('name', '')}, {entry['samples']} sequences{tokens}"
+    if kind == "weights":
+        return "the weights themselves; no text is scored"
     return surface_text(cube, said)
 
 

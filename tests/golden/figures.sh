@@ -18,7 +18,7 @@ launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$wo
 "$python" -W error::UserWarning "$SOURCE/analysis/report.py" "$work/cube.h5" --out "$work/figures" --draws 20 2>"$work/names" >"$work/page" ||
     fail "no report: $(cat "$work/names")"
 [ "$(cat "$work/page")" = "$work/figures/report.html" ] || fail "the page: $(cat "$work/page")"
-for name in relative_error validation_loss quantized_loss bit_widths methods averages agreement curvature prediction layer_errors loss_surface \
+for name in relative_error validation_loss quantized_loss bit_widths methods averages agreement curvature prediction layer_errors movement movement_layers loss_surface \
     fit_token_law; do
     for ending in png pdf; do
         grep -qx "$work/figures/$name.$ending" "$work/names" || fail "$name.$ending is not listed"

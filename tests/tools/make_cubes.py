@@ -1,10 +1,10 @@
 """Writes results cubes with synthetic numbers, in qtraj's format, for tests of the figures:  make_cubes.py FOLDER
 
 one.h5             one model, three checkpoints; replicates of one method at one bit-width
-two_models.h5      two unrelated models of different length, one of them with two branches
+two_models.h5      two unrelated models of different length, one of them with two branches; movement of the weights
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
 two_datasets.h5    two texts
-many.h5            40 checkpoints of a model with a long name, a spectrum and per-layer errors of 32 blocks
+many.h5            40 checkpoints of a model with a long name, a spectrum, movement and per-layer errors of 32 blocks
 unconverged.h5     curvature whose sharpness has not converged at some checkpoints; no learning rates, only steps
 names.h5           checkpoints of which only the names are known
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
@@ -112,6 +112,28 @@ def layers_of(cube, blocks, quantizer):
                               "quantizer": ("cell", np.array([quantizer] * len(cells), dtype=object))})
 
 
+def movement_of(cube, blocks):
+    """Adds the movement of the weights to the cube, and returns that of the first model's tensors."""
+    rng = np.random.default_rng(4)
+    there = np.isfinite(cube.step.values)
+    there[:, 0] = False
+    moved = np.where(there, 0.02 + 0.3 * cube.learning_rate.values / 4e-4, np.nan)
+    axes = ("model", "checkpoint")
+    for name, factor in (("movement", 40), ("movement_relative", 1), ("movement_quantized_relative", 1.1)):
+        cube[name] = (axes, factor * moved)
+    steps = moved[:, :, None] * (2.0 ** cube.bits.values - 1) / 5
+    cube["movement_in_steps"] = (axes + ("bits",), steps)
+    tensors = [f"model.layers.{b}.{kind}.weight" for b in range(blocks) for kind in KINDS]
+    rows = [(tensor, c, k) for c in np.flatnonzero(there[0]) for tensor in tensors for k in range(cube.sizes["bits"])]
+    values = np.array([steps[0, c, k] for _, c, k in rows]) * np.exp(0.3 * rng.standard_normal(len(rows)))
+    names = cube.checkpoint_name.values[0]
+    return xr.Dataset({"model": ("row", np.array([str(cube.model.values[0])] * len(rows), dtype=object)),
+                       "checkpoint_name": ("row", np.array([str(names[c]) for _, c, _ in rows], dtype=object)),
+                       "tensor": ("row", np.array([tensor for tensor, _, _ in rows], dtype=object)),
+                       "bits": ("row", np.array([int(cube.bits.values[k]) for _, _, k in rows])), "in_steps": ("row", values)},
+                      coords={"row": np.arange(len(rows))})
+
+
 def spectrum_of(cube):
     rng = np.random.default_rng(2)
     model, rows = str(cube.model.values[0]), []
@@ -204,11 +226,12 @@ def main():
     write(folder, "one", with_replicates(cube_of([run("SmolLM3-3B", 3)])))
     runs = [run("SmolLM3-3B", 9), run("cooldown of it", 4, first=3000, branch_of="SmolLM3-3B"),
             run("OLMo2-7B", 14, tokens=2e10), run("SmolLM3-3B-soup-ingredient-2", 5, first=6000, branch_of="SmolLM3-3B")]
-    write(folder, "two_models", cube_of(runs))
+    two = cube_of(runs)
+    write(folder, "two_models", two, movement_grids=movement_of(two, 16))
     write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
     write(folder, "two_datasets", cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name")))
     many = cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)])
-    write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many))
+    write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many), movement_grids=movement_of(many, 32))
     plain = cube_of(runs[:1])
     unsure = plain.checkpoint % 3 > 0
     plain["sharpness_converged"] = plain.sharpness_converged.where(~unsure, 0)

@@ -180,7 +180,8 @@ CAPTIONS = {
                       "one paired standard error of the added loss over the text's sequences; where the sweep has replicates, thin lines without "
                       "caps add the standard deviation over calibration text."),
     "fit_tokens_or_rate": ("Tokens or learning rate", "The partial effect of each on the logarithm of the relative error, with the other held "
-                           "fixed; the slope is the coefficient, a marker and colour a training run.",
+                           "fixed; the slope is the coefficient, a marker and colour a training run. Points far from the line may be those "
+                           "that are not told from zero, which weigh little.",
                            "none; the grey wedge is the 95 % interval of the slope."),
     "fit_predictions": ("Predictions of unseen runs", "Relative error against what each formula predicts when the run (of a single run, the checkpoint) "
                         "is left out of the fit. On the dotted line both are equal.", "none."),

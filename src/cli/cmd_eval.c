@@ -4,8 +4,10 @@
 #include "cli/cli.h"
 #include "cli/single.h"
 #include "eval/head.h"
+#include "group/inputs.h"
 #include "util/mem.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@ struct eval {
     FILE *choices; /* open file of that name */
     const char *tasks, *task_data;
     json_t *accuracies; /* of the tasks, accuracy_record */
+    const char *count_tokens;
 };
 
 /* OUT holds `logits` (sequences, length, V) when all have one length, else logits.0, logits.1, ...
@@ -143,6 +146,38 @@ static void print_tasks(json_t *tasks)
     }
 }
 
+/* --- common tokens --- */
+
+/* Before the work: whether there is a text, and the tokenizer that counts its tokens. */
+static enum status check_common(const struct eval *o, struct err *e)
+{
+    char *path;
+    if (!o->count_tokens) return OK;
+    NEED(o->data.text, ERR_USAGE, "--count-tokens goes with --text");
+    PASS(visit_common_tokenizer(o->count_tokens, &path, e));
+    free(path);
+    return OK;
+}
+
+/* Adds the common tokens of the text and the loss per one to its results. */
+static enum status add_common(const struct eval *o, struct err *e)
+{
+    struct visit_cache cache = {0};
+    int64_t tokens;
+    const struct visit *v = &o->single.visit;
+    json_t *d = json_object_get(json_object_get(o->single.checkpoint, "datasets"), "evaluation");
+    if (!o->count_tokens) return OK;
+    const enum status st =
+        visit_common_tokens(&cache, v, &v->evaluations[0], o->count_tokens, &tokens, e);
+    visit_cache_free(&cache);
+    if (st != OK) return st;
+    const double nats = json_number_get(json_object_get(d, "bits_per_byte")) * M_LN2 *
+                        json_number_get(json_object_get(d, "bytes"));
+    json_object_set_new(d, "common_tokens", json_integer((json_int_t)tokens));
+    json_object_set_new(d, "loss_common", json_number_new(nats / (double)tokens));
+    return OK;
+}
+
 /* --- results --- */
 
 static enum status print(const struct eval *o, bool json, struct err *e)
@@ -157,15 +192,22 @@ static enum status print(const struct eval *o, bool json, struct err *e)
                json_number_get(json_object_get(d, "loss_stderr")),
                json_number_get(json_object_get(d, "perplexity")),
                (long long)json_integer_value(json_object_get(d, "tokens")));
+        if (o->count_tokens)
+            printf("loss %.6f nats per common token, %lld common tokens, %.6f bits per byte\n",
+                   json_number_get(json_object_get(d, "loss_common")),
+                   (long long)json_integer_value(json_object_get(d, "common_tokens")),
+                   json_number_get(json_object_get(d, "bits_per_byte")));
     }
     if (!json) return OK;
     if (!d) return cli_print_json(json_pack("{s:O}", "tasks", tasks), JSON_COMPACT, e);
-    json_t *out =
-        json_pack("{s:o, s:o, s:o, s:o, s:O, s:O, s:O*}", "loss", single_number(record, "loss"),
-                  "loss_stderr", single_number(record, "loss_stderr"), "perplexity",
-                  single_number(record, "perplexity"), "bits_per_byte",
-                  single_number(record, "bits_per_byte"), "tokens", json_object_get(d, "tokens"),
-                  "loss_per_sequence", json_object_get(d, "sequence_loss"), "tasks", tasks);
+    json_t *out = json_pack(
+        "{s:o, s:o, s:o, s:o, s:O, s:O, s:O*, s:O*, s:O*}", "loss", single_number(record, "loss"),
+        "loss_stderr", single_number(record, "loss_stderr"), "perplexity",
+        single_number(record, "perplexity"), "bits_per_byte",
+        single_number(record, "bits_per_byte"), "tokens", json_object_get(d, "tokens"),
+        "loss_per_sequence", json_object_get(d, "sequence_loss"), "common_tokens",
+        json_object_get(d, "common_tokens"), "loss_common", json_object_get(d, "loss_common"),
+        "tasks", tasks);
     return cli_print_json(out, JSON_COMPACT, e);
 }
 
@@ -190,6 +232,8 @@ static enum status run(struct call *c, struct err *e)
          "write a line of JSON for each choice of each item"},
         {"--apart", ARG_SWITCH, &apart, NULL,
          "every choice as a sequence of its own: slower, for comparison"},
+        {"--count-tokens", ARG_TEXT, &o.count_tokens, "FOLDER",
+         "print the loss per token of this tokenizer too"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &o.data);
@@ -199,12 +243,14 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) goto done;
     ENSURE(o.tasks || !(o.task_data || o.log_likelihoods || apart), ERR_USAGE,
            "--task-data, --log-likelihoods and --apart go with --tasks NAME");
+    TRY(check_common(&o, e));
     if (o.tasks) TRY(add_tasks(&o, shots, limit, apart, e));
     if (!o.tasks || o.data.text || o.data.ids)
         TRY(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
     single_products(&o.single, products.word);
     TRY(single_run(&o.single, dir, tokenizer, e));
+    TRY(add_common(&o, e));
     TRY(print(&o, json, e));
 done:
     if (o.choices) fclose(o.choices);

@@ -237,6 +237,8 @@ struct sweep {
     int64_t n_evaluations;
     struct data_options *evaluations;
     struct tasks_section tasks;
+    char *count_tokens; /* tokenizer.json, or a folder with one, by which the evaluation texts'
+                           tokens are counted too; NULL: none */
     struct curvature_section curvature;
     char
         *movement; /* label of the method whose grid movement is compared with; NULL: no movement */

@@ -314,6 +314,10 @@ static const struct option sweep_keys[] = {
     OPTION(sweep, tasks, GROUP,
            "multiple-choice tasks whose accuracy is measured beside the losses, in the same pass",
            .otherwise = "none", .table = &tasks_table),
+    OPTION(sweep, count_tokens, PATH,
+           "tokenizer.json, or a folder with one, that counts the tokens of the evaluation texts "
+           "for losses per common token",
+           .otherwise = "none"),
     OPTION(sweep, curvature, GROUP,
            "sharpness, trace and spectrum of the full-precision loss's Hessian, at each checkpoint",
            .otherwise = "none", .table = &curvature_section_table),

@@ -1,4 +1,5 @@
 #include "group/inputs.h"
+#include "eval/common_tokens.h"
 #include "eval/dataset.h"
 #include "group/lru.h"
 #include "model/positions.h"
@@ -365,6 +366,44 @@ enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v
     *out = &input->sequences;
 done:
     free(tokenizer);
+    return st;
+}
+
+/* --- common tokens --- */
+
+enum status visit_common_tokenizer(const char *name, char **path, struct err *e)
+{
+    if (fsx_is_dir(name))
+        PASS(mem_format(path, e, "%s/tokenizer.json", name));
+    else
+        PASS(mem_string(path, name, e));
+    if (fsx_is_file(*path)) return OK;
+    enum status st =
+        err_set(e, ERR_IO, __FILE__, __LINE__, "count_tokens: %s: no such file", *path);
+    free(*path);
+    *path = NULL;
+    return st;
+}
+
+enum status visit_common_tokens(struct visit_cache *cache, const struct visit *v,
+                                const struct data_options *data, const char *name, int64_t *tokens,
+                                struct err *e)
+{
+    enum status st = OK;
+    struct tokenizer *own = NULL, *common = NULL;
+    char *own_path = NULL, *path = NULL;
+    const struct sequences *s;
+    TRY(visit_common_tokenizer(name, &path, e));
+    TRY(tokenizer_open(path, &common, e));
+    TRY(find_tokenizer(v, true, &own_path, e));
+    TRY(tokenizer_open(own_path, &own, e));
+    TRY(visit_sequences_get(cache, v, data, &s, e));
+    TRY(common_tokens_count(s, own, common, tokens, e));
+done:
+    tokenizer_close(own);
+    tokenizer_close(common);
+    free(own_path);
+    free(path);
     return st;
 }
 

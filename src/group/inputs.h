@@ -27,6 +27,15 @@ MUST_USE enum status visit_sequences_get(struct visit_cache *cache, const struct
 MUST_USE enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
                                      const struct sequences **out, int64_t *n, struct err *e);
 
+/* *path (the caller frees) = the file of a common tokenizer, which is named by itself or by its
+ * folder. ERR_IO: there is none; ERR_NOMEM. */
+MUST_USE enum status visit_common_tokenizer(const char *name, char **path, struct err *e);
+/* *tokens = tokens that the common tokenizer makes of the scored text of data, which is not stored
+ * ids (eval/common_tokens.h). Errors as above, and of both tokenizers. */
+MUST_USE enum status visit_common_tokens(struct visit_cache *cache, const struct visit *v,
+                                         const struct data_options *data, const char *name,
+                                         int64_t *tokens, struct err *e);
+
 /* model_check_ids for the sequences of `data`, which its error then names. */
 MUST_USE enum status visit_check_ids(const struct model *m, const struct data_options *data,
                                      const struct sequences *s, struct err *e);

@@ -381,6 +381,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     json_t *calibration = NULL;
     TRY(plan_columns_check(s, e));
     TRY(plan_lengths_make(&p, e));
+    TRY(plan_common_check(&p, e));
     TRY(plan_calibration_identity(&p, -1, &calibration, e));
     collect_bits(&p);
     TRY(make_variants(&p, calibration, e));
@@ -440,17 +441,23 @@ static json_t *variant_keys_record(const struct plan *p, int64_t model)
 static enum status models_record(const struct plan *p, const json_t *columns, json_t *models,
                                  struct err *e)
 {
+    enum status st = OK;
+    struct visit_cache cache = {0};
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
-        json_t *list = json_array();
-        json_array_append_new(models,
-                              json_pack("{s:s, s:s*, s:o, s:o*}", "name", p->sweep->models[i].name,
-                                        "branch_of", p->sweep->models[i].branch_of, "checkpoints",
-                                        list, "variant_keys", variant_keys_record(p, i)));
+        json_t *list = json_array(), *common = NULL;
+        st = plan_common_record(p, i, &cache, &common, e);
+        json_array_append_new(
+            models, json_pack("{s:s, s:s*, s:o, s:o*, s:o*}", "name", p->sweep->models[i].name,
+                              "branch_of", p->sweep->models[i].branch_of, "checkpoints", list,
+                              "variant_keys", variant_keys_record(p, i), "common_tokens", common));
+        TRY(st);
         for (int64_t k = 0; k < p->n_checkpoints; k++)
             if (p->checkpoints[k].model == i)
-                PASS(checkpoint_record(p, &p->checkpoints[k], columns, list, e));
+                TRY(checkpoint_record(p, &p->checkpoints[k], columns, list, e));
     }
-    return OK;
+done:
+    visit_cache_free(&cache);
+    return st;
 }
 
 /* The labels of the axis; NULL: no method has replicates. */

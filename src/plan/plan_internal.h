@@ -78,6 +78,16 @@ struct cost_tokens plan_accuracy_tokens(const struct plan *p, int64_t i, const s
 /* Whether the text is read for the sake of a warning: some seconds of tokenizing. */
 bool plan_text_is_short(const struct data_options *d);
 
+/* --- plan_common.c --- */
+/* Adds the digest of the sweep's common tokenizer to the inputs. ERR_IO: it is missing. */
+MUST_USE enum status plan_common_check(struct plan *p, struct err *e);
+/* A checkpoint of the model that is there, else its first. */
+const struct plan_checkpoint *plan_a_checkpoint(const struct plan *p, int64_t model);
+/* *out (a new reference) = {TEXT: its common tokens with the model's tokenizer}; NULL: the sweep
+ * does not ask. Reads the texts; one that cannot be read is left out with a warning. ERR_NOMEM. */
+MUST_USE enum status plan_common_record(const struct plan *p, int64_t model,
+                                        struct visit_cache *cache, json_t **out, struct err *e);
+
 /* --- plan_soups.c --- */
 /* Sets the text of a greedy soup and its digest, which is part of the keys. Errors of
  * plan_data_identity. */

@@ -21,19 +21,6 @@ static bool calibrates(const struct plan *p)
     return false;
 }
 
-/* A checkpoint of the model that is there, else its first. */
-static const struct plan_checkpoint *checkpoint_of(const struct plan *p, int64_t model)
-{
-    const struct plan_checkpoint *first = NULL;
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        const struct plan_checkpoint *c = &p->checkpoints[i];
-        if (c->model != model) continue;
-        if (weights_present(&c->weights)) return c;
-        if (!first) first = c;
-    }
-    return first;
-}
-
 /* --- one model --- */
 
 /* The visit of all its texts, shallow: only *evaluations is owned, by the caller. */
@@ -43,7 +30,7 @@ static enum status texts_of(const struct plan *p, int64_t model, struct visit *v
     const struct sweep *s = p->sweep;
     const struct model_entry *m = &s->models[model];
     PASS(mem_zero(evaluations, s->n_evaluations, sizeof **evaluations, "datasets", e));
-    *v = (struct visit){.weights = checkpoint_of(p, model)->weights,
+    *v = (struct visit){.weights = plan_a_checkpoint(p, model)->weights,
                         .tokenizer = m->tokenizer,
                         .model = m->name,
                         .n_evaluations = s->n_evaluations,

@@ -22,6 +22,11 @@ void cube_fill_spreads(struct cube *c);
 MUST_USE enum status cube_add_means(struct cube *c, struct err *e);
 void cube_fill_means(struct cube *c);
 
+/* The common tokens of the plan, if it has some, and the losses per common token; the values of
+ * these, once bits per byte are there. */
+MUST_USE enum status cube_add_common(struct cube *c, struct err *e);
+void cube_fill_common(struct cube *c);
+
 /* Fills the variables that there are with what the view's records have; lists, tables and sequences
  * grow to what they hold. Takes one record at a time (results_view_read). */
 MUST_USE enum status cube_fill(struct cube *c, const struct results_view *v, struct err *e);

@@ -153,6 +153,7 @@ enum status cube_fill(struct cube *c, const struct results_view *v, struct err *
     for (int k = 0; results_kinds[k]; k++) PASS(fill_kind(c, &c->all.rows[k], v, e));
     cube_fill_spreads(c);
     cube_fill_means(c);
+    cube_fill_common(c);
     for (int k = 0; results_kinds[k]; k++) gather(c, &c->all.rows[k]);
     return OK;
 }

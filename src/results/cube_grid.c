@@ -123,8 +123,9 @@ static bool kind_reserves(const struct kind *k, const char *name)
 
 bool cube_reserves(const char *name)
 {
-    static const char *const others[] = {"branch_of",      "row",       "sequence_start",
-                                         "sequence_count", "sequences", "provenance"};
+    static const char *const others[] = {
+        "branch_of",  "row",           "sequence_start",       "sequence_count", "sequences",
+        "provenance", "common_tokens", "baseline_loss_common", "loss_common"};
     bool found = false;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         found = found || strcmp(name, others[i]) == 0;
@@ -172,5 +173,6 @@ enum status cube_add_grid(struct cube *c, struct err *e)
     PASS(add_fields(c, false, e));
     PASS(add_fields(c, true, e));
     PASS(cube_add_spreads(c, e));
-    return cube_add_means(c, e);
+    PASS(cube_add_means(c, e));
+    return cube_add_common(c, e);
 }

@@ -284,6 +284,31 @@ static void tasks_have_means(void **state)
     assert_int_equal(cube_find_in(c, "baseline_task_choices", "choice")->n, 4);
 }
 
+/* --- common tokens --- */
+
+/* The first model's first text alone has a count. */
+static json_t *plan_with_counts(json_t *plan)
+{
+    json_object_set_new(json_array_get(json_object_get(plan, "models"), 0), "common_tokens",
+                        json_pack("{s:i}", "faq", 2000));
+    return plan;
+}
+
+static void losses_per_common_token(void **state)
+{
+    const struct cube *c = *state;
+    struct row row = {.at = {0, 0, 1, 1, 0, 0, 0}};
+    const double nats = at(c, "baseline_bytes", &row) * log(2) / 2000;
+    assert_true(at(c, "common_tokens", &row) == 2000);
+    assert_true(
+        fabs(at(c, "baseline_loss_common", &row) / at(c, "baseline_bits_per_byte", &row) / nats -
+             1) < 1e-14);
+    assert_true(fabs(at(c, "loss_common", &row) / at(c, "bits_per_byte", &row) / nats - 1) < 1e-14);
+    row.at[AXIS_DATASET] = 1;
+    assert_true(at(c, "common_tokens", &row) == -1);
+    assert_true(isnan(at(c, "loss_common", &row)));
+}
+
 /* A plan without replicates and tasks makes a cube without any of their names. */
 static void without_replicates(void **state)
 {
@@ -296,6 +321,7 @@ static void without_replicates(void **state)
         assert_true(!strstr(plain.variables[i]->name, "replicate") &&
                     !strstr(plain.variables[i]->group, "replicate") &&
                     !strstr(plain.variables[i]->name, "accuracy") &&
+                    !strstr(plain.variables[i]->name, "common") &&
                     !strstr(plain.variables[i]->group, "task"));
     cube_free(&plain);
     results_view_close(v);
@@ -320,7 +346,7 @@ static int setup(void **state)
     char *path = sample_path(shared_folder, "sample.journal");
     assert_int_equal(journal_open(path, &j, &e), OK);
     sample_fill(j);
-    append(j, plan_with_tasks(plan_with_replicates()));
+    append(j, plan_with_counts(plan_with_tasks(plan_with_replicates())));
     append(j, replicate_record(1, 1.5));
     append(j, replicate_record(2, 0));
     append(j, task_record(-1, 0, 0.5, 0.03));
@@ -351,7 +377,7 @@ int main(void)
         cmocka_unit_test(every_kind_is_whole),      cmocka_unit_test(names_are_unique),
         cmocka_unit_test(the_schema_is_documented), cmocka_unit_test(counts),
         cmocka_unit_test(replicates_spread),        cmocka_unit_test(without_replicates),
-        cmocka_unit_test(tasks_have_means),
+        cmocka_unit_test(tasks_have_means),         cmocka_unit_test(losses_per_common_token),
     };
     return cmocka_run_group_tests_name("kinds", tests, setup, teardown);
 }

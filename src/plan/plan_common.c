@@ -1,0 +1,57 @@
+/* Tokens of the evaluation texts by the sweep's common tokenizer. They are facts of a text, a
+ * model's tokenizer and how sequences are cut, so they stand in the plan and in no key. */
+#include "group/inputs.h"
+#include "plan/plan_internal.h"
+#include "util/hash.h"
+#include "util/log.h"
+#include <stdlib.h>
+
+enum status plan_common_check(struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, hash[HASH_HEX];
+    if (!p->sweep->count_tokens) return OK;
+    TRY(visit_common_tokenizer(p->sweep->count_tokens, &path, e));
+    TRY(hash_file(path, hash, e));
+    json_object_set_new(p->inputs, path, json_string(hash));
+done:
+    free(path);
+    return st;
+}
+
+const struct plan_checkpoint *plan_a_checkpoint(const struct plan *p, int64_t model)
+{
+    const struct plan_checkpoint *first = NULL;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        if (c->model != model) continue;
+        if (weights_present(&c->weights)) return c;
+        if (!first) first = c;
+    }
+    return first;
+}
+
+enum status plan_common_record(const struct plan *p, int64_t model, struct visit_cache *cache,
+                               json_t **out, struct err *e)
+{
+    const struct sweep *s = p->sweep;
+    const struct visit v = {.weights = plan_a_checkpoint(p, model)->weights, /* shallow */
+                            .tokenizer = s->models[model].tokenizer};
+    *out = NULL;
+    if (!s->count_tokens) return OK;
+    *out = json_object();
+    for (int64_t i = 0; i < s->n_evaluations; i++) {
+        const struct data_options d = plan_data(p, model, &s->evaluations[i]);
+        struct err why = {0};
+        int64_t tokens = 0;
+        if (d.ids) continue;
+        enum status st = visit_common_tokens(cache, &v, &d, s->count_tokens, &tokens, &why);
+        if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
+        if (st != OK) /* a visit says what is wrong; the next run tries again */
+            log_warn("%s: the common tokens of %s are not counted: %s", s->models[model].name,
+                     d.name, why.text);
+        if (st == OK) json_object_set_new(*out, d.name, json_integer((json_int_t)tokens));
+        err_clear(&why);
+    }
+    return OK;
+}

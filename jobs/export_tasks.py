@@ -4,7 +4,9 @@
 usage: export_tasks.py FOLDER [TASK...]     all tasks by default; mmlu is all of its subjects, mmlu_SUBJECT one
 
 Needs the Python package datasets. Writes FOLDER/TASK.jsonl (the rows that are scored) and FOLDER/TASK.fewshot.jsonl (the
-rows that examples are taken from), with the data sets' own fields. Files that are there are kept.
+rows that examples are taken from), with the data sets' own fields. Files that are there are kept. A task that fails is named at
+the end, after the others. The data set of pubmedqa is a script, which datasets runs only before version 4, if
+HF_DATASETS_TRUST_REMOTE_CODE=1 is set.
 """
 import pathlib
 import sys
@@ -65,8 +67,14 @@ def main():
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
+    failed = []
     for task in expand(sys.argv[2:] or [*TASKS, "mmlu"]):
-        export(folder, task)
+        try:
+            export(folder, task)
+        except Exception as why:  # one data set that is not to be had is no reason to lack the others
+            failed.append(f"{task}: {why}")
+    if failed:
+        sys.exit("\n".join(failed))
 
 
 main()

@@ -1,4 +1,5 @@
-/* RTN and GPTQ against IST-DASLab's implementation (tests/fixtures/gptq). */
+/* RTN and GPTQ, with and without the search of ranges, against IST-DASLab's implementation
+ * (tests/fixtures/gptq). */
 #include "fixture.h"
 #include "linalg/linalg.h"
 #include <math.h>
@@ -40,7 +41,7 @@ static double *gram_make(struct fixture_tensor x)
 }
 
 /* Runs a method on a layer; q (rows, cols) belongs to the caller. */
-static struct quant_report layer_run(const char *method, const char *setting,
+static struct quant_report layer_run(const char *method, const char *setting, double search,
                                      const struct quant_input *in, struct fixture_tensor w,
                                      float *q)
 {
@@ -56,6 +57,7 @@ static struct quant_report layer_run(const char *method, const char *setting,
                             .w = w.f,
                             .q = q,
                             .input = in};
+    o.range_search = search;
     if (m->prepare && m->prepare(in, &o, &prepared, &e) != OK) fail_msg("%s", e.text);
     job.prepared = prepared;
     if (m->run(&job, &report, &e) != OK) fail_msg("%s", e.text);
@@ -77,7 +79,7 @@ static void test_rtn(void **state)
         json_object_foreach(f.header, key, value)
         {
             if (strncmp(key, "rtn.", 4) != 0) continue;
-            layer_run("rtn", key + 4, NULL, w, q);
+            layer_run("rtn", key + 4, 0, NULL, w, q);
             /* numbers, not bytes: zero may have either sign */
             const float *expected = fixture_get(&f, key).f;
             for (int64_t i = 0; i < w.dim[0] * w.dim[1]; i++) assert_true(q[i] == expected[i]);
@@ -116,14 +118,13 @@ struct tally {
 
 /* One setting: number of differing codes, and the error. The reference works in f32: a tie that
  * rounds the other way disturbs the rest of its row. */
-static void gptq_case(const struct fixture *f, const struct quant_input *in, const char *key,
-                      struct tally *t)
+static void gptq_case(const struct fixture *f, struct fixture_tensor w, double search,
+                      const struct quant_input *in, const char *key, struct tally *t)
 {
-    struct fixture_tensor w = fixture_get(f, "W");
     const float *expected = fixture_get(f, key).f;
     int64_t n = w.dim[0] * w.dim[1], differ = 0;
     float *q = malloc((size_t)n * sizeof *q);
-    struct quant_report r = layer_run("gptq", key + 5, in, w, q);
+    struct quant_report r = layer_run("gptq", key + 5, search, in, w, q);
     /* Scales determined during the sweep contain the rounding of the compensation; one code is a
      * step of at least absmax / 255. */
     for (int64_t i = 0; i < n; i++)
@@ -157,7 +158,7 @@ static void test_gptq(void **state)
                                  .tokens = x.dim[0] * x.dim[1],
                                  .statistic[STATISTIC_GRAM] = gram};
         json_object_foreach(f.header, key, value) if (strncmp(key, "gptq.", 5) == 0)
-            gptq_case(&f, &in, key, &t);
+            gptq_case(&f, fixture_get(&f, "W"), 0, &in, key, &t);
         free(gram);
         fixture_close(&f);
     }
@@ -166,12 +167,47 @@ static void test_gptq(void **state)
     assert_true(t.equal >= 54);
 }
 
+/* The search takes the smaller of two errors that are sums of f32 powers: every code is equal. */
+static void test_search(void **state)
+{
+    (void)state;
+    struct fixture layer = {0}, f = {0};
+    struct tally t = {0};
+    const char *key;
+    json_t *value;
+    assert_true(fixture_open(&layer, FIXTURES "/gptq", "layer_small"));
+    assert_true(fixture_open(&f, FIXTURES "/gptq", "search"));
+    struct fixture_tensor x = fixture_get(&layer, "X"), w = fixture_get(&layer, "W");
+    double *gram = gram_make(x);
+    float *q = malloc((size_t)(w.dim[0] * w.dim[1]) * sizeof *q);
+    struct quant_input in = {.cols = x.dim[2],
+                             .samples = x.dim[0],
+                             .tokens = x.dim[0] * x.dim[1],
+                             .statistic[STATISTIC_GRAM] = gram};
+    json_object_foreach(f.header, key, value)
+    {
+        if (strncmp(key, "gptq.", 5) == 0) gptq_case(&f, w, 2.4, &in, key, &t);
+        if (strncmp(key, "rtn.", 4) != 0) continue;
+        const float *expected = fixture_get(&f, key).f;
+        layer_run("rtn", key + 4, 2.4, NULL, w, q);
+        for (int64_t i = 0; i < w.dim[0] * w.dim[1]; i++) assert_true(q[i] == expected[i]);
+        t.cases++;
+    }
+    assert_int_equal(t.cases, 7 + 6);
+    assert_int_equal(t.equal, 6);
+    free(q);
+    free(gram);
+    fixture_close(&f);
+    fixture_close(&layer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rtn),
         cmocka_unit_test(test_hessian),
         cmocka_unit_test(test_gptq),
+        cmocka_unit_test(test_search),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

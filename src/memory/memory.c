@@ -199,7 +199,8 @@ static int64_t states_of(const struct memory_need *need, const struct batch *b)
 static int64_t retained_per_token(const struct memory_need *need)
 {
     const struct model_sizes *s = &need->sizes;
-    return (s->in_width + (s->parallel ? s->shape.hidden : 0)) * FLOAT;
+    bool branch = s->parallel || need->needs.trials;
+    return (s->in_width + (branch ? s->shape.hidden : 0)) * FLOAT;
 }
 
 /* Bytes of a statistic of a stage; *summing: bytes used while it is summed, before prepare. */
@@ -293,8 +294,9 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_WORK] += range * s->in_width * products_terms(need->products) * HALF;
     if (need->needs.pairs) part[MEMORY_WORK] += range * s->in_width * FLOAT;
     if (need->needs.trials) part[MEMORY_WORK] += range * (s->in_width + s->shape.hidden) * FLOAT;
-    part[MEMORY_RETAINED] =
-        b->own ? min64(p->retained_tokens, need->calibration.tokens) * retained_per_token(need) : 0;
+    if (b->own || (b->n && need->needs.trials))
+        part[MEMORY_RETAINED] =
+            min64(p->retained_tokens, need->calibration.tokens) * retained_per_token(need);
     int64_t summing;
     part[MEMORY_HESSIANS] = statistics_of(need, b, &summing);
     part[MEMORY_QUANTIZER] = b->n ? max64(quantizer_of(need, b), summing) : 0;

@@ -47,7 +47,7 @@ enum memory_part {
                        a node is divided evenly */
     MEMORY_STATES,  /* hidden states of all streams, unless they are on scratch */
     MEMORY_WORK,    /* activations of a range of sequences */
-    MEMORY_RETAINED,  /* inner activations retained instead of computed twice */
+    MEMORY_RETAINED,  /* inner activations retained instead of computed twice, or for each trial */
     MEMORY_HESSIANS,  /* sums */
     MEMORY_QUANTIZER, /* factors and scratch of the methods, or scratch of summing Hessians */
     MEMORY_PART_N

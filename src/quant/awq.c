@@ -314,7 +314,8 @@ static void awq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
     if (own->clip) out->run += CLIPS * (grid_flop(rows, cols, o) + 2 * SAMPLES_WANTED * weights);
     /* With passes, half of the weights: those behind a norm are judged by forward passes. */
     out->run += tries * 2 * weights * (double)cols * (passes ? 0.5 : 1);
-    if (passes) out->passes = 2 * tries;
+    /* Attention and MLP once for each trial; their inputs and original outputs once. */
+    if (passes) out->passes = tries + 2;
     if (o->rotation == ROTATION_NONE) return;
     /* The Gram matrix, each trial, the result and back. */
     rotation_cost(o, rows, cols, true, out);

@@ -110,7 +110,8 @@ struct quant_block {
     /* *mean_squared = the mean squared difference, over all calibration tokens and channels,
      * between the outputs of the module that contains the stage (attention or MLP, before the
      * residual addition) with the original weights and with the trial weights of the stage's
-     * linears. Collective on the team. ERR_NUMERIC: it is not finite; errors of a forward pass. */
+     * linears. What trials of one stage in a row share is computed once, as far as memory allows.
+     * Collective on the team. ERR_NUMERIC: it is not finite; errors of a forward pass. */
     enum status (*compare)(const struct quant_block *b, int stage, double *mean_squared,
                            struct err *e);
     void *context; /* of compare */

@@ -1,5 +1,6 @@
 /* Block outputs with trial weights, for methods that choose parameters by comparing them
- * (prepare_block). */
+ * (prepare_block). The original weights' outputs are retained for as many ranges as the memory plan
+ * allows. */
 #include "model/folding.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -13,8 +14,9 @@ struct trial {
     struct states *states; // (calibration tokens, C) inputs of the block
     const struct block *original;
     struct block changed; /* shallow copy in which one stage has trial weights */
+    int retained;         /* stage whose inputs and original outputs are retained; -1: none */
     float *in;            // (range, in_width) the stage's input
-    float *out;           // (range, C) the module's output with trial weights
+    float *out;           // (range, C) the original module's output
     struct product_weights *products[LINEARS_MAX]; /* of the trial weights */
     double *difference; // (calibration sequences of all ranks) squared, summed
 };
@@ -36,27 +38,43 @@ static void run_module(struct trial *t, const struct range *r, const struct bloc
     *out = end == STAGE_O ? w->acts.branch : w->acts.inner;
 }
 
-static enum status compare_range(struct trial *t, const struct range *r, int stage, struct err *e)
+/* Sets the stage's input in (tokens, cols) of a range and the original module's output
+ * (tokens, C). */
+static enum status run_original(struct trial *t, const struct range *r, int stage, float *in,
+                                float *out, struct err *e)
 {
     struct workspace *w = t->w;
-    int64_t C = w->sizes.shape.hidden;
-    size_t in = (size_t)(r->tokens * w->sizes.cols[stage]) * sizeof(float);
-    const float *out;
+    const float *made;
     PASS(states_copy(t->states, r->row, r->tokens, w->x, e));
     for (int k = 0; k <= stage; k++) {
         model_stage_input(w->model, t->original, k, &r->view, 0, r->view.n, w->x, &w->acts);
         if (k == stage) break;
         model_stage_output(w->model, t->original, k, &r->view, 0, r->view.n, w->x, &w->acts);
     }
-    memcpy(t->in, w->acts.in, in);
+    memcpy(in, w->acts.in, (size_t)(r->tokens * w->sizes.cols[stage]) * sizeof(float));
+    run_module(t, r, t->original, stage, &made);
+    memcpy(out, made, (size_t)(r->tokens * w->sizes.shape.hidden) * sizeof(float));
+    return OK;
+}
+
+/* The first trial of a stage fills the buffers of the ranges whose activations are retained; the
+ * input and the output of the others are computed again for each trial, with the same result. */
+static enum status compare_range(struct trial *t, int64_t range, int stage, struct err *e)
+{
+    struct workspace *w = t->w;
+    const struct range *r = &w->calibration.range[range];
+    const bool kept = range < w->retained_ranges;
+    const int64_t C = w->sizes.shape.hidden;
+    float *in = kept ? w->retained + r->row * w->sizes.in_width : t->in;
+    float *original = kept ? w->retained_branch + r->row * C : t->out;
+    const float *out;
+    if (!kept || t->retained != stage) PASS(run_original(t, r, stage, in, original, e));
+    memcpy(w->acts.in, in, (size_t)(r->tokens * w->sizes.cols[stage]) * sizeof(float));
     run_module(t, r, &t->changed, stage, &out);
-    memcpy(t->out, out, (size_t)(r->tokens * C) * sizeof(float));
-    memcpy(w->acts.in, t->in, in);
-    run_module(t, r, t->original, stage, &out);
     for (int64_t i = 0; i < r->view.n; i++) {
         double sum = 0;
         for (int64_t k = r->view.offset[i] * C; k < r->view.offset[i + 1] * C; k++) {
-            double d = (double)t->out[k] - (double)out[k];
+            double d = (double)out[k] - (double)original[k];
             sum += d * d;
         }
         t->difference[w->calibration_first + r->first + i] = sum;
@@ -83,8 +101,8 @@ static enum status compare(const struct quant_block *b, int stage, double *mean_
         PASS(group_agree(w->group, st, e));
         t->changed.linear[i].prepared = t->products[i];
     }
-    for (int64_t i = 0; i < w->calibration.n && st == OK; i++)
-        st = compare_range(t, &w->calibration.range[i], stage, e);
+    for (int64_t i = 0; i < w->calibration.n && st == OK; i++) st = compare_range(t, i, stage, e);
+    if (st == OK) t->retained = stage;
     PASS(group_agree(w->group, st, e));
     PASS(group_gather(w->group, w->calibration_all, NULL, 1, t->difference, e));
     for (int64_t i = 0; i < w->samples; i++) sum += t->difference[i];
@@ -127,8 +145,10 @@ enum status trial_prepare(struct workspace *w, struct stream *s, const struct bl
 {
     enum status st = OK;
     double start = clock_seconds();
-    struct trial t = {
-        .w = w, .states = s->needs.shared ? w->full->calibration : s->calibration, .original = b};
+    struct trial t = {.w = w,
+                      .states = s->needs.shared ? w->full->calibration : s->calibration,
+                      .original = b,
+                      .retained = -1};
     struct quant_linear linear[LINEARS_MAX];
     struct quant_input input[STAGE_N];
     const struct quant_block block = {.team = w->group->size > 1 ? &w->group->team : NULL,

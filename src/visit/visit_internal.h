@@ -85,7 +85,8 @@ struct workspace {
     struct acts acts; /* activations of a range */
     float *x;         // (range, C) buffer for hidden states that cannot be modified in place
     float *retained, *retained_branch; // (retained tokens, in_width), (retained tokens, C):
-                                       // activations retained between passes (calibrate.c)
+                                       // activations retained between passes (calibrate.c) or
+                                       // trials (trial.c)
     int64_t retained_ranges; /* number of calibration ranges, from the first, whose activations are
                             retained */
     float *full_input; // (range, in_width) input of a stage in full precision, then minus the own;

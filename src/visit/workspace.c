@@ -83,8 +83,10 @@ static enum status bounds_init(struct workspace *w, struct err *e)
     return OK;
 }
 
-/* Buffers for activations that stage-by-stage streams retain between two passes over the ranges. */
-static enum status retained_init(struct workspace *w, const struct memory_plan *plan, struct err *e)
+/* Buffers for activations that stage-by-stage streams retain between two passes over the ranges,
+ * and trials between all of a stage. */
+static enum status retained_init(struct workspace *w, const struct memory_plan *plan, bool trials,
+                                 struct err *e)
 {
     int64_t tokens = 0;
     for (int64_t i = 0; i < w->calibration.n; i++) {
@@ -95,7 +97,7 @@ static enum status retained_init(struct workspace *w, const struct memory_plan *
     }
     PASS(mem_alloc(&w->retained, tokens * w->sizes.in_width, sizeof(float), "retained activations",
                    e));
-    if (w->sizes.parallel)
+    if (w->sizes.parallel || trials)
         PASS(mem_alloc(&w->retained_branch, tokens * w->sizes.shape.hidden, sizeof(float),
                        "retained activations", e));
     return OK;
@@ -104,12 +106,13 @@ static enum status retained_init(struct workspace *w, const struct memory_plan *
 static enum status local_init(struct workspace *w, const struct memory_plan *plan,
                               struct stream *const *streams, int64_t n_streams, struct err *e)
 {
-    bool calibrates = false, sequential = false, together = false, pairs = false;
+    bool calibrates = false, sequential = false, together = false, pairs = false, trials = false;
     for (int64_t i = 0; i < n_streams; i++) {
         const struct quant_needs *s = &streams[i]->needs;
         calibrates = calibrates || s->own || s->shared;
         sequential = sequential || s->sequential;
         pairs = pairs || s->pairs;
+        trials = trials || s->trials;
         together = together || s->shared || (s->own && !s->sequential);
     }
     PASS(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));
@@ -119,7 +122,7 @@ static enum status local_init(struct workspace *w, const struct memory_plan *pla
         PASS(sums_init(w, streams, n_streams, together, e));
         PASS(bounds_init(w, e));
     }
-    if (sequential) PASS(retained_init(w, plan, e));
+    if (sequential || trials) PASS(retained_init(w, plan, trials, e));
     if (pairs)
         PASS(mem_alloc(&w->full_input, w->calibration.tokens * w->sizes.in_width,
                        sizeof *w->full_input, "inputs in full precision", e));

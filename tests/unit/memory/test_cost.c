@@ -112,8 +112,8 @@ static void variants(void **state)
     assert_true(plain.flop[COST_HESSIAN] == 0 && plain.flop[COST_SWEEP] > 0);
 }
 
-/* AWQ judges the scales behind norms by 40 forward passes of the calibration text; OLMo2 has no
- * norm before its linears. */
+/* AWQ judges the scales behind norms by 20 forward passes of the calibration text and two without
+ * them; OLMo2 has no norm before its linears. */
 static void awq_passes(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void awq_passes(void **state)
         struct cost c = cost_variant(&m, &method, &eval, &cal), full = cost_shared(&m, &eval, 2),
                     calibration = cost_shared(&m, &cal, 2);
         double passes = c.flop[COST_FORWARD] - full.flop[COST_FORWARD];
-        assert_float_equal(passes / calibration.flop[COST_FORWARD], i < 2 ? 0 : 40, 1e-9);
+        assert_float_equal(passes / calibration.flop[COST_FORWARD], i < 2 ? 0 : 22, 1e-9);
     }
 }
 

@@ -1,6 +1,6 @@
 /* Statistics of the stages' inputs and the states behind a block are those of the plain forward
  * pass, bit for bit, whatever ranges the sequences are cut into and however many of them are
- * retained. */
+ * retained; so are comparisons of outputs with trial weights. */
 #include "linalg/linalg.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
@@ -104,8 +104,8 @@ static void bench_close(struct bench *b)
 }
 
 /* A stream before the block, and a workspace for it. */
-static void start(struct bench *b, bool sequential, int64_t range, int64_t kept, struct stream *s,
-                  struct workspace *w)
+static void start_method(struct bench *b, const struct quant_method *method, bool sequential,
+                         int64_t range, int64_t kept, struct stream *s, struct workspace *w)
 {
     struct quant_options o;
     struct stream *streams[] = {s};
@@ -114,12 +114,18 @@ static void start(struct bench *b, bool sequential, int64_t range, int64_t kept,
     o.true_sequential = sequential;
     b->run.plan = (struct memory_plan){
         .range_tokens = range, .retained_tokens = kept, .place = {NULL, DTYPE_F32}};
-    *s = (struct stream){.method = quant_find("gptq")};
+    *s = (struct stream){.method = method};
     s->needs = quant_needs_of(s->method, &o);
     OK_OR_FAIL(states_open(&b->run.plan.place, all->offset[all->n], b->sizes.shape.hidden, "states",
                            &s->calibration, e));
     OK_OR_FAIL(states_put(s->calibration, 0, all->offset[all->n], b->before, e));
     OK_OR_FAIL(workspace_init(w, &b->run, streams, 1, e));
+}
+
+static void start(struct bench *b, bool sequential, int64_t range, int64_t kept, struct stream *s,
+                  struct workspace *w)
+{
+    start_method(b, quant_find("gptq"), sequential, range, kept, s, w);
 }
 
 static void has_states(const struct bench *b, struct stream *s, const float *expected)
@@ -192,6 +198,67 @@ static void all_stages_in_one_pass(void **state)
         }
 }
 
+/* --- trials --- */
+
+enum { TRIALS = 3 };
+static double differences[2][TRIALS]; /* of attention and MLP */
+
+/* Trial weights are a tenth larger each time. */
+static enum status try_weights(const struct quant_block *b, void **prepared, struct err *e)
+{
+    static const int stages[] = {STAGE_QKV, STAGE_UP};
+    (void)prepared;
+    for (int k = 0; k < 2; k++)
+        for (int trial = 0; trial < TRIALS; trial++) {
+            for (int i = 0; i < b->n_linears; i++) {
+                const struct quant_linear *l = &b->linear[i];
+                for (int64_t j = 0; l->stage == stages[k] && j < l->rows * l->cols; j++)
+                    l->trial[j] = l->w[j] * (1 + 0.1f * (float)(trial + 1));
+            }
+            PASS(b->compare(b, stages[k], &differences[k][trial], e));
+        }
+    return OK;
+}
+
+/* A comparison does not depend on the trials before it, nor on what is retained between them. */
+static void compared_outputs(void **state)
+{
+    static const struct quant_method tries = {.name = "tries",
+                                              .options = "",
+                                              .statistics = WANTS(STATISTIC_GRAM),
+                                              .full_precision = true,
+                                              .prepare_block = try_weights};
+    const int64_t kept[] = {0, 48, 96};
+    double expected[2][TRIALS];
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int i = 0; i < 3; i++) {
+            struct bench b;
+            struct stream s;
+            struct workspace w;
+            struct variant v = {.bits = 4};
+            bench_open(&b, models[m]);
+            start_method(&b, &tries, false, ONE_EACH, kept[i], &s, &w);
+            assert_int_equal(w.retained_ranges, i);
+            s.variant = &v;
+            w.full = &s;
+            w.original = &b.block;
+            OK_OR_FAIL(trial_prepare(&w, &s, &b.block, e));
+            for (int k = 0; k < 2; k++) {
+                assert_true(differences[k][0] > 0);
+                for (int trial = 1; trial < TRIALS; trial++)
+                    assert_true(differences[k][trial] > differences[k][trial - 1]);
+            }
+            if (i == 0) memcpy(expected, differences, sizeof expected);
+            assert_memory_equal(expected, differences, sizeof expected);
+            has_states(&b, &s, b.before);
+            s.variant = NULL;
+            workspace_free(&w);
+            stream_free(&s);
+            bench_close(&b);
+        }
+}
+
 /* Reproducible sums are rounded, so that the cut into ranges and the order play no part. */
 static void reproducible_sums(void **state)
 {
@@ -232,6 +299,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stage_by_stage),
         cmocka_unit_test(all_stages_in_one_pass),
+        cmocka_unit_test(compared_outputs),
         cmocka_unit_test(reproducible_sums),
     };
     MPI_Init(&argc, &argv);

@@ -19,7 +19,7 @@ static const struct field fields[] = {
     {"parameters_non_embedding", "parameters_non_embedding", IN_VALUES, FIELD_INTEGER, STABLE, "1",
      "parameters without the token embeddings and the output matrix"},
     {"weight_norm", "weight_norm", IN_VALUES, FIELD_REAL, STABLE, "1",
-     "Euclidean norm of all weights"},
+     "Euclidean norm of the weights that quantization changes"},
     {"critical_sharpness", "critical_sharpness", IN_VALUES, FIELD_REAL, STABLE, "1",
      "2/step at which the loss begins to rise along the direction from the previous checkpoint, in "
      "units "

@@ -114,18 +114,25 @@ static enum status choose_form(struct quantize *o, const struct quant_method *me
     return weights_form_choose(o->format, method, &o->entry.options, o->bits, &o->form, e);
 }
 
+static enum status choose_bits(struct quantize *o, const struct quant_method *method, struct err *e)
+{
+    const long long low = method->bits_min, high = method->bits_max;
+    NEED(o->bits || low == high, ERR_USAGE, "--bits is missing: expected %lld to %lld for %s", low,
+         high, method->name);
+    if (!o->bits) o->bits = low;
+    NEED(o->bits == low || low < high, ERR_USAGE, "--bits %lld: %s has %lld bits",
+         (long long)o->bits, method->name, low);
+    NEED(o->bits >= low && o->bits <= high, ERR_USAGE, "--bits %lld: expected %lld to %lld for %s",
+         (long long)o->bits, low, high, method->name);
+    return OK;
+}
+
 static enum status set_up(struct quantize *o, struct err *e)
 {
     struct visit *v = &o->single.visit;
     NEED(o->method, ERR_USAGE, "--method is missing; qtraj methods lists them");
     const struct quant_method *method = quant_find(o->method);
-    NEED(o->bits || method->bits_min == method->bits_max, ERR_USAGE,
-         "--bits is missing: expected %lld to %lld for %s", (long long)method->bits_min,
-         (long long)method->bits_max, method->name);
-    if (!o->bits) o->bits = method->bits_min;
-    NEED(o->bits >= method->bits_min && o->bits <= method->bits_max, ERR_USAGE,
-         "--bits %lld: expected %lld to %lld for %s", (long long)o->bits,
-         (long long)method->bits_min, (long long)method->bits_max, method->name);
+    PASS(choose_bits(o, method, e));
     PASS(share_flags(o, &o->calibration, "calibration", e));
     PASS(share_flags(o, &o->evaluation, "evaluation", e));
     NEED(!quant_calibrates(method) || is_given(&o->calibration), ERR_USAGE,

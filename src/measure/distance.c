@@ -45,17 +45,10 @@ int64_t distance_bytes(const struct quant_options *o, int64_t cols)
 
 /* --- tiles --- */
 
-static int64_t elements_of(const struct tensor_description *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->n_dims; i++) n *= t->shape[i];
-    return n;
-}
-
 static enum status add_tiles(struct work *w, int64_t tensor, struct err *e)
 {
     const struct tensor_description *t = &w->d->tensors[tensor];
-    const int64_t n = elements_of(t), most = t->linear ? TILE_ROWS * t->shape[1] : CHUNK;
+    const int64_t n = tensor_elements(t), most = t->linear ? TILE_ROWS * t->shape[1] : CHUNK;
     if (t->linear) w->group = max64(w->group, grid_group(&w->d->grid->options, t->shape[1]));
     for (int64_t first = 0; first < n; first += most) {
         const struct tile one = {tensor, first, min64(most, n - first)};
@@ -78,7 +71,7 @@ static enum status check_tensors(const struct work *w, int64_t n_other, struct e
         const struct tensor_entry *y = checkpoint_find(d->from, b->name);
         NEED(x && y, ERR_FORMAT, "%s: no tensor %s", checkpoint_dir(x ? d->from : d->to),
              x ? b->name : a->name);
-        NEED(x->n_elements == elements_of(a) && y->n_elements == x->n_elements, ERR_SHAPE,
+        NEED(x->n_elements == tensor_elements(a) && y->n_elements == x->n_elements, ERR_SHAPE,
              "%s: tensor %s has %lld elements; in %s, the checkpoint before, %lld",
              checkpoint_dir(d->to), a->name, (long long)x->n_elements, checkpoint_dir(d->from),
              (long long)y->n_elements);

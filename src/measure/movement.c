@@ -42,20 +42,13 @@ static void append_tensor(json_t *table, const struct tensor_description *t)
     append(table, "layer", json_integer((json_int_t)t->layer));
 }
 
-static int64_t elements_of(const struct tensor_description *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->n_dims; i++) n *= t->shape[i];
-    return n;
-}
-
 static json_t *tensors_table(const struct distance *d)
 {
     json_t *table = json_object();
     for (int64_t i = 0; i < d->n; i++) {
         const struct tensor_description *t = &d->tensors[i];
         append_tensor(table, t);
-        append(table, "elements", json_integer((json_int_t)elements_of(t)));
+        append(table, "elements", json_integer((json_int_t)tensor_elements(t)));
         append(table, "quantized", json_integer(t->linear));
         append(table, "squared_distance", json_number_new(d->sums[i].distance));
         append(table, "squared_norm", json_number_new(d->sums[i].norm));
@@ -72,7 +65,7 @@ static json_t *grids_table(const struct distance *d)
             append_tensor(table, &d->tensors[i]);
             append(table, "bits", json_integer((json_int_t)d->grid->bits[k]));
             append(table, "step",
-                   json_number_new(sqrt(steps / (double)elements_of(&d->tensors[i]))));
+                   json_number_new(sqrt(steps / (double)tensor_elements(&d->tensors[i]))));
             append(table, "in_steps", json_number_new(sqrt(d->sums[i].distance / steps)));
         }
     return table;
@@ -110,7 +103,7 @@ static void set_numbers(json_t *record, const struct distance *d)
         add_sums(&all, &d->sums[i]);
         if (!d->tensors[i].linear) continue;
         add_sums(&quantized, &d->sums[i]);
-        elements += elements_of(&d->tensors[i]);
+        elements += tensor_elements(&d->tensors[i]);
     }
     record_number(values, "distance", sqrt(all.distance));
     record_number(values, "relative", sqrt(all.distance / all.norm));

@@ -65,6 +65,13 @@ enum status model_parameters(const struct checkpoint *c, struct tensor_descripti
     return OK;
 }
 
+int64_t tensor_elements(const struct tensor_description *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->n_dims; i++) n *= t->shape[i];
+    return n;
+}
+
 const char *model_stage_name(int stage)
 {
     static const char *const names[STAGE_N] = {

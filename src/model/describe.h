@@ -28,5 +28,8 @@ MUST_USE enum status model_describe(const json_t *config, const char *file, int6
 MUST_USE enum status model_parameters(const struct checkpoint *c, struct tensor_description **out,
                                       int64_t *n, struct err *e);
 
+/* How many numbers the tensor has. */
+int64_t tensor_elements(const struct tensor_description *t);
+
 /* "qkv", "o", "up" or "down". Static string. */
 const char *model_stage_name(int stage);

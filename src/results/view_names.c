@@ -82,13 +82,25 @@ static void leave_out_fields(const struct interest *w, struct view_names *names)
                 name_add(names, f->name);
 }
 
+/* Whether records have numbers under this name, for each label of their inner axis. */
+static bool has_numbers(const char *name)
+{
+    for (int k = 0; results_kinds[k]; k++) {
+        const struct axis *inner = results_kinds[k]->inner;
+        if (inner && strcmp(inner->plan, name) == 0) return true;
+    }
+    return false;
+}
+
 /* Labels are known from the plan. */
 static void leave_out_texts(const struct interest *w, struct view_names *names)
 {
     static const char *const texts[] = {"host", "path", "utc_start", "utc_end"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) name_add(names, texts[i]);
-    for (int i = 0; results_axes[i]; i++) name_add(names, results_axes[i]->name);
-    name_add(names, w->content == VIEW_NUMBERS ? "inputs" : "fingerprint");
+    const bool numbers = w->content == VIEW_NUMBERS;
+    for (int i = 0; results_axes[i]; i++)
+        if (!numbers || !has_numbers(results_axes[i]->name)) name_add(names, results_axes[i]->name);
+    name_add(names, numbers ? "inputs" : "fingerprint");
 }
 
 void view_leave_out(enum view_content content, const char *metrics, struct view_names *names)

@@ -140,6 +140,8 @@ PYTHON
 [ "$(grep -c step "$work/out")" = 5 ] && grep -q '^checkpoint  *model  *movement$' "$work/out" || fail "show: $(cat "$work/out")"
 "$QTRAJ" show "$work/one.h5" --metric movement_in_steps --only bits=4 >"$work/out" 2>&1
 [ "$(grep -c 'main  *4  ' "$work/out")" = 5 ] || fail "show of 4 bits: $(cat "$work/out")"
+"$QTRAJ" show "$work/one.h5" --kind movement --csv >"$work/of_cube"
+"$QTRAJ" show "$work/one.journal" --kind movement --csv | cmp - "$work/of_cube" || fail "show: the journal and the cube differ"
 
 # other weights of one checkpoint: its own movement and the next one's, with those of the averages
 rm "$work/step000900"

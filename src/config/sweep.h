@@ -240,8 +240,7 @@ struct sweep {
     char *count_tokens; /* tokenizer.json, or a folder with one, by which the evaluation texts'
                            tokens are counted too; NULL: none */
     struct curvature_section curvature;
-    char
-        *movement; /* label of the method whose grid movement is compared with; NULL: no movement */
+    char *movement; /* label of the method with whose grid it is compared; NULL: none */
     int64_t n_surfaces;
     struct surface_entry *surfaces;
     int64_t n_exports;

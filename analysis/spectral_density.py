@@ -54,7 +54,7 @@ def draw(cube, bits):
             axes.semilogy(at, np.maximum(curve, np.finfo(float).tiny), color=colour, linestyle=dash, linewidth=1.2,
                           label=f"step {label}" if label[0].isdigit() else label)
         axes.set_ylim(highest * DECADES, highest * 3)
-        axes.set(xlabel="Eigenvalue of the Hessian", ylabel="Density")
+        axes.set(xlabel="Eigenvalue of the Hessian", ylabel="Density (per unit of eigenvalue)")
         axes.legend(fontsize=7, loc="upper right")
         style.title(axes, line.model)
     style.finish(figure, [])

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Callable
 
+import accuracy
+import accuracy_loss
 import agreement
 import averages
 import bit_widths
@@ -28,13 +30,14 @@ class Figure:
     title: str
     shows: str
     bars: str  # what the error bars are
-    scored: str  # which tokens its numbers are of: those of "evaluation", "curvature", "calibration" or "surfaces"; "weights": of none
+    scored: str  # which tokens its numbers are of: those of "evaluation", "curvature", "calibration" or "surfaces"; "tasks": items too; "weights": of none
     needs: str  # what the sweep must have for it
 
 
 PAIRED = "one standard error over the text's sequences, paired: both models are scored on the same sequences"
 REPLICATED = ("; where the sweep has replicates, thin lines without caps add the standard deviation over calibration text, "
               "√(error² + deviation²)")
+OF_ITEMS = "one standard error over the tasks' items, paired: both models answer the same items; the tasks themselves are given"
 NONE = "there are none"
 
 FIGURES = [
@@ -66,6 +69,18 @@ FIGURES = [
            "Mean KL divergence of the quantized model's next-token distribution from the full-precision one, and the share of positions "
            "where both put the same token first. Dotted: the learning rate.", f"{NONE}; the cube has no spread of these means.", "evaluation",
            "KL divergence or top-1 agreement of cells"),
+    Figure("accuracy", accuracy.draw, "Accuracy and loss over training",
+           "A row is a run with its branches and averages at one bit-width. From the left: relative error of the loss, CE(quantized)/CE(full precision) − 1; "
+           "accuracy degradation (A − A′)/(1 − A) of the accuracies A in full precision and A′ quantized, the mean over tasks (below zero, "
+           "quantization gains accuracy); the mean accuracies themselves. Dotted: the learning rate.",
+           f"of the relative error, {PAIRED}{REPLICATED}; of the degradation, {OF_ITEMS}; of accuracies, one standard error over items, not paired.",
+           "tasks", "accuracies, or of no cell those of all tasks (the sweep file's section tasks)"),
+    Figure("accuracy_loss", accuracy_loss.draw, "Accuracy degradation against relative error",
+           "Checkpoint by checkpoint: accuracy degradation (A − A′)/(1 − A), the mean over tasks, against the relative error of the loss. A "
+           "thin line joins the checkpoints in the order of training, numbers are the steps of the first and the last one, ρ is Spearman's rank "
+           "correlation with its 95 % interval, without the averages.",
+           f"sideways, {PAIRED}{REPLICATED}; upwards, {OF_ITEMS}.",
+           "tasks", "accuracies, or of no cell those of all tasks (the sweep file's section tasks)"),
     Figure("curvature", curvature.draw, "Relative error against sharpness and trace",
            "Checkpoint by checkpoint against the largest eigenvalue and the trace of the Hessian of the full-precision loss; a thin line "
            "joins the checkpoints in the order of training, numbers are steps, ρ is Spearman's rank correlation with its 95 % interval, "

@@ -68,6 +68,12 @@ def draw_points(axes, line, x, y, series, converged):
                           elinewidth=0.8)
 
 
+def write_beside(axes, text, place, colour):
+    """Two lines at the panel's right edge from height `place` (share of the panel's) down; returns the place below them."""
+    axes.text(1.03, place, text, transform=axes.transAxes, fontsize=7, va="top", color=colour)
+    return place - 0.155
+
+
 def stored(lines):
     return [line for line in lines if not line.average]
 
@@ -79,9 +85,7 @@ def draw_panel(axes, cube, lines, part, quantity):
     all_of_them = sum(len(line.places) for line in lines)
     place = 1.0
     if unsure:
-        axes.text(1.03, place, f"{unsure} of {all_of_them} not converged:\nρ is that of estimates", transform=axes.transAxes,
-                  fontsize=7, va="top", color=style.GREY)
-        place -= 0.155
+        place = write_beside(axes, f"{unsure} of {all_of_them} not converged:\nρ is that of estimates", place, style.GREY)
     for i, quantizer in enumerate(cube.quantizer.values):
         one = part.sel(quantizer=quantizer)
         spread = with_replicates(one, "loss_relative", "loss_relative_stderr")
@@ -89,8 +93,7 @@ def draw_panel(axes, cube, lines, part, quantity):
         for line in lines:
             draw_points(axes, line, (cube[name], cube[error]), y, style.series_of(i), converged)
         text = correlation_text(quantizer, *(np.concatenate([line.own(v) for line in stored(lines)]) for v in (cube[name], y[0])))
-        axes.text(1.03, place, text, transform=axes.transAxes, fontsize=7, va="top", color=style.series_of(i)[0])
-        place -= 0.155
+        place = write_beside(axes, text, place, style.series_of(i)[0])
 
 
 def label_panel(axes, cube, lines, part, quantity):

@@ -25,6 +25,17 @@ class Quantity:
         return None if spread is None else self.scale * spread
 
 
+def draw_methods(axes, lines, unit, cells, quantity):
+    """The curves of every method. cells: those of one bit-width, and of one text where the quantity is of texts."""
+    for i, quantizer in enumerate(cells.quantizer.values):
+        one = cells.sel(quantizer=quantizer)
+        values, errors = quantity.of(one)
+        spread = quantity.spread_of(one)
+        for line in lines:
+            if np.isfinite(line.own(values)).any():
+                style.draw_curve(axes, line, unit, values, errors, style.series_of(i), spread)
+
+
 def draw(cube, bits, quantities, full_precision=None):
     """full_precision: a quantity of the checkpoints, drawn in a column of its own at the left."""
     bits = widths(cube, bits)
@@ -48,13 +59,7 @@ def draw(cube, bits, quantities, full_precision=None):
             row[0].set_ylabel(full_precision.label)
         for column, width in enumerate(bits, start=left):
             axes = row[column]
-            for i, quantizer in enumerate(cube.quantizer.values):
-                cells = part.sel(bits=width, quantizer=quantizer)
-                values, errors = quantity.of(cells)
-                spread = quantity.spread_of(cells)
-                for line in lines:
-                    if np.isfinite(line.own(values)).any():
-                        style.draw_curve(axes, line, unit, values, errors, style.series_of(i), spread)
+            draw_methods(axes, lines, unit, part.sel(bits=width), quantity)
             style.draw_learning_rate(axes, lines, unit, cube, column == left + len(bits) - 1)
             style.title(axes, lines[0].model, f"{width} bits", dataset)
         row[left].set_ylabel(quantity.label)

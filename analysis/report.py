@@ -73,7 +73,8 @@ def part_of_page(path, cube, bits, out, number):
     return {"id": f"cube{number}", "file": path.name, "title": str(cube.attrs.get("title", "")) or path.stem,
             "run": summary.of_run(cube, said), "methods": summary.of_methods(cube, said), "settings": summary.of_settings(said),
             "sweep": json.dumps(said["config"], indent=1) if said["config"] else "", "checkpoints": summary.of_checkpoints(cube, said),
-            "texts": summary.of_texts(cube, said), "results": summary.all_results(cube, widths(cube, bits)), "failures": summary.of_failures(cube),
+            "texts": summary.of_texts(cube, said), "tasks": summary.of_tasks(cube, said), "results": summary.all_results(cube, widths(cube, bits)),
+            "accuracies": summary.all_accuracies(cube, widths(cube, bits)), "failures": summary.of_failures(cube),
             "pictures": pictures, "missing": missing}
 
 

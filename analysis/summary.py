@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 import h5py
 import numpy as np
 
+from accuracy import DEGRADATION, FULL, with_errors
 from cube import checkpoint_labels, compact, open_group, trajectories
 
 MISSING = "not recorded"
 DASH = "–"
 MOST_COLUMNS = 8  # of relative errors in one table, unless a bit-width alone has more
 MOST_FAILURES = 60  # listed; the others are counted
+FLIPPED = 0.05  # McNemar's p below which a task counts
 
 
 @dataclass
@@ -175,26 +177,65 @@ def digest(entry, said):
     return said["inputs"].get(entry.get("text") or "", "") if isinstance(entry.get("text"), str) else ""
 
 
+def of_tasks(cube, said):
+    """The tasks with the number of items, and how they were asked; None without any."""
+    if "task" not in cube.dims:
+        return None
+    entry = said["config"].get("tasks") or {}
+    rows = [[name, items_text(cube, name), number(entry.get("shots", np.nan), ".0f"), str(entry.get("data") or MISSING)]
+            for name in map(str, cube.task.values)]
+    return Table(["task", "items", "shots", "folder of the data"], rows, "Tasks",
+                 note=f"The first {entry['limit']} items of each task or subject." if isinstance(entry.get("limit"), int) else "")
+
+
+def items_text(cube, task):
+    """How many items of a task were asked."""
+    return between(cube.baseline_items.sel(task=task), lambda v: f"{v:.0f}")
+
+
 # --- what came out ---
+
+
+def table_of(cube, line, bits, what, base, texts_of):
+    """A row a checkpoint of one run, a column a bit-width and method. base: heading and texts of what stands before them;
+    texts_of(width, quantizer): the texts of a column."""
+    tokens, names = line.own(cube.tokens), checkpoint_labels(cube, line)
+    columns = [[str(name) for name in names], [compact(t) if np.isfinite(t) else DASH for t in tokens],
+               [number(rate, ".3g") for rate in line.learning_rate], base[1]]
+    columns += [texts_of(width, quantizer) for width in bits for quantizer in cube.quantizer.values]
+    head = ["step", "tokens", "learning rate", base[0]]
+    name = f"average {line.average} of {line.model}" if line.average else line.model
+    return Table(head + [str(q) for _ in bits for q in cube.quantizer.values], [list(row) for row in zip(*columns)], f"{name}, {what}",
+                 [("", 4)] + [(f"{width} bits", len(cube.quantizer)) for width in bits])
 
 
 def of_results(cube, line, dataset, bits):
     """Relative errors of the checkpoints of one run, in percent, with their paired standard errors."""
     part = cube.sel(dataset=dataset)
-    base = [line.own(part[name]) for name in ("baseline_loss", "baseline_loss_stderr")]
-    tokens, names = line.own(cube.tokens), checkpoint_labels(cube, line)
-    columns = [[str(name) for name in names], [compact(t) if np.isfinite(t) else DASH for t in tokens],
-               [number(rate, ".3g") for rate in line.learning_rate], [with_error(*one, 3) for one in zip(*base)]]
-    for width in bits:
-        for quantizer in cube.quantizer.values:
-            cell = part.sel(bits=width, quantizer=quantizer)
-            values, errors = (100 * line.own(cell[name]) for name in ("loss_relative", "loss_relative_stderr"))
-            states = line.own(cell.status) if "status" in cell else np.where(np.isfinite(values), 1, 0)
-            columns.append([cell_text(*one) for one in zip(values, errors, states)])
-    head = ["step", "tokens", "learning rate", "CE"]
-    name = f"average {line.average} of {line.model}" if line.average else line.model
-    return Table(head + [str(q) for _ in bits for q in cube.quantizer.values], [list(row) for row in zip(*columns)], f"{name}, {dataset}",
-                 [("", 4)] + [(f"{width} bits", len(cube.quantizer)) for width in bits])
+
+    def texts_of(width, quantizer):
+        cell = part.sel(bits=width, quantizer=quantizer)
+        values, errors = (100 * line.own(cell[name]) for name in ("loss_relative", "loss_relative_stderr"))
+        states = line.own(cell.status) if "status" in cell else np.where(np.isfinite(values), 1, 0)
+        return [cell_text(*one) for one in zip(values, errors, states)]
+
+    losses = zip(*(line.own(part[name]) for name in ("baseline_loss", "baseline_loss_stderr")))
+    return table_of(cube, line, bits, dataset, ("CE", [with_error(*one, 3) for one in losses]), texts_of)
+
+
+def of_accuracies(cube, line, bits):
+    """Accuracy degradations of the checkpoints of one run, in percent, means over tasks with their paired standard errors, and
+    behind them in how many tasks McNemar's test finds a difference. cube: of accuracy.with_errors."""
+    flipped = (cube.mcnemar_p < FLIPPED).sum("task")
+
+    def texts_of(width, quantizer):
+        cell = cube.sel(bits=width, quantizer=quantizer)
+        values = zip(*map(line.own, DEGRADATION.of(cell)), line.own(flipped.sel(bits=width, quantizer=quantizer)))
+        return [f"{with_error(value, error)} ({count})" if np.isfinite(value) else DASH for value, error, count in values]
+
+    accuracies = zip(*map(line.own, FULL.of(cube)))
+    return table_of(cube, line, bits, f"mean over {', '.join(map(str, cube.task.values))}",
+                    ("accuracy", [with_error(*one) for one in accuracies]), texts_of)
 
 
 def cell_text(value, error, state):
@@ -203,12 +244,24 @@ def cell_text(value, error, state):
     return {2: "failed", 0: "pending", 3: ""}.get(int(state), "")
 
 
+def groups_of(cube, bits):
+    """The bit-widths in groups of as many as a table has space for."""
+    at_once = max(1, MOST_COLUMNS // len(cube.quantizer))
+    return [bits[i:i + at_once] for i in range(0, len(bits), at_once)]
+
+
 def all_results(cube, bits):
     """A table a run and text, and more where the columns are many."""
-    at_once = max(1, MOST_COLUMNS // len(cube.quantizer))
-    parts = [bits[i:i + at_once] for i in range(0, len(bits), at_once)]
     return [of_results(cube, line, str(dataset), part) for line in trajectories(cube, averages=True) for dataset in cube.dataset.values
-            for part in parts]
+            for part in groups_of(cube, bits)]
+
+
+def all_accuracies(cube, bits):
+    """The same of accuracies, a table a run; none without tasks."""
+    if "task" not in cube.dims:
+        return []
+    cube = with_errors(cube)
+    return [of_accuracies(cube, line, part) for line in trajectories(cube, averages=True) for part in groups_of(cube, bits)]
 
 
 # --- what failed ---
@@ -225,6 +278,8 @@ def failed_rows(cube, status, message, what):
         name = [str(one.model.values), str(one.checkpoint_name.values)]
         if "bits" in place:
             name += [f"{int(one.bits)} bits", str(one.quantizer.values)]
+        if "task" in place:
+            name.append(str(one.task.values))
         rows.append([", ".join(name), what, str(one[message].values)])
     return rows
 
@@ -236,6 +291,8 @@ def of_failures(cube):
     rows += failed_rows(cube, "curvature_status", "curvature_message", "curvature")
     if "movement_status" in cube:
         rows += failed_rows(cube, "movement_status", "movement_message", "movement")
+    rows += failed_rows(cube, "baseline_task_status", "baseline_task_message", "accuracy")
+    rows += failed_rows(cube, "task_status", "task_message", "accuracy")
     surfaces = open_group(cube, "surfaces")
     if surfaces is not None and "status" in surfaces:
         rows += [[f"{surfaces.surface.values[i]}, point {i}", "surface", str(surfaces.message.values[i])]
@@ -268,6 +325,11 @@ def scored_text(cube, said, kind):
             count = f" in {sequences[name]} sequences" if name in sequences else ""
             texts.append(f"{name}, {tokens} tokens scored{count}" if tokens != DASH else f"{name}, number of tokens not recorded")
         return "; ".join(texts)
+    if kind == "tasks":
+        shots = (config.get("tasks") or {}).get("shots")
+        asked = f"{shots} solved examples before each question" if shots is not None else "number of solved examples not recorded"
+        counts = ", ".join(f"{name} {items_text(cube, name)}" for name in map(str, cube.task.values))
+        return f"{scored_text(cube, said, 'evaluation')}; items of tasks: {counts}; {asked}"
     if kind == "curvature":
         tokens = between(cube.curvature_tokens, lambda v: f"{v:.0f}") if "curvature_tokens" in cube else DASH
         curvature = f"the Hessian's loss, {tokens} tokens scored" if tokens != DASH else "the Hessian's loss, number of tokens not recorded"

@@ -9,7 +9,7 @@ need_python h5py numpy matplotlib xarray h5netcdf
     fail "$(cat "$work/found")"
 tail -n 1 "$work/found"
 for name in one/relative_error two_models/agreement six_methods/validation_loss many/spectral_density many/layer_errors \
-    unconverged/curvature surfaces/loss_surface two_datasets/prediction averages/averages averages/bit_widths six_methods/quantized_loss two_models/movement many/movement many/movement_layers; do
+    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths six_methods/quantized_loss two_models/movement many/movement many/movement_layers; do
     [ -s "$work/figures/$name.png" ] || fail "$name was not drawn"
 done
 
@@ -40,7 +40,8 @@ import sys
 import matplotlib
 import numpy as np
 matplotlib.use("Agg")
-import averages, catalogue, fits, fit_figures, laws, points
+import xarray
+import accuracy, averages, catalogue, fits, fit_figures, laws, points
 from cube import open_cube
 
 
@@ -74,6 +75,22 @@ rtn = frame[frame.quantizer == "rtn"]
 assert np.allclose(laws.uncertainty(rtn), 0.05 * rtn.delta), rtn
 has(fit_figures.token_law({"token law": {"gptq, wikitext": fits.law_of(frame[frame.quantizer == "gptq"].reset_index(drop=True), 0)}}, frame),
     gptq.delta_stderr, laws.uncertainty(gptq), "fit_token_law")
+
+# accuracies: both bars of the loss, the paired ones of the degradation; these are right to first order (jackknife over items)
+cube = accuracy.with_errors(open_cube(sys.argv[2]))
+paired = 100 * accuracy.degradation_stderr(cube).isel(task=0).sel(bits=2, quantizer="gptq").values.ravel()
+stderr, std = (100 * cube[f"loss_relative{end}"].sel(bits=2, quantizer="gptq").values.ravel() for end in ("_stderr", "_replicate_std"))
+assert np.isfinite(paired).all() and (paired > 0.1).all(), paired
+has(accuracy.draw(cube, [2]), np.append(stderr, paired), np.hypot(stderr, std), "accuracy")
+has(catalogue.BY_NAME["accuracy_loss"].draw(cube, [2]), paired, [], "accuracy_loss")
+rng = np.random.default_rng(0)
+before = rng.random(500) < 0.7
+after = np.where(rng.random(500) < 0.2, ~before, before)
+lost, gained, wrong = (before > after).sum(), (after > before).sum(), (~before).sum()
+one = xarray.Dataset({"items": 500, "items_lost": lost, "items_gained": gained, "baseline_accuracy": before.mean()})
+without = (lost - gained - before + after.astype(int)) / (wrong - ~before)
+jackknife = np.sqrt(499 / 500 * ((without - without.mean()) ** 2).sum())
+assert abs(float(accuracy.degradation_stderr(one)) / jackknife - 1) < 0.01, (accuracy.degradation_stderr(one), jackknife)
 
 # the change of an average: its deviation is that of the difference, replicate by replicate
 cube = open_cube(sys.argv[2])

@@ -25,8 +25,10 @@ report "$work/cubes/names.h5" --bits 3 --out "$work/one" --title 'A title & more
 "$python" "$SOURCE/tests/tools/check_page.py" "$work"/{one,two}/report.html >"$work/found" || fail "$(cat "$work/found")"
 
 page=$work/two/report.html
+[ "$(grep -c '<h3>Accuracies</h3>' "$page")" = 1 ] || fail "accuracies: not a section for the cube that has them, and for no other"
 for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34; $\x$' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
-    '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces'; do
+    '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces' 'odd.h5: Accuracy and loss over training: the cube has no accuracies' \
+    '<figure id="2-accuracy_loss">' '<th scope="row">SmolLM3-3B, step002000, 8 bits, rtn, social_iqa</th>' '<td>a choice is too long</td>' 'items of tasks: social_iqa 400; number of solved examples not recorded'; do
     grep -qF -- "$text" "$page" || fail "not on the page: $text"
 done
 grep -qE '<script|<b>bold|<img src=x' "$page" && fail "a text of the cube became part of the page"

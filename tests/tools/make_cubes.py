@@ -3,12 +3,12 @@
 one.h5             one model, three checkpoints; replicates of one method at one bit-width
 two_models.h5      two unrelated models of different length, one of them with two branches; movement of the weights
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
-two_datasets.h5    two texts
+two_datasets.h5    two texts; accuracies on tasks
 many.h5            40 checkpoints of a model with a long name, a spectrum, movement and per-layer errors of 32 blocks
 unconverged.h5     curvature whose sharpness has not converged at some checkpoints; no learning rates, only steps
 names.h5           checkpoints of which only the names are known
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
-averages.h5        a run with two series of averages and the losses of sequences; replicates as in one.h5
+averages.h5        a run with two series of averages and the losses of sequences; replicates as in one.h5, accuracies on one task
 odd.h5             names and messages with the characters of HTML and of formulas, failed and pending cells
 """
 
@@ -93,6 +93,41 @@ def with_replicates(cube):
         cube[f"{name}_replicate_std"] = (0.3 * cube[name]).where(there)
     steps = xr.DataArray([-0.3, 0.3], dims="replicate", coords={"replicate": [1, 2]})  # and 0, the cell
     cube["loss_replicate"] = (cube.loss + cube.loss_delta * steps).where(there).transpose(*cube.loss.dims[:4], "replicate", "dataset")
+    return cube
+
+
+def with_tasks(cube, tasks=("arc_challenge", "piqa", "mmlu"), items=400):
+    """Accuracies, of which one failed: each item has a difficulty, and quantization moves its score by noise that grows with the
+    relative error."""
+    rng = np.random.default_rng(5)
+    shape = cube.loss_relative.shape[:4] + (len(tasks),)
+    axes = cube.loss_relative.dims[:4] + ("task",)
+    error = cube.loss_relative.values[..., 0][..., None, None]
+    trained = np.linspace(-0.5, 1, shape[1])[None, :, None, None, None, None]
+    before = np.broadcast_to(trained + rng.standard_normal((len(tasks), items)), shape[:2] + (1, 1) + shape[4:] + (items,))
+    after = before + 4 * error * (rng.standard_normal(shape + (items,)) - 0.3)
+    there = np.broadcast_to(np.isfinite(error[..., 0]), shape).copy()
+    status, message = np.where(there, 1, 3).astype(np.uint8), np.full(shape, "", dtype=object)
+    failed = (0, 1, len(cube.bits) - 1, 0, len(tasks) - 1)
+    status[failed], message[failed], there[failed] = 2, "a choice is too long", False
+
+    def known(values, where=there):
+        return np.where(where, values, np.nan)
+
+    right, change = before > 0, (after > 0).astype(int) - (before > 0)
+    accuracy, full = known((after > 0).mean(-1)), known(right.mean(-1), there[:, :, :1, :1])
+    cells = {"accuracy": accuracy, "items": known(items), "items_lost": known((change < 0).sum(-1)), "items_gained": known((change > 0).sum(-1)),
+             "accuracy_degradation": (full - accuracy) / (1 - full), "accuracy_stderr": np.sqrt(accuracy * (1 - accuracy) / (items - 1)),
+             "mcnemar_p": known(rng.uniform(0, 0.2, shape))}
+    stored = {"accuracy": full, "accuracy_stderr": np.sqrt(full * (1 - full) / (items - 1)), "items": known(items, there[:, :, :1, :1])}
+    cube = cube.assign({name: (axes, np.broadcast_to(values, shape)) for name, values in cells.items()}
+                       | {f"baseline_{name}": (axes[:2] + axes[4:], np.broadcast_to(values, shape[:2] + (1, 1) + shape[4:])[:, :, 0, 0])
+                          for name, values in stored.items()}).assign_coords(task=list(tasks))
+    cube["task_status"], cube["task_message"] = (axes, status), (axes, message)
+    for name in ("accuracy", "accuracy_degradation", "baseline_accuracy"):
+        cube[f"{name}_mean"] = cube[name].mean("task", skipna=False)
+    for name in ("accuracy", "baseline_accuracy"):
+        cube[f"{name}_mean_stderr"] = np.sqrt((cube[f"{name}_stderr"] ** 2).sum("task", skipna=False)) / len(tasks)
     return cube
 
 
@@ -229,7 +264,7 @@ def main():
     two = cube_of(runs)
     write(folder, "two_models", two, movement_grids=movement_of(two, 16))
     write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
-    write(folder, "two_datasets", cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name")))
+    write(folder, "two_datasets", with_tasks(cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name"))))
     many = cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)])
     write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many), movement_grids=movement_of(many, 32))
     plain = cube_of(runs[:1])
@@ -243,7 +278,7 @@ def main():
     names["step"] = names.step * np.nan
     write(folder, "names", names)
     first = cube_of(runs[:1])
-    averaged, groups = with_averages(with_replicates(cube_of([run("SmolLM3-3B", 9)], bits=(2, 3, 4, 8))))
+    averaged, groups = with_averages(with_tasks(with_replicates(cube_of([run("SmolLM3-3B", 9)], bits=(2, 3, 4, 8))), ("social_iqa",)))
     write(folder, "averages", averaged, **groups)
     write(folder, "odd", odd())
     write(folder, "surfaces", first, surfaces=surfaces_of("SmolLM3-3B", [str(n) for n in first.checkpoint_name.values[0]]))

@@ -88,7 +88,8 @@ static int64_t differing(const float *a, const float *b, int64_t n)
     return differ;
 }
 
-/* A code that flips at a tie moves the rest of its row. */
+/* Equal codes. One in a thousand may differ: with another BLAS a tie may fall to the other side,
+ * and moves the rest of its row. */
 static void test_authors(void **state)
 {
     static const char *const names[] = {"small", "wide", "dead"};
@@ -110,7 +111,7 @@ static void test_authors(void **state)
             double away = error_of(&f, &l, q) / json_number_get(error) - 1;
             printf("%s %s: %lld of %lld differ, error %+.1e\n", name, setting, (long long)differ,
                    (long long)n, away);
-            assert_true(differ * 200 <= n && fabs(away) < (differ ? 1e-3 : 1e-4));
+            assert_true(differ * 1000 <= n && fabs(away) < 1e-4);
             free(q);
         }
         layer_drop(&l);

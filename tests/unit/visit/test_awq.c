@@ -1,6 +1,6 @@
 /* awq against AutoAWQ and llm-awq on the fixture models (tests/fixtures/awq, or another folder of
- * such files in $QTRAJ_AWQ_FIXTURES): losses of all exponents, the choice, scales, weights, and the
- * loss of the model. */
+ * such files in $QTRAJ_AWQ_FIXTURES): losses of all exponents, the choice and the scales; and, from
+ * the reference's scales, the clipped and rounded weights and the loss of the model. */
 #include "../quant/fixture.h"
 #include "group/group.h"
 #include "linalg/linalg.h"
@@ -76,12 +76,34 @@ static void search_check(const char *key, const struct awq_linear *a, int64_t co
     for (int64_t j = 0; j < cols; j++) assert_true(fabsf(a->columns[j] / scales.f[j] - 1) < 1e-5f);
 }
 
+static struct awq_linear *linear_of(void *const *prepared, const struct quant_block *b, int i)
+{
+    const struct awq_stage *s = prepared[b->linear[i].stage];
+    return &s->linear[i - s->first];
+}
+
+/* What follows is computed from the reference's scales. Ours, which search_check has compared,
+ * differ by up to 3 units in the last place, and that decides more than it seems: where both ends
+ * of a group are clipped, -low / scale is half of the largest code (3.5 with 3 bits) but for
+ * rounding, so that the last bit makes the zero 3 or 4, and another clip the best. Of llama's
+ * fold_duo.b3, 55 of 2304 groups become others with our scales, each with such a zero among its
+ * trials, and the loss rises by 1.5e-3. AutoAWQ's clip search makes the same weights, all of them,
+ * from our scales; moving its own scales by -1, 0 or 1 unit in the last place moves its loss by
+ * -4e-4 to 2e-3 (24 draws). */
+static void scales_take(const struct quant_block *b, void **prepared, int i, const float *scales)
+{
+    struct awq_linear *a = linear_of(prepared, b, i);
+    const int tie = b->linear[i].tie;
+    const size_t size = (size_t)b->linear[i].cols * sizeof *scales;
+    memcpy(a->columns, scales, size);
+    if (tie >= 0 && !a->stored) memcpy(linear_of(prepared, b, tie)->rows, scales, size);
+}
+
 static enum status prepare(const struct quant_block *b, void **prepared, struct err *e)
 {
     PASS(quant_awq.prepare_block(b, prepared, e));
     for (int i = 0; i < b->n_linears; i++) {
-        const struct awq_stage *s = prepared[b->linear[i].stage];
-        const struct awq_linear *a = &s->linear[i - s->first];
+        const struct awq_linear *a = linear_of(prepared, b, i);
         char key[200], name[300];
         group_key(b, i, key, sizeof key);
         snprintf(name, sizeof name, "%s.scales", key);
@@ -89,6 +111,7 @@ static enum status prepare(const struct quant_block *b, void **prepared, struct 
         assert_int_equal(a->columns != NULL, fixture_get(now.f, name).data != NULL);
         if (!a->columns) continue;
         search_check(key, a, b->linear[i].cols);
+        scales_take(b, prepared, i, fixture_get(now.f, name).f);
         now.searched++;
     }
     return OK;
@@ -199,12 +222,10 @@ static void model_check(const char *folder, const char *model, const char *path)
         printf("%s %s: %d of %d losses and %lld of %lld groups differ, loss %.6f (%+.1e)\n", model,
                tag, now.away, now.losses, (long long)now.differ, (long long)now.groups, now.loss,
                away);
-        /* A code half way between two is decided by the last bit of a scale: it is visible in a
-         * loss in a hundred, and in a clip in fifty. With 3 bits that moves the loss of these
-         * random models by 0.1 %. */
+        /* A code half way between two is decided by the last bit of a scale under trial: it is
+         * visible in a loss of an exponent in a hundred. */
         assert_true(now.searched > 0 && now.away * 100 <= now.losses);
-        assert_true((double)now.differ <= 0.03 * (double)now.groups);
-        assert_true(fabs(away) < (strstr(tag, ".b3") ? 2.5e-3 : 1e-3));
+        assert_true(now.differ * 1000 <= now.groups && fabs(away) < 1e-4);
     }
     fixture_close(&f);
 }

@@ -56,6 +56,13 @@ static void tile_round(const struct absmax *a, int64_t tile)
 
 /* --- double quantization --- */
 
+/* Boundary k of n equal parts of 0.1 to 1, as torch.linspace computes it: from the nearer end. */
+static float boundary(int k, int n)
+{
+    const float step = (1 - 0.1f) / (float)n;
+    return 2 * k < n ? fmaf(step, (float)k, 0.1f) : fmaf(-step, (float)(n - k), 1);
+}
+
 void absmax_dynamic(float map[DYNAMIC_N])
 {
     /* A decade 10^(i-6) has 2^i values: the middles of equal parts of 0.1 to 1. */
@@ -64,23 +71,28 @@ void absmax_dynamic(float map[DYNAMIC_N])
     map[DYNAMIC_N - 1] = 1;
     for (int i = 0, k = 1; i < DECADES; i++)
         for (int j = 0; j < 1 << i; j++, k++) {
-            const double part = 0.9 / (1 << i), middle = 0.1 + (j + 0.5) * part;
-            map[zero + k] = (float)(pow(10, i - (DECADES - 1)) * middle);
+            const float middle = (boundary(j, 1 << i) + boundary(j + 1, 1 << i)) / 2;
+            map[zero + k] = (float)pow(10, i - (DECADES - 1)) * middle;
             map[zero - k] = -map[zero + k];
         }
 }
 
+/* What the code of x, -1 to 1, means. As in the package's CPU code, x is moved to the nearest of
+ * 65,536 evenly spaced numbers before (csrc/cpu_ops.cpp: build_quantize_lut, norm_to_lut_index). */
 static float dynamic_value(const float map[DYNAMIC_N], float x)
 {
+    enum { STEPS = 65535 };
+    const int step = (int)((x + 1) * 0.5f * STEPS + 0.5f);
+    const float at = -1 + 2.0f * (float)step / STEPS;
     int low = 0, high = DYNAMIC_N - 1;
-    while (high - low > 1) {
+    while (low < high) {
         const int middle = (low + high) / 2;
-        if (map[middle] <= x)
-            low = middle;
+        if ((map[middle] + map[middle + 1]) / 2 < at)
+            low = middle + 1;
         else
             high = middle;
     }
-    return fabsf(map[high] - x) < fabsf(x - map[low]) ? map[high] : map[low];
+    return map[low];
 }
 
 /* The n largest magnitudes become what their 8-bit codes mean. */
@@ -95,9 +107,10 @@ static void nest(double *largest, int64_t n)
         const int64_t end = min64(n, a + NESTED_BLOCK);
         float most = 0;
         for (int64_t i = a; i < end; i++) most = fmaxf(most, fabsf((float)largest[i] - mean));
+        const float inverse = 1 / most;
         for (int64_t i = a; i < end; i++) {
-            const float x = most > 0 ? ((float)largest[i] - mean) / most : 0;
-            largest[i] = (double)(dynamic_value(map, x) * most + mean);
+            const float x = most > 0 ? ((float)largest[i] - mean) * inverse : 0;
+            largest[i] = (double)(dynamic_value(map, fminf(fmaxf(x, -1), 1)) * most + mean);
         }
     }
 }

@@ -67,7 +67,8 @@ run free 1
 says free "1 waves.*in memory, 6144 of 6144"
 peaks free 0
 peak=$("$python" -c "import h5py, sys; print(int(h5py.File(sys.argv[1])['checkpoint_peak_memory'][:].max() / 2**20))" "$work/free.h5")
-third=$((peak / 3)) tight=$((peak / 2))
+# a third, and the few MiB that a process has more when oneDNN's library is loaded
+third=$((peak / 3 + 5)) tight=$((peak / 2))
 run less 1 "run.memory_per_rank=$((peak - 16))M"
 says less "1 waves.*in memory, [0-5]\?[0-9]* of 6144"
 run third 1 "run.memory_per_rank=${third}M" "run.scratch=$work"

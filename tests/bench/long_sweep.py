@@ -4,8 +4,9 @@
     long_sweep.py BUILD [--cells N] [--sequences N] [--layers N] [--limit SECONDS] [--memory MEGABYTES] [--writing MEGABYTES]
                   [--keep FOLDER]
 
-BUILD has qtraj and bench_journal. --limit and --memory: exit code 1 if plan, status or show needs more; --writing: if what
-writes a cube needs more.
+BUILD has qtraj and bench_journal. --limit and --memory: exit code 1 if plan, status or show needs more; for rows of all numbers
+(--csv, --json) only --memory holds, since they read and print every number. --writing: if what writes a cube needs
+more.
 """
 
 import argparse
@@ -64,7 +65,7 @@ def main():
         sweep, journal, cube = folder / "long.yaml", folder / "long.journal", folder / "long.h5"
         qtraj = a.build / "qtraj"
         journal.unlink(missing_ok=True)
-        reads, writes = (a.limit, a.memory), (None, a.writing)
+        reads, rows, writes = (a.limit, a.memory), (None, a.memory), (None, a.writing)
         commands = [
             ("plan of nothing done", [qtraj, "plan", sweep, "--rate", "100"], reads),
             ("bench_journal", [a.build / "bench_journal", sweep, a.sequences, a.layers], (None, None)),
@@ -72,7 +73,8 @@ def main():
             ("plan --json", [qtraj, "plan", sweep, "--rate", "100", "--json"], reads),
             ("status", [qtraj, "status", journal], reads),
             ("show", [qtraj, "show", journal], reads),
-            ("show --csv", [qtraj, "show", journal, "--csv"], reads),
+            ("show --csv", [qtraj, "show", journal, "--csv"], rows),
+            ("show --json", [qtraj, "show", journal, "--json"], rows),
             ("rebuild", [qtraj, "rebuild", cube, journal], writes),
             ("show of the cube", [qtraj, "show", cube], reads),
             ("run with nothing to do", [qtraj, "run", sweep], writes),

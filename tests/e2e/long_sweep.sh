@@ -11,7 +11,7 @@ need_python sys
 "$python" "$SOURCE/tests/bench/long_sweep.py" "$build" --cells 3000 --sequences 150 --layers 40 --memory 100 --writing 180 \
     --keep "$work" >"$work/table" 2>&1 || fail "too much memory, or a command failed"
 cat "$work/table"
-[ "$(grep -c ' MB' "$work/table")" = 10 ] || fail "expected ten measurements"
+[ "$(grep -c ' MB' "$work/table")" = 11 ] || fail "expected eleven measurements"
 for arguments in "" "--csv" "--metric kl_divergence --only bits=3" "--kind checkpoint --only checkpoint=step1?"; do
     # shellcheck disable=SC2086 # several words
     for from in journal h5; do

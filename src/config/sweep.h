@@ -259,6 +259,10 @@ void sweep_free(struct sweep *s);
  */
 json_t *sweep_to_json(const struct sweep *s);
 
+/* The entry of methods whose grid movement is compared with; NULL: no movement, or no entry has the
+ * name. */
+const struct method_entry *sweep_movement_grid(const struct sweep *s);
+
 /* The tables of the structs above. */
 extern const struct option_table sweep_table, model_table, average_table, method_table, data_table,
     tasks_table, curvature_section_table, surface_table, export_table, run_table;

@@ -241,13 +241,18 @@ static enum status check_replicates(const struct sweep *s, const struct option_s
     return OK;
 }
 
+const struct method_entry *sweep_movement_grid(const struct sweep *s)
+{
+    for (int64_t i = 0; s->movement && i < s->n_methods; i++)
+        if (strcmp(s->methods[i].name, s->movement) == 0) return &s->methods[i];
+    return NULL;
+}
+
 /* Movement is compared with a grid that follows from the weights alone. */
 static enum status check_movement(const struct sweep *s, const struct option_scope *scope,
                                   struct err *e)
 {
-    const struct method_entry *m = NULL;
-    for (int64_t i = 0; s->movement && i < s->n_methods; i++)
-        if (strcmp(s->methods[i].name, s->movement) == 0) m = &s->methods[i];
+    const struct method_entry *m = sweep_movement_grid(s);
     if (!s->movement) return OK;
     if (!m)
         return options_fail(scope, "movement", e, "no entry of methods has the name %s",

@@ -279,7 +279,7 @@ static enum status movement_key(const struct plan *p, const struct plan_checkpoi
 {
     enum status st = OK;
     const struct model_entry *m = &p->sweep->models[c->model];
-    const struct method_entry *grid = plan_movement_grid(p->sweep);
+    const struct method_entry *grid = sweep_movement_grid(p->sweep);
     const struct plan_checkpoint *before = plan_before(p, c);
     char *recipe = NULL;
     key[0] = '\0';

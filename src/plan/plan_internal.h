@@ -49,8 +49,6 @@ bool plan_is_away(const struct plan *p, const struct plan_checkpoint *c);
 /* Where the weights of a model's row come from; *out is freed with options_free(&weights_table). */
 MUST_USE enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
                                        struct weights *out, struct err *e);
-/* The method whose grid movement is compared with; NULL: none is requested. */
-const struct method_entry *plan_movement_grid(const struct sweep *s);
 /* The checkpoint before c in training, or the average before c of the same entry; NULL: none. */
 const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c);
 

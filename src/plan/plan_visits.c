@@ -235,7 +235,7 @@ static enum status add_movement(const struct plan *p, const struct plan_checkpoi
     PASS(mem_zero(&t, 1, sizeof *t, "a task", e));
     *task = t;
     PASS(mem_string(&t->key, c ? c->movement_key : "", e));
-    PASS(options_copy(&method_table, plan_movement_grid(p->sweep), &t->grid, e));
+    PASS(options_copy(&method_table, sweep_movement_grid(p->sweep), &t->grid, e));
     if (!c) return OK;
     const struct plan_checkpoint *before = plan_before(p, c);
     PASS(mem_string(&t->from, p->sweep->models[c->model].rows[before->row].checkpoint, e));

@@ -51,13 +51,6 @@ enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
     return OK;
 }
 
-const struct method_entry *plan_movement_grid(const struct sweep *s)
-{
-    for (int64_t i = 0; s->movement && i < s->n_methods; i++)
-        if (strcmp(s->methods[i].name, s->movement) == 0) return &s->methods[i];
-    return NULL;
-}
-
 const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c)
 {
     return trajectory_follows(&p->sweep->models[c->model], c->row) ? c - 1 : NULL;

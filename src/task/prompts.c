@@ -162,7 +162,8 @@ done:
     return st;
 }
 
-/* Appends an example: its context, a blank, the right answer and an empty line. */
+/* Appends an example: its context, a blank, the right answer and an empty line. Of a sentence of
+ * WinoGrande that ends with its gap, the harness gives the context alone. */
 static enum status add_example(const struct prompts *p, int64_t row, struct buf *out, struct err *e)
 {
     enum status st = OK;
@@ -175,6 +176,7 @@ static enum status add_example(const struct prompts *p, int64_t row, struct buf 
     }
     const struct buf *context = item_context(&x, x.gold), *answer = &x.choice[x.gold].text;
     TRY(buf_add(out, context->data, context->n, e));
+    if (x.apart && answer->n == 0) goto done;
     TRY(buf_add(out, " ", 1, e));
     TRY(buf_add(out, answer->data, answer->n, e));
     TRY(buf_add(out, "\n\n", 2, e));

@@ -28,7 +28,9 @@ void quantity_time(double seconds, char text[QUANTITY])
         double at_least, unit;
         const char *name;
     } units[] = {{2 * 86400, 86400, "days"}, {5400, 3600, "h"}, {90, 60, "min"}, {0, 1, "s"}};
+    const double least = 1e-6; /* what is below is a rest of rounding */
     int i = 0;
+    if (seconds < least) seconds = 0;
     while (i < 3 && !(seconds >= units[i].at_least)) i++;
     snprintf(text, QUANTITY, "%.3g %s", seconds / units[i].unit, units[i].name);
 }

@@ -8,7 +8,7 @@ enum { QUANTITY = 32 };
 void quantity_count(double count, char text[QUANTITY]);
 /* The same with the prefix of a unit: "819k", "2.5T", "37.1P". */
 void quantity_prefix(double x, char text[QUANTITY]);
-/* "12.3 s", "4.5 min", "6.7 h", "8.9 days" */
+/* "12.3 s", "4.5 min", "6.7 h", "8.9 days"; "0 s" below a microsecond. */
 void quantity_time(double seconds, char text[QUANTITY]);
 /* The ending of a noun behind a number: "" for 1, else "s". */
 const char *quantity_plural(int64_t n);

@@ -95,6 +95,8 @@ static void counts_and_times(void **state)
         assert_string_equal(text, cases[i].time);
     }
     char text[QUANTITY];
+    quantity_time(8.5e-14, text);
+    assert_string_equal(text, "0 s");
     quantity_prefix(2.97e9, text);
     assert_string_equal(text, "2.97G");
     quantity_prefix(3.86e17, text);

@@ -307,7 +307,7 @@ static enum status check_space(const struct job *j, const json_t *items, const j
 }
 
 static enum status add_visit(struct job *j, struct plan_visit *v, const char *ledger,
-                             const json_t *state, struct err *e)
+                             const char *user, const json_t *state, struct err *e)
 {
     enum status st = OK;
     json_t *items = json_array(), *paths = json_array();
@@ -316,6 +316,10 @@ static enum status add_visit(struct job *j, struct plan_visit *v, const char *le
     json_array_append(j->visits, items);
     if (json_array_size(paths) > 0)
         v->stage = json_pack("{s:s, s:O}", "folder", ledger, "paths", paths);
+    if (v->stage && j->sweep->run.stage_bytes > 0) {
+        json_object_set_new(v->stage, "user", json_string(user));
+        json_object_set_new(v->stage, "visit", json_integer((json_int_t)v->turn - 1));
+    }
 done:
     json_decref(items);
     json_decref(paths);
@@ -335,7 +339,7 @@ enum status plan_stage_job(const struct plan *p, struct plan_visits *v, const in
     TRY(find_turns(p->sweep, v, ranks, &order, e));
     for (int64_t i = 0; i < v->n; i++) {
         v->visits[order[i].visit].turn = 1 + i;
-        TRY(add_visit(&j, &v->visits[order[i].visit], ledger, state, e));
+        TRY(add_visit(&j, &v->visits[order[i].visit], ledger, user, state, e));
     }
     TRY(write_job(&j, ledger, user, uses, out, e));
 done:

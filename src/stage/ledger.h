@@ -7,9 +7,14 @@
  *                                    "there"                  fetched
  *                                    "removing"               no longer needed
  *                                    "failed",                "message" says why
- *                           "bytes": N, "by": USER, "keep": BOOL, "name": "MODEL CHECKPOINT"}}
- *    "users":       {USER: {"needs": [PATH], "wants": [PATH]}} until it has ended its visits;
- * wants: of its first visit that cannot begin; "expected": true: others say that it will begin}
+ *                           "bytes": N, "by": USER, "keep": BOOL, "name": "MODEL CHECKPOINT",
+ *                           "needed": a user needs it, or has needed it}}
+ *    "users":       {USER: {"needs": [PATH]                   in the order in which it does
+ *                           "first": {PATH: MODEL}            what its first visit reads
+ *                           "granted": {VISIT: {PATH: MODEL}} visits that have their space
+ *                           "ready": [VISIT]                  of those, what may begin
+ *                           "expected": true                  others say that it will begin
+ *                           }} until it has ended its visits}
  *
  * A folder that is on disk but not in "checkpoints" is the user's own: not counted, never removed.
  */

@@ -73,7 +73,8 @@ enum status stager_open(const json_t *job, struct stager **out, struct err *e)
     const char *folder = json_text(job, "folder", NULL), *user = json_text(job, "user", NULL);
     TRY(mem_zero(&s, 1, sizeof *s, "the stager", e));
     s->job = json_deep_copy(job);
-    ENSURE(s->job && folder && user, ERR_FORMAT, "a job of staging is malformed");
+    s->active = json_object();
+    ENSURE(s->job && s->active && folder && user, ERR_FORMAT, "a job of staging is malformed");
     TRY(read_job(s, e));
     TRY(ledger_open(folder, user, &s->ledger, e));
     *out = s;
@@ -97,6 +98,7 @@ void stager_close(struct stager *s)
     free(s->visits);
     texts_free(&s->leaving);
     json_decref(s->job);
+    json_decref(s->active);
     free(s);
 }
 
@@ -319,6 +321,25 @@ static enum status remove_leaving(struct stager *s, struct err *e)
     return OK;
 }
 
+/* Lets go of what it fetches without having the space for it any more. */
+static enum status drop_unwanted(struct stager *s, struct err *e)
+{
+    bool any = false;
+    for (int64_t i = 0; i < s->n_items; i++) any = any || s->items[i].unwanted;
+    if (!any) return OK;
+    if (s->fetch.pid > 0 && s->items[s->fetching].unwanted) fetch_stop(&s->fetch);
+    s->next = 0;
+    return ledger_update(&s->ledger, stager_unclaim, s, e);
+}
+
+static void tell_held(struct stager *s)
+{
+    if (!s->held || s->told) return;
+    log_info("staging: run.stage_space is taken by other parts of the sweep; the next visit waits "
+             "until they need less");
+    s->told = true;
+}
+
 /* --- from outside --- */
 
 enum status stager_step(struct stager *s, struct err *e)
@@ -328,10 +349,12 @@ enum status stager_step(struct stager *s, struct err *e)
         PASS(end_fetch(s, fault, e));
     else if (s->fetch.pid > 0)
         PASS(measure(s, e));
-    if (clock_seconds() >= s->next) {
+    while (clock_seconds() >= s->next) { /* once more after something was removed */
         s->next = clock_seconds() + often;
         PASS(ledger_update(&s->ledger, stager_arrange, s, e));
         s->begun = true;
+        tell_held(s);
+        PASS(drop_unwanted(s, e));
         PASS(keep_shapes(s, e));
         PASS(remove_leaving(s, e));
     }

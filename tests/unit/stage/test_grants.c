@@ -417,25 +417,25 @@ static void simulate(int64_t worlds, bool staged, bool grows, int64_t deaths, do
 static void parts(void **state)
 {
     (void)state;
-    simulate(40, false, false, 0, 3);
+    simulate(25, false, false, 0, 3);
 }
 
 static void parts_that_die(void **state)
 {
     (void)state;
-    simulate(40, false, false, 3, 4);
+    simulate(25, false, false, 3, 4);
 }
 
 static void sizes_that_nobody_knows(void **state)
 {
     (void)state;
-    simulate(40, false, true, 0, 4);
+    simulate(25, false, true, 0, 4);
 }
 
 static void a_process_that_only_fetches(void **state)
 {
     (void)state;
-    simulate(40, true, false, 2, 4);
+    simulate(25, true, false, 2, 4);
 }
 
 int main(void)

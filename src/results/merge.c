@@ -103,7 +103,7 @@ static enum status scan_journal(struct source *s, struct err *e)
     enum status st = OK;
     json_t *head = NULL, *done = json_object();
     struct view_names without;
-    view_leave_out(VIEW_STATES, NULL, &without);
+    TRY(view_leave_out(VIEW_STATES, NULL, &without, e));
     ENSURE(done, ERR_NOMEM, "out of memory for keys");
     for (int64_t i = 0; i < journal_n(s->journal); i++) {
         TRY(journal_read(s->journal, i, without.name, &head, e));
@@ -114,6 +114,7 @@ static enum status scan_journal(struct source *s, struct err *e)
 done:
     json_decref(head);
     json_decref(done);
+    view_names_free(&without);
     return st;
 }
 

@@ -193,9 +193,13 @@ done:
 enum status results_view_of_journal(struct journal *j, enum view_content content,
                                     struct results_view **out, struct err *e)
 {
+    enum status st = OK;
     struct view_names without;
-    view_leave_out(content, NULL, &without);
-    return read_records(j, &without, content == VIEW_BY_LINE, out, e);
+    TRY(view_leave_out(content, NULL, &without, e));
+    TRY(read_records(j, &without, content == VIEW_BY_LINE, out, e));
+done:
+    view_names_free(&without);
+    return st;
 }
 
 /* Whether a completion adds a prediction that the record lacks. */
@@ -238,7 +242,7 @@ enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum v
     enum status st = OK;
     struct view_names without;
     json_t *record = NULL;
-    view_leave_out(content, NULL, &without);
+    TRY(view_leave_out(content, NULL, &without, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
         TRY(journal_read(j, i, without.name, &record, e));
         if (strcmp(json_text(record, "type", ""), "completion") == 0)
@@ -250,6 +254,7 @@ enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum v
     }
 done:
     json_decref(record);
+    view_names_free(&without);
     return st;
 }
 
@@ -293,11 +298,15 @@ enum status results_is_hdf5(const char *path, bool *is, struct err *e)
 enum status results_view_open(const char *path, enum view_content content, const char *metrics,
                               struct results_view **out, struct err *e)
 {
+    enum status st = OK;
     struct view_names without;
     bool cube;
-    view_leave_out(content, metrics, &without);
-    PASS(results_is_hdf5(path, &cube, e));
-    return cube ? cube_read(path, content, &without, out, e) : open_journal(path, &without, out, e);
+    TRY(view_leave_out(content, metrics, &without, e));
+    TRY(results_is_hdf5(path, &cube, e));
+    TRY(cube ? cube_read(path, content, &without, out, e) : open_journal(path, &without, out, e));
+done:
+    view_names_free(&without);
+    return st;
 }
 
 void results_view_close(struct results_view *v)

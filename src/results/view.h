@@ -19,13 +19,17 @@ MUST_USE enum status view_add_late(struct results_view *v, const json_t *late, s
 
 /* Where in its journal a cube says that it was made. */
 void view_set_mark(struct results_view *v, const struct journal_mark *mark);
-/* Names of members that a view leaves out, wherever they are in a record; NULL after the last.
- * content and metrics: as for results_view_open. */
+/* Names of members that a view leaves out, wherever they are in a record; NULL after the last. The
+ * texts are static. */
 struct view_names {
-    int64_t n;
-    const char *name[240];
+    int64_t n, capacity;
+    const char **name; // (n + 1)
 };
-void view_leave_out(enum view_content content, const char *metrics, struct view_names *names);
+/* content and metrics: as for results_view_open. The caller frees *names, also after a failure.
+ * ERR_NOMEM. */
+MUST_USE enum status view_leave_out(enum view_content content, const char *metrics,
+                                    struct view_names *names, struct err *e);
+void view_names_free(struct view_names *names);
 bool view_leaves_out(const struct view_names *names, const char *name);
 
 /* Reconstructs the records that a cube was made from, without NaN values, because a cube does not

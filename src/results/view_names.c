@@ -1,7 +1,9 @@
 /* What a view leaves out of records. */
 #include "results/kind.h"
 #include "results/view.h"
+#include "util/mem.h"
 #include "util/words.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* What a reader is interested in. */
@@ -68,18 +70,22 @@ static bool wants_name(const struct interest *w, const char *name)
     return false;
 }
 
-static void name_add(struct view_names *names, const char *name)
+static enum status name_add(struct view_names *names, const char *name, struct err *e)
 {
-    if (names->n + 1 < (int64_t)(sizeof names->name / sizeof *names->name))
-        names->name[names->n++] = name;
+    PASS(mem_grow(&names->name, names->n + 1, &names->capacity, sizeof *names->name, e));
+    names->name[names->n++] = name;
+    names->name[names->n] = NULL;
+    return OK;
 }
 
-static void leave_out_fields(const struct interest *w, struct view_names *names)
+static enum status leave_out_fields(const struct interest *w, struct view_names *names,
+                                    struct err *e)
 {
     for (int k = 0; results_kinds[k]; k++)
         for (const struct field *f = results_kinds[k]->fields; f->name; f++)
             if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
-                name_add(names, f->name);
+                PASS(name_add(names, f->name, e));
+    return OK;
 }
 
 /* Whether records have numbers under this name, for each label of their inner axis. */
@@ -93,30 +99,49 @@ static bool has_numbers(const char *name)
 }
 
 /* Labels are known from the plan. */
-static void leave_out_texts(const struct interest *w, struct view_names *names)
+static enum status leave_out_texts(const struct interest *w, struct view_names *names,
+                                   struct err *e)
 {
     static const char *const texts[] = {"host", "path", "utc_start", "utc_end"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) name_add(names, texts[i]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) PASS(name_add(names, texts[i], e));
     const bool numbers = w->content == VIEW_NUMBERS;
     for (int i = 0; results_axes[i]; i++)
-        if (!numbers || !has_numbers(results_axes[i]->name)) name_add(names, results_axes[i]->name);
-    name_add(names, numbers ? "inputs" : "fingerprint");
+        if (!numbers || !has_numbers(results_axes[i]->name))
+            PASS(name_add(names, results_axes[i]->name, e));
+    return name_add(names, numbers ? "inputs" : "fingerprint", e);
 }
 
-void view_leave_out(enum view_content content, const char *metrics, struct view_names *names)
+/* Lists and tables of a kind of result. */
+static enum status leave_out_lists(const struct interest *w, const struct kind *k,
+                                   struct view_names *names, struct err *e)
+{
+    if (k->sequences) PASS(name_add(names, "sequence_loss", e));
+    if (k->tables) PASS(name_add(names, "tables", e));
+    if (k->list) PASS(name_add(names, k->list->name, e));
+    if (k->inner && w->content != VIEW_NUMBERS) PASS(name_add(names, k->inner->plan, e));
+    return OK;
+}
+
+enum status view_leave_out(enum view_content content, const char *metrics, struct view_names *names,
+                           struct err *e)
 {
     const struct interest w = {content, metrics};
     *names = (struct view_names){0};
-    if (content == VIEW_ALL) return;
-    leave_out_fields(&w, names);
-    leave_out_texts(&w, names);
-    for (int k = 0; results_kinds[k]; k++) {
-        const struct kind *kind = results_kinds[k];
-        if (kind->sequences) name_add(names, "sequence_loss");
-        if (kind->tables) name_add(names, "tables");
-        if (kind->list) name_add(names, kind->list->name);
-        if (kind->inner && content != VIEW_NUMBERS) name_add(names, kind->inner->plan);
+    PASS(mem_grow(&names->name, 0, &names->capacity, sizeof *names->name, e));
+    names->name[0] = NULL;
+    if (content != VIEW_ALL) {
+        PASS(leave_out_fields(&w, names, e));
+        PASS(leave_out_texts(&w, names, e));
     }
+    for (int k = 0; results_kinds[k] && content != VIEW_ALL; k++)
+        PASS(leave_out_lists(&w, results_kinds[k], names, e));
+    return OK;
+}
+
+void view_names_free(struct view_names *names)
+{
+    free(names->name);
+    *names = (struct view_names){0};
 }
 
 bool view_leaves_out(const struct view_names *names, const char *name)

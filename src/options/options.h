@@ -46,9 +46,10 @@ struct option {
     int64_t low, high;     /* INT, INTS: range of a value; LIST: of the number of entries */
     int n_special;         /* INT: values outside the range */
     struct option_special special[OPTION_SPECIALS_MAX];
-    double minimum, maximum;          /* REAL, REALS */
-    const char *const *choices;       /* CHOICE: NULL after the last */
-    bool file_only;                   /* no flag */
+    double minimum, maximum;    /* REAL, REALS */
+    const char *const *choices; /* CHOICE: NULL after the last */
+    bool file_only;             /* no flag */
+    bool later; /* results are older than it: in their keys only where it is not the default */
     const char *unset;                /* BOOL: the flag that makes it false; NULL: "no-" + name */
     const struct option_table *table; /* GROUP, KEYS, LIST */
 };

@@ -147,23 +147,19 @@ static bool asks_for(const struct method_entry *m, int64_t bits)
     return false;
 }
 
-/* Options that are younger than results which people have. */
-static bool is_new(const char *key)
-{
-    return strcmp(key, "rotation") == 0 || strcmp(key, "rotation_seed") == 0;
-}
-
 /* The options that concern the method, so that a changed block_size does not change the keys of
- * rtn. New ones only if they are used, so that older results keep their keys. */
+ * rtn. Later ones only if they are used, so that older results keep their keys. */
 static json_t *concerning(const struct method_entry *m, const struct quant_method *method)
 {
     json_t *all = method_entry_to_json(m), *kept = json_object();
     const char *key;
     json_t *value;
+    size_t base;
     json_object_foreach(all, key, value)
     {
         if (!quant_concerns(method, key)) continue;
-        if (!is_new(key) || quant_options_changed(&m->options, key))
+        const struct option *option = options_find(&quant_table, key, &base);
+        if (!option || !option->later || quant_options_changed(&m->options, key))
             json_object_set(kept, key, value);
     }
     json_decref(all);

@@ -76,9 +76,9 @@ static const struct option shared_keys[] = {
         quant_options, rotation, CHOICE,
         "the columns of the weights are mixed before they are quantized, and back after it, by a "
         "Hadamard matrix with random signs (hadamard)",
-        .fallback = "none", .choices = rotations),
+        .fallback = "none", .choices = rotations, .later = true),
     OPTION(quant_options, rotation_seed, INT, "seed of a rotation's signs", .fallback = "0",
-           .low = 0, .high = INT64_MAX),
+           .low = 0, .high = INT64_MAX, .later = true),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 

@@ -382,12 +382,12 @@ static int64_t run_world(int64_t deaths)
 }
 
 /* A checkpoint is fetched at most once for each visit that reads it, and for each user that was
- * killed. A fetch ahead of visits, and one that is broken off as another checkpoint is larger than
- * expected, may be in vain. */
+ * killed. A fetch ahead of visits may be in vain; so may one for each time that a checkpoint turns
+ * out larger than all before it. */
 static void check_fetches(bool staged, bool grows, int64_t *sum)
 {
     for (int64_t c = 0; c < w.n_checkpoints; c++) {
-        const int64_t most = (staged ? 2 : 1) * w.readers[c] + w.deaths + (grows ? w.stalls : 0);
+        const int64_t most = (staged ? 2 : grows ? PIECES : 1) * w.readers[c] + w.deaths + w.stalls;
         sum[0] += w.fetches[c];
         sum[1] += w.readers[c] > 0;
         if (w.fetches[c] > most)

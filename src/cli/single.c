@@ -83,8 +83,7 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
 
 void single_products(struct single *s, const char *word)
 {
-    for (int i = 0; word && products_words[i]; i++)
-        if (strcmp(products_words[i], word) == 0) s->visit.run.products = i;
+    s->visit.run.products = (int)products_of_word(word);
 }
 
 enum status single_run(struct single *s, const char *dir, const char *tokenizer, struct err *e)

@@ -12,6 +12,13 @@
 
 const char *const products_words[] = {"f32", "bf16x3", "bf16x2", "bf16", "auto", NULL};
 
+enum products products_of_word(const char *word)
+{
+    for (int i = 0; word && products_words[i]; i++)
+        if (strcmp(products_words[i], word) == 0) return (enum products)i;
+    return PRODUCTS_F32;
+}
+
 int products_terms(enum products kind)
 {
     static const int terms[] = {[PRODUCTS_BF16X3] = 3, [PRODUCTS_BF16X2] = 2, [PRODUCTS_BF16] = 1};

@@ -24,6 +24,8 @@ enum products {
 };
 /* "f32", "bf16x3", ..., in the order of the enum; NULL after the last. */
 extern const char *const products_words[];
+/* The kind of that word; NULL or none of them: PRODUCTS_F32. */
+enum products products_of_word(const char *word);
 
 /* Terms of an activation; 0: it stays f32. */
 int products_terms(enum products kind);

@@ -20,6 +20,7 @@ struct measured {
     struct visit_cache cache;
     struct checkpoint *checkpoint;
     struct model *model;
+    enum products products; /* not AUTO */
     struct measurement m;
     struct curvature result;
     struct curvature_progress progress;
@@ -71,6 +72,7 @@ static enum status announce(struct measured *m, const char *dir, bool kept, stru
         cost_curvature(&sizes, &tokens, m->request.options.subset, products, kept);
     if (cost_flop(&cost) > worth_measuring) {
         PASS(cost_rates_measure(NULL, &rates, e));
+        cost_rates_choose(&rates, m->products);
         seconds = cost_seconds(&cost, &rates, NULL);
     }
     quantity_time(seconds, time);
@@ -92,6 +94,7 @@ static enum status measure(struct measured *m, char *dir, char *tokenizer, struc
     PASS(linalg_reserve(omp_get_max_threads(), e));
     PASS(weights_open(&visit.weights, NULL, &m->checkpoint, e));
     PASS(model_open(m->checkpoint, &m->model, e));
+    model_set_products(m->model, m->products);
     m->m = (struct measurement){.model = m->model, .group = MPI_COMM_SELF};
     PASS(visit_sequences_get(&m->cache, &visit, &m->data, &m->m.sequences, e));
     PASS(visit_check_ids(m->model, &m->data, m->m.sequences, e));
@@ -277,10 +280,13 @@ static enum status run(struct call *c, struct err *e)
     static const int64_t none = INT64_MIN;
     int64_t probe = none, seed = 0;
     bool json = false;
+    struct arg_choice products = {.words = products_words};
     const struct arg table[] = {
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--probe", ARG_INTEGER, &probe, "SALT", "v'Hv of the signs of that stream"},
         {"--seed", ARG_INTEGER, &seed, "N", "seed of start vectors and probes (0)"},
+        {"--products-in", ARG_CHOICE, &products, "KIND",
+         "how derivatives multiply, as run.products of a sweep (f32)"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &m.data);
@@ -302,6 +308,7 @@ static enum status run(struct call *c, struct err *e)
     m.request.probe = probe != none;
     m.request.salt = (uint64_t)probe;
     m.request.seed = (uint64_t)seed;
+    m.products = products_resolve(products_of_word(products.word));
     TRY(measure(&m, (char *)(uintptr_t)dir, (char *)(uintptr_t)tokenizer, e));
     if (json)
         TRY(print_json(&m, e));

@@ -91,7 +91,8 @@ static const struct option keys[] = {
            "type of hidden states between blocks; bf16 halves their memory and changes results",
            .fallback = "f32", .choices = activations),
     OPTION(run_options, products, CHOICE,
-           "how forward passes multiply: in f32; activations and weights as sums of bf16 numbers, "
+           "how forward passes and derivatives multiply: in f32; activations and weights as sums "
+           "of bf16 numbers, "
            "of f32's accuracy (bf16x3), to about 2^-17 (bf16x2), or rounded to one (bf16); auto: "
            "f32's accuracy by the fastest way of the CPU; bf16x2 and bf16 change results",
            .fallback = "f32", .choices = products_words),

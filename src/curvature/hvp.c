@@ -12,6 +12,7 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
     TRY(mem_zero(&h, 1, sizeof *h, "derivatives", e));
     h->m = m;
     h->s = s;
+    h->products = model_products(m);
     h->chunk = HVP_CHUNK;
     h->slice = hvp_head_slice(m->spec.shape.vocab);
     diff_program(&m->spec, &h->program);
@@ -99,6 +100,12 @@ enum status hvp_apply_layer(struct hvp *h, int64_t layer, int64_t k, const real 
                             real *const *hv, struct err *e)
 {
     return hvp_run(h, layer > 0 ? layer : 0, k, v, hv, NULL, true, NULL, e);
+}
+
+void hvp_multiply(struct hvp *h, enum products kind)
+{
+    hvp_state_close(&h->kept);
+    h->products = kind;
 }
 
 void hvp_move(struct hvp *h, const real *direction, real step)

@@ -99,6 +99,10 @@ MUST_USE enum status hvp_apply(struct hvp *h, int64_t k, const real *const *v, r
 MUST_USE enum status hvp_apply_layer(struct hvp *h, int64_t layer, int64_t k, const real *const *v,
                                      real *const *hv, struct err *e);
 
+/* How all later calls multiply, not AUTO; default: as the model (model_set_products). Products with
+ * weights are of that kind, those of two other matrices of products_of_sums; attention's are in
+ * f32. In the f64 build all are in f64. */
+void hvp_multiply(struct hvp *h, enum products kind);
 /* Moves the weights to the checkpoint's weights + step * direction for all later calls; direction
  * (n) is borrowed; NULL: back to the checkpoint's weights. */
 void hvp_move(struct hvp *h, const real *direction, real step);
@@ -128,6 +132,7 @@ struct hvp_extent {
     bool shared; /* the vectors are distributed over ranks */
     bool kept;   /* hvp_keep */
     enum hvp_subset subset;
+    enum products products; /* hvp_multiply */
 };
 /* Peak memory of a call in bytes, without the vectors and the open model, from shapes alone; chunks
  * have hvp_chunk's default length. */

@@ -35,7 +35,7 @@ static int64_t work(const struct spec *s, const struct hvp_extent *x)
     int64_t tokens = chunk(x);
     int64_t sequences = 1 + x->sequences * tokens / max64(x->tokens, 1);
     int64_t rows = hvp_head_slice(s->shape.vocab).rows;
-    return diff_work_bytes(s, max64(tokens, rows), sequences, x->longest, x->threads);
+    return diff_work_bytes(s, max64(tokens, rows), sequences, x->longest, x->threads, x->products);
 }
 
 /* A block's weights while they are read. */

@@ -3,7 +3,6 @@
  * whole vocabulary, they serve for the sums of the softmax and for the adjoints; else they are
  * computed twice. */
 #include "curvature/hvp_internal.h"
-#include "linalg/matmul.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -196,15 +195,19 @@ static real *rows_in(const struct head *d, real *matrix)
 static void logits(struct head *d)
 {
     const real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]);
-    mat_nt(d->z, d->columns, d->h, d->C, w, d->C, d->n, d->width, d->C, 0);
+    mat_with_weights(&d->c->s->work.products, MAT_NT, d->z, d->columns, d->h, d->C, w, d->C, d->n,
+                     d->width, d->C, false);
 }
 
 static void logit_tangents(struct head *d, const struct probe *p)
 {
     const real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]),
                *v = rows_in(d, p->v.p[OUTER_HEAD]);
-    mat_nt(d->dz, d->columns, p->dh, d->C, w, d->C, d->n, d->width, d->C, 0);
-    if (v) mat_nt(d->dz, d->columns, d->h, d->C, v, d->C, d->n, d->width, d->C, 1);
+    mat_with_weights(&d->c->s->work.products, MAT_NT, d->dz, d->columns, p->dh, d->C, w, d->C, d->n,
+                     d->width, d->C, false);
+    if (v)
+        mat_add_product(&d->c->s->work.products, MAT_NT, d->dz, d->columns, d->h, d->C, v, d->C,
+                        d->n, d->width, d->C);
 }
 
 static void sums_begin(struct head *d)
@@ -267,8 +270,11 @@ static void adjoints(struct head *d)
         if (target >= 0) d->p[i] = p;
     }
     real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]), *sum = rows_in(d, d->sum.p[OUTER_HEAD]);
-    mat_nn(d->gh, C, d->z, N, w, C, d->n, C, d->width, (real)(d->at > 0));
-    if (sum) mat_tn(sum, C, d->z, N, d->h, C, d->width, C, d->n, 1);
+    mat_with_weights(&d->c->s->work.products, MAT_NN, d->gh, C, d->z, N, w, C, d->n, C, d->width,
+                     d->at > 0);
+    if (sum)
+        mat_add_product(&d->c->s->work.products, MAT_TN, sum, C, d->z, N, d->h, C, d->width, C,
+                        d->n);
 }
 
 /* The means of dz over the softmax for a slice with the whole vocabulary, from the adjoint of z. */
@@ -301,11 +307,14 @@ static void adjoint_tangents(struct head *d, const struct probe *p)
     }
     real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]), *v = rows_in(d, p->v.p[OUTER_HEAD]);
     real *hv = rows_in(d, p->hv.p[OUTER_HEAD]);
-    mat_nn(p->dgh, C, d->dz, N, w, C, d->n, C, d->width, (real)(d->at > 0));
-    if (v) mat_nn(p->dgh, C, d->z, N, v, C, d->n, C, d->width, 1);
+    mat_with_weights(&d->c->s->work.products, MAT_NN, p->dgh, C, d->dz, N, w, C, d->n, C, d->width,
+                     d->at > 0);
+    if (v)
+        mat_add_product(&d->c->s->work.products, MAT_NN, p->dgh, C, d->z, N, v, C, d->n, C,
+                        d->width);
     if (!hv) return;
-    mat_tn(hv, C, d->dz, N, d->h, C, d->width, C, d->n, 1);
-    mat_tn(hv, C, d->z, N, p->dh, C, d->width, C, d->n, 1);
+    mat_add_product(&d->c->s->work.products, MAT_TN, hv, C, d->dz, N, d->h, C, d->width, C, d->n);
+    mat_add_product(&d->c->s->work.products, MAT_TN, hv, C, d->z, N, p->dh, C, d->width, C, d->n);
 }
 
 /* --- the current positions --- */
@@ -383,6 +392,7 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
         norm_forward(&d, NULL);
         sums_begin(&d);
         (d.once ? whole_vocabulary : sliced_vocabulary)(&d);
+        TRY(mat_work_check(&c->s->work.products, e));
     }
     c->loss /= (double)c->h->total;
 done:

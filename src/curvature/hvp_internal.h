@@ -23,6 +23,7 @@ struct hvp_entry {
 struct hvp {
     const struct model *m;
     const struct sequences *s;
+    enum products products;
     int64_t n, n_tensors, scored, total;
 
     /* The subset's tensors in the vector's order, and the same by layer: those of layer l are

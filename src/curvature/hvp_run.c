@@ -102,6 +102,7 @@ static enum status one_layer(struct hvp_call *r, int64_t at, bool back, struct e
     PASS(diff_weights_load(h->m, at, &along, h->step, &l.w, e));
     (back ? layer_backward : layer_forward)(r, &l);
     diff_weights_free(&l.w);
+    PASS(mat_work_check(&r->s->work.products, e));
     if (back) PASS(hvp_reduce(h, &r->b, at, e));
     if (touched && h->moved)
         h->moved(h->watcher, (double)(r->b.k > 1 ? r->b.k : 1) / (2 * (double)r->s->L));

@@ -65,7 +65,7 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
     TRY(cut(s, h, e));
     TRY(hvp_outer_load(h, &s->outer, e));
     TRY(diff_work_init(&s->work, h->m, max64(s->max_tokens, h->slice.rows), s->max_sequences,
-                       s->longest, e));
+                       s->longest, h->products, e));
     TRY(mem_alloc(&s->x, s->levels * TC, sizeof(real), "inputs of the blocks", e));
     TRY(mem_alloc(&s->dx, s->k * s->levels * TC, sizeof(real), "tangents of the blocks' inputs",
                   e));

@@ -166,8 +166,7 @@ static enum status open_state(struct part_context *c, struct err *e)
 {
     struct state *p = c->state[PART_CURVATURE];
     p->began = clock_seconds();
-    return visit_fingerprint(c->group->comm, &c->visit->run, true, PRODUCTS_F32, &p->fingerprint,
-                             e);
+    return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, &p->fingerprint, e);
 }
 
 static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,

@@ -212,6 +212,7 @@ enum status measurement_fit(struct measurement *m, const struct part *part, cons
     const struct memory_after after = {.sizes = &sizes,
                                        .threads = threads,
                                        .ranks = m->size,
+                                       .products = model_products(m->model),
                                        .tokens = memory_sequences_of(&m->mine),
                                        .variants = variants,
                                        .base = memory_base_now(&sizes, threads),

@@ -14,7 +14,15 @@
 struct losses {
     const struct visit_group *group;
     const struct sequences *tokens;
+    enum products products; /* of the visit */
 };
+
+/* Losses whose difference is wanted. One term errs by up to 5e-4 of a loss, which is as much as
+ * eight bits change it (docs/math/products.md). */
+static enum products kind_of_losses(enum products kind)
+{
+    return kind == PRODUCTS_BF16 ? PRODUCTS_F32 : kind;
+}
 
 /* delta = the weights of h minus w. Not collective. */
 static enum status find_change(struct hvp *h, const float *w, float *delta, struct err *e)
@@ -34,6 +42,7 @@ static enum status loss_of_model(const struct losses *of, const struct model *mo
     enum status st = OK;
     struct measurement m = {.model = model, .sequences = of->tokens, .group = of->group->comm};
     TRY(measurement_open(&m, HVP_QUANTIZED, e));
+    hvp_multiply(m.h, kind_of_losses(of->products));
     st = hvp_loss(m.h, loss, e);
     if (st == OK && delta) st = find_change(m.h, w, delta, e);
     TRY(measurement_end(&m, st, e));
@@ -146,7 +155,9 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     m->s->planned = fit.bytes;
     share_work(m, wanted, fit.kept);
     m->k = -group_max(g, -fit.together);
+    hvp_multiply(m->base.h, kind_of_losses(m->losses.products));
     PASS(measurement_end(&m->base, hvp_loss(m->base.h, &m->loss, e), e));
+    hvp_multiply(m->base.h, m->losses.products);
     pace_step(m->s->context->pace, m->share_pass);
     PASS(check_loss(m->loss, "model", e));
     if (m->s->task->depth == SECOND_ORDER_NONE) return OK;
@@ -292,8 +303,9 @@ static enum status measure(struct second_order *s, struct err *e)
 {
     enum status st = OK;
     const struct part_context *c = s->context;
-    struct measuring w = {
-        .s = s, .losses = {.group = s->group}, .diagonal = s->task->depth == SECOND_ORDER_LAYERS};
+    struct measuring w = {.s = s,
+                          .losses = {.group = s->group, .products = c->products},
+                          .diagonal = s->task->depth == SECOND_ORDER_LAYERS};
     int64_t *which = NULL, n = 0;
     TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
     for (int64_t i = 0; i < s->n; i++)
@@ -337,7 +349,7 @@ static enum status measure_checkpoint(const struct second_order *s, struct criti
                                       struct err *e)
 {
     enum status st = OK;
-    struct losses losses = {.group = s->group};
+    struct losses losses = {.group = s->group, .products = s->context->products};
     const struct critical_loss along = {loss_of, &losses};
     struct checkpoint *previous = NULL;
     double loss;

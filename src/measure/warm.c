@@ -126,6 +126,7 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
     st = weights_open(&w->task->before[i].weights, NULL, &checkpoint, e);
     if (st == OK) st = model_open(checkpoint, &model, e);
     TRY(err_agree(like->group, st, e));
+    model_set_products(model, model_products(like->model));
     m.model = model;
     TRY(measurement_open(&m, (enum hvp_subset)request.options.subset, e));
     ENSURE(hvp_n(m.h) == hvp_n(like->h), ERR_SHAPE, "warm start: %s has %lld parameters, %s %lld",

@@ -260,10 +260,10 @@ static const double reached[COST_PHASE_N] = {
 
 static double phase_rate(const struct cost_rates *r, int phase)
 {
-    const double own[COST_PHASE_N] = {[COST_FACTOR] = r->dgemm,
-                                      [COST_FORWARD] = r->forward,
-                                      [COST_HEAD] = r->forward,
-                                      [COST_HESSIAN] = r->gram};
+    const double own[COST_PHASE_N] = {
+        [COST_FACTOR] = r->dgemm,          [COST_FORWARD] = r->forward,
+        [COST_HEAD] = r->forward,          [COST_HESSIAN] = r->gram,
+        [COST_CURVATURE] = r->derivatives, [COST_SECOND_ORDER] = r->derivatives};
     return own[phase] > 0 ? own[phase] : r->sgemm;
 }
 
@@ -286,6 +286,7 @@ struct cost_rates cost_rates_of(double sgemm, double dgemm, double bf16)
                            .bf16 = bf16,
                            .forward = sgemm,
                            .gram = sgemm,
+                           .derivatives = sgemm,
                            .read = 1e9,
                            .measured = true};
     for (int i = 0; i < COST_PHASE_N; i++) r.correction[i] = 1;
@@ -297,12 +298,15 @@ static double rate_of(const struct cost_rates *r, enum products kind)
     return kind == PRODUCTS_F32 ? r->sgemm : r->bf16 / products_pairs(kind);
 }
 
+/* About half of the products of derivatives are with weights, the others as in Gram sums
+ * (docs/math/hvp.md). */
 void cost_rates_choose(struct cost_rates *r, enum products kind)
 {
     const enum products resolved = products_resolve(kind);
     if (!r->measured) return;
     r->forward = rate_of(r, resolved);
     r->gram = rate_of(r, products_of_sums(resolved));
+    r->derivatives = 2 / (1 / r->forward + 1 / r->gram);
 }
 
 struct cost_rates cost_rates_given(double gflops)

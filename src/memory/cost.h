@@ -68,9 +68,10 @@ struct cost cost_second_order_cell(const struct model_sizes *m, const struct cos
                                    int depth, bool critical, bool kept);
 
 struct cost_rates {
-    double sgemm, dgemm;             /* FLOP/s per worker */
-    double bf16;                     /* FLOP/s of products of bf16 numbers */
-    double forward, gram;            /* of forward products and of Gram sums, counted as in f32 */
+    double sgemm, dgemm; /* FLOP/s per worker */
+    double bf16;         /* FLOP/s of products of bf16 numbers */
+    /* Of forward products, Gram sums and derivatives' products, counted as in f32. */
+    double forward, gram, derivatives;
     double read;                     /* bytes/s */
     double correction[COST_PHASE_N]; /* measured / expected seconds; 1: not measured */
     bool measured;                   /* whether sgemm and dgemm are measured */
@@ -78,8 +79,9 @@ struct cost_rates {
 /* Measured rates, in FLOP/s, bf16 being that of products of bf16 numbers. All products are in f32
  * until cost_rates_choose. */
 struct cost_rates cost_rates_of(double sgemm, double dgemm, double bf16);
-/* Sets the rates of forward products of this kind and of the Gram sums beside them. Of the weights
- * most are quantized ones, which are not exact in bf16. Does nothing to rates that are given. */
+/* Sets the rates of forward products of this kind, and of the Gram sums and derivatives beside
+ * them. Of the weights most are quantized ones, which are not exact in bf16. Does nothing to rates
+ * that are given. */
 void cost_rates_choose(struct cost_rates *r, enum products kind);
 /* Rates of a machine that reaches `gflops` GFLOP/s in f32, in which everything is multiplied. */
 struct cost_rates cost_rates_given(double gflops);

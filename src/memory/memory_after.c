@@ -12,7 +12,8 @@ static struct hvp_bytes calls_of(const struct memory_after *a, enum hvp_subset s
                                  .threads = a->threads,
                                  .shared = a->ranks > 1,
                                  .kept = kept,
-                                 .subset = subset};
+                                 .subset = subset,
+                                 .products = a->products};
     hvp_bytes_of(&a->sizes->spec, &x, &calls);
     return calls;
 }

@@ -3,11 +3,13 @@
  * by running visits. */
 #pragma once
 #include "config/curvature_options.h"
+#include "linalg/products.h"
 #include "memory/memory.h"
 
 struct memory_after {
     const struct model_sizes *sizes;
     int64_t threads, ranks;         /* ranks: of the group, which share the vectors */
+    enum products products;         /* of the derivatives; not AUTO */
     struct memory_sequences tokens; /* of this rank */
     int64_t variants;               /* predicted by second order */
     int64_t base;                   /* bytes of the process, see memory_base */

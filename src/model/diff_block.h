@@ -8,6 +8,7 @@
  * A lane is one set of the buffers for the tokens of a chunk: the values, the tangents, the
  * adjoints, or the tangents of the adjoints. */
 #pragma once
+#include "linalg/mat_products.h"
 #include "model/model_internal.h"
 #include "tensor/diff.h"
 #include "tensor/real.h"
@@ -105,15 +106,17 @@ struct diff_work {
     int64_t keys;       /* that the queries of a tile see, at most */
     int64_t longest;    /* tokens of the longest sequence */
     int threads;
+    struct mat_work products;
 };
-/* For chunks of at most that many tokens and sequences, none longer than `longest`. ERR_NOMEM;
- * ERR_FORMAT: config.json. */
+/* For chunks of at most that many tokens and sequences, none longer than `longest`, and products of
+ * this kind. ERR_NOMEM; ERR_FORMAT: config.json. */
 MUST_USE enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t tokens,
-                                    int64_t sequences, int64_t longest, struct err *e);
+                                    int64_t sequences, int64_t longest, enum products kind,
+                                    struct err *e);
 void diff_work_free(struct diff_work *w);
-/* Bytes that diff_work_init allocates on so many threads. */
+/* Bytes that it and the products of this kind allocate on so many threads. */
 int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences, int64_t longest,
-                        int64_t threads);
+                        int64_t threads, enum products kind);
 /* Sets the current chunk: n sequences, sequence i being rows first[i] to first[i + 1], first[0] =
  * 0; `first` is borrowed. */
 void diff_work_cut(struct diff_work *w, const int64_t *first, int64_t n);

@@ -1,5 +1,4 @@
 /* Derivatives of the linear layers of a stage, whose outputs lie side by side in a row. */
-#include "linalg/matmul.h"
 #include "model/diff_ops.h"
 #include "tensor/row.h"
 
@@ -40,7 +39,8 @@ struct wiring {
 static void value(const struct diff_op *op, const struct diff_pass *p, struct wiring l)
 {
     real *y = p->value->b[op->y] + l.column;
-    mat_nt(y, l.ld, p->value->b[op->a], l.c, p->w->weight[l.k], l.c, l.T, l.n, l.c, 0);
+    mat_with_weights(&p->work->products, MAT_NT, y, l.ld, p->value->b[op->a], l.c,
+                     p->w->weight[l.k], l.c, l.T, l.n, l.c, false);
     add_bias(p, y, l.ld, p->w->bias[l.k], l.n);
 }
 
@@ -48,8 +48,9 @@ static void tangent(const struct diff_op *op, const struct diff_pass *p, struct 
 {
     const real *x = p->value->b[op->a], *dx = p->tangent->b[op->a], *v = p->v->weight[l.k];
     real *y = p->tangent->b[op->y] + l.column;
-    mat_nt(y, l.ld, dx, l.c, p->w->weight[l.k], l.c, l.T, l.n, l.c, 0);
-    if (v) mat_nt(y, l.ld, x, l.c, v, l.c, l.T, l.n, l.c, 1);
+    mat_with_weights(&p->work->products, MAT_NT, y, l.ld, dx, l.c, p->w->weight[l.k], l.c, l.T, l.n,
+                     l.c, false);
+    if (v) mat_add_product(&p->work->products, MAT_NT, y, l.ld, x, l.c, v, l.c, l.T, l.n, l.c);
     add_bias(p, y, l.ld, p->v->bias[l.k], l.n);
 }
 
@@ -57,9 +58,12 @@ static void adjoint(const struct diff_op *op, const struct diff_pass *p, struct 
 {
     const real *x = p->value->b[op->a], *gy = p->adjoint->b[op->y] + l.column;
     real *gx = p->adjoint->b[op->a];
-    mat_nn(gx, l.c, gy, l.ld, p->w->weight[l.k], l.c, l.T, l.c, l.n, op->add_a || l.column > 0);
+    mat_with_weights(&p->work->products, MAT_NN, gx, l.c, gy, l.ld, p->w->weight[l.k], l.c, l.T,
+                     l.c, l.n, op->add_a || l.column > 0);
     if (!p->g) return;
-    if (p->g->weight[l.k]) mat_tn(p->g->weight[l.k], l.c, gy, l.ld, x, l.c, l.n, l.c, l.T, 1);
+    if (p->g->weight[l.k])
+        mat_add_product(&p->work->products, MAT_TN, p->g->weight[l.k], l.c, gy, l.ld, x, l.c, l.n,
+                        l.c, l.T);
     if (p->g->bias[l.k]) add_columns(p->g->bias[l.k], gy, l.ld, l.T, l.n, p->work->threads);
 }
 
@@ -69,10 +73,11 @@ static void adjoint_tangent(const struct diff_op *op, const struct diff_pass *p,
     const real *gy = p->adjoint->b[op->y] + l.column;
     const real *dgy = p->adjoint_tangent->b[op->y] + l.column;
     real *dgx = p->adjoint_tangent->b[op->a], *g = p->g->weight[l.k];
-    mat_nn(dgx, l.c, dgy, l.ld, p->w->weight[l.k], l.c, l.T, l.c, l.n, op->add_a || l.column > 0);
-    if (v) mat_nn(dgx, l.c, gy, l.ld, v, l.c, l.T, l.c, l.n, 1);
-    if (g) mat_tn(g, l.c, dgy, l.ld, x, l.c, l.n, l.c, l.T, 1);
-    if (g) mat_tn(g, l.c, gy, l.ld, dx, l.c, l.n, l.c, l.T, 1);
+    mat_with_weights(&p->work->products, MAT_NN, dgx, l.c, dgy, l.ld, p->w->weight[l.k], l.c, l.T,
+                     l.c, l.n, op->add_a || l.column > 0);
+    if (v) mat_add_product(&p->work->products, MAT_NN, dgx, l.c, gy, l.ld, v, l.c, l.T, l.c, l.n);
+    if (g) mat_add_product(&p->work->products, MAT_TN, g, l.c, dgy, l.ld, x, l.c, l.n, l.c, l.T);
+    if (g) mat_add_product(&p->work->products, MAT_TN, g, l.c, gy, l.ld, dx, l.c, l.n, l.c, l.T);
     if (p->g->bias[l.k]) add_columns(p->g->bias[l.k], dgy, l.ld, l.T, l.n, p->work->threads);
 }
 

@@ -69,18 +69,30 @@ static int64_t tiles_max(int64_t tokens, int64_t sequences)
     return tokens / ROW_TILE + sequences;
 }
 
+/* Elements of the largest factor of a product: weights, or activations or logits of all tokens. */
+static int64_t factor_max(const struct spec *s, int64_t tokens)
+{
+    struct diff_program p;
+    int64_t most = s->shape.vocab * max64(s->shape.hidden, tokens);
+    diff_program(s, &p);
+    for (int i = 0; i < DIFF_BUFFERS; i++) most = max64(most, p.width[i] * tokens);
+    for (int i = 0; i < p.n_linears; i++) most = max64(most, p.linear[i].rows * p.linear[i].cols);
+    return most;
+}
+
 int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences, int64_t longest,
-                        int64_t threads)
+                        int64_t threads, enum products kind)
 {
     int64_t width = partial_width(&s->shape), tiles = tiles_max(tokens, sequences);
     int64_t numbers = 2 * longest * s->n_ropes * s->rope[0].half + 2 * width + tiles * 2 * width +
                       threads * 4 * QUERY_TILE * keys_max(s, longest);
     return numbers * (int64_t)sizeof(real) +
-           tiles * (int64_t)(sizeof(struct tile) + 4 * sizeof(double));
+           tiles * (int64_t)(sizeof(struct tile) + 4 * sizeof(double)) +
+           mat_work_bytes(kind, factor_max(s, tokens), threads);
 }
 
 enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t tokens,
-                           int64_t sequences, int64_t longest, struct err *e)
+                           int64_t sequences, int64_t longest, enum products kind, struct err *e)
 {
     enum status st = OK;
     const struct model_shape *n = &m->spec.shape;
@@ -101,6 +113,7 @@ enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t t
     TRY(mem_alloc(&w->scalars, w->max_tiles * 4, sizeof(double), "partial sums", e));
     TRY(mem_alloc(&w->scores, (int64_t)w->threads * 4 * QUERY_TILE * w->keys, sizeof(real),
                   "attention scores", e));
+    TRY(mat_work_open(&w->products, kind, factor_max(&m->spec, tokens), w->threads, e));
     for (int64_t i = 0; i < w->partial_width; i++) w->ones[i] = 1;
     TRY(diff_angles(m, longest, w->cosine, w->sine, e));
 done:
@@ -118,6 +131,7 @@ void diff_work_free(struct diff_work *w)
     free(w->zeros);
     free(w->scalars);
     free(w->scores);
+    mat_work_close(&w->products);
     memset(w, 0, sizeof *w);
 }
 

@@ -327,11 +327,12 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     bool warm = p->sweep->curvature.warm_start;
     const struct plan_checkpoint *before = plan_before(p, c);
     if (of->curvature)
-        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*}", "schema", KEY_SCHEMA,
-                                  "model", m->name, "checkpoint", m->rows[row].checkpoint,
-                                  "tokenizer", tokenizer, "curvature", of->curvature, "after",
-                                  warm ? before ? before->curvature_key : "" : NULL, "recipe",
-                                  made),
+        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*}", "schema",
+                                  KEY_SCHEMA, "model", m->name, "checkpoint",
+                                  m->rows[row].checkpoint, "tokenizer", tokenizer, "curvature",
+                                  of->curvature, "after",
+                                  warm ? before ? before->curvature_key : "" : NULL, "products",
+                                  plan_products(p->sweep), "recipe", made),
                         c->curvature_key, e));
     TRY(movement_key(p, c, made, c->movement_key, e));
     if (p->n_accuracies)

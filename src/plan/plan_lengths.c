@@ -104,8 +104,9 @@ static enum status make_second_order(struct plan *p, int64_t model, struct err *
     json_t *text;
     TRY(plan_curvature_data(p, model, &data, e));
     TRY(plan_data_identity(p, model, &data, &text, e));
-    TRY(plan_digest(json_pack("{s:i, s:i, s:b, s:o}", "schema", 1, "depth", c->second_order,
-                              "critical", c->critical, "data", text),
+    TRY(plan_digest(json_pack("{s:i, s:i, s:b, s:o, s:s*}", "schema", 1, "depth", c->second_order,
+                              "critical", c->critical, "data", text, "products",
+                              plan_products(p->sweep)),
                     p->lengths[model].second_order, e));
 done:
     options_free(&data_table, &data);

@@ -73,6 +73,8 @@ static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t 
     const bool alone = part->in_fixed_order && p->sweep->run.reproducible;
     struct memory_after after = {.sizes = &p->costs.models[model].sizes,
                                  .threads = rank->threads,
+                                 .products =
+                                     products_resolve((enum products)p->sweep->run.products),
                                  .ranks = alone ? 1 : max64(rank->ranks, 1),
                                  .variants = n,
                                  .base = base,

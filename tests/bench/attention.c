@@ -48,7 +48,7 @@ static void setting_open(struct setting *o, bool window, int64_t n, int64_t leng
     float *x = noise(o->tokens * o->acts.inner_width, 1);
     memcpy(o->acts.inner, x, (size_t)(o->tokens * o->acts.inner_width) * sizeof *x);
     acts_cut(&o->acts, &o->s, 0, n, TOKEN_TILE);
-    must(diff_work_init(&o->work, model, o->tokens, n, length, &e), &e);
+    must(diff_work_init(&o->work, model, o->tokens, n, length, PRODUCTS_F32, &e), &e);
     diff_work_cut(&o->work, o->s.offset, n);
     for (int i = 0; i < DIFF_FORMS; i++) {
         struct diff_lane *l = &o->lane[i];
@@ -115,9 +115,9 @@ static void print(int64_t length, const double best[FORMS][CASES])
                best[i][FULL] / best[i][WINDOW]);
     printf("scratch arrays of the derivatives, MiB: windows only %.1f, %.0f short sequences %.1f, "
            "with full attention %.1f\n",
-           (double)diff_work_bytes(&windows.spec, length, 1, length, 1) / mib, n,
-           (double)diff_work_bytes(s, length, (int64_t)n, s->window, 1) / mib,
-           (double)diff_work_bytes(s, length, 1, length, 1) / mib);
+           (double)diff_work_bytes(&windows.spec, length, 1, length, 1, PRODUCTS_F32) / mib, n,
+           (double)diff_work_bytes(s, length, (int64_t)n, s->window, 1, PRODUCTS_F32) / mib,
+           (double)diff_work_bytes(s, length, 1, length, 1, PRODUCTS_F32) / mib);
 }
 
 int main(int argc, char **argv)

@@ -3,8 +3,9 @@
  *
  * usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES [COLUMNS [ROWS]]]]
  * ROUNDS 0: only one product and its peak memory. COLUMNS, ROWS: the head's slices of the
- * vocabulary and of positions, instead of its own. Prints one JSON object; times are the minimum
- * over the rounds, in seconds. */
+ * vocabulary and of positions, instead of its own. QTRAJ_BENCH_PRODUCTS in the environment: the
+ * kind of the derivatives' products; forward passes stay in f32. Prints one JSON object; times are
+ * the minimum over the rounds, in seconds. */
 #include "curvature/hvp.h"
 #include "bench.h"
 #include "curvature/hvp_internal.h"
@@ -18,6 +19,7 @@ struct bench {
     struct sequences s;
     struct hvp *h;
     int64_t probes;
+    enum products kind;
     float **v, **hv;
 };
 
@@ -34,6 +36,7 @@ static enum status forward(struct bench *b, struct err *e)
     TRY(mem_alloc(&x, T * m->hidden, sizeof *x, "hidden states", e));
     TRY(model_acts_init(b->model, T < 2048 ? T : 2048, &a, e));
     TRY(scores_init(&scores, b->s.n, e));
+    model_set_products(b->model, PRODUCTS_F32);
     TRY(model_embed(b->model, &b->s, x, e));
     for (int64_t layer = 0; layer < m->layers; layer++) {
         TRY(model_block_load(b->model, layer, &block, e));
@@ -43,6 +46,7 @@ static enum status forward(struct bench *b, struct err *e)
     TRY(head_text_spans(&b->s, &spans, e));
     TRY(head_score(b->model, spans, b->s.n, &(const float *){x}, 1, &scores, e));
 done:
+    model_set_products(b->model, b->kind);
     free(spans);
     scores_free(&scores);
     model_acts_free(&a);
@@ -101,6 +105,8 @@ static enum status start(struct bench *b, const char *dir, int64_t n, int64_t le
     enum status st = OK;
     TRY(checkpoint_open(dir, &b->checkpoint, e));
     TRY(model_open(b->checkpoint, &b->model, e));
+    b->kind = products_resolve(products_of_word(getenv("QTRAJ_BENCH_PRODUCTS")));
+    model_set_products(b->model, b->kind);
     TRY(sequences_init(&b->s, n, n * length, 0, e));
     for (int64_t i = 0; i <= n; i++) b->s.offset[i] = i * length;
     for (int64_t t = 0; t < n * length; t++)
@@ -128,8 +134,10 @@ static double peak(void)
 static void print(const struct bench *b, int rounds, const double best[WHAT_N])
 {
     int64_t n = hvp_n(b->h);
-    printf("{\"parameters\": %lld, \"tokens\": %lld, \"vector_mib\": %.0f, \"peak_mib\": %.0f",
-           (long long)n, (long long)b->s.offset[b->s.n], (double)n * 4 / 0x1p20, peak());
+    printf("{\"products\": \"%s\", \"parameters\": %lld, \"tokens\": %lld, \"vector_mib\": %.0f, "
+           "\"peak_mib\": %.0f",
+           products_words[b->kind], (long long)n, (long long)b->s.offset[b->s.n],
+           (double)n * 4 / 0x1p20, peak());
     for (int i = 0; i < WHAT_N && rounds > 0; i++) printf(", \"%s\": %.3f", what[i].name, best[i]);
     for (int i = GRADIENT; i < WHAT_N && rounds > 0; i++)
         printf(", \"forwards_%s\": %.2f", what[i].name,

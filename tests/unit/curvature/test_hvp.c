@@ -134,6 +134,81 @@ static void product_in_slices(void **state)
     check_products(*state, true, 1);
 }
 
+#ifndef QTRAJ_REAL_F64
+/* Largest errors with products in bf16 terms: of a part of the gradient and of Hv relative to that
+ * part's norm (at least a thousandth of the whole), and of v'Hv relative to |v| |Hv|. Those of f32
+ * for bf16x3; docs/math/products.md has the measured ones. */
+static const struct kind {
+    enum products products;
+    double gradient, product, along;
+} kinds[] = {{PRODUCTS_BF16X3, 1e-4, 1e-4, 1e-4},
+             {PRODUCTS_BF16X2, 1e-4, 2e-4, 1e-6},
+             {PRODUCTS_BF16, 6e-2, 6e-2, 1e-3}};
+
+/* The largest error of norms that are within check_norms' tolerance in f32. */
+static double norms_apart(const struct hvp_fixture *f, const real *x, const char *answer)
+{
+    double *norms = hvp_answer(f, answer, NULL), whole = norm(f->n, x), apart = 0;
+    for (int64_t i = 0; i < hvp_n_tensors(f->h); i++) {
+        const struct hvp_tensor *t = hvp_tensor(f->h, i);
+        const double d = fabs(norm(t->elements, x + t->offset) - norms[i]);
+        apart = fmax(apart, d / fmax(norms[i], 1e-3 * whole));
+    }
+    free(norms);
+    return apart;
+}
+
+/* The distance of the stored elements from their references, relative to the norm of these. */
+static double elements_apart(const struct hvp_fixture *f, const real *x, const char *prefix)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < hvp_n_tensors(f->h); i++) {
+        const struct hvp_tensor *t = hvp_tensor(f->h, i);
+        char name[300];
+        int64_t n;
+        snprintf(name, sizeof name, "%s.%s", prefix, t->name);
+        double *want = hvp_answer(f, name, &n), apart = 0, whole = 0;
+        for (int64_t k = 0; want && k < n; k++) {
+            const double d = (double)x[t->offset + k] - want[k];
+            apart += d * d, whole += want[k] * want[k];
+        }
+        if (whole > 0) largest = fmax(largest, sqrt(apart / whole));
+        free(want);
+    }
+    return largest;
+}
+
+static void check_kind(const char *name, const struct kind *kind)
+{
+    struct hvp_fixture f;
+    open_answered(&f, name, "vhv");
+    hvp_multiply(f.h, kind->products);
+    real *v = hvp_vector(&f), *hv = hvp_vector(&f);
+    double *vhv = hvp_answer(&f, "vhv", NULL);
+    OK_OR_FAIL(hvp_gradient(f.h, hv, NULL, e));
+    const double g = fmax(norms_apart(&f, hv, "grad_norms"), elements_apart(&f, hv, "grad"));
+    hvp_probe(&f, 0, v);
+    OK_OR_FAIL(hvp_apply(f.h, 1, (const real *const[]){v}, &hv, e));
+    const double p = fmax(norms_apart(&f, hv, "hv_norms"), elements_apart(&f, hv, "hv"));
+    const double along = fabs(dot(f.n, v, hv) - vhv[0]) / (norm(f.n, v) * norm(f.n, hv));
+    printf("%-20s %-6s gradient %.1e  Hv %.1e  v'Hv %.1e\n", name, products_words[kind->products],
+           g, p, along);
+    assert_true(g <= kind->gradient);
+    assert_true(p <= kind->product);
+    assert_true(along <= kind->along);
+    if (kind->products == PRODUCTS_BF16) assert_true(g > 1e-3); /* it is not f32 by mistake */
+    free(v);
+    free(hv);
+    free(vhv);
+    hvp_fixture_close(&f);
+}
+
+static void product_in_terms(void **state)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) check_kind(*state, &kinds[i]);
+}
+#endif
+
 static void add_up(void *sum, double products)
 {
     *(double *)sum += products;
@@ -170,12 +245,15 @@ static void watched(void **state)
 int main(void)
 {
     linalg_setup();
-    struct CMUnitTest tests[4 * FIXTURES_N + 1];
+    struct CMUnitTest tests[5 * FIXTURES_N + 1];
     size_t n = 0;
     EACH_FIXTURE(tests, n, gradient)
     EACH_FIXTURE(tests, n, product)
     EACH_FIXTURE(tests, n, gradient_in_slices)
     EACH_FIXTURE(tests, n, product_in_slices)
+#ifndef QTRAJ_REAL_F64
+    EACH_FIXTURE(tests, n, product_in_terms)
+#endif
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(watched);
     return _cmocka_run_group_tests("hvp", tests, n, NULL, NULL);
 }

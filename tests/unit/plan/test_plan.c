@@ -109,6 +109,32 @@ static void keys_survive_a_larger_sweep(void **state)
     assert_true(same_key("models[0].averages=[{name: lawa, window: 2}]", NULL, GPTQ));
 }
 
+/* Curvature's key, and the settings of the second order, which complete a cell. */
+static void check_derivatives_keys(const char *products, bool same)
+{
+    static const char *const asked = "curvature={sharpness: lanczos, second_order: total}";
+    struct made plain, other;
+    make(&plain, asked, NULL);
+    make(&other, asked, products);
+    assert_int_equal(strlen(plain.plan.checkpoints[0].curvature_key), HASH_HEX - 1);
+    assert_true(same == (strcmp(plain.plan.checkpoints[0].curvature_key,
+                                other.plan.checkpoints[0].curvature_key) == 0));
+    assert_true(same == (strcmp(plain.plan.lengths[0].second_order,
+                                other.plan.lengths[0].second_order) == 0));
+    drop(&plain);
+    drop(&other);
+}
+
+static void keys_of_derivatives_follow_their_products(void **state)
+{
+    (void)state;
+    check_derivatives_keys("run.products=f32", true);
+    check_derivatives_keys("run.products=bf16x3", true);
+    check_derivatives_keys("run.products=auto", true);
+    check_derivatives_keys("run.products=bf16x2", false);
+    check_derivatives_keys("run.products=bf16", false);
+}
+
 static void keys_follow_what_a_number_depends_on(void **state)
 {
     (void)state;
@@ -534,6 +560,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_survive_a_larger_sweep),
         cmocka_unit_test(keys_follow_what_a_number_depends_on),
+        cmocka_unit_test(keys_of_derivatives_follow_their_products),
         cmocka_unit_test(keys_of_curvature),
         cmocka_unit_test(keys_of_movement),
         cmocka_unit_test(keys_follow_the_text),

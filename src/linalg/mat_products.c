@@ -13,27 +13,27 @@
  * little beside the product with the other. They are constants, so that the bits depend on the
  * shapes alone. */
 enum { TILE = 256, DEPTH = 4096, BLOCK = 1 << 22 };
-/* Rows that are turned at a time: a cache line of f32 numbers. A strip of them is at most a tile.
- */
-enum { STRIP = 16 };
-_Static_assert(STRIP *DEPTH <= TILE * TILE, "a strip does not fit a tile's buffer");
+/* Rows and terms of a factor that one thread turns at a time: whole cache lines on both sides, and
+ * at most a tile. */
+enum { STRIP = 64, RUN = 1024, LINE = 16 };
+_Static_assert(STRIP *RUN <= TILE * TILE, "a strip does not fit a tile's buffer");
 
 static enum products real_kind(enum products kind)
 {
     return sizeof(real) == sizeof(float) ? kind : PRODUCTS_F32;
 }
 
-enum status mat_work_open(struct mat_work *w, enum products kind, int64_t largest, int64_t threads,
-                          struct err *e)
+enum status mat_work_open(struct mat_work *w, enum products kind, struct mat_largest largest,
+                          int64_t threads, struct err *e)
 {
-    const int64_t block = min64(largest, BLOCK);
+    const int64_t left = min64(largest.left, BLOCK), right = min64(largest.right, BLOCK);
     memset(w, 0, sizeof *w);
     w->of_weights = real_kind(kind);
     w->of_sums = products_of_sums(w->of_weights);
     w->threads = threads;
     if (w->of_weights == PRODUCTS_F32) return OK;
-    PASS(mem_alloc(&w->right, block, sizeof *w->right, "a factor", e));
-    PASS(mem_alloc(&w->left, products_terms(w->of_weights) * block, sizeof *w->left,
+    PASS(mem_alloc(&w->right, right, sizeof *w->right, "a factor", e));
+    PASS(mem_alloc(&w->left, products_terms(w->of_weights) * left, sizeof *w->left,
                    "terms of a factor", e));
     return mem_alloc(&w->tile, threads * TILE * TILE, sizeof *w->tile, "tiles of products", e);
 }
@@ -46,12 +46,13 @@ void mat_work_close(struct mat_work *w)
     memset(w, 0, sizeof *w);
 }
 
-int64_t mat_work_bytes(enum products kind, int64_t largest, int64_t threads)
+int64_t mat_work_bytes(enum products kind, struct mat_largest largest, int64_t threads)
 {
-    const int64_t block = min64(largest, BLOCK), terms = products_terms(real_kind(kind));
+    const int64_t left = min64(largest.left, BLOCK), right = min64(largest.right, BLOCK);
+    const int64_t terms = products_terms(real_kind(kind));
     if (terms == 0) return 0;
-    return block * (int64_t)sizeof(float) + terms * block * (int64_t)sizeof(uint16_t) +
-           product_weights_bytes(kind, block) + threads * TILE * TILE * (int64_t)sizeof(float);
+    return right * (int64_t)sizeof(float) + terms * left * (int64_t)sizeof(uint16_t) +
+           product_weights_bytes(kind, right) + threads * TILE * TILE * (int64_t)sizeof(float);
 }
 
 enum status mat_work_check(struct mat_work *w, struct err *e)
@@ -85,39 +86,47 @@ static struct factor factor_from(const struct factor *f, int64_t row, int64_t k)
     return part;
 }
 
-/* to (n, k) = the factor's first n <= STRIP rows. One thread. */
-static void copy_strip(float *to, const struct factor *f, int64_t n, int64_t k)
+/* to (n, k), rows `pitch` apart, = the factor's first n rows. One thread. */
+static void copy_rows(float *to, int64_t pitch, const struct factor *f, int64_t n, int64_t k)
 {
     for (int64_t i = 0; i < n && !f->turned; i++)
-        memcpy(to + i * k, f->x + i * f->ld, (size_t)k * sizeof *to);
-    for (int64_t t = 0; t < k && f->turned; t += STRIP)
+        memcpy(to + i * pitch, f->x + i * f->ld, (size_t)k * sizeof *to);
+    for (int64_t t = 0; t < k && f->turned; t += LINE)
         for (int64_t i = 0; i < n; i++)
-            for (int64_t j = t; j < min64(t + STRIP, k); j++) to[i * k + j] = f->x[j * f->ld + i];
+            for (int64_t j = t; j < min64(t + LINE, k); j++)
+                to[i * pitch + j] = f->x[j * f->ld + i];
 }
 
 static enum status take_right(struct mat_work *w, enum products kind, const struct factor *f,
                               int64_t n, int64_t k, struct product_weights **out)
 {
     const bool dense = !f->turned && f->ld == k;
-#pragma omp parallel for schedule(static) num_threads(w->threads)
-    for (int64_t i = 0; i < (dense ? 0 : n); i += STRIP) {
-        const struct factor strip = factor_from(f, i, 0);
-        copy_strip(w->right + i * k, &strip, min64(n - i, STRIP), k);
-    }
+#pragma omp parallel for collapse(2) schedule(static) num_threads(w->threads)
+    for (int64_t i = 0; i < (dense ? 0 : n); i += STRIP)
+        for (int64_t t = 0; t < k; t += RUN) {
+            const struct factor part = factor_from(f, i, t);
+            copy_rows(w->right + i * k + t, k, &part, min64(n - i, STRIP), min64(k - t, RUN));
+        }
     return product_weights_make(kind, dense ? f->x : w->right, n, k, TILE, out, &w->failure);
 }
 
 static void take_left(struct mat_work *w, enum products kind, const struct factor *f, int64_t m,
                       int64_t k)
 {
-#pragma omp parallel for schedule(static) num_threads(w->threads)
-    for (int64_t i = 0; i < m; i += STRIP) {
-        const struct factor strip = factor_from(f, i, 0);
-        const int64_t n = min64(m - i, STRIP);
-        float *rows = w->tile + omp_get_thread_num() * TILE * TILE;
-        copy_strip(rows, &strip, n, k);
-        bf16_split(w->left + i * k, m * k, products_terms(kind), rows, n * k);
-    }
+#pragma omp parallel for collapse(2) schedule(static) num_threads(w->threads)
+    for (int64_t i = 0; i < m; i += STRIP)
+        for (int64_t t = 0; t < k; t += RUN) {
+            struct factor part = factor_from(f, i, t);
+            const int64_t n = min64(m - i, STRIP), run = min64(k - t, RUN);
+            float *turned = w->tile + omp_get_thread_num() * TILE * TILE;
+            if (part.turned) {
+                copy_rows(turned, run, &part, n, run);
+                part = (struct factor){turned, run, false};
+            }
+            for (int64_t r = 0; r < n; r++)
+                bf16_split(w->left + (i + r) * k + t, m * k, products_terms(kind),
+                           part.x + r * part.ld, run);
+        }
 }
 
 /* y (m, n) = or += the block in w->left times the one on the right. */

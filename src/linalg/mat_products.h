@@ -16,13 +16,17 @@ struct mat_work {
     float *tile;        // (threads, a tile of the result)
     struct err failure; /* of the first product that failed; those after it did nothing */
 };
-/* largest: elements of the largest factor of any product. kind: not AUTO; the f64 build takes f32.
- * Free with mat_work_close whatever is returned. ERR_NOMEM. */
-MUST_USE enum status mat_work_open(struct mat_work *w, enum products kind, int64_t largest,
-                                   int64_t threads, struct err *e);
+/* Elements of the largest left and right factor, a and b below, of any product. */
+struct mat_largest {
+    int64_t left, right;
+};
+/* kind: not AUTO; the f64 build takes f32. Free with mat_work_close whatever is returned.
+ * ERR_NOMEM. */
+MUST_USE enum status mat_work_open(struct mat_work *w, enum products kind,
+                                   struct mat_largest largest, int64_t threads, struct err *e);
 void mat_work_close(struct mat_work *w);
 /* Bytes that mat_work_open and the products allocate. */
-int64_t mat_work_bytes(enum products kind, int64_t largest, int64_t threads);
+int64_t mat_work_bytes(enum products kind, struct mat_largest largest, int64_t threads);
 /* Returns the failure of a product since the last call, and forgets it. ERR_NOMEM. */
 MUST_USE enum status mat_work_check(struct mat_work *w, struct err *e);
 

@@ -103,6 +103,7 @@ done:
 static int terms_of(const struct product_weights *p, const float *w)
 {
     int most = 1;
+    if (p->input_terms == 1) return most;
 #pragma omp parallel for schedule(dynamic, 1) reduction(max : most)
     for (int64_t i = 0; i < p->pieces; i++) {
         const int own = bf16_terms(w + i * p->piece * p->cols, piece_rows(p, i) * p->cols);

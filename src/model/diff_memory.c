@@ -69,14 +69,18 @@ static int64_t tiles_max(int64_t tokens, int64_t sequences)
     return tokens / ROW_TILE + sequences;
 }
 
-/* Elements of the largest factor of a product: weights, or activations or logits of all tokens. */
-static int64_t factor_max(const struct spec *s, int64_t tokens)
+/* Factors on the left are activations, their adjoints, and logits; on the right weights and, in
+ * their gradients, inputs. */
+static struct mat_largest factors(const struct spec *s, int64_t tokens)
 {
     struct diff_program p;
-    int64_t most = s->shape.vocab * max64(s->shape.hidden, tokens);
+    struct mat_largest most = {s->shape.vocab * tokens, s->shape.vocab * s->shape.hidden};
     diff_program(s, &p);
-    for (int i = 0; i < DIFF_BUFFERS; i++) most = max64(most, p.width[i] * tokens);
-    for (int i = 0; i < p.n_linears; i++) most = max64(most, p.linear[i].rows * p.linear[i].cols);
+    for (int i = 0; i < DIFF_BUFFERS; i++) most.left = max64(most.left, p.width[i] * tokens);
+    for (int i = 0; i < p.n_linears; i++) {
+        const struct linear *l = &p.linear[i];
+        most.right = max64(most.right, l->cols * max64(l->rows, tokens));
+    }
     return most;
 }
 
@@ -88,7 +92,7 @@ int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences,
                       threads * 4 * QUERY_TILE * keys_max(s, longest);
     return numbers * (int64_t)sizeof(real) +
            tiles * (int64_t)(sizeof(struct tile) + 4 * sizeof(double)) +
-           mat_work_bytes(kind, factor_max(s, tokens), threads);
+           mat_work_bytes(kind, factors(s, tokens), threads);
 }
 
 enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t tokens,
@@ -113,7 +117,7 @@ enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t t
     TRY(mem_alloc(&w->scalars, w->max_tiles * 4, sizeof(double), "partial sums", e));
     TRY(mem_alloc(&w->scores, (int64_t)w->threads * 4 * QUERY_TILE * w->keys, sizeof(real),
                   "attention scores", e));
-    TRY(mat_work_open(&w->products, kind, factor_max(&m->spec, tokens), w->threads, e));
+    TRY(mat_work_open(&w->products, kind, factors(&m->spec, tokens), w->threads, e));
     for (int64_t i = 0; i < w->partial_width; i++) w->ones[i] = 1;
     TRY(diff_angles(m, longest, w->cosine, w->sine, e));
 done:

@@ -51,7 +51,8 @@ static struct mat_work work_for(enum products kind, int threads)
 {
     struct err e = {0};
     struct mat_work w;
-    assert_int_equal(mat_work_open(&w, kind, 1 << 23, threads, &e), OK);
+    assert_int_equal(mat_work_open(&w, kind, (struct mat_largest){1 << 23, 1 << 23}, threads, &e),
+                     OK);
     w.of_sums = kind; /* without matrix units they stay in f32 */
     return w;
 }
@@ -169,11 +170,13 @@ static void failure_is_kept(void **state)
 static void bytes(void **state)
 {
     (void)state;
-    assert_int_equal(mat_work_bytes(PRODUCTS_F32, 1000, 2), 0);
-    assert_true(mat_work_bytes(PRODUCTS_BF16, 1000, 2) > 1000 * 8);
-    assert_true(mat_work_bytes(PRODUCTS_BF16X3, 1000, 2) > mat_work_bytes(PRODUCTS_BF16, 1000, 2));
+    const struct mat_largest small = {1000, 2000}, large = {INT64_C(1) << 40, INT64_C(1) << 40};
+    assert_int_equal(mat_work_bytes(PRODUCTS_F32, small, 2), 0);
+    assert_true(mat_work_bytes(PRODUCTS_BF16, small, 2) > 1000 * 2 + 2000 * 6);
+    assert_true(mat_work_bytes(PRODUCTS_BF16X3, small, 2) >
+                mat_work_bytes(PRODUCTS_BF16, small, 2));
     /* Factors are split a block at a time. */
-    assert_true(mat_work_bytes(PRODUCTS_BF16X3, INT64_C(1) << 40, 2) < 256 << 20);
+    assert_true(mat_work_bytes(PRODUCTS_BF16X3, large, 2) < 256 << 20);
 }
 
 int main(void)

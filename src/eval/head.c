@@ -69,13 +69,11 @@ static void normed_free(struct normed *n)
     free(n->terms);
 }
 
-/* logits (n, V) of the hidden states x (n, C). */
-static void slice_logits(const struct head *h, const float *x, int64_t n, const struct normed *to,
-                         float *logits)
+/* logits (n, V) of the normed hidden states in `to`. */
+static void normed_logits(const struct head *h, int64_t n, const struct normed *to, float *logits)
 {
     const struct model *m = h->model;
     int64_t C = model_shape(m)->hidden, V = model_shape(m)->vocab;
-    model_final_norm(m, x, n, to->hidden);
     if (!h->prepared) {
         gemm_nt(logits, V, to->hidden, C, model_head(m), C, n, V, C, 0);
         return;
@@ -90,8 +88,11 @@ static void slice_logits(const struct head *h, const float *x, int64_t n, const 
 struct span head_text_span(const struct sequences *s, int64_t i)
 {
     int64_t row = s->offset[i];
-    return (struct span){
-        .row = row, .n = s->offset[i + 1] - row - 1, .target = s->ids + row + 1, .unit = i};
+    return (struct span){.row = row,
+                         .n = s->offset[i + 1] - row - 1,
+                         .target = s->ids + row + 1,
+                         .unit = i,
+                         .sequence = i};
 }
 
 enum status head_text_spans(const struct sequences *s, struct span **out, struct err *e)
@@ -128,10 +129,10 @@ struct scratch {
     struct position *at; // (P) of the full-precision stream
 };
 
-/* A position from its logits (V); fills weights (V). */
-static struct position position_of(const float *logits, float *weights, int32_t target, int64_t V)
+/* A position without its target, from its logits (V); fills weights (V). */
+static struct position position_of(const float *logits, float *weights, int64_t V)
 {
-    struct position at = {.target = target, .vocab = V, .logits = logits, .weights = weights};
+    struct position at = {.vocab = V, .logits = logits, .weights = weights};
     float top = kern_max(logits, V, &at.top);
     double sum = kern_exp_sum(weights, logits, V, top);
     at.scale = (float)(1 / sum);
@@ -139,31 +140,57 @@ static struct position position_of(const float *logits, float *weights, int32_t 
     return at;
 }
 
-/* keep: stores the probabilities in w->p for the variants. */
-static void score_full(const struct scratch *w, const struct span *slice, int64_t V, bool keep,
-                       double *sums)
+/* Consecutive positions of one span. */
+struct piece {
+    struct span span;
+    int64_t at; /* row of its first position in the logits of the slice */
+    bool again; /* one position, the same as that of the piece before: only the target differs */
+};
+
+/* Pieces of one sequence whose positions go through the output matrix together. */
+struct slice {
+    const struct piece *pieces; // (n)
+    int64_t n, rows;
+    double *sums; // (n, pitch)
+};
+
+/* The position of the full-precision stream at row r of the logits. keep: stores its probabilities
+ * in w->p for the variants. */
+static void set_full(const struct scratch *w, int64_t r, int64_t V, bool keep)
 {
-    for (int64_t i = 0; i < slice->n; i++) {
-        struct position *at = &w->at[i];
-        float *p = keep ? w->p + i * V : w->row;
-        *at = position_of(w->full + i * V, p, slice->target[i], V);
-        at->full = at;
-        if (keep) {
-            kern_scale(p, at->scale, V);
-            at->scale = 1;
-        }
-        metrics_accumulate(at, sums);
-    }
+    struct position *at = &w->at[r];
+    float *p = keep ? w->p + r * V : w->row;
+    *at = position_of(w->full + r * V, p, V);
+    at->full = at;
+    if (!keep) return;
+    kern_scale(p, at->scale, V);
+    at->scale = 1;
 }
 
-static void score_variant(const struct scratch *w, const struct span *slice, int64_t V,
-                          double *sums)
+/* sums: of the stream, for the first piece of the slice; those of the next are `pitch` further. */
+static void score_full(const struct scratch *w, const struct slice *s, int64_t V, bool keep,
+                       double *sums, int64_t pitch)
 {
-    for (int64_t i = 0; i < slice->n; i++) {
-        struct position at = position_of(w->logits + i * V, w->row, slice->target[i], V);
-        at.full = &w->at[i];
-        metrics_accumulate(&at, sums);
-    }
+    for (const struct piece *x = s->pieces; x < s->pieces + s->n; x++, sums += pitch)
+        for (int64_t i = 0; i < x->span.n; i++) {
+            if (!x->again) set_full(w, x->at + i, V, keep);
+            w->at[x->at + i].target = x->span.target[i];
+            metrics_accumulate(&w->at[x->at + i], sums);
+        }
+}
+
+static void score_variant(const struct scratch *w, const struct slice *s, int64_t V, double *sums,
+                          int64_t pitch)
+{
+    struct position at = {0};
+    for (const struct piece *x = s->pieces; x < s->pieces + s->n; x++, sums += pitch)
+        for (int64_t i = 0; i < x->span.n; i++) {
+            const int64_t r = x->at + i;
+            if (!x->again) at = position_of(w->logits + r * V, w->row, V);
+            at.full = &w->at[r];
+            at.target = x->span.target[i];
+            metrics_accumulate(&at, sums);
+        }
 }
 
 static void scratch_free(struct scratch *w)
@@ -189,44 +216,99 @@ static enum status scratch_init(struct scratch *w, const struct model *m, bool v
     return mem_alloc(&w->logits, P * V, sizeof(float), "logits of a slice", e);
 }
 
-/* Adds the metrics of one slice to sums (n_streams, metrics_sums()). */
-static void score_slice(const struct head *h, const struct span *slice, const float *const *x,
-                        int64_t n_streams, const struct scratch *w, double *sums)
+/* logits (rows, V) of a slice of hidden states x (tokens, C). */
+static void slice_logits(const struct head *h, const struct slice *s, const float *x,
+                         const struct normed *to, float *logits)
 {
-    int64_t C = model_shape(h->model)->hidden, V = model_shape(h->model)->vocab;
-    slice_logits(h, x[0] + slice->row * C, slice->n, &w->normed, w->full);
-    score_full(w, slice, V, n_streams > 1, sums);
+    const int64_t C = model_shape(h->model)->hidden;
+    for (int64_t k = 0; k < s->n; k++) {
+        const struct piece *p = &s->pieces[k];
+        if (!p->again)
+            model_final_norm(h->model, x + p->span.row * C, p->span.n, to->hidden + p->at * C);
+    }
+    normed_logits(h, s->rows, to, logits);
+}
+
+/* Sets the metrics of the slice's pieces: a row of n_streams times metrics_sums() for each. */
+static void score_slice(const struct head *h, const struct slice *s, const float *const *x,
+                        int64_t n_streams, const struct scratch *w)
+{
+    const int64_t V = model_shape(h->model)->vocab, pitch = n_streams * metrics_sums();
+    slice_logits(h, s, x[0], &w->normed, w->full);
+    score_full(w, s, V, n_streams > 1, s->sums, pitch);
     for (int64_t k = 1; k < n_streams; k++) {
-        slice_logits(h, x[k] + slice->row * C, slice->n, &w->normed, w->logits);
-        score_variant(w, slice, V, sums + k * metrics_sums());
+        slice_logits(h, s, x[k], &w->normed, w->logits);
+        score_variant(w, s, V, s->sums + k * metrics_sums(), pitch);
     }
 }
 
-/* Slices of at most `length` positions, cut inside each span from its start. */
-static enum status cut_slices(const struct span *spans, int64_t n_spans, int64_t length,
-                              struct span **out, int64_t *n, struct err *e)
+/* All slices of a call. */
+struct cut {
+    struct piece *pieces; // (n_pieces)
+    struct slice *slices; // (n)
+    double *sums;         // (n_pieces, pitch)
+    int64_t n_pieces, n;
+};
+
+static void cut_free(struct cut *c)
 {
-    *n = 0;
-    for (int64_t i = 0; i < n_spans; i++) *n += (spans[i].n + length - 1) / length;
-    PASS(mem_alloc(out, *n, sizeof **out, "slices", e));
-    struct span *slice = *out;
-    for (int64_t i = 0; i < n_spans; i++)
-        for (int64_t t = 0; t < spans[i].n; t += length)
-            *slice++ = (struct span){.row = spans[i].row + t,
-                                     .n = min64(spans[i].n - t, length),
-                                     .target = spans[i].target + t,
-                                     .unit = spans[i].unit};
+    free(c->pieces);
+    free(c->slices);
+    free(c->sums);
+}
+
+/* Adds a piece to the last slice, which has room for it. */
+static void add_piece(struct cut *c, const struct span *span)
+{
+    struct slice *s = &c->slices[c->n - 1];
+    const struct piece *last = s->n > 0 ? &c->pieces[c->n_pieces - 1] : NULL;
+    const bool again = last && span->n == 1 && last->span.n == 1 && last->span.row == span->row;
+    c->pieces[c->n_pieces++] =
+        (struct piece){.span = *span, .at = again ? s->rows - 1 : s->rows, .again = again};
+    s->rows += again ? 0 : span->n;
+    s->n++;
+}
+
+/* Cuts the spans in order, so that slices have `length` rows but for the last one of a sequence. */
+static void cut_spans(struct cut *c, const struct span *spans, int64_t n_spans, int64_t length)
+{
+    for (int64_t i = 0; i < n_spans; i++) {
+        bool fresh = i == 0 || spans[i].sequence != spans[i - 1].sequence;
+        for (int64_t t = 0, n; t < spans[i].n; t += n, fresh = false) {
+            if (c->n == 0 || fresh || c->slices[c->n - 1].rows == length)
+                c->slices[c->n++] = (struct slice){.pieces = c->pieces + c->n_pieces};
+            n = min64(spans[i].n - t, length - c->slices[c->n - 1].rows);
+            add_piece(c, &(struct span){.row = spans[i].row + t,
+                                        .n = n,
+                                        .target = spans[i].target + t,
+                                        .unit = spans[i].unit});
+        }
+    }
+}
+
+static enum status cut_init(struct cut *c, const struct span *spans, int64_t n_spans,
+                            int64_t length, int64_t pitch, struct err *e)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < n_spans; i++) most += 2 + spans[i].n / length;
+    PASS(mem_alloc(&c->pieces, most, sizeof *c->pieces, "pieces", e));
+    PASS(mem_alloc(&c->slices, most, sizeof *c->slices, "slices", e));
+    cut_spans(c, spans, n_spans, length);
+    PASS(mem_zero(&c->sums, c->n_pieces * pitch, sizeof *c->sums, "sums of the slices", e));
+    for (int64_t i = 0; i < c->n; i++)
+        c->slices[i].sums = c->sums + (c->slices[i].pieces - c->pieces) * pitch;
     return OK;
 }
 
-/* Adds the slices' sums to their units, in order. */
-static void add_slices(const struct span *slices, int64_t n, const double *sums, int64_t pitch,
-                       struct scores *out)
+/* Adds the pieces' sums of one stream to their units, in order. */
+static void add_pieces(const struct cut *c, int64_t stream, int64_t pitch, struct scores *out)
 {
-    int64_t k = metrics_sums();
+    const int64_t k = metrics_sums();
     memset(out->sum, 0, (size_t)(out->n * k) * sizeof *out->sum);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < k; j++) out->sum[slices[i].unit * k + j] += sums[i * pitch + j];
+    for (int64_t i = 0; i < c->n_pieces; i++) {
+        double *to = out->sum + c->pieces[i].span.unit * k;
+        for (int64_t j = 0; j < k; j++) to[j] += c->sums[i * pitch + stream * k + j];
+    }
 }
 
 enum status head_score(const struct model *m, const struct span *spans, int64_t n_spans,
@@ -234,29 +316,24 @@ enum status head_score(const struct model *m, const struct span *spans, int64_t 
                        struct err *e)
 {
     enum status st = OK;
-    struct span *slices = NULL;
-    double *sums = NULL;
+    struct cut cut = {0};
     struct scratch *scratch = NULL;
     struct head head = {0};
-    int64_t n, pitch = n_streams * metrics_sums(), threads = omp_get_max_threads();
+    int64_t pitch = n_streams * metrics_sums(), threads = omp_get_max_threads();
     TRY(head_open(&head, m, e));
-    TRY(cut_slices(spans, n_spans, slice_of(model_shape(m)), &slices, &n, e));
-    threads = max64(min64(threads, n), 1);
-    TRY(mem_zero(&sums, n * pitch, sizeof *sums, "sums of the slices", e));
+    TRY(cut_init(&cut, spans, n_spans, slice_of(model_shape(m)), pitch, e));
+    threads = max64(min64(threads, cut.n), 1);
     TRY(mem_zero(&scratch, threads, sizeof *scratch, "scratch of the head", e));
     for (int64_t i = 0; i < threads; i++) TRY(scratch_init(&scratch[i], m, n_streams > 1, e));
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads)
-    for (int64_t i = 0; i < n; i++)
-        score_slice(&head, &slices[i], x, n_streams, &scratch[omp_get_thread_num()],
-                    sums + i * pitch);
-    for (int64_t k = 0; k < n_streams; k++)
-        add_slices(slices, n, sums + k * metrics_sums(), pitch, &scores[k]);
+    for (int64_t i = 0; i < cut.n; i++)
+        score_slice(&head, &cut.slices[i], x, n_streams, &scratch[omp_get_thread_num()]);
+    for (int64_t k = 0; k < n_streams; k++) add_pieces(&cut, k, pitch, &scores[k]);
 done:
     for (int64_t i = 0; scratch && i < threads; i++) scratch_free(&scratch[i]);
     product_weights_free(head.prepared);
     free(scratch);
-    free(sums);
-    free(slices);
+    cut_free(&cut);
     return st;
 }
 
@@ -272,9 +349,11 @@ enum status head_logits(const struct model *m, const float *x, int64_t T, float 
     TRY(mem_zero(&normed, threads, sizeof *normed, "hidden states", e));
     for (int i = 0; i < threads; i++) TRY(normed_init(&normed[i], m, e));
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t t = 0; t < T; t += P)
-        slice_logits(&head, x + t * C, min64(T - t, P), &normed[omp_get_thread_num()],
-                     logits + t * V);
+    for (int64_t t = 0; t < T; t += P) {
+        const struct normed *of = &normed[omp_get_thread_num()];
+        model_final_norm(m, x + t * C, min64(T - t, P), of->hidden);
+        normed_logits(&head, min64(T - t, P), of, logits + t * V);
+    }
 done:
     for (int i = 0; normed && i < threads; i++) normed_free(&normed[i]);
     free(normed);

@@ -1,18 +1,21 @@
 /* head: the end of the network: final norm, output matrix, softmax and metrics (metric.h).
  *
- * Output matrix and softmax are computed for one slice of positions at a time. The full-precision
- * log-probabilities of a slice are computed once for all variants. Sums are in f64, in an order
- * that depends on the spans alone. Parallel over slices. Nothing here communicates. */
+ * Output matrix and softmax are computed for one slice of positions at a time, which all belong to
+ * one sequence and need not be neighbours. The full-precision log-probabilities of a slice are
+ * computed once for all variants. Sums are in f64, in an order that depends on the spans alone.
+ * Parallel over slices. Nothing here communicates. */
 #pragma once
 #include "model/model.h"
 #include "util/err.h"
 
 /* Consecutive positions to score: hidden state row + i predicts target[i], and the metrics add to
- * the sums of `unit`. Spans may be parts of sequences; targets may be any tokens. */
+ * the sums of `unit`. Spans may be parts of sequences; targets may be any tokens. Spans of one
+ * sequence follow each other and have the same number `sequence`, which their neighbours do not
+ * have. Spans of one position that follow each other at the same row cost one position. */
 struct span {
     int64_t row, n;
     const int32_t *target; // (n) borrowed
-    int64_t unit;
+    int64_t unit, sequence;
 };
 
 /* The span of a text: all tokens of sequence i except the first are scored as unit i. */

@@ -85,15 +85,14 @@ static enum status add_segment(struct maker *m, int64_t parent, int64_t pos, con
     return ids_add(&m->ids, ids, n, e);
 }
 
-/* n targets, of which the first is predicted by the token at `row` of all. */
-static enum status add_span(struct maker *m, int64_t row, const int32_t *targets, int64_t n,
-                            struct err *e)
+/* n targets of a request, of which the first is predicted by the token at `row` of all. */
+static enum status add_span(struct maker *m, int64_t request, int64_t row, const int32_t *targets,
+                            int64_t n, struct err *e)
 {
     struct requests *r = m->out;
-    if (n == 0) return OK;
     PASS(push(&m->target_of, m->n_spans, &m->target_capacity, m->targets.n, e));
     PASS(mem_grow(&r->spans, m->n_spans, &m->spans_capacity, sizeof *r->spans, e));
-    r->spans[m->n_spans++] = (struct span){.row = row, .n = n, .unit = r->n};
+    r->spans[m->n_spans++] = (struct span){.row = row, .n = n, .unit = request};
     return ids_add(&m->targets, targets, n, e);
 }
 
@@ -145,27 +144,40 @@ static enum status add_context(struct maker *m, struct context *x, struct err *e
     return OK;
 }
 
+/* The tokens of a choice behind its context but for the last one, which predicts nothing. */
+static enum status add_continuation(struct maker *m, int64_t request, const struct context *x,
+                                    const struct pair *p, struct err *e)
+{
+    const int64_t row = m->ids.n, n = p->n_continuation - 1;
+    int64_t segment;
+    if (n == 0) return OK;
+    PASS(add_segment(m, x->segment, x->n, p->continuation, n, &segment, e));
+    return add_span(m, request, row, p->continuation + 1, n, e);
+}
+
+/* Adds choices [first, end) of an item, which have a context in common: the context, the first
+ * tokens of all, which it predicts, and then what follows each. */
+static enum status add_shared(struct maker *m, const struct item_tokens *x, int64_t first,
+                              int64_t end, struct context *context, struct err *e)
+{
+    const int64_t request = m->out->n;
+    PASS(add_context(m, context, e));
+    for (int64_t c = first; c < end; c++) {
+        PASS(add_span(m, request + c - first, context->last, x->pairs[c].continuation, 1, e));
+        PASS(add_request(m, &x->pairs[c], e));
+    }
+    for (int64_t c = first; c < end; c++)
+        PASS(add_continuation(m, request + c - first, context, &x->pairs[c], e));
+    return OK;
+}
+
 /* The choices of an item in the open sequence, the context of several in a row once. */
 static enum status add_together(struct maker *m, const struct item_tokens *x, struct err *e)
 {
-    struct context last = {0};
-    for (int64_t c = 0; c < x->n; c++) {
-        const struct pair *p = &x->pairs[c];
+    for (int64_t c = 0, end; c < x->n; c = end) {
         struct context context = context_of(m, x, c);
-        int64_t child;
-        if (context.ids == last.ids)
-            context = last;
-        else
-            PASS(add_context(m, &context, e));
-        last = context;
-        PASS(add_span(m, context.last, p->continuation, 1, e));
-        if (p->n_continuation > 1) {
-            const int64_t row = m->ids.n;
-            PASS(add_segment(m, context.segment, context.n, p->continuation, p->n_continuation - 1,
-                             &child, e));
-            PASS(add_span(m, row, p->continuation + 1, p->n_continuation - 1, e));
-        }
-        PASS(add_request(m, p, e));
+        for (end = c + 1; end < x->n && context_of(m, x, end).ids == context.ids;) end++;
+        PASS(add_shared(m, x, c, end, &context, e));
     }
     return OK;
 }
@@ -181,7 +193,7 @@ static enum status add_apart(struct maker *m, const struct item_tokens *x, struc
         const int64_t row = m->ids.n + context.n - 1;
         PASS(add_segment(m, -1, 0, context.ids, context.n, &segment, e));
         PASS(ids_add(&m->ids, p->continuation, p->n_continuation - 1, e));
-        PASS(add_span(m, row, p->continuation, p->n_continuation, e));
+        PASS(add_span(m, m->out->n, row, p->continuation, p->n_continuation, e));
         PASS(add_request(m, p, e));
         close_sequence(m);
     }

@@ -59,6 +59,7 @@ static enum status range_spans(const struct run *r, const struct range *at, stru
             struct span s = q->spans[k];
             s.row += at->view.offset[in->texts + i - first] - q->sequences.offset[i];
             s.unit += in->texts - in->first_unit[first];
+            s.sequence = in->texts + i - first;
             (*out)[(*n)++] = s;
         }
     return OK;

@@ -216,6 +216,41 @@ static void spans_choose_positions(void **state)
     scores_free(&of);
 }
 
+/* Spans of one sequence go through the output matrix together, whatever their lengths, and
+ * positions that follow each other only once: the same sums as of spans that are each a sequence of
+ * its own. */
+static void spans_of_a_sequence_share_slices(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    enum { SPANS = 90, STREAMS = 3 };
+    struct span spans[SPANS];
+    struct scores of[3][STREAMS];
+    const float *x[STREAMS] = {full, near, far};
+    for (int i = 0; i < SPANS; i++)
+        spans[i] = (struct span){.row = i * 7 % 250, .n = 1 + i % 5, .target = ids + i, .unit = i};
+    for (int i = 1; i < SPANS; i++) /* three choices of one token behind one context */
+        if (i % 15 == 1 || i % 15 == 2) spans[i].row = spans[i - 1].row, spans[i].n = 1;
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < SPANS; i++) spans[i].sequence = k == 2 ? i : 0;
+        omp_set_num_threads(k + 1);
+        for (int i = 0; i < STREAMS; i++) must(scores_init(&of[k][i], SPANS, &e), &e);
+        must(head_score(model, spans, SPANS, x, STREAMS, of[k], &e), &e);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        const size_t size = SPANS * (size_t)metrics_sums() * sizeof(double);
+        assert_memory_equal(of[0][i].sum, of[1][i].sum, size);
+        for (int u = 0; u < SPANS; u++) {
+            const double nll = nll_of(&of[2][i], u), kl = kl_of(&of[2][i], u);
+            assert_true(fabs(nll_of(&of[0][i], u) - nll) <= 1e-6 * nll);
+            /* logits round differently in other shapes; so near its minimum does the divergence */
+            assert_true(fabs(kl_of(&of[0][i], u) - kl) <= 5e-6 * sqrt(kl));
+            assert_int_equal(top1_of(&of[0][i], u), top1_of(&of[2][i], u));
+        }
+    }
+    for (int k = 0; k < 3; k++) scores_free_all(of[k], STREAMS);
+}
+
 static bool close_to(double a, double b)
 {
     return fabs(a - b) <= 1e-12 * fabs(b);
@@ -291,6 +326,7 @@ int main(void)
         cmocka_unit_test(same_stream_has_no_divergence),
         cmocka_unit_test(nan_stays_nan),
         cmocka_unit_test(spans_choose_positions),
+        cmocka_unit_test(spans_of_a_sequence_share_slices),
         cmocka_unit_test(statistics_by_hand),
         cmocka_unit_test(unequal_lengths),
     };

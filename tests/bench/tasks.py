@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Time to score HellaSwag-like items, four choices each, with qtraj and with lm-evaluation-harness on the same cores.
 
-usage: tasks.py QTRAJ [--peer PYTHON] [--only NAME...] [--threads 2] [--batches 1,8,32] [--trial 16] [--work DIR]
+usage: tasks.py QTRAJ [--peer PYTHON] [--only NAME...] [--bf16] [--threads 2] [--batches 1,8,32] [--trial 16] [--work DIR]
 
 quickstart  1000 items without examples, the model of configs/quickstart at step 1200
 160m        100 items without examples, the shape of Pythia 160M with random weights
 160m-5      20 items with five examples, the same
 
-PYTHON is a Python with lm_eval, torch and transformers (in a virtual environment); without it only qtraj runs. The harness
-computes in f32 and runs at the best of the batch sizes, found on the first `trial` items; its time is that of
+PYTHON is a Python with lm_eval, torch and transformers (in a virtual environment); without it only qtraj runs. Both compute
+in f32, or with --bf16 in products of bf16 numbers. The harness runs at the best of the batch sizes, found on the first `trial` items; its time is that of
 simple_evaluate alone, without imports and loading of the model, while that of qtraj is the whole command's, once with shared
 contexts and once with every choice apart. Wall times, and in brackets processor times, which shared machines change less.
 Then the log-likelihoods of the two are compared. The items are made from a seed, of the words of docs/.
+
+"least work" are the floating-point operations of the products with weights, without padding: ours, those with every choice
+apart and logits at all positions, as the harness has them, and their ratio, which is how much faster the same rate would be.
 """
 import argparse
 import json
@@ -38,7 +41,7 @@ import lm_eval
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
-work, checkpoint, tokenizer, shots, limit, batch, threads, out = sys.argv[1:]
+work, checkpoint, tokenizer, shots, limit, batch, threads, dtype, out = sys.argv[1:]
 torch.set_num_threads(int(threads))
 work = pathlib.Path(work)
 source = pathlib.Path(lm_eval.__file__).parent / "tasks" / "hellaswag"
@@ -51,7 +54,7 @@ files = {"validation": str(work / "hellaswag.jsonl"), "train": str(work / "hella
                                          "".join(f"    {k}: {v}\\n" for k, v in files.items()))
 end = "<|end_of_text|>"
 fast = PreTrainedTokenizerFast(tokenizer_file=tokenizer, bos_token=end, eos_token=end, pad_token=end)
-model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=getattr(torch, dtype))
 lm = HFLM(pretrained=model, tokenizer=fast, backend="causal", batch_size=int(batch), device="cpu")
 def cpu():
     x = resource.getrusage(resource.RUSAGE_SELF)
@@ -117,7 +120,24 @@ class Bench:
             sys.exit(f"{command}: {done.stderr}")
         return time.perf_counter() - begin, cpu_of_children() - cpu, done.stdout
 
+    def least_work(self, model, items, shots):
+        """GFLOP of the products with weights: shared contexts, and every choice apart with logits everywhere."""
+        text = self.run([self.a.qtraj, "tasks", "hellaswag", "--task-data", self.work, "--shots", shots, "--limit", items,
+                         "--tokenizer", self.tokenizer])[2]
+        rows = [json.loads(x) for x in text.splitlines()]
+        contexts = [len(x["context_tokens"][0]) for x in rows]
+        inner = [sum(len(y) - 1 for y in x["continuation_tokens"]) for x in rows] # a last token predicts nothing
+        c = json.loads((self.model(model) / "config.json").read_text())
+        d, kv = c["hidden_size"], c.get("num_key_value_heads", c["num_attention_heads"]) / c["num_attention_heads"]
+        matrices = 2 if c["model_type"] == "gpt_neox" else 3
+        block = c["num_hidden_layers"] * d * ((2 + 2 * kv) * d + matrices * c["intermediate_size"])
+        head = d * c["vocab_size"]
+        shared = sum(contexts) + sum(inner)
+        apart = 4 * sum(contexts) + sum(inner)
+        return 2e-9 * (shared * block + (items + sum(inner)) * head), 2e-9 * apart * (block + head)
+
     def ours(self, model, items, shots, *flags):
+        flags += ("--products", "bf16") if self.a.bf16 else ()
         out = self.work / "choices.jsonl"
         seconds, cpu, text = self.run([self.a.qtraj, "eval", self.model(model), "--tokenizer", self.tokenizer, "--tasks", "hellaswag",
                                        "--task-data", self.work, "--shots", shots, "--limit", items, "--log-likelihoods", out,
@@ -129,14 +149,16 @@ class Bench:
         out = self.work / "peer.json"
         (self.work / "peer.py").write_text(PEER)
         self.run([self.a.peer, self.work / "peer.py", self.work, self.model(model), self.tokenizer, shots, items, batch,
-                  self.a.threads, out])
+                  self.a.threads, "bfloat16" if self.a.bf16 else "float32", out])
         return json.loads(out.read_text())
 
     def compare(self, name):
         model, items, shots = SETUPS[name]
         shared, apart = self.ours(model, items, shots), self.ours(model, items, shots, "--apart")
-        print(f"{name}: {items} items, {shots} examples, {self.a.threads} threads")
-        print(f"  qtraj, shared contexts    {shared[0]:8.1f} s ({shared[1]:.1f})")
+        least, most = self.least_work(model, items, shots)
+        print(f"{name}: {items} items, {shots} examples, {self.a.threads} threads, {'bf16' if self.a.bf16 else 'f32'}")
+        print(f"  least work                {least:8.0f} GFLOP, apart {most:.0f}, ratio {most / least:.2f}")
+        print(f"  qtraj, shared contexts    {shared[0]:8.1f} s ({shared[1]:.1f}), {least / shared[0]:.0f} GFLOP/s")
         print(f"  qtraj, every choice apart {apart[0]:8.1f} s ({apart[1]:.1f})", flush=True)
         print(f"  largest difference of the two {max(abs(x - apart[3][k]) for k, x in shared[3].items()):.2g}", flush=True)
         if not self.a.peer:
@@ -144,7 +166,7 @@ class Bench:
         trials = {b: self.harness(model, min(self.a.trial, items), shots, b)["cpu"] for b in self.a.batches}
         batch = min(trials, key=trials.get)
         theirs = self.harness(model, items, shots, batch)
-        print(f"  harness, batches of {batch:<4}  {theirs['seconds']:8.1f} s ({theirs['cpu']:.1f}); trials "
+        print(f"  harness, batches of {batch:<4}  {theirs['seconds']:8.1f} s ({theirs['cpu']:.1f}), {most / theirs['seconds']:.0f} GFLOP/s; trials "
               + ", ".join(f"{b}: {t:.1f}" for b, t in trials.items()))
         print(f"  harness / qtraj           {theirs['seconds'] / shared[0]:8.1f}   ({theirs['cpu'] / shared[1]:.1f})")
         pairs = [(shared[3][int(i), c], x) for i, row in theirs["choices"].items() for c, x in enumerate(row)]
@@ -158,6 +180,7 @@ def main():
     parser.add_argument("qtraj", type=lambda x: str(pathlib.Path(x).resolve()))
     parser.add_argument("--peer", help="a Python with lm_eval")
     parser.add_argument("--only", nargs="+", choices=SETUPS, default=list(SETUPS))
+    parser.add_argument("--bf16", action="store_true", help="products of bf16 numbers in both")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batches", type=lambda x: [int(y) for y in x.split(",")], default=[1, 8, 32])
     parser.add_argument("--trial", type=int, default=16)

@@ -111,7 +111,8 @@ static void gptaq_memory(const struct quant_options *o, const struct quant_exten
     quant_gptq.memory(o, x, out);
     out->prepared += square * (int64_t)sizeof(float);
     out->preparing += square * (int64_t)sizeof(double);
-    out->running += x->threads * x->cols * TILE_ROWS * (int64_t)sizeof(float);
+    out->running +=
+        x->threads * gptq_band_tiles(x->cols) * x->cols * TILE_ROWS * (int64_t)sizeof(float);
 }
 
 /* Beside GPTQ: two divisions by the factor, and a product of the rows with P. */

@@ -271,6 +271,8 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     int64_t reach = o->group_size > 0 && !o->static_groups && o->group_size > block
                         ? min64(block + o->group_size, cols)
                         : block;
+    int64_t together = gptq_panel_blocks(block, cols);
+    int64_t panel = min64(reach + (together - 1) * block, cols);
     int64_t inverses = (cols + block - 1) / block * reach * reach * (int64_t)sizeof(float);
     out->prepared = cols * cols * (int64_t)sizeof(float) + inverses;
     out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
@@ -282,8 +284,9 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     int64_t doubles = sizeof(double);
     out->prepared = cols * doubles;
     out->preparing = 8 * cols * doubles + dist_factor_bytes(cols, x->ranks);
-    out->running +=
-        cols * reach * ((int64_t)sizeof(float) + 2 * doubles) + 3 * reach * reach * doubles;
+    out->running += cols * panel * ((int64_t)sizeof(float) + 2 * doubles) +
+                    (panel * panel + reach * reach) * doubles +
+                    (together + 1) * reach * reach * (int64_t)sizeof(float);
 }
 
 /* docs/math/gptq.md: the factor takes n³/3, the sweep rows n². That |W R|² takes as many again is

@@ -29,7 +29,10 @@ struct gptq_prepared {
                        I */
     double lambda;  /* the value added to the diagonal */
     int64_t n_blocks;
-    int64_t widest; /* largest reach - begin of a block */
+    int64_t widest;     /* largest reach - begin of a block */
+    int64_t band_tiles; /* tiles of a band, and consecutive blocks of a panel (gptq_band.h) */
+    int64_t panel_blocks;
+    int64_t widest_panel; /* largest reach - begin of a panel */
     struct gptq_block *blocks;
 };
 
@@ -52,6 +55,12 @@ MUST_USE enum status gptq_factor(struct gptq_prepared *p, const struct quant_inp
 /* gptq_blocks: sets the blocks' bounds and (inverses) allocates their inverses. gptq_inverses:
  * computes these from R = r (cols, cols). Local. ERR_NOMEM, ERR_NUMERIC. */
 MUST_USE enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e);
+/* Sets the tiles of a band and the blocks of a panel (gptq_band.h). gptq_blocks takes those that
+ * gptq_band_tiles and gptq_panel_blocks give for a matrix of so many columns
+ * (docs/decisions/0031-wide-sweeps.md). */
+void gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks);
+int64_t gptq_band_tiles(int64_t cols);
+int64_t gptq_panel_blocks(int64_t block_size, int64_t cols);
 MUST_USE enum status gptq_inverses(struct gptq_prepared *p, const double *r, struct err *e);
 
 /* --- gptq_sweep.c --- */

@@ -140,6 +140,30 @@ static void block_bounds(struct gptq_block *b, int64_t i, const struct gptq_prep
     if (b->reach < b->end) b->reach = b->end;
 }
 
+/* Matrices of fewer columns are swept in single tiles and blocks. */
+enum { MANY_COLUMNS = 4096, PANEL_COLUMNS = 512, WIDE_TILES = 2 };
+
+int64_t gptq_band_tiles(int64_t cols)
+{
+    return cols >= MANY_COLUMNS ? WIDE_TILES : 1;
+}
+
+int64_t gptq_panel_blocks(int64_t block_size, int64_t cols)
+{
+    return cols >= MANY_COLUMNS ? max64(PANEL_COLUMNS / block_size, 1) : 1;
+}
+
+void gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks)
+{
+    p->band_tiles = band_tiles;
+    p->panel_blocks = panel_blocks;
+    p->widest_panel = 0;
+    for (int64_t i = 0; i < p->n_blocks; i++) {
+        const struct gptq_block *first = &p->blocks[i / panel_blocks * panel_blocks];
+        p->widest_panel = max64(p->widest_panel, p->blocks[i].reach - first->begin);
+    }
+}
+
 enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
 {
     int64_t size = min64(p->options.block_size, p->cols);
@@ -149,10 +173,11 @@ enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
         struct gptq_block *b = &p->blocks[i];
         block_bounds(b, i, p);
         int64_t m = b->reach - b->begin;
-        if (m > p->widest) p->widest = m;
+        p->widest = max64(p->widest, m);
         if (inverses)
             PASS(mem_alloc(&b->inverse, m * m, sizeof *b->inverse, "the inverse of a block", e));
     }
+    gptq_shape(p, gptq_band_tiles(p->cols), gptq_panel_blocks(size, p->cols));
     return OK;
 }
 

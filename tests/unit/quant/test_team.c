@@ -1,6 +1,7 @@
 /* Ranks that share a matrix: the same codes and report as a single rank, bit for bit if one rank
  * has the Hessian, approximately if it is distributed. NP: 1 2 3 4 */
 #include "layer.h"
+#include "quant/gptq.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,6 +12,10 @@ static struct quant_team team;
 
 /* Value of the other ranks' rows of q before a run. */
 static const float UNTOUCHED = 1e30f;
+
+/* Whether gptq and gptaq sweep as matrices of many columns: bands of two tiles, panels of four
+ * blocks. */
+static bool wide;
 
 struct outcome {
     enum status st;
@@ -45,6 +50,7 @@ static struct outcome run(const struct layer *l, const struct quant_method *m, i
     for (int64_t i = 0; i < l->rows * l->cols; i++) out.q[i] = UNTOUCHED;
     out.st = layer_prepare(l, m, bits, o, in, &prepared, &out.err);
     if (m->share) out.st = m->share(in, prepared, out.st, &out.err);
+    if (out.st == OK && wide) gptq_shape(prepared, 2, 4);
     struct quant_job job = {.team = &team,
                             .bits = bits,
                             .options = o,
@@ -176,6 +182,74 @@ static void test_spread(void **state)
     layer_free(&l);
 }
 
+/* Few rows differ: after a code that the last bits decided, the rest of its row may have others. */
+static void alike(const struct layer *l, const struct outcome *a, const struct outcome *b)
+{
+    int64_t rows = 0;
+    for (int64_t i = 0; i < l->rows; i++) {
+        bool differs = false;
+        for (int64_t k = i * l->cols; k < (i + 1) * l->cols; k++)
+            differs |= fabsf(a->q[k] - b->q[k]) > 1e-5f * fabsf(a->q[k]);
+        rows += differs;
+    }
+    assert_true((double)rows <= 0.02 * (double)l->rows);
+    near(a->report.error, b->report.error, 1e-5);
+    near(a->report.squared_distance, b->report.squared_distance, 1e-3);
+    if (!isnan(a->report.relative_error))
+        near(a->report.relative_error, b->report.relative_error, 1e-5);
+}
+
+/* Runs as a single rank with the whole Hessian. */
+static struct outcome single(const struct layer *l, const struct quant_method *m,
+                             const struct quant_options *o)
+{
+    const struct quant_team all = team;
+    struct quant_input in = l->input;
+    team = (struct quant_team){.comm = MPI_COMM_SELF, .size = 1};
+    in.team = &team;
+    struct outcome out = run(l, m, 4, o, &in);
+    team = all;
+    return out;
+}
+
+/* Wide and narrow sweeps agree up to the last bits; wide ones give the same bits on any number of
+ * ranks that share a whole Hessian. The last block, panel and band are shorter than the others. */
+static void test_wide(void **state)
+{
+    (void)state;
+    struct layer l = layer_make(300, 280, 700);
+    gram_again(&l); /* in the sequences of the ranks */
+    struct quant_input distributed = l.input, whole = l.input;
+    distributed.team = whole.team = &team;
+    distributed.statistic[STATISTIC_GRAM] = NULL;
+    distributed.dist = spread(&l);
+    for (int i = 0; i < 2 * CASES; i++) {
+        const struct quant_method *m = quant_find(i < CASES ? "gptq" : "gptaq");
+        struct quant_options o = case_options(i % CASES, false);
+        if (i >= CASES && o.order == ORDER_GROUP) o.order = ORDER_ACTIVATION;
+        o.block_size = 32;
+        wide = false;
+        struct outcome narrow = single(&l, m, &o);
+        wide = true;
+        struct outcome a = single(&l, m, &o), b = run(&l, m, 4, &o, &whole);
+        if (narrow.st != OK || a.st != OK || b.st != OK) fail_msg("case %d: %s", i, b.err.text);
+        alike(&l, &narrow, &a);
+        assert_memory_equal(a.q, b.q, (size_t)(l.rows * l.cols) * sizeof *a.q);
+        assert_memory_equal(&a.report, &b.report, sizeof a.report);
+        outcome_free(&b);
+        if (i < CASES) {
+            b = run(&l, m, 4, &o, &distributed);
+            assert_int_equal(b.st, OK);
+            alike(&l, &narrow, &b);
+            outcome_free(&b);
+        }
+        wide = false;
+        outcome_free(&a), outcome_free(&narrow);
+    }
+    dist_free(distributed.dist);
+    layer_free(&l);
+}
+
 /* Without damping, channels that are sums of others make H singular: the damping is raised on all
  * ranks equally; if it may not be raised, the last resort is rounding to nearest. */
 static void test_dampings(void **state)
@@ -244,9 +318,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(team.comm, &team.size);
     linalg_setup();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_owner),
-        cmocka_unit_test(test_spread),
-        cmocka_unit_test(test_dampings),
+        cmocka_unit_test(test_owner),      cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_wide),       cmocka_unit_test(test_dampings),
         cmocka_unit_test(test_bad_weight),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

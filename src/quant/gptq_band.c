@@ -1,0 +1,333 @@
+/* The columns of a band. A tile is transposed (a column of W is contiguous), so that each step of
+ * the sweep is a loop over its rows. */
+#include "quant/gptq_band.h"
+#include "linalg/linalg.h"
+#include "tensor/kernel.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tile in a block of columns. */
+struct sweep_state {
+    const struct quant_job *job;
+    const struct gptq_prepared *p;
+    const struct gptq_panel *panel;
+    struct gptq_tile *t;
+    struct gptq_scratch *s;
+    const float *inverse; // (reach - begin, reach - begin) of the block of the factor
+    float *carried;       // (reach - begin, pitch) the tile's part of the band's
+    int64_t pitch;        /* of the band */
+};
+
+/* Quantizes one column, with the reference's order of operations: rounds x, divides the error by
+ * the inverse's diagonal u[0], and subtracts it from the n - 1 later columns. */
+KERNEL_STATIC(void, column_step,
+              (float *x, const float *u, int64_t n, const float *q, float *error, double *loss),
+              (x, u, n, q, error, loss))
+{
+    float err[TILE_ROWS], d = u[0];
+    for (int r = 0; r < TILE_ROWS; r++) {
+        float miss = x[r] - q[r];
+        err[r] = miss / d;
+        loss[r] += (double)((miss * miss) / (d * d));
+    }
+    for (int64_t j = 1; j < n; j++) {
+        float *to = x + j * TILE_ROWS, uj = u[j];
+        for (int r = 0; r < TILE_ROWS; r++) to[r] -= err[r] * uj;
+    }
+    /* The error relative to the original weight, which is stored after the error. */
+    for (int r = 0; r < TILE_ROWS; r++) error[r] = error[r + TILE_ROWS] - q[r];
+}
+
+/* sum += the squares of n columns of x with the given pitch. */
+KERNEL_STATIC(void, add_squares, (double *sum, const float *x, int64_t pitch, int64_t n),
+              (sum, x, pitch, n))
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int r = 0; r < TILE_ROWS; r++) {
+            double v = (double)x[j * pitch + r];
+            sum[r] += v * v;
+        }
+}
+
+/* GPTAQ: the correction of column i of the sweep, now x before it was rounded, is added to the n -
+ * 1 later columns of the block, to the weights that they are rounded from and to those that errors
+ * count from. */
+static void column_correct(float *x, float *weight, int64_t pitch, const float *p, int64_t n)
+{
+    for (int64_t j = 1; j < n; j++)
+        for (int r = 0; r < TILE_ROWS; r++) {
+            float by = x[r] * p[j];
+            x[j * TILE_ROWS + r] += by;
+            weight[j * pitch + r] += by;
+        }
+}
+
+/* GPTAQ: adds the corrections of all earlier blocks' columns to the block's weights, and to the
+ * copy of those that only its groups reach. */
+static void block_correct(struct sweep_state *t, const struct gptq_block *b)
+{
+    struct gptq_scratch *s = t->s;
+    int64_t reach = b->reach - b->begin, n = t->p->cols;
+    float *weight = t->t->both + b->begin * t->pitch + TILE_ROWS;
+    if (b->begin == 0) return;
+    gemm_tn(s->correction, TILE_ROWS, t->p->asymmetry + b->begin, n, t->t->carried, TILE_ROWS,
+            reach, TILE_ROWS, b->begin, 0);
+    for (int64_t j = 0; j < reach; j++)
+        for (int r = 0; r < TILE_ROWS; r++) {
+            float by = s->correction[j * TILE_ROWS + r];
+            s->compensated[j * TILE_ROWS + r] += by;
+            if (b->begin + j < b->end) weight[j * t->pitch + r] += by;
+        }
+}
+
+/* compensated = W + (E_{<begin} R) U over [begin, reach); weight += |W R|² of the block's columns.
+ */
+static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
+{
+    struct gptq_scratch *s = t->s;
+    int64_t length = b->end - b->begin, reach = b->reach - b->begin, n = t->panel->pitch;
+    const float *here = t->t->both + b->begin * t->pitch + TILE_ROWS;
+    const float *r = t->panel->r + b->begin * n + b->begin - t->panel->begin;
+    for (int64_t j = 0; j < reach; j++)
+        memcpy(s->compensated + j * TILE_ROWS, here + j * t->pitch, TILE_ROWS * sizeof(float));
+    if (t->p->asymmetry) block_correct(t, b);
+    if (b->begin > 0)
+        gemm_tn(s->compensated, TILE_ROWS, t->inverse, reach, t->carried, t->pitch, reach,
+                TILE_ROWS, reach, 1);
+    memcpy(s->working, s->compensated, (size_t)(length * TILE_ROWS) * sizeof(float));
+
+    gemm_tn(t->carried + TILE_ROWS, t->pitch, r, n, here, t->pitch, length, TILE_ROWS, length, 1);
+    add_squares(t->t->weight, t->carried + TILE_ROWS, t->pitch, length);
+}
+
+static struct grid_kind kind_of(const struct quant_job *job)
+{
+    const struct gptq_prepared *p = job->prepared;
+    struct grid_kind kind = grid_kind_of(job->bits, job->options);
+    kind.form = p->form;
+    return kind;
+}
+
+int64_t gptq_group_of(const struct gptq_prepared *p, int64_t i)
+{
+    const struct quant_options *o = &p->options;
+    if (o->group_size < 0) return 0;
+    const bool moves = o->order == ORDER_ACTIVATION && !o->static_groups;
+    return (p->order && !moves ? p->order[i] : i) / o->group_size;
+}
+
+/* The grid for column i of the sweep, if it changes there. */
+static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64_t i)
+{
+    int64_t group = t->p->options.group_size, n = t->p->cols;
+    if (group < 0) {
+        if (i == 0) t->t->grid = t->t->groups[0];
+    } else if (t->p->options.static_groups) {
+        t->t->grid = t->t->groups[gptq_group_of(t->p, i)];
+    } else if (i % group == 0) {
+        int64_t length = n - i < group ? n - i : group;
+        grid_fit(&t->t->grid, t->s->compensated + (i - b->begin) * TILE_ROWS, length,
+                 kind_of(t->job));
+        grid_note(t->job, t->t->row, gptq_group_of(t->p, i), &t->t->grid);
+    }
+}
+
+/* GPTAQ: after column i of the sweep, x before it was rounded to q. */
+static void column_end(struct sweep_state *t, int64_t i, int64_t n, float *x, const float *q)
+{
+    float *weight = t->t->both + i * t->pitch + TILE_ROWS;
+    column_correct(x, weight, t->pitch, t->p->asymmetry + i * t->p->cols + i, n);
+    memcpy(t->t->carried + i * TILE_ROWS, t->p->consistent ? x : q, TILE_ROWS * sizeof *x);
+}
+
+static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
+{
+    struct gptq_scratch *s = t->s;
+    int64_t length = b->end - b->begin, reach = b->reach - b->begin;
+    block_compensate(t, b);
+    for (int64_t i = 0; i < length; i++) {
+        float *x = s->working + i * TILE_ROWS, *q = s->rounded + i * TILE_ROWS;
+        grid_update(t, b, b->begin + i);
+        grid_round(q, x, &t->t->grid, t->job->bits);
+        if (s->stored != s->rounded)
+            grid_round_stored(s->stored + i * TILE_ROWS, x, &t->t->grid, t->job->bits);
+        column_step(x, t->inverse + i * reach + i, length - i, q,
+                    t->t->both + (b->begin + i) * t->pitch, t->t->loss);
+        if (t->p->asymmetry) column_end(t, b->begin + i, length - i, x, q);
+    }
+    tile_store(t->job->q, t->job->rows, t->job->cols, t->t->row, b->begin, length, t->p->order,
+               s->stored);
+    if (t->job->unrounded)
+        tile_store(t->job->unrounded, t->job->rows, t->job->cols, t->t->row, b->begin, length,
+                   t->p->order, s->rounded);
+}
+
+/* Computes grids from the original weights. The reference zeroes dead columns after computing the
+ * grids of whole rows, but before those of static groups. w (group, TILE_ROWS): scratch. */
+static void groups_fit(const struct quant_job *job, struct gptq_tile *t, float *w)
+{
+    const struct gptq_prepared *p = job->prepared;
+    int64_t n = p->cols, group = p->options.group_size;
+    bool whole = group < 0;
+    const struct tile_columns c = {.dead = whole ? NULL : p->dead};
+    if (whole || group > n) group = n;
+    for (int64_t a = 0; a < n; a += group) {
+        int64_t length = n - a < group ? n - a : group;
+        tile_load(w, TILE_ROWS, job->w, job->rows, n, t->row, a, length, &c);
+        grid_fit(&t->groups[a / group], w, length, kind_of(job));
+        grid_note(job, t->row, a / group, &t->groups[a / group]);
+    }
+}
+
+void gptq_band_begin(struct gptq_band *b, int64_t i, int64_t first, int64_t end)
+{
+    const struct quant_job *job = b->job;
+    const struct gptq_prepared *p = b->p;
+    const struct tile_columns c = {.order = p->order, .dead = p->dead};
+    int64_t tiles = b->pitch / GPTQ_PITCH, from = i * tiles;
+    b->first = max64(first - from, 0);
+    b->end = min64(end - from, tiles);
+    for (int64_t k = b->first; k < b->end; k++) {
+        struct gptq_tile *t = &b->tile[k];
+        t->row = (from + k) * TILE_ROWS;
+        memset(t->loss, 0, sizeof t->loss);
+        memset(t->weight, 0, sizeof t->weight);
+        if (t->groups) groups_fit(job, t, b->both); /* unused before the sweep */
+    }
+    if (b->end - b->first < tiles)
+        memset(b->both, 0, (size_t)(p->cols * b->pitch) * sizeof *b->both);
+    for (int64_t k = b->first; k < b->end; k++)
+        tile_load(b->tile[k].both + TILE_ROWS, b->pitch, job->w, job->rows, p->cols, b->tile[k].row,
+                  0, p->cols, &c);
+}
+
+/* Columns [from, to) of the sweep, to be multiplied with columns [begin, end) of the factor, and
+ * without W with [end, reach). */
+struct span {
+    int64_t from, to, begin, end, reach;
+};
+
+/* y (reach - begin, pitch) = beta y + (E, W)_{from..to} R. */
+static void band_carry(const struct gptq_band *b, const struct gptq_panel *panel,
+                       const struct span *c, float *y, float beta)
+{
+    int64_t width = c->end - c->begin, n = c->to - c->from;
+    const float *r = panel->r + c->from * panel->pitch + c->begin - panel->begin;
+    const float *both = b->both + c->from * b->pitch;
+    gemm_tn(y, b->pitch, r, panel->pitch, both, b->pitch, width, b->pitch, n, beta);
+    for (int64_t k = b->first; k < b->end; k++)
+        gemm_tn(y + width * b->pitch + k * GPTQ_PITCH, b->pitch, r + width, panel->pitch,
+                both + k * GPTQ_PITCH, b->pitch, c->reach - c->end, TILE_ROWS, n, beta);
+}
+
+/* carried = (E, W)_{<begin} R of a block, from what the columns before the panel contribute. */
+static void block_carry(const struct gptq_band *b, const struct gptq_scratch *s,
+                        const struct gptq_panel *panel, const struct gptq_block *k)
+{
+    const struct span own = {panel->begin, k->begin, k->begin, k->end, k->reach};
+    memcpy(s->carried, s->ahead + (k->begin - panel->begin) * b->pitch,
+           (size_t)((k->reach - k->begin) * b->pitch) * sizeof(float));
+    if (k->begin > panel->begin) band_carry(b, panel, &own, s->carried, 1);
+}
+
+void gptq_band_quantize(struct gptq_band *b, struct gptq_scratch *s, const struct gptq_panel *panel,
+                        const float *inverse)
+{
+    const struct gptq_prepared *p = b->p;
+    const struct span before = {0, panel->begin, panel->begin, panel->end, panel->reach};
+    band_carry(b, panel, &before, s->ahead, 0);
+    for (int64_t i = panel->first; i < panel->last; i++) {
+        int64_t at = (i - panel->first) * p->widest * p->widest;
+        block_carry(b, s, panel, &p->blocks[i]);
+        for (int64_t k = b->first; k < b->end; k++) {
+            struct sweep_state state = {.job = b->job,
+                                        .p = p,
+                                        .panel = panel,
+                                        .t = &b->tile[k],
+                                        .s = s,
+                                        .inverse = inverse ? inverse + at : p->blocks[i].inverse,
+                                        .carried = s->carried + k * GPTQ_PITCH,
+                                        .pitch = b->pitch};
+            block_quantize(&state, &p->blocks[i]);
+        }
+    }
+}
+
+static double sum_rows(const double *x)
+{
+    double sum = 0;
+    for (int r = 0; r < TILE_ROWS; r++) sum += x[r];
+    return sum;
+}
+
+void gptq_band_end(const struct gptq_band *b, struct gptq_sums *sums)
+{
+    int64_t n = b->p->cols;
+    for (int64_t k = b->first; k < b->end; k++) {
+        const struct gptq_tile *t = &b->tile[k];
+        double loss[TILE_ROWS] = {0}, weight[TILE_ROWS] = {0};
+        add_squares(loss, t->both, b->pitch, n);
+        add_squares(weight, t->both + TILE_ROWS, b->pitch, n);
+        sums[t->row / TILE_ROWS] = (struct gptq_sums){sum_rows(t->loss), sum_rows(t->weight),
+                                                      sum_rows(loss), sum_rows(weight)};
+    }
+}
+
+enum status gptq_band_make(const struct quant_job *job, struct gptq_band *b, struct err *e)
+{
+    const struct gptq_prepared *p = job->prepared;
+    int64_t group = p->options.group_size, groups = group < 0 ? 1 : (p->cols - 1) / group + 1;
+    int64_t tiles = p->band_tiles;
+    bool known = group < 0 || p->options.static_groups;
+    *b = (struct gptq_band){.job = job, .p = p, .pitch = tiles * GPTQ_PITCH};
+    PASS(mem_alloc(&b->both, p->cols * b->pitch, sizeof(float), "tiles of weights", e));
+    for (int64_t k = 0; k < tiles; k++) {
+        struct gptq_tile *t = &b->tile[k];
+        t->both = b->both + k * GPTQ_PITCH;
+        if (p->asymmetry)
+            PASS(mem_alloc(&t->carried, p->cols * TILE_ROWS, sizeof(float), "a tile's values", e));
+        if (known) PASS(mem_zero(&t->groups, groups, sizeof *t->groups, "a tile's scales", e));
+    }
+    return OK;
+}
+
+void gptq_band_free(struct gptq_band *b)
+{
+    for (int k = 0; k < GPTQ_BAND_MOST; k++) {
+        free(b->tile[k].carried);
+        free(b->tile[k].groups);
+    }
+    free(b->both);
+}
+
+enum status gptq_scratch_make(const struct quant_job *job, struct gptq_scratch *s, struct err *e)
+{
+    const struct gptq_prepared *p = job->prepared;
+    int64_t block = p->blocks[0].end * TILE_ROWS, tile = p->widest * TILE_ROWS;
+    int64_t pitch = p->band_tiles * GPTQ_PITCH;
+    float **const arrays[] = {&s->ahead,   &s->carried, &s->compensated, &s->working,
+                              &s->rounded, &s->stored,  &s->correction};
+    const int64_t sizes[] = {p->widest_panel * pitch,
+                             p->widest * pitch,
+                             tile,
+                             block,
+                             block,
+                             job->options->scale_dtype != SCALE_F32 ? block : 0,
+                             p->asymmetry ? tile : 0};
+    enum { ARRAYS = sizeof sizes / sizeof *sizes };
+    int64_t floats = 0;
+    for (int i = 0; i < ARRAYS; i++) floats += sizes[i];
+    PASS(mem_zero(&s->memory, floats, sizeof(float), "scratch of a tile", e));
+    float *next = s->memory;
+    for (int i = 0; i < ARRAYS; next += sizes[i++]) *arrays[i] = next;
+    if (job->options->scale_dtype == SCALE_F32) s->stored = s->rounded;
+    return OK;
+}
+
+void gptq_scratch_free(struct gptq_scratch *s)
+{
+    free(s->memory);
+}

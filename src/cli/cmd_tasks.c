@@ -4,6 +4,7 @@
 #include "config/sweep.h"
 #include "task/encode.h"
 #include "task/prompts.h"
+#include "task/task_names.h"
 #include "util/page.h"
 #include <stdlib.h>
 
@@ -100,20 +101,33 @@ done:
 }
 
 static enum status print_items(const char *name, const struct prompts_choice *choice,
-                               const char *tokenizer, struct err *e)
+                               const struct encoder *encoder, struct err *e)
 {
     enum status st = OK;
     struct prompts p = {0};
+    TRY(prompts_open(name, choice, &p, e));
+    for (int64_t i = 0; i < p.items.n; i++) TRY(print_item(&p, i, encoder, e));
+done:
+    prompts_free(&p);
+    return st;
+}
+
+/* Of a task with subjects, those of all its subjects. */
+static enum status print_task_items(const char *name, const struct prompts_choice *choice,
+                                    const char *tokenizer, struct err *e)
+{
+    enum status st = OK;
+    struct texts names = {0};
     struct tokenizer *t = NULL;
     struct encoder encoder = {0};
     if (tokenizer) {
         TRY(tokenizer_open(tokenizer, &t, e));
         TRY(encoder_init(&encoder, t, e));
     }
-    TRY(prompts_open(name, choice, &p, e));
-    for (int64_t i = 0; i < p.items.n; i++) TRY(print_item(&p, i, &encoder, e));
+    TRY(task_names(name, choice->folder, &names, e));
+    for (int64_t i = 0; i < names.n; i++) TRY(print_items(names.text[i], choice, &encoder, e));
 done:
-    prompts_free(&p);
+    texts_free(&names);
     tokenizer_close(t);
     return st;
 }
@@ -135,7 +149,7 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) return OK;
     if (!name) return print_table(json, e);
     NEED(choice.folder, ERR_USAGE, "--task-data FOLDER is missing: where is the data of %s?", name);
-    return print_items(name, &choice, tokenizer, e);
+    return print_task_items(name, &choice, tokenizer, e);
 }
 
 const struct command cmd_tasks = {

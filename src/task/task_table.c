@@ -1,4 +1,5 @@
 #include "task/task_table.h"
+#include "options/nearest.h"
 #include "task/task_make.h"
 #include <stdio.h>
 #include <string.h>
@@ -80,10 +81,23 @@ static bool is_subject(const char *name)
     return name[0] && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(name);
 }
 
+static enum status fail_unknown(const char *name, struct err *e)
+{
+    const char *names[TASKS], *near;
+    char known[256] = "";
+    for (int i = 0; i < TASKS; i++) names[i] = tasks[i].name;
+    near = nearest_name(name, names, TASKS);
+    NEED(!near, ERR_USAGE, "%s: unknown task, did you mean %s?", name, near);
+    for (int i = 0; i < TASKS; i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    RAISE(ERR_USAGE, "%s: unknown task, expected %s or mmlu_SUBJECT", name, known);
+}
+
 enum status task_find(const char *name, const struct task **out, const char **subject,
                       struct err *e)
 {
-    char known[256] = "";
     for (int i = 0; i < TASKS; i++) {
         const size_t n = strlen(tasks[i].name);
         *out = &tasks[i];
@@ -93,8 +107,6 @@ enum status task_find(const char *name, const struct task **out, const char **su
         if (tasks[i].subjects && strncmp(name, tasks[i].name, n) == 0 && name[n] == '_' &&
             is_subject(*subject))
             return OK;
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", tasks[i].name);
     }
-    RAISE(ERR_USAGE, "%s: unknown task, expected %s or mmlu_SUBJECT", name, known);
+    return fail_unknown(name, e);
 }

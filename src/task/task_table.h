@@ -29,6 +29,6 @@ struct task {
 /* Line i of the table, NULL behind the last. */
 const struct task *task_at(int64_t i);
 /* The task of that name, or of a subject of it ("mmlu_anatomy"). *subject = the name behind
- * "mmlu_", NULL: it is not one. ERR_USAGE: there is none, and which there are. */
+ * "mmlu_", NULL: it is not one. ERR_USAGE: there is none, and which is near or which there are. */
 MUST_USE enum status task_find(const char *name, const struct task **out, const char **subject,
                                struct err *e);

@@ -33,6 +33,8 @@ mkdir "$work/data"
 for i in piqa arc_easy winogrande mathqa; do cp "$made/inputs/$i".* "$work/data/"; done
 refused 'hellaswag.jsonl: there is no such file' hellaswag --shots 0
 refused 'boolq: unknown task, expected arc_challenge, arc_easy' boolq
+refused 'helaswag: unknown task, did you mean hellaswag?' helaswag
+refused 'no file mmlu_SUBJECT.jsonl there' mmlu
 refused 'shots: expected 0 or more' piqa --shots -1
 refused 'piqa.fewshot.jsonl: 9 rows to draw 10 examples from' piqa --shots 9
 sed -i '2s/"goal"/"gaol"/' "$work/data/piqa.jsonl"
@@ -122,6 +124,9 @@ tasks = json.load(sys.stdin)["tasks"]
 assert list(tasks) == ["mmlu_a", "piqa", "mmlu_b", "mmlu"], tasks
 assert tasks["mmlu"]["items"] == 2 * tasks["mmlu_a"]["items"], tasks
 ' <"$work/out" || fail "subjects: $(cat "$work/out")"
+
+"$QTRAJ" tasks mmlu --task-data "$work/subjects [1]" --shots 0 --limit 1 >"$work/out" || fail "prompts of all subjects"
+[ "$(grep -o '"task":"mmlu_[ab]","item":0' "$work/out" | wc -l)" = 2 ] || fail "prompts of all subjects: $(cat "$work/out")"
 
 # the names under which the data are exported, with a stand-in for the package that fetches them
 mkdir "$work/fake" "$work/exported"

@@ -292,19 +292,20 @@ json_t *plan_report_json(const struct plan_report *r)
                                         s->least > 0 ? s->work / s->least - 1 : 0.0));
     }
     return json_pack(
-        "{s:{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:I, s:I, s:o, s:f, s:o, "
+        "{s:{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:f, "
+        "s:o, "
         "s:o, s:f, "
         "s:f, s:o, s:I, s:f}",
         "rates", "from", r->rates_from, "sgemm", c->rates.sgemm, "dgemm", c->rates.dgemm, "forward",
         c->rates.forward, "gram", c->rates.gram, "read", c->rates.read, "threads",
         (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned, "correction",
-        phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation), "calibration",
-        tokens_json(&c->calibration), "curvature", tokens_json(&c->curvature), "memory",
-        (json_int_t)r->memory, "visits_left", (json_int_t)r->remaining.n, "models", models, "bytes",
-        r->cost.bytes, "flop", phases_json(r->cost.flop), "seconds_by_phase",
-        phases_json(r->seconds), "seconds", r->total, "seconds_left",
-        remaining_seconds(r->plan, &r->remaining), "simulations", simulations, "exports_left",
-        (json_int_t)r->exports.n, "export_bytes", r->exports.bytes);
+        phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation), "tasks",
+        tokens_json(&c->tasks), "calibration", tokens_json(&c->calibration), "curvature",
+        tokens_json(&c->curvature), "memory", (json_int_t)r->memory, "visits_left",
+        (json_int_t)r->remaining.n, "models", models, "bytes", r->cost.bytes, "flop",
+        phases_json(r->cost.flop), "seconds_by_phase", phases_json(r->seconds), "seconds", r->total,
+        "seconds_left", remaining_seconds(r->plan, &r->remaining), "simulations", simulations,
+        "exports_left", (json_int_t)r->exports.n, "export_bytes", r->exports.bytes);
 }
 
 /* --- for people --- */
@@ -330,7 +331,8 @@ static void print_machine(const struct plan_report *r, FILE *out)
     if (c->learned)
         fprintf(out, ", corrected by %lld finished record%s", (long long)c->learned,
                 quantity_plural(c->learned));
-    print_tokens(out, "\ntexts: ", "evaluation", &c->evaluation);
+    print_tokens(out, "\ntexts: ", "evaluation", &c->evaluation_texts);
+    print_tokens(out, "; ", "tasks", &c->tasks);
     print_tokens(out, "; ", "calibration", &c->calibration);
     print_tokens(out, "; ", "curvature", &c->curvature);
     fprintf(out, "\na rank: ");

@@ -83,6 +83,7 @@ struct plan_costs {
     int64_t n;
     struct plan_model *models; // (models of the sweep)
     struct cost_tokens evaluation, calibration, curvature;
+    struct cost_tokens evaluation_texts, tasks; /* the parts of `evaluation` */
     struct cost_tokens *texts;   // (evaluations of the sweep) that are in `evaluation` together
     struct cost_tokens *heldout; // (checkpoints of the plan) that greedy soups are chosen by
     struct cost_rates rates;     /* nominal, until the caller sets them */

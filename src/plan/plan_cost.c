@@ -144,9 +144,11 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
     TRY(mem_zero(&c->texts, s->n_evaluations, sizeof *c->texts, "texts", e));
     for (int64_t i = 0; i < s->n_evaluations; i++) {
         c->texts[i] = tokens_counted(p, &cache, &s->evaluations[i]);
-        add_tokens(&c->evaluation, &c->texts[i]);
+        add_tokens(&c->evaluation_texts, &c->texts[i]);
     }
-    add_task_tokens(p, &cache, &c->evaluation);
+    add_task_tokens(p, &cache, &c->tasks);
+    add_tokens(&c->evaluation, &c->evaluation_texts);
+    add_tokens(&c->evaluation, &c->tasks);
     TRY(mem_zero(&c->heldout, p->n_checkpoints, sizeof *c->heldout, "texts", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)

@@ -182,15 +182,16 @@ def of_tasks(cube, said):
     if "task" not in cube.dims:
         return None
     entry = said["config"].get("tasks") or {}
-    rows = [[name, items_text(cube, name), number(entry.get("shots", np.nan), ".0f"), str(entry.get("data") or MISSING)]
-            for name in map(str, cube.task.values)]
-    return Table(["task", "items", "shots", "folder of the data"], rows, "Tasks",
-                 note=f"The first {entry['limit']} items of each task or subject." if isinstance(entry.get("limit"), int) else "")
+    rows = [[name, items_text(cube, name), items_text(cube, name, "baseline_items_truncated"), number(entry.get("shots", np.nan), ".0f"),
+             str(entry.get("data") or MISSING)] for name in map(str, cube.task.values)]
+    notes = ["Truncated: with a prompt that is longer than the model and loses its first tokens."]
+    notes += [f"The first {entry['limit']} items of each task or subject."] if isinstance(entry.get("limit"), int) else []
+    return Table(["task", "items", "truncated", "shots", "folder of the data"], rows, "Tasks", note=" ".join(notes))
 
 
-def items_text(cube, task):
-    """How many items of a task were asked."""
-    return between(cube.baseline_items.sel(task=task), lambda v: f"{v:.0f}")
+def items_text(cube, task, variable="baseline_items"):
+    """How many items of a task were asked, or are counted in another variable."""
+    return between(cube[variable].sel(task=task) if variable in cube else [], lambda v: f"{v:.0f}")
 
 
 # --- what came out ---

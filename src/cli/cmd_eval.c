@@ -142,7 +142,10 @@ static void print_tasks(json_t *tasks)
         if (json_is_number(json_object_get(x, "accuracy_norm")))
             printf(", normalized %.4f ± %.4f", json_number_get(json_object_get(x, "accuracy_norm")),
                    json_number_get(json_object_get(x, "accuracy_norm_stderr")));
-        printf(", %lld items\n", (long long)json_integer_value(json_object_get(x, "items")));
+        printf(", %lld items", (long long)json_integer_value(json_object_get(x, "items")));
+        const json_int_t truncated = json_integer_value(json_object_get(x, "items_truncated"));
+        if (truncated) printf(", %lld truncated", (long long)truncated);
+        printf("\n");
     }
 }
 

@@ -17,6 +17,8 @@ static const struct field baseline_fields[] = {
      "standard error of baseline_accuracy_norm, over items"},
     {"items", "baseline_items", IN_VALUES, FIELD_INTEGER, STABLE, "1",
      "items that are asked in full precision"},
+    {"items_truncated", "baseline_items_truncated", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "items of which a prompt is longer than the model and loses tokens at its start"},
 
     {KEY_FIELD},
     {FINGERPRINT_FIELD},

@@ -75,18 +75,21 @@ struct accuracy accuracy_of(const struct requests *r, const struct answers *a, c
 {
     struct tally plain = {0}, norm = {0};
     bool offered = false;
+    int64_t truncated = 0;
     for (const struct request_task *x = r->tasks; x < r->tasks + r->n_tasks; x++) {
         int64_t right = 0, right_norm = 0;
         if (!is_of(x, name)) continue;
         for (int64_t i = x[0].first; i < x[1].first; i++) {
             right += is_right(r, a, i, false);
             right_norm += is_right(r, a, i, true);
+            truncated += r->items[i].truncated;
         }
         tally_add(&plain, x[1].first - x[0].first, right, 0);
         tally_add(&norm, x[1].first - x[0].first, right_norm, 0);
         offered = x->task->norm;
     }
     return (struct accuracy){.items = plain.n,
+                             .truncated = truncated,
                              .accuracy = tally_mean(&plain),
                              .error = tally_stderr(&plain),
                              .norm = offered ? tally_mean(&norm) : NAN,
@@ -138,9 +141,10 @@ static json_t *number(double x)
 static json_t *entry(const struct requests *r, const struct answers *a, const char *name)
 {
     const struct accuracy x = accuracy_of(r, a, name);
-    return json_pack("{s:o, s:o, s:o, s:o, s:I}", "accuracy", number(x.accuracy), "accuracy_stderr",
-                     number(x.error), "accuracy_norm", number(x.norm), "accuracy_norm_stderr",
-                     number(x.norm_error), "items", (json_int_t)x.items);
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I}", "accuracy", number(x.accuracy),
+                     "accuracy_stderr", number(x.error), "accuracy_norm", number(x.norm),
+                     "accuracy_norm_stderr", number(x.norm_error), "items", (json_int_t)x.items,
+                     "items_truncated", (json_int_t)x.truncated);
 }
 
 /* Whether no later subject is of the same task. */

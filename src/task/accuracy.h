@@ -16,10 +16,11 @@ double answers_log_likelihood(const struct answers *a, int64_t request);
 /* Of the items of a task, or of all subjects of one. NaN: there is no such number. */
 struct accuracy {
     int64_t items;
-    double accuracy; /* fraction of items whose most likely choice is the right one; the first of
-                        equal choices counts */
-    double error;    /* standard error of that mean over items; over subjects, of the pooled
-                        variance */
+    int64_t truncated; /* items of which a request is longer than the model */
+    double accuracy;   /* fraction of items whose most likely choice is the right one; the first of
+                          equal choices counts */
+    double error;      /* standard error of that mean over items; over subjects, of the pooled
+                          variance */
     double norm, norm_error; /* by log-likelihood per character; NaN where the harness does not
                                 offer it */
 };
@@ -40,8 +41,8 @@ struct accuracy_change accuracy_compare(const struct requests *r, const struct a
 double mcnemar_exact(int64_t lost, int64_t gained);
 
 /* A new object {NAME: {"accuracy", "accuracy_stderr", "accuracy_norm", "accuracy_norm_stderr",
- * "items"}, ...}: a task's entry, one for each of its subjects before it. Null: there is no such
- * number. NULL: out of memory. */
+ * "items", "items_truncated"}, ...}: a task's entry, one for each of its subjects before it. Null:
+ * there is no such number. NULL: out of memory. */
 json_t *accuracy_record(const struct requests *r, const struct answers *a);
 
 /* The answers to the items of a task as columns, a row a choice: {"subject": [..] (the task itself

@@ -26,8 +26,9 @@ struct request_task {
     int64_t first; /* item */
 };
 struct request_item {
-    int64_t gold;  /* choice, or GOLD_NONE */
-    int64_t first; /* request */
+    int64_t gold;   /* choice, or GOLD_NONE */
+    int64_t first;  /* request */
+    bool truncated; /* a request of it is longer than the model and lost its first tokens */
 };
 struct request {
     int64_t chars;  /* of the choice, without the blank before it */

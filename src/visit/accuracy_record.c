@@ -33,7 +33,8 @@ static void set_answers(json_t *record, const struct run *r, const struct stream
     if (s->variant) {
         const struct accuracy_change change = accuracy_compare(q, &full, &own, task);
         set_change(values, &change);
-    }
+    } else
+        record_integer(values, "items_truncated", x.truncated);
     if (r->visit->log_likelihoods)
         json_object_set_new(record, "tables",
                             json_pack("{s:o}", "choices", answers_table(q, &own, task)));

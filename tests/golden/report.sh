@@ -28,7 +28,8 @@ page=$work/two/report.html
 [ "$(grep -c '<h3>Accuracies</h3>' "$page")" = 1 ] || fail "accuracies: not a section for the cube that has them, and for no other"
 for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34; $\x$' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
     '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces' 'odd.h5: Accuracy and loss over training: the cube has no accuracies' \
-    '<figure id="2-accuracy_loss">' '<th scope="row">SmolLM3-3B, step002000, 8 bits, rtn, social_iqa</th>' '<td>a choice is too long</td>' 'items of tasks: social_iqa 400; number of solved examples not recorded'; do
+    '<figure id="2-accuracy_loss">' '<th scope="row">SmolLM3-3B, step002000, 8 bits, rtn, social_iqa</th>' '<td>a choice is too long</td>' 'items of tasks: social_iqa 400; number of solved examples not recorded' \
+    '<th scope="row">social_iqa</th><td>400</td><td>7</td>'; do
     grep -qF -- "$text" "$page" || fail "not on the page: $text"
 done
 grep -qE '<script|<b>bold|<img src=x' "$page" && fail "a text of the cube became part of the page"

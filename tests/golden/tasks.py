@@ -90,6 +90,7 @@ def scores(binary, folder, checkpoint):
             assert not got, f"more choices than expected: {list(got)[:3]}"
             for task in expected:
                 want = summary["tasks"][task][f"{shots}shot"]
+                assert accuracies[task]["items_truncated"] == want["docs_truncated"], (task, shots, accuracies[task], want)
                 for ours, theirs in (("accuracy", "acc"), ("accuracy_norm", "acc_norm")):
                     for end in ("", "_stderr"):
                         a, b = accuracies[task][ours + end], want.get(theirs + end)

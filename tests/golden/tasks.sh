@@ -101,7 +101,7 @@ accuracy_of '"accuracy":1.0,"accuracy_stderr":null,"accuracy_norm":0.0' piqa \
     '{"goal": "a", "sol1": "", "sol2": "zzz zzz zzz", "label": 0}'
 accuracy_of '"accuracy":1.0.*"items":1' hellaswag \
     '{"activity_label": "", "ctx_a": "", "ctx_b": "", "endings": ["", ""], "label": "0"}'
-accuracy_of '"items":1' openbookqa "{\"question_stem\": \"$(printf 'word %.0s' {1..3000})\", \"choices\": {\"text\": [\"a\", \"b\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \"A\"}"
+accuracy_of '"items":1,"items_truncated":1' openbookqa "{\"question_stem\": \"$(printf 'word %.0s' {1..3000})\", \"choices\": {\"text\": [\"a\", \"b\"], \"label\": [\"A\", \"B\"]}, \"answerKey\": \"A\"}"
 printf '%s' '{"goal": "a", "sol1": "b", "sol2": "c", "label": 0}' | gzip | head -c 40 >"$work/data/piqa.jsonl.gz"
 rm "$work/data/piqa.jsonl"
 evaluates 'piqa.jsonl.gz: gzip: the file ends too early' --tasks piqa --task-data "$work/data" --shots 0

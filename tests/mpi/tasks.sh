@@ -92,6 +92,7 @@ for c, step in enumerate(steps):
             x = evaluated[n][field]
             assert cube["baseline_" + field][at] == x or x is None and np.isnan(cube["baseline_" + field][at]), (n, field)
         assert cube["baseline_items"][at] == k == evaluated[n]["items"]
+        assert cube["baseline_items_truncated"][at] == evaluated[n]["items_truncated"] == 0
         near(cube["baseline_accuracy"][at], before.mean())
         for q, quantizer in enumerate(cube["quantizer"].asstr()):
             at, scores = (0, c, 0, q, t), cells[step, 2, quantizer, n]
@@ -172,6 +173,7 @@ cat "$SOURCE"/docs/*.md >"$work/prose.txt"
 "$python" "$SOURCE/configs/quickstart/make_items.py" "$work/prose.txt" "$work/items" 40 || fail "make_items.py"
 "$QTRAJ" plan "$SOURCE/configs/quickstart/tasks.yaml" --set "tasks.data=$work/items" --set "results=$work/none.h5" >"$work/out" 2>"$work/err" ||
     fail "the example: $(cat "$work/err")"
+grep -q '^texts: evaluation [0-9]* tokens in [0-9]* sequences; tasks [0-9]* tokens in ' "$work/out" || fail "the plan's tokens: $(cat "$work/out")"
 grep -q '^accuracies: 44 ' "$work/out" && [ "$(cat "$work/items/hellaswag.jsonl" "$work/items/piqa.jsonl" | wc -l)" = 80 ] ||
     fail "the example: $(cat "$work/out")"
 

@@ -119,7 +119,8 @@ def with_tasks(cube, tasks=("arc_challenge", "piqa", "mmlu"), items=400):
     cells = {"accuracy": accuracy, "items": known(items), "items_lost": known((change < 0).sum(-1)), "items_gained": known((change > 0).sum(-1)),
              "accuracy_degradation": (full - accuracy) / (1 - full), "accuracy_stderr": np.sqrt(accuracy * (1 - accuracy) / (items - 1)),
              "mcnemar_p": known(rng.uniform(0, 0.2, shape))}
-    stored = {"accuracy": full, "accuracy_stderr": np.sqrt(full * (1 - full) / (items - 1)), "items": known(items, there[:, :, :1, :1])}
+    stored = {"accuracy": full, "accuracy_stderr": np.sqrt(full * (1 - full) / (items - 1)), "items": known(items, there[:, :, :1, :1]),
+              "items_truncated": known(7, there[:, :, :1, :1])}
     cube = cube.assign({name: (axes, np.broadcast_to(values, shape)) for name, values in cells.items()}
                        | {f"baseline_{name}": (axes[:2] + axes[4:], np.broadcast_to(values, shape[:2] + (1, 1) + shape[4:])[:, :, 0, 0])
                           for name, values in stored.items()}).assign_coords(task=list(tasks))

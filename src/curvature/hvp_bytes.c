@@ -78,7 +78,8 @@ static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k,
 /* All of a retained state is resident from the second call on. */
 static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64_t n_buffers)
 {
-    return 2 * states(s, x, true) + lanes_kept(s, x) + buffers(s, x, n_buffers) + work(s, x) +
+    const int64_t gh = x->tokens * s->shape.hidden * (int64_t)sizeof(real);
+    return 2 * states(s, x, true) + gh + lanes_kept(s, x) + buffers(s, x, n_buffers) + work(s, x) +
            max64(weights(s), head(s, x, 1));
 }
 

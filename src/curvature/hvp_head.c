@@ -23,6 +23,7 @@ struct head {
     bool once;              /* the part is the whole vocabulary */
     int64_t probes;         /* whose tangents exist at the same time: at most 1 if `once` */
     real *h, *gh;           // (P, C) after the norm; its adjoint
+    real *gh_owned;         /* owner of gh unless it is retained */
     real *dh, *dgh;         // (probes, P, C)
     real *z, *dz;           // (P, columns) logits, then their adjoint; tangents of the two
     struct diff_loss *sums; // (P)
@@ -68,7 +69,8 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
     d->probes = d->once ? c->b.k > 0 : c->b.k;
     hvp_params_outer(h, c->b.g, &d->sum);
     PASS(mem_alloc(&d->h, P * d->C, sizeof(real), "hidden states of a slice", e));
-    PASS(mem_alloc(&d->gh, P * d->C, sizeof(real), "hidden states of a slice", e));
+    PASS(mem_alloc(&d->gh_owned, c->s->kept ? 0 : P * d->C, sizeof(real),
+                   "hidden states of a slice", e));
     PASS(mem_alloc(&d->dh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
     PASS(mem_alloc(&d->dgh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
     PASS(mem_alloc(&d->z, P * d->columns, sizeof(real), "logits of a slice", e));
@@ -87,7 +89,7 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
 static void head_free(struct head *d)
 {
     free(d->h);
-    free(d->gh);
+    free(d->gh_owned);
     free(d->dh);
     free(d->dgh);
     free(d->z);
@@ -270,8 +272,9 @@ static void adjoints(struct head *d)
         if (target >= 0) d->p[i] = p;
     }
     real *w = rows_in(d, d->c->s->outer.at.p[OUTER_HEAD]), *sum = rows_in(d, d->sum.p[OUTER_HEAD]);
-    mat_with_weights(&d->c->s->work.products, MAT_NN, d->gh, C, d->z, N, w, C, d->n, C, d->width,
-                     d->at > 0);
+    if (!d->c->known)
+        mat_with_weights(&d->c->s->work.products, MAT_NN, d->gh, C, d->z, N, w, C, d->n, C,
+                         d->width, d->at > 0);
     if (sum)
         mat_add_product(&d->c->s->work.products, MAT_TN, sum, C, d->z, N, d->h, C, d->width, C,
                         d->n);
@@ -328,7 +331,7 @@ static void whole_vocabulary(struct head *d)
     sums_end(d);
     if (!d->c->backward) return;
     adjoints(d);
-    norm_backward(d, NULL);
+    if (!d->c->known) norm_backward(d, NULL);
     for (int64_t k = 0; k < d->c->b.k; k++) {
         const struct probe p = probe_of(d, k);
         norm_forward(d, &p);
@@ -374,7 +377,7 @@ static void sliced_vocabulary(struct head *d)
         adjoints(d);
         each_probe(d, logit_tangents, adjoint_tangents);
     }
-    norm_backward(d, NULL);
+    if (!d->c->known) norm_backward(d, NULL);
     each_probe(d, norm_backward, NULL);
 }
 
@@ -387,6 +390,7 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
     c->loss = 0;
     for (d.row = 0; d.row < T; d.row += d.P) {
         d.n = min64(T - d.row, d.P);
+        d.gh = c->s->kept ? c->s->gh + d.row * d.C : d.gh_owned;
         const int64_t first[2] = {0, d.n};
         diff_work_cut(&c->s->work, first, 1);
         norm_forward(&d, NULL);

@@ -142,6 +142,7 @@ struct hvp_state {
     int64_t levels;  /* of hidden states: L + 1, or 2 without a backward pass */
     real *x, *dx;    // (levels, T, C), (k, levels, T, C) inputs of the blocks
     real *gx, *dgx;  // (T, C), (k, T, C) adjoints between the blocks
+    real *gh;        // (T, C) adjoints of the head's input, if retained
     int64_t n_lanes; /* of each of the three: L * n_chunks if retained, else 1 */
     struct diff_lane *value, *tangent, *adjoint;
     struct diff_lane

@@ -70,6 +70,7 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
     TRY(mem_alloc(&s->dx, s->k * s->levels * TC, sizeof(real), "tangents of the blocks' inputs",
                   e));
     TRY(mem_alloc(&s->gx, backward ? TC : 0, sizeof(real), "adjoints", e));
+    TRY(mem_alloc(&s->gh, kept ? TC : 0, sizeof(real), "adjoints", e));
     TRY(mem_alloc(&s->dgx, s->k * TC, sizeof(real), "tangents of adjoints", e));
     TRY(lanes_open(s, h, backward, e));
 done:
@@ -94,6 +95,7 @@ void hvp_state_close(struct hvp_state **state)
     free(s->x);
     free(s->dx);
     free(s->gx);
+    free(s->gh);
     free(s->dgx);
     free(s);
     *state = NULL;

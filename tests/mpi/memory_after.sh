@@ -77,6 +77,12 @@ check() { # NAME OPTIONS: a sweep's curvature alone, then behind cells with thei
     peak=$(near "$work/$name.h5" curvature_peak_memory curvature_planned_memory 0)
     [ -n "$peak" ] || { fail "$name: curvature alone" && return; }
     planned "$name" "$options" "$peak"
+    if [ "$name" = wide ]; then # products in terms have buffers of their own
+        launch 120 1 run "$work/$name.yaml" --set results=terms.h5 --set "curvature={$options}" --set run.products=bf16x2 ||
+            fail "$name in bf16x2: $(cat "$work/err")"
+        near "$work/terms.h5" curvature_peak_memory curvature_planned_memory 0 >/dev/null
+        rm -f "$work"/terms.*
+    fi
     # In a shallow model with few tokens it makes no difference.
     [ "$name" = wide ] || without_keeping "$name" "$options" "$peak"
     launch 120 1 run "$work/$name.yaml" --set results=both.h5 --set "curvature={$options, second_order: total}" \

@@ -134,6 +134,27 @@ static void product_in_slices(void **state)
     check_products(*state, true, 1);
 }
 
+/* A retained state has what the head's slices share too: the first product with it, and the next
+ * ones, have the bits of one without. */
+static void kept_in_slices(void **state)
+{
+    struct hvp_fixture f;
+    hvp_fixture_open(&f, *state, HVP_ALL);
+    cut_head(&f);
+    real *v = hvp_vector(&f), *want = hvp_vector(&f), *hv = hvp_vector(&f);
+    hvp_probe(&f, 0, v);
+    OK_OR_FAIL(hvp_apply(f.h, 1, (const real *const[]){v}, &want, e));
+    hvp_keep(f.h, true);
+    for (int i = 0; i < 3; i++) {
+        OK_OR_FAIL(hvp_apply(f.h, 1, (const real *const[]){v}, &hv, e));
+        assert_memory_equal(hv, want, sizeof *hv * (size_t)f.n);
+    }
+    free(v);
+    free(want);
+    free(hv);
+    hvp_fixture_close(&f);
+}
+
 #ifndef QTRAJ_REAL_F64
 /* Largest errors with products in bf16 terms: of a part of the gradient and of Hv relative to that
  * part's norm (at least a thousandth of the whole), and of v'Hv relative to |v| |Hv|. Those of f32
@@ -245,12 +266,13 @@ static void watched(void **state)
 int main(void)
 {
     linalg_setup();
-    struct CMUnitTest tests[5 * FIXTURES_N + 1];
+    struct CMUnitTest tests[6 * FIXTURES_N + 1];
     size_t n = 0;
     EACH_FIXTURE(tests, n, gradient)
     EACH_FIXTURE(tests, n, product)
     EACH_FIXTURE(tests, n, gradient_in_slices)
     EACH_FIXTURE(tests, n, product_in_slices)
+    EACH_FIXTURE(tests, n, kept_in_slices)
 #ifndef QTRAJ_REAL_F64
     EACH_FIXTURE(tests, n, product_in_terms)
 #endif

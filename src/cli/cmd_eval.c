@@ -219,13 +219,14 @@ static enum status run(struct call *c, struct err *e)
     enum status st = OK;
     struct eval o = {0};
     const char *dir, *tokenizer = NULL;
-    struct arg_choice products = {.words = products_words};
+    struct arg_choice products = {.words = products_words}, rounding = {.words = rounding_words};
     bool json = false, apart = false;
     int64_t shots = TASK_SHOTS, limit = 0;
     const struct arg table[] = {
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json (DIR's own)"},
         {"--logits", ARG_TEXT, &o.logits, "OUT", "write the logits to a safetensors file"},
         {"--products", ARG_CHOICE, &products, "KIND", "how forward passes multiply (f32)"},
+        {"--rounding", ARG_CHOICE, &rounding, "TYPE", "to which they round each result (f32)"},
         {"--tasks", ARG_TEXT, &o.tasks, "NAME[,NAME...]",
          "multiple-choice tasks (qtraj tasks); a text is not needed then"},
         {"--task-data", ARG_TEXT, &o.task_data, "FOLDER", "of the tasks' data"},
@@ -251,7 +252,7 @@ static enum status run(struct call *c, struct err *e)
     if (!o.tasks || o.data.text || o.data.ids)
         TRY(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
-    single_products(&o.single, products.word);
+    single_numbers(&o.single, products.word, rounding.word);
     TRY(single_run(&o.single, dir, tokenizer, e));
     TRY(add_common(&o, e));
     TRY(print(&o, json, e));

@@ -293,12 +293,21 @@ static enum status start_from_preset(struct quantize *o, int argc, char **argv, 
     return OK;
 }
 
+static enum status compute(struct quantize *o, bool json, struct err *e)
+{
+    PASS(open_outputs(o, e));
+    PASS(single_run(&o->single, o->dir, o->tokenizer, e));
+    PASS(commit_outputs(o, e));
+    return json ? print_json(o, e) : print_text(o, e);
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct quantize o = {0};
     struct arg_choice method = {.words = quant_names()}, format = {.words = weights_formats()};
-    struct arg_choice preset = {.words = preset_names}, products = {.words = products_words};
+    struct arg_choice preset = {.words = preset_names}, products = {.words = products_words},
+                      rounding = {.words = rounding_words};
     bool json = false;
     const struct arg table[] = {
         {"--method", ARG_CHOICE, &method, "M", "qtraj methods lists them"},
@@ -316,6 +325,7 @@ static enum status run(struct call *c, struct err *e)
         {"--weights", ARG_TEXT, &o.weights, "FILE",
          "write the quantized matrices alone to a safetensors file (for tests; no model)"},
         {"--products", ARG_CHOICE, &products, "KIND", "how forward passes multiply (f32)"},
+        {"--rounding", ARG_CHOICE, &rounding, "TYPE", "to which they round each result (f32)"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     TRY(start_from_preset(&o, c->argc, c->argv, e));
@@ -330,11 +340,8 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) goto done;
     o.method = method.word, o.format = format.word;
     TRY(set_up(&o, e));
-    single_products(&o.single, products.word);
-    TRY(open_outputs(&o, e));
-    TRY(single_run(&o.single, o.dir, o.tokenizer, e));
-    TRY(commit_outputs(&o, e));
-    TRY(json ? print_json(&o, e) : print_text(&o, e));
+    single_numbers(&o.single, products.word, rounding.word);
+    TRY(compute(&o, json, e));
 done:
     safetensors_out_close(o.file_out);
     weights_folder_close(o.folder_out);

@@ -81,9 +81,11 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
     return warn_of_overlap(v, &in, e);
 }
 
-void single_products(struct single *s, const char *word)
+void single_numbers(struct single *s, const char *products, const char *rounding)
 {
-    s->visit.run.products = (int)products_of_word(word);
+    s->visit.run.products = (int)products_of_word(products);
+    for (int i = 0; rounding && rounding_words[i]; i++)
+        if (strcmp(rounding_words[i], rounding) == 0) s->visit.run.rounding = i;
 }
 
 enum status single_run(struct single *s, const char *dir, const char *tokenizer, struct err *e)

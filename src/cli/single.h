@@ -21,8 +21,8 @@ void single_free(struct single *s);
 MUST_USE enum status single_add_evaluation(struct single *s, struct data_options *d,
                                            const char *prefix, struct err *e);
 
-/* Multiplies as --products says; NULL: in f32. */
-void single_products(struct single *s, const char *word);
+/* Multiplies as --products says and rounds as --rounding says; NULL: in f32. */
+void single_numbers(struct single *s, const char *products, const char *rounding);
 
 /* Runs the visit on dir, with a line of progress on standard error; a failed record becomes an
  * error with its message. hooks->context must be s. */

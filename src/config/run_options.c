@@ -67,6 +67,7 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
 
 /* In the order of their enums. */
 static const char *const activations[] = {"f32", "bf16", NULL};
+const char *const rounding_words[] = {"f32", "bf16", NULL};
 
 static const struct option keys[] = {
     OPTION(run_options, ranks_per_group, INT,
@@ -96,6 +97,11 @@ static const struct option keys[] = {
            "of f32's accuracy (bf16x3), to about 2^-17 (bf16x2), or rounded to one (bf16); auto: "
            "f32's accuracy by the fastest way of the CPU; bf16x2 and bf16 change results",
            .fallback = "f32", .choices = products_words),
+    OPTION(run_options, rounding, CHOICE,
+           "bf16: forward passes round the result of every operation to bf16, and all parameters "
+           "outside the matrices, as transformers does with a model in bf16 (products: bf16 rounds "
+           "the matrices too); changes results",
+           .fallback = "f32", .choices = rounding_words),
     OPTION(run_options, scalapack_from, INT,
            "Hessians with at least this many input channels are distributed over the ranks of a "
            "group; each smaller one is factored by one rank",

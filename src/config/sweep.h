@@ -203,6 +203,11 @@ struct export_entry {
 /* The type of hidden states between blocks. */
 enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16 };
 
+/* The type to which forward passes round the result of every operation (model_set_rounding). */
+enum rounding { ROUNDING_F32, ROUNDING_BF16 };
+/* "f32", "bf16"; NULL after the last. */
+extern const char *const rounding_words[];
+
 struct run_options {
     int64_t ranks_per_group; /* 0: auto */
     int64_t threads;         /* OpenMP threads per rank; 0: auto */
@@ -213,6 +218,7 @@ struct run_options {
                           In a visit: its folder, NULL: none */
     int activations;   /* enum activations */
     int products;      /* enum products */
+    int rounding;      /* enum rounding */
     int64_t scalapack_from; /* minimum channels of a distributed Hessian */
     bool reproducible;      /* the same bits for any group size */
     char *stage_space;      /* "400G", disk space of what `stage` fetches; NULL: no limit */

@@ -3,6 +3,7 @@
 #include "linalg/linalg.h"
 #include "tensor/bf16.h"
 #include "tensor/kern.h"
+#include "tensor/kern_bf16.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -74,13 +75,13 @@ static void normed_logits(const struct head *h, int64_t n, const struct normed *
 {
     const struct model *m = h->model;
     int64_t C = model_shape(m)->hidden, V = model_shape(m)->vocab;
-    if (!h->prepared) {
+    if (h->prepared)
+        bf16_split(to->terms, n * C, products_terms(model_products(m)), to->hidden, n * C);
+    else
         gemm_nt(logits, V, to->hidden, C, model_head(m), C, n, V, C, 0);
-        return;
-    }
-    bf16_split(to->terms, n * C, products_terms(model_products(m)), to->hidden, n * C);
-    for (int64_t v = 0; v < V; v += VOCAB_PIECE)
+    for (int64_t v = 0; h->prepared && v < V; v += VOCAB_PIECE)
         product_nt(logits + v, V, to->terms, n * C, h->prepared, v / VOCAB_PIECE, n);
+    if (model_rounding(m)) kern_bf16_round(logits, logits, n * V);
 }
 
 /* --- spans and scores --- */

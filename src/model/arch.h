@@ -62,6 +62,8 @@ struct arch {
     enum norm_place place;
     enum qk_norm qk_norm;
     enum bias_rule bias_qkv, bias_o, bias_mlp;
+    bool rounds_last; /* with results in bf16, RMSNorm and RoPE round their result alone, not what
+                         they compute on the way (tensor/kern_bf16.h) */
 
     /* config.json: names of keys that differ between families, and values of absent keys. */
     const char *eps_key; /* NULL: eps is no key, but fixed */

@@ -17,6 +17,7 @@ const struct arch arch_olmo = {
     ARCH_LLAMA_NAMES,
     .norm = NORM_LAYER_PLAIN,
     .place = NORM_PRE,
+    .rounds_last = true,
     .bias_qkv = BIAS_CONFIG,
     .bias_o = BIAS_CONFIG,
     .eps = 1e-5,

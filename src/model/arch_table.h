@@ -27,8 +27,9 @@ extern const struct arch arch_apertus, arch_gpt_neox, arch_qwen2, arch_qwen3, ar
     ARCH_LLAMA_NAMES, .final_norm = "model.norm", .attn_norm = "post_attention_layernorm",         \
                       .mlp_norm = "post_feedforward_layernorm", .q_norm = "self_attn.q_norm",      \
                       .k_norm = "self_attn.k_norm", .norm = NORM_RMS, .place = NORM_POST,          \
-                      .qk_norm = QK_PROJECTION, .bias_qkv = BIAS_CONFIG, .bias_o = BIAS_CONFIG,    \
-                      .eps_key = "rms_norm_eps", .eps = 1e-5, .activation = "silu"
+                      .qk_norm = QK_PROJECTION, .rounds_last = true, .bias_qkv = BIAS_CONFIG,      \
+                      .bias_o = BIAS_CONFIG, .eps_key = "rms_norm_eps", .eps = 1e-5,               \
+                      .activation = "silu"
 
 /* text (size bytes) = the names of all families, "llama, olmo, ...", cut where it is full. */
 void arch_list(char *text, size_t size);

@@ -3,6 +3,7 @@
  * length. */
 #include "linalg/linalg.h"
 #include "model/model_internal.h"
+#include "tensor/kern_bf16.h"
 #include "tensor/row.h"
 #include "util/num.h"
 #include <math.h>
@@ -23,33 +24,51 @@ void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int
     *v = s->fused ? *k + D : D * (m->heads + m->kv_heads + kv);
 }
 
+/* The q/k norm of n values of a row of q, k, v, in place. */
+static void norm_heads(const struct model *m, float *x, const float *w, int64_t T, int64_t n)
+{
+    const int64_t width = qkv_width(&m->spec);
+    const float eps = (float)m->spec.eps;
+    if (m->rounded)
+        kern_bf16_rms_norm(x, width, x, width, w, T, n, eps, !m->spec.arch->rounds_last);
+    else
+        kern_rms_norm(x, width, x, width, w, T, n, eps);
+}
+
 /* q/k norm and RoPE of `heads` heads, the first at column `column`, `stride` columns apart. */
-static void prepare_heads(const struct spec *s, const struct block *b, const struct tile *t,
+static void prepare_heads(const struct model *m, const struct block *b, const struct tile *t,
                           struct acts *a, int64_t column, int64_t stride, int64_t heads,
                           const float *norm)
 {
+    const struct spec *s = &m->spec;
     int64_t width = qkv_width(s), D = s->shape.head_dim, half = s->rope[0].half;
     int64_t angles = (spec_rope(s, b->layer) * a->tokens + t->pos) * half;
     float *x = a->inner + t->row * width + column;
-    if (s->qk_norm == QK_PROJECTION)
-        kern_rms_norm(x, width, x, width, norm, t->n, heads * D, (float)s->eps);
+    if (s->qk_norm == QK_PROJECTION) norm_heads(m, x, norm, t->n, heads * D);
     if (s->qk_norm == QK_HEAD)
-        for (int64_t h = 0; h < heads; h++)
-            kern_rms_norm(x + h * stride, width, x + h * stride, width, norm, t->n, D,
-                          (float)s->eps);
-    if (!(s->flags[b->layer] & LAYER_NO_ROPE))
-        row_rope(x, width, heads, stride, a->cosine + angles, a->sine + angles, t->n, half, false);
+        for (int64_t h = 0; h < heads; h++) norm_heads(m, x + h * stride, norm, t->n, D);
+    if (s->flags[b->layer] & LAYER_NO_ROPE) return;
+    const float *cosine = a->cosine + angles, *sine = a->sine + angles;
+    if (m->rounded)
+        kern_bf16_rope(x, width, heads, stride, cosine, sine, t->n, half, !s->arch->rounds_last);
+    else
+        row_rope(x, width, heads, stride, cosine, sine, t->n, half, false);
 }
 
-void attention_prepare(const struct spec *s, const struct block *b, const struct tile *t,
+void attention_prepare(const struct model *m, const struct block *b, const struct tile *t,
                        struct acts *a)
 {
+    const struct spec *s = &m->spec;
     int64_t width = qkv_width(s), D = s->shape.head_dim, q, k, v;
     int64_t stride = s->fused ? 3 * D : D;
-    if (s->clip > 0) row_clip(a->inner + t->row * width, width, (float)s->clip, t->n, width);
+    if (s->clip > 0) {
+        float *x = a->inner + t->row * width;
+        row_clip(x, width, (float)s->clip, t->n, width);
+        if (m->rounded) kern_bf16_bias(x, width, NULL, t->n, width);
+    }
     qkv_columns(s, 0, &q, &k, &v);
-    prepare_heads(s, b, t, a, q, stride, s->shape.heads, b->extra->p[EXTRA_Q_NORM]);
-    prepare_heads(s, b, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);
+    prepare_heads(m, b, t, a, q, stride, s->shape.heads, b->extra->p[EXTRA_Q_NORM]);
+    prepare_heads(m, b, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);
 }
 
 /* Keys at consecutive positions, stored in consecutive rows. */
@@ -63,6 +82,7 @@ struct head {
     const float *q, *k, *v; // (T, D) pitch `width`
     float *out;             // (T, D) pitch `ld`
     int64_t width, ld, D, window;
+    bool rounded;  /* probabilities and results, to bf16 */
     int64_t valid; /* keys that are not padding; 0: all */
     int n_runs;    /* the last one holds the queries too */
     struct run runs[RUNS_MAX];
@@ -102,6 +122,7 @@ static void attend_run(const struct head *h, struct queries *x, const struct run
                                         &x->m[i], &x->l[i]);
             if (x->begun) kern_scale(out + i * h->ld, f, h->D);
         }
+        if (h->rounded) kern_bf16_round(scores, scores, x->n * keys);
         gemm_nn(out, h->ld, scores, keys, h->v + row * h->width, h->width, x->n, h->D, keys,
                 x->begun ? 1.0f : 0.0f);
         x->begun = true;
@@ -120,8 +141,10 @@ static void attend(const struct head *h, struct queries *x)
         const struct run *run = &h->runs[k];
         attend_run(h, x, run, max64(start, run->pos), min64(end, run->pos + run->n));
     }
+    float *out = h->out + x->row * h->ld;
     for (int64_t i = 0; i < x->n; i++)
-        if (x->l[i] > 0) kern_scale(h->out + (x->row + i) * h->ld, 1.0f / x->l[i], h->D);
+        if (x->l[i] > 0) kern_scale(out + i * h->ld, 1.0f / x->l[i], h->D);
+    if (h->rounded) kern_bf16_bias(out, h->ld, NULL, x->n, h->D);
 }
 
 /* The keys that the tokens of a tile may see: those of its segment and of the segments before. */
@@ -141,9 +164,10 @@ static void set_runs(struct head *h, const struct tile *t)
     }
 }
 
-static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, const struct tile *t,
+static void attend_tile(const struct model *m, int64_t layer, struct acts *a, const struct tile *t,
                         int64_t head)
 {
+    const struct spec *s = &m->spec;
     int64_t q, k, v, width = qkv_width(s), ld = s->shape.heads * s->shape.head_dim;
     const float *rows = a->inner + t->first * width;
     qkv_columns(s, head, &q, &k, &v);
@@ -154,6 +178,7 @@ static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, con
                      .width = width,
                      .ld = ld,
                      .D = s->shape.head_dim,
+                     .rounded = m->rounded,
                      .valid = t->valid,
                      .window = spec_window(s, layer)};
     struct queries x = {.scores =
@@ -167,9 +192,9 @@ static void attend_tile(const struct spec *s, int64_t layer, struct acts *a, con
     }
 }
 
-void attention_forward(const struct spec *s, int64_t layer, struct acts *a)
+void attention_forward(const struct model *m, int64_t layer, struct acts *a)
 {
-    int64_t heads = s->shape.heads, items = a->n_tiles * heads;
+    int64_t heads = m->spec.shape.heads, items = a->n_tiles * heads;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
-    for (int64_t i = 0; i < items; i++) attend_tile(s, layer, a, &a->tiles[i / heads], i % heads);
+    for (int64_t i = 0; i < items; i++) attend_tile(m, layer, a, &a->tiles[i / heads], i % heads);
 }

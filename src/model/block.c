@@ -1,5 +1,6 @@
 /* Loads the weights of one block. */
 #include "model/model_internal.h"
+#include "tensor/kern_bf16.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -34,6 +35,24 @@ void model_block_complete(struct block *b)
     x->xielu.eps = p[EXTRA_EPS] ? *p[EXTRA_EPS] : -1e-6f;
     x->xielu.a = (float)softplus(*p[EXTRA_ALPHA_P]);
     x->xielu.b = x->xielu.beta + (float)softplus(*p[EXTRA_ALPHA_N]);
+}
+
+static float round_one(double x)
+{
+    float rounded = (float)x;
+    kern_bf16_round(&rounded, &rounded, 1);
+    return rounded;
+}
+
+struct xielu block_xielu_bf16(const struct block *b)
+{
+    const float *const *p = b->extra->p;
+    struct xielu c = b->extra->xielu;
+    c.beta = round_one(c.beta);
+    c.eps = round_one(c.eps);
+    c.a = round_one(softplus(round_one(*p[EXTRA_ALPHA_P])));
+    c.b = round_one(c.beta + round_one(softplus(round_one(*p[EXTRA_ALPHA_N]))));
+    return c;
 }
 
 static enum status place(const struct model *m, int64_t layer, const struct slot *t,

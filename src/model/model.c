@@ -1,5 +1,6 @@
 /* Opens a model: checks its tensors and loads those outside the blocks. */
 #include "model/model_internal.h"
+#include "tensor/kern_bf16.h"
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,16 @@ enum products model_products(const struct model *m)
     return m->products;
 }
 
+void model_set_rounding(struct model *m, bool bf16)
+{
+    m->rounded = bf16;
+}
+
+bool model_rounding(const struct model *m)
+{
+    return m->rounded;
+}
+
 const struct model_shape *model_shape(const struct model *m)
 {
     return &m->spec.shape;
@@ -140,24 +151,30 @@ enum status model_embed(const struct model *m, const struct sequences *s, float 
     int64_t C = m->spec.shape.hidden;
     PASS(model_check_ids(m, s, e));
 #pragma omp parallel for schedule(static)
-    for (int64_t t = 0; t < s->offset[s->n]; t++)
+    for (int64_t t = 0; t < s->offset[s->n]; t++) {
         memcpy(x + t * C, m->outer[OUTER_EMBED] + s->ids[t] * C, (size_t)C * sizeof *x);
+        if (m->rounded) kern_bf16_round(x + t * C, x + t * C, C);
+    }
     return OK;
 }
 
-void norm_rows(const struct spec *s, const float *w, const float *b, const float *x, int64_t T,
+void norm_rows(const struct model *m, const float *w, const float *b, const float *x, int64_t T,
                float *y)
 {
-    int64_t C = s->shape.hidden;
-    if (s->arch->norm == NORM_RMS)
-        kern_rms_norm(y, C, x, C, w, T, C, (float)s->eps);
+    const struct spec *s = &m->spec;
+    const int64_t C = s->shape.hidden;
+    const float eps = (float)s->eps;
+    if (s->arch->norm != NORM_RMS)
+        (m->rounded ? kern_bf16_layer_norm : kern_layer_norm)(y, C, x, C, w, b, T, C, eps);
+    else if (m->rounded)
+        kern_bf16_rms_norm(y, C, x, C, w, T, C, eps, !s->arch->rounds_last);
     else
-        kern_layer_norm(y, C, x, C, w, b, T, C, (float)s->eps);
+        kern_rms_norm(y, C, x, C, w, T, C, eps);
 }
 
 void model_final_norm(const struct model *m, const float *x, int64_t T, float *y)
 {
-    norm_rows(&m->spec, m->outer[OUTER_NORM], m->outer[OUTER_NORM_BIAS], x, T, y);
+    norm_rows(m, m->outer[OUTER_NORM], m->outer[OUTER_NORM_BIAS], x, T, y);
 }
 
 const float *model_head(const struct model *m)

@@ -53,6 +53,10 @@ void model_close(struct model *m);
  * before the acts and the blocks are made. Derivatives always multiply in f32. */
 void model_set_products(struct model *m, enum products kind);
 enum products model_products(const struct model *m);
+/* Whether forward passes round to bf16 what transformers rounds in a model of that type: every
+ * parameter outside the matrices, and the result of every operation. Not after model_open. */
+void model_set_rounding(struct model *m, bool bf16);
+bool model_rounding(const struct model *m);
 /* *out (the caller frees) = w (rows, cols) for the `prepared` of a linear of a block of m; NULL if
  * products are in f32. Parallel. ERR_NOMEM. */
 MUST_USE enum status model_prepare(const struct model *m, const float *w, int64_t rows,

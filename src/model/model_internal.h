@@ -6,6 +6,7 @@
 
 struct model {
     enum products products;
+    bool rounded; /* results of operations in bf16 */
     struct spec spec;
     struct checkpoint *checkpoint; /* borrowed */
     char *file;                    /* config.json's path, for messages */
@@ -43,14 +44,14 @@ MUST_USE enum status leftover_check(const struct model *m, struct err *e);
 
 /* y (T, C) = the family's norm of the rows of x with weight w and bias b (block_extra). y may be x.
  */
-void norm_rows(const struct spec *s, const float *w, const float *b, const float *x, int64_t T,
+void norm_rows(const struct model *m, const float *w, const float *b, const float *x, int64_t T,
                float *y);
 
 /* The input of STAGE_O: a->in = attention over the prepared q, k, v in a->inner, all heads side by
  * side. Parallel. */
-void attention_forward(const struct spec *s, int64_t layer, struct acts *a);
+void attention_forward(const struct model *m, int64_t layer, struct acts *a);
 /* Clips, norms (q/k norm) and rotates (RoPE) one tile of q, k, v in a->inner, in place. */
-void attention_prepare(const struct spec *s, const struct block *b, const struct tile *t,
+void attention_prepare(const struct model *m, const struct block *b, const struct tile *t,
                        struct acts *a);
 /* Values of q, k and v of a token together, and the columns where those of a head start. */
 int64_t qkv_width(const struct spec *s);
@@ -69,6 +70,8 @@ void acts_cut_segments(struct acts *a, const struct sequences *s, int64_t s0, in
                        int64_t tokens);
 /* Fills the tables of RoPE angles for all positions below n. */
 void acts_angles(const struct spec *s, struct acts *a, int64_t n);
+/* xIELU's scalars as a model in bf16 has them. */
+struct xielu block_xielu_bf16(const struct block *b);
 /* log(1 + e^x) without overflow. */
 double softplus(double x);
 /* Queries and keys in a tile of attention scores. */

@@ -2,6 +2,7 @@
 #include "linalg/linalg.h"
 #include "model/model_internal.h"
 #include "tensor/bf16.h"
+#include "tensor/kern_bf16.h"
 #include "tensor/row.h"
 #include "util/num.h"
 #include <string.h>
@@ -26,32 +27,36 @@ static int64_t stage_rows(const struct block *b, int stage)
 }
 
 /* The sublayer's input: normed, or copied in families whose norms come after the sublayer. */
-static void enter(const struct spec *s, const struct block *b, int norm, const float *x, int64_t T,
+static void enter(const struct model *m, const struct block *b, int norm, const float *x, int64_t T,
                   float *y)
 {
-    if (s->arch->place == NORM_POST)
-        memcpy(y, x, (size_t)(T * s->shape.hidden) * sizeof *y);
+    if (m->spec.arch->place == NORM_POST)
+        memcpy(y, x, (size_t)(T * m->spec.shape.hidden) * sizeof *y);
     else
-        norm_rows(s, b->extra->p[norm], b->extra->p[norm + 1], x, T, y);
+        norm_rows(m, b->extra->p[norm], b->extra->p[norm + 1], x, T, y);
 }
 
 /* y (T, I) = activation of inner (T, 2I: gate, up) or (T, I). */
-static void activate(const struct spec *s, const struct block *b, const float *inner, int64_t T,
+static void activate(const struct model *m, const struct block *b, const float *inner, int64_t T,
                      float *y)
 {
+    const struct spec *s = &m->spec;
     static void (*const kernels[])(float *y, const float *x, int64_t n) = {
         [ACT_SILU] = kern_silu, [ACT_GELU] = kern_gelu, [ACT_GELU_TANH] = kern_gelu_tanh};
     int64_t I = s->shape.intermediate, width = s->gated ? 2 * I : I;
+    const struct xielu xielu =
+        m->rounded && s->activation == ACT_XIELU ? block_xielu_bf16(b) : b->extra->xielu;
     for (int64_t t = 0; t < T; t++, inner += width, y += I) {
         if (s->activation == ACT_SILU && s->gated) {
-            kern_silu_mul(y, inner, inner + I, I);
+            (m->rounded ? kern_bf16_silu_mul : kern_silu_mul)(y, inner, inner + I, I);
             continue;
         }
         if (s->activation == ACT_XIELU)
-            kern_xielu(y, inner, I, &b->extra->xielu);
+            (m->rounded ? kern_bf16_xielu : kern_xielu)(y, inner, I, &xielu);
         else
             kernels[s->activation](y, inner, I);
-        if (s->gated) kern_mul(y, inner + I, I);
+        if (m->rounded) kern_bf16_round(y, y, I);
+        if (s->gated) (m->rounded ? kern_bf16_mul : kern_mul)(y, inner + I, I);
     }
 }
 
@@ -63,7 +68,7 @@ void model_stage_input(const struct model *m, const struct block *b, int stage,
     int64_t C = spec->shape.hidden, cols = stage_cols(b, stage), up = stage_rows(b, STAGE_UP);
     if (stage == STAGE_O) {
         acts_cut_segments(a, s, s0, s1, TOKEN_TILE);
-        attention_forward(spec, b->layer, a);
+        attention_forward(m, b->layer, a);
         return;
     }
     acts_cut(a, s, s0, s1, TOKEN_TILE);
@@ -72,9 +77,9 @@ void model_stage_input(const struct model *m, const struct block *b, int stage,
     for (int64_t i = 0; i < a->n_tiles; i++) {
         int64_t row = a->tiles[i].row, n = a->tiles[i].n;
         float *in = a->in + row * cols;
-        if (stage == STAGE_QKV) enter(spec, b, EXTRA_ATTN_NORM, x + row * C, n, in);
-        if (stage == STAGE_UP) enter(spec, b, EXTRA_MLP_NORM, x + row * C, n, in);
-        if (stage == STAGE_DOWN) activate(spec, b, a->inner + row * up, n, in);
+        if (stage == STAGE_QKV) enter(m, b, EXTRA_ATTN_NORM, x + row * C, n, in);
+        if (stage == STAGE_UP) enter(m, b, EXTRA_MLP_NORM, x + row * C, n, in);
+        if (stage == STAGE_DOWN) activate(m, b, a->inner + row * up, n, in);
     }
 }
 
@@ -127,8 +132,8 @@ static void split_input(const struct model *m, const struct tile *t, int64_t col
                t->n * cols);
 }
 
-static void run_piece(const struct piece *p, const struct tile *t, const struct acts *a, float *out,
-                      int64_t ld)
+static void run_piece(const struct model *m, const struct piece *p, const struct tile *t,
+                      const struct acts *a, float *out, int64_t ld)
 {
     int64_t cols = p->l->cols;
     const float *in = a->in;
@@ -138,7 +143,11 @@ static void run_piece(const struct piece *p, const struct tile *t, const struct 
                    p->r0 / linear_piece(p->l->rows), t->n);
     else if (!p->l->apply)
         gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
-    if (p->l->bias) row_add_bias(y, ld, p->l->bias + p->r0, t->n, p->n);
+    const float *bias = p->l->bias ? p->l->bias + p->r0 : NULL;
+    if (m->rounded)
+        kern_bf16_bias(y, ld, bias, t->n, p->n);
+    else if (bias)
+        row_add_bias(y, ld, bias, t->n, p->n);
 }
 
 /* The products of linears that work at run time, one whole sequence at a time. */
@@ -157,20 +166,30 @@ static void apply_linears(const struct block *b, int stage, const struct sequenc
     }
 }
 
+/* y (n) += x. */
+static void add(const struct model *m, float *y, const float *x, int64_t n)
+{
+    if (m->rounded)
+        kern_bf16_add(y, x, n);
+    else
+        row_axpy(y, 1, x, n);
+}
+
 /* Adds the sublayer's output y to the residual stream x. With parallel residual, the attention's
  * output stays in a->branch until the MLP has read the block's input. */
-static void leave(const struct spec *s, const struct block *b, int stage, const struct tile *t,
+static void leave(const struct model *m, const struct block *b, int stage, const struct tile *t,
                   float *y, float *x, const struct acts *a)
 {
+    const struct spec *s = &m->spec;
     int64_t C = s->shape.hidden, n = t->n;
     int norm = stage == STAGE_O ? EXTRA_ATTN_NORM : EXTRA_MLP_NORM;
     y += t->row * C;
     x += t->row * C;
     if (stage == STAGE_O && s->parallel) return;
     if (s->arch->place == NORM_POST)
-        norm_rows(s, b->extra->p[norm], b->extra->p[norm + 1], y, n, y);
-    if (s->parallel) row_axpy(y, 1, a->branch + t->row * C, n * C);
-    row_axpy(x, 1, y, n * C);
+        norm_rows(m, b->extra->p[norm], b->extra->p[norm + 1], y, n, y);
+    if (s->parallel) add(m, y, a->branch + t->row * C, n * C);
+    add(m, x, y, n * C);
 }
 
 void model_stage_output(const struct model *m, const struct block *b, int stage,
@@ -191,13 +210,14 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles * pieces; i++) {
         struct piece p;
-        if (stage_piece(b, stage, i % pieces, &p)) run_piece(&p, &a->tiles[i / pieces], a, out, ld);
+        if (stage_piece(b, stage, i % pieces, &p))
+            run_piece(m, &p, &a->tiles[i / pieces], a, out, ld);
     }
     acts_cut_segments(a, s, s0, s1, TOKEN_TILE);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles; i++) {
-        if (stage == STAGE_QKV) attention_prepare(spec, b, &a->tiles[i], a);
-        if (stage == STAGE_O || stage == STAGE_DOWN) leave(spec, b, stage, &a->tiles[i], out, x, a);
+        if (stage == STAGE_QKV) attention_prepare(m, b, &a->tiles[i], a);
+        if (stage == STAGE_O || stage == STAGE_DOWN) leave(m, b, stage, &a->tiles[i], out, x, a);
     }
 }
 

@@ -250,6 +250,11 @@ const char *plan_products(const struct sweep *s)
     return coarse ? products_words[s->run.products] : NULL;
 }
 
+const char *plan_rounding(const struct sweep *s)
+{
+    return s->run.rounding == ROUNDING_BF16 ? "bf16" : NULL;
+}
+
 /* Identity of curvature's text and settings; NULL if it is not requested. */
 static enum status curvature_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
 {
@@ -317,11 +322,11 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     TRY(plan_tokenizer_identity(p, m, weights_folder(&c->weights), tokenizer, e));
     /* Keys of a stored checkpoint contain only its name. */
     const char *made = recipe[0] ? recipe : NULL;
-    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*}", "schema", KEY_SCHEMA,
-                              "model", m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer",
-                              tokenizer, "evaluations", of->evaluations, "activations",
+    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*, s:s*}", "schema",
+                              KEY_SCHEMA, "model", m->name, "checkpoint", m->rows[row].checkpoint,
+                              "tokenizer", tokenizer, "evaluations", of->evaluations, "activations",
                               plan_activations(p->sweep), "products", plan_products(p->sweep),
-                              "recipe", made),
+                              "rounding", plan_rounding(p->sweep), "recipe", made),
                     c->key, e));
     /* With a warm start, curvature depends on that of the previous checkpoint. */
     bool warm = p->sweep->curvature.warm_start;
@@ -336,10 +341,11 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                         c->curvature_key, e));
     TRY(movement_key(p, c, made, c->movement_key, e));
     if (p->n_accuracies)
-        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s*, s:s*}", "schema", KEY_SCHEMA,
-                                  "model", m->name, "checkpoint", m->rows[row].checkpoint,
-                                  "tokenizer", tokenizer, "activations", plan_activations(p->sweep),
-                                  "products", plan_products(p->sweep), "recipe", made),
+        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "schema",
+                                  KEY_SCHEMA, "model", m->name, "checkpoint",
+                                  m->rows[row].checkpoint, "tokenizer", tokenizer, "activations",
+                                  plan_activations(p->sweep), "products", plan_products(p->sweep),
+                                  "rounding", plan_rounding(p->sweep), "recipe", made),
                         c->task_key, e));
 done:
     free(recipe);

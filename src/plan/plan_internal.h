@@ -33,6 +33,8 @@ const char *plan_activations(const struct sweep *s);
 /* The sweep's products in keys; NULL for those of f32's accuracy, whose last bits the fingerprint
  * tells apart. */
 const char *plan_products(const struct sweep *s);
+/* The same of the type to which results are rounded; NULL for f32. */
+const char *plan_rounding(const struct sweep *s);
 
 /* Whether the weights of each variant are measured with. */
 bool plan_predicts(const struct sweep *s);

@@ -81,14 +81,15 @@ static enum status make_key(struct plan *p, struct plan_surface *s, struct err *
         recipe = NULL;
     }
     bool random = entry->plane == SURFACE_RANDOM;
-    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*, s:s*}",
-                              "surface", 1, "plane", surface_planes[entry->plane], "model",
-                              entry->model, "tokenizer", tokenizer, "checkpoints", names, "data",
-                              data, "samples", (json_int_t)entry->samples, "variant", variant,
-                              "extent", random ? entry->radius : entry->margin, "seed",
-                              (json_int_t)(random ? p->sweep->seed : 0), "activations",
-                              plan_activations(p->sweep), "products", plan_products(p->sweep)),
-                    s->key, e));
+    TRY(plan_digest(
+        json_pack(
+            "{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*, s:s*, s:s*}", "surface", 1,
+            "plane", surface_planes[entry->plane], "model", entry->model, "tokenizer", tokenizer,
+            "checkpoints", names, "data", data, "samples", (json_int_t)entry->samples, "variant",
+            variant, "extent", random ? entry->radius : entry->margin, "seed",
+            (json_int_t)(random ? p->sweep->seed : 0), "activations", plan_activations(p->sweep),
+            "products", plan_products(p->sweep), "rounding", plan_rounding(p->sweep)),
+        s->key, e));
 done:
     json_decref(names);
     json_decref(data);

@@ -1,13 +1,6 @@
 #include "tensor/bf16.h"
-#include "tensor/kernel.h"
+#include "tensor/bf16_lane.h"
 #include <string.h>
-
-/* x rounded to bf16, as the upper half of an f32's bits. */
-KERN_LANE uint32_t rounded(uint32_t bits)
-{
-    const uint32_t nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
-    return (bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : nearest;
-}
 
 /* The next term of *rest, which becomes what is then missing. */
 KERN_LANE uint16_t next_term(float *rest)
@@ -15,7 +8,7 @@ KERN_LANE uint16_t next_term(float *rest)
     uint32_t bits;
     float term;
     memcpy(&bits, rest, sizeof bits);
-    bits = rounded(bits) & 0xffff0000u;
+    bits = lane_bf16_bits(bits);
     memcpy(&term, &bits, sizeof term);
     const float missing = *rest - term;
     *rest = (bits & 0x7f800000u) == 0x7f800000u ? 0 : missing;

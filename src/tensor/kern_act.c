@@ -1,23 +1,18 @@
 /* Activations of the forward pass, products and scaling. */
 #include "tensor/kern.h"
-#include "tensor/kern_lane.h"
-
-KERN_LANE float silu(float x)
-{
-    return x / (1.0f + lane_exp(-x));
-}
+#include "tensor/kern_f32_lane.h"
 
 KERNEL(void, kern_silu, (float *y, const float *x, int64_t n), (y, x, n))
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = silu(x[i]);
+    for (int64_t i = 0; i < n; i++) y[i] = lane_silu(x[i]);
 }
 
 KERNEL(void, kern_silu_mul, (float *y, const float *gate, const float *up, int64_t n),
        (y, gate, up, n))
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = silu(gate[i]) * up[i];
+    for (int64_t i = 0; i < n; i++) y[i] = lane_silu(gate[i]) * up[i];
 }
 
 KERNEL(void, kern_gelu, (float *y, const float *x, int64_t n), (y, x, n))

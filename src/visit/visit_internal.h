@@ -214,6 +214,9 @@ struct run {
     enum status (*scored)(const struct part_context *c, struct stream *const *streams, int64_t n,
                           bool first, struct err *e);
 };
+/* How forward passes of a model of the visit multiply and round. */
+void visit_set_numbers(const struct part_context *c, struct model *m);
+
 /* Makes the streams of v's variants. model: NULL if it could not be opened; then only failures can
  * be reported. Zero-initialise r; call walk_free even after a failure. Local. ERR_USAGE: an unknown
  * method; ERR_NOMEM. */

@@ -16,6 +16,12 @@ static enum products group_products(const struct visit_group *g, enum products k
     return group_max(g, slow) ? PRODUCTS_F32 : products_resolve(kind);
 }
 
+void visit_set_numbers(const struct part_context *c, struct model *m)
+{
+    model_set_products(m, c->products);
+    model_set_rounding(m, c->visit->run.rounding == ROUNDING_BF16);
+}
+
 /* Opens the checkpoint and its model if a part needs them. */
 static enum status open_checkpoint(struct part_context *c, struct err *e)
 {
@@ -27,7 +33,7 @@ static enum status open_checkpoint(struct part_context *c, struct err *e)
     PASS(weights_open(&c->visit->weights, c, &c->checkpoint, e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
     PASS(model_open(c->checkpoint, &c->model, e));
-    model_set_products(c->model, c->products);
+    visit_set_numbers(c, c->model);
     return OK;
 }
 

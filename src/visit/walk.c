@@ -364,7 +364,7 @@ static enum status walk_checkpoint(const struct part_context *context, struct ch
     struct model *model = NULL;
     struct run r = {0};
     st = model_open(c, &model, e);
-    if (st == OK) model_set_products(model, context->products);
+    if (st == OK) visit_set_numbers(context, model);
     if (st == OK) st = walk_init(&r, context, v, model, e);
     TRY(group_agree(context->group, st, e));
     r.sink = sink;

@@ -104,6 +104,7 @@ static void keys_survive_a_larger_sweep(void **state)
     assert_true(same_key("run.memory_per_rank=1.5G", "run.scratch=off", GPTQ));
     assert_true(same_key("methods[1].hessian=shared", NULL, RTN));
     assert_true(same_key("run.products=f32", NULL, RTN));
+    assert_true(same_key("run.rounding=f32", NULL, RTN));
     assert_true(same_key("run.products=bf16x3", "run.products=auto", RTN));
     assert_true(same_key("run.products=bf16x3", NULL, GPTQ));
     assert_true(same_key("models[0].averages=[{name: lawa, window: 2}]", NULL, GPTQ));
@@ -143,6 +144,7 @@ static void keys_follow_what_a_number_depends_on(void **state)
     assert_false(same_key("methods[1].hessian=shared", NULL, GPTQ));
     assert_false(same_key("run.activations=bf16", NULL, RTN));
     assert_false(same_key("run.products=bf16", NULL, RTN));
+    assert_false(same_key("run.rounding=bf16", NULL, RTN));
     assert_false(same_key("run.products=bf16x2", "run.products=bf16", RTN));
     assert_false(same_key("calibration.samples=3", NULL, GPTQ));
     assert_false(same_key("evaluation[0].skip=5", NULL, RTN));

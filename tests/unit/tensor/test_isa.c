@@ -3,7 +3,7 @@
  * computes the right values. */
 #include "tensor/diff.h"
 #include "tensor/isa.h"
-#include "tensor/kern.h"
+#include "tensor/kern_bf16.h"
 #include "tensor/row.h"
 #include <math.h>
 #include <setjmp.h>
@@ -75,6 +75,19 @@ static void activations(int64_t n)
     kern_gelu(out[2], in[0], n);
     kern_gelu_tanh(out[3], in[0], n);
     kern_xielu(out[4], in[0], n, &c);
+}
+
+static void rounded(int64_t n)
+{
+    const struct xielu c = {.a = 0.875f, .b = 1.375f, .beta = 0.5f, .eps = -0x1p-20f};
+    kern_bf16_rms_norm(out[0], n, in[0], n, in[1], 1, n, 1e-5f, true);
+    kern_bf16_layer_norm(out[1], n, in[0], n, in[1], in[2], 1, n, 1e-5f);
+    kern_bf16_silu_mul(out[2], in[0], in[1], n);
+    kern_bf16_xielu(out[3], in[0], n, &c);
+    kern_bf16_rope(out[4], n, 2, n / 2, in[6], in[7], 1, n / 4, true);
+    kern_bf16_bias(out[5], n, in[2], 1, n);
+    kern_bf16_add(out[6], in[3], n);
+    kern_bf16_mul(out[6], in[4], n);
 }
 
 static void small_steps(int64_t n)
@@ -161,6 +174,7 @@ static const struct {
     {"softmax", softmax},
     {"norms", norms},
     {"activations", activations},
+    {"rounded to bf16", rounded},
     {"small steps", small_steps},
     {"diff: norms", diff_norms},
     {"diff: activations", diff_activations},

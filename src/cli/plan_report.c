@@ -322,11 +322,13 @@ static void print_tokens(FILE *out, const char *between, const char *name,
 static void print_machine(const struct plan_report *r, FILE *out)
 {
     const struct plan_costs *c = &r->plan->costs;
+    const enum products kind = (enum products)r->plan->sweep->run.products;
     fprintf(out, "rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, ",
             c->rates.sgemm / 1e9, c->rates.dgemm / 1e9);
-    if (c->rates.forward != c->rates.sgemm)
-        fprintf(out, "forward products (%s) %.4g GFLOP/s, ",
-                products_words[r->plan->sweep->run.products], c->rates.forward / 1e9);
+    if (kind != PRODUCTS_F32)
+        fprintf(out, "forward products (%s%s) %.4g GFLOP/s, ",
+                kind == PRODUCTS_AUTO ? "auto: " : "", products_words[products_resolve(kind)],
+                c->rates.forward / 1e9);
     fprintf(out, "read %.3g GB/s; %s", c->rates.read / 1e9, r->rates_from);
     if (c->learned)
         fprintf(out, ", corrected by %lld finished record%s", (long long)c->learned,

@@ -107,6 +107,7 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     s->hooks.planned = planned;
     s->terminal = isatty(STDERR_FILENO);
     s->start = s->printed = clock_seconds();
+    products_warn((enum products)s->visit.run.products);
     TRY(warn_of_texts(&s->visit, &cache, e));
     TRY(visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e));
 done:

@@ -28,6 +28,8 @@ struct doctor_ranks {
     bool all_bound;
     int64_t memory_least;      /* minimum of a worker, bytes */
     struct linalg_rates rates; /* of all workers together */
+    int64_t bf16_workers;      /* workers with instructions for products in bf16 */
+    int64_t auto_workers;      /* workers on which AUTO takes bf16 */
 };
 
 /* Adds a finding (value is taken over) or a warning under the current heading. */

@@ -125,8 +125,7 @@ enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, st
     return OK;
 }
 
-/* What run.products can choose from. Without instructions for bf16 nothing is wrong: f32 is the
- * default. */
+/* What run.products can choose from. On a CPU without instructions for bf16 nothing is wrong. */
 void doctor_check_products(struct doctor *d, const struct doctor_ranks *r)
 {
     d->heading = "products";
@@ -134,7 +133,18 @@ void doctor_check_products(struct doctor *d, const struct doctor_ranks *r)
     doctor_note(d, "bf16_gflops", json_real(1e-9 * r->rates.bf16));
     doctor_note(d, "bf16_by", json_string(products_unit()));
     if (!products_native()) doctor_note(d, "because", json_string(products_why_not()));
-    doctor_note(d, "auto_takes", json_string(products_words[products_resolve(PRODUCTS_AUTO)]));
+    doctor_note(d, "bf16_workers", json_integer(r->bf16_workers));
+    if (r->auto_workers > 0 && r->auto_workers < r->workers)
+        doctor_note(d, "auto_takes",
+                    json_sprintf("bf16x3 on %d of %d workers, f32 in groups with others",
+                                 (int)r->auto_workers, (int)r->workers));
+    else
+        doctor_note(d, "auto_takes", json_string(r->auto_workers ? "bf16x3" : "f32"));
+    if (products_remedy())
+        doctor_warn(d, products_remedy(),
+                    "this CPU has instructions for bf16, but %s: run.products bf16 is no faster "
+                    "than f32",
+                    products_why_not());
 }
 
 void doctor_check_memory(struct doctor *d, const struct doctor_ranks *r)

@@ -1,5 +1,6 @@
 /* Checks of all ranks together: cores, threads, binding, memory, speed. */
 #include "doctor/doctor.h"
+#include "linalg/products.h"
 #include "util/agree.h"
 #include <omp.h>
 #include <stdlib.h>
@@ -94,6 +95,9 @@ enum status doctor_ask_ranks(MPI_Comm world, struct doctor_ranks *out, struct er
                                        .dgemm = sum_of(world, mine.rates.dgemm),
                                        .bf16 = sum_of(world, mine.rates.bf16)};
     MPI_Allreduce(&mine.load, &out->load, 1, MPI_DOUBLE, MPI_MAX, world);
+    out->bf16_workers = reduce(world, mine.works && products_native(), MPI_SUM);
+    out->auto_workers =
+        reduce(world, mine.works && products_resolve(PRODUCTS_AUTO) != PRODUCTS_F32, MPI_SUM);
     out->nodes = reduce(world, mine.node_leader, MPI_SUM);
     out->workers = reduce(world, mine.works, MPI_SUM);
     out->node_workers = reduce(world, mine.node_workers, MPI_MAX);

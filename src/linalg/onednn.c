@@ -13,6 +13,7 @@ static struct {
     dnnl_engine_t engine;
     enum onednn_units units;
     char name[64];
+    const char *why_not, *remedy; // NULL: none
 } found;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -93,20 +94,38 @@ static bool fast(void)
     return !plain;
 }
 
+static bool set(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value && value[0];
+}
+
+/* What keeps oneDNN's products from being used; NULL: nothing. */
+static const char *obstacle(const dnnl_version_t *v, const char **remedy)
+{
+    *remedy = "a oneDNN 2 with OpenMP's threads, as Debian's libdnnl2";
+    if (v->major != DNNL_VERSION_MAJOR) return "the library is not the oneDNN 2 of the build";
+    if (v->cpu_runtime != DNNL_RUNTIME_OMP && v->cpu_runtime != DNNL_RUNTIME_SEQ)
+        return "oneDNN's threads are not OpenMP's";
+    *remedy = "a newer oneDNN 2";
+    const bool limited = set("ONEDNN_MAX_CPU_ISA") || set("DNNL_MAX_CPU_ISA");
+    if (limited) *remedy = "unset ONEDNN_MAX_CPU_ISA and DNNL_MAX_CPU_ISA";
+    if (!has(dnnl_cpu_isa_avx512_core_bf16))
+        return limited ? "oneDNN may use no instructions for bf16 (ONEDNN_MAX_CPU_ISA)"
+                       : "oneDNN finds no instructions for bf16";
+    if (dnnl_engine_create(&found.engine, dnnl_cpu, 0) != dnnl_success || !fast())
+        return "oneDNN has no fast kernel for products of bf16 numbers";
+    return NULL;
+}
+
 static void find(void)
 {
     const dnnl_version_t *v = dnnl_version();
-    const bool threads = v->cpu_runtime == DNNL_RUNTIME_OMP || v->cpu_runtime == DNNL_RUNTIME_SEQ;
-    if (v->major != DNNL_VERSION_MAJOR || !threads || !has(dnnl_cpu_isa_avx512_core_bf16)) return;
-    if (dnnl_engine_create(&found.engine, dnnl_cpu, 0) != dnnl_success || !fast()) return;
+    found.why_not = obstacle(v, &found.remedy);
+    if (found.why_not) return;
     found.units = has(dnnl_cpu_isa_avx512_core_amx) ? ONEDNN_AMX : ONEDNN_AVX512;
     snprintf(found.name, sizeof found.name, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch,
              found.units == ONEDNN_AMX ? "amx_bf16" : "avx512_bf16");
-}
-
-bool onednn_built(void)
-{
-    return true;
 }
 
 enum onednn_units onednn_units(void)
@@ -119,6 +138,18 @@ const char *onednn_name(void)
 {
     pthread_once(&once, find);
     return found.name;
+}
+
+const char *onednn_why_not(void)
+{
+    pthread_once(&once, find);
+    return found.why_not ? found.why_not : "";
+}
+
+const char *onednn_remedy(void)
+{
+    pthread_once(&once, find);
+    return found.why_not ? found.remedy : "";
 }
 
 /* Runs it with arguments of these places and layouts. */
@@ -232,11 +263,6 @@ bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_matrix *b,
 
 #else /* a build without oneDNN */
 
-bool onednn_built(void)
-{
-    return false;
-}
-
 enum onednn_units onednn_units(void)
 {
     return ONEDNN_NONE;
@@ -245,6 +271,16 @@ enum onednn_units onednn_units(void)
 const char *onednn_name(void)
 {
     return "";
+}
+
+const char *onednn_why_not(void)
+{
+    return "this build has no oneDNN 2";
+}
+
+const char *onednn_remedy(void)
+{
+    return "install oneDNN 2 (jobs/install.sh products) and build again";
 }
 
 enum status onednn_matrix_make(const uint16_t *b, int64_t n, int64_t k, struct onednn_matrix **out,

@@ -11,12 +11,14 @@ enum onednn_units {
     ONEDNN_AVX512, /* AVX512_BF16 */
     ONEDNN_AMX     /* AMX_BF16 too */
 };
-/* Whether this build has oneDNN. */
-bool onednn_built(void);
 /* What this CPU has and oneDNN may use (its variable ONEDNN_MAX_CPU_ISA). Thread-safe. */
 enum onednn_units onednn_units(void);
 /* "oneDNN 2.6.3 avx512_bf16"; "" for ONEDNN_NONE. Static string; thread-safe. */
 const char *onednn_name(void);
+/* Why it is ONEDNN_NONE, and what to do where the CPU has instructions for bf16 nevertheless; ""
+ * otherwise. Static strings; thread-safe. */
+const char *onednn_why_not(void);
+const char *onednn_remedy(void);
 
 /* A matrix in the layout that products want. */
 struct onednn_matrix;

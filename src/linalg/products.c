@@ -3,6 +3,7 @@
 #include "linalg/onednn.h"
 #include "tensor/bf16.h"
 #include "tensor/dtype.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdio.h>
@@ -54,9 +55,33 @@ const char *products_unit(void)
 
 const char *products_why_not(void)
 {
-    if (products_native()) return "";
-    return onednn_built() ? "oneDNN finds no instructions for bf16 on this CPU"
-                          : "this build has no oneDNN 2";
+    return onednn_why_not();
+}
+
+/* Whether the CPU has instructions for bf16. */
+static bool cpu_has_bf16(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
+const char *products_remedy(void)
+{
+    return products_native() || !cpu_has_bf16() ? NULL : onednn_remedy();
+}
+
+void products_warn(enum products kind)
+{
+    static const char *const time[] = {[PRODUCTS_BF16X3] = "up to six times as long",
+                                       [PRODUCTS_BF16X2] = "up to three times as long",
+                                       [PRODUCTS_BF16] = "as long"};
+    if (products_terms(kind) == 0 || products_native()) return;
+    log_warn("products in %s are multiplied in f32 here, to the same accuracy, and take %s as "
+             "those of f32: %s",
+             products_words[kind], time[kind], products_why_not());
 }
 
 /* A term of a piece: for oneDNN in its layout, else as f32 numbers (rows, cols). */

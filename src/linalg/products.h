@@ -46,6 +46,11 @@ const char *products_unit(void);
  */
 bool products_native(void);
 const char *products_why_not(void);
+/* What to do where the CPU has such instructions and they are not used; NULL: it has none, or they
+ * are used. Static string. */
+const char *products_remedy(void);
+/* Logs a warning if products of this kind are asked for and their terms are multiplied in f32. */
+void products_warn(enum products kind);
 
 /* Weights of one matrix, prepared for one kind of products. */
 struct product_weights;

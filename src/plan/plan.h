@@ -207,8 +207,9 @@ MUST_USE enum status plan_visits_begun(const struct plan *p, struct plan_visits 
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are
  * missing, or have millions of tokens, are judged by their options only. If the plan looks ahead,
- * also about texts that give no sequence to a model whose checkpoints are there. ERR_USAGE: a
- * greedy soup is chosen by sequences that are evaluated on; ERR_NOMEM. */
+ * also about texts that give no sequence to a model whose checkpoints are there. And one if this
+ * machine is no faster in the sweep's products (products_warn). ERR_USAGE: a greedy soup is chosen
+ * by sequences that are evaluated on; ERR_NOMEM. */
 MUST_USE enum status plan_warn(const struct plan *p, struct err *e);
 /* Logs a warning for each input file that has changed since the newest plan of the view (NULL:
  * none), because what was measured with it is pending again. ERR_NOMEM. */

@@ -1,5 +1,6 @@
 /* What is doubtful about a plan: sequences longer than a model's positions, evaluation sequences
- * that also calibrate, rotations of dimensions for which none is known. */
+ * that also calibrate, rotations of dimensions for which none is known, products without
+ * instructions for them. */
 #include "group/input_warnings.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
@@ -179,6 +180,7 @@ enum status plan_warn(const struct plan *p, struct err *e)
     struct visit_cache cache = {0};
     struct visit_inputs last = {0};
     TRY(plan_check_heldout(p, e));
+    products_warn((enum products)p->sweep->run.products);
     for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, e));
 done:
     visit_cache_free(&cache);

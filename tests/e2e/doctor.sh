@@ -46,6 +46,11 @@ has threads ranks "512 threads"
 grep -q "more than BLAS can serve" threads.err || fail "threads: not cut to what BLAS can serve"
 doctor old env ONEDNN_MAX_CPU_ISA=AVX2 "$QTRAJ" doctor --json --scratch scratch
 grep -q '"bf16_by": "terms in f32"' old.json && grep -q '"auto_takes": "f32"' old.json || fail "old: $(cat old.json)"
+grep -Eq '"because": "(oneDNN may use no instructions for bf16|this build has no oneDNN 2)' old.json || fail "old: no reason: $(cat old.json)"
+if grep -q avx512_bf16 /proc/cpuinfo; then # which are not used: a warning and its remedy
+    has old products "this CPU has instructions for bf16, but"
+    grep -Eq '"remedy": "(unset ONEDNN_MAX_CPU_ISA|install oneDNN 2)' old.json || fail "old: no remedy: $(cat old.json)"
+fi
 doctor nowhere "$QTRAJ" doctor --json --results "$work/missing/x.h5" --scratch "$work/absent"
 has nowhere results "cannot write there"
 has nowhere scratch "not a folder"
@@ -71,6 +76,11 @@ if [ "$(nproc)" -gt 1 ]; then
 fi
 # with several ranks the first one only waits: the others get its share of the node
 doctor ranks mpirun -n 2 --oversubscribe "$QTRAJ" doctor --json --scratch scratch
+if grep -q avx512_bf16 /proc/cpuinfo && ! grep -q "terms in f32" plain.json; then # nodes of two kinds
+    doctor mixed mpirun --oversubscribe -n 2 "$QTRAJ" doctor --json --scratch scratch : \
+        -n 1 env ONEDNN_MAX_CPU_ISA=AVX2 "$QTRAJ" doctor --json --scratch scratch
+    grep -q '"bf16_workers": 1' mixed.json || fail "mixed: $(cat mixed.json)"
+fi
 grep -q '"ranks": 2' ranks.json && grep -q '"workers": 1' ranks.json || fail "ranks: not two, one of which works"
 ! grep -q "wait for each other" ranks.json || fail "ranks: the master counts as a worker"
 bytes() { sed -n 's/.*"rank_bytes": \([0-9]*\).*/\1/p' "$1.json"; }

@@ -229,6 +229,8 @@ static void choice(void **state)
 #ifdef PRODUCTS_WITHOUT
     assert_string_equal(products_why_not(), "this build has no oneDNN 2");
 #endif
+    assert_true(products_native() == (products_why_not()[0] == '\0'));
+    assert_false(products_native() && products_remedy());
     print_message("products: %s\n", products_unit());
 }
 

@@ -309,6 +309,7 @@ static enum status run(struct call *c, struct err *e)
     m.request.salt = (uint64_t)probe;
     m.request.seed = (uint64_t)seed;
     m.products = products_resolve(products_of_word(products.word));
+    products_warn(m.products);
     TRY(measure(&m, (char *)(uintptr_t)dir, (char *)(uintptr_t)tokenizer, e));
     if (json)
         TRY(print_json(&m, e));

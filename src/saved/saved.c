@@ -88,7 +88,8 @@ static const char *unusable(const struct saved *s, const struct saved_trailer *t
     static const char *const differs[SAVED_IDENTITY_N] = {
         [SAVED_SETTINGS] = "it was saved with other settings",
         [SAVED_INPUTS] = "an input file has changed",
-        [SAVED_BUILD] = "another build of qtraj or another BLAS kernel saved it"};
+        [SAVED_BUILD] =
+            "another build of qtraj, another BLAS kernel or another kind of products saved it"};
     if (t->size != s->size) {
         snprintf(ranks, sizeof ranks, "it is that of %lld rank%s", (long long)t->size,
                  t->size == 1 ? "" : "s");

@@ -111,8 +111,13 @@ grep -q 'the saved state is ignored: an input file has changed' "$work/err" || f
 if [ "$(uname -m)" = x86_64 ]; then # another fingerprint
     OPENBLAS_CORETYPE=Nehalem die 1 'state 3' kernel 1
     run kernel 1 || fail "another BLAS kernel: $(cat "$work/err")"
-    grep -q 'the saved state is ignored: another build of qtraj or another BLAS kernel' "$work/err" || fail "another BLAS kernel: $(cat "$work/err")"
+    grep -q 'the saved state is ignored: another build of qtraj, another BLAS kernel or' "$work/err" || fail "another BLAS kernel: $(cat "$work/err")"
 fi
+# products of f32's accuracy share keys: as run.products: auto on another CPU
+die 1 'state 3' products 1 --set run.products=bf16x3
+run products 1 || fail "other products: $(cat "$work/err")"
+grep -q 'the saved state is ignored: .* or another kind of products saved it' "$work/err" || fail "other products: $(cat "$work/err")"
+compare whole products
 
 die 1 'state 3' variants 1
 run variants 1 --set bits='[2, 3]' || fail "more variants: $(cat "$work/err")"

@@ -116,6 +116,23 @@ static const struct tolerance {
                   [PRODUCTS_BF16X2] = {5e-5, 2e-6, 2e-6},
                   [PRODUCTS_BF16] = {5e-2, 5e-3, 1e-2}};
 
+/* Losses of transformers in f64 and in bf16, by model. */
+static json_t *peers;
+/* Squared differences from the losses in f64: of our losses in bf16, without rounding in between,
+ * and of those of transformers in bf16; summed over the models so far. */
+static double squares, squares_peer;
+
+static void add_squares(const json_t *peer, const json_t *losses)
+{
+    for (size_t i = 0; i < json_array_size(losses); i++) {
+        const double f64 = json_number_get(json_array_get(json_object_get(peer, "f64"), i));
+        const double theirs = json_number_get(json_array_get(json_object_get(peer, "bf16"), i));
+        const double ours = json_number_get(json_array_get(losses, i));
+        squares += (ours - f64) * (ours - f64);
+        squares_peer += (theirs - f64) * (theirs - f64);
+    }
+}
+
 static void check_kind(const char *name, enum products kind)
 {
     const struct tolerance *t = &tolerances[kind];
@@ -141,6 +158,8 @@ static void check_kind(const char *name, enum products kind)
         double loss = json_number_get(json_array_get(list, (size_t)i));
         seq_off = fmax(seq_off, fabs(loss / f.per_seq[i] - 1));
     }
+    const json_t *peer = json_object_get(peers, name);
+    if (kind == PRODUCTS_BF16 && peer) add_squares(peer, list);
     printf("%-20s %-6s logits %.1e  loss %.1e  sequences %.1e\n", name, products_words[kind],
            off / top, loss_off, seq_off);
     assert_true(top > 1);
@@ -160,6 +179,15 @@ static void check_kind(const char *name, enum products kind)
 static void meets_transformers(void **state)
 {
     for (enum products kind = PRODUCTS_F32; kind < PRODUCTS_AUTO; kind++) check_kind(*state, kind);
+}
+
+/* After all models. */
+static void as_near_as_transformers(void **state)
+{
+    (void)state;
+    printf("bf16: %.2f of the error of transformers in bf16\n", sqrt(squares / squares_peer));
+    assert_true(squares_peer > 0);
+    assert_true(sqrt(squares) <= 1.5 * sqrt(squares_peer));
 }
 
 /* --- rounded to bf16 --- */
@@ -205,10 +233,8 @@ static int64_t compare_rounded(const char *name, const json_t *peer, double *apa
 static void rounds_as_transformers(void **state)
 {
     (void)state;
-    json_t *peers;
     int64_t n = 0;
     double apart = 0, error = 0;
-    OK_OR_FAIL(json_read_file(FIXTURES "/models/bf16_losses.json", 1 << 20, &peers, e));
     for (int i = 0; i < FIXTURES_N; i++) {
         const json_t *peer = json_object_get(peers, model_fixtures[i]);
         if (peer) n += compare_rounded(model_fixtures[i], peer, &apart, &error);
@@ -217,17 +243,21 @@ static void rounds_as_transformers(void **state)
            sqrt(apart / (double)n), sqrt(error / (double)n));
     assert_true(n > 20);
     assert_true(sqrt(apart) <= 0.4 * sqrt(error));
-    json_decref(peers);
 }
 
 int main(void)
 {
-    struct CMUnitTest tests[FIXTURES_N + 1];
+    struct CMUnitTest tests[FIXTURES_N + 2];
+    struct err e = {0};
     linalg_setup();
-    tests[FIXTURES_N] = (struct CMUnitTest)cmocka_unit_test(rounds_as_transformers);
+    if (json_read_file(FIXTURES "/models/bf16_losses.json", 1 << 20, &peers, &e) != OK) abort();
+    tests[FIXTURES_N] = (struct CMUnitTest)cmocka_unit_test(as_near_as_transformers);
+    tests[FIXTURES_N + 1] = (struct CMUnitTest)cmocka_unit_test(rounds_as_transformers);
     for (int i = 0; i < FIXTURES_N; i++)
         tests[i] = (struct CMUnitTest){.name = model_fixtures[i],
                                        .test_func = meets_transformers,
                                        .initial_state = (void *)(size_t)model_fixtures[i]};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    json_decref(peers);
+    return failed;
 }

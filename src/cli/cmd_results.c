@@ -5,6 +5,7 @@
 #include "config/sweep.h"
 #include "report/part_table.h"
 #include "report/results_report.h"
+#include "results/hand.h"
 #include "results/kind.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -241,6 +242,7 @@ static enum status run_status(struct call *c, struct err *e)
     struct place place = {0};
     struct report_about about = {0};
     struct results_view *view = NULL;
+    json_t *hand = NULL;
     enum report_verdict verdict;
     const struct arg table[] = {
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
@@ -252,6 +254,7 @@ static enum status run_status(struct call *c, struct err *e)
     TRY(find_place(path, &place, e));
     /* First the lock: a run that ends in between leaves a journal that says so. */
     about.holder = lock_look(place.journal);
+    about.hand = hand = hand_read(place.journal, &about.holder);
     TRY(open_place(path, &place, true, VIEW_STATES, NULL, &view, e));
     TRY(compare_cube(&place, &about, e));
     warn_of_cube(&place, &about);
@@ -263,6 +266,7 @@ static enum status run_status(struct call *c, struct err *e)
     TRY(report_status(view, &about, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];
 done:
+    json_decref(hand);
     place_free(&place);
     results_view_close(view);
     return st;

@@ -1,5 +1,6 @@
 #include "cli/run_journal.h"
 #include "cli/cli.h"
+#include "results/hand.h"
 #include "sched/sched.h"
 #include "util/clock.h"
 #include "util/fsx.h"
@@ -207,6 +208,7 @@ enum status run_journal_open(struct run_journal *j, const char *results, bool *s
     PASS(lock_take(j->path, &options, &lock, e));
     publish(j, lock, NULL);
     fsx_remove_temporaries(j->cube);
+    hand_remove(j->path);
     PASS(journal_open(j->path, &journal, e));
     publish(j, NULL, journal);
     PASS(find_end(j, e));
@@ -221,6 +223,7 @@ void run_journal_close(struct run_journal *j, int exit_code)
         end(j, exit_code == EXIT_STOPPED ? "stopped" : "failed", exit_code, &appended, NULL) != OK)
         log_trace("io", "the end of the run is not recorded");
     journal_close(j->journal);
+    if (j->lock) hand_remove(j->path);
     lock_release(j->lock);
     json_decref(j->last_end);
     free(j->cube);

@@ -29,6 +29,7 @@ void run_master_free(struct run_master *m, int exit_code)
     run_delivered_free(&m->delivered);
     progress_free(&m->progress);
     plan_visits_free(&m->visits);
+    run_hand_free(&m->hand);
     run_journal_close(&m->out, exit_code);
     plan_free(&m->plan);
     free(m->results);
@@ -386,7 +387,10 @@ void run_master_finished(void *context, int64_t id)
 
 double run_master_watch(void *context, const struct sched_progress *p)
 {
-    return progress_print(&((struct run_master *)context)->progress, p);
+    struct run_master *m = context;
+    const double now = clock_seconds(), often = run_hand_note(&m->hand, m->out.path, p);
+    if (now >= m->progress_due) m->progress_due = now + progress_print(&m->progress, p);
+    return m->progress_due - now < often ? m->progress_due - now : often;
 }
 
 enum status run_master_accept(void *context, const char *result, struct err *e)

@@ -3,6 +3,7 @@
 #pragma once
 #include "cli/progress.h"
 #include "cli/run_arguments.h"
+#include "cli/run_hand.h"
 #include "cli/run_journal.h"
 #include "cli/run_losses.h"
 #include "plan/plan.h"
@@ -33,6 +34,8 @@ struct run_master {
     struct progress_count waiting[PROGRESS_KINDS]; /* records that are not durable yet */
     double cube_written, cube_seconds; /* clock_seconds of the last time, and how long it took */
     struct progress progress;
+    double progress_due; /* clock_seconds of its next line */
+    struct run_hand hand;
     bool stages; /* checkpoints are staged (run_stage.h) */
 };
 /* exit_code: that the run ends with, for the journal if it has no end record yet. */

@@ -1,6 +1,7 @@
 /* The progress of a sweep, and why records failed. */
 #include "report/part_table.h"
 #include "report/results_report.h"
+#include "report/status_hand.h"
 #include "report/text_table.h"
 #include "report/verdict.h"
 #include "results/kind.h"
@@ -327,8 +328,11 @@ static enum status print_text(const struct report *r, struct err *e)
     putc('\n', r->out);
     print_messages(r, STATE_FAILED, "failed");
     print_messages(r, STATE_DONE, "done, but in part");
-    if (r->about->parts) return part_table_print(r->about->parts, &r->all, r->out, e);
-    print_run(r);
+    if (r->about->parts)
+        PASS(part_table_print(r->about->parts, &r->all, r->out, e));
+    else
+        print_run(r);
+    status_hand_print(r->about, r->out);
     return OK;
 }
 
@@ -440,6 +444,7 @@ static enum status print_json(const struct report *r, struct err *e)
     for (int64_t i = 0; i < changed.n; i++)
         json_array_append_new(paths, json_string(changed.text[i]));
     json_object_set(all, "changed", paths);
+    json_object_set_new(all, "in_hand", status_hand_json(r->about));
     TRY(messages_json(r, STATE_FAILED, failures, e));
     TRY(messages_json(r, STATE_DONE, in_part, e));
     set_counts(r, all);

@@ -1,4 +1,5 @@
 #include "results/part_files.h"
+#include "results/hand.h"
 #include "results/kind.h"
 #include "results/view.h"
 #include "util/fsx.h"
@@ -130,6 +131,7 @@ done:
 void part_look_free(struct part_look *l)
 {
     json_decref(l->plan);
+    json_decref(l->hand);
     *l = (struct part_look){0};
 }
 
@@ -164,6 +166,7 @@ enum status part_look(const char *journal, struct part_look *out, struct err *e)
     json_t *record = NULL;
     /* First the lock: a run that ends in between leaves a journal that says so. */
     out->holder = lock_look(journal);
+    out->hand = hand_read(journal, &out->holder);
     TRY(journal_open_beside(journal, &j, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
         TRY(read_head(j, i, &record, e));

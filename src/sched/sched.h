@@ -79,6 +79,7 @@ struct sched_work {
 struct sched_hand {
     const char *name; /* of the task, borrowed; NULL: it has none */
     const char *what; /* as it reported last, borrowed; "" before it did */
+    int rank;         /* the first of its group */
     double seconds;   /* since it was handed out */
 };
 

@@ -83,7 +83,8 @@ enum status watch_tell(struct watch *w, const struct watch_class *classes, int64
         if (w->until[i] - now > p.left) p.left = w->until[i] - now;
     for (int64_t i = 0; i <= w->workers; i++) {
         const struct watch_piece *one = &w->piece[i];
-        if (one->busy) w->hand[p.n++] = (struct sched_hand){one->name, one->what, now - one->start};
+        if (one->busy)
+            w->hand[p.n++] = (struct sched_hand){one->name, one->what, (int)i, now - one->start};
     }
     qsort(w->hand, (size_t)p.n, sizeof *w->hand, older);
     w->next = now + w->sink->watch(w->sink->context, &p);

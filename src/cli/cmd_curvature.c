@@ -21,6 +21,7 @@ struct measured {
     struct checkpoint *checkpoint;
     struct model *model;
     enum products products; /* not AUTO */
+    struct visit_group alone;
     struct measurement m;
     struct curvature result;
     struct curvature_progress progress;
@@ -31,6 +32,7 @@ static void close_all(struct measured *m)
 {
     curvature_free(&m->result);
     measurement_close(&m->m);
+    group_close(&m->alone);
     model_close(m->model);
     checkpoint_close(m->checkpoint);
     visit_inputs_forget(&m->cache);
@@ -95,7 +97,8 @@ static enum status measure(struct measured *m, char *dir, char *tokenizer, struc
     PASS(weights_open(&visit.weights, NULL, &m->checkpoint, e));
     PASS(model_open(m->checkpoint, &m->model, e));
     model_set_products(m->model, m->products);
-    m->m = (struct measurement){.model = m->model, .group = MPI_COMM_SELF};
+    PASS(group_open(MPI_COMM_SELF, &m->alone, e));
+    m->m = (struct measurement){.model = m->model, .group = &m->alone};
     PASS(visit_sequences_get(&m->cache, &visit, &m->data, &m->m.sequences, e));
     PASS(visit_check_ids(m->model, &m->data, m->m.sequences, e));
     PASS(visit_positions(dir, &written, &positions, e));

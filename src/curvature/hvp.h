@@ -37,8 +37,8 @@ const char *hvp_subset_name(enum hvp_subset s);
 struct hvp;
 
 /* m, its checkpoint and s are borrowed and must outlive *out; free with hvp_close. Every call below
- * reads the weights from the checkpoint, block by block. ERR_USAGE: a subset without tensors;
- * ERR_FORMAT: a token outside the vocabulary; ERR_NOMEM. */
+ * reads the weights from the checkpoint, block by block (hvp_share may say how). ERR_USAGE: a
+ * subset without tensors; ERR_FORMAT: a token outside the vocabulary; ERR_NOMEM. */
 MUST_USE enum status hvp_open(const struct model *m, const struct sequences *s,
                               enum hvp_subset subset, struct hvp **out, struct err *e);
 /* NULL: does nothing. */
@@ -73,7 +73,10 @@ struct hvp_share {
      * the parts `mine` (space.n) of the ranks that hold them. Overwrites whole. */
     enum status (*reduce)(void *context, int64_t at, int64_t n, real *whole, real *mine,
                           struct err *e);
-    void *context; /* of both */
+    /* Collective: *out = a block's weights, borrowed until the next call. NULL: every rank reads
+     * them for itself. */
+    enum status (*block)(void *context, int64_t layer, const struct block **out, struct err *e);
+    void *context; /* of all three */
 };
 /* Distributes the vectors from now on; share is copied. n below is then space.n, the numbers from
  * space.first on, and every call that computes a loss, a gradient or products is collective. A rank
@@ -129,7 +132,7 @@ int64_t hvp_numbers(const struct spec *s, enum hvp_subset subset);
 /* Sizes that the memory of a call depends on. */
 struct hvp_extent {
     int64_t tokens, sequences, longest, threads;
-    bool shared; /* the vectors are distributed over ranks */
+    bool shared; /* the vectors are distributed over ranks, which share the blocks too */
     bool kept;   /* hvp_keep */
     enum hvp_subset subset;
     enum products products; /* hvp_multiply */

@@ -38,12 +38,12 @@ static int64_t work(const struct spec *s, const struct hvp_extent *x)
     return diff_work_bytes(s, max64(tokens, rows), sequences, x->longest, x->threads, x->products);
 }
 
-/* A block's weights while they are read. */
-static int64_t weights(const struct spec *s)
+/* A block's weights while they are read, unless it is not the call that reads them. */
+static int64_t weights(const struct spec *s, const struct hvp_extent *x)
 {
     struct slot slots[SLOTS_MAX];
     int n = slots_of(s, 0, slots);
-    return block_floats(slots, n) * (int64_t)sizeof(float) + READ_BUFFER;
+    return (x->shared ? 0 : block_floats(slots, n) * (int64_t)sizeof(float)) + READ_BUFFER;
 }
 
 static int64_t head(const struct spec *s, const struct hvp_extent *x, int64_t k)
@@ -69,7 +69,7 @@ static int64_t buffers(const struct spec *s, const struct hvp_extent *x, int64_t
 static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k, bool backward)
 {
     int64_t forward = 1 + (k > 0);
-    int64_t blocks = lanes(s, x, forward * (1 + backward)) + weights(s);
+    int64_t blocks = lanes(s, x, forward * (1 + backward)) + weights(s, x);
     int64_t at_head = lanes(s, x, forward) + head(s, x, k);
     return (1 + k) * states(s, x, backward) + buffers(s, x, backward ? max64(2 * k, 1) : 0) +
            work(s, x) + max64(blocks, at_head);
@@ -80,7 +80,7 @@ static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64
 {
     const int64_t gh = x->tokens * s->shape.hidden * (int64_t)sizeof(real);
     return 2 * states(s, x, true) + gh + lanes_kept(s, x) + buffers(s, x, n_buffers) + work(s, x) +
-           max64(weights(s), head(s, x, 1));
+           max64(weights(s, x), head(s, x, 1));
 }
 
 void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out)

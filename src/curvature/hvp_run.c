@@ -90,16 +90,26 @@ static void layer_backward(struct hvp_call *r, const struct layer *l)
     }
 }
 
+/* Ranks that share vectors may share the weights too. */
+static enum status load(const struct hvp *h, struct layer *l, struct err *e)
+{
+    const struct block *shared;
+    struct diff_params along;
+    hvp_params(h, h->direction, l->at, &along);
+    if (!h->shared || !h->share.block)
+        return diff_weights_load(h->m, l->at, &along, h->step, &l->w, e);
+    PASS(h->share.block(h->share.context, l->at, &shared, e));
+    return diff_weights_borrow(h->m, shared, &l->w, e);
+}
+
 static enum status one_layer(struct hvp_call *r, int64_t at, bool back, struct err *e)
 {
     const struct hvp *h = r->h;
     const bool touched = at >= r->from;
     struct layer l = {.at = at};
-    struct diff_params along;
     if (touched) PASS(hvp_gather(h, &r->b, at, e));
     if (back) hvp_clear(h, &r->b, at);
-    hvp_params(h, h->direction, at, &along);
-    PASS(diff_weights_load(h->m, at, &along, h->step, &l.w, e));
+    PASS(load(h, &l, e));
     (back ? layer_backward : layer_forward)(r, &l);
     diff_weights_free(&l.w);
     PASS(mat_work_check(&r->s->work.products, e));

@@ -2,7 +2,6 @@
 #include "group/inputs.h"
 #include "group/part_saved.h"
 #include "group/seen.h"
-#include "util/agree.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -144,7 +143,8 @@ static json_t *record_curvature(const struct part_context *context, const struct
     record_number(values, "seconds", clock_seconds() - p->began);
     if (failure->code != OK) return record;
     record_number(values, "peak_memory", provenance_peak_memory());
-    record_number(values, "planned_memory", (double)max64(p->fit.bytes, from.memory_planned));
+    record_number(values, "planned_memory",
+                  (double)max64(p->fit.bytes + p->fit.shared, from.memory_planned));
     record_integer(values, "tokens", p->m.tokens);
     curvature_values(values, options, &p->c);
     if (options->sharpness != SHARPNESS_NONE)
@@ -242,11 +242,11 @@ static enum status run(struct part_context *c, struct err *e)
                                         .seed = (uint64_t)t->seed,
                                         .keep_vector = t->vectors != NULL && t->followed};
     p->began = clock_seconds();
-    *m = (struct measurement){.model = c->model, .group = c->group->comm, .hooks = c->hooks};
+    *m = (struct measurement){.model = c->model, .group = c->group, .hooks = c->hooks};
     enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
     if (st == OK) st = visit_check_ids(c->model, &t->data, m->sequences, e);
     if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, p->fingerprint, e);
-    PASS(err_agree(m->group, st, e));
+    PASS(group_agree(m->group, st, e));
     PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));
     PASS(measurement_fit(m, &curvature_part, t, 0, part_bound(c), &p->fit, e));
     share_work(c, m, &t->options, p->fit.kept);

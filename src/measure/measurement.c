@@ -1,5 +1,6 @@
 /* Collective operations of a measurement: agreement on errors, distributed vectors, files. */
 #include "measure/measurement.h"
+#include "group/block_reader.h"
 #include "util/agree.h"
 #include "util/bulk.h"
 #include "util/fsx.h"
@@ -56,7 +57,7 @@ static enum status agree(struct measurement *m, enum status st, struct err *e)
     if (m->failed) RAISE(m->failure.code, "%s", m->failure.text);
     if (st != OK && e) why = *e;
     enum status mine = st;
-    st = err_agree(m->group, st, &why);
+    st = err_agree(m->group->comm, st, &why);
     if (st == OK) return OK;
     why.code = st;
     set_failed(m, &why);
@@ -86,8 +87,8 @@ static void sum(void *context, int64_t k, double *x)
         for (int64_t i = 0; i < k; i++) x[i] = NAN;
         return;
     }
-    enum status st = bulk_sum(m->group, 0, x, k, MPI_DOUBLE, m->buffer, &e);
-    if (st == OK) st = bulk_bcast(m->group, 0, x, k * (int64_t)sizeof *x, &e);
+    enum status st = bulk_sum(m->group->comm, 0, x, k, MPI_DOUBLE, m->buffer, &e);
+    if (st == OK) st = bulk_bcast(m->group->comm, 0, x, k * (int64_t)sizeof *x, &e);
     for (int64_t i = 0; st != OK && i < k; i++) x[i] = NAN;
 }
 
@@ -114,7 +115,7 @@ static enum status gather(void *context, int64_t at, int64_t n, const float *min
         int64_t k = piece_of(m, r, at, n, &begin, &local);
         if (k <= 0) continue;
         if (r == m->rank) memcpy(whole + begin, mine + local, (size_t)k * sizeof *whole);
-        PASS(bulk_bcast(m->group, r, whole + begin, k * (int64_t)sizeof *whole, e));
+        PASS(bulk_bcast(m->group->comm, r, whole + begin, k * (int64_t)sizeof *whole, e));
     }
     return OK;
 }
@@ -128,10 +129,18 @@ static enum status reduce(void *context, int64_t at, int64_t n, float *whole, fl
     for (int r = 0; r < m->size; r++) {
         int64_t k = piece_of(m, r, at, n, &begin, &local);
         float *from = whole + begin;
-        PASS(bulk_sum(m->group, r, from, max64(k, 0), MPI_FLOAT, m->buffer, e));
+        PASS(bulk_sum(m->group->comm, r, from, max64(k, 0), MPI_FLOAT, m->buffer, e));
         for (int64_t i = 0; r == m->rank && i < k; i++) mine[local + i] += from[i];
     }
     return OK;
+}
+
+/* The ranks of a node read a block together. */
+static enum status read_block(void *context, int64_t layer, const struct block **out, struct err *e)
+{
+    struct measurement *m = context;
+    PASS(agree(m, OK, e));
+    return block_reader_get(m->reader, layer, -1, out, e);
 }
 
 static enum status gradient(void *context, float *g, double *loss, struct err *e)
@@ -171,18 +180,20 @@ static void say_ahead(void *context, int64_t products)
 
 enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e)
 {
-    MPI_Comm_rank(m->group, &m->rank);
-    MPI_Comm_size(m->group, &m->size);
+    m->rank = m->group->rank;
+    m->size = m->group->size;
     PASS(agree(m, open_local(m, subset, e), e));
     m->tokens = hvp_scored(m->h);
-    MPI_Allreduce(MPI_IN_PLACE, &m->tokens, 1, MPI_INT64_T, MPI_SUM, m->group);
+    MPI_Allreduce(MPI_IN_PLACE, &m->tokens, 1, MPI_INT64_T, MPI_SUM, m->group->comm);
     NEED(m->tokens > 0, ERR_USAGE, "curvature: no sequence of its text has two tokens");
     hvp_total(m->h, m->tokens);
     hvp_watch(m->h, count_work, m);
     if (m->size > 1) {
+        PASS(block_reader_open(m->group, m->model, false, 0, &m->reader, e));
         struct hvp_share share = {.space = space_cut(hvp_n(m->h), m->rank, m->size),
                                   .gather = gather,
                                   .reduce = reduce,
+                                  .block = read_block,
                                   .context = m};
         share.space.sum = sum;
         share.space.context = m;
@@ -199,6 +210,7 @@ void measurement_close(struct measurement *m)
 {
     subject_free(&m->subject);
     hvp_close(m->h);
+    block_reader_close(m->reader);
     sequences_free(&m->mine);
     free(m->buffer);
 }
@@ -213,6 +225,7 @@ enum status measurement_fit(struct measurement *m, const struct part *part, cons
                                        .threads = threads,
                                        .ranks = m->size,
                                        .products = model_products(m->model),
+                                       .node_ranks = m->group->node_size,
                                        .tokens = memory_sequences_of(&m->mine),
                                        .variants = variants,
                                        .base = memory_base_now(&sizes, threads),
@@ -221,11 +234,11 @@ enum status measurement_fit(struct measurement *m, const struct part *part, cons
     struct err why = {0};
     enum status st = part->memory(task, &after, true, out, &why);
     int all = out->kept;
-    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, m->group);
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, m->group->comm);
     if (out->kept && !all) st = part->memory(task, &after, false, out, &why);
     hvp_keep(m->h, all);
     if (st != OK) st = err_set(e, st, __FILE__, __LINE__, "%s", why.text);
-    return err_agree(m->group, st, e);
+    return err_agree(m->group->comm, st, e);
 }
 
 static enum status agree_between(void *context, enum status st, struct err *e)
@@ -281,13 +294,14 @@ static enum status transfer_run(const struct transfer *t, struct err *e)
         for (int64_t i = 0; i < s.n; i += MESSAGE) {
             int n = (int)min64(s.n - i, MESSAGE);
             float *x = m->rank == r ? t->mine + i : t->piece;
-            if (m->rank != 0 && t->writing) MPI_Send(x, n, MPI_FLOAT, 0, 0, m->group);
+            if (m->rank != 0 && t->writing) MPI_Send(x, n, MPI_FLOAT, 0, 0, m->group->comm);
             if (m->rank == 0 && r != 0 && t->writing)
-                MPI_Recv(x, n, MPI_FLOAT, r, 0, m->group, MPI_STATUS_IGNORE);
+                MPI_Recv(x, n, MPI_FLOAT, r, 0, m->group->comm, MPI_STATUS_IGNORE);
             if (m->rank == 0 && st == OK) st = transfer_piece(t, x, (size_t)n, e);
-            if (m->rank == 0 && r != 0 && !t->writing) MPI_Send(x, n, MPI_FLOAT, r, 0, m->group);
+            if (m->rank == 0 && r != 0 && !t->writing)
+                MPI_Send(x, n, MPI_FLOAT, r, 0, m->group->comm);
             if (m->rank != 0 && !t->writing)
-                MPI_Recv(x, n, MPI_FLOAT, 0, 0, m->group, MPI_STATUS_IGNORE);
+                MPI_Recv(x, n, MPI_FLOAT, 0, 0, m->group->comm, MPI_STATUS_IGNORE);
         }
     }
     return st;
@@ -332,14 +346,14 @@ enum status measurement_vector_write(struct measurement *m, const char *path, co
     struct transfer t = {.m = m, .path = path, .writing = true, .mine = (float *)(uintptr_t)mine};
     char *name = NULL; /* temporary name, on rank 0; NULL once it is published */
     if (m->rank == 0) st = write_open(&t, &name, e);
-    TRY(err_agree(m->group, st, e));
+    TRY(err_agree(m->group->comm, st, e));
     st = transfer_run(&t, e);
     if (m->rank == 0 && st == OK) st = publish(&t, name, e);
     if (m->rank == 0 && st == OK) {
         free(name);
         name = NULL;
     }
-    TRY(err_agree(m->group, st, e));
+    TRY(err_agree(m->group->comm, st, e));
 done:
     transfer_close(&t);
     if (name) unlink(name);
@@ -359,9 +373,9 @@ bool measurement_vector_read(struct measurement *m, const char *path, float *min
     int there = 0;
     if (m->rank == 0 && has_bytes(path, hvp_n(m->h) * (int64_t)sizeof *mine))
         there = transfer_open(&t, path, NULL) == OK;
-    MPI_Bcast(&there, 1, MPI_INT, 0, m->group);
+    MPI_Bcast(&there, 1, MPI_INT, 0, m->group->comm);
     if (there && transfer_run(&t, NULL) != OK) there = 0;
-    MPI_Bcast(&there, 1, MPI_INT, 0, m->group);
+    MPI_Bcast(&there, 1, MPI_INT, 0, m->group->comm);
     transfer_close(&t);
     return there;
 }

@@ -9,14 +9,13 @@
 #pragma once
 #include "curvature/measure.h"
 #include "group/part.h"
-#include <mpi.h>
 
 /* Zero-initialise, then set the members before `tokens`. Do not move the struct while it is open.
  */
 struct measurement {
     const struct model *model;
     const struct sequences *sequences;
-    MPI_Comm group;
+    const struct visit_group *group; /* borrowed */
     const struct visit_hooks
         *hooks; /* should_stop is called before each product; NULL: never stop */
     /* Shares of the part's work that the gradient and one product are; pace NULL: not reported. */
@@ -30,12 +29,14 @@ struct measurement {
     /* private to measurement.c */
     int rank, size;
     struct sequences mine;
-    double *buffer;     // (bulk_sum_buffer) for sums over several ranks
-    bool failed;        /* all ranks know that one has failed */
-    struct err failure; /* why */
+    double *buffer;              // (bulk_sum_buffer) for sums over several ranks
+    struct block_reader *reader; /* of several ranks' blocks */
+    bool failed;                 /* all ranks know that one has failed */
+    struct err failure;          /* why */
 };
-/* Collective on group, as are all calls with h or the subject. Call measurement_close even after a
- * failure. Errors of hvp_open; ERR_USAGE: no sequence has two tokens. */
+/* Collective on group, as are all calls with h or the subject. Call measurement_close, which is
+ * collective too, even after a failure. Errors of hvp_open; ERR_USAGE: no sequence has two tokens.
+ */
 MUST_USE enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e);
 void measurement_close(struct measurement *m);
 /* Chooses how the part does its task within `bound` bytes per rank (0: no limit; struct part's

@@ -40,7 +40,7 @@ static enum status loss_of_model(const struct losses *of, const struct model *mo
                                  float *delta, double *loss, struct err *e)
 {
     enum status st = OK;
-    struct measurement m = {.model = model, .sequences = of->tokens, .group = of->group->comm};
+    struct measurement m = {.model = model, .sequences = of->tokens, .group = of->group};
     TRY(measurement_open(&m, HVP_QUANTIZED, e));
     hvp_multiply(m.h, kind_of_losses(of->products));
     st = hvp_loss(m.h, loss, e);
@@ -146,13 +146,13 @@ static enum status measuring_open(struct measuring *m, const struct model *model
 {
     const struct visit_group *g = m->s->group;
     struct memory_fit fit;
-    m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g->comm};
+    m->base = (struct measurement){.model = model, .sequences = m->losses.tokens, .group = g};
     PASS(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
     /* Results do not depend on how many variants share a pass. */
     PASS(measurement_fit(&m->base, &second_order_part, m->s->task, wanted,
                          part_bound(m->s->context), &fit, e));
-    m->s->planned = fit.bytes;
+    m->s->planned = fit.bytes + fit.shared;
     share_work(m, wanted, fit.kept);
     m->k = -group_max(g, -fit.together);
     hvp_multiply(m->base.h, kind_of_losses(m->losses.products));

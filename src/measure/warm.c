@@ -1,5 +1,4 @@
 #include "measure/warm.h"
-#include "util/agree.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +66,7 @@ enum status warm_keep(const struct warm *w, int64_t i, struct measurement *m, co
     char *path = NULL, *before = NULL;
     st = file_of(w, i, &path, e);
     if (st == OK && i > 0) st = file_of(w, i - 1, &before, e);
-    TRY(err_agree(m->group, st, e));
+    TRY(group_agree(m->group, st, e));
     if (i < w->task->n_before || w->task->followed)
         TRY(measurement_vector_write(m, path, vector, e));
     if (m->rank != 0) goto done;
@@ -89,9 +88,9 @@ static enum status find(const struct warm *w, struct measurement *m, int64_t *pl
     bool found = false;
     int64_t i;
     st = mem_alloc(&mine, hvp_space(m->h)->n, sizeof *mine, "the vector of a warm start", e);
-    TRY(err_agree(m->group, st, e));
+    TRY(group_agree(m->group, st, e));
     for (i = w->task->n_before - 1; i >= 0; i--) {
-        TRY(err_agree(m->group, file_of(w, i, &path, e), e));
+        TRY(group_agree(m->group, file_of(w, i, &path, e), e));
         found = measurement_vector_read(m, path, mine);
         free(path);
         path = NULL;
@@ -125,7 +124,7 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
     request.options.trace = request.options.density = 0;
     st = weights_open(&w->task->before[i].weights, NULL, &checkpoint, e);
     if (st == OK) st = model_open(checkpoint, &model, e);
-    TRY(err_agree(like->group, st, e));
+    TRY(group_agree(like->group, st, e));
     model_set_products(model, model_products(like->model));
     m.model = model;
     TRY(measurement_open(&m, (enum hvp_subset)request.options.subset, e));

@@ -23,6 +23,19 @@ static int64_t outside(const struct memory_after *a)
     return a->sizes->outside * (int64_t)sizeof(float);
 }
 
+/* This rank's part of the block that the ranks of a node share, and the others' parts. A single
+ * rank reads blocks within its calls. */
+static int64_t block_here(const struct memory_after *a)
+{
+    const int64_t bytes = a->sizes->block * (int64_t)sizeof(float);
+    return a->ranks > 1 ? bytes / max64(a->node_ranks, 1) : 0;
+}
+
+static int64_t block_elsewhere(const struct memory_after *a)
+{
+    return a->ranks > 1 ? a->sizes->block * (int64_t)sizeof(float) - block_here(a) : 0;
+}
+
 /* Numbers of a vector on the rank with the largest part. */
 static int64_t numbers_of(const struct memory_after *a, enum hvp_subset subset)
 {
@@ -39,8 +52,8 @@ static int64_t curvature_peak(const struct memory_after *a, const struct curvatu
 {
     enum hvp_subset subset = (enum hvp_subset)o->subset;
     const struct hvp_bytes calls = calls_of(a, subset, kept);
-    int64_t more = warm ? 2 * vector_of(a, subset) + outside(a) : 0;
-    return outside(a) + more + curvature_bytes(o, numbers_of(a, subset), &calls);
+    int64_t more = warm ? 2 * vector_of(a, subset) + outside(a) + block_here(a) : 0;
+    return outside(a) + block_here(a) + more + curvature_bytes(o, numbers_of(a, subset), &calls);
 }
 
 /* The number of stored vectors changes last bits, so it is a setting and not reduced to fit. */
@@ -52,6 +65,7 @@ enum status memory_fit_curvature(const struct memory_after *a, const struct curv
     out->kept =
         may_keep && curvature_products_max(o) > 0 && curvature_peak(a, o, warm, true) <= a->spare;
     out->bytes = a->base + curvature_peak(a, o, warm, out->kept);
+    out->shared = (warm ? 2 : 1) * block_elsewhere(a);
     NEED(a->bound <= 0 || out->bytes <= memory_usable(a->bound), ERR_NOMEM,
          "run.memory_per_rank of %.0f MiB is too little for curvature, which takes %.0f MiB with "
          "its vectors of %lld numbers and the hidden states of %lld tokens: lower "
@@ -80,8 +94,8 @@ static int64_t cells_bytes(const struct memory_after *a, int depth, bool critica
         changes = (2 + k) * vector_of(a, HVP_QUANTIZED);
     }
     /* A quantized model besides the visit's, and for critical sharpness a combination of both. */
-    int64_t measured = changes + (critical ? 2 : 1) * outside(a) + calls.loss;
-    return outside(a) + max64(predicted, measured);
+    int64_t measured = changes + (critical ? 2 : 1) * outside(a) + block_here(a) + calls.loss;
+    return outside(a) + block_here(a) + max64(predicted, measured);
 }
 
 static bool vectors_fit(const struct memory_after *a, int depth, int64_t k, double vectors)
@@ -109,7 +123,8 @@ enum status memory_fit_second_order(const struct memory_after *a, int depth, boo
     bool predicts = depth != SECOND_ORDER_NONE;
     int64_t available = a->bound > 0 ? max64(memory_usable(a->bound) - a->base, 1) : 0, bytes = 0;
     together = predicts ? min64(a->variants, together) : 1;
-    *out = (struct memory_fit){.saved = a->variants * vector_of(a, HVP_QUANTIZED)};
+    *out = (struct memory_fit){.saved = a->variants * vector_of(a, HVP_QUANTIZED),
+                               .shared = 2 * block_elsewhere(a)};
     if (may_keep && predicts && available > 0)
         out->together =
             cells_together(a, depth, critical, together, vectors, max64(a->spare, 1), true, &bytes);

@@ -10,6 +10,7 @@ struct memory_after {
     const struct model_sizes *sizes;
     int64_t threads, ranks;         /* ranks: of the group, which share the vectors */
     enum products products;         /* of the derivatives; not AUTO */
+    int64_t node_ranks;             /* those of them on this node, which share a block's weights */
     struct memory_sequences tokens; /* of this rank */
     int64_t variants;               /* predicted by second order */
     int64_t base;                   /* bytes of the process, see memory_base */
@@ -19,7 +20,8 @@ struct memory_after {
 
 /* How the work fits within the limit. */
 struct memory_fit {
-    int64_t bytes;    /* peak of the process */
+    int64_t bytes;    /* peak of the process, with its part of what the ranks of a node share */
+    int64_t shared;   /* the other ranks' parts of that, resident here too */
     bool kept;        /* products retain activations (hvp_keep) */
     int64_t together; /* variants that share a pass */
     int64_t saved;    /* of this rank's saved state, at most; of cells: for all variants */

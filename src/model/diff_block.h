@@ -149,6 +149,9 @@ struct diff_weights {
 MUST_USE enum status diff_weights_load(const struct model *m, int64_t layer,
                                        const struct diff_params *direction, real step,
                                        struct diff_weights *out, struct err *e);
+/* Takes those of a loaded block, which is borrowed and not changed. ERR_NOMEM. */
+MUST_USE enum status diff_weights_borrow(const struct model *m, const struct block *block,
+                                         struct diff_weights *out, struct err *e);
 void diff_weights_free(struct diff_weights *w);
 
 /* cosine, sine (RoPEs, n, half) = those of the RoPE angles of the positions below n. ERR_FORMAT:

@@ -221,6 +221,16 @@ done:
     return st;
 }
 
+enum status diff_weights_borrow(const struct model *m, const struct block *block,
+                                struct diff_weights *out, struct err *e)
+{
+    struct slot slots[SLOTS_MAX];
+    const int n = slots_of(&m->spec, 0, slots);
+    *out = (struct diff_weights){.block = *block};
+    out->block.storage = NULL; /* a shallow copy, which owns nothing */
+    return take(out, slots, n, e);
+}
+
 void diff_weights_free(struct diff_weights *w)
 {
     model_block_free(&w->block);

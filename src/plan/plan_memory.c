@@ -76,6 +76,7 @@ static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t 
                                  .products =
                                      products_resolve((enum products)p->sweep->run.products),
                                  .ranks = alone ? 1 : max64(rank->ranks, 1),
+                                 .node_ranks = min64(rank->mates, max64(rank->ranks, 1)),
                                  .variants = n,
                                  .base = base,
                                  .bound = rank->memory,

@@ -14,19 +14,6 @@
 #include "saved/saved.h"
 #include "visit/visit.h"
 
-/* --- reader.c: reads the blocks' weights, one block ahead; collective on the group --- */
-struct block_reader;
-/* first: the block to begin with. ahead: read the next block while the current one is used; needs
- * memory for a second block. */
-MUST_USE enum status block_reader_open(const struct visit_group *g, const struct model *m,
-                                       bool ahead, int64_t first, struct block_reader **out,
-                                       struct err *e);
-/* *out = the next block, borrowed until the next call; starts reading the one after it. */
-MUST_USE enum status block_reader_next(struct block_reader *r, const struct block **out,
-                                       struct err *e);
-double block_reader_seconds(const struct block_reader *r); /* waiting for reads so far */
-void block_reader_close(struct block_reader *r);
-
 /* --- ranges.c: cuts sequences into ranges, which bounds the working memory --- */
 
 struct range {

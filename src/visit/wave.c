@@ -1,5 +1,6 @@
 /* Runs a wave: a batch of variants through all blocks and the head, together with the
  * full-precision stream, whose final hidden states are retained for later waves. */
+#include "group/block_reader.h"
 #include "group/part_saved.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -140,7 +141,8 @@ static enum status pass_blocks(struct wave *v, struct workspace *w, struct err *
         if (r->hooks->should_stop && r->hooks->should_stop(r->hooks->context))
             FAIL(ERR_STOPPED, "stopped before block %lld", (long long)v->layer);
         if (v->layer > 0) TRY(saved_point(v->saved, e));
-        TRY(block_reader_next(reader, &b, e));
+        TRY(block_reader_get(reader, v->layer, v->layer + 1, &b, e));
+        TRY(block_reader_prepare(reader, e));
         TRY(pass_block(v, w, b, e));
     }
     TRY(saved_point(v->saved, e));

@@ -5,6 +5,7 @@
  * P linear weights and T tokens, 2 T² C a sequence for causal attention (half of both products). */
 #include "bench.h"
 #include "eval/metric.h"
+#include "group/block_reader.h"
 #include "model/model_internal.h"
 #include "visit/visit_internal.h"
 
@@ -78,7 +79,8 @@ static double walk(struct bench *b, double *waited)
     must(model_embed(b->model, &b->s, b->x, &e), &e);
     must(block_reader_open(&b->group, b->model, true, 0, &reader, &e), &e);
     for (int64_t i = 0; i < layers; i++) {
-        must(block_reader_next(reader, &block, &e), &e);
+        must(block_reader_get(reader, i, i + 1, &block, &e), &e);
+        must(block_reader_prepare(reader, &e), &e);
         if (i == 0) first = block_reader_seconds(reader), start = clock_seconds();
         model_block_forward(b->model, block, &b->s, b->x, &b->acts);
     }

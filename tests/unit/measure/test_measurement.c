@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 static int rank, size;
+static struct visit_group everyone, self; /* all ranks, this one alone */
 static int64_t asked, stop_at;
 
 static bool should_stop(void *context)
@@ -63,7 +64,7 @@ static void close_model(struct opened *o)
     checkpoint_close(o->checkpoint);
 }
 
-static void measure(const struct opened *o, MPI_Comm group, enum hvp_subset subset,
+static void measure(const struct opened *o, const struct visit_group *group, enum hvp_subset subset,
                     struct measurement *m)
 {
     struct err e = {0};
@@ -111,8 +112,8 @@ static void check_vectors(const char *name, enum hvp_subset subset)
     double loss, of_group;
     open_model(&o, name);
     asked = stop_at = 0;
-    measure(&o, MPI_COMM_SELF, subset, &alone);
-    measure(&o, MPI_COMM_WORLD, subset, &group);
+    measure(&o, &self, subset, &alone);
+    measure(&o, &everyone, subset, &group);
     const struct space *all = hvp_space(alone.h), *s = hvp_space(group.h);
     float *v = floats(all->n), *hv = floats(all->n), *mine = floats(s->n), *part = floats(s->n);
     assert_true(s->total == all->n && s->n <= (all->n + size - 1) / size);
@@ -169,7 +170,7 @@ static void vector_files(void **state)
     MPI_Bcast(dir, sizeof dir, MPI_CHAR, 0, MPI_COMM_WORLD);
     snprintf(path, sizeof path, "%s/made/vector", dir);
     open_model(&o, "tiny_llama");
-    measure(&o, MPI_COMM_WORLD, HVP_ALL, &m);
+    measure(&o, &everyone, HVP_ALL, &m);
     const struct space *s = hvp_space(m.h);
     float *given = floats(s->n), *found = floats(s->n);
     vector_normals(5, s, given);
@@ -202,8 +203,8 @@ static void vector_files(void **state)
 
 /* --- estimates --- */
 
-static enum status run(const struct opened *o, MPI_Comm group, enum hvp_subset subset, bool hutchpp,
-                       struct curvature *out)
+static enum status run(const struct opened *o, const struct visit_group *group,
+                       enum hvp_subset subset, bool hutchpp, struct curvature *out)
 {
     struct err e = {0};
     struct measurement m;
@@ -227,8 +228,8 @@ static void check_estimates(const char *name, enum hvp_subset subset, bool hutch
     struct curvature alone, together;
     open_model(&o, name);
     asked = stop_at = 0;
-    assert_int_equal(run(&o, MPI_COMM_SELF, subset, hutchpp, &alone), OK);
-    assert_int_equal(run(&o, MPI_COMM_WORLD, subset, hutchpp, &together), OK);
+    assert_int_equal(run(&o, &self, subset, hutchpp, &alone), OK);
+    assert_int_equal(run(&o, &everyone, subset, hutchpp, &together), OK);
     assert_int_equal(together.parameters, alone.parameters);
     assert_int_equal(together.n_tensors, alone.n_tensors);
     close_to(together.loss, alone.loss, 1e-6);
@@ -262,6 +263,58 @@ static void estimates(void **state)
     check_estimates("tiny_gpt_neox", HVP_ALL, true);
 }
 
+/* --- reading --- */
+
+/* Bytes that this process has read from files. */
+static int64_t bytes_read(void)
+{
+    long long n = 0;
+    FILE *f = fopen("/proc/self/io", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "rchar: %lld", &n), 1);
+    fclose(f);
+    return n;
+}
+
+/* Bytes that the ranks of a group read together in a product. */
+static int64_t read_in_product(const struct opened *o, const struct visit_group *g)
+{
+    struct measurement m;
+    measure(o, g, HVP_ALL, &m);
+    const struct space *s = hvp_space(m.h);
+    float *v = floats(s->n), *hv = floats(s->n);
+    vector_signs(8, s, v);
+    const int64_t before = bytes_read();
+    enum status st = hvp_apply(m.h, 1, (const float *const[]){v}, &hv, NULL);
+    int64_t n = bytes_read() - before;
+    assert_int_equal(measurement_end(&m, st, NULL), OK);
+    MPI_Allreduce(MPI_IN_PLACE, &n, 1, MPI_INT64_T, MPI_SUM, g->comm);
+    free(v);
+    free(hv);
+    measurement_close(&m);
+    return n;
+}
+
+/* The ranks of a node together read every block forward and backward, the last one once: not more
+ * than one rank alone, which reads all twice. What is read beside them are some numbers in /proc.
+ */
+static void reads_once(void **state)
+{
+    (void)state;
+    struct opened o;
+    open_model(&o, "llama");
+    asked = stop_at = 0;
+    const int64_t beside = 4096 * (int64_t)size, alone = read_in_product(&o, &self);
+    const int64_t together = read_in_product(&o, &everyone), layers = model_shape(o.model)->layers;
+    const int64_t passes = size > 1 ? 2 * layers - 1 : 2 * layers;
+    assert_true(alone > 20 * beside);
+    const int64_t expected = alone / (2 * layers) * passes;
+    if (llabs(together - expected) > beside)
+        fail_msg("%d ranks read %lld bytes, one %lld, expected %lld", size, (long long)together,
+                 (long long)alone, (long long)expected);
+    close_model(&o);
+}
+
 /* --- failures --- */
 
 static void stops_together(void **state)
@@ -272,7 +325,7 @@ static void stops_together(void **state)
     open_model(&o, "tiny_llama");
     asked = 0;
     stop_at = 4;
-    assert_int_equal(run(&o, MPI_COMM_WORLD, HVP_ALL, false, &c), ERR_STOPPED);
+    assert_int_equal(run(&o, &everyone, HVP_ALL, false, &c), ERR_STOPPED);
     assert_int_equal(asked, 4);
     curvature_free(&c);
     close_model(&o);
@@ -313,7 +366,7 @@ static void one_fails(void **state)
         request.options.trace = 12;
         request.options.hutchpp = at % 2 == 0;
         request.options.density = 9;
-        measure(&o, MPI_COMM_WORLD, HVP_ALL, &m);
+        measure(&o, &everyone, HVP_ALL, &m);
         const struct operator inner = m.subject.hessian;
         struct faulty f = {&inner, 0, at};
         m.subject.hessian.apply = faulty_apply;
@@ -350,7 +403,7 @@ static void one_cannot_read(void **state)
     } else {
         open_model(&o, "olmo2");
     }
-    measure(&o, MPI_COMM_WORLD, HVP_ALL, &m);
+    measure(&o, &everyone, HVP_ALL, &m);
     assert_int_equal(measurement_run(&m, &request, &c, &e), ERR_IO);
     assert_non_null(strstr(e.text, "model-00004-of-00006.safetensors"));
     curvature_free(&c);
@@ -365,14 +418,20 @@ static void one_cannot_read(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors),   cmocka_unit_test(vector_files),
-        cmocka_unit_test(estimates), cmocka_unit_test(stops_together),
-        cmocka_unit_test(one_fails), cmocka_unit_test(one_cannot_read),
+        cmocka_unit_test(vectors),         cmocka_unit_test(vector_files),
+        cmocka_unit_test(estimates),       cmocka_unit_test(reads_once),
+        cmocka_unit_test(stops_together),  cmocka_unit_test(one_fails),
+        cmocka_unit_test(one_cannot_read),
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (group_open(MPI_COMM_WORLD, &everyone, NULL) != OK ||
+        group_open(MPI_COMM_SELF, &self, NULL) != OK)
+        return 1;
     int failed = cmocka_run_group_tests_name("measurement", tests, NULL, NULL);
+    group_close(&everyone);
+    group_close(&self);
     MPI_Finalize();
     return failed;
 }

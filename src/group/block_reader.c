@@ -1,4 +1,5 @@
 #include "group/block_reader.h"
+#include "group/shared_products.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -14,6 +15,7 @@ struct block_reader {
     int64_t reading; /* the block that is being read, or was read ahead; -1: none */
     struct group_memory memory[2];
     struct block block[2];
+    struct shared_products products[LINEARS_MAX]; /* of the block in use */
     pthread_t thread;
     bool running;
     enum status st;
@@ -115,7 +117,13 @@ enum status block_reader_get(struct block_reader *r, int64_t layer, int64_t next
 
 enum status block_reader_prepare(struct block_reader *r, struct err *e)
 {
-    return group_agree(r->group, model_block_prepare(r->model, &r->block[r->place], e), e);
+    struct block *b = &r->block[r->place];
+    for (int i = 0; i < b->n_linears; i++) {
+        struct linear *l = &b->linear[i];
+        PASS(shared_products_make(r->group, r->model, l->w, l->rows, l->cols, &r->products[i], e));
+        l->prepared = r->products[i].w;
+    }
+    return OK;
 }
 
 double block_reader_seconds(const struct block_reader *r)
@@ -131,5 +139,6 @@ void block_reader_close(struct block_reader *r)
         model_block_free(&r->block[i]);
         group_memory_close(&r->memory[i]);
     }
+    for (int i = 0; i < LINEARS_MAX; i++) shared_products_close(&r->products[i]);
     free(r);
 }

@@ -18,8 +18,8 @@ MUST_USE enum status block_reader_open(const struct visit_group *g, const struct
  * the same on all ranks. */
 MUST_USE enum status block_reader_get(struct block_reader *r, int64_t layer, int64_t next,
                                       const struct block **out, struct err *e);
-/* Prepares the linears of the block in use for the model's products; it owns the result. ERR_NOMEM.
- */
+/* Prepares the linears of the block in use for the model's products, a part on each rank of a node,
+ * until the next block is prepared. ERR_NOMEM. */
 MUST_USE enum status block_reader_prepare(struct block_reader *r, struct err *e);
 double block_reader_seconds(const struct block_reader *r); /* waiting for reads so far */
 /* NULL: does nothing. */

@@ -23,10 +23,9 @@ static bool has(dnnl_cpu_isa_t set)
     return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)set) == (unsigned)set;
 }
 
-struct onednn_matrix {
-    dnnl_memory_desc_t layout;
+struct onednn_layout {
+    dnnl_memory_desc_t of;
     int64_t n, k;
-    void *data;
 };
 
 static bool good(dnnl_status_t status)
@@ -186,62 +185,88 @@ static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t what, dnn
     return dnnl_primitive_desc_query_md(what, which, 0);
 }
 
-static bool reorder(const uint16_t *b, struct onednn_matrix *m)
+static bool reorder(const uint16_t *b, const struct onednn_layout *m, void *data)
 {
     dnnl_memory_desc_t plain;
     dnnl_primitive_desc_t what = NULL;
     const dnnl_dims_t size = {m->k, m->n}, pitch = {1, m->k};
     bool ok = good(dnnl_memory_desc_init_by_strides(&plain, 2, size, dnnl_bf16, pitch)) &&
-              good(dnnl_reorder_primitive_desc_create(&what, &plain, found.engine, &m->layout,
+              good(dnnl_reorder_primitive_desc_create(&what, &plain, found.engine, &m->of,
                                                       found.engine, NULL));
     const struct argument arguments[] = {{DNNL_ARG_FROM, &plain, (void *)(uintptr_t)b},
-                                         {DNNL_ARG_TO, &m->layout, m->data}};
+                                         {DNNL_ARG_TO, &m->of, data}};
     ok = ok && execute(what, arguments, 2);
     if (what) dnnl_primitive_desc_destroy(what);
     return ok;
 }
 
-static enum status matrix_fill(const uint16_t *b, struct onednn_matrix *m, struct err *e)
+enum status onednn_layout_make(int64_t n, int64_t k, struct onednn_layout **out, struct err *e)
 {
-    dnnl_primitive_desc_t what = describe_any(m->n, m->k);
+    struct onednn_layout *l = NULL;
+    *out = NULL;
+    PASS(mem_zero(&l, 1, sizeof *l, "prepared weights", e));
+    const int before = one_thread();
+    dnnl_primitive_desc_t what = describe_any(n, k);
+    if (what) *l = (struct onednn_layout){*layout_of(what, dnnl_query_weights_md), n, k};
+    if (what) dnnl_primitive_desc_destroy(what);
+    omp_set_num_threads(before);
+    if (what) *out = l;
+    if (!what) free(l);
     NEED(what, ERR_NOMEM, "oneDNN cannot describe a product with a (%lld, %lld) matrix",
-         (long long)m->n, (long long)m->k);
-    m->layout = *layout_of(what, dnnl_query_weights_md);
-    dnnl_primitive_desc_destroy(what);
-    PASS(mem_alloc(&m->data, (int64_t)dnnl_memory_desc_get_size(&m->layout), 1, "prepared weights",
-                   e));
-    NEED(reorder(b, m), ERR_NOMEM, "oneDNN cannot lay out a (%lld, %lld) matrix", (long long)m->n,
-         (long long)m->k);
+         (long long)n, (long long)k);
     return OK;
 }
 
-enum status onednn_matrix_make(const uint16_t *b, int64_t n, int64_t k, struct onednn_matrix **out,
-                               struct err *e)
+void onednn_layout_free(struct onednn_layout *l)
 {
-    struct onednn_matrix *m = NULL;
-    PASS(mem_zero(&m, 1, sizeof *m, "prepared weights", e));
-    m->n = n;
-    m->k = k;
+    free(l);
+}
+
+int64_t onednn_layout_bytes(const struct onednn_layout *l)
+{
+    return (int64_t)dnnl_memory_desc_get_size(&l->of);
+}
+
+/* FNV-1a, of numbers. */
+static uint64_t mix(uint64_t digest, int64_t x)
+{
+    for (int i = 0; i < 8; i++)
+        digest = (digest ^ (uint64_t)(x >> 8 * i & 255)) * UINT64_C(1099511628211);
+    return digest;
+}
+
+uint64_t onednn_layout_digest(const struct onednn_layout *l)
+{
+    const dnnl_memory_desc_t *d = &l->of;
+    const dnnl_blocking_desc_t *b = &d->format_desc.blocking;
+    const int64_t first[] = {l->n,       l->k,           onednn_layout_bytes(l),
+                             d->ndims,   d->data_type,   d->format_kind,
+                             d->offset0, b->inner_nblks, (int64_t)d->extra.flags};
+    uint64_t digest = UINT64_C(14695981039346656037);
+    for (const char *c = found.name; *c; c++) digest = mix(digest, *c);
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) digest = mix(digest, first[i]);
+    for (int i = 0; i < d->ndims; i++)
+        digest = mix(mix(mix(digest, d->padded_dims[i]), d->padded_offsets[i]), b->strides[i]);
+    for (int i = 0; i < b->inner_nblks; i++)
+        digest = mix(mix(digest, b->inner_blks[i]), b->inner_idxs[i]);
+    return digest;
+}
+
+enum status onednn_pack(const struct onednn_layout *l, const uint16_t *b, void *data, struct err *e)
+{
     const int before = one_thread();
-    const enum status st = matrix_fill(b, m, e);
+    const bool ok = reorder(b, l, data);
     omp_set_num_threads(before);
-    if (st != OK) onednn_matrix_free(m);
-    *out = st == OK ? m : NULL;
-    return st;
+    NEED(ok, ERR_NOMEM, "oneDNN cannot lay out a (%lld, %lld) matrix", (long long)l->n,
+         (long long)l->k);
+    return OK;
 }
 
-void onednn_matrix_free(struct onednn_matrix *b)
-{
-    if (!b) return;
-    free(b->data);
-    free(b);
-}
-
-bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_matrix *b, int64_t m,
-                     bool add)
+bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l, const void *data,
+                     int64_t m, bool add)
 {
     const int before = one_thread();
-    dnnl_primitive_desc_t what = describe(&b->layout, m, b->n, b->k, add);
+    dnnl_primitive_desc_t what = describe(&l->of, m, l->n, l->k, add);
     void *scratch = NULL;
     bool ok = what != NULL;
     if (ok) {
@@ -250,7 +275,7 @@ bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_matrix *b,
              OK;
         const struct argument arguments[] = {
             {DNNL_ARG_SRC, layout_of(what, dnnl_query_src_md), (void *)(uintptr_t)a},
-            {DNNL_ARG_WEIGHTS, &b->layout, b->data},
+            {DNNL_ARG_WEIGHTS, &l->of, (void *)(uintptr_t)data},
             {DNNL_ARG_DST, layout_of(what, dnnl_query_dst_md), y},
             {DNNL_ARG_SCRATCHPAD, beside, scratch}};
         ok = ok && execute(what, arguments, ARGUMENTS_MAX);
@@ -283,23 +308,40 @@ const char *onednn_remedy(void)
     return "install oneDNN 2 (jobs/install.sh products) and build again";
 }
 
-enum status onednn_matrix_make(const uint16_t *b, int64_t n, int64_t k, struct onednn_matrix **out,
-                               struct err *e)
+enum status onednn_layout_make(int64_t n, int64_t k, struct onednn_layout **out, struct err *e)
 {
-    (void)b, (void)n, (void)k;
+    (void)n, (void)k;
     *out = NULL;
     RAISE(ERR_USAGE, "this build has no oneDNN");
 }
 
-void onednn_matrix_free(struct onednn_matrix *b)
+void onednn_layout_free(struct onednn_layout *l)
 {
-    (void)b;
+    (void)l;
 }
 
-bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_matrix *b, int64_t m,
-                     bool add)
+int64_t onednn_layout_bytes(const struct onednn_layout *l)
 {
-    (void)y, (void)a, (void)b, (void)m, (void)add;
+    (void)l;
+    return 0;
+}
+
+uint64_t onednn_layout_digest(const struct onednn_layout *l)
+{
+    (void)l;
+    return 0;
+}
+
+enum status onednn_pack(const struct onednn_layout *l, const uint16_t *b, void *data, struct err *e)
+{
+    (void)l, (void)b, (void)data;
+    RAISE(ERR_USAGE, "this build has no oneDNN");
+}
+
+bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l, const void *data,
+                     int64_t m, bool add)
+{
+    (void)y, (void)a, (void)l, (void)data, (void)m, (void)add;
     return false;
 }
 #endif

@@ -20,14 +20,22 @@ const char *onednn_name(void);
 const char *onednn_why_not(void);
 const char *onednn_remedy(void);
 
-/* A matrix in the layout that products want. */
-struct onednn_matrix;
-/* *out (the caller frees) = b (n, k). ERR_NOMEM: also for any other failure inside oneDNN. */
-MUST_USE enum status onednn_matrix_make(const uint16_t *b, int64_t n, int64_t k,
-                                        struct onednn_matrix **out, struct err *e);
+/* The layout of a bf16 matrix (n, k) that products want; it depends on its size, the CPU and the
+ * version of oneDNN. */
+struct onednn_layout;
+/* The caller frees *out. ERR_NOMEM: also for any other failure inside oneDNN. */
+MUST_USE enum status onednn_layout_make(int64_t n, int64_t k, struct onednn_layout **out,
+                                        struct err *e);
 /* NULL: does nothing. */
-void onednn_matrix_free(struct onednn_matrix *b);
-/* y (m, n) = a (m, k) bᵀ, or is added to. Rows of a and of y follow each other without gaps: for
- * others oneDNN has no fast kernel. False: it is out of memory. */
-MUST_USE bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_matrix *b, int64_t m,
-                              bool add);
+void onednn_layout_free(struct onednn_layout *l);
+/* Bytes of a matrix in it. */
+int64_t onednn_layout_bytes(const struct onednn_layout *l);
+/* A number that different layouts do not share, also those of other processes. */
+uint64_t onednn_layout_digest(const struct onednn_layout *l);
+/* data = b (n, k) in the layout; data begins at a multiple of 64 bytes. ERR_NOMEM as above. */
+MUST_USE enum status onednn_pack(const struct onednn_layout *l, const uint16_t *b, void *data,
+                                 struct err *e);
+/* y (m, n) = a (m, k) bᵀ, or is added to; data: b in the layout. Rows of a and of y follow each
+ * other without gaps: for others oneDNN has no fast kernel. False: it is out of memory. */
+MUST_USE bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l,
+                              const void *data, int64_t m, bool add);

@@ -84,16 +84,15 @@ void products_warn(enum products kind)
              products_words[kind], time[kind], products_why_not());
 }
 
-/* A term of a piece: for oneDNN in its layout, else as f32 numbers (rows, cols). */
-struct term {
-    struct onednn_matrix *packed;
-    float *plain;
-};
-
+/* The terms of the pieces lie in storage one after the other, for oneDNN in its layout, else as f32
+ * numbers (rows, cols). */
 struct product_weights {
     int input_terms, terms; /* of an activation, of a weight */
     int64_t rows, cols, piece, pieces;
-    struct term *term; // (terms, pieces)
+    struct onednn_layout *whole, *last; /* of a piece, and of the last one if it is shorter */
+    int64_t pitch;                      /* bytes from one piece to the next */
+    char *storage;                      // (terms, pieces, pitch)
+    bool borrowed;                      /* it is the caller's */
 };
 
 static int64_t piece_rows(const struct product_weights *w, int64_t piece)
@@ -101,49 +100,106 @@ static int64_t piece_rows(const struct product_weights *w, int64_t piece)
     return min64(w->rows - piece * w->piece, w->piece);
 }
 
-static enum status make_term(struct term *t, const uint16_t *from, int64_t rows, int64_t cols,
-                             struct err *e)
+static const struct onednn_layout *layout_of(const struct product_weights *w, int64_t piece)
 {
-    if (products_native()) return onednn_matrix_make(from, rows, cols, &t->packed, e);
-    PASS(mem_alloc(&t->plain, rows * cols, sizeof *t->plain, "prepared weights", e));
-    dtype_widen(t->plain, from, DTYPE_BF16, rows * cols);
+    return w->last && piece == w->pieces - 1 ? w->last : w->whole;
+}
+
+static char *term_of(const struct product_weights *w, int term, int64_t piece)
+{
+    return w->storage + (term * w->pieces + piece) * w->pitch;
+}
+
+/* Finds the layouts of the pieces and their size. */
+static enum status describe(struct product_weights *p, struct err *e)
+{
+    enum { LINE = 64 };
+    const int64_t last = piece_rows(p, p->pieces - 1);
+    int64_t bytes = p->piece * p->cols * (int64_t)sizeof(float);
+    if (products_native()) {
+        PASS(onednn_layout_make(min64(p->piece, p->rows), p->cols, &p->whole, e));
+        if (p->pieces > 1 && last < p->piece) PASS(onednn_layout_make(last, p->cols, &p->last, e));
+        bytes = onednn_layout_bytes(p->whole);
+        if (p->last) bytes = max64(bytes, onednn_layout_bytes(p->last));
+    }
+    p->pitch = (bytes + LINE - 1) / LINE * LINE;
     return OK;
 }
 
-static enum status make_piece(struct product_weights *p, int64_t i, const float *w, struct err *e)
+enum status product_weights_describe(enum products kind, int64_t rows, int64_t cols, int64_t piece,
+                                     struct product_weights **out, struct err *e)
 {
     enum status st = OK;
-    const int64_t rows = piece_rows(p, i), size = rows * p->cols;
-    uint16_t *terms = NULL;
-    TRY(mem_alloc(&terms, p->terms * size, sizeof *terms, "terms of weights", e));
-    bf16_split(terms, size, p->terms, w + i * p->piece * p->cols, size);
-    for (int k = 0; k < p->terms; k++)
-        TRY(make_term(&p->term[k * p->pieces + i], terms + k * size, rows, p->cols, e));
+    struct product_weights *p = NULL;
+    TRY(mem_zero(&p, 1, sizeof *p, "prepared weights", e));
+    p->input_terms = products_terms(kind);
+    p->rows = rows;
+    p->cols = cols;
+    p->piece = min64(piece, rows);
+    p->pieces = (rows + piece - 1) / piece;
+    p->borrowed = true;
+    TRY(describe(p, e));
+    *out = p;
+    p = NULL;
 done:
-    free(terms);
+    product_weights_free(p);
     return st;
 }
 
-/* The largest number of terms of any piece, at most those of an activation. */
-static int terms_of(const struct product_weights *p, const float *w)
+int product_weights_terms_of(const struct product_weights *p, const float *w,
+                             struct product_part part)
 {
     int most = 1;
     if (p->input_terms == 1) return most;
 #pragma omp parallel for schedule(dynamic, 1) reduction(max : most)
-    for (int64_t i = 0; i < p->pieces; i++) {
+    for (int64_t i = part.part; i < p->pieces; i += part.parts) {
         const int own = bf16_terms(w + i * p->piece * p->cols, piece_rows(p, i) * p->cols);
         if (own > most) most = own;
     }
     return most < p->input_terms ? most : p->input_terms;
 }
 
-static enum status make_pieces(struct product_weights *p, const float *w, struct err *e)
+int64_t product_weights_size(const struct product_weights *p, int terms)
+{
+    return terms * p->pieces * p->pitch;
+}
+
+uint64_t product_weights_digest(const struct product_weights *p)
+{
+    uint64_t digest = (uint64_t)p->pitch;
+    if (p->whole) digest ^= onednn_layout_digest(p->whole);
+    if (p->last) digest ^= 3 * onednn_layout_digest(p->last);
+    return digest;
+}
+
+static enum status fill_piece(const struct product_weights *p, int64_t i, const float *w,
+                              struct err *e)
 {
     enum status st = OK;
+    const int64_t size = piece_rows(p, i) * p->cols;
+    uint16_t *terms = NULL;
+    TRY(mem_alloc(&terms, p->terms * size, sizeof *terms, "terms of weights", e));
+    bf16_split(terms, size, p->terms, w + i * p->piece * p->cols, size);
+    for (int k = 0; k < p->terms; k++)
+        if (p->whole)
+            TRY(onednn_pack(layout_of(p, i), terms + k * size, term_of(p, k, i), e));
+        else
+            dtype_widen((float *)term_of(p, k, i), terms + k * size, DTYPE_BF16, size);
+done:
+    free(terms);
+    return st;
+}
+
+enum status product_weights_fill(struct product_weights *p, const float *w, int terms,
+                                 void *storage, struct product_part part, struct err *e)
+{
+    enum status st = OK;
+    p->terms = terms;
+    p->storage = storage;
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t i = 0; i < p->pieces; i++) {
+    for (int64_t i = part.part; i < p->pieces; i += part.parts) {
         struct err own = {0};
-        const enum status made = make_piece(p, i, w, &own);
+        const enum status made = fill_piece(p, i, w, &own);
         if (made == OK) continue;
 #pragma omp critical(product_weights)
         if (st == OK) st = err_set(e, made, __FILE__, __LINE__, "%s", own.text);
@@ -156,30 +212,29 @@ enum status product_weights_make(enum products kind, const float *w, int64_t row
 {
     enum status st = OK;
     struct product_weights *p = NULL;
-    TRY(mem_zero(&p, 1, sizeof *p, "prepared weights", e));
-    p->input_terms = products_terms(kind);
-    p->rows = rows;
-    p->cols = cols;
-    p->piece = piece;
-    p->pieces = (rows + piece - 1) / piece;
-    p->terms = terms_of(p, w);
-    TRY(mem_zero(&p->term, p->terms * p->pieces, sizeof *p->term, "prepared weights", e));
-    TRY(make_pieces(p, w, e));
+    const struct product_part all = {0, 1};
+    char *storage = NULL;
+    TRY(product_weights_describe(kind, rows, cols, piece, &p, e));
+    const int terms = product_weights_terms_of(p, w, all);
+    TRY(mem_alloc(&storage, product_weights_size(p, terms), 1, "prepared weights", e));
+    p->borrowed = false;
+    TRY(product_weights_fill(p, w, terms, storage, all, e));
     *out = p;
     p = NULL;
+    storage = NULL;
 done:
+    if (p) p->storage = NULL;
     product_weights_free(p);
+    free(storage);
     return st;
 }
 
 void product_weights_free(struct product_weights *w)
 {
     if (!w) return;
-    for (int64_t i = 0; w->term && i < w->terms * w->pieces; i++) {
-        onednn_matrix_free(w->term[i].packed);
-        free(w->term[i].plain);
-    }
-    free(w->term);
+    onednn_layout_free(w->whole);
+    onednn_layout_free(w->last);
+    if (!w->borrowed) free(w->storage);
     free(w);
 }
 
@@ -217,17 +272,19 @@ static float *thread_buffer(int64_t n)
     return buffer;
 }
 
-/* y = or += a term of the activations times a term of the weights. */
-static void multiply(float *y, int64_t ldy, const uint16_t *a, const struct term *b, int64_t rows,
-                     int64_t cols, int64_t m, bool add)
+/* y = or += a term of the activations times a term of a piece of the weights. */
+static void multiply(float *y, int64_t ldy, const uint16_t *a, const struct product_weights *w,
+                     int term, int64_t piece, int64_t m, bool add)
 {
-    if (b->packed) {
-        if (!onednn_multiply(y, a, b->packed, m, add)) give_up();
+    const char *b = term_of(w, term, piece);
+    if (w->whole) {
+        if (!onednn_multiply(y, a, layout_of(w, piece), b, m, add)) give_up();
         return;
     }
-    float *wide = thread_buffer(m * cols);
-    dtype_widen(wide, a, DTYPE_BF16, m * cols);
-    gemm_nt(y, ldy, wide, cols, b->plain, cols, m, rows, cols, add ? 1 : 0);
+    float *wide = thread_buffer(m * w->cols);
+    dtype_widen(wide, a, DTYPE_BF16, m * w->cols);
+    gemm_nt(y, ldy, wide, w->cols, (const float *)b, w->cols, m, piece_rows(w, piece), w->cols,
+            add ? 1 : 0);
 }
 
 /* Pairs of terms whose product is no smaller than what is left out anyway, the smallest first, so
@@ -238,8 +295,7 @@ static void add_terms(float *y, int64_t ldy, const uint16_t *terms, int64_t stri
     bool add = false;
     for (int order = w->input_terms - 1; order >= 0; order--)
         for (int k = 0; k <= order && k < w->terms; k++) {
-            multiply(y, ldy, terms + (order - k) * stride, &w->term[k * w->pieces + piece],
-                     piece_rows(w, piece), w->cols, m, add);
+            multiply(y, ldy, terms + (order - k) * stride, w, k, piece, m, add);
             add = true;
         }
 }

@@ -56,10 +56,32 @@ void products_warn(enum products kind);
 struct product_weights;
 /* *out (the caller frees) = w (rows, cols) prepared, in pieces of `piece` rows, the last one
  * shorter. kind: not f32, not AUTO. w is not needed any more. Parallel (OpenMP) over the pieces.
- * ERR_NOMEM. */
+ * ERR_NOMEM. The same in steps, for ranks that share memory, each of which prepares some pieces:
+ * product_weights_describe, product_weights_terms_of and product_weights_fill. */
 MUST_USE enum status product_weights_make(enum products kind, const float *w, int64_t rows,
                                           int64_t cols, int64_t piece, struct product_weights **out,
                                           struct err *e);
+/* *out (the caller frees): what w has, without its numbers. ERR_NOMEM. */
+MUST_USE enum status product_weights_describe(enum products kind, int64_t rows, int64_t cols,
+                                              int64_t piece, struct product_weights **out,
+                                              struct err *e);
+/* Pieces number part, part + parts, ... */
+struct product_part {
+    int part, parts;
+};
+/* Terms that the pieces of the part take; the matrix takes the largest number of any part.
+ * Parallel.
+ */
+int product_weights_terms_of(const struct product_weights *p, const float *w,
+                             struct product_part part);
+/* Bytes of storage with so many terms; and a number that is the same in another process if, and
+ * only if, that one would lay out the same bytes. */
+int64_t product_weights_size(const struct product_weights *p, int terms);
+uint64_t product_weights_digest(const struct product_weights *p);
+/* Writes the part's pieces to storage (product_weights_size, borrowed, a multiple of 64 bytes),
+ * which has all pieces when all parts are there. Parallel. ERR_NOMEM. */
+MUST_USE enum status product_weights_fill(struct product_weights *p, const float *w, int terms,
+                                          void *storage, struct product_part part, struct err *e);
 /* NULL: does nothing. */
 void product_weights_free(struct product_weights *w);
 /* Terms of its weights, 1 to 3. */

@@ -280,15 +280,15 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     if (need->needs.unrounded && (b->own || b->own_at_once)) quantized += s->linears;
     int64_t trials = need->needs.trials ? s->linears : 0;
     int64_t prepared = product_weights_bytes(need->products, s->linears + quantized + trials);
-    int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT;
+    int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT + prepared;
     int64_t per_rank = shared / max64(need->node_ranks, 1);
     /* While Hessians are in memory, the weights that only forward passes read are not resident:
      * only the quantized blocks and what this rank reads ahead. */
     int64_t resident = shared;
     if (need->node_ranks > 1 && (b->own || b->own_at_once || b->shared))
-        resident = (quantized + p->ahead * s->block / need->node_ranks) * FLOAT;
+        resident = (quantized + p->ahead * s->block / need->node_ranks) * FLOAT + prepared;
     p->shared = resident - per_rank;
-    part[MEMORY_WEIGHTS] = s->outside * FLOAT + per_rank + prepared + READ_BUFFER;
+    part[MEMORY_WEIGHTS] = s->outside * FLOAT + per_rank + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
     part[MEMORY_WORK] += range * s->in_width * products_terms(need->products) * HALF;

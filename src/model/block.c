@@ -144,6 +144,12 @@ enum status model_prepare(const struct model *m, const float *w, int64_t rows, i
     return product_weights_make(m->products, w, rows, cols, linear_piece(rows), out, e);
 }
 
+enum status model_prepare_begin(const struct model *m, int64_t rows, int64_t cols,
+                                struct product_weights **out, struct err *e)
+{
+    return product_weights_describe(m->products, rows, cols, linear_piece(rows), out, e);
+}
+
 enum status model_block_prepare(const struct model *m, struct block *b, struct err *e)
 {
     for (int i = 0; i < b->n_linears; i++) {

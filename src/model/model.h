@@ -61,6 +61,10 @@ bool model_rounding(const struct model *m);
  * products are in f32. Parallel. ERR_NOMEM. */
 MUST_USE enum status model_prepare(const struct model *m, const float *w, int64_t rows,
                                    int64_t cols, struct product_weights **out, struct err *e);
+/* *out (the caller frees): such weights without their numbers (product_weights_describe). Not if
+ * products are in f32. ERR_NOMEM. */
+MUST_USE enum status model_prepare_begin(const struct model *m, int64_t rows, int64_t cols,
+                                         struct product_weights **out, struct err *e);
 /* Prepares all linears of a loaded block, which owns the result. Parallel. ERR_NOMEM. */
 MUST_USE enum status model_block_prepare(const struct model *m, struct block *b, struct err *e);
 

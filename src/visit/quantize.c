@@ -31,22 +31,22 @@ static void drop_stage(struct workspace *w, int stage)
     w->dist[stage] = NULL;
 }
 
-/* Frees the linears of the last quantized block that are computed at run time, and what was
- * prepared for products with its weights. */
+/* Frees the linears of the last quantized block that are computed at run time. */
 static void free_linears(struct workspace *w)
 {
     for (int i = 0; i < LINEARS_MAX; i++) {
         if (w->computing[i]) w->linears_of->free_linear(w->computing[i]);
         w->computing[i] = NULL;
-        product_weights_free(w->products[i]);
-        product_weights_free(w->products_unrounded[i]);
-        w->products[i] = w->products_unrounded[i] = NULL;
     }
 }
 
 void quantize_end(struct workspace *w)
 {
     free_linears(w);
+    for (int i = 0; i < LINEARS_MAX; i++) {
+        shared_products_close(&w->products[i]);
+        shared_products_close(&w->products_unrounded[i]);
+    }
     quantize_forget(w);
 }
 
@@ -160,7 +160,7 @@ done:
     return st;
 }
 
-/* Points linear i of both blocks at its quantized weights q. */
+/* Points linear i of both blocks at its quantized weights q. Collective. */
 static enum status take_linear(struct workspace *w, struct stream *s, int i, const float *q,
                                struct outcome *to, struct err *e)
 {
@@ -171,12 +171,13 @@ static enum status take_linear(struct workspace *w, struct stream *s, int i, con
     stored->computing = prefix->computing = w->computing[i];
     if (unrounded) prefix->w = unrounded;
     if (s->method->apply) return OK;
-    PASS(model_prepare(w->model, q, stored->rows, stored->cols, &w->products[i], e));
-    stored->prepared = prefix->prepared = w->products[i];
+    PASS(shared_products_make(w->group, w->model, q, stored->rows, stored->cols, &w->products[i],
+                              e));
+    stored->prepared = prefix->prepared = w->products[i].w;
     if (!unrounded) return OK;
-    PASS(model_prepare(w->model, unrounded, stored->rows, stored->cols, &w->products_unrounded[i],
-                       e));
-    prefix->prepared = w->products_unrounded[i];
+    PASS(shared_products_make(w->group, w->model, unrounded, stored->rows, stored->cols,
+                              &w->products_unrounded[i], e));
+    prefix->prepared = w->products_unrounded[i].w;
     return OK;
 }
 
@@ -196,7 +197,7 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
         if (stage < first || stage >= end) continue;
         if (wants) input = workspace_input(w, s, stage);
         TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, e));
-        TRY(group_agree(w->group, take_linear(w, s, i, q, to, e), e));
+        TRY(take_linear(w, s, i, q, to, e));
     }
 done:
     for (int stage = first; !s->needs.shared && stage < end; stage++) drop_stage(w, stage);

@@ -17,7 +17,7 @@ struct trial {
     int retained;         /* stage whose inputs and original outputs are retained; -1: none */
     float *in;            // (range, in_width) the stage's input
     float *out;           // (range, C) the original module's output
-    struct product_weights *products[LINEARS_MAX]; /* of the trial weights */
+    struct shared_products products[LINEARS_MAX]; /* of the trial weights */
     double *difference; // (calibration sequences of all ranks) squared, summed
 };
 
@@ -96,10 +96,9 @@ static enum status compare(const struct quant_block *b, int stage, double *mean_
         if (l->stage != stage) continue;
         PASS(group_rows(w->group, &w->quantized, l->trial, l->rows, l->cols, e));
         t->changed.linear[i].w = l->trial;
-        product_weights_free(t->products[i]);
-        st = model_prepare(w->model, l->trial, l->rows, l->cols, &t->products[i], e);
-        PASS(group_agree(w->group, st, e));
-        t->changed.linear[i].prepared = t->products[i];
+        PASS(shared_products_make(w->group, w->model, l->trial, l->rows, l->cols, &t->products[i],
+                                  e));
+        t->changed.linear[i].prepared = t->products[i].w;
     }
     for (int64_t i = 0; i < w->calibration.n && st == OK; i++) st = compare_range(t, i, stage, e);
     if (st == OK) t->retained = stage;
@@ -173,7 +172,7 @@ enum status trial_prepare(struct workspace *w, struct stream *s, const struct bl
     TRY(group_agree(w->group, s->method->prepare_block(&block, w->prepared, e), e));
 done:
     s->seconds.factor += clock_seconds() - start;
-    for (int i = 0; i < LINEARS_MAX; i++) product_weights_free(t.products[i]);
+    for (int i = 0; i < LINEARS_MAX; i++) shared_products_close(&t.products[i]);
     free(t.in);
     free(t.out);
     free(t.difference);

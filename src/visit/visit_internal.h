@@ -7,6 +7,7 @@
 #include "group/group.h"
 #include "group/inputs.h"
 #include "group/part.h"
+#include "group/shared_products.h"
 #include "memory/memory.h"
 #include "memory/states.h"
 #include "model/sizes.h"
@@ -95,7 +96,7 @@ struct workspace {
     void *computing[LINEARS_MAX]; /* linears of the quantized block that are computed at run time */
     const struct quant_method *linears_of; /* the method that computes them */
     /* The linears in `quantized` and in `unrounded`, prepared for products. */
-    struct product_weights *products[LINEARS_MAX], *products_unrounded[LINEARS_MAX];
+    struct shared_products products[LINEARS_MAX], products_unrounded[LINEARS_MAX];
     /* Result of quant_method.prepare for the current block, and the stream whose options it was
      * prepared with. */
     void *prepared[STAGE_N];

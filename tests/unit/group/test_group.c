@@ -1,7 +1,10 @@
-/* Ranks that share a visit: the distribution of sequences, and shared memory on a node. NP: 1 2 3 4
- */
+/* Ranks that share a visit: the distribution of sequences, shared memory on a node, and weights
+ * that are prepared in parts. NP: 1 2 3 4 */
 #include "group/group.h"
+#include "group/shared_products.h"
 #include "linalg/linalg.h"
+#include "model/model_internal.h"
+#include "tensor/bf16.h"
 #include "util/mem.h"
 #include <math.h>
 #include <setjmp.h>
@@ -69,6 +72,80 @@ static void test_memory(void **state)
 
 /* --- failures --- */
 
+/* --- products --- */
+
+enum { TOKENS = 5, COLS = 70 };
+
+/* Weights (rows, COLS) that take two terms or, if exact, one. */
+static void fill_weights(float *w, int64_t rows, bool exact)
+{
+    for (int64_t i = 0; i < rows * COLS; i++)
+        w[i] = (float)(i * 7 % 251 - 125) * (exact ? 1.0F : 1.0F + 0x1p-9F);
+}
+
+/* y (TOKENS, rows) = the product with all pieces. */
+static void multiply(const struct product_weights *w, int64_t rows, float *y)
+{
+    float x[TOKENS * COLS];
+    uint16_t terms[2 * TOKENS * COLS];
+    const int64_t piece = linear_piece(rows);
+    for (int i = 0; i < TOKENS * COLS; i++) x[i] = (float)(i % 31) / 37;
+    bf16_split(terms, (int64_t)TOKENS * COLS, 2, x, (int64_t)TOKENS * COLS);
+    for (int64_t r = 0; r < rows; r += piece)
+        product_nt(y + r, rows, terms, (int64_t)TOKENS * COLS, w, r / piece, TOKENS);
+}
+
+/* Each rank has only the pieces that it prepares; the products are those of all. */
+static void check_products(const struct model *m, int64_t rows, bool exact,
+                           struct shared_products *p)
+{
+    struct product_weights *alone;
+    float *w, *part, *y, *expected;
+    const int64_t piece = linear_piece(rows);
+    assert_int_equal(mem_alloc(&w, rows * COLS, sizeof *w, "weights", NULL), OK);
+    assert_int_equal(mem_zero(&part, rows * COLS, sizeof *part, "weights", NULL), OK);
+    assert_int_equal(mem_alloc(&y, TOKENS * rows, sizeof *y, "y", NULL), OK);
+    assert_int_equal(mem_alloc(&expected, TOKENS * rows, sizeof *y, "y", NULL), OK);
+    fill_weights(w, rows, exact);
+    for (int64_t r = 0; r < rows; r++)
+        if (r / piece % group.node_size == group.node_rank)
+            memcpy(part + r * COLS, w + r * COLS, COLS * sizeof *w);
+    assert_int_equal(model_prepare(m, w, rows, COLS, &alone, NULL), OK);
+    assert_int_equal(shared_products_make(&group, m, part, rows, COLS, p, NULL), OK);
+    assert_true(p->memory.shared == (group.node_size > 1));
+    assert_int_equal(product_weights_terms(p->w), exact ? 1 : 2);
+    multiply(alone, rows, expected);
+    multiply(p->w, rows, y);
+    assert_memory_equal(y, expected, (size_t)(TOKENS * rows) * sizeof *y);
+    product_weights_free(alone);
+    free(w);
+    free(part);
+    free(y);
+    free(expected);
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    struct checkpoint *c;
+    struct model *m;
+    struct shared_products p = {0};
+    assert_int_equal(checkpoint_open(FIXTURES "/models/tiny_llama", &c, NULL), OK);
+    assert_int_equal(model_open(c, &m, NULL), OK);
+    assert_int_equal(shared_products_make(&group, m, NULL, 3, COLS, &p, NULL), OK);
+    assert_null(p.w); /* in f32 there is nothing to prepare */
+    model_set_products(m, PRODUCTS_BF16X2);
+    check_products(m, 700, true, &p);
+    const int64_t floats = p.floats;
+    check_products(m, 100, true, &p);
+    assert_true(p.floats == floats);
+    check_products(m, 700, false, &p);
+    assert_true(p.floats > floats);
+    shared_products_close(&p);
+    model_close(m);
+    checkpoint_close(c);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -77,6 +154,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_products),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     group_close(&group);

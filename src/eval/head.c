@@ -80,7 +80,8 @@ static void normed_logits(const struct head *h, int64_t n, const struct normed *
     else
         gemm_nt(logits, V, to->hidden, C, model_head(m), C, n, V, C, 0);
     for (int64_t v = 0; h->prepared && v < V; v += VOCAB_PIECE)
-        product_nt(logits + v, V, to->terms, n * C, h->prepared, v / VOCAB_PIECE, n);
+        product_nt(model_products(m), logits + v, V, to->terms, n * C, h->prepared, v / VOCAB_PIECE,
+                   n);
     if (model_rounding(m)) kern_bf16_round(logits, logits, n * V);
 }
 

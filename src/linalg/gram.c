@@ -197,7 +197,8 @@ static void group_block(double *h, const struct group *g, const struct tokens *x
     double *to = h + i0 * n + j0;
     for (int k = 0; k < g->n; k++) {
         const struct turned *t = &g->tile[k];
-        product_nt(sum, cols, t->terms + i0 * t->tokens, n * t->tokens, t->columns, j, rows);
+        product_nt(g->kind, sum, cols, t->terms + i0 * t->tokens, n * t->tokens, t->columns, j,
+                   rows);
         if (x->bound)
             block_add_exact(to, n, sum, cols, rows, cols, i == j, x->bound + i0, x->bound + j0);
         else

@@ -130,8 +130,8 @@ static void take_left(struct mat_work *w, enum products kind, const struct facto
 }
 
 /* y (m, n) = or += the block in w->left times the one on the right. */
-static void multiply(struct mat_work *w, float *y, int64_t ldy, const struct product_weights *right,
-                     int64_t m, int64_t n, int64_t k, bool add)
+static void multiply(struct mat_work *w, enum products kind, float *y, int64_t ldy,
+                     const struct product_weights *right, int64_t m, int64_t n, int64_t k, bool add)
 {
     const int64_t across = (n + TILE - 1) / TILE, down = (m + TILE - 1) / TILE;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(w->threads)
@@ -139,7 +139,7 @@ static void multiply(struct mat_work *w, float *y, int64_t ldy, const struct pro
         const int64_t r = i / across * TILE, c = i % across * TILE;
         const int64_t rows = min64(m - r, TILE), cols = min64(n - c, TILE);
         float *to = y + r * ldy + c, *tile = w->tile + omp_get_thread_num() * TILE * TILE;
-        product_nt(add ? tile : to, add ? cols : ldy, w->left + r * k, m * k, right, c / TILE,
+        product_nt(kind, add ? tile : to, add ? cols : ldy, w->left + r * k, m * k, right, c / TILE,
                    rows);
         for (int64_t t = 0; t < rows && add; t++)
             row_add(to + t * ldy, to + t * ldy, tile + t * cols, cols);
@@ -166,7 +166,7 @@ static void terms_product(struct mat_work *w, enum products kind, float *y, int6
             const struct factor left = factor_from(a, r, 0);
             const int64_t rows = min64(m - r, most);
             take_left(w, kind, &left, rows, k);
-            multiply(w, y + r * ldy + c, ldy, taken, rows, cols, k, add);
+            multiply(w, kind, y + r * ldy + c, ldy, taken, rows, cols, k, add);
         }
         product_weights_free(taken);
     }

@@ -48,6 +48,11 @@ bool products_native(void)
     return onednn_units() != ONEDNN_NONE;
 }
 
+enum products products_of_calibration(enum products kind)
+{
+    return kind == PRODUCTS_BF16X2 ? PRODUCTS_BF16X3 : kind;
+}
+
 const char *products_unit(void)
 {
     return products_native() ? onednn_name() : "terms in f32";
@@ -289,26 +294,26 @@ static void multiply(float *y, int64_t ldy, const uint16_t *a, const struct prod
 
 /* Pairs of terms whose product is no smaller than what is left out anyway, the smallest first, so
  * that the last bits of small products are not lost against the large one. */
-static void add_terms(float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
-                      const struct product_weights *w, int64_t piece, int64_t m)
+static void add_terms(enum products kind, float *y, int64_t ldy, const uint16_t *terms,
+                      int64_t stride, const struct product_weights *w, int64_t piece, int64_t m)
 {
     bool add = false;
-    for (int order = w->input_terms - 1; order >= 0; order--)
+    for (int order = products_terms(kind) - 1; order >= 0; order--)
         for (int k = 0; k <= order && k < w->terms; k++) {
             multiply(y, ldy, terms + (order - k) * stride, w, k, piece, m, add);
             add = true;
         }
 }
 
-void product_nt(float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
+void product_nt(enum products kind, float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
                 const struct product_weights *w, int64_t piece, int64_t m)
 {
     const int64_t rows = piece_rows(w, piece);
     if (ldy == rows || !products_native()) {
-        add_terms(y, ldy, terms, stride, w, piece, m);
+        add_terms(kind, y, ldy, terms, stride, w, piece, m);
         return;
     }
     float *dense = thread_buffer(m * rows);
-    add_terms(dense, rows, terms, stride, w, piece, m);
+    add_terms(kind, dense, rows, terms, stride, w, piece, m);
     for (int64_t t = 0; t < m; t++) memcpy(y + t * ldy, dense + t * rows, (size_t)rows * sizeof *y);
 }

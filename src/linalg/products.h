@@ -39,6 +39,10 @@ enum products products_resolve(enum products kind);
  * have as many terms: up to six products of terms. Without matrix units that is slower than f32,
  * which is as accurate: PRODUCTS_F32 then, but for PRODUCTS_BF16. */
 enum products products_of_sums(enum products kind);
+/* What passes that calibrate quantizers are computed in beside products of this kind, which has at
+ * most as many terms: the kind itself, but PRODUCTS_BF16X3 for PRODUCTS_BF16X2. GPTQ turns errors
+ * of 2^-17 in its inputs into other codes, which change its error by far more. */
+enum products products_of_calibration(enum products kind);
 /* What computes bf16 products here, "oneDNN 2.6.3 avx512_bf16", or "terms in f32" where nothing is
  * faster than BLAS. Static string; thread-safe. */
 const char *products_unit(void);
@@ -52,7 +56,7 @@ const char *products_remedy(void);
 /* Logs a warning if products of this kind are asked for and their terms are multiplied in f32. */
 void products_warn(enum products kind);
 
-/* Weights of one matrix, prepared for one kind of products. */
+/* Weights of one matrix, prepared for one kind of products and those with fewer terms. */
 struct product_weights;
 /* *out (the caller frees) = w (rows, cols) prepared, in pieces of `piece` rows, the last one
  * shorter. kind: not f32, not AUTO. w is not needed any more. Parallel (OpenMP) over the pieces.
@@ -89,8 +93,9 @@ int product_weights_terms(const struct product_weights *w);
 /* Most bytes that so many prepared weights take. */
 int64_t product_weights_bytes(enum products kind, int64_t weights);
 
-/* y (m, rows of the piece), row pitch ldy = x times the piece's weights, transposed. terms: x (m,
- * cols) split (bf16_split) into products_terms rows, `stride` elements apart. Ends the process with
+/* y (m, rows of the piece), row pitch ldy = x times the piece's weights, transposed, in products of
+ * that kind, which has at most as many terms as the one that w was prepared for. terms: x (m, cols)
+ * split (bf16_split) into products_terms(kind) rows, `stride` elements apart. Ends the process with
  * a message if memory is too small for a few kilobytes. */
-void product_nt(float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
+void product_nt(enum products kind, float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
                 const struct product_weights *w, int64_t piece, int64_t m);

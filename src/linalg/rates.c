@@ -39,7 +39,7 @@ static const struct product_weights *prepared;
 static void product_bf16(void *matrices)
 {
     float *a = matrices;
-    product_nt(a + 2 * ELEMENTS, ORDER, matrices, ELEMENTS, prepared, 0, ORDER);
+    product_nt(PRODUCTS_BF16, a + 2 * ELEMENTS, ORDER, matrices, ELEMENTS, prepared, 0, ORDER);
 }
 
 static void product_fortran(void *matrices)

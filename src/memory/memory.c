@@ -218,8 +218,10 @@ static int64_t sums_of(const struct memory_need *need, int stage, int statistic,
         bytes += s->count(n) * DOUBLE;
         if (need->ranks > 1 && s->reducing) beside = max64(beside, s->reducing(n, need->ranks));
     }
-    *summing =
-        max64(*summing, (s->adding ? s->adding(n, need->threads, need->products) : 0) + beside);
+    *summing = max64(
+        *summing,
+        (s->adding ? s->adding(n, need->threads, products_of_calibration(need->products)) : 0) +
+            beside);
     return bytes;
 }
 
@@ -273,13 +275,14 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
                           struct memory_plan *p)
 {
     const struct model_sizes *s = &need->sizes;
+    const enum products blocks = products_of_calibration(need->products);
     int64_t *part = p->part, range = range_of(need, p);
     int64_t states = states_of(need, b), final = state_bytes(need, &need->evaluation, 1 + b->n);
     part[MEMORY_BASE] = need->base;
     int64_t quantized = b->n ? s->linears : 0;
     if (need->needs.unrounded && (b->own || b->own_at_once)) quantized += s->linears;
     int64_t trials = need->needs.trials ? s->linears : 0;
-    int64_t prepared = product_weights_bytes(need->products, s->linears + quantized + trials);
+    int64_t prepared = product_weights_bytes(blocks, s->linears + quantized + trials);
     int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT + prepared;
     int64_t per_rank = shared / max64(need->node_ranks, 1);
     /* While Hessians are in memory, the weights that only forward passes read are not resident:
@@ -291,7 +294,7 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_WEIGHTS] = s->outside * FLOAT + per_rank + READ_BUFFER;
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
-    part[MEMORY_WORK] += range * s->in_width * products_terms(need->products) * HALF;
+    part[MEMORY_WORK] += range * s->in_width * products_terms(blocks) * HALF;
     if (need->needs.pairs) part[MEMORY_WORK] += range * s->in_width * FLOAT;
     if (need->needs.trials) part[MEMORY_WORK] += range * (s->in_width + s->shape.hidden) * FLOAT;
     if (b->own || (b->n && need->needs.trials))

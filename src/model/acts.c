@@ -17,15 +17,17 @@ void acts_widths(const struct spec *s, int64_t *in, int64_t *inner)
 enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a, struct err *e)
 {
     enum status st = OK;
+    const int64_t terms = products_terms(products_of_calibration(m->products));
     int64_t angles = m->spec.n_ropes * m->spec.rope[0].half; /* per token */
     memset(a, 0, sizeof *a);
     a->tokens = tokens;
+    a->products = m->products;
     a->threads = omp_get_max_threads();
     acts_widths(&m->spec, &a->in_width, &a->inner_width);
     TRY(mem_alloc(&a->in, tokens * a->in_width, sizeof(float), "stage inputs", e));
     TRY(mem_alloc(&a->inner, tokens * a->inner_width, sizeof(float), "activations", e));
     TRY(mem_alloc(&a->branch, tokens * m->spec.shape.hidden, sizeof(float), "branch", e));
-    TRY(mem_alloc(&a->terms, products_terms(m->products) * tokens * a->in_width, sizeof *a->terms,
+    TRY(mem_alloc(&a->terms, terms * tokens * a->in_width, sizeof *a->terms,
                   "terms of stage inputs", e));
     TRY(mem_alloc(&a->tiles, tokens, sizeof *a->tiles, "tiles", e));
     TRY(mem_alloc(&a->cosine, tokens * angles, sizeof(float), "RoPE table", e));

@@ -141,13 +141,15 @@ enum status model_prepare(const struct model *m, const float *w, int64_t rows, i
 {
     *out = NULL;
     if (m->products == PRODUCTS_F32) return OK;
-    return product_weights_make(m->products, w, rows, cols, linear_piece(rows), out, e);
+    return product_weights_make(products_of_calibration(m->products), w, rows, cols,
+                                linear_piece(rows), out, e);
 }
 
 enum status model_prepare_begin(const struct model *m, int64_t rows, int64_t cols,
                                 struct product_weights **out, struct err *e)
 {
-    return product_weights_describe(m->products, rows, cols, linear_piece(rows), out, e);
+    return product_weights_describe(products_of_calibration(m->products), rows, cols,
+                                    linear_piece(rows), out, e);
 }
 
 enum status model_block_prepare(const struct model *m, struct block *b, struct err *e)

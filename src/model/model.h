@@ -50,7 +50,7 @@ MUST_USE enum status model_open(struct checkpoint *c, struct model **out, struct
 void model_close(struct model *m);
 
 /* How forward passes multiply: f32 after model_open. kind: not AUTO (products_resolve). Set it
- * before the acts and the blocks are made. Derivatives always multiply in f32. */
+ * before the acts and the blocks are made; derivatives begin with it (curvature/hvp.h). */
 void model_set_products(struct model *m, enum products kind);
 enum products model_products(const struct model *m);
 /* Whether forward passes round to bf16 what transformers rounds in a model of that type: every
@@ -98,7 +98,8 @@ struct acts {
     float *inner; // (T, inner_width) outputs that later stages read: q, k, v, then gate and up
     int64_t inner_width;
     uint16_t *terms; // (terms, T, in_width) `in` split into bf16; empty if products are in f32
-    float *branch;   // (T, C) output of STAGE_O before it is added to the residual stream
+    enum products products; /* of passes: the model's, or products_of_calibration of them */
+    float *branch;          // (T, C) output of STAGE_O before it is added to the residual stream
 
     /* Internal: the range cut into tiles, cos and sin of the RoPE angles for the first `positions`
      * positions, and a tile of attention scores per thread. */

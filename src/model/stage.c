@@ -125,10 +125,10 @@ static int64_t stage_pieces(const struct block *b, int stage)
 }
 
 /* The stage's input of a tile of tokens as bf16 terms, if a linear of the stage wants them. */
-static void split_input(const struct model *m, const struct tile *t, int64_t cols, struct acts *a)
+static void split_input(const struct tile *t, int64_t cols, struct acts *a)
 {
     const int64_t at = t->row * cols;
-    bf16_split(a->terms + at, a->tokens * a->in_width, products_terms(m->products), a->in + at,
+    bf16_split(a->terms + at, a->tokens * a->in_width, products_terms(a->products), a->in + at,
                t->n * cols);
 }
 
@@ -139,8 +139,8 @@ static void run_piece(const struct model *m, const struct piece *p, const struct
     const float *in = a->in;
     float *y = out + t->row * ld + p->column;
     if (p->l->prepared && !p->l->apply)
-        product_nt(y, ld, a->terms + t->row * cols, a->tokens * a->in_width, p->l->prepared,
-                   p->r0 / linear_piece(p->l->rows), t->n);
+        product_nt(a->products, y, ld, a->terms + t->row * cols, a->tokens * a->in_width,
+                   p->l->prepared, p->r0 / linear_piece(p->l->rows), t->n);
     else if (!p->l->apply)
         gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
     const float *bias = p->l->bias ? p->l->bias + p->r0 : NULL;
@@ -204,8 +204,8 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
     apply_linears(b, stage, s, s0, s1, a->in, out);
     acts_cut(a, s, s0, s1, TOKEN_TILE);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int64_t i = 0; i < (m->products == PRODUCTS_F32 ? 0 : a->n_tiles); i++)
-        split_input(m, &a->tiles[i], stage_cols(b, stage), a);
+    for (int64_t i = 0; i < (a->products == PRODUCTS_F32 ? 0 : a->n_tiles); i++)
+        split_input(&a->tiles[i], stage_cols(b, stage), a);
     acts_cut(a, s, s0, s1, GEMM_TOKENS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles * pieces; i++) {

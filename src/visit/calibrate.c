@@ -111,7 +111,7 @@ static enum status add_sums(struct workspace *w, struct stream *s, const struct 
                                           .change = s->needs.pairs ? w->full_input : NULL,
                                           .tokens = w->calibration_tokens,
                                           .first = r ? first_token(w, r) : 0,
-                                          .products = model_products(w->model)};
+                                          .products = w->acts.products};
     for (int k = 0; k < STATISTIC_N && st == OK; k++)
         if (workspace_whole(w, s, stage, k))
             st = statistic_at(k)->add(w->sums[k][stage], &range, e);
@@ -354,12 +354,15 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
 enum status forward_block(struct workspace *w, struct stream *s, const struct block *b,
                           struct states *states, const struct ranges *ranges, struct err *e)
 {
+    const enum products calibration = w->acts.products;
     double start = clock_seconds();
     for (int64_t i = 0; i < ranges->n; i++) {
         const struct range *r = &ranges->range[i];
         float *x;
         PASS(states_take(states, r->row, r->tokens, w->x, &x, e));
+        w->acts.products = states == s->evaluation ? model_products(w->model) : calibration;
         model_block_forward(w->model, b, &r->view, x, &w->acts);
+        w->acts.products = calibration;
         PASS(states_put(states, r->row, r->tokens, x, e));
     }
     s->seconds.forward += clock_seconds() - start;

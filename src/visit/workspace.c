@@ -128,6 +128,7 @@ static enum status local_init(struct workspace *w, const struct memory_plan *pla
                        sizeof *w->full_input, "inputs in full precision", e));
     int64_t tokens = max64(w->evaluation.tokens, w->calibration.tokens);
     PASS(model_acts_init(w->model, tokens, &w->acts, e));
+    w->acts.products = products_of_calibration(w->acts.products);
     return mem_alloc(&w->x, tokens * w->sizes.shape.hidden, sizeof *w->x, "hidden states", e);
 }
 

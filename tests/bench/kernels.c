@@ -232,6 +232,7 @@ static double layer_error(const float *weights, const float *q, const double *g,
  * Splitting the activations and preparing the weights are timed on their own. */
 struct product_bench {
     const struct product_weights *w;
+    enum products kind;
     int64_t T, rows, n;
     const uint16_t *terms;
     float *out;
@@ -245,8 +246,8 @@ static void run_products(const struct product_bench *b)
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < tiles * pieces; i++) {
         const int64_t t = i / pieces * PRODUCT_TILE, r = i % pieces * PRODUCT_TILE;
-        product_nt(b->out + t * b->rows + r, b->rows, b->terms + t * b->n, b->T * b->n, b->w,
-                   i % pieces, b->T - t < PRODUCT_TILE ? b->T - t : PRODUCT_TILE);
+        product_nt(b->kind, b->out + t * b->rows + r, b->rows, b->terms + t * b->n, b->T * b->n,
+                   b->w, i % pieces, b->T - t < PRODUCT_TILE ? b->T - t : PRODUCT_TILE);
     }
 }
 
@@ -272,7 +273,7 @@ static void bench_products(int64_t rows, int64_t n, int64_t T)
         BEST(split, RUNS, split_rows(terms, products_terms(kind), in, T, n));
         BEST(prepare, RUNS, product_weights_free(prepared);
              must(product_weights_make(kind, weights, rows, n, PRODUCT_TILE, &prepared, &e), &e));
-        const struct product_bench b = {prepared, T, rows, n, terms, out};
+        const struct product_bench b = {prepared, kind, T, rows, n, terms, out};
         BEST(seconds, RUNS, run_products(&b));
         print_rate(products_words[kind], flops, seconds, flops / sgemm);
         printf("; split %.2f, weights %.2f of its time\n", split / seconds, prepare / seconds);

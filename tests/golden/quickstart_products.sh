@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The quickstart's trajectory with products in bf16x3 against reference.json, which is f32's, within the tolerances of f32.
+# The quickstart's trajectory with products in bf16x3 against reference.json, which is f32's, within the tolerances of f32, and one
+# checkpoint in bf16x2: losses within 2e-6, relative errors of GPTQ, whose calibration is in bf16x3 then, within those of f32.
 # golden.quickstart_reference has f32 itself, at all bits.
 . "$SOURCE/tests/tools/lib.sh"
 need_python xarray h5netcdf
@@ -22,4 +23,6 @@ run bf16x3 bf16x3 'step*' "$rtn"
 compare bf16x3 1e-7 || fail "bf16x3 differs from the reference"
 run bf16x3-gptq bf16x3 step001200 "$rtn, $gptq"
 compare bf16x3-gptq 1e-7 || fail "bf16x3, GPTQ: differs from the reference"
+run bf16x2 bf16x2 step001200 "$rtn, $gptq"
+compare bf16x2 2e-6 || fail "bf16x2 differs from the reference"
 finish

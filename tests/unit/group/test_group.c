@@ -92,7 +92,8 @@ static void multiply(const struct product_weights *w, int64_t rows, float *y)
     for (int i = 0; i < TOKENS * COLS; i++) x[i] = (float)(i % 31) / 37;
     bf16_split(terms, (int64_t)TOKENS * COLS, 2, x, (int64_t)TOKENS * COLS);
     for (int64_t r = 0; r < rows; r += piece)
-        product_nt(y + r, rows, terms, (int64_t)TOKENS * COLS, w, r / piece, TOKENS);
+        product_nt(PRODUCTS_BF16X2, y + r, rows, terms, (int64_t)TOKENS * COLS, w, r / piece,
+                   TOKENS);
 }
 
 /* Each rank has only the pieces that it prepares; the products are those of all. */

@@ -66,7 +66,7 @@ static float *multiply(enum products kind, struct shape s, const float *x, const
     if (weight_terms) *weight_terms = product_weights_terms(p);
 #pragma omp parallel for
     for (int64_t r = 0; r < s.n; r += s.piece)
-        product_nt(y + r, ldy, split, s.m * s.k, p, r / s.piece, s.m);
+        product_nt(kind, y + r, ldy, split, s.m * s.k, p, r / s.piece, s.m);
     for (int64_t t = 0; t < s.m; t++) assert_true(y[t * ldy + s.n] == 42);
     product_weights_free(p);
     free(split);

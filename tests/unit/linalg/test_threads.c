@@ -130,8 +130,8 @@ static void multiply(enum products kind, const float *x, const float *w, float *
     assert_int_equal(product_weights_make(kind, w, ROWS, COLS, PIECE, &p, &e), OK);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < ROWS / PIECE; i++)
-        product_nt(y + i * PIECE, ROWS, terms, stride, p, i, TOKENS);
-    product_nt(y, ROWS, terms, stride, p, 0, TOKENS);
+        product_nt(kind, y + i * PIECE, ROWS, terms, stride, p, i, TOKENS);
+    product_nt(kind, y, ROWS, terms, stride, p, 0, TOKENS);
     product_weights_free(p);
 }
 

@@ -1,14 +1,17 @@
 #include "cli/run_hand.h"
 #include "results/hand.h"
+#include "util/clock.h"
 #include "util/log.h"
 #include <time.h>
 
-static json_t *list_of(const struct sched_progress *p)
+/* The start of a visit is the same each time it is asked for, so that a file is only written when
+ * something has changed. */
+static json_t *list_of(const struct run_hand *h, const struct sched_progress *p)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < p->n; i++) {
         const struct sched_hand *one = &p->hand[i];
-        const time_t start = time(NULL) - (time_t)one->seconds;
+        const time_t start = (time_t)(h->epoch + clock_seconds() - one->seconds);
         struct tm utc;
         char since[21];
         gmtime_r(&start, &utc);
@@ -24,7 +27,8 @@ double run_hand_note(struct run_hand *h, const char *journal, const struct sched
 {
     const double often = 5;
     struct err e = {0};
-    json_t *now = list_of(p);
+    if (h->epoch == 0) h->epoch = (double)time(NULL) - clock_seconds();
+    json_t *now = list_of(h, p);
     if (!now || json_equal(now, h->visits)) {
         json_decref(now);
         return often;

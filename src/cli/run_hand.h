@@ -7,6 +7,7 @@
 /* Zero-initialise; run_hand_free. */
 struct run_hand {
     json_t *visits; /* as they were written last */
+    double epoch;   /* seconds since 1970 when clock_seconds was 0; 0: not yet known */
 };
 /* Writes them if they have changed. That the file cannot be written is no error: nothing but status
  * needs it. Returns the seconds until it wants to be told again. */

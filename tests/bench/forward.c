@@ -1,4 +1,5 @@
-/* Rates of the forward pass of whole blocks and of the head, relative to sgemm at the same shapes:
+/* Rates of the forward pass of whole blocks and of the head, relative to plain products at the same
+ * shapes, of sgemm or, with QTRAJ_BENCH_PRODUCTS=bf16 or another kind, of oneDNN:
  *   build/release/bench_forward DIR [sequences length]      default 2 2048
  * DIR: a checkpoint of at least two blocks, e.g. of make_checkpoint.py. Weights are read and
  * widened one block ahead, as in a visit, while the blocks compute. FLOPs of a block: 2 P T for its
@@ -7,6 +8,7 @@
 #include "eval/metric.h"
 #include "group/block_reader.h"
 #include "model/model_internal.h"
+#include "tensor/bf16.h"
 #include "visit/visit_internal.h"
 
 enum { PASSES = 4 };
@@ -28,6 +30,8 @@ static void open_all(struct bench *b, const char *dir, int64_t n, int64_t length
     must(group_open(MPI_COMM_SELF, &b->group, &e), &e);
     must(checkpoint_open(dir, &b->checkpoint, &e), &e);
     must(model_open(b->checkpoint, &b->model, &e), &e);
+    model_set_products(b->model,
+                       products_resolve(products_of_word(getenv("QTRAJ_BENCH_PRODUCTS"))));
     must(sequences_init(&b->s, n, n * length, 0, &e), &e);
     const struct model_shape *m = model_shape(b->model);
     for (int64_t i = 0; i <= n; i++) b->s.offset[i] = i * length;
@@ -54,15 +58,43 @@ static void close_all(struct bench *b)
     group_close(&b->group);
 }
 
-/* All linears of a block one after the other by plain sgemm. */
-static double sgemm_block(const struct bench *b)
+/* Seconds of the product of `tokens` inputs with weights (rows, cols) that are prepared, inputs
+ * that are split, and each thread's tokens in one product. */
+static double product_seconds(const struct bench *b, const struct linear *l)
+{
+    struct err e = {0};
+    const enum products kind = model_products(b->model);
+    const int64_t size = b->tokens * l->cols, threads = omp_get_max_threads();
+    const int64_t run = (b->tokens + threads - 1) / threads;
+    struct product_weights *w;
+    float *x = noise(size, 1), *y = room(b->tokens * l->rows, sizeof *y);
+    uint16_t *terms = room(products_terms(kind) * size, sizeof *terms);
+    double seconds;
+    bf16_split(terms, size, products_terms(kind), x, size);
+    must(product_weights_make(kind, l->w, l->rows, l->cols, l->rows, &w, &e), &e);
+    BEST(seconds, PASSES, {
+        _Pragma("omp parallel for") for (int64_t t = 0; t < b->tokens; t += run)
+            product_nt(kind, y + t * l->rows, l->rows, terms + t * l->cols, size, w, 0,
+                       b->tokens - t < run ? b->tokens - t : run);
+    });
+    product_weights_free(w);
+    free(terms);
+    free(y);
+    free(x);
+    return seconds;
+}
+
+/* All linears of a block one after the other by plain products. */
+static double plain_block(const struct bench *b)
 {
     struct err e = {0};
     struct block block;
     double seconds = 0;
     must(model_block_load(b->model, 0, &block, &e), &e);
     for (int i = 0; i < block.n_linears; i++)
-        seconds += sgemm_seconds(b->tokens, block.linear[i].rows, block.linear[i].cols, 2);
+        seconds += model_products(b->model) == PRODUCTS_F32
+                       ? sgemm_seconds(b->tokens, block.linear[i].rows, block.linear[i].cols, 2)
+                       : product_seconds(b, &block.linear[i]);
     model_block_free(&block);
     return seconds;
 }
@@ -102,6 +134,7 @@ static void stages(struct bench *b, double rate)
     struct block block;
     double least[STAGE_N][2], sum = 0;
     must(model_block_load(b->model, 0, &block, &e), &e);
+    must(model_block_prepare(b->model, &block, &e), &e);
     for (int i = 0; i < 2 * STAGE_N; i++) least[i / 2][i % 2] = INFINITY;
     for (int pass = 0; pass < PASSES; pass++)
         for (int stage = 0; stage < STAGE_N; stage++) {
@@ -122,7 +155,7 @@ static void stages(struct bench *b, double rate)
             sum += least[stage][k];
             printf("    %-27s %8.4f s", parts[stage][k], least[stage][k]);
             if (flops[k] > 0)
-                printf(" %8.1f GF/s %6.2f of sgemm", 1e-9 * flops[k] / least[stage][k],
+                printf(" %8.1f GF/s %6.2f of plain products", 1e-9 * flops[k] / least[stage][k],
                        flops[k] / least[stage][k] / rate);
             printf("\n");
         }
@@ -170,15 +203,16 @@ int main(int argc, char **argv)
     open_all(&b, argv[1], argc == 4 ? atoll(argv[2]) : 2, argc == 4 ? atoll(argv[3]) : 2048);
     double linear = 2.0 * (double)(b.weights * b.tokens), flops = linear + b.attention, rate = 0;
     for (int pass = 0; pass < PASSES; pass++) {
-        double seconds = sgemm_block(&b);
+        double seconds = plain_block(&b);
         if (linear / seconds > rate) rate = linear / seconds;
         seconds = walk(&b, &waited);
         if (seconds < best) best = seconds, wait = waited;
     }
-    printf("%s: %.1fM weights a block, %lld x %lld tokens; sgemm at these shapes %.1f GF/s\n",
+    printf("%s: %.1fM weights a block, %lld x %lld tokens; plain products (%s) %.1f GF/s\n",
            arch_name(b.model->spec.arch), 1e-6 * (double)b.weights, (long long)b.s.n,
-           (long long)b.length, 1e-9 * rate);
-    printf("  block, read and widened on the way\n    %-27s %8.4f s %8.1f GF/s %6.2f of sgemm, of "
+           (long long)b.length, products_words[model_products(b.model)], 1e-9 * rate);
+    printf("  block, read and widened on the way\n    %-27s %8.4f s %8.1f GF/s %6.2f of plain "
+           "products, of "
            "it waited for the reader %.4f s\n",
            "", best, 1e-9 * flops / best, flops / best / rate, wait);
     printf("  block, stage by stage, weights at hand\n");

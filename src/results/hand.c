@@ -38,6 +38,7 @@ void hand_remove(const char *journal)
 {
     char *path;
     if (path_of(journal, &path, NULL) != OK) return;
+    fsx_remove_temporaries(path);
     unlink(path);
     free(path);
 }

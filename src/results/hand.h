@@ -8,7 +8,7 @@
 
 /* Replaces the file of this process. ERR_IO, ERR_FULL, ERR_NOMEM. */
 MUST_USE enum status hand_write(const char *journal, const json_t *visits, struct err *e);
-/* Nothing if there is none. */
+/* Removes it, and what killed writers of it have left. Nothing if there is none. */
 void hand_remove(const char *journal);
 /* The visits of the run that holds the journal's lock, a new reference; NULL: not known. */
 json_t *hand_read(const char *journal, const struct lock_holder *holder);

@@ -27,7 +27,7 @@ struct visit {
 };
 
 struct user {
-    char name[32];
+    char name[64];
     struct stager *s; /* NULL: not running */
     bool uses, commands;
     int64_t n, groups;

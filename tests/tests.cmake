@@ -56,6 +56,7 @@ endforeach()
 set_tests_properties(golden.figures golden.figures_any_cube golden.fits golden.report golden.average golden.gptq_models
   golden.gptq_methods golden.tokenize golden.inspect golden.curvature golden.presets golden.tutorial mpi.memory mpi.products
   mpi.memory_after mpi.curvature e2e.configs e2e.export e2e.export_sweep e2e.packed e2e.texts e2e.averages e2e.setups e2e.make_checkpoint
+  e2e.without_bf16
   slurm.sweep PROPERTIES RUN_SERIAL FALSE)
 
 # Next to the binary, for tests that load it: $(dirname "$QTRAJ")/libkill_at_line.so.

@@ -63,9 +63,8 @@ enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool 
     if (named && size > 1)
         snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
                  (long long)o->scalapack_from);
-    if (products != PRODUCTS_F32)
-        snprintf(multiplied, sizeof multiplied, "; products %s, %s", products_words[products],
-                 products_unit());
+    snprintf(multiplied, sizeof multiplied, "; products %s, %s", products_words[products],
+             products_unit(products));
     return mem_format(out, e, "qtraj %s; ranks %s; %s%s", version_text, ranks, linalg_blas_name(),
                       multiplied);
 }

@@ -1,4 +1,5 @@
 #include "linalg/matmul.h"
+#include "linalg/onednn.h"
 #include "util/num.h"
 #include <cblas.h>
 
@@ -11,18 +12,55 @@
 /* Rows and columns of the result that one BLAS call computes. */
 enum { TILE_M = 256, TILE_N = 1024, TILE_TN = 512 };
 
-#define GEMM_FUNCTION(name, ta, tb)                                                                \
-    void name(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,        \
-              int64_t m, int64_t n, int64_t k, real beta)                                          \
-    {                                                                                              \
-        if (m <= 0 || n <= 0) return;                                                              \
-        cblas_gemm(CblasRowMajor, ta, tb, (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)lda,  \
-                   b, (blasint)ldb, beta, y, (blasint)ldy);                                        \
-    }
+/* What oneDNN computes faster than BLAS where it can (onednn_f32): products of this many
+ * multiplications or more, of so many rows. A choice by the shape alone. */
+enum { ONEDNN_FROM = 1 << 21, ONEDNN_ROWS = 32 };
 
-GEMM_FUNCTION(gemm_nt, CblasNoTrans, CblasTrans)
-GEMM_FUNCTION(gemm_nn, CblasNoTrans, CblasNoTrans)
-GEMM_FUNCTION(gemm_tn, CblasTrans, CblasNoTrans)
+/* Computes the product by oneDNN if that is faster; else returns false. b (k, n), or turned (n, k),
+ * begins its rows ldb apart. */
+static bool faster(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,
+                   bool turned, int64_t m, int64_t n, int64_t k, real beta)
+{
+#ifdef QTRAJ_REAL_F64
+    (void)y, (void)ldy, (void)a, (void)lda, (void)b, (void)ldb, (void)turned;
+    (void)m, (void)n, (void)k, (void)beta;
+    return false;
+#else
+    const bool large = m >= ONEDNN_ROWS && m * n * k >= ONEDNN_FROM;
+    const bool dense = lda == k && ldb == (turned ? k : n);
+    return large && dense && onednn_f32() &&
+           onednn_product(y, ldy, a, b, turned, m, n, k, beta != 0);
+#endif
+}
+
+static void blas(CBLAS_TRANSPOSE of_a, CBLAS_TRANSPOSE of_b, real *y, int64_t ldy, const real *a,
+                 int64_t lda, const real *b, int64_t ldb, int64_t m, int64_t n, int64_t k,
+                 real beta)
+{
+    if (m <= 0 || n <= 0) return;
+    cblas_gemm(CblasRowMajor, of_a, of_b, (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)lda, b,
+               (blasint)ldb, beta, y, (blasint)ldy);
+}
+
+void gemm_nt(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,
+             int64_t m, int64_t n, int64_t k, real beta)
+{
+    if (faster(y, ldy, a, lda, b, ldb, true, m, n, k, beta)) return;
+    blas(CblasNoTrans, CblasTrans, y, ldy, a, lda, b, ldb, m, n, k, beta);
+}
+
+void gemm_nn(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,
+             int64_t m, int64_t n, int64_t k, real beta)
+{
+    if (faster(y, ldy, a, lda, b, ldb, false, m, n, k, beta)) return;
+    blas(CblasNoTrans, CblasNoTrans, y, ldy, a, lda, b, ldb, m, n, k, beta);
+}
+
+void gemm_tn(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,
+             int64_t m, int64_t n, int64_t k, real beta)
+{
+    blas(CblasTrans, CblasNoTrans, y, ldy, a, lda, b, ldb, m, n, k, beta);
+}
 
 /* The loop over tiles is the same for all three: the next row of the result is a_row elements
  * further in a, the next column b_col elements further in b. */

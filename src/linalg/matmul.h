@@ -2,7 +2,8 @@
  *
  * All matrices are row-major; ld* is the leading dimension (row pitch) in elements; beta is 0 (y is
  * overwritten and may be uninitialised) or 1 (y is added to). y overlaps neither a nor b.
- * gemm_*: one BLAS call on the calling thread. mat_*: the same product, parallel (OpenMP) over
+ * gemm_*: one call of BLAS, or of oneDNN where that is faster (by form, shape and CPU alone), on
+ * the calling thread. mat_*: the same product, parallel (OpenMP) over
  * tiles of the result whose shapes depend on m and n alone, so that the bits do not depend on the
  * number of threads. */
 #pragma once

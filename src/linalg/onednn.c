@@ -1,6 +1,7 @@
 #include "linalg/onednn.h"
 
 #ifdef QTRAJ_ONEDNN
+#include "tensor/row.h"
 #include "util/mem.h"
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -12,8 +13,9 @@
 static struct {
     dnnl_engine_t engine;
     enum onednn_units units;
-    char name[64];
-    const char *why_not, *remedy; // NULL: none
+    char name[64], f32_name[64];
+    bool f32;
+    const char *why_not, *remedy; // of bf16; NULL: none
 } found;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -45,8 +47,8 @@ static int one_thread(void)
 /* Tokens for which a layout is chosen; it serves any number. */
 enum { TOKENS = 512 };
 
-/* The product of a (m, k) with b, whose layout may be "any"; NULL: out of memory. add: to what is
- * there. */
+/* The product of a (m, k) with b of the same type, whose layout may be "any"; NULL: out of memory.
+ * add: to what is there. */
 static dnnl_primitive_desc_t describe(const dnnl_memory_desc_t *b, int64_t m, int64_t n, int64_t k,
                                       bool add)
 {
@@ -56,7 +58,7 @@ static dnnl_primitive_desc_t describe(const dnnl_memory_desc_t *b, int64_t m, in
     dnnl_post_ops_t sum = NULL;
     dnnl_primitive_desc_t out = NULL;
     const dnnl_dims_t size_a = {m, k}, pitch_a = {k, 1}, size_y = {m, n}, pitch_y = {n, 1};
-    bool ok = good(dnnl_memory_desc_init_by_strides(&a, 2, size_a, dnnl_bf16, pitch_a)) &&
+    bool ok = good(dnnl_memory_desc_init_by_strides(&a, 2, size_a, b->data_type, pitch_a)) &&
               good(dnnl_memory_desc_init_by_strides(&y, 2, size_y, dnnl_f32, pitch_y)) &&
               good(dnnl_matmul_desc_init(&product, &a, b, NULL, &y)) &&
               good(dnnl_primitive_attr_create(&attr)) &&
@@ -99,7 +101,7 @@ static bool set(const char *variable)
     return value && value[0];
 }
 
-/* What keeps oneDNN's products from being used; NULL: nothing. */
+/* What keeps oneDNN from being used at all; NULL: nothing. */
 static const char *obstacle(const dnnl_version_t *v, const char **remedy)
 {
     *remedy = "a oneDNN 2 with OpenMP's threads, as Debian's libdnnl2";
@@ -107,13 +109,19 @@ static const char *obstacle(const dnnl_version_t *v, const char **remedy)
     if (v->cpu_runtime != DNNL_RUNTIME_OMP && v->cpu_runtime != DNNL_RUNTIME_SEQ)
         return "oneDNN's threads are not OpenMP's";
     *remedy = "a newer oneDNN 2";
+    if (!good(dnnl_engine_create(&found.engine, dnnl_cpu, 0))) return "oneDNN finds no CPU";
+    return NULL;
+}
+
+/* The same of its products of bf16 numbers. */
+static const char *obstacle_bf16(const char **remedy)
+{
     const bool limited = set("ONEDNN_MAX_CPU_ISA") || set("DNNL_MAX_CPU_ISA");
     if (limited) *remedy = "unset ONEDNN_MAX_CPU_ISA and DNNL_MAX_CPU_ISA";
     if (!has(dnnl_cpu_isa_avx512_core_bf16))
         return limited ? "oneDNN may use no instructions for bf16 (ONEDNN_MAX_CPU_ISA)"
                        : "oneDNN finds no instructions for bf16";
-    if (dnnl_engine_create(&found.engine, dnnl_cpu, 0) != dnnl_success || !fast())
-        return "oneDNN has no fast kernel for products of bf16 numbers";
+    if (!fast()) return "oneDNN has no fast kernel for products of bf16 numbers";
     return NULL;
 }
 
@@ -121,6 +129,12 @@ static void find(void)
 {
     const dnnl_version_t *v = dnnl_version();
     found.why_not = obstacle(v, &found.remedy);
+    if (found.why_not) return;
+    found.f32 = has(dnnl_cpu_isa_avx512_core);
+    if (found.f32)
+        snprintf(found.f32_name, sizeof found.f32_name, "oneDNN %d.%d.%d avx512", v->major,
+                 v->minor, v->patch);
+    found.why_not = obstacle_bf16(&found.remedy);
     if (found.why_not) return;
     found.units = has(dnnl_cpu_isa_avx512_core_amx) ? ONEDNN_AMX : ONEDNN_AVX512;
     snprintf(found.name, sizeof found.name, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch,
@@ -149,6 +163,18 @@ const char *onednn_remedy(void)
 {
     pthread_once(&once, find);
     return found.why_not ? found.remedy : "";
+}
+
+bool onednn_f32(void)
+{
+    pthread_once(&once, find);
+    return found.f32;
+}
+
+const char *onednn_f32_name(void)
+{
+    pthread_once(&once, find);
+    return found.f32_name;
 }
 
 /* Runs it with arguments of these places and layouts. */
@@ -262,28 +288,72 @@ enum status onednn_pack(const struct onednn_layout *l, const uint16_t *b, void *
     return OK;
 }
 
-bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l, const void *data,
-                     int64_t m, bool add)
+/* Memory of a thread, which keeps it: products follow each other in the same sizes. */
+struct kept {
+    float *at;
+    int64_t floats;
+};
+
+/* NULL: out of memory. */
+static float *keep(struct kept *k, int64_t floats)
 {
+    if (floats <= k->floats) return k->at;
+    free(k->at);
+    *k = (struct kept){0};
+    if (mem_alloc(&k->at, floats, sizeof *k->at, "a matrix product", NULL) == OK)
+        k->floats = floats;
+    return k->at;
+}
+
+/* y = or += a times b, whose layout is given; rows of a and y without gaps. False: no memory. */
+static bool multiply(float *y, const void *a, const dnnl_memory_desc_t *layout, const void *b,
+                     int64_t m, int64_t n, int64_t k, bool add)
+{
+    static _Thread_local struct kept scratch;
     const int before = one_thread();
-    dnnl_primitive_desc_t what = describe(&l->of, m, l->n, l->k, add);
-    void *scratch = NULL;
+    dnnl_primitive_desc_t what = describe(layout, m, n, k, add);
     bool ok = what != NULL;
     if (ok) {
         const dnnl_memory_desc_t *beside = layout_of(what, dnnl_query_scratchpad_md);
-        ok = mem_alloc(&scratch, (int64_t)dnnl_memory_desc_get_size(beside), 1, "scratch", NULL) ==
-             OK;
+        const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(beside);
+        float *space = keep(&scratch, bytes / (int64_t)sizeof *space + 1);
         const struct argument arguments[] = {
             {DNNL_ARG_SRC, layout_of(what, dnnl_query_src_md), (void *)(uintptr_t)a},
-            {DNNL_ARG_WEIGHTS, &l->of, (void *)(uintptr_t)data},
+            {DNNL_ARG_WEIGHTS, layout, (void *)(uintptr_t)b},
             {DNNL_ARG_DST, layout_of(what, dnnl_query_dst_md), y},
-            {DNNL_ARG_SCRATCHPAD, beside, scratch}};
-        ok = ok && execute(what, arguments, ARGUMENTS_MAX);
+            {DNNL_ARG_SCRATCHPAD, beside, space}};
+        ok = space && execute(what, arguments, ARGUMENTS_MAX);
         dnnl_primitive_desc_destroy(what);
     }
-    free(scratch);
     omp_set_num_threads(before);
     return ok;
+}
+
+bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l, const void *data,
+                     int64_t m, bool add)
+{
+    return multiply(y, a, &l->of, data, m, l->n, l->k, add);
+}
+
+/* oneDNN has fast kernels only for results without gaps between rows, so others are computed apart.
+ */
+bool onednn_product(float *y, int64_t ldy, const float *a, const float *b, bool turned, int64_t m,
+                    int64_t n, int64_t k, bool add)
+{
+    static _Thread_local struct kept dense;
+    dnnl_memory_desc_t layout;
+    const dnnl_dims_t size = {k, n}, pitch = {turned ? 1 : n, turned ? k : 1};
+    if (!good(dnnl_memory_desc_init_by_strides(&layout, 2, size, dnnl_f32, pitch))) return false;
+    if (ldy == n) return multiply(y, a, &layout, b, m, n, k, add);
+    float *tile = keep(&dense, m * n);
+    if (!tile || !multiply(tile, a, &layout, b, m, n, k, false)) return false;
+    for (int64_t i = 0; i < m; i++, y += ldy, tile += n) {
+        if (add)
+            row_add(y, y, tile, n);
+        else
+            memcpy(y, tile, (size_t)n * sizeof *y);
+    }
+    return true;
 }
 
 #else /* a build without oneDNN */
@@ -342,6 +412,23 @@ bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l,
                      int64_t m, bool add)
 {
     (void)y, (void)a, (void)l, (void)data, (void)m, (void)add;
+    return false;
+}
+
+bool onednn_f32(void)
+{
+    return false;
+}
+
+const char *onednn_f32_name(void)
+{
+    return "";
+}
+
+bool onednn_product(float *y, int64_t ldy, const float *a, const float *b, bool turned, int64_t m,
+                    int64_t n, int64_t k, bool add)
+{
+    (void)y, (void)ldy, (void)a, (void)b, (void)turned, (void)m, (void)n, (void)k, (void)add;
     return false;
 }
 #endif

@@ -1,5 +1,6 @@
-/* onednn: products of bf16 matrices by oneDNN (https://oneapi-src.github.io/oneDNN), summed in f32.
- * Builds without oneDNN have the same functions, which find no units. One thread each. */
+/* onednn: products of bf16 matrices, summed in f32, and of f32 matrices by oneDNN
+ * (https://oneapi-src.github.io/oneDNN). Builds without oneDNN have the same functions, which find
+ * no units. One thread each. */
 #pragma once
 #include "util/err.h"
 #include <stdbool.h>
@@ -39,3 +40,13 @@ MUST_USE enum status onednn_pack(const struct onednn_layout *l, const uint16_t *
  * other without gaps: for others oneDNN has no fast kernel. False: it is out of memory. */
 MUST_USE bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l,
                               const void *data, int64_t m, bool add);
+
+/* Whether products of f32 matrices are faster than BLAS's: oneDNN may use AVX-512. Thread-safe. */
+bool onednn_f32(void);
+/* "oneDNN 2.6.3 avx512" where onednn_f32, else "". Static string; thread-safe. */
+const char *onednn_f32_name(void);
+/* y (m, n) of row pitch ldy = a (m, k) times b (k, n), or, turned, b (n, k)ᵀ; or is added to. Rows
+ * of a and of b follow each other without gaps. Needs onednn_f32. False: it is out of memory, and y
+ * is as it was. */
+MUST_USE bool onednn_product(float *y, int64_t ldy, const float *a, const float *b, bool turned,
+                             int64_t m, int64_t n, int64_t k, bool add);

@@ -53,8 +53,9 @@ enum products products_of_calibration(enum products kind)
     return kind == PRODUCTS_BF16X2 ? PRODUCTS_BF16X3 : kind;
 }
 
-const char *products_unit(void)
+const char *products_unit(enum products kind)
 {
+    if (kind == PRODUCTS_F32) return onednn_f32() ? onednn_f32_name() : "BLAS";
     return products_native() ? onednn_name() : "terms in f32";
 }
 

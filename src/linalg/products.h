@@ -43,9 +43,10 @@ enum products products_of_sums(enum products kind);
  * most as many terms: the kind itself, but PRODUCTS_BF16X3 for PRODUCTS_BF16X2. GPTQ turns errors
  * of 2^-17 in its inputs into other codes, which change its error by far more. */
 enum products products_of_calibration(enum products kind);
-/* What computes bf16 products here, "oneDNN 2.6.3 avx512_bf16", or "terms in f32" where nothing is
- * faster than BLAS. Static string; thread-safe. */
-const char *products_unit(void);
+/* What computes products of this kind here: "oneDNN 2.6.3 avx512_bf16", or "terms in f32" where
+ * nothing is faster than BLAS; of f32 "oneDNN 2.6.3 avx512" (matmul.h), or "BLAS". kind: not AUTO.
+ * Static string; thread-safe. */
+const char *products_unit(enum products kind);
 /* Whether bf16 products are computed by instructions for bf16, and, where not, why. Static string.
  */
 bool products_native(void);

@@ -266,7 +266,7 @@ static void bench_products(int64_t rows, int64_t n, int64_t T)
     bf16_split(terms, T * n, 1, weights, rows * n);
     dtype_widen(weights, terms, DTYPE_BF16, rows * n);
     printf("\nproducts, %lld tokens through (%lld, %lld), %s; sgemm: %.1f GF/s\n", (long long)T,
-           (long long)rows, (long long)n, products_unit(), 1e-9 * flops / sgemm);
+           (long long)rows, (long long)n, products_unit(PRODUCTS_BF16), 1e-9 * flops / sgemm);
     for (enum products kind = PRODUCTS_BF16X3; kind < PRODUCTS_AUTO; kind++) {
         struct product_weights *prepared = NULL;
         double split, prepare, seconds;

@@ -223,7 +223,7 @@ static void choice(void **state)
         assert_int_equal(products_resolve(kind), kind);
     const enum products best = products_resolve(PRODUCTS_AUTO);
     assert_true(best == PRODUCTS_F32 || (best == PRODUCTS_BF16X3 && products_native()));
-    assert_true(products_native() == (strstr(products_unit(), "oneDNN") != NULL));
+    assert_true(products_native() == (strstr(products_unit(PRODUCTS_BF16), "oneDNN") != NULL));
     assert_true(product_weights_bytes(PRODUCTS_F32, 100) == 0);
     assert_true(product_weights_bytes(PRODUCTS_BF16X2, 100) >= 400);
 #ifdef PRODUCTS_WITHOUT
@@ -231,7 +231,8 @@ static void choice(void **state)
 #endif
     assert_true(products_native() == (products_why_not()[0] == '\0'));
     assert_false(products_native() && products_remedy());
-    print_message("products: %s\n", products_unit());
+    print_message("products: f32 %s, bf16 %s\n", products_unit(PRODUCTS_F32),
+                  products_unit(PRODUCTS_BF16));
 }
 
 int main(void)

@@ -68,9 +68,10 @@ struct dist_panel {
 /* Starts the transfer, from the last dist_factor. ERR_NOMEM, ERR_MPI. */
 MUST_USE enum status dist_panel_start(const struct dist *d, int64_t begin, int64_t end,
                                       struct dist_panel *p, struct err *e);
-/* Waits for the transfer. r (end, end - begin), f32 = rows [0, end) of the columns, zeros below R's
- * diagonal; corner (end - begin, end - begin), f64 = the last of these rows. ERR_MPI. */
-MUST_USE enum status dist_panel_finish(const struct dist *d, struct dist_panel *p, float *r,
+/* Waits for the transfer. before (end - begin, begin), f32 = rows [0, begin) of the columns, a
+ * column after the other; corner (end - begin, end - begin), f64 = rows [begin, end), zeros below
+ * R's diagonal. ERR_MPI. */
+MUST_USE enum status dist_panel_finish(const struct dist *d, struct dist_panel *p, float *before,
                                        double *corner, struct err *e);
 /* Frees the buffers; waits for a transfer that is still active. */
 void dist_panel_free(struct dist_panel *p);

@@ -57,9 +57,9 @@ enum status dist_panel_start(const struct dist *d, int64_t begin, int64_t end, s
     return OK;
 }
 
-/* Copies one rank's part to r and corner. Below R's diagonal, where the layout has sums, sets
+/* Copies one rank's part to before and corner. Below R's diagonal, where the layout has sums, sets
  * zeros. */
-static void part_unpack(const struct dist *d, const struct dist_panel *p, int rank, float *r,
+static void part_unpack(const struct dist *d, const struct dist_panel *p, int rank, float *before,
                         double *corner)
 {
     int64_t width = p->end - p->begin;
@@ -72,18 +72,20 @@ static void part_unpack(const struct dist *d, const struct dist_panel *p, int ra
             int64_t i = cyclic_global(&d->rows, part.row0 + l, rank / d->cols.procs);
             int64_t row = d->n - 1 - i;
             double value = i >= j ? from[l] : 0;
-            r[row * width + col] = (float)value;
-            if (row >= p->begin) corner[(row - p->begin) * width + col] = value;
+            if (row >= p->begin)
+                corner[(row - p->begin) * width + col] = value;
+            else
+                before[col * p->begin + row] = (float)value;
         }
     }
 }
 
-enum status dist_panel_finish(const struct dist *d, struct dist_panel *p, float *r, double *corner,
-                              struct err *e)
+enum status dist_panel_finish(const struct dist *d, struct dist_panel *p, float *before,
+                              double *corner, struct err *e)
 {
     p->active = false;
     NEED(MPI_Wait(&p->request, MPI_STATUS_IGNORE) == MPI_SUCCESS, ERR_MPI, "MPI_Wait failed");
-    for (int rank = 0; rank < d->ranks; rank++) part_unpack(d, p, rank, r, corner);
+    for (int rank = 0; rank < d->ranks; rank++) part_unpack(d, p, rank, before, corner);
     return OK;
 }
 

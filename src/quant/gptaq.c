@@ -50,7 +50,7 @@ static enum status correction_make(struct gptq_prepared *p, const struct quant_i
     TRY(mem_alloc(&d, n * n, sizeof *d, "differences of inputs", e));
     TRY(mem_alloc(&r, n * n, sizeof *r, "the Hessian's factor", e));
     TRY(differences_fill(d, p, in, e));
-    for (int64_t k = 0; k < n * n; k++) r[k] = (double)p->factor[k];
+    gptq_factor_unpack(p, r);
     triangular_divide(d, n, r, n, true);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) d[i * n + j] = j > i ? alpha * d[i * n + j] : 0;

@@ -140,8 +140,7 @@ static enum status prepare_alone(struct gptq_prepared *p, const struct quant_inp
     TRY(mem_alloc(&h, n * n, sizeof *h, "the Hessian", e));
     TRY(gptq_factor(p, in, diagonal, h, e));
     TRY(gptq_inverses(p, h, e));
-#pragma omp parallel for
-    for (int64_t i = 0; i < n * n; i++) p->factor[i] = (float)h[i];
+    gptq_factor_pack(p, h);
 done:
     free(h);
     return st;
@@ -168,8 +167,10 @@ static enum status prepare_room(struct gptq_prepared **out, const struct quant_i
     p->cols = n;
     p->dist = in->dist;
     PASS(mem_alloc(diagonal, n, sizeof **diagonal, "the Hessian's diagonal", e));
-    if (!in->dist) PASS(mem_alloc(&p->factor, n * n, sizeof *p->factor, "the Hessian's factor", e));
-    return gptq_blocks(p, in->dist == NULL, e);
+    PASS(gptq_blocks(p, in->dist == NULL, e));
+    if (in->dist) return OK;
+    return mem_alloc(&p->factor, gptq_factor_floats(p), sizeof *p->factor, "the Hessian's factor",
+                     e);
 }
 
 static enum status gptq_prepare(const struct quant_input *in, const struct quant_options *options,
@@ -216,7 +217,7 @@ static enum status gptq_share(const struct quant_input *in, void *prepared, enum
     PASS(team_agree(t, share_room(p, head.ordered, head.dead, e), e));
     if (p->order) PASS(team_send(t, in->owner, p->order, p->cols * (int64_t)sizeof *p->order, e));
     if (p->dead) PASS(team_send(t, in->owner, p->dead, p->cols * (int64_t)sizeof *p->dead, e));
-    PASS(team_send(t, in->owner, p->factor, p->cols * p->cols * (int64_t)sizeof *p->factor, e));
+    PASS(team_send(t, in->owner, p->factor, gptq_factor_floats(p) * (int64_t)sizeof *p->factor, e));
     for (int64_t i = 0; i < p->n_blocks; i++) {
         int64_t m = p->blocks[i].reach - p->blocks[i].begin;
         PASS(team_send(t, in->owner, p->blocks[i].inverse, m * m * (int64_t)sizeof(float), e));
@@ -274,19 +275,24 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     int64_t together = gptq_panel_blocks(block, cols);
     int64_t panel = min64(reach + (together - 1) * block, cols);
     int64_t inverses = (cols + block - 1) / block * reach * reach * (int64_t)sizeof(float);
-    out->prepared = cols * cols * (int64_t)sizeof(float) + inverses;
+    const struct gptq_prepared p = {.options = *o,
+                                    .cols = cols,
+                                    .n_blocks = (cols + block - 1) / block,
+                                    .panel_blocks = together};
+    out->prepared = gptq_factor_floats(&p) * (int64_t)sizeof(float) + inverses;
     out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
     out->running = gptq_sweep_bytes(o, x);
     rotation_memory(o, x, true, out);
     if (!x->distributed) return;
-    /* One panel in f32 with its corner, two in transfer in f64; buffers of dist_fill and
-     * ScaLAPACK's panels. */
+    /* One panel in f32 with its corner (in f64 and in f32), two in transfer in f64; buffers of
+     * dist_fill and ScaLAPACK's panels. */
     int64_t doubles = sizeof(double);
     out->prepared = cols * doubles;
     out->preparing = 8 * cols * doubles + dist_factor_bytes(cols, x->ranks);
-    out->running += cols * panel * ((int64_t)sizeof(float) + 2 * doubles) +
-                    (panel * panel + reach * reach) * doubles +
-                    (together + 1) * reach * reach * (int64_t)sizeof(float);
+    out->running +=
+        cols * panel * ((int64_t)sizeof(float) + 2 * doubles) +
+        (panel * panel + reach * reach) * doubles +
+        ((together + 1) * reach * reach + gptq_panel_own_most(&p)) * (int64_t)sizeof(float);
 }
 
 /* docs/math/gptq.md: the factor takes n³/3, the sweep rows n². That |W R|² takes as many again is

@@ -1,5 +1,6 @@
 /* gptq: internal structs and functions of GPTQ. gptq.c is the method, gptq_factor.c computes the
- * factor, gptq_sweep.c quantizes column by column. The derivation is in docs/math/gptq.md. */
+ * factor, gptq_panel.c stores it, gptq_sweep.c quantizes column by column. The derivation is in
+ * docs/math/gptq.md. */
 #pragma once
 #include "quant/quant.h"
 
@@ -19,7 +20,7 @@ struct gptq_prepared {
     int64_t *order; // (cols) position in the sweep -> column of W; NULL: the same order
     bool *dead; // (cols) by column of W: the input is always zero, the weights count as zero; NULL:
                 // none
-    float *factor; // (cols, cols) R, zeros below the diagonal; NULL: it is in dist
+    float *factor; // (gptq_factor_floats) R in panels (gptq_panel.h); NULL: it is in dist
     struct dist *dist;
     float *asymmetry; // (cols, cols) GPTAQ's P, zeros on and below the diagonal; NULL: plain GPTQ
     bool consistent;  /* P multiplies weights before they are rounded everywhere, not only inside a
@@ -55,13 +56,27 @@ MUST_USE enum status gptq_factor(struct gptq_prepared *p, const struct quant_inp
 /* gptq_blocks: sets the blocks' bounds and (inverses) allocates their inverses. gptq_inverses:
  * computes these from R = r (cols, cols). Local. ERR_NOMEM, ERR_NUMERIC. */
 MUST_USE enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e);
-/* Sets the tiles of a band and the blocks of a panel (gptq_band.h). gptq_blocks takes those that
- * gptq_band_tiles and gptq_panel_blocks give for a matrix of so many columns
- * (docs/decisions/0031-wide-sweeps.md). */
-void gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks);
+/* Block i by the options and columns of p, without its inverse. */
+struct gptq_block gptq_block_at(const struct gptq_prepared *p, int64_t i);
+/* Sets the tiles of a band and the blocks of a panel (gptq_band.h), and stores the factor, if there
+ * is one, in such panels. gptq_blocks takes those that gptq_band_tiles and gptq_panel_blocks give
+ * for a matrix of so many columns (docs/decisions/0031-wide-sweeps.md). ERR_NOMEM. */
+MUST_USE enum status gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks,
+                                struct err *e);
 int64_t gptq_band_tiles(int64_t cols);
 int64_t gptq_panel_blocks(int64_t block_size, int64_t cols);
 MUST_USE enum status gptq_inverses(struct gptq_prepared *p, const double *r, struct err *e);
+
+/* --- gptq_panel.c --- */
+
+/* Floats of p->factor, and of what is inside the largest panel (own in gptq_panel.h), by the
+ * options, columns, blocks' number and shape of p. */
+int64_t gptq_factor_floats(const struct gptq_prepared *p);
+int64_t gptq_panel_own_most(const struct gptq_prepared *p);
+/* p->factor = r (cols, cols), of which only the upper triangle is read; and r = p->factor, with
+ * zeros below the diagonal. */
+void gptq_factor_pack(const struct gptq_prepared *p, const double *r);
+void gptq_factor_unpack(const struct gptq_prepared *p, double *r);
 
 /* --- gptq_sweep.c --- */
 

@@ -13,7 +13,7 @@
 struct sweep_state {
     const struct quant_job *job;
     const struct gptq_prepared *p;
-    const struct gptq_panel *panel;
+    const float *r; // (end - begin, end - begin) R's own part of the block, by columns
     struct gptq_tile *t;
     struct gptq_scratch *s;
     const float *inverse; // (reach - begin, reach - begin) of the block of the factor
@@ -88,9 +88,8 @@ static void block_correct(struct sweep_state *t, const struct gptq_block *b)
 static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
 {
     struct gptq_scratch *s = t->s;
-    int64_t length = b->end - b->begin, reach = b->reach - b->begin, n = t->panel->pitch;
+    int64_t length = b->end - b->begin, reach = b->reach - b->begin;
     const float *here = t->t->both + b->begin * t->pitch + TILE_ROWS;
-    const float *r = t->panel->r + b->begin * n + b->begin - t->panel->begin;
     for (int64_t j = 0; j < reach; j++)
         memcpy(s->compensated + j * TILE_ROWS, here + j * t->pitch, TILE_ROWS * sizeof(float));
     if (t->p->asymmetry) block_correct(t, b);
@@ -99,7 +98,8 @@ static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
                 TILE_ROWS, reach, 1);
     memcpy(s->working, s->compensated, (size_t)(length * TILE_ROWS) * sizeof(float));
 
-    gemm_tn(t->carried + TILE_ROWS, t->pitch, r, n, here, t->pitch, length, TILE_ROWS, length, 1);
+    gemm_nn(t->carried + TILE_ROWS, t->pitch, t->r, length, here, t->pitch, length, TILE_ROWS,
+            length, 1);
     add_squares(t->t->weight, t->carried + TILE_ROWS, t->pitch, length);
 }
 
@@ -204,55 +204,60 @@ void gptq_band_begin(struct gptq_band *b, int64_t i, int64_t first, int64_t end)
                   0, p->cols, &c);
 }
 
-/* Columns [from, to) of the sweep, to be multiplied with columns [begin, end) of the factor, and
- * without W with [end, reach). */
+/* Numbers of the factor (reach, n), rows without gaps, that columns [from, from + n) of the sweep
+ * are multiplied with, W only in the first `length` rows. */
 struct span {
-    int64_t from, to, begin, end, reach;
+    const float *r;
+    int64_t from, n, length, reach;
 };
 
-/* y (reach - begin, pitch) = beta y + (E, W)_{from..to} R. */
-static void band_carry(const struct gptq_band *b, const struct gptq_panel *panel,
-                       const struct span *c, float *y, float beta)
+/* y (reach, pitch) = beta y + R (E, W)_{from..from + n}. */
+static void band_carry(const struct gptq_band *b, const struct span *s, float *y, float beta)
 {
-    int64_t width = c->end - c->begin, n = c->to - c->from;
-    const float *r = panel->r + c->from * panel->pitch + c->begin - panel->begin;
-    const float *both = b->both + c->from * b->pitch;
-    gemm_tn(y, b->pitch, r, panel->pitch, both, b->pitch, width, b->pitch, n, beta);
+    const float *both = b->both + s->from * b->pitch;
+    int64_t lda = max64(s->n, 1);
+    gemm_nn(y, b->pitch, s->r, lda, both, b->pitch, s->length, b->pitch, s->n, beta);
     for (int64_t k = b->first; k < b->end; k++)
-        gemm_tn(y + width * b->pitch + k * GPTQ_PITCH, b->pitch, r + width, panel->pitch,
-                both + k * GPTQ_PITCH, b->pitch, c->reach - c->end, TILE_ROWS, n, beta);
+        gemm_nn(y + s->length * b->pitch + k * GPTQ_PITCH, b->pitch, s->r + s->length * s->n, lda,
+                both + k * GPTQ_PITCH, b->pitch, s->reach - s->length, TILE_ROWS, s->n, beta);
 }
 
 /* carried = (E, W)_{<begin} R of a block, from what the columns before the panel contribute. */
 static void block_carry(const struct gptq_band *b, const struct gptq_scratch *s,
-                        const struct gptq_panel *panel, const struct gptq_block *k)
+                        const struct gptq_panel *panel, const struct gptq_block *k,
+                        const float *own)
 {
-    const struct span own = {panel->begin, k->begin, k->begin, k->end, k->reach};
-    memcpy(s->carried, s->ahead + (k->begin - panel->begin) * b->pitch,
-           (size_t)((k->reach - k->begin) * b->pitch) * sizeof(float));
-    if (k->begin > panel->begin) band_carry(b, panel, &own, s->carried, 1);
+    const struct span span = {own, panel->begin, k->begin - panel->begin, k->end - k->begin,
+                              k->reach - k->begin};
+    memcpy(s->carried, s->ahead + span.n * b->pitch,
+           (size_t)(span.reach * b->pitch) * sizeof(float));
+    if (span.n > 0) band_carry(b, &span, s->carried, 1);
 }
 
 void gptq_band_quantize(struct gptq_band *b, struct gptq_scratch *s, const struct gptq_panel *panel,
                         const float *inverse)
 {
     const struct gptq_prepared *p = b->p;
-    const struct span before = {0, panel->begin, panel->begin, panel->end, panel->reach};
-    band_carry(b, panel, &before, s->ahead, 0);
+    const struct span before = {panel->before, 0, panel->begin, panel->end - panel->begin,
+                                panel->reach - panel->begin};
+    const float *own = panel->own;
+    band_carry(b, &before, s->ahead, 0);
     for (int64_t i = panel->first; i < panel->last; i++) {
+        const struct gptq_block *block = &p->blocks[i];
         int64_t at = (i - panel->first) * p->widest * p->widest;
-        block_carry(b, s, panel, &p->blocks[i]);
+        block_carry(b, s, panel, block, own);
         for (int64_t k = b->first; k < b->end; k++) {
             struct sweep_state state = {.job = b->job,
                                         .p = p,
-                                        .panel = panel,
                                         .t = &b->tile[k],
                                         .s = s,
-                                        .inverse = inverse ? inverse + at : p->blocks[i].inverse,
-                                        .carried = s->carried + k * GPTQ_PITCH,
+                                        .inverse = inverse ? inverse + at : block->inverse,
                                         .pitch = b->pitch};
-            block_quantize(&state, &p->blocks[i]);
+            state.r = own + (block->reach - block->begin) * (block->begin - panel->begin);
+            state.carried = s->carried + k * GPTQ_PITCH;
+            block_quantize(&state, block);
         }
+        own += gptq_block_own(panel, block);
     }
 }
 

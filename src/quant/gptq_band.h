@@ -6,21 +6,13 @@
  * is added block by block. Small matrices have bands of one tile and panels of one block. All
  * shapes depend on the matrix and its block size alone (docs/decisions/0003). */
 #pragma once
-#include "quant/gptq.h"
+#include "quant/gptq_panel.h"
 #include "quant/grid.h"
 #include "quant/tile.h"
 
 /* Errors and weights of a column are side by side, so that one product with a panel of the factor
  * gives both the updates of the sweep and |W R|². */
 enum { GPTQ_PITCH = 2 * TILE_ROWS, GPTQ_BAND_MOST = 2 };
-
-/* Columns [begin, end) of the sweep, which are the blocks [first, last) of gptq_prepared. Groups of
- * theirs extend to `reach`. */
-struct gptq_panel {
-    int64_t first, last, begin, end, reach;
-    const float *r; // (reach, pitch) these columns of the factor, from its first row on
-    int64_t pitch;
-};
 
 /* State of a tile during the sweep. */
 struct gptq_tile {

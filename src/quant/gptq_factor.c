@@ -126,18 +126,19 @@ enum status gptq_factor(struct gptq_prepared *p, const struct quant_input *in,
     return OK;
 }
 
-/* Sets the columns of a block and how far its groups extend. */
-static void block_bounds(struct gptq_block *b, int64_t i, const struct gptq_prepared *p)
+struct gptq_block gptq_block_at(const struct gptq_prepared *p, int64_t i)
 {
+    struct gptq_block b = {0};
     int64_t size = min64(p->options.block_size, p->cols), group = p->options.group_size;
-    b->begin = i * size;
-    b->end = min64(b->begin + size, p->cols);
-    b->reach = b->end;
-    if (group < 0 || p->options.static_groups) return;
-    int64_t last = (b->end - 1) / group * group; /* the last group start before the end */
-    if (last >= b->begin && group < p->cols - last) b->reach = last + group;
-    if (last >= b->begin && group >= p->cols - last) b->reach = p->cols;
-    if (b->reach < b->end) b->reach = b->end;
+    b.begin = i * size;
+    b.end = min64(b.begin + size, p->cols);
+    b.reach = b.end;
+    if (group < 0 || p->options.static_groups) return b;
+    int64_t last = (b.end - 1) / group * group; /* the last group start before the end */
+    if (last >= b.begin && group < p->cols - last) b.reach = last + group;
+    if (last >= b.begin && group >= p->cols - last) b.reach = p->cols;
+    if (b.reach < b.end) b.reach = b.end;
+    return b;
 }
 
 /* Matrices of fewer columns are swept in single tiles and blocks. */
@@ -153,7 +154,7 @@ int64_t gptq_panel_blocks(int64_t block_size, int64_t cols)
     return cols >= MANY_COLUMNS ? max64(PANEL_COLUMNS / block_size, 1) : 1;
 }
 
-void gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks)
+static void shape_set(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks)
 {
     p->band_tiles = band_tiles;
     p->panel_blocks = panel_blocks;
@@ -164,6 +165,26 @@ void gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_block
     }
 }
 
+enum status gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks,
+                       struct err *e)
+{
+    enum status st = OK;
+    double *r = NULL;
+    if (p->factor) {
+        TRY(mem_alloc(&r, p->cols * p->cols, sizeof *r, "the Hessian's factor", e));
+        gptq_factor_unpack(p, r);
+        free(p->factor);
+        p->factor = NULL;
+    }
+    shape_set(p, band_tiles, panel_blocks);
+    if (!r) goto done;
+    TRY(mem_alloc(&p->factor, gptq_factor_floats(p), sizeof *p->factor, "the Hessian's factor", e));
+    gptq_factor_pack(p, r);
+done:
+    free(r);
+    return st;
+}
+
 enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
 {
     int64_t size = min64(p->options.block_size, p->cols);
@@ -171,13 +192,13 @@ enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
     PASS(mem_zero(&p->blocks, p->n_blocks, sizeof *p->blocks, "blocks of columns", e));
     for (int64_t i = 0; i < p->n_blocks; i++) {
         struct gptq_block *b = &p->blocks[i];
-        block_bounds(b, i, p);
+        *b = gptq_block_at(p, i);
         int64_t m = b->reach - b->begin;
         p->widest = max64(p->widest, m);
         if (inverses)
             PASS(mem_alloc(&b->inverse, m * m, sizeof *b->inverse, "the inverse of a block", e));
     }
-    gptq_shape(p, gptq_band_tiles(p->cols), gptq_panel_blocks(size, p->cols));
+    shape_set(p, gptq_band_tiles(p->cols), gptq_panel_blocks(size, p->cols));
     return OK;
 }
 

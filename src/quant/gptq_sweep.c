@@ -24,23 +24,6 @@ struct work {
     struct gptq_sums *sums;
 };
 
-/* Panel k without its numbers. */
-static struct gptq_panel panel_of(const struct gptq_prepared *p, int64_t k)
-{
-    struct gptq_panel panel = {.first = k * p->panel_blocks};
-    panel.last = min64(panel.first + p->panel_blocks, p->n_blocks);
-    panel.begin = p->blocks[panel.first].begin;
-    panel.end = p->blocks[panel.last - 1].end;
-    for (int64_t i = panel.first; i < panel.last; i++)
-        panel.reach = max64(panel.reach, p->blocks[i].reach);
-    return panel;
-}
-
-static int64_t panel_count(const struct gptq_prepared *p)
-{
-    return (p->n_blocks + p->panel_blocks - 1) / p->panel_blocks;
-}
-
 /* With the whole factor on this rank: each band is swept over all columns before the next. */
 static void sweep_bands(struct work *w)
 {
@@ -48,11 +31,13 @@ static void sweep_bands(struct work *w)
     for (int64_t i = w->first_band; i < w->bands_end; i++) {
         int thread = omp_get_thread_num();
         struct gptq_band *b = &w->bands[thread];
+        const float *next = w->p->factor;
         gptq_band_begin(b, i, w->first, w->end);
-        for (int64_t k = 0; k < panel_count(w->p); k++) {
-            struct gptq_panel panel = panel_of(w->p, k);
-            panel.r = w->p->factor + panel.begin;
-            panel.pitch = w->p->cols;
+        for (int64_t k = 0; k < gptq_panel_count(w->p); k++) {
+            struct gptq_panel panel = gptq_panel_of(w->p, k);
+            panel.before = next;
+            panel.own = next + gptq_panel_before(&panel);
+            next = panel.own + gptq_panel_own(w->p, &panel);
             gptq_band_quantize(b, &w->scratch[thread], &panel, NULL);
         }
         gptq_band_end(b, w->sums);
@@ -61,7 +46,8 @@ static void sweep_bands(struct work *w)
 
 /* A received panel of a distributed factor. */
 struct arrival {
-    float *r;       // (reach, reach - begin)
+    float *before; /* as in gptq_panel */
+    float *own;
     double *corner; // (reach - begin, reach - begin) the panel's last rows
     double *upside; // (widest, widest) the inverse of a block of them
     float *inverse; // (blocks of the panel, widest, widest)
@@ -69,7 +55,8 @@ struct arrival {
 
 static void arrival_free(struct arrival *a)
 {
-    free(a->r);
+    free(a->before);
+    free(a->own);
     free(a->corner);
     free(a->upside);
     free(a->inverse);
@@ -78,7 +65,8 @@ static void arrival_free(struct arrival *a)
 static enum status arrival_make(const struct gptq_prepared *p, struct arrival *a, struct err *e)
 {
     int64_t m = p->widest * p->widest, width = p->widest_panel;
-    PASS(mem_alloc(&a->r, p->cols * width, sizeof *a->r, "a panel of the factor", e));
+    PASS(mem_alloc(&a->before, p->cols * width, sizeof *a->before, "a panel of the factor", e));
+    PASS(mem_alloc(&a->own, gptq_panel_own_most(p), sizeof *a->own, "a panel of the factor", e));
     PASS(mem_alloc(&a->corner, width * width, sizeof *a->corner, "a block of the factor", e));
     PASS(mem_alloc(&a->upside, m, sizeof *a->upside, "the inverse of a block", e));
     return mem_alloc(&a->inverse, p->panel_blocks * m, sizeof *a->inverse, "inverses of blocks", e);
@@ -89,15 +77,13 @@ static enum status arrival_take(const struct gptq_prepared *p, const struct gptq
                                 struct dist_panel *transfer, struct arrival *a, struct err *e)
 {
     int64_t width = panel->reach - panel->begin;
-    PASS(dist_panel_finish(p->dist, transfer, a->r, a->corner, e));
+    PASS(dist_panel_finish(p->dist, transfer, a->before, a->corner, e));
     if (isnan(p->damping)) { /* no damping sufficed: R = I */
-        memset(a->r, 0, (size_t)(panel->reach * width) * sizeof *a->r);
+        memset(a->before, 0, (size_t)gptq_panel_before(panel) * sizeof *a->before);
         memset(a->corner, 0, (size_t)(width * width) * sizeof *a->corner);
-        for (int64_t i = 0; i < width; i++) {
-            a->r[(panel->begin + i) * width + i] = 1;
-            a->corner[i * width + i] = 1;
-        }
+        for (int64_t i = 0; i < width; i++) a->corner[i * width + i] = 1;
     }
+    gptq_panel_pack(p, panel, a->own, a->corner, width);
     for (int64_t i = panel->first; i < panel->last; i++) {
         const struct gptq_block *b = &p->blocks[i];
         int64_t m = b->reach - b->begin;
@@ -112,8 +98,8 @@ static enum status arrival_take(const struct gptq_prepared *p, const struct gptq
 static enum status panel_start(const struct gptq_prepared *p, int64_t k,
                                struct dist_panel *transfer, struct err *e)
 {
-    if (k >= panel_count(p)) return OK;
-    struct gptq_panel panel = panel_of(p, k);
+    if (k >= gptq_panel_count(p)) return OK;
+    struct gptq_panel panel = gptq_panel_of(p, k);
     return dist_panel_start(p->dist, panel.begin, panel.reach, transfer, e);
 }
 
@@ -130,10 +116,10 @@ static enum status sweep_panels(struct work *w, struct err *e)
     for (int64_t i = w->first_band; i < w->bands_end; i++)
         gptq_band_begin(&w->bands[i - w->first_band], i, w->first, w->end);
     TRY(panel_start(p, 0, &transfer[0], e));
-    for (int64_t k = 0; k < panel_count(p); k++) {
-        struct gptq_panel panel = panel_of(p, k);
-        panel.r = a.r;
-        panel.pitch = panel.reach - panel.begin;
+    for (int64_t k = 0; k < gptq_panel_count(p); k++) {
+        struct gptq_panel panel = gptq_panel_of(p, k);
+        panel.before = a.before;
+        panel.own = a.own;
         TRY(panel_start(p, k + 1, &transfer[(k + 1) & 1], e));
         TRY(team_agree(w->job->team, arrival_take(p, &panel, &transfer[k & 1], &a, e), e));
         dist_panel_free(&transfer[k & 1]);

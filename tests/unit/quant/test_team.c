@@ -50,7 +50,7 @@ static struct outcome run(const struct layer *l, const struct quant_method *m, i
     for (int64_t i = 0; i < l->rows * l->cols; i++) out.q[i] = UNTOUCHED;
     out.st = layer_prepare(l, m, bits, o, in, &prepared, &out.err);
     if (m->share) out.st = m->share(in, prepared, out.st, &out.err);
-    if (out.st == OK && wide) gptq_shape(prepared, 2, 4);
+    if (out.st == OK && wide) out.st = gptq_shape(prepared, 2, 4, &out.err);
     struct quant_job job = {.team = &team,
                             .bits = bits,
                             .options = o,

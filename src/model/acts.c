@@ -1,5 +1,6 @@
 /* Activations and scratch memory of the stages (struct acts). */
 #include "model/model_internal.h"
+#include "tensor/bf16.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>
@@ -50,6 +51,11 @@ void model_acts_free(struct acts *a)
     free(a->sine);
     free(a->scores);
     memset(a, 0, sizeof *a);
+}
+
+void acts_split(struct acts *a, int64_t at, int64_t n)
+{
+    bf16_split(a->terms + at, a->tokens * a->in_width, products_terms(a->products), a->in + at, n);
 }
 
 void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens)

@@ -165,7 +165,7 @@ static void set_runs(struct head *h, const struct tile *t)
 }
 
 static void attend_tile(const struct model *m, int64_t layer, struct acts *a, const struct tile *t,
-                        int64_t head)
+                        int64_t head, bool split)
 {
     const struct spec *s = &m->spec;
     int64_t q, k, v, width = qkv_width(s), ld = s->shape.heads * s->shape.head_dim;
@@ -189,12 +189,15 @@ static void attend_tile(const struct model *m, int64_t layer, struct acts *a, co
         x.row = t->row - t->first + i;
         x.n = min64(t->n - i, QUERY_TILE);
         attend(&h, &x);
+        for (int64_t r = t->row + i; split && r < t->row + i + x.n; r++)
+            acts_split(a, r * ld + head * h.D, h.D);
     }
 }
 
-void attention_forward(const struct model *m, int64_t layer, struct acts *a)
+void attention_forward(const struct model *m, int64_t layer, struct acts *a, bool split)
 {
     int64_t heads = m->spec.shape.heads, items = a->n_tiles * heads;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
-    for (int64_t i = 0; i < items; i++) attend_tile(m, layer, a, &a->tiles[i / heads], i % heads);
+    for (int64_t i = 0; i < items; i++)
+        attend_tile(m, layer, a, &a->tiles[i / heads], i % heads, split);
 }

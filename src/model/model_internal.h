@@ -48,8 +48,8 @@ void norm_rows(const struct model *m, const float *w, const float *b, const floa
                float *y);
 
 /* The input of STAGE_O: a->in = attention over the prepared q, k, v in a->inner, all heads side by
- * side. Parallel. */
-void attention_forward(const struct model *m, int64_t layer, struct acts *a);
+ * side; with `split` its terms too (acts_split). Parallel. */
+void attention_forward(const struct model *m, int64_t layer, struct acts *a, bool split);
 /* Clips, norms (q/k norm) and rotates (RoPE) one tile of q, k, v in a->inner, in place. */
 void attention_prepare(const struct model *m, const struct block *b, const struct tile *t,
                        struct acts *a);
@@ -63,6 +63,10 @@ int64_t linear_piece(int64_t rows);
 void acts_widths(const struct spec *s, int64_t *in, int64_t *inner);
 /* Floats that the tensors of a block take in its storage, each padded to whole cache lines. */
 int64_t block_floats(const struct slot *slots, int n);
+/* a->terms = the n numbers of a->in from `at` on as bf16 terms, as many as products in a->products
+ * want.
+ */
+void acts_split(struct acts *a, int64_t at, int64_t n);
 /* Cuts the sequences [s0, s1) into a->tiles of at most `tokens` tokens of one sequence, for work on
  * each token by itself; acts_cut_segments: of one segment, whose positions they have. */
 void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens);

@@ -1,7 +1,6 @@
 /* The forward pass of a block, stage by stage. */
 #include "linalg/linalg.h"
 #include "model/model_internal.h"
-#include "tensor/bf16.h"
 #include "tensor/kern_bf16.h"
 #include "tensor/row.h"
 #include "util/num.h"
@@ -60,27 +59,49 @@ static void activate(const struct model *m, const struct block *b, const float *
     }
 }
 
+/* Tokens whose input of a stage is written, and split into terms while it is in the cache. */
+enum { STRIP = 16 };
+
+/* The stage's input of tokens [row, row + n) of the range; x: the residual stream of the range. */
+static void enter_rows(const struct model *m, const struct block *b, int stage, int64_t row,
+                       int64_t n, const float *x, struct acts *a)
+{
+    const int64_t C = m->spec.shape.hidden, up = stage_rows(b, STAGE_UP);
+    float *in = a->in + row * stage_cols(b, stage);
+    if (stage == STAGE_QKV) enter(m, b, EXTRA_ATTN_NORM, x + row * C, n, in);
+    if (stage == STAGE_UP) enter(m, b, EXTRA_MLP_NORM, x + row * C, n, in);
+    if (stage == STAGE_DOWN) activate(m, b, a->inner + row * up, n, in);
+}
+
+/* split: into bf16 terms too. */
+static void make_input(const struct model *m, const struct block *b, int stage,
+                       const struct sequences *s, int64_t s0, int64_t s1, const float *x,
+                       struct acts *a, bool split)
+{
+    const int64_t cols = stage_cols(b, stage);
+    if (stage == STAGE_O) {
+        acts_cut_segments(a, s, s0, s1, TOKEN_TILE);
+        attention_forward(m, b->layer, a, split);
+        return;
+    }
+    acts_cut(a, s, s0, s1, TOKEN_TILE);
+    x += s->offset[s0] * m->spec.shape.hidden;
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < a->n_tiles; i++) {
+        const int64_t end = a->tiles[i].row + a->tiles[i].n;
+        for (int64_t row = a->tiles[i].row; row < end; row += STRIP) {
+            const int64_t n = min64(end - row, STRIP);
+            enter_rows(m, b, stage, row, n, x, a);
+            if (split) acts_split(a, row * cols, n * cols);
+        }
+    }
+}
+
 void model_stage_input(const struct model *m, const struct block *b, int stage,
                        const struct sequences *s, int64_t s0, int64_t s1, const float *x,
                        struct acts *a)
 {
-    const struct spec *spec = &m->spec;
-    int64_t C = spec->shape.hidden, cols = stage_cols(b, stage), up = stage_rows(b, STAGE_UP);
-    if (stage == STAGE_O) {
-        acts_cut_segments(a, s, s0, s1, TOKEN_TILE);
-        attention_forward(m, b->layer, a);
-        return;
-    }
-    acts_cut(a, s, s0, s1, TOKEN_TILE);
-    x += s->offset[s0] * C;
-#pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int64_t i = 0; i < a->n_tiles; i++) {
-        int64_t row = a->tiles[i].row, n = a->tiles[i].n;
-        float *in = a->in + row * cols;
-        if (stage == STAGE_QKV) enter(m, b, EXTRA_ATTN_NORM, x + row * C, n, in);
-        if (stage == STAGE_UP) enter(m, b, EXTRA_MLP_NORM, x + row * C, n, in);
-        if (stage == STAGE_DOWN) activate(m, b, a->inner + row * up, n, in);
-    }
+    make_input(m, b, stage, s, s0, s1, x, a, false);
 }
 
 /* Rows per GEMM of a weight matrix: equal parts of about GEMM_ROWS, a multiple of 16, because
@@ -122,14 +143,6 @@ static int64_t stage_pieces(const struct block *b, int stage)
     int64_t n = 0;
     while (stage_piece(b, stage, n, &p)) n++;
     return n;
-}
-
-/* The stage's input of a tile of tokens as bf16 terms, if a linear of the stage wants them. */
-static void split_input(const struct tile *t, int64_t cols, struct acts *a)
-{
-    const int64_t at = t->row * cols;
-    bf16_split(a->terms + at, a->tokens * a->in_width, products_terms(a->products), a->in + at,
-               t->n * cols);
 }
 
 static void run_piece(const struct model *m, const struct piece *p, const struct tile *t,
@@ -192,7 +205,18 @@ static void leave(const struct model *m, const struct block *b, int stage, const
     add(m, x, y, n * C);
 }
 
-void model_stage_output(const struct model *m, const struct block *b, int stage,
+/* Splits an input that did not come from make_input. */
+static void split_input(int64_t cols, const struct sequences *s, int64_t s0, int64_t s1,
+                        struct acts *a)
+{
+    acts_cut(a, s, s0, s1, TOKEN_TILE);
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < a->n_tiles; i++)
+        acts_split(a, a->tiles[i].row * cols, a->tiles[i].n * cols);
+}
+
+/* The stage's output from a->in, whose terms are there already. */
+static void make_output(const struct model *m, const struct block *b, int stage,
                         const struct sequences *s, int64_t s0, int64_t s1, float *x, struct acts *a)
 {
     const struct spec *spec = &m->spec;
@@ -202,10 +226,6 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
         acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
     x += s->offset[s0] * spec->shape.hidden;
     apply_linears(b, stage, s, s0, s1, a->in, out);
-    acts_cut(a, s, s0, s1, TOKEN_TILE);
-#pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int64_t i = 0; i < (a->products == PRODUCTS_F32 ? 0 : a->n_tiles); i++)
-        split_input(&a->tiles[i], stage_cols(b, stage), a);
     acts_cut(a, s, s0, s1, GEMM_TOKENS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles * pieces; i++) {
@@ -221,6 +241,13 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
     }
 }
 
+void model_stage_output(const struct model *m, const struct block *b, int stage,
+                        const struct sequences *s, int64_t s0, int64_t s1, float *x, struct acts *a)
+{
+    if (a->products != PRODUCTS_F32) split_input(stage_cols(b, stage), s, s0, s1, a);
+    make_output(m, b, stage, s, s0, s1, x, a);
+}
+
 void model_block_forward(const struct model *m, const struct block *b, const struct sequences *s,
                          float *x, struct acts *a)
 {
@@ -232,8 +259,8 @@ void model_block_forward(const struct model *m, const struct block *b, const str
             if (tokens > a->tokens || tokens > enough) break;
         }
         for (int stage = 0; stage < STAGE_N; stage++) {
-            model_stage_input(m, b, stage, s, s0, s1, x, a);
-            model_stage_output(m, b, stage, s, s0, s1, x, a);
+            make_input(m, b, stage, s, s0, s1, x, a, a->products != PRODUCTS_F32);
+            make_output(m, b, stage, s, s0, s1, x, a);
         }
     }
 }

@@ -164,6 +164,14 @@ enum status states_put(struct states *s, int64_t row, int64_t n, const float *x,
     return OK;
 }
 
+void states_expect(const struct states *s, int64_t row, int64_t n)
+{
+    if (!s || s->fd < 0) return;
+    const off_t size = (off_t)(s->width * (int64_t)dtype_size(s->type));
+    /* A hint: what it cannot do, states_take does, and reports its errors. */
+    (void)posix_fadvise(s->fd, row * size, n * size, POSIX_FADV_WILLNEED);
+}
+
 static int64_t states_bytes(const struct states *s)
 {
     return s->tokens * s->width * (int64_t)dtype_size(s->type);

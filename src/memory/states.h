@@ -34,6 +34,10 @@ MUST_USE enum status states_copy(struct states *s, int64_t row, int64_t n, float
 MUST_USE enum status states_put(struct states *s, int64_t row, int64_t n, const float *x,
                                 struct err *e);
 
+/* Announces that the rows will be taken soon: those that are on scratch are read into the page
+ * cache while the caller computes. Does nothing else; s NULL: nothing. */
+void states_expect(const struct states *s, int64_t row, int64_t n);
+
 /* Moves all rows, in the type in which they are stored, into a saved state or out of one (saved.h).
  * s NULL: there are none. */
 void states_move(struct states *s, struct saved_move *m);

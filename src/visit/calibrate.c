@@ -25,6 +25,24 @@ static void stage_output(struct workspace *w, const struct range *r, const struc
     model_stage_output(w->model, b, stage, &r->view, 0, r->view.n, x, &w->acts);
 }
 
+/* Called when range i of a pass over s's states has been taken: announces what is taken next, range
+ * i + 1, or after the pass its first range if another pass follows, else what follows the pass. */
+static void expect_next(const struct workspace *w, const struct stream *s,
+                        const struct states *states, int64_t i, bool again)
+{
+    const struct ranges *ranges = states == s->evaluation ? &w->evaluation : &w->calibration;
+    /* A variant's calibration states go first, full precision's evaluation states. */
+    const struct states *second = s == w->full ? s->calibration : s->evaluation;
+    if (i + 1 < ranges->n)
+        ranges_expect(ranges, i + 1, states);
+    else if (again)
+        ranges_expect(ranges, 0, states);
+    else if (second && states != second)
+        ranges_expect(s == w->full ? &w->calibration : &w->evaluation, 0, second);
+    else if (w->next)
+        ranges_expect(w->next_ranges, 0, w->next);
+}
+
 /* Computes the stage's input from x, the input of the half of the block (attention or MLP) that has
  * the stage. */
 static void make_input(struct workspace *w, const struct range *r, const struct block *b, int stage,
@@ -186,16 +204,18 @@ static enum status advance_range(struct workspace *w, struct stream *s, const st
     float *x;
     if (!attention_ends(w, range, stage)) return OK;
     PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
+    expect_next(w, s, s->calibration, range, true);
     end_half(w, range, b, STAGE_O, x);
     return states_put(s->calibration, r->row, r->tokens, x, e);
 }
 
 /* w->full_input = the input of the stage in full precision. */
-static enum status make_full_input(struct workspace *w, const struct range *r, int stage,
-                                   struct err *e)
+static enum status make_full_input(struct workspace *w, int64_t range, int stage, struct err *e)
 {
+    const struct range *r = range_at(w, range);
     size_t numbers = (size_t)(r->tokens * w->sizes.cols[stage]);
     PASS(states_copy(w->full->calibration, r->row, r->tokens, w->x, e));
+    ranges_expect(&w->calibration, (range + 1) % w->calibration.n, w->full->calibration);
     for (int k = 0; k <= stage; k++) {
         stage_input(w, r, w->original, k, w->x);
         if (k < stage) stage_output(w, r, w->original, k, w->x);
@@ -221,11 +241,12 @@ static enum status range_input(struct workspace *w, struct stream *s, const stru
     bool outlives = stage == STAGE_O || stage == STAGE_DOWN;
     float *x;
     *before = (struct own_buffers){w->acts.in, w->acts.branch};
-    if (s->needs.pairs) PASS(make_full_input(w, r, stage, e));
+    if (s->needs.pairs) PASS(make_full_input(w, range, stage, e));
     *before = buffers_enter(w, outlives ? range : w->calibration.n);
     /* Stored states may have been rounded: read them back, so that the MLP sees the same values
      * later. */
     PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
+    expect_next(w, s, s->calibration, range, true);
     make_input(w, r, b, stage, x);
     if (s->needs.pairs) subtract_input(w, r, stage);
     return OK;
@@ -284,6 +305,7 @@ enum status calibrate_end(struct workspace *w, struct stream *s, const struct bl
         const struct range *r = range_at(w, i);
         float *x;
         PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
+        expect_next(w, s, s->calibration, i, false);
         end_half(w, i, b, STAGE_DOWN, x);
         PASS(states_put(s->calibration, r->row, r->tokens, x, e));
     }
@@ -317,6 +339,7 @@ static enum status bound_block(struct workspace *w, struct stream *s, const stru
     for (int64_t i = 0; st == OK && i < w->calibration.n; i++) {
         const struct range *r = range_at(w, i);
         st = states_copy(s->calibration, r->row, r->tokens, w->x, e);
+        expect_next(w, s, s->calibration, i, true);
         for (int stage = 0; st == OK && stage < STAGE_N; stage++) {
             stage_input(w, r, b, stage, w->x);
             raise_most(w, r, stage, false);
@@ -342,6 +365,7 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
             st = states_take(s->calibration, r->row, r->tokens, w->x, &x, e);
         else if (r)
             st = states_copy(s->calibration, r->row, r->tokens, w->x, e);
+        if (r) expect_next(w, s, s->calibration, i, !advance);
         st = range_stages(w, s, b, r, x, st, e);
         if (r && advance && st == OK) st = states_put(s->calibration, r->row, r->tokens, x, e);
     }
@@ -360,6 +384,7 @@ enum status forward_block(struct workspace *w, struct stream *s, const struct bl
         const struct range *r = &ranges->range[i];
         float *x;
         PASS(states_take(states, r->row, r->tokens, w->x, &x, e));
+        expect_next(w, s, states, i, false);
         w->acts.products = states == s->evaluation ? model_products(w->model) : calibration;
         model_block_forward(w->model, b, &r->view, x, &w->acts);
         w->acts.products = calibration;

@@ -43,6 +43,11 @@ done:
     return st;
 }
 
+void ranges_expect(const struct ranges *r, int64_t i, const struct states *s)
+{
+    if (i < r->n) states_expect(s, r->range[i].row, r->range[i].tokens);
+}
+
 void ranges_free(struct ranges *r)
 {
     free(r->range);

@@ -65,9 +65,10 @@ static enum status range_spans(const struct run *r, const struct range *at, stru
     return OK;
 }
 
-static enum status score_range(const struct run *r, struct score_batch *b, const struct range *at,
-                               struct err *e)
+static enum status score_range(const struct run *r, struct score_batch *b,
+                               const struct ranges *ranges, int64_t k, struct err *e)
 {
+    const struct range *at = &ranges->range[k];
     enum status st = OK;
     struct span *spans = NULL;
     int64_t n, size = at->tokens * model_shape(r->model)->hidden;
@@ -79,6 +80,7 @@ static enum status score_range(const struct run *r, struct score_batch *b, const
         b->x[i] = x;
         b->part[i] = scores_part(&b->stream[i]->scores, unit[0], unit[at->view.n]);
     }
+    for (int64_t i = 0; i < b->n; i++) ranges_expect(ranges, k + 1, b->stream[i]->evaluation);
     TRY(head_score(r->model, spans, n, b->x, b->n, b->part, e));
 done:
     free(spans);
@@ -93,7 +95,7 @@ static enum status score_own(struct run *r, struct score_batch *b, struct ranges
     int64_t tokens = states_in_place(r->full.evaluation) ? INT64_MAX : r->plan.range_tokens;
     PASS(ranges_cut(r->local.evaluation, tokens, ranges, e));
     PASS(batch_init(b, r, streams, n, ranges->tokens, e));
-    for (int64_t i = 0; i < ranges->n; i++) PASS(score_range(r, b, &ranges->range[i], e));
+    for (int64_t i = 0; i < ranges->n; i++) PASS(score_range(r, b, ranges, i, e));
     return OK;
 }
 

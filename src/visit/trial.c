@@ -40,12 +40,16 @@ static void run_module(struct trial *t, const struct range *r, const struct bloc
 
 /* Sets the stage's input in (tokens, cols) of a range and the original module's output
  * (tokens, C). */
-static enum status run_original(struct trial *t, const struct range *r, int stage, float *in,
-                                float *out, struct err *e)
+static enum status run_original(struct trial *t, int64_t range, int stage, float *in, float *out,
+                                struct err *e)
 {
     struct workspace *w = t->w;
+    const struct range *r = &w->calibration.range[range];
     const float *made;
     PASS(states_copy(t->states, r->row, r->tokens, w->x, e));
+    /* After the last one the next trial takes those that are not retained. */
+    const int64_t next = range + 1 < w->calibration.n ? range + 1 : w->retained_ranges;
+    ranges_expect(&w->calibration, next, t->states);
     for (int k = 0; k <= stage; k++) {
         model_stage_input(w->model, t->original, k, &r->view, 0, r->view.n, w->x, &w->acts);
         if (k == stage) break;
@@ -68,7 +72,7 @@ static enum status compare_range(struct trial *t, int64_t range, int stage, stru
     float *in = kept ? w->retained + r->row * w->sizes.in_width : t->in;
     float *original = kept ? w->retained_branch + r->row * C : t->out;
     const float *out;
-    if (!kept || t->retained != stage) PASS(run_original(t, r, stage, in, original, e));
+    if (!kept || t->retained != stage) PASS(run_original(t, range, stage, in, original, e));
     memcpy(w->acts.in, in, (size_t)(r->tokens * w->sizes.cols[stage]) * sizeof(float));
     run_module(t, r, &t->changed, stage, &out);
     for (int64_t i = 0; i < r->view.n; i++) {

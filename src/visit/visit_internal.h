@@ -33,6 +33,8 @@ struct ranges {
 MUST_USE enum status ranges_cut(const struct sequences *s, int64_t tokens, struct ranges *out,
                                 struct err *e);
 void ranges_free(struct ranges *r);
+/* Announces range i of the states, if there is one (states_expect). */
+void ranges_expect(const struct ranges *r, int64_t i, const struct states *s);
 
 /* --- walk.c: streams: hidden states of one variant (or full precision) between blocks --- */
 struct layer_report {
@@ -90,6 +92,8 @@ struct workspace {
     float *channel_max[STAGE_N];        // (cols) reproducible: largest input of each channel
     double *bound[STAGE_N];    // (cols) reproducible: bounds of the channels (gram_bound_make)
     const struct stream *full; /* full-precision stream: has the block's input */
+    const struct states *next; /* what is taken first after the stream in hand; NULL: nothing */
+    const struct ranges *next_ranges;
     const struct sequences *calibration_all; /* of the whole group; NULL: none */
     int64_t calibration_first;               /* index of this rank's first sequence among them */
     int64_t longest;                         /* tokens of the longest sequence */

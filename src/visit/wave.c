@@ -108,16 +108,39 @@ double wave_share_of_full(const struct wave *v)
     return (v->full ? r->full.share : 0) + r->share_statistics / (double)r->waves;
 }
 
+/* What a block takes first of a stream; NULL: nothing. */
+static struct states *first_states(const struct wave *v, const struct stream *s)
+{
+    if (s == &v->run->full) return v->full ? s->evaluation : s->calibration;
+    return s->calibration ? s->calibration : s->evaluation;
+}
+
+/* Sets what is taken first after stream i of the wave, or after full precision (-1). After the last
+ * stream the next block begins. */
+static void set_next(const struct wave *v, struct workspace *w, int64_t i)
+{
+    w->next = NULL;
+    for (int64_t k = 1; k <= v->n + 1 && !w->next; k++) {
+        const int64_t at = (i + 1 + k) % (v->n + 1) - 1;
+        const struct stream *s = at < 0 ? &v->run->full : v->streams[at];
+        if (s->st != OK) continue;
+        w->next = first_states(v, s);
+        w->next_ranges = w->next == s->evaluation ? &w->evaluation : &w->calibration;
+    }
+}
+
 /* All streams of the wave through one block. */
 static enum status pass_block(const struct wave *v, struct workspace *w, const struct block *b,
                               struct err *e)
 {
     struct run *r = v->run;
     const double layers = (double)v->layers;
+    set_next(v, w, -1);
     PASS(pass_full(r, w, b, v->full, e));
     pace_step(r->pace, wave_share_of_full(v) / layers);
     for (int64_t i = 0; i < v->n; i++) {
         struct stream *s = v->streams[i];
+        set_next(v, w, i);
         PASS(pass_stream(w, s, b, e));
         if (s->st == OK)
             pace_step(r->pace, s->share / layers);

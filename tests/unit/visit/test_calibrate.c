@@ -2,8 +2,10 @@
  * pass, bit for bit, whatever ranges the sequences are cut into and however many of them are
  * retained; so are comparisons of outputs with trial weights. */
 #include "linalg/linalg.h"
+#include "scratch.h"
 #include "util/mem.h"
 #include "visit/visit_internal.h"
+#include <fcntl.h>
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <cmocka.h>
 
@@ -103,6 +107,8 @@ static void bench_close(struct bench *b)
     group_close(&b->group);
 }
 
+static const char *states_folder; /* NULL: in memory */
+
 /* A stream before the block, and a workspace for it. */
 static void start_method(struct bench *b, const struct quant_method *method, bool sequential,
                          int64_t range, int64_t kept, struct stream *s, struct workspace *w)
@@ -113,7 +119,7 @@ static void start_method(struct bench *b, const struct quant_method *method, boo
     options_default(&quant_table, &o);
     o.true_sequential = sequential;
     b->run.plan = (struct memory_plan){
-        .range_tokens = range, .retained_tokens = kept, .place = {NULL, DTYPE_F32}};
+        .range_tokens = range, .retained_tokens = kept, .place = {states_folder, DTYPE_F32}};
     *s = (struct stream){.method = method};
     s->needs = quant_needs_of(s->method, &o);
     OK_OR_FAIL(states_open(&b->run.plan.place, all->offset[all->n], b->sizes.shape.hidden, "states",
@@ -294,13 +300,111 @@ static void reproducible_sums(void **state)
     bench_close(&b);
 }
 
+/* --- states on scratch --- */
+
+/* Replace the C library's functions: note what is announced of files without a name, and whether
+ * that is what is read next and comes before what is computed from the read before. */
+static struct {
+    int fd, reads, surprises, late;
+    off_t at, bytes;
+    bool announced;
+} noted;
+
+static bool is_scratch(int fd)
+{
+    struct stat s;
+    return fstat(fd, &s) == 0 && s.st_nlink == 0;
+}
+
+int posix_fadvise(int fd, off_t at, off_t bytes, int advice)
+{
+    if (!is_scratch(fd) || advice != POSIX_FADV_WILLNEED) return 0;
+    noted.fd = fd;
+    noted.at = at;
+    noted.bytes = bytes;
+    noted.announced = true;
+    return 0;
+}
+
+ssize_t pread(int fd, void *to, size_t bytes, off_t at)
+{
+    if (is_scratch(fd)) {
+        noted.reads++;
+        noted.surprises +=
+            !noted.announced || noted.fd != fd || noted.at != at || noted.bytes != (off_t)bytes;
+        noted.announced = false;
+    }
+    return syscall(SYS_pread64, fd, to, bytes, at);
+}
+
+ssize_t pwrite(int fd, const void *from, size_t bytes, off_t at)
+{
+    if (is_scratch(fd)) noted.late += !noted.announced;
+    return syscall(SYS_pwrite64, fd, from, bytes, at);
+}
+
+static struct states *scratch_states(struct bench *b)
+{
+    const struct sequences *all = b->run.inputs.evaluation;
+    struct states *s = NULL;
+    OK_OR_FAIL(states_open(&b->run.plan.place, all->offset[all->n], b->sizes.shape.hidden, "states",
+                           &s, e));
+    OK_OR_FAIL(states_put(s, 0, all->offset[all->n], b->before, e));
+    return s;
+}
+
+/* Each range of a variant's states is announced while the one before is computed: within a pass,
+ * between two passes, from calibration to evaluation, and on to the next stream. */
+static void announced_before(bool sequential, bool reproducible)
+{
+    struct bench b;
+    struct stream s;
+    struct workspace w;
+    float *buffer, *x;
+    states_folder = scratch_dir();
+    bench_open(&b, "llama");
+    b.visit.run.reproducible = reproducible;
+    start(&b, sequential, ONE_EACH, 0, &s, &w);
+    s.evaluation = scratch_states(&b);
+    struct states *next = scratch_states(&b);
+    w.next = next;
+    w.next_ranges = &w.calibration;
+    memset(&noted, 0, sizeof noted);
+    for (int stage = 0; sequential && stage < STAGE_N; stage++)
+        OK_OR_FAIL(calibrate_stage(&w, &s, &b.block, stage, e));
+    if (sequential) {
+        OK_OR_FAIL(calibrate_end(&w, &s, &b.block, e));
+    } else {
+        OK_OR_FAIL(calibrate_block(&w, &s, &b.block, false, e));
+        OK_OR_FAIL(forward_block(&w, &s, &b.block, s.calibration, &w.calibration, e));
+    }
+    OK_OR_FAIL(forward_block(&w, &s, &b.block, s.evaluation, &w.evaluation, e));
+    buffer = zeros(floats(&b), sizeof *buffer);
+    OK_OR_FAIL(states_take(next, 0, w.calibration.range[0].tokens, buffer, &x, e));
+    assert_true(noted.reads >= (sequential ? 15 : 7));
+    assert_int_equal(noted.surprises, 1); /* the first */
+    assert_int_equal(noted.late, 0);
+    has_states(&b, &s, b.after);
+    free(buffer);
+    states_close(next);
+    workspace_free(&w);
+    stream_free(&s);
+    bench_close(&b);
+    states_folder = NULL;
+}
+
+static void each_range_is_announced(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) announced_before(i & 1, i & 2);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stage_by_stage),
-        cmocka_unit_test(all_stages_in_one_pass),
-        cmocka_unit_test(compared_outputs),
-        cmocka_unit_test(reproducible_sums),
+        cmocka_unit_test(stage_by_stage),          cmocka_unit_test(all_stages_in_one_pass),
+        cmocka_unit_test(compared_outputs),        cmocka_unit_test(reproducible_sums),
+        cmocka_unit_test(each_range_is_announced),
     };
     MPI_Init(&argc, &argv);
     linalg_setup();

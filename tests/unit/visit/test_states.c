@@ -14,13 +14,17 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Replaces the C library's function: network file systems cannot reserve space. */
 static bool can_reserve = true;
+static int reserved_fd; /* of the last file */
 int fallocate(int fd, int mode, off_t offset, off_t n)
 {
+    reserved_fd = fd;
     if (can_reserve) return (int)syscall(SYS_fallocate, fd, mode, offset, n);
     errno = EOPNOTSUPP;
     return -1;
@@ -100,6 +104,52 @@ static void same_wherever_they_lie(void **state)
     free(buffer);
     free(a);
     free(b);
+}
+
+/* Pages of the rows that are in the page cache, and those that they have. */
+static int64_t pages_cached(int64_t row, int64_t n, size_t size, int64_t *all)
+{
+    enum { MOST = 1024 };
+    unsigned char in[MOST];
+    const int64_t page = sysconf(_SC_PAGESIZE), width = WIDTH * (int64_t)size;
+    const int64_t first = (row * width + page - 1) / page * page;
+    const int64_t bytes = (row + n) * width / page * page - first;
+    int64_t cached = 0;
+    *all = bytes / page;
+    assert_in_range(*all, 1, MOST);
+    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, reserved_fd, first);
+    assert_true(p != MAP_FAILED);
+    assert_int_equal(mincore(p, (size_t)bytes, in), 0);
+    for (int64_t i = 0; i < *all; i++) cached += in[i] & 1;
+    munmap(p, (size_t)bytes);
+    return cached;
+}
+
+/* Rows that are announced come into the page cache without being taken, and only those. */
+static void rows_that_are_expected(void **state)
+{
+    (void)state;
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16};
+    float *buffer = malloc(sizeof *buffer * TOKENS * WIDTH);
+    int64_t all;
+    bool dropped = false;
+    states_expect(NULL, 0, TOKENS);
+    for (int t = 0; t < 2; t++) {
+        struct states *s = open_states(scratch_dir(), types[t]);
+        const size_t size = dtype_size(types[t]);
+        work_on(s, buffer);
+        assert_int_equal(fsync(reserved_fd), 0);
+        assert_int_equal(posix_fadvise(reserved_fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+        dropped = pages_cached(0, TOKENS, size, &all) == 0;
+        states_expect(s, 260, 130);
+        for (int i = 0; i < 1000 && pages_cached(260, 130, size, &all) < all; i++)
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        assert_int_equal(pages_cached(260, 130, size, &all), all);
+        if (dropped) assert_int_equal(pages_cached(780, 130, size, &all), 0);
+        states_close(s);
+    }
+    free(buffer);
+    if (!dropped) skip(); /* a folder in memory: there is nothing to read */
 }
 
 static void scratch_that_cannot_be(void **state)
@@ -197,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(room_that_cannot_be_reserved),
         cmocka_unit_test(same_wherever_they_lie),
+        cmocka_unit_test(rows_that_are_expected),
         cmocka_unit_test(scratch_that_cannot_be),
         cmocka_unit_test(full_scratch),
         cmocka_unit_test(rounding_to_bf16),

@@ -288,35 +288,17 @@ enum status onednn_pack(const struct onednn_layout *l, const uint16_t *b, void *
     return OK;
 }
 
-/* Memory of a thread, which keeps it: products follow each other in the same sizes. */
-struct kept {
-    float *at;
-    int64_t floats;
-};
-
-/* NULL: out of memory. */
-static float *keep(struct kept *k, int64_t floats)
-{
-    if (floats <= k->floats) return k->at;
-    free(k->at);
-    *k = (struct kept){0};
-    if (mem_alloc(&k->at, floats, sizeof *k->at, "a matrix product", NULL) == OK)
-        k->floats = floats;
-    return k->at;
-}
-
 /* y = or += a times b, whose layout is given; rows of a and y without gaps. False: no memory. */
 static bool multiply(float *y, const void *a, const dnnl_memory_desc_t *layout, const void *b,
                      int64_t m, int64_t n, int64_t k, bool add)
 {
-    static _Thread_local struct kept scratch;
+    static _Thread_local struct mem_kept scratch;
     const int before = one_thread();
     dnnl_primitive_desc_t what = describe(layout, m, n, k, add);
     bool ok = what != NULL;
     if (ok) {
         const dnnl_memory_desc_t *beside = layout_of(what, dnnl_query_scratchpad_md);
-        const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(beside);
-        float *space = keep(&scratch, bytes / (int64_t)sizeof *space + 1);
+        void *space = mem_keep(&scratch, (int64_t)dnnl_memory_desc_get_size(beside));
         const struct argument arguments[] = {
             {DNNL_ARG_SRC, layout_of(what, dnnl_query_src_md), (void *)(uintptr_t)a},
             {DNNL_ARG_WEIGHTS, layout, (void *)(uintptr_t)b},
@@ -340,12 +322,12 @@ bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l,
 bool onednn_product(float *y, int64_t ldy, const float *a, const float *b, bool turned, int64_t m,
                     int64_t n, int64_t k, bool add)
 {
-    static _Thread_local struct kept dense;
+    static _Thread_local struct mem_kept dense;
     dnnl_memory_desc_t layout;
     const dnnl_dims_t size = {k, n}, pitch = {turned ? 1 : n, turned ? k : 1};
     if (!good(dnnl_memory_desc_init_by_strides(&layout, 2, size, dnnl_f32, pitch))) return false;
     if (ldy == n) return multiply(y, a, &layout, b, m, n, k, add);
-    float *tile = keep(&dense, m * n);
+    float *tile = mem_keep(&dense, m * n * (int64_t)sizeof *tile);
     if (!tile || !multiply(tile, a, &layout, b, m, n, k, false)) return false;
     for (int64_t i = 0; i < m; i++, y += ldy, tile += n) {
         if (add)

@@ -268,14 +268,10 @@ static void give_up(void)
 /* A buffer of n floats of this thread, which keeps it: tiles are of one size. */
 static float *thread_buffer(int64_t n)
 {
-    static _Thread_local float *buffer;
-    static _Thread_local int64_t size;
-    if (n <= size) return buffer;
-    free(buffer);
-    size = 0;
-    if (mem_alloc(&buffer, n, sizeof *buffer, "a tile", NULL) != OK) give_up();
-    size = n;
-    return buffer;
+    static _Thread_local struct mem_kept buffer;
+    float *at = mem_keep(&buffer, n * (int64_t)sizeof *at);
+    if (!at) give_up();
+    return at;
 }
 
 /* y = or += a term of the activations times a term of a piece of the weights. */

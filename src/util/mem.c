@@ -69,3 +69,12 @@ enum status mem_grow(void *array, int64_t n, int64_t *capacity, size_t size, str
     memcpy(array, &q, sizeof q);
     return OK;
 }
+
+void *mem_keep(struct mem_kept *k, int64_t bytes)
+{
+    if (k->at && bytes <= k->bytes) return k->at;
+    free(k->at);
+    *k = (struct mem_kept){0};
+    if (mem_alloc(&k->at, bytes, 1, "kept memory", NULL) == OK) k->bytes = bytes;
+    return k->at;
+}

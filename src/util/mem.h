@@ -25,3 +25,13 @@ MUST_USE enum status mem_format(char **out, struct err *e, const char *fmt, ...)
  * Start with NULL and 0; the caller frees. ERR_NOMEM leaves the array as it was. */
 MUST_USE enum status mem_grow(void *array, int64_t n, int64_t *capacity, size_t size,
                               struct err *e);
+
+/* Memory that is kept from call to call, as by a thread whose work has one size. Zero-initialise.
+ */
+struct mem_kept {
+    void *at;
+    int64_t bytes;
+};
+/* So many bytes of it, 64-byte aligned; what was there is lost when it grows. NULL: out of memory,
+ * and nothing is kept. */
+void *mem_keep(struct mem_kept *k, int64_t bytes);

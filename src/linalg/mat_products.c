@@ -23,6 +23,14 @@ static enum products real_kind(enum products kind)
     return sizeof(real) == sizeof(float) ? kind : PRODUCTS_F32;
 }
 
+/* Products of that kind and of its sums, of which some may be in f32. */
+static bool has_panels(enum products kind)
+{
+    const enum products real_of = real_kind(kind);
+    return sizeof(real) == sizeof(float) &&
+           (real_of == PRODUCTS_F32 || products_of_sums(real_of) == PRODUCTS_F32);
+}
+
 enum status mat_work_open(struct mat_work *w, enum products kind, struct mat_largest largest,
                           int64_t threads, struct err *e)
 {
@@ -31,6 +39,7 @@ enum status mat_work_open(struct mat_work *w, enum products kind, struct mat_lar
     w->of_weights = real_kind(kind);
     w->of_sums = products_of_sums(w->of_weights);
     w->threads = threads;
+    if (has_panels(kind)) PASS(panels_open(&w->panels, threads, e));
     if (w->of_weights == PRODUCTS_F32) return OK;
     PASS(mem_alloc(&w->right, right, sizeof *w->right, "a factor", e));
     PASS(mem_alloc(&w->left, products_terms(w->of_weights) * left, sizeof *w->left,
@@ -43,6 +52,7 @@ void mat_work_close(struct mat_work *w)
     free(w->right);
     free(w->left);
     free(w->tile);
+    panels_close(&w->panels);
     memset(w, 0, sizeof *w);
 }
 
@@ -50,8 +60,9 @@ int64_t mat_work_bytes(enum products kind, struct mat_largest largest, int64_t t
 {
     const int64_t left = min64(largest.left, BLOCK), right = min64(largest.right, BLOCK);
     const int64_t terms = products_terms(real_kind(kind));
-    if (terms == 0) return 0;
-    return right * (int64_t)sizeof(float) + terms * left * (int64_t)sizeof(uint16_t) +
+    const int64_t panels = has_panels(kind) ? panels_bytes(threads) : 0;
+    if (terms == 0) return panels;
+    return panels + right * (int64_t)sizeof(float) + terms * left * (int64_t)sizeof(uint16_t) +
            product_weights_bytes(kind, right) + threads * TILE * TILE * (int64_t)sizeof(float);
 }
 
@@ -72,22 +83,15 @@ static void plain_product(enum mat_form form, real *y, int64_t ldy, const real *
 }
 
 #ifndef QTRAJ_REAL_F64
-/* A factor as rows of k numbers: of a matrix (rows, k), or turned: of one (k, rows). */
-struct factor {
-    const float *x;
-    int64_t ld;
-    bool turned;
-};
-
-static struct factor factor_from(const struct factor *f, int64_t row, int64_t k)
+static struct panels_factor factor_from(const struct panels_factor *f, int64_t row, int64_t k)
 {
-    struct factor part = *f;
+    struct panels_factor part = *f;
     part.x += f->turned ? k * f->ld + row : row * f->ld + k;
     return part;
 }
 
 /* to (n, k), rows `pitch` apart, = the factor's first n rows. One thread. */
-static void copy_rows(float *to, int64_t pitch, const struct factor *f, int64_t n, int64_t k)
+static void copy_rows(float *to, int64_t pitch, const struct panels_factor *f, int64_t n, int64_t k)
 {
     for (int64_t i = 0; i < n && !f->turned; i++)
         memcpy(to + i * pitch, f->x + i * f->ld, (size_t)k * sizeof *to);
@@ -97,31 +101,31 @@ static void copy_rows(float *to, int64_t pitch, const struct factor *f, int64_t 
                 to[i * pitch + j] = f->x[j * f->ld + i];
 }
 
-static enum status take_right(struct mat_work *w, enum products kind, const struct factor *f,
+static enum status take_right(struct mat_work *w, enum products kind, const struct panels_factor *f,
                               int64_t n, int64_t k, struct product_weights **out)
 {
     const bool dense = !f->turned && f->ld == k;
 #pragma omp parallel for collapse(2) schedule(static) num_threads(w->threads)
     for (int64_t i = 0; i < (dense ? 0 : n); i += STRIP)
         for (int64_t t = 0; t < k; t += RUN) {
-            const struct factor part = factor_from(f, i, t);
+            const struct panels_factor part = factor_from(f, i, t);
             copy_rows(w->right + i * k + t, k, &part, min64(n - i, STRIP), min64(k - t, RUN));
         }
     return product_weights_make(kind, dense ? f->x : w->right, n, k, TILE, out, &w->failure);
 }
 
-static void take_left(struct mat_work *w, enum products kind, const struct factor *f, int64_t m,
-                      int64_t k)
+static void take_left(struct mat_work *w, enum products kind, const struct panels_factor *f,
+                      int64_t m, int64_t k)
 {
 #pragma omp parallel for collapse(2) schedule(static) num_threads(w->threads)
     for (int64_t i = 0; i < m; i += STRIP)
         for (int64_t t = 0; t < k; t += RUN) {
-            struct factor part = factor_from(f, i, t);
+            struct panels_factor part = factor_from(f, i, t);
             const int64_t n = min64(m - i, STRIP), run = min64(k - t, RUN);
             float *turned = w->tile + omp_get_thread_num() * TILE * TILE;
             if (part.turned) {
                 copy_rows(turned, run, &part, n, run);
-                part = (struct factor){turned, run, false};
+                part = (struct panels_factor){turned, run, false};
             }
             for (int64_t r = 0; r < n; r++)
                 bf16_split(w->left + (i + r) * k + t, m * k, products_terms(kind),
@@ -153,17 +157,17 @@ static int64_t rows_of_block(int64_t k)
 }
 
 static void terms_product(struct mat_work *w, enum products kind, float *y, int64_t ldy,
-                          const struct factor *a, const struct factor *b, int64_t m, int64_t n,
-                          int64_t k, bool add)
+                          const struct panels_factor *a, const struct panels_factor *b, int64_t m,
+                          int64_t n, int64_t k, bool add)
 {
     const int64_t most = rows_of_block(k);
     for (int64_t c = 0; c < n; c += most) {
-        const struct factor right = factor_from(b, c, 0);
+        const struct panels_factor right = factor_from(b, c, 0);
         const int64_t cols = min64(n - c, most);
         struct product_weights *taken = NULL;
         if (take_right(w, kind, &right, cols, k, &taken) != OK) return;
         for (int64_t r = 0; r < m; r += most) {
-            const struct factor left = factor_from(a, r, 0);
+            const struct panels_factor left = factor_from(a, r, 0);
             const int64_t rows = min64(m - r, most);
             take_left(w, kind, &left, rows, k);
             multiply(w, kind, y + r * ldy + c, ldy, taken, rows, cols, k, add);
@@ -177,13 +181,17 @@ static void product(struct mat_work *w, enum mat_form form, enum products kind, 
                     int64_t ldy, const float *a, int64_t lda, const float *b, int64_t ldb,
                     int64_t m, int64_t n, int64_t k, bool add)
 {
-    const struct factor left = {a, lda, form == MAT_TN}, right = {b, ldb, form != MAT_NT};
+    const struct panels_factor left = {a, lda, form == MAT_TN}, right = {b, ldb, form != MAT_NT};
+    if (kind == PRODUCTS_F32 && panels_run() && panels_pay(m, n, k)) {
+        panels_multiply(&w->panels, y, ldy, &left, &right, m, n, k, add);
+        return;
+    }
     if (kind == PRODUCTS_F32) {
         plain_product(form, y, ldy, a, lda, b, ldb, m, n, k, add);
         return;
     }
     for (int64_t t = 0; t < k && w->failure.code == OK; t += DEPTH) {
-        const struct factor l = factor_from(&left, 0, t), r = factor_from(&right, 0, t);
+        const struct panels_factor l = factor_from(&left, 0, t), r = factor_from(&right, 0, t);
         terms_product(w, kind, y, ldy, &l, &r, m, n, min64(k - t, DEPTH), add || t > 0);
     }
 }

@@ -2,6 +2,7 @@
  * multiplied once, as those of derivatives are: both are split when they are needed, a block at a
  * time. In the f64 build everything is computed in f64. */
 #pragma once
+#include "linalg/panels.h"
 #include "linalg/products.h"
 #include "tensor/real.h"
 
@@ -11,10 +12,11 @@ struct mat_work {
      * matrices (products_of_sums). */
     enum products of_weights, of_sums;
     int64_t threads;
-    float *right;       // a block of the right factor, whose rows are columns of the result
-    uint16_t *left;     // terms of a block of the left factor
-    float *tile;        // (threads, a tile of the result)
-    struct err failure; /* of the first product that failed; those after it did nothing */
+    float *right;         // a block of the right factor, whose rows are columns of the result
+    uint16_t *left;       // terms of a block of the left factor
+    float *tile;          // (threads, a tile of the result)
+    struct panels panels; /* of products in f32 */
+    struct err failure;   /* of the first product that failed; those after it did nothing */
 };
 /* Elements of the largest left and right factor, a and b below, of any product. */
 struct mat_largest {

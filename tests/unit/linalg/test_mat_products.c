@@ -27,11 +27,12 @@ static float *noise(int64_t n, uint64_t seed)
     return x;
 }
 
-/* Not cut; tiles and strips with rests; long sums; rows of either factor in two blocks. */
+/* Not cut; tiles and strips with rests; long sums; rows of either factor in two blocks; the blocks
+ * and panels of products in f32, with rests. */
 static const struct shape {
     int64_t m, n, k;
-} shapes[] = {{1, 1, 1},     {33, 17, 20},    {260, 40, 35},  {40, 530, 30},
-              {5, 18, 4100}, {2, 1030, 4096}, {1030, 3, 4096}};
+} shapes[] = {{1, 1, 1},       {33, 17, 20},    {260, 40, 35},  {40, 530, 30},  {5, 18, 4100},
+              {2, 1030, 4096}, {1030, 3, 4096}, {523, 53, 787}, {17, 3130, 401}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, PADDING = 3 };
 
 /* A factor with rows that are PADDING apart. */
@@ -130,14 +131,13 @@ static void within_bounds(void **state)
             for (int i = 0; i < N_SHAPES; i++) check(kind, (enum mat_form)form, &shapes[i]);
 }
 
-static void any_threads(void **state)
+static void same_bits(enum products kind)
 {
-    (void)state;
     const struct shape s = {300, 530, 270};
     for (int form = MAT_NT; form <= MAT_TN; form++) {
         const struct factor a = factor_new(s.m, s.k, form == MAT_TN, 3),
                             b = factor_new(s.n, s.k, form != MAT_NT, 5);
-        struct mat_work one = work_for(PRODUCTS_BF16X2, 1), three = work_for(PRODUCTS_BF16X2, 3);
+        struct mat_work one = work_for(kind, 1), three = work_for(kind, 3);
         float *x = product(&one, (enum mat_form)form, &s, &a, &b, true, true);
         float *y = product(&three, (enum mat_form)form, &s, &a, &b, true, true);
         assert_memory_equal(x, y, sizeof *x * (size_t)(s.m * (s.n + PADDING)));
@@ -145,6 +145,13 @@ static void any_threads(void **state)
         mat_work_close(&one);
         mat_work_close(&three);
     }
+}
+
+static void any_threads(void **state)
+{
+    (void)state;
+    same_bits(PRODUCTS_BF16X2);
+    same_bits(PRODUCTS_F32);
 }
 
 /* A failure stops the products after it and is reported once. */
@@ -171,7 +178,7 @@ static void bytes(void **state)
 {
     (void)state;
     const struct mat_largest small = {1000, 2000}, large = {INT64_C(1) << 40, INT64_C(1) << 40};
-    assert_int_equal(mat_work_bytes(PRODUCTS_F32, small, 2), 0);
+    assert_int_equal(mat_work_bytes(PRODUCTS_F32, small, 2), panels_bytes(2));
     assert_true(mat_work_bytes(PRODUCTS_BF16, small, 2) > 1000 * 2 + 2000 * 6);
     assert_true(mat_work_bytes(PRODUCTS_BF16X3, small, 2) >
                 mat_work_bytes(PRODUCTS_BF16, small, 2));

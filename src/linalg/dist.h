@@ -15,6 +15,7 @@
 #pragma once
 #include "util/err.h"
 #include <mpi.h>
+#include <stdbool.h>
 
 struct dist;
 
@@ -56,18 +57,27 @@ MUST_USE enum status dist_diagonal(struct dist *d, double *diagonal, struct err 
 MUST_USE enum status dist_factor(struct dist *d, const int64_t *order, double scale,
                                  const double *diagonal, struct err *e);
 
-/* Transfer of the columns [begin, end) of R to all ranks. Zero-initialise; free with
- * dist_panel_free. */
+/* Transfer of columns [begin, end) of R to all ranks: its buffers, and what is under way in them.
+ * Zero-initialise; free with dist_panel_free. */
 struct dist_panel {
     int64_t begin, end;
-    double *send, *recv;
-    int *counts, *offsets; // (ranks)
-    MPI_Request request;
+    float *before;  // (ranks' parts, columns, rows) rows [0, begin), both in R's order
+    double *corner; // (ranks' parts, columns, rows) rows [begin, end), both in the layout's
+    int *counts;    // (2, 2, ranks) numbers of each rank's part and where it starts, of both
+    MPI_Request request[2];
     bool active; /* started and not finished */
 };
-/* Starts the transfer, from the last dist_factor. ERR_NOMEM, ERR_MPI. */
+/* Allocates buffers for panels of up to `width` columns. ERR_NOMEM. */
+MUST_USE enum status dist_panel_make(const struct dist *d, int64_t width, struct dist_panel *p,
+                                     struct err *e);
+/* Local, for plans: the bytes of that. */
+int64_t dist_panel_bytes(int64_t n, int64_t width);
+/* Starts the transfer, from the last dist_factor; the one before has finished. ERR_SHAPE, ERR_MPI.
+ */
 MUST_USE enum status dist_panel_start(const struct dist *d, int64_t begin, int64_t end,
                                       struct dist_panel *p, struct err *e);
+/* Local: lets MPI go on with the transfer, beside other work. Main thread. */
+void dist_panel_progress(struct dist_panel *p);
 /* Waits for the transfer. before (end - begin, begin), f32 = rows [0, begin) of the columns, a
  * column after the other; corner (end - begin, end - begin), f64 = rows [begin, end), zeros below
  * R's diagonal. ERR_MPI. */

@@ -284,13 +284,13 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     out->running = gptq_sweep_bytes(o, x);
     rotation_memory(o, x, true, out);
     if (!x->distributed) return;
-    /* One panel in f32 with its corner (in f64 and in f32), two in transfer in f64; buffers of
+    /* One panel in f32 with its corner (in f64 and in f32), another in transfer; buffers of
      * dist_fill and ScaLAPACK's panels. */
     int64_t doubles = sizeof(double);
     out->prepared = cols * doubles;
     out->preparing = 8 * cols * doubles + dist_factor_bytes(cols, x->ranks);
     out->running +=
-        cols * panel * ((int64_t)sizeof(float) + 2 * doubles) +
+        cols * panel * (int64_t)sizeof(float) + dist_panel_bytes(cols, panel) +
         (panel * panel + reach * reach) * doubles +
         ((together + 1) * reach * reach + gptq_panel_own_most(&p)) * (int64_t)sizeof(float);
 }

@@ -44,8 +44,9 @@ static void sweep_bands(struct work *w)
     }
 }
 
-/* A received panel of a distributed factor. */
+/* A received panel of a distributed factor, while the next one is in transfer. */
 struct arrival {
+    struct dist_panel transfer;
     float *before; /* as in gptq_panel */
     float *own;
     double *corner; // (reach - begin, reach - begin) the panel's last rows
@@ -55,6 +56,7 @@ struct arrival {
 
 static void arrival_free(struct arrival *a)
 {
+    dist_panel_free(&a->transfer);
     free(a->before);
     free(a->own);
     free(a->corner);
@@ -72,12 +74,11 @@ static enum status arrival_make(const struct gptq_prepared *p, struct arrival *a
     return mem_alloc(&a->inverse, p->panel_blocks * m, sizeof *a->inverse, "inverses of blocks", e);
 }
 
-/* Waits for the panel and inverts its diagonal blocks. */
-static enum status arrival_take(const struct gptq_prepared *p, const struct gptq_panel *panel,
-                                struct dist_panel *transfer, struct arrival *a, struct err *e)
+/* Lays out the panel that has arrived and inverts its diagonal blocks. */
+static enum status arrival_use(const struct gptq_prepared *p, const struct gptq_panel *panel,
+                               struct arrival *a, struct err *e)
 {
     int64_t width = panel->reach - panel->begin;
-    PASS(dist_panel_finish(p->dist, transfer, a->before, a->corner, e));
     if (isnan(p->damping)) { /* no damping sufficed: R = I */
         memset(a->before, 0, (size_t)gptq_panel_before(panel) * sizeof *a->before);
         memset(a->corner, 0, (size_t)(width * width) * sizeof *a->corner);
@@ -95,42 +96,52 @@ static enum status arrival_take(const struct gptq_prepared *p, const struct gptq
 }
 
 /* Starts the transfer of panel k, if it exists. */
-static enum status panel_start(const struct gptq_prepared *p, int64_t k,
-                               struct dist_panel *transfer, struct err *e)
+static enum status arrival_start(const struct gptq_prepared *p, int64_t k, struct arrival *a,
+                                 struct err *e)
 {
     if (k >= gptq_panel_count(p)) return OK;
     struct gptq_panel panel = gptq_panel_of(p, k);
-    return dist_panel_start(p->dist, panel.begin, panel.reach, transfer, e);
+    return dist_panel_start(p->dist, panel.begin, panel.reach, &a->transfer, e);
 }
 
-/* With a distributed factor: all bands are swept over one panel of columns before the next, which
- * is transferred meanwhile. */
+/* All bands over one panel of columns, while the next one is transferred. */
+static void sweep_panel(struct work *w, const struct gptq_panel *panel, struct arrival *a)
+{
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < w->n_bands; i++) {
+        int thread = omp_get_thread_num();
+        gptq_band_quantize(&w->bands[i], &w->scratch[thread], panel, a->inverse);
+        if (thread == 0) dist_panel_progress(&a->transfer);
+    }
+}
+
+/* With a distributed factor: all bands are swept over one panel before the next. A rank that cannot
+ * use a panel takes part in the transfers of the others nevertheless, so that the ranks need not
+ * wait for each other after each panel in order to agree. */
 static enum status sweep_panels(struct work *w, struct err *e)
 {
-    enum status st = OK;
+    enum status st = OK, used = OK;
     const struct gptq_prepared *p = w->p;
-    struct dist_panel transfer[2] = {{0}, {0}};
     struct arrival a = {0};
     TRY(team_agree(w->job->team, arrival_make(p, &a, e), e));
+    TRY(dist_panel_make(p->dist, p->widest_panel, &a.transfer, e));
+    TRY(arrival_start(p, 0, &a, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = w->first_band; i < w->bands_end; i++)
         gptq_band_begin(&w->bands[i - w->first_band], i, w->first, w->end);
-    TRY(panel_start(p, 0, &transfer[0], e));
     for (int64_t k = 0; k < gptq_panel_count(p); k++) {
         struct gptq_panel panel = gptq_panel_of(p, k);
         panel.before = a.before;
         panel.own = a.own;
-        TRY(panel_start(p, k + 1, &transfer[(k + 1) & 1], e));
-        TRY(team_agree(w->job->team, arrival_take(p, &panel, &transfer[k & 1], &a, e), e));
-        dist_panel_free(&transfer[k & 1]);
-#pragma omp parallel for schedule(dynamic)
-        for (int64_t i = 0; i < w->n_bands; i++)
-            gptq_band_quantize(&w->bands[i], &w->scratch[omp_get_thread_num()], &panel, a.inverse);
+        enum status arrived =
+            dist_panel_finish(p->dist, &a.transfer, a.before, a.corner, used == OK ? e : NULL);
+        if (used == OK) used = arrived == OK ? arrival_use(p, &panel, &a, e) : arrived;
+        TRY(arrival_start(p, k + 1, &a, e));
+        if (used == OK) sweep_panel(w, &panel, &a);
     }
+    TRY(team_agree(w->job->team, used, e));
     for (int64_t i = 0; i < w->n_bands; i++) gptq_band_end(&w->bands[i], w->sums);
 done:
-    dist_panel_free(&transfer[0]);
-    dist_panel_free(&transfer[1]);
     arrival_free(&a);
     return st;
 }

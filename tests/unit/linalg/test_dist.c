@@ -116,17 +116,15 @@ static double *serial_factor(const struct problem *p)
 
 static void panels_compare(const struct dist *d, const double *want, int64_t n, int64_t width)
 {
-    struct dist_panel p[2] = {{0}, {0}};
+    struct dist_panel p = {0};
     float *r = room(n * width, sizeof *r);
     double *corner = room(width * width, sizeof *corner), worst = 0, most = 0;
-    int64_t k = 0;
-    for (int64_t begin = 0; begin < n; begin += width, k++) {
-        int64_t end = begin + width < n ? begin + width : n,
-                next = end + width < n ? end + width : n;
-        if (k == 0) assert_int_equal(dist_panel_start(d, begin, end, &p[0], NULL), OK);
-        if (end < n) assert_int_equal(dist_panel_start(d, end, next, &p[(k + 1) & 1], NULL), OK);
-        assert_int_equal(dist_panel_finish(d, &p[k & 1], r, corner, NULL), OK);
-        dist_panel_free(&p[k & 1]);
+    assert_int_equal(dist_panel_make(d, width, &p, NULL), OK);
+    for (int64_t begin = 0; begin < n; begin += width) {
+        int64_t end = begin + width < n ? begin + width : n;
+        assert_int_equal(dist_panel_start(d, begin, end, &p, NULL), OK);
+        dist_panel_progress(&p);
+        assert_int_equal(dist_panel_finish(d, &p, r, corner, NULL), OK);
         for (int64_t i = 0; i < end; i++)
             for (int64_t j = begin; j < end; j++) {
                 double w = want[i * n + j];
@@ -139,6 +137,7 @@ static void panels_compare(const struct dist *d, const double *want, int64_t n, 
                 assert_true(fabs(fine - w) <= 1e-10 * most + (i > j ? -1e-10 * most : 0));
             }
     }
+    dist_panel_free(&p);
     assert_true(worst <= 1e-6 * most);
     free(r), free(corner);
 }

@@ -34,6 +34,7 @@ struct gptq_prepared {
     int64_t band_tiles; /* tiles of a band, and consecutive blocks of a panel (gptq_band.h) */
     int64_t panel_blocks;
     int64_t widest_panel; /* largest reach - begin of a panel */
+    bool strips;          /* products of bands are those of linalg/strip.h */
     struct gptq_block *blocks;
 };
 
@@ -58,7 +59,8 @@ MUST_USE enum status gptq_factor(struct gptq_prepared *p, const struct quant_inp
 MUST_USE enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e);
 /* Block i by the options and columns of p, without its inverse. */
 struct gptq_block gptq_block_at(const struct gptq_prepared *p, int64_t i);
-/* Sets the tiles of a band and the blocks of a panel (gptq_band.h), and stores the factor, if there
+/* Sets the tiles of a band and the blocks of a panel (gptq_band.h), wide bands with strips where
+ * they are fast, and stores the factor, if there
  * is one, in such panels. gptq_blocks takes those that gptq_band_tiles and gptq_panel_blocks give
  * for a matrix of so many columns (docs/decisions/0031-wide-sweeps.md). ERR_NOMEM. */
 MUST_USE enum status gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks,

@@ -2,6 +2,7 @@
  * the sweep is a loop over its rows. */
 #include "quant/gptq_band.h"
 #include "linalg/linalg.h"
+#include "linalg/strip.h"
 #include "tensor/kernel.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -18,14 +19,15 @@ struct sweep_state {
     struct gptq_scratch *s;
     const float *inverse; // (reach - begin, reach - begin) of the block of the factor
     float *carried;       // (reach - begin, pitch) the tile's part of the band's
-    int64_t pitch;        /* of the band */
+    int64_t pitch;        /* of carried */
 };
 
 /* Quantizes one column, with the reference's order of operations: rounds x, divides the error by
  * the inverse's diagonal u[0], and subtracts it from the n - 1 later columns. */
 KERNEL_STATIC(void, column_step,
-              (float *x, const float *u, int64_t n, const float *q, float *error, double *loss),
-              (x, u, n, q, error, loss))
+              (float *x, const float *u, int64_t n, const float *q, const float *weight,
+               float *error, double *loss),
+              (x, u, n, q, weight, error, loss))
 {
     float err[TILE_ROWS], d = u[0];
     for (int r = 0; r < TILE_ROWS; r++) {
@@ -37,8 +39,8 @@ KERNEL_STATIC(void, column_step,
         float *to = x + j * TILE_ROWS, uj = u[j];
         for (int r = 0; r < TILE_ROWS; r++) to[r] -= err[r] * uj;
     }
-    /* The error relative to the original weight, which is stored after the error. */
-    for (int r = 0; r < TILE_ROWS; r++) error[r] = error[r + TILE_ROWS] - q[r];
+    /* The error relative to the original weight. */
+    for (int r = 0; r < TILE_ROWS; r++) error[r] = weight[r] - q[r];
 }
 
 /* sum += the squares of n columns of x with the given pitch. */
@@ -71,7 +73,7 @@ static void block_correct(struct sweep_state *t, const struct gptq_block *b)
 {
     struct gptq_scratch *s = t->s;
     int64_t reach = b->reach - b->begin, n = t->p->cols;
-    float *weight = t->t->both + b->begin * t->pitch + TILE_ROWS;
+    float *weight = t->t->weights + b->begin * t->t->pitch;
     if (b->begin == 0) return;
     gemm_tn(s->correction, TILE_ROWS, t->p->asymmetry + b->begin, n, t->t->carried, TILE_ROWS,
             reach, TILE_ROWS, b->begin, 0);
@@ -79,8 +81,48 @@ static void block_correct(struct sweep_state *t, const struct gptq_block *b)
         for (int r = 0; r < TILE_ROWS; r++) {
             float by = s->correction[j * TILE_ROWS + r];
             s->compensated[j * TILE_ROWS + r] += by;
-            if (b->begin + j < b->end) weight[j * t->pitch + r] += by;
+            if (b->begin + j < b->end) weight[j * t->t->pitch + r] += by;
         }
+}
+
+/* compensated += (E_{<begin} R) U over the block's reach. */
+static void block_add_errors(const struct sweep_state *t, int64_t reach)
+{
+    if (!t->p->strips) {
+        gemm_tn(t->s->compensated, TILE_ROWS, t->inverse, reach, t->carried, t->pitch, reach,
+                TILE_ROWS, reach, 1);
+        return;
+    }
+    const struct strip strip = {t->s->compensated, t->carried, reach};
+    strip_products(&strip, 1,
+                   &(struct strip_factor){.a = t->inverse,
+                                          .a_row = 1,
+                                          .a_col = reach,
+                                          .k = reach,
+                                          .ldy = TILE_ROWS,
+                                          .ldb = t->pitch,
+                                          .lower = true,
+                                          .add = true});
+}
+
+/* What is carried of W += the block's own W R. */
+static void block_add_weights(const struct sweep_state *t, const float *w, int64_t length)
+{
+    float *carried = t->carried + TILE_ROWS;
+    if (!t->p->strips) {
+        gemm_nn(carried, t->pitch, t->r, length, w, t->t->pitch, length, TILE_ROWS, length, 1);
+        return;
+    }
+    const struct strip strip = {carried, w, length};
+    strip_products(&strip, 1,
+                   &(struct strip_factor){.a = t->r,
+                                          .a_row = length,
+                                          .a_col = 1,
+                                          .k = length,
+                                          .ldy = t->pitch,
+                                          .ldb = t->t->pitch,
+                                          .lower = true,
+                                          .add = true});
 }
 
 /* compensated = W + (E_{<begin} R) U over [begin, reach); weight += |W R|² of the block's columns.
@@ -89,17 +131,13 @@ static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
 {
     struct gptq_scratch *s = t->s;
     int64_t length = b->end - b->begin, reach = b->reach - b->begin;
-    const float *here = t->t->both + b->begin * t->pitch + TILE_ROWS;
+    const float *here = t->t->weights + b->begin * t->t->pitch;
     for (int64_t j = 0; j < reach; j++)
-        memcpy(s->compensated + j * TILE_ROWS, here + j * t->pitch, TILE_ROWS * sizeof(float));
+        memcpy(s->compensated + j * TILE_ROWS, here + j * t->t->pitch, TILE_ROWS * sizeof(float));
     if (t->p->asymmetry) block_correct(t, b);
-    if (b->begin > 0)
-        gemm_tn(s->compensated, TILE_ROWS, t->inverse, reach, t->carried, t->pitch, reach,
-                TILE_ROWS, reach, 1);
+    if (b->begin > 0) block_add_errors(t, reach);
     memcpy(s->working, s->compensated, (size_t)(length * TILE_ROWS) * sizeof(float));
-
-    gemm_nn(t->carried + TILE_ROWS, t->pitch, t->r, length, here, t->pitch, length, TILE_ROWS,
-            length, 1);
+    block_add_weights(t, here, length);
     add_squares(t->t->weight, t->carried + TILE_ROWS, t->pitch, length);
 }
 
@@ -138,8 +176,8 @@ static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64
 /* GPTAQ: after column i of the sweep, x before it was rounded to q. */
 static void column_end(struct sweep_state *t, int64_t i, int64_t n, float *x, const float *q)
 {
-    float *weight = t->t->both + i * t->pitch + TILE_ROWS;
-    column_correct(x, weight, t->pitch, t->p->asymmetry + i * t->p->cols + i, n);
+    float *weight = t->t->weights + i * t->t->pitch;
+    column_correct(x, weight, t->t->pitch, t->p->asymmetry + i * t->p->cols + i, n);
     memcpy(t->t->carried + i * TILE_ROWS, t->p->consistent ? x : q, TILE_ROWS * sizeof *x);
 }
 
@@ -154,8 +192,9 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
         grid_round(q, x, &t->t->grid, t->job->bits);
         if (s->stored != s->rounded)
             grid_round_stored(s->stored + i * TILE_ROWS, x, &t->t->grid, t->job->bits);
-        column_step(x, t->inverse + i * reach + i, length - i, q,
-                    t->t->both + (b->begin + i) * t->pitch, t->t->loss);
+        const int64_t at = (b->begin + i) * t->t->pitch;
+        column_step(x, t->inverse + i * reach + i, length - i, q, t->t->weights + at,
+                    t->t->errors + at, t->t->loss);
         if (t->p->asymmetry) column_end(t, b->begin + i, length - i, x, q);
     }
     tile_store(t->job->q, t->job->rows, t->job->cols, t->t->row, b->begin, length, t->p->order,
@@ -197,10 +236,10 @@ void gptq_band_begin(struct gptq_band *b, int64_t i, int64_t first, int64_t end)
         memset(t->weight, 0, sizeof t->weight);
         if (t->groups) groups_fit(job, t, b->both); /* unused before the sweep */
     }
-    if (b->end - b->first < tiles)
+    if (!b->p->strips && b->end - b->first < tiles)
         memset(b->both, 0, (size_t)(p->cols * b->pitch) * sizeof *b->both);
     for (int64_t k = b->first; k < b->end; k++)
-        tile_load(b->tile[k].both + TILE_ROWS, b->pitch, job->w, job->rows, p->cols, b->tile[k].row,
+        tile_load(b->tile[k].weights, b->tile[k].pitch, job->w, job->rows, p->cols, b->tile[k].row,
                   0, p->cols, &c);
 }
 
@@ -211,9 +250,34 @@ struct span {
     int64_t from, n, length, reach;
 };
 
+/* y (reach, pitch) = beta y + R (E, W)_{from..from + n} of each tile by itself. */
+static void strips_carry(const struct gptq_band *b, const struct span *s, float *y, float beta)
+{
+    struct strip strips[2 * GPTQ_BAND_MOST];
+    int n = 0;
+    for (int64_t k = b->first; k < b->end; k++) {
+        const struct gptq_tile *t = &b->tile[k];
+        float *to = y + k * GPTQ_PITCH;
+        strips[n++] = (struct strip){to, t->errors + s->from * t->pitch, s->reach};
+        strips[n++] = (struct strip){to + TILE_ROWS, t->weights + s->from * t->pitch, s->length};
+    }
+    strip_products(strips, n,
+                   &(struct strip_factor){.a = s->r,
+                                          .a_row = s->n,
+                                          .a_col = 1,
+                                          .k = s->n,
+                                          .ldy = b->pitch,
+                                          .ldb = TILE_ROWS,
+                                          .add = beta != 0});
+}
+
 /* y (reach, pitch) = beta y + R (E, W)_{from..from + n}. */
 static void band_carry(const struct gptq_band *b, const struct span *s, float *y, float beta)
 {
+    if (b->p->strips) {
+        strips_carry(b, s, y, beta);
+        return;
+    }
     const float *both = b->both + s->from * b->pitch;
     int64_t lda = max64(s->n, 1);
     gemm_nn(y, b->pitch, s->r, lda, both, b->pitch, s->length, b->pitch, s->n, beta);
@@ -274,11 +338,20 @@ void gptq_band_end(const struct gptq_band *b, struct gptq_sums *sums)
     for (int64_t k = b->first; k < b->end; k++) {
         const struct gptq_tile *t = &b->tile[k];
         double loss[TILE_ROWS] = {0}, weight[TILE_ROWS] = {0};
-        add_squares(loss, t->both, b->pitch, n);
-        add_squares(weight, t->both + TILE_ROWS, b->pitch, n);
+        add_squares(loss, t->errors, t->pitch, n);
+        add_squares(weight, t->weights, t->pitch, n);
         sums[t->row / TILE_ROWS] = (struct gptq_sums){sum_rows(t->loss), sum_rows(t->weight),
                                                       sum_rows(loss), sum_rows(weight)};
     }
+}
+
+/* Where tile k has its part of `both`. */
+static void tile_place(const struct gptq_band *b, int64_t k, struct gptq_tile *t)
+{
+    const int64_t strip = b->p->cols * TILE_ROWS;
+    t->errors = b->both + k * (b->p->strips ? 2 * strip : GPTQ_PITCH);
+    t->weights = t->errors + (b->p->strips ? strip : TILE_ROWS);
+    t->pitch = b->p->strips ? TILE_ROWS : b->pitch;
 }
 
 enum status gptq_band_make(const struct quant_job *job, struct gptq_band *b, struct err *e)
@@ -291,7 +364,7 @@ enum status gptq_band_make(const struct quant_job *job, struct gptq_band *b, str
     PASS(mem_alloc(&b->both, p->cols * b->pitch, sizeof(float), "tiles of weights", e));
     for (int64_t k = 0; k < tiles; k++) {
         struct gptq_tile *t = &b->tile[k];
-        t->both = b->both + k * GPTQ_PITCH;
+        tile_place(b, k, t);
         if (p->asymmetry)
             PASS(mem_alloc(&t->carried, p->cols * TILE_ROWS, sizeof(float), "a tile's values", e));
         if (known) PASS(mem_zero(&t->groups, groups, sizeof *t->groups, "a tile's scales", e));

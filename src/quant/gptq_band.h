@@ -16,8 +16,10 @@ enum { GPTQ_PITCH = 2 * TILE_ROWS, GPTQ_BAND_MOST = 2 };
 
 /* State of a tile during the sweep. */
 struct gptq_tile {
-    int64_t row;         /* first row */
-    float *both;         // (cols, pitch of the band) W - Q of columns already quantized, and W
+    int64_t row;    /* first row */
+    float *errors;  // (cols, pitch) W - Q of columns already quantized
+    float *weights; // (cols, pitch) W
+    int64_t pitch;
     float *carried;      // (cols, TILE_ROWS) what P multiplies in later blocks; NULL without P
     struct grid *groups; // (groups) grids computed before the sweep; NULL: computed during it
     struct grid grid;    /* of the current group */
@@ -27,9 +29,10 @@ struct gptq_tile {
 struct gptq_band {
     const struct quant_job *job;
     const struct gptq_prepared *p;
-    int64_t pitch;      /* of `both`: GPTQ_PITCH for each tile, also for those that are not swept */
+    int64_t pitch;      /* GPTQ_PITCH for each tile, also for those that are not swept */
     int64_t first, end; /* the tiles of `tile` that are swept */
-    float *both;        // (cols, pitch) of all tiles; zeros for those that are not swept
+    float *both;        // (cols, pitch) errors and weights of all tiles side by side, zeros for
+                        // those that are not swept; strips: one after the other
     struct gptq_tile tile[GPTQ_BAND_MOST];
 };
 

@@ -1,6 +1,7 @@
 /* The factor of GPTQ's Hessian: damping, the fallbacks if it does not suffice, and the inverses of
  * the factor's diagonal blocks. */
 #include "linalg/linalg.h"
+#include "linalg/strip.h"
 #include "quant/gptq.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -158,6 +159,7 @@ static void shape_set(struct gptq_prepared *p, int64_t band_tiles, int64_t panel
 {
     p->band_tiles = band_tiles;
     p->panel_blocks = panel_blocks;
+    p->strips = band_tiles > 1 && strip_fast();
     p->widest_panel = 0;
     for (int64_t i = 0; i < p->n_blocks; i++) {
         const struct gptq_block *first = &p->blocks[i / panel_blocks * panel_blocks];

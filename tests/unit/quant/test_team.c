@@ -14,8 +14,8 @@ static struct quant_team team;
 static const float UNTOUCHED = 1e30f;
 
 /* Whether gptq and gptaq sweep as matrices of many columns: bands of two tiles, panels of four
- * blocks. */
-static bool wide;
+ * blocks; with products of strips, if this CPU has them, or with general ones. */
+static bool wide, general;
 
 struct outcome {
     enum status st;
@@ -51,6 +51,7 @@ static struct outcome run(const struct layer *l, const struct quant_method *m, i
     out.st = layer_prepare(l, m, bits, o, in, &prepared, &out.err);
     if (m->share) out.st = m->share(in, prepared, out.st, &out.err);
     if (out.st == OK && wide) out.st = gptq_shape(prepared, 2, 4, &out.err);
+    if (out.st == OK && wide && general) ((struct gptq_prepared *)prepared)->strips = false;
     struct quant_job job = {.team = &team,
                             .bits = bits,
                             .options = o,
@@ -223,9 +224,11 @@ static void test_wide(void **state)
     distributed.team = whole.team = &team;
     distributed.statistic[STATISTIC_GRAM] = NULL;
     distributed.dist = spread(&l);
-    for (int i = 0; i < 2 * CASES; i++) {
+    for (int k = 0; k < 4 * CASES; k++) {
+        const int i = k / 2;
         const struct quant_method *m = quant_find(i < CASES ? "gptq" : "gptaq");
         struct quant_options o = case_options(i % CASES, false);
+        general = k % 2;
         if (i >= CASES && o.order == ORDER_GROUP) o.order = ORDER_ACTIVATION;
         o.block_size = 32;
         wide = false;

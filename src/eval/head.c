@@ -25,28 +25,34 @@ int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_varia
 {
     int64_t P = slice_of(m), logits = n_variants > 0 ? 3 : 1;
     int64_t terms = products_terms(kind) * P * m->hidden * (int64_t)sizeof(uint16_t);
-    return product_weights_bytes(kind, m->vocab * m->hidden) +
-           threads *
-               (terms + (P * m->hidden + (logits * P + 1) * m->vocab) * (int64_t)sizeof(float));
+    return threads *
+           (terms + (P * m->hidden + (logits * P + 1) * m->vocab) * (int64_t)sizeof(float));
 }
 
 /* --- logits --- */
 
-/* Rows of the output matrix in one product of bf16 terms. */
-enum { VOCAB_PIECE = 2048 };
+/* Rows of the output matrix in one product: of bf16 terms, in f32. */
+enum { VOCAB_PIECE = 2048, VOCAB_PIECE_F32 = 512 };
 
 /* The output matrix, for one call. */
 struct head {
     const struct model *model;
-    struct product_weights *prepared; /* NULL: products are in f32 */
+    struct product_weights *prepared; /* NULL: none */
+    int64_t piece;
 };
 
-static enum status head_open(struct head *h, const struct model *m, struct err *e)
+/* Positions from which on it pays to prepare the output matrix for products in f32. */
+enum { PREPARED_FROM = 1024 };
+
+/* positions: that go through it. */
+static enum status head_open(struct head *h, const struct model *m, int64_t positions,
+                             struct err *e)
 {
     const struct model_shape *s = model_shape(m);
-    *h = (struct head){.model = m};
-    if (model_products(m) == PRODUCTS_F32) return OK;
-    return product_weights_make(model_products(m), model_head(m), s->vocab, s->hidden, VOCAB_PIECE,
+    const bool f32 = model_products(m) == PRODUCTS_F32;
+    *h = (struct head){.model = m, .piece = f32 ? VOCAB_PIECE_F32 : VOCAB_PIECE};
+    if (!model_prepares(m) || (f32 && positions < PREPARED_FROM)) return OK;
+    return product_weights_make(model_products(m), model_head(m), s->vocab, s->hidden, h->piece,
                                 &h->prepared, e);
 }
 
@@ -75,13 +81,15 @@ static void normed_logits(const struct head *h, int64_t n, const struct normed *
 {
     const struct model *m = h->model;
     int64_t C = model_shape(m)->hidden, V = model_shape(m)->vocab;
-    if (h->prepared)
-        bf16_split(to->terms, n * C, products_terms(model_products(m)), to->hidden, n * C);
-    else
-        gemm_nt(logits, V, to->hidden, C, model_head(m), C, n, V, C, 0);
-    for (int64_t v = 0; h->prepared && v < V; v += VOCAB_PIECE)
-        product_nt(model_products(m), logits + v, V, to->terms, n * C, h->prepared, v / VOCAB_PIECE,
-                   n);
+    const enum products kind = model_products(m);
+    const bool f32 = kind == PRODUCTS_F32, whole = !h->prepared || (f32 && !gemm_large(n, V, C));
+    if (whole) gemm_nt(logits, V, to->hidden, C, model_head(m), C, n, V, C, 0);
+    if (!f32) bf16_split(to->terms, n * C, products_terms(kind), to->hidden, n * C);
+    for (int64_t v = 0; !whole && v < V; v += h->piece)
+        if (f32)
+            product_nt_f32(logits + v, V, to->hidden, h->prepared, v / h->piece, n, NULL);
+        else
+            product_nt(kind, logits + v, V, to->terms, n * C, h->prepared, v / h->piece, n);
     if (model_rounding(m)) kern_bf16_round(logits, logits, n * V);
 }
 
@@ -321,8 +329,9 @@ enum status head_score(const struct model *m, const struct span *spans, int64_t 
     struct cut cut = {0};
     struct scratch *scratch = NULL;
     struct head head = {0};
-    int64_t pitch = n_streams * metrics_sums(), threads = omp_get_max_threads();
-    TRY(head_open(&head, m, e));
+    int64_t pitch = n_streams * metrics_sums(), threads = omp_get_max_threads(), positions = 0;
+    for (int64_t i = 0; i < n_spans; i++) positions += n_streams * spans[i].n;
+    TRY(head_open(&head, m, positions, e));
     TRY(cut_init(&cut, spans, n_spans, slice_of(model_shape(m)), pitch, e));
     threads = max64(min64(threads, cut.n), 1);
     TRY(mem_zero(&scratch, threads, sizeof *scratch, "scratch of the head", e));
@@ -347,7 +356,7 @@ enum status head_logits(const struct model *m, const float *x, int64_t T, float 
     int threads = omp_get_max_threads();
     struct head head = {0};
     struct normed *normed = NULL;
-    TRY(head_open(&head, m, e));
+    TRY(head_open(&head, m, T, e));
     TRY(mem_zero(&normed, threads, sizeof *normed, "hidden states", e));
     for (int i = 0; i < threads; i++) TRY(normed_init(&normed[i], m, e));
 #pragma omp parallel for schedule(static) num_threads(threads)

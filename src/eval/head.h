@@ -40,8 +40,8 @@ MUST_USE enum status head_score(const struct model *m, const struct span *spans,
                                 const float *const *x, int64_t n_streams, struct scores *scores,
                                 struct err *e);
 
-/* Bytes that head_score allocates for texts of many slices; n_variants: streams besides the
- * full-precision one; kind: the model's products. */
+/* Bytes that head_score allocates for texts of many slices, without the prepared output matrix;
+ * n_variants: streams besides the full-precision one; kind: the model's products. */
 int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_variants,
                    enum products kind);
 

@@ -53,7 +53,7 @@ enum status shared_products_make(const struct visit_group *g, const struct model
     const struct product_part part = {g->node_rank, g->node_size};
     product_weights_free(p->w);
     p->w = NULL;
-    if (model_products(m) == PRODUCTS_F32) return OK;
+    if (!model_prepares(m)) return OK;
     PASS(group_agree(g, model_prepare_begin(m, rows, cols, &p->w, e), e));
     PASS(compare(g, p->w, product_weights_terms_of(p->w, weights, part), &all, e));
     if (!all.alike) {

@@ -16,6 +16,11 @@ enum { TILE_M = 256, TILE_N = 1024, TILE_TN = 512 };
  * multiplications or more, of so many rows. A choice by the shape alone. */
 enum { ONEDNN_FROM = 1 << 21, ONEDNN_ROWS = 32 };
 
+bool gemm_large(int64_t m, int64_t n, int64_t k)
+{
+    return m >= ONEDNN_ROWS && m * n * k >= ONEDNN_FROM;
+}
+
 /* Computes the product by oneDNN if that is faster; else returns false. b (k, n), or turned (n, k),
  * begins its rows ldb apart. */
 static bool faster(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb,
@@ -26,9 +31,8 @@ static bool faster(real *y, int64_t ldy, const real *a, int64_t lda, const real 
     (void)m, (void)n, (void)k, (void)beta;
     return false;
 #else
-    const bool large = m >= ONEDNN_ROWS && m * n * k >= ONEDNN_FROM;
     const bool dense = lda == k && ldb == (turned ? k : n);
-    return large && dense && onednn_f32() &&
+    return gemm_large(m, n, k) && dense && onednn_f32() &&
            onednn_product(y, ldy, a, b, turned, m, n, k, beta != 0);
 #endif
 }

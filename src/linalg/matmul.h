@@ -8,6 +8,7 @@
  * number of threads. */
 #pragma once
 #include "tensor/real.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 /* y (m, n) = beta y + a (m, k) b (n, k)ᵀ. */
@@ -25,3 +26,6 @@ void gemm_tn(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, in
              int64_t m, int64_t n, int64_t k, real beta);
 void mat_tn(real *y, int64_t ldy, const real *a, int64_t lda, const real *b, int64_t ldb, int64_t m,
             int64_t n, int64_t k, real beta);
+/* Whether a product y (m, n) of sums of k terms is large enough for oneDNN, where it can be used.
+ */
+bool gemm_large(int64_t m, int64_t n, int64_t k);

@@ -73,12 +73,11 @@ static dnnl_primitive_desc_t describe(const dnnl_memory_desc_t *b, int64_t m, in
     return out;
 }
 
-static dnnl_primitive_desc_t describe_any(int64_t n, int64_t k)
+static dnnl_primitive_desc_t describe_any(dnnl_data_type_t type, int64_t n, int64_t k)
 {
     dnnl_memory_desc_t any;
     const dnnl_dims_t size = {k, n};
-    if (!good(dnnl_memory_desc_init_by_tag(&any, 2, size, dnnl_bf16, dnnl_format_tag_any)))
-        return NULL;
+    if (!good(dnnl_memory_desc_init_by_tag(&any, 2, size, type, dnnl_format_tag_any))) return NULL;
     return describe(&any, TOKENS, n, k, false);
 }
 
@@ -87,7 +86,7 @@ static bool fast(void)
 {
     const int before = one_thread();
     const char *name = "ref";
-    dnnl_primitive_desc_t what = describe_any(TOKENS, TOKENS);
+    dnnl_primitive_desc_t what = describe_any(dnnl_bf16, TOKENS, TOKENS);
     if (what) dnnl_primitive_desc_query(what, dnnl_query_impl_info_str, 0, (void *)&name);
     const bool plain = strncmp(name, "ref", 3) == 0;
     if (what) dnnl_primitive_desc_destroy(what);
@@ -211,12 +210,12 @@ static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t what, dnn
     return dnnl_primitive_desc_query_md(what, which, 0);
 }
 
-static bool reorder(const uint16_t *b, const struct onednn_layout *m, void *data)
+static bool reorder(const void *b, const struct onednn_layout *m, void *data)
 {
     dnnl_memory_desc_t plain;
     dnnl_primitive_desc_t what = NULL;
     const dnnl_dims_t size = {m->k, m->n}, pitch = {1, m->k};
-    bool ok = good(dnnl_memory_desc_init_by_strides(&plain, 2, size, dnnl_bf16, pitch)) &&
+    bool ok = good(dnnl_memory_desc_init_by_strides(&plain, 2, size, m->of.data_type, pitch)) &&
               good(dnnl_reorder_primitive_desc_create(&what, &plain, found.engine, &m->of,
                                                       found.engine, NULL));
     const struct argument arguments[] = {{DNNL_ARG_FROM, &plain, (void *)(uintptr_t)b},
@@ -226,13 +225,14 @@ static bool reorder(const uint16_t *b, const struct onednn_layout *m, void *data
     return ok;
 }
 
-enum status onednn_layout_make(int64_t n, int64_t k, struct onednn_layout **out, struct err *e)
+enum status onednn_layout_make(enum onednn_type type, int64_t n, int64_t k,
+                               struct onednn_layout **out, struct err *e)
 {
     struct onednn_layout *l = NULL;
     *out = NULL;
     PASS(mem_zero(&l, 1, sizeof *l, "prepared weights", e));
     const int before = one_thread();
-    dnnl_primitive_desc_t what = describe_any(n, k);
+    dnnl_primitive_desc_t what = describe_any(type == ONEDNN_F32 ? dnnl_f32 : dnnl_bf16, n, k);
     if (what) *l = (struct onednn_layout){*layout_of(what, dnnl_query_weights_md), n, k};
     if (what) dnnl_primitive_desc_destroy(what);
     omp_set_num_threads(before);
@@ -269,7 +269,8 @@ uint64_t onednn_layout_digest(const struct onednn_layout *l)
                              d->ndims,   d->data_type,   d->format_kind,
                              d->offset0, b->inner_nblks, (int64_t)d->extra.flags};
     uint64_t digest = UINT64_C(14695981039346656037);
-    for (const char *c = found.name; *c; c++) digest = mix(digest, *c);
+    const char *name = d->data_type == dnnl_f32 ? found.f32_name : found.name;
+    for (const char *c = name; *c; c++) digest = mix(digest, *c);
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) digest = mix(digest, first[i]);
     for (int i = 0; i < d->ndims; i++)
         digest = mix(mix(mix(digest, d->padded_dims[i]), d->padded_offsets[i]), b->strides[i]);
@@ -278,7 +279,7 @@ uint64_t onednn_layout_digest(const struct onednn_layout *l)
     return digest;
 }
 
-enum status onednn_pack(const struct onednn_layout *l, const uint16_t *b, void *data, struct err *e)
+enum status onednn_pack(const struct onednn_layout *l, const void *b, void *data, struct err *e)
 {
     const int before = one_thread();
     const bool ok = reorder(b, l, data);
@@ -311,7 +312,7 @@ static bool multiply(float *y, const void *a, const dnnl_memory_desc_t *layout, 
     return ok;
 }
 
-bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l, const void *data,
+bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l, const void *data,
                      int64_t m, bool add)
 {
     return multiply(y, a, &l->of, data, m, l->n, l->k, add);
@@ -360,9 +361,10 @@ const char *onednn_remedy(void)
     return "install oneDNN 2 (jobs/install.sh products) and build again";
 }
 
-enum status onednn_layout_make(int64_t n, int64_t k, struct onednn_layout **out, struct err *e)
+enum status onednn_layout_make(enum onednn_type type, int64_t n, int64_t k,
+                               struct onednn_layout **out, struct err *e)
 {
-    (void)n, (void)k;
+    (void)type, (void)n, (void)k;
     *out = NULL;
     RAISE(ERR_USAGE, "this build has no oneDNN");
 }
@@ -384,13 +386,13 @@ uint64_t onednn_layout_digest(const struct onednn_layout *l)
     return 0;
 }
 
-enum status onednn_pack(const struct onednn_layout *l, const uint16_t *b, void *data, struct err *e)
+enum status onednn_pack(const struct onednn_layout *l, const void *b, void *data, struct err *e)
 {
     (void)l, (void)b, (void)data;
     RAISE(ERR_USAGE, "this build has no oneDNN");
 }
 
-bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l, const void *data,
+bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l, const void *data,
                      int64_t m, bool add)
 {
     (void)y, (void)a, (void)l, (void)data, (void)m, (void)add;

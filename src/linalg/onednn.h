@@ -21,12 +21,17 @@ const char *onednn_name(void);
 const char *onednn_why_not(void);
 const char *onednn_remedy(void);
 
-/* The layout of a bf16 matrix (n, k) that products want; it depends on its size, the CPU and the
- * version of oneDNN. */
+/* What the factors of a product are. */
+enum onednn_type {
+    ONEDNN_BF16, /* needs onednn_units */
+    ONEDNN_F32   /* needs onednn_f32 */
+};
+/* The layout of a matrix (n, k) that products want; it depends on its type and size, the CPU and
+ * the version of oneDNN. */
 struct onednn_layout;
 /* The caller frees *out. ERR_NOMEM: also for any other failure inside oneDNN. */
-MUST_USE enum status onednn_layout_make(int64_t n, int64_t k, struct onednn_layout **out,
-                                        struct err *e);
+MUST_USE enum status onednn_layout_make(enum onednn_type type, int64_t n, int64_t k,
+                                        struct onednn_layout **out, struct err *e);
 /* NULL: does nothing. */
 void onednn_layout_free(struct onednn_layout *l);
 /* Bytes of a matrix in it. */
@@ -34,11 +39,12 @@ int64_t onednn_layout_bytes(const struct onednn_layout *l);
 /* A number that different layouts do not share, also those of other processes. */
 uint64_t onednn_layout_digest(const struct onednn_layout *l);
 /* data = b (n, k) in the layout; data begins at a multiple of 64 bytes. ERR_NOMEM as above. */
-MUST_USE enum status onednn_pack(const struct onednn_layout *l, const uint16_t *b, void *data,
+MUST_USE enum status onednn_pack(const struct onednn_layout *l, const void *b, void *data,
                                  struct err *e);
-/* y (m, n) = a (m, k) bᵀ, or is added to; data: b in the layout. Rows of a and of y follow each
- * other without gaps: for others oneDNN has no fast kernel. False: it is out of memory. */
-MUST_USE bool onednn_multiply(float *y, const uint16_t *a, const struct onednn_layout *l,
+/* y (m, n) = a (m, k) bᵀ, or is added to; a: of the layout's type; data: b in the layout. Rows of a
+ * and of y follow each other without gaps: for others oneDNN has no fast kernel. False: it is out
+ * of memory. */
+MUST_USE bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l,
                               const void *data, int64_t m, bool add);
 
 /* Whether products of f32 matrices are faster than BLAS's: oneDNN may use AVX-512. Thread-safe. */

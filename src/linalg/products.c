@@ -3,6 +3,7 @@
 #include "linalg/onednn.h"
 #include "tensor/bf16.h"
 #include "tensor/dtype.h"
+#include "tensor/row.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -53,6 +54,11 @@ enum products products_of_calibration(enum products kind)
     return kind == PRODUCTS_BF16X2 ? PRODUCTS_BF16X3 : kind;
 }
 
+bool products_prepare(enum products kind)
+{
+    return kind != PRODUCTS_F32 || onednn_f32();
+}
+
 const char *products_unit(enum products kind)
 {
     if (kind == PRODUCTS_F32) return onednn_f32() ? onednn_f32_name() : "BLAS";
@@ -91,8 +97,9 @@ void products_warn(enum products kind)
 }
 
 /* The terms of the pieces lie in storage one after the other, for oneDNN in its layout, else as f32
- * numbers (rows, cols). */
+ * numbers (rows, cols). Products in f32 have one term, the weights themselves. */
 struct product_weights {
+    enum products kind;
     int input_terms, terms; /* of an activation, of a weight */
     int64_t rows, cols, piece, pieces;
     struct onednn_layout *whole, *last; /* of a piece, and of the last one if it is shorter */
@@ -121,10 +128,12 @@ static enum status describe(struct product_weights *p, struct err *e)
 {
     enum { LINE = 64 };
     const int64_t last = piece_rows(p, p->pieces - 1);
+    const enum onednn_type type = p->kind == PRODUCTS_F32 ? ONEDNN_F32 : ONEDNN_BF16;
     int64_t bytes = p->piece * p->cols * (int64_t)sizeof(float);
-    if (products_native()) {
-        PASS(onednn_layout_make(min64(p->piece, p->rows), p->cols, &p->whole, e));
-        if (p->pieces > 1 && last < p->piece) PASS(onednn_layout_make(last, p->cols, &p->last, e));
+    if (p->kind == PRODUCTS_F32 || products_native()) {
+        PASS(onednn_layout_make(type, min64(p->piece, p->rows), p->cols, &p->whole, e));
+        if (p->pieces > 1 && last < p->piece)
+            PASS(onednn_layout_make(type, last, p->cols, &p->last, e));
         bytes = onednn_layout_bytes(p->whole);
         if (p->last) bytes = max64(bytes, onednn_layout_bytes(p->last));
     }
@@ -138,6 +147,7 @@ enum status product_weights_describe(enum products kind, int64_t rows, int64_t c
     enum status st = OK;
     struct product_weights *p = NULL;
     TRY(mem_zero(&p, 1, sizeof *p, "prepared weights", e));
+    p->kind = kind;
     p->input_terms = products_terms(kind);
     p->rows = rows;
     p->cols = cols;
@@ -156,7 +166,7 @@ int product_weights_terms_of(const struct product_weights *p, const float *w,
                              struct product_part part)
 {
     int most = 1;
-    if (p->input_terms == 1) return most;
+    if (p->input_terms <= 1) return most;
 #pragma omp parallel for schedule(dynamic, 1) reduction(max : most)
     for (int64_t i = part.part; i < p->pieces; i += part.parts) {
         const int own = bf16_terms(w + i * p->piece * p->cols, piece_rows(p, i) * p->cols);
@@ -184,6 +194,8 @@ static enum status fill_piece(const struct product_weights *p, int64_t i, const 
     enum status st = OK;
     const int64_t size = piece_rows(p, i) * p->cols;
     uint16_t *terms = NULL;
+    if (p->kind == PRODUCTS_F32)
+        return onednn_pack(layout_of(p, i), w + i * p->piece * p->cols, term_of(p, 0, i), e);
     TRY(mem_alloc(&terms, p->terms * size, sizeof *terms, "terms of weights", e));
     bf16_split(terms, size, p->terms, w + i * p->piece * p->cols, size);
     for (int k = 0; k < p->terms; k++)
@@ -251,6 +263,7 @@ int product_weights_terms(const struct product_weights *w)
 
 int64_t product_weights_bytes(enum products kind, int64_t weights)
 {
+    if (kind == PRODUCTS_F32) return onednn_f32() ? weights * (int64_t)sizeof(float) : 0;
     const int64_t size = products_native() ? sizeof(uint16_t) : sizeof(float);
     return products_terms(kind) * size * weights;
 }
@@ -302,6 +315,19 @@ static void add_terms(enum products kind, float *y, int64_t ldy, const uint16_t 
         }
 }
 
+/* y (m, rows) of row pitch ldy = dense (m, rows), which may be y itself without gaps, plus the
+ * bias. */
+static void put(float *y, int64_t ldy, const float *dense, const float *bias, int64_t m,
+                int64_t rows)
+{
+    if (y == dense && !bias) return;
+    for (int64_t t = 0; t < m; t++, y += ldy, dense += rows)
+        if (bias)
+            row_add(y, dense, bias, rows);
+        else
+            memcpy(y, dense, (size_t)rows * sizeof *y);
+}
+
 void product_nt(enum products kind, float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
                 const struct product_weights *w, int64_t piece, int64_t m)
 {
@@ -312,5 +338,14 @@ void product_nt(enum products kind, float *y, int64_t ldy, const uint16_t *terms
     }
     float *dense = thread_buffer(m * rows);
     add_terms(kind, dense, rows, terms, stride, w, piece, m);
-    for (int64_t t = 0; t < m; t++) memcpy(y + t * ldy, dense + t * rows, (size_t)rows * sizeof *y);
+    put(y, ldy, dense, NULL, m, rows);
+}
+
+void product_nt_f32(float *y, int64_t ldy, const float *x, const struct product_weights *w,
+                    int64_t piece, int64_t m, const float *bias)
+{
+    const int64_t rows = piece_rows(w, piece);
+    float *dense = ldy == rows ? y : thread_buffer(m * rows);
+    if (!onednn_multiply(dense, x, layout_of(w, piece), term_of(w, 0, piece), m, false)) give_up();
+    put(y, ldy, dense, bias, m, rows);
 }

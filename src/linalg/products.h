@@ -43,6 +43,9 @@ enum products products_of_sums(enum products kind);
  * most as many terms: the kind itself, but PRODUCTS_BF16X3 for PRODUCTS_BF16X2. GPTQ turns errors
  * of 2^-17 in its inputs into other codes, which change its error by far more. */
 enum products products_of_calibration(enum products kind);
+/* Whether weights are prepared for products of this kind here: for bf16 always, for f32 where
+ * oneDNN multiplies, which then need not lay them out for every product. */
+bool products_prepare(enum products kind);
 /* What computes products of this kind here: "oneDNN 2.6.3 avx512_bf16", or "terms in f32" where
  * nothing is faster than BLAS; of f32 "oneDNN 2.6.3 avx512" (matmul.h), or "BLAS". kind: not AUTO.
  * Static string; thread-safe. */
@@ -60,9 +63,9 @@ void products_warn(enum products kind);
 /* Weights of one matrix, prepared for one kind of products and those with fewer terms. */
 struct product_weights;
 /* *out (the caller frees) = w (rows, cols) prepared, in pieces of `piece` rows, the last one
- * shorter. kind: not f32, not AUTO. w is not needed any more. Parallel (OpenMP) over the pieces.
- * ERR_NOMEM. The same in steps, for ranks that share memory, each of which prepares some pieces:
- * product_weights_describe, product_weights_terms_of and product_weights_fill. */
+ * shorter. kind: products_prepare, not AUTO. w is not needed any more. Parallel (OpenMP) over the
+ * pieces. ERR_NOMEM. The same in steps, for ranks that share memory, each of which prepares some
+ * pieces: product_weights_describe, product_weights_terms_of and product_weights_fill. */
 MUST_USE enum status product_weights_make(enum products kind, const float *w, int64_t rows,
                                           int64_t cols, int64_t piece, struct product_weights **out,
                                           struct err *e);
@@ -91,7 +94,7 @@ MUST_USE enum status product_weights_fill(struct product_weights *p, const float
 void product_weights_free(struct product_weights *w);
 /* Terms of its weights, 1 to 3. */
 int product_weights_terms(const struct product_weights *w);
-/* Most bytes that so many prepared weights take. */
+/* Most bytes that so many prepared weights take; 0 where they are not prepared. */
 int64_t product_weights_bytes(enum products kind, int64_t weights);
 
 /* y (m, rows of the piece), row pitch ldy = x times the piece's weights, transposed, in products of
@@ -100,3 +103,7 @@ int64_t product_weights_bytes(enum products kind, int64_t weights);
  * a message if memory is too small for a few kilobytes. */
 void product_nt(enum products kind, float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
                 const struct product_weights *w, int64_t piece, int64_t m);
+/* The same in f32, of x (m, cols), plus bias (rows of the piece; NULL: none) in every row. w:
+ * prepared for f32. The bits are those of gemm_nt where gemm_large (matmul.h). */
+void product_nt_f32(float *y, int64_t ldy, const float *x, const struct product_weights *w,
+                    int64_t piece, int64_t m, const float *bias);

@@ -261,13 +261,21 @@ static int64_t range_of(const struct memory_need *need, const struct memory_plan
     return min64(tokens, p->range_tokens);
 }
 
+/* Bytes of so many weights prepared for products of a kind; those in f32 are if the plan says so.
+ */
+static int64_t prepared_of(const struct memory_plan *p, enum products kind, int64_t weights)
+{
+    return kind == PRODUCTS_F32 && !p->prepared ? 0 : product_weights_bytes(kind, weights);
+}
+
 static int64_t head_of(const struct memory_need *need, const struct memory_plan *p,
                        const struct batch *b)
 {
+    const int64_t output = need->sizes.shape.vocab * need->sizes.shape.hidden;
     bool in_place = !p->place.scratch && need->type == DTYPE_F32;
     int64_t rows = in_place ? 0 : (1 + b->n) * range_of(need, p);
     return head_bytes(&need->sizes.shape, need->threads, b->n, need->products) +
-           rows * need->sizes.shape.hidden * FLOAT;
+           prepared_of(p, need->products, output) + rows * need->sizes.shape.hidden * FLOAT;
 }
 
 /* Fills the parts of p from its choices, for the batch. */
@@ -282,7 +290,7 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     int64_t quantized = b->n ? s->linears : 0;
     if (need->needs.unrounded && (b->own || b->own_at_once)) quantized += s->linears;
     int64_t trials = need->needs.trials ? s->linears : 0;
-    int64_t prepared = product_weights_bytes(blocks, s->linears + quantized + trials);
+    int64_t prepared = prepared_of(p, blocks, s->linears + quantized + trials);
     int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT + prepared;
     int64_t per_rank = shared / max64(need->node_ranks, 1);
     /* While Hessians are in memory, the weights that only forward passes read are not resident:
@@ -370,9 +378,27 @@ static enum status too_little(const struct memory_need *need, const struct memor
         least_plan->place.scratch ? "" : ", name a scratch folder with enough space");
 }
 
+/* Tokens of this rank from which on preparing weights for products in f32, which takes as long as
+ * products of about 20 to 60 tokens, is well below the twentieth that they gain. */
+enum { PREPARED_FROM = 2048 };
+
+/* Whether weights are to be prepared for products in f32. */
+static bool worth_preparing(const struct memory_need *need)
+{
+    return need->products == PRODUCTS_F32 && products_prepare(PRODUCTS_F32) &&
+           need->evaluation.tokens + need->calibration.tokens >= PREPARED_FROM;
+}
+
+/* Whether all activations are retained that can be. */
+static bool retains_all(const struct memory_need *need, const struct memory_plan *p)
+{
+    return p->retained_tokens == need->calibration.tokens;
+}
+
 enum status memory_plan_make(const struct memory_need *need, const struct memory_limits *limits,
                              struct memory_plan *out, struct err *e)
 {
+    const bool prepares = worth_preparing(need);
     int64_t n = variants(need), longest = longest_of(need);
     /* Whole sequences, if possible enough of them to occupy every thread. */
     const int64_t ranges[] = {max64(longest, need->threads * 4 * TOKEN_TILE), longest};
@@ -381,10 +407,11 @@ enum status memory_plan_make(const struct memory_need *need, const struct memory
         int64_t wave = (n + waves - 1) / waves;
         if (waves > 1 && (n + wave - 1) / wave < waves) continue; /* the same as with fewer waves */
         for (int scratch = 0; scratch <= (limits->folder != NULL); scratch++)
-            for (int k = 0; k < 4; k++) {
+            for (int k = prepares ? 0 : 1; k < 8; k += prepares ? 1 : 2) {
                 p = (struct memory_plan){
-                    .range_tokens = ranges[k / 2],
-                    .ahead = k % 2 == 0,
+                    .range_tokens = ranges[k / 4],
+                    .ahead = k / 2 % 2 == 0,
+                    .prepared = k % 2 == 0,
                     .waves = waves,
                     .wave = wave,
                     .place = {.scratch = scratch ? limits->folder : NULL, .type = need->type}};
@@ -392,6 +419,7 @@ enum status memory_plan_make(const struct memory_need *need, const struct memory
                 if (p.peak < smallest.peak && p.scratch <= limits->scratch) smallest = p;
                 if (!fits(limits, &p)) continue;
                 retain(need, limits, &p);
+                if (p.prepared && !retains_all(need, &p)) continue;
                 *out = p;
                 return OK;
             }

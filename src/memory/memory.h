@@ -60,6 +60,7 @@ struct memory_plan {
                                 together */
     int64_t retained_tokens; /* calibration tokens whose inner activations are retained */
     bool ahead;              /* read the next block during the computation */
+    bool prepared;           /* weights are prepared for products, in f32 too (model_prepare_f32) */
     int64_t waves, wave;     /* passes over the blocks; maximum number of variants in one */
     struct states_place place; /* of the hidden states between blocks; borrows the folder's name */
 
@@ -72,9 +73,9 @@ struct memory_plan {
     int64_t saved;        /* bytes of its saved state, without those that the caller adds */
 };
 
-/* Gives up, until the visit fits, in this order: retained inner activations, hidden states in
- * memory (they go to scratch), one wave for all variants. ERR_NOMEM: it does not fit in any case;
- * the text states the minimum. */
+/* Gives up, until the visit fits, in this order: weights prepared for products in f32, retained
+ * inner activations, hidden states in memory (they go to scratch), one wave for all variants.
+ * ERR_NOMEM: it does not fit in any case; the text states the minimum. */
 MUST_USE enum status memory_plan_make(const struct memory_need *need,
                                       const struct memory_limits *limits, struct memory_plan *out,
                                       struct err *e);

@@ -140,7 +140,7 @@ enum status model_prepare(const struct model *m, const float *w, int64_t rows, i
                           struct product_weights **out, struct err *e)
 {
     *out = NULL;
-    if (m->products == PRODUCTS_F32) return OK;
+    if (!model_prepares(m)) return OK;
     return product_weights_make(products_of_calibration(m->products), w, rows, cols,
                                 linear_piece(rows), out, e);
 }

@@ -120,6 +120,16 @@ enum products model_products(const struct model *m)
     return m->products;
 }
 
+void model_prepare_f32(struct model *m, bool prepares)
+{
+    m->prepares_f32 = prepares;
+}
+
+bool model_prepares(const struct model *m)
+{
+    return m->products != PRODUCTS_F32 || (m->prepares_f32 && products_prepare(PRODUCTS_F32));
+}
+
 void model_set_rounding(struct model *m, bool bf16)
 {
     m->rounded = bf16;

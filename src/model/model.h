@@ -19,7 +19,8 @@ struct linear {
     int64_t rows, cols;
     const float *w; // (rows, cols) borrowed: the block's storage, or quantized weights in its place
     const float *bias; // (rows) or NULL
-    /* w prepared for the model's products (model_prepare), borrowed; NULL: they are in f32. */
+    /* w prepared for the model's products (model_prepare), borrowed; NULL: they are in f32, of w.
+     */
     const struct product_weights *prepared;
     /* NULL: y = x wᵀ. Else a quantized linear that works at run time: y (tokens, rows) with row
      * pitch ld from one whole sequence x (tokens, cols), without bias. Forward passes use it,
@@ -53,16 +54,21 @@ void model_close(struct model *m);
  * before the acts and the blocks are made; derivatives begin with it (curvature/hvp.h). */
 void model_set_products(struct model *m, enum products kind);
 enum products model_products(const struct model *m);
+/* Whether weights are prepared for products in f32 too, which takes memory and pays for many tokens
+ * (products_prepare); not after model_open. The bits are the same. */
+void model_prepare_f32(struct model *m, bool prepares);
+/* Whether weights are prepared. */
+bool model_prepares(const struct model *m);
 /* Whether forward passes round to bf16 what transformers rounds in a model of that type: every
  * parameter outside the matrices, and the result of every operation. Not after model_open. */
 void model_set_rounding(struct model *m, bool bf16);
 bool model_rounding(const struct model *m);
 /* *out (the caller frees) = w (rows, cols) for the `prepared` of a linear of a block of m; NULL if
- * products are in f32. Parallel. ERR_NOMEM. */
+ * not model_prepares. Parallel. ERR_NOMEM. */
 MUST_USE enum status model_prepare(const struct model *m, const float *w, int64_t rows,
                                    int64_t cols, struct product_weights **out, struct err *e);
-/* *out (the caller frees): such weights without their numbers (product_weights_describe). Not if
- * products are in f32. ERR_NOMEM. */
+/* *out (the caller frees): such weights without their numbers (product_weights_describe). Only if
+ * model_prepares. ERR_NOMEM. */
 MUST_USE enum status model_prepare_begin(const struct model *m, int64_t rows, int64_t cols,
                                          struct product_weights **out, struct err *e);
 /* Prepares all linears of a loaded block, which owns the result. Parallel. ERR_NOMEM. */

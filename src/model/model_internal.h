@@ -6,7 +6,8 @@
 
 struct model {
     enum products products;
-    bool rounded; /* results of operations in bf16 */
+    bool prepares_f32; /* weights for products in f32 too */
+    bool rounded;      /* results of operations in bf16 */
     struct spec spec;
     struct checkpoint *checkpoint; /* borrowed */
     char *file;                    /* config.json's path, for messages */

@@ -148,15 +148,20 @@ static int64_t stage_pieces(const struct block *b, int stage)
 static void run_piece(const struct model *m, const struct piece *p, const struct tile *t,
                       const struct acts *a, float *out, int64_t ld)
 {
-    int64_t cols = p->l->cols;
-    const float *in = a->in;
+    const struct linear *l = p->l;
+    const int64_t cols = l->cols, number = p->r0 / linear_piece(l->rows);
+    const float *in = a->in + t->row * cols, *bias = l->bias ? l->bias + p->r0 : NULL;
     float *y = out + t->row * ld + p->column;
-    if (p->l->prepared && !p->l->apply)
+    const bool f32 = a->products == PRODUCTS_F32, large = gemm_large(t->n, p->n, cols);
+    if (l->prepared && !l->apply && f32 && large && !m->rounded) {
+        product_nt_f32(y, ld, in, l->prepared, number, t->n, bias);
+        return;
+    }
+    if (l->prepared && !l->apply && !f32)
         product_nt(a->products, y, ld, a->terms + t->row * cols, a->tokens * a->in_width,
-                   p->l->prepared, p->r0 / linear_piece(p->l->rows), t->n);
-    else if (!p->l->apply)
-        gemm_nt(y, ld, in + t->row * cols, cols, p->l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
-    const float *bias = p->l->bias ? p->l->bias + p->r0 : NULL;
+                   l->prepared, number, t->n);
+    else if (!l->apply)
+        gemm_nt(y, ld, in, cols, l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
     if (m->rounded)
         kern_bf16_bias(y, ld, bias, t->n, p->n);
     else if (bias)

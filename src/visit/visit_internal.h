@@ -178,7 +178,7 @@ struct run {
     const struct part_context *context;
     const struct visit_hooks *hooks;
     const struct visit_group *group;
-    const struct model *model;
+    struct model *model;
     const struct weights_sink *sink; /* receives quantized linears; NULL: none */
     struct visit_inputs inputs;      /* of the whole group; calibration: of the wave's replicate */
     struct visit_inputs local;       /* of this rank */
@@ -213,8 +213,9 @@ void visit_set_numbers(const struct part_context *c, struct model *m);
  * be reported. Zero-initialise r; call walk_free even after a failure. Local. ERR_USAGE: an unknown
  * method; ERR_NOMEM. */
 MUST_USE enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
-                               const struct model *model, struct err *e);
-/* Loads the texts and plans the memory. Collective, as is walk_go. ERR_IO, ERR_FORMAT, ERR_USAGE: a
+                               struct model *model, struct err *e);
+/* Loads the texts and plans the memory, which decides whether the model's weights are prepared for
+ * products in f32. Collective, as is walk_go. ERR_IO, ERR_FORMAT, ERR_USAGE: a
  * text, or missing calibration data; ERR_NOMEM: run.memory_per_rank is too small. */
 MUST_USE enum status walk_prepare(struct run *r, struct err *e);
 /* Runs all waves. The failure of one variant is stored in its stream. ERR_STOPPED; ERR_FULL,

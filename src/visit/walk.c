@@ -31,7 +31,7 @@ void walk_free(struct run *r)
 }
 
 enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
-                      const struct model *model, struct err *e)
+                      struct model *model, struct err *e)
 {
     *r = (struct run){
         .visit = v, .context = c, .hooks = c->hooks, .group = c->group, .model = model};
@@ -238,6 +238,7 @@ static enum status plan_memory(struct run *r, struct err *e)
     need_agree(r->group, &need, &limits);
     limits.folder = limits.scratch > 0 ? r->scratch : NULL;
     PASS(group_agree(r->group, memory_plan_make(&need, &limits, &r->plan, e), e));
+    model_prepare_f32(r->model, r->plan.prepared);
     log_trace("memory",
               "%lld waves of %lld variants, states %s%s, %lld of %lld tokens kept; peak %.0f MiB "
               "(blocks %.0f, head %.0f), scratch %.0f MiB",

@@ -3,6 +3,7 @@
  * oneDNN and without (tests/tests.cmake runs this program both ways; PRODUCTS_WITHOUT: linked as in
  * a build without oneDNN). */
 #include "linalg/linalg.h"
+#include "linalg/matmul.h"
 #include "linalg/products.h"
 #include "tensor/bf16.h"
 #include "tensor/dtype.h"
@@ -47,6 +48,35 @@ static void keep_terms(float *x, int64_t n, int terms)
 struct shape {
     int64_t m, n, k, piece;
 };
+
+/* Prepared weights in f32 give the bits of gemm_nt, with a bias and without, in results with gaps
+ * between the rows and without. */
+static void prepared_f32(void **state)
+{
+    (void)state;
+    const struct shape shapes[] = {{128, 512, 768, 128}, {77, 700, 300, 256}, {64, 512, 96, 512}};
+    for (int i = 0; i < 6 && products_prepare(PRODUCTS_F32); i++) {
+        const struct shape s = shapes[i / 2];
+        const int64_t ldy = s.n + (i == 4 ? 0 : 3);
+        struct err e = {0};
+        struct product_weights *p = NULL;
+        float *x = noise(s.m * s.k, 1), *w = noise(s.n * s.k, 2), *bias = noise(s.n, 3);
+        float *y = noise(s.m * ldy, 4), *want = noise(s.m * ldy, 4);
+        assert_int_equal(product_weights_make(PRODUCTS_F32, w, s.n, s.k, s.piece, &p, &e), OK);
+        assert_true(product_weights_size(p, 1) >= s.n * s.k * (int64_t)sizeof(float));
+        for (int64_t r = 0; r < s.n; r += s.piece) {
+            const int64_t n = s.n - r < s.piece ? s.n - r : s.piece;
+            assert_true(gemm_large(s.m, n, s.k));
+            gemm_nt(want + r, ldy, x, s.k, w + r * s.k, s.k, s.m, n, s.k, 0);
+            for (int64_t t = 0; t < s.m * n && i % 2; t++)
+                want[t / n * ldy + r + t % n] += bias[r + t % n];
+            product_nt_f32(y + r, ldy, x, p, r / s.piece, s.m, i % 2 ? bias + r : NULL);
+        }
+        assert_memory_equal(y, want, s.m * ldy * (int64_t)sizeof *y);
+        product_weights_free(p);
+        free(x), free(w), free(bias), free(y), free(want);
+    }
+}
 
 /* y (m, n), rows n + 3 apart, all pieces one after the other. */
 static float *multiply(enum products kind, struct shape s, const float *x, const float *w,
@@ -224,7 +254,8 @@ static void choice(void **state)
     const enum products best = products_resolve(PRODUCTS_AUTO);
     assert_true(best == PRODUCTS_F32 || (best == PRODUCTS_BF16X3 && products_native()));
     assert_true(products_native() == (strstr(products_unit(PRODUCTS_BF16), "oneDNN") != NULL));
-    assert_true(product_weights_bytes(PRODUCTS_F32, 100) == 0);
+    assert_true(product_weights_bytes(PRODUCTS_F32, 100) ==
+                (products_prepare(PRODUCTS_F32) ? 400 : 0));
     assert_true(product_weights_bytes(PRODUCTS_BF16X2, 100) >= 400);
 #ifdef PRODUCTS_WITHOUT
     assert_string_equal(products_why_not(), "this build has no oneDNN 2");
@@ -241,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(within_bounds),    cmocka_unit_test(kinds_differ),
         cmocka_unit_test(terms_of_weights), cmocka_unit_test(any_threads),
-        cmocka_unit_test(not_finite),       cmocka_unit_test(choice)};
+        cmocka_unit_test(not_finite),       cmocka_unit_test(choice),
+        cmocka_unit_test(prepared_f32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,9 +143,31 @@ static void unrounded_takes_a_block_more(void **state)
     o.hessian = HESSIAN_SHARED;
     memory_need_add(&shared, quant_find("gptq"), &o);
     int64_t weights = plan(&stored, 0, 0).part[MEMORY_WEIGHTS];
+    /* Where they are prepared for products, once more. */
     assert_int_equal(plan(&packed, 0, 0).part[MEMORY_WEIGHTS] - weights,
-                     packed.sizes.linears * INT64_C(4));
+                     packed.sizes.linears * INT64_C(4) * (1 + products_prepare(PRODUCTS_F32)));
     assert_int_equal(plan(&shared, 0, 0).part[MEMORY_WEIGHTS], weights);
+}
+
+/* Weights prepared for products in f32: where oneDNN multiplies, for many tokens, and given up
+ * first; two blocks more, one of them quantized, and at the head its matrix. */
+static void prepared_weights(void **state)
+{
+    (void)state;
+    const bool here = products_prepare(PRODUCTS_F32);
+    struct memory_need need = large_need();
+    add(&need, "gptq", HESSIAN_OWN, true, 4);
+    const struct memory_plan all = plan(&need, 0, 0), less = plan(&need, all.peak - here, 0);
+    assert_int_equal(all.prepared, here);
+    assert_false(less.prepared && here);
+    assert_int_equal(less.retained_tokens, all.retained_tokens);
+    assert_int_equal(less.ahead, all.ahead);
+    assert_int_equal(all.part[MEMORY_WEIGHTS] - less.part[MEMORY_WEIGHTS],
+                     here * 2 * need.sizes.linears * INT64_C(4));
+    assert_int_equal(all.head - less.head,
+                     here * need.sizes.shape.vocab * need.sizes.shape.hidden * INT64_C(4));
+    need.evaluation = need.calibration = (struct memory_sequences){1, 512, 512};
+    assert_false(plan(&need, 0, 0).prepared);
 }
 
 static void too_little(void **state)
@@ -213,6 +235,7 @@ int main(void)
         cmocka_unit_test(bf16_halves_the_states),
         cmocka_unit_test(depth_changes_nothing),
         cmocka_unit_test(unrounded_takes_a_block_more),
+        cmocka_unit_test(prepared_weights),
         cmocka_unit_test(too_little),
         cmocka_unit_test(no_variants),
         cmocka_unit_test(address_space),

@@ -46,10 +46,19 @@ static int64_t weights(const struct spec *s, const struct hvp_extent *x)
     return (x->shared ? 0 : block_floats(slots, n) * (int64_t)sizeof(float)) + READ_BUFFER;
 }
 
-static int64_t head(const struct spec *s, const struct hvp_extent *x, int64_t k)
+static int64_t head(const struct spec *s, const struct hvp_extent *x, int64_t k, bool kept)
 {
     const struct hvp_slice slice = hvp_head_slice(s->shape.vocab);
-    return hvp_head_bytes(&slice, s->shape.hidden, s->shape.vocab, x->tokens, k);
+    return hvp_head_bytes(&slice, s->shape.hidden, s->shape.vocab, x->tokens, k, kept);
+}
+
+/* What a retained state has of the head: gh, gz, p and dz. */
+static int64_t head_kept(const struct spec *s, const struct hvp_extent *x)
+{
+    const struct hvp_slice slice = hvp_head_slice(s->shape.vocab);
+    int64_t of_logits = hvp_head_whole(&slice, s->shape.vocab) ? s->shape.vocab + 1 : 0;
+    int64_t dz = min64(slice.rows, x->tokens) * slice.columns;
+    return (x->tokens * (s->shape.hidden + of_logits) + dz) * (int64_t)sizeof(real);
 }
 
 /* Inputs of the blocks and adjoints between them, for the values or for one vector. */
@@ -70,7 +79,7 @@ static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k,
 {
     int64_t forward = 1 + (k > 0);
     int64_t blocks = lanes(s, x, forward * (1 + backward)) + weights(s, x);
-    int64_t at_head = lanes(s, x, forward) + head(s, x, k);
+    int64_t at_head = lanes(s, x, forward) + head(s, x, k, false);
     return (1 + k) * states(s, x, backward) + buffers(s, x, backward ? max64(2 * k, 1) : 0) +
            work(s, x) + max64(blocks, at_head);
 }
@@ -78,9 +87,8 @@ static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k,
 /* All of a retained state is resident from the second call on. */
 static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64_t n_buffers)
 {
-    const int64_t gh = x->tokens * s->shape.hidden * (int64_t)sizeof(real);
-    return 2 * states(s, x, true) + gh + lanes_kept(s, x) + buffers(s, x, n_buffers) + work(s, x) +
-           max64(weights(s, x), head(s, x, 1));
+    return 2 * states(s, x, true) + head_kept(s, x) + lanes_kept(s, x) + buffers(s, x, n_buffers) +
+           work(s, x) + max64(weights(s, x), head(s, x, 1, true));
 }
 
 void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out)
@@ -95,5 +103,6 @@ void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_b
                               .gradient = call(s, x, 0, true),
                               .product = call(s, x, 1, true)};
     /* Exact if the peak is at the head, else an upper bound. */
-    out->further = states(s, x, true) + buffers(s, x, 2) + head(s, x, 2) - head(s, x, 1);
+    out->further =
+        states(s, x, true) + buffers(s, x, 2) + head(s, x, 2, false) - head(s, x, 1, false);
 }

@@ -23,12 +23,13 @@ struct head {
     bool once;              /* the part is the whole vocabulary */
     int64_t probes;         /* whose tangents exist at the same time: at most 1 if `once` */
     real *h, *gh;           // (P, C) after the norm; its adjoint
-    real *gh_owned;         /* owner of gh unless it is retained */
+    real *gh_owned;         /* owner of gh unless it is retained; so for the next three */
     real *dh, *dgh;         // (probes, P, C)
-    real *z, *dz;           // (P, columns) logits, then their adjoint; tangents of the two
+    real *z, *z_owned;      // (P, columns) logits, then their adjoint
+    real *dz, *dz_owned;    // (P, columns) tangents of the two
     struct diff_loss *sums; // (P)
     double *at_target;      // (P) the target's logit
-    real *p;                // (P) weight times the target's probability
+    real *p, *p_owned;      // (P) weight times the target's probability
     double *mean;           // (probes, P) of dz over the softmax; first the sum over e^(z - top)
     int32_t *target;        // (T), -1: not scored
     real weight;            /* of a position's loss */
@@ -42,11 +43,18 @@ struct hvp_slice hvp_head_slice(int64_t vocab)
     return (struct hvp_slice){min64(rows, ROWS_MAX), vocab};
 }
 
-int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab, int64_t tokens,
-                       int64_t k)
+bool hvp_head_whole(const struct hvp_slice *s, int64_t vocab)
 {
-    int64_t P = min64(s->rows, tokens), probes = s->columns < vocab ? k : k > 0;
-    int64_t numbers = 2 * (1 + probes) * hidden + (1 + (k > 0)) * s->columns + 1;
+    return s->columns >= vocab;
+}
+
+int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab, int64_t tokens,
+                       int64_t k, bool kept)
+{
+    const bool whole = hvp_head_whole(s, vocab), owned = !kept || !whole;
+    int64_t P = min64(s->rows, tokens), probes = whole ? k > 0 : k;
+    int64_t numbers =
+        (2 * (1 + probes) - kept) * hidden + (owned + (k > 0 && !kept)) * s->columns + owned;
     int64_t doubles = 1 + probes;
     return P * (numbers * (int64_t)sizeof(real) + doubles * (int64_t)sizeof(double) +
                 (int64_t)sizeof(struct diff_loss)) +
@@ -64,7 +72,7 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
                        .V = m->vocab,
                        .P = P,
                        .columns = h->slice.columns,
-                       .once = h->slice.columns >= m->vocab,
+                       .once = hvp_head_whole(&h->slice, m->vocab),
                        .weight = (real)(1 / (double)h->total)};
     d->probes = d->once ? c->b.k > 0 : c->b.k;
     hvp_params_outer(h, c->b.g, &d->sum);
@@ -73,11 +81,14 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
                    "hidden states of a slice", e));
     PASS(mem_alloc(&d->dh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
     PASS(mem_alloc(&d->dgh, d->probes * P * d->C, sizeof(real), "tangents of a slice", e));
-    PASS(mem_alloc(&d->z, P * d->columns, sizeof(real), "logits of a slice", e));
-    PASS(mem_alloc(&d->dz, c->b.k > 0 ? P * d->columns : 0, sizeof(real), "tangents of logits", e));
+    PASS(mem_alloc(&d->z_owned, c->s->gz ? 0 : P * d->columns, sizeof(real), "logits of a slice",
+                   e));
+    PASS(mem_alloc(&d->dz_owned, c->b.k > 0 && !c->s->dz ? P * d->columns : 0, sizeof(real),
+                   "tangents of logits", e));
+    d->dz = c->s->dz ? c->s->dz : d->dz_owned;
     PASS(mem_alloc(&d->sums, P, sizeof *d->sums, "sums of a slice", e));
     PASS(mem_alloc(&d->at_target, P, sizeof(double), "logits of targets", e));
-    PASS(mem_alloc(&d->p, P, sizeof(real), "probabilities of targets", e));
+    PASS(mem_alloc(&d->p_owned, c->s->gz ? 0 : P, sizeof(real), "probabilities of targets", e));
     PASS(mem_alloc(&d->mean, d->probes * P, sizeof(double), "sums of a slice", e));
     PASS(mem_alloc(&d->target, T, sizeof *d->target, "targets", e));
     for (int64_t i = 0; i < s->n; i++)
@@ -92,11 +103,11 @@ static void head_free(struct head *d)
     free(d->gh_owned);
     free(d->dh);
     free(d->dgh);
-    free(d->z);
-    free(d->dz);
+    free(d->z_owned);
+    free(d->dz_owned);
     free(d->sums);
     free(d->at_target);
-    free(d->p);
+    free(d->p_owned);
     free(d->mean);
     free(d->target);
 }
@@ -322,16 +333,19 @@ static void adjoint_tangents(struct head *d, const struct probe *p)
 
 /* --- the current positions --- */
 
+/* A retained state has the adjoints of the logits. */
 static void whole_vocabulary(struct head *d)
 {
     d->at = 0;
     d->width = d->V;
-    logits(d);
-    sums_add(d);
-    sums_end(d);
-    if (!d->c->backward) return;
-    adjoints(d);
-    if (!d->c->known) norm_backward(d, NULL);
+    if (!d->c->known) {
+        logits(d);
+        sums_add(d);
+        sums_end(d);
+        if (!d->c->backward) return;
+        adjoints(d);
+        norm_backward(d, NULL);
+    }
     for (int64_t k = 0; k < d->c->b.k; k++) {
         const struct probe p = probe_of(d, k);
         norm_forward(d, &p);
@@ -391,6 +405,8 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
     for (d.row = 0; d.row < T; d.row += d.P) {
         d.n = min64(T - d.row, d.P);
         d.gh = c->s->kept ? c->s->gh + d.row * d.C : d.gh_owned;
+        d.z = c->s->gz ? c->s->gz + d.row * d.V : d.z_owned;
+        d.p = c->s->gz ? c->s->p + d.row : d.p_owned;
         const int64_t first[2] = {0, d.n};
         diff_work_cut(&c->s->work, first, 1);
         norm_forward(&d, NULL);
@@ -399,6 +415,8 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
         TRY(mat_work_check(&c->s->work.products, e));
     }
     c->loss /= (double)c->h->total;
+    if (c->known && d.once) c->loss = c->s->loss;
+    c->s->loss = c->loss;
 done:
     head_free(&d);
     return st;

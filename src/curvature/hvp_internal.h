@@ -139,10 +139,15 @@ struct hvp_state {
     int64_t n_chunks, max_tokens, max_sequences, longest;
     struct diff_work work;
     struct hvp_outer_weights outer;
-    int64_t levels;  /* of hidden states: L + 1, or 2 without a backward pass */
-    real *x, *dx;    // (levels, T, C), (k, levels, T, C) inputs of the blocks
-    real *gx, *dgx;  // (T, C), (k, T, C) adjoints between the blocks
-    real *gh;        // (T, C) adjoints of the head's input, if retained
+    int64_t levels; /* of hidden states: L + 1, or 2 without a backward pass */
+    real *x, *dx;   // (levels, T, C), (k, levels, T, C) inputs of the blocks
+    real *gx, *dgx; // (T, C), (k, T, C) adjoints between the blocks
+    real *gh;       // (T, C) adjoints of the head's input, if retained
+    /* If retained and a slice of the head has the whole vocabulary: adjoints of the logits, and the
+     * losses' weights times the targets' probabilities; else NULL. */
+    real *gz, *p;    // (T, V), (T)
+    real *dz;        // (positions of a slice, its columns) tangents of logits, if retained
+    double loss;     /* of this rank's sequences, if known */
     int64_t n_lanes; /* of each of the three: L * n_chunks if retained, else 1 */
     struct diff_lane *value, *tangent, *adjoint;
     struct diff_lane
@@ -186,6 +191,8 @@ MUST_USE enum status hvp_head(struct hvp_call *c, struct err *e);
 /* The head's slices, which depend on the vocabulary alone: the whole vocabulary as long as that
  * leaves enough positions per slice (no logit is then computed twice), else equal parts of it. */
 struct hvp_slice hvp_head_slice(int64_t vocab);
-/* Bytes that hvp_head allocates in a call with k vectors. */
+/* Whether a slice has the whole vocabulary. */
+bool hvp_head_whole(const struct hvp_slice *s, int64_t vocab);
+/* Bytes that hvp_head allocates in a call with k vectors, with a retained state or without. */
 int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab, int64_t tokens,
-                       int64_t k);
+                       int64_t k, bool kept);

@@ -71,6 +71,13 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
                   e));
     TRY(mem_alloc(&s->gx, backward ? TC : 0, sizeof(real), "adjoints", e));
     TRY(mem_alloc(&s->gh, kept ? TC : 0, sizeof(real), "adjoints", e));
+    if (kept)
+        TRY(mem_alloc(&s->dz, min64(h->slice.rows, s->T) * h->slice.columns, sizeof(real),
+                      "tangents of logits", e));
+    if (kept && hvp_head_whole(&h->slice, m->vocab)) {
+        TRY(mem_alloc(&s->gz, s->T * m->vocab, sizeof(real), "adjoints of logits", e));
+        TRY(mem_alloc(&s->p, s->T, sizeof(real), "probabilities of targets", e));
+    }
     TRY(mem_alloc(&s->dgx, s->k * TC, sizeof(real), "tangents of adjoints", e));
     TRY(lanes_open(s, h, backward, e));
 done:
@@ -96,6 +103,9 @@ void hvp_state_close(struct hvp_state **state)
     free(s->dx);
     free(s->gx);
     free(s->gh);
+    free(s->gz);
+    free(s->dz);
+    free(s->p);
     free(s->dgx);
     free(s);
     *state = NULL;

@@ -193,13 +193,13 @@ static struct passes gradient(const struct model_sizes *m, int subset, bool kept
 
 /* The tangents of both passes: of a linear 2 products forward and 4 backward, of attention 5 and
  * 12. Without retained activations the values and adjoints too, and those of the forward pass again
- * in the backward pass. The head retains its input's adjoint. */
+ * in the backward pass. The head retains its logits' and its input's adjoints. */
 static struct passes product(const struct model_sizes *m, int subset, bool kept)
 {
-    struct passes p = {2 + 4, 2.5 + 6, with_head(subset) ? 7 : 3};
+    struct passes p = {2 + 4, 2.5 + 6, with_head(subset) ? 6 : 2};
     const double repeated = 1 + 2;
     if (kept) return p;
-    return passes_sum(p, 1, (struct passes){1 + 1 + repeated * again(m), 1 + 2.5 + 1 + 2.5, 1});
+    return passes_sum(p, 1, (struct passes){1 + 1 + repeated * again(m), 1 + 2.5 + 1 + 2.5, 2});
 }
 
 /* A product with the change of one linear (hvp_apply_layer), the mean over the layers: the layers

@@ -272,12 +272,13 @@ static void expect_derivatives(struct hvp_fixture *f, real *const v[2],
 
 /* Bit for bit the same with retained activations, after anything that the loss depends on has
  * changed. */
-static void check_kept(const char *name, enum hvp_subset subset)
+static void check_kept(const char *name, enum hvp_subset subset, bool sliced)
 {
     struct hvp_fixture f;
     struct derivatives there, moved, fewer, found;
     struct derivatives *all[] = {&there, &moved, &fewer, &found};
     open_ragged(&f, name, subset, 40);
+    if (sliced) f.h->slice = (struct hvp_slice){50, 100};
     real *v[2] = {normals(&f, 1), normals(&f, 2)};
     for (int i = 0; i < 4; i++) {
         all[i]->g = hvp_vector(&f);
@@ -306,14 +307,15 @@ static void check_kept(const char *name, enum hvp_subset subset)
 
 static void same_bits_kept(void **state)
 {
-    check_kept(*state, HVP_ALL);
+    check_kept(*state, HVP_ALL, false);
 }
 
 static void same_bits_kept_of_subsets(void **state)
 {
     (void)state;
     for (int subset = HVP_ALL + 1; subset < HVP_SUBSETS; subset++)
-        check_kept("olmo2", (enum hvp_subset)subset);
+        check_kept("olmo2", (enum hvp_subset)subset, false);
+    check_kept("olmo2", HVP_ALL, true);
 }
 
 /* No buffer of logits exceeds this size for any vocabulary, and for the vocabularies of real models

@@ -138,6 +138,13 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
  * the longest sequence. */
 void model_block_forward(const struct model *m, const struct block *b, const struct sequences *s,
                          float *x, struct acts *a);
+/* The same for a last block of whose output only some rows are read: those with wanted (offset[n]);
+ * the others are unspecified afterwards. They go through its keys and values alone, unless a linear
+ * is computed at run time, from whole sequences. some: n and offset (n + 1), the wanted rows before
+ * each sequence; nothing else of it is read. */
+void model_block_forward_rows(const struct model *m, const struct block *b,
+                              const struct sequences *s, const bool *wanted,
+                              const struct sequences *some, float *x, struct acts *a);
 
 /* ERR_FORMAT: a token id is outside the vocabulary; the text says which and where. */
 MUST_USE enum status model_check_ids(const struct model *m, const struct sequences *s,

@@ -73,7 +73,7 @@ static void enter_rows(const struct model *m, const struct block *b, int stage, 
     if (stage == STAGE_DOWN) activate(m, b, a->inner + row * up, n, in);
 }
 
-/* split: into bf16 terms too. */
+/* x: residual stream of the sequences [s0, s1). split: into bf16 terms too. */
 static void make_input(const struct model *m, const struct block *b, int stage,
                        const struct sequences *s, int64_t s0, int64_t s1, const float *x,
                        struct acts *a, bool split)
@@ -85,7 +85,6 @@ static void make_input(const struct model *m, const struct block *b, int stage,
         return;
     }
     acts_cut(a, s, s0, s1, TOKEN_TILE);
-    x += s->offset[s0] * m->spec.shape.hidden;
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles; i++) {
         const int64_t end = a->tiles[i].row + a->tiles[i].n;
@@ -101,7 +100,7 @@ void model_stage_input(const struct model *m, const struct block *b, int stage,
                        const struct sequences *s, int64_t s0, int64_t s1, const float *x,
                        struct acts *a)
 {
-    make_input(m, b, stage, s, s0, s1, x, a, false);
+    make_input(m, b, stage, s, s0, s1, x + s->offset[s0] * m->spec.shape.hidden, a, false);
 }
 
 /* Rows per GEMM of a weight matrix: equal parts of about GEMM_ROWS, a multiple of 16, because
@@ -220,7 +219,7 @@ static void split_input(int64_t cols, const struct sequences *s, int64_t s0, int
         acts_split(a, a->tiles[i].row * cols, a->tiles[i].n * cols);
 }
 
-/* The stage's output from a->in, whose terms are there already. */
+/* The stage's output from a->in, whose terms are there already; x as in make_input. */
 static void make_output(const struct model *m, const struct block *b, int stage,
                         const struct sequences *s, int64_t s0, int64_t s1, float *x, struct acts *a)
 {
@@ -229,7 +228,6 @@ static void make_output(const struct model *m, const struct block *b, int stage,
     int64_t ld = stage_rows(b, stage), pieces = stage_pieces(b, stage);
     for (int64_t i = s0; i < s1 && stage == STAGE_QKV; i++)
         acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
-    x += s->offset[s0] * spec->shape.hidden;
     apply_linears(b, stage, s, s0, s1, a->in, out);
     acts_cut(a, s, s0, s1, GEMM_TOKENS);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
@@ -250,22 +248,85 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
                         const struct sequences *s, int64_t s0, int64_t s1, float *x, struct acts *a)
 {
     if (a->products != PRODUCTS_F32) split_input(stage_cols(b, stage), s, s0, s1, a);
-    make_output(m, b, stage, s, s0, s1, x, a);
+    make_output(m, b, stage, s, s0, s1, x + s->offset[s0] * m->spec.shape.hidden, a);
+}
+
+/* The end of the group of sequences that begins with s0 and is processed together. */
+static int64_t group_end(const struct sequences *s, int64_t s0, const struct acts *a)
+{
+    const int64_t enough =
+        (int64_t)a->threads * 4 *
+        TOKEN_TILE; /* more tokens than this lose more in the caches than they gain */
+    int64_t s1 = s0 + 1;
+    for (; s1 < s->n; s1++) {
+        const int64_t tokens = s->offset[s1 + 1] - s->offset[s0];
+        if (tokens > a->tokens || tokens > enough) break;
+    }
+    return s1;
 }
 
 void model_block_forward(const struct model *m, const struct block *b, const struct sequences *s,
                          float *x, struct acts *a)
 {
-    int64_t enough = (int64_t)a->threads * 4 *
-                     TOKEN_TILE; /* more tokens than this lose more in the caches than they gain */
     for (int64_t s0 = 0, s1; s0 < s->n; s0 = s1) {
-        for (s1 = s0 + 1; s1 < s->n; s1++) {
-            int64_t tokens = s->offset[s1 + 1] - s->offset[s0];
-            if (tokens > a->tokens || tokens > enough) break;
-        }
+        s1 = group_end(s, s0, a);
+        float *own = x + s->offset[s0] * m->spec.shape.hidden;
         for (int stage = 0; stage < STAGE_N; stage++) {
-            make_input(m, b, stage, s, s0, s1, x, a, a->products != PRODUCTS_F32);
-            make_output(m, b, stage, s, s0, s1, x, a);
+            make_input(m, b, stage, s, s0, s1, own, a, a->products != PRODUCTS_F32);
+            make_output(m, b, stage, s, s0, s1, own, a);
         }
+    }
+}
+
+/* Moves the wanted ones of n rows of x (n, width) to the front, or back to where they were. */
+static void rows_gather(float *x, int64_t width, const bool *wanted, int64_t n)
+{
+    int64_t k = 0;
+    for (int64_t t = 0; t < n; t++)
+        if (wanted[t] && k++ < t)
+            memcpy(x + (k - 1) * width, x + t * width, (size_t)width * sizeof *x);
+}
+
+static void rows_scatter(float *x, int64_t width, const bool *wanted, int64_t n, int64_t k)
+{
+    for (int64_t t = n - 1; t >= 0; t--)
+        if (wanted[t] && --k < t) memcpy(x + t * width, x + k * width, (size_t)width * sizeof *x);
+}
+
+static bool any_applied(const struct block *b)
+{
+    bool any = false;
+    for (int i = 0; i < b->n_linears; i++) any = any || b->linear[i].apply;
+    return any;
+}
+
+void model_block_forward_rows(const struct model *m, const struct block *b,
+                              const struct sequences *s, const bool *wanted,
+                              const struct sequences *some, float *x, struct acts *a)
+{
+    const int64_t C = m->spec.shape.hidden;
+    const bool split = a->products != PRODUCTS_F32;
+    if (any_applied(b)) {
+        model_block_forward(m, b, s, x, a);
+        return;
+    }
+    for (int64_t s0 = 0, s1; s0 < s->n; s0 = s1) {
+        s1 = group_end(s, s0, a);
+        const int64_t first = s->offset[s0], n = s->offset[s1] - first;
+        const int64_t k = some->offset[s1] - some->offset[s0];
+        float *own = x + first * C;
+        if (k == 0) continue;
+        make_input(m, b, STAGE_QKV, s, s0, s1, own, a, split);
+        make_output(m, b, STAGE_QKV, s, s0, s1, own, a);
+        make_input(m, b, STAGE_O, s, s0, s1, own, a, false);
+        rows_gather(a->in, stage_cols(b, STAGE_O), wanted + first, n);
+        rows_gather(own, C, wanted + first, n);
+        if (split) split_input(stage_cols(b, STAGE_O), some, s0, s1, a);
+        make_output(m, b, STAGE_O, some, s0, s1, own, a);
+        for (int stage = STAGE_O + 1; stage < STAGE_N; stage++) {
+            make_input(m, b, stage, some, s0, s1, own, a, split);
+            make_output(m, b, stage, some, s0, s1, own, a);
+        }
+        rows_scatter(own, C, wanted + first, n, k);
     }
 }

@@ -301,7 +301,7 @@ enum status calibrate_end(struct workspace *w, struct stream *s, const struct bl
                           struct err *e)
 {
     double start = clock_seconds();
-    for (int64_t i = 0; i < w->calibration.n; i++) {
+    for (int64_t i = 0; i < w->calibration.n && !workspace_last(w, b); i++) {
         const struct range *r = range_at(w, i);
         float *x;
         PASS(states_take(s->calibration, r->row, r->tokens, w->x, &x, e));
@@ -324,6 +324,7 @@ static enum status range_stages(struct workspace *w, struct stream *s, const str
     for (int stage = 0; stage < STAGE_N; stage++) {
         if (r && st == OK) stage_input(w, r, b, stage, x);
         st = add_sums(w, s, r, stage, st, e);
+        if (stage == STAGE_DOWN && workspace_last(w, b)) break;
         if (r && st == OK) stage_output(w, r, b, stage, x);
     }
     return st;
@@ -356,6 +357,7 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
 {
     enum status st = OK;
     double start = clock_seconds(), hessian = s->seconds.hessian;
+    advance = advance && !workspace_last(w, b);
     for (int stage = 0; stage < STAGE_N; stage++) PASS(clear_sums(w, s, stage, e));
     if (needs_bounds(w, s)) PASS(bound_block(w, s, b, e));
     for (int64_t i = 0; st == OK && i < w->rounds; i++) {
@@ -375,19 +377,35 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
     return OK;
 }
 
+/* Runs a block on a range of evaluation states; the last one only for what is scored. */
+static void forward_evaluation(struct workspace *w, const struct block *b, const struct range *r,
+                               float *x)
+{
+    const enum products calibration = w->acts.products;
+    w->acts.products = model_products(w->model);
+    if (w->wanted && workspace_last(w, b)) {
+        const struct sequences some = {.n = r->view.n, .offset = w->n_wanted + r->first};
+        model_block_forward_rows(w->model, b, &r->view, w->wanted + r->row, &some, x, &w->acts);
+    } else {
+        model_block_forward(w->model, b, &r->view, x, &w->acts);
+    }
+    w->acts.products = calibration;
+}
+
 enum status forward_block(struct workspace *w, struct stream *s, const struct block *b,
                           struct states *states, const struct ranges *ranges, struct err *e)
 {
-    const enum products calibration = w->acts.products;
     double start = clock_seconds();
+    if (states == s->calibration && workspace_last(w, b)) return OK;
     for (int64_t i = 0; i < ranges->n; i++) {
         const struct range *r = &ranges->range[i];
         float *x;
         PASS(states_take(states, r->row, r->tokens, w->x, &x, e));
         expect_next(w, s, states, i, false);
-        w->acts.products = states == s->evaluation ? model_products(w->model) : calibration;
-        model_block_forward(w->model, b, &r->view, x, &w->acts);
-        w->acts.products = calibration;
+        if (states == s->evaluation)
+            forward_evaluation(w, b, r, x);
+        else
+            model_block_forward(w->model, b, &r->view, x, &w->acts);
         PASS(states_put(states, r->row, r->tokens, x, e));
     }
     s->seconds.forward += clock_seconds() - start;

@@ -4,6 +4,7 @@
 #include "util/num.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* The streams to score: full precision first, then those of the wave that have not failed and whose
  * cells have no record yet. */
@@ -63,6 +64,30 @@ static enum status range_spans(const struct run *r, const struct range *at, stru
             (*out)[(*n)++] = s;
         }
     return OK;
+}
+
+enum status score_wanted(const struct run *r, bool **wanted, int64_t **before, struct err *e)
+{
+    enum status st = OK;
+    const struct sequences *s = r->local.evaluation;
+    const struct range all = {.view = *s, .tokens = s->offset[s->n]};
+    struct span *spans = NULL;
+    int64_t n = 0;
+    *wanted = NULL;
+    *before = NULL;
+    if (!r->inputs.requests || r->hooks->hidden) return OK;
+    TRY(mem_zero(wanted, all.tokens, sizeof **wanted, "tokens that are scored", e));
+    TRY(mem_zero(before, s->n + 1, sizeof **before, "tokens that are scored", e));
+    TRY(range_spans(r, &all, &spans, &n, e));
+    for (int64_t i = 0; i < n; i++)
+        memset(*wanted + spans[i].row, true, (size_t)spans[i].n * sizeof **wanted);
+    for (int64_t i = 0; i < s->n; i++) {
+        (*before)[i + 1] = (*before)[i];
+        for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++) (*before)[i + 1] += (*wanted)[t];
+    }
+done:
+    free(spans);
+    return st;
 }
 
 static enum status score_range(const struct run *r, struct score_batch *b,

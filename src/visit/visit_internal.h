@@ -72,8 +72,10 @@ struct workspace {
     const struct weights_sink *sink;     /* NULL: none */
     struct model_sizes sizes;
     struct ranges evaluation, calibration;
-    struct acts acts; /* activations of a range */
-    float *x;         // (range, C) buffer for hidden states that cannot be modified in place
+    bool *wanted;      // (evaluation tokens) whether the last block's row is scored; NULL: all are
+    int64_t *n_wanted; // (evaluation sequences + 1) such rows before each
+    struct acts acts;  /* activations of a range */
+    float *x;          // (range, C) buffer for hidden states that cannot be modified in place
     float *retained, *retained_branch; // (retained tokens, in_width), (retained tokens, C):
                                        // activations retained between passes (calibrate.c) or
                                        // trials (trial.c)
@@ -125,6 +127,12 @@ static inline int workspace_owner(const struct workspace *w, int stage)
     return stage % w->group->size;
 }
 
+/* Whether no block follows: nobody reads its output of calibration sequences. */
+static inline bool workspace_last(const struct workspace *w, const struct block *b)
+{
+    return b->layer + 1 == w->sizes.shape.layers;
+}
+
 /* --- calibrate.c: runs calibration sequences through a block and sums statistics --- */
 
 /* Sums the statistics of the stage's input that the stream needs over all ranks, into
@@ -136,7 +144,7 @@ MUST_USE enum status calibrate_stage(struct workspace *w, struct stream *s, cons
 MUST_USE enum status calibrate_end(struct workspace *w, struct stream *s, const struct block *b,
                                    struct err *e);
 /* Sums the statistics of all four stages of an unchanged block in one pass. advance: also advance
- * the stream to the block's output. Collective. */
+ * the stream to the block's output, unless that is the last. Collective. */
 MUST_USE enum status calibrate_block(struct workspace *w, struct stream *s, const struct block *b,
                                      bool advance, struct err *e);
 /* Runs the block on the states, in place. Local. */
@@ -308,6 +316,11 @@ MUST_USE enum status wave_resume(struct wave *v, struct err *e);
 
 /* --- score.c --- */
 
+/* *wanted (tokens of this rank; the caller frees) = whether the hidden state is scored, *before
+ * (its sequences + 1, likewise) = such tokens before each sequence; both NULL: all are, or are read
+ * by others. ERR_NOMEM. */
+MUST_USE enum status score_wanted(const struct run *r, bool **wanted, int64_t **before,
+                                  struct err *e);
 /* Scores the full-precision stream and all streams that have not failed. Collective on the group;
  * every rank gets all scores. ERR_NOMEM, ERR_IO, ERR_MPI. */
 MUST_USE enum status score_streams(struct run *r, struct stream *const *streams, int64_t n,

@@ -103,9 +103,10 @@ static enum status retained_init(struct workspace *w, const struct memory_plan *
     return OK;
 }
 
-static enum status local_init(struct workspace *w, const struct memory_plan *plan,
+static enum status local_init(struct workspace *w, const struct run *r,
                               struct stream *const *streams, int64_t n_streams, struct err *e)
 {
+    const struct memory_plan *plan = &r->plan;
     bool calibrates = false, sequential = false, together = false, pairs = false, trials = false;
     for (int64_t i = 0; i < n_streams; i++) {
         const struct quant_needs *s = &streams[i]->needs;
@@ -116,6 +117,7 @@ static enum status local_init(struct workspace *w, const struct memory_plan *pla
         together = together || s->shared || (s->own && !s->sequential);
     }
     PASS(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));
+    PASS(score_wanted(r, &w->wanted, &w->n_wanted, e));
     if (calibrates) {
         NEED(w->inputs->calibration, ERR_USAGE, "calibration: a method needs it and none is given");
         PASS(ranges_cut(w->inputs->calibration, plan->range_tokens, &w->calibration, e));
@@ -149,7 +151,7 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
         .full = &r->full,
         .longest = max64(sequences_longest(r->inputs.evaluation), c ? sequences_longest(c) : 0)};
     model_sizes(r->model, &w->sizes);
-    PASS(group_agree(w->group, local_init(w, &r->plan, streams, n_streams, e), e));
+    PASS(group_agree(w->group, local_init(w, r, streams, n_streams, e), e));
     w->rounds = group_max(w->group, w->calibration.n);
     if (n_streams)
         PASS(group_memory_open(w->group, w->sizes.linears, "quantized block", &w->quantized, e));
@@ -167,6 +169,8 @@ void workspace_free(struct workspace *w)
     ranges_free(&w->evaluation);
     ranges_free(&w->calibration);
     model_acts_free(&w->acts);
+    free(w->wanted);
+    free(w->n_wanted);
     free(w->x);
     free(w->retained);
     free(w->retained_branch);

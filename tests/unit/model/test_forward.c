@@ -124,6 +124,67 @@ static void variant_by_shallow_copy(void **state)
     close_fixture(&o);
 }
 
+/* x = the hidden states behind all blocks, the last one for the wanted rows alone if there are
+ * some.
+ */
+static float *forward_rows(const struct model *m, enum products kind, const bool *wanted,
+                           const struct sequences *some)
+{
+    struct acts a;
+    struct err e = {0};
+    const int64_t layers = model_shape(m)->layers;
+    float *x = malloc((size_t)(offsets[5] * model_shape(m)->hidden) * sizeof *x);
+    must(model_acts_init(m, offsets[5], &a, &e), &e);
+    assert_int_equal(a.products, kind);
+    must(model_embed(m, &five, x, &e), &e);
+    for (int64_t layer = 0; layer < layers; layer++) {
+        struct block b;
+        must(model_block_load(m, layer, &b, &e), &e);
+        must(model_block_prepare(m, &b, &e), &e);
+        if (wanted && layer + 1 == layers)
+            model_block_forward_rows(m, &b, &five, wanted, some, x, &a);
+        else
+            model_block_forward(m, &b, &five, x, &a);
+        model_block_free(&b);
+    }
+    model_acts_free(&a);
+    return x;
+}
+
+/* Rows of the last block computed alone are what they are in the whole block, in sequences of which
+ * all rows, some, one or none are wanted. */
+static void wanted_rows_alone(void **state)
+{
+    struct opened o = open_fixture(*state);
+    const int64_t C = model_shape(o.model)->hidden, n = offsets[5];
+    bool *wanted = calloc((size_t)n, sizeof *wanted);
+    int64_t before[6] = {0}, found = 0;
+    struct sequences some = {.n = 5, .offset = before};
+    for (int64_t t = 1; t < n; t++)
+        wanted[t] =
+            t <= LONGEST ? t % 7 == 3 || (t > 100 && t < 250) : t > LONGEST + 3 || t == n - 2;
+    for (int i = 0; i < 5; i++) {
+        before[i + 1] = before[i];
+        for (int64_t t = offsets[i]; t < offsets[i + 1]; t++) before[i + 1] += wanted[t];
+    }
+    for (enum products kind = PRODUCTS_F32; kind < PRODUCTS_AUTO; kind++) {
+        model_set_products(o.model, kind);
+        float *x = forward_rows(o.model, kind, NULL, NULL);
+        float *y = forward_rows(o.model, kind, wanted, &some);
+        for (int64_t t = 0; t < n; t++) {
+            found += wanted[t];
+            for (int64_t i = t * C; wanted[t] && i < (t + 1) * C; i++)
+                assert_true(fabsf(x[i] - y[i]) <= 2e-6f * (1 + fabsf(x[i])));
+        }
+        free(x);
+        free(y);
+    }
+    assert_int_equal(found, 4 * before[5]);
+    assert_true(before[1] == 0 && before[5] > 400 && before[5] < n - 300);
+    free(wanted);
+    close_fixture(&o);
+}
+
 /* Stage inputs have the pitch of the stage's columns and follow the formula of the first norm. */
 static void stage_input_is_the_normed_stream(void **state)
 {
@@ -257,7 +318,7 @@ int main(void)
     static const char *const cut[] = {"llama", "olmo2", "olmo3_yarn", "gpt_neox_parallel",
                                       "apertus"};
     enum { CUTS = sizeof cut / sizeof *cut };
-    struct CMUnitTest tests[CUTS + 6] = {
+    struct CMUnitTest tests[2 * CUTS + 6] = {
         cmocka_unit_test(causal),
         cmocka_unit_test(variant_by_shallow_copy),
         cmocka_unit_test(stage_input_is_the_normed_stream),
@@ -265,10 +326,11 @@ int main(void)
         cmocka_unit_test(tensors_that_do_not_fit),
         cmocka_unit_test(tensors_left_over),
     };
-    for (int i = 0; i < CUTS; i++)
-        tests[6 + i] = (struct CMUnitTest){.name = cut[i],
-                                           .test_func = same_bits_however_it_is_cut,
-                                           .initial_state = (void *)(size_t)cut[i]};
+    for (int i = 0; i < 2 * CUTS; i++)
+        tests[6 + i] = (struct CMUnitTest){.name = cut[i % CUTS],
+                                           .test_func = i < CUTS ? same_bits_however_it_is_cut
+                                                                 : wanted_rows_alone,
+                                           .initial_state = (void *)(size_t)cut[i % CUTS]};
     for (int i = 0; i < LONGEST + 304; i++) ids[i] = (i * 37 + i / 7) % 198;
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,8 +228,26 @@ bool cli_without_mpi(int argc, char **argv)
     return command && command->without_mpi;
 }
 
+/* Whether a launcher (mpirun, srun) has started this process. */
+static bool is_launched(void)
+{
+    static const char *const by[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
+        if (getenv(by[i])) return true;
+    return false;
+}
+
+/* Beside a process that runs alone, Open MPI would start a daemon, which takes a quarter of a
+ * second and opens ports. */
+static void start_no_daemon(void)
+{
+    if (!is_launched() && setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) != 0)
+        log_trace("link", "Open MPI starts a daemon beside this process");
+}
+
 void cli_before_mpi(int argc, char **argv)
 {
+    start_no_daemon();
     const struct command *command = choose(argc, argv, false);
     if (command && command->before_mpi) command->before_mpi();
 }
@@ -259,12 +277,9 @@ static int run_without_mpi(int argc, char **argv)
  * might wait for it for ever. */
 static bool may_end_early(void)
 {
-    static const char *const by[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (rank) return strcmp(rank, "0") == 0 && !link_recovers();
-    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
-        if (getenv(by[i])) return false;
-    return true;
+    return !is_launched();
 }
 
 bool cli_ends_early(int argc, char **argv, int *code)

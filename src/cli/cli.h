@@ -82,7 +82,7 @@ void cli_print_commands(FILE *out);
 bool cli_without_mpi(int argc, char **argv);
 /* True if the command has ended before MPI is started (struct command), with *code. */
 bool cli_ends_early(int argc, char **argv, int *code);
-/* What the command that argv[1] names does before MPI starts. */
+/* What the command that argv[1] names does before MPI starts; and settings of Open MPI. */
 void cli_before_mpi(int argc, char **argv);
 /* A code that stands for how `qtraj run` ended is left in the file that this variable names, for
  * `qtraj launch`: mpirun's own says little. */

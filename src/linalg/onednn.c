@@ -184,14 +184,12 @@ struct argument {
 };
 enum { ARGUMENTS_MAX = 4 };
 
-static bool execute(const_dnnl_primitive_desc_t what, const struct argument *from, int n)
+static bool execute(const_dnnl_primitive_t primitive, const struct argument *from, int n)
 {
-    dnnl_primitive_t primitive = NULL;
     dnnl_stream_t stream = NULL;
     dnnl_exec_arg_t to[ARGUMENTS_MAX];
     int made = 0;
-    bool ok = good(dnnl_primitive_create(&primitive, what)) &&
-              good(dnnl_stream_create(&stream, found.engine, dnnl_stream_default_flags));
+    bool ok = good(dnnl_stream_create(&stream, found.engine, dnnl_stream_default_flags));
     for (; ok && made < n; made += ok) {
         to[made].arg = from[made].name;
         ok = good(
@@ -201,7 +199,6 @@ static bool execute(const_dnnl_primitive_desc_t what, const struct argument *fro
          good(dnnl_stream_wait(stream));
     for (int i = 0; i < made; i++) dnnl_memory_destroy(to[i].memory);
     if (stream) dnnl_stream_destroy(stream);
-    if (primitive) dnnl_primitive_destroy(primitive);
     return ok;
 }
 
@@ -214,13 +211,15 @@ static bool reorder(const void *b, const struct onednn_layout *m, void *data)
 {
     dnnl_memory_desc_t plain;
     dnnl_primitive_desc_t what = NULL;
+    dnnl_primitive_t primitive = NULL;
     const dnnl_dims_t size = {m->k, m->n}, pitch = {1, m->k};
     bool ok = good(dnnl_memory_desc_init_by_strides(&plain, 2, size, m->of.data_type, pitch)) &&
               good(dnnl_reorder_primitive_desc_create(&what, &plain, found.engine, &m->of,
                                                       found.engine, NULL));
     const struct argument arguments[] = {{DNNL_ARG_FROM, &plain, (void *)(uintptr_t)b},
                                          {DNNL_ARG_TO, &m->of, data}};
-    ok = ok && execute(what, arguments, 2);
+    ok = ok && good(dnnl_primitive_create(&primitive, what)) && execute(primitive, arguments, 2);
+    if (primitive) dnnl_primitive_destroy(primitive);
     if (what) dnnl_primitive_desc_destroy(what);
     return ok;
 }
@@ -289,24 +288,66 @@ enum status onednn_pack(const struct onednn_layout *l, const void *b, void *data
     return OK;
 }
 
+/* A product that a thread has computed before: to describe one takes a hundredth of its time. */
+struct product {
+    dnnl_memory_desc_t b; // its layout, and with it n, k and the type
+    int64_t m;
+    bool add;
+    dnnl_primitive_desc_t what; // NULL: none
+    dnnl_primitive_t primitive;
+    uint64_t used; /* when: the thread's products are counted */
+};
+
+static void product_forget(struct product *p)
+{
+    if (p->primitive) dnnl_primitive_destroy(p->primitive);
+    if (p->what) dnnl_primitive_desc_destroy(p->what);
+    *p = (struct product){0};
+}
+
+/* The thread's product of a (m, k) with b (k, n); NULL: out of memory. It is described in the place
+ * of the one that was used least recently, if it is not there. */
+static const struct product *product_find(const dnnl_memory_desc_t *b, int64_t m, int64_t n,
+                                          int64_t k, bool add)
+{
+    enum { KEPT = 16 };
+    static _Thread_local struct product kept[KEPT];
+    static _Thread_local uint64_t now;
+    struct product *p = kept;
+    now++;
+    for (struct product *q = kept; q < kept + KEPT; q++) {
+        if (q->what && q->m == m && q->add == add && dnnl_memory_desc_equal(&q->b, b)) {
+            q->used = now;
+            return q;
+        }
+        if (q->used < p->used) p = q;
+    }
+    product_forget(p);
+    *p = (struct product){
+        .b = *b, .m = m, .add = add, .what = describe(b, m, n, k, add), .used = now};
+    if (p->what && good(dnnl_primitive_create(&p->primitive, p->what))) return p;
+    p->primitive = NULL;
+    product_forget(p);
+    return NULL;
+}
+
 /* y = or += a times b, whose layout is given; rows of a and y without gaps. False: no memory. */
 static bool multiply(float *y, const void *a, const dnnl_memory_desc_t *layout, const void *b,
                      int64_t m, int64_t n, int64_t k, bool add)
 {
     static _Thread_local struct mem_kept scratch;
     const int before = one_thread();
-    dnnl_primitive_desc_t what = describe(layout, m, n, k, add);
-    bool ok = what != NULL;
+    const struct product *p = product_find(layout, m, n, k, add);
+    bool ok = p != NULL;
     if (ok) {
-        const dnnl_memory_desc_t *beside = layout_of(what, dnnl_query_scratchpad_md);
+        const dnnl_memory_desc_t *beside = layout_of(p->what, dnnl_query_scratchpad_md);
         void *space = mem_keep(&scratch, (int64_t)dnnl_memory_desc_get_size(beside));
         const struct argument arguments[] = {
-            {DNNL_ARG_SRC, layout_of(what, dnnl_query_src_md), (void *)(uintptr_t)a},
+            {DNNL_ARG_SRC, layout_of(p->what, dnnl_query_src_md), (void *)(uintptr_t)a},
             {DNNL_ARG_WEIGHTS, layout, (void *)(uintptr_t)b},
-            {DNNL_ARG_DST, layout_of(what, dnnl_query_dst_md), y},
+            {DNNL_ARG_DST, layout_of(p->what, dnnl_query_dst_md), y},
             {DNNL_ARG_SCRATCHPAD, beside, space}};
-        ok = space && execute(what, arguments, ARGUMENTS_MAX);
-        dnnl_primitive_desc_destroy(what);
+        ok = space && execute(p->primitive, arguments, ARGUMENTS_MAX);
     }
     omp_set_num_threads(before);
     return ok;

@@ -9,8 +9,9 @@ quickstart  1000 items without examples, the model of configs/quickstart at step
 
 PYTHON is a Python with lm_eval, torch and transformers (in a virtual environment); without it only qtraj runs. Both compute
 in f32, or with --bf16 in products of bf16 numbers. The harness runs at the best of the batch sizes, found on the first `trial` items; its time is that of
-simple_evaluate alone, without imports and loading of the model, while that of qtraj is the whole command's, once with shared
-contexts and once with every choice apart. Wall times, and in brackets processor times, which shared machines change less.
+simple_evaluate alone, and, in a line of its own, that of the whole command with imports and loading of the model. That of qtraj is the
+whole command's, once with shared contexts and once with every choice apart. Wall times, and in brackets processor times, which shared
+machines change less.
 Then the log-likelihoods of the two are compared. The items are made from a seed, of the words of docs/.
 
 "least work" are the floating-point operations of the products with weights, without padding: ours, those with every choice
@@ -148,9 +149,9 @@ class Bench:
     def harness(self, model, items, shots, batch):
         out = self.work / "peer.json"
         (self.work / "peer.py").write_text(PEER)
-        self.run([self.a.peer, self.work / "peer.py", self.work, self.model(model), self.tokenizer, shots, items, batch,
-                  self.a.threads, "bfloat16" if self.a.bf16 else "float32", out])
-        return json.loads(out.read_text())
+        seconds, cpu, _ = self.run([self.a.peer, self.work / "peer.py", self.work, self.model(model), self.tokenizer, shots, items,
+                                    batch, self.a.threads, "bfloat16" if self.a.bf16 else "float32", out])
+        return {**json.loads(out.read_text()), "command": seconds, "command_cpu": cpu}
 
     def compare(self, name):
         model, items, shots = SETUPS[name]
@@ -168,7 +169,9 @@ class Bench:
         theirs = self.harness(model, items, shots, batch)
         print(f"  harness, batches of {batch:<4}  {theirs['seconds']:8.1f} s ({theirs['cpu']:.1f}), {most / theirs['seconds']:.0f} GFLOP/s; trials "
               + ", ".join(f"{b}: {t:.1f}" for b, t in trials.items()))
-        print(f"  harness / qtraj           {theirs['seconds'] / shared[0]:8.1f}   ({theirs['cpu'] / shared[1]:.1f})")
+        print(f"  its whole command         {theirs['command']:8.1f} s ({theirs['command_cpu']:.1f})")
+        print(f"  harness / qtraj           {theirs['seconds'] / shared[0]:8.2f}   ({theirs['cpu'] / shared[1]:.2f}), whole commands "
+              f"{theirs['command'] / shared[0]:.2f}   ({theirs['command_cpu'] / shared[1]:.2f})")
         pairs = [(shared[3][int(i), c], x) for i, row in theirs["choices"].items() for c, x in enumerate(row)]
         print(f"  log-likelihoods: largest relative difference {max(abs(x - y) / abs(y) for x, y in pairs):.2g} of {len(pairs)}; "
               f"accuracy {shared[2]['accuracy']:.4f} and {theirs['scores']['acc,none']:.4f}, normalized "

@@ -152,8 +152,9 @@ static void run_piece(const struct model *m, const struct piece *p, const struct
     const float *in = a->in + t->row * cols, *bias = l->bias ? l->bias + p->r0 : NULL;
     float *y = out + t->row * ld + p->column;
     const bool f32 = a->products == PRODUCTS_F32, large = gemm_large(t->n, p->n, cols);
-    if (l->prepared && !l->apply && f32 && large && !m->rounded) {
-        product_nt_f32(y, ld, in, l->prepared, number, t->n, bias);
+    if (l->prepared && !l->apply && f32 && large) {
+        product_nt_f32(y, ld, in, l->prepared, number, t->n, m->rounded ? NULL : bias);
+        if (m->rounded) kern_bf16_bias(y, ld, bias, t->n, p->n);
         return;
     }
     if (l->prepared && !l->apply && !f32)

@@ -83,13 +83,6 @@ static void plain_product(enum mat_form form, real *y, int64_t ldy, const real *
 }
 
 #ifndef QTRAJ_REAL_F64
-static struct panels_factor factor_from(const struct panels_factor *f, int64_t row, int64_t k)
-{
-    struct panels_factor part = *f;
-    part.x += f->turned ? k * f->ld + row : row * f->ld + k;
-    return part;
-}
-
 /* to (n, k), rows `pitch` apart, = the factor's first n rows. One thread. */
 static void copy_rows(float *to, int64_t pitch, const struct panels_factor *f, int64_t n, int64_t k)
 {
@@ -108,7 +101,7 @@ static enum status take_right(struct mat_work *w, enum products kind, const stru
 #pragma omp parallel for collapse(2) schedule(static) num_threads(w->threads)
     for (int64_t i = 0; i < (dense ? 0 : n); i += STRIP)
         for (int64_t t = 0; t < k; t += RUN) {
-            const struct panels_factor part = factor_from(f, i, t);
+            const struct panels_factor part = panels_part(f, i, t);
             copy_rows(w->right + i * k + t, k, &part, min64(n - i, STRIP), min64(k - t, RUN));
         }
     return product_weights_make(kind, dense ? f->x : w->right, n, k, TILE, out, &w->failure);
@@ -120,7 +113,7 @@ static void take_left(struct mat_work *w, enum products kind, const struct panel
 #pragma omp parallel for collapse(2) schedule(static) num_threads(w->threads)
     for (int64_t i = 0; i < m; i += STRIP)
         for (int64_t t = 0; t < k; t += RUN) {
-            struct panels_factor part = factor_from(f, i, t);
+            struct panels_factor part = panels_part(f, i, t);
             const int64_t n = min64(m - i, STRIP), run = min64(k - t, RUN);
             float *turned = w->tile + omp_get_thread_num() * TILE * TILE;
             if (part.turned) {
@@ -162,12 +155,12 @@ static void terms_product(struct mat_work *w, enum products kind, float *y, int6
 {
     const int64_t most = rows_of_block(k);
     for (int64_t c = 0; c < n; c += most) {
-        const struct panels_factor right = factor_from(b, c, 0);
+        const struct panels_factor right = panels_part(b, c, 0);
         const int64_t cols = min64(n - c, most);
         struct product_weights *taken = NULL;
         if (take_right(w, kind, &right, cols, k, &taken) != OK) return;
         for (int64_t r = 0; r < m; r += most) {
-            const struct panels_factor left = factor_from(a, r, 0);
+            const struct panels_factor left = panels_part(a, r, 0);
             const int64_t rows = min64(m - r, most);
             take_left(w, kind, &left, rows, k);
             multiply(w, kind, y + r * ldy + c, ldy, taken, rows, cols, k, add);
@@ -191,7 +184,7 @@ static void product(struct mat_work *w, enum mat_form form, enum products kind, 
         return;
     }
     for (int64_t t = 0; t < k && w->failure.code == OK; t += DEPTH) {
-        const struct panels_factor l = factor_from(&left, 0, t), r = factor_from(&right, 0, t);
+        const struct panels_factor l = panels_part(&left, 0, t), r = panels_part(&right, 0, t);
         terms_product(w, kind, y, ldy, &l, &r, m, n, min64(k - t, DEPTH), add || t > 0);
     }
 }

@@ -166,13 +166,6 @@ static void block_product(float *y, int64_t ldy, const float *left, const float 
             edge_product(y + i * ldy, ldy, left + i * k, right, min64(m - i, ROWS), n, k, add);
 }
 
-static struct panels_factor from(const struct panels_factor *f, int64_t row, int64_t k)
-{
-    struct panels_factor part = *f;
-    part.x += f->turned ? k * f->ld + row : row * f->ld + k;
-    return part;
-}
-
 /* One block: m <= BLOCK rows, n <= WIDTH columns, k <= DEPTH terms. A thread takes a panel of the
  * right factor and, where there are few of them, some of the rows. */
 static void multiply_block(struct panels *p, float *y, int64_t ldy, const struct panels_factor *a,
@@ -186,13 +179,13 @@ static void multiply_block(struct panels *p, float *y, int64_t ldy, const struct
         float *right = p->right + omp_get_thread_num() * COLUMNS * DEPTH;
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < m; i += ROWS) {
-            const struct panels_factor part = from(a, i, 0);
+            const struct panels_factor part = panels_part(a, i, 0);
             copy_left(p->left + i * k, &part, min64(m - i, ROWS), k);
         }
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < across * down; i++) {
             const int64_t c = i / down * COLUMNS, r = i % down * grain;
-            const struct panels_factor part = from(b, c, 0);
+            const struct panels_factor part = panels_part(b, c, 0);
             if (r >= m) continue;
             copy_right(right, &part, min64(n - c, COLUMNS), k);
             block_product(y + r * ldy + c, ldy, p->left + r * k, right, min64(m - r, grain),
@@ -208,7 +201,8 @@ void panels_multiply(struct panels *p, float *y, int64_t ldy, const struct panel
     for (int64_t r = 0; r < m; r += BLOCK)
         for (int64_t c = 0; c < n; c += WIDTH)
             for (int64_t t = 0; t < k; t += depth) {
-                const struct panels_factor left = from(a, r, t), right = from(b, c, t);
+                const struct panels_factor left = panels_part(a, r, t),
+                                           right = panels_part(b, c, t);
                 multiply_block(p, y + r * ldy + c, ldy, &left, &right, min64(m - r, BLOCK),
                                min64(n - c, WIDTH), min64(k - t, depth), add || t > 0);
             }

@@ -26,6 +26,14 @@ struct panels_factor {
     int64_t ld;
     bool turned;
 };
+/* The factor from that row and that number of each row on. */
+static inline struct panels_factor panels_part(const struct panels_factor *f, int64_t row,
+                                               int64_t k)
+{
+    struct panels_factor part = *f;
+    part.x += f->turned ? k * f->ld + row : row * f->ld + k;
+    return part;
+}
 /* Whether the product is large enough for the copies to pay. By the shape alone. */
 bool panels_pay(int64_t m, int64_t n, int64_t k);
 /* y (m, n), rows ldy apart, = or, with add, += a (m rows) times b (n rows) transposed. Parallel

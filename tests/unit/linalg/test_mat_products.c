@@ -4,7 +4,6 @@
 #include "linalg/linalg.h"
 #include "linalg/mat_products.h"
 #include "linalg/matmul.h"
-#include "util/mem.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -16,16 +15,7 @@
 
 #include <cmocka.h>
 
-static float *noise(int64_t n, uint64_t seed)
-{
-    float *x;
-    assert_int_equal(mem_alloc(&x, n, sizeof *x, "noise", NULL), OK);
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        x[i] = (float)((double)(seed >> 40) / (1 << 23) - 1.0);
-    }
-    return x;
-}
+#include "noise.h"
 
 /* Not cut; tiles and strips with rests; long sums; rows of either factor in two blocks; the blocks
  * and panels of products in f32, with rests. */

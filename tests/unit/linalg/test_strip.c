@@ -1,7 +1,6 @@
 /* Products with strips against sums in f64, of every form and of sizes around the blocks that they
  * are computed in; a strip's numbers do not depend on the other strips and rows. */
 #include "linalg/strip.h"
-#include "util/mem.h"
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -14,16 +13,7 @@
 
 enum { STRIPS = 3 };
 
-static float *noise(int64_t n, uint64_t seed)
-{
-    float *x;
-    assert_int_equal(mem_alloc(&x, n, sizeof *x, "noise", NULL), OK);
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        x[i] = (float)((double)(seed >> 40) / (1 << 23) - 1.0);
-    }
-    return x;
-}
+#include "noise.h"
 
 static const float *at(const struct strip_factor *f, int64_t i, int64_t j)
 {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tests/kernels.sh [CTEST ARGUMENT ...]: runs the tests of the preset dev (all, or those that the arguments select) once with each
-# kernel of OpenBLAS that this CPU runs, and with the one that OpenBLAS chooses by itself. Exits 0 only if all tests passed.
+# kernel of OpenBLAS that this CPU runs, with the one that OpenBLAS chooses by itself, and, as "avx2", as on a CPU without AVX-512:
+# OpenBLAS, oneDNN and qtraj's own kernels are held to AVX2. Exits 0 only if all tests passed.
 set -u
 . "$(dirname "$0")/../jobs/lib.sh"
 
@@ -25,7 +26,11 @@ kernels_here() {
 with() {
     local kernel=$1
     shift
-    if [ "$kernel" = chosen ]; then env -u OPENBLAS_CORETYPE "$@"; else OPENBLAS_CORETYPE=$kernel "$@"; fi
+    case $kernel in
+        chosen) env -u OPENBLAS_CORETYPE "$@" ;;
+        avx2) OPENBLAS_CORETYPE=Haswell ONEDNN_MAX_CPU_ISA=AVX2 QTRAJ_KERNELS=avx2 "$@" ;;
+        *) OPENBLAS_CORETYPE=$kernel "$@" ;;
+    esac
 }
 
 # The kernel that OpenBLAS takes; it ignores names that it does not know.
@@ -43,7 +48,7 @@ test_kernel() {
     local kernel=$1 log=build/dev/kernels-$1.log found seconds=$SECONDS
     shift
     found=$(taken "$kernel")
-    if [ "$kernel" != chosen ] && [ "${found,,}" != "${kernel,,}" ]; then
+    if [[ $kernel != chosen && $kernel != avx2 && ${found,,} != "${kernel,,}" ]]; then
         table+="$kernel: skipped, the BLAS takes ${found:-no kernel of OpenBLAS}"$'\n'
         return 0
     fi
@@ -63,7 +68,7 @@ mpi_environment
 cmake_find
 build_preset dev || exit
 failures=0 table=
-for kernel in ${QTRAJ_BLAS_KERNELS:-chosen $(kernels_here)}; do
+for kernel in ${QTRAJ_BLAS_KERNELS:-chosen $(kernels_here) avx2}; do
     test_kernel "$kernel" "$@" || failures=$((failures + 1))
     printf '%s' "$table" | tail -n 1
 done

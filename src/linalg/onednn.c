@@ -1,4 +1,5 @@
 #include "linalg/onednn.h"
+#include "linalg/sums.h"
 
 #ifdef QTRAJ_ONEDNN
 #include "tensor/row.h"
@@ -14,6 +15,7 @@ static struct {
     dnnl_engine_t engine;
     enum onednn_units units;
     char name[64], f32_name[64];
+    char kernel[2][32]; /* by enum onednn_type: the kernel that every product must have */
     bool f32;
     const char *why_not, *remedy; // of bf16; NULL: none
 } found;
@@ -81,17 +83,24 @@ static dnnl_primitive_desc_t describe_any(dnnl_data_type_t type, int64_t n, int6
     return describe(&any, TOKENS, n, k, false);
 }
 
-/* Whether oneDNN has a kernel for such products, and not just its plain loops. */
-static bool fast(void)
+static const char *kernel_of(const_dnnl_primitive_desc_t what)
+{
+    const char *name = "ref";
+    dnnl_primitive_desc_query(what, dnnl_query_impl_info_str, 0, (void *)&name);
+    return name;
+}
+
+/* Finds the kernel for products of that type. False: there is none, or just plain loops. */
+static bool find_kernel(enum onednn_type type)
 {
     const int before = one_thread();
-    const char *name = "ref";
-    dnnl_primitive_desc_t what = describe_any(dnnl_bf16, TOKENS, TOKENS);
-    if (what) dnnl_primitive_desc_query(what, dnnl_query_impl_info_str, 0, (void *)&name);
-    const bool plain = strncmp(name, "ref", 3) == 0;
+    char *name = found.kernel[type];
+    dnnl_primitive_desc_t what =
+        describe_any(type == ONEDNN_F32 ? dnnl_f32 : dnnl_bf16, TOKENS, TOKENS);
+    snprintf(name, sizeof found.kernel[type], "%s", what ? kernel_of(what) : "ref");
     if (what) dnnl_primitive_desc_destroy(what);
     omp_set_num_threads(before);
-    return !plain;
+    return strncmp(name, "ref", 3) != 0;
 }
 
 static bool set(const char *variable)
@@ -120,60 +129,8 @@ static const char *obstacle_bf16(const char **remedy)
     if (!has(dnnl_cpu_isa_avx512_core_bf16))
         return limited ? "oneDNN may use no instructions for bf16 (ONEDNN_MAX_CPU_ISA)"
                        : "oneDNN finds no instructions for bf16";
-    if (!fast()) return "oneDNN has no fast kernel for products of bf16 numbers";
+    if (!find_kernel(ONEDNN_BF16)) return "oneDNN has no fast kernel for products of bf16 numbers";
     return NULL;
-}
-
-static void find(void)
-{
-    const dnnl_version_t *v = dnnl_version();
-    found.why_not = obstacle(v, &found.remedy);
-    if (found.why_not) return;
-    found.f32 = has(dnnl_cpu_isa_avx512_core);
-    if (found.f32)
-        snprintf(found.f32_name, sizeof found.f32_name, "oneDNN %d.%d.%d avx512", v->major,
-                 v->minor, v->patch);
-    found.why_not = obstacle_bf16(&found.remedy);
-    if (found.why_not) return;
-    found.units = has(dnnl_cpu_isa_avx512_core_amx) ? ONEDNN_AMX : ONEDNN_AVX512;
-    snprintf(found.name, sizeof found.name, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch,
-             found.units == ONEDNN_AMX ? "amx_bf16" : "avx512_bf16");
-}
-
-enum onednn_units onednn_units(void)
-{
-    pthread_once(&once, find);
-    return found.units;
-}
-
-const char *onednn_name(void)
-{
-    pthread_once(&once, find);
-    return found.name;
-}
-
-const char *onednn_why_not(void)
-{
-    pthread_once(&once, find);
-    return found.why_not ? found.why_not : "";
-}
-
-const char *onednn_remedy(void)
-{
-    pthread_once(&once, find);
-    return found.why_not ? found.remedy : "";
-}
-
-bool onednn_f32(void)
-{
-    pthread_once(&once, find);
-    return found.f32;
-}
-
-const char *onednn_f32_name(void)
-{
-    pthread_once(&once, find);
-    return found.f32_name;
 }
 
 /* Runs it with arguments of these places and layouts. */
@@ -305,8 +262,9 @@ static void product_forget(struct product *p)
     *p = (struct product){0};
 }
 
-/* The thread's product of a (m, k) with b (k, n); NULL: out of memory. It is described in the place
- * of the one that was used least recently, if it is not there. */
+/* The thread's product of a (m, k) with b (k, n); NULL: out of memory, or oneDNN has another kernel
+ * for this shape, whose bits are others. It is described in the place of the one that was used
+ * least recently, if it is not there. */
 static const struct product *product_find(const dnnl_memory_desc_t *b, int64_t m, int64_t n,
                                           int64_t k, bool add)
 {
@@ -325,13 +283,17 @@ static const struct product *product_find(const dnnl_memory_desc_t *b, int64_t m
     product_forget(p);
     *p = (struct product){
         .b = *b, .m = m, .add = add, .what = describe(b, m, n, k, add), .used = now};
-    if (p->what && good(dnnl_primitive_create(&p->primitive, p->what))) return p;
+    const enum onednn_type type = b->data_type == dnnl_f32 ? ONEDNN_F32 : ONEDNN_BF16;
+    if (p->what && strcmp(kernel_of(p->what), found.kernel[type]) == 0 &&
+        good(dnnl_primitive_create(&p->primitive, p->what)))
+        return p;
     p->primitive = NULL;
     product_forget(p);
     return NULL;
 }
 
-/* y = or += a times b, whose layout is given; rows of a and y without gaps. False: no memory. */
+/* y = or += a times b, whose layout is given; rows of a and y without gaps. False: as NULL
+ * above. */
 static bool multiply(float *y, const void *a, const dnnl_memory_desc_t *layout, const void *b,
                      int64_t m, int64_t n, int64_t k, bool add)
 {
@@ -351,6 +313,78 @@ static bool multiply(float *y, const void *a, const dnnl_memory_desc_t *layout, 
     }
     omp_set_num_threads(before);
     return ok;
+}
+
+/* Whether products in f32 have the bits of sums_nt, which computes the small ones: so no
+ * number depends on which of the two computes it. Terms beyond both lengths of the sums. */
+static bool f32_agrees(void)
+{
+    enum { ROWS = 33, COLS = 48, TERMS = 1100 };
+    static float x[ROWS * TERMS], w[COLS * TERMS], y[2][ROWS * COLS];
+    bool same = true;
+    for (int i = 0; i < ROWS * TERMS; i++) x[i] = (float)(i * 37 % 101 - 50) / 64;
+    for (int i = 0; i < COLS * TERMS; i++) w[i] = (float)(i * 53 % 97 - 48) / 7;
+    for (int64_t k = TERMS / 2; k <= TERMS && same; k += TERMS / 2) {
+        dnnl_memory_desc_t layout;
+        const dnnl_dims_t size = {k, COLS}, pitch = {1, k};
+        same = sums_nt(y[0], COLS, x, w, ROWS, COLS, k) &&
+               good(dnnl_memory_desc_init_by_strides(&layout, 2, size, dnnl_f32, pitch)) &&
+               multiply(y[1], x, &layout, w, ROWS, COLS, k, false) &&
+               memcmp(y[0], y[1], sizeof y[0]) == 0;
+    }
+    return same;
+}
+
+static void find(void)
+{
+    const dnnl_version_t *v = dnnl_version();
+    found.why_not = obstacle(v, &found.remedy);
+    if (found.why_not) return;
+    found.f32 = has(dnnl_cpu_isa_avx512_core) && find_kernel(ONEDNN_F32) && f32_agrees();
+    if (found.f32)
+        snprintf(found.f32_name, sizeof found.f32_name, "oneDNN %d.%d.%d %s", v->major, v->minor,
+                 v->patch, found.kernel[ONEDNN_F32]);
+    found.why_not = obstacle_bf16(&found.remedy);
+    if (found.why_not) return;
+    found.units = has(dnnl_cpu_isa_avx512_core_amx) ? ONEDNN_AMX : ONEDNN_AVX512;
+    snprintf(found.name, sizeof found.name, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch,
+             found.kernel[ONEDNN_BF16]);
+}
+
+enum onednn_units onednn_units(void)
+{
+    pthread_once(&once, find);
+    return found.units;
+}
+
+const char *onednn_name(void)
+{
+    pthread_once(&once, find);
+    return found.name;
+}
+
+const char *onednn_why_not(void)
+{
+    pthread_once(&once, find);
+    return found.why_not ? found.why_not : "";
+}
+
+const char *onednn_remedy(void)
+{
+    pthread_once(&once, find);
+    return found.why_not ? found.remedy : "";
+}
+
+bool onednn_f32(void)
+{
+    pthread_once(&once, find);
+    return found.f32;
+}
+
+const char *onednn_f32_name(void)
+{
+    pthread_once(&once, find);
+    return found.f32_name;
 }
 
 bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l, const void *data,

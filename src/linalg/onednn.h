@@ -14,7 +14,8 @@ enum onednn_units {
 };
 /* What this CPU has and oneDNN may use (its variable ONEDNN_MAX_CPU_ISA). Thread-safe. */
 enum onednn_units onednn_units(void);
-/* "oneDNN 2.6.3 avx512_bf16"; "" for ONEDNN_NONE. Static string; thread-safe. */
+/* Version and kernel, "oneDNN 2.6.3 brg:avx512_core_bf16"; "" for ONEDNN_NONE. Static string;
+ * thread-safe. */
 const char *onednn_name(void);
 /* Why it is ONEDNN_NONE, and what to do where the CPU has instructions for bf16 nevertheless; ""
  * otherwise. Static strings; thread-safe. */
@@ -43,16 +44,17 @@ MUST_USE enum status onednn_pack(const struct onednn_layout *l, const void *b, v
                                  struct err *e);
 /* y (m, n) = a (m, k) bᵀ, or is added to; a: of the layout's type; data: b in the layout. Rows of a
  * and of y follow each other without gaps: for others oneDNN has no fast kernel. False: it is out
- * of memory. */
+ * of memory, or oneDNN has another kernel than onednn_name's for this shape. */
 MUST_USE bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l,
                               const void *data, int64_t m, bool add);
 
-/* Whether products of f32 matrices are faster than BLAS's: oneDNN may use AVX-512. Thread-safe. */
+/* Whether oneDNN multiplies f32 matrices: it may use AVX-512, which makes it fast, and its sums
+ * have the order of sums_nt. Thread-safe. */
 bool onednn_f32(void);
-/* "oneDNN 2.6.3 avx512" where onednn_f32, else "". Static string; thread-safe. */
+/* "oneDNN 2.6.3 brg:avx512_core" where onednn_f32, else "". Static string; thread-safe. */
 const char *onednn_f32_name(void);
 /* y (m, n) of row pitch ldy = a (m, k) times b (k, n), or, turned, b (n, k)ᵀ; or is added to. Rows
- * of a and of b follow each other without gaps. Needs onednn_f32. False: it is out of memory, and y
- * is as it was. */
+ * of a and of b follow each other without gaps. Needs onednn_f32. False: as onednn_multiply,
+ * and y is as it was. */
 MUST_USE bool onednn_product(float *y, int64_t ldy, const float *a, const float *b, bool turned,
                              int64_t m, int64_t n, int64_t k, bool add);

@@ -42,18 +42,6 @@ bool panels_pay(int64_t m, int64_t n, int64_t k)
     return m >= ROWS && n >= COLUMNS && m * n * k >= FROM;
 }
 
-#ifdef KERNEL_SETS
-#include <immintrin.h>
-
-#define WITH_AVX512 __attribute__((target("arch=x86-64-v4")))
-#define UNROLL      _Pragma("GCC unroll 8")
-
-bool panels_run(void)
-{
-    return isa_runs(ISA_AVX512);
-}
-
-/* to (k, width) = n <= width rows of the factor, as columns; zeros beyond n. */
 static void copy_plainly(float *to, int64_t width, const struct panels_factor *f, int64_t n,
                          int64_t k)
 {
@@ -62,8 +50,20 @@ static void copy_plainly(float *to, int64_t width, const struct panels_factor *f
             to[t * width + i] = i >= n ? 0 : f->turned ? f->x[t * f->ld + i] : f->x[i * f->ld + t];
 }
 
+#ifdef KERNEL_SETS
+#include <immintrin.h>
+
+#define WITH_AVX512 __attribute__((target("arch=x86-64-v4")))
+#define WITH_AVX2   __attribute__((target("arch=x86-64-v3")))
+#define UNROLL      _Pragma("GCC unroll 8")
+
+bool panels_run(void)
+{
+    return isa_active() == ISA_AVX512;
+}
+
 /* to (8, 8), rows `width` apart, = x (8, 8), rows ld apart, transposed. */
-WITH_AVX512 static inline void transpose(float *to, int64_t width, const float *x, int64_t ld)
+WITH_AVX2 static inline void transpose(float *to, int64_t width, const float *x, int64_t ld)
 {
     __m256 a[8], b[8];
     UNROLL for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(x + i * ld);
@@ -86,9 +86,8 @@ WITH_AVX512 static inline void transpose(float *to, int64_t width, const float *
     }
 }
 
-/* A panel: to (k, width) = n rows of the factor, as columns; zeros beyond n. */
-WITH_AVX512 static inline __attribute__((always_inline)) void
-copy_panel(float *to, int64_t width, const struct panels_factor *f, int64_t n, int64_t k)
+WITH_AVX2 static void copy_panel(float *to, int64_t width, const struct panels_factor *f, int64_t n,
+                                 int64_t k)
 {
     const int64_t whole = k / 8 * 8;
     struct panels_factor rest = *f;
@@ -106,14 +105,9 @@ copy_panel(float *to, int64_t width, const struct panels_factor *f, int64_t n, i
     }
 }
 
-WITH_AVX512 static void copy_left(float *to, const struct panels_factor *f, int64_t n, int64_t k)
+void panels_copy(float *to, int64_t width, const struct panels_factor *f, int64_t n, int64_t k)
 {
-    copy_panel(to, ROWS, f, n, k);
-}
-
-WITH_AVX512 static void copy_right(float *to, const struct panels_factor *f, int64_t n, int64_t k)
-{
-    copy_panel(to, COLUMNS, f, n, k);
+    (isa_active() == ISA_PLAIN ? copy_plainly : copy_panel)(to, width, f, n, k);
 }
 
 /* y (ROWS, COLUMNS) = or += the product of two panels, a (k, ROWS) and b (k, COLUMNS). */
@@ -180,14 +174,14 @@ static void multiply_block(struct panels *p, float *y, int64_t ldy, const struct
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < m; i += ROWS) {
             const struct panels_factor part = panels_part(a, i, 0);
-            copy_left(p->left + i * k, &part, min64(m - i, ROWS), k);
+            panels_copy(p->left + i * k, ROWS, &part, min64(m - i, ROWS), k);
         }
 #pragma omp for schedule(dynamic, 1)
         for (int64_t i = 0; i < across * down; i++) {
             const int64_t c = i / down * COLUMNS, r = i % down * grain;
             const struct panels_factor part = panels_part(b, c, 0);
             if (r >= m) continue;
-            copy_right(right, &part, min64(n - c, COLUMNS), k);
+            panels_copy(right, COLUMNS, &part, min64(n - c, COLUMNS), k);
             block_product(y + r * ldy + c, ldy, p->left + r * k, right, min64(m - r, grain),
                           min64(n - c, COLUMNS), k, add);
         }
@@ -209,6 +203,11 @@ void panels_multiply(struct panels *p, float *y, int64_t ldy, const struct panel
 }
 
 #else /* other compilers and CPUs */
+
+void panels_copy(float *to, int64_t width, const struct panels_factor *f, int64_t n, int64_t k)
+{
+    copy_plainly(to, width, f, n, k);
+}
 
 bool panels_run(void)
 {

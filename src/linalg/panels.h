@@ -5,7 +5,7 @@
 #include "util/err.h"
 #include <stdbool.h>
 
-/* Whether this CPU has the instructions. */
+/* Whether AVX-512 is in use (tensor/isa.h). */
 bool panels_run(void);
 
 /* Buffers of one caller. */
@@ -34,6 +34,10 @@ static inline struct panels_factor panels_part(const struct panels_factor *f, in
     part.x += f->turned ? k * f->ld + row : row * f->ld + k;
     return part;
 }
+/* A panel: to (k, width) = n <= width rows of the factor, as columns; zeros beyond n. width: a
+ * multiple of 8. */
+void panels_copy(float *to, int64_t width, const struct panels_factor *f, int64_t n, int64_t k);
+
 /* Whether the product is large enough for the copies to pay. By the shape alone. */
 bool panels_pay(int64_t m, int64_t n, int64_t k);
 /* y (m, n), rows ldy apart, = or, with add, += a (m rows) times b (n rows) transposed. Parallel

@@ -1,8 +1,10 @@
 #include "linalg/products.h"
 #include "linalg/matmul.h"
 #include "linalg/onednn.h"
+#include "linalg/sums.h"
 #include "tensor/bf16.h"
 #include "tensor/dtype.h"
+#include "tensor/isa.h"
 #include "tensor/row.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -61,7 +63,9 @@ bool products_prepare(enum products kind)
 
 const char *products_unit(enum products kind)
 {
-    if (kind == PRODUCTS_F32) return onednn_f32() ? onednn_f32_name() : "BLAS";
+    static const char *const own[] = {
+        [ISA_PLAIN] = "qtraj plain", [ISA_AVX2] = "qtraj avx2", [ISA_AVX512] = "qtraj avx512"};
+    if (kind == PRODUCTS_F32) return onednn_f32() ? onednn_f32_name() : own[isa_active()];
     return products_native() ? onednn_name() : "terms in f32";
 }
 
@@ -273,18 +277,27 @@ int64_t product_weights_bytes(enum products kind, int64_t weights)
 static void give_up(void)
 {
     enum { NO_MEMORY = 4 };
-    static const char text[] = "qtraj: out of memory in a matrix product\n";
+    static const char text[] = "qtraj: out of memory in a matrix product, or oneDNN failed in it\n";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(NO_MEMORY);
     _exit(NO_MEMORY);
 }
 
 /* A buffer of n floats of this thread, which keeps it: tiles are of one size. */
-static float *thread_buffer(int64_t n)
+enum buffer { RESULT, WIDENED, BUFFERS };
+static float *thread_buffer(enum buffer which, int64_t n)
 {
-    static _Thread_local struct mem_kept buffer;
-    float *at = mem_keep(&buffer, n * (int64_t)sizeof *at);
+    static _Thread_local struct mem_kept buffer[BUFFERS];
+    float *at = mem_keep(&buffer[which], n * (int64_t)sizeof *at);
     if (!at) give_up();
     return at;
+}
+
+void product_plain(float *y, int64_t ldy, const float *x, const float *w, int64_t m, int64_t n,
+                   int64_t k)
+{
+    if (gemm_large(m, n, k) && onednn_f32() && onednn_product(y, ldy, x, w, true, m, n, k, false))
+        return;
+    if (!sums_nt(y, ldy, x, w, m, n, k)) give_up();
 }
 
 /* y = or += a term of the activations times a term of a piece of the weights. */
@@ -292,14 +305,16 @@ static void multiply(float *y, int64_t ldy, const uint16_t *a, const struct prod
                      int term, int64_t piece, int64_t m, bool add)
 {
     const char *b = term_of(w, term, piece);
+    const int64_t rows = piece_rows(w, piece);
     if (w->whole) {
         if (!onednn_multiply(y, a, layout_of(w, piece), b, m, add)) give_up();
         return;
     }
-    float *wide = thread_buffer(m * w->cols);
+    float *wide = thread_buffer(WIDENED, m * w->cols), *sums = y;
+    if (add) sums = thread_buffer(RESULT, m * rows);
     dtype_widen(wide, a, DTYPE_BF16, m * w->cols);
-    gemm_nt(y, ldy, wide, w->cols, (const float *)b, w->cols, m, piece_rows(w, piece), w->cols,
-            add ? 1 : 0);
+    product_plain(sums, add ? rows : ldy, wide, (const float *)b, m, rows, w->cols);
+    for (int64_t t = 0; t < m && add; t++) row_add(y + t * ldy, y + t * ldy, sums + t * rows, rows);
 }
 
 /* Pairs of terms whose product is no smaller than what is left out anyway, the smallest first, so
@@ -336,7 +351,7 @@ void product_nt(enum products kind, float *y, int64_t ldy, const uint16_t *terms
         add_terms(kind, y, ldy, terms, stride, w, piece, m);
         return;
     }
-    float *dense = thread_buffer(m * rows);
+    float *dense = thread_buffer(RESULT, m * rows);
     add_terms(kind, dense, rows, terms, stride, w, piece, m);
     put(y, ldy, dense, NULL, m, rows);
 }
@@ -345,7 +360,7 @@ void product_nt_f32(float *y, int64_t ldy, const float *x, const struct product_
                     int64_t piece, int64_t m, const float *bias)
 {
     const int64_t rows = piece_rows(w, piece);
-    float *dense = ldy == rows ? y : thread_buffer(m * rows);
+    float *dense = ldy == rows ? y : thread_buffer(RESULT, m * rows);
     if (!onednn_multiply(dense, x, layout_of(w, piece), term_of(w, 0, piece), m, false)) give_up();
     put(y, ldy, dense, bias, m, rows);
 }

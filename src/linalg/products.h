@@ -46,9 +46,9 @@ enum products products_of_calibration(enum products kind);
 /* Whether weights are prepared for products of this kind here: for bf16 always, for f32 where
  * oneDNN multiplies, which then need not lay them out for every product. */
 bool products_prepare(enum products kind);
-/* What computes products of this kind here: "oneDNN 2.6.3 avx512_bf16", or "terms in f32" where
- * nothing is faster than BLAS; of f32 "oneDNN 2.6.3 avx512" (matmul.h), or "BLAS". kind: not AUTO.
- * Static string; thread-safe. */
+/* What computes products of this kind here: the version and kernel of oneDNN, or "terms in
+ * f32" where nothing is faster, or, of f32, "qtraj avx2". kind: not AUTO. Static string;
+ * thread-safe. */
 const char *products_unit(enum products kind);
 /* Whether bf16 products are computed by instructions for bf16, and, where not, why. Static string.
  */
@@ -104,6 +104,11 @@ int64_t product_weights_bytes(enum products kind, int64_t weights);
 void product_nt(enum products kind, float *y, int64_t ldy, const uint16_t *terms, int64_t stride,
                 const struct product_weights *w, int64_t piece, int64_t m);
 /* The same in f32, of x (m, cols), plus bias (rows of the piece; NULL: none) in every row. w:
- * prepared for f32. The bits are those of gemm_nt where gemm_large (matmul.h). */
+ * prepared for f32. The bits are those of product_plain. */
 void product_nt_f32(float *y, int64_t ldy, const float *x, const struct product_weights *w,
                     int64_t piece, int64_t m, const float *bias);
+/* y (m, n) of row pitch ldy = x (m, k) times w (n, k), transposed, in f32. Every number is the same
+ * whatever other rows and columns there are: sums_nt (sums.h) or, for large products where it uses
+ * AVX-512, oneDNN, with the same bits. Ends the process as product_nt does. */
+void product_plain(float *y, int64_t ldy, const float *x, const float *w, int64_t m, int64_t n,
+                   int64_t k);

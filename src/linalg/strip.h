@@ -1,12 +1,13 @@
-/* strip: products with strips of 64 columns, whose rows may be as far apart as they like. Where the
- * CPU has AVX-512 they are faster than a general product, because nothing is copied first. */
+/* strip: products with strips of up to 64 columns, whose rows may be as far apart as they like.
+ * Nothing is copied first, so they are faster than a general product, and every number is one sum
+ * in one order. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STRIP_COLS = 64 };
+enum { STRIP_COLS = 64, STRIP_GRAIN = 16 };
 
-/* y (rows, STRIP_COLS) = or += a (rows, k) b (k, STRIP_COLS). */
+/* y (rows, cols) = or += a (rows, k) b (k, cols). */
 struct strip {
     float *y;
     const float *b;
@@ -18,12 +19,19 @@ struct strip {
 struct strip_factor {
     const float *a;
     int64_t a_row, a_col, k, ldy, ldb;
-    bool lower; /* only elements (i, j) with j <= i are not zero; others may or may not be read */
-    bool add;   /* to y */
+    int64_t cols; /* a multiple of STRIP_GRAIN, at most STRIP_COLS */
+    bool lower;   /* only elements (i, j) with j <= i are not zero; others may or may not be read */
+    bool add;     /* to y */
 };
 
-/* Whether this CPU and build can. Thread-safe. */
+/* Whether strips are faster than BLAS: not with the set "plain" (tensor/isa.h). Thread-safe. */
 bool strip_fast(void);
-/* Computes n strips, by the calling thread. Needs strip_fast. A number of y depends on the row of a
- * and the column of b that it is the product of, in f32, and on nothing else. */
-void strip_products(const struct strip *s, int n, const struct strip_factor *f);
+/* Computes n strips, by the calling thread. A number of y depends on the row of a and the column of
+ * b that it is the product of, in f32, and on nothing else: `depth` terms at a time are multiplied
+ * and added one after the other, and these sums are added in order. Products and additions are
+ * fused with every instruction set but "plain", so the bits are the same. */
+void strip_products(const struct strip *s, int n, const struct strip_factor *f, int64_t depth);
+
+/* How many terms GPTQ's products take at a time: so many rows of b, 128 KiB, stay in the second
+ * cache while all rows of a strip are computed. */
+enum { STRIP_DEPTH = 512 };

@@ -95,14 +95,16 @@ static void block_add_errors(const struct sweep_state *t, int64_t reach)
     }
     const struct strip strip = {t->s->compensated, t->carried, reach};
     strip_products(&strip, 1,
-                   &(struct strip_factor){.a = t->inverse,
+                   &(struct strip_factor){.cols = STRIP_COLS,
+                                          .a = t->inverse,
                                           .a_row = 1,
                                           .a_col = reach,
                                           .k = reach,
                                           .ldy = TILE_ROWS,
                                           .ldb = t->pitch,
                                           .lower = true,
-                                          .add = true});
+                                          .add = true},
+                   STRIP_DEPTH);
 }
 
 /* What is carried of W += the block's own W R. */
@@ -115,14 +117,16 @@ static void block_add_weights(const struct sweep_state *t, const float *w, int64
     }
     const struct strip strip = {carried, w, length};
     strip_products(&strip, 1,
-                   &(struct strip_factor){.a = t->r,
+                   &(struct strip_factor){.cols = STRIP_COLS,
+                                          .a = t->r,
                                           .a_row = length,
                                           .a_col = 1,
                                           .k = length,
                                           .ldy = t->pitch,
                                           .ldb = t->t->pitch,
                                           .lower = true,
-                                          .add = true});
+                                          .add = true},
+                   STRIP_DEPTH);
 }
 
 /* compensated = W + (E_{<begin} R) U over [begin, reach); weight += |W R|² of the block's columns.
@@ -262,13 +266,15 @@ static void strips_carry(const struct gptq_band *b, const struct span *s, float 
         strips[n++] = (struct strip){to + TILE_ROWS, t->weights + s->from * t->pitch, s->length};
     }
     strip_products(strips, n,
-                   &(struct strip_factor){.a = s->r,
+                   &(struct strip_factor){.cols = STRIP_COLS,
+                                          .a = s->r,
                                           .a_row = s->n,
                                           .a_col = 1,
                                           .k = s->n,
                                           .ldy = b->pitch,
                                           .ldb = TILE_ROWS,
-                                          .add = beta != 0});
+                                          .add = beta != 0},
+                   STRIP_DEPTH);
 }
 
 /* y (reach, pitch) = beta y + R (E, W)_{from..from + n}. */

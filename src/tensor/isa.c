@@ -33,6 +33,7 @@ enum isa isa_active(void)
     int isa = atomic_load_explicit(&active, memory_order_relaxed);
     if (isa >= 0) return (enum isa)isa;
     isa_use(widest());
+    if (isa_setup(NULL) != OK) isa_use(widest()); /* its caller has said that it is wrong */
     return isa_active();
 }
 

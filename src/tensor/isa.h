@@ -15,8 +15,8 @@ enum isa { ISA_PLAIN, ISA_AVX2, ISA_AVX512, ISA_N };
 const char *isa_name(enum isa isa);
 /* Whether the set is compiled in and this CPU has it. */
 bool isa_runs(enum isa isa);
-/* The set in use: the one that isa_setup or isa_use chose, else the widest that runs. Thread-safe.
- */
+/* The set in use: the one that isa_use chose or QTRAJ_KERNELS names, else the widest that runs.
+ * Thread-safe. */
 enum isa isa_active(void);
 /* Chooses the set that the environment variable QTRAJ_KERNELS names; unset or empty: the widest.
  * Call before any kernel runs. ERR_USAGE: no such set, or it does not run here. */

@@ -4,9 +4,11 @@
  * a build without oneDNN). */
 #include "linalg/linalg.h"
 #include "linalg/matmul.h"
+#include "linalg/onednn.h"
 #include "linalg/products.h"
 #include "tensor/bf16.h"
 #include "tensor/dtype.h"
+#include "tensor/isa.h"
 #include "util/mem.h"
 #include <math.h>
 #include <omp.h>
@@ -49,12 +51,53 @@ struct shape {
     int64_t m, n, k, piece;
 };
 
-/* Prepared weights in f32 give the bits of gemm_nt, with a bias and without, in results with gaps
- * between the rows and without. */
+/* The sums of product_plain, in the order that sums.h states. */
+static float sum_of(const float *x, const float *w, int64_t k)
+{
+    const int64_t depth = k <= 1024 ? 512 : 1024;
+    float y = 0;
+    for (int64_t t = 0; t < k; t += depth) {
+        float part = 0;
+        for (int64_t i = t; i < k && i < t + depth; i++)
+            part = isa_active() == ISA_PLAIN ? part + x[i] * w[i] : fmaf(x[i], w[i], part);
+        y = t == 0 ? part : y + part;
+    }
+    return y;
+}
+
+/* Products in f32 of any number of rows and columns, as oneDNN and as the own loops of each set
+ * compute them, have the same bits. */
+static void rows_alone(void **state)
+{
+    (void)state;
+    const int64_t rows[] = {1, 2, 7, 31, 32, 100}, k[] = {1, 33, 512, 530, 1024, 2060};
+    const int64_t n = 81, cols[] = {1, 16, 50, 64, 81};
+    const enum isa before = isa_active();
+    for (int i = 0; i < 6; i++) {
+        float *x = noise(100 * k[i], 1), *w = noise(n * k[i], 2), *y = noise(100 * (n + 2), 3);
+        for (int isa = ISA_N - 1; isa >= (onednn_f32() ? ISA_AVX2 : ISA_PLAIN); isa--) {
+            if (!isa_runs((enum isa)isa)) continue;
+            isa_use((enum isa)isa);
+            for (int a = 0; a < 6 * 5; a++) {
+                const int64_t m = rows[a / 5], c = cols[a % 5], from = 100 - m, at = n - c;
+                product_plain(y, c + 2, x + from * k[i], w + at * k[i], m, c, k[i]);
+                for (int64_t r = 0; r < m; r += 1 + m / 3)
+                    for (int64_t j = 0; j < c; j++)
+                        assert_true(y[r * (c + 2) + j] ==
+                                    sum_of(x + (from + r) * k[i], w + (at + j) * k[i], k[i]));
+            }
+        }
+        isa_use(before);
+        free(x), free(w), free(y);
+    }
+}
+
+/* Prepared weights in f32 give the bits of product_plain, with a bias and without, in results with
+ * gaps between the rows and without. */
 static void prepared_f32(void **state)
 {
     (void)state;
-    const struct shape shapes[] = {{128, 512, 768, 128}, {77, 700, 300, 256}, {64, 512, 96, 512}};
+    const struct shape shapes[] = {{128, 512, 1300, 128}, {77, 700, 300, 256}, {64, 512, 96, 512}};
     for (int i = 0; i < 6 && products_prepare(PRODUCTS_F32); i++) {
         const struct shape s = shapes[i / 2];
         const int64_t ldy = s.n + (i == 4 ? 0 : 3);
@@ -67,7 +110,7 @@ static void prepared_f32(void **state)
         for (int64_t r = 0; r < s.n; r += s.piece) {
             const int64_t n = s.n - r < s.piece ? s.n - r : s.piece;
             assert_true(gemm_large(s.m, n, s.k));
-            gemm_nt(want + r, ldy, x, s.k, w + r * s.k, s.k, s.m, n, s.k, 0);
+            product_plain(want + r, ldy, x, w + r * s.k, s.m, n, s.k);
             for (int64_t t = 0; t < s.m * n && i % 2; t++)
                 want[t / n * ldy + r + t % n] += bias[r + t % n];
             product_nt_f32(y + r, ldy, x, p, r / s.piece, s.m, i % 2 ? bias + r : NULL);
@@ -273,6 +316,6 @@ int main(void)
         cmocka_unit_test(within_bounds),    cmocka_unit_test(kinds_differ),
         cmocka_unit_test(terms_of_weights), cmocka_unit_test(any_threads),
         cmocka_unit_test(not_finite),       cmocka_unit_test(choice),
-        cmocka_unit_test(prepared_f32)};
+        cmocka_unit_test(rows_alone),       cmocka_unit_test(prepared_f32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

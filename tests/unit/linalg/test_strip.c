@@ -1,6 +1,7 @@
 /* Products with strips against sums in f64, of every form and of sizes around the blocks that they
  * are computed in; a strip's numbers do not depend on the other strips and rows. */
 #include "linalg/strip.h"
+#include "tensor/isa.h"
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -46,6 +47,7 @@ static void try_shape(int64_t rows, int64_t k, bool turned, bool lower, bool add
                              .a_row = turned ? 1 : k,
                              .a_col = turned ? rows : 1,
                              .k = k,
+                             .cols = STRIP_COLS,
                              .ldy = ldy,
                              .ldb = ldb,
                              .lower = lower,
@@ -55,7 +57,7 @@ static void try_shape(int64_t rows, int64_t k, bool turned, bool lower, bool add
     struct strip s[STRIPS];
     for (int i = 0; i < STRIPS; i++)
         s[i] = (struct strip){y + i * STRIP_COLS, b + i * k * ldb, rows * (i + 1) / STRIPS};
-    strip_products(s, STRIPS, &f);
+    strip_products(s, STRIPS, &f, STRIP_DEPTH);
     for (int i = 0; i < STRIPS; i++) {
         check(&s[i], &f, before + i * STRIP_COLS);
         for (int64_t r = s[i].rows; r < rows; r++)
@@ -63,7 +65,7 @@ static void try_shape(int64_t rows, int64_t k, bool turned, bool lower, bool add
                                 STRIP_COLS * sizeof *y);
     }
     const struct strip one = {alone, s[1].b, rows};
-    strip_products(&one, 1, &f);
+    strip_products(&one, 1, &f, STRIP_DEPTH);
     for (int64_t r = 0; !add && r < s[1].rows; r++)
         assert_memory_equal(alone + r * ldy, s[1].y + r * ldy, STRIP_COLS * sizeof *y);
     for (int64_t r = 0; r < rows; r++)
@@ -75,12 +77,17 @@ static void try_shape(int64_t rows, int64_t k, bool turned, bool lower, bool add
 static void test_shapes(void **state)
 {
     (void)state;
-    const int64_t rows[] = {1, 5, 6, 13, 128}, k[] = {0, 1, 128, 511, 512, 1030};
-    if (!strip_fast()) skip();
-    for (int i = 0; i < 5; i++)
-        for (int j = 0; j < 6; j++)
-            for (int form = 0; form < 8; form++)
-                try_shape(rows[i], k[j], form & 1, form & 2, form & 4);
+    const int64_t rows[] = {1, 5, 6, 13, 31}, k[] = {0, 1, 128, 511, 512, 1030};
+    const enum isa before = isa_active();
+    for (int isa = 0; isa < ISA_N; isa++) {
+        if (!isa_runs((enum isa)isa)) continue;
+        isa_use((enum isa)isa);
+        for (int i = 0; i < 5; i++)
+            for (int j = 0; j < 6; j++)
+                for (int form = 0; form < 8; form++)
+                    try_shape(rows[i], k[j], form & 1, form & 2, form & 4);
+    }
+    isa_use(before);
 }
 
 int main(void)

@@ -24,7 +24,7 @@ packages_analysis="python3-h5py python3-numpy python3-matplotlib python3-xarray 
     python3-scipy python3-jinja2"
 packages_tests="clang-format-14 hdf5-tools netcdf-bin chromium-headless-shell slurmctld slurmd slurm-client munge"
 cmake_least=3.25
-python_modules="h5py numpy matplotlib xarray h5netcdf scipy jinja2"
+. "$qtraj_root/slurm/python.sh" # names python_modules
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -162,7 +162,6 @@ cmake_find() {
 }
 
 # --- Python: the user's python3 may not be Debian's and may lack the modules ---
-python_has() { "$1" -W ignore -c "import $(echo "${*:2}" | tr ' ' ,)" >/dev/null 2>&1; }
 
 # venv_install PACKAGE...: installs by pip into .venv, which is created if it does not exist.
 venv_install() {
@@ -181,12 +180,10 @@ venv_install() {
 
 # python_find: sets $python to an interpreter that has the modules of analysis/; creates .venv if none has them.
 python_find() {
-    for python in python3 /usr/bin/python3 "$qtraj_root/.venv/bin/python"; do
-        ! python_has "$python" $python_modules || return 0
-    done
+    ! python=$("$qtraj_root/slurm/python.sh" 2>/dev/null) || return 0
     say "install: no python3 here has $python_modules; they go into .venv"
     venv_install $python_modules
-    python_has "$python" $python_modules || fail "$python still cannot import $python_modules"
+    python=$(PYTHON= "$qtraj_root/slurm/python.sh") || fail "after pip"
 }
 
 # --- the machine ---

@@ -182,6 +182,10 @@ static void put_head(FILE *out, const struct slurm_parts *s, const struct slurm_
         put_word(out, given->report);
         fputs(" REPORT_PY=", out);
         put_word(out, p->report);
+        /* one for all jobs, whatever is first on their PATH */
+        fputs("\nexport PYTHON; PYTHON=$(", out);
+        put_word(out, p->scripts);
+        fputs("/python.sh) || exit", out);
     }
     putc('\n', out);
     fputs("jobs=\nsubmit() { local id; id=$(${SBATCH:-sbatch} --parsable --export=ALL \"$@\") || "
@@ -261,7 +265,7 @@ static enum status put_commands(const struct arguments *a, const struct slurm_pa
     put_head(out, s, at, a, p);
     for (int64_t i = 0; i < s->n_arrays; i++) put_array(out, s, &s->arrays[i], at, a, p);
     put_merge(out, a, p);
-    if (a->submit) NEED(pclose(out) == 0, ERR_IO, "sbatch has refused a job");
+    if (a->submit) NEED(pclose(out) == 0, ERR_IO, "a job is not submitted, see above");
     return OK;
 }
 
@@ -287,7 +291,7 @@ static enum status run(struct call *c, struct err *e)
         {"--partition", ARG_TEXT, &a.partition, "NAME", "partition of Slurm"},
         {"--account", ARG_TEXT, &a.account, "NAME", "account of Slurm"},
         {"--report", ARG_TEXT, &a.report, "FOLDER",
-         "after the merge, write figures and a page there (python3 on the node)"},
+         "after the merge, write figures and a page there (needs Python with the modules)"},
         {"--submit", ARG_SWITCH, &a.submit, NULL, "submit the jobs instead of printing how"},
     };
     const struct args args = {ARGS(table)};

@@ -44,7 +44,11 @@ RESULTS=r.h5 bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
 says "merge r.h5 r.h5.parts" && says "status --exit-code r.h5"
 # The report is made, and its failure changes nothing.
 stand_in python3 5
-RESULTS=r.h5 REPORT="a page" REPORT_PY=/x/report.py bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
+# A python3 that lacks modules is passed over, wherever it is on PATH.
+"$("$SOURCE/slurm/python.sh" json)" -c 'import json' || fail "slurm/python.sh: $("$SOURCE/slurm/python.sh" json 2>&1)"
+"$SOURCE/slurm/python.sh" no_module 2>"$work/out" && fail "slurm/python.sh finds what does not exist"
+says 'no python3 here has the modules no_module'
+RESULTS=r.h5 REPORT="a page" REPORT_PY=/x/report.py PYTHON=python3 bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
 [ $? = 3 ] || fail "report: $(cat "$work/out")"
 says "python3 /x/report.py r.h5 --out a page" && says "its report in a page is not"
 rm "$work/bin/python3"

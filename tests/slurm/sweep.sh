@@ -6,7 +6,7 @@
 # shellcheck source-path=SCRIPTDIR/../tools
 . "$SOURCE/tests/tools/lib.sh"
 . "$SOURCE/tests/tools/slurm.sh"
-need_python h5py numpy
+need_python
 missing=$(slurm_missing)
 [ -z "$missing" ] || skip "no Slurm: $missing"
 : "${FAULT:=$(dirname "$QTRAJ")/libvisit_fault.so}" # the library of tests/tools/visit_fault.c
@@ -103,7 +103,11 @@ done
 # numbers: those of the jobs that `qtraj slurm --submit` printed
 numbers() { sed -n 's/^job //p' submitted | tr '\n' ' '; }
 step "an array"
-PYTHON=$python "$QTRAJ" slurm all.yaml --nodes 2 --time 24:00:00 --rate 0.001 --set results=parts.h5 --report "a page" \
+mkdir bare # a python3 without matplotlib comes first, here and in the jobs
+echo 'raise ImportError("bare")' >bare/matplotlib.py
+printf '#!/bin/sh\nPYTHONPATH=%s exec %s "$@"\n' "'$PWD/bare'" "$python" >bare/python3
+chmod +x bare/python3
+PATH=$PWD/bare:$PATH "$QTRAJ" slurm all.yaml --nodes 2 --time 24:00:00 --rate 0.001 --set results=parts.h5 --report "a page" \
     --submit >submitted 2>err || fail "--submit: $(cat err submitted)"
 read -r array merge more <<<"$(numbers)"
 [ -n "$merge" ] && [ -z "$more" ] || fail "expected an array and a merge: $(cat submitted)"

@@ -31,14 +31,9 @@ finish() {
     exit 1
 }
 
-# Sets $python to an interpreter that has the modules; skips the test if there is none.
+# Sets $python to an interpreter that has the modules, by default those of analysis/; skips the test if there is none.
 need_python() {
-    local modules
-    modules=$(echo "$*" | tr ' ' ,)
-    for python in python3 /usr/bin/python3 "$SOURCE/.venv/bin/python"; do
-        ! "$python" -W ignore -c "import $modules" >/dev/null 2>&1 || return 0
-    done
-    skip "no python3 here has the modules $modules"
+    python=$("$SOURCE/slurm/python.sh" "$@" 2>"$work/err") || skip "$(cat "$work/err")"
 }
 
 faq=/usr/share/doc/debian/FAQ/debian-faq.en.txt.gz

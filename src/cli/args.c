@@ -3,6 +3,7 @@
 #include "options/nearest.h"
 #include "util/mem.h"
 #include "util/page.h"
+#include "util/words.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,31 +161,72 @@ static bool asks_for_help(const struct call *c)
     return false;
 }
 
+/* Whether one of the words of `with` (NULL: any will do) is a flag that was given. */
+static bool has_one(const char *with, const struct arg_list *given)
+{
+    if (!with) return true;
+    for (int64_t i = 0; i < given->n; i++)
+        if (words_have(with, " ", given->items[i], strcspn(given->items[i], "="))) return true;
+    return false;
+}
+
+/* Every flag that was given has an effect beside the others. */
+static enum status check_effects(const struct args *a, const struct arg_list *given, struct err *e)
+{
+    for (int64_t i = 0; i < given->n; i++) {
+        const char *flag = given->items[i], *with = NULL;
+        const size_t n = strcspn(flag, "=");
+        const struct arg *arg = find(a, flag, n);
+        for (const struct arg_with *w = a->with; w && w->name; w++)
+            if (arg && strcmp(w->name, arg->name) == 0) with = w->with;
+        for (int k = 0; !arg && k < a->n_keys; k++) {
+            const struct arg_keys *keys = &a->keys[k];
+            if (!options_has_flag(keys->table, keys->prefix, flag)) continue;
+            with = keys->with;
+            if (has_one(with, given))
+                PASS(options_flag_check(keys->table, keys->prefix, keys->to, flag, e));
+            break;
+        }
+        NEED(has_one(with, given), ERR_USAGE, "%.*s has no effect here: it goes with %s", (int)n,
+             flag, with);
+    }
+    return OK;
+}
+
 enum status args_parse(const struct args *a, struct call *c, const char **positional, int n,
                        struct err *e)
 {
     const struct command *command = c->command;
+    enum status st = OK;
+    struct arg_list given = {0};
     int found = 0, used;
     for (int i = 0; i < n; i++) positional[i] = NULL;
     c->help = c->flags || asks_for_help(c);
-    if (c->flags) return list_flags(a, c->flags, e);
-    if (c->help) return print_help(a, c, e);
+    if (c->flags)
+        TRY(list_flags(a, c->flags, e));
+    else if (c->help)
+        TRY(print_help(a, c, e));
+    if (c->help) return OK;
     for (int i = 1; i < c->argc; i += used) {
         char *word = c->argv[i];
         used = 1;
         if (word[0] == '-' && word[1]) {
-            PASS(take(a, c, c->argc - i, c->argv + i, &used, e));
+            TRY(take(a, c, c->argc - i, c->argv + i, &used, e));
+            TRY(arg_list_add(&given, word, e));
         } else {
             if (found == n && a->more) {
-                PASS(arg_list_add(a->more, word, e));
+                TRY(arg_list_add(a->more, word, e));
                 continue;
             }
-            NEED(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s %s", word, command->name,
-                 command->arguments);
+            ENSURE(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s %s", word, command->name,
+                   command->arguments);
             positional[found++] = word;
         }
     }
-    NEED(found + a->optional >= n, ERR_USAGE, "usage: qtraj %s %s", command->name,
-         command->arguments);
-    return OK;
+    ENSURE(found + a->optional >= n, ERR_USAGE, "usage: qtraj %s %s", command->name,
+           command->arguments);
+    TRY(check_effects(a, &given, e));
+done:
+    arg_list_free(&given);
+    return st;
 }

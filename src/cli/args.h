@@ -26,18 +26,25 @@ struct arg {
     const char *value, *doc; /* for --help; value: NULL for a switch */
 };
 
+/* A flag, and those without one of which it has no effect and is an error, separated by blanks. */
+struct arg_with {
+    const char *name, *with;
+};
+
 /* Keys of an options table that are flags as well (options_flag). */
 struct arg_keys {
     const char *heading; /* stands above them in --help */
     const struct option_table *table;
     const char *prefix; /* of the flags: "", "calibration-", ... */
     void *to;           /* the table's struct */
+    const char *with; /* of all of them, as in struct arg_with; NULL: they always have an effect */
 };
 
 struct args {
     const struct arg *table; // (n)
     int n, n_keys;
     const struct arg_keys *keys; // (n_keys)
+    const struct arg_with *with; /* {NULL} behind the last; NULL: none */
     int optional;          /* so many of the last arguments that are no flags may be missing */
     struct arg_list *more; /* takes those behind the n of args_parse; NULL: there are none */
 };

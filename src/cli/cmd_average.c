@@ -71,8 +71,6 @@ static enum status set_up(struct average *a, bool f32, struct err *e)
 {
     NEED(!a->weights + !a->decay + !a->greedy >= 2, ERR_USAGE,
          "--weights, --ema and --greedy: expected one of them");
-    NEED(a->greedy || (!a->text.text && !a->text.ids), ERR_USAGE,
-         "--text and --ids go with --greedy");
     a->mean = (struct weights){.kind = WEIGHTS_AVERAGE, .f32 = f32};
     PASS(mem_zero(&a->mean.parts, a->dirs.n, sizeof *a->mean.parts, "checkpoints", e));
     PASS(mem_zero(&a->parts, a->dirs.n, sizeof *a->parts, "checkpoints", e));
@@ -240,7 +238,8 @@ static enum status run(struct call *c, struct err *e)
          "tokenizer.json that goes along (the first checkpoint's own)"},
     };
     options_default(&data_scored_table, &a.text);
-    const struct arg_keys keys[] = {{"the text of --greedy:", &data_scored_table, "", &a.text}};
+    const struct arg_keys keys[] = {
+        {"the text of --greedy:", &data_scored_table, "", &a.text, "--greedy"}};
     const struct args args = {ARGS(table), ARGS_KEYS(keys), .more = &a.dirs};
     TRY(args_parse(&args, c, &a.out, 1, e));
     if (c->help) goto done;

@@ -292,14 +292,16 @@ static enum status run(struct call *c, struct err *e)
          "how derivatives multiply, as run.products of a sweep (f32)"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
+    static const struct arg_with with[] = {
+        {"--tokenizer", "--text"}, {"--seed", "--sharpness --trace --density"}, {NULL, NULL}};
     options_default(&data_table, &m.data);
     m.data.samples = 4; /* as in a sweep file: enough for a first look, and done in minutes */
     options_default(&curvature_table, &m.request.options);
     const struct arg_keys keys[] = {
-        {"what is measured:", &curvature_table, "", &m.request.options},
-        {"the text, by default its first 4 sequences:", &data_scored_table, "", &m.data},
+        {"what is measured:", &curvature_table, "", &m.request.options, NULL},
+        {"the text, by default its first 4 sequences:", &data_scored_table, "", &m.data, NULL},
     };
-    const struct args args = {ARGS(table), ARGS_KEYS(keys)};
+    const struct args args = {ARGS(table), ARGS_KEYS(keys), .with = with};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
     TRY(data_options_finish(&m.data, "", e));

@@ -156,7 +156,6 @@ static enum status check_common(const struct eval *o, struct err *e)
 {
     char *path;
     if (!o->count_tokens) return OK;
-    NEED(o->data.text, ERR_USAGE, "--count-tokens goes with --text");
     PASS(visit_common_tokenizer(o->count_tokens, &path, e));
     free(path);
     return OK;
@@ -214,6 +213,16 @@ static enum status print(const struct eval *o, bool json, struct err *e)
     return cli_print_json(out, JSON_COMPACT, e);
 }
 
+static const struct arg_with with[] = {{"--tokenizer", "--text --tasks"},
+                                       {"--logits", "--text --ids"},
+                                       {"--task-data", "--tasks"},
+                                       {"--shots", "--tasks"},
+                                       {"--limit", "--tasks"},
+                                       {"--log-likelihoods", "--tasks"},
+                                       {"--apart", "--tasks"},
+                                       {"--count-tokens", "--text"},
+                                       {NULL, NULL}};
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -241,12 +250,10 @@ static enum status run(struct call *c, struct err *e)
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &o.data);
-    const struct arg_keys keys[] = {{"the text:", &data_scored_table, "", &o.data}};
-    const struct args args = {ARGS(table), ARGS_KEYS(keys)};
+    const struct arg_keys keys[] = {{"the text:", &data_scored_table, "", &o.data, "--text --ids"}};
+    const struct args args = {ARGS(table), ARGS_KEYS(keys), .with = with};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
-    ENSURE(o.tasks || !(o.task_data || o.log_likelihoods || apart), ERR_USAGE,
-           "--task-data, --log-likelihoods and --apart go with --tasks NAME");
     TRY(check_common(&o, e));
     if (o.tasks) TRY(add_tasks(&o, shots, limit, apart, e));
     if (!o.tasks || o.data.text || o.data.ids)

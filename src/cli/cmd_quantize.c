@@ -109,8 +109,6 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
 static enum status choose_form(struct quantize *o, const struct quant_method *method, struct err *e)
 {
     if (!o->format) o->format = *weights_formats();
-    NEED(o->folder || o->format == *weights_formats(), ERR_USAGE,
-         "--format %s: --out is missing, the folder to write", o->format);
     return weights_form_choose(o->format, method, &o->entry.options, o->bits, &o->form, e);
 }
 
@@ -248,7 +246,7 @@ static enum status print_json(const struct quantize *o, struct err *e)
 {
     static const char *const numbers[] = {
         "loss_delta", "loss_delta_stderr", "loss_relative", "loss_relative_stderr",
-        "perplexity", "kl_divergence",     "top1_agreement"};
+        "perplexity", "bits_per_byte",     "kl_divergence", "top1_agreement"};
     const json_t *cell = o->single.cell, *values = json_object_get(cell, "values");
     const json_t *d = json_object_get(json_object_get(cell, "datasets"), "evaluation");
     json_t *out = json_pack("{s:o, s:o, s:o, s:O?, s:O, s:O}", "loss", single_number(cell, "loss"),
@@ -277,6 +275,15 @@ static const char *flag_value(const char *name, int argc, char **argv)
     return NULL;
 }
 
+/* What --calibration-... goes with. A method that is not known is a matter of its own. */
+static const char *calibration(const struct call *c)
+{
+    const char *name = flag_value("--method", c->argc, c->argv);
+    const struct quant_method *method = name ? quant_find(name) : NULL;
+    return !method || quant_calibrates(method) ? "--calibration-text --calibration-ids"
+                                               : "a method that calibrates";
+}
+
 /* Applies the preset first, so that other flags override it wherever they are. */
 static enum status start_from_preset(struct quantize *o, int argc, char **argv, struct err *e)
 {
@@ -301,6 +308,13 @@ static enum status compute(struct quantize *o, bool json, struct err *e)
     return json ? print_json(o, e) : print_text(o, e);
 }
 
+static const struct arg_with with[] = {
+    {"--field", "--calibration-text --evaluation-text"},
+    {"--length", "--calibration-text --evaluation-text"},
+    {"--tokenizer", "--calibration-text --evaluation-text --calibration-padding --out"},
+    {"--format", "--out"},
+    {NULL, NULL}};
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -314,7 +328,7 @@ static enum status run(struct call *c, struct err *e)
         {"--preset", ARG_CHOICE, &preset, "P", "a protocol's defaults (`qtraj options`)"},
         {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8 (the method's, if it has only one)"},
         {"--field", ARG_TEXT, &o.field, "NAME",
-         "field of a JSON line that holds the text, of both texts"},
+         "field of a JSON line with the text, of both texts"},
         {"--length", ARG_INTEGER, &o.length, "N",
          "tokens of a sequence, of both texts (2048, or the model's positions)"},
         {"--tokenizer", ARG_TEXT, &o.tokenizer, "FILE", "tokenizer.json (DIR's own)"},
@@ -331,11 +345,12 @@ static enum status run(struct call *c, struct err *e)
     TRY(start_from_preset(&o, c->argc, c->argv, e));
     const struct arg_keys keys[] = {
         {"the method's options (qtraj methods says which it has):", &quant_table, "",
-         &o.entry.options},
-        {"the text that calibrates:", &data_table, "calibration-", &o.calibration},
-        {"the text that is scored:", &data_scored_table, "evaluation-", &o.evaluation},
+         &o.entry.options, NULL},
+        {"the text that calibrates:", &data_table, "calibration-", &o.calibration, calibration(c)},
+        {"the text that is scored:", &data_scored_table, "evaluation-", &o.evaluation,
+         "--evaluation-text --evaluation-ids"},
     };
-    const struct args args = {ARGS(table), ARGS_KEYS(keys)};
+    const struct args args = {ARGS(table), ARGS_KEYS(keys), .with = with};
     TRY(args_parse(&args, c, &o.dir, 1, e));
     if (c->help) goto done;
     o.method = method.word, o.format = format.word;

@@ -20,7 +20,7 @@ static const struct option section_keys[] = {
     OPTION(curvature_section, warm_start, BOOL,
            "the sharpness starts from the eigenvector of the previous checkpoint; results then "
            "depend on that checkpoint too",
-           .fallback = "false"),
+           .fallback = "false", .with = "sharpness"),
     OPTION(curvature_section, second_order, CHOICE,
            "predict the change of loss of every cell from gradient and Hessian, with one product "
            "per cell (total), and one more per layer (layers)",
@@ -45,9 +45,6 @@ static enum status section_finish(void *entry, const struct option_scope *scope,
                           "nothing is requested, expected sharpness, trace, density, second_order "
                           "or critical; "
                           "without the section no curvature is measured"));
-    const char *key = "warm_start";
-    if (c->warm_start && c->options.sharpness == SHARPNESS_NONE)
-        PASS(options_fail(scope, key, e, "starts the sharpness, expected power or lanczos of it"));
     return OK;
 }
 

@@ -3,26 +3,6 @@
 #include "util/mem.h"
 #include <string.h>
 
-/* Between the keys that say how documents become sequences. */
-static const char *text_fault(const struct data_options *d, const char **key)
-{
-    static const char with_text[] = "goes with the documents of text, not with ids";
-    const bool packed = d->layout == LAYOUT_PACKED;
-    *key = "special_tokens";
-    if (d->ids && d->special_tokens) return with_text;
-    *key = "separator";
-    if (d->ids && d->separator) return with_text;
-    if (d->separator && !packed) return "separates packed documents, but layout is document";
-    *key = "documents";
-    if (d->ids && d->documents) return with_text;
-    *key = "follow";
-    if (d->follow && !(packed && d->text)) return "is for text with layout: packed";
-    *key = "length";
-    if (d->text && packed && d->length == LENGTH_WHOLE)
-        return "none is for layout: document; packed text is cut into blocks of a length";
-    return NULL;
-}
-
 /* Clears a preset's settings for documents, which do not concern stored ids. */
 static void clear_text_keys(struct data_options *d)
 {
@@ -41,9 +21,10 @@ static const char *fault(const struct data_options *d, const char **key)
     const char *colon = d->ids ? strrchr(d->ids, ':') : NULL;
     if (d->ids && (!colon || colon == d->ids || !colon[1] || strchr(colon, '/')))
         return "expected FILE.safetensors:KEY, the name of a tensor after a colon";
-    *key = "field";
-    if (d->field && !d->text) return "a field of JSON lines goes with text, not with ids";
-    return text_fault(d, key);
+    *key = "length";
+    if (d->text && d->layout == LAYOUT_PACKED && d->length == LENGTH_WHOLE)
+        return "none is for layout: document; packed text is cut into blocks of a length";
+    return NULL;
 }
 
 static bool ends_with(const char *text, size_t n, const char *tail)
@@ -96,27 +77,27 @@ static const struct option keys[] = {
            "several files in a list, or by patterns such as part-*.jsonl",
            .otherwise = "none, ids are given instead"),
     OPTION(data_options, field, TEXT, "field of a JSON line that holds the text",
-           .otherwise = "the file is plain text"),
+           .otherwise = "the file is plain text", .with = "text"),
     OPTION(data_options, ids, PATH,
            "FILE.safetensors:KEY, an integer tensor (sequences, length) of token ids",
            .otherwise = "none, text is given instead"),
     OPTION(data_options, layout, CHOICE,
            "all documents concatenated and cut into blocks of `length` (packed), or one sequence "
            "per document, cut at `length` (document)",
-           .fallback = "packed", .choices = layouts),
+           .fallback = "packed", .choices = layouts, .with = "text"),
     OPTION(data_options, length, INT,
            "tokens of a sequence; auto: 2048, or the model's positions if it has fewer; none: "
            "documents are not cut",
            .unit = "tokens", .fallback = "auto", .low = 2, .high = 1 << 24,
-           OPTION_SPECIAL_2(LENGTH_AUTO, "auto", LENGTH_WHOLE, "none")),
+           OPTION_SPECIAL_2(LENGTH_AUTO, "auto", LENGTH_WHOLE, "none"), .with = "text"),
     OPTION(data_options, special_tokens, BOOL,
            "each document gets the tokens that the tokenizer's post-processor adds (BOS)",
-           .fallback = "false"),
+           .fallback = "false", .with = "text"),
     OPTION(data_options, separator, TEXT,
            "token after each packed document: its text, or eos for the model's",
-           .otherwise = "none"),
+           .otherwise = "none", .with = "text layout=packed"),
     OPTION(data_options, documents, INT, "maximum number of documents read; 0: all",
-           .unit = "documents", .fallback = "0", .low = 0, .high = INT64_MAX),
+           .unit = "documents", .fallback = "0", .low = 0, .high = INT64_MAX, .with = "text"),
     OPTION(data_options, min_length, INT,
            "documents (and rows of ids) with fewer tokens, added ones included, are skipped",
            .unit = "tokens", .fallback = "0", .low = 0, .high = INT64_MAX),
@@ -135,19 +116,19 @@ static const struct option keys[] = {
            "sequences are cut at the model's max_position_embeddings too", .fallback = "false"),
     OPTION(data_options, follow, INT,
            "tokens that must follow a packed block; otherwise it is dropped", .unit = "tokens",
-           .fallback = "0", .low = 0, .high = 1 << 24),
+           .fallback = "0", .low = 0, .high = 1 << 24, .with = "text layout=packed"),
     OPTION(data_options, sort, CHOICE,
            "order of the sequences: as in the text (none), longest first (length)",
            .fallback = "none", .choices = sorts),
     OPTION(data_options, batch, INT, "calibration sequences that are padded together",
-           .unit = "sequences", .fallback = "1", .low = 1, .high = INT64_MAX),
+           .unit = "sequences", .fallback = "1", .low = 1, .high = INT64_MAX, .with = "padding"),
     OPTION(data_options, padding, CHOICE,
            "calibration sequences are padded on the right to the longest of their batch; padding "
            "counts in the Hessian (counted) or not (masked, the same as none)",
            .fallback = "none", .choices = paddings),
     OPTION(data_options, pad_id, INT,
            "padding token; auto: from config.json and the tokenizer's files", .fallback = "auto",
-           .low = 0, .high = INT32_MAX, OPTION_SPECIAL(-1, "auto")),
+           .low = 0, .high = INT32_MAX, OPTION_SPECIAL(-1, "auto"), .with = "padding"),
     OPTION(data_options, preset, CHOICE,
            "defaults of these keys by a published protocol (listed below)", .fallback = "none",
            .otherwise = "the sweep's", .choices = preset_names, .file_only = true),

@@ -382,6 +382,32 @@ const struct option *options_find(const struct option_table *t, const char *name
     return NULL;
 }
 
+/* Whether the value is that word, or any but that of a key that asks for nothing. */
+static bool is_given(const struct option *o, const void *at, const char *word)
+{
+    if (option_is_text(o)) return *(char *const *)at != NULL;
+    if (o->type == OPTION_BOOL) return *(const bool *)at;
+    if (o->type == OPTION_REAL) return *(const double *)at != 0;
+    if (o->type == OPTION_INT) return *(const int64_t *)at != 0;
+    const int choice = *(const int *)at;
+    return *word ? strcmp(o->choices[choice], word) == 0 : choice != 0;
+}
+
+bool option_has_effect(const struct option_table *t, const struct option *o, const void *entry,
+                       char name[OPTION_WITH], char word[OPTION_WITH])
+{
+    for (const char *p = o->with; p && *p; p += *p == ' ') {
+        const int n = (int)strcspn(p, " "), key = (int)strcspn(p, " =");
+        size_t base;
+        snprintf(name, OPTION_WITH, "%.*s", key, p);
+        snprintf(word, OPTION_WITH, "%.*s", key < n ? n - key - 1 : 0, p + key + (key < n));
+        const struct option *other = options_find(t, name, &base);
+        if (!is_given(other, (const char *)entry + base + other->offset, word)) return false;
+        p += n;
+    }
+    return true;
+}
+
 /* Appends the table's keys to the n names there are. */
 static int64_t names_of(const struct option_table *t, const char *names[OPTIONS_MAX], int64_t n)
 {
@@ -461,10 +487,33 @@ static enum status read_keys(const struct option_table *t, const struct option_s
     return OK;
 }
 
+/* What is written and changes the entry (`before`: without it) has an effect. */
+static enum status check_effects(const struct option_table *t, const struct option_scope *s,
+                                 const void *before, const void *out, struct err *e)
+{
+    for (int64_t i = 0; !s->source->whole && i < s->node->n; i++) {
+        const struct node *n = s->node->items[i];
+        char name[OPTION_WITH], word[OPTION_WITH];
+        size_t base;
+        const struct option *o = options_find(t, n->key, &base);
+        const size_t size = o->type == OPTION_BOOL     ? sizeof(bool)
+                            : o->type == OPTION_CHOICE ? sizeof(int)
+                                                       : sizeof(int64_t);
+        base += o->offset;
+        if (option_has_effect(t, o, out, name, word) ||
+            memcmp((const char *)before + base, (const char *)out + base, size) == 0)
+            continue;
+        return options_fail(s, n->key, e, "has no effect here: it goes with %s%s%s", name,
+                            *word ? ": " : "", word);
+    }
+    return OK;
+}
+
 static enum status read_table(const struct option_table *t, const struct option_scope *s, void *out,
                               struct err *e)
 {
     enum status st = OK;
+    char *before = NULL;
     options_default(t, out);
     if (s->node->kind != NODE_MAP) {
         char known[KNOWN], found[NODE_SHOWN];
@@ -474,6 +523,8 @@ static enum status read_table(const struct option_table *t, const struct option_
                          found));
     }
     if (t->begin) TRY(t->begin(out, s, e));
+    TRY(mem_alloc(&before, (int64_t)t->size, 1, "settings", e));
+    memcpy(before, out, t->size);
     TRY(read_keys(t, s, out, e));
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
@@ -483,7 +534,9 @@ static enum status read_table(const struct option_table *t, const struct option_
         TRY(options_fail(s, o->name, e, "missing, expected %s", expected));
     }
     if (t->finish) TRY(t->finish(out, s, e));
+    TRY(check_effects(t, s, before, out, e));
 done:
+    free(before);
     if (st != OK) options_free(t, out);
     return st;
 }

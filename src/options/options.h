@@ -49,6 +49,10 @@ struct option {
     double minimum, maximum;    /* REAL, REALS */
     const char *const *choices; /* CHOICE: NULL after the last */
     bool file_only;             /* no flag */
+    /* It has an effect only with these keys of its table, separated by blanks: "text" is given (not
+     * null, false, 0 or the first word), "layout=packed" has that word. A flag without them is an
+     * error, and so is a key that would change its default or its preset's. NULL: with any. */
+    const char *with;
     bool later; /* results are older than it: in their keys only where it is not the default */
     const char *unset;                /* BOOL: the flag that makes it false; NULL: "no-" + name */
     const struct option_table *table; /* GROUP, KEYS, LIST */
@@ -88,6 +92,7 @@ struct option_source {
     enum status code;   /* of errors in the settings: ERR_USAGE or ERR_FORMAT */
     const char *folder; /* paths are relative to it, and ${VAR} is expanded; NULL: paths are already
                            resolved */
+    bool whole;         /* keys are there whether they have an effect or not */
 };
 
 /* The scope of a key of a mapping, and of entry i of a list; both borrow the scope above. */
@@ -132,6 +137,12 @@ MUST_USE enum status options_copy(const struct option_table *t, const void *from
  * holds its value inside the table's struct. */
 const struct option *options_find(const struct option_table *t, const char *name, size_t *base);
 
+/* Whether all that the key goes with is there; else name and word of the first that is not (word is
+ * "" where it only has to be given). */
+enum { OPTION_WITH = 64 };
+bool option_has_effect(const struct option_table *t, const struct option *o, const void *entry,
+                       char name[OPTION_WITH], char word[OPTION_WITH]);
+
 /* Reads the scope's node into the option's member of *entry (for flags and table cells). Errors: as
  * of options_read. */
 MUST_USE enum status options_read_value(const struct option *o, const struct option_scope *scope,
@@ -156,6 +167,12 @@ MUST_USE enum status options_from_json(const struct option_table *t, const json_
  * was expected; ERR_NOMEM. */
 MUST_USE enum status options_flag(const struct option_table *t, const char *prefix, void *entry,
                                   int argc, char **argv, int *used, struct err *e);
+/* Whether `arg` ("--PREFIXname" or "--PREFIXname=value") is a flag of the table. */
+bool options_has_flag(const struct option_table *t, const char *prefix, const char *arg);
+/* ERR_USAGE: the flag `arg`, which has been taken, is one of this table and has no effect without
+ * another that is not given (struct option.with). */
+MUST_USE enum status options_flag_check(const struct option_table *t, const char *prefix,
+                                        const void *entry, const char *arg, struct err *e);
 /* Calls `take` for each flag of the table, in its order. opposite: of a bool the flag that makes it
  * false, else NULL. */
 void options_list_flags(const struct option_table *t, const char *prefix,

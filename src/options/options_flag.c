@@ -99,6 +99,28 @@ done:
     return st;
 }
 
+bool options_has_flag(const struct option_table *t, const char *prefix, const char *arg)
+{
+    bool unset;
+    size_t base;
+    return strncmp(arg, "--", 2) == 0 &&
+           find_flag(t, prefix, arg + 2, strcspn(arg, "=") - 2, &unset, &base);
+}
+
+enum status options_flag_check(const struct option_table *t, const char *prefix, const void *entry,
+                               const char *arg, struct err *e)
+{
+    const size_t n = strcspn(arg, "=");
+    char name[OPTION_WITH], word[OPTION_WITH], flag[OPTION_FLAG];
+    bool unset;
+    size_t base;
+    const struct option *o = find_flag(t, prefix, arg + 2, n - 2, &unset, &base);
+    if (!o || option_has_effect(t, o, entry, name, word)) return OK;
+    option_flag_name(prefix, name, flag);
+    RAISE(ERR_USAGE, "%.*s has no effect here: it goes with %s%s%s", (int)n, arg, flag,
+          *word ? " " : "", word);
+}
+
 void options_list_flags(const struct option_table *t, const char *prefix,
                         void (*take)(void *context, const struct option *o, const char *flag,
                                      const char *opposite),

@@ -113,7 +113,7 @@ enum status options_from_json(const struct option_table *t, const json_t *json, 
 {
     enum status st = OK;
     struct node *node = NULL;
-    struct option_source source = {.code = ERR_FORMAT};
+    struct option_source source = {.code = ERR_FORMAT, .whole = true};
     memset(out, 0, t->size);
     TRY(node_from_json(json, &node, e));
     TRY(options_read(t, node, &source, out, e));

@@ -78,7 +78,7 @@ static const struct option shared_keys[] = {
         "Hadamard matrix with random signs (hadamard)",
         .fallback = "none", .choices = rotations, .later = true),
     OPTION(quant_options, rotation_seed, INT, "seed of a rotation's signs", .fallback = "0",
-           .low = 0, .high = INT64_MAX, .later = true),
+           .low = 0, .high = INT64_MAX, .later = true, .with = "rotation"),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 

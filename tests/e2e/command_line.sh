@@ -85,4 +85,49 @@ EOS
 grep -q "^small: 1 visit, 1 cell " "$work/plan" || fail "plan: $(cat "$work/plan")"
 grep -qE "^quickstart +1 +1\.05M +2\.1MB " "$work/plan" || fail "plan: $(cat "$work/plan")"
 grep -qE "; left: 1 visit, [0-9.]+ s$" "$work/plan" || fail "plan: $(cat "$work/plan")"
+
+# --- flags that have no effect beside the others are errors that name them, for every key of a text and every flag of one task ---
+models=$SOURCE/tests/fixtures/models/llama
+ids=$models/reference.safetensors:input_ids
+# idle FLAG COMMAND ARGUMENT...: the command refuses the flag (its first word) before any work.
+idle() {
+    local flag=$1
+    shift
+    # shellcheck disable=SC2086 # flag and value
+    "$QTRAJ" "$@" $flag >/dev/null 2>"$work/err"
+    [ $? = 2 ] || fail "$* $flag: not refused"
+    grep -qF -- "${flag%% *} has no effect here: it goes with " "$work/err" || fail "$* $flag: $(cat "$work/err")"
+}
+of_text=("field x" "layout packed" "layout document" "length 64" special-tokens "separator eos" "documents 3" "follow 2")
+of_both=("min-length 3" "skip 1" "samples 2" "tokens 9" "cut 8" "sort length" within-positions)
+quantize=(quantize "$models" --method rtn --bits 3)
+for key in "${of_text[@]}"; do
+    idle "--$key" eval "$models" --ids "$ids"
+    idle "--$key" curvature "$models" --ids "$ids"
+    idle "--evaluation-$key" "${quantize[@]}" --evaluation-ids "$ids"
+    idle "--calibration-$key" quantize "$models" --method gptq --bits 3 --calibration-ids "$ids"
+done
+for key in "${of_text[@]}" "${of_both[@]}" "text x" "ids $ids"; do
+    idle "--$key" average "$work/never" "$models" "$models"
+    idle "--calibration-$key" "${quantize[@]}"
+done
+for key in "${of_text[@]}" "${of_both[@]}"; do
+    idle "--$key" eval "$models" --tasks mmlu --task-data "$work"
+    idle "--evaluation-$key" "${quantize[@]}"
+done
+for flag in "--task-data $work" "--shots 3" "--limit 2" "--log-likelihoods $work/never" --apart "--count-tokens $work" "--tokenizer nosuch"; do
+    idle "$flag" eval "$models" --ids "$ids"
+done
+idle "--logits $work/never" eval "$models" --tasks mmlu --task-data "$work"
+for flag in "--tokenizer nosuch" "--field x" "--length 5" "--format gptq" "--rotation-seed 3"; do
+    idle "$flag" "${quantize[@]}" --evaluation-ids "$ids"
+done
+for flag in "--calibration-batch 2" "--calibration-pad-id 2"; do
+    idle "$flag" quantize "$models" --method gptq --bits 3 --calibration-ids "$ids"
+done
+for flag in "--stop residual" "--tolerance 0.1" "--products 3" --smallest "--trace-error 0.1" "--trace-most 9" "--density-runs 2" \
+    "--seed 3" "--tokenizer nosuch"; do
+    idle "$flag" curvature "$models" --ids "$ids"
+done
+[ ! -e "$work/never" ] || fail "a refused command wrote"
 finish

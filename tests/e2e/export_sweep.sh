@@ -20,8 +20,8 @@ bits: [3, 4]
 methods:
   - {method: rtn, group_size: 32, scale_dtype: f16}
   - {method: gptq, group_size: 32, scale_dtype: f16, order: activation}
-calibration: {ids: "$ids", length: 48}
-evaluation: [{name: own, ids: "$ids", length: 48}]
+calibration: {ids: "$ids"}
+evaluation: [{name: own, ids: "$ids"}]
 export:
   - {out: exports, format: gptq, quantizer: gptq, bits: 4, checkpoint: "[ab]"}
   - {out: exports, quantizer: rtn, bits: 3, checkpoint: b}
@@ -59,8 +59,7 @@ with h5py.File(work + "/results.h5") as f:
     for path, checkpoint, quantizer, bits in (("a/gptq-4bit", 0, "gptq", 4), ("b/gptq-4bit", 1, "gptq", 4), ("b/rtn-3bit", 1, "rtn", 3)):
         at = {"model": 0, "checkpoint": checkpoint, "bits": labels[2].index(bits), "quantizer": labels[1].index(quantizer), "dataset": 0}
         recorded = loss[tuple(at[name.strip("/")] for name in sizes)]
-        run = subprocess.run([program, "eval", f"{work}/exports/m/{path}", "--ids", work + "/m/a/reference.safetensors:input_ids", "--length", "48",
-                              "--json"], capture_output=True, text=True, check=True)
+        run = subprocess.run([program, "eval", f"{work}/exports/m/{path}", "--ids", work + "/m/a/reference.safetensors:input_ids", "--json"], capture_output=True, text=True, check=True)
         assert json.loads(run.stdout)["loss"] == recorded, (path, run.stdout, recorded)
 PYTHON
 

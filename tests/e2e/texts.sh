@@ -59,7 +59,7 @@ refused() {
     [ $code = 2 ] && grep -qF -- "$2" "$work/err" || fail "$1: exit code $code, $(cat "$work/err")"
 }
 refused '--length none' '--length: none is for layout: document'
-refused '--layout document --separator eos' '--separator: separates packed documents'
+refused '--layout document --separator eos' '--separator has no effect here: it goes with --layout packed'
 refused '--separator <none>' 'the tokenizer has no token <none>'
 refused '--separator eos' 'separator eos: no eos_token in a tokenizer_config.json'
 refused '--min-length 100000' '13 documents too short'

@@ -49,7 +49,7 @@ refused() { # EXPECTED COMMAND ...
     grep -q -- "$1" "$work/err" || fail "${*:2}: $(cat "$work/err")"
 }
 refused 'count_tokens: /nowhere: no such file' "$QTRAJ" eval "$quickstart/trajectory/step001200" --text "$work/text.txt" --count-tokens /nowhere
-refused 'count-tokens goes with --text' "$QTRAJ" eval "$quickstart/trajectory/step001200" --ids a.safetensors:ids --count-tokens "$other"
+refused 'count-tokens has no effect here: it goes with --text' "$QTRAJ" eval "$quickstart/trajectory/step001200" --ids a.safetensors:ids --count-tokens "$other"
 
 # a sweep that is done gets the counts without new work; its numbers stay
 cat >"$work/sweep.yaml" <<YAML

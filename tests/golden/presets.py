@@ -22,8 +22,10 @@ QTRAJ, FIXTURES = sys.argv[1:3]
 
 def quantize(preset, meta, file, out, *more):
     command = [QTRAJ, "quantize", f"{FIXTURES}/models/llama", "--method", "gptq", "--preset", preset, "--bits", str(meta["bits"]),
-               "--group-size", str(meta["group_size"]), "--calibration-ids", f"{file}:calibration_ids", "--calibration-batch", str(meta["batch"]),
-               "--calibration-pad-id", str(meta["pad_id"]), "--evaluation-ids", f"{file}:evaluation_ids", "--weights", out, "--json", *more]
+               "--group-size", str(meta["group_size"]), "--calibration-ids", f"{file}:calibration_ids",
+               "--evaluation-ids", f"{file}:evaluation_ids", "--weights", out, "--json", *more]
+    if more[-1:] != ("none",):  # without padding nothing is padded
+        command += ["--calibration-batch", str(meta["batch"]), "--calibration-pad-id", str(meta["pad_id"])]
     result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return result, load(out)
 

@@ -42,7 +42,7 @@ static enum status parse(const char *line, struct parsed *p, struct err *e)
         {"--list", ARG_LIST, &p->list, "X", "may repeat"},
         {"--colour", ARG_CHOICE, &p->colour, "COLOUR", "a colour"},
     };
-    const struct arg_keys keys[] = {{"wheels:", &wheel_table, "rear-", &p->wheel}};
+    const struct arg_keys keys[] = {{"wheels:", &wheel_table, "rear-", &p->wheel, NULL}};
     const struct args args = {ARGS(table), ARGS_KEYS(keys)};
     snprintf(words, sizeof words, "%s", line);
     for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) argv[c.argc++] = word;

@@ -119,10 +119,9 @@ static void test_contradictions(void **state)
     set[0] = "curvature={trace: 2, data: {text: x, padding: counted}}";
     refuse(set, 1, "curvature.data.padding: counted is for calibration");
     set[0] = "evaluation[2].follow=1";
-    read_ok(set, 1, &s);
-    sweep_free(&s);
+    refuse(set, 1, "evaluation[2].follow: has no effect here: it goes with text");
     set[0] = "evaluation[1].follow=1";
-    refuse(set, 1, "evaluation[1].follow: is for text with layout: packed");
+    refuse(set, 1, "evaluation[1].follow: has no effect here: it goes with text");
 }
 
 /* Workers get the values, whatever preset set them. */

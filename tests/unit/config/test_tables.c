@@ -111,9 +111,8 @@ static void test_data_flags(void **state)
     assert_int_equal(d.min_length, 11);
     assert_int_equal(d.documents, 1024);
     take(&d, "", "--separator=eos");
-    assert_int_equal(data_options_finish(&d, "", &e), ERR_USAGE);
-    assert_string_equal(e.text, "--separator: separates packed documents, but layout is "
-                                "document");
+    assert_int_equal(options_flag_check(&data_table, "", &d, "--separator=eos", &e), ERR_USAGE);
+    assert_string_equal(e.text, "--separator has no effect here: it goes with --layout packed");
     take(&d, "", "--layout=packed");
     err_clear(&e);
     assert_int_equal(data_options_finish(&d, "", &e), ERR_USAGE);

@@ -87,7 +87,7 @@ static void write_item(FILE *f, const struct requests *r, const struct request_t
                 "{\"task\":\"%s\",\"item\":%lld,\"choice\":%lld,\"log_likelihood\":%.17g,"
                 "\"tokens\":%lld,\"greedy\":%s}\n",
                 t->name, (long long)(i - t->first), (long long)(k - r->items[i].first),
-                answers_log_likelihood(a, k), (long long)r->list[k].tokens,
+                answers_log_likelihood(r, a, k), (long long)r->list[k].tokens,
                 greedy ? "true" : "false");
     }
 }

@@ -11,14 +11,15 @@ struct answers answers_of(const double *sum)
                             .hits = metrics_first_sum(&metric_hits)};
 }
 
-double answers_log_likelihood(const struct answers *a, int64_t request)
+double answers_log_likelihood(const struct requests *r, const struct answers *a, int64_t request)
 {
-    return -a->sum[request * a->pitch + a->nll];
+    return -a->sum[r->list[request].scored * a->pitch + a->nll];
 }
 
 bool answers_greedy(const struct requests *r, const struct answers *a, int64_t request)
 {
-    return (int64_t)a->sum[request * a->pitch + a->hits] == r->list[request].tokens;
+    const struct request *x = &r->list[request];
+    return (int64_t)a->sum[x->scored * a->pitch + a->hits] == x->tokens;
 }
 
 /* A mean over the items of one or several subjects, of values that are 1, -1 or 0. */
@@ -57,7 +58,7 @@ static bool is_right(const struct requests *r, const struct answers *a, int64_t 
     double best = NAN;
     int64_t choice = -1;
     for (int64_t k = item[0].first; k < item[1].first; k++) {
-        double score = answers_log_likelihood(a, k);
+        double score = answers_log_likelihood(r, a, k);
         if (norm) score /= (double)r->list[k].chars;
         if (choice >= 0 && !(score > best) && !(isnan(score) && !isnan(best))) continue;
         best = score;
@@ -175,7 +176,7 @@ static void add_answers(const struct requests *r, const struct answers *a,
             json_array_append_new(columns[0], json_string(x->name));
             json_array_append_new(columns[1], json_integer((json_int_t)(i - x->first)));
             json_array_append_new(columns[2], json_integer((json_int_t)(k - r->items[i].first)));
-            json_array_append_new(columns[3], json_number_new(answers_log_likelihood(a, k)));
+            json_array_append_new(columns[3], json_number_new(answers_log_likelihood(r, a, k)));
             json_array_append_new(columns[4], json_integer((json_int_t)r->list[k].tokens));
             json_array_append_new(columns[5], json_integer(answers_greedy(r, a, k)));
         }

@@ -11,7 +11,7 @@ struct answers {
 };
 /* The columns by which the head's sums are read. */
 struct answers answers_of(const double *sum);
-double answers_log_likelihood(const struct answers *a, int64_t request);
+double answers_log_likelihood(const struct requests *r, const struct answers *a, int64_t request);
 
 /* Of the items of a task, or of all subjects of one. NaN: there is no such number. */
 struct accuracy {

@@ -1,5 +1,4 @@
 #include "task/field.h"
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,31 +33,24 @@ enum status field_text(const json_t *row, const char *name, struct text *out, st
     return OK;
 }
 
-/* Whether Python's int() takes the text for a number: digits with a sign, and blanks around. */
+/* Whether the text is what an integer is printed as. */
 static bool parse_integer(struct text t, int64_t *out)
 {
-    char digits[24], *end;
-    t = pytext_strip(t);
-    if (t.n == 0 || t.n >= sizeof digits) return false;
-    memcpy(digits, t.at, t.n);
-    digits[t.n] = 0;
-    errno = 0;
-    *out = strtoll(digits, &end, 10);
-    return errno == 0 && end == digits + t.n;
+    char again[24];
+    *out = strtoll(t.at, NULL, 10);
+    snprintf(again, sizeof again, "%lld", (long long)*out);
+    return text_is(t, (struct text){again, strlen(again)});
 }
 
 enum status field_integer(const json_t *row, const char *name, int64_t *out, struct err *e)
 {
     const json_t *value = find(row, name);
     NEED(value, ERR_FORMAT, "no field \"%s\"", name);
-    if (json_is_number(value)) {
-        const double x = json_number_value(value);
-        NEED(fabs(x) < 1e15 && x == floor(x), ERR_FORMAT, "field \"%s\" is not an integer", name);
-        *out = (int64_t)x;
-        return OK;
-    }
-    NEED(json_is_string(value) && parse_integer(text_of(value), out), ERR_FORMAT,
-         "field \"%s\" is not an integer", name);
+    const double x = json_number_value(value);
+    *out = fabs(x) < 1e15 ? (int64_t)x : 0;
+    NEED((json_is_number(value) && (double)*out == x) ||
+             (json_is_string(value) && parse_integer(text_of(value), out)),
+         ERR_FORMAT, "field \"%s\" is not an integer, nor a string of its digits alone", name);
     return OK;
 }
 

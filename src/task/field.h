@@ -8,7 +8,7 @@
 /* *out = a string. */
 MUST_USE enum status field_text(const json_t *row, const char *name, struct text *out,
                                 struct err *e);
-/* *out = an integer, or a string that Python's int() takes for one. */
+/* *out = an integer, or a string of its digits alone: no blanks, no zeros before them. */
 MUST_USE enum status field_integer(const json_t *row, const char *name, int64_t *out,
                                    struct err *e);
 /* *out = a list of strings. */

@@ -170,7 +170,9 @@ static enum status add_example(const struct prompts *p, int64_t row, struct buf 
     struct item x = {0};
     TRY(make(p, &p->pool, row, &x, e));
     if (x.gold == GOLD_NONE) {
-        st = err_set(e, ERR_FORMAT, __FILE__, __LINE__, "an example without a right answer");
+        st = err_set(e, ERR_FORMAT, __FILE__, __LINE__,
+                     "an example whose right answer is none of its choices, with which "
+                     "lm-evaluation-harness fails or shows another text: remove the row");
         line_blame(&p->pool, row, e);
         goto done;
     }

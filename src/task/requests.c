@@ -96,14 +96,6 @@ static enum status add_span(struct maker *m, int64_t request, int64_t row, const
     return ids_add(&m->targets, targets, n, e);
 }
 
-static enum status add_request(struct maker *m, const struct pair *p, struct err *e)
-{
-    struct requests *r = m->out;
-    PASS(mem_grow(&r->list, r->n, &m->list_capacity, sizeof *r->list, e));
-    r->list[r->n++] = (struct request){.chars = p->chars, .tokens = p->n_continuation};
-    return OK;
-}
-
 /* --- items --- */
 
 /* A context as it goes through the model: without the tokens that are too many. */
@@ -120,6 +112,38 @@ static struct context context_of(const struct maker *m, const struct item_tokens
     const int32_t *ids = p->context ? p->context : x->pairs[0].context;
     const int64_t skipped = max64(0, p->n_context + p->n_continuation - m->positions - 1);
     return (struct context){.ids = ids + skipped, .n = p->n_context - skipped, .skipped = skipped};
+}
+
+static bool are_equal(const int32_t *a, int64_t n_a, const int32_t *b, int64_t n_b)
+{
+    return n_a == n_b && memcmp(a, b, (size_t)n_a * sizeof *a) == 0;
+}
+
+/* The first choice of the item with the tokens of choice c, and the same context: c as a rule. */
+static int64_t first_same(const struct maker *m, const struct item_tokens *x, int64_t c)
+{
+    const struct context own = context_of(m, x, c);
+    const struct pair *p = &x->pairs[c];
+    for (int64_t b = 0; b < c; b++) {
+        const struct context other = context_of(m, x, b);
+        const struct pair *q = &x->pairs[b];
+        if (are_equal(q->continuation, q->n_continuation, p->continuation, p->n_continuation) &&
+            are_equal(other.ids, other.n, own.ids, own.n))
+            return b;
+    }
+    return c;
+}
+
+/* Choice c, for which choice `same` is scored. */
+static enum status add_request(struct maker *m, const struct item_tokens *x, int64_t c,
+                               int64_t same, struct err *e)
+{
+    struct requests *r = m->out;
+    const struct pair *p = &x->pairs[c];
+    PASS(mem_grow(&r->list, r->n, &m->list_capacity, sizeof *r->list, e));
+    r->list[r->n] = (struct request){p->chars, p->n_continuation, r->n + same - c};
+    r->n++;
+    return OK;
 }
 
 /* The examples, if the context begins with them and has a token of its own. */
@@ -150,7 +174,7 @@ static enum status add_continuation(struct maker *m, int64_t request, const stru
 {
     const int64_t row = m->ids.n, n = p->n_continuation - 1;
     int64_t segment;
-    if (n == 0) return OK;
+    if (n == 0 || m->out->list[request].scored != request) return OK;
     PASS(add_segment(m, x->segment, x->n, p->continuation, n, &segment, e));
     return add_span(m, request, row, p->continuation + 1, n, e);
 }
@@ -163,8 +187,9 @@ static enum status add_shared(struct maker *m, const struct item_tokens *x, int6
     const int64_t request = m->out->n;
     PASS(add_context(m, context, e));
     for (int64_t c = first; c < end; c++) {
-        PASS(add_span(m, request + c - first, context->last, x->pairs[c].continuation, 1, e));
-        PASS(add_request(m, &x->pairs[c], e));
+        const int64_t same = first_same(m, x, c);
+        if (same == c) PASS(add_span(m, m->out->n, context->last, x->pairs[c].continuation, 1, e));
+        PASS(add_request(m, x, c, same, e));
     }
     for (int64_t c = first; c < end; c++)
         PASS(add_continuation(m, request + c - first, context, &x->pairs[c], e));
@@ -182,20 +207,27 @@ static enum status add_together(struct maker *m, const struct item_tokens *x, st
     return OK;
 }
 
-/* Each choice as a sequence of its own. */
+/* Choice c as a sequence of its own. */
+static enum status add_alone(struct maker *m, const struct item_tokens *x, int64_t c, struct err *e)
+{
+    const struct pair *p = &x->pairs[c];
+    const struct context context = context_of(m, x, c);
+    int64_t segment;
+    PASS(open_sequence(m, e));
+    const int64_t row = m->ids.n + context.n - 1;
+    PASS(add_segment(m, -1, 0, context.ids, context.n, &segment, e));
+    PASS(ids_add(&m->ids, p->continuation, p->n_continuation - 1, e));
+    PASS(add_span(m, m->out->n, row, p->continuation, p->n_continuation, e));
+    close_sequence(m);
+    return OK;
+}
+
 static enum status add_apart(struct maker *m, const struct item_tokens *x, struct err *e)
 {
     for (int64_t c = 0; c < x->n; c++) {
-        const struct pair *p = &x->pairs[c];
-        const struct context context = context_of(m, x, c);
-        int64_t segment;
-        PASS(open_sequence(m, e));
-        const int64_t row = m->ids.n + context.n - 1;
-        PASS(add_segment(m, -1, 0, context.ids, context.n, &segment, e));
-        PASS(ids_add(&m->ids, p->continuation, p->n_continuation - 1, e));
-        PASS(add_span(m, m->out->n, row, p->continuation, p->n_continuation, e));
-        PASS(add_request(m, p, e));
-        close_sequence(m);
+        const int64_t same = first_same(m, x, c);
+        if (same == c) PASS(add_alone(m, x, c, e));
+        PASS(add_request(m, x, c, same, e));
     }
     return OK;
 }

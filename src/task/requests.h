@@ -4,7 +4,8 @@
  * A sequence holds the items of about REQUESTS_PACK tokens. What several requests have in common
  * goes through the model once: the context of an item's choices, and the examples that all items of
  * a task begin with (model/sequences.h: segments). Continuations of one token need no tokens of
- * their own.
+ * their own. Requests of an item with equal tokens are scored once: so equal choices have equal
+ * log-likelihoods, and no rounding decides between them.
  */
 #pragma once
 #include "eval/head.h"
@@ -33,6 +34,7 @@ struct request_item {
 struct request {
     int64_t chars;  /* of the choice, without the blank before it */
     int64_t tokens; /* of the continuation */
+    int64_t scored; /* the first request of the item with the same tokens, itself as a rule */
 };
 
 /* Zero-initialise. */
@@ -42,9 +44,10 @@ struct requests {
     struct request_item *items; // (n_items + 1)
     struct request *list;       // (n)
     struct sequences sequences;
-    int64_t *first_request; // (sequences.n + 1) requests whose tokens a sequence holds, in order
+    int64_t *first_request; // (sequences.n + 1) requests that a sequence holds, in order
     int64_t *first_span;    // (sequences.n + 1)
-    struct span *spans;     /* of the continuations; unit: the request. A request may have two */
+    struct span *spans;     /* of the continuations; unit: the request. One that is scored has one
+                               or two */
     int32_t *targets;       /* which spans point to */
 };
 void requests_free(struct requests *r);

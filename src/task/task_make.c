@@ -39,16 +39,33 @@ static void set_gold(struct item *out, int64_t gold)
     out->gold = gold >= 0 && gold < out->n ? gold : GOLD_NONE;
 }
 
-/* The gold is the choice whose text is that of the field. */
-static enum status gold_of_text(const json_t *row, const char *name, struct item *out,
-                                struct err *e)
+/* Whether the text is the digits of a choice's place. */
+static bool is_place(struct text t, const struct item *out)
+{
+    return t.n == 1 && t.at[0] >= '0' && t.at[0] < '0' + out->n;
+}
+
+/* The gold by a field that the harness takes as it is: an integer is the place of a choice, a
+ * string a choice's text. */
+static enum status gold_of_field(const json_t *row, const char *name, struct item *out,
+                                 struct err *e)
 {
     struct text answer;
+    int64_t place;
+    if (!json_is_string(json_object_get(row, name))) {
+        PASS(field_integer(row, name, &place, e));
+        set_gold(out, place);
+        return OK;
+    }
     PASS(field_text(row, name, &answer, e));
     out->gold = GOLD_NONE;
     for (int64_t i = out->n - 1; i >= 0; i--)
         if (text_is(answer, (struct text){out->choice[i].text.data, out->choice[i].text.n}))
             out->gold = i;
+    NEED(out->gold != GOLD_NONE || !is_place(answer, out), ERR_FORMAT,
+         "field \"%s\" is the string \"%.*s\", which lm-evaluation-harness looks for among the "
+         "texts of the choices; the place of a choice is a number: %.*s",
+         name, (int)answer.n, answer.at, (int)answer.n, answer.at);
     return OK;
 }
 
@@ -87,13 +104,10 @@ enum status make_openbookqa(const json_t *row, struct item *out, struct err *e)
 
 enum status make_piqa(const json_t *row, struct item *out, struct err *e)
 {
-    int64_t label;
     PASS(field_format(row, "Question: {goal}\nAnswer:", &out->context, e));
     PASS(add_field(row, "sol1", out, e));
     PASS(add_field(row, "sol2", out, e));
-    PASS(field_integer(row, "label", &label, e));
-    set_gold(out, label);
-    return OK;
+    return gold_of_field(row, "label", out, e);
 }
 
 /* What is scored is the text behind the gap; the choices differ in what is before it. */
@@ -132,7 +146,7 @@ enum status make_pubmedqa(const json_t *row, struct item *out, struct err *e)
     }
     PASS(field_format(row, "\nQuestion: {QUESTION}\nAnswer:", &out->context, e));
     for (int i = 0; i < 3; i++) PASS(add(out, (struct text){answers[i], strlen(answers[i])}, e));
-    return gold_of_text(row, "final_decision", out, e);
+    return gold_of_field(row, "final_decision", out, e);
 }
 
 enum status make_sciq(const json_t *row, struct item *out, struct err *e)
@@ -182,14 +196,11 @@ static enum status lettered(const json_t *row, const char *question, const char 
 enum status make_commonsense_qa(const json_t *row, struct item *out, struct err *e)
 {
     PASS(lettered(row, "Question: {question:strip}", "choices.text", 'E', out, e));
-    return gold_of_text(row, "answerKey", out, e);
+    return gold_of_field(row, "answerKey", out, e);
 }
 
 enum status make_mmlu(const json_t *row, struct item *out, struct err *e)
 {
-    int64_t answer;
     PASS(lettered(row, "{question:strip}", "choices", 'D', out, e));
-    PASS(field_integer(row, "answer", &answer, e));
-    set_gold(out, answer);
-    return OK;
+    return gold_of_field(row, "answer", out, e);
 }

@@ -7,10 +7,16 @@ usage: tasks.py scores QTRAJ FOLDER CHECKPOINT
   FOLDER/scores, FOLDER/summary.json: log-likelihoods, greedy, accuracies and standard errors; CHECKPOINT is the model that
   the scores are of. Once with shared contexts, once with --apart.
 usage: tasks.py itself QTRAJ FOLDER CHECKPOINT TOKENIZER
-  the same numbers without a reference: from the logits that `qtraj eval --logits` gives for the tokens of each request
+  the same numbers without a reference: from the logits that `qtraj eval --logits` gives for the tokens of each request.
+  Then of items some of whose choices are equal: equal choices have equal log-likelihoods, and the first of them wins
+usage: tasks.py harness QTRAJ FOLDER CHECKPOINT TOKENIZER
+  the accuracies of such items against lm-evaluation-harness (package lm_eval, without torch), which asks and decides by
+  itself and gets those numbers as log-likelihoods; by hand
 """
+import contextlib
 import json
 import pathlib
+import random
 import struct
 import subprocess
 import sys
@@ -133,38 +139,189 @@ def expected_of(binary, checkpoint, work, requests, positions):
         yield log_p[range(len(after)), after].sum(), bool((x.argmax(axis=1) == after).all())
 
 
+def requests_of(binary, data, tokenizer, tasks, shots, limit):
+    """What qtraj asks: {(task, item): a line of `qtraj tasks`}."""
+    rows = {}
+    for task in tasks:
+        done = subprocess.run([binary, "tasks", task, "--task-data", data, "--shots", str(shots), "--limit", str(limit),
+                               "--tokenizer", tokenizer], capture_output=True, text=True)
+        assert done.returncode == 0, (task, done.stderr)
+        rows |= {(task, x["item"]): x for x in map(json.loads, done.stdout.splitlines())}
+    return rows
+
+
+def pairs_of(row):
+    """The token ids of each choice, context and continuation."""
+    return [(tuple(a), tuple(b)) for a, b in zip(row["context_tokens"], row["continuation_tokens"])]
+
+
+def expected_of_all(binary, checkpoint, rows):
+    """{(context ids, continuation ids): (log-likelihood, greedy)}, and how many requests are too long for the model."""
+    positions = json.loads((pathlib.Path(checkpoint) / "config.json").read_text())["max_position_embeddings"]
+    pairs = sorted({pair for row in rows.values() for pair in pairs_of(row)})
+    want = {}
+    for i in range(0, len(pairs), 500):  # the logits of all tokens are in one file
+        with tempfile.TemporaryDirectory() as work:
+            some = pairs[i:i + 500]
+            want |= zip(some, expected_of(binary, checkpoint, pathlib.Path(work), some, positions))
+    return want, sum(len(a) + len(b) > positions + 1 for a, b in pairs)
+
+
+def decide(scores):
+    """The harness's decision, numpy.argmax: the first of the largest scores, or of those that are not numbers."""
+    import numpy
+    return int(numpy.argmax(numpy.array(scores)))
+
+
+def accuracy_by_rule(rows, want, normalized):
+    """The mean over the items of one task."""
+    import numpy
+    right = 0
+    for row in rows:
+        ll = numpy.array([want[pair][0] for pair in pairs_of(row)])
+        with numpy.errstate(divide="ignore"):
+            right += decide(ll / [len(x) - 1 for x in row["continuations"]] if normalized else ll) == row["gold"]
+    return right / len(rows)
+
+
+def compare_choices(rows, want, got):
+    """Returns how many choices there are, and how many are equal to another one of their item."""
+    n = equal = 0
+    for (task, item), row in rows.items():
+        first = {}
+        for c, pair in enumerate(pairs_of(row)):
+            x, (ll, greedy) = got[task, item, c], want[pair]
+            assert abs(x["log_likelihood"] - ll) <= 1e-5 * abs(ll) + 1e-5 * x["tokens"], (task, item, c, x, ll)
+            assert x["greedy"] == greedy, (task, item, c)
+            equal += pair in first
+            assert first.setdefault(pair, x["log_likelihood"]) == x["log_likelihood"], (task, item, c, "equal choices differ")
+            n += 1
+    assert n == len(got), "more choices than expected"
+    return n, equal
+
+
+def compare_accuracies(rows, want, accuracies):
+    for task in {task for task, _ in rows}:
+        of = [row for (name, _), row in rows.items() if name == task]
+        for field in ("accuracy", "accuracy_norm"):
+            if accuracies[task][field] is not None:
+                expected = accuracy_by_rule(of, want, field == "accuracy_norm")
+                assert abs(accuracies[task][field] - expected) < 1e-12, (task, field, accuracies[task], expected)
+
+
+def repeat_choices(task, row, rng):
+    """Makes some choices of a row equal to others, where the task's choices are texts."""
+    if "choices" in row and task.startswith(("arc", "openbookqa")):
+        texts = row["choices"]["text"]
+    elif task == "hellaswag":
+        texts = row["endings"]
+    elif task == "mathqa":
+        texts = [rng.choice("12345") for _ in range(5)]
+        row["options"] = "a ) {} , b ) {} , c ) {} , d ) {} , e ) {}".format(*texts)
+        return
+    else:
+        names = {"piqa": ["sol1", "sol2"], "winogrande": ["option1", "option2"], "social_iqa": ["answerA", "answerB", "answerC"],
+                 "sciq": ["distractor1", "distractor2", "distractor3", "correct_answer"]}.get(task, [])
+        texts = [row[x] for x in names]
+    for _ in range(len(texts) - 1):
+        a, b = rng.sample(range(len(texts)), 2)
+        texts[a] = texts[b]
+    if task not in ("hellaswag", "openbookqa") and not task.startswith("arc") and texts:
+        row.update(zip(names, texts))
+
+
+@contextlib.contextmanager
+def repeated(folder, copies):
+    """A folder of the tasks' data, with every item that many times, most of them with equal choices."""
+    rng = random.Random(7)
+    with tempfile.TemporaryDirectory() as work:
+        for path in sorted(folder.glob("inputs/*.jsonl")):
+            task, rows = path.name.split(".")[0], read(path)
+            if not path.name.endswith(".fewshot.jsonl"):
+                rows = [json.loads(json.dumps(row)) for row in rows for _ in range(copies)]
+                for row in rows:
+                    repeat_choices(task, row, rng)
+            (pathlib.Path(work) / path.name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        yield pathlib.Path(work)
+
+
+def every_task(data):
+    return sorted(x.name.removesuffix(".fewshot.jsonl") for x in data.glob("*.fewshot.jsonl"))
+
+
 def itself(binary, folder, checkpoint, tokenizer):
     n = 0
-    positions = json.loads((pathlib.Path(checkpoint) / "config.json").read_text())["max_position_embeddings"]
-    every = sorted(x.name.removesuffix(".fewshot.jsonl") for x in folder.glob("inputs/*.fewshot.jsonl"))
-    # 30 examples are more than the model has positions
-    for tasks, shots, limit in ((every, 0, 2), (["mmlu_made_up", "piqa", "winogrande"], 5, 3), (["arc_easy"], 30, 1)):
-        requests = {}
-        for task in tasks:
-            done = subprocess.run([binary, "tasks", task, "--task-data", folder / "inputs", "--shots", str(shots), "--limit",
-                                   str(limit), "--tokenizer", tokenizer], capture_output=True, text=True)
-            for x in map(json.loads, done.stdout.splitlines()):
-                for c, pair in enumerate(zip(x["context_tokens"], x["continuation_tokens"])):
-                    requests[task, x["item"], c] = pair
-        truncated = sum(len(a) + len(b) > positions + 1 for a, b in requests.values())
-        assert (truncated > 0) == (shots == 30), (shots, truncated)
-        with tempfile.TemporaryDirectory() as work:
-            want = dict(zip(requests, expected_of(binary, checkpoint, pathlib.Path(work), list(requests.values()), positions)))
-        for flags in ([], ["--apart"]):
-            _, got = evaluate(binary, checkpoint, folder / "inputs", tasks, shots, limit, *flags)
-            assert got.keys() == want.keys(), (tasks, shots)
-            for key, (ll, greedy) in want.items():
-                x = got[key]["log_likelihood"]
-                allowed = 1e-5 * abs(ll) + 1e-5 * got[key]["tokens"]
-                assert abs(x - ll) <= allowed, (key, shots, flags, x, ll)
-                assert got[key]["greedy"] == greedy, (key, shots, flags)
-                n += 1
+    data = folder / "inputs"
+    with repeated(folder, 5) as equal_data:
+        # 30 examples are more than the model has positions
+        for data, tasks, shots, limit in ((data, every_task(data), 0, 2), (data, ["mmlu_made_up", "piqa", "winogrande"], 5, 3),
+                                          (data, ["arc_easy"], 30, 1), (equal_data, every_task(data), 0, 0)):
+            rows = requests_of(binary, data, tokenizer, tasks, shots, limit)
+            want, truncated = expected_of_all(binary, checkpoint, rows)
+            assert (truncated > 0) == (shots == 30), (shots, truncated)
+            for flags in ([], ["--apart"]):
+                accuracies, got = evaluate(binary, checkpoint, data, tasks, shots, limit, *flags)
+                choices, equal = compare_choices(rows, want, got)
+                assert (equal > 100) == (data == equal_data), equal
+                compare_accuracies(rows, want, accuracies)
+                n += choices
+    return n
+
+
+def harness_accuracies(data, tasks, shots, limit, answers):
+    """What lm-evaluation-harness makes of the data with answers(context, continuation) for a model."""
+    from lm_eval import simple_evaluate
+    from lm_eval.api.model import LM
+    from lm_eval.api.task import ConfigurableTask
+    from lm_eval.tasks import TaskManager
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    class Answers(LM):
+        def loglikelihood(self, requests):
+            return [answers(*x.args) for x in requests]
+
+        loglikelihood_rolling = generate_until = None
+
+    Answers.__abstractmethods__ = frozenset()
+    index = TaskManager().task_index
+    objects = []
+    for task in tasks:
+        items, examples = str(data / f"{task}.jsonl"), str(data / f"{task}.fewshot.jsonl")
+        files = {"train": examples, "dev": examples, "validation": items, "test": items}
+        config = load_yaml(index[task].yaml_path, resolve_func=True, recursive=True)
+        for key in ("tag", "group", "task_list"):
+            config.pop(key, None)
+        objects.append(ConfigurableTask(config=config | {"dataset_path": "json", "dataset_name": None,
+                                                         "dataset_kwargs": {"data_files": files}}))
+    return simple_evaluate(model=Answers(), tasks=objects, num_fewshot=shots, limit=limit or None)["results"]
+
+
+def harness(binary, folder, checkpoint, tokenizer):
+    n = equal = 0
+    with repeated(folder, 2) as data:
+        tasks = [x for x in every_task(data) if x != "mmlu_made_up"]  # no subject of the harness's
+        for shots, limit in ((0, 0), (5, 10)):
+            rows = requests_of(binary, data, tokenizer, tasks, shots, limit)
+            want, _ = expected_of_all(binary, checkpoint, rows)
+            asked = {request: want[pair] for x in rows.values() for request, pair in
+                     zip(zip(x["contexts"], x["continuations"]), pairs_of(x))}
+            theirs = harness_accuracies(data, tasks, shots, limit, lambda *request: asked[request])
+            for flags in ([], ["--apart"]):
+                ours, got = evaluate(binary, checkpoint, data, tasks, shots, limit, *flags)
+                counted = compare_choices(rows, want, got)
+                n, equal = n + counted[0], equal + counted[1]
+                for task in tasks:
+                    for field, name in (("accuracy", "acc"), ("accuracy_norm", "acc_norm")):
+                        for end in ("", "_stderr"):
+                            a, b = ours[task][field + end], theirs[task].get(f"{name}{end},none")
+                            assert a == b or abs(a - b) < 1e-12, (task, shots, flags, field + end, a, b)
+    print(f"{equal} choices that are equal to others")
     return n
 
 
 def main():
     what, binary, folder, *more = sys.argv[1:]
-    n = {"prompts": prompts, "scores": scores, "itself": itself}[what](binary, pathlib.Path(folder), *more)
+    n = {"prompts": prompts, "scores": scores, "itself": itself, "harness": harness}[what](binary, pathlib.Path(folder), *more)
     assert n > 0, f"{folder}: nothing to compare"
     print(f"{folder}: {n} choices, {what} are equal")
 

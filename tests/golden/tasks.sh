@@ -58,7 +58,7 @@ refused 'mathqa.jsonl: no rows' mathqa
 # examples without a right answer cannot be shown
 echo '{"Problem": "a", "options": "a ) 1 , b ) 2 , c ) 3,e ) 4", "correct": "e"}' >"$work/data/mathqa.jsonl"
 for _ in 1 2 3 4 5; do cat "$work/data/mathqa.jsonl"; done >"$work/data/mathqa.fewshot.jsonl"
-refused 'mathqa.fewshot.jsonl:[1-5]: an example without a right answer' mathqa
+refused 'mathqa.fewshot.jsonl:[1-5]: an example whose right answer is none of its choices' mathqa
 "$QTRAJ" tasks mathqa --task-data "$work/data" --shots 0 | grep -q '"gold":null' || fail "a gold that is none of the choices"
 
 evaluates() { # EXPECTED FLAG ...: as refused
@@ -68,7 +68,7 @@ evaluates() { # EXPECTED FLAG ...: as refused
     grep -q -- "$1" "$work/err" || fail "${*:2}: $(cat "$work/err")"
 }
 evaluates '--task-data FOLDER is missing' --tasks piqa
-evaluates '--log-likelihoods and --apart go with --tasks' --text "$SOURCE/README.md" --apart
+evaluates '--apart has no effect here: it goes with --tasks' --text "$SOURCE/README.md" --apart
 evaluates '/nowhere/x: cannot be written' --tasks piqa --task-data "$made/inputs" --log-likelihoods /nowhere/x
 evaluates 'boolq: unknown task' --tasks piqa,boolq --task-data "$made/inputs"
 evaluates 'no file mmlu_SUBJECT.jsonl there' --tasks mmlu --task-data "$work/data"
@@ -91,6 +91,22 @@ accuracy_of() { # EXPECTED TASK ROW ...: accuracy and normalized accuracy
 }
 evaluates_rows 'piqa.jsonl:1: not UTF-8' piqa "{\"goal\": \"a$(printf '\377')\", \"sol1\": \"b\", \"sol2\": \"c\", \"label\": 0}"
 evaluates_rows 'piqa.jsonl:1: not UTF-8, or .u and half of a surrogate pair' piqa '{"goal": "\ud800", "sol1": "b", "sol2": "c", "label": 0}'
+# labels of another type, which the harness would take for none of the choices or fail with; an integer out of range is wrong, as there
+evaluates_rows 'piqa.jsonl:1: field "label" is the string "1", which lm-evaluation-harness looks for among the texts' piqa \
+    '{"goal": "a", "sol1": "b", "sol2": "c", "label": "1"}'
+evaluates_rows 'piqa.jsonl:1: field "label" is not an integer' piqa '{"goal": "a", "sol1": "b", "sol2": "c", "label": 1.5}'
+evaluates_rows 'winogrande.jsonl:1: field "answer" is not a string' winogrande '{"sentence": "a _ b", "option1": "c", "option2": "d", "answer": 1}'
+evaluates_rows 'hellaswag.jsonl:1: field "label" is not an integer, nor a string of its digits alone' hellaswag \
+    '{"activity_label": "a", "ctx_a": "b", "ctx_b": "", "endings": ["c"], "label": " 0 "}'
+gold_of() { # GOLD TASK ROW: the index of the right choice in what is asked
+    rows "${@:2}"
+    "$QTRAJ" tasks "$2" --task-data "$work/data" --shots 0 | grep -q "\"gold\":$1,\|\"gold\":$1}" || fail "gold $*"
+}
+four='"question": "q", "choices": ["a", "b", "c", "d"]'
+for i in 2 '"C"'; do gold_of 2 mmlu_x "{$four, \"answer\": $i}"; done
+for i in 4 -1 '"E"' '"c"'; do gold_of null mmlu_x "{$four, \"answer\": $i}"; done
+gold_of 1 social_iqa '{"context": "a", "question": "b", "answerA": "c", "answerB": "d", "answerC": "e", "label": "2"}'
+gold_of null social_iqa '{"context": "a", "question": "b", "answerA": "c", "answerB": "d", "answerC": "e", "label": "0"}'
 evaluates_rows 'hellaswag.jsonl:1: field "label" is not an integer' hellaswag \
     '{"activity_label": "a", "ctx_a": "b", "ctx_b": "", "endings": ["c"], "label": ""}'
 evaluates_rows 'openbookqa.jsonl:1: the context is only white space' openbookqa \

@@ -60,7 +60,8 @@ static struct tested tested_make(void)
     for (int i = 0; i <= ITEMS; i++) {
         items[i] = (struct request_item){.gold = i < ITEMS ? cases[i].gold : 0, .first = 2 * i};
         for (int c = 0; c < 2 && i < ITEMS; c++) {
-            list[2 * i + c] = (struct request){.chars = cases[i].chars[c], .tokens = 1};
+            list[2 * i + c] =
+                (struct request){.chars = cases[i].chars[c], .tokens = 1, .scored = 2 * i + c};
             t.sum[(2 * i + c) * metrics_sums()] = cases[i].nll[c];
         }
     }
